@@ -1,0 +1,5 @@
+option(UNISONO_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(UNISONO_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
+option(UNISONO_BUILD_BENCH "Build the benchmarks and the drivers of the peers that are found" ${PROJECT_IS_TOP_LEVEL})
+option(UNISONO_DEVELOPER "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
+set(UNISONO_SANITIZE "" CACHE STRING "Sanitizers to build everything with: address,undefined or thread")

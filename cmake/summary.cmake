@@ -1,0 +1,1 @@
+message(STATUS "unisono ${PROJECT_VERSION}: build type ${CMAKE_BUILD_TYPE}")

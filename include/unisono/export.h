@@ -1,0 +1,4 @@
+#pragma once
+
+/// Marks what the shared library exports; everything else stays hidden.
+#define UNISONO_API __attribute__((visibility("default")))

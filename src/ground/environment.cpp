@@ -1,0 +1,42 @@
+#include "ground/environment.h"
+
+#include <unistd.h>
+
+#include <charconv>
+
+#include "unisono/error.h"
+
+namespace unisono::ground {
+
+const Environment& Environment::process() {
+  static const Environment snapshot = [] {
+    std::map<std::string, std::string, std::less<>> variables;
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+      std::string_view text(*entry);
+      const auto equals = text.find('=');
+      if (equals != std::string_view::npos) variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+    }
+    return Environment(std::move(variables));
+  }();
+  return snapshot;
+}
+
+std::optional<std::string> Environment::get(std::string_view name) const {
+  const auto found = variables_.find(name);
+  if (found == variables_.end() || found->second.empty()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<int> Environment::get_int(std::string_view name) const {
+  const auto text = get(name);
+  if (!text) return std::nullopt;
+  int value = 0;
+  const char* end = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), end, value);
+  if (error != std::errc() || stop != end) {
+    throw InvalidArgument("environment variable " + std::string(name) + " is not a whole number: \"" + *text + "\"");
+  }
+  return value;
+}
+
+}  // namespace unisono::ground

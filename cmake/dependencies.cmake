@@ -1,5 +1,39 @@
+# What is required ends the configure step with the name of the package that brings it; what is optional is looked for and, where it is
+# missing, said so in the summary (unisono_note).
+
+# unisono_note(<what> <package> <found>): one line of the summary.
+function(unisono_note what package found)
+  if(found)
+    set_property(GLOBAL APPEND PROPERTY UNISONO_FOUND "${what}")
+  else()
+    set_property(GLOBAL APPEND PROPERTY UNISONO_MISSING "${what} (package ${package})")
+  endif()
+endfunction()
+
+# unisono_need(<what> <package> <found>): the same for what we cannot build without.
+function(unisono_need what package found)
+  if(NOT found)
+    message(FATAL_ERROR "unisono needs ${what}, which was not found. On Debian it comes with the package ${package}; "
+                        "scripts/install-dependencies.sh installs all of them.")
+  endif()
+  unisono_note("${what}" "${package}" TRUE)
+endfunction()
+
 find_package(Threads REQUIRED)
-find_package(fmt REQUIRED)
-find_package(OpenSSL REQUIRED)
-find_package(PkgConfig REQUIRED)
-pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+
+find_package(fmt QUIET)
+unisono_need("fmt" libfmt-dev "${fmt_FOUND}")
+
+find_package(OpenSSL QUIET)
+unisono_need("OpenSSL" libssl-dev "${OPENSSL_FOUND}")
+
+find_package(PkgConfig QUIET)
+unisono_need("pkg-config" pkg-config "${PKG_CONFIG_FOUND}")
+
+pkg_check_modules(HWY QUIET IMPORTED_TARGET libhwy)
+unisono_need("Highway" libhwy-dev "${HWY_FOUND}")
+
+if(UNISONO_BUILD_TESTS)
+  find_package(GTest QUIET)
+  unisono_need("GoogleTest (UNISONO_BUILD_TESTS)" libgtest-dev "${GTest_FOUND}")
+endif()

@@ -5,11 +5,23 @@ set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor)
 if(UNISONO_DEVELOPER)
   add_compile_options(-Werror)
 endif()
+
 if(UNISONO_SANITIZE)
-  add_compile_options(-fsanitize=${UNISONO_SANITIZE} -fno-omit-frame-pointer)
+  # A finding ends the program, so that a test with one fails. TSan does not see fences; GCC says so, and that stays an error for developers.
+  add_compile_options(-fsanitize=${UNISONO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${UNISONO_SANITIZE})
+endif()
+
+# A compiler cache where there is one; say -DCMAKE_CXX_COMPILER_LAUNCHER= to go without.
+if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(UNISONO_CCACHE ccache)
+  mark_as_advanced(UNISONO_CCACHE)
+  if(UNISONO_CCACHE)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${UNISONO_CCACHE})
+  endif()
 endif()

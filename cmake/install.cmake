@@ -1,0 +1,22 @@
+if(NOT UNISONO_INSTALL)
+  return()
+endif()
+
+include(CMakePackageConfigHelpers)
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/unisono)
+
+install(TARGETS unisono EXPORT unisono-targets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/unisono DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# The package finds its files relative to itself, so the whole prefix may be moved.
+install(EXPORT unisono-targets NAMESPACE unisono:: DESTINATION ${package_folder})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/unisono-config.cmake.in ${PROJECT_BINARY_DIR}/unisono-config.cmake
+  INSTALL_DESTINATION ${package_folder})
+# Until 1.0 a minor version may break what programs rely on.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/unisono-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/unisono-config.cmake ${PROJECT_BINARY_DIR}/unisono-config-version.cmake DESTINATION ${package_folder})

@@ -1,0 +1,55 @@
+#include "kernels/reduce.h"
+
+#include <cstring>
+
+#include "kernels/scalar.h"
+#include "unisono/error.h"
+
+namespace unisono::kernels {
+namespace {
+
+bool is_complex(DType dtype) noexcept { return dtype == DType::complex64 || dtype == DType::complex128; }
+bool is_integer(DType dtype) noexcept { return dtype >= DType::int8 && dtype <= DType::uint64; }
+bool is_known(DType dtype) noexcept { return dtype >= DType::boolean && dtype <= DType::complex128; }
+
+// Whether one element alone is its own result, bit for bit.
+bool keeps_one(DType dtype, ReduceOp op) noexcept {
+  return dtype != DType::boolean && op != ReduceOp::avg && op != ReduceOp::land && op != ReduceOp::lor;
+}
+
+}  // namespace
+
+bool supports(DType dtype, ReduceOp op) noexcept {
+  if (!is_known(dtype)) return false;
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::product: return true;
+    case ReduceOp::avg: return dtype != DType::boolean;
+    case ReduceOp::min:
+    case ReduceOp::max:
+    case ReduceOp::land:
+    case ReduceOp::lor: return !is_complex(dtype);
+    case ReduceOp::band:
+    case ReduceOp::bor:
+    case ReduceOp::bxor: return is_integer(dtype) || dtype == DType::boolean;
+  }
+  return false;
+}
+
+void reduce(void* out, const void* const* inputs, std::size_t fan_in, std::size_t count, DType dtype, ReduceOp op, std::size_t divisor) {
+  if (!supports(dtype, op)) {
+    throw InvalidArgument("the operation " + std::string(to_string(op)) + " is not defined on " + std::string(to_string(dtype)));
+  }
+  if (fan_in == 0) throw InvalidArgument("a reduction of no inputs has no result");
+  if (op == ReduceOp::avg && divisor == 0) throw InvalidArgument("an average over 0 has no result");
+  if (count == 0) return;
+  if (fan_in == 1 && keeps_one(dtype, op)) {
+    if (out != inputs[0]) std::memcpy(out, inputs[0], count * size_of(dtype));
+    return;
+  }
+  reduce_scalar(out, inputs, fan_in, count, dtype, op, divisor);
+}
+
+std::string target_name() { return "scalar"; }
+
+}  // namespace unisono::kernels

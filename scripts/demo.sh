@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# From a fresh clone to a trained model: installs what is needed, builds, and trains a classifier of handwritten digits on four ranks.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if (($# > 0)); then
+  echo "usage: $0" >&2
+  exit 2
+fi
+
+./scripts/install-dependencies.sh --core
+
+# A build folder that was set up for more (scripts/test.sh) stays as it is; a new one leaves out what the demo does not need.
+options=()
+if [[ ! -f build/release/CMakeCache.txt ]]; then
+  options=(-DUNISONO_BUILD_TESTS=OFF -DUNISONO_BUILD_BENCH=OFF)
+fi
+configure() {
+  cmake --preset release "$@" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ((${#options[@]} > 0)) || ! cmake build/release >"$log" 2>&1; then
+  configure -DUNISONO_BUILD_TESTS=OFF -DUNISONO_BUILD_BENCH=OFF
+fi
+cmake --build --preset release --target unisono_command digits
+
+echo
+echo "+ build/release/bin/unisono run -n 4 -- build/release/bin/digits"
+build/release/bin/unisono run -n 4 -- build/release/bin/digits

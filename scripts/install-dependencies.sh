@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that building and testing need. Does nothing where all of them are present.
+#   --core   only what the library, the command and the examples need
+set -euo pipefail
+
+core=(g++ cmake ninja-build pkg-config libfmt-dev libhwy-dev libssl-dev libcli11-dev nlohmann-json3-dev)
+development=(git clang-format libgtest-dev)
+peers=(libgloo-dev libopenmpi-dev openmpi-bin libmpich-dev mpich)
+
+packages=("${core[@]}" "${development[@]}" "${peers[@]}")
+for argument in "$@"; do
+  case "$argument" in
+    --core) packages=("${core[@]}") ;;
+    -h | --help) sed -n '2,3s/^# //p' "$0"; exit 0 ;;
+    *) echo "usage: $0 [--core]   (unknown argument: $argument)" >&2; exit 2 ;;
+  esac
+done
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  echo "install-dependencies: not a Debian system; please have these at hand under the names of yours: ${packages[*]}" >&2
+  exit 0
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  state=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
+  # One installed architecture is enough, hence the pattern.
+  [[ "$state" == *installed* && "$state" != *not-installed* ]] || missing+=("$package")
+done
+if ((${#missing[@]} == 0)); then
+  exit 0
+fi
+
+as_root=()
+if ((EUID != 0)); then
+  if ! command -v sudo >/dev/null; then
+    echo "install-dependencies: these packages are missing and installing them needs root: ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+
+echo "installing: ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+quietly() {
+  if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "$@" >"$log" 2>&1 </dev/null; then
+    cat "$log" >&2
+    echo "install-dependencies: failed: $*" >&2
+    exit 1
+  fi
+}
+quietly apt-get update
+quietly apt-get install --yes --no-install-recommends "${missing[@]}"

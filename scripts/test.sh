@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Builds everything and runs every check: style, all tests (release), and the thread-rank suites under the sanitizers.
+#   --without-torch   leave out what needs LibTorch (there is no such component yet, so this changes nothing today)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+for argument in "$@"; do
+  case "$argument" in
+    --without-torch) ;;
+    -h | --help) sed -n '2,3s/^# //p' "$0"; exit 0 ;;
+    *) echo "usage: $0 [--without-torch]   (unknown argument: $argument)" >&2; exit 2 ;;
+  esac
+done
+
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
+report=()
+
+step() {  # step <name> <command>...: shows what runs and remembers how long it took; a failure ends everything here
+  local name=$1 started=$SECONDS
+  shift
+  printf '\n== %s\n' "$name"
+  if ! "$@"; then
+    printf '\n== FAILED: %s\n' "$name" >&2
+    exit 1
+  fi
+  report+=("$(printf '%-28s %4d s' "$name" $((SECONDS - started)))")
+}
+
+build() {
+  # Ranks of a debug or demo build may have left tests or benchmarks out; the preset says what is in.
+  cmake --preset "$1" >"$results/configure" 2>&1 || { cat "$results/configure" >&2; return 1; }
+  sed -n '/^-- unisono /,$p' "$results/configure" | sed -n 's/^--   /  /p'
+  cmake --build --preset "$1"
+}
+
+run_tests() {  # run_tests <preset> <command before ctest>...
+  local preset=$1
+  shift
+  "$@" ctest --preset "$preset" --parallel "$(nproc)" | tee "$results/$preset"
+}
+
+# ThreadSanitizer of this compiler cannot place its shadow where the kernel randomises addresses widely.
+fixed_addresses=()
+if setarch "$(uname -m)" --addr-no-randomize true 2>/dev/null; then
+  fixed_addresses=(setarch "$(uname -m)" --addr-no-randomize)
+fi
+
+step "dependencies" ./scripts/install-dependencies.sh
+step "layers" ./scripts/check-layers
+step "format" ./scripts/check-format
+step "build release" build release
+step "test release" run_tests release
+for preset in asan-ubsan tsan; do
+  step "build $preset" build "$preset"
+  step "test $preset" run_tests "$preset" "${fixed_addresses[@]}"
+done
+
+printf '\n== all passed\n'
+printf '%s\n' "${report[@]}"
+for preset in asan-ubsan tsan release; do
+  printf '\n%s:\n' "$preset"
+  sed -n '/tests passed/,$p' "$results/$preset" | grep -E 'tests passed|Total Test time'
+done

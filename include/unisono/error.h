@@ -13,13 +13,13 @@ namespace unisono {
 
 /// What an error knows beside its sentence. Empty fields are left out of the message.
 struct ErrorInfo {
-  std::string operation = {};         ///< the call, as the user spells it: "all_reduce"
-  std::string group = {};             ///< name of the group, "world" for the default one
-  std::uint64_t sequence = 0;         ///< number of the operation within its group, counted from 1; 0: not within one
-  int rank = -1;                      ///< the caller's rank in the group; -1: it has none yet
-  std::optional<int> culprit = {};    ///< rank (in the group) that caused the error, where one did
-  std::string host = {};              ///< the culprit's host
-  std::string hint = {};              ///< what to do about it
+  std::string operation = {};       ///< the call, as the user spells it: "all_reduce"
+  std::string group = {};           ///< name of the group, "world" for the default one
+  std::uint64_t sequence = 0;       ///< number of the operation within its group, counted from 1; 0: not within one
+  int rank = -1;                    ///< the caller's rank in the group; -1: it has none yet
+  std::optional<int> culprit = {};  ///< rank (in the group) that caused the error, where one did
+  std::string host = {};            ///< the culprit's host
+  std::string hint = {};            ///< what to do about it
 };
 
 /// Base of everything unisono throws. `what()` is the whole sentence; the accessors give its parts.

@@ -44,16 +44,15 @@ class Reduction {
   Reduction(ReduceOp op) noexcept : op_(op) {}  // NOLINT(google-explicit-constructor): a ReduceOp stands for itself
 
   template <class F>
-    requires(!std::same_as<std::remove_cvref_t<F>, ReduceOp> && !std::same_as<std::remove_cvref_t<F>, Reduction> &&
-             std::is_invocable_r_v<T, const std::remove_cvref_t<F>&, T, T>)
-  Reduction(F&& function)  // NOLINT(google-explicit-constructor)
-      : custom_(std::make_shared<const detail::CustomReduction>(detail::CustomReduction{
-            [f = std::forward<F>(function)](void* accumulator, const void* elements, std::size_t n) {
-              T* a = static_cast<T*>(accumulator);
-              const T* e = static_cast<const T*>(elements);
-              for (std::size_t i = 0; i < n; ++i) a[i] = f(a[i], e[i]);
-            },
-            __PRETTY_FUNCTION__})) {}
+  requires(!std::same_as<std::remove_cvref_t<F>, ReduceOp> && !std::same_as<std::remove_cvref_t<F>, Reduction> &&
+           std::is_invocable_r_v<T, const std::remove_cvref_t<F>&, T, T>) Reduction(F&& function)  // NOLINT(google-explicit-constructor)
+      : custom_(std::make_shared<const detail::CustomReduction>(
+            detail::CustomReduction{[f = std::forward<F>(function)](void* accumulator, const void* elements, std::size_t n) {
+                                      T* a = static_cast<T*>(accumulator);
+                                      const T* e = static_cast<const T*>(elements);
+                                      for (std::size_t i = 0; i < n; ++i) a[i] = f(a[i], e[i]);
+                                    },
+                                    __PRETTY_FUNCTION__})) {}
 
   ReduceOp op() const noexcept { return op_; }
   const std::shared_ptr<const detail::CustomReduction>& custom() const noexcept { return custom_; }

@@ -90,7 +90,7 @@ class UNISONO_API FileStore final : public Store {
 };
 
 struct TcpStoreOptions {
-  bool is_server = false;                                     ///< this process holds the data
+  bool is_server = false;                                       ///< this process holds the data
   std::chrono::milliseconds timeout = std::chrono::minutes(5);  ///< of connecting, and the store's default
   /// The job's secret. Unset: UNISONO_TOKEN. A loopback address needs none; any other address needs one, or "none" said aloud.
   std::optional<std::string> token = {};

@@ -139,7 +139,9 @@ struct dtype_of<std::complex<double>> : detail::dtype_constant<DType::complex128
 
 /// An element: one of the types a DType stands for.
 template <class T>
-concept Element = requires { dtype_of<std::remove_cv_t<T>>::value; };
+concept Element = requires {
+  dtype_of<std::remove_cv_t<T>>::value;
+};
 
 /// Makes a type of the user's a buffer: `static Tensor view(T&)`. A view never outlives the call it is made for.
 template <class T>
@@ -160,8 +162,8 @@ template <class A>
 inline constexpr bool is_vector_bool<std::vector<bool, A>> = true;
 
 template <class T>
-concept element_range = std::ranges::contiguous_range<T&> && std::ranges::sized_range<T&> && !is_string<std::remove_cv_t<T>> &&
-                        Element<std::ranges::range_value_t<T&>>;
+concept element_range =
+    std::ranges::contiguous_range<T&> && std::ranges::sized_range<T&> && !is_string<std::remove_cv_t<T>> && Element<std::ranges::range_value_t<T&>>;
 
 template <class T>
 concept has_view = requires(std::remove_cvref_t<T>& x) {
@@ -213,8 +215,7 @@ inline constexpr bool writable_range<T> = !std::is_const_v<std::remove_reference
 /// What a collective can write to: such a thing as an lvalue that is not const, or as a temporary view (`std::span(x).first(2)`).
 template <class T>
 concept Buffer = detail::has_view<T> && detail::writable_range<std::remove_reference_t<T>> &&
-                 (std::is_lvalue_reference_v<T> || detail::is_temporary_view<T>) &&
-                 (!std::is_const_v<std::remove_reference_t<T>> || detail::is_temporary_view<T>);
+    (std::is_lvalue_reference_v<T> || detail::is_temporary_view<T>)&&(!std::is_const_v<std::remove_reference_t<T>> || detail::is_temporary_view<T>);
 
 namespace detail {
 template <class T>

@@ -26,8 +26,7 @@ std::string sentence(std::string_view message, const ErrorInfo& info) {
 
 }  // namespace
 
-Error::Error(std::string_view message, ErrorInfo info)
-    : std::runtime_error(sentence(message, info)), message_(message), info_(std::move(info)) {}
+Error::Error(std::string_view message, ErrorInfo info) : std::runtime_error(sentence(message, info)), message_(message), info_(std::move(info)) {}
 Timeout::Timeout(std::string_view message, ErrorInfo info, std::vector<int> missing)
     : Error(message, std::move(info)), missing_(std::move(missing)) {}
 PeerFailed::PeerFailed(std::string_view message, ErrorInfo info, Cause cause) : Error(message, std::move(info)), cause_(cause) {}

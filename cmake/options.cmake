@@ -1,3 +1,4 @@
+option(UNISONO_BUILD_COMMAND "Build the unisono command" ${PROJECT_IS_TOP_LEVEL})
 option(UNISONO_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(UNISONO_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(UNISONO_BUILD_BENCH "Build the benchmarks and the drivers of the peers that are found" ${PROJECT_IS_TOP_LEVEL})

@@ -1,8 +1,8 @@
 get_property(found GLOBAL PROPERTY UNISONO_FOUND)
 get_property(missing GLOBAL PROPERTY UNISONO_MISSING)
 
-set(parts library command)
-foreach(part TESTS EXAMPLES BENCH)
+set(parts library)
+foreach(part COMMAND TESTS EXAMPLES BENCH)
   if(UNISONO_BUILD_${part})
     string(TOLOWER ${part} name)
     list(APPEND parts ${name})

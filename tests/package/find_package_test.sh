@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Installs the build into a prefix, moves the prefix, and builds and runs a project that finds it there.
+#   find_package_test.sh BUILD_FOLDER CMAKE GENERATOR
+set -euo pipefail
+build=$1 cmake=$2 generator=$3
+project=$(cd "$(dirname "$0")/find_package" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+"$cmake" --install "$build" --prefix "$work/first" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
+mv "$work/first" "$work/moved"
+
+if grep --recursive --files-with-matches --fixed-strings -e "$build" -e "$work/first" "$work/moved" --include='*.cmake' --include='*.h'; then
+  echo "the files above name a folder of the build machine"
+  exit 1
+fi
+
+"$cmake" -S "$project" -B "$work/outside" -G "$generator" -DCMAKE_PREFIX_PATH="$work/moved" -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror"
+"$cmake" --build "$work/outside"
+
+# Without the variables of whatever launcher this test itself runs under.
+alone=(env -u RANK -u WORLD_SIZE -u LOCAL_RANK -u LOCAL_WORLD_SIZE)
+"${alone[@]}" "$work/outside/outside" | tee "$work/alone"
+grep --quiet "rank 0 of 1: sum is right" "$work/alone"
+
+"${alone[@]}" "$work/moved/bin/unisono" run -n 3 -- "$work/outside/outside" | tee "$work/together"
+for rank in 0 1 2; do
+  grep --quiet "rank $rank of 3: sum is right" "$work/together"
+done

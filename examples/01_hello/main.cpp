@@ -1,0 +1,27 @@
+// Who is there, and one sum over all of us. Runs alone, and under `unisono run -n 4 -- 01_hello`.
+#include <unisono/unisono.h>
+
+#include <cstdio>
+#include <exception>
+#include <vector>
+
+int main() {
+  try {
+    unisono::Context context;  // joins the job, leaves it at the end of the scope
+    const int rank = unisono::rank();
+    const int ranks = unisono::world_size();
+    std::printf("hello from rank %d of %d\n", rank, ranks);
+
+    // A buffer is worked on in place: element by element, the sum of all ranks' vectors, on every rank.
+    std::vector<float> squares{static_cast<float>(rank), static_cast<float>(rank * rank)};
+    unisono::all_reduce(squares);
+
+    // A value is returned: the largest of what the ranks hand in.
+    const int largest = unisono::all_reduce(10 * rank, unisono::ReduceOp::max);
+
+    if (rank == 0) std::printf("sum of ranks %g, of their squares %g, largest value %d\n", squares[0], squares[1], largest);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

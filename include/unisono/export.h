@@ -1,4 +1,4 @@
 #pragma once
 
 /// Marks what the shared library exports; everything else stays hidden.
-#define UNISONO_API __attribute__((visibility("default")))
+#define UNISONO_API [[gnu::visibility("default")]]

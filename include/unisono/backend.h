@@ -1,0 +1,146 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unisono/error.h"
+#include "unisono/export.h"
+#include "unisono/reduce_op.h"
+#include "unisono/store.h"
+#include "unisono/tensor.h"
+
+namespace unisono {
+
+namespace engine {
+class Bell;
+}
+
+/// The operations that a backend is asked for. Values are on the wire.
+enum class Operation : std::uint8_t {
+  barrier = 1,
+  all_reduce,
+  reduce,
+  broadcast,
+  all_gather,
+  gather,
+  scatter,
+  reduce_scatter,
+  all_to_all,
+  scan,
+  exscan,
+  send,
+  recv,
+};
+UNISONO_API std::string_view to_string(Operation operation) noexcept;
+
+/// One collective as it reaches a backend: validated, both views contiguous, memory untouched by anybody else until it is done.
+struct CollectiveCall {
+  Operation operation = Operation::barrier;
+  Tensor in{nullptr, DType::uint8, std::size_t{0}};   ///< what this rank gives; where it gives nothing: empty, of the operation's dtype
+  Tensor out{nullptr, DType::uint8, std::size_t{0}};  ///< where its result goes; empty where it gets none; may be the same memory as `in`
+  std::size_t count = 0;                              ///< elements that every rank agrees on: of the smaller of a rank's input and output
+  ReduceOp op = ReduceOp::sum;
+  std::shared_ptr<const detail::CustomReduction> custom = {};  ///< instead of `op`
+  int root = -1;                                               ///< rank in the group; -1: the operation has none
+  int tag = 0;
+  std::uint64_t sequence = 0;  ///< of this call in its group, from 1
+};
+
+/// One side of a message. `peer` is a rank in the group, -1 for a receive from anybody.
+struct MessageCall {
+  Tensor data{nullptr, DType::uint8, std::size_t{0}};
+  int peer = -1;
+  int tag = 0;
+  std::uint64_t sequence = 0;
+};
+
+/// An operation under way. Driven by one thread at a time.
+class UNISONO_API Task {
+ public:
+  virtual ~Task();
+  /// Goes as far as it can without waiting; true when all is done. Throws Mismatch; the task is over then.
+  virtual bool advance() = 0;
+  /// The ranks it waits for just now.
+  virtual std::vector<int> waiting_for() const = 0;
+  /// True if any one of `waiting_for` would do (a receive from anybody).
+  virtual bool any_will_do() const { return false; }
+  /// Of a receive that is done: the sender.
+  virtual int source() const { return -1; }
+  /// Of a send: takes over what is left to send, so that the caller's buffer is free. False if it cannot.
+  virtual bool detach() { return false; }
+};
+
+/// Why a group is no longer sound.
+struct Failure {
+  enum class Kind { timeout, peer_failed } kind = Kind::peer_failed;
+  PeerFailed::Cause cause = PeerFailed::Cause::disconnected;
+  int culprit = -1;               ///< rank in the group; -1: nobody in particular
+  std::vector<int> missing = {};  ///< of a timeout
+  std::string message = {};
+};
+
+/// What waits for a task on behalf of a blocking call: it spins, yields, sleeps, and looks for failures and the deadline.
+class UNISONO_API Waiter {
+ public:
+  virtual ~Waiter();
+  virtual void wait(Task& task) = 0;
+};
+
+struct Capabilities {
+  bool any_source = true;         ///< receives from anybody
+  bool custom_operations = true;  ///< callables in place of a ReduceOp
+  bool spans_hosts = false;
+};
+
+/// One group's engine. Validation, comparison of argument sizes, deadlines, ordering of asynchronous calls, packing of strided views and
+/// fallbacks are above it. Collectives are driven by one thread at a
+/// time, and so are messages, but these may be two threads; poison and the failure queries come from any.
+class UNISONO_API Backend {
+ public:
+  virtual ~Backend();
+  virtual std::string_view name() const noexcept = 0;
+  virtual Capabilities capabilities() const = 0;
+  /// Blocking. The default starts a task and lets the waiter wait for it.
+  virtual void run(const CollectiveCall& call, Waiter& waiter);
+  virtual std::unique_ptr<Task> start(const CollectiveCall& call) = 0;
+  virtual std::unique_ptr<Task> start_send(const MessageCall& call) = 0;
+  virtual std::unique_ptr<Task> start_recv(const MessageCall& call) = 0;
+  /// Tells every rank of the group that it is over. The first failure stands.
+  virtual void poison(const Failure& failure) = 0;
+  /// What poisoned the group, if anything did: cheap.
+  virtual std::optional<Failure> failure() = 0;
+  /// Looks for peers that are gone (may make system calls). `waiting_for` are the ranks somebody waits for just now.
+  virtual std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do) = 0;
+  /// What peers ring when something may have changed; null: nobody does, and waiters poll.
+  virtual engine::Bell* bell() { return nullptr; }
+  /// More ranks than processors: waiting should give way early.
+  virtual bool crowded() const { return false; }
+  /// The last word of a rank that finalizes: it will not be missed any more.
+  virtual void leave() {}
+};
+
+/// What a factory is told about the group it makes an engine for.
+struct BackendOptions {
+  std::string group_name;
+  int rank = 0;                         ///< in the group
+  std::vector<int> global_ranks;        ///< of the members, in group order
+  std::vector<std::string> host_names;  ///< of the members
+  std::shared_ptr<Store> store;         ///< the group's own, under its prefix
+  std::shared_ptr<Store> job_store;     ///< the job's
+  std::chrono::milliseconds timeout{};
+};
+
+using BackendFactory = std::function<std::unique_ptr<Backend>(const BackendOptions&)>;
+
+/// Makes a backend known by name (lower case), for `initialize` and `UNISONO_BACKEND`. InvalidArgument if the name is taken or malformed.
+UNISONO_API void register_backend(std::string_view name, BackendFactory factory);
+
+}  // namespace unisono

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "unisono/export.h"
+
+namespace unisono {
+
+namespace group {
+class Group;
+}
+
+/// A rank within the world, where a call would otherwise take a rank within its group.
+struct GlobalRank {
+  int value;
+};
+
+/// A rank given to a call: an integer is a rank within the call's group, a GlobalRank is translated.
+class Rank {
+ public:
+  template <std::integral T>
+    requires(!std::same_as<T, bool>)
+  constexpr Rank(T value) noexcept  // NOLINT(google-explicit-constructor)
+      : value_(std::cmp_less(value, -1) || std::cmp_greater(value, 0x7ffffffe) ? -1 : static_cast<int>(value)) {}
+  constexpr Rank(GlobalRank rank) noexcept : value_(rank.value), global_(true) {}  // NOLINT(google-explicit-constructor)
+  constexpr int value() const noexcept { return value_; }
+  constexpr bool is_global() const noexcept { return global_; }
+
+ private:
+  int value_;
+  bool global_ = false;
+};
+
+/// Of one call. `timeout`: instead of the group's. `tag`: of messages, which are matched by it; of collectives, whose ranks must agree on it.
+struct CallOptions {
+  std::optional<std::chrono::milliseconds> timeout = {};
+  int tag = 0;
+};
+
+/// A set of processes that call together. A cheap handle; copies share the group. Every rank calls the group's collectives in the same order.
+class UNISONO_API ProcessGroup {
+ public:
+  int rank() const;  ///< of this process within the group
+  int size() const;
+  std::string name() const;
+  std::string backend() const;
+  std::vector<int> global_ranks() const;  ///< in group order
+  bool contains(GlobalRank rank) const;
+  std::optional<int> rank_of(GlobalRank rank) const;
+  int global_rank(int group_rank) const;  ///< InvalidArgument where there is no such rank
+  /// Gives up: pending and later calls of every rank throw PeerFailed with this reason.
+  void abort(std::string_view reason);
+
+  explicit ProcessGroup(std::shared_ptr<group::Group> implementation) noexcept : implementation_(std::move(implementation)) {}
+  const std::shared_ptr<group::Group>& implementation() const noexcept { return implementation_; }
+  friend bool operator==(const ProcessGroup&, const ProcessGroup&) = default;
+
+ private:
+  std::shared_ptr<group::Group> implementation_;
+};
+
+/// All processes of the job; inside run_threads, all of its threads. A process that was not launched is a world of one. NotInitialized in a
+/// launched process before initialize, and in a child of fork.
+UNISONO_API ProcessGroup world();
+
+namespace detail {
+/// The same without a copy, for default arguments; valid while the context is.
+UNISONO_API const ProcessGroup& current_world();
+}  // namespace detail
+
+}  // namespace unisono

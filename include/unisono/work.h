@@ -1,0 +1,45 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <span>
+
+#include "unisono/export.h"
+
+namespace unisono {
+
+namespace detail {
+struct WorkState;
+}
+
+/// An operation that may still be going on. Its buffers belong to the library until it is done. A Work that is dropped still completes; its
+/// error, if nobody has asked for it, is thrown by the group's next call. Copies share the operation.
+class [[nodiscard]] UNISONO_API Work {
+ public:
+  Work() = default;  ///< an operation that is done
+  /// Returns when it is done; throws its error. The caller drives the operation while it waits.
+  void wait();
+  /// False if it was not done in time; the operation goes on. Throws its error.
+  bool wait_for(std::chrono::milliseconds timeout);
+  /// Done, well or not. Never blocks.
+  bool is_completed() const;
+  /// Null while it goes on and if it went well.
+  std::exception_ptr exception() const;
+  /// Of a receive that is done: the sender's rank in the group. -1 for anything else.
+  int source_rank() const;
+
+  explicit Work(std::shared_ptr<detail::WorkState> state);
+
+ private:
+  struct Handle;
+  std::shared_ptr<Handle> handle_;
+};
+
+/// Waits for all, then throws the first error among them, if any.
+UNISONO_API void wait_all(std::span<Work> works);
+/// Waits until one is done and returns its index; throws that one's error. InvalidArgument if there is none.
+UNISONO_API std::size_t wait_any(std::span<Work> works);
+
+}  // namespace unisono

@@ -1,0 +1,33 @@
+#include "unisono/backend.h"
+
+namespace unisono {
+
+Task::~Task() = default;
+Waiter::~Waiter() = default;
+Backend::~Backend() = default;
+
+void Backend::run(const CollectiveCall& call, Waiter& waiter) {
+  const auto task = start(call);
+  if (!task->advance()) waiter.wait(*task);
+}
+
+std::string_view to_string(Operation operation) noexcept {
+  switch (operation) {
+    case Operation::barrier: return "barrier";
+    case Operation::all_reduce: return "all_reduce";
+    case Operation::reduce: return "reduce";
+    case Operation::broadcast: return "broadcast";
+    case Operation::all_gather: return "all_gather";
+    case Operation::gather: return "gather";
+    case Operation::scatter: return "scatter";
+    case Operation::reduce_scatter: return "reduce_scatter";
+    case Operation::all_to_all: return "all_to_all";
+    case Operation::scan: return "scan";
+    case Operation::exscan: return "exscan";
+    case Operation::send: return "send";
+    case Operation::recv: return "recv";
+  }
+  return "unknown operation";
+}
+
+}  // namespace unisono

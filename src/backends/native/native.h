@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+
+#include "backends/native/peers.h"
+#include "engine/cooperative/lockstep.h"
+#include "engine/cooperative/mailbox.h"
+#include "engine/cooperative/segment.h"
+#include "unisono/backend.h"
+
+namespace unisono::backends {
+
+/// The engine for ranks of one host, on a segment that all of them reach.
+class Native final : public Backend {
+ public:
+  Native(std::shared_ptr<engine::Segment> segment, int rank, std::unique_ptr<Peers> peers);
+  ~Native() override;
+
+  std::string_view name() const noexcept override { return "native"; }
+  Capabilities capabilities() const override { return {}; }
+  void run(const CollectiveCall& call, Waiter& waiter) override;
+  std::unique_ptr<Task> start(const CollectiveCall& call) override;
+  std::unique_ptr<Task> start_send(const MessageCall& call) override { return mailbox_.send(call); }
+  std::unique_ptr<Task> start_recv(const MessageCall& call) override { return mailbox_.recv(call); }
+  void poison(const Failure& failure) override;
+  std::optional<Failure> failure() override;
+  std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do) override;
+  engine::Bell* bell() override { return &segment_->bell(rank_); }
+  bool crowded() const override { return crowded_; }
+  void leave() override { peers_->leave(); }
+
+ private:
+  std::shared_ptr<engine::Segment> segment_;
+  int rank_;
+  std::unique_ptr<Peers> peers_;
+  engine::Lockstep lockstep_;
+  engine::Mailbox mailbox_;
+  bool crowded_;
+};
+
+/// Makes the segment of a group of processes: collective over its ranks.
+std::unique_ptr<Backend> make_native(const BackendOptions& options);
+/// The engine of one of several ranks that are threads of this process.
+std::unique_ptr<Backend> make_native_thread(std::shared_ptr<engine::Segment> segment, int rank, int cpus);
+
+}  // namespace unisono::backends

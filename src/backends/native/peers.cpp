@@ -1,0 +1,190 @@
+#include "backends/native/peers.h"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <sstream>
+
+#include "ground/log.h"
+
+namespace unisono::backends {
+namespace {
+
+using engine::Presence;
+using namespace std::chrono_literals;
+
+constexpr auto state_check_period = 1s;
+constexpr auto suspect_after = 5s;
+constexpr auto silent_after = 30s;
+
+// What follows the name in /proc/<pid>/stat: the state, then numbers. Empty if the process is gone.
+std::string stat_after_name(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const auto name_end = text.rfind(')');
+  return name_end == std::string::npos || name_end + 2 > text.size() ? std::string() : text.substr(name_end + 2);
+}
+
+Ending from_wait_status(int status) {
+  if (WIFSIGNALED(status)) return {PeerFailed::Cause::killed, "was killed by signal " + std::to_string(WTERMSIG(status))};
+  return {PeerFailed::Cause::exited, "exited with code " + std::to_string(WEXITSTATUS(status)) + " before finalize"};
+}
+
+// Of a process that nobody has waited for yet, the kernel still shows how it ended (the last number of the line).
+std::optional<Ending> from_zombie(pid_t pid) {
+  const std::string text = stat_after_name(pid);
+  if (text.empty() || text[0] != 'Z') return std::nullopt;
+  const auto last_space = text.find_last_of(' ');
+  if (last_space == std::string::npos) return std::nullopt;
+  return from_wait_status(std::atoi(text.c_str() + last_space + 1));
+}
+
+}  // namespace
+
+Peers::Peers(std::shared_ptr<engine::Segment> segment, int rank, std::vector<int> global_ranks, std::shared_ptr<Store> store)
+    : segment_(std::move(segment)),
+      rank_(rank),
+      global_ranks_(std::move(global_ranks)),
+      store_(std::move(store)),
+      peers_(static_cast<std::size_t>(segment_->ranks())) {}
+
+Presence Peers::presence(int rank) const { return static_cast<Presence>(segment_->member(rank).presence.load(std::memory_order_acquire)); }
+
+void Peers::arrive(pid_t pid, int cpus) {
+  engine::Member& self = segment_->member(rank_);
+  self.pid.store(pid, std::memory_order_relaxed);
+  self.cpus.store(cpus, std::memory_order_relaxed);
+  self.presence.store(static_cast<std::uint32_t>(Presence::present), std::memory_order_release);
+}
+
+void Peers::watch() {
+  for (int r = 0; r < segment_->ranks(); ++r) {
+    const pid_t pid = segment_->member(r).pid.load(std::memory_order_relaxed);
+    if (r == rank_ || pid == 0) continue;
+    Peer& peer = peers_[static_cast<std::size_t>(r)];
+    peer.handle.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    if (!peer.handle && errno != ESRCH) {
+      throw BackendUnavailable("cannot watch rank " + std::to_string(r) + " (pid " + std::to_string(pid) +
+                               "): " + std::system_category().message(errno));
+    }
+    if (!peer.handle) throw PeerFailed("rank " + std::to_string(r) + " ended while the group was formed", {.culprit = r}, PeerFailed::Cause::exited);
+  }
+}
+
+void Peers::leave() {
+  segment_->member(rank_).presence.store(static_cast<std::uint32_t>(Presence::left), std::memory_order_seq_cst);
+  for (int r = 0; r < segment_->ranks(); ++r) {
+    if (r != rank_) segment_->bell(r).ring();
+  }
+}
+
+int Peers::fewest_cpus() const {
+  int fewest = 1 << 20;
+  for (int r = 0; r < segment_->ranks(); ++r) fewest = std::min(fewest, segment_->member(r).cpus.load(std::memory_order_relaxed));
+  return std::max(fewest, 1);
+}
+
+Ending Peers::ending_of(int rank) const {
+  if (const auto ending = from_zombie(segment_->member(rank).pid.load(std::memory_order_relaxed))) return *ending;
+  if (store_) {
+    // Whoever started us saw it end, and says how: "exit 7" or "signal 9".
+    try {
+      const std::string key = "unisono/exit/" + std::to_string(global_ranks_[static_cast<std::size_t>(rank)]);
+      std::istringstream text(store_->get(key, 300ms));
+      std::string kind;
+      int number = 0;
+      if (text >> kind >> number) {
+        if (kind == "signal") return {PeerFailed::Cause::killed, "was killed by signal " + std::to_string(number)};
+        return {PeerFailed::Cause::exited, "exited with code " + std::to_string(number) + " before finalize"};
+      }
+    } catch (const Error&) {  // nobody says
+    }
+  }
+  return {PeerFailed::Cause::exited, "is gone"};
+}
+
+std::optional<Failure> Peers::dead() {
+  std::vector<pollfd> entries;
+  std::vector<int> ranks;
+  for (int r = 0; r < segment_->ranks(); ++r) {
+    const auto& handle = peers_[static_cast<std::size_t>(r)].handle;
+    if (!handle) continue;
+    entries.push_back({handle.get(), POLLIN, 0});
+    ranks.push_back(r);
+  }
+  if (entries.empty() || ::poll(entries.data(), entries.size(), 0) <= 0) return std::nullopt;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const int r = ranks[i];
+    if ((entries[i].revents & POLLIN) == 0) continue;
+    if (presence(r) == Presence::left) {
+      peers_[static_cast<std::size_t>(r)].handle.reset();
+      continue;
+    }
+    const Ending ending = ending_of(r);
+    const pid_t pid = segment_->member(r).pid.load(std::memory_order_relaxed);
+    return Failure{.kind = Failure::Kind::peer_failed,
+                   .cause = ending.cause,
+                   .culprit = r,
+                   .missing = {},
+                   .message = "rank " + std::to_string(r) + " (pid " + std::to_string(pid) + ") " + ending.text};
+  }
+  return std::nullopt;
+}
+
+std::optional<Failure> Peers::stopped(std::span<const int> waiting_for) {
+  const auto now = ground::Clock::now();
+  if (now < next_state_check_) return std::nullopt;
+  next_state_check_ = now + state_check_period;
+  for (const int r : waiting_for) {
+    Peer& peer = peers_[static_cast<std::size_t>(r)];
+    if (!peer.handle) continue;
+    const pid_t pid = segment_->member(r).pid.load(std::memory_order_relaxed);
+    const std::string stat = stat_after_name(pid);
+    if (stat.empty() || (stat[0] != 'T' && stat[0] != 't')) {
+      peer.stopped_since.reset();
+      peer.warned = false;
+      continue;
+    }
+    if (!peer.stopped_since) peer.stopped_since = now;
+    const auto since = now - *peer.stopped_since;
+    if (since >= suspect_after && !peer.warned) {
+      peer.warned = true;
+      ground::warn("rank " + std::to_string(r) + " (pid " + std::to_string(pid) + ") is stopped; it counts as failed after " +
+                   std::to_string(silent_after.count()) + " s");
+    }
+    if (since >= silent_after) {
+      return Failure{.kind = Failure::Kind::peer_failed,
+                     .cause = PeerFailed::Cause::silent,
+                     .culprit = r,
+                     .missing = {},
+                     .message = "rank " + std::to_string(r) + " (pid " + std::to_string(pid) + ") has been stopped for " +
+                                std::to_string(silent_after.count()) + " s"};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Failure> Peers::look(std::span<const int> waiting_for, bool any_will_do) {
+  const std::lock_guard lock(mutex_);  // a blocking call and the progress thread may both look
+  if (auto failure = dead()) return failure;
+  const auto left = [&](int r) { return presence(r) == Presence::left; };
+  const bool hopeless = any_will_do ? !waiting_for.empty() && std::all_of(waiting_for.begin(), waiting_for.end(), left)
+                                    : std::any_of(waiting_for.begin(), waiting_for.end(), left);
+  if (hopeless) {
+    const int r = *std::find_if(waiting_for.begin(), waiting_for.end(), left);
+    return Failure{.kind = Failure::Kind::peer_failed,
+                   .cause = PeerFailed::Cause::disconnected,
+                   .culprit = r,
+                   .missing = {},
+                   .message = "rank " + std::to_string(r) + " has left the group (finalize) and will not come"};
+  }
+  return stopped(waiting_for);
+}
+
+}  // namespace unisono::backends

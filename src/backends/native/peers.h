@@ -1,0 +1,63 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/cooperative/segment.h"
+#include "ground/deadline.h"
+#include "ground/file_descriptor.h"
+#include "unisono/backend.h"
+
+namespace unisono::backends {
+
+/// How a process ended, as far as it is known.
+struct Ending {
+  PeerFailed::Cause cause = PeerFailed::Cause::exited;
+  std::string text;  // "was killed by signal 9", "exited with code 7"
+};
+
+/// The processes behind the ranks of a segment: who is dead, who has left, who is stopped. Needs no thread and no heartbeat: the kernel knows.
+class Peers {
+ public:
+  /// `store`: where the launcher notes how processes ended; may be null.
+  Peers(std::shared_ptr<engine::Segment> segment, int rank, std::vector<int> global_ranks, std::shared_ptr<Store> store);
+
+  /// Tells the others that this rank is here; before anybody waits for it.
+  void arrive(pid_t pid, int cpus);
+  /// Opens a handle on every other process. All must have arrived.
+  void watch();
+  void leave();
+
+  /// A peer that died before it left, one of `waiting_for` that has left, or one that has been stopped for too long.
+  std::optional<Failure> look(std::span<const int> waiting_for, bool any_will_do);
+  /// The fewest processors that any rank may use.
+  int fewest_cpus() const;
+
+ private:
+  struct Peer {
+    ground::FileDescriptor handle;
+    std::optional<ground::Clock::time_point> stopped_since;
+    bool warned = false;
+  };
+  engine::Presence presence(int rank) const;
+  std::optional<Failure> dead();
+  std::optional<Failure> stopped(std::span<const int> waiting_for);
+  Ending ending_of(int rank) const;
+
+  std::shared_ptr<engine::Segment> segment_;
+  int rank_;
+  std::vector<int> global_ranks_;
+  std::shared_ptr<Store> store_;
+  std::mutex mutex_;
+  std::vector<Peer> peers_;
+  ground::Clock::time_point next_state_check_{};
+};
+
+}  // namespace unisono::backends

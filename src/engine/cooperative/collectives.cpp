@@ -1,0 +1,58 @@
+#include "engine/cooperative/collectives.h"
+
+#include <array>
+
+#include "engine/cooperative/moves.h"
+#include "engine/cooperative/reductions.h"
+
+namespace unisono::engine {
+namespace {
+
+/// Picks the class that carries a call out and hands it to `use`, as an argument list for its constructor is the same for all.
+template <class Use>
+auto dispatch(const Lockstep& engine, const CollectiveCall& call, Use&& use) {
+  const int n = engine.size();
+  const std::size_t bytes = call.count * size_of(call.in.dtype());
+  switch (call.operation) {
+    case Operation::all_reduce:
+      return prefers_one_shot(n, bytes) ? use.template operator()<OneShotAllReduce>() : use.template operator()<SlicedReduce>();
+    case Operation::reduce:
+      return prefers_one_shot(n, bytes) ? use.template operator()<OneShotReduce>() : use.template operator()<SlicedReduce>();
+    case Operation::reduce_scatter: return use.template operator()<ReduceScatter>();
+    case Operation::scan:
+    case Operation::exscan: return use.template operator()<Scan>();
+    case Operation::broadcast: return use.template operator()<Broadcast>();
+    case Operation::all_gather: return use.template operator()<AllGather>();
+    case Operation::gather: return use.template operator()<Gather>();
+    case Operation::scatter: return use.template operator()<Scatter>();
+    case Operation::all_to_all: return use.template operator()<AllToAll>();
+    default: return use.template operator()<Barrier>();
+  }
+}
+
+template <class T>
+class Owning final : public Task {
+ public:
+  Owning(Lockstep& engine, const CollectiveCall& call) : call_(call), task_(engine, call_) {}
+  bool advance() override { return task_.advance(); }
+  std::vector<int> waiting_for() const override { return task_.waiting_for(); }
+
+ private:
+  CollectiveCall call_;
+  T task_;
+};
+
+}  // namespace
+
+std::unique_ptr<Task> make_collective(Lockstep& engine, const CollectiveCall& call) {
+  return dispatch(engine, call, [&]<class T>() -> std::unique_ptr<Task> { return std::make_unique<Owning<T>>(engine, call); });
+}
+
+void with_collective(Lockstep& engine, const CollectiveCall& call, Waiter& waiter) {
+  dispatch(engine, call, [&]<class T>() {
+    T task(engine, call);
+    if (!task.advance()) waiter.wait(task);
+  });
+}
+
+}  // namespace unisono::engine

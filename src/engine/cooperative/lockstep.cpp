@@ -1,0 +1,122 @@
+#include "engine/cooperative/lockstep.h"
+
+#include <atomic>
+
+#include "unisono/detail/switches.h"
+
+namespace unisono {
+namespace {
+std::atomic<bool> comparison{true};
+}
+void detail::set_call_comparison(bool on) noexcept { comparison.store(on, std::memory_order_relaxed); }
+bool detail::call_comparison() noexcept { return comparison.load(std::memory_order_relaxed); }
+}  // namespace unisono
+
+namespace unisono::engine {
+
+Lockstep::Lockstep(std::shared_ptr<Segment> segment, int rank) : segment_(std::move(segment)), rank_(rank) {}
+
+bool Lockstep::compares() const { return comparison.load(std::memory_order_relaxed); }
+
+LockstepTask::LockstepTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, std::size_t step_bytes)
+    : engine_(engine),
+      call_(call),
+      signature_(signature_of(call)),
+      steps_(steps),
+      element_(size_of(call.in.dtype())),
+      inline_(steps == 1 && step_bytes <= line_payload) {}
+
+bool LockstepTask::advance() {
+  for (;;) {
+    switch (phase_) {
+      case Phase::start:  // not in the constructor: of several queued calls, each begins where the one before it ended
+        compares_ = engine_.compares();
+        phase_ = engine_.ragged_ ? Phase::settle : Phase::produce;
+        break;
+      case Phase::settle:
+        if (!everybody_at(engine_.step_)) return false;
+        engine_.ragged_ = false;
+        next_ = 0;
+        phase_ = Phase::produce;
+        break;
+      case Phase::produce:
+        if (k_ == 0) first_ = engine_.step_ + 1;
+        produce(k_);
+        publish(k_);
+        next_ = 0;
+        phase_ = Phase::wait;
+        break;
+      case Phase::wait: {
+        if (!everybody_at(engine_.step_)) return false;
+        consume(k_);
+        if (++k_ == steps_) {
+          phase_ = Phase::done;
+          return true;
+        }
+        phase_ = Phase::produce;
+        break;
+      }
+      case Phase::done: return true;
+    }
+  }
+}
+
+void LockstepTask::publish(std::size_t k) {
+  const std::uint32_t step = ++engine_.step_;
+  const int me = engine_.rank_;
+  Line& line = segment().line(me, step);
+  if (k == 0) line.signature = signature_;
+  line.step.store(step, std::memory_order_seq_cst);  // before looking for sleepers
+  for (int r = 0, n = size(); r < n; ++r) {
+    if (r != me) segment().bell(r).ring();
+  }
+}
+
+bool LockstepTask::everybody_at(std::uint32_t step) {
+  const bool first = phase_ == Phase::wait && k_ == 0 && compares_;
+  const int n = size();
+  for (; next_ < n; ++next_) {
+    if (next_ == engine_.rank_) continue;
+    if (!arrived(next_, step)) {
+      // Whoever is late must not hide that two others already disagree.
+      if (first && (++polls_ & 31U) == 0) {
+        for (int r = next_ + 1; r < n; ++r) {
+          if (r != engine_.rank_ && arrived(r, step)) compare(r, step);
+        }
+      }
+      return false;
+    }
+    if (first) compare(next_, step);
+  }
+  return true;
+}
+
+void LockstepTask::compare(int rank, std::uint32_t step) {
+  const Signature& theirs = segment().line(rank, step).signature;
+  if (theirs == signature_) [[likely]]
+    return;
+  // Everybody compares everybody at this step, so everybody throws; nobody has consumed anything. Who is not here yet is waited for by the next
+  // call, before anything of this step is overwritten.
+  phase_ = Phase::done;
+  for (int r = 0; r < size(); ++r) engine_.ragged_ = engine_.ragged_ || (r != engine_.rank_ && !arrived(r, step));
+  ErrorInfo info;
+  info.operation = to_string(call_.operation);
+  info.sequence = call_.sequence;
+  info.rank = engine_.rank_;
+  info.culprit = rank;
+  info.hint = "every rank must make the same calls in the same order; nothing was moved, the group stays usable";
+  throw Mismatch("the ranks called different things: rank " + std::to_string(engine_.rank_) + " " + describe(signature_) + ", rank " +
+                     std::to_string(rank) + " " + describe(theirs),
+                 std::move(info));
+}
+
+std::vector<int> LockstepTask::waiting_for() const {
+  std::vector<int> ranks;
+  if (phase_ != Phase::wait && phase_ != Phase::settle) return ranks;
+  for (int r = 0; r < size(); ++r) {
+    if (r != engine_.rank_ && !arrived(r, engine_.step_)) ranks.push_back(r);
+  }
+  return ranks;
+}
+
+}  // namespace unisono::engine

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/bell.h"
+#include "engine/cooperative/signature.h"
+#include "unisono/backend.h"
+
+namespace unisono::engine {
+
+/// Memory that all ranks of a group on this host can reach: the threads of one process, or processes that map the same memfd. Nothing in it is
+/// a pointer. It comes zeroed, and all-zero is its initial state, so nobody has to initialise it and nobody has to wait for that.
+///
+///   header | per rank: two lines, a place in the table of processes | per rank: 2 inbox slots, 2 result slots | per ordered pair: a message ring
+
+inline constexpr std::size_t cache_line = 64;
+inline constexpr std::size_t line_payload = 32;  // bytes that travel inside a line
+
+/// What a rank publishes for one step of the lockstep: two alternate, by the parity of the step.
+struct alignas(2 * cache_line) Line {
+  std::atomic<std::uint32_t> step{0};
+  std::uint32_t unused = 0;
+  Signature signature{};
+  std::byte payload[line_payload]{};
+};
+static_assert(sizeof(Line) == 2 * cache_line && offsetof(Line, payload) + line_payload <= cache_line);
+
+/// One direction of one pair: bytes written and bytes read, each on a line of its own.
+struct RingControl {
+  alignas(2 * cache_line) std::atomic<std::uint64_t> written{0};
+  alignas(2 * cache_line) std::atomic<std::uint64_t> read{0};
+};
+
+enum class Presence : std::uint32_t { absent = 0, present = 1, left = 2 };
+
+struct alignas(2 * cache_line) Member {
+  Bell bell;
+  std::atomic<std::uint32_t> presence{0};
+  std::atomic<std::int32_t> pid{0};  // 0: a thread of this process
+  std::atomic<std::int32_t> cpus{0};
+};
+
+/// The failure that ended the group, as bytes. `state`: 0 none, 1 being written, 2 there.
+struct FailureRecord {
+  static constexpr std::size_t max_missing = 256;
+  static constexpr std::size_t max_message = 768;
+  std::atomic<std::uint32_t> state{0};
+  std::uint8_t kind = 0;
+  std::uint8_t cause = 0;
+  std::int32_t culprit = -1;
+  std::uint32_t missing_count = 0;
+  std::int32_t missing[max_missing]{};
+  std::uint32_t message_size = 0;
+  char message[max_message]{};
+};
+
+class Segment {
+ public:
+  struct Shape {
+    int ranks = 1;
+    std::size_t slot_bytes = std::size_t{128} << 10;
+    std::size_t ring_bytes = std::size_t{128} << 10;
+  };
+
+  /// Bytes of a segment of that shape.
+  static std::size_t size_for(const Shape& shape);
+  /// `memory` is page-aligned and stays mapped as long as `keep_alive`. `bells`: of the members, where they have some already, so that a rank of
+  /// several groups sleeps in one place; else the segment's own are used.
+  Segment(const Shape& shape, std::byte* memory, std::shared_ptr<void> keep_alive, std::vector<Bell*> bells = {});
+
+  int ranks() const { return shape_.ranks; }
+  std::size_t slot_bytes() const { return shape_.slot_bytes; }
+  std::size_t ring_bytes() const { return shape_.ring_bytes; }
+  FailureRecord& failure() const { return *reinterpret_cast<FailureRecord*>(memory_); }
+  Line& line(int rank, std::uint32_t step) const {
+    return reinterpret_cast<Line*>(memory_ + lines_)[2 * static_cast<std::size_t>(rank) + (step & 1U)];
+  }
+  Member& member(int rank) const { return reinterpret_cast<Member*>(memory_ + members_)[rank]; }
+  Bell& bell(int rank) const { return *bells_[static_cast<std::size_t>(rank)]; }
+  std::byte* inbox(int rank, std::uint32_t step) const { return slot(rank, step & 1U); }
+  std::byte* result(int rank, std::uint32_t step) const { return slot(rank, 2 + (step & 1U)); }
+  RingControl& ring(int from, int to) const { return reinterpret_cast<RingControl*>(memory_ + rings_)[from * shape_.ranks + to]; }
+  std::byte* ring_data(int from, int to) const {
+    return memory_ + ring_data_ + static_cast<std::size_t>(from * shape_.ranks + to) * shape_.ring_bytes;
+  }
+
+ private:
+  std::byte* slot(int rank, std::size_t index) const {
+    return memory_ + slots_ + (4 * static_cast<std::size_t>(rank) + index) * shape_.slot_bytes;
+  }
+
+  Shape shape_;
+  std::byte* memory_;
+  std::shared_ptr<void> keep_alive_;
+  std::vector<Bell*> bells_;
+  std::size_t lines_ = 0, members_ = 0, slots_ = 0, rings_ = 0, ring_data_ = 0;
+};
+
+/// Zeroed memory for ranks that are threads of this process.
+std::shared_ptr<std::byte> private_memory(std::size_t bytes);
+
+}  // namespace unisono::engine

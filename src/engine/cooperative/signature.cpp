@@ -1,0 +1,55 @@
+#include "engine/cooperative/signature.h"
+
+#include <functional>
+
+namespace unisono::engine {
+namespace {
+
+// Of the word `what`: bits 0-7 operation, 8-15 dtype, 16-23 reduce op, 24 custom, 32-63 root + 1.
+constexpr std::uint64_t custom_bit = std::uint64_t{1} << 24;
+
+bool reduces(Operation operation) {
+  switch (operation) {
+    case Operation::all_reduce:
+    case Operation::reduce:
+    case Operation::reduce_scatter:
+    case Operation::scan:
+    case Operation::exscan: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+Signature signature_of(const CollectiveCall& call) noexcept {
+  Signature s;
+  s.what = static_cast<std::uint64_t>(call.operation) | (static_cast<std::uint64_t>(call.in.dtype()) << 8) |
+           (static_cast<std::uint64_t>(call.op) << 16) | (static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root + 1)) << 32);
+  s.count = call.count;
+  s.extra = static_cast<std::uint32_t>(call.tag);
+  if (call.custom) {
+    s.what |= custom_bit;
+    s.extra |= static_cast<std::uint64_t>(std::hash<std::string_view>{}(call.custom->type_name)) << 32;
+  }
+  return s;
+}
+
+std::string describe(const Signature& s) {
+  const auto operation = static_cast<Operation>(s.what & 0xff);
+  std::string text(to_string(operation));
+  text += '(';
+  if (operation != Operation::barrier) {
+    text += to_string(static_cast<DType>((s.what >> 8) & 0xff));
+    text += " × " + std::to_string(s.count);
+    if (reduces(operation)) {
+      text += ", ";
+      text += (s.what & custom_bit) != 0 ? "custom operation" : std::string(to_string(static_cast<ReduceOp>((s.what >> 16) & 0xff)));
+    }
+  }
+  if (const auto root = static_cast<std::uint32_t>(s.what >> 32); root != 0) text += ", root " + std::to_string(root - 1);
+  if (const auto tag = static_cast<std::int32_t>(s.extra & 0xffffffffU); tag != 0) text += ", tag " + std::to_string(tag);
+  text += ')';
+  return text;
+}
+
+}  // namespace unisono::engine

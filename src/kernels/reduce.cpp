@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/scalar.h"
+#include "kernels/vector.h"
 #include "unisono/error.h"
 
 namespace unisono::kernels {
@@ -47,9 +48,7 @@ void reduce(void* out, const void* const* inputs, std::size_t fan_in, std::size_
     if (out != inputs[0]) std::memcpy(out, inputs[0], count * size_of(dtype));
     return;
   }
-  reduce_scalar(out, inputs, fan_in, count, dtype, op, divisor);
+  if (!reduce_vector(out, inputs, fan_in, count, {dtype, op, divisor})) reduce_scalar(out, inputs, fan_in, count, dtype, op, divisor);
 }
-
-std::string target_name() { return "scalar"; }
 
 }  // namespace unisono::kernels

@@ -1,0 +1,222 @@
+// Compiled once for every instruction set: no ordinary include guard. How elements come into lanes, and what happens to them there.
+#if defined(UNISONO_KERNELS_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef UNISONO_KERNELS_LANES_INL_H_
+#undef UNISONO_KERNELS_LANES_INL_H_
+#else
+#define UNISONO_KERNELS_LANES_INL_H_
+#endif
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace unisono::kernels::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// ---- Storage: Element is what memory holds, Lane what is computed with ----
+
+template <class T>
+struct Same {
+  using Element = T;
+  using Lane = T;
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load(D d, const Element* from) {
+    return hn::LoadU(d, from);
+  }
+  template <class D>
+  static HWY_INLINE void store(D d, hn::Vec<D> v, Element* to) {
+    hn::StoreU(v, d, to);
+  }
+};
+
+struct Brain {
+  using Element = std::uint16_t;
+  using Lane = float;
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load(D d, const Element* from) {
+    const hn::RebindToUnsigned<D> du;
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(hn::Rebind<Element, D>(), from))));
+  }
+  template <class D>
+  static HWY_INLINE void store(D, hn::Vec<D> v, Element* to) {
+    const hn::RebindToUnsigned<D> du;
+    const hn::Rebind<Element, D> narrow;
+    const auto bits = hn::BitCast(du, v);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1U));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(hn::Set(du, 0x7fffU), odd)));
+    hn::StoreU(hn::TruncateTo(narrow, rounded), narrow, to);
+  }
+};
+
+// The conversion instructions where there are some, else the same steps as detail::float_to_half and half_to_float.
+struct Half {
+  using Element = std::uint16_t;
+  using Lane = float;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load(D d, const Element* from) {
+    const hn::Rebind<Element, D> narrow;
+    return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), hn::LoadU(narrow, from)));
+  }
+  template <class D>
+  static HWY_INLINE void store(D, hn::Vec<D> v, Element* to) {
+    const hn::Rebind<Element, D> narrow;
+    hn::StoreU(hn::BitCast(narrow, hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), v)), narrow, to);
+  }
+#else
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load(D d, const Element* from) {
+    const hn::RebindToSigned<D> di;
+    const auto bits = hn::BitCast(di, hn::PromoteTo(hn::RebindToUnsigned<D>(), hn::LoadU(hn::Rebind<Element, D>(), from)));
+    const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(di, 0x8000)));
+    const auto magnitude = hn::And(bits, hn::Set(di, 0x7fff));
+    const auto shifted = hn::ShiftLeft<13>(magnitude);
+    const auto subnormal = hn::BitCast(di, hn::Mul(hn::ConvertTo(d, magnitude), hn::Set(d, 0x1p-24F)));
+    auto value = hn::Add(shifted, hn::Set(di, 0x38000000));
+    value = hn::IfThenElse(hn::Gt(magnitude, hn::Set(di, 0x7bff)), hn::Or(shifted, hn::Set(di, 0x7f800000)), value);
+    value = hn::IfThenElse(hn::Gt(hn::Set(di, 0x0400), magnitude), subnormal, value);
+    return hn::BitCast(d, hn::Or(sign, value));
+  }
+  template <class D>
+  static HWY_INLINE void store(D d, hn::Vec<D> v, Element* to) {
+    const hn::RebindToSigned<D> di;
+    const hn::RebindToUnsigned<D> du;
+    const hn::Rebind<Element, D> narrow;
+    const auto bits = hn::BitCast(di, v);
+    const auto magnitude = hn::And(bits, hn::Set(di, 0x7fffffff));
+    const auto sign = hn::And(hn::BitCast(di, hn::ShiftRight<16>(hn::BitCast(du, bits))), hn::Set(di, 0x8000));
+    const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(di, 1));
+    const auto rounded = hn::Add(magnitude, hn::Add(hn::Set(di, 0xfff - 0x38000000), odd));
+    const auto subnormal = hn::BitCast(di, hn::Add(hn::BitCast(d, magnitude), hn::Set(d, 0.5F)));
+    auto value = hn::ShiftRight<13>(rounded);
+    value = hn::IfThenElse(hn::Gt(hn::Set(di, 0x38800000), magnitude), hn::Sub(subnormal, hn::Set(di, 0x3f000000)), value);
+    value = hn::IfThenElse(hn::Gt(magnitude, hn::Set(di, 0x477fefff)), hn::Set(di, 0x7c00), value);
+    value = hn::IfThenElse(hn::Gt(magnitude, hn::Set(di, 0x7f800000)), hn::Set(di, 0x7e00), value);
+    hn::StoreU(hn::TruncateTo(narrow, hn::BitCast(du, hn::Or(sign, value))), narrow, to);
+  }
+#endif
+};
+
+// ---- Operations: enter() makes an accumulator of what was loaded, combine() adds one more, leave() makes the result ----
+
+template <class D>
+HWY_INLINE hn::Vec<D> canonical(D d, hn::Vec<D> v) {
+  if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
+    return hn::IfThenElse(hn::Eq(v, v), v, hn::Set(d, std::numeric_limits<hn::TFromD<D>>::quiet_NaN()));
+  } else {
+    return v;
+  }
+}
+
+struct Plain {
+  template <class D>
+  HWY_INLINE hn::Vec<D> enter(D, hn::Vec<D> v) const {
+    return v;
+  }
+  template <class D>
+  HWY_INLINE hn::Vec<D> leave(D d, hn::Vec<D> v) const {
+    return canonical(d, v);
+  }
+};
+
+struct Sum : Plain {
+  template <class D>
+  HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> b) const {
+    return hn::Add(a, b);
+  }
+};
+
+struct Product : Plain {
+  template <class D>
+  HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> b) const {
+    return hn::Mul(a, b);
+  }
+};
+
+template <class T>
+struct Average : Sum {
+  T divisor;
+  template <class D>
+  HWY_INLINE hn::Vec<D> leave(D d, hn::Vec<D> v) const {
+    return canonical(d, hn::Div(v, hn::Set(d, divisor)));
+  }
+};
+
+// What hardware calls the smaller of two floats differs on NaN and on the zeros. Equal numbers have equal bits unless they are zeros, whose
+// bits joined are -0 and whose bits in common are +0.
+struct Min : Plain {
+  template <class D>
+  HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> b) const {
+    if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
+      const auto ordered = hn::IfThenElse(hn::Eq(a, b), hn::Or(a, b), hn::Min(a, b));
+      return hn::IfThenElse(hn::Eq(a, a), hn::IfThenElse(hn::Eq(b, b), ordered, b), a);
+    } else {
+      return hn::Min(a, b);
+    }
+  }
+};
+
+struct Max : Plain {
+  template <class D>
+  HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> b) const {
+    if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
+      const auto ordered = hn::IfThenElse(hn::Eq(a, b), hn::And(a, b), hn::Max(a, b));
+      return hn::IfThenElse(hn::Eq(a, a), hn::IfThenElse(hn::Eq(b, b), ordered, b), a);
+    } else {
+      return hn::Max(a, b);
+    }
+  }
+};
+
+struct And : Plain {
+  template <class D>
+  HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> b) const {
+    return hn::And(a, b);
+  }
+};
+
+struct Or : Plain {
+  template <class D>
+  HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> b) const {
+    return hn::Or(a, b);
+  }
+};
+
+struct Xor : Plain {
+  template <class D>
+  HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> b) const {
+    return hn::Xor(a, b);
+  }
+};
+
+// An element is true if a bit of `value_bits` is set (all but the sign of a float); a true result is `one`. The accumulator holds "is false".
+template <class T, class Combine>
+struct Truth : Combine {
+  T value_bits;
+  T one;
+  template <class D>
+  HWY_INLINE hn::Vec<D> enter(D d, hn::Vec<D> v) const {
+    return hn::VecFromMask(d, hn::Eq(hn::And(v, hn::Set(d, value_bits)), hn::Zero(d)));
+  }
+  template <class D>
+  HWY_INLINE hn::Vec<D> leave(D d, hn::Vec<D> is_false) const {
+    return hn::AndNot(is_false, hn::Set(d, one));
+  }
+};
+
+// An exclusive or is false where both operands are false or both are true.
+struct Equivalence : Plain {
+  template <class D>
+  HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> b) const {
+    return hn::Not(hn::Xor(a, b));
+  }
+};
+
+}  // namespace unisono::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+
+#include "unisono/reduce_op.h"
+#include "unisono/tensor.h"
+
+namespace unisono::kernels {
+
+/// What reduce() is asked for, without the elements.
+struct Fold {
+  DType dtype;
+  ReduceOp op;
+  std::size_t divisor;
+};
+
+/// reduce() on the widest vectors the machine has; false, with nothing done, for a pair that has no vector kernel.
+bool reduce_vector(void* out, const void* const* inputs, std::size_t fan_in, std::size_t count, const Fold& fold);
+
+}  // namespace unisono::kernels

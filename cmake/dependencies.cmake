@@ -33,6 +33,16 @@ unisono_need("pkg-config" pkg-config "${PKG_CONFIG_FOUND}")
 pkg_check_modules(HWY QUIET IMPORTED_TARGET libhwy)
 unisono_need("Highway" libhwy-dev "${HWY_FOUND}")
 
+if(UNISONO_BUILD_COMMAND)
+  find_package(CLI11 QUIET)
+  unisono_need("CLI11 (UNISONO_BUILD_COMMAND)" libcli11-dev "${CLI11_FOUND}")
+endif()
+
+if(UNISONO_BUILD_COMMAND OR UNISONO_BUILD_BENCH)
+  find_package(nlohmann_json QUIET)
+  unisono_need("nlohmann-json (UNISONO_BUILD_COMMAND, UNISONO_BUILD_BENCH)" nlohmann-json3-dev "${nlohmann_json_FOUND}")
+endif()
+
 if(UNISONO_BUILD_TESTS)
   find_package(GTest QUIET)
   unisono_need("GoogleTest (UNISONO_BUILD_TESTS)" libgtest-dev "${GTest_FOUND}")

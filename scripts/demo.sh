@@ -23,7 +23,7 @@ trap 'rm -f "$log"' EXIT
 if ((${#options[@]} > 0)) || ! cmake build/release >"$log" 2>&1; then
   configure -DUNISONO_BUILD_TESTS=OFF -DUNISONO_BUILD_BENCH=OFF
 fi
-cmake --build --preset release --target unisono_command digits
+cmake --build --preset release --target unisono-tool digits
 
 echo
 echo "+ build/release/bin/unisono run -n 4 -- build/release/bin/digits"

@@ -1,6 +1,10 @@
 get_property(found GLOBAL PROPERTY UNISONO_FOUND)
 get_property(missing GLOBAL PROPERTY UNISONO_MISSING)
 
+# The option that asked for it matters to an error, not here.
+list(TRANSFORM found REPLACE " \\(UNISONO_.*\\)$" "")
+list(REMOVE_DUPLICATES found)
+
 set(parts library)
 foreach(part COMMAND TESTS EXAMPLES BENCH)
   if(UNISONO_BUILD_${part})

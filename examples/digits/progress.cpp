@@ -3,8 +3,16 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 
-Progress::Progress(int epochs) : epochs_(epochs), terminal_(isatty(STDOUT_FILENO) == 1) {}
+namespace {
+
+/// The output of a launched rank goes through the launcher, which says so if it ends on a terminal.
+bool ends_on_terminal() { return isatty(STDOUT_FILENO) == 1 || std::getenv("UNISONO_TERMINAL") != nullptr; }
+
+}  // namespace
+
+Progress::Progress(int epochs) : epochs_(epochs), terminal_(ends_on_terminal()) {}
 
 void Progress::epoch_done(int epoch, double loss) {
   if (!terminal_) {

@@ -2,7 +2,7 @@
 #   digits_test.sh PROGRAM UNISONO
 set -euo pipefail
 program=$1 unisono=$2
-unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE UNISONO_TERMINAL
 output=
 
 fail() {
@@ -28,9 +28,11 @@ for ranks in 3 4; do  # batches of 32 divide among four, not among three
   trained_by "$ranks"
 done
 
-# On a terminal the epochs share one line.
-output=$(script --quiet --return --command "'$program'" /dev/null </dev/null)
-grep --quiet $'\r''epoch 40/40 \[########################################\]' <<<"$output" || fail "no progress bar on a terminal"
+# On a terminal the epochs share one line, launched or not.
+for command in "'$program'" "'$unisono' run -n 2 -- '$program'"; do
+  output=$(script --quiet --return --command "$command" /dev/null </dev/null)
+  grep --quiet 'epoch 40/40 \[########################################\]' <<<"$output" || fail "no progress bar on a terminal: $command"
+done
 
 # Bad input: a sentence and a code.
 if output=$("$program" /nowhere/digits.csv 2>&1); then fail "trained without data"; fi

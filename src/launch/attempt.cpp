@@ -1,0 +1,352 @@
+#include "launch/attempt.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "launch/program.h"
+
+namespace unisono::launch {
+
+using std::chrono::milliseconds;
+using How = RankEnd::How;
+
+namespace {
+
+/// For what a rank has left running: first time to end by itself, then after SIGTERM, then after SIGKILL.
+constexpr milliseconds leftover_time{500};
+/// A last word of a rank to the store may still be on its way when its death is seen.
+constexpr milliseconds judgement_time{100};
+
+}  // namespace
+
+Attempt::Attempt(const JobParts& parts, int number)
+    : parts_(parts), number_(number), output_(parts.console, parts.options.ranks, parts.options.log_directory, number) {}
+
+Attempt::~Attempt() {
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    const pid_t pid = children_[i].pid;
+    if (pid <= 0) continue;
+    ::kill(-pid, SIGKILL);
+    // One that even SIGKILL does not end (an uninterruptible wait) is left to the kernel.
+    const int options = i < ends_.size() && ends_[i].how == How::running && phase_ == Phase::over ? WNOHANG : 0;
+    while (::waitpid(pid, nullptr, options) < 0 && errno == EINTR) {
+    }
+    parts_.watchdog.forget(pid);
+  }
+}
+
+void Attempt::run(bool restart_follows) {
+  restart_follows_ = restart_follows;
+  start();
+  while (phase_ != Phase::over) {
+    round();
+    advance();
+  }
+  finish();
+}
+
+// ---- start ----------------------------------------------------------------------------------------------------
+
+void Attempt::start() {
+  const int ranks = parts_.options.ranks;
+  port_.emplace(static_cast<std::uint16_t>(parts_.options.master_port));
+  std::vector<ground::FileDescriptor> server_ends;
+  for (int rank = 0; rank < ranks; ++rank) {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+      throw StartFailed("cannot make a socket for rank " + std::to_string(rank) + ": " + error_text(errno), 1);
+    }
+    server_ends.emplace_back(ends[0]);
+    store_ends_.emplace_back(ends[1]);
+  }
+  // The ranks write at once if they like; the server, which has a thread, is made when nothing is forked any more.
+  for (const auto& end : server_ends) server_ends_.push_back(end.get());
+  children_.resize(static_cast<std::size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    RankEnd end;
+    end.rank = rank;
+    ends_.push_back(end);
+  }
+  for (int rank = 0; rank < ranks; ++rank) start_rank(rank, port_->port());
+  store_ends_.clear();
+  store_ = std::make_unique<store::StoreServer>();
+  for (auto& end : server_ends) store_->adopt(std::move(end));
+}
+
+void Attempt::start_rank(int rank, int master_port) {
+  const JobOptions& options = parts_.options;
+  const auto index = static_cast<std::size_t>(rank);
+  ChildPlan plan{.environment = EnvironmentBlock(options.environment)};
+  EnvironmentBlock& environment = plan.environment;
+  environment.set("RANK", rank);
+  environment.set("WORLD_SIZE", options.ranks);
+  environment.set("LOCAL_RANK", rank);
+  environment.set("LOCAL_WORLD_SIZE", options.ranks);
+  environment.set("GROUP_RANK", 0);
+  environment.set("GROUP_WORLD_SIZE", 1);
+  environment.set("MASTER_ADDR", "127.0.0.1");
+  environment.set("MASTER_PORT", master_port);
+  environment.set("UNISONO_LAUNCHER_FD", store_ends_[index].get());
+  environment.set("UNISONO_JOB_ID", parts_.job_id);
+  environment.set("UNISONO_ATTEMPT", number_);
+  if (!environment.has("OMP_NUM_THREADS")) {
+    environment.set("OMP_NUM_THREADS", openmp_share(options.ranks));
+  }
+  OutputMultiplexer::WritingEnds ends;
+  if (options.output == OutputMode::prefixed) {
+    ends = output_.open(rank);
+    plan.stdout_fd = ends.out.get();
+    plan.stderr_fd = ends.err.get();
+  }
+  ground::FileDescriptor input = rank == 0 ? parts_.stdin_pump.open() : ground::FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (input) plan.stdin_fd = input.get();
+  plan.launcher_fd = store_ends_[index].get();
+  if (options.binding == Binding::core) plan.cpu = parts_.cpus[index % parts_.cpus.size()];
+  plan.descriptor_limit = parts_.descriptor_limit;
+  plan.signals = parts_.signals;
+  const std::vector<int> to_close = descriptors_to_close(rank);
+  plan.close_in_function = to_close;
+  children_[index] = start_child(parts_.task, plan, parts_.watchdog);
+  ends_[index].pid = children_[index].pid;
+}
+
+std::vector<int> Attempt::descriptors_to_close(int rank) const {
+  std::vector<int> all = output_.descriptors();
+  for (std::size_t i = 0; i < store_ends_.size(); ++i) {
+    if (i != static_cast<std::size_t>(rank)) all.push_back(store_ends_[i].get());
+  }
+  for (const auto& child : children_) {
+    if (child.pidfd) all.push_back(child.pidfd.get());
+  }
+  all.insert(all.end(), server_ends_.begin(), server_ends_.end());
+  all.push_back(parts_.watchdog.life_line());
+  if (parts_.signals != nullptr) all.push_back(parts_.signals->fd());
+  if (parts_.stdin_pump.descriptor() >= 0) all.push_back(parts_.stdin_pump.descriptor());
+  return all;
+}
+
+// ---- waiting --------------------------------------------------------------------------------------------------
+
+void Attempt::round() {
+  PollSet set;
+  parts_.console.wait_for(set);
+  output_.wait_for(set);
+  parts_.stdin_pump.wait_for(set);
+  if (parts_.signals != nullptr) set.add(parts_.signals->fd(), POLLIN, [this](short) { handle_signals(); });
+  bool death = false;
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    if (is_alive(i)) set.add(children_[i].pidfd.get(), POLLIN, [&death](short) { death = true; });
+  }
+  for (auto& leftover : leftovers_) {
+    if (leftover.pidfd) set.add(leftover.pidfd.get(), POLLIN, [&leftover](short) { leftover.pidfd.reset(); });
+  }
+  if (deadline_) set.wake_at(*deadline_);
+  if (judgement_) set.wake_at(*judgement_);
+  set.wait();
+  if (death) observe_ends();
+  if (parts_.stdin_pump.take_typed()) output_.settle_live_lines();
+  output_.tick();
+  parts_.console.flush();
+}
+
+void Attempt::observe_ends() {
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    if (!is_alive(i)) continue;
+    siginfo_t info{};
+    // Looked at, not reaped: the number stays ours.
+    if (::waitid(P_PIDFD, static_cast<id_t>(children_[i].pidfd.get()), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) continue;
+    RankEnd& end = ends_[i];
+    end.how = info.si_code == CLD_EXITED ? How::exited : How::signaled;
+    end.code = info.si_status;
+    end.dumped_core = info.si_code == CLD_DUMPED;
+    end.ended_by_launcher = told_to_end_;
+    end.order = deaths_++;
+    end.status = status_of(end.rank);
+    if (end.failed()) {
+      failure_is_new_ = true;
+    } else if (end.status == "initialized" && !told_to_end_) {
+      suspects_.push_back(i);
+      judgement_.emplace(judgement_time);
+    }
+  }
+}
+
+void Attempt::judge_suspects() {
+  if (!judgement_ || !judgement_->passed()) return;
+  judgement_.reset();
+  for (const std::size_t i : suspects_) {
+    RankEnd& end = ends_[i];
+    end.status = status_of(end.rank);
+    const bool group_was_sound = std::none_of(ends_.begin(), ends_.end(), [&](const RankEnd& other) {
+      return other.failed() && other.order < end.order && !status_of(other.rank).starts_with("poisoned");
+    });
+    if (end.status != "initialized" || !group_was_sound) continue;
+    end.left_without_finalize = true;
+    failure_is_new_ = true;
+  }
+  suspects_.clear();
+}
+
+bool Attempt::any_alive() const {
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    if (is_alive(i)) return true;
+  }
+  return false;
+}
+
+std::string Attempt::status_of(int rank) { return store_->peek("unisono/status/" + std::to_string(rank)).value_or(""); }
+
+bool Attempt::survivors_have_shrunk() {
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    const std::string status = status_of(static_cast<int>(i));
+    if (is_alive(i) && status != "shrunk" && status != "finalized") return false;
+  }
+  return true;
+}
+
+// ---- ending ---------------------------------------------------------------------------------------------------
+
+void Attempt::enter(Phase phase, std::optional<milliseconds> time) {
+  phase_ = phase;
+  deadline_.reset();
+  if (time) deadline_.emplace(*time);
+}
+
+void Attempt::advance() {
+  judge_suspects();
+  if (!any_alive()) {
+    if (!judgement_) advance_leftovers();
+    return;
+  }
+  const milliseconds grace = parts_.options.grace;
+  if (phase_ == Phase::running && std::exchange(failure_is_new_, false)) {
+    if (restart_follows_) {
+      ask_to_end(SIGTERM);
+    } else {
+      enter(Phase::left_alone, grace);
+    }
+  }
+  if (!deadline_ || !deadline_->passed()) return;
+  if (phase_ == Phase::left_alone) {
+    failure_is_new_ = false;
+    if (survivors_have_shrunk()) {
+      enter(Phase::running, std::nullopt);
+    } else {
+      ask_to_end(SIGTERM);
+    }
+  } else if (phase_ == Phase::asked) {
+    kill_all();
+  } else if (phase_ == Phase::killed) {
+    for (std::size_t i = 0; i < children_.size(); ++i) {
+      if (is_alive(i)) parts_.console.say("rank " + std::to_string(i) + " does not end, not even killed: pid " + std::to_string(children_[i].pid));
+    }
+    enter(Phase::over, std::nullopt);
+  }
+}
+
+void Attempt::signal_groups(int signal) {
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    if (is_alive(i)) ::kill(-children_[i].pid, signal);
+  }
+}
+
+void Attempt::ask_to_end(int signal) {
+  observe_ends();  // whoever is dead by now was not ended by us
+  told_to_end_ = true;
+  signal_groups(signal);
+  signal_groups(SIGCONT);  // a stopped one would not hear it
+  enter(Phase::asked, parts_.options.grace);
+}
+
+void Attempt::kill_all() {
+  observe_ends();
+  told_to_end_ = true;
+  signal_groups(SIGKILL);
+  enter(Phase::killed, std::clamp<milliseconds>(parts_.options.grace, std::chrono::seconds(1), std::chrono::seconds(5)));
+}
+
+void Attempt::advance_leftovers() {
+  if (phase_ < Phase::leftovers) {
+    std::vector<pid_t> groups;
+    for (const auto& child : children_) groups.push_back(child.pid);
+    leftovers_ = find_leftovers(parts_.job_id, groups);
+    enter(Phase::leftovers, told_to_end_ ? milliseconds(0) : leftover_time);
+  }
+  std::erase_if(leftovers_, [](const Leftover& leftover) { return !leftover.pidfd; });
+  const bool time_is_up = deadline_ && (deadline_->passed() || hurry_);
+  if (!leftovers_.empty() && !time_is_up) return;
+  std::vector<pid_t> groups;
+  for (const auto& child : children_) groups.push_back(child.pid);
+  leftovers_ = find_leftovers(parts_.job_id, groups);  // those we knew may have started others
+  if (leftovers_.empty()) {
+    enter(Phase::over, std::nullopt);
+  } else if (!time_is_up) {
+    return;
+  } else if (phase_ == Phase::leftovers && !hurry_) {
+    for (const auto& leftover : leftovers_) {
+      leftover.send(SIGTERM);
+      leftover.send(SIGCONT);
+    }
+    enter(Phase::leftovers_asked, leftover_time);
+  } else if (phase_ < Phase::leftovers_killed) {
+    for (const auto& leftover : leftovers_) leftover.send(SIGKILL);
+    enter(Phase::leftovers_killed, 2 * leftover_time);
+  } else if (deadline_->passed()) {
+    for (const auto& leftover : leftovers_) parts_.console.say("a process that a rank has left does not end: pid " + std::to_string(leftover.pid));
+    enter(Phase::over, std::nullopt);
+  }
+}
+
+void Attempt::finish() {
+  output_.drain();
+  for (auto& end : ends_) end.status = status_of(end.rank);
+  cause_ = first_cause(ends_);
+  store_.reset();
+}
+
+// ---- signals --------------------------------------------------------------------------------------------------
+
+void Attempt::handle_signals() {
+  while (const auto signal = parts_.signals->next()) handle_signal(*signal);
+}
+
+void Attempt::handle_signal(int signal) {
+  const auto& forwarded = parts_.options.forwarded_signals;
+  if (std::find(forwarded.begin(), forwarded.end(), signal) != forwarded.end() || signal == SIGCONT) {
+    signal_groups(signal);
+  } else if (signal == SIGTSTP) {
+    signal_groups(SIGTSTP);
+    parts_.console.flush();
+    ::kill(::getpid(), SIGSTOP);  // SIGCONT comes through the descriptor afterwards
+  } else {
+    interrupt(signal);
+  }
+}
+
+void Attempt::interrupt(int signal) {
+  if (interrupted_by_) {
+    hurry_ = true;
+    if (phase_ < Phase::killed) {
+      parts_.console.say(signal_name(signal) + " again: killing all ranks");
+      kill_all();
+    }
+    return;
+  }
+  observe_ends();
+  const bool failed_before = std::any_of(ends_.begin(), ends_.end(), [](const RankEnd& end) { return end.failed(); });
+  if (!failed_before) interrupted_first_ = true;
+  interrupted_by_ = signal;
+  if (!any_alive()) return;
+  parts_.console.say(signal_name(signal) + ": handed on to all ranks; a second one kills them");
+  const bool was_asked = phase_ == Phase::asked;
+  const auto deadline = deadline_;
+  ask_to_end(signal);
+  if (was_asked) deadline_ = deadline;
+}
+
+}  // namespace unisono::launch

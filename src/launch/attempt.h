@@ -1,0 +1,107 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ground/deadline.h"
+#include "launch/child.h"
+#include "launch/first_cause.h"
+#include "launch/host.h"
+#include "launch/leftovers.h"
+#include "launch/output.h"
+#include "launch/poll_set.h"
+#include "launch/stdin_pump.h"
+#include "launch/supervisor.h"
+#include "store/server.h"
+
+namespace unisono::launch {
+
+/// What lasts as long as the job, whatever its attempts.
+struct JobParts {
+  const JobOptions& options;
+  const Task& task;
+  const std::string& job_id;
+  const std::vector<int>& cpus;
+  const Watchdog& watchdog;
+  Console& console;
+  StdinPump& stdin_pump;
+  SignalScope* signals;  ///< nullptr: not handled
+  std::size_t descriptor_limit;
+};
+
+/// One start of all ranks, until all have ended:
+///
+///   running --a rank fails--> left alone --grace--> asked to end --grace--> killed --> leftovers --> over
+///
+/// Left alone, the ranks learn of the failure themselves; if all that live have shrunk their group by the end of the grace, the job goes on.
+/// Ctrl-C goes to "asked to end" at once, a second one to "killed". Dead ranks stay unreaped until the end: so long their numbers are theirs, and
+/// signalling their groups can hit nobody else.
+class Attempt {
+ public:
+  Attempt(const JobParts& parts, int number);
+  ~Attempt();  ///< kills and reaps whatever still runs
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  /// `restart_follows`: a failure ends all ranks at once.
+  void run(bool restart_follows);
+
+  const std::vector<RankEnd>& ends() const noexcept { return ends_; }
+  std::optional<std::size_t> cause() const noexcept { return cause_; }
+  /// The signal that ended the attempt from outside.
+  std::optional<int> interrupted_by() const noexcept { return interrupted_by_; }
+  /// False where a rank had failed before that: then the rank is the first cause.
+  bool interrupted_first() const noexcept { return interrupted_first_; }
+  const OutputMultiplexer& output() const noexcept { return output_; }
+
+ private:
+  enum class Phase { running, left_alone, asked, killed, leftovers, leftovers_asked, leftovers_killed, over };
+
+  void start();
+  void start_rank(int rank, int master_port);
+  std::vector<int> descriptors_to_close(int rank) const;
+  void round();
+  void advance();
+  void advance_leftovers();
+  void finish();
+  void observe_ends();
+  void judge_suspects();
+  bool is_alive(std::size_t rank) const { return ends_[rank].how == RankEnd::How::running && children_[rank].pid > 0; }
+  bool any_alive() const;
+  bool survivors_have_shrunk();
+  std::string status_of(int rank);
+  void signal_groups(int signal);
+  void ask_to_end(int signal);
+  void kill_all();
+  void handle_signals();
+  void handle_signal(int signal);
+  void interrupt(int signal);
+  void enter(Phase phase, std::optional<std::chrono::milliseconds> time);
+
+  const JobParts& parts_;
+  const int number_;
+  OutputMultiplexer output_;
+  std::vector<Child> children_;
+  std::vector<RankEnd> ends_;
+  std::vector<ground::FileDescriptor> store_ends_;  ///< the ranks' ends, until they are started
+  std::vector<int> server_ends_;                    ///< the launcher's, by number, for children that do not exec
+  std::unique_ptr<store::StoreServer> store_;
+  std::optional<PortReservation> port_;
+  std::vector<Leftover> leftovers_;
+  std::vector<std::size_t> suspects_;  ///< exit code 0, but "initialized" so far
+  std::optional<ground::Deadline> judgement_;
+  Phase phase_ = Phase::running;
+  std::optional<ground::Deadline> deadline_;
+  std::optional<int> interrupted_by_;
+  std::optional<std::size_t> cause_;
+  bool interrupted_first_ = false;
+  bool restart_follows_ = false;
+  bool told_to_end_ = false;
+  bool failure_is_new_ = false;
+  bool hurry_ = false;  ///< the user has asked twice
+  int deaths_ = 0;
+};
+
+}  // namespace unisono::launch

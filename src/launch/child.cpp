@@ -1,0 +1,123 @@
+#include "launch/child.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+
+#include "launch/program.h"
+
+namespace unisono::launch {
+namespace {
+
+/// Async-signal-safe: runs in the child of a process that may have threads.
+void become_rank(const ChildPlan& plan, const Watchdog& watchdog, pid_t launcher) noexcept {
+  ::setpgid(0, 0);
+  watchdog.guard_self_group();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != launcher) ::_exit(1);  // it died before the line above
+  if (plan.stdin_fd) ::dup2(*plan.stdin_fd, STDIN_FILENO);
+  if (plan.stdout_fd) ::dup2(*plan.stdout_fd, STDOUT_FILENO);
+  if (plan.stderr_fd) ::dup2(*plan.stderr_fd, STDERR_FILENO);
+  if (plan.launcher_fd >= 0) ::fcntl(plan.launcher_fd, F_SETFD, 0);
+  if (plan.cpu) {
+    // Sized for what is asked, so that processors beyond 1024 work; the kernel takes a shorter set than its own here.
+    unsigned long words[(1 << 16) / (8 * sizeof(unsigned long))] = {};
+    constexpr int bits = 8 * sizeof(unsigned long);
+    if (*plan.cpu < (1 << 16)) {
+      words[*plan.cpu / bits] |= 1UL << (*plan.cpu % bits);
+      ::sched_setaffinity(0, sizeof words, reinterpret_cast<const cpu_set_t*>(words));
+    }
+  }
+  if (plan.descriptor_limit != 0) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = plan.descriptor_limit;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  if (plan.signals != nullptr) {
+    if (!plan.signals->sigpipe_was_ignored()) ::signal(SIGPIPE, SIG_DFL);
+    // A shell without job control starts background commands with these ignored; what we forward must arrive.
+    if (is_ignored(SIGINT)) ::signal(SIGINT, SIG_DFL);
+    if (is_ignored(SIGQUIT)) ::signal(SIGQUIT, SIG_DFL);
+    ::sigprocmask(SIG_SETMASK, &plan.signals->original_mask(), nullptr);
+  }
+}
+
+[[noreturn]] void run_function(const Task& task, const ChildPlan& plan) {
+  for (const int fd : plan.close_in_function) ::close(fd);
+  int code = 1;
+  try {
+    code = task.function(plan.environment.as_environment());
+  } catch (const std::exception& error) {
+    std::cerr << "exception leaves the rank's function: " << error.what() << std::endl;
+  } catch (...) {
+    std::cerr << "an exception of unknown type leaves the rank's function" << std::endl;
+  }
+  std::cout.flush();
+  std::fflush(nullptr);
+  ::_exit(code);
+}
+
+}  // namespace
+
+Child start_child(const Task& task, ChildPlan& plan, const Watchdog& watchdog) {
+  int report[2];  // exec closes it; what comes through is the errno of an exec that failed
+  if (::pipe2(report, O_CLOEXEC) != 0) throw StartFailed("cannot make a pipe: " + error_text(errno), 1);
+  ground::FileDescriptor reading(report[0]);
+  ground::FileDescriptor writing(report[1]);
+  char* const* environment = plan.environment.data();
+  std::vector<char*> arguments;
+  for (const auto& argument : task.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  // A script without "#!" is the shell's, as it is for execvp.
+  std::vector<char*> shell_arguments{const_cast<char*>("sh"), const_cast<char*>(task.path.c_str())};
+  if (!task.arguments.empty()) shell_arguments.insert(shell_arguments.end(), arguments.begin() + 1, arguments.end());
+
+  if (task.function) std::fflush(nullptr);  // or what is buffered would be written by every child again
+  const pid_t launcher = ::getpid();
+  Child child;
+  child.pid = ::fork();
+  if (child.pid < 0) throw StartFailed("cannot fork: " + error_text(errno), 1);
+  if (child.pid == 0) {
+    become_rank(plan, watchdog, launcher);
+    if (task.function) {
+      reading.reset();
+      writing.reset();
+      run_function(task, plan);
+    }
+    ::execve(task.path.c_str(), arguments.data(), environment);
+    if (errno == ENOEXEC) ::execve("/bin/sh", shell_arguments.data(), environment);
+    const int error = errno;
+    [[maybe_unused]] const auto told = ::write(writing.get(), &error, sizeof error);
+    ::_exit(error == ENOENT ? 127 : 126);
+  }
+  ::setpgid(child.pid, child.pid);  // in both, so that neither can be too early to signal the group
+  child.pidfd.reset(::pidfd_open(child.pid, 0));
+  const int pidfd_error = errno;
+  writing.reset();
+  int error = 0;
+  ssize_t got = 0;
+  while (!task.function && (got = ::read(reading.get(), &error, sizeof error)) < 0 && errno == EINTR) {
+  }
+  if (got == static_cast<ssize_t>(sizeof error) || !child.pidfd) {
+    ::kill(-child.pid, SIGKILL);
+    while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    watchdog.forget(child.pid);
+    if (got != static_cast<ssize_t>(sizeof error)) throw StartFailed("cannot watch a process: " + error_text(pidfd_error), 1);
+    const std::string hint = error == ENOENT ? " (the interpreter it names is missing)" : "";
+    throw StartFailed("cannot run \"" + task.path + "\": " + error_text(error) + hint, error == ENOENT ? 127 : 126);
+  }
+  return child;
+}
+
+}  // namespace unisono::launch

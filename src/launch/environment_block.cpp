@@ -1,0 +1,19 @@
+#include "launch/environment_block.h"
+
+namespace unisono::launch {
+
+bool EnvironmentBlock::has(std::string_view name) const {
+  const auto found = variables_.find(name);
+  return found != variables_.end() && !found->second.empty();
+}
+
+char* const* EnvironmentBlock::data() {
+  lines_.clear();
+  pointers_.clear();
+  for (const auto& [name, value] : variables_) lines_.push_back(name + "=" + value);
+  for (auto& line : lines_) pointers_.push_back(line.data());
+  pointers_.push_back(nullptr);
+  return pointers_.data();
+}
+
+}  // namespace unisono::launch

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ground/environment.h"
+
+namespace unisono::launch {
+
+/// The environment of one process to be started, as execve wants it. Built before fork, because a child must not allocate.
+class EnvironmentBlock {
+ public:
+  explicit EnvironmentBlock(const ground::Environment& base) : variables_(base.all()) {}
+
+  void set(std::string_view name, std::string_view value) { variables_[std::string(name)] = value; }
+  void set(std::string_view name, int value) { set(name, std::string_view(std::to_string(value))); }
+  /// True where the variable is there and not empty.
+  bool has(std::string_view name) const;
+
+  /// Valid until the next change or until the block is gone.
+  char* const* data();
+  ground::Environment as_environment() const { return ground::Environment(variables_); }
+
+ private:
+  std::map<std::string, std::string, std::less<>> variables_;
+  std::vector<std::string> lines_;
+  std::vector<char*> pointers_;
+};
+
+}  // namespace unisono::launch

@@ -1,0 +1,73 @@
+#include "launch/leftovers.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <string>
+
+namespace unisono::launch {
+namespace {
+
+std::string contents(const std::string& path) {
+  ground::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  char part[4096];
+  while (file) {
+    const auto got = ::read(file.get(), part, sizeof part);
+    if (got <= 0) break;
+    text.append(part, static_cast<std::size_t>(got));
+  }
+  return text;
+}
+
+/// Its group, or 0 where the process is gone or a zombie.
+pid_t living_group_of(pid_t pid) {
+  const std::string stat = contents("/proc/" + std::to_string(pid) + "/stat");
+  const auto name_end = stat.rfind(')');  // the name may itself hold blanks and brackets
+  if (name_end == std::string::npos || name_end + 4 >= stat.size()) return 0;
+  const char state = stat[name_end + 2];
+  if (state == 'Z' || state == 'X') return 0;
+  const auto parent = stat.find(' ', name_end + 3);
+  const auto group = parent == std::string::npos ? parent : stat.find(' ', parent + 1);
+  pid_t value = 0;
+  if (group != std::string::npos) std::from_chars(stat.data() + group + 1, stat.data() + stat.size(), value);
+  return value;
+}
+
+bool belongs(pid_t pid, std::string_view mark, std::span<const pid_t> groups) {
+  const pid_t group = living_group_of(pid);
+  if (group == 0) return false;
+  if (std::find(groups.begin(), groups.end(), group) != groups.end()) return true;
+  const std::string environment = contents("/proc/" + std::to_string(pid) + "/environ");
+  return environment.starts_with(mark.substr(1)) || environment.find(mark) != std::string::npos;
+}
+
+}  // namespace
+
+void Leftover::send(int signal) const noexcept { ::pidfd_send_signal(pidfd.get(), signal, nullptr, 0); }
+
+std::vector<Leftover> find_leftovers(std::string_view job_id, std::span<const pid_t> groups) {
+  std::vector<Leftover> found;
+  const std::string mark = std::string(1, '\0') + "UNISONO_JOB_ID=" + std::string(job_id) + std::string(1, '\0');
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc"), ::closedir);
+  if (!folder) return found;
+  const pid_t self = ::getpid();
+  while (const dirent* entry = ::readdir(folder.get())) {
+    pid_t pid = 0;
+    const std::string_view name(entry->d_name);
+    const auto [stop, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error != std::errc() || stop != name.data() + name.size() || pid == self) continue;
+    if (!belongs(pid, mark, groups)) continue;
+    ground::FileDescriptor pidfd(::pidfd_open(pid, 0));
+    // Asked again now that the descriptor pins the process: the number might have changed hands between the two looks.
+    if (pidfd && belongs(pid, mark, groups)) found.push_back({pid, std::move(pidfd)});
+  }
+  return found;
+}
+
+}  // namespace unisono::launch

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <vector>
+
+#include "ground/deadline.h"
+
+namespace unisono::launch {
+
+/// One round of waiting: everybody adds the descriptors and the time he waits for, then `wait` calls back whoever is concerned.
+/// Made anew for every round, so nobody has to deregister anything.
+class PollSet {
+ public:
+  using Milliseconds = std::chrono::milliseconds;
+
+  void add(int fd, short events, std::function<void(short)> ready) {
+    entries_.push_back({fd, events, 0});
+    ready_.push_back(std::move(ready));
+  }
+  /// The round ends after this time at the latest.
+  void wake_within(Milliseconds time) { limit_ = std::min(limit_, std::max(time, Milliseconds(0))); }
+  void wake_at(const ground::Deadline& deadline) { wake_within(deadline.left()); }
+
+  void wait() {
+    const int timeout = limit_ == Milliseconds::max() ? -1 : static_cast<int>(std::min<std::int64_t>(limit_.count(), 1 << 30));
+    const int count = ::poll(entries_.data(), entries_.size(), timeout);
+    if (count <= 0) return;
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      if (entries_[i].revents != 0) ready_[i](entries_[i].revents);
+    }
+  }
+
+ private:
+  std::vector<pollfd> entries_;
+  std::vector<std::function<void(short)>> ready_;
+  Milliseconds limit_ = Milliseconds::max();
+};
+
+}  // namespace unisono::launch

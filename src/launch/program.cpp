@@ -1,0 +1,56 @@
+#include "launch/program.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace unisono::launch {
+namespace {
+
+/// 0 if the file can be executed, else the errno that says why not.
+int obstacle(const std::string& path) {
+  struct stat about {};
+  if (::stat(path.c_str(), &about) != 0) return errno;
+  if (S_ISDIR(about.st_mode)) return EISDIR;
+  if (!S_ISREG(about.st_mode)) return EACCES;
+  return ::access(path.c_str(), X_OK) == 0 ? 0 : errno;
+}
+
+[[noreturn]] void refuse(const std::string& path, int error) {
+  const bool missing = error == ENOENT || error == ENOTDIR;
+  throw StartFailed("cannot run \"" + path + "\": " + error_text(error), missing ? 127 : 126);
+}
+
+}  // namespace
+
+std::string error_text(int error) { return std::generic_category().message(error); }
+
+std::string find_program(const std::string& name, const ground::Environment& environment) {
+  if (name.empty()) throw StartFailed("cannot run \"\": the program has no name", 127);
+  if (name.find('/') != std::string::npos) {
+    if (const int error = obstacle(name); error != 0) refuse(name, error);
+    return name;
+  }
+  const std::string path = environment.get("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
+  std::string found_but_refused;
+  int refusal = 0;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find(':', begin), path.size());
+    const std::string folder = path.substr(begin, end - begin);
+    const std::string candidate = folder.empty() ? "./" + name : folder + "/" + name;  // an empty entry is the current folder
+    const int error = obstacle(candidate);
+    if (error == 0) return candidate;
+    if (error != ENOENT && error != ENOTDIR && error != EISDIR && refusal == 0) {
+      refusal = error;
+      found_but_refused = candidate;
+    }
+    begin = end + 1;
+  }
+  if (refusal != 0) refuse(found_but_refused, refusal);
+  std::string hint = obstacle("./" + name) == 0 ? "; there is one in the current folder: ./" + name : "";
+  throw StartFailed("cannot run \"" + name + "\": not found along PATH" + hint, 127);
+}
+
+}  // namespace unisono::launch

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ground/environment.h"
+#include "unisono/error.h"
+
+namespace unisono::launch {
+
+/// A program or a process could not be started at all. `exit_code` is what a shell would answer: 127 not found, 126 found but not executable.
+class StartFailed : public LaunchFailed {
+ public:
+  StartFailed(std::string_view message, int exit_code) : LaunchFailed(message), exit_code_(exit_code) {}
+  int exit_code() const noexcept { return exit_code_; }
+
+ private:
+  int exit_code_;
+};
+
+/// The file that `name` means: itself where it has a slash, else looked up along PATH. StartFailed where there is none or it may not be run.
+std::string find_program(const std::string& name, const ground::Environment& environment);
+
+/// "no such file or directory" and the like, of an errno.
+std::string error_text(int error);
+
+}  // namespace unisono::launch

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ground/file_descriptor.h"
+
+namespace unisono::launch {
+
+/// The file of one rank under --logs: its lines as it wrote them, standard output and error in the order they arrived. A file that cannot be
+/// written (a full disk) is given up with one warning for the whole job; the job goes on.
+class RankLog {
+ public:
+  RankLog() = default;  ///< writes nowhere
+  /// Makes DIR/rank-R.log (DIR/rank-R.attempt-A.log after a restart).
+  RankLog(const std::string& directory, int rank, int attempt);
+  RankLog(RankLog&&) = default;
+  RankLog& operator=(RankLog&&) = default;
+
+  bool is_open() const noexcept { return file_.valid(); }
+  void append(std::string_view bytes);
+  /// What went wrong, once; empty otherwise.
+  std::string take_warning();
+
+ private:
+  void give_up(int error);
+
+  ground::FileDescriptor file_;
+  std::string path_;
+  std::string warning_;
+};
+
+/// Makes the folder and those above it. StartFailed where that cannot be, except on a full disk.
+void make_log_directory(const std::string& directory);
+
+}  // namespace unisono::launch

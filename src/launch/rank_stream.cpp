@@ -1,0 +1,112 @@
+#include "launch/rank_stream.h"
+
+#include <algorithm>
+
+namespace unisono::launch {
+namespace {
+
+constexpr std::size_t tail_lines = 20;
+constexpr std::size_t tail_width = 2000;
+/// A longer line is cut in two: memory must end somewhere.
+constexpr std::size_t longest_line = 16u << 20;
+/// A bar that never ends its line is let go at a '\r' from time to time, where it is not a terminal that shows it.
+constexpr std::size_t longest_bar = 64u << 10;
+constexpr std::chrono::milliseconds rest_before_shown{100};
+
+/// What a terminal would show of a line that rewrites itself: its last part that is not empty.
+std::string_view visible(std::string_view text) {
+  while (!text.empty() && text.back() == '\r') text.remove_suffix(1);
+  const auto rewind = text.rfind('\r');
+  return rewind == std::string_view::npos ? text : text.substr(rewind + 1);
+}
+
+}  // namespace
+
+void RankStream::feed(std::string_view bytes) {
+  while (true) {
+    const auto end = bytes.find('\n');
+    if (end == std::string_view::npos) break;
+    if (partial_.empty()) {
+      emit(bytes.substr(0, end), true);
+    } else {
+      partial_ += bytes.substr(0, end);
+      emit(partial_, true);
+      partial_.clear();
+    }
+    bytes.remove_prefix(end + 1);
+  }
+  partial_ += bytes;
+  rest_.reset();
+  if (partial_.empty()) return;
+  const auto rewind = partial_.rfind('\r');
+  if (sink_->is_terminal() && rewind != std::string::npos) {
+    show_bar();
+  } else if (rewind != std::string::npos && rewind + 1 < partial_.size() && partial_.size() > longest_bar) {
+    emit(std::string_view(partial_).substr(0, rewind + 1), true);
+    partial_.erase(0, rewind + 1);
+  } else if (partial_.size() > longest_line) {
+    emit(partial_, true);
+    partial_.clear();
+  } else if (sink_->is_terminal()) {
+    rest_.emplace(rest_before_shown);
+  }
+}
+
+void RankStream::finish() {
+  if (!partial_.empty()) emit(partial_, false);
+  partial_.clear();
+  rest_.reset();
+}
+
+std::optional<std::chrono::milliseconds> RankStream::rests_for() const { return rest_ ? std::optional(rest_->left()) : std::nullopt; }
+
+void RankStream::show_rested() {
+  if (!rest_ || !rest_->passed()) return;
+  rest_.reset();
+  sink_->show_live(this, prefix_ + partial_);
+}
+
+void RankStream::settle() {
+  if (!sink_->shows_live_of(this)) return;
+  log_->append(partial_);
+  partial_.clear();
+  rest_.reset();
+  sink_->forget_live();
+}
+
+void RankStream::show_bar() {
+  sink_->show_live(this, prefix_ + std::string(visible(partial_)));
+  // States that are overwritten need not be kept; the last one is, because "100 %\r" may be followed by nothing but '\n'.
+  const auto last = partial_.find_last_not_of('\r');
+  const auto begin = last == std::string::npos ? std::string::npos : partial_.rfind('\r', last);
+  if (begin == std::string::npos) return;
+  log_->append(std::string_view(partial_).substr(0, begin + 1));
+  partial_.erase(0, begin + 1);
+}
+
+void RankStream::emit(std::string_view text, bool with_newline) {
+  log_->append(text);
+  if (with_newline) log_->append("\n");
+  remember(visible(text));
+  if (sink_->broken()) return;
+  sink_->drop_live(this);
+  std::string line = prefix_;
+  if (sink_->is_terminal()) {
+    line += visible(text);
+  } else {
+    while (!text.empty()) {
+      const std::size_t part = std::min(text.find('\r'), text.size() - 1) + 1;
+      line += text.substr(0, part);
+      text.remove_prefix(part);
+      if (!text.empty() && line.back() == '\r') line += prefix_;
+    }
+  }
+  sink_->line(line);
+}
+
+void RankStream::remember(std::string_view text) {
+  if (tail_.size() == tail_lines) tail_.pop_front();
+  tail_.emplace_back(text.substr(0, tail_width));
+}
+
+}  // namespace unisono::launch

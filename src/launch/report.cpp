@@ -1,0 +1,65 @@
+#include "launch/report.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "ground/host.h"
+#include "launch/signals.h"
+
+namespace unisono::launch {
+namespace {
+
+/// "0, 2-4" of ascending numbers.
+std::string ranges(const std::vector<int>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    if (!text.empty()) text += ", ";
+    text += std::to_string(numbers[i]);
+    if (last > i) text += (last == i + 1 ? ", " : "-") + std::to_string(numbers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+std::string fate(const RankEnd& end) {
+  if (end.how == RankEnd::How::running) return end.describe();
+  if (end.ended_by_launcher && end.how == RankEnd::How::signaled) return "ended by the launcher (" + signal_name(end.code) + ")";
+  std::string text = end.describe();
+  if (const auto culprit = blamed_rank(end); culprit && *culprit != end.rank) text += ", blaming rank " + std::to_string(*culprit);
+  return text;
+}
+
+}  // namespace
+
+std::string describe_others(std::span<const RankEnd> ends, std::size_t cause) {
+  std::vector<std::pair<std::string, std::vector<int>>> fates;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (i == cause) continue;
+    const std::string text = fate(ends[i]);
+    auto found = std::find_if(fates.begin(), fates.end(), [&](const auto& entry) { return entry.first == text; });
+    if (found == fates.end()) found = fates.insert(fates.end(), {text, {}});
+    found->second.push_back(ends[i].rank);
+  }
+  std::string line;
+  for (const auto& [text, ranks] : fates) {
+    if (!line.empty()) line += "; ";
+    line += (ranks.size() == 1 ? "rank " : "ranks ") + ranges(ranks) + " " + text;
+  }
+  return line;
+}
+
+void report_failure(Console& console, std::span<const RankEnd> ends, std::size_t cause, const std::deque<std::string>& last_lines) {
+  const RankEnd& first = ends[cause];
+  console.say("rank " + std::to_string(first.rank) + " " + first.describe() + " (pid " + std::to_string(first.pid) + " on " + ground::host_name() +
+              "): the first cause");
+  if (ends.size() == 1) return;  // its output stands right above
+  if (!last_lines.empty()) {
+    console.say("its last lines:");
+    for (const auto& text : last_lines) console.say("| " + text);
+  }
+  console.say("the others: " + describe_others(ends, cause));
+}
+
+}  // namespace unisono::launch

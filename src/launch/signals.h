@@ -1,0 +1,44 @@
+#pragma once
+
+#include <csignal>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ground/file_descriptor.h"
+
+namespace unisono::launch {
+
+/// "SIGKILL", or "signal 40" where it has no name.
+std::string signal_name(int signal);
+/// From "USR1", "SIGUSR1", "usr1" or "10".
+std::optional<int> parse_signal(std::string_view text);
+
+/// Takes signals over for its lifetime: they are blocked in the calling thread (and in threads it starts) and read from a descriptor instead.
+/// SIGPIPE is ignored meanwhile. Everything is put back at the end.
+class SignalScope {
+ public:
+  explicit SignalScope(std::span<const int> signals);
+  ~SignalScope();
+  SignalScope(const SignalScope&) = delete;
+  SignalScope& operator=(const SignalScope&) = delete;
+
+  int fd() const noexcept { return fd_.get(); }
+  /// The next one that has arrived, if any.
+  std::optional<int> next();
+  /// What a child has to put back between fork and exec.
+  const sigset_t& original_mask() const noexcept { return original_mask_; }
+  bool sigpipe_was_ignored() const noexcept { return original_pipe_.sa_handler == SIG_IGN; }
+
+ private:
+  ground::FileDescriptor fd_;
+  sigset_t original_mask_{};
+  struct sigaction original_pipe_ {};
+};
+
+/// True where the process was started with this signal ignored (nohup does so with SIGHUP).
+bool is_ignored(int signal);
+
+}  // namespace unisono::launch

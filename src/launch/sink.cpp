@@ -1,0 +1,111 @@
+#include "launch/sink.h"
+
+#include <limits.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace unisono::launch {
+namespace {
+
+bool is_regular(int fd) {
+  struct stat about {};
+  return ::fstat(fd, &about) == 0 && S_ISREG(about.st_mode);
+}
+
+std::size_t columns_of(int fd) {
+  winsize size{};
+  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1u : 79u;
+}
+
+}  // namespace
+
+std::string cut_to_width(std::string_view text, std::size_t columns) {
+  std::string out;
+  bool coloured = false;
+  for (std::size_t i = 0; i < text.size();) {
+    if (text[i] == '\x1b') {
+      std::size_t end = i + 1;
+      if (end < text.size() && text[end] == '[') ++end;
+      while (end < text.size() && (text[end] < '@' || text[end] > '~')) ++end;
+      out.append(text.substr(i, end + 1 - i));
+      i = end + 1;
+      coloured = true;
+      continue;
+    }
+    const bool starts_character = (static_cast<unsigned char>(text[i]) & 0xC0u) != 0x80u;
+    if (starts_character && columns-- == 0) break;
+    out += text[i++];
+  }
+  return coloured ? out + "\x1b[0m" : out;
+}
+
+Sink::Sink(int fd) : fd_(fd), terminal_(::isatty(fd) == 1), regular_(is_regular(fd)) {}
+
+void Sink::erase_live() {
+  if (live_owner_ != nullptr) queue_ += "\r\x1b[K";
+}
+
+void Sink::line(std::string_view text) {
+  if (broken_) return;
+  erase_live();
+  queue_ += text;
+  queue_ += '\n';
+  if (live_owner_ != nullptr) queue_ += live_;
+}
+
+void Sink::show_live(const void* owner, std::string_view text) {
+  if (broken_ || !terminal_) return;
+  erase_live();
+  live_owner_ = owner;
+  live_ = cut_to_width(text, columns_of(fd_));
+  queue_ += live_;
+}
+
+void Sink::drop_live(const void* owner) {
+  if (live_owner_ == owner && owner != nullptr) {
+    erase_live();
+    live_owner_ = nullptr;
+    live_.clear();
+  }
+}
+
+void Sink::flush() {
+  while (!is_empty() && !broken_) {
+    // A pipe that is ready takes PIPE_BUF bytes without blocking, also where the descriptor is a blocking one that we share with others.
+    pollfd ready{fd_, POLLOUT, 0};
+    if (!regular_ && ::poll(&ready, 1, 0) <= 0) return;
+    const std::size_t rest = queue_.size() - written_;
+    const auto done = ::write(fd_, queue_.data() + written_, regular_ ? rest : std::min<std::size_t>(rest, PIPE_BUF));
+    if (done > 0) {
+      written_ += static_cast<std::size_t>(done);
+    } else if (done < 0 && errno == EINTR) {
+      continue;
+    } else if (done < 0 && errno == EAGAIN) {
+      return;
+    } else {
+      broken_ = true;
+    }
+  }
+  if (broken_ || is_empty()) {
+    queue_.clear();
+    written_ = 0;
+  } else if (written_ > 1u << 20) {
+    queue_.erase(0, written_);
+    written_ = 0;
+  }
+}
+
+void Sink::wait_for(PollSet& set) {
+  if (is_empty() || broken_) return;
+  if (regular_) {
+    set.wake_within(PollSet::Milliseconds(0));
+  } else {
+    set.add(fd_, POLLOUT, [](short) {});  // the flush at the end of the round does it
+  }
+}
+
+}  // namespace unisono::launch

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ground/environment.h"
+#include "launch/first_cause.h"
+#include "launch/program.h"
+
+namespace unisono::launch {
+
+enum class Binding { none, core };
+enum class OutputMode {
+  prefixed,   ///< "[rank] " before every line, --logs, tail of the first cause in the summary
+  inherited,  ///< the ranks write to the launcher's standard output and error themselves
+};
+enum class SignalMode {
+  handled,  ///< Ctrl-C and the like end the job with grace
+  left,     ///< signals are the caller's business; if one ends him, the ranks end too
+};
+
+/// A job of one host. Either `command` or `function` says what every rank runs.
+struct JobOptions {
+  int ranks = 1;
+  std::vector<std::string> command = {};  ///< program (looked up along PATH) and its arguments
+  /// Runs in the forked child; gets the rank's variables (RANK, UNISONO_LAUNCHER_FD, …); returns the exit code. Call run_job before threads exist.
+  std::function<int(const ground::Environment&)> function = {};
+  int max_restarts = 0;
+  std::string log_directory = {};  ///< empty: none
+  std::chrono::milliseconds grace = std::chrono::seconds(15);
+  Binding binding = Binding::none;
+  std::vector<int> forwarded_signals = {SIGUSR1, SIGUSR2};  ///< handed on to the ranks, and nothing else
+  int master_port = 0;                                      ///< 0: any free one
+  OutputMode output = OutputMode::prefixed;
+  SignalMode signals = SignalMode::handled;
+  ground::Environment environment = ground::Environment::process();
+};
+
+struct JobResult {
+  int exit_code = 0;                            ///< of the first cause; 128 + signal after Ctrl-C and the like
+  std::optional<std::size_t> first_cause = {};  ///< index into `ends`
+  std::optional<int> interrupted_by = {};       ///< the signal that ended the job from outside
+  int attempts = 0;
+  std::vector<RankEnd> ends = {};  ///< of the last attempt, by rank
+};
+
+/// Starts the ranks, watches them to their end and leaves nothing behind. Call it from a thread that lives as long as the job (the kernel ends the
+/// ranks with it). InvalidArgument for options that make no sense, StartFailed where the job could not be started.
+JobResult run_job(const JobOptions& options);
+
+}  // namespace unisono::launch

@@ -1,0 +1,95 @@
+#include "launch/watchdog.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <set>
+#include <string>
+
+#include "launch/leftovers.h"
+#include "launch/program.h"
+
+namespace unisono::launch {
+namespace {
+
+enum class Order : int { guard, forget, goodbye };
+
+/// Small enough for a write to a pipe to be atomic.
+struct Message {
+  Order order;
+  pid_t group;
+};
+
+void tell(int life_line, Message message) noexcept {
+  while (::write(life_line, &message, sizeof message) < 0 && errno == EINTR) {
+  }
+}
+
+/// Keep nothing of the launcher's: not its pipes (a reader of our standard output would wait for us), not its group (Ctrl-C, a killpg),
+/// not its environment (an outer job's sweep would take us for one of its processes and end us before we have done our work).
+void detach(int life_line) {
+  ::setsid();
+  for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_IGN);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  const int null = ::open("/dev/null", O_RDWR);
+  for (int fd = 0; fd <= 2 && null >= 0; ++fd) ::dup2(null, fd);
+  ::dup2(life_line, 3);
+  ::close_range(4, ~0U, 0);
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) std::memset(*entry, 0, std::strlen(*entry));
+  [[maybe_unused]] const int moved = ::chdir("/");  // or a mounted folder could not be unmounted
+}
+
+[[noreturn]] void watch(const std::string& job_id) {
+  std::set<pid_t> groups;
+  Message message{};
+  while (true) {
+    const auto got = ::read(3, &message, sizeof message);
+    if (got < 0 && errno == EINTR) continue;
+    if (got != static_cast<ssize_t>(sizeof message)) break;
+    if (message.order == Order::goodbye) ::_exit(0);
+    if (message.order == Order::guard) groups.insert(message.group);
+    if (message.order == Order::forget) groups.erase(message.group);
+  }
+  for (const pid_t group : groups) ::kill(-group, SIGKILL);
+  for (const auto& leftover : find_leftovers(job_id, {})) leftover.send(SIGKILL);
+  ::_exit(0);
+}
+
+}  // namespace
+
+Watchdog::Watchdog(std::string_view job_id) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw StartFailed("cannot make a pipe: " + error_text(errno), 1);
+  ground::FileDescriptor reading(ends[0]);
+  life_line_.reset(ends[1]);
+  const std::string id(job_id);
+  pid_ = ::fork();
+  if (pid_ < 0) throw StartFailed("cannot fork: " + error_text(errno), 1);
+  if (pid_ == 0) {
+    try {
+      detach(reading.get());
+      watch(id);
+    } catch (...) {  // no memory: PDEATHSIG still guards the ranks themselves
+    }
+    ::_exit(1);
+  }
+}
+
+Watchdog::~Watchdog() {
+  tell(life_line_.get(), {Order::goodbye, 0});
+  life_line_.reset();
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void Watchdog::guard_self_group() const noexcept { tell(life_line_.get(), {Order::guard, ::getpid()}); }
+
+void Watchdog::forget(pid_t group) const noexcept { tell(life_line_.get(), {Order::forget, group}); }
+
+}  // namespace unisono::launch

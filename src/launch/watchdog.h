@@ -1,0 +1,36 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string_view>
+
+#include "ground/file_descriptor.h"
+
+namespace unisono::launch {
+
+/// A small process that outlives a launcher ended by SIGKILL and then ends the job. It holds the reading end of a pipe (the life-line) whose
+/// writing end only the launcher has: end of file without a goodbye means that the launcher is gone.
+///
+/// PDEATHSIG alone reaches the rank itself; the watchdog also reaches what a rank has started (a shell's children).
+class Watchdog {
+ public:
+  /// Forks. Call it before threads exist.
+  explicit Watchdog(std::string_view job_id);
+  ~Watchdog();  ///< says goodbye; the watchdog leaves without touching anybody
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  /// A new rank calls this in itself, between fork and exec, so that there is no moment in which it is not guarded. Async-signal-safe.
+  void guard_self_group() const noexcept;
+  /// After the group is empty and before its leader is reaped, so that its number cannot be somebody else's yet.
+  void forget(pid_t group) const noexcept;
+
+  int life_line() const noexcept { return life_line_.get(); }
+  pid_t pid() const noexcept { return pid_; }
+
+ private:
+  ground::FileDescriptor life_line_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace unisono::launch

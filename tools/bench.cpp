@@ -1,0 +1,215 @@
+// unisono bench: measures collectives beside the roofline and the peers, all interleaved in the same processes, and verifies every result.
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "bench_options.h"
+#include "bench_peers.h"
+#include "bench_report.h"
+#include "bench_set.h"
+#include "commands.h"
+#include "ground/deadline.h"
+#include "harness/plan.h"
+#include "machine.h"
+#include "unisono/error.h"
+
+namespace unisono::tools {
+
+namespace {
+
+constexpr int kRounds = 11;
+constexpr int kQuickRounds = 3;
+constexpr int kMostRanks = 1024;
+
+int usable_cores() {
+  cpu_set_t cores;
+  return ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
+template <class T>
+void keep_first(std::vector<T>& list) {
+  std::vector<T> once;
+  for (const T& entry : list)
+    if (std::ranges::find(once, entry) == once.end()) once.push_back(entry);
+  list = std::move(once);
+}
+
+/// Checks everything that can be checked before anything is started.
+bench::Plan plan_of(const BenchOptions& options) {
+  bench::Plan plan;
+  for (const std::string& name : options.operations) {
+    const std::optional<bench::Operation> operation = bench::parse_operation(name);
+    if (!operation) {
+      std::string known;
+      for (bench::Operation each : bench::operations()) known += " " + std::string(bench::to_string(each));
+      throw InvalidArgument("unknown operation '" + name + "'", {.hint = "operations are" + known});
+    }
+    plan.operations.push_back(*operation);
+  }
+  keep_first(plan.operations);
+  for (const std::string& size : options.sizes) plan.sizes.push_back(parse_bytes(size));
+  std::ranges::sort(plan.sizes);
+  keep_first(plan.sizes);
+  plan.dtype = bench::parse_dtype(options.dtype);
+  plan.ranks = options.ranks > 0 ? options.ranks : std::max(2, usable_cores());
+  if (plan.ranks > kMostRanks) throw InvalidArgument(fmt::format("{} ranks are too many for one host", plan.ranks));
+  if (options.buffers != "private")
+    throw Unsupported("this version has no buffers in shared memory", {.hint = "--buffers private is what there is"});
+  if (options.data == "varying") plan.data = bench::DataMode::varying;
+  else if (options.data == "touch") plan.data = bench::DataMode::touch;
+  plan.backend = options.backend;
+  plan.in_place = options.in_place;
+  if (plan.in_place && (plan.operations.size() != 1 || plan.operations.front() != bench::Operation::all_reduce))
+    throw InvalidArgument("--in-place goes with all_reduce alone");
+  if (plan.ranks == 1 && std::ranges::find(plan.operations, bench::Operation::send_recv) != plan.operations.end())
+    throw InvalidArgument("send_recv needs at least two ranks");
+  plan.bind = options.bind == "core";
+  plan.seed = options.seed;
+  plan.block_time = options.quick ? std::chrono::microseconds(500) : std::chrono::microseconds(3000);
+  plan.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_seconds * 1000));
+  return plan;
+}
+
+bench::Plan plan_of_set(bench::Plan plan, const BenchSetup& setup, const BenchOptions& options) {
+  if (options.compare != "off") plan.candidates.emplace_back("unisono");
+  if (options.compare != "on") plan.candidates.emplace_back("unisono-unchecked");
+  plan.candidates.insert(plan.candidates.end(), setup.peers.begin(), setup.peers.end());
+  return plan;
+}
+
+void describe_run(const BenchResults& results, const BenchFacts& facts, const BenchSetup& setup, int rounds) {
+  std::string peers;
+  for (const std::string& peer : setup.peers) peers += ", " + setup.versions.at(peer);
+  const double barrier = results.barrier_ns(setup.name).value_or(0);
+  const std::string_view label = barrier < 100 ? "A, near cores" : barrier > 150 ? "B, distant or shared cores" : "between A and B";
+  std::cout << fmt::format("\nset {}: {} ranks, {}, {} buffers, {} data, backend {}{}\n", setup.name, facts.ranks, facts.dtype, facts.buffers,
+                           facts.data, facts.backends.at(setup.name), peers);
+  std::cout << fmt::format("flag barrier {:.0f} ns (label {}), {} rounds", barrier, label, rounds);
+  if (const std::size_t dropped = results.dropped(setup.name); dropped != 0) std::cout << fmt::format(", {} left out for stolen time", dropped);
+  std::cout << "\n";
+}
+
+void measure(const BenchOptions& options, const bench::Plan& plan, launch::SignalScope& signals, const launch::Watchdog& watchdog) {
+  const ground::Environment& environment = ground::Environment::process();
+  const std::vector<BenchSetup> setups = bench_setups(options.peers, plan.ranks, plan.ranks > usable_cores(), environment, signals, watchdog);
+  std::ofstream file;
+  if (!options.json.empty()) {
+    file.open(options.json);
+    if (!file) throw InvalidArgument("cannot write " + options.json);
+  }
+
+  const TemporaryFolder folder;
+  std::vector<std::unique_ptr<BenchSet>> sets;
+  for (const BenchSetup& setup : setups)
+    sets.push_back(std::make_unique<BenchSet>(setup, plan_of_set(plan, setup, options), folder.path() / setup.name, environment, signals, watchdog));
+  BenchResults results;
+  BenchFacts facts{.ranks = plan.ranks,
+                   .dtype = std::string(bench::short_name(plan.dtype)),
+                   .buffers = options.buffers,
+                   .data = std::string(to_string(plan.data))};
+  for (const auto& set : sets) facts.backends[set->setup().name] = set->backend();
+
+  const int rounds = options.rounds.value_or(options.quick ? kQuickRounds : kRounds);
+  const ground::Deadline budget(std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds.value_or(0) * 1000)));
+  const bool show_progress = ::isatty(STDERR_FILENO) == 1;
+  int done = 0;
+  while (done < rounds && !(options.seconds && budget.passed() && done >= kQuickRounds)) {
+    for (const auto& set : sets) {
+      if (show_progress) std::cerr << fmt::format("\rround {} of {}, {} ", done + 1, rounds, set->setup().name) << std::flush;
+      const ProcessorTime before = processor_time();
+      const nlohmann::json event = set->round(done);
+      const ProcessorTime after = processor_time();
+      results.add(set->setup().name, event, stolen_share(before, after));
+    }
+    ++done;
+  }
+  if (show_progress) std::cerr << "\r\033[K" << std::flush;
+  for (const auto& set : sets) set->finish();
+
+  const std::vector<BenchRow> rows = results.rows();
+  std::cout << describe_machine();
+  for (const BenchSetup& setup : setups) {
+    describe_run(results, facts, setup, done);
+    print_table(std::cout, rows, facts, setup.name);
+  }
+  std::cout << std::flush;
+  for (const BenchSetup& setup : setups) {
+    for (const bench::Operation operation : plan.operations)
+      for (const std::string& peer : setup.peers)
+        if (std::ranges::none_of(rows, [&](const BenchRow& row) { return row.set == setup.name && row.impl == peer && row.operation == operation; }))
+          std::cerr << fmt::format("unisono bench: {} has no {} of {}\n", peer, bench::to_string(operation), facts.dtype);
+  }
+  if (file.is_open()) {
+    file << to_json(rows, facts).dump(1) << "\n";
+    file.close();
+    if (!file) throw Error("cannot write " + options.json);
+  }
+}
+
+int run(const BenchOptions& options) {
+  try {
+    const bench::Plan plan = plan_of(options);
+    constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+    launch::SignalScope signals(kSignals);
+    const launch::Watchdog watchdog("bench");
+    try {
+      measure(options, plan, signals, watchdog);
+    } catch (const BenchInterrupted& interrupted) {
+      std::cerr << "unisono bench: ended by " << launch::signal_name(interrupted.signal) << std::endl;
+      return 128 + interrupted.signal;
+    }
+    return 0;
+  } catch (const InvalidArgument& error) {
+    std::cerr << "unisono bench: " << error.what() << "\nRun with --help for more information." << std::endl;
+    return 2;
+  } catch (const Unsupported& error) {
+    std::cerr << "unisono bench: " << error.what() << std::endl;
+    return 2;
+  } catch (const std::exception& error) {
+    std::cerr << "unisono bench: " << error.what() << std::endl;
+    return 1;
+  }
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  auto options = std::make_shared<BenchOptions>();
+  CLI::App* command = app.add_subcommand("bench", "Measure collectives beside the roofline and other libraries, in the same processes");
+  command->add_option("OP", options->operations, "What to measure (all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, …)");
+  command->add_option("-n,--ranks", options->ranks, "Processes to start; one per core where not given")->check(CLI::PositiveNumber);
+  command->add_option("--sizes", options->sizes, "Bytes of a rank's larger buffer, as 8,1KiB,64MiB")->delimiter(',');
+  command->add_option("--dtype", options->dtype, "f32, f64, f16, bf16, i8, u8, i32 or i64")->capture_default_str();
+  command->add_option("--buffers", options->buffers, "Where the buffers lie")->check(CLI::IsMember({"private", "shared"}))->capture_default_str();
+  command
+      ->add_option("--data", options->data,
+                   "static: unmodified buffers; varying: inputs rewritten before each call; touch: varying, and reading the output is part of the time")
+      ->check(CLI::IsMember({"static", "varying", "touch"}))
+      ->capture_default_str();
+  command->add_option("--backend", options->backend, "Backend of unisono")->capture_default_str();
+  command->add_option("--peers", options->peers, "Other libraries to measure as well: openmpi, mpich, gloo")->delimiter(',');
+  command->add_option("--json", options->json, "Write the results to this file");
+  command->add_option("--compare", options->compare, "With the comparison of the ranks' calls, without, or both")
+      ->check(CLI::IsMember({"on", "off", "both"}))
+      ->capture_default_str();
+  command->add_option("--bind", options->bind, "Bind each rank to a core where there are enough")->check(CLI::IsMember({"core", "none"}))->capture_default_str();
+  command->add_option("--rounds", options->rounds, "Rounds to interleave (11)")->check(CLI::Range(1, 10000));
+  command->add_option("--seconds", options->seconds, "Start no further round after this time")->check(CLI::PositiveNumber);
+  command->add_option("--seed", options->seed, "Of the order of the candidates and of the data")->capture_default_str();
+  command->add_option("--timeout", options->timeout_seconds, "Seconds to wait for anything")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_flag("--quick", options->quick, "Few and short rounds: a check, not a measurement");
+  command->add_flag("--in-place", options->in_place, "all_reduce in place instead of from one buffer into another");
+  command->callback([options] {
+    if (const int code = run(*options); code != 0) throw CLI::RuntimeError(code);
+  });
+}
+
+}  // namespace unisono::tools

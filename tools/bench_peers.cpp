@@ -1,0 +1,132 @@
+#include "bench_peers.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "ground/deadline.h"
+#include "launch/child.h"
+#include "launch/program.h"
+#include "unisono/error.h"
+
+namespace unisono::tools {
+
+namespace {
+
+struct MpiPeer {
+  std::string_view name;
+  std::string_view title;
+  std::array<std::string_view, 2> launchers;  // Debian's name, which cannot be mistaken, first
+  std::string_view packages;
+};
+
+constexpr std::array kMpis = {MpiPeer{"openmpi", "Open MPI", {"mpirun.openmpi", "mpirun"}, "libopenmpi-dev and openmpi-bin"},
+                              MpiPeer{"mpich", "MPICH", {"mpiexec.mpich", "mpiexec.hydra"}, "libmpich-dev and mpich"}};
+
+std::filesystem::path own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
+/// The driver beside this command: bin and libexec have the same parent, in the build folder as well as installed.
+std::optional<std::string> driver_of(const std::string& set) {
+  const std::filesystem::path path = own_program().parent_path().parent_path() / "libexec" / "unisono" / ("unisono-bench-" + set);
+  return std::filesystem::exists(path) ? std::optional(path.string()) : std::nullopt;
+}
+
+std::optional<std::string> launcher_of(const MpiPeer& mpi, const ground::Environment& environment) {
+  for (const std::string_view name : mpi.launchers) {
+    try {
+      return launch::find_program(std::string(name), environment);
+    } catch (const launch::StartFailed&) {
+    }
+  }
+  return std::nullopt;
+}
+
+/// What the driver says about the peers it is linked with; nothing if it does not run here.
+std::map<std::string, std::string> describe(const std::string& driver, const ground::Environment& environment, const launch::SignalScope& signals,
+                                            const launch::Watchdog& watchdog) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw LaunchFailed("cannot make a pipe: " + launch::error_text(errno));
+  const ground::FileDescriptor reading(ends[0]);
+  ground::FileDescriptor writing(ends[1]);
+  launch::ChildPlan plan{.environment = launch::EnvironmentBlock(environment), .stdout_fd = writing.get(), .signals = &signals};
+  const launch::Child child = launch::start_child({.path = driver, .arguments = {driver, "--describe"}}, plan, watchdog);
+  writing.reset();
+  std::string text;
+  const ground::Deadline deadline(std::chrono::seconds(30));
+  for (;;) {
+    pollfd wait{.fd = reading.get(), .events = POLLIN, .revents = 0};
+    if (::poll(&wait, 1, deadline.poll_timeout()) == 0) break;
+    std::array<char, 4096> buffer;
+    const ssize_t got = ::read(reading.get(), buffer.data(), buffer.size());
+    if (got <= 0) break;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  ::kill(-child.pid, SIGKILL);  // it is done, or it hangs
+  watchdog.forget(child.pid);
+  ::waitpid(child.pid, nullptr, 0);
+  std::map<std::string, std::string> versions;
+  const nlohmann::json peers = nlohmann::json::parse(text, nullptr, false);
+  if (peers.is_discarded()) throw LaunchFailed("the bench's program " + driver + " does not run here (its message stands above)");
+  for (const auto& peer : peers) versions[peer.at("name")] = peer.at("version");
+  return versions;
+}
+
+LaunchFailed missing(std::string_view peer, std::string_view what, std::string_view packages) {
+  return LaunchFailed("the peer " + std::string(peer) + " is not available: " + std::string(what),
+                      {.hint = "install " + std::string(packages) + " and build again, or leave it out of --peers"});
+}
+
+std::vector<std::string> launch_command(const std::string& set, const std::string& launcher, int ranks, bool oversubscribed) {
+  const std::string n = std::to_string(ranks);
+  // The ranks bind themselves, in every set alike.
+  if (set == "openmpi") {
+    std::vector<std::string> command = {launcher, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", n};
+    if (oversubscribed) command.insert(command.end(), {"--mca", "mpi_yield_when_idle", "1"});
+    return command;
+  }
+  if (set == "mpich") return {launcher, "-n", n};
+  return {launcher, "run", "-n", n, "--grace", "1", "--"};
+}
+
+}  // namespace
+
+std::vector<BenchSetup> bench_setups(const std::vector<std::string>& peers, int ranks, bool oversubscribed, const ground::Environment& environment,
+                                     const launch::SignalScope& signals, const launch::Watchdog& watchdog) {
+  const auto asked_for = [&](std::string_view peer) { return std::ranges::find(peers, peer) != peers.end(); };
+  for (const std::string& peer : peers)
+    if (peer != "gloo" && std::ranges::find(kMpis, peer, &MpiPeer::name) == kMpis.end())
+      throw InvalidArgument("unknown peer '" + peer + "'", {.hint = "peers are openmpi, mpich and gloo"});
+
+  std::vector<BenchSetup> setups;
+  for (const MpiPeer& mpi : kMpis) {
+    if (!asked_for(mpi.name)) continue;
+    const std::string name(mpi.name);
+    const std::optional<std::string> driver = driver_of(name);
+    if (!driver) throw missing(mpi.name, "unisono was built without " + std::string(mpi.title), mpi.packages);
+    const std::optional<std::string> launcher = launcher_of(mpi, environment);
+    if (!launcher) throw missing(mpi.name, std::string(mpi.launchers[0]) + " was not found along PATH", mpi.packages);
+    setups.push_back({.name = name, .driver = *driver, .launcher = launch_command(name, *launcher, ranks, oversubscribed), .peers = {name}});
+  }
+  if (setups.empty()) {
+    const std::optional<std::string> driver = driver_of("plain");
+    if (!driver)
+      throw LaunchFailed("the bench's program libexec/unisono/unisono-bench-plain is missing beside this command", {.hint = "build or install it"});
+    setups.push_back({.name = "plain", .driver = *driver, .launcher = launch_command("plain", own_program().string(), ranks, oversubscribed)});
+  }
+  if (asked_for("gloo")) setups.front().peers.emplace_back("gloo");
+  for (BenchSetup& setup : setups) {
+    setup.versions = describe(setup.driver, environment, signals, watchdog);
+    if (setup.name == setups.front().name && asked_for("gloo") && !setup.versions.contains("gloo"))
+      throw missing("gloo", "unisono was built without Gloo", "libgloo-dev");
+  }
+  return setups;
+}
+
+}  // namespace unisono::tools

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ground/environment.h"
+#include "launch/signals.h"
+#include "launch/watchdog.h"
+
+namespace unisono::tools {
+
+/// One way to start the ranks of a measurement, and what is measured in them beside unisono and the roofline.
+struct BenchSetup {
+  std::string name;                             ///< plain, openmpi, mpich
+  std::string driver;                           ///< the program that every rank runs
+  std::vector<std::string> launcher;            ///< the command in front of it
+  std::vector<std::string> peers;               ///< of this set
+  std::map<std::string, std::string> versions;  ///< of the peers
+};
+
+/// Sorts the peers asked for into process sets: one for each MPI, else a plain one; Gloo goes into the first. `oversubscribed`: more ranks than
+/// cores. InvalidArgument for a peer nobody knows; LaunchFailed, saying what to install, for one that is not on this machine.
+std::vector<BenchSetup> bench_setups(const std::vector<std::string>& peers, int ranks, bool oversubscribed, const ground::Environment& environment,
+                                     const launch::SignalScope& signals, const launch::Watchdog& watchdog);
+
+}  // namespace unisono::tools

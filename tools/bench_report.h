@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <iosfwd>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/operations.h"
+#include "harness/statistics.h"
+
+namespace unisono::tools {
+
+/// One line of the results: one implementation at one size, within one process set.
+struct BenchRow {
+  std::string set;
+  bench::Operation operation = bench::Operation::barrier;
+  std::string impl;
+  std::size_t bytes = 0;
+  double median_us = 0;
+  double p99_us = 0;
+  double min_us = 0;
+  double spread_us = 0;                         ///< between the quartiles of the rounds
+  std::optional<bench::Interval> ratio = {};    ///< its time by unisono's, round by round
+};
+
+/// Gathers what the sets report round by round. A round during which the hypervisor took the processors away is left out of the figures, unless
+/// that would leave too few.
+class BenchResults {
+ public:
+  /// `stolen`: share of the machine's time that others got meanwhile.
+  void add(const std::string& set, const nlohmann::json& event, double stolen);
+  std::vector<BenchRow> rows() const;
+  /// Of the harness's own barrier; says which of its two states the machine was in.
+  std::optional<double> barrier_ns(const std::string& set) const;
+  std::size_t dropped(const std::string& set) const;
+
+ private:
+  struct Round {
+    double stolen = 0;
+    double barrier_ns = 0;
+    nlohmann::json blocks;
+  };
+  std::vector<const Round*> kept(const std::string& set) const;
+
+  std::vector<std::string> sets_;
+  std::map<std::string, std::vector<Round>> rounds_;
+};
+
+/// What all rows have in common.
+struct BenchFacts {
+  int ranks = 1;
+  std::string dtype;
+  std::string buffers;
+  std::string data;
+  std::map<std::string, std::string> backends;  ///< unisono's, by set
+};
+
+/// The list of api.md, with the figures of section 12 beside it.
+nlohmann::json to_json(const std::vector<BenchRow>& rows, const BenchFacts& facts);
+void print_table(std::ostream& out, const std::vector<BenchRow>& rows, const BenchFacts& facts, const std::string& set);
+
+}  // namespace unisono::tools

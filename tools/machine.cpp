@@ -1,0 +1,133 @@
+#include "machine.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/utsname.h>
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "ground/host.h"
+
+namespace unisono::tools {
+
+namespace {
+
+std::string first_line(const std::string& path) {
+  std::string line;
+  std::ifstream file(path);
+  std::getline(file, line);
+  return line;
+}
+
+std::optional<std::uint64_t> number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+/// The folder of our control group (version 2), and those above it up to the root: each of them may set a limit.
+std::vector<std::filesystem::path> control_groups() {
+  std::vector<std::filesystem::path> folders;
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("0::/")) continue;
+    const std::filesystem::path root = "/sys/fs/cgroup";
+    std::filesystem::path relative = line.substr(4);
+    for (;; relative = relative.parent_path()) {
+      folders.push_back(root / relative);
+      if (relative.empty()) return folders;
+    }
+  }
+  return folders;
+}
+
+}  // namespace
+
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name") || line.starts_with("Model"))
+      if (const auto colon = line.find(": "); colon != std::string::npos) return line.substr(colon + 2);
+  return {};
+}
+
+std::string kernel_version() {
+  utsname names{};
+  return ::uname(&names) == 0 ? fmt::format("{} {} {}", names.sysname, names.release, names.machine) : std::string();
+}
+
+std::string affinity_list() {
+  cpu_set_t cpus;
+  if (::sched_getaffinity(0, sizeof cpus, &cpus) != 0) return {};
+  std::string text;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &cpus)) continue;
+    int last = cpu;
+    while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &cpus)) ++last;
+    if (!text.empty()) text += ",";
+    text += last == cpu ? fmt::format("{}", cpu) : fmt::format("{}-{}", cpu, last);
+    cpu = last;
+  }
+  return text;
+}
+
+int usable_cpus() {
+  cpu_set_t cpus;
+  return ::sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+}
+
+std::optional<double> cgroup_cpu_limit() {
+  std::optional<double> least;
+  for (const auto& folder : control_groups()) {
+    std::istringstream line(first_line(folder / "cpu.max"));  // "200000 100000" or "max 100000"
+    std::string quota, period;
+    line >> quota >> period;
+    const auto q = number(quota);
+    const auto p = number(period);
+    if (q && p && *p > 0) least = std::min(least.value_or(1e9), static_cast<double>(*q) / static_cast<double>(*p));
+  }
+  return least;
+}
+
+std::optional<std::uint64_t> cgroup_memory_limit() {
+  std::optional<std::uint64_t> least;
+  for (const auto& folder : control_groups())
+    if (const auto limit = number(first_line(folder / "memory.max"))) least = std::min(least.value_or(~std::uint64_t{0}), *limit);
+  return least;
+}
+
+std::string chosen_word(const std::string& path) {
+  const std::string line = first_line(path);
+  const auto open = line.find('[');
+  const auto close = line.find(']');
+  return open != std::string::npos && close > open ? line.substr(open + 1, close - open - 1) : line;
+}
+
+ProcessorTime processor_time() {
+  std::istringstream line(first_line("/proc/stat"));  // cpu user nice system idle iowait irq softirq steal …
+  std::string label;
+  line >> label;
+  ProcessorTime time;
+  std::uint64_t ticks = 0;
+  for (int field = 0; field < 8 && line >> ticks; ++field) {
+    time.all += ticks;
+    if (field == 7) time.stolen = ticks;
+  }
+  return time;
+}
+
+double stolen_share(const ProcessorTime& before, const ProcessorTime& after) {
+  return after.all > before.all ? static_cast<double>(after.stolen - before.stolen) / static_cast<double>(after.all - before.all) : 0;
+}
+
+std::string describe_machine() {
+  const std::string governor = chosen_word("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+  const std::string huge_pages = chosen_word("/sys/kernel/mm/transparent_hugepage/enabled");
+  return fmt::format("{}: {}, {}, cpus {}{}{}\n", ground::host_name(), cpu_model(), kernel_version(), affinity_list(),
+                     governor.empty() ? "" : ", governor " + governor, huge_pages.empty() ? "" : ", huge pages " + huge_pages);
+}
+
+}  // namespace unisono::tools

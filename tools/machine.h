@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace unisono::tools {
+
+/// Facts about this host, as /proc and /sys tell them; what they do not tell is empty.
+std::string cpu_model();
+std::string kernel_version();
+/// "0-3,8": the processors this process may use.
+std::string affinity_list();
+int usable_cpus();
+/// Processors' worth of time that the control group may use; nothing where it is not limited.
+std::optional<double> cgroup_cpu_limit();
+/// Bytes, likewise.
+std::optional<std::uint64_t> cgroup_memory_limit();
+/// The chosen one of a line like "always [madvise] never", or the only word of the file.
+std::string chosen_word(const std::string& path);
+
+/// Ticks since the start of the machine.
+struct ProcessorTime {
+  std::uint64_t all = 0;
+  std::uint64_t stolen = 0;  ///< by other guests of the same machine
+};
+ProcessorTime processor_time();
+double stolen_share(const ProcessorTime& before, const ProcessorTime& after);
+
+/// A line or two above a measurement.
+std::string describe_machine();
+
+}  // namespace unisono::tools

@@ -1,0 +1,71 @@
+#include <CLI/CLI.hpp>
+
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "command_line.h"
+#include "commands.h"
+#include "launch/signals.h"
+#include "launch/supervisor.h"
+
+namespace unisono::tools {
+namespace {
+
+struct RunFlags {
+  launch::JobOptions job;
+  double grace_seconds = 15;
+  std::string binding = "none";
+  std::vector<std::string> forwarded;
+};
+
+void run(RunFlags& flags) {
+  launch::JobOptions& job = flags.job;
+  job.command = program_arguments();
+  if (job.command.empty()) throw CLI::RequiredError("a program to run");
+  // Anything longer means "for ever"; the limit keeps the arithmetic of the clock far from its end.
+  job.grace = std::chrono::milliseconds(std::llround(std::min(flags.grace_seconds, 1e9) * 1000));
+  job.binding = flags.binding == "core" ? launch::Binding::core : launch::Binding::none;
+  for (const auto& text : flags.forwarded) {
+    const auto signal = launch::parse_signal(text);
+    if (!signal) throw CLI::ValidationError("--forward-signal", "\"" + text + "\" is no signal");
+    if (*signal == SIGKILL || *signal == SIGSTOP)
+      throw CLI::ValidationError("--forward-signal", text + " cannot be caught, so it cannot be forwarded");
+    job.forwarded_signals.push_back(*signal);
+  }
+  int code = 1;
+  try {
+    code = launch::run_job(job).exit_code;
+  } catch (const launch::StartFailed& error) {
+    std::cerr << "unisono run: " << error.message() << "\n";
+    code = error.exit_code();
+  }
+  if (code != 0) throw CLI::RuntimeError(code);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app) {
+  auto flags = std::make_shared<RunFlags>();
+  launch::JobOptions& job = flags->job;
+  CLI::App* command = app.add_subcommand("run", "Start a program as several ranks on this host and watch over them");
+  command->footer("unisono run [-n RANKS] [options] [--] PROGRAM [ARGUMENTS…]");
+  command->add_option("-n,--ranks", job.ranks, "How many ranks to start (1)")->check(CLI::Range(1, 65536));
+  command->add_option("--max-restarts", job.max_restarts, "After a failure, start all ranks again, at most so many times (0)")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--logs", job.log_directory, "A file for each rank in this folder");
+  command->add_option("--grace", flags->grace_seconds, "Seconds the ranks have to end, before SIGTERM and before SIGKILL (15)")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--bind", flags->binding, "Keep rank i on the i-th core: core, or none (none)")->check(CLI::IsMember({"core", "none"}));
+  command->add_option("--forward-signal", flags->forwarded, "Hand this signal on to the ranks, beside USR1 and USR2")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--master-port", job.master_port, "MASTER_PORT for programs that want a certain one (0: any free one)")
+      ->check(CLI::Range(0, 65535));
+  command->callback([flags] { run(*flags); });
+}
+
+}  // namespace unisono::tools

@@ -4,11 +4,15 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 namespace {
 
 /// The output of a launched rank goes through the launcher, which says so if it ends on a terminal.
-bool ends_on_terminal() { return isatty(STDOUT_FILENO) == 1 || std::getenv("UNISONO_TERMINAL") != nullptr; }
+bool ends_on_terminal() {
+  const char* launcher = std::getenv("UNISONO_TERMINAL");
+  return isatty(STDOUT_FILENO) == 1 || (launcher != nullptr && std::string_view(launcher) == "1");
+}
 
 }  // namespace
 

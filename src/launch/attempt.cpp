@@ -100,6 +100,8 @@ void Attempt::start_rank(int rank, int master_port) {
   OutputMultiplexer::WritingEnds ends;
   if (options.output == OutputMode::prefixed) {
     ends = output_.open(rank);
+    // A rank writes to a pipe; this tells it whether a progress bar would be seen.
+    environment.set("UNISONO_TERMINAL", parts_.console.out().is_terminal() ? 1 : 0);
     plan.stdout_fd = ends.out.get();
     plan.stderr_fd = ends.err.get();
   }

@@ -1,11 +1,11 @@
 // unisono bench: measures collectives beside the roofline and the peers, all interleaved in the same processes, and verifies every result.
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <fstream>
 #include <iostream>
@@ -28,11 +28,6 @@ namespace {
 constexpr int kRounds = 11;
 constexpr int kQuickRounds = 3;
 constexpr int kMostRanks = 1024;
-
-int usable_cores() {
-  cpu_set_t cores;
-  return ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-}
 
 template <class T>
 void keep_first(std::vector<T>& list) {
@@ -59,10 +54,9 @@ bench::Plan plan_of(const BenchOptions& options) {
   std::ranges::sort(plan.sizes);
   keep_first(plan.sizes);
   plan.dtype = bench::parse_dtype(options.dtype);
-  plan.ranks = options.ranks > 0 ? options.ranks : std::max(2, usable_cores());
+  plan.ranks = options.ranks > 0 ? options.ranks : std::max(2, usable_cpus());
   if (plan.ranks > kMostRanks) throw InvalidArgument(fmt::format("{} ranks are too many for one host", plan.ranks));
-  if (options.buffers != "private")
-    throw Unsupported("this version has no buffers in shared memory", {.hint = "--buffers private is what there is"});
+  if (options.buffers != "private") throw Unsupported("this version has no buffers in shared memory", {.hint = "--buffers private is what there is"});
   if (options.data == "varying") plan.data = bench::DataMode::varying;
   else if (options.data == "touch") plan.data = bench::DataMode::touch;
   plan.backend = options.backend;
@@ -99,7 +93,7 @@ void describe_run(const BenchResults& results, const BenchFacts& facts, const Be
 
 void measure(const BenchOptions& options, const bench::Plan& plan, launch::SignalScope& signals, const launch::Watchdog& watchdog) {
   const ground::Environment& environment = ground::Environment::process();
-  const std::vector<BenchSetup> setups = bench_setups(options.peers, plan.ranks, plan.ranks > usable_cores(), environment, signals, watchdog);
+  const std::vector<BenchSetup> setups = bench_setups(options.peers, plan.ranks, plan.ranks > usable_cpus(), environment, signals, watchdog);
   std::ofstream file;
   if (!options.json.empty()) {
     file.open(options.json);
@@ -167,9 +161,8 @@ int run(const BenchOptions& options) {
       return 128 + interrupted.signal;
     }
     return 0;
-  } catch (const InvalidArgument& error) {
-    std::cerr << "unisono bench: " << error.what() << "\nRun with --help for more information." << std::endl;
-    return 2;
+  } catch (const InvalidArgument&) {
+    throw;  // wrong use, answered with the usage like every other
   } catch (const Unsupported& error) {
     std::cerr << "unisono bench: " << error.what() << std::endl;
     return 2;
@@ -184,23 +177,27 @@ int run(const BenchOptions& options) {
 void add_bench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* command = app.add_subcommand("bench", "Measure collectives beside the roofline and other libraries, in the same processes");
+  command->footer("unisono bench [OP…] [-n RANKS] [--sizes 8,1KiB,64MiB] [--peers openmpi,mpich,gloo] [--json FILE] [options]");
   command->add_option("OP", options->operations, "What to measure (all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, …)");
   command->add_option("-n,--ranks", options->ranks, "Processes to start; one per core where not given")->check(CLI::PositiveNumber);
-  command->add_option("--sizes", options->sizes, "Bytes of a rank's larger buffer, as 8,1KiB,64MiB")->delimiter(',');
+  command->add_option("--sizes", options->sizes, "Bytes of a rank's larger buffer, as 8,1KiB,64MiB")->delimiter(',')->allow_extra_args(false);
   command->add_option("--dtype", options->dtype, "f32, f64, f16, bf16, i8, u8, i32 or i64")->capture_default_str();
   command->add_option("--buffers", options->buffers, "Where the buffers lie")->check(CLI::IsMember({"private", "shared"}))->capture_default_str();
   command
-      ->add_option("--data", options->data,
-                   "static: unmodified buffers; varying: inputs rewritten before each call; touch: varying, and reading the output is part of the time")
+      ->add_option(
+          "--data", options->data,
+          "static: unmodified buffers; varying: inputs rewritten before each call; touch: varying, and reading the output is part of the time")
       ->check(CLI::IsMember({"static", "varying", "touch"}))
       ->capture_default_str();
   command->add_option("--backend", options->backend, "Backend of unisono")->capture_default_str();
-  command->add_option("--peers", options->peers, "Other libraries to measure as well: openmpi, mpich, gloo")->delimiter(',');
+  command->add_option("--peers", options->peers, "Other libraries to measure as well: openmpi, mpich, gloo")->delimiter(',')->allow_extra_args(false);
   command->add_option("--json", options->json, "Write the results to this file");
   command->add_option("--compare", options->compare, "With the comparison of the ranks' calls, without, or both")
       ->check(CLI::IsMember({"on", "off", "both"}))
       ->capture_default_str();
-  command->add_option("--bind", options->bind, "Bind each rank to a core where there are enough")->check(CLI::IsMember({"core", "none"}))->capture_default_str();
+  command->add_option("--bind", options->bind, "Bind each rank to a core where there are enough")
+      ->check(CLI::IsMember({"core", "none"}))
+      ->capture_default_str();
   command->add_option("--rounds", options->rounds, "Rounds to interleave (11)")->check(CLI::Range(1, 10000));
   command->add_option("--seconds", options->seconds, "Start no further round after this time")->check(CLI::PositiveNumber);
   command->add_option("--seed", options->seed, "Of the order of the candidates and of the data")->capture_default_str();

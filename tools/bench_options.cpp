@@ -13,8 +13,8 @@ namespace unisono::tools {
 
 namespace {
 
-constexpr std::array kUnits = {std::pair{"", 0},     std::pair{"B", 0},     std::pair{"KiB", 10}, std::pair{"K", 10},
-                               std::pair{"MiB", 20}, std::pair{"M", 20},    std::pair{"GiB", 30}, std::pair{"G", 30}};
+constexpr std::array kUnits = {std::pair{"", 0},     std::pair{"B", 0},  std::pair{"KiB", 10}, std::pair{"K", 10},
+                               std::pair{"MiB", 20}, std::pair{"M", 20}, std::pair{"GiB", 30}, std::pair{"G", 30}};
 
 }  // namespace
 

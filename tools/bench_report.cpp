@@ -24,7 +24,9 @@ struct Series {
 
 double gigabytes_per_second(std::size_t bytes, double us) { return us > 0 ? static_cast<double>(bytes) / us / 1000 : 0; }
 
-std::string microseconds(double us) { return us < 10 ? fmt::format("{:.3f}", us) : us < 1000 ? fmt::format("{:.2f}", us) : fmt::format("{:.0f}", us); }
+std::string microseconds(double us) {
+  return us < 10 ? fmt::format("{:.3f}", us) : us < 1000 ? fmt::format("{:.2f}", us) : fmt::format("{:.0f}", us);
+}
 
 }  // namespace
 
@@ -129,8 +131,8 @@ void print_table(std::ostream& out, const std::vector<BenchRow>& rows, const Ben
     if (row.set != set) continue;
     if (last != row.operation) {
       last = row.operation;
-      out << fmt::format("\n{}\n{:>10}  {:<18}{:>12}{:>12}{:>12}{:>11}{:>11}  {}\n", bench::to_string(row.operation), "size", "", "median us", "p99 us",
-                         "min us", "algbw GB/s", "busbw GB/s", "time by unisono's [95 %]");
+      out << fmt::format("\n{}\n{:>10}  {:<18}{:>12}{:>12}{:>12}{:>11}{:>11}  {}\n", bench::to_string(row.operation), "size", "", "median us",
+                         "p99 us", "min us", "algbw GB/s", "busbw GB/s", "time by unisono's [95 %]");
     }
     const double algbw = gigabytes_per_second(row.bytes, row.median_us);
     const double busbw = algbw * (row.impl == "roofline" ? 1 : bench::bus_factor(row.operation, facts.ranks));

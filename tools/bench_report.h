@@ -22,8 +22,8 @@ struct BenchRow {
   double median_us = 0;
   double p99_us = 0;
   double min_us = 0;
-  double spread_us = 0;                         ///< between the quartiles of the rounds
-  std::optional<bench::Interval> ratio = {};    ///< its time by unisono's, round by round
+  double spread_us = 0;                       ///< between the quartiles of the rounds
+  std::optional<bench::Interval> ratio = {};  ///< its time by unisono's, round by round
 };
 
 /// Gathers what the sets report round by round. A round during which the hypervisor took the processors away is left out of the figures, unless

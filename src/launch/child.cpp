@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -13,6 +12,7 @@
 #include <exception>
 #include <iostream>
 
+#include "launch/pidfd.h"
 #include "launch/program.h"
 
 namespace unisono::launch {
@@ -101,7 +101,7 @@ Child start_child(const Task& task, ChildPlan& plan, const Watchdog& watchdog) {
     ::_exit(error == ENOENT ? 127 : 126);
   }
   ::setpgid(child.pid, child.pid);  // in both, so that neither can be too early to signal the group
-  child.pidfd.reset(::pidfd_open(child.pid, 0));
+  child.pidfd = open_pidfd(child.pid);
   const int pidfd_error = errno;
   writing.reset();
   int error = 0;

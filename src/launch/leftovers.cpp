@@ -2,13 +2,14 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/pidfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <memory>
 #include <string>
+
+#include "launch/pidfd.h"
 
 namespace unisono::launch {
 namespace {
@@ -49,7 +50,7 @@ bool belongs(pid_t pid, std::string_view mark, std::span<const pid_t> groups) {
 
 }  // namespace
 
-void Leftover::send(int signal) const noexcept { ::pidfd_send_signal(pidfd.get(), signal, nullptr, 0); }
+void Leftover::send(int signal) const noexcept { signal_pidfd(pidfd, signal); }
 
 std::vector<Leftover> find_leftovers(std::string_view job_id, std::span<const pid_t> groups) {
   std::vector<Leftover> found;
@@ -63,7 +64,7 @@ std::vector<Leftover> find_leftovers(std::string_view job_id, std::span<const pi
     const auto [stop, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (error != std::errc() || stop != name.data() + name.size() || pid == self) continue;
     if (!belongs(pid, mark, groups)) continue;
-    ground::FileDescriptor pidfd(::pidfd_open(pid, 0));
+    ground::FileDescriptor pidfd = open_pidfd(pid);
     // Asked again now that the descriptor pins the process: the number might have changed hands between the two looks.
     if (pidfd && belongs(pid, mark, groups)) found.push_back({pid, std::move(pidfd)});
   }

@@ -11,18 +11,16 @@ fi
 ./scripts/install-dependencies.sh --core
 
 # A build folder that was set up for more (scripts/test.sh) stays as it is; a new one leaves out what the demo does not need.
-options=()
-if [[ ! -f build/release/CMakeCache.txt ]]; then
-  options=(-DUNISONO_BUILD_TESTS=OFF -DUNISONO_BUILD_BENCH=OFF)
-fi
 configure() {
-  cmake --preset release "$@" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+  if [[ -f build/release/build.ninja ]]; then
+    cmake build/release
+  else
+    cmake --preset release -DUNISONO_BUILD_TESTS=OFF -DUNISONO_BUILD_BENCH=OFF
+  fi
 }
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-if ((${#options[@]} > 0)) || ! cmake build/release >"$log" 2>&1; then
-  configure -DUNISONO_BUILD_TESTS=OFF -DUNISONO_BUILD_BENCH=OFF
-fi
+configure >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
 cmake --build --preset release --target unisono-tool digits
 
 echo

@@ -28,7 +28,7 @@ step() {  # step <name> <command>...: shows what runs and remembers how long it 
 }
 
 build() {
-  # Ranks of a debug or demo build may have left tests or benchmarks out; the preset says what is in.
+  # The demo may have left tests and benchmarks out of build/release; the preset brings them back.
   cmake --preset "$1" >"$results/configure" 2>&1 || { cat "$results/configure" >&2; return 1; }
   sed -n '/^-- unisono /,$p' "$results/configure" | sed -n 's/^--   /  /p'
   cmake --build --preset "$1"

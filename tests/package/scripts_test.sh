@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# A script that is given what it does not know says how it is used and ends with code 2, before it does anything.
+#   scripts_test.sh SCRIPTS_FOLDER
+set -euo pipefail
+failures=0
+for script in install-dependencies.sh demo.sh test.sh check-format; do
+  code=0
+  output=$("$1/$script" --nonsense 2>&1 </dev/null) || code=$?
+  if ((code != 2)) || [[ "$output" != usage:* ]]; then
+    printf '%s --nonsense ended with %d and said\n%s\n' "$script" "$code" "$output"
+    failures=1
+  fi
+done
+exit "$failures"

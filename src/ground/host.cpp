@@ -1,0 +1,25 @@
+#include "ground/host.h"
+
+#include <unistd.h>
+
+#include <fstream>
+
+namespace unisono::ground {
+
+std::string host_name() {
+  char name[256] = {};
+  if (::gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "localhost";
+  return name;
+}
+
+const std::string& machine_id() {
+  static const std::string id = [] {
+    std::string text;
+    std::ifstream file("/proc/sys/kernel/random/boot_id");
+    if (!(file >> text)) text = host_name();
+    return text;
+  }();
+  return id;
+}
+
+}  // namespace unisono::ground

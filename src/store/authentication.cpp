@@ -1,0 +1,63 @@
+#include "store/authentication.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+#include <openssl/sha.h>
+
+#include <array>
+
+#include "unisono/error.h"
+
+namespace unisono::store {
+namespace {
+
+// Each part with its length in front: two different exchanges never give the same text.
+std::string transcript(std::string_view label, const Exchange& exchange) {
+  std::string text;
+  for (const std::string_view part :
+       {label, std::string_view(exchange.client_nonce), std::string_view(exchange.server_nonce), std::string_view(exchange.job_tag)}) {
+    text += std::to_string(part.size()) + ":";
+    text += part;
+  }
+  return text;
+}
+
+std::string proof(std::string_view token, std::string_view label, const Exchange& exchange) {
+  if (token.empty()) return {};
+  const std::string text = transcript(label, exchange);
+  std::array<unsigned char, EVP_MAX_MD_SIZE> code{};
+  unsigned int size = 0;
+  if (::HMAC(::EVP_sha256(), token.data(), static_cast<int>(token.size()), reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+             code.data(), &size) == nullptr) {
+    throw Error("the authentication code could not be computed");
+  }
+  return {reinterpret_cast<const char*>(code.data()), size};
+}
+
+}  // namespace
+
+std::string fresh_nonce() {
+  std::array<unsigned char, nonce_size> bytes{};
+  if (::RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) throw Error("the system gave no random bytes");
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string client_proof(std::string_view token, const Exchange& exchange) { return proof(token, "unisono store: client", exchange); }
+std::string server_proof(std::string_view token, const Exchange& exchange) { return proof(token, "unisono store: server", exchange); }
+bool same_proof(std::string_view a, std::string_view b) { return a.size() == b.size() && ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
+
+std::string digest(std::string_view text) {
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> code{};
+  ::SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), code.data());
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string hex;
+  for (const unsigned char byte : code) {
+    hex += digits[byte >> 4];
+    hex += digits[byte & 15];
+  }
+  return hex;
+}
+
+}  // namespace unisono::store

@@ -1,0 +1,249 @@
+#include "store/client.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "store/table.h"
+#include "store/waiting.h"
+#include "unisono/error.h"
+
+namespace unisono::store {
+
+using ground::Deadline;
+using namespace std::chrono_literals;
+
+namespace {
+
+// The server ends a wait in time and knows which keys are missing; only where it does not answer the client's own clock ends the call.
+constexpr auto patience = 1s;
+
+}  // namespace
+
+Client::Client(ground::FileDescriptor connected, std::string place, FrameBuffer buffered, std::unique_ptr<StoreServer> own_server)
+    : server_(std::move(own_server)), fd_(std::move(connected)), place_(std::move(place)), pid_(::getpid()), in_(std::move(buffered)) {
+  ground::set_close_on_exec(fd_.get());
+  ground::set_non_blocking(fd_.get());
+}
+
+Client::~Client() = default;
+
+void Client::greet() {
+  greeting_due_ = true;
+  send(greeting(), Deadline(timeout()));
+}
+
+void Client::check_process() const {
+  if (::getpid() != pid_) throw NotInitialized(fmt::format("{} was opened by another process: a child of fork opens its own", place_));
+}
+
+void Client::throw_gone() const { throw PeerFailed(fmt::format("{} is gone", place_), {}, PeerFailed::disconnected); }
+
+void Client::break_off(std::exception_ptr reason) {
+  if (!broken_) broken_ = std::move(reason);
+  arrived_.notify_all();
+}
+
+void Client::send(const std::string& frame, const Deadline& deadline) {
+  const std::lock_guard turn(sending_);
+  std::size_t sent = 0;
+  while (sent < frame.size()) {
+    const ssize_t n = ::send(fd_.get(), frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n >= 0) {
+      sent += static_cast<std::size_t>(n);
+    } else if (errno == EAGAIN) {
+      if (ground::wait_for(fd_.get(), POLLOUT, deadline)) continue;
+      const Timeout error(fmt::format("{} took no request within {} ms", place_, deadline.timeout().count()));
+      if (sent == 0) throw error;
+      const std::lock_guard lock(mutex_);  // half a request is on its way: nothing can follow it
+      break_off(std::make_exception_ptr(error));
+      throw error;
+    } else if (errno != EINTR) {
+      // The server may have said why before it closed; whoever reads finds that, or the end of the stream.
+      return;
+    }
+  }
+}
+
+Client::Answer Client::ask(Writer request, const Deadline& deadline, std::span<const std::string> awaited) {
+  const std::string frame = request.finish();
+  const std::uint64_t id = [&] {
+    Reader head(std::string_view(frame).substr(frame_head));
+    head.byte();
+    return head.integer();
+  }();
+  struct Forget {  // whatever ends this call, its answer is not waited for any more
+    Client& client;
+    std::uint64_t id;
+    ~Forget() {
+      const std::lock_guard lock(client.mutex_);
+      client.asked_.erase(id);
+    }
+  };
+  check_process();
+  const auto answer = [&]() -> Answer {
+    {
+      const std::lock_guard lock(mutex_);
+      if (broken_) std::rethrow_exception(broken_);
+      asked_.emplace(id, std::nullopt);
+    }
+    const Forget forget{*this, id};
+    send(frame, deadline);
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      auto& slot = asked_.at(id);
+      if (slot) {
+        Answer taken = std::move(*slot);
+        lock.unlock();
+        return taken;
+      }
+      if (broken_) {
+        const std::exception_ptr reason = broken_;
+        lock.unlock();
+        std::rethrow_exception(reason);
+      }
+      if (deadline.passed()) {
+        lock.unlock();
+        if (!awaited.empty()) throw_missing(place_, awaited, deadline.timeout() - patience);
+        throw Timeout(fmt::format("{} did not answer within {} ms", place_, deadline.timeout().count()));
+      }
+      if (someone_reads_) {
+        arrived_.wait_for(lock, deadline.left());
+      } else {
+        read_some(deadline, lock);
+      }
+    }
+  }();
+  if (answer.status == Status::invalid) {
+    Reader in(answer.fields);
+    throw InvalidArgument(in.text());
+  }
+  return answer;
+}
+
+// One thread at a time: waits for bytes without the lock, hands out what came with it.
+void Client::read_some(const Deadline& deadline, std::unique_lock<std::mutex>& lock) {
+  someone_reads_ = true;
+  lock.unlock();
+  std::array<char, std::size_t{64} << 10> chunk;
+  ssize_t n = -1;
+  int error = EAGAIN;
+  if (ground::wait_for(fd_.get(), POLLIN, deadline)) {
+    n = ::recv(fd_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
+    error = n < 0 ? errno : 0;
+  }
+  lock.lock();
+  someone_reads_ = false;
+  try {
+    if (n > 0) {
+      in_.append({chunk.data(), static_cast<std::size_t>(n)});
+      dispatch();
+    } else if (n == 0 || (error != EAGAIN && error != EINTR)) {
+      throw_gone();
+    }
+  } catch (const Error&) {
+    break_off(std::current_exception());
+  }
+  arrived_.notify_all();  // the next reader is among them
+}
+
+void Client::check_greeting() {
+  const Greeting theirs = parse_greeting(*in_.take(greeting_size));
+  if (!theirs.is_ours) throw ProtocolError(fmt::format("{}: what answers there is not a unisono store", place_));
+  if (theirs.wire != wire_version)
+    throw ProtocolError(fmt::format("{} is unisono {}, this process is {}", place_, describe(theirs), describe_own_version()));
+  greeting_due_ = false;
+}
+
+void Client::dispatch() {
+  if (greeting_due_) {
+    if (in_.size() < greeting_size) return;
+    check_greeting();
+  }
+  for (;;) {
+    bool too_long = false;
+    const auto frame = in_.take_frame(std::size_t{1} << 31, too_long);
+    if (too_long) throw ProtocolError(fmt::format("{} sent a frame that is too long", place_));
+    if (!frame) return;
+    Reader in(*frame);
+    const auto status = static_cast<Status>(in.byte());
+    const std::uint64_t id = in.integer();
+    if (!in.ok()) throw ProtocolError(fmt::format("{} sent a malformed answer", place_));
+    if (status == Status::refused) throw ProtocolError(fmt::format("{} closed the connection: {}", place_, printable(in.text())));
+    const auto asked = asked_.find(id);
+    if (asked != asked_.end()) asked->second = Answer{status, frame->substr(9)};
+  }
+}
+
+void Client::set(std::string_view key, std::string_view value) {
+  Table::check({}, key, value);
+  ask(std::move(request(Op::set).text(key).text(value)));
+}
+
+Client::Answer Client::await(Writer request, Milliseconds timeout, std::span<const std::string> keys) {
+  Answer answer = ask(std::move(request), Deadline(timeout + patience), keys);
+  if (answer.status == Status::expired) {
+    std::vector<std::string> missing;
+    Reader in(answer.fields);
+    while (in.ok() && !in.complete()) missing.emplace_back(in.text());
+    throw_missing(place_, missing, timeout);
+  }
+  return answer;
+}
+
+std::string Client::get(std::string_view key, std::optional<Milliseconds> timeout) {
+  const Milliseconds time = timeout.value_or(this->timeout());
+  const std::string name(key);
+  const Answer answer = await(std::move(request(Op::get).integer(static_cast<std::uint64_t>(time.count())).text(key)), time, {&name, 1});
+  return std::string(Reader(answer.fields).text());
+}
+
+void Client::wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout) {
+  if (keys.empty()) return;
+  const Milliseconds time = timeout.value_or(this->timeout());
+  Writer writer = request(Op::wait);
+  writer.integer(static_cast<std::uint64_t>(time.count())).integer(keys.size());
+  for (const std::string& key : keys) writer.text(key);
+  await(std::move(writer), time, keys);
+}
+
+std::optional<std::string> Client::try_get(std::string_view key) {
+  const Answer answer = ask(std::move(request(Op::try_get).text(key)));
+  if (answer.status == Status::absent) return std::nullopt;
+  return std::string(Reader(answer.fields).text());
+}
+
+std::int64_t Client::add(std::string_view key, std::int64_t amount) {
+  Table::check({}, key, {});
+  const Answer answer = ask(std::move(request(Op::add).text(key).integer(static_cast<std::uint64_t>(amount))));
+  return static_cast<std::int64_t>(Reader(answer.fields).integer());
+}
+
+std::string Client::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {
+  Table::check({}, key, expected);
+  Table::check({}, key, desired);
+  const Answer answer = ask(std::move(request(Op::compare_set).text(key).text(expected).text(desired)));
+  return std::string(Reader(answer.fields).text());
+}
+
+bool Client::erase(std::string_view key) {
+  const Answer answer = ask(std::move(request(Op::erase).text(key)));
+  return Reader(answer.fields).integer() != 0;
+}
+
+std::int64_t Client::num_keys() {
+  const Answer answer = ask(request(Op::num_keys));
+  return static_cast<std::int64_t>(Reader(answer.fields).integer());
+}
+
+std::shared_ptr<Store> connect_fd(ground::FileDescriptor connected) {
+  auto client = std::make_shared<Client>(std::move(connected), "the launcher's store");
+  client->greet();
+  return client;
+}
+
+}  // namespace unisono::store

@@ -1,0 +1,162 @@
+// Reaching a store over TCP: address after address, with pauses that grow, until one proves to be the job's.
+#include <poll.h>
+
+#include <array>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "store/authentication.h"
+#include "store/client.h"
+#include "unisono/error.h"
+
+namespace unisono::store {
+
+using ground::Deadline;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto answer_timeout = 5s;  ///< of one attempt, once it is connected
+constexpr std::size_t largest_handshake_frame = 4096;
+
+/// A handshake in progress: blocking calls with one deadline over a non-blocking socket.
+class Handshake {
+ public:
+  Handshake(int fd, const Deadline& deadline) : fd_(fd), deadline_(deadline) {}
+
+  // The other side went away or stays silent; another attempt may do better.
+  struct Lost {
+    std::string reason;
+  };
+
+  void send(const std::string& bytes) {
+    const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    // A fresh connection takes these few bytes whole.
+    if (n != static_cast<ssize_t>(bytes.size())) throw Lost{n < 0 ? ground::error_text(errno) : "the connection takes nothing"};
+  }
+
+  std::string receive_greeting() {
+    while (in_.size() < greeting_size) {
+      // Whoever starts otherwise is not ours, and may never send as much as our greeting has.
+      if (!magic.starts_with(in_.peek().substr(0, magic.size()))) return std::string(in_.peek());
+      receive();
+    }
+    return *in_.take(greeting_size);
+  }
+
+  std::string receive_frame() {
+    for (;;) {
+      bool too_long = false;
+      if (auto frame = in_.take_frame(largest_handshake_frame, too_long)) return *frame;
+      if (too_long) throw ProtocolError("it sent a frame that is too long");
+      receive();
+    }
+  }
+
+  FrameBuffer take_rest() { return std::move(in_); }
+
+ private:
+  void receive() {
+    std::array<char, 512> chunk;
+    for (;;) {
+      if (!ground::wait_for(fd_, POLLIN, deadline_)) throw Lost{"it accepts connections and stays silent"};
+      const ssize_t n = ::recv(fd_, chunk.data(), chunk.size(), MSG_DONTWAIT);
+      if (n > 0) return in_.append({chunk.data(), static_cast<std::size_t>(n)});
+      if (n == 0) throw Lost{"it closed the connection"};
+      if (errno != EINTR && errno != EAGAIN) throw Lost{ground::error_text(errno)};
+    }
+  }
+
+  int fd_;
+  const Deadline& deadline_;
+  FrameBuffer in_;
+};
+
+// Throws Handshake::Lost or ProtocolError.
+void shake_hands(Handshake& peer, const ConnectOptions& options) {
+  peer.send(greeting());
+  const std::string bytes = peer.receive_greeting();
+  const Greeting theirs = bytes.size() < greeting_size ? Greeting{} : parse_greeting(bytes);
+  if (!theirs.is_ours) throw ProtocolError("what answers there is not a unisono store");
+  if (theirs.wire != wire_version) throw ProtocolError(fmt::format("it is unisono {}, this process is {}", describe(theirs), describe_own_version()));
+
+  Exchange exchange{fresh_nonce(), {}, options.job_tag};
+  peer.send(Writer(Op::hello).text(exchange.client_nonce).text(exchange.job_tag).integer(options.token.empty() ? 0 : 1).finish());
+  const auto expect = [](const std::string& frame, Status status) {
+    Reader in(frame);
+    const auto said = static_cast<Status>(in.byte());
+    in.integer();
+    if (said == Status::refused) {
+      const std::string why(in.text());
+      throw ProtocolError(printable(why), {.hint = why.find("token") == std::string::npos ? "" : "UNISONO_TOKEN must be the same on every rank"});
+    }
+    if (said != status || !in.ok()) throw ProtocolError("its handshake is malformed");
+    return in;
+  };
+  const std::string challenge = peer.receive_frame();
+  Reader challenged = expect(challenge, Status::challenge);
+  exchange.server_nonce = challenged.text();
+  const bool has_token = challenged.integer() != 0;
+  if (!challenged.complete() || exchange.server_nonce.size() != nonce_size) throw ProtocolError("its handshake is malformed");
+  // A store without the secret is not ours, whatever it lets in.
+  if (has_token != !options.token.empty()) throw ProtocolError("it has no token, but this process has one");
+  peer.send(Writer(Op::proof).text(client_proof(options.token, exchange)).finish());
+  const std::string verdict = peer.receive_frame();
+  Reader proved = expect(verdict, Status::ok);
+  if (!same_proof(proved.text(), server_proof(options.token, exchange))) throw ProtocolError("it could not show that it knows this job's token");
+}
+
+}  // namespace
+
+Attempt try_connect_store(const ground::SocketAddress& address, const std::string& place, const ConnectOptions& options, const Deadline& deadline) {
+  ground::Opened opened = ground::try_connect(address, deadline);
+  if (!opened.fd) return {{}, fmt::format("{}: {}", describe(address), ground::error_text(opened.error))};
+  ground::set_no_delay(opened.fd.get());
+  const Deadline own(std::min<std::chrono::milliseconds>(deadline.left(), answer_timeout));
+  if (address.family() == AF_UNIX && !ground::peer_is_same_user(opened.fd.get())) {
+    return {{}, fmt::format("{}: another user's process listens there", describe(address)), true};
+  }
+  try {
+    if (address.family() == AF_UNIX) {
+      auto client = std::make_shared<Client>(std::move(opened.fd), place);
+      client->greet();
+      return {std::move(client), {}};
+    }
+    Handshake peer(opened.fd.get(), own);
+    shake_hands(peer, options);
+    return {std::make_shared<Client>(std::move(opened.fd), place, peer.take_rest()), {}};
+  } catch (const Handshake::Lost& lost) {
+    return {{}, fmt::format("{}: {}", describe(address), lost.reason)};
+  } catch (const ProtocolError& error) {
+    return {{}, error.what(), true};
+  }
+}
+
+std::shared_ptr<Client> connect_tcp(const std::vector<ground::SocketAddress>& addresses, const std::string& place, const ConnectOptions& options,
+                                    const Deadline& deadline) {
+  auto pause = 5ms;
+  int attempts = 0;
+  for (;;) {
+    std::string reasons;
+    for (const ground::SocketAddress& address : addresses) {
+      ++attempts;
+      // With several addresses none of them may use up the time of the others.
+      const Deadline own(addresses.size() == 1 ? deadline.left() : std::min<std::chrono::milliseconds>(deadline.left(), 2s));
+      Attempt attempt = try_connect_store(address, place, options, own);
+      if (attempt.client) return std::move(attempt.client);
+      if (attempt.final) throw ProtocolError(fmt::format("{}: {}", place, attempt.reason));
+      if (!reasons.empty()) reasons += "; ";
+      reasons += attempt.reason;
+    }
+    if (deadline.passed()) {
+      throw Timeout(fmt::format("{} could not be reached within {} ms and {} attempts ({})", place, deadline.timeout().count(), attempts, reasons),
+                    {.hint = "is rank 0 running, and is the address its own?"});
+    }
+    // Nothing announces that a listener has come up: ask again, less and less often.
+    ::poll(nullptr, 0, static_cast<int>(std::min<std::chrono::milliseconds>(pause, deadline.left()).count()));
+    pause = std::min<std::chrono::milliseconds>(pause * 2, 500ms);
+  }
+}
+
+}  // namespace unisono::store

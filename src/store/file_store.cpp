@@ -1,0 +1,123 @@
+#include <poll.h>
+
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "ground/deadline.h"
+#include "store/file_log.h"
+#include "store/file_watch.h"
+#include "store/waiting.h"
+#include "unisono/error.h"
+#include "unisono/store.h"
+
+namespace unisono {
+
+using ground::Deadline;
+
+struct FileStore::State {
+  explicit State(std::string path) : log(std::move(path)), place("the store file " + log.path()) {}
+
+  std::mutex mutex;
+  store::FileLog log;
+  const std::string place;
+
+  // Runs f(log) with the file locked and read up to its end. The lock is held for microseconds; only a holder that was stopped keeps it longer,
+  // and a lock that is released wakes nobody up: short pauses, up to the deadline.
+  template <class F>
+  auto locked(bool exclusive, const Deadline& deadline, F&& f) {
+    for (int pause = 0;; pause = std::min(pause * 2 + 1, 20)) {
+      {
+        const std::lock_guard lock(mutex);
+        if (const auto guard = log.try_lock(exclusive)) {
+          log.refresh();
+          return f(log);
+        }
+      }
+      if (deadline.passed()) throw Timeout(fmt::format("{} stayed locked by another process for {} ms", place, deadline.timeout().count()));
+      ::poll(nullptr, 0, deadline.poll_timeout(pause));
+    }
+  }
+
+  // f(table) once all keys are there.
+  template <class F>
+  auto await(std::span<const std::string> keys, Milliseconds timeout, F&& f) {
+    const Deadline deadline(timeout);
+    std::optional<store::FileWatch> watch;
+    for (;;) {
+      std::vector<std::string> missing;
+      auto found = locked(false, deadline, [&](const store::FileLog& file) -> std::optional<decltype(f(file.table()))> {
+        for (const std::string& key : keys) {
+          if (file.table().find(key) == nullptr) missing.push_back(key);
+        }
+        if (!missing.empty()) return std::nullopt;
+        return f(file.table());
+      });
+      if (found) return std::move(*found);
+      if (deadline.passed()) store::throw_missing(place, missing, timeout);
+      if (!watch) {
+        watch.emplace(log.path());  // and look once more, for what came before it
+        continue;
+      }
+      watch->wait(deadline);
+    }
+  }
+};
+
+FileStore::FileStore(std::string path) : state_(std::make_unique<State>(std::move(path))) {
+  state_->locked(false, Deadline(timeout()), [](const store::FileLog&) { return true; });
+}
+FileStore::~FileStore() = default;
+
+void FileStore::set(std::string_view key, std::string_view value) {
+  state_->locked(true, Deadline(timeout()), [&](store::FileLog& log) {
+    log.set(key, value);
+    return true;
+  });
+}
+
+std::string FileStore::get(std::string_view key, std::optional<Milliseconds> timeout) {
+  const std::string name(key);
+  return state_->await({&name, 1}, timeout.value_or(this->timeout()), [&](const store::Table& table) { return *table.find(key); });
+}
+
+std::optional<std::string> FileStore::try_get(std::string_view key) {
+  return state_->locked(false, Deadline(timeout()), [&](const store::FileLog& log) {
+    const std::string* value = log.table().find(key);
+    return value == nullptr ? std::nullopt : std::optional(*value);
+  });
+}
+
+std::int64_t FileStore::add(std::string_view key, std::int64_t amount) {
+  return state_->locked(true, Deadline(timeout()), [&](store::FileLog& log) {
+    const std::int64_t sum = store::Table::sum(key, log.table().find(key), amount);
+    log.set(key, std::to_string(sum));
+    return sum;
+  });
+}
+
+void FileStore::wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout) {
+  state_->await(keys, timeout.value_or(this->timeout()), [](const store::Table&) { return true; });
+}
+
+std::string FileStore::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {
+  return state_->locked(true, Deadline(timeout()), [&](store::FileLog& log) {
+    const std::string* value = log.table().find(key);
+    const std::string current = value == nullptr ? std::string() : *value;
+    if (current != expected) return current;
+    log.set(key, desired);
+    return std::string(desired);
+  });
+}
+
+bool FileStore::erase(std::string_view key) {
+  return state_->locked(true, Deadline(timeout()), [&](store::FileLog& log) { return log.erase(key); });
+}
+
+std::int64_t FileStore::num_keys() {
+  return state_->locked(false, Deadline(timeout()), [](const store::FileLog& log) { return static_cast<std::int64_t>(log.table().size()); });
+}
+
+const std::string& FileStore::path() const noexcept { return state_->log.path(); }
+
+}  // namespace unisono

@@ -1,0 +1,56 @@
+#include "store/file_watch.h"
+
+#include <poll.h>
+#include <sys/inotify.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <array>
+
+namespace unisono::store {
+namespace {
+
+using namespace std::chrono_literals;
+
+// File systems whose changes may come from another host, which inotify does not see.
+bool is_shared(const std::string& path) {
+  struct statfs status {};
+  if (::statfs(path.c_str(), &status) != 0) return true;
+  constexpr std::array<long, 8> local = {0x01021994 /* tmpfs */,
+                                         0xEF53 /* ext */,
+                                         0x58465342 /* xfs */,
+                                         0x9123683E /* btrfs */,
+                                         0x794c7630 /* overlay */,
+                                         0x2fc12fc1 /* zfs */,
+                                         static_cast<long>(0x858458f6) /* ramfs */,
+                                         0xF2F52010 /* f2fs */};
+  for (const long type : local) {
+    if (static_cast<long>(status.f_type) == type) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+FileWatch::FileWatch(const std::string& path) : inotify_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
+  if (inotify_ && ::inotify_add_watch(inotify_.get(), path.c_str(), IN_MODIFY) < 0) inotify_.reset();
+  if (!inotify_) {
+    longest_ = 50ms;
+  } else if (is_shared(path)) {
+    longest_ = 100ms;
+  } else {
+    pause_ = longest_ = 1000ms;
+  }
+}
+
+void FileWatch::wait(const ground::Deadline& deadline) {
+  pollfd entry{inotify_.get(), POLLIN, 0};
+  // poll ignores a negative descriptor and is then a pause.
+  if (::poll(&entry, 1, deadline.poll_timeout(static_cast<int>(pause_.count()))) > 0) {
+    std::array<char, 4096> events;
+    while (::read(inotify_.get(), events.data(), events.size()) > 0) continue;
+  }
+  pause_ = std::min(pause_ * 2, longest_);
+}
+
+}  // namespace unisono::store

@@ -1,0 +1,380 @@
+// The server's thread: waiting, connections coming and going, bytes in and out. What the bytes mean is in loop_requests.cpp.
+#include "store/loop.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "ground/log.h"
+#include "ground/socket.h"
+#include "unisono/error.h"
+
+namespace unisono::store {
+
+using ground::Clock;
+using ground::Deadline;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::uint64_t bell_id = 0;
+// More unsent bytes than this and we stop reading, so that a client that only asks cannot fill our memory.
+constexpr std::size_t enough_unsent = std::size_t{16} << 20;
+// A handshake takes microseconds; who is younger than this may be one of many ranks that come at once, who is older makes room.
+constexpr auto grace_of_pending = 50ms;
+
+}  // namespace
+
+StoreServer::Loop::Loop(ServerOptions options)
+    : options_(std::move(options)),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      table_(options_.limits),
+      pid_(::getpid()) {
+  epoll_event event{EPOLLIN, {.u64 = bell_id}};
+  if (!epoll_ || !bell_ || ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, bell_.get(), &event) != 0) {
+    throw Error(fmt::format("a store server could not be set up: {}", ground::error_text(errno)));
+  }
+  // The application's signals are not ours to take.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw Error(fmt::format("the store server's thread could not be started: {}", error.what()));
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+StoreServer::Loop::~Loop() {
+  if (::getpid() != pid_) {  // a child of fork has the object but not the thread
+    thread_.detach();
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  ::eventfd_write(bell_.get(), 1);
+  thread_.join();
+}
+
+void StoreServer::Loop::listen(ground::FileDescriptor listening) {
+  const std::lock_guard lock(mutex_);
+  ground::set_close_on_exec(listening.get());
+  ground::set_non_blocking(listening.get());
+  Listener listener{std::move(listening)};
+  listener.local = ground::local_address(listener.fd.get()).family() == AF_UNIX;
+  const Id id = next_id_++;
+  epoll_event event{EPOLLIN, {.u64 = id}};
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener.fd.get(), &event) != 0) {
+    throw InvalidArgument(fmt::format("a store cannot serve this descriptor: {}", ground::error_text(errno)));
+  }
+  listeners_.emplace(id, std::move(listener));
+}
+
+void StoreServer::Loop::adopt(ground::FileDescriptor connected) {
+  const std::lock_guard lock(mutex_);
+  ground::set_close_on_exec(connected.get());
+  ground::set_non_blocking(connected.get());
+  add_session(std::move(connected), "a connection handed over", true);
+}
+
+std::optional<std::string> StoreServer::Loop::peek(std::string_view key) const {
+  const std::lock_guard lock(mutex_);
+  const std::string* value = table_.find(key);
+  return value == nullptr ? std::nullopt : std::optional(*value);
+}
+
+void StoreServer::Loop::set(std::string_view key, std::string_view value) {
+  {
+    const std::lock_guard lock(mutex_);
+    table_.set(key, value);
+    touched_.emplace_back(key);
+  }
+  ::eventfd_write(bell_.get(), 1);
+}
+
+StoreServer::Counts StoreServer::Loop::counts() const {
+  const std::lock_guard lock(mutex_);
+  Counts counts{sessions_.size(), 0, waiters_.size(), table_.size()};
+  for (const auto& [id, session] : sessions_) counts.pending += session.pending() ? 1 : 0;
+  return counts;
+}
+
+void StoreServer::Loop::run() {
+  std::array<epoll_event, 64> events{};
+  try {
+    for (;;) {
+      int timeout = 0;
+      {
+        const std::lock_guard lock(mutex_);
+        if (stop_) break;
+        timeout = wait_milliseconds();
+      }
+      const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout);
+      if (n < 0 && errno != EINTR) throw Error(fmt::format("epoll_wait: {}", ground::error_text(errno)));
+      const std::lock_guard lock(mutex_);
+      for (int i = 0; i < n; ++i) on_event(events[static_cast<std::size_t>(i)].data.u64, events[static_cast<std::size_t>(i)].events);
+      on_time(Clock::now());
+      wake_waiters();
+    }
+    const std::lock_guard lock(mutex_);
+    shut_down();
+  } catch (const std::exception& error) {
+    // The clients see their connections close, and say that the store is gone.
+    ground::log(ground::LogLevel::error, fmt::format("the store server stops: {}", error.what()));
+    const std::lock_guard lock(mutex_);
+    sessions_.clear();
+    listeners_.clear();
+  }
+}
+
+int StoreServer::Loop::wait_milliseconds() const {
+  Time next = waiters_.next_expiry();
+  for (const auto& [id, session] : sessions_) next = std::min(next, session.expires);
+  for (const auto& [id, listener] : listeners_) {
+    if (listener.paused) next = std::min(next, listener.resume);
+  }
+  if (next == Time::max()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
+}
+
+void StoreServer::Loop::on_event(Id id, std::uint32_t events) {
+  if (id == bell_id) {
+    eventfd_t rung = 0;
+    ::eventfd_read(bell_.get(), &rung);
+    return;
+  }
+  if (const auto listener = listeners_.find(id); listener != listeners_.end()) {
+    accept_from(listener->second, id);
+    return;
+  }
+  if (!sessions_.contains(id)) return;  // closed earlier in this batch
+  try {
+    if ((events & EPOLLOUT) != 0) {
+      flush(id, sessions_.at(id));
+      if (const auto session = sessions_.find(id); session != sessions_.end()) pump(id, session->second);
+    }
+    if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && sessions_.contains(id)) receive(id);
+  } catch (const std::exception& error) {
+    ground::warn(fmt::format("the store closed a connection: {}", error.what()));
+    close(id);
+  }
+}
+
+void StoreServer::Loop::on_time(Time now) {
+  while (auto expired = waiters_.expire(now)) {
+    auto& [id, waiter] = *expired;
+    Session& session = sessions_.at(waiter.session);
+    session.waiting.erase(id);
+    session.waiting_bytes -= waiter.bytes();
+    Writer reply(Status::expired, waiter.request);
+    int named = 0;
+    for (const std::string& key : waiter.keys) {
+      if (table_.find(key) == nullptr && named++ < 64) reply.text(key);
+    }
+    send(session, reply.finish());
+    flush(waiter.session, session);
+  }
+  std::vector<Id> late;
+  for (const auto& [id, session] : sessions_) {
+    if (session.expires <= now) late.push_back(id);
+  }
+  for (const Id id : late) {
+    if (sessions_.at(id).pending()) grumble(sessions_.at(id), "it did not authenticate in time");
+    close(id);
+  }
+  for (auto& [id, listener] : listeners_) {
+    if (!listener.paused || listener.resume > now) continue;
+    listener.paused = false;
+    epoll_event event{EPOLLIN, {.u64 = id}};
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener.fd.get(), &event);
+  }
+}
+
+void StoreServer::Loop::shut_down() {
+  listeners_.clear();
+  wake_waiters();
+  const Deadline deadline(500ms);
+  for (auto& [id, session] : sessions_) {
+    while (session.unsent() > 0 && ground::wait_for(session.fd.get(), POLLOUT, deadline)) {
+      const ssize_t n = ::send(session.fd.get(), session.out.data() + session.sent, session.unsent(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (n < 0 && errno != EAGAIN && errno != EINTR) break;
+      if (n > 0) session.sent += static_cast<std::size_t>(n);
+    }
+    // Unread input at close would make the kernel reset the connection and take back what we just sent.
+    std::array<char, 4096> rest;
+    for (int i = 0; i < 256 && ::recv(session.fd.get(), rest.data(), rest.size(), MSG_DONTWAIT) > 0; ++i) continue;
+  }
+  sessions_.clear();
+}
+
+void StoreServer::Loop::pause(Listener& listener, Id id, std::chrono::milliseconds time) {
+  listener.paused = true;
+  listener.resume = Clock::now() + time;
+  epoll_event event{0, {.u64 = id}};
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener.fd.get(), &event);
+}
+
+// Strangers must not keep the ranks out, and ranks that come all at once must not push each other out: the oldest connection that has not
+// authenticated goes, unless it is so young that it may just be doing so; then the newcomers stay in the kernel's queue for that moment.
+bool StoreServer::Loop::make_room(Listener& listener, Id id) {
+  std::size_t pending = 0;
+  std::optional<Id> oldest;
+  for (const auto& [session_id, session] : sessions_) {
+    if (!session.pending()) continue;
+    if (!oldest) oldest = session_id;
+    ++pending;
+  }
+  if (pending < options_.most_pending) return true;
+  const auto age = options_.handshake_timeout - (sessions_.at(*oldest).expires - Clock::now());
+  if (age < grace_of_pending) {
+    pause(listener, id, std::chrono::ceil<std::chrono::milliseconds>(grace_of_pending - age));
+    return false;
+  }
+  grumble(sessions_.at(*oldest), "it did not authenticate, and others were waiting");
+  close(*oldest);
+  return true;
+}
+
+void StoreServer::Loop::accept_from(Listener& listener, Id id) {
+  for (int i = 0; i < 64; ++i) {
+    if (!listener.local && !make_room(listener, id)) return;
+    ground::FileDescriptor fd(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd) {
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        ground::log(ground::LogLevel::error, fmt::format("the store cannot take another connection: {} (see ulimit -n)", ground::error_text(errno)));
+        pause(listener, id, 100ms);
+      }
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      return;
+    }
+    if (listener.local) {
+      if (ground::peer_is_same_user(fd.get())) add_session(std::move(fd), "a local connection", true);
+      continue;
+    }
+    ground::set_no_delay(fd.get());
+    try {
+      std::string source = ground::peer_address(fd.get()).host();
+      add_session(std::move(fd), std::move(source), false).expires = Clock::now() + options_.handshake_timeout;
+    } catch (const Error&) {  // it has gone already
+    }
+  }
+}
+
+Session& StoreServer::Loop::add_session(ground::FileDescriptor fd, std::string source, bool trusted) {
+  const Id id = next_id_++;
+  Session& session = sessions_[id];
+  session.fd = std::move(fd);
+  session.source = std::move(source);
+  session.trusted = trusted;
+  session.interest = EPOLLIN;
+  epoll_event event{EPOLLIN, {.u64 = id}};
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, session.fd.get(), &event) != 0) {
+    const int error = errno;
+    sessions_.erase(id);
+    throw Error(fmt::format("a connection cannot be served: {}", ground::error_text(error)));
+  }
+  return session;
+}
+
+void StoreServer::Loop::receive(Id id) {
+  std::array<char, std::size_t{64} << 10> chunk;
+  for (int i = 0; i < 16; ++i) {
+    const auto found = sessions_.find(id);
+    if (found == sessions_.end()) return;
+    Session& session = found->second;
+    if (session.stage != Session::Stage::closing && session.unsent() > enough_unsent) return;
+    const std::size_t most = session.pending() ? 512 : chunk.size();
+    const ssize_t n = ::recv(session.fd.get(), chunk.data(), most, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return;
+    if (n <= 0) {
+      close(id);
+      return;
+    }
+    if (session.stage == Session::Stage::closing) continue;
+    session.in.append({chunk.data(), static_cast<std::size_t>(n)});
+    pump(id, session);
+    if (static_cast<std::size_t>(n) < most) return;
+  }
+}
+
+void StoreServer::Loop::send(Session& session, std::string frame) {
+  if (session.out.empty()) {
+    session.out = std::move(frame);
+  } else {
+    session.out += frame;
+  }
+}
+
+void StoreServer::Loop::flush(Id id, Session& session) {
+  while (session.unsent() > 0) {
+    const ssize_t n = ::send(session.fd.get(), session.out.data() + session.sent, session.unsent(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno != EAGAIN) {
+      close(id);
+      return;
+    }
+    if (n < 0) break;
+    session.sent += static_cast<std::size_t>(n);
+  }
+  if (session.unsent() == 0) {
+    session.out.clear();
+    session.out.shrink_to_fit();
+    session.sent = 0;
+    if (session.stage == Session::Stage::closing) ::shutdown(session.fd.get(), SHUT_WR);
+  } else if (session.unsent() > options_.most_unsent) {
+    grumble(session, "it asks and does not read the answers");
+    close(id);
+    return;
+  } else if (session.sent > enough_unsent) {
+    session.out.erase(0, session.sent);
+    session.sent = 0;
+  }
+  watch(id, session);
+}
+
+void StoreServer::Loop::watch(Id id, Session& session) {
+  std::uint32_t interest = 0;
+  if (session.unsent() > 0) interest |= EPOLLOUT;
+  if (session.unsent() <= enough_unsent) interest |= EPOLLIN;
+  if (interest == session.interest) return;
+  session.interest = interest;
+  epoll_event event{interest, {.u64 = id}};
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, session.fd.get(), &event);
+}
+
+void StoreServer::Loop::close(Id id) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end()) return;
+  for (const std::uint64_t waiter : found->second.waiting) waiters_.drop(waiter);
+  sessions_.erase(found);
+}
+
+// One line per source and ten seconds: a scanner must not fill the job's log either.
+void StoreServer::Loop::grumble(const Session& session, std::string_view what) {
+  const Time now = Clock::now();
+  if (grumbled_.size() >= 64) std::erase_if(grumbled_, [&](const auto& entry) { return now - entry.second > 10s; });
+  if (grumbled_.size() >= 64) return;
+  const auto [entry, fresh] = grumbled_.emplace(session.source, now);
+  if (!fresh && now - entry->second < 10s) return;
+  entry->second = now;
+  ground::warn(fmt::format("the store closed a connection from {}: {}", session.source, what));
+}
+
+}  // namespace unisono::store

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "store/server.h"
+#include "store/session.h"
+#include "store/waiters.h"
+
+namespace unisono::store {
+
+/// The server's thread and all it holds. The mutex covers everything but the wait itself: the thread holds it while it works through a batch of
+/// events, the owner while it looks at or sets a key.
+class StoreServer::Loop {
+ public:
+  explicit Loop(ServerOptions options);
+  ~Loop();
+
+  void listen(ground::FileDescriptor listening);
+  void adopt(ground::FileDescriptor connected);
+  std::optional<std::string> peek(std::string_view key) const;
+  void set(std::string_view key, std::string_view value);
+  Counts counts() const;
+
+ private:
+  using Id = std::uint64_t;
+  using Time = ground::Clock::time_point;
+  struct Listener {
+    ground::FileDescriptor fd;
+    bool local = false;  ///< AF_UNIX
+    bool paused = false;
+    Time resume{};
+  };
+
+  void run();
+  int wait_milliseconds() const;
+  void on_event(Id id, std::uint32_t events);
+  void on_time(Time now);
+  void shut_down();
+
+  void accept_from(Listener& listener, Id id);
+  bool make_room(Listener& listener, Id id);
+  void pause(Listener& listener, Id id, std::chrono::milliseconds time);
+  Session& add_session(ground::FileDescriptor fd, std::string source, bool trusted);
+
+  void receive(Id id);
+  void pump(Id id, Session& session);
+  void greet(Session& session);
+  void shake_hands(Id id, Session& session, std::string_view frame);
+  void answer(Id id, Session& session, std::string_view frame);
+  void park(Id id, Session& session, std::uint64_t request, std::vector<std::string> keys, std::int64_t timeout_ms, Op op);
+  void wake_waiters();
+
+  void send(Session& session, std::string frame);
+  void refuse(Session& session, std::uint64_t request, std::string_view why);
+  void flush(Id id, Session& session);
+  void watch(Id id, Session& session);
+  void close(Id id);
+  void grumble(const Session& session, std::string_view what);
+
+  const ServerOptions options_;
+  mutable std::mutex mutex_;
+  ground::FileDescriptor epoll_, bell_;
+  Table table_;
+  Waiters waiters_;
+  std::vector<std::string> touched_;  ///< keys set since the waiters were last looked at
+  std::map<Id, Listener> listeners_;
+  std::map<Id, Session> sessions_;  ///< in the order of their arrival
+  std::unordered_map<std::string, Time> grumbled_;
+  Id next_id_ = 1;
+  bool stop_ = false;
+  const int pid_;
+  std::thread thread_;
+};
+
+}  // namespace unisono::store

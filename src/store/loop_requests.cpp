@@ -1,0 +1,210 @@
+// What the bytes of a connection mean to the server: greeting, handshake, requests.
+#include <fmt/format.h>
+
+#include "store/loop.h"
+#include "unisono/error.h"
+
+namespace unisono::store {
+
+using ground::Clock;
+using namespace std::chrono_literals;
+
+// `session` may be gone afterwards.
+void StoreServer::Loop::pump(Id id, Session& session) {
+  using Stage = Session::Stage;
+  constexpr std::size_t enough_unsent = std::size_t{16} << 20;
+  while (session.stage != Stage::closing && session.unsent() <= enough_unsent) {
+    if (session.stage == Stage::greeting) {
+      const std::string_view seen = session.in.peek().substr(0, magic.size());
+      if (seen != magic.substr(0, seen.size())) {  // no word to strangers
+        grumble(session, "what it sent is not ours");
+        close(id);
+        return;
+      }
+      if (session.in.size() < greeting_size) break;
+      greet(session);
+      continue;
+    }
+    const std::size_t most = session.stage == Stage::open ? options_.limits.value_bytes + (std::size_t{64} << 10) : largest_unauthenticated_frame;
+    bool too_long = false;
+    const auto frame = session.in.take_frame(most, too_long);
+    if (too_long) {
+      grumble(session, "it announced a frame longer than this store takes");
+      refuse(session, 0, fmt::format("a request is longer than the store takes ({} bytes)", most));
+    }
+    if (!frame) break;
+    if (session.stage == Stage::open) {
+      answer(id, session, *frame);
+    } else {
+      shake_hands(id, session, *frame);
+    }
+  }
+  flush(id, session);
+}
+
+void StoreServer::Loop::greet(Session& session) {
+  const Greeting theirs = parse_greeting(*session.in.take(greeting_size));
+  send(session, greeting());
+  if (theirs.wire != wire_version) {
+    grumble(session, fmt::format("it is unisono {}, this is {}", describe(theirs), describe_own_version()));
+    session.stage = Session::Stage::closing;  // our greeting tells it why
+    session.expires = Clock::now() + options_.handshake_timeout;
+    return;
+  }
+  session.stage = session.trusted ? Session::Stage::open : Session::Stage::hello;
+}
+
+void StoreServer::Loop::shake_hands(Id, Session& session, std::string_view frame) {
+  Reader in(frame);
+  const Op op = static_cast<Op>(in.byte());
+  in.integer();
+  Exchange& exchange = session.exchange;
+  if (session.stage == Session::Stage::hello) {
+    exchange.client_nonce = in.text();
+    exchange.job_tag = in.text();
+    const bool has_token = in.integer() != 0;
+    if (op != Op::hello || !in.complete() || exchange.client_nonce.size() != nonce_size) return refuse(session, 0, "the handshake is malformed");
+    if (!options_.job_tag.empty() && exchange.job_tag != options_.job_tag) return refuse(session, 0, "it belongs to another job");
+    if (has_token && options_.token.empty()) return refuse(session, 0, "it has no token, but this process has one");
+    if (!has_token && !options_.token.empty()) return refuse(session, 0, "it asks for a token, and this process has none");
+    exchange.server_nonce = fresh_nonce();
+    send(session, Writer(Status::challenge).text(exchange.server_nonce).integer(options_.token.empty() ? 0 : 1).finish());
+    session.stage = Session::Stage::proof;
+    return;
+  }
+  const std::string_view proof = in.text();
+  if (op != Op::proof || !in.complete()) return refuse(session, 0, "the handshake is malformed");
+  if (!same_proof(proof, client_proof(options_.token, exchange))) {
+    grumble(session, "its token is not this job's");
+    return refuse(session, 0, "its token is another one than this process's");
+  }
+  send(session, Writer(Status::ok).text(server_proof(options_.token, exchange)).finish());
+  session.stage = Session::Stage::open;
+  session.expires = Time::max();
+}
+
+void StoreServer::Loop::refuse(Session& session, std::uint64_t request, std::string_view why) {
+  send(session, Writer(Status::refused, request).text(why).finish());
+  session.stage = Session::Stage::closing;
+  session.expires = Clock::now() + options_.handshake_timeout;
+}
+
+void StoreServer::Loop::answer(Id id, Session& session, std::string_view frame) {
+  Reader in(frame);
+  const Op op = static_cast<Op>(in.byte());
+  const std::uint64_t request = in.integer();
+  Writer reply(Status::ok, request);
+  const auto malformed = [&] {
+    grumble(session, "a request of its is malformed");
+    refuse(session, request, "the request is malformed");
+  };
+  try {
+    switch (op) {
+      case Op::set: {
+        const std::string_view key = in.text();
+        const std::string_view value = in.text();
+        if (!in.complete()) return malformed();
+        table_.set(key, value);
+        touched_.emplace_back(key);
+        break;
+      }
+      case Op::get:
+      case Op::wait: {
+        const auto timeout = static_cast<std::int64_t>(in.integer());
+        const std::uint64_t count = op == Op::get ? 1 : in.integer();
+        std::vector<std::string> keys;
+        for (std::uint64_t i = 0; i < count && in.ok(); ++i) keys.emplace_back(in.text());
+        if (!in.complete()) return malformed();
+        park(id, session, request, std::move(keys), timeout, op);
+        return;
+      }
+      case Op::try_get: {
+        const std::string_view key = in.text();
+        if (!in.complete()) return malformed();
+        const std::string* value = table_.find(key);
+        if (value == nullptr) {
+          send(session, Writer(Status::absent, request).finish());
+          return;
+        }
+        reply.text(*value);
+        break;
+      }
+      case Op::add: {
+        const std::string_view key = in.text();
+        const auto amount = static_cast<std::int64_t>(in.integer());
+        if (!in.complete()) return malformed();
+        reply.integer(static_cast<std::uint64_t>(table_.add(key, amount)));
+        touched_.emplace_back(key);
+        break;
+      }
+      case Op::compare_set: {
+        const std::string_view key = in.text();
+        const std::string_view expected = in.text();
+        const std::string_view desired = in.text();
+        if (!in.complete()) return malformed();
+        reply.text(table_.compare_set(key, expected, desired));
+        touched_.emplace_back(key);
+        break;
+      }
+      case Op::erase: {
+        const std::string_view key = in.text();
+        if (!in.complete()) return malformed();
+        reply.integer(table_.erase(key) ? 1 : 0);
+        break;
+      }
+      case Op::num_keys: {
+        if (!in.complete()) return malformed();
+        reply.integer(table_.size());
+        break;
+      }
+      default: return malformed();
+    }
+  } catch (const InvalidArgument& error) {
+    send(session, Writer(Status::invalid, request).text(error.message()).finish());
+    return;
+  }
+  send(session, reply.finish());
+}
+
+void StoreServer::Loop::park(Id id, Session& session, std::uint64_t request, std::vector<std::string> keys, std::int64_t timeout_ms, Op op) {
+  // What was set in this batch is in the table already; the waiters for it are woken when the batch is done.
+  if (Waiters::first_missing(keys, table_) == nullptr) {
+    Writer reply(Status::ok, request);
+    if (op == Op::get) reply.text(*table_.find(keys.front()));
+    send(session, reply.finish());
+    return;
+  }
+  Waiter waiter{id, request, op == Op::get, std::move(keys), {}};
+  const std::size_t bytes = waiter.bytes();
+  if (session.waiting.size() >= options_.most_waiting || session.waiting_bytes + bytes > options_.most_waiting_bytes) {
+    send(session, Writer(Status::invalid, request)
+                      .text(fmt::format("one connection waits for more than the store remembers ({} requests, {} bytes of keys)",
+                                        options_.most_waiting, options_.most_waiting_bytes))
+                      .finish());
+    return;
+  }
+  const auto timeout = std::chrono::milliseconds(std::clamp<std::int64_t>(timeout_ms, 0, std::int64_t{1} << 40));
+  waiter.expires = Clock::now() + timeout;
+  session.waiting.insert(waiters_.park(std::move(waiter), table_));
+  session.waiting_bytes += bytes;
+}
+
+void StoreServer::Loop::wake_waiters() {
+  const std::vector<std::string> keys = std::exchange(touched_, {});
+  for (const std::string& key : keys) {
+    std::vector<std::uint64_t> ids;
+    const std::vector<Waiter> done = waiters_.complete(key, table_, ids);
+    for (std::size_t i = 0; i < done.size(); ++i) {
+      const auto found = sessions_.find(done[i].session);
+      if (found == sessions_.end()) continue;
+      found->second.waiting.erase(ids[i]);
+      found->second.waiting_bytes -= done[i].bytes();
+      Writer reply(Status::ok, done[i].request);
+      if (done[i].wants_value) reply.text(*table_.find(done[i].keys.front()));
+      send(found->second, reply.finish());
+      flush(found->first, found->second);
+    }
+  }
+}
+
+}  // namespace unisono::store

@@ -1,0 +1,36 @@
+#include "store/serve.h"
+
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "unisono/error.h"
+
+namespace unisono::store {
+
+ground::FileDescriptor listen_on(const std::vector<ground::SocketAddress>& addresses) {
+  std::string reasons;
+  std::string hint;
+  for (const ground::SocketAddress& address : addresses) {
+    ground::Opened opened = ground::try_listen(address);
+    if (opened.fd) return std::move(opened.fd);
+    if (!reasons.empty()) reasons += "; ";
+    reasons += fmt::format("{}: {}", describe(address), ground::error_text(opened.error));
+    if (opened.error == EADDRINUSE) hint = "another job, or a second rank 0, holds the port: choose another one, or end what listens there";
+    if (opened.error == EADDRNOTAVAIL) hint = "the address must be one of this host's own";
+    if (opened.error == EMFILE) hint = "this process has too many files open: see ulimit -n";
+  }
+  throw InvalidArgument(fmt::format("the store cannot listen: {}", reasons), {.hint = hint});
+}
+
+std::shared_ptr<Client> serve(ground::FileDescriptor listening, const std::string& place, ServerOptions options) {
+  auto server = std::make_unique<StoreServer>(std::move(options));
+  ground::SocketPair pair = ground::make_socket_pair();
+  server->adopt(std::move(pair.second));
+  server->listen(std::move(listening));
+  auto client = std::make_shared<Client>(std::move(pair.first), place, FrameBuffer{}, std::move(server));
+  client->greet();
+  return client;
+}
+
+}  // namespace unisono::store

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ground/file_descriptor.h"
+#include "store/table.h"
+
+namespace unisono::store {
+
+struct ServerOptions {
+  std::string token = {};    ///< what TCP clients must prove to know; empty: none
+  std::string job_tag = {};  ///< TCP clients that name another are refused; empty: any
+  Limits limits = {};
+  std::chrono::milliseconds handshake_timeout = std::chrono::seconds(2);
+  std::size_t most_pending = 64;                           ///< connections that have not authenticated yet
+  std::size_t most_waiting = 1024;                         ///< parked requests of one connection
+  std::size_t most_waiting_bytes = std::size_t{32} << 20;  ///< the keys of those requests
+  std::size_t most_unsent = std::size_t{64} << 20;         ///< bytes that one connection may leave unread before it is closed
+};
+
+/// Holds the data of a store and serves it, from one thread. A get or wait whose key is not there yet is parked here until the key is set or its
+/// time is over. Nothing a client sends can stop the others: every socket is non-blocking, no memory is taken because a length field says so, and
+/// what breaks a limit is an error for that client alone.
+class StoreServer {
+ public:
+  explicit StoreServer(ServerOptions options = {});
+  /// Sends what is still on its way (for at most half a second), then closes everything.
+  ~StoreServer();
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+  /// Serves a listening socket. On TCP the clients shake hands; on AF_UNIX they must be the same user.
+  void listen(ground::FileDescriptor listening);
+  /// Serves one end of a connected stream that the owner trusts: no handshake.
+  void adopt(ground::FileDescriptor connected);
+
+  std::optional<std::string> peek(std::string_view key) const;
+  void set(std::string_view key, std::string_view value);
+
+  struct Counts {
+    std::size_t connections = 0, pending = 0, waiting = 0, keys = 0;
+  };
+  Counts counts() const;
+
+ private:
+  class Loop;
+  std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace unisono::store

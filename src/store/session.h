@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "ground/deadline.h"
+#include "ground/file_descriptor.h"
+#include "store/authentication.h"
+#include "store/wire.h"
+
+namespace unisono::store {
+
+/// One connection as the server sees it.
+struct Session {
+  enum class Stage {
+    greeting,  ///< nothing is known of the other side yet
+    hello,     ///< it speaks our version
+    proof,     ///< it was challenged
+    open,      ///< it may ask
+    closing,   ///< it hears why it was refused; what it still says is thrown away
+  };
+
+  ground::FileDescriptor fd;
+  std::string source;  ///< numeric address, for messages
+  bool trusted = false;
+  Stage stage = Stage::greeting;
+  Exchange exchange;
+  FrameBuffer in;
+  std::string out;
+  std::size_t sent = 0;             ///< bytes of `out` that are on their way
+  std::set<std::uint64_t> waiting;  ///< its parked requests
+  std::size_t waiting_bytes = 0;    ///< what their keys take
+  ground::Clock::time_point expires = ground::Clock::time_point::max();
+  std::uint32_t interest = 0;  ///< what epoll watches for
+
+  bool pending() const { return stage == Stage::greeting ? !trusted : stage == Stage::hello || stage == Stage::proof; }
+  std::size_t unsent() const { return out.size() - sent; }
+};
+
+}  // namespace unisono::store

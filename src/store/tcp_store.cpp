@@ -1,0 +1,93 @@
+#include <fmt/format.h>
+
+#include "ground/environment.h"
+#include "ground/socket.h"
+#include "store/serve.h"
+#include "store/token.h"
+#include "unisono/error.h"
+#include "unisono/store.h"
+
+namespace unisono {
+
+struct TcpStore::State {
+  std::string host;
+  std::uint16_t port = 0;
+  std::shared_ptr<store::Client> client;
+};
+
+namespace {
+
+ground::FileDescriptor take_listener(int fd) {
+  if (!ground::is_stream_socket(fd, AF_INET) && !ground::is_stream_socket(fd, AF_INET6)) {
+    throw InvalidArgument(fmt::format("listen_fd {} is no TCP socket", fd));
+  }
+  return ground::FileDescriptor(fd);
+}
+
+}  // namespace
+
+TcpStore::TcpStore(std::string host, std::uint16_t port, TcpStoreOptions options) : state_(std::make_unique<State>()) {
+  const ground::Deadline deadline(options.timeout);
+  const auto& environment = ground::Environment::process();
+  state_->host = std::move(host);
+  state_->port = port;
+  set_timeout(options.timeout);
+  if (!options.is_server) {
+    if (options.listen_fd >= 0) throw InvalidArgument("listen_fd is the server's; this TcpStore is a client");
+    const auto addresses = ground::resolve(state_->host, port);
+    const std::string token = store::token_for(addresses, options.token, environment);
+    const std::string place = "the store at " + ground::describe(state_->host, port);
+    state_->client = store::connect_tcp(addresses, place, {.token = token}, deadline);
+    return;
+  }
+  ground::FileDescriptor listening;
+  std::string token;
+  if (options.listen_fd >= 0) {
+    listening = take_listener(options.listen_fd);
+    const ground::SocketAddress address = ground::local_address(listening.get());
+    token = store::token_for({&address, 1}, options.token, environment);
+  } else {
+    const auto addresses = ground::resolve(state_->host, port);
+    token = store::token_for(addresses, options.token, environment);
+    listening = store::listen_on(addresses);
+  }
+  state_->port = ground::local_address(listening.get()).port();
+  state_->client = store::serve(std::move(listening), "the store at " + ground::describe(state_->host, state_->port), {.token = token});
+}
+
+TcpStore::~TcpStore() = default;
+
+void TcpStore::set(std::string_view key, std::string_view value) {
+  state_->client->set_timeout(timeout());
+  state_->client->set(key, value);
+}
+std::string TcpStore::get(std::string_view key, std::optional<Milliseconds> timeout) {
+  return state_->client->get(key, timeout.value_or(this->timeout()));
+}
+std::optional<std::string> TcpStore::try_get(std::string_view key) {
+  state_->client->set_timeout(timeout());
+  return state_->client->try_get(key);
+}
+std::int64_t TcpStore::add(std::string_view key, std::int64_t amount) {
+  state_->client->set_timeout(timeout());
+  return state_->client->add(key, amount);
+}
+void TcpStore::wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout) {
+  state_->client->wait(keys, timeout.value_or(this->timeout()));
+}
+std::string TcpStore::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {
+  state_->client->set_timeout(timeout());
+  return state_->client->compare_set(key, expected, desired);
+}
+bool TcpStore::erase(std::string_view key) {
+  state_->client->set_timeout(timeout());
+  return state_->client->erase(key);
+}
+std::int64_t TcpStore::num_keys() {
+  state_->client->set_timeout(timeout());
+  return state_->client->num_keys();
+}
+const std::string& TcpStore::host() const noexcept { return state_->host; }
+std::uint16_t TcpStore::port() const noexcept { return state_->port; }
+
+}  // namespace unisono

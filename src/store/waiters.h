@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ground/deadline.h"
+#include "store/table.h"
+
+namespace unisono::store {
+
+/// A parked get or wait.
+struct Waiter {
+  std::uint64_t session = 0;
+  std::uint64_t request = 0;
+  bool wants_value = false;  ///< get: of its only key
+  std::vector<std::string> keys;
+  ground::Clock::time_point expires;
+
+  std::size_t bytes() const {
+    std::size_t sum = 0;
+    for (const std::string& key : keys) sum += sizeof key + key.size();
+    return sum;
+  }
+};
+
+/// The requests that wait for keys. Each is filed under the first key it misses and is looked at again only when that one is set.
+class Waiters {
+ public:
+  std::uint64_t park(Waiter waiter, const Table& table);
+  void drop(std::uint64_t id);
+  /// Takes out those that `key`, just set, completes.
+  std::vector<Waiter> complete(const std::string& key, const Table& table, std::vector<std::uint64_t>& ids);
+  /// Takes out one whose time is over at `now`.
+  std::optional<std::pair<std::uint64_t, Waiter>> expire(ground::Clock::time_point now);
+  ground::Clock::time_point next_expiry() const { return by_time_.empty() ? ground::Clock::time_point::max() : by_time_.begin()->first; }
+  std::size_t size() const { return all_.size(); }
+
+  static const std::string* first_missing(const std::vector<std::string>& keys, const Table& table);
+
+ private:
+  Waiter remove(std::uint64_t id);
+
+  std::unordered_map<std::uint64_t, Waiter> all_;
+  std::unordered_map<std::uint64_t, std::string> filed_under_;
+  std::unordered_map<std::string, std::set<std::uint64_t>> by_key_;
+  std::set<std::pair<ground::Clock::time_point, std::uint64_t>> by_time_;
+  std::uint64_t next_ = 1;
+};
+
+}  // namespace unisono::store

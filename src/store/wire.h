@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ground/version.h"
+
+namespace unisono::store {
+
+// The store's protocol. Each side opens with a greeting of 16 bytes that never changes its layout: 8 bytes of magic, the wire version, and the
+// library's version, so that two that do not fit can name each other. Then frames: a length (4 bytes) and that many bytes. All integers are
+// little-endian. On TCP the first frames are the handshake (authentication.h); then a request is {op, id, fields}, its answer {status, id,
+// fields}. Answers come in any order.
+
+inline constexpr std::string_view magic = "UNISTORE";
+inline constexpr std::uint16_t wire_version = 1;
+inline constexpr std::size_t greeting_size = 16;
+inline constexpr std::size_t frame_head = 4;
+inline constexpr std::size_t largest_unauthenticated_frame = 256;
+
+enum class Op : std::uint8_t { hello = 1, proof, set, get, try_get, add, wait, compare_set, erase, num_keys };
+enum class Status : std::uint8_t {
+  ok = 1,
+  challenge,  ///< handshake: the server's nonce
+  absent,     ///< try_get: there is no such key
+  expired,    ///< get, wait: the keys that are still missing
+  invalid,    ///< the request was refused, the connection goes on
+  refused,    ///< the connection is over; the text says why
+};
+
+/// Why a greeting does not fit; who is named as "the other side" is up to the caller.
+struct Greeting {
+  bool is_ours = false;  ///< the magic is right
+  std::uint16_t wire = 0;
+  ground::Version library;
+};
+std::string greeting();
+/// From at least `greeting_size` bytes.
+Greeting parse_greeting(std::string_view bytes);
+/// "version 0.1.0 (wire 1)"
+std::string describe(const Greeting& greeting);
+std::string describe_own_version();
+
+/// Builds a frame, its length written at the end.
+class Writer {
+ public:
+  explicit Writer(Op op, std::uint64_t id = 0) : Writer(static_cast<std::uint8_t>(op), id) {}
+  explicit Writer(Status status, std::uint64_t id = 0) : Writer(static_cast<std::uint8_t>(status), id) {}
+  Writer& integer(std::uint64_t value);
+  Writer& text(std::string_view value);
+  std::string finish();  ///< once
+
+ private:
+  Writer(std::uint8_t kind, std::uint64_t id);
+  std::string bytes_;
+};
+
+/// Takes a frame's content apart. Never reads past the end, never allocates by a length it has not checked: a read that fails leaves `ok()` false
+/// and returns nothing.
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : rest_(bytes) {}
+  std::uint8_t byte();
+  std::uint64_t integer();
+  std::string_view text();
+  bool ok() const { return ok_; }
+  /// Everything was read, and nothing was missing.
+  bool complete() const { return ok_ && rest_.empty(); }
+
+ private:
+  std::string_view take(std::size_t n);
+  std::string_view rest_;
+  bool ok_ = true;
+};
+
+/// Collects received bytes and hands out whole frames. It holds what has arrived, never what a length field announces.
+class FrameBuffer {
+ public:
+  void append(std::string_view bytes) { bytes_.append(bytes); }
+  std::size_t size() const { return bytes_.size() - begin_; }
+  /// The next `n` bytes if they are there.
+  std::optional<std::string> take(std::size_t n);
+  /// The next whole frame's content. `too_long` is set where its length is more than `most`.
+  std::optional<std::string> take_frame(std::size_t most, bool& too_long);
+  std::string_view peek() const { return std::string_view(bytes_).substr(begin_); }
+
+ private:
+  std::string bytes_;
+  std::size_t begin_ = 0;
+};
+
+}  // namespace unisono::store

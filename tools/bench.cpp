@@ -44,7 +44,7 @@ bench::Plan plan_of(const BenchOptions& options) {
     const std::optional<bench::Operation> operation = bench::parse_operation(name);
     if (!operation) {
       std::string known;
-      for (bench::Operation each : bench::operations()) known += " " + std::string(bench::to_string(each));
+      for (bench::Operation each : bench::operations()) known.append(" ").append(bench::to_string(each));
       throw InvalidArgument("unknown operation '" + name + "'", {.hint = "operations are" + known});
     }
     plan.operations.push_back(*operation);
@@ -81,7 +81,7 @@ bench::Plan plan_of_set(bench::Plan plan, const BenchSetup& setup, const BenchOp
 
 void describe_run(const BenchResults& results, const BenchFacts& facts, const BenchSetup& setup, int rounds) {
   std::string peers;
-  for (const std::string& peer : setup.peers) peers += ", " + setup.versions.at(peer);
+  for (const std::string& peer : setup.peers) peers.append(", ").append(setup.versions.at(peer));
   const double barrier = results.barrier_ns(setup.name).value_or(0);
   const std::string_view label = barrier < 100 ? "A, near cores" : barrier > 150 ? "B, distant or shared cores" : "between A and B";
   std::cout << fmt::format("\nset {}: {} ranks, {}, {} buffers, {} data, backend {}{}\n", setup.name, facts.ranks, facts.dtype, facts.buffers,

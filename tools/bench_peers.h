@@ -12,11 +12,11 @@ namespace unisono::tools {
 
 /// One way to start the ranks of a measurement, and what is measured in them beside unisono and the roofline.
 struct BenchSetup {
-  std::string name;                             ///< plain, openmpi, mpich
-  std::string driver;                           ///< the program that every rank runs
-  std::vector<std::string> launcher;            ///< the command in front of it
-  std::vector<std::string> peers;               ///< of this set
-  std::map<std::string, std::string> versions;  ///< of the peers
+  std::string name = {};                             ///< plain, openmpi, mpich
+  std::string driver = {};                           ///< the program that every rank runs
+  std::vector<std::string> launcher = {};            ///< the command in front of it
+  std::vector<std::string> peers = {};               ///< of this set
+  std::map<std::string, std::string> versions = {};  ///< of the peers
 };
 
 /// Sorts the peers asked for into process sets: one for each MPI, else a plain one; Gloo goes into the first. `oversubscribed`: more ranks than

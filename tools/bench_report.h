@@ -15,9 +15,9 @@ namespace unisono::tools {
 
 /// One line of the results: one implementation at one size, within one process set.
 struct BenchRow {
-  std::string set;
+  std::string set = {};
   bench::Operation operation = bench::Operation::barrier;
-  std::string impl;
+  std::string impl = {};
   std::size_t bytes = 0;
   double median_us = 0;
   double p99_us = 0;
@@ -52,10 +52,10 @@ class BenchResults {
 /// What all rows have in common.
 struct BenchFacts {
   int ranks = 1;
-  std::string dtype;
-  std::string buffers;
-  std::string data;
-  std::map<std::string, std::string> backends;  ///< unisono's, by set
+  std::string dtype = {};
+  std::string buffers = {};
+  std::string data = {};
+  std::map<std::string, std::string> backends = {};  ///< unisono's, by set
 };
 
 /// The list of api.md, with the figures of section 12 beside it.

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+namespace unisono::bench {
+
+/// Another rank has failed; it says why itself.
+struct PeerGaveUp : std::runtime_error {
+  PeerGaveUp() : std::runtime_error("another rank of the bench gave up") {}
+};
+
+/// When one timed call (or batch) began and ended, steady clock, nanoseconds.
+struct Stamp {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+/// Memory that all ranks of a process set map: a barrier that belongs to no candidate, and a place where each rank leaves its times.
+class Arena {
+ public:
+  static constexpr int kMaxSamples = 1024;
+
+  static std::size_t bytes(int ranks) noexcept;
+  /// Maps the file at `path`, which has `bytes(ranks)` zero bytes. `spin`: every rank has a core of its own, so waiting may burn it.
+  Arena(const std::string& path, int rank, int ranks, bool spin, std::chrono::milliseconds timeout);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  int rank() const noexcept { return rank_; }
+  int ranks() const noexcept { return ranks_; }
+
+  /// Spins, then yields, then sleeps. Throws PeerGaveUp after fail(), and std::runtime_error past the deadline.
+  void barrier();
+  /// Wakes everybody out of the barrier; never throws.
+  void fail() noexcept;
+
+  std::span<Stamp> stamps(int rank) noexcept;
+  std::span<Stamp> stamps() noexcept { return stamps(rank_); }
+  /// One number a rank, for what is agreed upon between two barriers.
+  std::atomic<std::int64_t>& word(int rank) noexcept;
+  /// The largest word of all ranks; every rank calls it with its own.
+  std::int64_t agree_on_maximum(std::int64_t mine);
+
+ private:
+  struct Header;
+  struct Slot;
+  Slot& slot(int rank) noexcept;
+
+  Header* header_ = nullptr;
+  Slot* slots_ = nullptr;
+  int rank_;
+  int ranks_;
+  bool spin_;
+  std::chrono::milliseconds timeout_;
+};
+
+}  // namespace unisono::bench

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/operations.h"
+#include "unisono/tensor.h"
+
+namespace unisono::bench {
+
+/// Private memory at the start of a page, with guard bytes before and behind the part in use.
+class GuardedBuffer {
+ public:
+  explicit GuardedBuffer(std::size_t capacity);
+  ~GuardedBuffer();
+  GuardedBuffer(const GuardedBuffer&) = delete;
+  GuardedBuffer& operator=(const GuardedBuffer&) = delete;
+
+  std::byte* data() noexcept { return data_; }
+  /// From now on `used` bytes belong to the candidates, and what surrounds them is guarded.
+  void guard(std::size_t used) noexcept;
+  bool guards_intact() const noexcept;
+
+ private:
+  std::byte* map_ = nullptr;
+  std::byte* data_ = nullptr;
+  std::size_t mapped_ = 0;
+  std::size_t used_ = 0;
+};
+
+/// Whole numbers, different for each element and rank, whose sums are exact in the dtype. They repeat after a prime number of elements, so that
+/// a block that ends up in the wrong place is seen, and filling costs no more than a copy.
+class Pattern {
+ public:
+  Pattern(DType dtype, int ranks);
+
+  /// The input of `rank`; each seed gives another.
+  void fill(void* buffer, std::size_t count, int rank, std::uint64_t seed) const;
+  /// The first wrong element of `rank`'s output, were the inputs filled with this seed.
+  std::optional<std::string> wrong(Operation operation, const void* out, const Shape& shape, int rank, std::uint64_t seed) const;
+
+ private:
+  using Table = std::vector<std::byte>;
+  Table input_table(int rank, std::uint64_t seed) const;
+  Table sum_table(std::uint64_t seed) const;
+  void store(Table& table, std::size_t index, std::int64_t value) const;
+  std::int64_t value(std::size_t index, int rank, std::uint64_t seed) const noexcept;
+  std::optional<std::string> compare(const std::byte* out, std::size_t count, const Table& table, std::size_t start, std::size_t offset) const;
+
+  DType dtype_;
+  std::size_t element_size_;
+  int ranks_;
+  std::size_t period_;
+};
+
+/// Rewrites an input before each call, every time with other values, at the speed of a copy.
+class Rewriter {
+ public:
+  Rewriter(DType dtype, int rank, int ranks);
+  void rewrite(std::byte* buffer, std::size_t bytes) noexcept;
+
+ private:
+  std::vector<std::byte> tile_;
+  std::size_t element_size_;
+  std::size_t start_ = 0;
+};
+
+/// Reads every byte, as the code that uses a result would.
+std::uint64_t consume(const std::byte* buffer, std::size_t bytes) noexcept;
+std::uint64_t hash_of(const std::byte* buffer, std::size_t bytes) noexcept;
+
+/// For sums of arbitrary reals: fills with numbers in [-1, 1); float32 and float64 only.
+void fill_reals(DType dtype, void* buffer, std::size_t count, int rank, std::uint64_t seed);
+/// Against the sum in float64: at most ranks × epsilon × Σ|x| away.
+std::optional<std::string> wrong_real_sum(DType dtype, const void* out, std::size_t count, int ranks, std::uint64_t seed);
+
+}  // namespace unisono::bench

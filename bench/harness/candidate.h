@@ -1,0 +1,60 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/operations.h"
+#include "harness/plan.h"
+#include "unisono/tensor.h"
+
+namespace unisono::bench {
+
+/// One call that is to be measured: the operation, and the buffers it works on. Rooted operations have root 0, reductions sum; send_recv sends
+/// to the next rank and receives from the one before. Where data is worked on in place, `in` and `out` are the same memory.
+struct Job {
+  Operation operation = Operation::barrier;
+  DType dtype = DType::float32;
+  Shape shape = {};
+  void* in = nullptr;
+  void* out = nullptr;
+
+  bool in_place() const noexcept { return in == out; }
+};
+
+/// Something that can do a Job: this library, a peer, or the roofline. All ranks select and call in the same order.
+class Candidate {
+ public:
+  virtual ~Candidate() = default;
+  Candidate(const Candidate&) = delete;
+  Candidate& operator=(const Candidate&) = delete;
+
+  /// As it stands in the results.
+  virtual std::string_view name() const = 0;
+  virtual bool supports(Operation operation, DType dtype) const = 0;
+  /// Gets ready for calls of this job, outside the timing. The job's buffers stay until the next selection.
+  virtual void select(const Job& job) = 0;
+  virtual void call() = 0;
+
+ protected:
+  Candidate() = default;
+};
+
+using Candidates = std::vector<std::unique_ptr<Candidate>>;
+
+/// Who this process is among those of its set.
+struct Place {
+  int rank = 0;
+  int ranks = 1;
+};
+
+/// Joins the job and makes the candidates the plan asks for; returns the backend that serves them. `unisono` and `unisono-unchecked` share one
+/// group.
+std::string add_unisono(Candidates& candidates, const Plan& plan, Place place);
+/// Leaves the job; nothing of add_unisono may be called any more.
+void leave_unisono();
+/// "roofline": each rank copies its bytes, once per copy kernel; the report takes the faster one.
+void add_roofline(Candidates& candidates);
+
+}  // namespace unisono::bench

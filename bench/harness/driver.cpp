@@ -1,0 +1,187 @@
+// A rank of a process set: joins it, then measures round by round as the command says, until it says that it is enough.
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+
+#include "ground/deadline.h"
+#include "ground/file_descriptor.h"
+#include "harness/arena.h"
+#include "harness/peer.h"
+#include "harness/session.h"
+
+namespace unisono::bench {
+
+namespace {
+
+using nlohmann::json;
+
+/// Rank 0's line to the command: orders come in, results go out.
+class Line {
+ public:
+  explicit Line(const Plan& plan)
+      : control_(::open(plan.control.c_str(), O_RDONLY | O_CLOEXEC)), events_(::open(plan.events.c_str(), O_WRONLY | O_CLOEXEC)), plan_(plan) {
+    if (!control_ || !events_) throw std::system_error(errno, std::generic_category(), "cannot reach the command that started the bench");
+  }
+
+  /// The number of the next round; negative: it is over.
+  std::int64_t next_round() {
+    const ground::Deadline deadline(plan_.timeout);
+    for (;;) {
+      if (const auto end = text_.find('\n'); end != std::string::npos) {
+        const std::string order = text_.substr(0, end);
+        text_.erase(0, end + 1);
+        return std::stoll(order);
+      }
+      pollfd wait{.fd = control_.get(), .events = POLLIN, .revents = 0};
+      if (::poll(&wait, 1, deadline.poll_timeout()) == 0) throw std::runtime_error("no order from the command that started the bench");
+      char buffer[256];
+      const ssize_t got = ::read(control_.get(), buffer, sizeof buffer);
+      if (got == 0) throw std::runtime_error("the command that started the bench is gone");
+      if (got > 0) text_.append(buffer, static_cast<std::size_t>(got));
+      else if (errno != EINTR) throw std::system_error(errno, std::generic_category(), "reading orders");
+    }
+  }
+
+  void report(const json& event) {
+    const std::string text = event.dump() + "\n";
+    for (std::size_t done = 0; done < text.size();) {
+      const ssize_t wrote = ::write(events_.get(), text.data() + done, text.size() - done);
+      if (wrote < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category(), "writing results");
+      if (wrote > 0) done += static_cast<std::size_t>(wrote);
+    }
+  }
+
+ private:
+  ground::FileDescriptor control_;
+  ground::FileDescriptor events_;
+  const Plan& plan_;
+  std::string text_;
+};
+
+/// Gives the calling thread the core of its rank among those it may use, if there is one for each.
+class Binding {
+ public:
+  Binding(Place place, bool wanted) {
+    ::sched_getaffinity(0, sizeof all_, &all_);
+    own_ = all_;
+    own_core_ = CPU_COUNT(&all_) >= place.ranks;
+    if (!wanted || !own_core_) return;
+    int index = 0;
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (!CPU_ISSET(cpu, &all_)) continue;
+      if (index++ != place.rank) continue;
+      CPU_ZERO(&own_);
+      CPU_SET(cpu, &own_);
+    }
+  }
+  bool own_core() const noexcept { return own_core_; }
+  void bind() const noexcept { ::sched_setaffinity(0, sizeof own_, &own_); }
+  void release() const noexcept { ::sched_setaffinity(0, sizeof all_, &all_); }
+
+ private:
+  cpu_set_t all_;
+  cpu_set_t own_;
+  bool own_core_ = false;
+};
+
+json event_of(std::int64_t round, double barrier_ns, const std::vector<Block>& blocks) {
+  json list = json::array();
+  for (const Block& block : blocks) {
+    json samples = json::array();
+    for (double ns : block.samples_ns) samples.push_back(std::round(ns * 100) / 100);
+    list.push_back({{"op", to_string(block.operation)}, {"impl", block.candidate}, {"bytes", block.bytes}, {"samples", std::move(samples)}});
+  }
+  return {{"round", round}, {"barrier_ns", barrier_ns}, {"blocks", std::move(list)}};
+}
+
+void measure(const Plan& plan, Arena& arena, Candidates& candidates, const std::string& backend) {
+  Session session(plan, arena, candidates);
+  std::optional<Line> line;
+  if (arena.rank() == 0) line.emplace(plan);
+  if (line) line->report({{"backend", backend}});
+  for (;;) {
+    const std::int64_t round = arena.agree_on_maximum(line ? line->next_round() : -1);
+    if (round < 0) return;
+    const double barrier_ns = session.barrier_ns();
+    try {
+      const std::vector<Block> blocks = session.round(static_cast<std::uint64_t>(round));
+      if (line) line->report(event_of(round, barrier_ns, blocks));
+    } catch (const WrongResult& wrong) {
+      // Thrown on every rank alike, so all of them can still leave in good order.
+      if (line) line->report({{"wrong", wrong.what()}});
+      return;
+    }
+  }
+}
+
+void take_part(const Plan& plan, ProcessSet& set, Place place) {
+  if (place.ranks != plan.ranks)
+    throw std::runtime_error("started as one of " + std::to_string(place.ranks) + " processes instead of " + std::to_string(plan.ranks));
+  const Binding binding(place, plan.bind);
+  Arena arena(plan.arena, place.rank, place.ranks, binding.own_core(), plan.timeout);
+  try {
+    Candidates candidates;
+    add_gloo(candidates, plan, place);  // its threads may run anywhere, as they would without a bench
+    binding.bind();
+    const std::string backend = add_unisono(candidates, plan, place);
+    set.add_candidates(candidates, plan, place);
+    add_roofline(candidates);
+    arena.barrier();
+    measure(plan, arena, candidates, backend);
+    arena.barrier();
+    candidates.clear();
+    leave_unisono();
+  } catch (...) {
+    arena.fail();
+    throw;
+  }
+}
+
+int run(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--describe") {
+    json peers = json::array();
+    for (const auto& list : {process_set_peers(), gloo_peers()})
+      for (const PeerVersion& peer : list) peers.push_back({{"name", peer.name}, {"version", peer.version}});
+    std::cout << peers.dump() << std::endl;
+    return 0;
+  }
+  const std::unique_ptr<ProcessSet> set = make_process_set();
+  const Place place = set->join(argc, argv);
+  if (argc != 2) throw std::runtime_error("this program is started by unisono bench, with the path of a plan");
+  std::ifstream file(argv[1]);
+  if (!file) throw std::runtime_error("cannot read the plan " + std::string(argv[1]));
+  const Plan plan = plan_from_json(std::string(std::istreambuf_iterator<char>(file), {}));
+  try {
+    take_part(plan, *set, place);
+  } catch (const PeerGaveUp&) {
+    throw;
+  } catch (const std::exception& error) {
+    std::ofstream(plan.folder + "/error." + std::to_string(place.rank)) << error.what();
+    throw;
+  }
+  set->leave();
+  return 0;
+}
+
+}  // namespace
+
+}  // namespace unisono::bench
+
+int main(int argc, char** argv) {
+  try {
+    return unisono::bench::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "unisono bench: " << error.what() << std::endl;
+    return 1;
+  }
+}

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/candidate.h"
+
+namespace unisono::bench {
+
+/// What a driver is linked with.
+struct PeerVersion {
+  std::string name;  ///< as in --peers
+  std::string version;
+};
+
+/// How the ranks of this driver come to be: started by an MPI, or by unisono run. Exactly one is linked into a driver.
+class ProcessSet {
+ public:
+  virtual ~ProcessSet() = default;
+  virtual Place join(int& argc, char**& argv) = 0;
+  /// Adds the peer that starts the processes, if the plan asks for it.
+  virtual void add_candidates(Candidates& candidates, const Plan& plan, Place place) = 0;
+  virtual void leave() = 0;
+};
+
+std::unique_ptr<ProcessSet> make_process_set();
+std::vector<PeerVersion> process_set_peers();
+
+/// Gloo, or nothing at all where the driver was built without it.
+void add_gloo(Candidates& candidates, const Plan& plan, Place place);
+std::vector<PeerVersion> gloo_peers();
+
+}  // namespace unisono::bench

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/operations.h"
+#include "unisono/tensor.h"
+
+namespace unisono::bench {
+
+/// static: the same unmodified buffers again and again, as the public benchmarks do. varying: inputs are rewritten before each call, outside
+/// the timing. touch: the same, and the time includes a consumer that reads the whole output.
+enum class DataMode { constant, varying, touch };
+
+/// What the ranks of one process set are to measure; written by the command, read by the drivers.
+struct Plan {
+  std::vector<Operation> operations = {};
+  std::vector<std::size_t> sizes = {};  ///< bytes of the larger buffer
+  DType dtype = DType::float32;
+  DataMode data = DataMode::constant;
+  std::vector<std::string> candidates = {};  ///< unisono, unisono-unchecked, openmpi, mpich, gloo
+  std::string backend = "auto";              ///< unisono's
+  int ranks = 1;
+  bool in_place = false;
+  bool bind = true;  ///< each rank to a core of its own
+  std::uint64_t seed = 1;
+  std::chrono::microseconds block_time{3000};  ///< what a block of calls is to take
+  std::chrono::milliseconds timeout{600'000};  ///< of every wait
+  std::string folder = {};                     ///< of the process set: rendezvous files
+  std::string arena = {};                      ///< path under which the ranks map their shared memory
+  std::string control = {};                    ///< fifo: the command's orders to rank 0
+  std::string events = {};                     ///< fifo: rank 0's answers, one JSON object a line
+};
+
+std::string to_json(const Plan& plan);
+Plan plan_from_json(const std::string& text);
+
+std::string_view to_string(DataMode mode) noexcept;
+/// "f32" or "float32" …; InvalidArgument for a dtype the bench does not measure.
+DType parse_dtype(std::string_view text);
+std::string_view short_name(DType dtype) noexcept;  ///< "f32"
+
+}  // namespace unisono::bench

@@ -1,0 +1,197 @@
+#include "harness/session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <iostream>
+
+#include "harness/statistics.h"
+
+namespace unisono::bench {
+
+namespace {
+
+// Below this size a call may be as short as a clock's reading, so several are timed together.
+constexpr std::size_t kBatchedBelow = 4096;
+constexpr int kLargestBatch = 64;
+constexpr std::int64_t kLongestBatchNs = 2'000'000;
+
+std::int64_t now_ns() { return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+std::size_t capacity_of(const Plan& plan) {
+  std::size_t most = 0;
+  for (Operation operation : plan.operations)
+    for (std::size_t bytes : plan.sizes)
+      most = std::max(most, bytes_of(shape_of(operation, plan.ranks, bytes, size_of(plan.dtype)), size_of(plan.dtype)));
+  return most;
+}
+
+}  // namespace
+
+Session::Session(const Plan& plan, Arena& arena, Candidates& candidates)
+    : plan_(plan),
+      arena_(arena),
+      candidates_(candidates),
+      element_size_(size_of(plan.dtype)),
+      in_(capacity_of(plan)),
+      out_(capacity_of(plan)),
+      pattern_(plan.dtype, arena.ranks()),
+      rewriter_(plan.dtype, arena.rank(), arena.ranks()) {}
+
+std::vector<Block> Session::round(std::uint64_t number) {
+  std::vector<Block> blocks;
+  Draws draws(plan_.seed * 1'000'003 + number);  // the same on every rank
+  for (Operation operation : plan_.operations) {
+    std::size_t last = ~std::size_t{0};
+    for (std::size_t bytes : plan_.sizes) {
+      const Job job = job_of(operation, bytes);
+      const std::size_t actual = bytes_of(job.shape, element_size_);
+      if (actual == last) continue;  // two sizes asked for that come to the same number of elements
+      last = actual;
+      std::vector<Candidate*> order;
+      for (const auto& candidate : candidates_)
+        if (candidate->supports(operation, plan_.dtype) || (candidate->supports(Operation::copy, plan_.dtype) && operation != Operation::barrier))
+          order.push_back(candidate.get());
+      for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draws.below(i)]);
+      for (Candidate* candidate : order) blocks.push_back(block(*candidate, job, number));
+    }
+  }
+  return blocks;
+}
+
+double Session::barrier_ns() {
+  constexpr int kSamples = 32;
+  constexpr int kBatch = 16;
+  for (int s = 0; s < kSamples; ++s) {
+    arena_.barrier();
+    Stamp& stamp = arena_.stamps()[static_cast<std::size_t>(s)];
+    stamp.begin = now_ns();
+    for (int i = 0; i < kBatch; ++i) arena_.barrier();
+    stamp.end = now_ns();
+  }
+  arena_.barrier();
+  return median(collect(kSamples, kBatch));
+}
+
+Job Session::job_of(Operation operation, std::size_t bytes) {
+  Job job{.operation = operation, .dtype = plan_.dtype, .shape = shape_of(operation, arena_.ranks(), bytes, element_size_)};
+  const bool in_place = one_buffer(operation) || (plan_.in_place && operation == Operation::all_reduce);
+  job.out = out_.data();
+  job.in = in_place ? job.out : in_.data();
+  return job;
+}
+
+Block Session::block(Candidate& candidate, const Job& job, std::uint64_t round) {
+  Job own = job;
+  if (!candidate.supports(job.operation, job.dtype)) {  // the roofline copies as many bytes as the operation's larger buffer has
+    const std::size_t elements = std::max(job.shape.in, job.shape.out);
+    own = {.operation = Operation::copy, .dtype = job.dtype, .shape = {.in = elements, .out = elements}, .in = in_.data(), .out = out_.data()};
+  }
+  in_.guard(own.shape.in * element_size_);
+  out_.guard(own.shape.out * element_size_);
+  candidate.select(own);
+  arena_.barrier();
+
+  const std::uint64_t seed = plan_.seed + 2 * round;
+  verify(candidate, own, seed);
+  if (round == 0) verify_reals(candidate, own, seed);
+  const Pace pace = pace_of(candidate, own);
+  for (int i = 0; i < pace.warmups; ++i) timed(candidate, own, 0, 1);
+  for (int s = 0; s < pace.samples; ++s) timed(candidate, own, s, pace.batch);
+  arena_.barrier();
+  Block result{.operation = job.operation, .candidate = std::string(candidate.name()), .bytes = bytes_of(job.shape, element_size_)};
+  if (arena_.rank() == 0) result.samples_ns = collect(pace.samples, pace.batch);
+  verify(candidate, own, seed + 1);  // and it is still right after all these calls
+  return result;
+}
+
+void Session::timed(Candidate& candidate, const Job& job, int sample, int batch) {
+  if (plan_.data != DataMode::constant) rewriter_.rewrite(static_cast<std::byte*>(job.in), job.shape.in * element_size_);
+  arena_.barrier();
+  Stamp stamp;
+  stamp.begin = now_ns();
+  for (int i = 0; i < batch; ++i) candidate.call();
+  if (plan_.data == DataMode::touch) sink_ += consume(static_cast<const std::byte*>(job.out), job.shape.out * element_size_);
+  stamp.end = now_ns();
+  arena_.stamps()[static_cast<std::size_t>(sample)] = stamp;
+}
+
+std::vector<double> Session::collect(int samples, int batch) {
+  std::vector<double> times;
+  for (std::size_t s = 0; s < static_cast<std::size_t>(samples); ++s) {
+    Stamp all = arena_.stamps(0)[s];
+    for (int r = 1; r < arena_.ranks(); ++r) {
+      const Stamp& stamp = arena_.stamps(r)[s];
+      all.begin = std::max(all.begin, stamp.begin);
+      all.end = std::max(all.end, stamp.end);
+    }
+    times.push_back(static_cast<double>(all.end - all.begin) / batch);
+  }
+  return times;
+}
+
+Session::Pace Session::pace_of(Candidate& candidate, const Job& job) {
+  const Key key{job.operation, bytes_of(job.shape, element_size_), std::string(candidate.name())};
+  if (auto found = paces_.find(key); found != paces_.end()) return found->second;
+  std::int64_t shortest = INT64_MAX;
+  for (int i = 0; i < 3; ++i) {
+    timed(candidate, job, 0, 1);
+    const Stamp& stamp = arena_.stamps()[0];
+    shortest = std::min(shortest, stamp.end - stamp.begin);
+  }
+  const std::int64_t call = std::max<std::int64_t>(1, arena_.agree_on_maximum(shortest));
+  Pace pace;
+  const bool batched = plan_.data == DataMode::constant && synchronises(job.operation, arena_.ranks()) && std::get<1>(key) < kBatchedBelow;
+  if (batched) pace.batch = static_cast<int>(std::clamp<std::int64_t>(kLongestBatchNs / call, 1, kLargestBatch));
+  const std::int64_t block = std::chrono::nanoseconds(plan_.block_time).count();
+  pace.samples = static_cast<int>(std::clamp<std::int64_t>(block / (call * pace.batch), 5, Arena::kMaxSamples));
+  pace.warmups = static_cast<int>(std::clamp<std::int64_t>(1'000'000 / call, 2, 10));
+  return paces_.emplace(key, pace).first->second;
+}
+
+void Session::verify(Candidate& candidate, const Job& job, std::uint64_t seed) {
+  if (job.operation == Operation::barrier) return verify_barrier(candidate);
+  if (!job.in_place()) std::memset(job.out, 0xFF, job.shape.out * element_size_);
+  pattern_.fill(job.in, job.shape.in, arena_.rank(), seed);
+  arena_.barrier();
+  candidate.call();
+  std::optional<std::string> wrong = pattern_.wrong(job.operation, job.out, job.shape, arena_.rank(), seed);
+  if (!in_.guards_intact() || !out_.guards_intact()) wrong = "bytes outside the buffers were written";
+  conclude(candidate, job, wrong);
+}
+
+void Session::verify_barrier(Candidate& candidate) {
+  // Nobody may leave before everybody has entered.
+  arena_.word(arena_.rank()).store(0);
+  arena_.barrier();
+  arena_.word(arena_.rank()).store(1);
+  candidate.call();
+  std::optional<std::string> wrong;
+  for (int r = 0; r < arena_.ranks(); ++r)
+    if (arena_.word(r).load() != 1) wrong = "rank " + std::to_string(r) + " had not entered the barrier when this rank left it";
+  arena_.barrier();
+  conclude(candidate, Job{}, wrong);
+}
+
+void Session::verify_reals(Candidate& candidate, const Job& job, std::uint64_t seed) {
+  if (job.operation != Operation::all_reduce || (job.dtype != DType::float32 && job.dtype != DType::float64)) return;
+  fill_reals(job.dtype, job.in, job.shape.in, arena_.rank(), seed);
+  arena_.barrier();
+  candidate.call();
+  std::optional<std::string> wrong = wrong_real_sum(job.dtype, job.out, job.shape.out, arena_.ranks(), seed);
+  conclude(candidate, job, wrong);
+  if (!candidate.name().starts_with("unisono")) return;  // nobody else promises the same bits on all ranks
+  const std::uint64_t hash = hash_of(static_cast<const std::byte*>(job.out), job.shape.out * element_size_) >> 1;
+  const std::int64_t largest = arena_.agree_on_maximum(static_cast<std::int64_t>(hash));
+  if (largest != static_cast<std::int64_t>(hash)) wrong = "the outputs of the ranks differ in their bits";
+  conclude(candidate, job, wrong);
+}
+
+void Session::conclude(const Candidate& candidate, const Job& job, const std::optional<std::string>& wrong) {
+  const std::string what = std::string(candidate.name()) + ", " + std::string(to_string(job.operation)) + " of " +
+                           std::to_string(bytes_of(job.shape, element_size_)) + " bytes";
+  if (wrong) std::cerr << "unisono bench: rank " << arena_.rank() << ": " << what << ": " << *wrong << std::endl;
+  if (arena_.agree_on_maximum(wrong ? 1 : 0) != 0) throw WrongResult("wrong result: " + what);
+}
+
+}  // namespace unisono::bench

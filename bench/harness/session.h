@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "harness/arena.h"
+#include "harness/buffers.h"
+#include "harness/candidate.h"
+
+namespace unisono::bench {
+
+/// The result of one block of calls; only rank 0 has the samples.
+struct Block {
+  Operation operation = Operation::barrier;
+  std::string candidate;
+  std::size_t bytes = 0;
+  std::vector<double> samples_ns = {};  ///< a call each, or the average over a batch of calls
+};
+
+/// A wrong result: names candidate, operation and size, the same on every rank.
+struct WrongResult : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// One rank's part of the measurement. Every rank calls the same functions in the same order.
+class Session {
+ public:
+  Session(const Plan& plan, Arena& arena, Candidates& candidates);
+
+  /// For each operation and size: each candidate, in an order drawn anew, one verified block of calls.
+  std::vector<Block> round(std::uint64_t number);
+  /// Median of the harness's own barrier, the covariate of every figure.
+  double barrier_ns();
+
+ private:
+  struct Pace {
+    int warmups = 2;
+    int batch = 1;
+    int samples = 5;
+  };
+  using Key = std::tuple<Operation, std::size_t, std::string>;
+
+  Job job_of(Operation operation, std::size_t bytes);
+  Block block(Candidate& candidate, const Job& job, std::uint64_t round);
+  void verify(Candidate& candidate, const Job& job, std::uint64_t seed);
+  void verify_barrier(Candidate& candidate);
+  void verify_reals(Candidate& candidate, const Job& job, std::uint64_t seed);
+  /// Throws WrongResult on all ranks if one of them found something wrong.
+  void conclude(const Candidate& candidate, const Job& job, const std::optional<std::string>& wrong);
+  Pace pace_of(Candidate& candidate, const Job& job);
+  void timed(Candidate& candidate, const Job& job, int sample, int batch);
+  std::vector<double> collect(int samples, int batch);
+
+  const Plan& plan_;
+  Arena& arena_;
+  Candidates& candidates_;
+  std::size_t element_size_;
+  GuardedBuffer in_;
+  GuardedBuffer out_;
+  Pattern pattern_;
+  Rewriter rewriter_;
+  std::map<Key, Pace> paces_;
+  std::uint64_t sink_ = 0;
+};
+
+}  // namespace unisono::bench

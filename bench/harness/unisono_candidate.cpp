@@ -1,0 +1,96 @@
+#include <unisono/unisono.h>
+
+#include <stdexcept>
+
+#include "group/comparison.h"
+#include "harness/candidate.h"
+
+namespace unisono::bench {
+
+namespace {
+
+/// The typed calls a user would write, for one element type.
+template <class T>
+void call_typed(const Job& job, const ProcessGroup& group, const CallOptions& options) {
+  const std::span<const T> in(static_cast<const T*>(job.in), job.shape.in);
+  const std::span<T> out(static_cast<T*>(job.out), job.shape.out);
+  switch (job.operation) {
+    case Operation::all_reduce:
+      if (job.in_place()) all_reduce(std::span<T>(out), ReduceOp::sum, group, options);
+      else all_reduce(in, std::span<T>(out), ReduceOp::sum, group, options);
+      return;
+    case Operation::broadcast: return broadcast(std::span<T>(out), 0, group, options);
+    case Operation::reduce: return reduce(std::span<T>(out), 0, ReduceOp::sum, group, options);
+    case Operation::all_gather: return all_gather(in, std::span<T>(out), group, options);
+    case Operation::reduce_scatter: return reduce_scatter(in, std::span<T>(out), ReduceOp::sum, group, options);
+    case Operation::all_to_all: return all_to_all(in, std::span<T>(out), group, options);
+    case Operation::gather: return gather(in, std::span<T>(out), 0, group, options);
+    case Operation::scatter: return scatter(in, std::span<T>(out), 0, group, options);
+    case Operation::barrier: return barrier(group, options);
+    case Operation::send_recv: {
+      const int next = (group.rank() + 1) % group.size();
+      const int previous = (group.rank() + group.size() - 1) % group.size();
+      send_recv(in, next, std::span<T>(out), previous, group, options);
+      return;
+    }
+    case Operation::copy: return;
+  }
+}
+
+using Caller = void (*)(const Job&, const ProcessGroup&, const CallOptions&);
+
+Caller caller_of(DType dtype) {
+  switch (dtype) {
+    case DType::float32: return &call_typed<float>;
+    case DType::float64: return &call_typed<double>;
+    case DType::float16: return &call_typed<float16>;
+    case DType::bfloat16: return &call_typed<bfloat16>;
+    case DType::int8: return &call_typed<std::int8_t>;
+    case DType::uint8: return &call_typed<std::uint8_t>;
+    case DType::int32: return &call_typed<std::int32_t>;
+    case DType::int64: return &call_typed<std::int64_t>;
+    default: throw std::runtime_error("the bench does not measure this dtype");
+  }
+}
+
+/// `compared` is false for the figure that shows what comparing the ranks' calls costs.
+class UnisonoCandidate final : public Candidate {
+ public:
+  explicit UnisonoCandidate(bool compared) : compared_(compared), group_(world()) {}
+
+  std::string_view name() const override { return compared_ ? "unisono" : "unisono-unchecked"; }
+  bool supports(Operation operation, DType) const override { return operation != Operation::copy; }
+  void select(const Job& job) override {
+    detail::set_call_comparison(compared_);
+    job_ = job;
+    caller_ = caller_of(job.dtype);
+  }
+  void call() override { caller_(job_, group_, options_); }
+
+ private:
+  bool compared_;
+  ProcessGroup group_;
+  CallOptions options_ = {};
+  Job job_ = {};
+  Caller caller_ = nullptr;
+};
+
+}  // namespace
+
+std::string add_unisono(Candidates& candidates, const Plan& plan, Place place) {
+  initialize({.backend = plan.backend,
+              .init_method = "file://" + plan.folder + "/unisono",
+              .rank = place.rank,
+              .world_size = place.ranks,
+              .timeout = plan.timeout});
+  for (const std::string& name : plan.candidates)
+    if (name == "unisono" || name == "unisono-unchecked") candidates.push_back(std::make_unique<UnisonoCandidate>(name == "unisono"));
+  return world().backend();
+}
+
+void leave_unisono() {
+  detail::set_call_comparison(true);
+  finalize();
+}
+
+}  // namespace unisono::bench

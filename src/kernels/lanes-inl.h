@@ -48,7 +48,7 @@ struct Brain {
     const auto bits = hn::BitCast(du, v);
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1U));
     const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(hn::Set(du, 0x7fffU), odd)));
-    hn::StoreU(hn::TruncateTo(narrow, rounded), narrow, to);
+    hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(hn::RebindToSigned<D>(), rounded)), narrow, to);
   }
 };
 
@@ -96,7 +96,7 @@ struct Half {
     value = hn::IfThenElse(hn::Gt(hn::Set(di, 0x38800000), magnitude), hn::Sub(subnormal, hn::Set(di, 0x3f000000)), value);
     value = hn::IfThenElse(hn::Gt(magnitude, hn::Set(di, 0x477fefff)), hn::Set(di, 0x7c00), value);
     value = hn::IfThenElse(hn::Gt(magnitude, hn::Set(di, 0x7f800000)), hn::Set(di, 0x7e00), value);
-    hn::StoreU(hn::TruncateTo(narrow, hn::BitCast(du, hn::Or(sign, value))), narrow, to);
+    hn::StoreU(hn::DemoteTo(narrow, hn::Or(sign, value)), narrow, to);
   }
 #endif
 };
@@ -113,6 +113,7 @@ HWY_INLINE hn::Vec<D> canonical(D d, hn::Vec<D> v) {
 }
 
 struct Plain {
+  static constexpr bool frequent = false;  // worth code of its own for 3 and 4 inputs
   template <class D>
   HWY_INLINE hn::Vec<D> enter(D, hn::Vec<D> v) const {
     return v;
@@ -124,6 +125,7 @@ struct Plain {
 };
 
 struct Sum : Plain {
+  static constexpr bool frequent = true;
   template <class D>
   HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> b) const {
     return hn::Add(a, b);

@@ -7,7 +7,7 @@
 
 namespace unisono::kernels {
 
-/// reduce() in plain C++, for a pair that supports() accepts: what each op means, and the path of the pairs that vectors cannot speed up.
+/// reduce() for the pairs that vector instructions lack the arithmetic for: avg of integers, product of integers of 1 and of 8 bytes.
 void reduce_scalar(void* out, const void* const* inputs, std::size_t fan_in, std::size_t count, DType dtype, ReduceOp op, std::size_t divisor);
 
 }  // namespace unisono::kernels

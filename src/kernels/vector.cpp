@@ -55,6 +55,13 @@ HWY_INLINE void fold_four(D d, const Streams<Storage, Fan>& s, std::size_t at, c
   Storage::store(d, op.leave(d, a3), s.out + at + 3 * n);
 }
 
+// Fewer elements than a vector has: the same operations on vectors of one.
+template <class Storage, class Op>
+HWY_NOINLINE void fold_few(const Streams<Storage, 0>& s, std::size_t count, const Op& op) {
+  const hn::CappedTag<typename Storage::Lane, 1> d;
+  for (std::size_t at = 0; at < count; ++at) Storage::store(d, fold_one(d, s, at, op), s.out + at);
+}
+
 template <class Storage, std::size_t Fan, class Op>
 HWY_NOINLINE void fold_all(const Streams<Storage, Fan>& given, std::size_t count, const Op& op) {
   using Lane = typename Storage::Lane;
@@ -66,11 +73,6 @@ HWY_NOINLINE void fold_all(const Streams<Storage, Fan>& given, std::size_t count
   }
   const hn::ScalableTag<Lane> d;
   const std::size_t n = hn::Lanes(d);
-  if (count < n) {
-    const hn::CappedTag<Lane, 1> single;
-    for (std::size_t at = 0; at < count; ++at) Storage::store(single, fold_one(single, s, at, op), s.out + at);
-    return;
-  }
   // The last vector may overlap the one before it. It is computed before anything is written, for `out` may be an input.
   const auto last = fold_one(d, s, count - n, op);
   std::size_t at = 0;
@@ -82,12 +84,44 @@ HWY_NOINLINE void fold_all(const Streams<Storage, Fan>& given, std::size_t count
 template <class Storage, class Op>
 HWY_NOINLINE bool fold(void* out, const void* const* inputs, std::size_t fan_in, std::size_t count, const Op& op) {
   auto* to = static_cast<typename Storage::Element*>(out);
-  switch (fan_in) {
-    case 2: fold_all(Streams<Storage, 2>{to, inputs, fan_in}, count, op); break;
-    case 3: fold_all(Streams<Storage, 3>{to, inputs, fan_in}, count, op); break;
-    case 4: fold_all(Streams<Storage, 4>{to, inputs, fan_in}, count, op); break;
-    default: fold_all(Streams<Storage, 0>{to, inputs, fan_in}, count, op); break;
+  if (count < hn::Lanes(hn::ScalableTag<typename Storage::Lane>())) {
+    fold_few(Streams<Storage, 0>{to, inputs, fan_in}, count, op);
+  } else if (fan_in == 2) {
+    fold_all(Streams<Storage, 2>{to, inputs, fan_in}, count, op);
+  } else if (Op::frequent && fan_in == 3) {
+    fold_all(Streams < Storage, Op::frequent ? 3 : 0 > {to, inputs, fan_in}, count, op);
+  } else if (Op::frequent && fan_in == 4) {
+    fold_all(Streams < Storage, Op::frequent ? 4 : 0 > {to, inputs, fan_in}, count, op);
+  } else {
+    fold_all(Streams<Storage, 0>{to, inputs, fan_in}, count, op);
   }
+  return true;
+}
+
+// ---- Products of complex numbers: real and imaginary parts in vectors of their own ----
+
+template <class T, class D>
+HWY_INLINE void multiply_one(D d, T* out, const void* const* inputs, std::size_t fan_in, std::size_t at) {
+  hn::Vec<D> re, im, other_re, other_im;
+  hn::LoadInterleaved2(d, static_cast<const T*>(inputs[0]) + 2 * at, re, im);
+  for (std::size_t k = 1; k < fan_in; ++k) {
+    hn::LoadInterleaved2(d, static_cast<const T*>(inputs[k]) + 2 * at, other_re, other_im);
+    const auto product = hn::Sub(hn::Mul(re, other_re), hn::Mul(im, other_im));
+    im = hn::Add(hn::Mul(re, other_im), hn::Mul(im, other_re));
+    re = product;
+  }
+  hn::StoreInterleaved2(canonical(d, re), canonical(d, im), d, out + 2 * at);
+}
+
+template <class T>
+bool multiply_complex(void* out, const void* const* inputs, std::size_t fan_in, std::size_t count) {
+  const hn::ScalableTag<T> d;
+  const hn::CappedTag<T, 1> single;
+  const std::size_t n = hn::Lanes(d);
+  auto* to = static_cast<T*>(out);
+  std::size_t at = 0;
+  for (; count - at >= n; at += n) multiply_one(d, to, inputs, fan_in, at);
+  for (; at < count; ++at) multiply_one(single, to, inputs, fan_in, at);
   return true;
 }
 
@@ -154,6 +188,8 @@ bool product(const Call& call, DType dtype) {
     case DType::uint16: return call.run<Same<std::uint16_t>>(Product{});
     case DType::int32:
     case DType::uint32: return call.run<Same<std::uint32_t>>(Product{});
+    case DType::complex64: return multiply_complex<float>(call.out, call.inputs, call.fan_in, call.count);
+    case DType::complex128: return multiply_complex<double>(call.out, call.inputs, call.fan_in, call.count);
     default: return floats<Product>(call, dtype);
   }
 }

@@ -62,4 +62,16 @@ class Reduction {
   std::shared_ptr<const detail::CustomReduction> custom_;
 };
 
+/// For a buffer whose element type only its dtype tells: no callable can fit it.
+template <>
+class Reduction<void> {
+ public:
+  Reduction(ReduceOp op) noexcept : op_(op) {}  // NOLINT(google-explicit-constructor)
+  ReduceOp op() const noexcept { return op_; }
+  std::shared_ptr<const detail::CustomReduction> custom() const noexcept { return nullptr; }
+
+ private:
+  ReduceOp op_;
+};
+
 }  // namespace unisono

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -33,6 +34,9 @@ class [[nodiscard]] UNISONO_API Work {
   explicit Work(std::shared_ptr<detail::WorkState> state);
 
  private:
+  friend std::size_t wait_any(std::span<Work> works);
+  void drive_until(const std::function<bool()>& done);
+
   struct Handle;
   std::shared_ptr<Handle> handle_;
 };

@@ -1,0 +1,323 @@
+#pragma once
+
+#include <chrono>
+#include <complex>
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+#include "unisono/detail/request.h"
+#include "unisono/detail/refusals.h"
+#include "unisono/process_group.h"
+#include "unisono/reduce_op.h"
+#include "unisono/tensor.h"
+#include "unisono/work.h"
+
+// Collectives: every rank of the group calls the same one with the same operation, dtype, count and root, else all of them throw Mismatch.
+// A buffer is worked on in place, a value is returned. NAME_async returns at once; the buffers belong to the library until its Work is done.
+// All of them throw InvalidArgument for what is wrong by itself, Timeout, PeerFailed, and NotInitialized (see error.h).
+
+namespace unisono {
+
+namespace detail {
+
+template <class B>
+using reduction_for = Reduction<element_type_t<B>>;
+
+template <class B>
+Request in_place(Operation operation, B& x) {
+  const Tensor view = view_of(x);
+  return {operation, view, view};
+}
+template <class B, class R>
+Request in_place(Operation operation, B& x, const R& op) {
+  const Tensor view = view_of(x);
+  return {operation, view, view, op.op(), op.custom()};
+}
+template <class In, class B>
+Request out_of_place(Operation operation, const In& in, B& out) {
+  return {operation, view_of(in), view_of(out)};
+}
+template <class In, class B, class R>
+Request out_of_place(Operation operation, const In& in, B& out, const R& op) {
+  return {operation, view_of(in), view_of(out), op.op(), op.custom()};
+}
+inline Request rooted(Request request, Rank root) {
+  request.root = root;
+  return request;
+}
+template <class T>
+Tensor view_of_value(T& x) {
+  return {&x, dtype_of<T>::value, std::size_t{1}};
+}
+/// out[r] = the value of rank r; not a std::vector<bool>, whose elements have no addresses.
+template <class T>
+struct Values {
+  explicit Values(std::size_t n) : elements(std::make_unique<T[]>(n)), size(n) {}
+  Tensor view() { return {elements.get(), dtype_of<T>::value, size}; }
+  std::vector<T> take() const { return std::vector<T>(elements.get(), elements.get() + size); }
+  std::unique_ptr<T[]> elements;
+  std::size_t size;
+};
+
+/// Whether the group's rank is this one.
+UNISONO_API bool rank_is(Rank rank, const ProcessGroup& group);
+
+/// The sum of integers is taken in 128 bits, of anything else in long double.
+template <class T>
+double exact_mean(const std::vector<T>& values) {
+  using Sum = std::conditional_t<std::is_integral_v<T>, __int128_t, long double>;
+  Sum sum = 0;
+  for (const T& x : values) sum += static_cast<Sum>(x);
+  return static_cast<double>(static_cast<long double>(sum) / static_cast<long double>(values.size()));
+}
+
+template <class... Rest>
+inline constexpr bool begins_with_buffer = false;
+template <class First, class... Rest>
+inline constexpr bool begins_with_buffer<First, Rest...> = has_view<First>;
+
+}  // namespace detail
+
+/// Every rank's x becomes the combination of all ranks' x, bit for bit the same everywhere. Same length and dtype on every rank.
+template <Buffer B>
+void all_reduce(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  detail::run(detail::in_place(Operation::all_reduce, x, op), group, options);
+}
+template <Buffer B>
+[[nodiscard]] Work all_reduce_async(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  return detail::start(detail::in_place(Operation::all_reduce, x, op), group, options);
+}
+/// The same out of place: `in` and `out` have the same length, and are the same memory or do not touch.
+template <InBuffer In, Buffer B>
+void all_reduce(const In& in, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  detail::run(detail::out_of_place(Operation::all_reduce, in, out, op), group, options);
+}
+template <InBuffer In, Buffer B>
+[[nodiscard]] Work all_reduce_async(const In& in, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  return detail::start(detail::out_of_place(Operation::all_reduce, in, out, op), group, options);
+}
+/// x of rank `dst` becomes the combination; the other ranks' x stays as it is.
+template <Buffer B>
+void reduce(B&& x, Rank dst, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  detail::run(detail::rooted(detail::in_place(Operation::reduce, x, op), dst), group, options);
+}
+template <Buffer B>
+[[nodiscard]] Work reduce_async(B&& x, Rank dst, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  return detail::start(detail::rooted(detail::in_place(Operation::reduce, x, op), dst), group, options);
+}
+/// x of every rank becomes that of rank `src`.
+template <Buffer B>
+void broadcast(B&& x, Rank src = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  detail::run(detail::rooted(detail::in_place(Operation::broadcast, x), src), group, options);
+}
+template <Buffer B>
+[[nodiscard]] Work broadcast_async(B&& x, Rank src = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  return detail::start(detail::rooted(detail::in_place(Operation::broadcast, x), src), group, options);
+}
+/// out: size() blocks of the length of `in`, block r from rank r. `in` may be the caller's own block of `out`.
+template <InBuffer In, Buffer B>
+void all_gather(const In& in, B&& out, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  detail::run(detail::out_of_place(Operation::all_gather, in, out), group, options);
+}
+template <InBuffer In, Buffer B>
+[[nodiscard]] Work all_gather_async(const In& in, B&& out, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  return detail::start(detail::out_of_place(Operation::all_gather, in, out), group, options);
+}
+/// The same at rank `dst` only; elsewhere `out` stays as it is and may be empty.
+template <InBuffer In, Buffer B>
+void gather(const In& in, B&& out, Rank dst = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  detail::run(detail::rooted(detail::out_of_place(Operation::gather, in, out), dst), group, options);
+}
+template <InBuffer In, Buffer B>
+[[nodiscard]] Work gather_async(const In& in, B&& out, Rank dst = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  return detail::start(detail::rooted(detail::out_of_place(Operation::gather, in, out), dst), group, options);
+}
+/// `in` of rank `src`: size() blocks of the length of `out`; rank r gets block r. Elsewhere `in` does not count and may be empty.
+template <InBuffer In, Buffer B>
+void scatter(const In& in, B&& out, Rank src = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  detail::run(detail::rooted(detail::out_of_place(Operation::scatter, in, out), src), group, options);
+}
+template <InBuffer In, Buffer B>
+[[nodiscard]] Work scatter_async(const In& in, B&& out, Rank src = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  return detail::start(detail::rooted(detail::out_of_place(Operation::scatter, in, out), src), group, options);
+}
+/// in: size() blocks of the length of `out`; rank r gets the combination of all ranks' block r.
+template <InBuffer In, Buffer B>
+void reduce_scatter(const In& in, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  detail::run(detail::out_of_place(Operation::reduce_scatter, in, out, op), group, options);
+}
+template <InBuffer In, Buffer B>
+[[nodiscard]] Work reduce_scatter_async(const In& in, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  return detail::start(detail::out_of_place(Operation::reduce_scatter, in, out, op), group, options);
+}
+/// in and out: size() blocks each; block r of `in` goes to rank r, block r of `out` comes from it. They must not overlap.
+template <InBuffer In, Buffer B>
+void all_to_all(const In& in, B&& out, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  detail::run(detail::out_of_place(Operation::all_to_all, in, out), group, options);
+}
+template <InBuffer In, Buffer B>
+[[nodiscard]] Work all_to_all_async(const In& in, B&& out, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  return detail::start(detail::out_of_place(Operation::all_to_all, in, out), group, options);
+}
+/// Inclusive prefix: x becomes the combination of ranks 0 … rank(). Not avg.
+template <Buffer B>
+void scan(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  detail::run(detail::in_place(Operation::scan, x, op), group, options);
+}
+template <Buffer B>
+[[nodiscard]] Work scan_async(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  return detail::start(detail::in_place(Operation::scan, x, op), group, options);
+}
+/// Exclusive prefix: x becomes the combination of ranks 0 … rank()-1; rank 0's x stays as it is. Not avg.
+template <Buffer B>
+void exscan(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  detail::run(detail::in_place(Operation::exscan, x, op), group, options);
+}
+template <Buffer B>
+[[nodiscard]] Work exscan_async(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  return detail::start(detail::in_place(Operation::exscan, x, op), group, options);
+}
+
+// Values: one element, given by value, its result returned.
+
+template <Element T>
+[[nodiscard]] T all_reduce(T x, const std::type_identity_t<Reduction<T>>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+                           const CallOptions& options = {}) {
+  const Tensor view = detail::view_of_value(x);
+  detail::run({Operation::all_reduce, view, view, op.op(), op.custom()}, group, options);
+  return x;
+}
+/// nullopt everywhere but at rank `dst`.
+template <Element T>
+[[nodiscard]] std::optional<T> reduce(T x, Rank dst, const std::type_identity_t<Reduction<T>>& op = ReduceOp::sum,
+                                      const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  const Tensor view = detail::view_of_value(x);
+  detail::run({Operation::reduce, view, view, op.op(), op.custom(), dst}, group, options);
+  if (detail::rank_is(dst, group)) return x;
+  return std::nullopt;
+}
+template <Element T>
+[[nodiscard]] T broadcast(T x, Rank src = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  const Tensor view = detail::view_of_value(x);
+  detail::run(detail::rooted({Operation::broadcast, view, view}, src), group, options);
+  return x;
+}
+/// Element r from rank r.
+template <Element T>
+[[nodiscard]] std::vector<T> all_gather(T x, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  detail::Values<T> all(static_cast<std::size_t>(group.size()));
+  detail::run({Operation::all_gather, detail::view_of_value(x), all.view()}, group, options);
+  return all.take();
+}
+/// nullopt everywhere but at rank `dst`.
+template <Element T>
+[[nodiscard]] std::optional<std::vector<T>> gather(T x, Rank dst = 0, const ProcessGroup& group = detail::current_world(),
+                                                   const CallOptions& options = {}) {
+  detail::Values<T> all(static_cast<std::size_t>(group.size()));
+  detail::run(detail::rooted({Operation::gather, detail::view_of_value(x), all.view()}, dst), group, options);
+  if (detail::rank_is(dst, group)) return all.take();
+  return std::nullopt;
+}
+template <Element T>
+[[nodiscard]] T scan(T x, const std::type_identity_t<Reduction<T>>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+                     const CallOptions& options = {}) {
+  const Tensor view = detail::view_of_value(x);
+  detail::run({Operation::scan, view, view, op.op(), op.custom()}, group, options);
+  return x;
+}
+/// Rank 0 gets its own x back.
+template <Element T>
+[[nodiscard]] T exscan(T x, const std::type_identity_t<Reduction<T>>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+                       const CallOptions& options = {}) {
+  const Tensor view = detail::view_of_value(x);
+  detail::run({Operation::exscan, view, view, op.op(), op.custom()}, group, options);
+  return x;
+}
+/// The exact average of the ranks' x, rounded once: integers of any size neither wrap nor truncate.
+template <Element T>
+  requires(!std::same_as<T, bool> && !std::same_as<T, std::byte> && !detail::is_complex<T>)
+[[nodiscard]] double mean(T x, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  const std::vector<T> all = all_gather(x, group, options);
+  return detail::exact_mean(all);
+}
+
+/// Returns once every rank of the group has entered it.
+UNISONO_API void barrier(const ProcessGroup& group = detail::current_world(), const CallOptions& options = {});
+[[nodiscard]] UNISONO_API Work barrier_async(const ProcessGroup& group = detail::current_world(), const CallOptions& options = {});
+/// A barrier whose Timeout names every rank that did not come (Timeout::missing).
+UNISONO_API void monitored_barrier(std::chrono::milliseconds timeout, const ProcessGroup& group = detail::current_world());
+UNISONO_API void synchronize(const ProcessGroup& group = detail::current_world());
+
+
+// What is none of these says why.
+
+template <class X, class... Rest>
+  requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>))
+void all_reduce(X&&, Rest&&...) {
+  detail::refuse_as_buffer<X>();
+}
+template <class X, class... Rest>
+  requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>))
+void reduce(X&&, Rest&&...) {
+  detail::refuse_as_buffer<X>();
+}
+template <class X, class... Rest>
+  requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>))
+void broadcast(X&&, Rest&&...) {
+  detail::refuse_as_buffer<X>();
+}
+template <class X, class... Rest>
+  requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>))
+void scan(X&&, Rest&&...) {
+  detail::refuse_as_buffer<X>();
+}
+template <class X, class... Rest>
+  requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>))
+void exscan(X&&, Rest&&...) {
+  detail::refuse_as_buffer<X>();
+}
+template <class X, class... Rest>
+  requires(!InBuffer<X> && !detail::value<X>)
+void all_gather(X&&, Rest&&...) {
+  detail::refuse_as_buffer<X>();
+}
+template <class X, class... Rest>
+  requires(!InBuffer<X> && !detail::value<X>)
+void gather(X&&, Rest&&...) {
+  detail::refuse_as_buffer<X>();
+}
+template <class X, class... Rest>
+  requires(!InBuffer<X> && !detail::value<X>)
+void scatter(X&&, Rest&&...) {
+  detail::refuse_as_buffer<X>();
+}
+template <class X, class... Rest>
+  requires(!InBuffer<X> && !detail::value<X>)
+void reduce_scatter(X&&, Rest&&...) {
+  detail::refuse_as_buffer<X>();
+}
+template <class X, class... Rest>
+  requires(!InBuffer<X> && !detail::value<X>)
+void all_to_all(X&&, Rest&&...) {
+  detail::refuse_as_buffer<X>();
+}
+template <class X, class... Rest>
+  requires(InBuffer<X> && !detail::begins_with_buffer<Rest...>)
+void all_gather(X&&, Rest&&...) {
+  detail::refuse_as_value<X>();
+}
+template <class X, class... Rest>
+  requires(InBuffer<X> && !detail::begins_with_buffer<Rest...>)
+void gather(X&&, Rest&&...) {
+  detail::refuse_as_value<X>();
+}
+template <class X, class... Rest>
+  requires(!detail::value<X>)
+void mean(X&&, Rest&&...) {
+  detail::refuse_as_value<X>();
+}
+}  // namespace unisono

@@ -1,0 +1,104 @@
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "backends/native/native.h"
+#include "context/state.h"
+#include "context/topology.h"
+#include "engine/cooperative/segment.h"
+#include "ground/log.h"
+#include "ground/processors.h"
+#include "unisono/launch.h"
+
+namespace unisono {
+namespace {
+
+constexpr auto timeout = std::chrono::milliseconds(std::chrono::minutes(30));
+
+std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::shared_ptr<engine::Segment>& segment) {
+  auto state = std::make_unique<context::State>();
+  state->rank = state->local_rank = state->topology.local_rank = rank;
+  state->world_size = state->topology.nproc_per_node = ranks;
+  state->topology.host_names.assign(static_cast<std::size_t>(ranks), context::host_name());
+  state->progress = std::make_shared<group::Progress>("rank " + std::to_string(rank));
+  group::GroupParts parts;
+  parts.name = "world";
+  parts.rank = rank;
+  for (int r = 0; r < ranks; ++r) parts.global_ranks.push_back(r);
+  parts.host_names = state->topology.host_names;
+  parts.backend = backends::make_native_thread(segment, rank, ground::allowed_processors());
+  parts.timeout = timeout;
+  parts.progress = state->progress;
+  state->progress->configure(parts.backend->bell(), parts.backend->crowded());
+  state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
+  return state;
+}
+
+/// What one rank's function threw.
+struct Outcome {
+  std::exception_ptr error;
+  bool consequence = false;  // of another rank's failure
+};
+
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
+bool is_consequence(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const PeerFailed&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace
+
+void detail::run_threads(int ranks, const std::function<void(int rank)>& body) {
+  if (ranks < 1) throw InvalidArgument("run_threads takes at least one rank, not " + std::to_string(ranks), {.operation = "run_threads"});
+  if (group::in_forked_child()) throw NotInitialized("this process was forked from one that is initialized", {.operation = "run_threads"});
+  const engine::Segment::Shape shape{.ranks = ranks};
+  auto memory = engine::private_memory(engine::Segment::size_for(shape));
+  auto segment = std::make_shared<engine::Segment>(shape, memory.get(), memory);
+  // All ranks are there before the first of them runs.
+  std::vector<std::unique_ptr<context::State>> states;
+  for (int r = 0; r < ranks; ++r) states.push_back(thread_state(r, ranks, segment));
+  group::guard_against_fork(true);
+  std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int r = 0; r < ranks; ++r) {
+    threads.emplace_back([&, r] {
+      context::State& state = *states[static_cast<std::size_t>(r)];
+      Outcome& outcome = outcomes[static_cast<std::size_t>(r)];
+      context::of_thread() = &state;
+      ground::set_log_rank("rank " + std::to_string(r));
+      try {
+        body(r);
+        context::leave(state);
+      } catch (...) {
+        outcome.error = std::current_exception();
+        outcome.consequence = is_consequence(outcome.error);
+        state.world->abort(text_of(outcome.error));
+        context::abandon(state);
+      }
+      context::of_thread() = nullptr;
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  group::guard_against_fork(false);
+  const Outcome* first = nullptr;
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.error && (first == nullptr || (first->consequence && !outcome.consequence))) first = &outcome;
+  }
+  if (first != nullptr) std::rethrow_exception(first->error);
+}
+
+}  // namespace unisono

@@ -1,0 +1,177 @@
+#include "context/state.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+
+#include "backends/registry.h"
+#include "backends/serial/serial.h"
+#include "context/topology.h"
+#include "ground/deadline.h"
+#include "ground/environment.h"
+#include "ground/log.h"
+#include "rendezvous/rendezvous.h"
+
+namespace unisono::context {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto finalize_deadline = 10s;
+constexpr auto default_timeout = std::chrono::milliseconds(std::chrono::minutes(30));
+
+std::chrono::milliseconds timeout_of(const InitOptions& options, const ground::Environment& environment) {
+  if (options.timeout.count() <= 0) throw InvalidArgument("the timeout must be positive", {.operation = "initialize"});
+  if (options.timeout != default_timeout) return options.timeout;
+  const auto seconds = environment.get_int("UNISONO_TIMEOUT");
+  if (!seconds) return options.timeout;
+  if (*seconds <= 0) throw InvalidArgument("UNISONO_TIMEOUT must be a positive number of seconds", {.operation = "initialize"});
+  return std::chrono::seconds(*seconds);
+}
+
+std::string choose_backend(const InitOptions& options, const ground::Environment& environment, int world_size) {
+  std::string request = options.backend;
+  if (backends::host_backend(request) == "auto") request = environment.get("UNISONO_BACKEND").value_or("auto");
+  std::string name = backends::host_backend(request);
+  if (name == "auto") name = world_size == 1 ? "serial" : "native";
+  backends::factory(name);  // throws where it cannot run here
+  if (name == "serial" && world_size > 1) {
+    throw InvalidArgument("backend serial is for one process, and there are " + std::to_string(world_size), {.operation = "initialize"});
+  }
+  return name;
+}
+
+void tell_launcher(State& state, const std::string& status) noexcept {
+  if (state.launcher != Launcher::unisono || !state.store) return;
+  try {
+    state.store->set("unisono/status/" + std::to_string(state.rank), status);
+  } catch (const std::exception&) {  // the launcher is gone; it has nothing to learn any more
+  }
+}
+
+std::unique_ptr<State> make_state(int rank, int world_size) {
+  auto state = std::make_unique<State>();
+  state->rank = rank;
+  state->world_size = world_size;
+  state->progress = std::make_shared<group::Progress>("rank " + std::to_string(rank));
+  return state;
+}
+
+// One world after another may be made with one store (initialize, finalize, initialize): each has keys of its own. All ranks count alike.
+std::string next_world_prefix() {
+  static std::atomic<int> worlds{0};
+  return "unisono/world/" + std::to_string(worlds.fetch_add(1)) + "/";
+}
+
+}  // namespace
+
+State::~State() {
+  if (progress) progress->stop();
+}
+
+std::unique_ptr<State> alone() {
+  auto state = make_state(0, 1);
+  state->topology.host_names = {host_name()};
+  group::GroupParts parts;
+  parts.name = "world";
+  parts.global_ranks = {0};
+  parts.host_names = state->topology.host_names;
+  parts.backend = backends::make_serial({});
+  parts.timeout = timeout_of({}, ground::Environment::process());
+  parts.progress = state->progress;
+  state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
+  return state;
+}
+
+std::unique_ptr<State> join(const InitOptions& options) {
+  const auto& environment = ground::Environment::process();
+  const auto timeout = timeout_of(options, environment);
+  static_cast<void>(backends::host_backend(options.backend));  // a wrong name is said before anybody is waited for
+  rendezvous::JobRequest request;
+  request.init_method = options.init_method;
+  request.rank = options.rank;
+  request.world_size = options.world_size;
+  request.local_rank = options.local_rank;
+  request.group_name = options.group_name;
+  request.timeout = timeout;
+  request.store = options.store;
+  const rendezvous::JobIdentity identity = rendezvous::meet(request, environment);
+  const std::string backend = choose_backend(options, environment, identity.world_size);
+
+  auto state = make_state(identity.rank, identity.world_size);
+  ground::set_log_rank("rank " + std::to_string(identity.rank));
+  state->launcher = identity.launcher;
+  state->store = identity.store;
+  const ground::Deadline deadline(timeout);
+  const std::string prefix = next_world_prefix();
+  std::shared_ptr<Store> world_store;
+  if (identity.world_size > 1) {
+    world_store = std::make_shared<PrefixStore>(prefix, identity.store);
+    world_store->set_timeout(timeout);
+    state->topology = exchange_hosts(*world_store, identity.rank, identity.world_size, deadline);
+  } else {
+    state->topology.host_names = {host_name()};
+    world_store = std::make_shared<MemoryStore>();
+  }
+  state->local_rank = choose_local_rank(identity.local_rank, local_rank_hint(), state->topology);
+  if (backend == "native" && state->topology.nnodes > 1) {
+    throw BackendUnavailable("the ranks are on " + std::to_string(state->topology.nnodes) + " hosts, and backend native serves one: " +
+                                 describe_hosts(state->topology),
+                             {.operation = "initialize", .rank = identity.rank});
+  }
+
+  BackendOptions backend_options;
+  backend_options.group_name = "world";
+  backend_options.rank = identity.rank;
+  for (int r = 0; r < identity.world_size; ++r) backend_options.global_ranks.push_back(r);
+  backend_options.host_names = state->topology.host_names;
+  backend_options.store = world_store;
+  backend_options.job_store = identity.launcher == Launcher::unisono ? identity.store : nullptr;
+  backend_options.timeout = deadline.left();
+  group::GroupParts parts;
+  parts.name = "world";
+  parts.rank = identity.rank;
+  parts.global_ranks = backend_options.global_ranks;
+  parts.host_names = backend_options.host_names;
+  parts.backend = backends::factory(backend)(backend_options);
+  parts.timeout = timeout;
+  parts.progress = state->progress;
+  parts.on_failure = [raw = state.get()](const Failure& failure) {
+    tell_launcher(*raw, "poisoned " + std::to_string(failure.culprit) + " " + failure.message);
+  };
+  state->progress->configure(parts.backend->bell(), parts.backend->crowded());
+  state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
+  if (identity.world_size > 1 && identity.launcher != Launcher::unisono) state->goodbye_key = prefix + "goodbye/";
+  tell_launcher(*state, "initialized");
+  return state;
+}
+
+void leave(State& state) {
+  const ground::Deadline deadline(finalize_deadline);
+  group::Group& world = *state.world->implementation();
+  const bool sound = !world.backend().failure().has_value();
+  world.close(finalize_deadline);
+  state.progress->stop();
+  if (!sound) return;
+  tell_launcher(state, "finalized");
+  if (state.goodbye_key.empty()) return;
+  // Rank 0 keeps the store for the others until they need it no more.
+  try {
+    if (state.rank != 0) {
+      state.store->set(state.goodbye_key + std::to_string(state.rank), "1");
+    } else {
+      std::vector<std::string> keys;
+      for (int r = 1; r < state.world_size; ++r) keys.push_back(state.goodbye_key + std::to_string(r));
+      state.store->wait(keys, deadline.left());
+    }
+  } catch (const Error& error) {  // who is late finds the store gone, and needs it for nothing but this
+    ground::log(ground::LogLevel::debug, error.what());
+  }
+}
+
+void abandon(State& state) {
+  state.world->implementation()->drop();
+  state.progress->stop();
+}
+
+}  // namespace unisono::context

@@ -1,0 +1,25 @@
+#include "group/backoff.h"
+
+#include <sched.h>
+
+#include <ctime>
+
+namespace unisono::group {
+
+void Backoff::relax() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
+
+void Backoff::give_way() noexcept { ::sched_yield(); }
+
+void Backoff::rest(std::chrono::nanoseconds duration) noexcept {
+  timespec time{};
+  time.tv_nsec = static_cast<long>(duration.count());
+  ::clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
+}
+
+}  // namespace unisono::group

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+#include "engine/bell.h"
+
+namespace unisono::group {
+
+/// How one waits on a machine that may have fewer processors than ranks: spin a little, give way a little, then sleep until a peer rings.
+/// On a processor of one's own a flag arrives within a spin (a wake-up costs 25 µs); on a shared one a spinning rank only keeps away the rank
+/// it waits for, so it gives way almost at once.
+class Backoff {
+ public:
+  Backoff(engine::Bell* bell, bool crowded) : bell_(bell), spins_(crowded ? 100 : 3000), yields_(crowded ? 50 : 1000) {}
+
+  /// For a thread that works beside the caller: it must not take the processor from it.
+  static Backoff modest(engine::Bell* bell) {
+    Backoff backoff(bell, true);
+    backoff.spins_ = 20;
+    backoff.yields_ = 10;
+    return backoff;
+  }
+
+  /// Waits a moment; `look_again` is asked once more before sleeping, and if it says that something has happened, there is no sleep.
+  template <class LookAgain>
+  void pause(LookAgain&& look_again, std::chrono::nanoseconds at_most) {
+    ++count_;
+    if (count_ <= spins_) {
+      relax();
+    } else if (count_ <= spins_ + yields_) {
+      give_way();
+    } else {
+      sleep(look_again, at_most);
+    }
+  }
+  bool is_spinning() const { return count_ <= spins_; }
+  bool is_sleeping() const { return count_ > spins_ + yields_; }
+  /// Something happened: the next thing may come soon.
+  void reset() { count_ = 0; }
+
+ private:
+  static void relax() noexcept;
+  static void give_way() noexcept;
+  static void rest(std::chrono::nanoseconds duration) noexcept;
+
+  template <class LookAgain>
+  void sleep(LookAgain&& look_again, std::chrono::nanoseconds at_most) {
+    if (bell_ == nullptr) {  // nobody rings: look every now and then
+      rest(std::min<std::chrono::nanoseconds>(at_most, std::chrono::microseconds(200)));
+      return;
+    }
+    const std::uint32_t heard = bell_->listen();
+    struct Leave {
+      engine::Bell* bell;
+      ~Leave() { bell->leave(); }
+    } leave{bell_};
+    if (look_again()) return;
+    bell_->sleep(heard, at_most);
+    count_ = spins_;  // rung, perhaps for another: give way for a while before the next sleep
+  }
+
+  engine::Bell* bell_;
+  std::uint32_t spins_;
+  std::uint32_t yields_;
+  std::uint32_t count_ = 0;
+};
+
+}  // namespace unisono::group

@@ -1,0 +1,31 @@
+#include "unisono/collectives.h"
+
+#include "group/group.h"
+#include "unisono/point_to_point.h"
+
+namespace unisono {
+
+void barrier(const ProcessGroup& group, const CallOptions& options) {
+  detail::run({Operation::barrier, detail::nothing(), detail::nothing()}, group, options);
+}
+Work barrier_async(const ProcessGroup& group, const CallOptions& options) {
+  return detail::start({Operation::barrier, detail::nothing(), detail::nothing()}, group, options);
+}
+void monitored_barrier(std::chrono::milliseconds timeout, const ProcessGroup& group) { barrier(group, {.timeout = timeout}); }
+void synchronize(const ProcessGroup& group) { barrier(group); }
+
+namespace detail {
+bool rank_is(Rank rank, const ProcessGroup& group) {
+  return (rank.is_global() ? group.global_rank(group.rank()) : group.rank()) == rank.value();
+}
+}  // namespace detail
+
+std::vector<Work> batch(std::span<const P2POp> operations, const ProcessGroup& group, const CallOptions& options) {
+  for (const P2POp& operation : operations) group.implementation()->verify(operation.request(), options);
+  std::vector<Work> works;
+  works.reserve(operations.size());
+  for (const P2POp& operation : operations) works.push_back(detail::start(operation.request(), group, options));
+  return works;
+}
+
+}  // namespace unisono

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "group/progress.h"
+#include "unisono/backend.h"
+#include "unisono/detail/request.h"
+#include "unisono/process_group.h"
+
+namespace unisono::group {
+
+/// What a group is made of.
+struct GroupParts {
+  std::string name;
+  int rank = 0;
+  std::vector<int> global_ranks;
+  std::vector<std::string> host_names;  // of the members
+  std::unique_ptr<Backend> backend;
+  std::chrono::milliseconds timeout{};
+  std::shared_ptr<Progress> progress;
+  std::function<void(const Failure&)> on_failure = {};  // called once, by whoever notices first; must not throw
+};
+
+/// The one way to a backend: checks a call, gives it its number, orders it behind what is under way, and turns what goes wrong into errors that
+/// say where. Everything that every backend needs is here.
+class Group : public std::enable_shared_from_this<Group> {
+ public:
+  explicit Group(GroupParts parts);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  const std::string& name() const { return parts_.name; }
+  int rank() const { return parts_.rank; }
+  int size() const { return static_cast<int>(parts_.global_ranks.size()); }
+  const std::vector<int>& global_ranks() const { return parts_.global_ranks; }
+  const std::string& host_name(int rank) const;
+  Backend& backend() { return *parts_.backend; }
+  std::chrono::milliseconds timeout() const { return parts_.timeout; }
+  std::uint64_t sequence() const { return sequence_; }
+
+  void run(const detail::Request& request, const CallOptions& options);
+  Work start(const detail::Request& request, const CallOptions& options);
+  int run(const detail::MessageRequest& request, const CallOptions& options);
+  Work start(const detail::MessageRequest& request, const CallOptions& options);
+  /// Throws what is wrong with a message by itself.
+  void verify(const detail::MessageRequest& request, const CallOptions& options) const { static_cast<void>(check(request, options)); }
+  void abort(std::string_view reason);
+
+  /// Waits, at most that long, for what is under way, then says goodbye: no call is possible afterwards.
+  void close(std::chrono::milliseconds at_most);
+  /// The same without waiting, after a failure.
+  void drop();
+  bool is_open() const { return open_.load(std::memory_order_acquire); }
+
+  /// Poisons the group with it, reports it, and returns the error for the given call.
+  std::exception_ptr fail(const Failure& failure, std::string_view operation, std::uint64_t sequence);
+  /// The error of a failure as the given call meets it.
+  std::exception_ptr error_of(const Failure& failure, std::string_view operation, std::uint64_t sequence) const;
+  /// Adds the group's name and the culprit's host to an error that comes from a backend.
+  std::exception_ptr complete(std::exception_ptr error, std::string_view operation, std::uint64_t sequence) const;
+
+ private:
+  class Entry;
+  friend class BlockingWaiter;
+  CollectiveCall check(const detail::Request& request, const CallOptions& options) const;
+  MessageCall check(const detail::MessageRequest& request, const CallOptions& options) const;
+  std::chrono::milliseconds timeout_of(const CallOptions& options) const { return options.timeout.value_or(parts_.timeout); }
+  std::optional<Failure> known_failure();
+
+  GroupParts parts_;
+  std::shared_ptr<Lane> lane_;
+  std::atomic<bool> busy_{false};
+  std::atomic<bool> open_{true};
+  std::atomic<bool> reported_{false};
+  std::uint64_t sequence_ = 0;
+};
+
+/// In a child of fork nothing works: checked by every call.
+bool in_forked_child() noexcept;
+/// From now on a fork makes a child in which nothing works (counted: true when a context is made, false when it ends).
+void guard_against_fork(bool active);
+
+}  // namespace unisono::group

@@ -1,0 +1,92 @@
+#include "group/packing.h"
+
+#include "kernels/pack.h"
+
+namespace unisono::group {
+namespace {
+
+Tensor line_over(std::vector<std::byte>& memory, const Tensor& like) {
+  return {memory.data(), like.dtype(), static_cast<std::size_t>(like.numel())};
+}
+
+class PackedCollective final : public Task {
+ public:
+  PackedCollective(Backend& backend, const CollectiveCall& call) : call_(call), packing_(call_), task_(backend.start(call_)) {}
+  bool advance() override {
+    if (!task_->advance()) return false;
+    packing_.finish();
+    return true;
+  }
+  std::vector<int> waiting_for() const override { return task_->waiting_for(); }
+
+ private:
+  CollectiveCall call_;
+  Packing packing_;
+  std::unique_ptr<Task> task_;
+};
+
+class PackedMessage final : public Task {
+ public:
+  PackedMessage(Backend& backend, const MessageCall& call, bool sends) : target_(call.data), sends_(sends), memory_(call.data.bytes()) {
+    MessageCall packed = call;
+    packed.data = line_over(memory_, call.data);
+    if (sends) kernels::pack(memory_.data(), call.data);
+    task_ = sends ? backend.start_send(packed) : backend.start_recv(packed);
+  }
+  bool advance() override {
+    if (!task_->advance()) return false;
+    if (!sends_) kernels::unpack(target_, memory_.data());
+    return true;
+  }
+  std::vector<int> waiting_for() const override { return task_->waiting_for(); }
+  bool any_will_do() const override { return task_->any_will_do(); }
+  int source() const override { return task_->source(); }
+  bool detach() override { return true; }  // what it sends is its own already
+
+ private:
+  Tensor target_;
+  bool sends_;
+  std::vector<std::byte> memory_;
+  std::unique_ptr<Task> task_;
+};
+
+}  // namespace
+
+Packing::Packing(CollectiveCall& call) {
+  if (call.in.is_contiguous() && call.out.is_contiguous()) [[likely]]
+    return;
+  const bool in_place = call.in.data() == call.out.data() && call.in.numel() == call.out.numel();
+  if (!call.in.is_contiguous()) {
+    in_.resize(call.in.bytes());
+    kernels::pack(in_.data(), call.in);
+  }
+  if (!call.out.is_contiguous()) {
+    target_ = call.out;
+    if (in_place) {
+      call.out = line_over(in_, call.out);
+    } else {
+      // Ranks that get no result must find there what was there.
+      out_.resize(call.out.bytes());
+      kernels::pack(out_.data(), call.out);
+      call.out = line_over(out_, call.out);
+    }
+    result_ = static_cast<const std::byte*>(call.out.data());
+  }
+  if (!call.in.is_contiguous()) call.in = line_over(in_, call.in);
+}
+
+void Packing::finish() {
+  if (target_) kernels::unpack(*target_, result_);
+}
+
+std::unique_ptr<Task> packed_task(Backend& backend, const CollectiveCall& call) {
+  if (call.in.is_contiguous() && call.out.is_contiguous()) return backend.start(call);
+  return std::make_unique<PackedCollective>(backend, call);
+}
+
+std::unique_ptr<Task> packed_task(Backend& backend, const MessageCall& call, bool sends) {
+  if (call.data.is_contiguous()) return sends ? backend.start_send(call) : backend.start_recv(call);
+  return std::make_unique<PackedMessage>(backend, call, sends);
+}
+
+}  // namespace unisono::group

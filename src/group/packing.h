@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "unisono/backend.h"
+
+namespace unisono::group {
+
+/// Gives a call contiguous memory where its views are strided, and carries the result back. Does nothing, and costs nothing, for contiguous views.
+class Packing {
+ public:
+  /// Replaces the strided views of the call.
+  explicit Packing(CollectiveCall& call);
+  /// Copies what has arrived to where the user wants it.
+  void finish();
+
+ private:
+  std::vector<std::byte> in_;
+  std::vector<std::byte> out_;
+  std::optional<Tensor> target_;
+  const std::byte* result_ = nullptr;
+};
+
+/// A task that packs first and unpacks when it is done.
+std::unique_ptr<Task> packed_task(Backend& backend, const CollectiveCall& call);
+std::unique_ptr<Task> packed_task(Backend& backend, const MessageCall& call, bool sends);
+
+}  // namespace unisono::group

@@ -1,0 +1,46 @@
+#include "unisono/process_group.h"
+
+#include <algorithm>
+
+#include "group/group.h"
+#include "unisono/detail/request.h"
+
+namespace unisono {
+
+int ProcessGroup::rank() const { return implementation_->rank(); }
+int ProcessGroup::size() const { return implementation_->size(); }
+std::string ProcessGroup::name() const { return implementation_->name(); }
+std::string ProcessGroup::backend() const { return std::string(implementation_->backend().name()); }
+std::vector<int> ProcessGroup::global_ranks() const { return implementation_->global_ranks(); }
+bool ProcessGroup::contains(GlobalRank rank) const { return rank_of(rank).has_value(); }
+
+std::optional<int> ProcessGroup::rank_of(GlobalRank rank) const {
+  const auto& members = implementation_->global_ranks();
+  const auto found = std::find(members.begin(), members.end(), rank.value);
+  if (found == members.end()) return std::nullopt;
+  return static_cast<int>(found - members.begin());
+}
+
+int ProcessGroup::global_rank(int group_rank) const {
+  if (group_rank < 0 || group_rank >= size()) {
+    throw InvalidArgument("rank " + std::to_string(group_rank) + " is not in the group of " + std::to_string(size()),
+                          {.operation = "global_rank", .group = name(), .rank = rank()});
+  }
+  return implementation_->global_ranks()[static_cast<std::size_t>(group_rank)];
+}
+
+void ProcessGroup::abort(std::string_view reason) { implementation_->abort(reason); }
+
+namespace detail {
+
+void run(const Request& request, const ProcessGroup& group, const CallOptions& options) { group.implementation()->run(request, options); }
+Work start(const Request& request, const ProcessGroup& group, const CallOptions& options) { return group.implementation()->start(request, options); }
+int run(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options) {
+  return group.implementation()->run(request, options);
+}
+Work start(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options) {
+  return group.implementation()->start(request, options);
+}
+
+}  // namespace detail
+}  // namespace unisono

@@ -1,0 +1,277 @@
+#include "group/progress.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "group/backoff.h"
+#include "group/group.h"
+#include "ground/log.h"
+
+namespace unisono::group {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto look_period = 20ms;    // between looks for failures and deadlines, and the longest sleep
+constexpr auto warn_after = 30s;
+
+std::string names(const std::vector<int>& ranks) {
+  std::string text;
+  for (const int r : ranks) text += (text.empty() ? "" : ", ") + std::to_string(r);
+  return text;
+}
+
+}  // namespace
+
+void Lane::defer(std::exception_ptr error) {
+  const std::lock_guard lock(deferred_mutex);
+  if (!deferred) deferred = std::move(error);
+  has_deferred.store(true, std::memory_order_release);
+}
+
+std::exception_ptr Lane::take_deferred() {
+  const std::lock_guard lock(deferred_mutex);
+  has_deferred.store(false, std::memory_order_relaxed);
+  return std::exchange(deferred, nullptr);
+}
+
+/// Holds the lock; lets go of what was retired under it after it is released.
+class Progress::Locked {
+ public:
+  explicit Locked(Progress& progress) : progress_(progress), lock_(progress.mutex_) {}
+  Locked(Progress& progress, std::try_to_lock_t) : progress_(progress), lock_(progress.mutex_, std::try_to_lock) {}
+  ~Locked() {
+    if (!lock_.owns_lock()) return;
+    const auto retired = std::exchange(progress_.retired_, {});
+    lock_.unlock();
+  }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+  bool owns() const { return lock_.owns_lock(); }
+  std::unique_lock<std::mutex>& lock() { return lock_; }
+
+ private:
+  Progress& progress_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+Progress::~Progress() { stop(); }
+
+void Progress::configure(engine::Bell* bell, bool crowded) {
+  const std::lock_guard lock(mutex_);
+  bell_ = bell;
+  crowded_ = crowded;
+}
+
+void Progress::add(const std::shared_ptr<Lane>& lane) {
+  const std::lock_guard lock(mutex_);
+  lanes_.push_back(lane);
+}
+
+void Progress::remove(const std::shared_ptr<Lane>& lane) {
+  const Locked locked(*this);
+  std::erase(lanes_, lane);
+  pending_.fetch_sub(lane->pending_collectives + lane->pending_messages);
+  lane->collectives.clear();
+  lane->messages.clear();
+}
+
+std::shared_ptr<detail::WorkState> Progress::submit(const std::shared_ptr<Lane>& lane, bool collective, std::unique_ptr<Pending> pending,
+                                                    const std::function<std::unique_ptr<Task>()>& make) {
+  auto state = std::make_shared<detail::WorkState>();
+  state->progress = shared_from_this();
+  state->lane = lane;
+  pending->state = state;
+  {
+    const Locked locked(*this);
+    pending->task = make();
+    pending_.fetch_add(1);
+    if (collective) {
+      lane->pending_collectives.fetch_add(1);
+      lane->collectives.push_back(std::move(pending));
+    } else {
+      lane->pending_messages.fetch_add(1);
+      lane->messages.push_back(std::move(pending));
+    }
+    poll(*lane);  // as far as it goes at once: often that is all
+    if (pending_.load() > 0 && !thread_.joinable() && !stop_) thread_ = std::thread([this] { loop(); });
+  }
+  if (pending_.load() > 0) work_.notify_one();
+  return state;
+}
+
+template <class Done>
+bool Progress::drive(Done&& done, const ground::Deadline* deadline) {
+  if (done()) return true;
+  drivers_.fetch_add(1);
+  struct Leave {
+    Progress& progress;
+    ~Leave() {
+      if (progress.drivers_.fetch_sub(1) == 1 && progress.pending_.load() > 0) progress.work_.notify_one();
+    }
+  } leave{*this};
+  Backoff backoff(bell_, crowded_);
+  for (;;) {
+    const auto step = [&] {
+      if (done()) return true;
+      const Locked locked(*this, std::try_to_lock);
+      return locked.owns() && poll();
+    };
+    if (step()) backoff.reset();
+    if (done()) return true;
+    if (deadline != nullptr && !backoff.is_spinning() && deadline->passed()) return done();
+    std::chrono::nanoseconds longest = look_period;
+    if (deadline != nullptr && backoff.is_sleeping()) longest = std::min<std::chrono::nanoseconds>(longest, deadline->left());
+    backoff.pause(step, longest);
+  }
+}
+
+bool Progress::wait(detail::WorkState& state, const ground::Deadline* deadline) {
+  return drive([&] { return state.done.load(std::memory_order_acquire); }, deadline);
+}
+
+void Progress::wait_any(const std::function<bool()>& any_done) { drive(any_done, nullptr); }
+
+bool Progress::drain(Lane& lane, const ground::Deadline& deadline) {
+  return drive([&] { return lane.pending_collectives.load() + lane.pending_messages.load() == 0; }, &deadline);
+}
+
+// One round over everything pending; true if anything was finished.
+bool Progress::poll() {
+  bool finished = false;
+  for (std::size_t i = 0; i < lanes_.size(); ++i) finished = poll(*lanes_[i]) || finished;
+  return finished;
+}
+
+bool Progress::poll(Lane& lane) {
+  const bool finished = step(lane);
+  if (!lane.collectives.empty() || !lane.messages.empty()) look(lane);
+  return finished;
+}
+
+bool Progress::step(Lane& lane) {
+  bool finished = false;
+  while (!lane.collectives.empty() && advance(lane, *lane.collectives.front())) {
+    lane.collectives.pop_front();
+    lane.pending_collectives.fetch_sub(1);
+    pending_.fetch_sub(1);
+    finished = true;
+  }
+  for (auto it = lane.messages.begin(); it != lane.messages.end();) {
+    if (advance(lane, **it)) {
+      it = lane.messages.erase(it);
+      lane.pending_messages.fetch_sub(1);
+      pending_.fetch_sub(1);
+      finished = true;
+    } else {
+      ++it;
+    }
+  }
+  return finished;
+}
+
+bool Progress::advance(Lane& lane, Pending& pending) {
+  try {
+    if (!pending.task->advance()) return false;
+    pending.state->source = pending.task->source();
+    finish(lane, pending, nullptr);
+  } catch (...) {
+    finish(lane, pending, pending.group->complete(std::current_exception(), pending.operation, pending.sequence));
+  }
+  return true;
+}
+
+void Progress::finish(Lane& lane, Pending& pending, std::exception_ptr error) {
+  lane.buffered.fetch_sub(pending.buffered);
+  detail::WorkState& state = *pending.state;
+  {
+    const std::lock_guard lock(state.mutex);
+    state.error = error;
+    if (error && state.dropped) lane.defer(error);
+    state.done.store(true, std::memory_order_seq_cst);
+  }
+  pending.task.reset();
+  retired_.push_back(std::move(pending.group));
+  if (bell_ != nullptr) bell_->ring();  // for a thread that waits for this very operation
+}
+
+// Deadlines, peers that are gone, groups that are over.
+void Progress::look(Lane& lane) {
+  const auto now = ground::Clock::now();
+  if (now < lane.next_look) return;
+  lane.next_look = now + look_period;
+  Pending& first = lane.collectives.empty() ? *lane.messages.front() : *lane.collectives.front();
+  Group& group = *first.group;
+  Backend& backend = group.backend();
+  if (const auto known = backend.failure()) return fail_all(lane, *known);
+  const auto check = [&](Pending& pending) {
+    const std::vector<int> waiting = pending.task->waiting_for();
+    auto failure = backend.look_for_failures(waiting, pending.task->any_will_do());
+    if (!failure && pending.deadline.passed()) {
+      failure = Failure{.kind = Failure::Kind::timeout,
+                        .cause = {},
+                        .culprit = waiting.empty() || pending.task->any_will_do() ? -1 : waiting.front(),
+                        .missing = waiting,
+                        .message = pending.operation + " #" + std::to_string(pending.sequence) + " was not done within " +
+                                   std::to_string(pending.deadline.timeout().count()) + " ms; waiting for rank " + names(waiting)};
+    }
+    if (!failure && !pending.warned && pending.deadline.elapsed() > warn_after) {
+      pending.warned = true;
+      ground::warn(pending.operation + " #" + std::to_string(pending.sequence) + " on group " + group.name() + " has been waiting for rank " +
+                   names(waiting) + " for 30 s");
+    }
+    return failure;
+  };
+  std::optional<Failure> failure;
+  if (!lane.collectives.empty()) failure = check(*lane.collectives.front());
+  for (auto it = lane.messages.begin(); !failure && it != lane.messages.end(); ++it) failure = check(**it);
+  if (!failure) return;
+  // What a peer did before it went still counts: if anything can still be finished, it is, and the next look decides.
+  if (step(lane) || (lane.collectives.empty() && lane.messages.empty())) return;
+  fail_all(lane, *failure);
+}
+
+void Progress::fail_all(Lane& lane, const Failure& failure) {
+  const auto fail = [&](Pending& pending) { 
+    finish(lane, pending, pending.group->fail(failure, pending.operation, pending.sequence));
+  };
+  for (auto& pending : lane.collectives) fail(*pending);
+  for (auto& pending : lane.messages) fail(*pending);
+  pending_.fetch_sub(static_cast<int>(lane.collectives.size() + lane.messages.size()));
+  lane.collectives.clear();
+  lane.messages.clear();
+  lane.pending_collectives.store(0);
+  lane.pending_messages.store(0);
+}
+
+void Progress::loop() {
+  ground::set_log_rank(rank_text_);
+  Backoff backoff = Backoff::modest(bell_);
+  while (!stop_.load()) {
+    {
+      Locked locked(*this);
+      work_.wait(locked.lock(), [&] { return stop_.load() || (pending_.load() > 0 && drivers_.load() == 0); });
+      if (stop_.load()) return;
+      if (poll()) backoff.reset();
+      if (pending_.load() == 0) continue;
+    }
+    backoff.pause(
+        [&] {
+          const Locked locked(*this, std::try_to_lock);
+          return stop_.load() || drivers_.load() > 0 || (locked.owns() && poll());
+        },
+        look_period);
+  }
+}
+
+void Progress::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_.store(true);
+  }
+  work_.notify_all();
+  if (bell_ != nullptr) bell_->ring();
+  if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace unisono::group

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/bell.h"
+#include "ground/deadline.h"
+#include "unisono/backend.h"
+#include "unisono/work.h"
+
+namespace unisono::group {
+class Group;
+class Progress;
+struct Lane;
+}  // namespace unisono::group
+
+namespace unisono::detail {
+
+/// What a Work refers to.
+struct WorkState {
+  std::atomic<bool> done{false};
+  std::mutex mutex;  // of what follows
+  std::exception_ptr error;
+  bool seen = false;     // somebody has asked for the error
+  bool dropped = false;  // nobody can any more
+  int source = -1;
+  std::shared_ptr<group::Progress> progress;
+  std::shared_ptr<group::Lane> lane;
+};
+
+}  // namespace unisono::detail
+
+namespace unisono::group {
+
+/// An asynchronous operation on its way.
+struct Pending {
+  std::shared_ptr<detail::WorkState> state;
+  std::unique_ptr<Task> task;
+  std::shared_ptr<Group> group;  // stays alive until it is done
+  std::string operation;
+  std::uint64_t sequence = 0;
+  ground::Deadline deadline;
+  std::size_t buffered = 0;  // bytes of a send that was detached from its caller
+  bool warned = false;
+};
+
+/// The asynchronous operations of one group: collectives in the order of the calls, messages side by side.
+struct Lane {
+  std::deque<std::unique_ptr<Pending>> collectives;
+  std::list<std::unique_ptr<Pending>> messages;
+  std::atomic<int> pending_collectives{0};
+  std::atomic<int> pending_messages{0};
+  std::atomic<std::size_t> buffered{0};
+  std::mutex deferred_mutex;
+  std::exception_ptr deferred;  // of an operation whose Work was dropped
+  std::atomic<bool> has_deferred{false};
+  ground::Clock::time_point next_look{};
+
+  void defer(std::exception_ptr error);
+  std::exception_ptr take_deferred();
+};
+
+/// Drives asynchronous operations: one per process, or per rank where ranks are threads. Whoever waits for a Work drives all that is pending
+/// meanwhile; only when nobody waits does the one progress thread, started at the first asynchronous call.
+class Progress : public std::enable_shared_from_this<Progress> {
+ public:
+  explicit Progress(std::string rank_text) : rank_text_(std::move(rank_text)) {}
+  ~Progress();
+
+  /// The bell of this rank, and whether ranks outnumber processors.
+  void configure(engine::Bell* bell, bool crowded);
+  void add(const std::shared_ptr<Lane>& lane);
+  void remove(const std::shared_ptr<Lane>& lane);
+
+  /// `make` creates the task where no other thread drives the lane.
+  std::shared_ptr<detail::WorkState> submit(const std::shared_ptr<Lane>& lane, bool collective, std::unique_ptr<Pending> pending,
+                                            const std::function<std::unique_ptr<Task>()>& make);
+  /// True when it is done; false when the deadline has passed first.
+  bool wait(detail::WorkState& state, const ground::Deadline* deadline);
+  /// Waits until one of them is done.
+  void wait_any(const std::function<bool()>& any_done);
+  /// Waits until the lane is empty; false if that takes longer.
+  bool drain(Lane& lane, const ground::Deadline& deadline);
+  /// Ends the thread. What is pending stays as it is.
+  void stop();
+
+ private:
+  template <class Done>
+  bool drive(Done&& done, const ground::Deadline* deadline);
+  class Locked;
+  bool poll();
+  bool poll(Lane& lane);
+  bool step(Lane& lane);
+  bool advance(Lane& lane, Pending& pending);
+  void look(Lane& lane);
+  void finish(Lane& lane, Pending& pending, std::exception_ptr error);
+  void fail_all(Lane& lane, const Failure& failure);
+  void loop();
+  void wake_thread();
+
+  std::string rank_text_;
+  std::mutex mutex_;  // of the lanes and their tasks
+  std::condition_variable work_;
+  std::vector<std::shared_ptr<Lane>> lanes_;
+  std::vector<std::shared_ptr<Group>> retired_;  // of operations that are done: let go without the lock, since a group may end with it
+  std::atomic<int> pending_{0};
+  std::atomic<int> drivers_{0};
+  std::atomic<bool> stop_{false};
+  engine::Bell* bell_ = nullptr;
+  bool crowded_ = true;
+  std::thread thread_;
+};
+
+}  // namespace unisono::group

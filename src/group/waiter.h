@@ -1,0 +1,27 @@
+#pragma once
+
+#include <chrono>
+#include <string_view>
+
+#include "unisono/backend.h"
+
+namespace unisono::group {
+
+class Group;
+
+/// Waits for the task of a blocking call: notices peers that are gone and groups that are over, keeps the deadline, says whom it waits for.
+/// Looks at the clock only once it has spun in vain.
+class BlockingWaiter final : public Waiter {
+ public:
+  BlockingWaiter(Group& group, std::string_view operation, std::uint64_t sequence, std::chrono::milliseconds timeout)
+      : group_(group), operation_(operation), sequence_(sequence), timeout_(timeout) {}
+  void wait(Task& task) override;
+
+ private:
+  Group& group_;
+  std::string_view operation_;
+  std::uint64_t sequence_;
+  std::chrono::milliseconds timeout_;
+};
+
+}  // namespace unisono::group

@@ -1,0 +1,85 @@
+#include "unisono/work.h"
+
+#include <utility>
+
+#include "group/progress.h"
+#include "unisono/error.h"
+
+namespace unisono {
+
+/// Shared by the copies of a Work: notices when the last one goes.
+struct Work::Handle {
+  explicit Handle(std::shared_ptr<detail::WorkState> s) : state(std::move(s)) {}
+  ~Handle() {
+    const std::lock_guard lock(state->mutex);
+    state->dropped = true;
+    if (state->error && !state->seen) state->lane->defer(state->error);
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  std::exception_ptr error() {
+    const std::lock_guard lock(state->mutex);
+    state->seen = true;
+    return state->error;
+  }
+  std::shared_ptr<detail::WorkState> state;
+};
+
+Work::Work(std::shared_ptr<detail::WorkState> state) : handle_(std::make_shared<Handle>(std::move(state))) {}
+
+void Work::wait() {
+  if (!handle_) return;
+  handle_->state->progress->wait(*handle_->state, nullptr);
+  if (auto error = handle_->error()) std::rethrow_exception(error);
+}
+
+bool Work::wait_for(std::chrono::milliseconds timeout) {
+  if (!handle_) return true;
+  const ground::Deadline deadline(timeout);
+  if (!handle_->state->progress->wait(*handle_->state, &deadline)) return false;
+  if (auto error = handle_->error()) std::rethrow_exception(error);
+  return true;
+}
+
+bool Work::is_completed() const { return !handle_ || handle_->state->done.load(std::memory_order_acquire); }
+
+std::exception_ptr Work::exception() const { return is_completed() && handle_ ? handle_->error() : nullptr; }
+
+int Work::source_rank() const {
+  if (!handle_ || !is_completed()) return -1;
+  const std::lock_guard lock(handle_->state->mutex);
+  return handle_->state->source;
+}
+
+void wait_all(std::span<Work> works) {
+  std::exception_ptr first;
+  for (Work& work : works) {
+    try {
+      work.wait();
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+std::size_t wait_any(std::span<Work> works) {
+  if (works.empty()) throw InvalidArgument("there is nothing to wait for", {.operation = "wait_any"});
+  const auto find_done = [&] {
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      if (works[i].is_completed()) return i;
+    }
+    return works.size();
+  };
+  std::size_t index = find_done();
+  if (index == works.size()) {
+    works[0].drive_until([&] { return (index = find_done()) < works.size(); });
+  }
+  works[index].wait();
+  return index;
+}
+
+void Work::drive_until(const std::function<bool()>& done) { handle_->state->progress->wait_any(done); }
+
+}  // namespace unisono

@@ -17,12 +17,18 @@ namespace unisono::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// ---- Storage: Element is what memory holds, Lane what is computed with ----
+// ---- Storage: Element is what memory holds, Lane what is computed with. load() and store() move width() elements; Single moves as many as there
+// are lanes, be it one. ----
 
 template <class T>
 struct Same {
   using Element = T;
   using Lane = T;
+  using Single = Same;
+  template <class D>
+  static HWY_INLINE std::size_t width(D d) {
+    return hn::Lanes(d);
+  }
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const Element* from) {
     return hn::LoadU(d, from);
@@ -36,26 +42,74 @@ struct Same {
 struct Brain {
   using Element = std::uint16_t;
   using Lane = float;
+  using Single = Brain;
+  template <class D>
+  static HWY_INLINE std::size_t width(D d) {
+    return hn::Lanes(d);
+  }
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const Element* from) {
     const hn::RebindToUnsigned<D> du;
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(hn::Rebind<Element, D>(), from))));
   }
+  // The upper half is the rounded value. No NaN but the canonical one comes here, which stays what it is.
   template <class D>
-  static HWY_INLINE void store(D, hn::Vec<D> v, Element* to) {
+  static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> round(D, hn::Vec<D> v) {
     const hn::RebindToUnsigned<D> du;
-    const hn::Rebind<Element, D> narrow;
     const auto bits = hn::BitCast(du, v);
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1U));
-    const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(hn::Set(du, 0x7fffU), odd)));
-    hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(hn::RebindToSigned<D>(), rounded)), narrow, to);
+    return hn::Add(hn::Add(bits, hn::Set(du, 0x7fffU)), odd);
+  }
+  template <class D>
+  static HWY_INLINE void store(D d, hn::Vec<D> v, Element* to) {
+    const hn::Rebind<Element, D> narrow;
+    hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(hn::RebindToSigned<D>(), hn::ShiftRight<16>(round(d, v)))), narrow, to);
   }
 };
+
+#if HWY_TARGET == HWY_SCALAR
+using BrainPairs = Brain;
+#else
+template <class V>
+struct Pair {
+  V even;
+  V odd;
+};
+
+// A vector of bfloat16 is two of float without moving an element: those of even index in the lower halves of lanes, the others in the upper.
+struct BrainPairs {
+  using Element = std::uint16_t;
+  using Lane = float;
+  using Single = Brain;
+  template <class D>
+  static HWY_INLINE std::size_t width(D d) {
+    return 2 * hn::Lanes(d);
+  }
+  template <class D>
+  static HWY_INLINE Pair<hn::Vec<D>> load(D d, const Element* from) {
+    const hn::RebindToUnsigned<D> du;
+    const auto both = hn::BitCast(du, hn::LoadU(hn::Repartition<Element, D>(), from));
+    return {hn::BitCast(d, hn::ShiftLeft<16>(both)), hn::BitCast(d, hn::And(both, hn::Set(du, 0xffff0000U)))};
+  }
+  template <class D>
+  static HWY_INLINE void store(D d, const Pair<hn::Vec<D>>& v, Element* to) {
+    const hn::RebindToUnsigned<D> du;
+    const hn::Repartition<Element, D> narrow;
+    const auto odd = hn::And(Brain::round(d, v.odd), hn::Set(du, 0xffff0000U));
+    hn::StoreU(hn::BitCast(narrow, hn::Or(hn::ShiftRight<16>(Brain::round(d, v.even)), odd)), narrow, to);
+  }
+};
+#endif
 
 // The conversion instructions where there are some, else the same steps as detail::float_to_half and half_to_float.
 struct Half {
   using Element = std::uint16_t;
   using Lane = float;
+  using Single = Half;
+  template <class D>
+  static HWY_INLINE std::size_t width(D d) {
+    return hn::Lanes(d);
+  }
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const Element* from) {
@@ -217,6 +271,35 @@ struct Equivalence : Plain {
     return hn::Not(hn::Xor(a, b));
   }
 };
+
+// ---- An operation on what a storage loads ----
+
+template <class D, class Op, class V>
+HWY_INLINE V enter(D d, const Op& op, V v) {
+  return op.enter(d, v);
+}
+template <class D, class Op, class V>
+HWY_INLINE V combine(D d, const Op& op, V a, V b) {
+  return op.combine(d, a, b);
+}
+template <class D, class Op, class V>
+HWY_INLINE V leave(D d, const Op& op, V v) {
+  return op.leave(d, v);
+}
+#if HWY_TARGET != HWY_SCALAR
+template <class D, class Op, class V>
+HWY_INLINE Pair<V> enter(D d, const Op& op, Pair<V> v) {
+  return {op.enter(d, v.even), op.enter(d, v.odd)};
+}
+template <class D, class Op, class V>
+HWY_INLINE Pair<V> combine(D d, const Op& op, Pair<V> a, Pair<V> b) {
+  return {op.combine(d, a.even, b.even), op.combine(d, a.odd, b.odd)};
+}
+template <class D, class Op, class V>
+HWY_INLINE Pair<V> leave(D d, const Op& op, Pair<V> v) {
+  return {op.leave(d, v.even), op.leave(d, v.odd)};
+}
+#endif
 
 }  // namespace unisono::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -27,32 +27,32 @@ struct Streams {
 };
 
 template <class D, class Storage, std::size_t Fan, class Op>
-HWY_INLINE hn::Vec<D> fold_one(D d, const Streams<Storage, Fan>& s, std::size_t at, const Op& op) {
-  auto a = op.enter(d, Storage::load(d, s.input(0) + at));
-  for (std::size_t k = 1; k < s.fan(); ++k) a = op.combine(d, a, op.enter(d, Storage::load(d, s.input(k) + at)));
-  return op.leave(d, a);
+HWY_INLINE auto fold_one(D d, const Streams<Storage, Fan>& s, std::size_t at, const Op& op) {
+  auto a = enter(d, op, Storage::load(d, s.input(0) + at));
+  for (std::size_t k = 1; k < s.fan(); ++k) a = combine(d, op, a, enter(d, op, Storage::load(d, s.input(k) + at)));
+  return leave(d, op, a);
 }
 
 // Four vectors side by side: one chain of operations for each, none waiting for another.
 template <class D, class Storage, std::size_t Fan, class Op>
 HWY_INLINE void fold_four(D d, const Streams<Storage, Fan>& s, std::size_t at, const Op& op) {
-  const std::size_t n = hn::Lanes(d);
+  const std::size_t n = Storage::width(d);
   const auto* first = s.input(0) + at;
-  auto a0 = op.enter(d, Storage::load(d, first));
-  auto a1 = op.enter(d, Storage::load(d, first + n));
-  auto a2 = op.enter(d, Storage::load(d, first + 2 * n));
-  auto a3 = op.enter(d, Storage::load(d, first + 3 * n));
+  auto a0 = enter(d, op, Storage::load(d, first));
+  auto a1 = enter(d, op, Storage::load(d, first + n));
+  auto a2 = enter(d, op, Storage::load(d, first + 2 * n));
+  auto a3 = enter(d, op, Storage::load(d, first + 3 * n));
   for (std::size_t k = 1; k < s.fan(); ++k) {
     const auto* next = s.input(k) + at;
-    a0 = op.combine(d, a0, op.enter(d, Storage::load(d, next)));
-    a1 = op.combine(d, a1, op.enter(d, Storage::load(d, next + n)));
-    a2 = op.combine(d, a2, op.enter(d, Storage::load(d, next + 2 * n)));
-    a3 = op.combine(d, a3, op.enter(d, Storage::load(d, next + 3 * n)));
+    a0 = combine(d, op, a0, enter(d, op, Storage::load(d, next)));
+    a1 = combine(d, op, a1, enter(d, op, Storage::load(d, next + n)));
+    a2 = combine(d, op, a2, enter(d, op, Storage::load(d, next + 2 * n)));
+    a3 = combine(d, op, a3, enter(d, op, Storage::load(d, next + 3 * n)));
   }
-  Storage::store(d, op.leave(d, a0), s.out + at);
-  Storage::store(d, op.leave(d, a1), s.out + at + n);
-  Storage::store(d, op.leave(d, a2), s.out + at + 2 * n);
-  Storage::store(d, op.leave(d, a3), s.out + at + 3 * n);
+  Storage::store(d, leave(d, op, a0), s.out + at);
+  Storage::store(d, leave(d, op, a1), s.out + at + n);
+  Storage::store(d, leave(d, op, a2), s.out + at + 2 * n);
+  Storage::store(d, leave(d, op, a3), s.out + at + 3 * n);
 }
 
 // Fewer elements than a vector has: the same operations on vectors of one.
@@ -72,7 +72,7 @@ HWY_NOINLINE void fold_all(const Streams<Storage, Fan>& given, std::size_t count
     s.inputs = known;
   }
   const hn::ScalableTag<Lane> d;
-  const std::size_t n = hn::Lanes(d);
+  const std::size_t n = Storage::width(d);
   // The last vector may overlap the one before it. It is computed before anything is written, for `out` may be an input.
   const auto last = fold_one(d, s, count - n, op);
   std::size_t at = 0;
@@ -84,8 +84,8 @@ HWY_NOINLINE void fold_all(const Streams<Storage, Fan>& given, std::size_t count
 template <class Storage, class Op>
 HWY_NOINLINE bool fold(void* out, const void* const* inputs, std::size_t fan_in, std::size_t count, const Op& op) {
   auto* to = static_cast<typename Storage::Element*>(out);
-  if (count < hn::Lanes(hn::ScalableTag<typename Storage::Lane>())) {
-    fold_few(Streams<Storage, 0>{to, inputs, fan_in}, count, op);
+  if (count < Storage::width(hn::ScalableTag<typename Storage::Lane>())) {
+    fold_few(Streams<typename Storage::Single, 0>{to, inputs, fan_in}, count, op);
   } else if (fan_in == 2) {
     fold_all(Streams<Storage, 2>{to, inputs, fan_in}, count, op);
   } else if (Op::frequent && fan_in == 3) {
@@ -156,7 +156,7 @@ template <class Op>
 bool floats(const Call& call, DType dtype) {
   switch (dtype) {
     case DType::float16: return call.run<Half>(Op{});
-    case DType::bfloat16: return call.run<Brain>(Op{});
+    case DType::bfloat16: return call.run<BrainPairs>(Op{});
     case DType::float32: return call.run<Same<float>>(Op{});
     case DType::float64: return call.run<Same<double>>(Op{});
     default: return false;
@@ -198,7 +198,7 @@ bool average(const Call& call, DType dtype, std::size_t divisor) {
   const Average<float> single{{}, static_cast<float>(divisor)};
   switch (dtype) {
     case DType::float16: return call.run<Half>(single);
-    case DType::bfloat16: return call.run<Brain>(single);
+    case DType::bfloat16: return call.run<BrainPairs>(single);
     case DType::float32: return call.run<Same<float>>(single);
     case DType::float64: return call.run<Same<double>>(Average<double>{{}, static_cast<double>(divisor)});
     default: return false;

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ground/environment.h"
+#include "unisono/launcher.h"
+
+namespace unisono::rendezvous {
+
+/// A number that the environment gives, and the variable that gave it.
+struct Given {
+  int value = 0;
+  std::string variable;
+};
+
+/// Who this process is, as its launcher says.
+struct EnvironmentIdentity {
+  Launcher launcher = Launcher::none;
+  std::optional<Given> rank, world_size, local_rank, local_world_size, node_rank;
+  std::string rank_variable, world_size_variable;  ///< what would give them, for messages about what is missing
+  std::string job_id;                              ///< empty where the launcher names none
+  int attempt = 0;                                 ///< counted from 0, where the launcher restarts jobs
+};
+
+Launcher infer_launcher(const ground::Environment& environment);
+
+/// True where the environment names more than one process: then nobody may work alone before initialize.
+bool launched_as_many(const ground::Environment& environment);
+
+/// InvalidArgument where a number is none, or where two launchers that both started this very process contradict each other (R9).
+EnvironmentIdentity identity_from_environment(const ground::Environment& environment);
+
+}  // namespace unisono::rendezvous

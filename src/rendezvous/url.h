@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace unisono::rendezvous {
+
+/// An init_method taken apart: env://, tcp://host:port, tcp://[v6]:port, file:///path, each with ?rank=…&world_size=… behind.
+struct Url {
+  enum class Scheme { env, tcp, file };
+  Scheme scheme = Scheme::env;
+  std::string host;        ///< tcp
+  std::uint16_t port = 0;  ///< tcp
+  std::string path;        ///< file
+  std::optional<int> rank, world_size;
+};
+
+/// InvalidArgument, with the text, for anything else.
+Url parse_url(std::string_view text);
+
+}  // namespace unisono::rendezvous

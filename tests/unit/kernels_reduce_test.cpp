@@ -21,8 +21,7 @@ constexpr std::size_t fan_ins[] = {1, 2, 3, 4, 5, 8, 17};
 constexpr std::byte guard{0xa5};
 
 std::string named(DType dtype, ReduceOp op, std::size_t fan_in, std::size_t count) {
-  return std::string(to_string(dtype)) + " op " + std::to_string(static_cast<int>(op)) + " of " + std::to_string(fan_in) + " x " +
-         std::to_string(count);
+  return std::string(to_string(dtype)) + " " + std::string(to_string(op)) + " of " + std::to_string(fan_in) + " x " + std::to_string(count);
 }
 
 // Elements at a chosen distance from an aligned address, between guard bytes.
@@ -201,7 +200,7 @@ TEST_P(Reduce, OrdersZerosAndKeepsNaN) {
     std::vector<float> x = {1.0F, -3.0F, 7.0F, -INFINITY, INFINITY};
     x[where] = std::bit_cast<float>(0xff812345U);  // signalling, negative, with a payload
     for (const ReduceOp op : {ReduceOp::min, ReduceOp::max, ReduceOp::sum, ReduceOp::product, ReduceOp::avg}) {
-      EXPECT_EQ(bits(run_one(op, x, 5)), bits(nan)) << "NaN at " << where << " op " << static_cast<int>(op);
+      EXPECT_EQ(bits(run_one(op, x, 5)), bits(nan)) << "NaN at " << where << " " << to_string(op);
     }
     EXPECT_EQ(run_one(ReduceOp::land, x), 1.0F);
   }
@@ -229,7 +228,7 @@ TEST_P(Reduce, WrapsIntegersAndTruncatesTheirMean) {
 TEST_P(Reduce, TakesAnyByteButZeroForTrue) {
   const std::vector<Bytes> inputs = {{std::byte{2}, std::byte{0}, std::byte{128}}, {std::byte{255}, std::byte{0}, std::byte{0}}};
   const auto is = [&](ReduceOp op, int a, int b, int c) {
-    EXPECT_EQ(run(inputs, 3, DType::boolean, op, 1), (Bytes{std::byte(a), std::byte(b), std::byte(c)})) << static_cast<int>(op);
+    EXPECT_EQ(run(inputs, 3, DType::boolean, op, 1), (Bytes{std::byte(a), std::byte(b), std::byte(c)})) << to_string(op);
   };
   for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::bor, ReduceOp::lor}) is(op, 1, 0, 1);
   for (const ReduceOp op : {ReduceOp::product, ReduceOp::min, ReduceOp::band, ReduceOp::land}) is(op, 1, 0, 0);
@@ -248,6 +247,17 @@ TEST(ReduceSupports, IsTheTableOfTheHeader) {
   EXPECT_FALSE(kernels::supports(DType::complex128, ReduceOp::lor));
   EXPECT_FALSE(kernels::supports(DType::float32, ReduceOp::bxor));
   EXPECT_TRUE(kernels::supports(DType::boolean, ReduceOp::bxor));
+}
+
+TEST(ReduceNames, AreReadInAnyCaseAndWrittenBack) {
+  for (const ReduceOp op : oracle::every_op) EXPECT_EQ(parse_reduce_op(to_string(op)), op) << to_string(op);
+  const std::pair<const char*, ReduceOp> names[] = {
+      {"SUM", ReduceOp::sum},  {"PROD", ReduceOp::product}, {"PRODUCT", ReduceOp::product}, {"MIN", ReduceOp::min},
+      {"Max", ReduceOp::max},  {"MEAN", ReduceOp::avg},     {"AVG", ReduceOp::avg},         {"AVERAGE", ReduceOp::avg},
+      {"AND", ReduceOp::band}, {"BAND", ReduceOp::band},    {"or", ReduceOp::bor},          {"BOR", ReduceOp::bor},
+      {"XOR", ReduceOp::bxor}, {"BXOR", ReduceOp::bxor},    {"LAND", ReduceOp::land},       {"lOr", ReduceOp::lor}};
+  for (const auto& [text, op] : names) EXPECT_EQ(parse_reduce_op(text), op) << text;
+  for (const char* text : {"", "su", "sums", " sum", "nand"}) EXPECT_THROW(parse_reduce_op(text), InvalidArgument) << text;
 }
 
 TEST(ReduceErrors, AreInvalidArguments) {

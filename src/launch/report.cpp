@@ -52,10 +52,11 @@ std::string describe_others(std::span<const RankEnd> ends, std::size_t cause) {
 
 void report_failure(Console& console, std::span<const RankEnd> ends, std::size_t cause, const std::deque<std::string>& last_lines) {
   const RankEnd& first = ends[cause];
-  console.say("rank " + std::to_string(first.rank) + " " + first.describe() + " (pid " + std::to_string(first.pid) + " on " + ground::host_name() +
-              "): the first cause");
-  if (ends.size() == 1) return;  // its output stands right above
-  if (!last_lines.empty()) {
+  console.say("first cause: rank " + std::to_string(first.rank) + " (pid " + std::to_string(first.pid) + " on " + ground::host_name() + ") " +
+              first.describe());
+  if (ends.size() == 1) return;                                                           // its output stands right above
+  const bool reader_left = first.how == RankEnd::How::signaled && first.code == SIGPIPE;  // it has said nothing about that
+  if (!last_lines.empty() && !reader_left) {
     console.say("its last lines:");
     for (const auto& text : last_lines) console.say("| " + text);
   }

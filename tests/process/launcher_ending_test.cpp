@@ -1,0 +1,334 @@
+// `unisono run`: how jobs end, and that nothing is left of them.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "launch/supervisor.h"
+#include "running_command.h"
+
+namespace unisono::testing {
+namespace {
+
+using std::chrono::milliseconds;
+
+std::string job_of(const RunningCommand& job) {
+  const std::string pid = word_after(job.out(), "[0] ready ");
+  return word_after(job.out(), "[0] ready " + pid + " ");
+}
+
+pid_t pid_of(const RunningCommand& job, int rank) { return std::stoi(word_after(job.out(), tag(rank) + "ready ")); }
+
+void expect_nothing_left(const std::string& id) {
+  ASSERT_EQ(id.size(), 32u);
+  EXPECT_TRUE(eventually([&] { return processes_of_job(id).empty(); })) << processes_of_job(id).size() << " processes are left";
+}
+
+// ---- exit codes ------------------------------------------------------------------------------------------------
+
+struct End {
+  std::vector<std::string> arguments;
+  int code;
+  std::string said;
+};
+
+class FirstCauseOfJob : public ::testing::TestWithParam<End> {};
+
+// K4, I5: the exit code of the command is the first cause's, and the summary names it.
+TEST_P(FirstCauseOfJob, IsTheExitCode) {
+  RunningCommand job(run_helper({"-n", "3", "--grace", "0.2"}, GetParam().arguments));
+  EXPECT_EQ(job.wait(), GetParam().code);
+  EXPECT_NE(job.err().find(GetParam().said), std::string::npos) << job.err();
+}
+
+INSTANTIATE_TEST_SUITE_P(Launcher, FirstCauseOfJob,
+                         ::testing::Values(End{{"exit", "1", "7"}, 7, "rank 1 ("}, End{{"exit", "0", "1"}, 1, "rank 0"},
+                                           End{{"exit", "2", "255"}, 255, "rank 2"}, End{{"signal", "1", "9"}, 137, "SIGKILL"},
+                                           End{{"signal", "0", "11"}, 139, "SIGSEGV"}, End{{"signal", "2", "6"}, 134, "SIGABRT"},
+                                           End{{"signal", "1", "15"}, 143, "SIGTERM"}));
+
+TEST(LauncherEnding, SuccessIsSilent) {
+  RunningCommand job(run_helper({"-n", "4"}, {"exit", "9", "0"}));
+  EXPECT_EQ(job.wait(), 0);
+  EXPECT_EQ(job.out() + job.err(), "");
+}
+
+TEST(LauncherEnding, TheSummaryNamesTheCauseItsLastLinesAndTheOthers) {
+  RunningCommand job(run_helper({"-n", "4", "--grace", "0.2"}, {"signal", "2", "9"}));
+  EXPECT_EQ(job.wait(), 137);
+  EXPECT_EQ(count(job.err(), "[unisono] first cause: rank 2"), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "[unisono] | about to end"), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "[unisono] the others: ranks 0, 1, 3 ended by the launcher (SIGTERM)"), 1) << job.err();
+}
+
+TEST(LauncherEnding, OthersAreLeftAloneForTheGrace) {
+  // Rank 1 fails at once; rank 0 needs a moment longer and must not be disturbed.
+  RunningCommand job(
+      unisono_command({"run", "-n", "2", "--", "/bin/sh", "-c", "[ $RANK = 1 ] && exit 4; trap 'echo disturbed' TERM; sleep 0.7; echo done"}));
+  EXPECT_EQ(job.wait(), 4);
+  EXPECT_EQ(count(job.out(), "[0] done"), 1) << job.out();
+  EXPECT_EQ(count(job.out(), "disturbed"), 0);
+}
+
+// K9: SIGTERM after the grace, SIGKILL after another.
+TEST(LauncherEnding, K9AWorkerThatIgnoresSigtermIsKilledAfterTheGrace) {
+  RunningCommand job(run_helper({"-n", "3", "--grace", "0.3"}, {"stubborn", "fail"}));
+  EXPECT_EQ(job.wait(), 3);
+  EXPECT_EQ(count(job.out(), "caught 15"), 2) << job.out();
+  EXPECT_EQ(count(job.err(), "ended by the launcher (SIGKILL)"), 1) << job.err();
+  expect_nothing_left(job_of(job));
+}
+
+// K3: many at once are one summary with one cause.
+TEST(LauncherEnding, K3HalfOfTheRanksKilledAtOnce) {
+  RunningCommand job(run_helper({"-n", "4", "--grace", "0.3"}, {"rest"}));
+  ASSERT_TRUE(job.until_out_has("ready", 4));
+  const pid_t second = pid_of(job, 1), fourth = pid_of(job, 3);
+  ::kill(second, SIGKILL);
+  ::kill(fourth, SIGKILL);
+  EXPECT_EQ(job.wait(), 137);
+  EXPECT_EQ(count(job.err(), "first cause"), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "(SIGKILL)"), 2) << job.err();
+  EXPECT_EQ(count(job.err(), "ranks 0, 2 ended by the launcher (SIGTERM)"), 1) << job.err();
+}
+
+// ---- no orphans ------------------------------------------------------------------------------------------------
+
+class LauncherKilled : public ::testing::TestWithParam<std::vector<std::string>> {};
+
+// K7, B3: also what a rank has started, whatever session it is in.
+TEST_P(LauncherKilled, K7LeavesNobody) {
+  RunningCommand job(run_helper({"-n", "2"}, GetParam()));
+  ASSERT_TRUE(job.until_out_has("ready", 2));
+  const std::string id = job_of(job);
+  const int grandchildren = GetParam().front() == "leave-child" ? 2 : 0;
+  ASSERT_TRUE(job.until_out_has("grandchild", grandchildren));
+  EXPECT_EQ(processes_of_job(id).size(), 2u + static_cast<unsigned>(grandchildren));
+  job.send(SIGKILL);
+  expect_nothing_left(id);
+  EXPECT_EQ(job.wait(), 137);
+}
+
+using Words = std::vector<std::string>;
+INSTANTIATE_TEST_SUITE_P(Launcher, LauncherKilled,
+                         ::testing::Values(Words{"rest"}, Words{"stubborn"}, Words{"leave-child", "group", "rest"},
+                                           Words{"leave-child", "session", "rest"}));
+
+class GrandchildOutlives : public ::testing::TestWithParam<std::string> {};
+
+// K10: what outlives its rank does not outlive the job.
+TEST_P(GrandchildOutlives, K10IsEnded) {
+  RunningCommand job(run_helper({"-n", "2"}, {"leave-child", GetParam(), "exit"}));
+  EXPECT_EQ(job.wait(), 0);
+  EXPECT_EQ(count(job.out(), "grandchild"), 2) << job.out();
+  for (int rank = 0; rank < 2; ++rank) EXPECT_FALSE(is_alive(std::stoi(word_after(job.out(), tag(rank) + "grandchild "))));
+  expect_nothing_left(job_of(job));
+}
+
+INSTANTIATE_TEST_SUITE_P(Launcher, GrandchildOutlives, ::testing::Values("group", "session"));
+
+TEST(LauncherEnding, AJobWithinAJobEndsWithIt) {
+  RunningCommand job(run_helper({"-n", "1"}, {"rest"}));
+  ASSERT_TRUE(job.until_out_has("ready"));
+  RunningCommand outer(
+      unisono_command({"run", "-n", "2", "--", UNISONO_COMMAND, "run", "-n", "2", "--", RANK_HELPER, "leave-child", "group", "rest"}));
+  ASSERT_TRUE(outer.until_out_has("grandchild", 4));
+  ASSERT_TRUE(outer.until_out_has("ready", 4));
+  std::vector<pid_t> all;
+  for (const auto& line : lines_of(outer.out())) {
+    for (const char* key : {"ready ", "grandchild "}) {
+      if (const std::string pid = word_after(line, key); !pid.empty()) all.push_back(std::stoi(pid));
+    }
+  }
+  ASSERT_EQ(all.size(), 8u);
+  outer.send(SIGKILL);
+  for (const pid_t pid : all) EXPECT_TRUE(eventually([&] { return !is_alive(pid); })) << pid;
+  EXPECT_TRUE(is_alive(pid_of(job, 0)));  // another job is none of its business
+}
+
+TEST(LauncherEnding, TheWatchdogGoesWithTheJob) {
+  RunningCommand job(run_helper({"-n", "1"}, {"rest"}));
+  ASSERT_TRUE(job.until_out_has("ready"));
+  std::vector<pid_t> children;
+  for (const auto& word : lines_of(contents(fmt::format("/proc/{}/task/{}/children", job.pid(), job.pid())))) {
+    std::size_t at = 0;
+    while (at < word.size()) {
+      std::size_t used = 0;
+      children.push_back(std::stoi(word.substr(at), &used));
+      at += used + 1;
+    }
+  }
+  if (children.empty()) GTEST_SKIP() << "skipped: the kernel does not list children";
+  EXPECT_EQ(children.size(), 2u);
+  job.send(SIGTERM);
+  EXPECT_EQ(job.wait(), 143);
+  for (const pid_t pid : children) EXPECT_FALSE(is_alive(pid));
+}
+
+// ---- signals ---------------------------------------------------------------------------------------------------
+
+class EndingSignal : public ::testing::TestWithParam<int> {};
+
+// K8
+TEST_P(EndingSignal, K8IsHandedOnAndIsTheExitCode) {
+  RunningCommand job(run_helper({"-n", "2", "--grace", "0.5"}, {"stubborn"}));
+  ASSERT_TRUE(job.until_out_has("ready", 2));
+  job.send(GetParam());
+  EXPECT_EQ(job.wait(), 128 + GetParam());
+  const std::string number = (GetParam() < 10 ? "0" : "") + std::to_string(GetParam());
+  EXPECT_EQ(count(job.out(), "caught " + number), 2) << job.out();
+  expect_nothing_left(job_of(job));
+}
+
+TEST_P(EndingSignal, K8EndsRanksThatHeedIt) {
+  RunningCommand job(run_helper({"-n", "2"}, {"rest"}));
+  ASSERT_TRUE(job.until_out_has("ready", 2));
+  job.send(GetParam());
+  EXPECT_EQ(job.wait(milliseconds(12'000)), 128 + GetParam());  // far before the grace of 15 s
+  expect_nothing_left(job_of(job));
+}
+
+INSTANTIATE_TEST_SUITE_P(Launcher, EndingSignal, ::testing::Values(SIGINT, SIGTERM, SIGHUP, SIGQUIT));
+
+TEST(LauncherEnding, K8ASecondCtrlCKillsAtOnce) {
+  RunningCommand job(run_helper({"-n", "2", "--grace", "1000"}, {"stubborn"}));
+  ASSERT_TRUE(job.until_out_has("ready", 2));
+  job.send(SIGINT);
+  ASSERT_TRUE(job.until_out_has("caught 02", 2));
+  job.send(SIGINT);
+  EXPECT_EQ(job.wait(), 130);
+  EXPECT_NE(job.err().find("again"), std::string::npos) << job.err();
+  expect_nothing_left(job_of(job));
+}
+
+TEST(LauncherEnding, StoppedRanksHearTheSignalToo) {
+  RunningCommand job(run_helper({"-n", "2", "--grace", "1000"}, {"rest"}));
+  ASSERT_TRUE(job.until_out_has("ready", 2));
+  ::kill(pid_of(job, 1), SIGSTOP);
+  job.send(SIGTERM);
+  EXPECT_EQ(job.wait(), 143);
+}
+
+TEST(LauncherEnding, NohupKeepsTheJob) {
+  RunningCommand job({"/bin/sh", "-c", std::string("trap '' HUP; exec ") + UNISONO_COMMAND + " run -n 2 -- " + RANK_HELPER + " rest"});
+  ASSERT_TRUE(job.until_out_has("ready", 2));
+  job.send(SIGHUP);
+  job.send(SIGTERM);
+  EXPECT_EQ(job.wait(), 143);
+  EXPECT_EQ(count(job.err(), "SIGHUP"), 0) << job.err();
+}
+
+TEST(LauncherEnding, UserSignalsAreHandedOnAndTheJobGoesOn) {
+  RunningCommand job(run_helper({"-n", "2", "--forward-signal", "WINCH", "--grace", "0.2"}, {"stubborn"}));
+  ASSERT_TRUE(job.until_out_has("ready", 2));
+  job.send(SIGUSR1);
+  ASSERT_TRUE(job.until_out_has("caught 10", 2));
+  job.send(SIGUSR2);
+  ASSERT_TRUE(job.until_out_has("caught 12", 2));
+  job.send(SIGWINCH);
+  ASSERT_TRUE(job.until_out_has("caught 28", 2));
+  EXPECT_TRUE(is_alive(pid_of(job, 0)));
+  job.send(SIGTERM);
+  EXPECT_EQ(job.wait(), 143);
+}
+
+// ---- restarts --------------------------------------------------------------------------------------------------
+
+// E1
+TEST(LauncherEnding, E1RestartsAllRanksAsANewAttempt) {
+  TemporaryFolder logs;
+  RunningCommand job(run_helper({"-n", "2", "--max-restarts", "3", "--logs", logs.path()}, {"fail-until-attempt", "2"}));
+  EXPECT_EQ(job.wait(), 0);
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    EXPECT_EQ(count(job.out(), fmt::format("] attempt {}\n", attempt)), 2) << job.out();
+  }
+  EXPECT_EQ(count(job.err(), "rank 1"), 2) << job.err();
+  EXPECT_EQ(count(job.err(), "restart 1 of 3 in 1 s"), 1);
+  EXPECT_EQ(count(job.err(), "restart 2 of 3 in 2 s"), 1);
+  EXPECT_EQ(contents(logs.path() + "/rank-1.log"), "attempt 0\n");
+  EXPECT_EQ(contents(logs.path() + "/rank-0.attempt-2.log"), "attempt 2\n");
+}
+
+TEST(LauncherEnding, E1EndsRanksThatStillRunBeforeARestart) {
+  RunningCommand job(run_helper({"-n", "3", "--max-restarts", "1", "--grace", "0.3"}, {"stubborn", "fail"}));
+  EXPECT_EQ(job.wait(), 3);
+  EXPECT_EQ(count(job.out(), "ready"), 6) << job.out();
+  EXPECT_EQ(count(job.out(), "caught 15"), 4) << job.out();
+}
+
+// E2
+TEST(LauncherEnding, E2ACrashLoopStopsAfterTheLastRestart) {
+  RunningCommand job(run_helper({"-n", "2", "--max-restarts", "1"}, {"exit", "0", "9"}));
+  EXPECT_EQ(job.wait(), 9);
+  EXPECT_EQ(count(job.err(), "first cause"), 2);
+}
+
+TEST(LauncherEnding, CtrlCWhileWaitingForARestartEndsTheJob) {
+  RunningCommand job(run_helper({"-n", "2", "--max-restarts", "9"}, {"exit", "0", "9"}));
+  ASSERT_TRUE(job.until_err_has("restart 2 of 9"));
+  job.send(SIGINT);
+  EXPECT_EQ(job.wait(), 130);
+}
+
+// ---- the supervisor as a library -------------------------------------------------------------------------------
+
+TEST(Supervisor, RunsAFunctionInEveryRank) {
+  const auto result = launch::run_job(
+      {.ranks = 3, .function = [](const ground::Environment& environment) { return 10 + *environment.get_int("RANK"); }, .grace = milliseconds(300)});
+  ASSERT_EQ(result.ends.size(), 3u);
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(result.ends[static_cast<std::size_t>(rank)].code, 10 + rank);
+  ASSERT_TRUE(result.first_cause.has_value());
+  EXPECT_EQ(result.exit_code, result.ends[*result.first_cause].code);
+}
+
+TEST(Supervisor, TellsHowEachRankEnded) {
+  const auto result = launch::run_job({.ranks = 3,
+                                       .function =
+                                           [](const ground::Environment& environment) {
+                                             const int rank = *environment.get_int("RANK");
+                                             if (rank == 1) ::kill(::getpid(), SIGKILL);
+                                             if (rank == 2) throw std::runtime_error("rank 2 does not like it");
+                                             return 0;
+                                           },
+                                       .grace = milliseconds(300),
+                                       .output = launch::OutputMode::inherited,
+                                       .signals = launch::SignalMode::left});
+  EXPECT_EQ(result.exit_code, 137);
+  ASSERT_TRUE(result.first_cause.has_value());
+  EXPECT_EQ(*result.first_cause, 1u);
+  EXPECT_EQ(result.ends[0].exit_code(), 0);
+  EXPECT_EQ(result.ends[1].exit_code(), 137);
+  EXPECT_EQ(result.ends[2].exit_code(), 1);
+  EXPECT_EQ(result.attempts, 1);
+}
+
+TEST(Supervisor, RefusesOptionsThatMakeNoSense) {
+  const auto nothing = [](const ground::Environment&) { return 0; };
+  EXPECT_THROW(launch::run_job({.ranks = 0, .function = nothing}), InvalidArgument);
+  EXPECT_THROW(launch::run_job({.ranks = 1}), InvalidArgument);
+  EXPECT_THROW(launch::run_job({.ranks = 1, .command = {"true"}, .function = nothing}), InvalidArgument);
+  EXPECT_THROW(launch::run_job({.ranks = 1, .function = nothing, .max_restarts = -1}), InvalidArgument);
+  EXPECT_THROW(launch::run_job({.ranks = 1, .function = nothing, .grace = milliseconds(-1)}), InvalidArgument);
+  EXPECT_THROW(launch::run_job({.ranks = 1, .command = {"/no/such/program"}}), launch::StartFailed);
+}
+
+TEST(Supervisor, LeavesNoDescriptorOpenAndNoSignalChanged) {
+  sigset_t before, after;
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &before);
+  const int first_free = ::dup(0);
+  ::close(first_free);
+  launch::run_job({.ranks = 4, .command = {"true"}});
+  const int free_now = ::dup(0);
+  ::close(free_now);
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &after);
+  EXPECT_EQ(free_now, first_free);
+  for (int signal = 1; signal < NSIG; ++signal) EXPECT_EQ(sigismember(&before, signal), sigismember(&after, signal)) << signal;
+  struct sigaction pipe {};
+  ::sigaction(SIGPIPE, nullptr, &pipe);
+  EXPECT_EQ(pipe.sa_handler, SIG_DFL);
+}
+
+}  // namespace
+}  // namespace unisono::testing

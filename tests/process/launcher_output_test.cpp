@@ -1,0 +1,201 @@
+// `unisono run`: what ranks write, and where it goes.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "launch/rank_stream.h"
+#include "running_command.h"
+
+namespace unisono::testing {
+namespace {
+
+std::string numbered_lines(int rank, long bytes) {
+  std::string text;
+  for (long i = 0; static_cast<long>(text.size()) < bytes; ++i) text += fmt::format("line {} of rank {}\n", i, rank);
+  return text;
+}
+
+std::string log_of(const TemporaryFolder& folder, int rank) { return fmt::format("{}/rank-{}.log", folder.path(), rank); }
+
+/// The lines of one rank, without its prefix.
+std::string output_of(int rank, const std::string& all) {
+  const std::string prefix = tag(rank);
+  std::string text;
+  for (const auto& line : lines_of(all)) {
+    if (line.starts_with(prefix)) text += line.substr(prefix.size()) + "\n";
+  }
+  return text;
+}
+
+TEST(LauncherOutput, KeepsTheStreamsApart) {
+  RunningCommand job(run_helper({"-n", "2"}, {"both"}));
+  ASSERT_EQ(job.wait(), 0);
+  EXPECT_EQ(count(job.out(), "[0] to output\n") + count(job.out(), "[1] to output\n"), 2);
+  EXPECT_EQ(count(job.err(), "[0] to error\n") + count(job.err(), "[1] to error\n"), 2);
+  EXPECT_EQ(count(job.out(), "error") + count(job.err(), "output"), 0);
+}
+
+TEST(LauncherOutput, LosesNothingOfTenMegabytesFromEachRank) {
+  constexpr long bytes = 10'000'000;
+  TemporaryFolder logs;
+  RunningCommand job(run_helper({"-n", "2", "--logs", logs.path()}, {"spew", std::to_string(bytes)}));
+  ASSERT_EQ(job.wait(), 0);
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::string expected = numbered_lines(rank, bytes);
+    EXPECT_TRUE(output_of(rank, job.out()) == expected);
+    EXPECT_TRUE(contents(log_of(logs, rank)) == expected);
+  }
+}
+
+TEST(LauncherOutput, KeepsVeryLongLinesWhole) {
+  RunningCommand job(run_helper({"-n", "2"}, {"long-line", "3000000"}));
+  ASSERT_EQ(job.wait(), 0);
+  EXPECT_TRUE(output_of(0, job.out()) == std::string(3'000'000, 'a') + "\n");
+  EXPECT_TRUE(output_of(1, job.out()) == std::string(3'000'000, 'b') + "\n");
+}
+
+TEST(LauncherOutput, WritesLastLinesWithoutEnd) {
+  RunningCommand job(run_helper({"-n", "2"}, {"partial"}));
+  ASSERT_EQ(job.wait(), 0);
+  EXPECT_EQ(output_of(0, job.out()), "whole\nwithout end of rank 0\n");
+  EXPECT_EQ(output_of(1, job.out()), "whole\nwithout end of rank 1\n");
+}
+
+TEST(LauncherOutput, ABarKeepsItsPrefix) {
+  RunningCommand job(run_helper({"-n", "1"}, {"bar"}));
+  ASSERT_EQ(job.wait(), 0);
+  EXPECT_EQ(job.out(), "[0] \r[0] 10 %\r[0] 50 %\r[0] 100 %\n");
+}
+
+TEST(LauncherOutput, LogsOneFileForEachRankAlsoOnSuccess) {
+  TemporaryFolder folder;
+  const std::string logs = folder.path() + "/made/on/demand";
+  RunningCommand job(run_helper({"-n", "2", "--logs", logs}, {"variables", "RANK"}));
+  ASSERT_EQ(job.wait(), 0);
+  EXPECT_EQ(contents(logs + "/rank-0.log"), "RANK=0\n");
+  EXPECT_EQ(contents(logs + "/rank-1.log"), "RANK=1\n");
+  EXPECT_EQ(count(job.out(), "RANK="), 2);
+}
+
+// H6: /dev/full stands for a full disk.
+TEST(LauncherOutput, H6AFullDiskIsOneWarningAndTheJobGoesOn) {
+  TemporaryFolder logs;
+  for (int rank = 0; rank < 3; ++rank) std::filesystem::create_symlink("/dev/full", log_of(logs, rank));
+  RunningCommand job(run_helper({"-n", "3", "--logs", logs.path()}, {"spew", "100000"}));
+  ASSERT_EQ(job.wait(), 0);
+  EXPECT_EQ(count(job.err(), "warning"), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "No space left"), 1) << job.err();
+  for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(output_of(rank, job.out()) == numbered_lines(rank, 100000));
+}
+
+TEST(LauncherOutput, AFolderForLogsThatCannotBeIsRefusedAtOnce) {
+  RunningCommand job(run_helper({"-n", "2", "--logs", "/dev/null/logs"}, {"variables", "RANK"}));
+  EXPECT_EQ(job.wait(), 1);
+  EXPECT_NE(job.err().find("/dev/null/logs"), std::string::npos) << job.err();
+  EXPECT_EQ(job.out(), "");
+}
+
+TEST(LauncherOutput, AReaderThatLeavesEndsTheWriters) {
+  RunningCommand job({"/bin/bash", "-c", std::string(UNISONO_COMMAND) + " run -n 2 -- yes word | head -n 3; echo ${PIPESTATUS[0]}"});
+  ASSERT_EQ(job.wait(), 0);
+  EXPECT_EQ(count(job.out(), "] word\n"), 3);
+  EXPECT_EQ(lines_of(job.out()).back(), "141");  // 128 + SIGPIPE, as without us
+}
+
+// ---- on a terminal ---------------------------------------------------------------------------------------------
+
+TEST(LauncherTerminal, ColoursThePrefixUnlessToldNotTo) {
+  RunningCommand job(run_helper({"-n", "2"}, {"exit", "9", "0"}), {.stdio = RunningCommand::Stdio::terminal});
+  ASSERT_EQ(job.wait(), 0);
+  RunningCommand coloured(run_helper({"-n", "2"}, {"variables", "RANK"}), {.stdio = RunningCommand::Stdio::terminal});
+  ASSERT_EQ(coloured.wait(), 0);
+  EXPECT_EQ(count(coloured.out(), "\x1b[36m[0]\x1b[0m RANK=0"), 1) << coloured.out();
+  EXPECT_EQ(count(coloured.out(), "[1]\x1b[0m RANK=1"), 1) << coloured.out();
+  RunningCommand plain(run_helper({"-n", "2"}, {"variables", "RANK"}),
+                       {.environment = {{"NO_COLOR", "1"}}, .stdio = RunningCommand::Stdio::terminal});
+  ASSERT_EQ(plain.wait(), 0);
+  EXPECT_EQ(count(plain.out(), "[1] RANK=1"), 1) << plain.out();
+  EXPECT_EQ(count(plain.out(), "\x1b[3"), 0) << plain.out();
+  RunningCommand piped(run_helper({"-n", "2"}, {"variables", "RANK"}));
+  ASSERT_EQ(piped.wait(), 0);
+  EXPECT_EQ(count(piped.out(), "\x1b"), 0);
+}
+
+TEST(LauncherTerminal, ShowsAPromptAndHandsWhatIsTypedToRankZero) {
+  RunningCommand job(run_helper({"-n", "2"}, {"terminal"}), {.environment = {{"NO_COLOR", "1"}}, .stdio = RunningCommand::Stdio::terminal});
+  ASSERT_TRUE(job.until_out_has("[0] name? ")) << job.out();
+  EXPECT_EQ(count(job.out(), "no terminal"), 2) << job.out();
+  job.type("Ada\n");
+  ASSERT_EQ(job.wait(), 0) << job.out();
+  EXPECT_EQ(count(job.out(), "[0] hello Ada"), 1) << job.out();
+}
+
+TEST(LauncherTerminal, CtrlDEndsTheInput) {
+  RunningCommand job(run_helper({"-n", "1"}, {"cat"}), {.environment = {{"NO_COLOR", "1"}}, .stdio = RunningCommand::Stdio::terminal});
+  job.type("word\n");
+  ASSERT_TRUE(job.until_out_has("[0] read word"));
+  job.type("\x04");
+  EXPECT_EQ(job.wait(), 0);
+  EXPECT_EQ(count(job.out(), "end of input"), 1);
+}
+
+TEST(LauncherTerminal, CtrlCReachesEveryRankOnce) {
+  RunningCommand job(run_helper({"-n", "2", "--grace", "1"}, {"stubborn"}),
+                     {.environment = {{"NO_COLOR", "1"}}, .stdio = RunningCommand::Stdio::terminal});
+  ASSERT_TRUE(job.until_out_has("ready", 2));
+  job.type("\x03");
+  EXPECT_EQ(job.wait(), 130);
+  EXPECT_EQ(count(job.out(), "caught 02"), 2) << job.out();
+}
+
+TEST(LauncherTerminal, CtrlZStopsAllRanksAndContGoesOn) {
+  RunningCommand job(run_helper({"-n", "2"}, {"rest"}), {.environment = {{"NO_COLOR", "1"}}, .stdio = RunningCommand::Stdio::terminal});
+  ASSERT_TRUE(job.until_out_has("ready", 2));
+  const auto state = [](const std::string& pid) {
+    const std::string stat = contents(fmt::format("/proc/{}/stat", pid));
+    return stat.empty() ? 'X' : stat[stat.rfind(')') + 2];
+  };
+  const std::string first = word_after(job.out(), "[0] ready "), second = word_after(job.out(), "[1] ready ");
+  job.send(SIGTSTP);
+  EXPECT_TRUE(eventually([&] { return state(first) == 'T' && state(second) == 'T' && state(std::to_string(job.pid())) == 'T'; }));
+  job.send(SIGCONT);
+  EXPECT_TRUE(eventually([&] { return state(first) == 'S' && state(second) == 'S'; }));
+  job.send(SIGTERM);
+  EXPECT_EQ(job.wait(), 143);
+}
+
+TEST(LauncherTerminal, ABarEndsWithItsLastState) {
+  RunningCommand job(run_helper({"-n", "1"}, {"bar"}), {.environment = {{"NO_COLOR", "1"}}, .stdio = RunningCommand::Stdio::terminal});
+  ASSERT_EQ(job.wait(), 0);
+  EXPECT_TRUE(job.out().ends_with("[0] 100 %\r\n")) << job.out();
+}
+
+// ---- the parts -------------------------------------------------------------------------------------------------
+
+TEST(LauncherOutput, CutsToTheWidthOfATerminal) {
+  EXPECT_EQ(launch::cut_to_width("abcdef", 4), "abcd");
+  EXPECT_EQ(launch::cut_to_width("äöüß", 2), "äö");
+  EXPECT_EQ(launch::cut_to_width("\x1b[31mred\x1b[0m", 2), "\x1b[31mre\x1b[0m");
+  EXPECT_EQ(launch::cut_to_width("", 5), "");
+}
+
+TEST(LauncherOutput, RemembersTheLastTwentyLines) {
+  const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  ground::FileDescriptor keeper(null);
+  launch::Sink sink(null);
+  launch::RankLog log;
+  launch::RankStream stream(sink, log, "[0] ");
+  for (int i = 0; i < 30; ++i) stream.feed(fmt::format("bar 1\rline {}\n", i));
+  stream.feed("the last has no end");
+  stream.finish();
+  ASSERT_EQ(stream.tail().size(), 20u);
+  EXPECT_EQ(stream.tail().front(), "line 11");
+  EXPECT_EQ(stream.tail().back(), "the last has no end");
+}
+
+}  // namespace
+}  // namespace unisono::testing

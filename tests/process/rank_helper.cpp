@@ -1,0 +1,138 @@
+// What the launcher's tests start as ranks: one program, its first argument says how it behaves.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <map>
+#include <stdexcept>
+#include <string>
+
+#include "ground/environment.h"
+
+namespace {
+
+std::string variable(const char* name) { return unisono::ground::Environment::process().get(name).value_or(""); }
+int rank() { return unisono::ground::Environment::process().get_int("RANK").value_or(-1); }
+int attempt() { return unisono::ground::Environment::process().get_int("UNISONO_ATTEMPT").value_or(-1); }
+
+/// One write a line: what the tests wait for arrives whole.
+void say(const std::string& text) {
+  const std::string line = text + "\n";
+  if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) ::_exit(90);
+}
+
+[[noreturn]] void rest() {
+  while (true) ::pause();
+}
+
+void answer_signal(int signal) {
+  char text[] = "caught ??\n";
+  text[7] = static_cast<char>('0' + signal / 10);
+  text[8] = static_cast<char>('0' + signal % 10);
+  if (::write(STDOUT_FILENO, text, sizeof text - 1) < 0) ::_exit(90);
+}
+
+void answer(std::initializer_list<int> signals) {
+  for (const int signal : signals) ::signal(signal, answer_signal);
+}
+
+void end_by(int signal) {
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
+int spew(long bytes) {
+  const int own_rank = rank();
+  std::string line;
+  for (long written = 0, i = 0; written < bytes; ++i) {
+    line = fmt::format("line {} of rank {}\n", i, own_rank);
+    if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size()) return 90;
+    written += static_cast<long>(line.size());
+  }
+  return std::fflush(stdout) == 0 ? 0 : 90;
+}
+
+/// A child that goes on when this process ends; in a session of its own where asked.
+void leave_child(const std::string& how) {
+  if (::fork() != 0) return;
+  if (how == "session") ::setsid();
+  say("grandchild " + std::to_string(::getpid()));
+  rest();
+}
+
+int run(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  const auto argument = [&](int i) { return argc > i ? std::string(argv[i]) : std::string(); };
+  if (mode == "variables") {
+    for (int i = 2; i < argc; ++i) say(std::string(argv[i]) + "=" + variable(argv[i]));
+  } else if (mode == "arguments") {
+    for (int i = 2; i < argc; ++i) say(std::string("<").append(argv[i]).append(">"));
+  } else if (mode == "exit") {  // exit RANK CODE: the others end with 0
+    return rank() == std::stoi(argument(2)) ? std::stoi(argument(3)) : 0;
+  } else if (mode == "signal") {  // signal RANK NUMBER: the others rest
+    if (rank() == std::stoi(argument(2))) {
+      std::cerr << "about to end" << std::endl;
+      end_by(std::stoi(argument(3)));
+    }
+    rest();
+  } else if (mode == "rest") {
+    say("ready " + std::to_string(::getpid()) + " " + variable("UNISONO_JOB_ID"));
+    rest();
+  } else if (mode == "stubborn") {  // answers every polite signal and goes on
+    answer({SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH});
+    say("ready " + std::to_string(::getpid()) + " " + variable("UNISONO_JOB_ID"));
+    if (argument(2) == "fail" && rank() == 0) return 3;
+    rest();
+  } else if (mode == "leave-child") {  // leave-child [session] [exit|rest]
+    leave_child(argument(2));
+    say("ready " + std::to_string(::getpid()) + " " + variable("UNISONO_JOB_ID"));
+    if (argument(3) == "rest") rest();
+  } else if (mode == "spew") {
+    return spew(std::stol(argument(2)));
+  } else if (mode == "long-line") {
+    say(std::string(std::stoul(argument(2)), static_cast<char>('a' + rank())));
+  } else if (mode == "partial") {
+    std::cout << "whole\nwithout end of rank " << rank() << std::flush;
+  } else if (mode == "bar") {
+    std::cout << "\r10 %\r50 %\r100 %\n" << std::flush;
+  } else if (mode == "both") {
+    std::cout << "to output" << std::endl;
+    std::cerr << "to error" << std::endl;
+  } else if (mode == "cat") {
+    std::string text;
+    while (std::getline(std::cin, text)) say("read " + text);
+    say("end of input");
+  } else if (mode == "fail-until-attempt") {  // rank 1 fails while the attempt is smaller
+    say("attempt " + std::to_string(attempt()));
+    if (rank() == 1 && attempt() < std::stoi(argument(2))) return 5;
+  } else if (mode == "terminal") {
+    say(::isatty(STDOUT_FILENO) == 1 ? "a terminal" : "no terminal");
+    if (rank() == 0) std::cout << "name? " << std::flush;
+    std::string name;
+    if (std::getline(std::cin, name)) say("hello " + name);
+  } else {
+    return 91;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << std::endl;
+    return 92;
+  }
+}

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ground/file_descriptor.h"
+
+namespace unisono::testing {
+
+/// A started program with its output caught. Ends by SIGKILL with the test that forgets it.
+class RunningCommand {
+ public:
+  enum class Stdio { pipes, terminal };
+  struct Options {
+    std::map<std::string, std::string> environment = {};  ///< on top of the test's own; OMP_NUM_THREADS=1 unless given
+    Stdio stdio = Stdio::pipes;                           ///< terminal: a controlling one; its output counts as `out`
+  };
+
+  explicit RunningCommand(std::vector<std::string> arguments);
+  RunningCommand(std::vector<std::string> arguments, Options options);
+  ~RunningCommand();
+  RunningCommand(const RunningCommand&) = delete;
+  RunningCommand& operator=(const RunningCommand&) = delete;
+
+  pid_t pid() const { return pid_; }
+  const std::string& out() const { return out_; }
+  const std::string& err() const { return err_; }
+  void send(int signal) const;
+  void type(const std::string& text);
+  void close_input() { in_.reset(); }
+
+  /// Reads output until the condition holds. False after `limit`, or when the program ends first.
+  bool until(const std::function<bool()>& condition, std::chrono::milliseconds limit = std::chrono::seconds(30));
+  bool until_out_has(const std::string& text, int times = 1);
+  bool until_err_has(const std::string& text);
+  /// To the end of the program and its output. The exit code; 128 + signal; -1 after `limit`.
+  int wait(std::chrono::milliseconds limit = std::chrono::seconds(60));
+
+ private:
+  bool read_some(std::chrono::milliseconds limit);
+  std::optional<int> ended();
+
+  pid_t pid_ = -1;
+  ground::FileDescriptor in_, out_pipe_, err_pipe_;
+  std::string out_, err_;
+  std::optional<int> code_;
+};
+
+/// `unisono` of this build with these arguments.
+std::vector<std::string> unisono_command(std::vector<std::string> arguments);
+/// `unisono run FLAGS -- rank_helper ARGUMENTS`.
+std::vector<std::string> run_helper(std::vector<std::string> flags, std::vector<std::string> arguments);
+
+/// "[3] ", what stands before a line of rank 3.
+std::string tag(int rank);
+int count(const std::string& text, const std::string& part);
+std::vector<std::string> lines_of(const std::string& text);
+/// The word after `key` in a line, e.g. the pid after "[1] ready ".
+std::string word_after(const std::string& text, const std::string& key);
+
+/// Living processes whose environment carries UNISONO_JOB_ID=id.
+std::vector<pid_t> processes_of_job(const std::string& id);
+bool is_alive(pid_t pid);
+/// Asks again and again until the condition holds; false after `limit`.
+bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds limit = std::chrono::seconds(20));
+/// Numbers of the listening TCP sockets that the process has open.
+std::vector<std::string> listening_sockets(pid_t pid);
+
+/// A folder of its own for one test, removed with what is in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string contents(const std::string& path);
+
+}  // namespace unisono::testing

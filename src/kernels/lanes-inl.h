@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "hwy/highway.h"
@@ -16,6 +17,28 @@ HWY_BEFORE_NAMESPACE();
 namespace unisono::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
+
+// A vector of one is loaded and stored as bytes: what serves for it otherwise wants the address aligned.
+template <class D>
+HWY_INLINE hn::Vec<D> load_lanes(D d, const hn::TFromD<D>* from) {
+  if constexpr (hn::MaxLanes(D()) == 1) {
+    hn::TFromD<D> value;
+    std::memcpy(&value, from, sizeof(value));
+    return hn::Set(d, value);
+  } else {
+    return hn::LoadU(d, from);
+  }
+}
+
+template <class D>
+HWY_INLINE void store_lanes(D d, hn::Vec<D> v, hn::TFromD<D>* to) {
+  if constexpr (hn::MaxLanes(D()) == 1) {
+    const hn::TFromD<D> value = hn::GetLane(v);
+    std::memcpy(to, &value, sizeof(value));
+  } else {
+    hn::StoreU(v, d, to);
+  }
+}
 
 // ---- Storage: Element is what memory holds, Lane what is computed with. load() and store() move width() elements; Single moves as many as there
 // are lanes, be it one. ----
@@ -31,11 +54,11 @@ struct Same {
   }
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const Element* from) {
-    return hn::LoadU(d, from);
+    return load_lanes(d, from);
   }
   template <class D>
   static HWY_INLINE void store(D d, hn::Vec<D> v, Element* to) {
-    hn::StoreU(v, d, to);
+    store_lanes(d, v, to);
   }
 };
 
@@ -50,7 +73,7 @@ struct Brain {
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const Element* from) {
     const hn::RebindToUnsigned<D> du;
-    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(hn::Rebind<Element, D>(), from))));
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, load_lanes(hn::Rebind<Element, D>(), from))));
   }
   // The upper half is the rounded value. No NaN but the canonical one comes here, which stays what it is.
   template <class D>
@@ -63,7 +86,7 @@ struct Brain {
   template <class D>
   static HWY_INLINE void store(D d, hn::Vec<D> v, Element* to) {
     const hn::Rebind<Element, D> narrow;
-    hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(hn::RebindToSigned<D>(), hn::ShiftRight<16>(round(d, v)))), narrow, to);
+    store_lanes(narrow, hn::DemoteTo(narrow, hn::BitCast(hn::RebindToSigned<D>(), hn::ShiftRight<16>(round(d, v)))), to);
   }
 };
 
@@ -114,18 +137,18 @@ struct Half {
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const Element* from) {
     const hn::Rebind<Element, D> narrow;
-    return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), hn::LoadU(narrow, from)));
+    return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), load_lanes(narrow, from)));
   }
   template <class D>
   static HWY_INLINE void store(D, hn::Vec<D> v, Element* to) {
     const hn::Rebind<Element, D> narrow;
-    hn::StoreU(hn::BitCast(narrow, hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), v)), narrow, to);
+    store_lanes(narrow, hn::BitCast(narrow, hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), v)), to);
   }
 #else
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const Element* from) {
     const hn::RebindToSigned<D> di;
-    const auto bits = hn::BitCast(di, hn::PromoteTo(hn::RebindToUnsigned<D>(), hn::LoadU(hn::Rebind<Element, D>(), from)));
+    const auto bits = hn::BitCast(di, hn::PromoteTo(hn::RebindToUnsigned<D>(), load_lanes(hn::Rebind<Element, D>(), from)));
     const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(di, 0x8000)));
     const auto magnitude = hn::And(bits, hn::Set(di, 0x7fff));
     const auto shifted = hn::ShiftLeft<13>(magnitude);
@@ -150,7 +173,7 @@ struct Half {
     value = hn::IfThenElse(hn::Gt(hn::Set(di, 0x38800000), magnitude), hn::Sub(subnormal, hn::Set(di, 0x3f000000)), value);
     value = hn::IfThenElse(hn::Gt(magnitude, hn::Set(di, 0x477fefff)), hn::Set(di, 0x7c00), value);
     value = hn::IfThenElse(hn::Gt(magnitude, hn::Set(di, 0x7f800000)), hn::Set(di, 0x7e00), value);
-    hn::StoreU(hn::DemoteTo(narrow, hn::Or(sign, value)), narrow, to);
+    store_lanes(narrow, hn::DemoteTo(narrow, hn::Or(sign, value)), to);
   }
 #endif
 };

@@ -100,17 +100,37 @@ HWY_NOINLINE bool fold(void* out, const void* const* inputs, std::size_t fan_in,
 
 // ---- Products of complex numbers: real and imaginary parts in vectors of their own ----
 
+template <class D, class V, class T>
+HWY_INLINE void load_parts(D d, const T* from, V& re, V& im) {
+  if constexpr (hn::MaxLanes(D()) == 1) {
+    re = load_lanes(d, from);
+    im = load_lanes(d, from + 1);
+  } else {
+    hn::LoadInterleaved2(d, from, re, im);
+  }
+}
+
+template <class D, class V, class T>
+HWY_INLINE void store_parts(D d, V re, V im, T* to) {
+  if constexpr (hn::MaxLanes(D()) == 1) {
+    store_lanes(d, re, to);
+    store_lanes(d, im, to + 1);
+  } else {
+    hn::StoreInterleaved2(re, im, d, to);
+  }
+}
+
 template <class T, class D>
 HWY_INLINE void multiply_one(D d, T* out, const void* const* inputs, std::size_t fan_in, std::size_t at) {
   hn::Vec<D> re, im, other_re, other_im;
-  hn::LoadInterleaved2(d, static_cast<const T*>(inputs[0]) + 2 * at, re, im);
+  load_parts(d, static_cast<const T*>(inputs[0]) + 2 * at, re, im);
   for (std::size_t k = 1; k < fan_in; ++k) {
-    hn::LoadInterleaved2(d, static_cast<const T*>(inputs[k]) + 2 * at, other_re, other_im);
+    load_parts(d, static_cast<const T*>(inputs[k]) + 2 * at, other_re, other_im);
     const auto product = hn::Sub(hn::Mul(re, other_re), hn::Mul(im, other_im));
     im = hn::Add(hn::Mul(re, other_im), hn::Mul(im, other_re));
     re = product;
   }
-  hn::StoreInterleaved2(canonical(d, re), canonical(d, im), d, out + 2 * at);
+  store_parts(d, canonical(d, re), canonical(d, im), out + 2 * at);
 }
 
 template <class T>

@@ -144,12 +144,14 @@ std::complex<F> combined(const std::vector<std::complex<F>>& x, ReduceOp op, std
 
 template <class H>
 requires is_half<H> H combined(const std::vector<H>& x, ReduceOp op, std::size_t divisor) {
-  return H(combined(std::vector<float>(x.begin(), x.end()), op, divisor));
+  static thread_local std::vector<float> floats;  // spares an allocation for each element
+  floats.assign(x.begin(), x.end());
+  return H(combined(floats, op, divisor));
 }
 
-/// One element's result.
+/// One element's result; what is in `x` afterwards does not matter.
 template <class T>
-T element(DType dtype, ReduceOp op, std::vector<T> x, std::size_t divisor) {
+T element(DType dtype, ReduceOp op, std::vector<T>& x, std::size_t divisor) {
   const bool truth = op == ReduceOp::land || op == ReduceOp::lor || dtype == DType::boolean;
   if (x.size() == 1 && op != ReduceOp::avg && !truth) return x[0];
   if constexpr (std::is_same_v<T, std::uint8_t>) {
@@ -166,10 +168,10 @@ T element(DType dtype, ReduceOp op, std::vector<T> x, std::size_t divisor) {
 inline Bytes reduce(const std::vector<Bytes>& inputs, std::size_t count, DType dtype, ReduceOp op, std::size_t divisor) {
   Bytes out(count * size_of(dtype));
   with_type(dtype, [&]<class T>(T) {
+    std::vector<T> x(inputs.size());
     for (std::size_t i = 0; i < count; ++i) {
-      std::vector<T> x(inputs.size());
       for (std::size_t k = 0; k < x.size(); ++k) std::memcpy(&x[k], inputs[k].data() + i * sizeof(T), sizeof(T));
-      const T result = element(dtype, op, std::move(x), divisor);
+      const T result = element(dtype, op, x, divisor);
       std::memcpy(out.data() + i * sizeof(T), &result, sizeof(T));
     }
   });

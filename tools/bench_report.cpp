@@ -17,6 +17,9 @@ constexpr double kMostStolen = 0.01;
 /// The copy kernels all stand for the one roofline; in each round the fastest counts.
 std::string impl_of(const std::string& candidate) { return candidate.starts_with("roofline") ? "roofline" : candidate; }
 
+/// Ours first, then the limit, then the others by name.
+int column_of(const std::string& candidate) { return candidate.starts_with("unisono") ? 0 : candidate.starts_with("roofline") ? 1 : 2; }
+
 struct Series {
   std::vector<double> medians;  // a round each, in the order of the rounds
   std::vector<double> samples;  // all of them
@@ -58,7 +61,7 @@ std::optional<double> BenchResults::barrier_ns(const std::string& set) const {
 std::vector<BenchRow> BenchResults::rows() const {
   std::vector<BenchRow> rows;
   for (const std::string& set : sets_) {
-    using Key = std::tuple<std::size_t, std::size_t, std::string>;  // place of the operation on the command line, bytes, implementation
+    using Key = std::tuple<std::size_t, std::size_t, int, std::string>;  // place of the operation on the command line, bytes, implementation
     std::map<Key, Series> series;
     std::vector<bench::Operation> order;
     for (const Round* round : kept(set)) {
@@ -67,7 +70,7 @@ std::vector<BenchRow> BenchResults::rows() const {
         const bench::Operation operation = *bench::parse_operation(block.at("op").get<std::string>());
         auto place = std::ranges::find(order, operation);
         if (place == order.end()) place = order.insert(place, operation);
-        const Key key{static_cast<std::size_t>(place - order.begin()), block.at("bytes"), impl_of(block.at("impl"))};
+        const Key key{static_cast<std::size_t>(place - order.begin()), block.at("bytes"), column_of(block.at("impl")), impl_of(block.at("impl"))};
         std::vector<double> samples = block.at("samples");
         const double median = bench::median(samples);
         const auto [entry, fresh] = best.try_emplace(key, median, samples);
@@ -80,13 +83,13 @@ std::vector<BenchRow> BenchResults::rows() const {
       }
     }
     for (const auto& [key, one] : series) {
-      const auto& [place, bytes, impl] = key;
+      const auto& [place, bytes, column, impl] = key;
       BenchRow row{.set = set, .operation = order[place], .impl = impl, .bytes = bytes};
       row.median_us = bench::median(one.medians) / 1000;
       row.p99_us = bench::quantile(one.samples, 0.99) / 1000;
       row.min_us = *std::ranges::min_element(one.samples) / 1000;
       row.spread_us = (bench::quantile(one.medians, 0.75) - bench::quantile(one.medians, 0.25)) / 1000;
-      const auto ours = series.find({place, bytes, "unisono"});
+      const auto ours = series.find({place, bytes, column_of("unisono"), "unisono"});
       if (impl != "unisono" && ours != series.end() && ours->second.medians.size() == one.medians.size()) {
         std::vector<double> ratios;
         for (std::size_t i = 0; i < one.medians.size(); ++i) ratios.push_back(one.medians[i] / std::max(ours->second.medians[i], 1e-3));

@@ -70,17 +70,19 @@ BenchSet::BenchSet(const BenchSetup& setup, bench::Plan plan, const std::filesys
   child_ = launch::start_child({.path = arguments.front(), .arguments = arguments}, child, watchdog_);
   try {
     backend_ = next_event().at("backend");
+    waits_for_order_ = true;
   } catch (...) {
-    reap();
+    end_quietly();
     throw;
   }
 }
 
-BenchSet::~BenchSet() { reap(); }
+BenchSet::~BenchSet() { end_quietly(); }
 
 nlohmann::json BenchSet::round(int number) {
   order(number);
   nlohmann::json event = next_event();
+  waits_for_order_ = true;  // after a wrong result it ends by itself
   if (event.contains("wrong")) throw LaunchFailed(event.at("wrong").get<std::string>());
   return event;
 }
@@ -92,6 +94,7 @@ void BenchSet::finish() {
 }
 
 void BenchSet::order(int number) {
+  waits_for_order_ = false;
   const std::string text = std::to_string(number) + "\n";
   // A few bytes at a time, each read before the next: the pipe is never full.
   if (::write(control_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
@@ -124,7 +127,7 @@ nlohmann::json BenchSet::next_event() {
   }
 }
 
-bool BenchSet::wait_for_exit(std::chrono::milliseconds timeout) {
+bool BenchSet::wait_for_exit(std::chrono::milliseconds timeout) noexcept {
   if (child_.pid < 0) return true;
   const ground::Deadline deadline(timeout);
   pollfd wait{.fd = child_.pidfd.get(), .events = POLLIN, .revents = 0};
@@ -149,10 +152,17 @@ void BenchSet::explain_end() {
   throw LaunchFailed("the set " + setup_.name + " " + how + words);
 }
 
-void BenchSet::reap() {
+void BenchSet::end_quietly() noexcept {
   if (child_.pid < 0) return;
-  ::kill(-child_.pid, SIGTERM);  // the launchers end their ranks when they get it
-  if (wait_for_exit(std::chrono::seconds(5))) return;
+  try {
+    if (waits_for_order_) {
+      order(-1);
+      if (wait_for_exit(std::chrono::seconds(5))) return;
+    }
+    ::kill(-child_.pid, SIGTERM);  // the launchers end their ranks when they get it
+    if (wait_for_exit(std::chrono::seconds(5))) return;
+  } catch (const std::exception&) {
+  }
   ::kill(-child_.pid, SIGKILL);
   wait_for_exit(std::chrono::seconds(5));
 }

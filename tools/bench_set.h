@@ -53,9 +53,9 @@ class BenchSet {
   void order(int number);
   nlohmann::json next_event();
   [[noreturn]] void explain_end();
+  void end_quietly() noexcept;
   /// True if the processes are over before the deadline.
-  bool wait_for_exit(std::chrono::milliseconds timeout);
-  void reap();
+  bool wait_for_exit(std::chrono::milliseconds timeout) noexcept;
 
   BenchSetup setup_;
   bench::Plan plan_;
@@ -66,6 +66,7 @@ class BenchSet {
   ground::FileDescriptor events_;
   launch::Child child_;
   int status_ = 0;
+  bool waits_for_order_ = false;  ///< so that it can be asked to end, instead of being ended
   std::string text_;
   std::string backend_;
 };

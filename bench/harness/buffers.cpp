@@ -29,13 +29,14 @@ std::size_t largest_prime_up_to(std::size_t limit) {
   return std::max<std::size_t>(limit, 2);
 }
 
-// 16-bit floats must hold the sum of all ranks exactly: 256 is the last whole number that bfloat16 has all neighbours of.
+// 16-bit floats must hold the sum of all ranks exactly: 256 is the last whole number that bfloat16 has all neighbours of. Sums of 8-bit integers
+// stay in range, for not every library agrees on what happens beyond it.
 std::size_t period_of(DType dtype, int ranks) {
   switch (dtype) {
     case DType::float16:
     case DType::bfloat16: return largest_prime_up_to(std::min<std::size_t>(61, 256 / static_cast<std::size_t>(ranks)));
     case DType::int8:
-    case DType::uint8: return 251;
+    case DType::uint8: return largest_prime_up_to(127 / static_cast<std::size_t>(ranks));
     default: return 8191;
   }
 }

@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "harness/candidate.h"
+#include "kernels/copy.h"
 
 namespace unisono::bench {
 
@@ -9,7 +10,7 @@ namespace {
 /// The speed limit beside every figure: each rank copies its bytes, and that is all.
 class RooflineCandidate final : public Candidate {
  public:
-  using Copy = void (*)(void* out, const void* in, std::size_t bytes);
+  using Copy = void (*)(void* to, const void* from, std::size_t bytes);
   RooflineCandidate(std::string name, Copy copy) : name_(std::move(name)), copy_(copy) {}
 
   std::string_view name() const override { return name_; }
@@ -23,10 +24,14 @@ class RooflineCandidate final : public Candidate {
   Job job_ = {};
 };
 
-void libc_copy(void* out, const void* in, std::size_t bytes) { std::memcpy(out, in, bytes); }
+void libc_copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 
 }  // namespace
 
-void add_roofline(Candidates& candidates) { candidates.push_back(std::make_unique<RooflineCandidate>("roofline/libc", libc_copy)); }
+void add_roofline(Candidates& candidates) {
+  candidates.push_back(std::make_unique<RooflineCandidate>("roofline/cached", kernels::copy));
+  candidates.push_back(std::make_unique<RooflineCandidate>("roofline/streaming", kernels::copy_streaming));
+  candidates.push_back(std::make_unique<RooflineCandidate>("roofline/libc", libc_copy));
+}
 
 }  // namespace unisono::bench

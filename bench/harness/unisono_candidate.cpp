@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "group/comparison.h"
+#include "unisono/detail/switches.h"
 #include "harness/candidate.h"
 
 namespace unisono::bench {

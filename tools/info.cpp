@@ -1,0 +1,176 @@
+// unisono info: what was found on this host and what applies here. Reads, never measures, and changes nothing.
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "backends/registry.h"
+#include "commands.h"
+#include "ground/environment.h"
+#include "ground/file_descriptor.h"
+#include "ground/host.h"
+#include "ground/version.h"
+#include "kernels/reduce.h"
+#include "machine.h"
+#include "unisono/context.h"
+
+namespace unisono::tools {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array kBackends = {"serial", "native", "tcp", "gloo", "mpi", "nccl"};
+
+// What launchers and we ourselves read; a rank's own variables are shown where it runs under one.
+constexpr std::array kVariables = {
+    "UNISONO_BACKEND", "UNISONO_TIMEOUT", "UNISONO_INTERFACE", "UNISONO_LOG",          "UNISONO_PLUGIN_PATH",  "RANK",
+    "WORLD_SIZE",      "LOCAL_RANK",      "LOCAL_WORLD_SIZE",  "GROUP_RANK",           "MASTER_ADDR",          "MASTER_PORT",
+    "OMP_NUM_THREADS", "SLURM_JOB_ID",    "SLURM_PROCID",      "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK",
+    "PMI_SIZE",        "HOROVOD_RANK"};
+
+std::string name_of(Launcher launcher) {
+  switch (launcher) {
+    case Launcher::none: return "none";
+    case Launcher::unisono: return "unisono";
+    case Launcher::torchrun: return "torchrun";
+    case Launcher::slurm: return "slurm";
+    case Launcher::openmpi: return "openmpi";
+    case Launcher::pmi: return "pmi";
+    case Launcher::horovod: return "horovod";
+  }
+  return "";
+}
+
+Json backend_facts() {
+  Json facts = Json::object();
+  std::vector<std::string> names(kBackends.begin(), kBackends.end());
+  for (const std::string& name : available_backends())
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);  // a registered one
+  for (const std::string& name : names) {
+    const backends::Availability found = backends::availability(name);
+    facts[name] = found.available         ? std::string("available")
+                  : found.why_not.empty() ? std::string("not in this build")
+                                          : "not available: " + found.why_not;
+  }
+  return facts;
+}
+
+Json host_facts() {
+  Json facts;
+  facts["name"] = ground::host_name();
+  facts["machine"] = ground::machine_id();
+  facts["system"] = kernel_version();
+  facts["processor"] = cpu_model();
+  facts["cpus usable"] = usable_cpus();
+  facts["cpus"] = affinity_list();
+  if (const auto limit = cgroup_cpu_limit()) facts["cpu quota"] = fmt::format("{:.2f} cpus (control group)", *limit);
+  else facts["cpu quota"] = "none";
+  facts["reduce kernels"] = kernels::target_name();
+  facts["huge pages"] = chosen_word("/sys/kernel/mm/transparent_hugepage/enabled");
+  if (const auto limit = cgroup_memory_limit()) facts["memory limit"] = fmt::format("{} MiB (control group)", *limit >> 20);
+  else facts["memory limit"] = "none";
+  return facts;
+}
+
+Json shared_memory_facts() {
+  Json facts;
+  const ground::FileDescriptor memory(::memfd_create("unisono-info", MFD_CLOEXEC));
+  facts["memfd"] = memory.valid() ? "works" : "refused by this system: the native backend needs it";
+  struct statvfs about {};
+  if (::statvfs("/dev/shm", &about) == 0)
+    facts["/dev/shm"] =
+        fmt::format("{} MiB free of {} MiB (not needed)", about.f_bavail * about.f_frsize >> 20, about.f_blocks * about.f_frsize >> 20);
+  else facts["/dev/shm"] = "absent (not needed)";
+  return facts;
+}
+
+std::string limit_text(rlim_t value, std::string_view unit) {
+  return value == RLIM_INFINITY ? std::string("unlimited") : fmt::format("{}{}", value, unit);
+}
+
+Json limit_facts() {
+  Json facts;
+  const auto add = [&](const char* name, auto resource, std::string_view unit) {
+    rlimit limit{};
+    if (::getrlimit(resource, &limit) != 0) return;
+    facts[name] = limit.rlim_cur == limit.rlim_max
+                      ? limit_text(limit.rlim_cur, unit)
+                      : fmt::format("{}, may be raised to {}", limit_text(limit.rlim_cur, unit), limit_text(limit.rlim_max, unit));
+  };
+  add("open files", RLIMIT_NOFILE, "");
+  add("locked memory", RLIMIT_MEMLOCK, " bytes");
+  add("address space", RLIMIT_AS, " bytes");
+  add("processes", RLIMIT_NPROC, "");
+  return facts;
+}
+
+Json timeout_facts(const ground::Environment& environment) {
+  Json facts;
+  const auto of_environment = environment.get("UNISONO_TIMEOUT");
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(InitOptions{}.timeout).count();
+  facts["every call"] = of_environment ? *of_environment + " s (UNISONO_TIMEOUT)" : fmt::format("{} s", seconds);
+  facts["finalize"] = "10 s";
+  facts["warning who is waited for"] = "after 30 s";
+  return facts;
+}
+
+Json environment_facts(const ground::Environment& environment) {
+  Json facts = Json::object();
+  for (const char* name : kVariables)
+    if (const auto value = environment.get(name)) facts[name] = *value;
+  if (environment.has("UNISONO_TOKEN")) facts["UNISONO_TOKEN"] = "(set)";  // a secret: never shown
+  return facts;
+}
+
+Json gather_facts() {
+  const ground::Environment& environment = ground::Environment::process();
+  Json facts;
+  facts["version"] = ground::to_string(ground::library_version());
+  facts["launcher"] = name_of(infer_launcher());
+  facts["backends"] = backend_facts();
+  facts["host"] = host_facts();
+  facts["shared memory"] = shared_memory_facts();
+  facts["limits"] = limit_facts();
+  facts["timeouts"] = timeout_facts(environment);
+  facts["environment"] = environment_facts(environment);
+  return facts;
+}
+
+std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+void print(const Json& facts) {
+  for (const auto& [name, value] : facts.items()) {
+    if (!value.is_object()) {
+      std::cout << fmt::format("{:<16}{}\n", name, text_of(value));
+      continue;
+    }
+    std::cout << name << (value.empty() ? "     none of the variables that matter is set\n" : "\n");
+    for (const auto& [key, entry] : value.items()) std::cout << fmt::format("  {:<26}{}\n", key, text_of(entry));
+  }
+  std::cout << std::flush;
+}
+
+}  // namespace
+
+void add_info(CLI::App& app) {
+  auto as_json = std::make_shared<bool>(false);
+  CLI::App* command = app.add_subcommand("info", "Say what was found: backends, host, shared memory, limits, active timeouts");
+  command->footer("unisono info [--json]");
+  command->add_flag("--json", *as_json, "As one JSON object");
+  command->callback([as_json] {
+    const Json facts = gather_facts();
+    if (*as_json) std::cout << facts.dump(2) << std::endl;
+    else print(facts);
+  });
+}
+
+}  // namespace unisono::tools

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <thread>
 
 #include "kernels_oracle.h"
 #include "unisono/error.h"
@@ -247,6 +248,27 @@ TEST(ReduceSupports, IsTheTableOfTheHeader) {
   EXPECT_FALSE(kernels::supports(DType::complex128, ReduceOp::lor));
   EXPECT_FALSE(kernels::supports(DType::float32, ReduceOp::bxor));
   EXPECT_TRUE(kernels::supports(DType::boolean, ReduceOp::bxor));
+}
+
+// Each thread owns a slice of the result and reads all inputs; the first of them finds out which instructions there are.
+TEST(ReduceThreads, ShareTheirInputs) {
+  constexpr std::size_t count = 4093;
+  constexpr std::size_t thread_count = 4;
+  const auto inputs = inputs_of(DType::float32, 5, count);
+  Bytes out(count * sizeof(float));
+  hwy::GetChosenTarget().DeInit();
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < thread_count; ++t) {
+    threads.emplace_back([&, t] {
+      const std::size_t first = count * t / thread_count;
+      const std::size_t end = count * (t + 1) / thread_count;
+      std::vector<const void*> addresses;
+      for (const auto& input : inputs) addresses.push_back(input.data() + first * sizeof(float));
+      kernels::reduce(out.data() + first * sizeof(float), addresses.data(), addresses.size(), end - first, DType::float32, ReduceOp::sum, 1);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(out, oracle::reduce(inputs, count, DType::float32, ReduceOp::sum, 1));
 }
 
 TEST(ReduceNames, AreReadInAnyCaseAndWrittenBack) {

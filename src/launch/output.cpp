@@ -21,8 +21,12 @@ bool same_file(int a, int b) {
 
 }  // namespace
 
-Console::Console(const ground::Environment& environment)
-    : out_(STDOUT_FILENO), err_(STDERR_FILENO), shared_(same_file(STDOUT_FILENO, STDERR_FILENO)), colour_(!environment.has("NO_COLOR")) {}
+Console::Console(const ground::Environment& environment, Talk talk)
+    : out_(STDOUT_FILENO),
+      err_(STDERR_FILENO),
+      shared_(same_file(STDOUT_FILENO, STDERR_FILENO)),
+      colour_(!environment.has("NO_COLOR")),
+      silent_(talk == Talk::silent) {}
 
 std::string Console::prefix(int rank, const Sink& sink) const {
   const std::string plain = fmt::format("[{}]", rank);
@@ -31,7 +35,9 @@ std::string Console::prefix(int rank, const Sink& sink) const {
   return fmt::format("\x1b[{}m{}\x1b[0m ", colours[static_cast<std::size_t>(rank) % colours.size()], plain);
 }
 
-void Console::say(std::string_view text) { err().line("[unisono] " + std::string(text)); }
+void Console::say(std::string_view text) {
+  if (!silent_) err().line("[unisono] " + std::string(text));
+}
 
 void Console::flush() {
   out_.flush();

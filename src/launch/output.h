@@ -10,19 +10,20 @@
 #include "ground/file_descriptor.h"
 #include "launch/poll_set.h"
 #include "launch/rank_stream.h"
+#include "launch/supervisor.h"
 
 namespace unisono::launch {
 
 /// The launcher's own standard output and error: one sink each, or one for both where they are the same file, so that lines stay whole.
 class Console {
  public:
-  explicit Console(const ground::Environment& environment);
+  Console(const ground::Environment& environment, Talk talk);
 
   Sink& out() noexcept { return out_; }
   Sink& err() noexcept { return shared_ ? out_ : err_; }
   /// "[3] ", in a colour of its own where the sink is a terminal and NO_COLOR is not set.
   std::string prefix(int rank, const Sink& sink) const;
-  /// A line of the launcher's own on standard error: "[unisono] …".
+  /// A line of the launcher's own on standard error: "[unisono] …". Nothing where it is to be silent.
   void say(std::string_view text);
   void flush();
   void wait_for(PollSet& set);
@@ -33,6 +34,7 @@ class Console {
   Sink err_;
   bool shared_;
   bool colour_;
+  bool silent_;
 };
 
 /// Brings what the ranks of one attempt write to the console and to their log files. Nothing that a rank has written is lost.

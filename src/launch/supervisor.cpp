@@ -37,7 +37,8 @@ std::vector<int> handled_signals(const JobOptions& options) {
 
 void say_what_was_chosen(const JobOptions& options, Console& console) {
   const int cores = ground::allowed_processors();
-  if (!options.environment.has("OMP_NUM_THREADS") && ground::log_level() <= ground::LogLevel::warning) {
+  // A function runs in a process that has read its environment long ago: nothing is set for it.
+  if (!options.function && !options.environment.has("OMP_NUM_THREADS") && ground::log_level() <= ground::LogLevel::warning) {
     console.say(fmt::format("OMP_NUM_THREADS={} for each rank ({} cores, {} ranks); set it to choose otherwise", openmp_share(options.ranks), cores,
                             options.ranks));
   }
@@ -102,7 +103,7 @@ JobResult run_job(const JobOptions& options) {
   std::optional<SignalScope> signals;
   if (options.signals == SignalMode::handled) signals.emplace(handled_signals(options));
   SignalScope* const signal_scope = signals ? &*signals : nullptr;
-  Console console(options.environment);
+  Console console(options.environment, options.talk);
   StdinPump stdin_pump;
   say_what_was_chosen(options, console);
   console.flush();

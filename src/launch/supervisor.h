@@ -23,6 +23,9 @@ enum class SignalMode {
   left,     ///< signals are the caller's business; if one ends him, the ranks end too
 };
 
+/// What the launcher itself has to say on standard error: OMP_NUM_THREADS, the account of a failure, restarts.
+enum class Talk { normal, silent };
+
 /// A job of one host. Either `command` or `function` says what every rank runs.
 struct JobOptions {
   int ranks = 1;
@@ -37,6 +40,7 @@ struct JobOptions {
   int master_port = 0;                                      ///< 0: any free one
   OutputMode output = OutputMode::prefixed;
   SignalMode signals = SignalMode::handled;
+  Talk talk = Talk::normal;
   ground::Environment environment = ground::Environment::process();
 };
 

@@ -21,6 +21,11 @@ std::string job_of(const RunningCommand& job) {
 
 pid_t pid_of(const RunningCommand& job, int rank) { return std::stoi(word_after(job.out(), tag(rank) + "ready ")); }
 
+/// Ranks 1 and 2 answer SIGTERM and go on; rank 0 exits with 3 as soon as they are ready to.
+std::vector<std::string> stubborn_but_for_rank_zero() {
+  return {"play", "wait 1;wait 2;exit 3", "answer;say ready;tell 1;rest", "answer;say ready;tell 2;rest"};
+}
+
 void expect_nothing_left(const std::string& id) {
   ASSERT_EQ(id.size(), 32u);
   EXPECT_TRUE(eventually([&] { return processes_of_job(id).empty(); })) << processes_of_job(id).size() << " processes are left";
@@ -74,11 +79,10 @@ TEST(LauncherEnding, OthersAreLeftAloneForTheGrace) {
 
 // K9: SIGTERM after the grace, SIGKILL after another.
 TEST(LauncherEnding, K9AWorkerThatIgnoresSigtermIsKilledAfterTheGrace) {
-  RunningCommand job(run_helper({"-n", "3", "--grace", "0.3"}, {"stubborn", "fail"}));
+  RunningCommand job(run_helper({"-n", "3", "--grace", "0.3"}, stubborn_but_for_rank_zero()));
   EXPECT_EQ(job.wait(), 3);
   EXPECT_EQ(count(job.out(), "caught 15"), 2) << job.out();
-  EXPECT_EQ(count(job.err(), "ended by the launcher (SIGKILL)"), 1) << job.err();
-  expect_nothing_left(job_of(job));
+  EXPECT_EQ(count(job.err(), "ranks 1, 2 ended by the launcher (SIGKILL)"), 1) << job.err();
 }
 
 // K3: many at once are one summary with one cause.
@@ -92,6 +96,64 @@ TEST(LauncherEnding, K3HalfOfTheRanksKilledAtOnce) {
   EXPECT_EQ(count(job.err(), "first cause"), 1) << job.err();
   EXPECT_EQ(count(job.err(), "(SIGKILL)"), 2) << job.err();
   EXPECT_EQ(count(job.err(), "ranks 0, 2 ended by the launcher (SIGTERM)"), 1) << job.err();
+}
+
+// ---- what ranks say of themselves in the store -----------------------------------------------------------------
+
+TEST(LauncherStatus, K4LeavingWithoutFinalizeIsAnErrorWithCodeOne) {
+  RunningCommand job(run_helper({"-n", "2", "--grace", "0.2"}, {"play", "set initialized;rest", "set initialized;exit 0"}));
+  EXPECT_EQ(job.wait(), 1);
+  EXPECT_EQ(count(job.err(), "first cause: rank 1"), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "left without finalize"), 1) << job.err();
+}
+
+TEST(LauncherStatus, FinalizedRanksMayLeaveEarly) {
+  RunningCommand job(
+      run_helper({"-n", "2"}, {"play", "set initialized;wait gone;set finalized;exit 0", "set initialized;set finalized;tell gone;exit 0"}));
+  EXPECT_EQ(job.wait(), 0);
+  EXPECT_EQ(job.err(), "");
+}
+
+// Seen to end first, and still not the cause; an uncaught PeerFailed is a SIGABRT.
+TEST(LauncherStatus, SurvivorsThatFailBecauseOfAPeerAreNotTheCause) {
+  RunningCommand job(
+      run_helper({"-n", "3"}, {"play", "set initialized;set poisoned 2 rank 2 was killed;tell a;exit 1",
+                               "set initialized;set poisoned 2 rank 2 was killed;tell b;kill 6", "set initialized;wait a;wait b;kill 9"}));
+  EXPECT_EQ(job.wait(), 137);
+  EXPECT_EQ(count(job.err(), "first cause: rank 2"), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "rank 0 exited with code 1, blaming rank 2"), 1) << job.err();
+}
+
+TEST(LauncherStatus, APoisonedGroupNeedsNoFinalize) {
+  RunningCommand job(run_helper({"-n", "2"}, {"play", "set initialized;set poisoned 1 it said so;tell a;exit 0", "set initialized;wait a;exit 6"}));
+  EXPECT_EQ(job.wait(), 6);
+  EXPECT_EQ(count(job.err(), "without finalize"), 0) << job.err();
+}
+
+TEST(LauncherStatus, AJobThatGoesOnAfterShrinkingIsNotEnded) {
+  RunningCommand job(
+      run_helper({"-n", "3", "--grace", "0.2"},
+                 {"play", "answer;set initialized;set shrunk;say smaller;tell a;read;tell go;set finalized;exit 0",
+                  "answer;set initialized;set shrunk;say smaller;tell b;wait go;set finalized;exit 0", "set initialized;wait a;wait b;kill 9"}));
+  ASSERT_TRUE(job.until_out_has("smaller", 2));
+  EXPECT_FALSE(job.until([&] { return count(job.out(), "caught 15") > 0; }, milliseconds(1000))) << job.out();
+  job.type("\n");
+  EXPECT_EQ(job.wait(), 137);  // a rank was lost all the same
+  EXPECT_EQ(count(job.err(), "ranks 0, 1 exited with code 0"), 1) << job.err();
+}
+
+TEST(LauncherStatus, AJobThatOnlySomeHaveShrunkIsEnded) {
+  RunningCommand job(
+      run_helper({"-n", "3", "--grace", "0.2"}, {"play", "set initialized;set shrunk;tell a;rest",
+                                                 "set initialized;set poisoned 2 killed;tell b;rest", "set initialized;wait a;wait b;kill 9"}));
+  EXPECT_EQ(job.wait(), 137);
+  EXPECT_EQ(count(job.err(), "ranks 0, 1 ended by the launcher (SIGTERM)"), 1) << job.err();
+}
+
+TEST(LauncherStatus, E1EachAttemptHasAFreshStore) {
+  RunningCommand job(run_helper({"-n", "1", "--max-restarts", "1"}, {"play", "set initialized;exit 0"}));
+  EXPECT_EQ(job.wait(), 1);
+  EXPECT_EQ(count(job.err(), "left without finalize"), 2) << job.err();
 }
 
 // ---- no orphans ------------------------------------------------------------------------------------------------
@@ -252,9 +314,9 @@ TEST(LauncherEnding, E1RestartsAllRanksAsANewAttempt) {
 }
 
 TEST(LauncherEnding, E1EndsRanksThatStillRunBeforeARestart) {
-  RunningCommand job(run_helper({"-n", "3", "--max-restarts", "1", "--grace", "0.3"}, {"stubborn", "fail"}));
+  RunningCommand job(run_helper({"-n", "3", "--max-restarts", "1", "--grace", "0.3"}, stubborn_but_for_rank_zero()));
   EXPECT_EQ(job.wait(), 3);
-  EXPECT_EQ(count(job.out(), "ready"), 6) << job.out();
+  EXPECT_EQ(count(job.out(), "ready"), 4) << job.out();
   EXPECT_EQ(count(job.out(), "caught 15"), 4) << job.out();
 }
 

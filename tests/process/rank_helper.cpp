@@ -11,11 +11,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
-#include <map>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 
 #include "ground/environment.h"
+#include "ground/file_descriptor.h"
+#include "store/client.h"
 
 namespace {
 
@@ -70,6 +72,40 @@ void leave_child(const std::string& how) {
   rest();
 }
 
+/// Plays a rank that uses the library, as far as the launcher can tell: "set TEXT; exit 3; …", one script a rank. What it sets is its status;
+/// `tell` and `wait` are for the order among ranks.
+int play(const std::string& script) {
+  unisono::ground::FileDescriptor connection(std::stoi(variable("UNISONO_LAUNCHER_FD")));
+  unisono::store::Client store(std::move(connection), "the launcher");
+  store.greet();
+  std::istringstream steps(script);
+  for (std::string step; std::getline(steps >> std::ws, step, ';');) {
+    const auto blank = step.find(' ');
+    const std::string verb = step.substr(0, blank), text = blank == std::string::npos ? "" : step.substr(blank + 1);
+    if (verb == "set") {
+      store.set(fmt::format("unisono/status/{}", rank()), text);
+    } else if (verb == "say") {
+      say(text);
+    } else if (verb == "tell") {
+      store.set(text, "told");
+    } else if (verb == "wait") {
+      store.get(text);
+    } else if (verb == "read") {
+      std::string line;
+      std::getline(std::cin, line);
+    } else if (verb == "answer") {
+      answer({SIGTERM});
+    } else if (verb == "kill") {
+      end_by(std::stoi(text));
+    } else if (verb == "exit") {
+      return std::stoi(text);
+    } else if (verb == "rest") {
+      rest();
+    }
+  }
+  return 93;
+}
+
 int run(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   const auto argument = [&](int i) { return argc > i ? std::string(argv[i]) : std::string(); };
@@ -91,7 +127,6 @@ int run(int argc, char** argv) {
   } else if (mode == "stubborn") {  // answers every polite signal and goes on
     answer({SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH});
     say("ready " + std::to_string(::getpid()) + " " + variable("UNISONO_JOB_ID"));
-    if (argument(2) == "fail" && rank() == 0) return 3;
     rest();
   } else if (mode == "leave-child") {  // leave-child [session] [exit|rest]
     leave_child(argument(2));
@@ -115,6 +150,8 @@ int run(int argc, char** argv) {
   } else if (mode == "fail-until-attempt") {  // rank 1 fails while the attempt is smaller
     say("attempt " + std::to_string(attempt()));
     if (rank() == 1 && attempt() < std::stoi(argument(2))) return 5;
+  } else if (mode == "play") {  // play SCRIPT_OF_RANK_0 SCRIPT_OF_RANK_1 …
+    return play(argument(2 + rank()));
   } else if (mode == "terminal") {
     say(::isatty(STDOUT_FILENO) == 1 ? "a terminal" : "no terminal");
     if (rank() == 0) std::cout << "name? " << std::flush;

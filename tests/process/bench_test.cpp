@@ -1,0 +1,178 @@
+// `unisono bench`: the results it writes, with every peer that this build has, and what it refuses.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "running_command.h"
+
+namespace unisono::testing {
+namespace {
+
+using nlohmann::json;
+
+std::vector<std::string> peers_of_this_build() {
+  std::vector<std::string> peers;
+  std::istringstream list(UNISONO_BENCH_PEERS);
+  for (std::string peer; std::getline(list, peer, ',');) peers.push_back(peer);
+  return peers;
+}
+
+/// Runs a quick measurement; the list it wrote.
+json measure(std::vector<std::string> arguments) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() + "/results.json";
+  arguments.insert(arguments.begin(), "bench");
+  arguments.insert(arguments.end(), {"--quick", "--json", file});
+  RunningCommand command(unisono_command(arguments));
+  EXPECT_EQ(command.wait(std::chrono::seconds(100)), 0) << command.out() << command.err();
+  return json::parse(contents(file), nullptr, false);
+}
+
+void expect_row(const json& row) {
+  for (const char* name : {"op", "impl", "backend", "dtype", "buffers", "data"}) EXPECT_TRUE(row.at(name).is_string()) << name << row;
+  for (const char* name : {"ranks", "bytes"}) EXPECT_TRUE(row.at(name).is_number_integer()) << name << row;
+  for (const char* name : {"median_us", "p99_us", "min_us"}) EXPECT_GT(row.at(name).get<double>(), 0) << name << row;
+  EXPECT_EQ(row.at("verified"), true);
+  EXPECT_LE(row.at("min_us").get<double>(), row.at("median_us").get<double>());
+  EXPECT_LE(row.at("min_us").get<double>(), row.at("p99_us").get<double>());
+  const double algbw = row.at("bytes").get<double>() / row.at("median_us").get<double>() / 1000;
+  EXPECT_NEAR(row.at("algbw_gbs").get<double>(), algbw, algbw * 1e-6);
+}
+
+TEST(Bench, WritesOneVerifiedRowForEachImplementationAndSize) {
+  const json rows = measure({"all_reduce", "--ranks", "2", "--sizes", "8,64KiB"});
+  ASSERT_TRUE(rows.is_array());
+  std::set<std::pair<std::string, int>> seen;
+  for (const json& row : rows) {
+    expect_row(row);
+    seen.emplace(row.at("impl"), row.at("bytes"));
+    EXPECT_EQ(row.at("op"), "all_reduce");
+    EXPECT_EQ(row.at("ranks"), 2);
+    EXPECT_EQ(row.at("dtype"), "f32");
+    EXPECT_EQ(row.at("buffers"), "private");
+    EXPECT_EQ(row.at("data"), "static");
+    if (row.at("impl") == "unisono") {
+      EXPECT_EQ(row.at("backend"), "native");
+      EXPECT_EQ(row.at("busbw_gbs"), row.at("algbw_gbs"));  // 2 (n-1) / n is 1 for two ranks
+    }
+  }
+  EXPECT_EQ(seen, (std::set<std::pair<std::string, int>>{{"unisono", 8}, {"unisono", 65536}, {"roofline", 8}, {"roofline", 65536}}));
+}
+
+TEST(Bench, MeasuresEveryOperationWithMoreRanksThanMostMachinesGiveUs) {
+  const json rows = measure({"all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all", "gather", "scatter", "barrier",
+                             "send_recv", "--ranks", "3", "--sizes", "1000,20000", "--dtype", "i64", "--data", "touch"});
+  std::set<std::string> operations;
+  for (const json& row : rows) {
+    if (row.at("impl") != "unisono") continue;
+    operations.insert(row.at("op"));
+    if (row.at("op") != "barrier") expect_row(row);
+    EXPECT_EQ(row.at("data"), "touch");
+    EXPECT_EQ(row.at("dtype"), "i64");
+    if (row.at("op") == "all_gather") EXPECT_EQ(row.at("bytes").get<int>() % (3 * 8), 0);
+  }
+  EXPECT_EQ(operations.size(), 10U);
+}
+
+TEST(Bench, TellsWhatTheComparisonOfCallsCosts) {
+  const json rows = measure({"all_reduce", "--ranks", "2", "--sizes", "8", "--compare", "both"});
+  std::set<std::string> impls;
+  for (const json& row : rows) {
+    expect_row(row);
+    impls.insert(row.at("impl"));
+    if (row.at("impl") == "unisono-unchecked") {
+      EXPECT_GT(row.at("ratio").at("median").get<double>(), 0);
+      EXPECT_LE(row.at("ratio").at("low"), row.at("ratio").at("high"));
+    }
+  }
+  EXPECT_EQ(impls, (std::set<std::string>{"unisono", "unisono-unchecked", "roofline"}));
+}
+
+class BenchPeer : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(BenchPeer, IsMeasuredInTheSameProcesses) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() + "/results.json";
+  RunningCommand command(
+      unisono_command({"bench", "all_reduce", "--ranks", "2", "--sizes", "8,64KiB", "--peers", GetParam(), "--quick", "--json", file}));
+  const int code = command.wait(std::chrono::seconds(100));
+  if (code == 1 && command.err().find("was not found along PATH") != std::string::npos) GTEST_SKIP() << command.err();
+  ASSERT_EQ(code, 0) << command.err();
+  const json rows = json::parse(contents(file), nullptr, false);
+  std::set<std::pair<std::string, int>> seen;
+  for (const json& row : rows) {
+    expect_row(row);
+    seen.emplace(row.at("impl"), row.at("bytes"));
+    EXPECT_EQ(row.contains("ratio"), row.at("impl") != "unisono");
+    EXPECT_EQ(row.at("set"), GetParam() == "gloo" ? "plain" : GetParam());
+  }
+  for (const std::string& impl : {std::string("unisono"), std::string("roofline"), GetParam()})
+    for (int bytes : {8, 65536}) EXPECT_TRUE(seen.contains({impl, bytes})) << impl << " " << bytes;
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BenchPeer);
+INSTANTIATE_TEST_SUITE_P(Found, BenchPeer, ::testing::ValuesIn(peers_of_this_build()), [](const auto& about) { return about.param; });
+
+TEST(Bench, WrongUseIsRefusedAtOnceWithAUsageLine) {
+  const std::vector<std::vector<std::string>> wrong = {{"frobnicate"},
+                                                       {"--bogus"},
+                                                       {"--peers", "horovod"},
+                                                       {"--sizes", "0"},
+                                                       {"--sizes", "8x"},
+                                                       {"--sizes", ""},
+                                                       {"--dtype", "f8"},
+                                                       {"--ranks", "0"},
+                                                       {"--ranks", "two"},
+                                                       {"--data", "stale"},
+                                                       {"--buffers", "round"},
+                                                       {"--backend", "warp"},
+                                                       {"--rounds", "0"},
+                                                       {"--compare", "maybe"},
+                                                       {"send_recv", "--ranks", "1"},
+                                                       {"broadcast", "--in-place"},
+                                                       {"--json", "/nowhere/at/all.json"}};
+  for (std::vector<std::string> arguments : wrong) {
+    const std::string shown = ::testing::PrintToString(arguments);
+    arguments.insert(arguments.begin(), "bench");
+    RunningCommand command(unisono_command(arguments));
+    EXPECT_EQ(command.wait(), 2) << shown << command.err();
+    EXPECT_EQ(command.out(), "") << shown;
+    EXPECT_NE(command.err().find("unisono bench"), std::string::npos) << shown << command.err();
+  }
+}
+
+TEST(Bench, AnInterruptEndsEverything) {
+  RunningCommand command(unisono_command({"bench", "all_reduce", "--ranks", "2", "--sizes", "4MiB", "--rounds", "10000"}),
+                         {.stdio = RunningCommand::Stdio::terminal});
+  ASSERT_TRUE(command.until_out_has("round 2")) << command.out();
+  command.send(SIGINT);
+  EXPECT_EQ(command.wait(), 128 + SIGINT) << command.out();
+}
+
+TEST(Info, SaysWhatItFoundForPeopleAndForPrograms) {
+  RunningCommand people(unisono_command({"info"}));
+  ASSERT_EQ(people.wait(), 0) << people.err();
+  for (const char* word : {"version", "backends", "native", "host", "shared memory", "limits", "timeouts"})
+    EXPECT_NE(people.out().find(word), std::string::npos) << word << people.out();
+
+  RunningCommand programs(unisono_command({"info", "--json"}), {.environment = {{"UNISONO_TOKEN", "swordfish"}, {"UNISONO_TIMEOUT", "77"}}});
+  ASSERT_EQ(programs.wait(), 0) << programs.err();
+  const json facts = json::parse(programs.out(), nullptr, false);
+  ASSERT_TRUE(facts.is_object()) << programs.out();
+  EXPECT_EQ(facts.at("backends").at("native"), "available");
+  EXPECT_EQ(facts.at("backends").at("serial"), "available");
+  EXPECT_EQ(facts.at("launcher"), "none");
+  EXPECT_GE(facts.at("host").at("cpus usable").get<int>(), 1);
+  EXPECT_EQ(facts.at("timeouts").at("every call"), "77 s (UNISONO_TIMEOUT)");
+  EXPECT_EQ(facts.at("environment").at("UNISONO_TIMEOUT"), "77");
+  EXPECT_EQ(programs.out().find("swordfish"), std::string::npos) << "the token is a secret";
+
+  RunningCommand wrong(unisono_command({"info", "--bogus"}));
+  EXPECT_EQ(wrong.wait(), 2);
+}
+
+}  // namespace
+}  // namespace unisono::testing

@@ -9,8 +9,6 @@
 
 namespace unisono {
 
-Launcher infer_launcher() { return rendezvous::infer_launcher(ground::Environment::process()); }
-
 std::string_view to_string(Launcher launcher) noexcept {
   switch (launcher) {
     case Launcher::none: return "none";

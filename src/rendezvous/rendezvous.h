@@ -23,27 +23,30 @@ struct JobRequest {
 
 /// One process of the job, as it presented itself.
 struct Member {
-  int rank = 0;
+  int rank = -1;
   int pid = 0;
-  std::string host;     ///< its name
-  std::string machine;  ///< the same for all that share a running kernel
+  std::string host = {};     ///< its name
+  std::string machine = {};  ///< the same for all that share a running kernel
 };
 
 struct JobIdentity {
   int rank = 0, world_size = 1;
   std::optional<int> local_rank, local_world_size, node_rank;  ///< as the launcher or the caller said; unset where nobody did
-  std::shared_ptr<Store> store;  ///< the job's own part of it. Where this process serves it, it serves as long as this lives
+  /// Under `unisono run` the launcher's store as it is; elsewhere the job's own part of the store. Where this process serves it, it serves as long as
+  /// this lives.
+  std::shared_ptr<Store> store;
   Launcher launcher = Launcher::none;
   std::string job_id;
   std::vector<Member> members;  ///< by rank
   bool serves_store = false;    ///< the store ends with this process's `store`: the others must be done with it first
   /// Says that this process is done with the job, so that the same store or file can carry another one; the last one removes a file. To be called
-  /// once, in finalize, while the store can still be reached. Throws what the store throws.
+  /// in finalize while the store can still be reached (or when the last copy of `store` goes, which does the same). Never throws; later calls do
+  /// nothing.
   std::function<void()> leave = [] {};
 };
 
 /// Finds the other processes of the job and waits for them. Returns when all of them have come. A process that nothing names more of is alone,
-/// and gets a store of its own. Throws, and leaves nothing open:
+/// and gets a store of its own. Throws, and leaves nothing open but the connection that a launcher handed down, which lives as long as the process:
 ///   InvalidArgument  contradicting, missing or impossible ranks, sizes and addresses; a rank that another process has; a port in use
 ///   Mismatch         ranks that disagree about the world size
 ///   ProtocolError    another version, another token, or somebody else at the address
@@ -51,7 +54,7 @@ struct JobIdentity {
 ///   PeerFailed       the store went away meanwhile
 JobIdentity meet(const JobRequest& request, const ground::Environment& environment);
 
-/// How long `meet` waits: the request's timeout, at most UNISONO_TIMEOUT seconds ("90", "1.5") or, without it, 120 s.
+/// How long `meet` waits: the request's timeout, at most UNISONO_TIMEOUT (whole seconds) or, without it, 120 s.
 std::chrono::milliseconds join_timeout(std::chrono::milliseconds requested, const ground::Environment& environment);
 
 }  // namespace unisono::rendezvous

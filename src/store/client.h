@@ -79,6 +79,7 @@ std::shared_ptr<Store> connect_fd(ground::FileDescriptor connected);
 struct ConnectOptions {
   std::string token = {};
   std::string job_tag = {};
+  bool strangers_expected = false;  ///< others may listen at these addresses: go on looking instead of failing at the first
 };
 /// Tries the addresses in turn, again and again with growing pauses, until one answers as our store. Throws Timeout with the last reasons where
 /// none does before the deadline, and ProtocolError at once where what answers speaks something else, another version, or wants another token.

@@ -145,7 +145,7 @@ std::shared_ptr<Client> connect_tcp(const std::vector<ground::SocketAddress>& ad
       const Deadline own(addresses.size() == 1 ? deadline.left() : std::min<std::chrono::milliseconds>(deadline.left(), 2s));
       Attempt attempt = try_connect_store(address, place, options, own);
       if (attempt.client) return std::move(attempt.client);
-      if (attempt.final) throw ProtocolError(fmt::format("{}: {}", place, attempt.reason));
+      if (attempt.final && !options.strangers_expected) throw ProtocolError(fmt::format("{}: {}", place, attempt.reason));
       if (!reasons.empty()) reasons += "; ";
       reasons += attempt.reason;
     }

@@ -1,0 +1,262 @@
+#include "rendezvous/join.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "store/wire.h"
+#include "unisono/error.h"
+
+namespace unisono::rendezvous {
+namespace {
+
+ErrorInfo info(std::string hint = {}) { return {.operation = "initialize", .hint = std::move(hint)}; }
+
+/// One generation of one group, as one process sees it.
+class Generation {
+ public:
+  Generation(Store& store, const JoinRequest& request, const ground::Deadline& deadline, int number)
+      : store_(store),
+        request_(request),
+        deadline_(deadline),
+        number_(number),
+        prefix_(fmt::format("unisono/rendezvous/{}/{}/", request.group_name, number)),
+        mine_(encode(request.self)) {}
+
+  /// Empty: it is over, the next one may be ours.
+  std::optional<Joined> enter() {
+    for (;;) {
+      if (const auto verdict = store_.try_get(key("done"))) {
+        if (is_over(*verdict)) return std::nullopt;
+        refuse_latecomer(*verdict);
+      }
+      if (!request_.is_alive || !is_deserted()) break;
+      if (say("abandoned") == "abandoned") return std::nullopt;
+    }
+    agree("version", fmt::format("{}\t{}", store::describe_own_version(), own_place()), "version");
+    agree("world", fmt::format("{}\t{}", request_.world_size, own_place()), "mismatch");
+    take_seat();
+    return await();
+  }
+
+ private:
+  struct Seat {
+    std::string key;
+    std::optional<Record> record;  ///< empty: nobody took it
+    bool left = false, alive = false;
+  };
+
+  std::string key(std::string_view name) const { return prefix_ + std::string(name); }
+  std::string own_place() const {
+    const Member& self = request_.self.member;
+    return self.rank < 0 ? where(self) : fmt::format("rank {} at {}", self.rank, where(self));
+  }
+  /// The first verdict, which may be another's.
+  std::string say(const std::string& verdict) { return store_.compare_set(key("done"), "", verdict); }
+
+  Seat look(std::string seat_key) {
+    Seat seat{std::move(seat_key), {}};
+    const auto text = store_.try_get(seat.key);
+    if (!text) return seat;
+    seat.left = *text == left_mark;
+    if (seat.left) return seat;
+    seat.record = decode(*text);
+    seat.alive = !request_.is_alive || seat.record->nonce == request_.self.nonce || request_.is_alive(*seat.record);
+    return seat;
+  }
+
+  /// First the ranks' seats, then those of whoever has no rank, in their order.
+  std::vector<Seat> seats() {
+    // Another size than ours may have been agreed on; those seats count too when we look for life.
+    int size = request_.world_size;
+    if (const auto world = store_.try_get(key("world"))) size = std::max(size, std::atoi(world->c_str()));
+    const auto open = std::atoll(store_.try_get(key("autos")).value_or("0").c_str());
+    std::vector<Seat> all;
+    for (int r = 0; r < size; ++r) all.push_back(look(key(fmt::format("rank/{}", r))));
+    for (std::int64_t k = 0; k < open; ++k) all.push_back(look(key(fmt::format("auto/{}", k))));
+    return all;
+  }
+
+  bool is_deserted() {
+    const auto all = seats();
+    const auto taken = std::ranges::count_if(all, [](const Seat& seat) { return seat.record || seat.left; });
+    return taken > 0 && std::ranges::none_of(all, &Seat::alive);
+  }
+
+  bool is_over(std::string_view verdict) {
+    if (verdict.starts_with("timeout") || verdict.starts_with("abandoned")) return true;
+    const auto all = seats();
+    if (std::ranges::none_of(all, &Seat::alive)) return true;
+    if (!verdict.starts_with("ok")) return false;
+    if (request_.self.member.rank < 0) return std::ranges::any_of(all, &Seat::left);
+    return look(key(fmt::format("rank/{}", request_.self.member.rank))).left;
+  }
+
+  /// The job is complete, or has failed for good, and we are not of it.
+  [[noreturn]] void refuse_latecomer(const std::string& verdict) {
+    if (!verdict.starts_with("ok")) conclude(verdict);
+    const int rank = request_.self.member.rank;
+    if (rank >= 0) {
+      const Seat seat = look(key(fmt::format("rank/{}", rank)));
+      if (seat.alive) refuse_duplicate(*seat.record);
+    }
+    std::string there;
+    for (const Seat& seat : seats()) {
+      if (seat.alive && there.size() < 200) there += fmt::format("{}{}", there.empty() ? "" : ", ", where(seat.record->member));
+    }
+    throw InvalidArgument(fmt::format("the job is complete and still runs ({}); {} is one too many", there, own_place()), info());
+  }
+
+  [[noreturn]] void refuse_duplicate(const Record& holder) const {
+    throw InvalidArgument(fmt::format("rank {} is taken by {}; this process, {}, is the second one", request_.self.member.rank, where(holder.member),
+                                      where(request_.self.member)),
+                          info("every process needs a rank of its own: was one started twice?"));
+  }
+
+  /// All must say the same under this key (up to the tab); who differs ends the job for everybody.
+  void agree(std::string_view name, const std::string& ours, std::string_view verdict) {
+    const std::string first = store_.compare_set(key(name), "", ours);
+    const auto theirs = split(first, '\t');
+    if (theirs.front() == split(ours, '\t').front()) return;
+    const std::string text =
+        fmt::format("{}\t{} says {}, {} says {}", verdict, theirs.back(), theirs.front(), own_place(), split(ours, '\t').front());
+    const std::string standing = say(text);
+    conclude(standing.starts_with("ok") ? text : standing);
+  }
+
+  void take_seat() {
+    bool fresh = true;
+    if (const int rank = request_.self.member.rank; rank >= 0) {
+      seat_ = key(fmt::format("rank/{}", rank));
+      std::string holder = store_.compare_set(seat_, "", mine_);
+      while (holder != mine_) {
+        const Record record = decode(holder);
+        if (!request_.is_alive || request_.is_alive(record)) refuse_duplicate(record);
+        fresh = false;
+        holder = store_.compare_set(seat_, std::string(holder), mine_);
+      }
+    } else {
+      fresh = !take_dead_seat();
+      if (fresh) {
+        seat_ = key(fmt::format("auto/{}", store_.add(key("autos"), 1) - 1));
+        store_.set(seat_, mine_);
+      }
+    }
+    const std::int64_t joined = store_.add(key("joined"), fresh ? 1 : 0);
+    if (fresh && joined > request_.world_size) {
+      store_.set(seat_, left_mark);
+      throw InvalidArgument(fmt::format("the job has {} ranks, and they have all come; {} is one too many", request_.world_size, own_place()),
+                            info());
+    }
+    if (joined >= request_.world_size) complete();
+  }
+
+  bool take_dead_seat() {
+    if (!request_.is_alive) return false;
+    for (const Seat& seat : seats()) {
+      if (!seat.record || seat.alive || seat.record->member.rank >= 0) continue;
+      if (store_.compare_set(seat.key, encode(*seat.record), mine_) != mine_) continue;
+      seat_ = seat.key;
+      return true;
+    }
+    return false;
+  }
+
+  /// Those who are there, by rank; who came without a rank fills the gaps in the order of arrival.
+  std::vector<std::optional<Record>> assign() {
+    std::vector<std::optional<Record>> by_rank(static_cast<std::size_t>(request_.world_size));
+    for (Seat& seat : seats()) {
+      if (!seat.alive) continue;
+      const int rank = seat.record->member.rank;
+      auto place = by_rank.begin();
+      if (rank >= 0) {
+        place += std::min(rank, request_.world_size);
+      } else {
+        place = std::ranges::find_if(by_rank, [](const auto& taken) { return !taken; });
+      }
+      if (place == by_rank.end()) continue;
+      seat.record->member.rank = static_cast<int>(place - by_rank.begin());
+      *place = std::move(seat.record);
+    }
+    return by_rank;
+  }
+
+  void complete() {
+    std::string verdict = "ok";
+    for (const auto& record : assign()) {
+      if (!record) return;  // a seat whose owner has died; whoever takes it completes the job
+      verdict += '\n' + encode(*record);
+    }
+    say(verdict);
+  }
+
+  std::optional<Joined> await() {
+    std::string verdict;
+    try {
+      verdict = store_.get(key("done"), deadline_.left());
+    } catch (const Timeout&) {
+      verdict = give_up();
+    }
+    if (verdict == "abandoned") return std::nullopt;
+    if (!verdict.starts_with("ok")) conclude(verdict);
+    Joined joined{-1, {}, prefix_, seat_, number_};
+    const auto lines = split(verdict, '\n');
+    for (std::size_t i = 1; i < lines.size(); ++i) {
+      const Record record = decode(lines[i]);
+      if (record.nonce == request_.self.nonce) joined.rank = record.member.rank;
+      joined.members.push_back(record.member);
+    }
+    if (joined.rank < 0) throw ProtocolError("the job was completed without this process", info());
+    return joined;
+  }
+
+  std::string give_up() {
+    try {
+      const auto by_rank = assign();
+      std::vector<int> missing;
+      std::string there;
+      for (std::size_t r = 0; r < by_rank.size(); ++r) {
+        if (!by_rank[r]) missing.push_back(static_cast<int>(r));
+        if (by_rank[r] && there.size() < 400) there += fmt::format("{}{} at {}", there.empty() ? "" : ", ", r, where(by_rank[r]->member));
+      }
+      return say(fmt::format("timeout\t{} of {} ranks joined within {} ms; missing ranks {} (here: {})\t{}", by_rank.size() - missing.size(),
+                             by_rank.size(), deadline_.timeout().count(), list(missing), there, fmt::join(missing, " ")));
+    } catch (const PeerFailed& error) {
+      return fmt::format("timeout\tnot all of {} ranks joined within {} ms, and {}\t", request_.world_size, deadline_.timeout().count(),
+                         error.message());
+    }
+  }
+
+  [[noreturn]] void conclude(std::string_view verdict) const {
+    const auto fields = split(verdict, '\t');
+    const std::string text(fields.size() > 1 ? fields[1] : verdict);
+    if (fields[0] == "version") throw ProtocolError("the ranks have different versions of unisono: " + text, info());
+    if (fields[0] == "mismatch")
+      throw Mismatch("the ranks disagree about the world size: " + text, info("WORLD_SIZE, or world_size, must be the same on every rank"));
+    if (fields[0] != "timeout") throw ProtocolError("the store holds a verdict that is none of ours", info());
+    std::vector<int> missing;
+    if (fields.size() > 2 && !fields[2].empty()) {
+      for (const std::string_view rank : split(fields[2], ' ')) missing.push_back(std::atoi(std::string(rank).c_str()));
+    }
+    throw Timeout(text, info("were all of them started, and can they reach the store?"), std::move(missing));
+  }
+
+  Store& store_;
+  const JoinRequest& request_;
+  const ground::Deadline& deadline_;
+  const int number_;
+  const std::string prefix_, mine_;
+  std::string seat_;
+};
+
+}  // namespace
+
+std::optional<Joined> join(Store& store, const JoinRequest& request, const ground::Deadline& deadline) {
+  for (int number = 1; request.most_generations == 0 || number <= request.most_generations; ++number) {
+    if (auto joined = Generation(store, request, deadline, number).enter()) return joined;
+  }
+  return std::nullopt;
+}
+
+}  // namespace unisono::rendezvous

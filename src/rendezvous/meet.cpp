@@ -1,0 +1,289 @@
+// meet(): who are we, where is the store, join.
+#include <poll.h>
+
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "rendezvous/join.h"
+#include "rendezvous/presence.h"
+#include "rendezvous/reach.h"
+#include "rendezvous/rendezvous.h"
+#include "rendezvous/url.h"
+#include "unisono/error.h"
+
+namespace unisono::rendezvous {
+namespace {
+
+using ground::Deadline;
+using ground::Environment;
+using namespace std::chrono_literals;
+
+constexpr auto default_join_timeout = 120s;
+// The process that serves the store gives up first and tells the others; they must not ask it for names when it has gone.
+constexpr auto courtesy = 250ms;
+// What leaving may take where the store does not answer any more.
+constexpr auto leave_timeout = std::chrono::milliseconds(1000);
+
+ErrorInfo info(std::string hint = {}) { return {.operation = "initialize", .hint = std::move(hint)}; }
+
+/// What is asked of this process, after argument, URL and environment were brought together.
+struct Plan {
+  std::optional<int> rank;
+  int world_size = 1;
+  JobIdentity identity;  ///< all but the store and the members
+  std::string group_name;
+  std::chrono::milliseconds timeout{};
+};
+
+/// One value from two sources that may both give it but not differ.
+std::optional<int> agree(std::string_view what, std::optional<int> first, std::string_view first_source, std::optional<int> second,
+                         std::string_view second_source) {
+  if (first && second && *first != *second) {
+    throw InvalidArgument(fmt::format("the {} is {} by {}, but {} by {}", what, *first, first_source, *second, second_source), info());
+  }
+  return first ? first : second;
+}
+
+std::optional<int> value(const std::optional<Given>& given) { return given ? std::optional(given->value) : std::nullopt; }
+std::string_view source(const std::optional<Given>& given) { return given ? std::string_view(given->variable) : std::string_view(); }
+
+void check_range(const Plan& plan) {
+  if (plan.world_size < 1) throw InvalidArgument(fmt::format("the world size is {}; there is at least one process", plan.world_size), info());
+  if (plan.rank && (*plan.rank < 0 || *plan.rank >= plan.world_size)) {
+    throw InvalidArgument(fmt::format("rank {} is not within a world of {} processes (0 to {})", *plan.rank, plan.world_size, plan.world_size - 1),
+                          info());
+  }
+  const JobIdentity& identity = plan.identity;
+  if (identity.local_rank && *identity.local_rank < 0)
+    throw InvalidArgument(fmt::format("the local rank is {}; it is at least 0", *identity.local_rank), info());
+  if (identity.local_rank && identity.local_world_size && *identity.local_rank >= *identity.local_world_size) {
+    throw InvalidArgument(fmt::format("local rank {} is not within the {} processes of this host", *identity.local_rank, *identity.local_world_size),
+                          info());
+  }
+}
+
+/// Gives the join a bound on every single call of a store of ours, and the store its own bound back.
+class JoinTimeout {
+ public:
+  JoinTimeout(Store& store, std::chrono::milliseconds timeout) : store_(store), before_(store.timeout()) { store.set_timeout(timeout); }
+  ~JoinTimeout() { store_.set_timeout(before_); }
+  JoinTimeout(const JoinTimeout&) = delete;
+  JoinTimeout& operator=(const JoinTimeout&) = delete;
+
+ private:
+  Store& store_;
+  std::chrono::milliseconds before_;
+};
+
+/// The end of this process's part in the job.
+class Departure {
+ public:
+  Departure(std::shared_ptr<Store> store, std::string seat, std::shared_ptr<Presence> presence)
+      : store_(std::move(store)), seat_(std::move(seat)), presence_(std::move(presence)) {}
+
+  void leave() noexcept {
+    std::call_once(once_, [&] {
+      try {
+        const JoinTimeout brief(*store_, std::min<std::chrono::milliseconds>(store_->timeout(), leave_timeout));
+        store_->set(seat_, left_mark);
+      } catch (const std::exception&) {  // the store is gone, and nobody is there to be told
+      }
+      presence_.reset();
+      store_.reset();
+    });
+  }
+
+ private:
+  std::once_flag once_;
+  std::shared_ptr<Store> store_;
+  std::string seat_;
+  std::shared_ptr<Presence> presence_;
+};
+
+JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store, std::shared_ptr<Store> view, std::shared_ptr<Presence> presence) {
+  JobIdentity identity = std::move(plan.identity);
+  identity.rank = joined.rank;
+  identity.world_size = plan.world_size;
+  identity.members = std::move(joined.members);
+  const auto departure = std::make_shared<Departure>(store, joined.seat, std::move(presence));
+  identity.leave = [departure] { departure->leave(); };
+  Store* raw = view.get();
+  identity.store = {raw, [view = std::move(view), departure](Store*) mutable {
+                      departure->leave();
+                      view.reset();
+                    }};
+  return identity;
+}
+
+JoinRequest join_request(const Plan& plan) { return {.self = own_record(plan.rank), .world_size = plan.world_size, .group_name = plan.group_name}; }
+
+std::shared_ptr<Store> part_of(const std::shared_ptr<Store>& store, const Joined& joined) {
+  return std::make_shared<PrefixStore>(joined.prefix + "job", store);
+}
+
+JobIdentity meet_in_store(Plan plan, std::shared_ptr<Store> store) {
+  Joined joined = *join(*store, join_request(plan), Deadline(plan.timeout));
+  auto view = part_of(store, joined);
+  return settle(std::move(plan), std::move(joined), store, std::move(view), {});
+}
+
+// The launcher looks at its ranks' keys itself, so the job gets the store as it is; the launcher makes a new one for every attempt.
+JobIdentity meet_under_launcher(Plan plan, int fd) {
+  std::shared_ptr<Store> store = launcher_store(fd);
+  const JoinTimeout bounded(*store, plan.timeout);
+  Joined joined = *join(*store, join_request(plan), Deadline(plan.timeout));
+  auto view = store;
+  return settle(std::move(plan), std::move(joined), store, std::move(view), {});
+}
+
+JobIdentity meet_at(Plan plan, const Meeting& meeting) {
+  if (plan.rank == 0) {
+    const std::shared_ptr<store::Client> client = meeting.serve();
+    const JoinTimeout bounded(*client, plan.timeout);
+    Joined joined = *join(*client, join_request(plan), Deadline(plan.timeout));
+    plan.identity.serves_store = true;
+    auto view = part_of(client, joined);
+    return settle(std::move(plan), std::move(joined), client, std::move(view), {});
+  }
+  const Deadline deadline(plan.timeout + courtesy);
+  JoinRequest request = join_request(plan);
+  request.most_generations = 1;
+  for (auto pause = 5ms;; pause = std::min<std::chrono::milliseconds>(pause * 2, 200ms)) {
+    std::shared_ptr<store::Client> client = meeting.connect(deadline);
+    std::optional<JoinTimeout> bounded(std::in_place, *client, plan.timeout);
+    if (auto joined = join(*client, request, deadline)) {
+      auto view = part_of(client, *joined);
+      return settle(std::move(plan), std::move(*joined), client, std::move(view), {});
+    }
+    // The server of a job that is over and has not closed yet; ours will come when that one has gone.
+    bounded.reset();
+    client.reset();
+    if (deadline.passed()) throw Timeout("the address is still held by a job that is over", info());
+    ::poll(nullptr, 0, deadline.poll_timeout(static_cast<int>(pause.count())));
+  }
+}
+
+JobIdentity meet_in_file(Plan plan, const std::string& path) {
+  const Deadline deadline(plan.timeout);
+  auto presence = std::make_shared<Presence>(path, deadline);
+  const auto store = std::make_shared<FileStore>(path);
+  const JoinTimeout bounded(*store, plan.timeout);
+  JoinRequest request = join_request(plan);
+  request.self.presence = presence->byte();
+  request.is_alive = [&](const Record& record) { return presence->is_alive(record.presence); };
+  Joined joined = *join(*store, request, deadline);
+  auto view = part_of(store, joined);
+  return settle(std::move(plan), std::move(joined), store, std::move(view), std::move(presence));
+}
+
+std::string required(const Environment& environment, std::string_view variable) {
+  auto text = environment.get(variable);
+  if (!text)
+    throw InvalidArgument(fmt::format("{} is not set, and env:// needs it", variable), info("start the program with `unisono run`, or set it"));
+  return *text;
+}
+
+JobIdentity meet_by_environment(Plan plan, const EnvironmentIdentity& given, const Environment& environment) {
+  if (const auto fd = environment.get_int("UNISONO_LAUNCHER_FD")) return meet_under_launcher(std::move(plan), *fd);
+  required(environment, "MASTER_PORT");
+  const int port = *environment.get_int("MASTER_PORT");
+  if (port < 1 || port > 65535) throw InvalidArgument(fmt::format("MASTER_PORT is {}; a port is 1 to 65535", port), info());
+  // Rank 0 needs no address of itself; without one it stays on loopback, where the others must look too.
+  const std::string host = plan.rank == 0 ? environment.get("MASTER_ADDR").value_or("127.0.0.1") : required(environment, "MASTER_ADDR");
+  const auto number = static_cast<std::uint16_t>(port);
+  if (environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True")
+    return meet_at(std::move(plan), *meeting_beside_agent(host, number, given, environment));
+  return meet_at(std::move(plan), *meeting_at(host, number, job_tag(given), environment));
+}
+
+JobIdentity alone(const JobRequest& request) {
+  JobIdentity identity;
+  identity.local_rank = request.local_rank;
+  identity.store = std::make_shared<MemoryStore>();
+  identity.members = {own_record(0).member};
+  return identity;
+}
+
+Plan explicit_plan(const JobRequest& request, std::optional<int> rank, std::optional<int> world_size, const Environment& environment) {
+  Plan plan;
+  plan.rank = rank;
+  plan.world_size = world_size.value_or(1);
+  plan.group_name = request.group_name;
+  plan.timeout = join_timeout(request.timeout, environment);
+  plan.identity.launcher = infer_launcher(environment);
+  plan.identity.local_rank = request.local_rank ? request.local_rank : environment.get_int("LOCAL_RANK");
+  return plan;
+}
+
+JobIdentity meet_explicitly(const JobRequest& request, const Url& url, const Environment& environment) {
+  const auto rank = agree("rank", request.rank, "the argument rank", url.rank, "init_method");
+  const auto world_size = agree("world size", request.world_size, "the argument world_size", url.world_size, "init_method");
+  const std::string_view scheme = url.scheme == Url::Scheme::tcp ? "tcp://" : "file://";
+  if (!world_size) throw InvalidArgument(fmt::format("world_size is not given, and {} needs it", scheme), info());
+  if (!rank && url.scheme == Url::Scheme::tcp) throw InvalidArgument("rank is not given, and tcp:// with one host's address needs it", info());
+  Plan plan = explicit_plan(request, rank, world_size, environment);
+  check_range(plan);
+  if (url.scheme == Url::Scheme::file) return meet_in_file(std::move(plan), url.path);
+  return meet_at(std::move(plan), *meeting_at(url.host, url.port, {}, environment));
+}
+
+JobIdentity meet_in_given_store(const JobRequest& request, const Environment& environment) {
+  if (!request.rank || !request.world_size) {
+    throw InvalidArgument(
+        fmt::format("{} is not given, and a job that meets in a given store needs rank and world_size", request.rank ? "world_size" : "rank"),
+        info());
+  }
+  if (request.init_method != "env://")
+    throw InvalidArgument(fmt::format("both a store and init_method \"{}\" are given; only one can be meant", request.init_method), info());
+  Plan plan = explicit_plan(request, request.rank, request.world_size, environment);
+  check_range(plan);
+  return meet_in_store(std::move(plan), request.store);
+}
+
+}  // namespace
+
+std::chrono::milliseconds join_timeout(std::chrono::milliseconds requested, const Environment& environment) {
+  std::chrono::milliseconds most = default_join_timeout;
+  if (const auto seconds = environment.get_int("UNISONO_TIMEOUT")) {
+    if (*seconds <= 0) throw InvalidArgument(fmt::format("UNISONO_TIMEOUT is {}; it must be a positive number of seconds", *seconds), info());
+    most = std::chrono::seconds(*seconds);
+  }
+  return std::min(requested, most);
+}
+
+JobIdentity meet(const JobRequest& request, const Environment& environment) {
+  if (request.timeout.count() <= 0) throw InvalidArgument("the timeout must be positive", info());
+  if (request.store) return meet_in_given_store(request, environment);
+  const Url url = parse_url(request.init_method);
+  if (url.scheme != Url::Scheme::env) return meet_explicitly(request, url, environment);
+
+  if (!request.group_name.empty()) throw InvalidArgument("group_name is for tcp:// and file://; the environment names one job only", info());
+  const EnvironmentIdentity given = identity_from_environment(environment);
+  const auto asked_rank = agree("rank", request.rank, "the argument rank", url.rank, "init_method");
+  const auto asked_size = agree("world size", request.world_size, "the argument world_size", url.world_size, "init_method");
+  if (!asked_rank && !asked_size && !given.rank && !given.world_size && !environment.has("UNISONO_LAUNCHER_FD") && !environment.has("LOCAL_RANK"))
+    return alone(request);
+
+  Plan plan;
+  plan.rank = agree("rank", asked_rank, "the argument rank", value(given.rank), source(given.rank));
+  const auto world_size = agree("world size", asked_size, "the argument world_size", value(given.world_size), source(given.world_size));
+  std::string missing;
+  if (!plan.rank) missing = given.rank_variable;
+  if (!world_size) missing += (missing.empty() ? "" : " and ") + given.world_size_variable;
+  if (!missing.empty())
+    throw InvalidArgument(fmt::format("{} {} not set, and env:// needs it", missing, !plan.rank && !world_size ? "are" : "is"),
+                          info("start the program with `unisono run`, or set it"));
+  plan.world_size = *world_size;
+  plan.timeout = join_timeout(request.timeout, environment);
+  JobIdentity& identity = plan.identity;
+  identity.launcher = given.launcher;
+  identity.job_id = given.job_id;
+  identity.local_rank = agree("local rank", request.local_rank, "the argument local_rank", value(given.local_rank), source(given.local_rank));
+  identity.local_world_size = value(given.local_world_size);
+  identity.node_rank = value(given.node_rank);
+  check_range(plan);
+  return meet_by_environment(std::move(plan), given, environment);
+}
+
+}  // namespace unisono::rendezvous

@@ -1,0 +1,129 @@
+#include "rendezvous/reach.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <map>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "ground/log.h"
+#include "store/authentication.h"
+#include "store/serve.h"
+#include "store/token.h"
+#include "unisono/error.h"
+
+namespace unisono::rendezvous {
+namespace {
+
+using ground::SocketAddress;
+
+constexpr int agent_candidates = 16;
+
+class AtAddress final : public Meeting {
+ public:
+  AtAddress(const std::string& host, std::uint16_t port, std::string tag, const ground::Environment& environment)
+      : addresses_(ground::resolve(host, port)), place_("the store at " + ground::describe(host, port)), tag_(std::move(tag)) {
+    for (const SocketAddress& address : addresses_) {
+      if (address.is_multicast())
+        throw Unsupported(fmt::format("{} is a multicast address; this version meets at unicast addresses only", describe(address)));
+    }
+    token_ = store::token_for(addresses_, std::nullopt, environment);
+  }
+
+  std::shared_ptr<store::Client> serve() const override {
+    ground::FileDescriptor listening = store::listen_on(addresses_);
+    ground::info(fmt::format("the job's store listens on {}", describe(ground::local_address(listening.get()))));
+    return store::serve(std::move(listening), place_, {.token = token_, .job_tag = tag_});
+  }
+  std::shared_ptr<store::Client> connect(const ground::Deadline& deadline) const override {
+    return store::connect_tcp(addresses_, place_, {.token = token_, .job_tag = tag_}, deadline);
+  }
+
+ private:
+  std::vector<SocketAddress> addresses_;
+  std::string place_, tag_, token_;
+};
+
+class LocalSocket final : public Meeting {
+ public:
+  explicit LocalSocket(const std::string& name) : address_(SocketAddress::abstract_unix(name)), place_("the store at " + describe(address_)) {}
+
+  std::shared_ptr<store::Client> serve() const override { return store::serve(store::listen_on({address_}), place_, {}); }
+  std::shared_ptr<store::Client> connect(const ground::Deadline& deadline) const override {
+    return store::connect_tcp({address_}, place_, {}, deadline);
+  }
+
+ private:
+  SocketAddress address_;
+  std::string place_;
+};
+
+class BesideAgent final : public Meeting {
+ public:
+  BesideAgent(const std::string& host, std::uint16_t port, std::string tag, const ground::Environment& environment)
+      : place_(fmt::format("the store at {}, ports {} to {}", host, port + 1, port + agent_candidates)), tag_(std::move(tag)) {
+    for (int i = 1; i <= agent_candidates && port + i <= 65535; ++i) {
+      for (const SocketAddress& address : ground::resolve(host, static_cast<std::uint16_t>(port + i))) addresses_.push_back(address);
+    }
+    token_ = store::token_for(addresses_, std::nullopt, environment);
+  }
+
+  std::shared_ptr<store::Client> serve() const override {
+    return store::serve(store::listen_on(addresses_), place_, {.token = token_, .job_tag = tag_});
+  }
+  std::shared_ptr<store::Client> connect(const ground::Deadline& deadline) const override {
+    return store::connect_tcp(addresses_, place_, {.token = token_, .job_tag = tag_, .strangers_expected = true}, deadline);
+  }
+
+ private:
+  std::string place_, tag_, token_;
+  std::vector<SocketAddress> addresses_;
+};
+
+}  // namespace
+
+std::string job_tag(const EnvironmentIdentity& identity) {
+  if (identity.job_id.empty()) return {};
+  return store::digest(fmt::format("unisono job {}\n{}", identity.job_id, identity.attempt));
+}
+
+std::unique_ptr<Meeting> meeting_at(const std::string& host, std::uint16_t port, const std::string& tag, const ground::Environment& environment) {
+  return std::make_unique<AtAddress>(host, port, tag, environment);
+}
+
+std::unique_ptr<Meeting> meeting_beside_agent(const std::string& host, std::uint16_t port, const EnvironmentIdentity& identity,
+                                              const ground::Environment& environment) {
+  // Runs may share an id ("none" is torchrun's own default), but not the port of their agent.
+  const std::string tag = store::digest(fmt::format("unisono run {}\n{}\n{}\n{}", identity.job_id, identity.attempt, host, port));
+  const bool one_host = identity.local_world_size && identity.world_size && identity.local_world_size->value == identity.world_size->value;
+  if (one_host) return std::make_unique<LocalSocket>("unisono-" + tag);
+  return std::make_unique<BesideAgent>(host, port, tag, environment);
+}
+
+std::shared_ptr<Store> launcher_store(int fd) {
+  // Once taken, the descriptor stays ours and open, so its number cannot come to mean anything else.
+  static std::mutex mutex;
+  struct Taken {
+    std::shared_ptr<Store> store;
+    int pid = 0;
+  };
+  static std::map<int, Taken> taken;
+  const std::lock_guard lock(mutex);
+  if (const auto found = taken.find(fd); found != taken.end() && found->second.pid == ::getpid()) return found->second.store;
+  if (fd < 0 || ::fcntl(fd, F_GETFD) < 0) throw InvalidArgument(fmt::format("UNISONO_LAUNCHER_FD is {}, which is no open descriptor", fd));
+  if (!ground::is_stream_socket(fd, AF_UNIX))
+    throw InvalidArgument(fmt::format("UNISONO_LAUNCHER_FD is {}, which is no connection to a launcher", fd));
+  auto store = store::connect_fd(ground::FileDescriptor(fd));
+  if (const auto stale = taken.find(fd); stale != taken.end()) {
+    // A child of fork has its own connection under a number of its parent's. The parent's object owns that number too: it is kept, not closed.
+    static std::vector<std::shared_ptr<Store>> parents;
+    parents.push_back(std::move(stale->second.store));
+  }
+  taken[fd] = {store, ::getpid()};
+  return store;
+}
+
+}  // namespace unisono::rendezvous

@@ -11,12 +11,14 @@
 #include <iostream>
 #include <memory>
 
+#include "backends/registry.h"
 #include "bench_options.h"
 #include "bench_peers.h"
 #include "bench_report.h"
 #include "bench_set.h"
 #include "commands.h"
 #include "ground/deadline.h"
+#include "ground/processors.h"
 #include "harness/plan.h"
 #include "machine.h"
 #include "unisono/error.h"
@@ -54,11 +56,12 @@ bench::Plan plan_of(const BenchOptions& options) {
   std::ranges::sort(plan.sizes);
   keep_first(plan.sizes);
   plan.dtype = bench::parse_dtype(options.dtype);
-  plan.ranks = options.ranks > 0 ? options.ranks : std::max(2, usable_cpus());
+  plan.ranks = options.ranks > 0 ? options.ranks : std::max(2, ground::allowed_processors());
   if (options.buffers != "private") throw Unsupported("this version has no buffers in shared memory", {.hint = "--buffers private is what there is"});
   if (options.data == "varying") plan.data = bench::DataMode::varying;
   else if (options.data == "touch") plan.data = bench::DataMode::touch;
   plan.backend = options.backend;
+  if (const std::string name = backends::host_backend(plan.backend); name != "auto") backends::factory(name);  // refuses what cannot run here
   plan.in_place = options.in_place;
   if (plan.in_place && (plan.operations.size() != 1 || plan.operations.front() != bench::Operation::all_reduce))
     throw InvalidArgument("--in-place goes with all_reduce alone");
@@ -105,7 +108,8 @@ void name_gaps(const std::vector<BenchRow>& rows, const bench::Plan& plan, const
 
 void measure(const BenchOptions& options, const bench::Plan& plan, launch::SignalScope& signals, const launch::Watchdog& watchdog) {
   const ground::Environment& environment = ground::Environment::process();
-  const std::vector<BenchSetup> setups = bench_setups(options.peers, plan.ranks, plan.ranks > usable_cpus(), environment, signals, watchdog);
+  const std::vector<BenchSetup> setups =
+      bench_setups(options.peers, plan.ranks, plan.ranks > ground::allowed_processors(), environment, signals, watchdog);
   std::ofstream file;
   if (!options.json.empty()) {
     file.open(options.json);

@@ -17,6 +17,7 @@
 #include "ground/environment.h"
 #include "ground/file_descriptor.h"
 #include "ground/host.h"
+#include "ground/processors.h"
 #include "ground/version.h"
 #include "kernels/reduce.h"
 #include "machine.h"
@@ -70,10 +71,9 @@ Json host_facts() {
   facts["machine"] = ground::machine_id();
   facts["system"] = kernel_version();
   facts["processor"] = cpu_model();
-  facts["cpus usable"] = usable_cpus();
+  facts["cpus usable"] = ground::allowed_processors();
   facts["cpus"] = affinity_list();
-  if (const auto limit = cgroup_cpu_limit()) facts["cpu quota"] = fmt::format("{:.2f} cpus (control group)", *limit);
-  else facts["cpu quota"] = "none";
+  facts["cpu quota"] = ground::allowed_processors() < affinity_count() ? "fewer cpus than the affinity allows (control group)" : "none";
   facts["reduce kernels"] = kernels::target_name();
   facts["huge pages"] = chosen_word("/sys/kernel/mm/transparent_hugepage/enabled");
   if (const auto limit = cgroup_memory_limit()) facts["memory limit"] = fmt::format("{} MiB (control group)", *limit >> 20);

@@ -74,22 +74,9 @@ std::string affinity_list() {
   return text;
 }
 
-int usable_cpus() {
+int affinity_count() {
   cpu_set_t cpus;
   return ::sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
-}
-
-std::optional<double> cgroup_cpu_limit() {
-  std::optional<double> least;
-  for (const auto& folder : control_groups()) {
-    std::istringstream line(first_line(folder / "cpu.max"));  // "200000 100000" or "max 100000"
-    std::string quota, period;
-    line >> quota >> period;
-    const auto q = number(quota);
-    const auto p = number(period);
-    if (q && p && *p > 0) least = std::min(least.value_or(1e9), static_cast<double>(*q) / static_cast<double>(*p));
-  }
-  return least;
 }
 
 std::optional<std::uint64_t> cgroup_memory_limit() {

@@ -12,10 +12,8 @@ std::string cpu_model();
 std::string kernel_version();
 /// "0-3,8": the processors this process may use.
 std::string affinity_list();
-int usable_cpus();
-/// Processors' worth of time that the control group may use; nothing where it is not limited.
-std::optional<double> cgroup_cpu_limit();
-/// Bytes, likewise.
+int affinity_count();
+/// Bytes that the control group may use; nothing where they are not limited.
 std::optional<std::uint64_t> cgroup_memory_limit();
 /// The chosen one of a line like "always [madvise] never", or the only word of the file.
 std::string chosen_word(const std::string& path);

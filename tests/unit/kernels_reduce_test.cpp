@@ -17,7 +17,11 @@ namespace {
 
 using oracle::Bytes;
 
+#if defined(__SANITIZE_THREAD__)  // which looks at every byte of one thread's comparisons, to no purpose
+constexpr std::size_t counts[] = {0, 1, 9, 65, 300};
+#else
 constexpr std::size_t counts[] = {0, 1, 7, 8, 9, 63, 64, 65, 1000, 4093};
+#endif
 constexpr std::size_t fan_ins[] = {1, 2, 3, 4, 5, 8, 17};
 constexpr std::byte guard{0xa5};
 

@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   unisono::tools::add_run(app);
   unisono::tools::add_bench(app);
+  unisono::tools::add_info(app);
   try {
     auto arguments = unisono::tools::take_program_off(app, {argv + 1, argv + argc});
     std::reverse(arguments.begin(), arguments.end());  // as the parser wants them

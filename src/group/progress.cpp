@@ -270,8 +270,9 @@ void Progress::stop() {
     stop_.store(true);
   }
   work_.notify_all();
+  if (!thread_.joinable()) return;  // nobody to wake; a second stop may come when the bell's memory is gone
   if (bell_ != nullptr) bell_->ring();
-  if (thread_.joinable()) thread_.join();
+  thread_.join();
 }
 
 }  // namespace unisono::group

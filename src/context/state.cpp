@@ -49,6 +49,21 @@ void tell_launcher(State& state, const std::string& status) noexcept {
   }
 }
 
+// A process that serves the store keeps it for the others until they need it no more.
+void say_goodbye(State& state, const ground::Deadline& deadline) {
+  if (state.goodbye_key.empty()) return;
+  try {
+    if (!state.serves_store) return state.store->set(state.goodbye_key + std::to_string(state.rank), "1");
+    std::vector<std::string> keys;
+    for (int r = 0; r < state.world_size; ++r) {
+      if (r != state.rank) keys.push_back(state.goodbye_key + std::to_string(r));
+    }
+    state.store->wait(keys, deadline.left());
+  } catch (const Error& error) {  // who is late finds the store gone, and needs it for nothing but this
+    ground::log(ground::LogLevel::debug, error.what());
+  }
+}
+
 std::unique_ptr<State> make_state(int rank, int world_size) {
   auto state = std::make_unique<State>();
   state->rank = rank;
@@ -95,7 +110,7 @@ std::unique_ptr<State> join(const InitOptions& options) {
   request.group_name = options.group_name;
   request.timeout = timeout;
   request.store = options.store;
-  const rendezvous::JobIdentity identity = rendezvous::meet(request, environment);
+  rendezvous::JobIdentity identity = rendezvous::meet(request, environment);
   const std::string backend = choose_backend(options, environment, identity.world_size);
 
   auto state = make_state(identity.rank, identity.world_size);
@@ -141,6 +156,8 @@ std::unique_ptr<State> join(const InitOptions& options) {
   };
   state->progress->configure(parts.backend->bell(), parts.backend->crowded());
   state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
+  state->leave_job = identity.leave;
+  state->serves_store = identity.serves_store;
   if (identity.world_size > 1 && identity.launcher != Launcher::unisono) state->goodbye_key = prefix + "goodbye/";
   tell_launcher(*state, "initialized");
   return state;
@@ -152,26 +169,17 @@ void leave(State& state) {
   const bool sound = !world.backend().failure().has_value();
   world.close(finalize_deadline);
   state.progress->stop();
-  if (!sound) return;
-  tell_launcher(state, "finalized");
-  if (state.goodbye_key.empty()) return;
-  // Rank 0 keeps the store for the others until they need it no more.
-  try {
-    if (state.rank != 0) {
-      state.store->set(state.goodbye_key + std::to_string(state.rank), "1");
-    } else {
-      std::vector<std::string> keys;
-      for (int r = 1; r < state.world_size; ++r) keys.push_back(state.goodbye_key + std::to_string(r));
-      state.store->wait(keys, deadline.left());
-    }
-  } catch (const Error& error) {  // who is late finds the store gone, and needs it for nothing but this
-    ground::log(ground::LogLevel::debug, error.what());
+  if (sound) {
+    tell_launcher(state, "finalized");
+    say_goodbye(state, deadline);
   }
+  state.leave_job();
 }
 
 void abandon(State& state) {
   state.world->implementation()->drop();
   state.progress->stop();
+  state.leave_job();
 }
 
 }  // namespace unisono::context

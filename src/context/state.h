@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,7 +32,9 @@ struct State {
   std::shared_ptr<Store> store;             // null in a world of one that nobody launched, and among threads
   std::shared_ptr<group::Progress> progress;
   std::optional<ProcessGroup> world;
-  std::string goodbye_key;                  // where ranks say in the store that they are done; empty: nobody waits for that
+  bool serves_store = false;                // others need this process for it
+  std::string goodbye_key;                  // where ranks say in the store that they are done; empty: nobody asks
+  std::function<void()> leave_job = [] {};  // tells the store that this process is done with it
   bool temporary = false;                   // adopted by sync until it looks again
   ~State();
 };

@@ -36,17 +36,23 @@ struct Plan {
   std::chrono::milliseconds timeout{};
 };
 
+/// A value and who said it.
+struct Said {
+  int value = 0;
+  std::string_view source;
+};
+
+std::optional<Said> said(std::optional<int> value, std::string_view source) { return value ? std::optional(Said{*value, source}) : std::nullopt; }
+std::optional<Said> said(const std::optional<Given>& given) { return given ? std::optional(Said{given->value, given->variable}) : std::nullopt; }
+std::optional<int> value(const std::optional<Said>& said) { return said ? std::optional(said->value) : std::nullopt; }
+
 /// One value from two sources that may both give it but not differ.
-std::optional<int> agree(std::string_view what, std::optional<int> first, std::string_view first_source, std::optional<int> second,
-                         std::string_view second_source) {
-  if (first && second && *first != *second) {
-    throw InvalidArgument(fmt::format("the {} is {} by {}, but {} by {}", what, *first, first_source, *second, second_source), info());
+std::optional<Said> agree(std::string_view what, const std::optional<Said>& first, const std::optional<Said>& second) {
+  if (first && second && first->value != second->value) {
+    throw InvalidArgument(fmt::format("the {} is {} by {}, but {} by {}", what, first->value, first->source, second->value, second->source), info());
   }
   return first ? first : second;
 }
-
-std::optional<int> value(const std::optional<Given>& given) { return given ? std::optional(given->value) : std::nullopt; }
-std::string_view source(const std::optional<Given>& given) { return given ? std::string_view(given->variable) : std::string_view(); }
 
 void check_range(const Plan& plan) {
   if (plan.world_size < 1) throw InvalidArgument(fmt::format("the world size is {}; there is at least one process", plan.world_size), info());
@@ -76,16 +82,19 @@ class JoinTimeout {
   std::chrono::milliseconds before_;
 };
 
+enum class Owner { library, caller };
+
 /// The end of this process's part in the job.
 class Departure {
  public:
-  Departure(std::shared_ptr<Store> store, std::string seat, std::shared_ptr<Presence> presence)
-      : store_(std::move(store)), seat_(std::move(seat)), presence_(std::move(presence)) {}
+  Departure(std::shared_ptr<Store> store, std::string seat, std::shared_ptr<Presence> presence, Owner owner)
+      : owner_(owner), store_(std::move(store)), seat_(std::move(seat)), presence_(std::move(presence)) {}
 
   void leave() noexcept {
     std::call_once(once_, [&] {
       try {
-        const JoinTimeout brief(*store_, std::min<std::chrono::milliseconds>(store_->timeout(), leave_timeout));
+        std::optional<JoinTimeout> brief;  // a store of the caller's own keeps the bounds the caller gave it
+        if (owner_ == Owner::library) brief.emplace(*store_, std::min<std::chrono::milliseconds>(store_->timeout(), leave_timeout));
         store_->set(seat_, left_mark);
       } catch (const std::exception&) {  // the store is gone, and nobody is there to be told
       }
@@ -95,18 +104,20 @@ class Departure {
   }
 
  private:
+  const Owner owner_;
   std::once_flag once_;
   std::shared_ptr<Store> store_;
   std::string seat_;
   std::shared_ptr<Presence> presence_;
 };
 
-JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store, std::shared_ptr<Store> view, std::shared_ptr<Presence> presence) {
+JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store, std::shared_ptr<Store> view, std::shared_ptr<Presence> presence,
+                   Owner owner = Owner::library) {
   JobIdentity identity = std::move(plan.identity);
   identity.rank = joined.rank;
   identity.world_size = plan.world_size;
   identity.members = std::move(joined.members);
-  const auto departure = std::make_shared<Departure>(store, joined.seat, std::move(presence));
+  const auto departure = std::make_shared<Departure>(store, joined.seat, std::move(presence), owner);
   identity.leave = [departure] { departure->leave(); };
   Store* raw = view.get();
   identity.store = {raw, [view = std::move(view), departure](Store*) mutable {
@@ -125,7 +136,7 @@ std::shared_ptr<Store> part_of(const std::shared_ptr<Store>& store, const Joined
 JobIdentity meet_in_store(Plan plan, std::shared_ptr<Store> store) {
   Joined joined = *join(*store, join_request(plan), Deadline(plan.timeout));
   auto view = part_of(store, joined);
-  return settle(std::move(plan), std::move(joined), store, std::move(view), {});
+  return settle(std::move(plan), std::move(joined), store, std::move(view), {}, Owner::caller);
 }
 
 // The launcher looks at its ranks' keys itself, so the job gets the store as it is; the launcher makes a new one for every attempt.
@@ -217,12 +228,12 @@ Plan explicit_plan(const JobRequest& request, std::optional<int> rank, std::opti
 }
 
 JobIdentity meet_explicitly(const JobRequest& request, const Url& url, const Environment& environment) {
-  const auto rank = agree("rank", request.rank, "the argument rank", url.rank, "init_method");
-  const auto world_size = agree("world size", request.world_size, "the argument world_size", url.world_size, "init_method");
+  const auto rank = agree("rank", said(request.rank, "the argument rank"), said(url.rank, "init_method"));
+  const auto world_size = agree("world size", said(request.world_size, "the argument world_size"), said(url.world_size, "init_method"));
   const std::string_view scheme = url.scheme == Url::Scheme::tcp ? "tcp://" : "file://";
   if (!world_size) throw InvalidArgument(fmt::format("world_size is not given, and {} needs it", scheme), info());
   if (!rank && url.scheme == Url::Scheme::tcp) throw InvalidArgument("rank is not given, and tcp:// with one host's address needs it", info());
-  Plan plan = explicit_plan(request, rank, world_size, environment);
+  Plan plan = explicit_plan(request, value(rank), value(world_size), environment);
   check_range(plan);
   if (url.scheme == Url::Scheme::file) return meet_in_file(std::move(plan), url.path);
   return meet_at(std::move(plan), *meeting_at(url.host, url.port, {}, environment));
@@ -260,28 +271,28 @@ JobIdentity meet(const JobRequest& request, const Environment& environment) {
 
   if (!request.group_name.empty()) throw InvalidArgument("group_name is for tcp:// and file://; the environment names one job only", info());
   const EnvironmentIdentity given = identity_from_environment(environment);
-  const auto asked_rank = agree("rank", request.rank, "the argument rank", url.rank, "init_method");
-  const auto asked_size = agree("world size", request.world_size, "the argument world_size", url.world_size, "init_method");
+  const auto asked_rank = agree("rank", said(request.rank, "the argument rank"), said(url.rank, "init_method"));
+  const auto asked_size = agree("world size", said(request.world_size, "the argument world_size"), said(url.world_size, "init_method"));
   if (!asked_rank && !asked_size && !given.rank && !given.world_size && !environment.has("UNISONO_LAUNCHER_FD") && !environment.has("LOCAL_RANK"))
     return alone(request);
 
   Plan plan;
-  plan.rank = agree("rank", asked_rank, "the argument rank", value(given.rank), source(given.rank));
-  const auto world_size = agree("world size", asked_size, "the argument world_size", value(given.world_size), source(given.world_size));
+  plan.rank = value(agree("rank", asked_rank, said(given.rank)));
+  const auto world_size = agree("world size", asked_size, said(given.world_size));
   std::string missing;
   if (!plan.rank) missing = given.rank_variable;
   if (!world_size) missing += (missing.empty() ? "" : " and ") + given.world_size_variable;
   if (!missing.empty())
     throw InvalidArgument(fmt::format("{} {} not set, and env:// needs it", missing, !plan.rank && !world_size ? "are" : "is"),
                           info("start the program with `unisono run`, or set it"));
-  plan.world_size = *world_size;
+  plan.world_size = world_size->value;
   plan.timeout = join_timeout(request.timeout, environment);
   JobIdentity& identity = plan.identity;
   identity.launcher = given.launcher;
   identity.job_id = given.job_id;
-  identity.local_rank = agree("local rank", request.local_rank, "the argument local_rank", value(given.local_rank), source(given.local_rank));
-  identity.local_world_size = value(given.local_world_size);
-  identity.node_rank = value(given.node_rank);
+  identity.local_rank = value(agree("local rank", said(request.local_rank, "the argument local_rank"), said(given.local_rank)));
+  identity.local_world_size = value(said(given.local_world_size));
+  identity.node_rank = value(said(given.node_rank));
   check_range(plan);
   return meet_by_environment(std::move(plan), given, environment);
 }

@@ -1,0 +1,526 @@
+// The store's server against strangers and against clients that misbehave (A1 … A6), its handshake, and what its owner does.
+#include "store/server.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <fstream>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ground/socket.h"
+#include "store/authentication.h"
+#include "store/client.h"
+#include "store/wire.h"
+#include "unisono/error.h"
+
+namespace unisono::store {
+namespace {
+
+using namespace std::chrono_literals;
+using ground::Deadline;
+using ground::FileDescriptor;
+
+/// A server on a free loopback port.
+class Served {
+ public:
+  explicit Served(ServerOptions options = {}) : server(std::move(options)) {
+    auto listening = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
+    address = ground::local_address(listening.fd.get());
+    server.listen(std::move(listening.fd));
+  }
+  std::shared_ptr<Client> client(const ConnectOptions& options = {}) const {
+    return connect_tcp({address}, "the store at " + describe(address), options, Deadline(30s));
+  }
+  FileDescriptor raw() const { return ground::try_connect(address, Deadline(30s)).fd; }
+
+  StoreServer server;
+  ground::SocketAddress address;
+};
+
+void say(const FileDescriptor& fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno == EAGAIN) {
+      if (!ground::wait_for(fd.get(), POLLOUT, Deadline(5s))) return;
+      continue;
+    }
+    if (n < 0) return;  // it hung up on us
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+/// What comes until the other side closes (or 20 s pass, which fails the test).
+std::string hear(const FileDescriptor& fd) {
+  std::string all;
+  char chunk[4096];
+  for (;;) {
+    if (!ground::wait_for(fd.get(), POLLIN, Deadline(20s))) {
+      ADD_FAILURE() << "the server keeps the connection";
+      return all;
+    }
+    const ssize_t n = ::recv(fd.get(), chunk, sizeof chunk, 0);
+    if (n <= 0) return all;
+    all.append(chunk, static_cast<std::size_t>(n));
+  }
+}
+
+/// Exactly one greeting or frame's worth of bytes.
+std::string hear(const FileDescriptor& fd, std::size_t n) {
+  std::string all(n, '\0');
+  std::size_t have = 0;
+  while (have < n && ground::wait_for(fd.get(), POLLIN, Deadline(20s))) {
+    const ssize_t got = ::recv(fd.get(), all.data() + have, n - have, 0);
+    if (got <= 0) break;
+    have += static_cast<std::size_t>(got);
+  }
+  all.resize(have);
+  return all;
+}
+
+std::string hear_frame(const FileDescriptor& fd) {
+  const std::string head = hear(fd, frame_head);
+  if (head.size() < frame_head) return {};
+  std::size_t length = 0;
+  for (std::size_t i = frame_head; i-- > 0;) length = length << 8 | static_cast<unsigned char>(head[i]);
+  return hear(fd, length);
+}
+
+void expect_still_well(const Served& served, const ConnectOptions& options = {}) {
+  const auto client = served.client(options);
+  client->set("well", "yes");
+  EXPECT_EQ(client->get("well", 10s), "yes");
+}
+
+/// Greets and says hello as a client does; returns the server's nonce.
+std::string challenge(const FileDescriptor& fd, const std::string& client_nonce, bool has_token) {
+  say(fd, greeting());
+  EXPECT_EQ(hear(fd, greeting_size), greeting());
+  say(fd, Writer(Op::hello).text(client_nonce).text("").integer(has_token ? 1 : 0).finish());
+  const std::string frame = hear_frame(fd);
+  Reader in(frame);
+  EXPECT_EQ(static_cast<Status>(in.byte()), Status::challenge);
+  in.integer();
+  return std::string(in.text());
+}
+
+Status status_of(const std::string& frame) { return frame.empty() ? Status{} : static_cast<Status>(frame[0]); }
+
+std::size_t resident_kib() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t pages = 0;
+  file >> pages >> pages;
+  return pages * 4;
+}
+
+void wait_until(const std::function<bool()>& condition) {
+  const Deadline deadline(30s);
+  while (!condition() && !deadline.passed()) std::this_thread::yield();
+  EXPECT_TRUE(condition());
+}
+
+// ---- the handshake ----------------------------------------------------------------------------------------------
+
+TEST(Handshake, both_sides_must_know_the_token) {  // A5
+  const Served served({.token = "the secret"});
+  served.client({.token = "the secret"})->set("a", "1");
+  for (const std::string wrong : {"", "the secre", "the secret ", "The secret"}) {
+    try {
+      served.client({.token = wrong});
+      ADD_FAILURE() << "let in with \"" << wrong << "\"";
+    } catch (const ProtocolError& error) {
+      EXPECT_NE(std::string(error.what()).find("token"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(describe(served.address)), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_EQ(served.server.peek("a"), "1");
+  expect_still_well(served, {.token = "the secret"});
+}
+
+TEST(Handshake, a_client_with_a_token_distrusts_a_server_without) {  // A5
+  const Served served;
+  EXPECT_THROW(served.client({.token = "x"}), ProtocolError);
+  expect_still_well(served);
+}
+
+TEST(Handshake, a_server_that_only_pretends_is_found_out) {  // A5: it accepts every proof, and cannot give its own
+  auto listening = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
+  const auto address = ground::local_address(listening.fd.get());
+  std::thread impostor([&] {
+    ASSERT_TRUE(ground::wait_for(listening.fd.get(), POLLIN, Deadline(30s)));
+    const FileDescriptor fd(::accept4(listening.fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    hear(fd, greeting_size);
+    say(fd, greeting());
+    hear_frame(fd);
+    say(fd, Writer(Status::challenge).text(std::string(nonce_size, 'n')).integer(1).finish());
+    const std::string frame = hear_frame(fd);
+    Reader in(frame);
+    in.byte();
+    in.integer();
+    // The best it can do is to send the client's own proof back.
+    say(fd, Writer(Status::ok).text(in.text()).finish());
+  });
+  EXPECT_THROW(connect_tcp({address}, "the store", {.token = "the secret"}, Deadline(30s)), ProtocolError);
+  impostor.join();
+}
+
+TEST(Handshake, what_was_heard_once_opens_nothing_later) {  // A5: replay
+  const Served served({.token = "the secret"});
+  const std::string client_nonce(nonce_size, 'c');
+  std::string proof;
+  {
+    const FileDescriptor fd = served.raw();
+    Exchange exchange{client_nonce, challenge(fd, client_nonce, true), {}};
+    proof = Writer(Op::proof).text(client_proof("the secret", exchange)).finish();
+    say(fd, proof);
+    EXPECT_EQ(status_of(hear_frame(fd)), Status::ok);
+  }
+  const FileDescriptor fd = served.raw();
+  challenge(fd, client_nonce, true);
+  say(fd, proof);
+  EXPECT_EQ(status_of(hear_frame(fd)), Status::refused);
+  EXPECT_EQ(hear(fd), "");
+}
+
+TEST(Handshake, the_servers_own_proof_is_not_the_clients) {  // A5: reflection
+  const Exchange exchange{std::string(nonce_size, 'a'), std::string(nonce_size, 'b'), "job"};
+  EXPECT_NE(client_proof("t", exchange), server_proof("t", exchange));
+  EXPECT_NE(client_proof("t", exchange), client_proof("u", exchange));
+  const Exchange mirrored{exchange.server_nonce, exchange.client_nonce, "job"};
+  EXPECT_NE(client_proof("t", exchange), server_proof("t", mirrored));
+  EXPECT_NE(client_proof("t", exchange), client_proof("t", mirrored));
+  EXPECT_EQ(client_proof("t", exchange).size(), proof_size);
+  EXPECT_EQ(client_proof("", exchange), "");
+  // Two connections against each other: the challenge of one, sent to the other as its client's nonce, gives nothing that the first takes.
+  const Served served({.token = "the secret"});
+  const FileDescriptor one = served.raw();
+  const std::string nonce = challenge(one, std::string(nonce_size, 'x'), true);
+  const FileDescriptor two = served.raw();
+  const std::string second = challenge(two, nonce, true);
+  EXPECT_NE(second, nonce);
+  say(one, Writer(Op::proof).text(second).finish());
+  EXPECT_EQ(status_of(hear_frame(one)), Status::refused);
+}
+
+TEST(Handshake, nothing_is_served_before_it) {  // A5
+  const Served served({.token = "the secret"});
+  const FileDescriptor fd = served.raw();
+  say(fd, greeting());
+  hear(fd, greeting_size);
+  say(fd, Writer(Op::set, 1).text("intruder").text("was here").finish());
+  EXPECT_EQ(status_of(hear_frame(fd)), Status::refused);
+  EXPECT_EQ(served.server.peek("intruder"), std::nullopt);
+}
+
+TEST(Handshake, another_version_is_named_on_both_sides) {  // R5
+  const Served served;
+  const FileDescriptor fd = served.raw();
+  std::string theirs = greeting();
+  theirs[magic.size()] = 77;
+  say(fd, theirs);
+  EXPECT_EQ(hear(fd), greeting());  // enough for the other side to say it
+  // The other way round: a server of another version.
+  auto listening = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
+  const auto address = ground::local_address(listening.fd.get());
+  std::thread other([&] {
+    ASSERT_TRUE(ground::wait_for(listening.fd.get(), POLLIN, Deadline(30s)));
+    const FileDescriptor connected(::accept4(listening.fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    hear(connected, greeting_size);
+    say(connected, theirs);
+  });
+  try {
+    connect_tcp({address}, "the store", {}, Deadline(30s));
+    ADD_FAILURE() << "connected";
+  } catch (const ProtocolError& error) {
+    EXPECT_NE(std::string(error.what()).find("(wire 77)"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("(wire 1)"), std::string::npos) << error.what();
+  }
+  other.join();
+  // And over a connection that was handed over, where nobody shakes hands.
+  auto pair = ground::make_socket_pair();
+  const auto store = connect_fd(std::move(pair.first));
+  say(pair.second, theirs);
+  EXPECT_THROW(store->get("a", 10s), ProtocolError);
+}
+
+TEST(Handshake, who_answers_in_another_language_is_no_store) {
+  auto listening = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
+  const auto address = ground::local_address(listening.fd.get());
+  std::thread other([&] {
+    ASSERT_TRUE(ground::wait_for(listening.fd.get(), POLLIN, Deadline(30s)));
+    const FileDescriptor fd(::accept4(listening.fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    say(fd, "HTTP/1.1 400 Bad Request\r\n\r\n");
+    hear(fd, greeting_size);
+  });
+  EXPECT_THROW(connect_tcp({address}, "the store", {}, Deadline(30s)), ProtocolError);
+  other.join();
+}
+
+TEST(Handshake, jobs_are_told_apart) {  // R4
+  const Served served({.job_tag = "job 1"});
+  EXPECT_THROW(served.client({.job_tag = "job 2"}), ProtocolError);
+  EXPECT_THROW(served.client(), ProtocolError);
+  expect_still_well(served, {.job_tag = "job 1"});
+}
+
+// ---- strangers --------------------------------------------------------------------------------------------------
+
+TEST(Strangers, random_bytes_disturb_nobody) {  // A1
+  const Served served({.token = "the secret"});
+  const auto member = served.client({.token = "the secret"});
+  std::mt19937 random(20240607);
+  for (int i = 0; i < 300; ++i) {
+    const FileDescriptor fd = served.raw();
+    std::string noise(1 + random() % 5000, '\0');
+    for (char& c : noise) c = static_cast<char>(random());
+    if (i % 3 == 1) noise = greeting() + noise;
+    if (i % 3 == 2) noise = greeting() + Writer(Op::hello).text(std::string(nonce_size, 'n')).text("").integer(1).finish() + noise;
+    say(fd, noise);
+    if (i % 10 == 0) {
+      member->set("i", std::to_string(i));
+      EXPECT_EQ(member->get("i", 10s), std::to_string(i));
+    }
+  }
+  wait_until([&] { return served.server.counts().connections == 1; });
+}
+
+TEST(Strangers, speak_other_protocols_and_are_dropped) {  // A4
+  const Served served;
+  for (const std::string probe :
+       {"GET / HTTP/1.0\r\n\r\n", "\x16\x03\x01\x02\x00\x01", "SSH-2.0-x\r\n", "*1\r\n$4\r\nPING\r\n", "\r\n\r\n", "UNISTORM........"}) {
+    const FileDescriptor fd = served.raw();
+    say(fd, probe);
+    EXPECT_EQ(hear(fd), "") << probe;
+  }
+  expect_still_well(served);
+}
+
+TEST(Strangers, a_length_field_allocates_nothing) {  // A2
+  const Served served({.token = "the secret"});
+  const std::size_t before = resident_kib();
+  for (const std::string& length : {std::string("\x00\x00\x00\x80", 4), std::string("\xff\xff\xff\x7f", 4), std::string("\xff\xff\xff\xff", 4),
+                                   std::string("\x01\x01\x00\x00", 4)}) {
+    const FileDescriptor fd = served.raw();
+    say(fd, greeting());
+    hear(fd, greeting_size);
+    say(fd, length);
+    EXPECT_EQ(status_of(hear_frame(fd)), Status::refused);
+  }
+  EXPECT_LT(resident_kib(), before + 8 * 1024);
+  expect_still_well(served, {.token = "the secret"});
+}
+
+TEST(Strangers, fields_longer_than_their_frame_are_refused) {  // A2
+  const Served served;
+  auto pair = ground::make_socket_pair();
+  served.raw();
+  const FileDescriptor fd = served.raw();
+  const std::string nonce(nonce_size, 'n');
+  challenge(fd, nonce, false);
+  say(fd, Writer(Op::proof).text("").finish());
+  EXPECT_EQ(status_of(hear_frame(fd)), Status::ok);
+  std::string frame = Writer(Op::set, 1).text("key").text("value").finish();
+  frame[frame_head + 9] = '\xff';  // the key's length
+  frame[frame_head + 12] = '\xff';
+  say(fd, frame);
+  EXPECT_EQ(status_of(hear_frame(fd)), Status::refused);
+  EXPECT_EQ(hear(fd), "");
+  expect_still_well(served);
+}
+
+TEST(Strangers, half_a_frame_is_closed_in_time_and_delays_nobody) {  // A3
+  const Served served({.token = "the secret", .handshake_timeout = 300ms});
+  std::vector<FileDescriptor> slow;
+  for (int i = 0; i < 200; ++i) {
+    slow.push_back(served.raw());
+    say(slow.back(), std::string_view(greeting()).substr(0, static_cast<std::size_t>(i % 16)));
+  }
+  expect_still_well(served, {.token = "the secret"});
+  EXPECT_LE(served.server.counts().pending, 64U);
+  for (const FileDescriptor& fd : slow) EXPECT_EQ(hear(fd), "");
+  wait_until([&] { return served.server.counts().pending == 0; });
+}
+
+TEST(Strangers, many_clients_that_authenticate_at_once_all_get_in) {  // R10
+  const Served served({.token = "the secret", .most_pending = 4});
+  std::vector<std::thread> all;
+  for (int i = 0; i < 32; ++i) {
+    all.emplace_back([&, i] {
+      const auto client = served.client({.token = "the secret"});
+      client->set(fmt::format("{}", i), "x");
+    });
+  }
+  for (auto& thread : all) thread.join();
+  EXPECT_EQ(served.server.counts().keys, 32U);
+}
+
+TEST(Strangers, connections_leave_no_descriptors_behind) {  // R10
+  const Served served;
+  for (int i = 0; i < 1000; ++i) served.raw();
+  for (int i = 0; i < 50; ++i) served.client()->set("a", "b");
+  wait_until([&] { return served.server.counts().connections == 0; });
+}
+
+// ---- members that misbehave -------------------------------------------------------------------------------------
+
+TEST(Members, break_limits_for_themselves_only) {  // A6
+  const Served served({.limits = {.key_bytes = 16, .value_bytes = 1000, .keys = 5, .total_bytes = 3000}});
+  const auto bad = served.client();
+  const auto good = served.client();
+  good->set("mine", "1");
+  EXPECT_THROW(bad->set(std::string(17, 'k'), "x"), InvalidArgument);
+  EXPECT_THROW(bad->set("key", std::string(1001, 'x')), InvalidArgument);
+  for (int i = 0; i < 2; ++i) bad->set(fmt::format("big{}", i), std::string(1000, 'x'));
+  EXPECT_THROW(bad->set("big3", std::string(1000, 'x')), InvalidArgument);  // bytes in all
+  for (int i = 0; i < 2; ++i) bad->set(fmt::format("small{}", i), "");
+  EXPECT_THROW(bad->set("one more", ""), InvalidArgument);  // keys
+  EXPECT_EQ(good->get("mine", 10s), "1");
+  good->set("mine", "2");
+  EXPECT_TRUE(bad->erase("small0"));
+  bad->set("one more", "");
+  EXPECT_EQ(good->num_keys(), 5);
+}
+
+TEST(Members, a_request_longer_than_any_value_ends_their_connection) {  // A6
+  const Served served({.limits = {.value_bytes = 1000}, .handshake_timeout = 300ms});
+  const auto good = served.client();
+  const FileDescriptor fd = served.raw();
+  challenge(fd, std::string(nonce_size, 'n'), false);
+  say(fd, Writer(Op::proof).text("").finish());
+  hear_frame(fd);
+  say(fd, Writer(Op::set, 1).text("huge").text(std::string(3'000'000, 'x')).finish());
+  EXPECT_EQ(status_of(hear_frame(fd)), Status::refused);
+  good->set("a", "1");
+  EXPECT_EQ(good->get("a", 10s), "1");
+  EXPECT_EQ(served.server.peek("huge"), std::nullopt);
+}
+
+TEST(Members, who_waits_for_too_much_is_told) {  // A6
+  const Served served({.most_waiting = 3});
+  const auto client = served.client();
+  std::vector<std::thread> waiting;
+  for (int i = 0; i < 3; ++i) waiting.emplace_back([&] { EXPECT_EQ(client->get("later", 60s), "x"); });
+  wait_until([&] { return served.server.counts().waiting == 3; });
+  EXPECT_THROW(client->get("other", 60s), InvalidArgument);
+  client->set("later", "x");
+  for (auto& thread : waiting) thread.join();
+  EXPECT_EQ(served.server.counts().waiting, 0U);
+}
+
+TEST(Members, who_asks_without_reading_is_dropped) {  // A6
+  const Served served({.most_unsent = std::size_t{1} << 20});
+  auto pair = ground::make_socket_pair();
+  const auto good = served.client();
+  good->set("value", std::string(100'000, 'v'));
+  const FileDescriptor fd = served.raw();
+  challenge(fd, std::string(nonce_size, 'n'), false);
+  say(fd, Writer(Op::proof).text("").finish());
+  hear_frame(fd);
+  std::string many;
+  for (std::uint64_t i = 0; i < 400; ++i) many += Writer(Op::try_get, i).text("value").finish();
+  say(fd, many);
+  wait_until([&] { return served.server.counts().connections == 1; });
+  EXPECT_EQ(good->get("value", 10s).size(), 100'000U);
+}
+
+TEST(Members, who_leaves_is_not_waited_for) {
+  const Served served;
+  for (int i = 0; i < 20; ++i) {
+    const FileDescriptor fd = served.raw();
+    challenge(fd, std::string(nonce_size, 'n'), false);
+    say(fd, Writer(Op::proof).text("").finish());
+    hear_frame(fd);
+    say(fd, Writer(Op::get, 1).integer(60000).text("never").finish());
+    wait_until([&] { return served.server.counts().waiting == 1; });
+    ::shutdown(fd.get(), SHUT_RDWR);
+    wait_until([&] { return served.server.counts().waiting == 0; });
+  }
+}
+
+TEST(Members, requests_may_come_byte_by_byte) {  // N8
+  const Served served;
+  const FileDescriptor fd = served.raw();
+  challenge(fd, std::string(nonce_size, 'n'), false);
+  std::string all = Writer(Op::proof).text("").finish();
+  all += Writer(Op::set, 7).text("k").text("v").finish();
+  all += Writer(Op::try_get, 8).text("k").finish();
+  for (const char c : all) say(fd, {&c, 1});
+  EXPECT_EQ(status_of(hear_frame(fd)), Status::ok);
+  EXPECT_EQ(status_of(hear_frame(fd)), Status::ok);
+  const std::string frame = hear_frame(fd);
+  Reader in(frame);
+  in.byte();
+  EXPECT_EQ(in.integer(), 8U);
+  EXPECT_EQ(in.text(), "v");
+}
+
+// ---- the owner --------------------------------------------------------------------------------------------------
+
+TEST(Owner, sees_and_sets_keys) {
+  StoreServer server;
+  auto pair = ground::make_socket_pair();
+  server.adopt(std::move(pair.first));
+  const auto client = connect_fd(std::move(pair.second));
+  std::thread waiting([&] { EXPECT_EQ(client->get("from owner", 60s), "1"); });
+  wait_until([&] { return server.counts().waiting == 1; });
+  server.set("from owner", "1");
+  waiting.join();
+  client->set("from client", "2");
+  EXPECT_EQ(server.peek("from client"), "2");
+  EXPECT_EQ(server.peek("from nobody"), std::nullopt);
+}
+
+TEST(Owner, may_hand_over_a_connection_before_or_after_it_is_used) {
+  auto pair = ground::make_socket_pair();
+  const auto client = connect_fd(std::move(pair.second));  // nobody serves it yet
+  StoreServer server;
+  std::thread user([&] {
+    client->set("a", "1");
+    EXPECT_EQ(client->get("a", 30s), "1");
+  });
+  server.adopt(std::move(pair.first));
+  user.join();
+}
+
+TEST(Owner, what_was_answered_arrives_although_the_server_goes) {
+  for (int i = 0; i < 20; ++i) {
+    auto served = std::make_unique<Served>();
+    const auto client = served->client();
+    std::thread waiting([&] { EXPECT_EQ(client->get("verdict", 60s).size(), 2'000'000U); });
+    wait_until([&] { return served->server.counts().waiting == 1; });
+    served->server.set("verdict", std::string(2'000'000, 'v'));
+    served.reset();
+    waiting.join();
+  }
+}
+
+TEST(Owner, runs_out_of_descriptors_and_recovers) {  // F16
+  const Served served;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  std::vector<FileDescriptor> waiting;
+  {
+    // Connected, and not accepted for want of descriptors.
+    FileDescriptor highest(::dup(0));
+    const rlimit few{static_cast<rlim_t>(highest.get()) + 4, before.rlim_max};
+    highest.reset();
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (;;) {
+      auto fd = served.raw();
+      if (!fd) break;
+      waiting.push_back(std::move(fd));
+    }
+    waiting.pop_back();
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  }
+  waiting.clear();
+  expect_still_well(served);
+}
+
+}  // namespace
+}  // namespace unisono::store

@@ -67,6 +67,7 @@ BenchSet::BenchSet(const BenchSetup& setup, bench::Plan plan, const std::filesys
                           .stdin_fd = nothing.get(),
                           .stdout_fd = STDERR_FILENO,  // the table alone goes to standard output
                           .signals = &signals_};
+  if (!child.environment.has("OMP_NUM_THREADS")) child.environment.set("OMP_NUM_THREADS", 1);  // in every set alike
   child_ = launch::start_child({.path = arguments.front(), .arguments = arguments}, child, watchdog_);
   try {
     backend_ = next_event().at("backend");

@@ -154,7 +154,7 @@ void print(const Json& facts) {
       continue;
     }
     std::cout << name << (value.empty() ? "     none of the variables that matter is set\n" : "\n");
-    for (const auto& [key, entry] : value.items()) std::cout << fmt::format("  {:<26}{}\n", key, text_of(entry));
+    for (const auto& [key, entry] : value.items()) std::cout << fmt::format("  {:<28}{}\n", key, text_of(entry));
   }
   std::cout << std::flush;
 }

@@ -84,29 +84,35 @@ inline constexpr bool begins_with_buffer<First, Rest...> = has_view<First>;
 
 /// Every rank's x becomes the combination of all ranks' x, bit for bit the same everywhere. Same length and dtype on every rank.
 template <Buffer B>
-void all_reduce(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void all_reduce(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+                const CallOptions& options = {}) {
   detail::run(detail::in_place(Operation::all_reduce, x, op), group, options);
 }
 template <Buffer B>
-[[nodiscard]] Work all_reduce_async(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] Work all_reduce_async(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+                                    const CallOptions& options = {}) {
   return detail::start(detail::in_place(Operation::all_reduce, x, op), group, options);
 }
 /// The same out of place: `in` and `out` have the same length, and are the same memory or do not touch.
 template <InBuffer In, Buffer B>
-void all_reduce(const In& in, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void all_reduce(const In& in, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+                const CallOptions& options = {}) {
   detail::run(detail::out_of_place(Operation::all_reduce, in, out, op), group, options);
 }
 template <InBuffer In, Buffer B>
-[[nodiscard]] Work all_reduce_async(const In& in, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] Work all_reduce_async(const In& in, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum,
+                                    const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
   return detail::start(detail::out_of_place(Operation::all_reduce, in, out, op), group, options);
 }
 /// x of rank `dst` becomes the combination; the other ranks' x stays as it is.
 template <Buffer B>
-void reduce(B&& x, Rank dst, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void reduce(B&& x, Rank dst, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+            const CallOptions& options = {}) {
   detail::run(detail::rooted(detail::in_place(Operation::reduce, x, op), dst), group, options);
 }
 template <Buffer B>
-[[nodiscard]] Work reduce_async(B&& x, Rank dst, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] Work reduce_async(B&& x, Rank dst, const detail::reduction_for<B>& op = ReduceOp::sum,
+                                const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
   return detail::start(detail::rooted(detail::in_place(Operation::reduce, x, op), dst), group, options);
 }
 /// x of every rank becomes that of rank `src`.
@@ -133,7 +139,8 @@ void gather(const In& in, B&& out, Rank dst = 0, const ProcessGroup& group = det
   detail::run(detail::rooted(detail::out_of_place(Operation::gather, in, out), dst), group, options);
 }
 template <InBuffer In, Buffer B>
-[[nodiscard]] Work gather_async(const In& in, B&& out, Rank dst = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] Work gather_async(const In& in, B&& out, Rank dst = 0, const ProcessGroup& group = detail::current_world(),
+                                const CallOptions& options = {}) {
   return detail::start(detail::rooted(detail::out_of_place(Operation::gather, in, out), dst), group, options);
 }
 /// `in` of rank `src`: size() blocks of the length of `out`; rank r gets block r. Elsewhere `in` does not count and may be empty.
@@ -142,16 +149,19 @@ void scatter(const In& in, B&& out, Rank src = 0, const ProcessGroup& group = de
   detail::run(detail::rooted(detail::out_of_place(Operation::scatter, in, out), src), group, options);
 }
 template <InBuffer In, Buffer B>
-[[nodiscard]] Work scatter_async(const In& in, B&& out, Rank src = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] Work scatter_async(const In& in, B&& out, Rank src = 0, const ProcessGroup& group = detail::current_world(),
+                                 const CallOptions& options = {}) {
   return detail::start(detail::rooted(detail::out_of_place(Operation::scatter, in, out), src), group, options);
 }
 /// in: size() blocks of the length of `out`; rank r gets the combination of all ranks' block r.
 template <InBuffer In, Buffer B>
-void reduce_scatter(const In& in, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void reduce_scatter(const In& in, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+                    const CallOptions& options = {}) {
   detail::run(detail::out_of_place(Operation::reduce_scatter, in, out, op), group, options);
 }
 template <InBuffer In, Buffer B>
-[[nodiscard]] Work reduce_scatter_async(const In& in, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] Work reduce_scatter_async(const In& in, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum,
+                                        const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
   return detail::start(detail::out_of_place(Operation::reduce_scatter, in, out, op), group, options);
 }
 /// in and out: size() blocks each; block r of `in` goes to rank r, block r of `out` comes from it. They must not overlap.
@@ -165,20 +175,24 @@ template <InBuffer In, Buffer B>
 }
 /// Inclusive prefix: x becomes the combination of ranks 0 … rank(). Not avg.
 template <Buffer B>
-void scan(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void scan(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+          const CallOptions& options = {}) {
   detail::run(detail::in_place(Operation::scan, x, op), group, options);
 }
 template <Buffer B>
-[[nodiscard]] Work scan_async(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] Work scan_async(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+                              const CallOptions& options = {}) {
   return detail::start(detail::in_place(Operation::scan, x, op), group, options);
 }
 /// Exclusive prefix: x becomes the combination of ranks 0 … rank()-1; rank 0's x stays as it is. Not avg.
 template <Buffer B>
-void exscan(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void exscan(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+            const CallOptions& options = {}) {
   detail::run(detail::in_place(Operation::exscan, x, op), group, options);
 }
 template <Buffer B>
-[[nodiscard]] Work exscan_async(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] Work exscan_async(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+                                const CallOptions& options = {}) {
   return detail::start(detail::in_place(Operation::exscan, x, op), group, options);
 }
 
@@ -239,8 +253,8 @@ template <Element T>
 }
 /// The exact average of the ranks' x, rounded once: integers of any size neither wrap nor truncate.
 template <Element T>
-  requires(!std::same_as<T, bool> && !std::same_as<T, std::byte> && !detail::is_complex<T>)
-[[nodiscard]] double mean(T x, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+requires(!std::same_as<T, bool> && !std::same_as<T, std::byte> && !detail::is_complex<T>)
+    [[nodiscard]] double mean(T x, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
   const std::vector<T> all = all_gather(x, group, options);
   return detail::exact_mean(all);
 }
@@ -252,72 +266,42 @@ UNISONO_API void barrier(const ProcessGroup& group = detail::current_world(), co
 UNISONO_API void monitored_barrier(std::chrono::milliseconds timeout, const ProcessGroup& group = detail::current_world());
 UNISONO_API void synchronize(const ProcessGroup& group = detail::current_world());
 
-
 // What is none of these says why.
 
 template <class X, class... Rest>
-  requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>))
-void all_reduce(X&&, Rest&&...) {
+requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void all_reduce(X&&, Rest&&...) {
   detail::refuse_as_buffer<X>();
 }
 template <class X, class... Rest>
-  requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>))
-void reduce(X&&, Rest&&...) {
+requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void reduce(X&&, Rest&&...) {
   detail::refuse_as_buffer<X>();
 }
 template <class X, class... Rest>
-  requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>))
-void broadcast(X&&, Rest&&...) {
+requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void broadcast(X&&, Rest&&...) {
   detail::refuse_as_buffer<X>();
 }
 template <class X, class... Rest>
-  requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>))
-void scan(X&&, Rest&&...) {
+requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void scan(X&&, Rest&&...) {
   detail::refuse_as_buffer<X>();
 }
 template <class X, class... Rest>
-  requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>))
-void exscan(X&&, Rest&&...) {
+requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void exscan(X&&, Rest&&...) {
   detail::refuse_as_buffer<X>();
 }
 template <class X, class... Rest>
-  requires(!InBuffer<X> && !detail::value<X>)
-void all_gather(X&&, Rest&&...) {
-  detail::refuse_as_buffer<X>();
-}
+requires(!InBuffer<X> && !detail::value<X>) void all_gather(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <class X, class... Rest>
-  requires(!InBuffer<X> && !detail::value<X>)
-void gather(X&&, Rest&&...) {
-  detail::refuse_as_buffer<X>();
-}
+requires(!InBuffer<X> && !detail::value<X>) void gather(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <class X, class... Rest>
-  requires(!InBuffer<X> && !detail::value<X>)
-void scatter(X&&, Rest&&...) {
-  detail::refuse_as_buffer<X>();
-}
+requires(!InBuffer<X> && !detail::value<X>) void scatter(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <class X, class... Rest>
-  requires(!InBuffer<X> && !detail::value<X>)
-void reduce_scatter(X&&, Rest&&...) {
-  detail::refuse_as_buffer<X>();
-}
+requires(!InBuffer<X> && !detail::value<X>) void reduce_scatter(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <class X, class... Rest>
-  requires(!InBuffer<X> && !detail::value<X>)
-void all_to_all(X&&, Rest&&...) {
-  detail::refuse_as_buffer<X>();
-}
+requires(!InBuffer<X> && !detail::value<X>) void all_to_all(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <class X, class... Rest>
-  requires(InBuffer<X> && !detail::begins_with_buffer<Rest...>)
-void all_gather(X&&, Rest&&...) {
-  detail::refuse_as_value<X>();
-}
+requires(InBuffer<X> && !detail::begins_with_buffer<Rest...>) void all_gather(X&&, Rest&&...) { detail::refuse_as_value<X>(); }
 template <class X, class... Rest>
-  requires(InBuffer<X> && !detail::begins_with_buffer<Rest...>)
-void gather(X&&, Rest&&...) {
-  detail::refuse_as_value<X>();
-}
+requires(InBuffer<X> && !detail::begins_with_buffer<Rest...>) void gather(X&&, Rest&&...) { detail::refuse_as_value<X>(); }
 template <class X, class... Rest>
-  requires(!detail::value<X>)
-void mean(X&&, Rest&&...) {
-  detail::refuse_as_value<X>();
-}
+requires(!detail::value<X>) void mean(X&&, Rest&&...) { detail::refuse_as_value<X>(); }
 }  // namespace unisono

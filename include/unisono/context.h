@@ -22,12 +22,13 @@ namespace unisono {
 
 /// How a process joins its job. What is not given here comes from the environment of the launcher; both saying different things is InvalidArgument.
 struct InitOptions {
-  std::string backend = "auto";          ///< auto serial native tcp gloo mpi nccl, or "cpu:native,cuda:nccl", or a registered one; any case
-  std::string init_method = "env://";    ///< env://  tcp://host:port  file:///path
+  std::string backend = "auto";        ///< auto serial native tcp gloo mpi nccl, or "cpu:native,cuda:nccl", or a registered one; any case
+  std::string init_method = "env://";  ///< env://  tcp://host:port  file:///path
   std::optional<int> rank = {}, world_size = {}, local_rank = {};
-  std::string group_name = {};           ///< lets several jobs share one file or multicast address
-  std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< of every call, unless it says otherwise; UNISONO_TIMEOUT (seconds) replaces this default
-  std::shared_ptr<Store> store = {};     ///< instead of init_method
+  std::string group_name = {};  ///< lets several jobs share one file or multicast address
+  std::chrono::milliseconds timeout =
+      std::chrono::minutes(30);       ///< of every call, unless it says otherwise; UNISONO_TIMEOUT (seconds) replaces this default
+  std::shared_ptr<Store> store = {};  ///< instead of init_method
 };
 
 /// Joins the job; blocks until all of its processes have. Nothing remains of a call that fails. AlreadyInitialized if called twice; Timeout names
@@ -35,7 +36,7 @@ struct InitOptions {
 UNISONO_API void initialize(const InitOptions& options = {});
 /// initialize({.backend = backend})
 template <class StringLike>
-  requires std::convertible_to<const StringLike&, std::string_view>
+requires std::convertible_to<const StringLike&, std::string_view>
 void initialize(const StringLike& backend) {
   InitOptions options;
   options.backend = std::string(std::string_view(backend));

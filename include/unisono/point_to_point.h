@@ -84,15 +84,11 @@ class P2POp {
                                                   const CallOptions& options = {});
 
 template <class X, class... Rest>
-  requires(!Buffer<X>)
-int recv(X&&, Rest&&...) {
+requires(!Buffer<X>) int recv(X&&, Rest&&...) {
   detail::refuse_as_buffer<X>();
   return -1;
 }
 template <class X, class... Rest>
-  requires(!InBuffer<X>)
-void send(X&&, Rest&&...) {
-  detail::refuse_as_buffer<X>();
-}
+requires(!InBuffer<X>) void send(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 
 }  // namespace unisono

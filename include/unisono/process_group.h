@@ -28,8 +28,7 @@ struct GlobalRank {
 class Rank {
  public:
   template <std::integral T>
-    requires(!std::same_as<T, bool>)
-  constexpr Rank(T value) noexcept  // NOLINT(google-explicit-constructor)
+  requires(!std::same_as<T, bool>) constexpr Rank(T value) noexcept  // NOLINT(google-explicit-constructor)
       : value_(std::cmp_less(value, -1) || std::cmp_greater(value, 0x7ffffffe) ? -1 : static_cast<int>(value)) {}
   constexpr Rank(GlobalRank rank) noexcept : value_(rank.value), global_(true) {}  // NOLINT(google-explicit-constructor)
   constexpr int value() const noexcept { return value_; }

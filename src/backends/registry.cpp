@@ -106,7 +106,8 @@ void register_backend(std::string_view name, BackendFactory factory) {
   const bool well_formed = !name.empty() && name != "auto" && std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return std::islower(c) || std::isdigit(c) || c == '_' || c == '-';
   });
-  if (!well_formed) throw InvalidArgument("a backend's name is lower-case letters, digits, '_' and '-', and not \"auto\": \"" + std::string(name) + "\"");
+  if (!well_formed)
+    throw InvalidArgument("a backend's name is lower-case letters, digits, '_' and '-', and not \"auto\": \"" + std::string(name) + "\"");
   if (!factory) throw InvalidArgument("backend " + std::string(name) + " has no factory");
   const std::lock_guard lock(backends::registry().mutex);
   if (!backends::registry().factories.emplace(std::string(name), std::move(factory)).second) {

@@ -95,6 +95,7 @@ void finalize() {
 Context::Context() : Context(InitOptions{}) {}
 Context::Context(const InitOptions& options) : exceptions_(std::uncaught_exceptions()) { initialize(options); }
 Context::~Context() {
+  if (group::in_forked_child()) return;
   try {
     if (std::uncaught_exceptions() > exceptions_) {
       if (context::State* state = context::initialized()) state->world->abort("an exception left the scope of its Context");

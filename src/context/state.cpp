@@ -130,9 +130,9 @@ std::unique_ptr<State> join(const InitOptions& options) {
   }
   state->local_rank = choose_local_rank(identity.local_rank, local_rank_hint(), state->topology);
   if (backend == "native" && state->topology.nnodes > 1) {
-    throw BackendUnavailable("the ranks are on " + std::to_string(state->topology.nnodes) + " hosts, and backend native serves one: " +
-                                 describe_hosts(state->topology),
-                             {.operation = "initialize", .rank = identity.rank});
+    throw BackendUnavailable(
+        "the ranks are on " + std::to_string(state->topology.nnodes) + " hosts, and backend native serves one: " + describe_hosts(state->topology),
+        {.operation = "initialize", .rank = identity.rank});
   }
 
   BackendOptions backend_options;

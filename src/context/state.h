@@ -29,7 +29,7 @@ struct State {
   int local_rank = 0;
   Topology topology;
   Launcher launcher = Launcher::none;
-  std::shared_ptr<Store> store;             // null in a world of one that nobody launched, and among threads
+  std::shared_ptr<Store> store;  // null in a world of one that nobody launched, and among threads
   std::shared_ptr<group::Progress> progress;
   std::optional<ProcessGroup> world;
   bool serves_store = false;                // others need this process for it

@@ -13,7 +13,7 @@ namespace unisono::group {
 /// it waits for, so it gives way almost at once.
 class Backoff {
  public:
-  Backoff(engine::Bell* bell, bool crowded) : bell_(bell), spins_(crowded ? 100 : 3000), yields_(crowded ? 50 : 1000) {}
+  Backoff(engine::Bell* bell, bool crowded) : bell_(bell), spins_(crowded ? 20 : 3000), yields_(crowded ? 500 : 1000) {}
 
   /// For a thread that works beside the caller: it must not take the processor from it.
   static Backoff modest(engine::Bell* bell) {

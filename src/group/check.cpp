@@ -11,11 +11,9 @@ namespace unisono::group {
 namespace {
 
 [[noreturn]] void wrong(const Group& group, Operation operation, const std::string& what, const std::string& hint = {}) {
-  throw InvalidArgument(what, {.operation = std::string(to_string(operation)),
-                               .group = group.name(),
-                               .sequence = group.sequence() + 1,
-                               .rank = group.rank(),
-                               .hint = hint});
+  throw InvalidArgument(
+      what,
+      {.operation = std::string(to_string(operation)), .group = group.name(), .sequence = group.sequence() + 1, .rank = group.rank(), .hint = hint});
 }
 
 int rank_in(const Group& group, Operation operation, Rank rank, const char* role) {
@@ -26,8 +24,7 @@ int rank_in(const Group& group, Operation operation, Rank rank, const char* role
     return static_cast<int>(found - members.begin());
   }
   if (rank.value() < 0 || rank.value() >= group.size()) {
-    wrong(group, operation,
-          std::string(role) + ": rank " + std::to_string(rank.value()) + " is not in the group of " + std::to_string(group.size()),
+    wrong(group, operation, std::string(role) + ": rank " + std::to_string(rank.value()) + " is not in the group of " + std::to_string(group.size()),
           "ranks given to a call are ranks within its group; GlobalRank{r} is translated");
   }
   return rank.value();
@@ -53,9 +50,16 @@ bool overlap(const Tensor& a, const Tensor& b) {
   return std::less<>{}(a_low, b_high) && std::less<>{}(b_low, a_high);
 }
 
+// Several elements in one place: there is nothing to write to.
+bool repeats(const Tensor& tensor) {
+  for (std::size_t d = 0; d < tensor.shape().size(); ++d) {
+    if (tensor.shape()[d] > 1 && tensor.strides()[d] == 0) return tensor.numel() > 0;
+  }
+  return false;
+}
+
 bool same_view(const Tensor& a, const Tensor& b) {
-  return a.data() == b.data() && a.numel() == b.numel() && std::ranges::equal(a.shape(), b.shape()) &&
-         std::ranges::equal(a.strides(), b.strides());
+  return a.data() == b.data() && a.numel() == b.numel() && std::ranges::equal(a.shape(), b.shape()) && std::ranges::equal(a.strides(), b.strides());
 }
 
 // The part of a block-wise buffer that belongs to a rank: where input and output may be the same memory.
@@ -148,7 +152,8 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
       break;
     case Operation::all_to_all:
       expect(in == out, "input and output have the same length");
-      if (in % n != 0) wrong(group, operation, elements(in) + " cannot be shared out evenly among " + std::to_string(n), "the length is a multiple of size()");
+      if (in % n != 0)
+        wrong(group, operation, elements(in) + " cannot be shared out evenly among " + std::to_string(n), "the length is a multiple of size()");
       whole = n == 1;
       call.count = static_cast<std::size_t>(in / n);
       break;
@@ -158,10 +163,12 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
       break;
   }
   if (overlap(call.in, call.out)) {
-    const bool block = (operation == Operation::all_gather || operation == Operation::gather) ? is_block(call.out, call.in, group.rank())
-                       : (operation == Operation::scatter || operation == Operation::reduce_scatter) && is_block(call.in, call.out, group.rank());
+    const bool block = (operation == Operation::all_gather || operation == Operation::gather)
+                           ? is_block(call.out, call.in, group.rank())
+                           : (operation == Operation::scatter || operation == Operation::reduce_scatter) && is_block(call.in, call.out, group.rank());
     if (!(whole ? same_view(call.in, call.out) : block)) wrong(group, operation, "input and output overlap in part");
   }
+  if (repeats(call.out)) wrong(group, operation, "the output has a stride of 0: several of its elements are one");
   if (reduces(operation) && !call.custom && !kernels::supports(call.in.dtype(), call.op)) {
     wrong(group, operation, std::string(to_string(call.op)) + " is not defined on " + std::string(to_string(call.in.dtype())));
   }
@@ -176,6 +183,7 @@ MessageCall check_message(const Group& group, const detail::MessageRequest& requ
   check_options(group, operation, options);
   check_device(group, operation, request.data);
   MessageCall call;
+  if (operation == Operation::recv && repeats(request.data)) wrong(group, operation, "the buffer has a stride of 0: several of its elements are one");
   call.data = request.data;
   call.tag = options.tag;
   if (request.peer) {

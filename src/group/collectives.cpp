@@ -15,9 +15,7 @@ void monitored_barrier(std::chrono::milliseconds timeout, const ProcessGroup& gr
 void synchronize(const ProcessGroup& group) { barrier(group); }
 
 namespace detail {
-bool rank_is(Rank rank, const ProcessGroup& group) {
-  return (rank.is_global() ? group.global_rank(group.rank()) : group.rank()) == rank.value();
-}
+bool rank_is(Rank rank, const ProcessGroup& group) { return (rank.is_global() ? group.global_rank(group.rank()) : group.rank()) == rank.value(); }
 }  // namespace detail
 
 std::vector<Work> batch(std::span<const P2POp> operations, const ProcessGroup& group, const CallOptions& options) {

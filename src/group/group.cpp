@@ -38,8 +38,9 @@ class Group::Entry {
  public:
   Entry(Group& group, std::string_view operation) : group_(group) {
     if (in_forked_child()) {
-      throw NotInitialized("this process was forked from one that is initialized; it has no part in the group",
-                           {.operation = std::string(operation), .group = group.name(), .hint = "start processes before initialize, or exec after fork"});
+      throw NotInitialized(
+          "this process was forked from one that is initialized; it has no part in the group",
+          {.operation = std::string(operation), .group = group.name(), .hint = "start processes before initialize, or exec after fork"});
     }
     if (!group.is_open()) {
       throw NotInitialized("the group is closed: its context was finalized", {.operation = std::string(operation), .group = group.name()});
@@ -70,123 +71,103 @@ const std::string& Group::host_name(int rank) const {
   return rank >= 0 && index < parts_.host_names.size() ? parts_.host_names[index] : unknown;
 }
 
-CollectiveCall Group::check(const detail::Request& request, const CallOptions& options) const {
-  return check_collective(*this, request, options);
+void Group::throw_deferred() {
+  if (!lane_->has_deferred.load(std::memory_order_acquire)) return;
+  if (auto error = lane_->take_deferred()) std::rethrow_exception(error);
 }
-MessageCall Group::check(const detail::MessageRequest& request, const CallOptions& options) const {
-  return check_message(*this, request, options);
+
+std::uint64_t Group::begin(std::string_view operation) {
+  throw_deferred();
+  const std::uint64_t sequence = ++sequence_;
+  lane_->last_call.store(sequence, std::memory_order_relaxed);
+  if (auto failure = parts_.backend->failure()) [[unlikely]]
+    std::rethrow_exception(fail(*failure, operation, sequence));
+  return sequence;
+}
+
+std::unique_ptr<Pending> Group::pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, std::size_t buffered) {
+  return std::make_unique<Pending>(Pending{.state = nullptr,
+                                           .task = nullptr,
+                                           .group = shared_from_this(),
+                                           .operation = std::string(operation),
+                                           .sequence = sequence,
+                                           .deadline = ground::Deadline(timeout_of(options)),
+                                           .buffered = buffered});
 }
 
 void Group::run(const detail::Request& request, const CallOptions& options) {
-  const Entry entry(*this, to_string(request.operation));
-  CollectiveCall call = check(request, options);
-  if (lane_->has_deferred.load(std::memory_order_acquire)) {
-    if (auto error = lane_->take_deferred()) std::rethrow_exception(error);
-  }
-  call.sequence = ++sequence_;
-  const std::string_view operation = to_string(call.operation);
-  if (auto failure = parts_.backend->failure()) std::rethrow_exception(fail(*failure, operation, call.sequence));
-  Packing packing(call);
+  const std::string_view operation = to_string(request.operation);
+  const Entry entry(*this, operation);
+  CollectiveCall call = check_collective(*this, request, options);
+  call.sequence = begin(operation);
   if (lane_->pending_collectives.load(std::memory_order_acquire) > 0) {
     // Behind what is under way, in the order of the calls.
-    auto pending = std::make_unique<Pending>(Pending{.state = nullptr,
-                                                     .task = nullptr,
-                                                     .group = shared_from_this(),
-                                                     .operation = std::string(operation),
-                                                     .sequence = call.sequence,
-                                                     .deadline = ground::Deadline(timeout_of(options))});
-    const auto state = parts_.progress->submit(lane_, true, std::move(pending), [&] { return parts_.backend->start(call); });
+    const auto state = parts_.progress->submit(lane_, Lane::Kind::collective, pending(operation, call.sequence, options),
+                                               [&] { return packed_task(*parts_.backend, call); });
     parts_.progress->wait(*state, nullptr);
     if (state->error) std::rethrow_exception(state->error);
-  } else {
-    try {
-      BlockingWaiter waiter(*this, operation, call.sequence, timeout_of(options));
-      parts_.backend->run(call, waiter);
-    } catch (const Mismatch&) {
-      std::rethrow_exception(complete(std::current_exception(), operation, call.sequence));
-    }
+    return;
+  }
+  throw_deferred();  // of what was still under way a moment ago
+  Packing packing(call);
+  try {
+    BlockingWaiter waiter(*this, operation, call.sequence, timeout_of(options));
+    parts_.backend->run(call, waiter);
+  } catch (const Mismatch&) {
+    std::rethrow_exception(complete(std::current_exception(), operation, call.sequence));
+  } catch (...) {
+    abort_after(std::current_exception());
+    throw;
   }
   packing.finish();
 }
 
 Work Group::start(const detail::Request& request, const CallOptions& options) {
-  const Entry entry(*this, to_string(request.operation));
-  CollectiveCall call = check(request, options);
-  if (lane_->has_deferred.load(std::memory_order_acquire)) {
-    if (auto error = lane_->take_deferred()) std::rethrow_exception(error);
-  }
-  call.sequence = ++sequence_;
-  const std::string operation(to_string(call.operation));
-  if (auto failure = parts_.backend->failure()) std::rethrow_exception(fail(*failure, operation, call.sequence));
-  auto pending = std::make_unique<Pending>(Pending{.state = nullptr,
-                                                   .task = nullptr,
-                                                   .group = shared_from_this(),
-                                                   .operation = operation,
-                                                   .sequence = call.sequence,
-                                                   .deadline = ground::Deadline(timeout_of(options))});
-  return Work(parts_.progress->submit(lane_, true, std::move(pending), [&] { return packed_task(*parts_.backend, call); }));
+  const std::string_view operation = to_string(request.operation);
+  const Entry entry(*this, operation);
+  CollectiveCall call = check_collective(*this, request, options);
+  call.sequence = begin(operation);
+  return Work(parts_.progress->submit(lane_, Lane::Kind::collective, pending(operation, call.sequence, options),
+                                      [&] { return packed_task(*parts_.backend, call); }));
+}
+
+bool Group::leaves_at_once(const detail::MessageRequest& request) const {
+  const std::size_t bytes = request.data.bytes();
+  return request.operation == Operation::send && bytes <= eager_bytes && lane_->buffered.load() + bytes <= most_buffered;
 }
 
 int Group::run(const detail::MessageRequest& request, const CallOptions& options) {
-  const Entry entry(*this, to_string(request.operation));
-  MessageCall call = check(request, options);
-  if (lane_->has_deferred.load(std::memory_order_acquire)) {
-    if (auto error = lane_->take_deferred()) std::rethrow_exception(error);
-  }
-  call.sequence = ++sequence_;
   const std::string_view operation = to_string(request.operation);
-  if (auto failure = parts_.backend->failure()) std::rethrow_exception(fail(*failure, operation, call.sequence));
-  const bool sends = request.operation == Operation::send;
-  const std::size_t bytes = call.data.bytes();
-  const bool may_buffer = sends && bytes <= eager_bytes && lane_->buffered.load() + bytes <= most_buffered;
-  const auto submit = [&](std::unique_ptr<Task> task, std::size_t buffered) {
-    auto pending = std::make_unique<Pending>(Pending{.state = nullptr,
-                                                     .task = nullptr,
-                                                     .group = shared_from_this(),
-                                                     .operation = std::string(operation),
-                                                     .sequence = call.sequence,
-                                                     .deadline = ground::Deadline(timeout_of(options)),
-                                                     .buffered = buffered});
-    return parts_.progress->submit(lane_, false, std::move(pending),
-                                   [&] { return task ? std::move(task) : packed_task(*parts_.backend, call, sends); });
+  const Entry entry(*this, operation);
+  MessageCall call = check_message(*this, request, options);
+  call.sequence = begin(operation);
+  const auto make = [&] { return packed_task(*parts_.backend, call, request.operation == Operation::send); };
+  const bool eager = leaves_at_once(request);
+  // A small send that nobody takes at once goes on without its caller; what then goes wrong with it, the next call says.
+  const auto leave_behind = [&](const std::function<std::unique_ptr<Task>()>& make_detached) {
+    lane_->buffered.fetch_add(call.data.bytes());
+    static_cast<void>(
+        Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options, call.data.bytes()), make_detached)));
+    return -1;
   };
-  // A send that nobody takes at once goes on without its caller; what then happens to it, the next call says.
-  const auto leave_behind = [&](const std::shared_ptr<detail::WorkState>& state) { static_cast<void>(Work(state)); };
 
   if (lane_->pending_messages.load(std::memory_order_acquire) > 0) {
-    if (may_buffer) {
-      lane_->buffered.fetch_add(bytes);
-      const auto state = parts_.progress->submit(
-          lane_, false,
-          std::make_unique<Pending>(Pending{.state = nullptr,
-                                            .task = nullptr,
-                                            .group = shared_from_this(),
-                                            .operation = std::string(operation),
-                                            .sequence = call.sequence,
-                                            .deadline = ground::Deadline(timeout_of(options)),
-                                            .buffered = bytes}),
-          [&] {
-            auto task = packed_task(*parts_.backend, call, sends);
-            task->detach();
-            return task;
-          });
-      leave_behind(state);
-      return -1;
+    if (eager) {
+      return leave_behind([&] {
+        auto task = make();
+        task->detach();
+        return task;
+      });
     }
-    const auto state = submit(nullptr, 0);
+    const auto state = parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options), make);
     parts_.progress->wait(*state, nullptr);
-    const std::lock_guard lock(state->mutex);
     if (state->error) std::rethrow_exception(state->error);
     return state->source;
   }
   try {
-    auto task = packed_task(*parts_.backend, call, sends);
+    auto task = make();
     if (!task->advance()) {
-      if (may_buffer && task->detach()) {
-        lane_->buffered.fetch_add(bytes);
-        leave_behind(submit(std::move(task), bytes));
-        return -1;
-      }
+      if (eager && task->detach()) return leave_behind([&] { return std::move(task); });
       BlockingWaiter(*this, operation, call.sequence, timeout_of(options)).wait(*task);
     }
     return task->source();
@@ -196,26 +177,20 @@ int Group::run(const detail::MessageRequest& request, const CallOptions& options
 }
 
 Work Group::start(const detail::MessageRequest& request, const CallOptions& options) {
-  const Entry entry(*this, to_string(request.operation));
-  MessageCall call = check(request, options);
-  if (lane_->has_deferred.load(std::memory_order_acquire)) {
-    if (auto error = lane_->take_deferred()) std::rethrow_exception(error);
+  if (leaves_at_once(request)) {
+    run(request, options);
+    return {};
   }
-  call.sequence = ++sequence_;
-  const std::string operation(to_string(request.operation));
-  if (auto failure = parts_.backend->failure()) std::rethrow_exception(fail(*failure, operation, call.sequence));
-  const bool sends = request.operation == Operation::send;
-  const std::size_t bytes = call.data.bytes();
-  const bool buffer = sends && bytes <= eager_bytes && lane_->buffered.load() + bytes <= most_buffered;
-  if (buffer) lane_->buffered.fetch_add(bytes);
-  auto pending = std::make_unique<Pending>(Pending{.state = nullptr,
-                                                   .task = nullptr,
-                                                   .group = shared_from_this(),
-                                                   .operation = operation,
-                                                   .sequence = call.sequence,
-                                                   .deadline = ground::Deadline(timeout_of(options)),
-                                                   .buffered = buffer ? bytes : 0});
-  return Work(parts_.progress->submit(lane_, false, std::move(pending), [&] { return packed_task(*parts_.backend, call, sends); }));
+  const std::string_view operation = to_string(request.operation);
+  const Entry entry(*this, operation);
+  MessageCall call = check_message(*this, request, options);
+  call.sequence = begin(operation);
+  return Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options),
+                                      [&] { return packed_task(*parts_.backend, call, request.operation == Operation::send); }));
+}
+
+void Group::verify(const detail::MessageRequest& request, const CallOptions& options) const {
+  static_cast<void>(check_message(*this, request, options));
 }
 
 void Group::abort(std::string_view reason) {
@@ -226,6 +201,16 @@ void Group::abort(std::string_view reason) {
                .missing = {},
                .message = "rank " + std::to_string(rank()) + " gave up: " + std::string(reason)},
        "abort", 0);
+}
+
+void Group::abort_after(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    abort(e.what());
+  } catch (...) {
+    abort("an exception that is no std::exception");
+  }
 }
 
 void Group::close(std::chrono::milliseconds at_most) {

@@ -53,8 +53,10 @@ class Group : public std::enable_shared_from_this<Group> {
   int run(const detail::MessageRequest& request, const CallOptions& options);
   Work start(const detail::MessageRequest& request, const CallOptions& options);
   /// Throws what is wrong with a message by itself.
-  void verify(const detail::MessageRequest& request, const CallOptions& options) const { static_cast<void>(check(request, options)); }
+  void verify(const detail::MessageRequest& request, const CallOptions& options) const;
   void abort(std::string_view reason);
+  /// The same, because a call was left half done: a user's callable threw, or memory ran out. Changes nothing if the group is over already.
+  void abort_after(const std::exception_ptr& error);
 
   /// Waits, at most that long, for what is under way, then says goodbye: no call is possible afterwards.
   void close(std::chrono::milliseconds at_most);
@@ -71,11 +73,12 @@ class Group : public std::enable_shared_from_this<Group> {
 
  private:
   class Entry;
-  friend class BlockingWaiter;
-  CollectiveCall check(const detail::Request& request, const CallOptions& options) const;
-  MessageCall check(const detail::MessageRequest& request, const CallOptions& options) const;
+  /// What every call does once it is known to be well-formed: throws what is left over from before, takes a number.
+  std::uint64_t begin(std::string_view operation);
+  void throw_deferred();
+  std::unique_ptr<Pending> pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, std::size_t buffered = 0);
+  bool leaves_at_once(const detail::MessageRequest& request) const;
   std::chrono::milliseconds timeout_of(const CallOptions& options) const { return options.timeout.value_or(parts_.timeout); }
-  std::optional<Failure> known_failure();
 
   GroupParts parts_;
   std::shared_ptr<Lane> lane_;

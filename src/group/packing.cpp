@@ -5,9 +5,7 @@
 namespace unisono::group {
 namespace {
 
-Tensor line_over(std::vector<std::byte>& memory, const Tensor& like) {
-  return {memory.data(), like.dtype(), static_cast<std::size_t>(like.numel())};
-}
+Tensor line_over(std::vector<std::byte>& memory, const Tensor& like) { return {memory.data(), like.dtype(), static_cast<std::size_t>(like.numel())}; }
 
 class PackedCollective final : public Task {
  public:

@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto look_period = 20ms;    // between looks for failures and deadlines, and the longest sleep
+constexpr auto look_period = 20ms;  // between looks for failures and deadlines, and the longest sleep
 constexpr auto warn_after = 30s;
 
 std::string names(const std::vector<int>& ranks) {
@@ -23,14 +23,24 @@ std::string names(const std::vector<int>& ranks) {
 
 }  // namespace
 
-void Lane::defer(std::exception_ptr error) {
+void Lane::defer(std::exception_ptr error, std::uint64_t after) {
   const std::lock_guard lock(deferred_mutex);
-  if (!deferred) deferred = std::move(error);
+  if (!deferred) {
+    deferred = std::move(error);
+    deferred_after = after;
+  }
   has_deferred.store(true, std::memory_order_release);
 }
 
 std::exception_ptr Lane::take_deferred() {
   const std::lock_guard lock(deferred_mutex);
+  has_deferred.store(false, std::memory_order_relaxed);
+  return std::exchange(deferred, nullptr);
+}
+
+std::exception_ptr Lane::take_deferred_for(std::uint64_t queued_call) {
+  const std::lock_guard lock(deferred_mutex);
+  if (!deferred || queued_call <= deferred_after) return nullptr;
   has_deferred.store(false, std::memory_order_relaxed);
   return std::exchange(deferred, nullptr);
 }
@@ -76,7 +86,7 @@ void Progress::remove(const std::shared_ptr<Lane>& lane) {
   lane->messages.clear();
 }
 
-std::shared_ptr<detail::WorkState> Progress::submit(const std::shared_ptr<Lane>& lane, bool collective, std::unique_ptr<Pending> pending,
+std::shared_ptr<detail::WorkState> Progress::submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, std::unique_ptr<Pending> pending,
                                                     const std::function<std::unique_ptr<Task>()>& make) {
   auto state = std::make_shared<detail::WorkState>();
   state->progress = shared_from_this();
@@ -86,7 +96,7 @@ std::shared_ptr<detail::WorkState> Progress::submit(const std::shared_ptr<Lane>&
     const Locked locked(*this);
     pending->task = make();
     pending_.fetch_add(1);
-    if (collective) {
+    if (kind == Lane::Kind::collective) {
       lane->pending_collectives.fetch_add(1);
       lane->collectives.push_back(std::move(pending));
     } else {
@@ -151,7 +161,13 @@ bool Progress::poll(Lane& lane) {
 
 bool Progress::step(Lane& lane) {
   bool finished = false;
-  while (!lane.collectives.empty() && advance(lane, *lane.collectives.front())) {
+  while (!lane.collectives.empty()) {
+    Pending& front = *lane.collectives.front();
+    std::exception_ptr owed;
+    if (!front.begun && lane.has_deferred.load(std::memory_order_acquire)) owed = lane.take_deferred_for(front.sequence);
+    front.begun = true;
+    if (owed) finish(lane, front, std::move(owed));
+    else if (!advance(lane, front)) break;
     lane.collectives.pop_front();
     lane.pending_collectives.fetch_sub(1);
     pending_.fetch_sub(1);
@@ -175,8 +191,11 @@ bool Progress::advance(Lane& lane, Pending& pending) {
     if (!pending.task->advance()) return false;
     pending.state->source = pending.task->source();
     finish(lane, pending, nullptr);
-  } catch (...) {
+  } catch (const Mismatch&) {
     finish(lane, pending, pending.group->complete(std::current_exception(), pending.operation, pending.sequence));
+  } catch (...) {
+    pending.group->abort_after(std::current_exception());
+    finish(lane, pending, std::current_exception());
   }
   return true;
 }
@@ -187,7 +206,7 @@ void Progress::finish(Lane& lane, Pending& pending, std::exception_ptr error) {
   {
     const std::lock_guard lock(state.mutex);
     state.error = error;
-    if (error && state.dropped) lane.defer(error);
+    if (error && state.dropped) lane.defer(error, pending.kind == Lane::Kind::collective ? state.dropped_after : Lane::no_queued_call);
     state.done.store(true, std::memory_order_seq_cst);
   }
   pending.task.reset();
@@ -232,9 +251,7 @@ void Progress::look(Lane& lane) {
 }
 
 void Progress::fail_all(Lane& lane, const Failure& failure) {
-  const auto fail = [&](Pending& pending) { 
-    finish(lane, pending, pending.group->fail(failure, pending.operation, pending.sequence));
-  };
+  const auto fail = [&](Pending& pending) { finish(lane, pending, pending.group->fail(failure, pending.operation, pending.sequence)); };
   for (auto& pending : lane.collectives) fail(*pending);
   for (auto& pending : lane.messages) fail(*pending);
   pending_.fetch_sub(static_cast<int>(lane.collectives.size() + lane.messages.size()));

@@ -33,6 +33,7 @@ struct WorkState {
   std::exception_ptr error;
   bool seen = false;     // somebody has asked for the error
   bool dropped = false;  // nobody can any more
+  std::uint64_t dropped_after = 0;  // the group's last call when that happened
   int source = -1;
   std::shared_ptr<group::Progress> progress;
   std::shared_ptr<group::Lane> lane;
@@ -50,24 +51,32 @@ struct Pending {
   std::string operation;
   std::uint64_t sequence = 0;
   ground::Deadline deadline;
+  bool begun = false;        // a collective that is first in its queue: the peers may have seen something of it
   std::size_t buffered = 0;  // bytes of a send that was detached from its caller
   bool warned = false;
 };
 
 /// The asynchronous operations of one group: collectives in the order of the calls, messages side by side.
 struct Lane {
+  enum class Kind { collective, message };
   std::deque<std::unique_ptr<Pending>> collectives;
   std::list<std::unique_ptr<Pending>> messages;
   std::atomic<int> pending_collectives{0};
   std::atomic<int> pending_messages{0};
   std::atomic<std::size_t> buffered{0};
+  std::atomic<std::uint64_t> last_call{0};  // its sequence number
   std::mutex deferred_mutex;
   std::exception_ptr deferred;  // of an operation whose Work was dropped
+  std::uint64_t deferred_after = 0;
   std::atomic<bool> has_deferred{false};
   ground::Clock::time_point next_look{};
 
-  void defer(std::exception_ptr error);
+  /// The error of a dropped operation belongs to the first call after the drop. Of a collective that holds also if that call is queued already:
+  /// whether a rank learns of the error early or late, the same call fails on all of them, and is carried out on none.
+  static constexpr std::uint64_t no_queued_call = ~std::uint64_t{0};
+  void defer(std::exception_ptr error, std::uint64_t after);
   std::exception_ptr take_deferred();
+  std::exception_ptr take_deferred_for(std::uint64_t queued_call);
 };
 
 /// Drives asynchronous operations: one per process, or per rank where ranks are threads. Whoever waits for a Work drives all that is pending
@@ -83,7 +92,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   void remove(const std::shared_ptr<Lane>& lane);
 
   /// `make` creates the task where no other thread drives the lane.
-  std::shared_ptr<detail::WorkState> submit(const std::shared_ptr<Lane>& lane, bool collective, std::unique_ptr<Pending> pending,
+  std::shared_ptr<detail::WorkState> submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, std::unique_ptr<Pending> pending,
                                             const std::function<std::unique_ptr<Task>()>& make);
   /// True when it is done; false when the deadline has passed first.
   bool wait(detail::WorkState& state, const ground::Deadline* deadline);

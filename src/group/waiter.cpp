@@ -58,8 +58,8 @@ void BlockingWaiter::wait(Task& task) {
       }
       if (!failure && !warned && deadline.elapsed() > warn_after) {
         warned = true;
-        ground::warn(std::string(operation_) + " #" + std::to_string(sequence_) + " on group " + group_.name() +
-                     " has been waiting for rank " + names(waiting) + " for 30 s");
+        ground::warn(std::string(operation_) + " #" + std::to_string(sequence_) + " on group " + group_.name() + " has been waiting for rank " +
+                     names(waiting) + " for 30 s");
       }
     }
     if (!failure) continue;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "group/group.h"
 #include "group/progress.h"
 #include "unisono/error.h"
 
@@ -13,7 +14,8 @@ struct Work::Handle {
   ~Handle() {
     const std::lock_guard lock(state->mutex);
     state->dropped = true;
-    if (state->error && !state->seen) state->lane->defer(state->error);
+    state->dropped_after = state->lane->last_call.load(std::memory_order_relaxed);
+    if (state->error && !state->seen) state->lane->defer(state->error, group::Lane::no_queued_call);
   }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
@@ -26,16 +28,24 @@ struct Work::Handle {
   std::shared_ptr<detail::WorkState> state;
 };
 
+namespace {
+void check_process() {
+  if (group::in_forked_child()) throw NotInitialized("this process was forked from the one that started the operation", {.operation = "wait"});
+}
+}  // namespace
+
 Work::Work(std::shared_ptr<detail::WorkState> state) : handle_(std::make_shared<Handle>(std::move(state))) {}
 
 void Work::wait() {
   if (!handle_) return;
+  check_process();
   handle_->state->progress->wait(*handle_->state, nullptr);
   if (auto error = handle_->error()) std::rethrow_exception(error);
 }
 
 bool Work::wait_for(std::chrono::milliseconds timeout) {
   if (!handle_) return true;
+  check_process();
   const ground::Deadline deadline(timeout);
   if (!handle_->state->progress->wait(*handle_->state, &deadline)) return false;
   if (auto error = handle_->error()) std::rethrow_exception(error);

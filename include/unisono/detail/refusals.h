@@ -21,12 +21,15 @@ concept value = Element<std::remove_cvref_t<X>>;
 template <class X>
 constexpr void refuse_as_buffer() {
   using Plain = std::remove_cvref_t<X>;
-  static_assert(!is_vector_bool<Plain>,
-                "unisono: a std::vector<bool> is no buffer, its elements have no addresses; use std::vector<unsigned char> or std::unique_ptr<bool[]>");
-  static_assert(!is_string<Plain>, "unisono: a std::string is an object, never a buffer; use the object collectives, or a std::span of its characters");
-  static_assert(is_vector_bool<Plain> || is_string<Plain> || has_view<Plain>,
-                "unisono: this type is neither a buffer (a contiguous range of elements, a Tensor, or a type with unisono::buffer_traits) nor a value "
-                "(one element)");
+  static_assert(
+      !is_vector_bool<Plain>,
+      "unisono: a std::vector<bool> is no buffer, its elements have no addresses; use std::vector<unsigned char> or std::unique_ptr<bool[]>");
+  static_assert(!is_string<Plain>,
+                "unisono: a std::string is an object, never a buffer; use the object collectives, or a std::span of its characters");
+  static_assert(
+      is_vector_bool<Plain> || is_string<Plain> || has_view<Plain>,
+      "unisono: this type is neither a buffer (a contiguous range of elements, a Tensor, or a type with unisono::buffer_traits) nor a value "
+      "(one element)");
   static_assert(!has_view<Plain> || is_vector_bool<Plain>,
                 "unisono: this buffer cannot be written to: give an lvalue that is not const, or a view of such elements");
 }

@@ -16,8 +16,7 @@ auto dispatch(const Lockstep& engine, const CollectiveCall& call, Use&& use) {
   switch (call.operation) {
     case Operation::all_reduce:
       return prefers_one_shot(n, bytes) ? use.template operator()<OneShotAllReduce>() : use.template operator()<SlicedReduce>();
-    case Operation::reduce:
-      return prefers_one_shot(n, bytes) ? use.template operator()<OneShotReduce>() : use.template operator()<SlicedReduce>();
+    case Operation::reduce: return prefers_one_shot(n, bytes) ? use.template operator()<OneShotReduce>() : use.template operator()<SlicedReduce>();
     case Operation::reduce_scatter: return use.template operator()<ReduceScatter>();
     case Operation::scan:
     case Operation::exscan: return use.template operator()<Scan>();

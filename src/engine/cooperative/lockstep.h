@@ -65,9 +65,7 @@ class LockstepTask : public Task {
 
  private:
   bool everybody_at(std::uint32_t step);
-  bool arrived(int rank, std::uint32_t step) const {
-    return segment().line(rank, step).step.load(std::memory_order_acquire) == step;
-  }
+  bool arrived(int rank, std::uint32_t step) const { return segment().line(rank, step).step.load(std::memory_order_acquire) == step; }
   void compare(int rank, std::uint32_t step);
   void publish(std::size_t k);
 

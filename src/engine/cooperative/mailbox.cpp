@@ -127,7 +127,7 @@ class Mailbox::RecvTask final : public Task {
   bool advance() override {
     if (!done_) box_.pump();
     if (stored_ && stored_->complete) take_stored();
-    if (wrong_) {
+    if (done_ && wrong_) {
       wrong_ = false;
       throw_mismatch();
     }
@@ -146,18 +146,15 @@ class Mailbox::RecvTask final : public Task {
   bool any_will_do() const override { return source_ < 0 && call_.peer < 0; }
   int source() const override { return source_; }
 
-  bool wants(int source, const Header& header) const {
-    return (call_.peer < 0 || call_.peer == source) && call_.tag == header.tag;
-  }
+  bool wants(int source, const Header& header) const { return (call_.peer < 0 || call_.peer == source) && call_.tag == header.tag; }
   bool could_come_from(int source) const { return call_.peer < 0 || call_.peer == source; }
-  /// Takes a message; false if it is not of the length and dtype that was asked for, and then it goes away.
-  bool take(int source, const Header& header) {
+  /// Takes a message. One that is not of the length and dtype that was asked for goes away, all of it: its sender may still be sending.
+  void take(int source, const Header& header) {
     source_ = source;
     arrived_ = header;
-    const bool fits = header.bytes == call_.data.bytes() && header.dtype == static_cast<std::uint32_t>(call_.data.dtype());
-    if (!fits) done_ = wrong_ = true;
-    return fits;
+    wrong_ = header.bytes != call_.data.bytes() || header.dtype != static_cast<std::uint32_t>(call_.data.dtype());
   }
+  bool is_wrong() const { return wrong_; }
   std::byte* data() const { return static_cast<std::byte*>(call_.data.data()); }
   void complete() { done_ = true; }
 
@@ -169,14 +166,15 @@ class Mailbox::RecvTask final : public Task {
       auto& stored = box_.sources_[static_cast<std::size_t>(s)].stored;
       const auto found = std::find_if(stored.begin(), stored.end(), [&](const auto& m) { return wants(s, m->header); });
       if (found == stored.end()) continue;
-      if (take(s, (*found)->header)) stored_ = *found;
+      take(s, (*found)->header);
+      stored_ = *found;
       stored.erase(found);
       return true;
     }
     return false;
   }
   void take_stored() {
-    std::copy(stored_->data.begin(), stored_->data.end(), data());
+    if (!wrong_) std::copy(stored_->data.begin(), stored_->data.end(), data());
     stored_ = nullptr;
     done_ = true;
   }
@@ -229,7 +227,8 @@ bool Mailbox::accept(int source, const Header& header) {
   if (task != posted_.end()) {
     RecvTask* receiver = *task;
     posted_.erase(task);
-    if (receiver->take(source, header)) incoming.receiver = receiver;
+    receiver->take(source, header);
+    incoming.receiver = receiver;
     return true;
   }
   incoming.storage = std::make_shared<Stored>();
@@ -253,15 +252,16 @@ bool Mailbox::pump(int source) {
     read += sizeof header;
     accept(source, header);
     ring.read.store(read, std::memory_order_seq_cst);
+    segment_->bell(source).ring();  // a message of nothing frees no more than this
   }
   const std::uint64_t total = padded(incoming.header.bytes);
   bool moved = false;
   while (incoming.received < total && written != read) {
     const auto part = static_cast<std::size_t>(std::min({total - incoming.received, written - read, static_cast<std::uint64_t>(stride)}));
     // The padding at the end goes away.
-    const auto useful = static_cast<std::size_t>(
-        std::min<std::uint64_t>(part, incoming.header.bytes - std::min(incoming.received, incoming.header.bytes)));
-    if (useful > 0 && incoming.receiver != nullptr) {
+    const auto useful =
+        static_cast<std::size_t>(std::min<std::uint64_t>(part, incoming.header.bytes - std::min(incoming.received, incoming.header.bytes)));
+    if (useful > 0 && incoming.receiver != nullptr && !incoming.receiver->is_wrong()) {
       out_of_ring(incoming.receiver->data() + incoming.received, memory, capacity, read, useful);
     } else if (useful > 0 && incoming.storage) {
       // Grows with what has come, not with what was announced.

@@ -41,8 +41,8 @@ class Mailbox {
     bool active = false;
     Header header;
     std::uint64_t received = 0;
-    RecvTask* receiver = nullptr;      // into its buffer, or
-    std::shared_ptr<Stored> storage;   // aside, or, both null, away
+    RecvTask* receiver = nullptr;     // into its buffer, or
+    std::shared_ptr<Stored> storage;  // aside, or, both null, away
   };
   struct Source {
     Incoming incoming;

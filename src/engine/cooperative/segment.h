@@ -91,9 +91,7 @@ class Segment {
   }
 
  private:
-  std::byte* slot(int rank, std::size_t index) const {
-    return memory_ + slots_ + (4 * static_cast<std::size_t>(rank) + index) * shape_.slot_bytes;
-  }
+  std::byte* slot(int rank, std::size_t index) const { return memory_ + slots_ + (4 * static_cast<std::size_t>(rank) + index) * shape_.slot_bytes; }
 
   Shape shape_;
   std::byte* memory_;

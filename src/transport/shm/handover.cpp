@@ -31,9 +31,7 @@ struct Hello {
   std::int32_t rank = -1;
 };
 
-[[noreturn]] void refuse(const std::string& what, int error) {
-  throw BackendUnavailable(what + ": " + std::strerror(error));
-}
+[[noreturn]] void refuse(const std::string& what, int error) { throw BackendUnavailable(what + ": " + std::strerror(error)); }
 
 std::string hex(const unsigned char* bytes, std::size_t size) {
   static constexpr char digits[] = "0123456789abcdef";

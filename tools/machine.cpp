@@ -5,6 +5,7 @@
 #include <sys/utsname.h>
 
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -113,8 +114,10 @@ double stolen_share(const ProcessorTime& before, const ProcessorTime& after) {
 std::string describe_machine() {
   const std::string governor = chosen_word("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   const std::string huge_pages = chosen_word("/sys/kernel/mm/transparent_hugepage/enabled");
-  return fmt::format("{}: {}, {}, cpus {}{}{}\n", ground::host_name(), cpu_model(), kernel_version(), affinity_list(),
-                     governor.empty() ? "" : ", governor " + governor, huge_pages.empty() ? "" : ", huge pages " + huge_pages);
+  double load = 0;
+  ::getloadavg(&load, 1);
+  return fmt::format("{}: {}, {}, cpus {}{}{}, load {:.1f}\n", ground::host_name(), cpu_model(), kernel_version(), affinity_list(),
+                     governor.empty() ? "" : ", governor " + governor, huge_pages.empty() ? "" : ", huge pages " + huge_pages, load);
 }
 
 }  // namespace unisono::tools

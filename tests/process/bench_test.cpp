@@ -118,6 +118,18 @@ TEST_P(BenchPeer, IsMeasuredInTheSameProcesses) {
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BenchPeer);
 INSTANTIATE_TEST_SUITE_P(Found, BenchPeer, ::testing::ValuesIn(peers_of_this_build()), [](const auto& about) { return about.param; });
 
+TEST(Bench, AMissingPeerEndsTheRunWithWhatToInstall) {
+  for (const std::string peer : {"openmpi", "mpich"}) {
+    // Without its launcher, or in a build without its driver: missing either way.
+    RunningCommand command(unisono_command({"bench", "all_reduce", "--ranks", "2", "--sizes", "8", "--quick", "--peers", peer}),
+                           {.environment = {{"PATH", "/nowhere"}}});
+    EXPECT_EQ(command.wait(), 1) << command.out();
+    EXPECT_EQ(command.out(), "");
+    EXPECT_NE(command.err().find("the peer " + peer + " is not available"), std::string::npos) << command.err();
+    EXPECT_NE(command.err().find("install lib" + peer + "-dev"), std::string::npos) << command.err();
+  }
+}
+
 TEST(Bench, WrongUseIsRefusedAtOnceWithAUsageLine) {
   const std::vector<std::vector<std::string>> wrong = {{"frobnicate"},
                                                        {"--bogus"},
@@ -152,6 +164,7 @@ TEST(Bench, AnInterruptEndsEverything) {
   ASSERT_TRUE(command.until_out_has("round 2")) << command.out();
   command.send(SIGINT);
   EXPECT_EQ(command.wait(), 128 + SIGINT) << command.out();
+  EXPECT_NE(command.out().find("ended by SIGINT"), std::string::npos) << command.out();
 }
 
 TEST(Info, SaysWhatItFoundForPeopleAndForPrograms) {

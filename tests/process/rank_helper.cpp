@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <memory>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -72,24 +73,29 @@ void leave_child(const std::string& how) {
   rest();
 }
 
+std::unique_ptr<unisono::store::Client> connect_to_launcher() {
+  unisono::ground::FileDescriptor connection(std::stoi(variable("UNISONO_LAUNCHER_FD")));
+  auto store = std::make_unique<unisono::store::Client>(std::move(connection), "the launcher");
+  store->greet();
+  return store;
+}
+
 /// Plays a rank that uses the library, as far as the launcher can tell: "set TEXT; exit 3; …", one script a rank. What it sets is its status;
 /// `tell` and `wait` are for the order among ranks.
 int play(const std::string& script) {
-  unisono::ground::FileDescriptor connection(std::stoi(variable("UNISONO_LAUNCHER_FD")));
-  unisono::store::Client store(std::move(connection), "the launcher");
-  store.greet();
+  const auto store = connect_to_launcher();
   std::istringstream steps(script);
   for (std::string step; std::getline(steps >> std::ws, step, ';');) {
     const auto blank = step.find(' ');
     const std::string verb = step.substr(0, blank), text = blank == std::string::npos ? "" : step.substr(blank + 1);
     if (verb == "set") {
-      store.set(fmt::format("unisono/status/{}", rank()), text);
+      store->set(fmt::format("unisono/status/{}", rank()), text);
     } else if (verb == "say") {
       say(text);
     } else if (verb == "tell") {
-      store.set(text, "told");
+      store->set(text, "told");
     } else if (verb == "wait") {
-      store.get(text);
+      store->get(text);
     } else if (verb == "read") {
       std::string line;
       std::getline(std::cin, line);
@@ -147,8 +153,11 @@ int run(int argc, char** argv) {
     std::string text;
     while (std::getline(std::cin, text)) say("read " + text);
     say("end of input");
-  } else if (mode == "fail-until-attempt") {  // rank 1 fails while the attempt is smaller
+  } else if (mode == "fail-until-attempt") {  // rank 1 fails while the attempt is smaller, when rank 0 has spoken
+    const auto store = connect_to_launcher();
     say("attempt " + std::to_string(attempt()));
+    if (rank() == 0) store->set("spoken", "yes");
+    if (rank() == 1) store->get("spoken");
     if (rank() == 1 && attempt() < std::stoi(argument(2))) return 5;
   } else if (mode == "play") {  // play SCRIPT_OF_RANK_0 SCRIPT_OF_RANK_1 …
     return play(argument(2 + rank()));

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -119,6 +120,8 @@ class UNISONO_API Backend {
   virtual std::optional<Failure> failure() = 0;
   /// Looks for peers that are gone (may make system calls). `waiting_for` are the ranks somebody waits for just now.
   virtual std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do) = 0;
+  /// The ranks whose processes are known to be dead or to have left.
+  virtual std::set<int> gone() { return {}; }
   /// What peers ring when something may have changed; null: nobody does, and waiters poll.
   virtual engine::Bell* bell() { return nullptr; }
   /// More ranks than processors: waiting should give way early.
@@ -130,11 +133,13 @@ class UNISONO_API Backend {
 /// What a factory is told about the group it makes an engine for.
 struct BackendOptions {
   std::string group_name;
+  std::string key;                      ///< the same on all members, and of no other group
   int rank = 0;                         ///< in the group
   std::vector<int> global_ranks;        ///< of the members, in group order
   std::vector<std::string> host_names;  ///< of the members
   std::shared_ptr<Store> store;         ///< the group's own, under its prefix
-  std::shared_ptr<Store> job_store;     ///< the job's
+  std::shared_ptr<Store> job_store;     ///< under `unisono run`, the launcher's; else null
+  std::shared_ptr<Backend> world;       ///< the engine of the world; null when it is the world's that is made
   std::chrono::milliseconds timeout{};
 };
 

@@ -71,6 +71,19 @@ class UNISONO_API ProcessGroup {
 /// launched process before initialize, and in a child of fork.
 UNISONO_API ProcessGroup world();
 
+/// A group of some of the world's processes, its ranks in the order given. Only the members need to call, each with the same list (and, for lists
+/// that are alike, in the same order); it waits for them. nullopt for everybody else. InvalidArgument for no ranks, a rank twice or outside the
+/// world. The group ends with its last handle.
+UNISONO_API std::optional<ProcessGroup> new_group(std::span<const int> global_ranks);
+UNISONO_API std::optional<ProcessGroup> new_group(std::initializer_list<int> global_ranks);
+/// Collective over the parent: members of one color form a group, ordered by key, then by their rank in the parent. Color < 0: of none, nullopt.
+UNISONO_API std::optional<ProcessGroup> split_group(const ProcessGroup& parent, int color, int key = 0);
+/// The processes of this host. Collective over them at the first call.
+UNISONO_API ProcessGroup local_group();
+/// After a failure: a new group of those members that are left and call this, in the old order. Who does not call within the group's timeout (30 s at
+/// the most) is left out; nullopt for one that the others have given up.
+UNISONO_API std::optional<ProcessGroup> shrink_group(const ProcessGroup& group);
+
 namespace detail {
 /// The same without a copy, for default arguments; valid while the context is.
 UNISONO_API const ProcessGroup& current_world();

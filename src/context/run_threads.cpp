@@ -1,5 +1,7 @@
 #include <exception>
+#include <map>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 #include "backends/native/native.h"
@@ -15,10 +17,46 @@ namespace {
 
 constexpr auto timeout = std::chrono::milliseconds(std::chrono::minutes(30));
 
-std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::shared_ptr<engine::Segment>& segment) {
+/// What the ranks that are threads share instead of a host.
+struct SharedByThreads {
+  std::shared_ptr<MemoryStore> store = std::make_shared<MemoryStore>();
+  std::mutex mutex;
+  struct Meeting {
+    std::shared_ptr<engine::Segment> segment;
+    int missing;
+  };
+  std::map<std::string, Meeting> meetings;  // of groups that are being formed, by members and name
+
+  /// The segment of a group: made by the first of its members that comes, let go by the last one.
+  std::shared_ptr<engine::Segment> segment(const std::string& key, int ranks, std::vector<engine::Bell*> bells, std::shared_ptr<void> keep) {
+    const std::lock_guard lock(mutex);
+    auto found = meetings.find(key);
+    if (found == meetings.end()) {
+      const engine::Segment::Shape shape{.ranks = ranks};
+      auto memory = engine::private_memory(engine::Segment::size_for(shape));
+      auto* address = memory.get();
+      auto both = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(std::move(memory), std::move(keep));
+      found = meetings.emplace(key, Meeting{std::make_shared<engine::Segment>(shape, address, std::move(both), std::move(bells)), ranks}).first;
+    }
+    auto segment = found->second.segment;
+    if (--found->second.missing == 0) meetings.erase(found);
+    return segment;
+  }
+};
+
+std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::shared_ptr<engine::Segment>& segment,
+                                             const std::shared_ptr<SharedByThreads>& shared) {
   auto state = std::make_unique<context::State>();
   state->rank = state->local_rank = state->topology.local_rank = rank;
   state->world_size = state->topology.nproc_per_node = ranks;
+  state->topology.local_members.resize(static_cast<std::size_t>(ranks));
+  std::iota(state->topology.local_members.begin(), state->topology.local_members.end(), 0);
+  state->group_store = shared->store;
+  state->make_engine = [shared](const BackendOptions& options) {
+    return backends::make_native_thread(shared->segment(options.key, static_cast<int>(options.global_ranks.size()),
+                                                        backends::bells_of(*options.world, options.global_ranks), options.world),
+                                        options.rank, ground::allowed_processors());
+  };
   state->topology.host_names.assign(static_cast<std::size_t>(ranks), context::host_name());
   state->progress = std::make_shared<group::Progress>("rank " + std::to_string(rank));
   group::GroupParts parts;
@@ -69,8 +107,9 @@ void detail::run_threads(int ranks, const std::function<void(int rank)>& body) {
   auto memory = engine::private_memory(engine::Segment::size_for(shape));
   auto segment = std::make_shared<engine::Segment>(shape, memory.get(), memory);
   // All ranks are there before the first of them runs.
+  const auto shared = std::make_shared<SharedByThreads>();
   std::vector<std::unique_ptr<context::State>> states;
-  for (int r = 0; r < ranks; ++r) states.push_back(thread_state(r, ranks, segment));
+  for (int r = 0; r < ranks; ++r) states.push_back(thread_state(r, ranks, segment, shared));
   group::guard_against_fork(true);
   std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;

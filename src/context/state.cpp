@@ -41,14 +41,6 @@ std::string choose_backend(const InitOptions& options, const ground::Environment
   return name;
 }
 
-void tell_launcher(State& state, const std::string& status) noexcept {
-  if (state.launcher != Launcher::unisono || !state.store) return;
-  try {
-    state.store->set("unisono/status/" + std::to_string(state.rank), status);
-  } catch (const std::exception&) {  // the launcher is gone; it has nothing to learn any more
-  }
-}
-
 // A process that serves the store keeps it for the others until they need it no more.
 void say_goodbye(State& state, const ground::Deadline& deadline) {
   if (state.goodbye_key.empty()) return;
@@ -79,6 +71,14 @@ std::string next_world_prefix() {
 }
 
 }  // namespace
+
+void tell_launcher(const State& state, const std::string& status) noexcept {
+  if (state.launcher != Launcher::unisono || !state.store) return;
+  try {
+    state.store->set("unisono/status/" + std::to_string(state.rank), status);
+  } catch (const std::exception&) {  // the launcher is gone; it has nothing to learn any more
+  }
+}
 
 State::~State() {
   if (progress) progress->stop();
@@ -148,7 +148,9 @@ std::unique_ptr<State> join(const InitOptions& options) {
   parts.rank = identity.rank;
   parts.global_ranks = backend_options.global_ranks;
   parts.host_names = backend_options.host_names;
-  parts.backend = backends::factory(backend)(backend_options);
+  state->make_engine = backends::factory(backend);
+  state->group_store = world_store;
+  parts.backend = state->make_engine(backend_options);
   parts.timeout = timeout;
   parts.progress = state->progress;
   parts.on_failure = [raw = state.get()](const Failure& failure) {
@@ -165,6 +167,9 @@ std::unique_ptr<State> join(const InitOptions& options) {
 
 void leave(State& state) {
   const ground::Deadline deadline(finalize_deadline);
+  for (const auto& member : state.groups) {
+    if (const auto group = member.lock()) group->close(deadline.left());
+  }
   group::Group& world = *state.world->implementation();
   const bool sound = !world.backend().failure().has_value();
   world.close(finalize_deadline);
@@ -177,6 +182,9 @@ void leave(State& state) {
 }
 
 void abandon(State& state) {
+  for (const auto& member : state.groups) {
+    if (const auto group = member.lock()) group->drop();
+  }
   state.world->implementation()->drop();
   state.progress->stop();
   state.leave_job();

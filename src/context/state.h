@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,7 +21,11 @@ struct Topology {
   int nnodes = 1;
   int node_rank = 0;
   std::vector<std::string> host_names{};  // by global rank
+  std::vector<int> local_members{0};      // global ranks of this host's processes
 };
+
+/// How this rank makes the engine of a group that it is in.
+using EngineMaker = std::function<std::unique_ptr<Backend>(const BackendOptions&)>;
 
 /// What a process (or a thread inside run_threads) is part of.
 struct State {
@@ -32,10 +37,15 @@ struct State {
   std::shared_ptr<Store> store;  // null in a world of one that nobody launched, and among threads
   std::shared_ptr<group::Progress> progress;
   std::optional<ProcessGroup> world;
-  bool serves_store = false;                // others need this process for it
-  std::string goodbye_key;                  // where ranks say in the store that they are done; empty: nobody asks
-  std::function<void()> leave_job = [] {};  // tells the store that this process is done with it
-  bool temporary = false;                   // adopted by sync until it looks again
+  std::optional<ProcessGroup> local;   // the processes of this host, once somebody has asked
+  std::shared_ptr<Store> group_store;  // where groups are formed; null in a world of one
+  EngineMaker make_engine;
+  std::map<std::string, int> formed;                // how many groups of a list of ranks there have been
+  std::vector<std::weak_ptr<group::Group>> groups;  // those that may still be open
+  bool serves_store = false;                        // others need this process for it
+  std::string goodbye_key;                          // where ranks say in the store that they are done; empty: nobody asks
+  std::function<void()> leave_job = [] {};          // tells the store that this process is done with it
+  bool temporary = false;                           // adopted by sync until it looks again
   ~State();
 };
 
@@ -45,6 +55,9 @@ State& current();
 State* initialized();
 /// Of the calling thread, inside run_threads.
 State*& of_thread();
+
+/// Tells `unisono run`, if it is there, how this rank fares.
+void tell_launcher(const State& state, const std::string& status) noexcept;
 
 /// Joins the job.
 std::unique_ptr<State> join(const InitOptions& options);

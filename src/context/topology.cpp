@@ -45,12 +45,14 @@ Topology topology_of(const std::vector<std::string>& identities, const std::vect
   };
   const std::string& own = identities[static_cast<std::size_t>(rank)];
   topology.nproc_per_node = 0;
+  topology.local_members.clear();
   for (int r = 0; r < static_cast<int>(identities.size()); ++r) {
     const std::string& identity = identities[static_cast<std::size_t>(r)];
     index_of(identity);
     if (identity != own) continue;
     if (r < rank) ++topology.local_rank;
     ++topology.nproc_per_node;
+    topology.local_members.push_back(r);
   }
   topology.nnodes = static_cast<int>(hosts.size());
   topology.node_rank = index_of(own);

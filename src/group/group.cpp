@@ -63,7 +63,10 @@ class Group::Entry {
 
 Group::Group(GroupParts parts) : parts_(std::move(parts)), lane_(std::make_shared<Lane>()) { parts_.progress->add(lane_); }
 
-Group::~Group() { parts_.progress->remove(lane_); }
+Group::~Group() {
+  parts_.progress->remove(lane_);
+  if (!in_forked_child()) drop();  // whoever still waits for this rank learns that it will not come
+}
 
 const std::string& Group::host_name(int rank) const {
   static const std::string unknown;

@@ -24,7 +24,7 @@ struct GroupParts {
   int rank = 0;
   std::vector<int> global_ranks;
   std::vector<std::string> host_names;  // of the members
-  std::unique_ptr<Backend> backend;
+  std::shared_ptr<Backend> backend;
   std::chrono::milliseconds timeout{};
   std::shared_ptr<Progress> progress;
   std::function<void(const Failure&)> on_failure = {};  // called once, by whoever notices first; must not throw
@@ -45,6 +45,7 @@ class Group : public std::enable_shared_from_this<Group> {
   const std::vector<int>& global_ranks() const { return parts_.global_ranks; }
   const std::string& host_name(int rank) const;
   Backend& backend() { return *parts_.backend; }
+  const std::shared_ptr<Backend>& shared_backend() const { return parts_.backend; }
   std::chrono::milliseconds timeout() const { return parts_.timeout; }
   std::uint64_t sequence() const { return sequence_; }
 

@@ -68,7 +68,13 @@ std::unique_ptr<Backend> make_native(const BackendOptions& options) {
   const ground::Deadline deadline(options.timeout);
   const engine::Segment::Shape shape{.ranks = ranks};
   const auto memory = transport::share_memory(*options.store, "segment", options.rank, ranks, engine::Segment::size_for(shape), deadline);
-  auto segment = std::make_shared<engine::Segment>(shape, memory.address.get(), memory.address);
+  std::vector<engine::Bell*> bells;
+  std::shared_ptr<void> keep_alive = memory.address;
+  if (options.world) {
+    bells = bells_of(*options.world, options.global_ranks);
+    keep_alive = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<Backend>>>(memory.address, options.world);
+  }
+  auto segment = std::make_shared<engine::Segment>(shape, memory.address.get(), std::move(keep_alive), std::move(bells));
   auto peers = std::make_unique<Peers>(segment, options.rank, options.global_ranks, options.job_store);
   peers->arrive(::getpid(), ground::allowed_processors());
   // Everybody has mapped it and is in the table before anybody watches or waits.
@@ -78,6 +84,14 @@ std::unique_ptr<Backend> make_native(const BackendOptions& options) {
   options.store->wait(keys, deadline.left());
   peers->watch();
   return std::make_unique<Native>(std::move(segment), options.rank, std::move(peers));
+}
+
+std::vector<engine::Bell*> bells_of(const Backend& world, const std::vector<int>& global_ranks) {
+  const auto* native = dynamic_cast<const Native*>(&world);
+  if (native == nullptr) return {};
+  std::vector<engine::Bell*> bells;
+  for (const int r : global_ranks) bells.push_back(&native->segment()->bell(r));
+  return bells;
 }
 
 std::unique_ptr<Backend> make_native_thread(std::shared_ptr<engine::Segment> segment, int rank, int cpus) {

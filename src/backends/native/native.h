@@ -28,6 +28,8 @@ class Native final : public Backend {
   engine::Bell* bell() override { return &segment_->bell(rank_); }
   bool crowded() const override { return crowded_; }
   void leave() override { peers_->leave(); }
+  std::set<int> gone() override { return peers_->gone(); }
+  const std::shared_ptr<engine::Segment>& segment() const { return segment_; }
 
  private:
   std::shared_ptr<engine::Segment> segment_;
@@ -42,5 +44,7 @@ class Native final : public Backend {
 std::unique_ptr<Backend> make_native(const BackendOptions& options);
 /// The engine of one of several ranks that are threads of this process.
 std::unique_ptr<Backend> make_native_thread(std::shared_ptr<engine::Segment> segment, int rank, int cpus);
+/// The bells of these ranks of the world, for a group of them: a process sleeps in one place, whatever it waits for.
+std::vector<engine::Bell*> bells_of(const Backend& world, const std::vector<int>& global_ranks);
 
 }  // namespace unisono::backends

@@ -115,6 +115,17 @@ void Peers::leave() {
   }
 }
 
+std::set<int> Peers::gone() {
+  const std::lock_guard lock(mutex_);
+  std::set<int> ranks;
+  for (int r = 0; r < segment_->ranks(); ++r) {
+    const auto& handle = peers_[static_cast<std::size_t>(r)].handle;
+    pollfd entry{handle.get(), POLLIN, 0};
+    if (presence(r) == Presence::left || (handle && ::poll(&entry, 1, 0) > 0)) ranks.insert(r);
+  }
+  return ranks;
+}
+
 int Peers::fewest_cpus() const {
   int fewest = 1 << 20;
   for (int r = 0; r < segment_->ranks(); ++r) fewest = std::min(fewest, segment_->member(r).cpus.load(std::memory_order_relaxed));

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,6 +38,8 @@ class Peers {
 
   /// A peer that died before it left, one of `waiting_for` that has left, or one that has been stopped for too long.
   std::optional<Failure> look(std::span<const int> waiting_for, bool any_will_do);
+  /// Those whose processes are dead, or that have left.
+  std::set<int> gone();
   /// The fewest processors that any rank may use.
   int fewest_cpus() const;
 

@@ -1,0 +1,190 @@
+// Groups of some of the world's processes: new_group, split_group, local_group, shrink_group.
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backends/serial/serial.h"
+#include "context/state.h"
+#include "ground/log.h"
+#include "unisono/collectives.h"
+
+namespace unisono {
+namespace {
+
+using context::State;
+using namespace std::chrono_literals;
+
+constexpr auto longest_shrink = std::chrono::milliseconds(30s);
+constexpr auto look_period = 20ms;
+
+std::string list(std::span<const int> ranks, const char* between) {
+  std::string text;
+  for (const int r : ranks) text += (text.empty() ? "" : between) + std::to_string(r);
+  return text;
+}
+
+void check_members(const State& state, std::span<const int> ranks, const char* operation) {
+  const auto wrong = [&](const std::string& what) { throw InvalidArgument(what, {.operation = operation, .rank = state.rank}); };
+  if (ranks.empty()) wrong("a group has at least one member");
+  std::set<int> seen;
+  for (const int r : ranks) {
+    if (r < 0 || r >= state.world_size) wrong("rank " + std::to_string(r) + " is not in the world of " + std::to_string(state.world_size));
+    if (!seen.insert(r).second) wrong("rank " + std::to_string(r) + " is named twice");
+  }
+}
+
+/// Forms a group of which this rank is one; its members meet under `key`.
+ProcessGroup form(State& state, std::vector<int> members, const std::string& name, const std::string& key) {
+  const group::Group& world = *state.world->implementation();
+  group::GroupParts parts;
+  parts.name = name;
+  parts.rank = static_cast<int>(std::find(members.begin(), members.end(), state.rank) - members.begin());
+  for (const int r : members) parts.host_names.push_back(world.host_name(r));
+  parts.global_ranks = members;
+  parts.timeout = world.timeout();
+  parts.progress = state.progress;
+  if (members.size() == 1) {
+    parts.backend = backends::make_serial({});
+  } else {
+    BackendOptions options;
+    options.group_name = name;
+    options.key = key;
+    options.rank = parts.rank;
+    options.global_ranks = std::move(members);
+    options.host_names = parts.host_names;
+    options.store = std::make_shared<PrefixStore>("group/" + key + "/", state.group_store);
+    options.store->set_timeout(world.timeout());
+    options.job_store = state.launcher == Launcher::unisono ? state.store : nullptr;
+    options.world = world.shared_backend();
+    options.timeout = world.timeout();
+    parts.backend = state.make_engine(options);
+    parts.on_failure = [&state](const Failure& failure) {
+      context::tell_launcher(state, "poisoned " + std::to_string(failure.culprit) + " " + failure.message);
+    };
+  }
+  auto group = std::make_shared<group::Group>(std::move(parts));
+  std::erase_if(state.groups, [](const auto& other) { return other.expired(); });
+  state.groups.push_back(group);
+  return ProcessGroup(std::move(group));
+}
+
+std::optional<ProcessGroup> form_listed(State& state, std::span<const int> ranks) {
+  if (std::find(ranks.begin(), ranks.end(), state.rank) == ranks.end()) return std::nullopt;
+  const std::string members = list(ranks, ".");
+  const int number = state.formed[members]++;
+  return form(state, {ranks.begin(), ranks.end()}, "{" + list(ranks, ", ") + "}", members + "#" + std::to_string(number));
+}
+
+/// The survivors of a group that is over agree on who they are. Each says that it is there; the first of them that lives waits for the others, and
+/// writes down who has come: what is written first counts. Whoever dies meanwhile is noticed as in any wait.
+class Shrinking {
+ public:
+  Shrinking(State& state, group::Group& old)
+      : state_(state),
+        old_(old),
+        store_("shrink/" + list(old.global_ranks(), ".") + "/" + old.name() + "#" + std::to_string(state.formed["shrink " + old.name()]++) + "/",
+               state.group_store),
+        deadline_(std::min(old.timeout(), longest_shrink)) {}
+
+  std::vector<int> agree() {
+    store_.set("here/" + std::to_string(old_.rank()), "1");
+    for (;;) {
+      if (const auto decided = store_.try_get("members")) return parse(*decided);
+      const std::set<int> gone = old_.backend().gone();
+      std::vector<int> present;
+      bool complete = true;
+      for (int r = 0; r < old_.size(); ++r) {
+        if (gone.contains(r)) continue;
+        if (store_.try_get("here/" + std::to_string(r))) present.push_back(r);
+        else complete = false;
+      }
+      // A leader that only one side takes for dead does no harm: the store keeps the first list.
+      if (!present.empty() && present.front() == old_.rank() && (complete || deadline_.passed())) {
+        return parse(store_.compare_set("members", "", list(present, " ")));
+      }
+      if (deadline_.passed() && deadline_.elapsed() > 2 * deadline_.timeout()) {
+        throw Timeout("the survivors did not agree on who they are", {.operation = "shrink_group", .group = old_.name(), .rank = old_.rank()});
+      }
+      ::poll(nullptr, 0, static_cast<int>(look_period.count()));  // between two looks at who lives: no event tells of that
+    }
+  }
+
+  std::string key() const { return "shrunk." + old_.name() + "." + std::to_string(state_.formed["shrink " + old_.name()]); }
+
+ private:
+  static std::vector<int> parse(const std::string& text) {
+    std::vector<int> ranks;
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = std::min(text.find(' ', begin), text.size());
+      ranks.push_back(std::stoi(text.substr(begin, end - begin)));
+      begin = end + 1;
+    }
+    return ranks;
+  }
+
+  State& state_;
+  group::Group& old_;
+  PrefixStore store_;
+  ground::Deadline deadline_;
+};
+
+}  // namespace
+
+std::optional<ProcessGroup> new_group(std::span<const int> global_ranks) {
+  State& state = context::current();
+  check_members(state, global_ranks, "new_group");
+  return form_listed(state, global_ranks);
+}
+std::optional<ProcessGroup> new_group(std::initializer_list<int> global_ranks) {
+  return new_group(std::span<const int>(global_ranks.begin(), global_ranks.size()));
+}
+
+std::optional<ProcessGroup> split_group(const ProcessGroup& parent, int color, int key) {
+  State& state = context::current();
+  const std::array<int, 2> mine{color, key};
+  std::vector<int> all(2 * static_cast<std::size_t>(parent.size()));
+  all_gather(mine, all, parent);
+  if (color < 0) return std::nullopt;
+  std::vector<int> members;  // ranks in the parent
+  for (int r = 0; r < parent.size(); ++r) {
+    if (all[2 * static_cast<std::size_t>(r)] == color) members.push_back(r);
+  }
+  std::stable_sort(members.begin(), members.end(),
+                   [&](int a, int b) { return all[2 * static_cast<std::size_t>(a) + 1] < all[2 * static_cast<std::size_t>(b) + 1]; });
+  for (int& r : members) r = parent.global_rank(r);
+  return form_listed(state, members);
+}
+
+ProcessGroup local_group() {
+  State& state = context::current();
+  if (!state.local) state.local = form_listed(state, state.topology.local_members);
+  return *state.local;
+}
+
+std::optional<ProcessGroup> shrink_group(const ProcessGroup& group) {
+  State& state = context::current();
+  group::Group& old = *group.implementation();
+  if (!old.backend().failure()) {
+    throw InvalidArgument("the group is sound; there is nothing to shrink", {.operation = "shrink_group", .group = old.name(), .rank = old.rank()});
+  }
+  std::vector<int> members{old.rank()};
+  std::string key = "alone";
+  if (old.size() > 1) {
+    Shrinking shrinking(state, old);
+    members = shrinking.agree();
+    key = shrinking.key();
+  }
+  if (std::find(members.begin(), members.end(), old.rank()) == members.end()) return std::nullopt;
+  for (int& r : members) r = group.global_rank(r);
+  auto shrunk = form(state, members, "{" + list(members, ", ") + "}", key);
+  context::tell_launcher(state, "shrunk");
+  return shrunk;
+}
+
+}  // namespace unisono

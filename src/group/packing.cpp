@@ -9,17 +9,22 @@ Tensor line_over(std::vector<std::byte>& memory, const Tensor& like) { return {m
 
 class PackedCollective final : public Task {
  public:
-  PackedCollective(Backend& backend, const CollectiveCall& call) : call_(call), packing_(call_), task_(backend.start(call_)) {}
+  PackedCollective(Backend& backend, const CollectiveCall& call) : backend_(backend), call_(call) {}
   bool advance() override {
+    if (!task_) {  // not before its turn: what is under way before it may be about to fill its input
+      packing_.emplace(call_);
+      task_ = backend_.start(call_);
+    }
     if (!task_->advance()) return false;
-    packing_.finish();
+    packing_->finish();
     return true;
   }
-  std::vector<int> waiting_for() const override { return task_->waiting_for(); }
+  std::vector<int> waiting_for() const override { return task_ ? task_->waiting_for() : std::vector<int>{}; }
 
  private:
+  Backend& backend_;
   CollectiveCall call_;
-  Packing packing_;
+  std::optional<Packing> packing_;
   std::unique_ptr<Task> task_;
 };
 

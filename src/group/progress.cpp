@@ -96,7 +96,8 @@ std::shared_ptr<detail::WorkState> Progress::submit(const std::shared_ptr<Lane>&
     const Locked locked(*this);
     pending->task = make();
     pending_.fetch_add(1);
-    if (kind == Lane::Kind::collective) {
+    pending->collective = kind == Lane::Kind::collective;
+    if (pending->collective) {
       lane->pending_collectives.fetch_add(1);
       lane->collectives.push_back(std::move(pending));
     } else {
@@ -206,7 +207,7 @@ void Progress::finish(Lane& lane, Pending& pending, std::exception_ptr error) {
   {
     const std::lock_guard lock(state.mutex);
     state.error = error;
-    if (error && state.dropped) lane.defer(error, pending.kind == Lane::Kind::collective ? state.dropped_after : Lane::no_queued_call);
+    if (error && state.dropped) lane.defer(error, pending.collective ? state.dropped_after : Lane::no_queued_call);
     state.done.store(true, std::memory_order_seq_cst);
   }
   pending.task.reset();

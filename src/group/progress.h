@@ -31,8 +31,8 @@ struct WorkState {
   std::atomic<bool> done{false};
   std::mutex mutex;  // of what follows
   std::exception_ptr error;
-  bool seen = false;     // somebody has asked for the error
-  bool dropped = false;  // nobody can any more
+  bool seen = false;                // somebody has asked for the error
+  bool dropped = false;             // nobody can any more
   std::uint64_t dropped_after = 0;  // the group's last call when that happened
   int source = -1;
   std::shared_ptr<group::Progress> progress;
@@ -51,6 +51,7 @@ struct Pending {
   std::string operation;
   std::uint64_t sequence = 0;
   ground::Deadline deadline;
+  bool collective = false;
   bool begun = false;        // a collective that is first in its queue: the peers may have seen something of it
   std::size_t buffered = 0;  // bytes of a send that was detached from its caller
   bool warned = false;

@@ -1,0 +1,54 @@
+// One wrong call at a time, chosen by -DCASE=<number>: the compiler must refuse it and say why. Case 0 is right and shows that the rest compiles.
+#include <string>
+#include <vector>
+
+#include "unisono/unisono.h"
+
+using namespace unisono;
+
+void call() {
+  std::vector<float> x(3), y(3);
+  std::vector<bool> truth(3);
+  std::string text = "abc";
+  const std::vector<float> constant(3);
+  struct Point {
+    float x, y;
+  };
+  std::vector<Point> points(3);
+#if CASE == 0
+  all_reduce(x);
+  all_gather(x, y);
+  recv(x, 1);
+  static_cast<void>(mean(1.0F));
+#elif CASE == 1
+  all_reduce(truth);
+#elif CASE == 2
+  recv(truth, 0);
+#elif CASE == 3
+  all_reduce(text);
+#elif CASE == 4
+  send(text, 0);
+#elif CASE == 5
+  all_reduce(std::vector<float>(3));
+#elif CASE == 6
+  reduce(std::vector<float>(3), 0);
+#elif CASE == 7
+  all_reduce(constant);
+#elif CASE == 8
+  recv(constant, 0);
+#elif CASE == 9
+  static_cast<void>(mean(x));
+#elif CASE == 10
+  static_cast<void>(gather(x, 0));
+#elif CASE == 11
+  static_cast<void>(all_gather(x));
+#elif CASE == 12
+  all_reduce(points);
+#elif CASE == 13
+  all_gather(truth, y);
+#elif CASE == 14
+  scan(text);
+#elif CASE == 15
+  recv(std::vector<float>(3), 0);
+#endif
+}

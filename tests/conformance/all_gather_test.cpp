@@ -1,0 +1,74 @@
+#include "../unit/kernels_oracle.h"
+#include "world.h"
+
+using namespace unisono;
+using namespace conformance;
+
+namespace {
+
+template <class T>
+std::vector<T> all_values(std::size_t count) {
+  std::vector<T> all;
+  for (int r = 0; r < world_size(); ++r) {
+    const auto block = values<T>(count, r);
+    all.insert(all.end(), block.begin(), block.end());
+  }
+  return all;
+}
+
+// T-32, W-02, K-12, K-74: every block, of every rank, everywhere.
+WORLD_TEST(AllGather, EveryLength) {
+  const auto n = static_cast<std::size_t>(world_size());
+  for (const std::size_t count : interesting_counts(sizeof(float))) {
+    const auto in = values<float>(count, rank());
+    std::vector<float> out(n * count, -1.0F);
+    all_gather(in, out);
+    ASSERT_EQ(difference(out, all_values<float>(count)), "") << count;
+  }
+}
+
+// The caller's block of the output may be the input.
+WORLD_TEST(AllGather, InPlace) {
+  const auto n = static_cast<std::size_t>(world_size());
+  for (const std::size_t count : {std::size_t{1}, std::size_t{100}, slot_bytes / 4 + 3}) {
+    std::vector<float> out(n * count, -1.0F);
+    const auto own = std::span(out).subspan(static_cast<std::size_t>(rank()) * count, count);
+    const auto in = values<float>(count, rank());
+    std::copy(in.begin(), in.end(), own.begin());
+    all_gather(own, out);
+    ASSERT_EQ(difference(out, all_values<float>(count)), "") << count;
+  }
+}
+
+WORLD_TEST(AllGather, EveryDtypeBitForBit) {
+  for (const DType dtype : oracle::every_dtype) {
+    auto in = oracle::values(dtype, 67, static_cast<std::uint64_t>(rank()));
+    oracle::Bytes out(in.size() * static_cast<std::size_t>(world_size())), expected;
+    for (int r = 0; r < world_size(); ++r) {
+      const auto block = oracle::values(dtype, 67, static_cast<std::uint64_t>(r));
+      expected.insert(expected.end(), block.begin(), block.end());
+    }
+    all_gather(Tensor(in.data(), dtype, 67), Tensor(out.data(), dtype, out.size() / size_of(dtype)));
+    ASSERT_TRUE(out == expected) << to_string(dtype);
+  }
+}
+
+// K-28, C-04, C-31: one element of each rank, in rank order, also of a world of one.
+WORLD_TEST(AllGather, Values) {
+  const auto numbers = all_gather(rank() * 3 - 1);
+  ASSERT_EQ(numbers.size(), static_cast<std::size_t>(world_size()));
+  for (int r = 0; r < world_size(); ++r) EXPECT_EQ(numbers[static_cast<std::size_t>(r)], r * 3 - 1);
+  const std::vector<bool> odd = all_gather(rank() % 2 == 1);
+  for (int r = 0; r < world_size(); ++r) EXPECT_EQ(odd[static_cast<std::size_t>(r)], r % 2 == 1);
+}
+
+WORLD_TEST(AllGather, RefusesOtherLengths) {
+  const auto n = static_cast<std::size_t>(world_size());
+  std::vector<float> in(3), out(3 * n + 1);
+  EXPECT_THROW(all_gather(in, out), InvalidArgument);
+  std::vector<double> other(3 * n);
+  EXPECT_THROW(all_gather(in, other), InvalidArgument);  // no element is converted
+  EXPECT_EQ(all_gather(7).size(), n);
+}
+
+}  // namespace

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "backends/serial/serial.h"
 #include "context/state.h"
 #include "ground/log.h"
@@ -28,6 +30,8 @@ std::string list(std::span<const int> ranks, const char* between) {
   for (const int r : ranks) text += (text.empty() ? "" : between) + std::to_string(r);
   return text;
 }
+
+std::string braced(std::span<const int> ranks) { return fmt::format("{{{}}}", list(ranks, ", ")); }
 
 void check_members(const State& state, std::span<const int> ranks, const char* operation) {
   const auto wrong = [&](const std::string& what) { throw InvalidArgument(what, {.operation = operation, .rank = state.rank}); };
@@ -78,7 +82,7 @@ std::optional<ProcessGroup> form_listed(State& state, std::span<const int> ranks
   if (std::find(ranks.begin(), ranks.end(), state.rank) == ranks.end()) return std::nullopt;
   const std::string members = list(ranks, ".");
   const int number = state.formed[members]++;
-  return form(state, {ranks.begin(), ranks.end()}, "{" + list(ranks, ", ") + "}", members + "#" + std::to_string(number));
+  return form(state, {ranks.begin(), ranks.end()}, braced(ranks), members + "#" + std::to_string(number));
 }
 
 /// The survivors of a group that is over agree on who they are. Each says that it is there; the first of them that lives waits for the others, and
@@ -182,7 +186,7 @@ std::optional<ProcessGroup> shrink_group(const ProcessGroup& group) {
   }
   if (std::find(members.begin(), members.end(), old.rank()) == members.end()) return std::nullopt;
   for (int& r : members) r = group.global_rank(r);
-  auto shrunk = form(state, members, "{" + list(members, ", ") + "}", key);
+  auto shrunk = form(state, members, braced(members), key);
   context::tell_launcher(state, "shrunk");
   return shrunk;
 }

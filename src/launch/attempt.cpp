@@ -168,6 +168,8 @@ void Attempt::observe_ends() {
     end.dumped_core = info.si_code == CLD_DUMPED;
     end.ended_by_launcher = told_to_end_;
     end.order = deaths_++;
+    // For the other ranks, which see that it is gone but may not see how it ended.
+    store_->set("unisono/exit/" + std::to_string(end.rank), (end.how == How::exited ? "exit " : "signal ") + std::to_string(end.code));
     end.status = status_of(end.rank);
     if (end.failed()) {
       failure_is_new_ = true;

@@ -304,7 +304,7 @@ TEST(Strangers, a_length_field_allocates_nothing) {  // A2
   const Served served({.token = "the secret"});
   const std::size_t before = resident_kib();
   for (const std::string& length : {std::string("\x00\x00\x00\x80", 4), std::string("\xff\xff\xff\x7f", 4), std::string("\xff\xff\xff\xff", 4),
-                                   std::string("\x01\x01\x00\x00", 4)}) {
+                                    std::string("\x01\x01\x00\x00", 4)}) {
     const FileDescriptor fd = served.raw();
     say(fd, greeting());
     hear(fd, greeting_size);

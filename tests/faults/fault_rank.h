@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "unisono/context.h"
+
+namespace unisono::testing {
+
+/// One line, one write.
+void say(const std::string& text);
+/// "ready PID JOB"
+void say_ready();
+/// "PeerFailed cause=killed culprit=1 host=… rank=0 op=… group=… seq=… what: …"
+std::string describe_current_exception();
+/// The test says go with SIGUSR1, which is held back from now on.
+void block_go();
+void wait_for_go();
+[[noreturn]] void rest();
+/// TEST_INIT_METHOD, TEST_INIT_BACKEND, TEST_INIT_RANK, TEST_INIT_WORLD_SIZE, TEST_INIT_TIMEOUT_MS; TEST_SILENCE_MS is the patience with stopped
+/// peers.
+InitOptions options_from_environment();
+
+/// Modes about initialize, finalize, fork and exit; nullopt for a mode that is none of them.
+std::optional<int> run_lifetime_mode(const std::string& mode, const std::string& first, const std::string& second);
+
+}  // namespace unisono::testing

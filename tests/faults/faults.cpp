@@ -1,0 +1,97 @@
+#include "faults.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <stdexcept>
+
+namespace unisono::testing {
+
+std::vector<std::string> faulty_job(int ranks, std::vector<std::string> arguments, std::vector<std::string> flags) {
+  std::vector<std::string> all{UNISONO_COMMAND, "run", "-n", std::to_string(ranks)};
+  all.insert(all.end(), flags.begin(), flags.end());
+  all.insert(all.end(), {"--", FAULT_RANK});
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return all;
+}
+
+std::vector<std::string> faulty_rank(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), FAULT_RANK);
+  return arguments;
+}
+
+int free_port() {
+  const ground::FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  if (!socket || ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    throw std::runtime_error("no free port");
+  }
+  return ntohs(address.sin_port);
+}
+
+DirectJob::DirectJob(Method method, int ranks, std::vector<std::string> arguments, Variables more) : file_(folder_.path() + "/job") {
+  const int port = free_port();
+  for (int r = 0; r < ranks; ++r) {
+    Variables variables = more;
+    if (method == Method::env) {
+      variables.insert(
+          {{"RANK", std::to_string(r)}, {"WORLD_SIZE", std::to_string(ranks)}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(port)}});
+    } else {
+      variables.insert({"TEST_INIT_WORLD_SIZE", std::to_string(ranks)});
+      if (method == Method::tcp) variables.insert({"TEST_INIT_RANK", std::to_string(r)});
+      variables.insert({"TEST_INIT_METHOD", method == Method::tcp ? fmt::format("tcp://127.0.0.1:{}", port) : "file://" + file_});
+    }
+    ranks_.push_back(std::make_unique<RunningCommand>(faulty_rank(arguments), RunningCommand::Options{.environment = variables}));
+  }
+}
+
+std::vector<std::string> lines_of_rank(const RunningCommand& job, int rank) {
+  std::vector<std::string> lines;
+  const std::string before = tag(rank);
+  for (const auto& line : lines_of(job.out())) {
+    if (line.starts_with(before)) lines.push_back(line.substr(before.size()));
+  }
+  return lines;
+}
+
+std::string line_of(const std::vector<std::string>& lines, const std::string& beginning) {
+  std::string found;
+  int times = 0;
+  for (const auto& line : lines) {
+    if (!line.starts_with(beginning)) continue;
+    found = line.substr(beginning.size());
+    ++times;
+  }
+  EXPECT_EQ(times, 1) << "lines that begin with \"" << beginning << "\" among:\n" << fmt::format("{}", fmt::join(lines, "\n"));
+  return found;
+}
+
+pid_t pid_of(const RunningCommand& job, int rank) { return std::stoi(word_after(job.out(), tag(rank) + "ready ")); }
+
+std::string job_id(const RunningCommand& job) {
+  const std::string pid = word_after(job.out(), "[0] ready ");
+  return word_after(job.out(), "[0] ready " + pid + " ");
+}
+
+void expect_nothing_left(const std::string& id) {
+  ASSERT_EQ(id.size(), 32u);
+  EXPECT_TRUE(eventually([&] { return processes_of_job(id).empty(); })) << processes_of_job(id).size() << " processes are left";
+}
+
+void expect_no_crash(const RunningCommand& job) {
+  for (const char* signal : {"SIGABRT", "SIGSEGV", "SIGBUS", "terminate called"}) EXPECT_EQ(count(job.err(), signal), 0) << job.err();
+}
+
+void expect_later_calls_threw_the_same(const std::vector<std::string>& lines) {
+  for (const char* call : {"barrier", "all_reduce", "async", "send", "recv"}) EXPECT_EQ(line_of(lines, fmt::format("later {} ", call)), "same");
+}
+
+}  // namespace unisono::testing

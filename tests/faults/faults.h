@@ -1,0 +1,49 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "running_command.h"
+
+namespace unisono::testing {
+
+using Variables = std::map<std::string, std::string>;
+
+/// `unisono run -n RANKS -- fault_rank ARGUMENTS`.
+std::vector<std::string> faulty_job(int ranks, std::vector<std::string> arguments, std::vector<std::string> flags = {});
+std::vector<std::string> faulty_rank(std::vector<std::string> arguments);
+
+/// A TCP port that was free a moment ago.
+int free_port();
+
+/// Ranks that find each other without a launcher: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT for env://, else the method with rank and size.
+class DirectJob {
+ public:
+  enum class Method { env, tcp, file };
+  DirectJob(Method method, int ranks, std::vector<std::string> arguments, Variables more = {});
+  RunningCommand& operator[](int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
+  int size() const { return static_cast<int>(ranks_.size()); }
+  const std::string& file() const { return file_; }
+
+ private:
+  TemporaryFolder folder_;
+  std::string file_;
+  std::vector<std::unique_ptr<RunningCommand>> ranks_;
+};
+
+/// What a rank wrote: all of it under a launcher, its own where it was started directly.
+std::vector<std::string> lines_of_rank(const RunningCommand& job, int rank);
+/// The rank's only line that begins so, without that beginning; a failure where there is none or more.
+std::string line_of(const std::vector<std::string>& lines, const std::string& beginning);
+
+pid_t pid_of(const RunningCommand& job, int rank);
+std::string job_id(const RunningCommand& job);
+void expect_nothing_left(const std::string& id);
+/// No rank ended by a crash; the launcher's report would name the signal.
+void expect_no_crash(const RunningCommand& job);
+/// What every rank says after its first error: five later calls threw the same.
+void expect_later_calls_threw_the_same(const std::vector<std::string>& lines);
+
+}  // namespace unisono::testing

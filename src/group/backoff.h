@@ -13,7 +13,7 @@ namespace unisono::group {
 /// it waits for, so it gives way almost at once.
 class Backoff {
  public:
-  Backoff(engine::Bell* bell, bool crowded) : bell_(bell), spins_(crowded ? 20 : 3000), yields_(crowded ? 500 : 1000) {}
+  Backoff(engine::Bell* bell, bool crowded) : bell_(bell), spins_(crowded ? 20 : 3000), yields_(crowded ? 500 : 1000), crowded_(crowded) {}
 
   /// For a thread that works beside the caller: it must not take the processor from it.
   static Backoff modest(engine::Bell* bell) {
@@ -31,6 +31,7 @@ class Backoff {
       relax();
     } else if (count_ <= spins_ + yields_) {
       give_way();
+      if (crowded_) notice_futility();
     } else {
       sleep(look_again, at_most);
     }
@@ -41,6 +42,9 @@ class Backoff {
   void reset() { count_ = 0; }
 
  private:
+  // Giving way that comes back at once gives way to nobody: whoever is waited for runs elsewhere, or the kernel keeps it in another group of tasks.
+  static constexpr std::uint32_t trial = 100;
+  void notice_futility() noexcept;
   static void relax() noexcept;
   static void give_way() noexcept;
   static void rest(std::chrono::nanoseconds duration) noexcept;
@@ -64,7 +68,9 @@ class Backoff {
   engine::Bell* bell_;
   std::uint32_t spins_;
   std::uint32_t yields_;
+  bool crowded_;
   std::uint32_t count_ = 0;
+  std::chrono::steady_clock::time_point first_yield_{};
 };
 
 }  // namespace unisono::group

@@ -79,10 +79,10 @@ WORLD_TEST(Context, ShowConfig) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), rank() == 0 ? 10 : 0);
   if (rank() != 0) return;
   std::size_t at = 0;
-  for (const std::string line :
-       {"distributed configuration: " + model_name(), std::string("backend: "), std::string("device: cpu"), "hostname: " + hostname(),
-        "world size: " + std::to_string(world_size()), std::string("rank: 0"), std::string("local rank: 0"),
-        "processes per node: " + std::to_string(world_size()), std::string("nodes: 1"), std::string("node rank: 0")}) {
+  for (const std::string& line : std::vector<std::string>{
+           "distributed configuration: " + model_name(), std::string("backend: "), std::string("device: cpu"), "hostname: " + hostname(),
+           "world size: " + std::to_string(world_size()), std::string("rank: 0"), std::string("local rank: 0"),
+           "processes per node: " + std::to_string(world_size()), std::string("nodes: 1"), std::string("node rank: 0")}) {
     const auto found = text.find(line, at);
     ASSERT_NE(found, std::string::npos) << line << " is missing in order in\n" << text;
     at = found + line.size();

@@ -43,7 +43,7 @@ WORLD_TEST_IN(poisoned, Timeout, NamesTheRankThatDidNotCome) {
   barrier();
   const auto error = thrown_by<Timeout>([&] {
     if (rank() == absent) recv(never, 0);
-    else static_cast<void>(all_reduce(1.0, ReduceOp::sum, world(), {.timeout = 2s}));
+    else static_cast<void>(all_reduce(1.0, ReduceOp::sum, world(), {.timeout = 1s}));
   });
   EXPECT_EQ(error.missing(), std::vector<int>{absent});
   EXPECT_EQ(error.culprit(), absent);

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 // x86-64 without SSE4 is left to the 128-bit emulation, which is plain C++.
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#include "kernels/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/vector.cpp"
 #include "hwy/foreach_target.h"

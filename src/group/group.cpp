@@ -219,11 +219,30 @@ void Group::abort_after(const std::exception_ptr& error) {
 void Group::close(std::chrono::milliseconds at_most) {
   if (!open_.exchange(false)) return;
   if (!parts_.backend->failure()) parts_.progress->drain(*lane_, ground::Deadline(at_most));
+  end_pending();
   parts_.backend->leave();
 }
 
 void Group::drop() {
-  if (open_.exchange(false)) parts_.backend->leave();
+  if (!open_.exchange(false)) return;
+  end_pending();
+  parts_.backend->leave();
+}
+
+// Nobody drives the operations of a closed group, and nobody listens to its failures: a Work that is kept beyond it says so at once.
+void Group::end_pending() {
+  reported_.store(true);
+  const auto failure = parts_.backend->failure();
+  parts_.progress->end(*lane_, [&](const Pending& pending) {
+    if (failure) return error_of(*failure, pending.operation, pending.sequence);
+    const std::vector<int> waiting = pending.task->waiting_for();
+    return error_of({.kind = Failure::Kind::timeout,
+                     .cause = {},
+                     .culprit = waiting.empty() || pending.task->any_will_do() ? -1 : waiting.front(),
+                     .missing = waiting,
+                     .message = pending.operation + " #" + std::to_string(pending.sequence) + " was not done when its group was closed"},
+                    pending.operation, pending.sequence);
+  });
 }
 
 std::exception_ptr Group::fail(const Failure& failure, std::string_view operation, std::uint64_t sequence) {

@@ -78,6 +78,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::uint64_t begin(std::string_view operation);
   void throw_deferred();
   std::unique_ptr<Pending> pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, std::size_t buffered = 0);
+  void end_pending();
   bool leaves_at_once(const detail::MessageRequest& request) const;
   std::chrono::milliseconds timeout_of(const CallOptions& options) const { return options.timeout.value_or(parts_.timeout); }
 

@@ -252,9 +252,17 @@ void Progress::look(Lane& lane) {
 }
 
 void Progress::fail_all(Lane& lane, const Failure& failure) {
-  const auto fail = [&](Pending& pending) { finish(lane, pending, pending.group->fail(failure, pending.operation, pending.sequence)); };
-  for (auto& pending : lane.collectives) fail(*pending);
-  for (auto& pending : lane.messages) fail(*pending);
+  clear(lane, [&](const Pending& pending) { return pending.group->fail(failure, pending.operation, pending.sequence); });
+}
+
+void Progress::end(Lane& lane, const std::function<std::exception_ptr(const Pending&)>& error_of) {
+  const Locked locked(*this);
+  clear(lane, error_of);
+}
+
+void Progress::clear(Lane& lane, const std::function<std::exception_ptr(const Pending&)>& error_of) {
+  for (auto& pending : lane.collectives) finish(lane, *pending, error_of(*pending));
+  for (auto& pending : lane.messages) finish(lane, *pending, error_of(*pending));
   pending_.fetch_sub(static_cast<int>(lane.collectives.size() + lane.messages.size()));
   lane.collectives.clear();
   lane.messages.clear();

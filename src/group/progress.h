@@ -101,6 +101,8 @@ class Progress : public std::enable_shared_from_this<Progress> {
   void wait_any(const std::function<bool()>& any_done);
   /// Waits until the lane is empty; false if that takes longer.
   bool drain(Lane& lane, const ground::Deadline& deadline);
+  /// Ends what is pending in the lane, each with its error.
+  void end(Lane& lane, const std::function<std::exception_ptr(const Pending&)>& error_of);
   /// Ends the thread. What is pending stays as it is.
   void stop();
 
@@ -115,6 +117,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   void look(Lane& lane);
   void finish(Lane& lane, Pending& pending, std::exception_ptr error);
   void fail_all(Lane& lane, const Failure& failure);
+  void clear(Lane& lane, const std::function<std::exception_ptr(const Pending&)>& error_of);
   void loop();
   void wake_thread();
 

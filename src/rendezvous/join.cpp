@@ -26,16 +26,13 @@ class Generation {
 
   /// Empty: it is over, the next one may be ours.
   std::optional<Joined> enter() {
-    for (;;) {
-      if (const auto verdict = store_.try_get(key("done"))) {
-        if (is_over(*verdict)) return std::nullopt;
-        refuse_latecomer(*verdict);
-      }
-      if (!request_.is_alive || !is_deserted()) break;
-      if (say("abandoned") == "abandoned") return std::nullopt;
+    try {
+      if (!agree_to_enter()) return std::nullopt;
+    } catch (const PeerFailed&) {
+      // Gone before we had a part in it: the server of a job that was over, if there may be another one after it.
+      if (request_.most_generations != 1) throw;
+      return std::nullopt;
     }
-    agree("version", fmt::format("{}\t{}", store::describe_own_version(), own_place()), "version");
-    agree("world", fmt::format("{}\t{}", request_.world_size, own_place()), "mismatch");
     take_seat();
     return await();
   }
@@ -54,6 +51,21 @@ class Generation {
   }
   /// The first verdict, which may be another's.
   std::string say(const std::string& verdict) { return store_.compare_set(key("done"), "", verdict); }
+
+  /// False: this generation is over.
+  bool agree_to_enter() {
+    for (;;) {
+      if (const auto verdict = store_.try_get(key("done"))) {
+        if (is_over(*verdict)) return false;
+        refuse_latecomer(*verdict);
+      }
+      if (!request_.is_alive || !is_deserted()) break;
+      if (say("abandoned") == "abandoned") return false;
+    }
+    agree("version", fmt::format("{}\t{}", store::describe_own_version(), own_place()), "version");
+    agree("world", fmt::format("{}\t{}", request_.world_size, own_place()), "mismatch");
+    return true;
+  }
 
   Seat look(std::string seat_key) {
     Seat seat{std::move(seat_key), {}};

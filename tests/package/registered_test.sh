@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # A test file that no target builds, or that never went through unisono_test, ends the configure step.
-#   registered_test.sh REGISTERED_CMAKE
+#   registered_test.sh REGISTERED_CMAKE GENERATOR
 set -euo pipefail
-script=$1
+script=$1 generator=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/tests"
@@ -19,7 +19,7 @@ set_property(GLOBAL APPEND PROPERTY UNISONO_TEST_SOURCES ${CMAKE_CURRENT_SOURCE_
 PROJECT
 echo 'TEST(Known, Runs) {}' >"$work/tests/known.cpp"
 echo 'int helper;' >"$work/tests/helper.cpp"
-configure() { rm -rf "$work/build" && cmake -S "$work" -B "$work/build" -DSCRIPT="$script"; }
+configure() { rm -rf "$work/build" && cmake -S "$work" -B "$work/build" -G "$generator" -DSCRIPT="$script"; }
 
 configure >"$work/log" 2>&1 || { cat "$work/log"; echo "refused a tree whose tests are all registered"; exit 1; }
 

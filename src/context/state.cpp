@@ -1,11 +1,11 @@
 #include "context/state.h"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 
 #include "backends/registry.h"
 #include "backends/serial/serial.h"
+#include "context/formation.h"
 #include "context/topology.h"
 #include "ground/deadline.h"
 #include "ground/environment.h"
@@ -64,11 +64,8 @@ std::unique_ptr<State> make_state(int rank, int world_size) {
   return state;
 }
 
-// One world after another may be made with one store (initialize, finalize, initialize): each has keys of its own. All ranks count alike.
-std::string next_world_prefix() {
-  static std::atomic<int> worlds{0};
-  return "unisono/world/" + std::to_string(worlds.fetch_add(1)) + "/";
-}
+std::unique_ptr<State> form_world(const InitOptions& options, const rendezvous::JobIdentity& identity, const Formation& formation,
+                                  std::chrono::milliseconds timeout);
 
 }  // namespace
 
@@ -111,22 +108,30 @@ std::unique_ptr<State> join(const InitOptions& options) {
   request.timeout = timeout;
   request.store = options.store;
   rendezvous::JobIdentity identity = rendezvous::meet(request, environment);
-  const std::string backend = choose_backend(options, environment, identity.world_size);
+  Formation formation(identity);
+  try {
+    return form_world(options, identity, formation, timeout);
+  } catch (...) {
+    formation.give_up(std::current_exception());
+    throw;
+  }
+}
 
+namespace {
+
+std::unique_ptr<State> form_world(const InitOptions& options, const rendezvous::JobIdentity& identity, const Formation& formation,
+                                  std::chrono::milliseconds timeout) {
+  const auto& environment = ground::Environment::process();
+  const std::string backend = choose_backend(options, environment, identity.world_size);
   auto state = make_state(identity.rank, identity.world_size);
   ground::set_log_rank("rank " + std::to_string(identity.rank));
   state->launcher = identity.launcher;
   state->store = identity.store;
-  const ground::Deadline deadline(timeout);
-  const std::string prefix = next_world_prefix();
-  std::shared_ptr<Store> world_store;
+  const ground::Deadline deadline(rendezvous::join_timeout(timeout, environment));
   if (identity.world_size > 1) {
-    world_store = std::make_shared<PrefixStore>(prefix, identity.store);
-    world_store->set_timeout(timeout);
-    state->topology = exchange_hosts(*world_store, identity.rank, identity.world_size, deadline);
+    state->topology = exchange_hosts(*formation.watched(), identity.rank, identity.world_size, deadline);
   } else {
     state->topology.host_names = {host_name()};
-    world_store = std::make_shared<MemoryStore>();
   }
   state->local_rank = choose_local_rank(identity.local_rank, local_rank_hint(), state->topology);
   if (backend == "native" && state->topology.nnodes > 1) {
@@ -140,7 +145,7 @@ std::unique_ptr<State> join(const InitOptions& options) {
   backend_options.rank = identity.rank;
   for (int r = 0; r < identity.world_size; ++r) backend_options.global_ranks.push_back(r);
   backend_options.host_names = state->topology.host_names;
-  backend_options.store = world_store;
+  backend_options.store = formation.watched();
   backend_options.job_store = identity.launcher == Launcher::unisono ? identity.store : nullptr;
   backend_options.timeout = deadline.left();
   group::GroupParts parts;
@@ -149,7 +154,8 @@ std::unique_ptr<State> join(const InitOptions& options) {
   parts.global_ranks = backend_options.global_ranks;
   parts.host_names = backend_options.host_names;
   state->make_engine = backends::factory(backend);
-  state->group_store = world_store;
+  state->group_store = formation.store();
+  state->group_store->set_timeout(timeout);
   parts.backend = state->make_engine(backend_options);
   parts.timeout = timeout;
   parts.progress = state->progress;
@@ -160,10 +166,12 @@ std::unique_ptr<State> join(const InitOptions& options) {
   state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
   state->leave_job = identity.leave;
   state->serves_store = identity.serves_store;
-  if (identity.world_size > 1 && identity.launcher != Launcher::unisono) state->goodbye_key = prefix + "goodbye/";
+  if (identity.world_size > 1 && identity.launcher != Launcher::unisono) state->goodbye_key = formation.prefix() + "goodbye/";
   tell_launcher(*state, "initialized");
   return state;
 }
+
+}  // namespace
 
 void leave(State& state) {
   const ground::Deadline deadline(finalize_deadline);

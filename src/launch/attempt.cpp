@@ -169,7 +169,9 @@ void Attempt::observe_ends() {
     end.ended_by_launcher = told_to_end_;
     end.order = deaths_++;
     // For the other ranks, which see that it is gone but may not see how it ended.
-    store_->set("unisono/exit/" + std::to_string(end.rank), (end.how == How::exited ? "exit " : "signal ") + std::to_string(end.code));
+    const std::string how = (end.how == How::exited ? "exit " : "signal ") + std::to_string(end.code);
+    store_->set("unisono/exit/" + std::to_string(end.rank), how);
+    if (!store_->peek("unisono/exit/first")) store_->set("unisono/exit/first", std::to_string(end.rank) + " " + how);
     end.status = status_of(end.rank);
     if (end.failed()) {
       failure_is_new_ = true;

@@ -1,7 +1,10 @@
 // meet(): who are we, where is the store, join.
 #include <poll.h>
+#include <sys/resource.h>
 
+#include <filesystem>
 #include <mutex>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -10,6 +13,7 @@
 #include "rendezvous/reach.h"
 #include "rendezvous/rendezvous.h"
 #include "rendezvous/url.h"
+#include "store/watched_store.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {
@@ -54,12 +58,29 @@ std::optional<Said> agree(std::string_view what, const std::optional<Said>& firs
   return first ? first : second;
 }
 
+// Refused here with the numbers: later it would look like a rank that does not come, or like a file that cannot be read.
+void check_descriptors(int world_size) {
+  rlimit limit{};
+  if (world_size == 1 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  // A handle on every other process; for the one that serves the store, a connection to each; and what joining takes meanwhile.
+  const auto needed = 2 * static_cast<rlim_t>(world_size) + 8;
+  rlim_t used = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end; !error && entry != end; entry.increment(error)) ++used;
+  if (error && error != std::errc::too_many_files_open) return;  // no /proc here
+  if (!error && used + needed <= limit.rlim_cur) return;
+  throw BackendUnavailable(fmt::format("a job of {} ranks takes up to {} file descriptors more, and {} of {} are in use", world_size, needed,
+                                       error ? "all" : std::to_string(used), limit.rlim_cur),
+                           info("raise the limit: ulimit -n"));
+}
+
 void check_range(const Plan& plan) {
   if (plan.world_size < 1) throw InvalidArgument(fmt::format("the world size is {}; there is at least one process", plan.world_size), info());
   if (plan.rank && (*plan.rank < 0 || *plan.rank >= plan.world_size)) {
     throw InvalidArgument(fmt::format("rank {} is not within a world of {} processes (0 to {})", *plan.rank, plan.world_size, plan.world_size - 1),
                           info());
   }
+  check_descriptors(plan.world_size);
   const JobIdentity& identity = plan.identity;
   if (identity.local_rank && *identity.local_rank < 0)
     throw InvalidArgument(fmt::format("the local rank is {}; it is at least 0", *identity.local_rank), info());
@@ -117,6 +138,7 @@ JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store
   identity.rank = joined.rank;
   identity.world_size = plan.world_size;
   identity.members = std::move(joined.members);
+  identity.generation = joined.generation;
   const auto departure = std::make_shared<Departure>(store, joined.seat, std::move(presence), owner);
   identity.leave = [departure] { departure->leave(); };
   Store* raw = view.get();
@@ -143,7 +165,8 @@ JobIdentity meet_in_store(Plan plan, std::shared_ptr<Store> store) {
 JobIdentity meet_under_launcher(Plan plan, int fd) {
   std::shared_ptr<Store> store = launcher_store(fd);
   const JoinTimeout bounded(*store, plan.timeout);
-  Joined joined = *join(*store, join_request(plan), Deadline(plan.timeout));
+  store::WatchedStore watched(store, [&] { throw_if_a_rank_ended(*store); });
+  Joined joined = *join(watched, join_request(plan), Deadline(plan.timeout));
   auto view = store;
   return settle(std::move(plan), std::move(joined), store, std::move(view), {});
 }

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <map>
 #include <mutex>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -124,6 +125,18 @@ std::shared_ptr<Store> launcher_store(int fd) {
   }
   taken[fd] = {store, ::getpid()};
   return store;
+}
+
+void throw_if_a_rank_ended(Store& launcher_store) {
+  const auto text = launcher_store.try_get("unisono/exit/first");  // "2 exit 7", "2 signal 9"
+  if (!text) return;
+  std::istringstream fields(*text);
+  int rank = -1, number = 0;
+  std::string kind;
+  fields >> rank >> kind >> number;
+  const bool killed = kind == "signal";
+  throw PeerFailed(fmt::format("rank {} {} {} before all ranks had joined", rank, killed ? "was killed by signal" : "exited with code", number),
+                   {.operation = "initialize", .culprit = rank}, killed ? PeerFailed::Cause::killed : PeerFailed::Cause::exited);
 }
 
 }  // namespace unisono::rendezvous

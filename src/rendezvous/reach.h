@@ -34,6 +34,9 @@ std::unique_ptr<Meeting> meeting_beside_agent(const std::string& host, std::uint
 /// The connection that `unisono run` handed down, as UNISONO_LAUNCHER_FD says. One for the process's life: later calls give the same store.
 std::shared_ptr<Store> launcher_store(int fd);
 
+/// PeerFailed if the launcher has seen a rank end: whoever waits for all of them to come waits in vain.
+void throw_if_a_rank_ended(Store& launcher_store);
+
 /// Names one job (and attempt) among others, in 64 characters; empty where nobody named it.
 std::string job_tag(const EnvironmentIdentity& identity);
 

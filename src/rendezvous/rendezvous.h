@@ -38,6 +38,7 @@ struct JobIdentity {
   Launcher launcher = Launcher::none;
   std::string job_id;
   std::vector<Member> members;  ///< by rank
+  int generation = 1;           ///< tells this meeting from others that the same store has carried
   bool serves_store = false;    ///< the store ends with this process's `store`: the others must be done with it first
   /// Says that this process is done with the job, so that the same store or file can carry another one; the last one removes a file. To be called
   /// in finalize while the store can still be reached (or when the last copy of `store` goes, which does the same). Never throws; later calls do

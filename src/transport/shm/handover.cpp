@@ -25,6 +25,7 @@ namespace {
 using ground::Deadline;
 using ground::FileDescriptor;
 
+constexpr int look_period = 100;  // ms
 constexpr std::size_t secret_bytes = 16;
 struct Hello {
   std::array<unsigned char, secret_bytes> secret{};
@@ -158,7 +159,7 @@ SharedMemory hand_out(Store& store, const std::string& key, int ranks, std::size
   while (static_cast<int>(served.size()) < ranks - 1) {
     std::vector<pollfd> entries{{listener.get(), POLLIN, 0}};
     for (const auto& peer : greeted) entries.push_back({peer.get(), POLLIN, 0});
-    const int ready = ::poll(entries.data(), entries.size(), deadline.poll_timeout());
+    const int ready = ::poll(entries.data(), entries.size(), deadline.poll_timeout(look_period));
     if (ready == 0 && deadline.passed()) {
       const auto missing = missing_of(served, ranks);
       std::string names;
@@ -167,7 +168,10 @@ SharedMemory hand_out(Store& store, const std::string& key, int ranks, std::size
                     missing);
     }
     if (ready < 0 && errno != EINTR) refuse("poll", errno);
-    if (ready <= 0) continue;
+    if (ready <= 0) {
+      static_cast<void>(store.try_get(key));  // a store that is watched throws here if one of them will not come
+      continue;
+    }
     for (std::size_t i = entries.size() - 1; i > 0; --i) {
       if (entries[i].revents == 0) continue;
       Hello hello;
@@ -203,6 +207,7 @@ SharedMemory fetch(Store& store, const std::string& key, int rank, std::size_t b
     throw Timeout("local rank 0 did not hand over its shared memory", {}, {0});
   }
   FileDescriptor memory = receive_descriptor(socket.get());
+  if (!memory) static_cast<void>(store.try_get(key));  // which throws if it is known why
   if (!memory) throw ProtocolError("local rank 0 refused to hand over its shared memory");
   return map(memory, bytes);
 }

@@ -1,0 +1,55 @@
+#include "store/watched_store.h"
+
+#include <algorithm>
+
+#include "store/waiting.h"
+#include "unisono/error.h"
+
+namespace unisono::store {
+namespace {
+constexpr auto period = std::chrono::milliseconds(100);
+}
+
+WatchedStore::WatchedStore(std::shared_ptr<Store> inner, std::function<void()> look) : inner_(std::move(inner)), look_(std::move(look)) {
+  set_timeout(inner_->timeout());
+}
+WatchedStore::~WatchedStore() = default;
+
+void WatchedStore::look() {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto now = ground::Clock::now();
+    if (now < next_look_) return;
+    next_look_ = now + period;
+  }
+  look_();
+}
+
+template <class Attempt>
+auto WatchedStore::in_slices(std::span<const std::string> keys, std::optional<Milliseconds> timeout, Attempt&& attempt) {
+  const ground::Deadline deadline(timeout.value_or(this->timeout()));
+  for (;;) {
+    try {
+      return attempt(std::min<Milliseconds>(period, deadline.left()));
+    } catch (const Timeout&) {
+      look();
+      if (deadline.passed()) throw_missing("the job's store", keys, deadline.timeout());
+    }
+  }
+}
+
+std::string WatchedStore::get(std::string_view key, std::optional<Milliseconds> timeout) {
+  const std::string name(key);
+  return in_slices({&name, 1}, timeout, [&](Milliseconds slice) { return inner_->get(key, slice); });
+}
+
+std::optional<std::string> WatchedStore::try_get(std::string_view key) {
+  look();
+  return inner_->try_get(key);
+}
+
+void WatchedStore::wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout) {
+  in_slices(keys, timeout, [&](Milliseconds slice) { inner_->wait(keys, slice); });
+}
+
+}  // namespace unisono::store

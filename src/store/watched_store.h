@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "ground/deadline.h"
+#include "unisono/store.h"
+
+namespace unisono::store {
+
+/// Another store whose waits are not blind: every now and then `look` is asked, and throws if what one waits for will not come any more.
+class WatchedStore final : public Store {
+ public:
+  WatchedStore(std::shared_ptr<Store> inner, std::function<void()> look);
+  ~WatchedStore() override;
+
+  void set(std::string_view key, std::string_view value) override { inner_->set(key, value); }
+  std::string get(std::string_view key, std::optional<Milliseconds> timeout = {}) override;
+  std::optional<std::string> try_get(std::string_view key) override;
+  std::int64_t add(std::string_view key, std::int64_t amount) override { return inner_->add(key, amount); }
+  void wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout = {}) override;
+  std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override {
+    return inner_->compare_set(key, expected, desired);
+  }
+  bool erase(std::string_view key) override { return inner_->erase(key); }
+  std::int64_t num_keys() override { return inner_->num_keys(); }
+
+ private:
+  template <class Attempt>
+  auto in_slices(std::span<const std::string> keys, std::optional<Milliseconds> timeout, Attempt&& attempt);
+  void look();
+
+  std::shared_ptr<Store> inner_;
+  std::function<void()> look_;
+  std::mutex mutex_;
+  ground::Clock::time_point next_look_{};
+};
+
+}  // namespace unisono::store

@@ -103,6 +103,8 @@ std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port) 
     hints.ai_flags = AI_NUMERICSERV;
     code = ::getaddrinfo(host.c_str(), service.c_str(), &hints, &found);
   }
+  // The name of this very host needs no file and no server (RFC 6761), and containers often have neither.
+  if (code != 0 && host == "localhost") return resolve("127.0.0.1", port);
   if (code != 0) {
     throw InvalidArgument(
         fmt::format("no address is known for the host \"{}\": {}", host, code == EAI_SYSTEM ? error_text(errno) : ::gai_strerror(code)));

@@ -11,6 +11,7 @@
 #include "ground/environment.h"
 #include "ground/log.h"
 #include "rendezvous/rendezvous.h"
+#include "store/watched_store.h"
 
 namespace unisono::context {
 namespace {
@@ -50,7 +51,10 @@ void say_goodbye(State& state, const ground::Deadline& deadline) {
     for (int r = 0; r < state.world_size; ++r) {
       if (r != state.rank) keys.push_back(state.goodbye_key + std::to_string(r));
     }
-    state.store->wait(keys, deadline.left());
+    store::WatchedStore watched(state.store, [&] {  // one that has died says no goodbye
+      if (const auto failure = state.world->implementation()->backend().look_for_failures({}, false)) throw PeerFailed(failure->message);
+    });
+    watched.wait(keys, deadline.left());
   } catch (const Error& error) {  // who is late finds the store gone, and needs it for nothing but this
     ground::log(ground::LogLevel::debug, error.what());
   }

@@ -77,10 +77,10 @@ std::vector<Death> deaths() {
 }
 INSTANTIATE_TEST_SUITE_P(Faults, Killed, ::testing::ValuesIn(deaths()), [](const auto& one) { return one.param.name; });
 
-class KilledDirectly : public ::testing::TestWithParam<DirectJob::Method> {};
+class KilledWithoutLauncher : public ::testing::TestWithParam<DirectJob::Method> {};
 
 // No launcher, and nobody has waited for the process yet.
-TEST_P(KilledDirectly, K1K2SurvivorsLearnWho) {
+TEST_P(KilledWithoutLauncher, K1K2SurvivorsLearnWho) {
   for (const int victim : {1, 0}) {
     DirectJob job(GetParam(), 3, {"work", "small", std::to_string(victim)});
     for (int r = 0; r < job.size(); ++r) ASSERT_TRUE(job[r].until_out_has("under way")) << job[r].out() << job[r].err();
@@ -102,10 +102,22 @@ TEST_P(KilledDirectly, K1K2SurvivorsLearnWho) {
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Faults, KilledDirectly, ::testing::Values(DirectJob::Method::env, DirectJob::Method::tcp, DirectJob::Method::file));
+INSTANTIATE_TEST_SUITE_P(Faults, KilledWithoutLauncher, ::testing::Values(DirectJob::Method::env, DirectJob::Method::tcp, DirectJob::Method::file));
+
+// Rank 0 serves the store and waits in finalize for the others' goodbye, but not for that of the dead.
+TEST(KilledDirectly, K1NobodyWaitsForTheGoodbyeOfTheDead) {
+  DirectJob job(DirectJob::Method::env, 3, {"finalize-apart", "0"});
+  for (int r = 0; r < 3; ++r) ASSERT_TRUE(job[r].until_out_has("ready")) << job[r].err();
+  job[1].send(SIGKILL);
+  ASSERT_EQ(job[1].wait(), 137);
+  EXPECT_EQ(job[0].wait(std::chrono::seconds(8)), 0) << job[0].err();  // it would wait ten seconds for the living
+  EXPECT_EQ(job[0].err(), "");
+  job[2].send(SIGUSR1);
+  EXPECT_EQ(job[2].wait(std::chrono::seconds(12)), 0) << job[2].err();
+}
 
 // A shell has waited for the process by the time the others look.
-TEST(Killed, ByWhoeverStartedItAndReapedAtOnce) {
+TEST(KilledDirectly, ByWhoeverStartedItAndReapedAtOnce) {
   const int port = free_port();
   const auto variables = [&](int rank) {
     return RunningCommand::Options{

@@ -257,9 +257,9 @@ int scope(const std::string& how) {
     }
     since = Clock::now();
     try {
+      if (how == "pending") all_reduce(y);  // may still be done together
       check_round(x, 1);
       say("the operation SUCCEEDED");
-      if (how == "pending") check_round(x, 2);
     } catch (const Error&) {
       return report_failure(since);
     }

@@ -41,6 +41,11 @@ enum class Operation : std::uint8_t {
   recv,
 };
 UNISONO_API std::string_view to_string(Operation operation) noexcept;
+/// Whether it combines elements, by a ReduceOp or a callable.
+constexpr bool reduces(Operation operation) noexcept {
+  return operation == Operation::all_reduce || operation == Operation::reduce || operation == Operation::reduce_scatter ||
+         operation == Operation::scan || operation == Operation::exscan;
+}
 
 /// One collective as it reaches a backend: validated, both views contiguous, memory untouched by anybody else until it is done.
 struct CollectiveCall {

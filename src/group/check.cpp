@@ -72,17 +72,6 @@ bool has_root(Operation operation) {
   return operation == Operation::reduce || operation == Operation::broadcast || operation == Operation::gather || operation == Operation::scatter;
 }
 
-bool reduces(Operation operation) {
-  switch (operation) {
-    case Operation::all_reduce:
-    case Operation::reduce:
-    case Operation::reduce_scatter:
-    case Operation::scan:
-    case Operation::exscan: return true;
-    default: return false;
-  }
-}
-
 void check_device(const Group& group, Operation operation, const Tensor& tensor) {
   if (tensor.device().type == Device::Type::cpu) return;
   throw Unsupported("backend " + std::string(const_cast<Group&>(group).backend().name()) + " cannot work on memory of " + to_string(tensor.device()),

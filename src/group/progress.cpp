@@ -5,24 +5,10 @@
 
 #include "group/backoff.h"
 #include "group/group.h"
+#include "group/vigil.h"
 #include "ground/log.h"
 
 namespace unisono::group {
-namespace {
-
-using namespace std::chrono_literals;
-
-constexpr auto look_period = 20ms;  // between looks for failures and deadlines, and the longest sleep
-constexpr auto warn_after = 30s;
-
-std::string names(const std::vector<int>& ranks) {
-  std::string text;
-  for (const int r : ranks) text += (text.empty() ? "" : ", ") + std::to_string(r);
-  return text;
-}
-
-}  // namespace
-
 void Lane::defer(std::exception_ptr error, std::uint64_t after) {
   const std::lock_guard lock(deferred_mutex);
   if (!deferred) {
@@ -221,26 +207,9 @@ void Progress::look(Lane& lane) {
   if (now < lane.next_look) return;
   lane.next_look = now + look_period;
   Pending& first = lane.collectives.empty() ? *lane.messages.front() : *lane.collectives.front();
-  Group& group = *first.group;
-  Backend& backend = group.backend();
-  if (const auto known = backend.failure()) return fail_all(lane, *known);
-  const auto check = [&](Pending& pending) {
-    const std::vector<int> waiting = pending.task->waiting_for();
-    auto failure = backend.look_for_failures(waiting, pending.task->any_will_do());
-    if (!failure && pending.deadline.passed()) {
-      failure = Failure{.kind = Failure::Kind::timeout,
-                        .cause = {},
-                        .culprit = waiting.empty() || pending.task->any_will_do() ? -1 : waiting.front(),
-                        .missing = waiting,
-                        .message = pending.operation + " #" + std::to_string(pending.sequence) + " was not done within " +
-                                   std::to_string(pending.deadline.timeout().count()) + " ms; waiting for rank " + names(waiting)};
-    }
-    if (!failure && !pending.warned && pending.deadline.elapsed() > warn_after) {
-      pending.warned = true;
-      ground::warn(pending.operation + " #" + std::to_string(pending.sequence) + " on group " + group.name() + " has been waiting for rank " +
-                   names(waiting) + " for 30 s");
-    }
-    return failure;
+  if (const auto known = first.group->backend().failure()) return fail_all(lane, *known);
+  const auto check = [](Pending& pending) {
+    return Vigil{pending.operation, pending.sequence, pending.deadline, pending.warned}.look(*pending.group, *pending.task);
   };
   std::optional<Failure> failure;
   if (!lane.collectives.empty()) failure = check(*lane.collectives.front());

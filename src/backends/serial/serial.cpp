@@ -14,11 +14,6 @@ class Done final : public Task {
   std::vector<int> waiting_for() const override { return {}; }
 };
 
-bool reduces(Operation operation) {
-  return operation == Operation::all_reduce || operation == Operation::reduce || operation == Operation::reduce_scatter ||
-         operation == Operation::scan;
-}
-
 class Serial final : public Backend {
  public:
   std::string_view name() const noexcept override { return "serial"; }

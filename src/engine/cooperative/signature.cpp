@@ -8,17 +8,6 @@ namespace {
 // Of the word `what`: bits 0-7 operation, 8-15 dtype, 16-23 reduce op, 24 custom, 32-63 root + 1.
 constexpr std::uint64_t custom_bit = std::uint64_t{1} << 24;
 
-bool reduces(Operation operation) {
-  switch (operation) {
-    case Operation::all_reduce:
-    case Operation::reduce:
-    case Operation::reduce_scatter:
-    case Operation::scan:
-    case Operation::exscan: return true;
-    default: return false;
-  }
-}
-
 }  // namespace
 
 Signature signature_of(const CollectiveCall& call) noexcept {

@@ -84,8 +84,8 @@ void Sink::flush() {
       written_ += static_cast<std::size_t>(done);
     } else if (done < 0 && errno == EINTR) {
       continue;
-    } else if (done < 0 && errno == EAGAIN) {
-      return;
+    } else if (done == 0 || errno == EAGAIN) {
+      return;  // a terminal takes nothing while it throws away what it held, as it does at Ctrl-C
     } else {
       broken_ = true;
     }

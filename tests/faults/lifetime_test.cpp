@@ -94,11 +94,18 @@ TEST(Lifetime, K4ExitInsideAContextIsALeavingWithoutFinalize) {
 TEST(Lifetime, T3WorkMayOutliveFinalize) {
   RunningCommand job(faulty_job(2, {"work-after-finalize"}));
   EXPECT_EQ(job.wait(), 0) << job.out() << job.err();
+  // Both give the operation ten seconds. Whoever is done with that first closes its group over it; the other may still see that happen.
+  int closed = 0;
   for (int r = 0; r < 2; ++r) {
     const std::string said = line_of(lines_of_rank(job, r), "wait: ");
-    EXPECT_TRUE(said.starts_with(fmt::format("Timeout missing={} ", 1 - r))) << said;
-    EXPECT_NE(said.find("was not done when its group was closed"), std::string::npos) << said;
+    if (said.starts_with(fmt::format("Timeout missing={} ", 1 - r))) {
+      EXPECT_NE(said.find("was not done when its group was closed"), std::string::npos) << said;
+      ++closed;
+    } else {
+      EXPECT_TRUE(said.starts_with(fmt::format("PeerFailed cause=disconnected culprit={} ", 1 - r))) << said;
+    }
   }
+  EXPECT_GE(closed, 1);
   expect_no_crash(job);
 }
 

@@ -135,11 +135,28 @@ class UNISONO_API ProtocolError : public Error {
   ~ProtocolError() override;
 };
 
-/// A process that we were to start did not start, or did not end well.
+/// How one process that was started for a job ended.
+struct ProcessEnd {
+  int rank = 0;                       ///< in the world of the job
+  std::optional<int> exit_code = {};  ///< unless a signal ended it
+  std::string signal = {};            ///< the name of the signal that ended it, "SIGKILL"; empty: none did
+  std::string error_type = {};        ///< of the exception that left its function: "InvalidArgument", "std::out_of_range"; empty: none did
+  std::string message = {};           ///< what that exception said
+  bool failed = false;
+  bool is_consequence = false;  ///< it failed because another had failed before, or was ended then
+};
+
+/// A process that we were to start did not start, or did not end well. culprit(): the rank that failed first.
 class UNISONO_API LaunchFailed : public Error {
  public:
-  using Error::Error;
+  explicit LaunchFailed(std::string_view message, ErrorInfo info = {}, std::vector<ProcessEnd> ends = {});
   ~LaunchFailed() override;
+  LaunchFailed(const LaunchFailed&) = default;
+  LaunchFailed& operator=(const LaunchFailed&) = default;
+  const std::vector<ProcessEnd>& ends() const noexcept { return ends_; }  ///< of all processes started here, by rank; empty where none was started
+
+ private:
+  std::vector<ProcessEnd> ends_;
 };
 
 UNISONO_API std::string_view to_string(PeerFailed::Cause cause) noexcept;

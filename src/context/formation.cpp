@@ -33,7 +33,7 @@ Formation::Formation(const rendezvous::JobIdentity& identity)
     : rank_(identity.rank),
       world_size_(identity.world_size),
       serves_store_(identity.serves_store),
-      launcher_(identity.launcher == Launcher::unisono ? identity.store : nullptr),
+      launcher_(identity.launcher_store),
       prefix_("unisono/world/" + std::to_string(identity.generation) + "/") {
   if (world_size_ == 1) {
     store_ = watched_ = std::make_shared<MemoryStore>();

@@ -64,7 +64,7 @@ ProcessGroup form(State& state, std::vector<int> members, const std::string& nam
     options.host_names = parts.host_names;
     options.store = std::make_shared<PrefixStore>("group/" + key + "/", state.group_store);
     options.store->set_timeout(world.timeout());
-    options.job_store = state.launcher == Launcher::unisono ? state.store : nullptr;
+    options.job_store = state.launcher_store;
     options.world = world.shared_backend();
     options.timeout = world.timeout();
     parts.backend = state.make_engine(options);

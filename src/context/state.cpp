@@ -74,9 +74,9 @@ std::unique_ptr<State> form_world(const InitOptions& options, const rendezvous::
 }  // namespace
 
 void tell_launcher(const State& state, const std::string& status) noexcept {
-  if (state.launcher != Launcher::unisono || !state.store) return;
+  if (!state.launcher_store) return;
   try {
-    state.store->set("unisono/status/" + std::to_string(state.rank), status);
+    state.launcher_store->set("unisono/status/" + std::to_string(state.rank), status);
   } catch (const std::exception&) {  // the launcher is gone; it has nothing to learn any more
   }
 }
@@ -130,6 +130,7 @@ std::unique_ptr<State> form_world(const InitOptions& options, const rendezvous::
   auto state = make_state(identity.rank, identity.world_size);
   ground::set_log_rank("rank " + std::to_string(identity.rank));
   state->launcher = identity.launcher;
+  state->launcher_store = identity.launcher_store;
   state->store = identity.store;
   const ground::Deadline deadline(rendezvous::join_timeout(timeout, environment));
   if (identity.world_size > 1) {
@@ -150,7 +151,7 @@ std::unique_ptr<State> form_world(const InitOptions& options, const rendezvous::
   for (int r = 0; r < identity.world_size; ++r) backend_options.global_ranks.push_back(r);
   backend_options.host_names = state->topology.host_names;
   backend_options.store = formation.watched();
-  backend_options.job_store = identity.launcher == Launcher::unisono ? identity.store : nullptr;
+  backend_options.job_store = identity.launcher_store;
   backend_options.timeout = deadline.left();
   group::GroupParts parts;
   parts.name = "world";
@@ -170,7 +171,7 @@ std::unique_ptr<State> form_world(const InitOptions& options, const rendezvous::
   state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
   state->leave_job = identity.leave;
   state->serves_store = identity.serves_store;
-  if (identity.world_size > 1 && identity.launcher != Launcher::unisono) state->goodbye_key = formation.prefix() + "goodbye/";
+  if (identity.world_size > 1 && identity.store != identity.launcher_store) state->goodbye_key = formation.prefix() + "goodbye/";
   tell_launcher(*state, "initialized");
   return state;
 }

@@ -34,7 +34,8 @@ struct State {
   int local_rank = 0;
   Topology topology;
   Launcher launcher = Launcher::none;
-  std::shared_ptr<Store> store;  // null in a world of one that nobody launched, and among threads
+  std::shared_ptr<Store> launcher_store;  // of our launcher, whatever the ranks met through; null elsewhere
+  std::shared_ptr<Store> store;           // null in a world of one that nobody launched, and among threads
   std::shared_ptr<group::Progress> progress;
   std::optional<ProcessGroup> world;
   std::optional<ProcessGroup> local;   // the processes of this host, once somebody has asked

@@ -13,8 +13,10 @@ class Environment {
   Environment() = default;
   explicit Environment(std::map<std::string, std::string, std::less<>> variables) : variables_(std::move(variables)) {}
 
-  /// The snapshot taken at the first call.
+  /// The snapshot taken at the first call; in a forked rank, what become() was given.
   static const Environment& process();
+  /// A child of fork that goes on as a rank takes these for its variables; environ stays as it is. Called once, before there are threads.
+  static void become(Environment environment);
 
   /// An empty value counts as unset.
   std::optional<std::string> get(std::string_view name) const;

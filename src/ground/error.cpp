@@ -30,6 +30,8 @@ Error::Error(std::string_view message, ErrorInfo info) : std::runtime_error(sent
 Timeout::Timeout(std::string_view message, ErrorInfo info, std::vector<int> missing)
     : Error(message, std::move(info)), missing_(std::move(missing)) {}
 PeerFailed::PeerFailed(std::string_view message, ErrorInfo info, Cause cause) : Error(message, std::move(info)), cause_(cause) {}
+LaunchFailed::LaunchFailed(std::string_view message, ErrorInfo info, std::vector<ProcessEnd> ends)
+    : Error(message, std::move(info)), ends_(std::move(ends)) {}
 
 // Out of line, so that each type has one home and can be caught across shared libraries.
 Error::~Error() = default;

@@ -33,6 +33,8 @@ void guard_against_fork(bool active) {
   active_contexts.fetch_add(active ? 1 : -1);
 }
 
+bool is_guarded_against_fork() noexcept { return active_contexts.load() > 0; }
+
 /// One thread inside, on a group that is open.
 class Group::Entry {
  public:
@@ -99,7 +101,7 @@ std::unique_ptr<Pending> Group::pending(std::string_view operation, std::uint64_
 }
 
 void Group::run(const detail::Request& request, const CallOptions& options) {
-  const std::string_view operation = to_string(request.operation);
+  const std::string_view operation = detail::name_of(request);
   const Entry entry(*this, operation);
   CollectiveCall call = check_collective(*this, request, options);
   call.sequence = begin(operation);
@@ -126,7 +128,7 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
 }
 
 Work Group::start(const detail::Request& request, const CallOptions& options) {
-  const std::string_view operation = to_string(request.operation);
+  const std::string_view operation = detail::name_of(request);
   const Entry entry(*this, operation);
   CollectiveCall call = check_collective(*this, request, options);
   call.sequence = begin(operation);
@@ -140,7 +142,7 @@ bool Group::leaves_at_once(const detail::MessageRequest& request) const {
 }
 
 int Group::run(const detail::MessageRequest& request, const CallOptions& options) {
-  const std::string_view operation = to_string(request.operation);
+  const std::string_view operation = detail::name_of(request);
   const Entry entry(*this, operation);
   MessageCall call = check_message(*this, request, options);
   call.sequence = begin(operation);
@@ -184,7 +186,7 @@ Work Group::start(const detail::MessageRequest& request, const CallOptions& opti
     run(request, options);
     return {};
   }
-  const std::string_view operation = to_string(request.operation);
+  const std::string_view operation = detail::name_of(request);
   const Entry entry(*this, operation);
   MessageCall call = check_message(*this, request, options);
   call.sequence = begin(operation);

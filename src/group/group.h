@@ -94,5 +94,7 @@ class Group : public std::enable_shared_from_this<Group> {
 bool in_forked_child() noexcept;
 /// From now on a fork makes a child in which nothing works (counted: true when a context is made, false when it ends).
 void guard_against_fork(bool active);
+/// Whether a fork now would make such a child: there is a context in this process, be it of a thread.
+bool is_guarded_against_fork() noexcept;
 
 }  // namespace unisono::group

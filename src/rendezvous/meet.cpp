@@ -168,6 +168,7 @@ JobIdentity meet_under_launcher(Plan plan, int fd) {
   store::WatchedStore watched(store, [&] { throw_if_a_rank_ended(*store); });
   Joined joined = *join(watched, join_request(plan), Deadline(plan.timeout));
   auto view = store;
+  plan.identity.launcher_store = store;
   return settle(std::move(plan), std::move(joined), store, std::move(view), {});
 }
 
@@ -219,7 +220,10 @@ std::string required(const Environment& environment, std::string_view variable) 
 }
 
 JobIdentity meet_by_environment(Plan plan, const EnvironmentIdentity& given, const Environment& environment) {
-  if (const auto fd = environment.get_int("UNISONO_LAUNCHER_FD")) return meet_under_launcher(std::move(plan), *fd);
+  const auto launcher_fd = environment.get_int("UNISONO_LAUNCHER_FD");
+  const bool several_nodes = given.local_world_size && given.local_world_size->value < plan.world_size;
+  if (launcher_fd && !several_nodes) return meet_under_launcher(std::move(plan), *launcher_fd);
+  if (launcher_fd) plan.identity.launcher_store = launcher_store(*launcher_fd);
   required(environment, "MASTER_PORT");
   const int port = *environment.get_int("MASTER_PORT");
   if (port < 1 || port > 65535) throw InvalidArgument(fmt::format("MASTER_PORT is {}; a port is 1 to 65535", port), info());
@@ -228,7 +232,8 @@ JobIdentity meet_by_environment(Plan plan, const EnvironmentIdentity& given, con
   const auto number = static_cast<std::uint16_t>(port);
   if (environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True")
     return meet_at(std::move(plan), *meeting_beside_agent(host, number, given, environment));
-  return meet_at(std::move(plan), *meeting_at(host, number, job_tag(given), environment));
+  // Our launcher names a job of several hosts on each of them differently.
+  return meet_at(std::move(plan), *meeting_at(host, number, launcher_fd ? "" : job_tag(given), environment));
 }
 
 JobIdentity alone(const JobRequest& request) {

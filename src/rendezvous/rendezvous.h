@@ -35,6 +35,7 @@ struct JobIdentity {
   /// Under `unisono run` the launcher's store as it is; elsewhere the job's own part of the store. Where this process serves it, it serves as long as
   /// this lives.
   std::shared_ptr<Store> store;
+  std::shared_ptr<Store> launcher_store;  ///< of our launcher on this host, which wants to know how its ranks fare; null elsewhere
   Launcher launcher = Launcher::none;
   std::string job_id;
   std::vector<Member> members;  ///< by rank

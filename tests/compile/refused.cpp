@@ -15,11 +15,18 @@ void call() {
     float x, y;
   };
   std::vector<Point> points(3);
+  struct Endless {
+    std::vector<std::size_t> draw(SamplerEngine&) { return {}; }
+  };
+  struct Sized {
+    std::size_t size() const { return 1; }
+  };
 #if CASE == 0
   all_reduce(x);
   all_gather(x, y);
   recv(x, 1);
   static_cast<void>(mean(1.0F));
+  DistributedProxySampler(std::vector<std::size_t>(3)).set_epoch(1);
 #elif CASE == 1
   all_reduce(truth);
 #elif CASE == 2
@@ -50,5 +57,11 @@ void call() {
   scan(text);
 #elif CASE == 15
   recv(std::vector<float>(3), 0);
+#elif CASE == 16
+  DistributedProxySampler proxy(DistributedSampler(3));
+#elif CASE == 17
+  DistributedProxySampler proxy(Endless{});
+#elif CASE == 18
+  DistributedProxySampler proxy(Sized{});
 #endif
 }

@@ -1,0 +1,219 @@
+#include "unisono/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "unisono/error.h"
+#include "unisono/launch.h"
+
+using namespace unisono;
+
+namespace {
+
+using Indices = std::vector<std::size_t>;
+
+Indices of(std::size_t n, const SamplerOptions& options) { return DistributedSampler(n, options).indices(); }
+
+/// Draws with replacement, item i with weight i + 1.
+struct WeightedSampler {
+  std::size_t items, draws_per_epoch;
+  std::size_t size() const { return draws_per_epoch; }
+  Indices draw(SamplerEngine& engine) const {
+    Indices drawn;
+    const std::size_t sum = items * (items + 1) / 2;
+    for (std::size_t k = 0; k < draws_per_epoch; ++k) {
+      std::size_t target = engine() % sum, item = 0;
+      while (target > item) target -= ++item;
+      drawn.push_back(item);
+    }
+    return drawn;
+  }
+};
+
+}  // namespace
+
+// as many for every rank, every item at least once, the order strided, the padding from its beginning.
+TEST(Sampler, SharesOutEveryItem) {
+  for (const int ranks : {1, 2, 3, 4, 5, 7, 8}) {
+    for (const std::size_t n : {0, 1, 2, 3, 6, 7, 8, 9, 97, 100}) {
+      const auto width = static_cast<std::size_t>(ranks);
+      const std::size_t each = (n + width - 1) / width;
+      Indices all(each * width);
+      for (int r = 0; r < ranks; ++r) {
+        DistributedSampler sampler(n, {.num_replicas = ranks, .rank = r, .shuffle = false});
+        EXPECT_EQ(sampler.size(), each);
+        EXPECT_EQ(sampler.total_size(), each * width);
+        const Indices part = sampler.indices();
+        ASSERT_EQ(part.size(), each);
+        for (std::size_t i = 0; i < each; ++i) all[i * width + static_cast<std::size_t>(r)] = part[i];
+      }
+      for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], i % n) << ranks << " ranks, " << n << " items";
+    }
+  }
+}
+
+// with drop_last nothing is repeated and less than one item a rank is left out.
+TEST(Sampler, DropsWhatCannotBeSharedOut) {
+  EXPECT_EQ(of(10, {.num_replicas = 4, .rank = 1, .shuffle = false, .drop_last = true}), (Indices{1, 5}));
+  EXPECT_EQ(of(12, {.num_replicas = 4, .rank = 3, .shuffle = false, .drop_last = true}), (Indices{3, 7, 11}));
+  EXPECT_EQ(of(3, {.num_replicas = 4, .rank = 0, .shuffle = false, .drop_last = true}), Indices{});
+}
+
+// A-21, K-42: the order is a permutation that seed + epoch alone decide, whatever the ranks are and whoever else draws numbers.
+TEST(Sampler, ShufflesBySeedAndEpoch) {
+  std::set<Indices> orders;
+  for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
+    DistributedSampler sampler(50, {.num_replicas = 1, .rank = 0, .seed = 3});
+    sampler.set_epoch(epoch);
+    const Indices order = sampler.indices();
+    EXPECT_EQ(order, of(50, {.num_replicas = 1, .rank = 0, .seed = 3 + epoch}));
+    Indices sorted = order;
+    std::sort(sorted.begin(), sorted.end());
+    Indices identity(50);
+    std::iota(identity.begin(), identity.end(), std::size_t{0});
+    EXPECT_EQ(sorted, identity);
+    orders.insert(order);
+    // The parts of three ranks are this order, strided.
+    for (int r = 0; r < 3; ++r) {
+      DistributedSampler third(50, {.num_replicas = 3, .rank = r, .seed = 3});
+      third.set_epoch(epoch);
+      const Indices part = third.indices();
+      for (std::size_t i = 0; i < part.size(); ++i) EXPECT_EQ(part[i], order[(i * 3 + static_cast<std::size_t>(r)) % 50]);
+    }
+  }
+  EXPECT_EQ(orders.size(), 20U);
+}
+
+// the same on every platform: the generator is the standard's, the shuffle our own.
+TEST(Sampler, DrawsTheSameOrderEverywhere) {
+  SamplerEngine engine(42);
+  const Indices order = detail::permutation(8, engine);
+  SamplerEngine oracle(42);
+  Indices expected{0, 1, 2, 3, 4, 5, 6, 7};
+  for (std::size_t left = 8; left > 1; --left) {
+    // No number of the 64-bit generator falls into the rejected range of so small a bound here, so the upper half of the product is the index.
+    __extension__ const auto product = static_cast<unsigned __int128>(oracle()) * left;
+    std::swap(expected[left - 1], expected[static_cast<std::size_t>(product >> 64)]);
+  }
+  EXPECT_EQ(order, expected);
+}
+
+// All 6 orders of 3 items come equally often: the shuffle prefers none.
+TEST(Sampler, PrefersNoOrder) {
+  std::map<Indices, int> count;
+  SamplerEngine engine(7);
+  for (int i = 0; i < 6000; ++i) ++count[detail::permutation(3, engine)];
+  ASSERT_EQ(count.size(), 6U);
+  for (const auto& [order, n] : count) EXPECT_NEAR(n, 1000, 150) << order[0] << order[1] << order[2];
+}
+
+// forgetting set_epoch is said once; calling it, even with the same number, is enough.
+TEST(Sampler, WarnsOfAForgottenEpoch) {
+  const auto said = [](auto&& body) {
+    testing::internal::CaptureStderr();
+    body();
+    return testing::internal::GetCapturedStderr();
+  };
+  const auto iterate = [](DistributedSampler& sampler) { return std::accumulate(sampler.begin(), sampler.end(), std::size_t{0}); };
+  DistributedSampler sampler(10, {.num_replicas = 2, .rank = 0});
+  EXPECT_EQ(said([&] { iterate(sampler); }), "");
+  EXPECT_NE(said([&] { iterate(sampler); }).find("set_epoch"), std::string::npos);
+  EXPECT_EQ(said([&] { iterate(sampler); }), "");
+  DistributedSampler careful(10, {.num_replicas = 2, .rank = 0});
+  EXPECT_EQ(said([&] {
+              for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
+                careful.set_epoch(epoch);
+                iterate(careful);
+              }
+            }),
+            "");
+  DistributedSampler plain(10, {.num_replicas = 2, .rank = 0, .shuffle = false});
+  EXPECT_EQ(said([&] {
+              iterate(plain);
+              iterate(plain);
+            }),
+            "");
+}
+
+//
+TEST(Sampler, RefusesImpossibleRanks) {
+  EXPECT_THROW(DistributedSampler(10, {.num_replicas = 4, .rank = 4}), InvalidArgument);
+  EXPECT_THROW(DistributedSampler(10, {.num_replicas = 4, .rank = -1}), InvalidArgument);
+  EXPECT_THROW(DistributedSampler(10, {.num_replicas = 0, .rank = 0}), InvalidArgument);
+  EXPECT_THROW(DistributedSampler(10, {.num_replicas = 2, .rank = 0, .batch_sizes = {1}}), InvalidArgument);
+  EXPECT_THROW(DistributedSampler(10, {.num_replicas = 2, .rank = 0, .batch_sizes = {0, 0}}), InvalidArgument);
+  EXPECT_THROW(DistributedProxySampler(WeightedSampler{3, 3}, {.num_replicas = 2, .rank = 2}), InvalidArgument);
+}
+
+// without numbers, those of the context.
+TEST(Sampler, TakesRankAndSizeFromTheWorld) {
+  const auto parts = run_threads(3, [] { return DistributedSampler(7, {.shuffle = false}).indices(); });
+  EXPECT_EQ(parts, (std::vector<Indices>{{0, 3, 6}, {1, 4, 0}, {2, 5, 1}}));
+}
+
+// C-19: with batches of different sizes every rank still makes the same number of steps, and every item is taken.
+TEST(Sampler, SharesOutBatchesOfDifferentSizes) {
+  const std::vector<std::size_t> batches{4, 3, 3};
+  Indices all;
+  for (int r = 0; r < 3; ++r) {
+    const Indices part = of(25, {.num_replicas = 3, .rank = r, .shuffle = false, .batch_sizes = batches});
+    EXPECT_EQ(part.size(), 3 * batches[static_cast<std::size_t>(r)]);
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  EXPECT_EQ(all.size(), 25U);
+  EXPECT_EQ(of(25, {.num_replicas = 3, .rank = 1, .shuffle = false, .drop_last = true, .batch_sizes = batches}), (Indices{4, 5, 6, 14, 15, 16}));
+}
+
+// over 100 seeds, what 8 replicas take together is what the wrapped sampler draws.
+TEST(ProxySampler, TakesTheSameSetAsTheWrappedSampler) {
+  const WeightedSampler weighted{100, 200};
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SamplerEngine engine(seed);
+    const Indices drawn = weighted.draw(engine);
+    std::set<std::size_t> together;
+    std::vector<Indices> parts;
+    for (int r = 0; r < 8; ++r) {
+      DistributedProxySampler sampler(weighted, {.num_replicas = 8, .rank = r});
+      EXPECT_EQ(sampler.size(), 25U);
+      sampler.set_epoch(seed);
+      parts.emplace_back(sampler.begin(), sampler.end());
+      together.insert(parts.back().begin(), parts.back().end());
+    }
+    EXPECT_EQ(together, std::set<std::size_t>(drawn.begin(), drawn.end())) << "seed " << seed;
+    for (std::size_t i = 0; i < 200; ++i) EXPECT_EQ(parts[i % 8][i / 8], drawn[i]);
+  }
+}
+
+// asked again until every rank has equally many, each time going on with the same generator.
+TEST(ProxySampler, AsksAgainForThePadding) {
+  const Indices order{5, 6, 7};
+  DistributedProxySampler second(order, {.num_replicas = 2, .rank = 1});
+  EXPECT_EQ(second.size(), 2U);
+  EXPECT_EQ(second.total_size(), 4U);
+  EXPECT_EQ(second.indices(), (Indices{6, 5}));
+  SamplerEngine engine(9);
+  const WeightedSampler weighted{10, 3};
+  const Indices once = weighted.draw(engine), again = weighted.draw(engine);
+  DistributedProxySampler last(weighted, {.num_replicas = 4, .rank = 3, .seed = 9});
+  EXPECT_EQ(last.indices(), Indices{again[0]});
+}
+
+// K-42: a sampler that promises items and has none is an error, no endless loop. Q-21: its order changes with set_epoch.
+TEST(ProxySampler, RefusesASamplerThatYieldsNothing) {
+  struct Empty {
+    std::size_t size() const { return 3; }
+    Indices draw(SamplerEngine&) const { return {}; }
+  };
+  DistributedProxySampler sampler(Empty{}, {.num_replicas = 2, .rank = 0});
+  EXPECT_THROW(static_cast<void>(sampler.indices()), InvalidArgument);
+  DistributedProxySampler weighted(WeightedSampler{100, 50}, {.num_replicas = 2, .rank = 0});
+  const Indices first = weighted.indices();
+  weighted.set_epoch(1);
+  EXPECT_NE(weighted.indices(), first);
+}

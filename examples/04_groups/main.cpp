@@ -1,0 +1,34 @@
+// unisono/process_group.h: some of the ranks among themselves.
+#include <unisono/unisono.h>
+
+#include <cstdio>
+#include <exception>
+#include <vector>
+
+int main() {
+  try {
+    unisono::Context context;
+    const int rank = unisono::rank();
+    const int last = unisono::world_size() - 1;
+
+    // Every rank says its color; those of one color are a group. All work at the same time.
+    const auto half = unisono::split_group(unisono::world(), rank % 2);
+    const int sum = unisono::all_reduce(rank, unisono::ReduceOp::sum, *half);
+    if (half->rank() == 0) std::printf("the %d %s ranks add up to %d\n", half->size(), rank % 2 == 0 ? "even" : "odd", sum);
+
+    // Only the members of a new group call; its ranks are in the order given: here the world's last rank is rank 0.
+    if (last > 0 && (rank == 0 || rank == last)) {
+      const auto ends = unisono::new_group({last, 0});
+      std::vector<int> first{100 + rank};
+      unisono::broadcast(first, 0, *ends);                          // a rank within the group …
+      unisono::broadcast(first, unisono::GlobalRank{last}, *ends);  // … or within the world: the same process here
+      if (rank == 0) std::printf("rank 0 is rank %d of %d here and got %d\n", ends->rank(), ends->size(), first[0]);
+    }
+
+    const unisono::ProcessGroup neighbours = unisono::local_group();  // the ranks of this host
+    if (rank == 0) std::printf("%d on this host\n", neighbours.size());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

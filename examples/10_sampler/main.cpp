@@ -1,0 +1,38 @@
+// unisono/sampler.h, unisono/loader_plan.h: which samples are this rank's, and how large its batches are.
+#include <unisono/unisono.h>
+
+#include <cstdio>
+#include <exception>
+#include <set>
+#include <vector>
+
+int main() {
+  try {
+    unisono::Context context;
+    constexpr std::size_t samples = 20;
+
+    // A batch of 8 is meant for all ranks together.
+    const auto plan = unisono::plan_loader({.batch_size = 8, .split = unisono::BatchSplit::even_remainder, .shuffle = true, .dataset_size = samples});
+    unisono::DistributedSampler sampler(samples, {.shuffle = true, .seed = 42, .batch_sizes = plan.batch_sizes});
+
+    std::set<std::size_t> seen;
+    for (std::uint64_t epoch = 0; epoch < 2; ++epoch) {
+      sampler.set_epoch(epoch);  // another order, the same on every rank
+      for (const std::size_t index : sampler) seen.insert(index);
+    }
+
+    // Together the ranks have seen everything.
+    std::vector<int> counts(samples);
+    for (const std::size_t index : seen) counts[index] = 1;
+    unisono::all_reduce(counts, unisono::ReduceOp::max);
+    std::size_t covered = 0;
+    for (const int count : counts) covered += static_cast<std::size_t>(count);
+    if (unisono::rank() == 0) {
+      std::printf("batch of rank 0: %zu of %zu; samples of rank 0 in an epoch: %zu; seen by all: %zu\n", *plan.batch_size, plan.total_batch_size,
+                  sampler.size(), covered);
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,38 @@
+// unisono/store.h: keys and values that several processes share, with deadlines. Here: a store in a file that every rank opens.
+#include <unisono/unisono.h>
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <unistd.h>
+
+int main() {
+  using namespace std::chrono_literals;
+  try {
+    unisono::Context context;
+    const int pid = unisono::broadcast(static_cast<int>(::getpid()));  // rank 0's names the file
+    const auto path = std::filesystem::temp_directory_path() / ("unisono-example-" + std::to_string(pid));
+    {
+      unisono::PrefixStore store("example/", std::make_shared<unisono::FileStore>(path));
+      store.set("rank/" + std::to_string(unisono::rank()), "here");
+      const auto arrived = store.add("arrived", 1);  // atomically; what it is now
+      if (arrived == unisono::world_size()) store.set("complete", "yes");
+      const std::string complete = store.get("complete", 10s);  // waits for it
+      if (unisono::rank() == 0)
+        std::printf("complete: %s, the last is %s\n", complete.c_str(), store.get("rank/" + std::to_string(unisono::world_size() - 1)).c_str());
+
+      try {
+        static_cast<void>(store.get("nobody sets this", 1ms));
+      } catch (const unisono::Timeout& error) {
+        if (unisono::rank() == 0) std::printf("not there in time\n");
+      }
+    }
+    unisono::barrier();
+    if (unisono::rank() == 0) std::filesystem::remove(path);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,35 @@
+// unisono/reduce_op.h: how elements are combined; by name, by enumerator, or by a function of one's own.
+#include <unisono/unisono.h>
+
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <numeric>
+
+int main(int argc, char** argv) {
+  try {
+    unisono::Context context;
+    const int rank = unisono::rank();
+
+    const auto op = unisono::parse_reduce_op(argc > 1 ? argv[1] : "MEAN");  // any usual spelling
+    const double combined = unisono::all_reduce(1.0 + rank, op);
+    const int bits = unisono::all_reduce(1 << rank, unisono::ReduceOp::bor);
+    const bool all_even = unisono::all_reduce(rank % 2 == 0, unisono::ReduceOp::land);
+    if (rank == 0) std::printf("%s %g, bits %d, all even: %s\n", to_string(op).data(), combined, bits, all_even ? "yes" : "no");
+
+    // Associative, commutative, and the same on every rank.
+    std::array<unsigned, 2> numbers{12U * static_cast<unsigned>(rank + 1), 18U};
+    unisono::all_reduce(numbers, [](unsigned a, unsigned b) { return std::gcd(a, b); });
+    if (rank == 0) std::printf("greatest common divisors %u %u\n", numbers[0], numbers[1]);
+
+    // What an operation does not take is an error before anything is moved.
+    try {
+      static_cast<void>(unisono::all_reduce(1.5, unisono::ReduceOp::bxor));
+    } catch (const unisono::InvalidArgument& error) {
+      if (rank == 0) std::printf("refused: %s\n", error.message().c_str());
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

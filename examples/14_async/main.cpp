@@ -1,0 +1,39 @@
+// unisono/work.h: communication goes on while the rank computes.
+#include <unisono/unisono.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <numeric>
+#include <vector>
+
+int main() {
+  using namespace std::chrono_literals;
+  try {
+    unisono::Context context;
+    const int rank = unisono::rank();
+
+    // Three layers' gradients: each is handed over as soon as it is there, and belongs to the library until its Work is done.
+    std::array<std::vector<float>, 3> gradients;
+    std::array<unisono::Work, 3> works;
+    for (std::size_t layer = 0; layer < gradients.size(); ++layer) {
+      gradients[layer].assign(10000, static_cast<float>(rank + 1) * static_cast<float>(layer + 1));
+      works[layer] = unisono::all_reduce_async(gradients[layer], unisono::ReduceOp::avg);
+    }
+
+    // Whatever there is to compute meanwhile.
+    std::vector<double> local(1000, 0.5);
+    const double sum = std::accumulate(local.begin(), local.end(), 0.0);
+
+    const bool in_time = works[0].wait_for(10s);
+    unisono::wait_all(works);
+    if (rank == 0) {
+      std::printf("computed %g; first in time: %s; averages %g %g %g\n", sum, in_time ? "yes" : "no", static_cast<double>(gradients[0][9999]),
+                  static_cast<double>(gradients[1][9999]), static_cast<double>(gradients[2][9999]));
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

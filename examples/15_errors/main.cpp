@@ -1,0 +1,46 @@
+// unisono/error.h: what goes wrong has a type, and says who, where and what to do.
+#include <unisono/unisono.h>
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <vector>
+
+int main() {
+  using namespace std::chrono_literals;
+  try {
+    unisono::Context context;
+    const int rank = unisono::rank();
+
+    // Wrong by itself: thrown at once, nothing has been sent.
+    std::vector<float> x(3), y(4);
+    try {
+      unisono::all_reduce(x, y);
+    } catch (const unisono::InvalidArgument& error) {
+      if (rank == 0) std::printf("%s: %s\n", error.operation().c_str(), error.message().c_str());
+    }
+
+    // Ranks that do not agree: every one of them is told, and the group goes on.
+    std::vector<float> uneven(rank == 0 ? 1000 : 2000);
+    try {
+      unisono::all_reduce(uneven);
+    } catch (const unisono::Mismatch& error) {
+      if (rank == 0) std::printf("mismatch in group %s, call %d\n", error.group().c_str(), static_cast<int>(error.sequence()));
+    }
+    const int ranks = unisono::all_reduce(1);
+    if (rank == 0) std::printf("still %s\n", ranks == unisono::world_size() ? "usable" : "broken");
+
+    // Somebody who does not come is missed by name; after that the group is over.
+    if (rank != 0 || unisono::world_size() == 1) return 0;
+    try {
+      unisono::monitored_barrier(10s);
+    } catch (const unisono::Timeout& error) {
+      std::printf("missing: %zu ranks\n", error.missing().size());
+    } catch (const unisono::PeerFailed& error) {
+      std::printf("a peer has left\n");
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

@@ -33,6 +33,11 @@ unisono_need("pkg-config" pkg-config "${PKG_CONFIG_FOUND}")
 pkg_check_modules(HWY QUIET IMPORTED_TARGET libhwy)
 unisono_need("Highway" libhwy-dev "${HWY_FOUND}")
 
+# Its package asks for Boost, which its headers do without (MSGPACK_NO_BOOST).
+find_path(UNISONO_MSGPACK msgpack.hpp)
+mark_as_advanced(UNISONO_MSGPACK)
+unisono_need("MessagePack for C++" libmsgpack-cxx-dev "${UNISONO_MSGPACK}")
+
 if(UNISONO_BUILD_COMMAND)
   find_package(CLI11 QUIET)
   unisono_need("CLI11 (UNISONO_BUILD_COMMAND)" libcli11-dev "${CLI11_FOUND}")

@@ -3,7 +3,7 @@
 #   --core   only what the library, the command and the examples need
 set -euo pipefail
 
-core=(g++ cmake ninja-build pkg-config libfmt-dev libhwy-dev libssl-dev libcli11-dev nlohmann-json3-dev)
+core=(g++ cmake ninja-build pkg-config libfmt-dev libhwy-dev libmsgpack-cxx-dev libssl-dev libcli11-dev nlohmann-json3-dev)
 development=(git ccache clang-format libgtest-dev libbenchmark-dev)
 peers=(libgloo-dev libopenmpi-dev openmpi-bin libmpich-dev mpich)
 

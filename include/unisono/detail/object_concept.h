@@ -1,0 +1,57 @@
+#pragma once
+
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+// What an object is, without how it becomes bytes (unisono/objects.h brings that).
+
+namespace unisono {
+
+class ObjectWriter;
+class ObjectReader;
+
+/// Makes a type of the user's an object where UNISONO_FIELDS cannot stand inside it:
+///
+///   template <>
+///   struct unisono::object_traits<Colour> {
+///     static constexpr std::string_view name = "Colour";              // optional; compared between the ranks
+///     static void write(ObjectWriter& out, const Colour& c) { out.write(c.red(), c.green()); }
+///     static Colour read(ObjectReader& in) {
+///       const auto red = in.read<float>();
+///       return Colour(red, in.read<float>());
+///     }
+///   };
+///
+/// `read` takes what `write` wrote: as many values, in that order, of those types, else it is Mismatch. Both may throw.
+template <class O>
+struct object_traits {};
+
+namespace detail {
+
+/// How a type is written, read and named; specialised for every type that is an object.
+template <class T>
+struct codec {};
+
+template <class T>
+concept object = requires(ObjectWriter& out, ObjectReader& in, const T& x) {
+  codec<T>::write(out, x);
+  { codec<T>::read(in) } -> std::same_as<T>;
+};
+
+template <class X>
+struct sent_as {
+  using type = std::remove_cvref_t<X>;
+};
+template <class X>
+requires(std::same_as<std::decay_t<X>, char*> || std::same_as<std::decay_t<X>, const char*> ||
+         std::same_as<std::remove_cvref_t<X>, std::string_view>) struct sent_as<X> {
+  using type = std::string;
+};
+/// As what an argument travels: text of any kind as std::string, everything else as itself.
+template <class X>
+using sent_as_t = typename sent_as<X>::type;
+
+}  // namespace detail
+}  // namespace unisono

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "unisono/detail/object_concept.h"
+#include "unisono/export.h"
+#include "unisono/tensor.h"
+
+namespace unisono {
+
+/// What an object may take at most when it travels. `bytes`: of one rank's object (of the whole list where a list travels), 4 GiB - 1 at the most.
+/// `depth`: of containers within each other.
+struct ObjectLimits {
+  std::size_t bytes = std::size_t{1} << 30;
+  std::size_t depth = 128;
+};
+/// Of this process, for every call from now on. Where ranks differ, the smallest `bytes` counts. InvalidArgument for no bytes, no depth, more than
+/// 4 GiB - 1, or a depth over 1024.
+UNISONO_API void set_object_limits(const ObjectLimits& limits);
+UNISONO_API ObjectLimits object_limits() noexcept;
+
+/// Writes objects one behind the other as MessagePack. Numbers keep their exact type: integers are written in the format of their width, what
+/// MessagePack has no number for (half, complex) as an extension whose type is the DType, and so are the elements of a vector, all in one.
+/// InvalidArgument for what is larger or deeper than the limits.
+class UNISONO_API ObjectWriter {
+ public:
+  explicit ObjectWriter(const ObjectLimits& limits = object_limits());
+  template <detail::object... O>
+  void write(const O&... objects) {
+    (detail::codec<O>::write(*this, objects), ...);
+  }
+
+  // What objects are made of. array(n) and map(n) are followed by n values, or n keys with their values.
+  void nil();
+  void number(DType dtype, const void* value);
+  void extended(const long double& value);
+  void string(std::string_view text);
+  void bytes(std::span<const std::byte> bytes);
+  void block(DType dtype, const void* elements, std::size_t count);
+  void array(std::size_t n);
+  void map(std::size_t n);
+  /// An array whose length is known when it ends.
+  std::size_t open();
+  void close(std::size_t mark);
+
+  std::vector<std::byte> take() { return std::move(bytes_); }
+
+ private:
+  struct Frame {
+    std::size_t left;  // values to come; of an open array: values so far
+    std::size_t at;    // where an open array begins
+    bool open;
+  };
+  class Sink;
+  void value(std::size_t payload);
+  void enter(Frame frame);
+
+  ObjectLimits limits_;
+  std::vector<std::byte> bytes_;
+  std::vector<Frame> frames_;
+};
+
+/// Reads what an ObjectWriter wrote. Nothing is converted: another type than was written is Mismatch. Bytes that are no such message, or end
+/// early, are ProtocolError; a length is compared with the bytes that are left before anything is allocated for it. The views it returns last as
+/// long as the bytes.
+class UNISONO_API ObjectReader {
+ public:
+  /// InvalidArgument for more bytes than the limit.
+  explicit ObjectReader(std::span<const std::byte> bytes, const ObjectLimits& limits = object_limits());
+  template <detail::object O>
+  O read() {
+    return detail::codec<O>::read(*this);
+  }
+
+  void nil();
+  void number(DType dtype, void* value);
+  void extended(long double& value);
+  std::string_view string();
+  std::span<const std::byte> bytes();
+  std::span<const std::byte> block(DType dtype);  ///< whole elements, at any address
+  std::size_t array();
+  std::size_t map();
+  void array_of(std::size_t n);  ///< ProtocolError for another length
+  std::size_t open();            ///< an array that is read to its end, and not beyond, before close
+  void close(std::size_t mark);
+
+  std::size_t bytes_left() const noexcept { return bytes_.size() - at_; }
+  [[noreturn]] void refuse(std::string_view what) const;  ///< ProtocolError, saying where
+  /// ProtocolError where something is left.
+  void finish() const;
+
+ private:
+  struct Frame {
+    std::size_t left;
+    bool closed;
+  };
+  struct Piece;
+  std::uint8_t format();
+  std::span<const std::byte> take(std::size_t n);
+  std::uint64_t length(int width);
+  Piece ext();
+  std::size_t container(std::size_t n, std::size_t values_each);
+  [[noreturn]] void another(std::string_view asked, std::uint8_t found) const;
+
+  ObjectLimits limits_;
+  std::span<const std::byte> bytes_;
+  std::size_t at_ = 0;
+  std::vector<Frame> frames_;
+};
+
+}  // namespace unisono

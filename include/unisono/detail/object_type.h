@@ -1,0 +1,78 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unisono/detail/object_concept.h"
+#include "unisono/export.h"
+
+namespace unisono::detail {
+
+/// Spells out what a type consists of. The same on every compiler, since it names structure and not what a compiler calls it.
+class TypeName {
+ public:
+  TypeName& operator<<(std::string_view text) {
+    text_ += text;
+    return *this;
+  }
+  TypeName& operator<<(std::size_t n) {
+    text_ += std::to_string(n);
+    return *this;
+  }
+  template <class T>
+  void add() {
+    codec<T>::name(*this);
+  }
+  template <class First, class... Rest>
+  void add_list() {
+    add<First>();
+    ((*this << ", ", add<Rest>()), ...);
+  }
+  /// For types that may contain themselves: inside itself a type is a number, how many such types further out it began.
+  template <class T, class F>
+  void nest(F&& contents) {
+    const void* const self = &identity<T>;
+    const auto found = std::find(open_.rbegin(), open_.rend(), self);
+    if (found != open_.rend()) {
+      *this << "^" << static_cast<std::size_t>(found - open_.rbegin());
+      return;
+    }
+    open_.push_back(self);
+    contents();
+    open_.pop_back();
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  template <class T>
+  static constexpr char identity = 0;
+
+  std::string text_;
+  std::vector<const void*> open_;
+};
+
+/// What ranks compare before an object is decoded.
+struct ObjectType {
+  std::string name;
+  std::uint64_t fingerprint;
+};
+UNISONO_API std::uint64_t fingerprint_of(std::string_view name) noexcept;
+/// Mismatch unless both are the same.
+UNISONO_API void check_fingerprint(const ObjectType& type, std::uint64_t found);
+
+template <object O>
+const ObjectType& object_type() {
+  static const ObjectType type = [] {
+    TypeName name;
+    name.add<O>();
+    std::string text = name.take();
+    const std::uint64_t fingerprint = fingerprint_of(text);
+    return ObjectType{std::move(text), fingerprint};
+  }();
+  return type;
+}
+
+}  // namespace unisono::detail

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "unisono/tensor.h"
+
+// Where MessagePack (https://github.com/msgpack/msgpack/blob/master/spec.md) leaves a choice, this is ours.
+namespace unisono::objects {
+
+static_assert(std::endian::native == std::endian::little, "elements travel as they lie in memory");
+
+/// The type of an extension is the DType of its elements, or this: a long double, as many bytes as have a meaning.
+inline constexpr std::int8_t extended_code = 64;
+inline constexpr std::size_t extended_bytes = std::numeric_limits<long double>::digits == 64 ? 10 : sizeof(long double);
+
+constexpr std::int8_t code_of(DType dtype) { return static_cast<std::int8_t>(dtype); }
+
+/// First bytes of values.
+enum Format : std::uint8_t {
+  fixmap = 0x80,
+  fixarray = 0x90,
+  fixstr = 0xa0,
+  nil = 0xc0,
+  no = 0xc2,
+  yes = 0xc3,
+  bin8 = 0xc4,
+  bin16,
+  bin32,
+  ext8,
+  ext16,
+  ext32,
+  float32,
+  float64,
+  uint8,
+  uint16,
+  uint32,
+  uint64,
+  int8,
+  int16,
+  int32,
+  int64,
+  fixext1,
+  fixext2,
+  fixext4,
+  fixext8,
+  fixext16,
+  str8,
+  str16,
+  str32,
+  array16,
+  array32,
+  map16,
+  map32,
+};
+
+/// The format of a number of this type; nil where it is an extension, and for boolean.
+constexpr Format format_of(DType dtype) {
+  switch (dtype) {
+    case DType::int8: return int8;
+    case DType::int16: return int16;
+    case DType::int32: return int32;
+    case DType::int64: return int64;
+    case DType::uint8: return uint8;
+    case DType::uint16: return uint16;
+    case DType::uint32: return uint32;
+    case DType::uint64: return uint64;
+    case DType::float32: return float32;
+    case DType::float64: return float64;
+    default: return nil;
+  }
+}
+
+}  // namespace unisono::objects

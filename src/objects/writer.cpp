@@ -1,0 +1,160 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+#include <msgpack.hpp>
+
+#include "objects/format.h"
+#include "unisono/detail/object_stream.h"
+#include "unisono/error.h"
+
+namespace unisono {
+
+using namespace objects;
+
+class ObjectWriter::Sink {
+ public:
+  explicit Sink(std::vector<std::byte>& bytes) : bytes_(bytes) {}
+  void write(const char* data, std::size_t n) {
+    const auto* first = reinterpret_cast<const std::byte*>(data);
+    bytes_.insert(bytes_.end(), first, first + n);
+  }
+  msgpack::packer<Sink> packer() { return msgpack::packer<Sink>(*this); }
+
+ private:
+  std::vector<std::byte>& bytes_;
+};
+
+namespace {
+
+// More than 2^16 values: the form whose length has four bytes, for a length that is filled in later.
+constexpr std::uint32_t unknown_length = 0x10000;
+constexpr std::size_t longest_header = 6;  // before a payload
+
+template <class T>
+T load(const void* value) {
+  T x;
+  std::memcpy(&x, value, sizeof x);
+  return x;
+}
+
+// By hand: msgpack-cxx makes an integer of a floating-point number without a fraction.
+template <class Sink, class Bits>
+void write_bits(Sink& sink, Format format, Bits bits) {
+  std::array<char, 1 + sizeof bits> bytes{};
+  bytes[0] = static_cast<char>(format);
+  for (std::size_t i = sizeof bits; i > 0; --i, bits >>= 8) bytes[i] = static_cast<char>(bits & 0xff);
+  sink.write(bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+ObjectWriter::ObjectWriter(const ObjectLimits& limits) : limits_(limits) {}
+
+void ObjectWriter::value(std::size_t payload) {
+  while (!frames_.empty() && !frames_.back().open && frames_.back().left == 0) frames_.pop_back();
+  if (!frames_.empty()) frames_.back().left += frames_.back().open ? std::size_t{1} : std::size_t(-1);
+  if (payload > limits_.bytes || bytes_.size() + longest_header > limits_.bytes - payload) {
+    throw InvalidArgument(fmt::format("an object takes more than {} bytes", limits_.bytes),
+                          {.hint = "send its data as a buffer, or raise the limit with set_object_limits"});
+  }
+}
+
+void ObjectWriter::enter(Frame frame) {
+  if (frames_.size() >= limits_.depth) {
+    throw InvalidArgument(fmt::format("an object has containers within each other more than {} deep", limits_.depth),
+                          {.hint = "the limit is one of set_object_limits"});
+  }
+  frames_.push_back(frame);
+}
+
+void ObjectWriter::nil() {
+  value(0);
+  Sink(bytes_).packer().pack_nil();
+}
+
+void ObjectWriter::number(DType dtype, const void* x) {
+  value(size_of(dtype));
+  Sink sink(bytes_);
+  auto packer = sink.packer();
+  switch (dtype) {
+    case DType::boolean: load<bool>(x) ? packer.pack_true() : packer.pack_false(); break;
+    case DType::int8: packer.pack_fix_int8(load<std::int8_t>(x)); break;
+    case DType::int16: packer.pack_fix_int16(load<std::int16_t>(x)); break;
+    case DType::int32: packer.pack_fix_int32(load<std::int32_t>(x)); break;
+    case DType::int64: packer.pack_fix_int64(load<std::int64_t>(x)); break;
+    case DType::uint8: packer.pack_fix_uint8(load<std::uint8_t>(x)); break;
+    case DType::uint16: packer.pack_fix_uint16(load<std::uint16_t>(x)); break;
+    case DType::uint32: packer.pack_fix_uint32(load<std::uint32_t>(x)); break;
+    case DType::uint64: packer.pack_fix_uint64(load<std::uint64_t>(x)); break;
+    case DType::float32: write_bits(sink, Format::float32, load<std::uint32_t>(x)); break;
+    case DType::float64: write_bits(sink, Format::float64, load<std::uint64_t>(x)); break;
+    case DType::float16:
+    case DType::bfloat16:
+    case DType::complex64:
+    case DType::complex128:
+      packer.pack_ext(size_of(dtype), code_of(dtype));
+      packer.pack_ext_body(static_cast<const char*>(x), static_cast<std::uint32_t>(size_of(dtype)));
+      break;
+  }
+}
+
+void ObjectWriter::extended(const long double& x) {
+  value(extended_bytes);
+  Sink sink(bytes_);
+  auto packer = sink.packer();
+  packer.pack_ext(extended_bytes, extended_code);
+  packer.pack_ext_body(reinterpret_cast<const char*>(&x), static_cast<std::uint32_t>(extended_bytes));
+}
+
+void ObjectWriter::string(std::string_view text) {
+  value(text.size());
+  Sink sink(bytes_);
+  auto packer = sink.packer();
+  packer.pack_str(static_cast<std::uint32_t>(text.size()));
+  packer.pack_str_body(text.data(), static_cast<std::uint32_t>(text.size()));
+}
+
+void ObjectWriter::bytes(std::span<const std::byte> bytes) {
+  value(bytes.size());
+  Sink sink(bytes_);
+  auto packer = sink.packer();
+  packer.pack_bin(static_cast<std::uint32_t>(bytes.size()));
+  packer.pack_bin_body(reinterpret_cast<const char*>(bytes.data()), static_cast<std::uint32_t>(bytes.size()));
+}
+
+void ObjectWriter::block(DType dtype, const void* elements, std::size_t count) {
+  const std::size_t n = count > limits_.bytes ? count : count * size_of(dtype);  // what is too many is too many, and does not wrap
+  value(n);
+  Sink sink(bytes_);
+  auto packer = sink.packer();
+  packer.pack_ext(n, code_of(dtype));
+  packer.pack_ext_body(static_cast<const char*>(elements), static_cast<std::uint32_t>(n));
+}
+
+void ObjectWriter::array(std::size_t n) {
+  value(n);
+  Sink(bytes_).packer().pack_array(static_cast<std::uint32_t>(n));
+  if (n > 0) enter({n, 0, false});
+}
+
+void ObjectWriter::map(std::size_t n) {
+  value(n);
+  Sink(bytes_).packer().pack_map(static_cast<std::uint32_t>(n));
+  if (n > 0) enter({2 * n, 0, false});
+}
+
+std::size_t ObjectWriter::open() {
+  value(0);
+  Sink(bytes_).packer().pack_array(unknown_length);
+  enter({0, bytes_.size(), true});
+  return frames_.size();
+}
+
+void ObjectWriter::close(std::size_t mark) {
+  const Frame frame = frames_[mark - 1];
+  frames_.resize(mark - 1);
+  for (std::size_t i = 1; i <= 4; ++i) bytes_[frame.at - i] = static_cast<std::byte>(frame.left >> (8 * (i - 1)));
+}
+
+}  // namespace unisono

@@ -13,6 +13,7 @@
 #include "unisono/rank_control.h"
 #include "unisono/reduce_op.h"
 #include "unisono/sampler.h"
+#include "unisono/shared_memory.h"
 #include "unisono/store.h"
 #include "unisono/tensor.h"
 #include "unisono/version.h"

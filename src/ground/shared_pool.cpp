@@ -1,0 +1,198 @@
+// Blocks are whole pages, first fit, from one address range over a memory file; small requests are served from larger blocks by the standard
+// library's pools, which stand in front. The address space is reserved once (a file without pages), so a block's offset is all that another process
+// needs.
+#include "ground/shared_pool.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <new>
+
+#include <fmt/format.h>
+
+#include "ground/log.h"
+#include "unisono/shared_memory.h"
+
+namespace unisono {
+namespace ground {
+namespace {
+
+constexpr std::size_t page = 4096;
+constexpr std::size_t least = std::size_t{64} << 20;
+
+std::size_t pages_of(std::size_t bytes) { return (bytes + page - 1) / page * page; }
+
+std::byte* map_file(int file, std::size_t size) {
+  void* address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+  if (address == MAP_FAILED) return nullptr;
+  // A child of fork would write into its parent's memory.
+  ::madvise(address, size, MADV_DONTFORK);
+  return static_cast<std::byte*>(address);
+}
+
+std::uint64_t inode_of(int file) {
+  struct stat status {};
+  return ::fstat(file, &status) == 0 ? status.st_ino : 0;
+}
+
+}  // namespace
+
+std::unique_ptr<SharedPool> SharedPool::make(std::size_t most) {
+  for (std::size_t size = pages_of(most); size >= least; size = pages_of(size / 2)) {
+    FileDescriptor file(::memfd_create("unisono-pool", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!file) return nullptr;
+    if (::ftruncate(file.get(), static_cast<off_t>(size)) != 0) continue;
+    ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);  // nobody can shrink it under a reader
+    if (std::byte* base = map_file(file.get(), size)) {
+      const std::uint64_t inode = inode_of(file.get());
+      return std::unique_ptr<SharedPool>(new SharedPool(std::move(file), base, size, inode));
+    }
+  }
+  return nullptr;
+}
+
+SharedPool::SharedPool(FileDescriptor file, std::byte* base, std::size_t size, std::uint64_t inode)
+    : file_(std::move(file)), base_(base), size_(size), inode_(inode), free_{{0, size}} {}
+
+SharedPool::~SharedPool() { ::munmap(base_, size_); }
+
+std::size_t SharedPool::allocated() const {
+  const std::lock_guard lock(mutex_);
+  std::size_t free = 0;
+  for (const auto& [offset, bytes] : free_) free += bytes;
+  return size_ - free;
+}
+
+void* SharedPool::do_allocate(std::size_t bytes, std::size_t alignment) {
+  if (bytes > size_) throw std::bad_alloc();
+  const std::size_t needed = pages_of(std::max<std::size_t>(bytes, 1));
+  const std::lock_guard lock(mutex_);
+  for (auto block = free_.begin(); block != free_.end(); ++block) {
+    const auto address = reinterpret_cast<std::uintptr_t>(base_) + block->first;
+    const std::size_t skipped = (alignment - address % alignment) % alignment;
+    if (block->second < needed || block->second - needed < skipped) continue;
+    const std::size_t offset = block->first + skipped;
+    const std::size_t rest = block->second - needed - skipped;
+    if (skipped > 0) block->second = skipped;
+    else free_.erase(block);
+    if (rest > 0) free_.emplace(offset + needed, rest);
+    return base_ + offset;
+  }
+  throw std::bad_alloc();
+}
+
+void SharedPool::do_deallocate(void* memory, std::size_t bytes, std::size_t) {
+  const auto offset = static_cast<std::size_t>(static_cast<std::byte*>(memory) - base_);
+  std::size_t size = pages_of(std::max<std::size_t>(bytes, 1));
+  ::madvise(memory, size, MADV_REMOVE);
+  const std::lock_guard lock(mutex_);
+  auto next = free_.lower_bound(offset);
+  if (next != free_.end() && offset + size == next->first) {
+    size += next->second;
+    next = free_.erase(next);
+  }
+  if (next != free_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == offset) {
+      before->second += size;
+      return;
+    }
+  }
+  free_.emplace(offset, size);
+}
+
+std::shared_ptr<const MappedPool> MappedPool::map(int pid, int descriptor, std::uint64_t inode, std::size_t size) {
+  const std::string path = fmt::format("/proc/{}/fd/{}", pid, descriptor);
+  const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file || inode_of(file.get()) != inode) return nullptr;
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0 || static_cast<std::size_t>(status.st_size) != size) return nullptr;
+  std::byte* base = map_file(file.get(), size);
+  return base == nullptr ? nullptr : std::shared_ptr<const MappedPool>(new MappedPool(base, size));
+}
+
+MappedPool::~MappedPool() { ::munmap(base_, size_); }
+
+namespace {
+
+/// What shared_resource() is: the pool where there is one and it has room, ordinary memory else.
+class Resource final : public std::pmr::memory_resource {
+ public:
+  explicit Resource(std::unique_ptr<SharedPool> pool) : pool_(std::move(pool)) {
+    if (pool_) blocks_.emplace(std::pmr::pool_options{.max_blocks_per_chunk = 0, .largest_required_pool_block = std::size_t{64} << 10}, pool_.get());
+  }
+  const SharedPool* pool() const noexcept { return pool_.get(); }
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    if (blocks_) {
+      try {
+        return blocks_->allocate(bytes, alignment);
+      } catch (const std::bad_alloc&) {
+        if (!said_.exchange(true)) warn("the pool of shared memory is full; what is allocated from now on is ordinary memory");
+      }
+    }
+    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+  }
+  void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override;
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
+
+  std::unique_ptr<SharedPool> pool_;
+  std::optional<std::pmr::synchronized_pool_resource> blocks_;
+  std::atomic<bool> said_{false};
+};
+
+// Both live until the process ends, in whatever order the rest of it is destroyed.
+std::atomic<Resource*> of_process{nullptr};
+// A parent's pool, in its child: nothing is mapped there any more.
+std::atomic<const SharedPool*> inherited{nullptr};
+std::mutex& making() {
+  static auto& instance = *new std::mutex;
+  return instance;
+}
+
+void Resource::do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) {
+  if (pool_ && pool_->offset_of(memory, bytes)) return blocks_->deallocate(memory, bytes, alignment);
+  const SharedPool* parents = inherited.load(std::memory_order_acquire);
+  if (parents != nullptr && parents->offset_of(memory, bytes)) return;
+  std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
+}
+
+Resource& resource() {
+  if (Resource* made = of_process.load(std::memory_order_acquire)) [[likely]]
+    return *made;
+  const std::lock_guard lock(making());
+  if (Resource* made = of_process.load(std::memory_order_acquire)) return *made;
+  struct sysinfo memory {};
+  const std::size_t most = ::sysinfo(&memory) == 0 ? static_cast<std::size_t>(memory.totalram) * memory.mem_unit : least;
+  auto pool = SharedPool::make(std::max(most, least));
+  if (!pool) warn("the system grants no shared memory; shared_resource() gives ordinary memory");
+  static const int registered = ::pthread_atfork([] { making().lock(); }, [] { making().unlock(); },
+                                                 [] {
+                                                   if (const Resource* parents = of_process.load()) inherited.store(parents->pool());
+                                                   of_process.store(nullptr);
+                                                   making().unlock();
+                                                 });
+  static_cast<void>(registered);
+  auto* made = new Resource(std::move(pool));
+  of_process.store(made, std::memory_order_release);
+  return *made;
+}
+
+}  // namespace
+
+const SharedPool* shared_pool() noexcept {
+  const Resource* made = of_process.load(std::memory_order_acquire);
+  return made == nullptr ? nullptr : made->pool();
+}
+
+}  // namespace ground
+
+std::pmr::memory_resource* shared_resource() { return &ground::resource(); }
+
+}  // namespace unisono

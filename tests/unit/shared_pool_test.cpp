@@ -1,0 +1,136 @@
+#include "ground/shared_pool.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "unisono/shared_memory.h"
+
+using namespace unisono;
+using ground::MappedPool;
+using ground::SharedPool;
+
+namespace {
+constexpr std::size_t mebibyte = std::size_t{1} << 20;
+
+/// The exit code of a child that runs `body`; 128 + the signal that ended it.
+template <class F>
+int in_child(F&& body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body());
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+}  // namespace
+
+TEST(SharedPool, GivesBlocksThatDoNotTouchAndTakesThemBack) {
+  auto pool = SharedPool::make(64 * mebibyte);
+  ASSERT_NE(pool, nullptr);
+  std::vector<std::pair<std::byte*, std::size_t>> blocks;
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{4096}, std::size_t{4097}, mebibyte, std::size_t{123457}}) {
+    auto* block = static_cast<std::byte*>(pool->allocate(bytes, 64));
+    std::memset(block, static_cast<int>(blocks.size() + 1), bytes);
+    blocks.emplace_back(block, bytes);
+  }
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const auto [block, bytes] = blocks[i];
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % 64, 0U);
+    EXPECT_TRUE(pool->offset_of(block, bytes).has_value());
+    for (std::size_t k = 0; k < bytes; ++k) ASSERT_EQ(block[k], static_cast<std::byte>(i + 1));
+  }
+  void* aligned = pool->allocate(100, mebibyte);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(aligned) % mebibyte, 0U);
+  pool->deallocate(aligned, 100, mebibyte);
+  // In an order that joins neighbours on either side, and on both.
+  for (const std::size_t i : {1, 3, 2, 0, 4}) pool->deallocate(blocks[i].first, blocks[i].second, 64);
+  EXPECT_EQ(pool->allocated(), 0U);
+  void* whole = pool->allocate(pool->size(), 64);
+  EXPECT_THROW(static_cast<void>(pool->allocate(1, 64)), std::bad_alloc);
+  pool->deallocate(whole, pool->size(), 64);
+}
+
+TEST(SharedPool, KnowsItsOwnMemory) {
+  auto pool = SharedPool::make(64 * mebibyte);
+  ASSERT_NE(pool, nullptr);
+  std::byte* base = pool->base();
+  EXPECT_EQ(pool->offset_of(base + 100, 10), 100U);
+  EXPECT_EQ(pool->offset_of(base, pool->size()), 0U);
+  EXPECT_FALSE(pool->offset_of(base, pool->size() + 1).has_value());
+  EXPECT_FALSE(pool->offset_of(base + pool->size() - 1, 2).has_value());
+  EXPECT_FALSE(pool->offset_of(base - 1, 1).has_value());
+  int local = 0;
+  EXPECT_FALSE(pool->offset_of(&local, sizeof local).has_value());
+}
+
+TEST(SharedPool, IsReachedByAnotherProcess) {
+  auto pool = SharedPool::make(64 * mebibyte);
+  ASSERT_NE(pool, nullptr);
+  auto* numbers = static_cast<int*>(pool->allocate(mebibyte, 64));
+  numbers[1000] = 41;
+  const auto offset = *pool->offset_of(numbers, mebibyte);
+  const pid_t owner = ::getpid();
+  EXPECT_EQ(in_child([&] {
+              const auto mapped = MappedPool::map(owner, pool->descriptor(), pool->inode(), pool->size());
+              if (!mapped) return 1;
+              auto* theirs = reinterpret_cast<int*>(mapped->base() + offset);
+              if (theirs[1000]++ != 41) return 2;
+              return 0;
+            }),
+            0);
+  EXPECT_EQ(numbers[1000], 42);
+  EXPECT_EQ(MappedPool::map(owner, pool->descriptor(), pool->inode() + 1, pool->size()), nullptr) << "another file than announced";
+  EXPECT_EQ(MappedPool::map(owner, pool->descriptor(), pool->inode(), pool->size() + 4096), nullptr) << "another size than announced";
+  EXPECT_EQ(MappedPool::map(owner, 1 << 20, pool->inode(), pool->size()), nullptr) << "no such descriptor";
+}
+
+TEST(SharedMemory, IsWhatContainersAllocateFrom) {
+  shared_vector<float> x(1000, 1.5F);
+  ASSERT_NE(ground::shared_pool(), nullptr);
+  EXPECT_TRUE(ground::shared_pool()->offset_of(x.data(), 4000).has_value());
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(x.data()) % 64, 0U);
+  x.resize(100000, 2.5F);
+  EXPECT_EQ(x[999], 1.5F);
+  EXPECT_EQ(x[99999], 2.5F);
+  std::pmr::vector<double> y(100, 3.0, shared_resource());
+  EXPECT_TRUE(ground::shared_pool()->offset_of(y.data(), 800).has_value());
+  const shared_vector<float> copy = x;
+  EXPECT_EQ(copy, x);
+}
+
+TEST(SharedMemory, IsAskedForByManyThreads) {
+  std::vector<std::thread> threads;
+  testing::internal::CaptureStderr();
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([t] {
+      for (std::size_t i = 1; i < 60; ++i) {
+        shared_vector<int> x(i * 300, t);
+        for (const int value : x) ASSERT_EQ(value, t);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "the pool was found full";
+}
+
+// A child of fork must not write into its parent's memory: it has a pool of its own, and lets go of the parent's without harm.
+TEST(SharedMemory, IsNotInheritedByAChild) {
+  auto parents = std::make_unique<shared_vector<int>>(100000, 7);
+  const auto* before = ground::shared_pool();
+  EXPECT_EQ(in_child([&] {
+              if (ground::shared_pool() != nullptr) return 1;
+              shared_vector<int> own(100000, 8);
+              if (ground::shared_pool() == nullptr || ground::shared_pool() == before) return 2;
+              parents.reset();
+              return own[99999] == 8 ? 0 : 3;
+            }),
+            0);
+  EXPECT_EQ((*parents)[99999], 7);
+  EXPECT_EQ(ground::shared_pool(), before);
+}

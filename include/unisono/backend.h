@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unisono/counts.h"
 #include "unisono/error.h"
 #include "unisono/export.h"
 #include "unisono/reduce_op.h"
@@ -39,26 +40,41 @@ enum class Operation : std::uint8_t {
   exscan,
   send,
   recv,
+  all_gather_v,
+  gather_v,
+  scatter_v,
+  reduce_scatter_v,
+  all_to_all_v,
 };
 UNISONO_API std::string_view to_string(Operation operation) noexcept;
 /// Whether it combines elements, by a ReduceOp or a callable.
 constexpr bool reduces(Operation operation) noexcept {
   return operation == Operation::all_reduce || operation == Operation::reduce || operation == Operation::reduce_scatter ||
-         operation == Operation::scan || operation == Operation::exscan;
+         operation == Operation::scan || operation == Operation::exscan || operation == Operation::reduce_scatter_v;
 }
+/// Whether it works on blocks of different length.
+constexpr bool has_counts(Operation operation) noexcept { return operation >= Operation::all_gather_v && operation <= Operation::all_to_all_v; }
 
 /// One collective as it reaches a backend: validated, both views contiguous, memory untouched by anybody else until it is done.
 struct CollectiveCall {
   Operation operation = Operation::barrier;
   Tensor in{nullptr, DType::uint8, std::size_t{0}};   ///< what this rank gives; where it gives nothing: empty, of the operation's dtype
   Tensor out{nullptr, DType::uint8, std::size_t{0}};  ///< where its result goes; empty where it gets none; may be the same memory as `in`
-  std::size_t count = 0;                              ///< elements that every rank agrees on: of the smaller of a rank's input and output
+  /// Elements that every rank agrees on: of the smaller of a rank's input and output; of an operation with counts, their sum; of all_to_all_v, 0.
+  std::size_t count = 0;
   ReduceOp op = ReduceOp::sum;
   std::shared_ptr<const detail::CustomReduction> custom = {};  ///< instead of `op`
   int root = -1;                                               ///< rank in the group; -1: the operation has none
   int tag = 0;
   std::uint64_t sequence = 0;  ///< of this call in its group, from 1
+  /// Of an operation with counts, size() each: the length of every rank's block, the same on all ranks. Of all_to_all_v what this rank sends to each
+  /// and expects from each, which must fit together. The blocks lie one behind the other in group order.
+  Counts counts = {}, recv_counts = {};
+  /// What the user called, where that is made of several operations; ranks must agree on it. A string literal.
+  std::string_view label = {};
 };
+/// What the user called.
+inline std::string_view name_of(const CollectiveCall& call) noexcept { return call.label.empty() ? to_string(call.operation) : call.label; }
 
 /// One side of a message. `peer` is a rank in the group, -1 for a receive from anybody.
 struct MessageCall {
@@ -66,6 +82,7 @@ struct MessageCall {
   int peer = -1;
   int tag = 0;
   std::uint64_t sequence = 0;
+  std::string_view label = {};  ///< as of a CollectiveCall
 };
 
 /// An operation under way. Driven by one thread at a time.

@@ -4,13 +4,15 @@
 #include <complex>
 #include <concepts>
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <type_traits>
 #include <vector>
 
-#include "unisono/detail/request.h"
+#include "unisono/collectives_v.h"
+#include "unisono/detail/object_concept.h"
 #include "unisono/detail/refusals.h"
+#include "unisono/detail/request.h"
+#include "unisono/detail/typed_edge.h"
 #include "unisono/process_group.h"
 #include "unisono/reduce_op.h"
 #include "unisono/tensor.h"
@@ -24,48 +26,6 @@ namespace unisono {
 
 namespace detail {
 
-template <class B>
-using reduction_for = Reduction<element_type_t<B>>;
-
-template <class B>
-Request in_place(Operation operation, B& x) {
-  const Tensor view = view_of(x);
-  return {operation, view, view};
-}
-template <class B, class R>
-Request in_place(Operation operation, B& x, const R& op) {
-  const Tensor view = view_of(x);
-  return {operation, view, view, op.op(), op.custom()};
-}
-template <class In, class B>
-Request out_of_place(Operation operation, const In& in, B& out) {
-  return {operation, view_of(in), view_of(out)};
-}
-template <class In, class B, class R>
-Request out_of_place(Operation operation, const In& in, B& out, const R& op) {
-  return {operation, view_of(in), view_of(out), op.op(), op.custom()};
-}
-inline Request rooted(Request request, Rank root) {
-  request.root = root;
-  return request;
-}
-template <class T>
-Tensor view_of_value(T& x) {
-  return {&x, dtype_of<T>::value, std::size_t{1}};
-}
-/// out[r] = the value of rank r; not a std::vector<bool>, whose elements have no addresses.
-template <class T>
-struct Values {
-  explicit Values(std::size_t n) : elements(std::make_unique<T[]>(n)), size(n) {}
-  Tensor view() { return {elements.get(), dtype_of<T>::value, size}; }
-  std::vector<T> take() const { return std::vector<T>(elements.get(), elements.get() + size); }
-  std::unique_ptr<T[]> elements;
-  std::size_t size;
-};
-
-/// Whether the group's rank is this one.
-UNISONO_API bool rank_is(Rank rank, const ProcessGroup& group);
-
 /// The sum of integers is taken in 128 bits, of anything else in long double.
 template <class T>
 double exact_mean(const std::vector<T>& values) {
@@ -74,11 +34,6 @@ double exact_mean(const std::vector<T>& values) {
   for (const T& x : values) sum += static_cast<Sum>(x);
   return static_cast<double>(static_cast<long double>(sum) / static_cast<long double>(values.size()));
 }
-
-template <class... Rest>
-inline constexpr bool begins_with_buffer = false;
-template <class First, class... Rest>
-inline constexpr bool begins_with_buffer<First, Rest...> = has_view<First>;
 
 }  // namespace detail
 
@@ -277,7 +232,8 @@ requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with
   detail::refuse_as_buffer<X>();
 }
 template <class X, class... Rest>
-requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void broadcast(X&&, Rest&&...) {
+requires(!Buffer<X> && !detail::value<X> && !detail::object_value<X> &&
+         !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void broadcast(X&&, Rest&&...) {
   detail::refuse_as_buffer<X>();
 }
 template <class X, class... Rest>
@@ -289,19 +245,39 @@ requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with
   detail::refuse_as_buffer<X>();
 }
 template <class X, class... Rest>
-requires(!InBuffer<X> && !detail::value<X>) void all_gather(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+requires(!InBuffer<X> && !detail::value<X> && !(detail::object_value<X> && !detail::begins_with_buffer<Rest...>)) void all_gather(X&&, Rest&&...) {
+  detail::refuse_as_buffer<X>();
+}
 template <class X, class... Rest>
-requires(!InBuffer<X> && !detail::value<X>) void gather(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+requires(!InBuffer<X> && !detail::value<X> && !(detail::object_value<X> && !detail::begins_with_buffer<Rest...>)) void gather(X&&, Rest&&...) {
+  detail::refuse_as_buffer<X>();
+}
 template <class X, class... Rest>
 requires(!InBuffer<X> && !detail::value<X>) void scatter(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <class X, class... Rest>
 requires(!InBuffer<X> && !detail::value<X>) void reduce_scatter(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <class X, class... Rest>
 requires(!InBuffer<X> && !detail::value<X>) void all_to_all(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+template <InBuffer In, class X, class... Rest>
+requires(detail::has_view<X> && !Buffer<X>) void all_reduce(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+template <InBuffer In, class X, class... Rest>
+requires(detail::has_view<X> && !Buffer<X>) void all_gather(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+template <InBuffer In, class X, class... Rest>
+requires(detail::has_view<X> && !Buffer<X>) void gather(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+template <InBuffer In, class X, class... Rest>
+requires(detail::has_view<X> && !Buffer<X>) void scatter(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+template <InBuffer In, class X, class... Rest>
+requires(detail::has_view<X> && !Buffer<X>) void reduce_scatter(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+template <InBuffer In, class X, class... Rest>
+requires(detail::has_view<X> && !Buffer<X>) void all_to_all(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <class X, class... Rest>
-requires(InBuffer<X> && !detail::begins_with_buffer<Rest...>) void all_gather(X&&, Rest&&...) { detail::refuse_as_value<X>(); }
+requires(InBuffer<X> && !detail::object_value<X> && !detail::begins_with_buffer<Rest...>) void all_gather(X&&, Rest&&...) {
+  detail::refuse_as_value<X>();
+}
 template <class X, class... Rest>
-requires(InBuffer<X> && !detail::begins_with_buffer<Rest...>) void gather(X&&, Rest&&...) { detail::refuse_as_value<X>(); }
+requires(InBuffer<X> && !detail::object_value<X> && !detail::begins_with_buffer<Rest...>) void gather(X&&, Rest&&...) {
+  detail::refuse_as_value<X>();
+}
 template <class X, class... Rest>
 requires(!detail::value<X>) void mean(X&&, Rest&&...) { detail::refuse_as_value<X>(); }
 }  // namespace unisono

@@ -26,6 +26,11 @@ std::string_view to_string(Operation operation) noexcept {
     case Operation::exscan: return "exscan";
     case Operation::send: return "send";
     case Operation::recv: return "recv";
+    case Operation::all_gather_v: return "all_gather_v";
+    case Operation::gather_v: return "gather_v";
+    case Operation::scatter_v: return "scatter_v";
+    case Operation::reduce_scatter_v: return "reduce_scatter_v";
+    case Operation::all_to_all_v: return "all_to_all_v";
   }
   return "unknown operation";
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "group/group.h"
 #include "kernels/reduce.h"
@@ -10,21 +11,20 @@
 namespace unisono::group {
 namespace {
 
-[[noreturn]] void wrong(const Group& group, Operation operation, const std::string& what, const std::string& hint = {}) {
+[[noreturn]] void wrong(const Group& group, std::string_view name, const std::string& what, const std::string& hint = {}) {
   throw InvalidArgument(
-      what,
-      {.operation = std::string(to_string(operation)), .group = group.name(), .sequence = group.sequence() + 1, .rank = group.rank(), .hint = hint});
+      what, {.operation = std::string(name), .group = group.name(), .sequence = group.sequence() + 1, .rank = group.rank(), .hint = hint});
 }
 
-int rank_in(const Group& group, Operation operation, Rank rank, const char* role) {
+int rank_in(const Group& group, std::string_view name, Rank rank, const char* role) {
   if (rank.is_global()) {
     const auto& members = group.global_ranks();
     const auto found = std::find(members.begin(), members.end(), rank.value());
-    if (found == members.end()) wrong(group, operation, std::string(role) + ": global rank " + std::to_string(rank.value()) + " is not in the group");
+    if (found == members.end()) wrong(group, name, std::string(role) + ": global rank " + std::to_string(rank.value()) + " is not in the group");
     return static_cast<int>(found - members.begin());
   }
   if (rank.value() < 0 || rank.value() >= group.size()) {
-    wrong(group, operation, std::string(role) + ": rank " + std::to_string(rank.value()) + " is not in the group of " + std::to_string(group.size()),
+    wrong(group, name, std::string(role) + ": rank " + std::to_string(rank.value()) + " is not in the group of " + std::to_string(group.size()),
           "ranks given to a call are ranks within its group; GlobalRank{r} is translated");
   }
   return rank.value();
@@ -63,34 +63,100 @@ bool same_view(const Tensor& a, const Tensor& b) {
 }
 
 // The part of a block-wise buffer that belongs to a rank: where input and output may be the same memory.
-bool is_block(const Tensor& whole, const Tensor& part, int rank) {
-  return whole.is_contiguous() && part.is_contiguous() &&
-         part.data() == static_cast<const std::byte*>(whole.data()) + static_cast<std::size_t>(rank) * part.bytes();
+bool is_block(const Tensor& whole, const Tensor& part, std::size_t begin) {
+  return whole.is_contiguous() && part.is_contiguous() && part.data() == static_cast<const std::byte*>(whole.data()) + begin * size_of(part.dtype());
+}
+std::size_t own_block(const CollectiveCall& call, int rank) {
+  const auto r = static_cast<std::size_t>(rank);
+  return has_counts(call.operation) ? call.counts.before(r) : r * call.count;
 }
 
 bool has_root(Operation operation) {
-  return operation == Operation::reduce || operation == Operation::broadcast || operation == Operation::gather || operation == Operation::scatter;
+  return operation == Operation::reduce || operation == Operation::broadcast || operation == Operation::gather || operation == Operation::scatter ||
+         operation == Operation::gather_v || operation == Operation::scatter_v;
 }
 
-void check_device(const Group& group, Operation operation, const Tensor& tensor) {
+void check_device(const Group& group, std::string_view name, const Tensor& tensor) {
   if (tensor.device().type == Device::Type::cpu) return;
   throw Unsupported("backend " + std::string(const_cast<Group&>(group).backend().name()) + " cannot work on memory of " + to_string(tensor.device()),
-                    {.operation = std::string(to_string(operation)), .group = group.name(), .rank = group.rank()});
+                    {.operation = std::string(name), .group = group.name(), .rank = group.rank()});
 }
 
-void check_options(const Group& group, Operation operation, const CallOptions& options) {
+void check_dtypes(const Group& group, std::string_view name, const Tensor& in, const Tensor& out) {
+  if (in.dtype() == out.dtype()) return;
+  wrong(group, name, "input is " + std::string(to_string(in.dtype())) + ", output is " + std::string(to_string(out.dtype())),
+        "no element is converted");
+}
+
+void check_options(const Group& group, std::string_view name, const CallOptions& options) {
   if (options.timeout && options.timeout->count() < 0) {
-    wrong(group, operation, "the timeout is negative: " + std::to_string(options.timeout->count()) + " ms");
+    wrong(group, name, "the timeout is negative: " + std::to_string(options.timeout->count()) + " ms");
   }
 }
 
 std::string elements(std::int64_t n) { return std::to_string(n) + (n == 1 ? " element" : " elements"); }
 
+// As many as there are ranks, each of them a number of elements, and their sum as well.
+std::int64_t sum_of(const Group& group, std::string_view name, const char* which, const Counts& counts) {
+  if (counts.size() != static_cast<std::size_t>(group.size())) {
+    wrong(group, name, std::to_string(counts.size()) + " " + which + " in a group of " + std::to_string(group.size()), "there is one for every rank");
+  }
+  std::int64_t sum = 0;
+  for (std::size_t r = 0; r < counts.size(); ++r) {
+    const auto count = static_cast<std::int64_t>(counts[r]);
+    if (count < 0) wrong(group, name, which + (" of rank " + std::to_string(r)) + ": " + std::to_string(count) + " is no number of elements");
+    if (__builtin_add_overflow(sum, count, &sum)) wrong(group, name, std::string("the sum of the ") + which + " is beyond any memory");
+  }
+  return sum;
+}
+
+void expect_length(const Group& group, std::string_view name, const char* which, const Tensor& buffer, std::int64_t length) {
+  if (buffer.numel() == length) return;
+  wrong(group, name, which + (" has " + elements(buffer.numel())) + ", but by the counts it has " + std::to_string(length));
+}
+
+// The counts of a call, and that the lengths of its buffers are what they say.
+void check_counts(const Group& group, const detail::Request& request, CollectiveCall& call) {
+  const std::string_view name = detail::name_of(request);
+  const auto own = static_cast<std::size_t>(group.rank());
+  const auto expect = [&](const char* which, const Tensor& buffer, std::int64_t length) { expect_length(group, name, which, buffer, length); };
+  call.counts = request.counts;
+  if (call.operation == Operation::all_to_all_v) {
+    call.recv_counts = request.recv_counts;
+    const std::int64_t sent = sum_of(group, name, "send counts", call.counts);
+    const std::int64_t received = sum_of(group, name, "receive counts", call.recv_counts);
+    if (call.counts[own] != call.recv_counts[own]) {
+      wrong(group, name,
+            "rank " + std::to_string(own) + " sends " + std::to_string(call.counts[own]) + " to itself and expects " +
+                std::to_string(call.recv_counts[own]));
+    }
+    expect("the input", call.in, sent);
+    expect("the output", call.out, received);
+    return;
+  }
+  const std::int64_t sum = sum_of(group, name, "counts", call.counts);
+  const auto part = static_cast<std::int64_t>(call.counts[own]);
+  call.count = static_cast<std::size_t>(sum);
+  const bool is_root = call.root == group.rank();
+  switch (call.operation) {
+    case Operation::all_gather_v:
+    case Operation::gather_v:
+      expect("the input", call.in, part);
+      if (is_root || call.root < 0) expect("the output", call.out, sum);
+      break;
+    default:
+      if (is_root || call.root < 0) expect("the input", call.in, sum);
+      expect("the output", call.out, part);
+      break;
+  }
+}
+
 }  // namespace
 
 CollectiveCall check_collective(const Group& group, const detail::Request& request, const CallOptions& options) {
   const Operation operation = request.operation;
-  check_options(group, operation, options);
+  const std::string_view name = detail::name_of(request);
+  check_options(group, name, options);
   CollectiveCall call;
   call.operation = operation;
   call.in = request.in;
@@ -98,24 +164,24 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
   call.op = request.op;
   call.custom = request.custom;
   call.tag = options.tag;
+  call.label = request.label;
   if (operation == Operation::barrier) return call;
 
-  if (has_root(operation)) call.root = rank_in(group, operation, request.root.value_or(Rank(0)), operation == Operation::reduce ? "dst" : "root");
+  if (has_root(operation)) call.root = rank_in(group, name, request.root.value_or(Rank(0)), operation == Operation::reduce ? "dst" : "root");
   const bool is_root = call.root == group.rank();
   // What a rank that is not the root gives as the root's part does not count.
-  if (operation == Operation::gather && !is_root) call.out = Tensor(nullptr, call.in.dtype(), std::size_t{0});
-  if (operation == Operation::scatter && !is_root) call.in = Tensor(nullptr, call.out.dtype(), std::size_t{0});
-  check_device(group, operation, call.in);
-  check_device(group, operation, call.out);
-  if (call.in.dtype() != call.out.dtype()) {
-    wrong(group, operation, "input is " + std::string(to_string(call.in.dtype())) + ", output is " + std::string(to_string(call.out.dtype())),
-          "no element is converted");
-  }
+  const bool gathers = operation == Operation::gather || operation == Operation::gather_v;
+  const bool scatters = operation == Operation::scatter || operation == Operation::scatter_v;
+  if (gathers && !is_root) call.out = Tensor(nullptr, call.in.dtype(), std::size_t{0});
+  if (scatters && !is_root) call.in = Tensor(nullptr, call.out.dtype(), std::size_t{0});
+  check_device(group, name, call.in);
+  check_device(group, name, call.out);
+  check_dtypes(group, name, call.in, call.out);
   const std::int64_t n = group.size();
   const std::int64_t in = call.in.numel();
   const std::int64_t out = call.out.numel();
   const auto expect = [&](bool holds, const char* rule) {
-    if (!holds) wrong(group, operation, "input has " + elements(in) + ", output has " + elements(out) + " in a group of " + std::to_string(n), rule);
+    if (!holds) wrong(group, name, "input has " + elements(in) + ", output has " + elements(out) + " in a group of " + std::to_string(n), rule);
   };
   bool whole = true;  // whether input and output may be the same view
   switch (operation) {
@@ -142,9 +208,17 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
     case Operation::all_to_all:
       expect(in == out, "input and output have the same length");
       if (in % n != 0)
-        wrong(group, operation, elements(in) + " cannot be shared out evenly among " + std::to_string(n), "the length is a multiple of size()");
+        wrong(group, name, elements(in) + " cannot be shared out evenly among " + std::to_string(n), "the length is a multiple of size()");
       whole = n == 1;
       call.count = static_cast<std::size_t>(in / n);
+      break;
+    case Operation::all_gather_v:
+    case Operation::gather_v:
+    case Operation::scatter_v:
+    case Operation::reduce_scatter_v:
+    case Operation::all_to_all_v:
+      check_counts(group, request, call);
+      whole = operation == Operation::all_to_all_v && n == 1;
       break;
     default:
       expect(in == out, "input and output have the same length");
@@ -152,34 +226,49 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
       break;
   }
   if (overlap(call.in, call.out)) {
-    const bool block = (operation == Operation::all_gather || operation == Operation::gather)
-                           ? is_block(call.out, call.in, group.rank())
-                           : (operation == Operation::scatter || operation == Operation::reduce_scatter) && is_block(call.in, call.out, group.rank());
-    if (!(whole ? same_view(call.in, call.out) : block)) wrong(group, operation, "input and output overlap in part");
+    const bool block = (gathers || operation == Operation::all_gather || operation == Operation::all_gather_v)
+                           ? is_block(call.out, call.in, own_block(call, group.rank()))
+                           : (scatters || operation == Operation::reduce_scatter || operation == Operation::reduce_scatter_v) &&
+                                 is_block(call.in, call.out, own_block(call, group.rank()));
+    if (!(whole ? same_view(call.in, call.out) : block)) wrong(group, name, "input and output overlap in part");
   }
-  if (repeats(call.out)) wrong(group, operation, "the output has a stride of 0: several of its elements are one");
+  if (repeats(call.out)) wrong(group, name, "the output has a stride of 0: several of its elements are one");
   if (reduces(operation) && !call.custom && !kernels::supports(call.in.dtype(), call.op)) {
-    wrong(group, operation, std::string(to_string(call.op)) + " is not defined on " + std::string(to_string(call.in.dtype())));
+    wrong(group, name, std::string(to_string(call.op)) + " is not defined on " + std::string(to_string(call.in.dtype())));
   }
   if (call.op == ReduceOp::avg && !call.custom && (operation == Operation::scan || operation == Operation::exscan)) {
-    wrong(group, operation, "avg is not defined on prefixes", "use sum, and divide by the number of ranks it is of");
+    wrong(group, name, "avg is not defined on prefixes", "use sum, and divide by the number of ranks it is of");
   }
   return call;
 }
 
+void check_exchanging(const Group& group, const detail::Request& request, const CallOptions& options) {
+  const std::string_view name = detail::name_of(request);
+  check_options(group, name, options);
+  if (request.root) static_cast<void>(rank_in(group, name, *request.root, "root"));
+  check_device(group, name, request.in);
+  check_dtypes(group, name, request.in, request.out);
+  if (overlap(request.in, request.out)) wrong(group, name, "the input lies in the vector that the call sizes");
+  if (request.operation == Operation::all_to_all_v) {
+    expect_length(group, name, "the input", request.in, sum_of(group, name, "send counts", request.counts));
+  }
+}
+
 MessageCall check_message(const Group& group, const detail::MessageRequest& request, const CallOptions& options) {
   const Operation operation = request.operation;
-  check_options(group, operation, options);
-  check_device(group, operation, request.data);
+  const std::string_view name = detail::name_of(request);
+  check_options(group, name, options);
+  check_device(group, name, request.data);
   MessageCall call;
-  if (operation == Operation::recv && repeats(request.data)) wrong(group, operation, "the buffer has a stride of 0: several of its elements are one");
+  if (operation == Operation::recv && repeats(request.data)) wrong(group, name, "the buffer has a stride of 0: several of its elements are one");
   call.data = request.data;
   call.tag = options.tag;
+  call.label = request.label;
   if (request.peer) {
-    call.peer = rank_in(group, operation, *request.peer, operation == Operation::send ? "dst" : "src");
-    if (call.peer == group.rank()) wrong(group, operation, "rank " + std::to_string(call.peer) + " is the caller: nobody sends to itself");
+    call.peer = rank_in(group, name, *request.peer, operation == Operation::send ? "dst" : "src");
+    if (call.peer == group.rank()) wrong(group, name, "rank " + std::to_string(call.peer) + " is the caller: nobody sends to itself");
   } else if (group.size() == 1) {
-    wrong(group, operation, "there is nobody else in a group of one");
+    wrong(group, name, "there is nobody else in a group of one");
   }
   return call;
 }

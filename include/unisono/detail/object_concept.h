@@ -5,6 +5,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "unisono/tensor.h"
+
 // What an object is, without how it becomes bytes (unisono/objects.h brings that).
 
 namespace unisono {
@@ -41,17 +43,28 @@ concept object = requires(ObjectWriter& out, ObjectReader& in, const T& x) {
 };
 
 template <class X>
+inline constexpr bool is_text =
+    std::same_as<std::decay_t<X>, char*> || std::same_as<std::decay_t<X>, const char*> || std::same_as<std::remove_cvref_t<X>, std::string_view>;
+template <class X>
 struct sent_as {
   using type = std::remove_cvref_t<X>;
 };
 template <class X>
-requires(std::same_as<std::decay_t<X>, char*> || std::same_as<std::decay_t<X>, const char*> ||
-         std::same_as<std::remove_cvref_t<X>, std::string_view>) struct sent_as<X> {
+requires is_text<X>
+struct sent_as<X> {
   using type = std::string;
 };
 /// As what an argument travels: text of any kind as std::string, everything else as itself.
 template <class X>
 using sent_as_t = typename sent_as<X>::type;
+
+/// What an object collective takes.
+template <class X>
+concept object_argument = object<sent_as_t<X>>;
+/// Where buffers and values may stand as well: what is neither. A literal is text, an array of char that can be written to is a buffer.
+template <class X>
+concept object_value = object_argument<X> && !Element<std::remove_cvref_t<X>> && !is_vector_bool<std::remove_cvref_t<X>> &&
+                       (!has_view<X> || (std::is_array_v<std::remove_reference_t<X>> && std::is_const_v<std::remove_reference_t<X>> && is_text<X>));
 
 }  // namespace detail
 }  // namespace unisono

@@ -40,4 +40,10 @@ constexpr void refuse_as_value() {
   static_assert(has_view<X>, "unisono: this type is no value: a value is one element of a DType");
 }
 
+template <class X>
+constexpr void refuse_as_growable() {
+  static_assert(!has_view<X>,
+                "unisono: without counts the output is sized by the call, which only a std::vector of elements can be: give one, or the counts");
+}
+
 }  // namespace unisono::detail

@@ -2,9 +2,11 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "unisono/backend.h"
+#include "unisono/counts.h"
 #include "unisono/export.h"
 #include "unisono/process_group.h"
 #include "unisono/reduce_op.h"
@@ -21,8 +23,13 @@ struct Request {
   ReduceOp op = ReduceOp::sum;
   std::shared_ptr<const CustomReduction> custom = {};
   std::optional<Rank> root = {};
+  Counts counts = {};
+  Counts recv_counts = {};
+  /// What the user called, where that is made of several requests: it is what errors name, and it is compared between the ranks. A string literal.
+  std::string_view label = {};
 };
 
+inline std::string_view name_of(const Request& request) noexcept { return request.label.empty() ? to_string(request.operation) : request.label; }
 UNISONO_API void run(const Request& request, const ProcessGroup& group, const CallOptions& options);
 UNISONO_API Work start(const Request& request, const ProcessGroup& group, const CallOptions& options);
 
@@ -31,7 +38,11 @@ struct MessageRequest {
   Operation operation;
   Tensor data;
   std::optional<Rank> peer;
+  std::string_view label = {};  ///< as of a Request
 };
+inline std::string_view name_of(const MessageRequest& request) noexcept {
+  return request.label.empty() ? to_string(request.operation) : request.label;
+}
 UNISONO_API int run(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options);
 UNISONO_API Work start(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options);
 

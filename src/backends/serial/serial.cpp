@@ -42,7 +42,8 @@ class Serial final : public Backend {
     if (call.operation == Operation::exscan || call.in.numel() == 0) return;
     if (reduces(call.operation) && !call.custom) {
       const void* input = call.in.data();
-      kernels::reduce(call.out.data(), &input, 1, call.count, call.in.dtype(), call.op, 1);  // normalises what an operation normalises
+      kernels::reduce(call.out.data(), &input, 1, static_cast<std::size_t>(call.out.numel()), call.in.dtype(), call.op,
+                      1);  // normalises what an operation normalises
     } else if (call.in.data() != call.out.data()) {
       std::memcpy(call.out.data(), call.in.data(), call.in.bytes());
     }

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "engine/cooperative/blocks.h"
 #include "engine/cooperative/moves.h"
 #include "engine/cooperative/reductions.h"
 
@@ -25,6 +26,11 @@ auto dispatch(const Lockstep& engine, const CollectiveCall& call, Use&& use) {
     case Operation::gather: return use.template operator()<Gather>();
     case Operation::scatter: return use.template operator()<Scatter>();
     case Operation::all_to_all: return use.template operator()<AllToAll>();
+    case Operation::all_gather_v: return use.template operator()<AllGatherV>();
+    case Operation::gather_v: return use.template operator()<GatherV>();
+    case Operation::scatter_v: return use.template operator()<ScatterV>();
+    case Operation::reduce_scatter_v: return use.template operator()<ReduceScatterV>();
+    case Operation::all_to_all_v: return use.template operator()<AllToAllV>();
     default: return use.template operator()<Barrier>();
   }
 }

@@ -18,13 +18,16 @@ Lockstep::Lockstep(std::shared_ptr<Segment> segment, int rank) : segment_(std::m
 
 bool Lockstep::compares() const { return comparison.load(std::memory_order_relaxed); }
 
-LockstepTask::LockstepTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, std::size_t step_bytes)
+LockstepTask::LockstepTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, std::size_t step_bytes, bool compares_more)
     : engine_(engine),
       call_(call),
       signature_(signature_of(call)),
       steps_(steps),
       element_(size_of(call.in.dtype())),
-      inline_(steps == 1 && step_bytes <= line_payload) {}
+      inline_(steps == 1 && step_bytes <= line_payload),
+      compares_more_(compares_more) {}
+
+std::string LockstepTask::disagreement(int) const { return {}; }
 
 bool LockstepTask::advance() {
   for (;;) {
@@ -65,7 +68,10 @@ void LockstepTask::publish(std::size_t k) {
   const std::uint32_t step = ++engine_.step_;
   const int me = engine_.rank_;
   Line& line = segment().line(me, step);
-  if (k == 0) line.signature = signature_;
+  if (k == 0) {
+    line.signature = signature_;
+    if (!call_.label.empty()) line.set_label(call_.label);
+  }
   line.step.store(step, std::memory_order_seq_cst);  // before looking for sleepers
   for (int r = 0, n = size(); r < n; ++r) {
     if (r != me) segment().bell(r).ring();
@@ -92,22 +98,32 @@ bool LockstepTask::everybody_at(std::uint32_t step) {
 }
 
 void LockstepTask::compare(int rank, std::uint32_t step) {
-  const Signature& theirs = segment().line(rank, step).signature;
-  if (theirs == signature_) [[likely]]
+  const Line& line = segment().line(rank, step);
+  const Signature& theirs = line.signature;
+  if (theirs == signature_) [[likely]] {
+    if (!compares_more_) [[likely]]
+      return;
+    const std::string difference = disagreement(rank);
+    if (!difference.empty()) leave(rank, step, difference);
     return;
+  }
+  leave(rank, step,
+        "rank " + std::to_string(engine_.rank_) + " " + describe(signature_, call_.label) + ", rank " + std::to_string(rank) + " " +
+            describe(theirs, line.get_label()));
+}
+
+void LockstepTask::leave(int culprit, std::uint32_t step, const std::string& difference) {
   // Everybody compares everybody at this step, so everybody throws; nobody has consumed anything. Who is not here yet is waited for by the next
   // call, before anything of this step is overwritten.
   phase_ = Phase::done;
   for (int r = 0; r < size(); ++r) engine_.ragged_ = engine_.ragged_ || (r != engine_.rank_ && !arrived(r, step));
   ErrorInfo info;
-  info.operation = to_string(call_.operation);
+  info.operation = name_of(call_);
   info.sequence = call_.sequence;
   info.rank = engine_.rank_;
-  info.culprit = rank;
+  info.culprit = culprit;
   info.hint = "every rank must make the same calls in the same order; nothing was moved, the group stays usable";
-  throw Mismatch("the ranks called different things: rank " + std::to_string(engine_.rank_) + " " + describe(signature_) + ", rank " +
-                     std::to_string(rank) + " " + describe(theirs),
-                 std::move(info));
+  throw Mismatch("the ranks called different things: " + difference, std::move(info));
 }
 
 std::vector<int> LockstepTask::waiting_for() const {

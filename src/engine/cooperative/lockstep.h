@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "engine/cooperative/segment.h"
@@ -44,12 +45,16 @@ class LockstepTask : public Task {
   std::vector<int> waiting_for() const final;
 
  protected:
-  /// `call` must live as long as the task. `step_bytes`: what a rank produces at most in one step.
-  LockstepTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, std::size_t step_bytes);
+  /// `call` must live as long as the task. `step_bytes`: what a rank produces at most in one step. `compares_more`: see disagreement.
+  LockstepTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, std::size_t step_bytes, bool compares_more = false);
 
   virtual void produce(std::size_t k) = 0;
   virtual void consume(std::size_t k) = 0;
+  /// What beyond the signature a rank has called differently, as far as those who have arrived at the first step show it; "" if nothing. Asked about
+  /// every other rank before anything is consumed. It must make all ranks notice the same.
+  virtual std::string disagreement(int rank) const;
 
+  Lockstep& engine() const { return engine_; }
   Segment& segment() const { return *engine_.segment_; }
   int rank() const { return engine_.rank_; }
   int size() const { return engine_.size(); }
@@ -57,6 +62,9 @@ class LockstepTask : public Task {
   std::size_t element() const { return element_; }
   /// The engine's number of step k.
   std::uint32_t step_number(std::size_t k) const { return first_ + static_cast<std::uint32_t>(k); }
+  /// Of a task that learns in its first step how many there are; the same on every rank.
+  void set_steps(std::size_t steps) { steps_ = steps; }
+  bool has_arrived(int rank) const { return arrived(rank, engine_.step_); }
   /// What a rank produces in step k: in its line if it is small, in its slot otherwise.
   std::byte* inbox(int rank, std::size_t k) const {
     const std::uint32_t step = step_number(k);
@@ -67,6 +75,7 @@ class LockstepTask : public Task {
   bool everybody_at(std::uint32_t step);
   bool arrived(int rank, std::uint32_t step) const { return segment().line(rank, step).step.load(std::memory_order_acquire) == step; }
   void compare(int rank, std::uint32_t step);
+  [[noreturn]] void leave(int culprit, std::uint32_t step, const std::string& difference);
   void publish(std::size_t k);
 
   enum class Phase { start, settle, produce, wait, done };
@@ -80,6 +89,7 @@ class LockstepTask : public Task {
   int next_ = 0;  // ranks below it have arrived
   std::uint32_t polls_ = 0;
   bool inline_;
+  bool compares_more_;
   bool compares_ = true;
   Phase phase_ = Phase::start;
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <string_view>
 
 #include "kernels/copy.h"
 
@@ -9,6 +11,7 @@ namespace unisono::engine {
 namespace {
 
 constexpr std::size_t stride = std::size_t{32} << 10;  // what is copied before the other side may see it
+constexpr std::uint32_t labelled = 0x80;
 constexpr std::uint64_t padded(std::uint64_t bytes) { return (bytes + 15) & ~std::uint64_t{15}; }
 
 // Copies between a ring and plain memory, at a position that wraps.
@@ -25,6 +28,13 @@ void out_of_ring(void* to, const std::byte* ring, std::size_t capacity, std::uin
   if (bytes > first) kernels::copy(static_cast<std::byte*>(to) + first, ring, bytes - first);
 }
 
+// What two sides of a message agree on beside its length: the dtype in the lowest byte, above it a hash of the label.
+std::uint32_t kind_of(const MessageCall& call) {
+  const auto dtype = static_cast<std::uint32_t>(call.data.dtype());
+  return call.label.empty() ? dtype : dtype | (static_cast<std::uint32_t>(std::hash<std::string_view>{}(call.label)) << 8) | labelled;
+}
+DType dtype_of_kind(std::uint32_t kind) { return static_cast<DType>(kind & 0x7fU); }
+
 std::string elements(std::uint64_t bytes, DType dtype) {
   const std::size_t size = std::max<std::size_t>(size_of(dtype), 1);
   return std::string(to_string(dtype)) + " × " + std::to_string(bytes / size);
@@ -35,7 +45,7 @@ std::string elements(std::uint64_t bytes, DType dtype) {
 class Mailbox::SendTask final : public Task {
  public:
   SendTask(Mailbox& box, const MessageCall& call) : box_(box), call_(call), data_(static_cast<const std::byte*>(call.data.data())) {
-    header_ = {call.data.bytes(), call.tag, static_cast<std::uint32_t>(call.data.dtype())};
+    header_ = {call.data.bytes(), call.tag, kind_of(call)};
     queue().push_back(this);
   }
   ~SendTask() override {
@@ -152,7 +162,7 @@ class Mailbox::RecvTask final : public Task {
   void take(int source, const Header& header) {
     source_ = source;
     arrived_ = header;
-    wrong_ = header.bytes != call_.data.bytes() || header.dtype != static_cast<std::uint32_t>(call_.data.dtype());
+    wrong_ = header.bytes != call_.data.bytes() || header.kind != kind_of(call_);
   }
   bool is_wrong() const { return wrong_; }
   std::byte* data() const { return static_cast<std::byte*>(call_.data.data()); }
@@ -180,13 +190,15 @@ class Mailbox::RecvTask final : public Task {
   }
   [[noreturn]] void throw_mismatch() const {
     ErrorInfo info;
-    info.operation = "recv";
+    info.operation = call_.label.empty() ? "recv" : call_.label;
     info.sequence = call_.sequence;
     info.rank = box_.rank_;
     info.culprit = source_;
     info.hint = "the message is gone, the group stays usable";
-    throw Mismatch("rank " + std::to_string(source_) + " sent " + elements(arrived_.bytes, static_cast<DType>(arrived_.dtype)) +
-                       ", but the receive is of " + elements(call_.data.bytes(), call_.data.dtype()),
+    const std::uint32_t own = kind_of(call_);
+    const char* other_call = arrived_.kind != own && (((arrived_.kind | own) & labelled) != 0) ? ", and by another kind of call" : "";
+    throw Mismatch("rank " + std::to_string(source_) + " sent " + elements(arrived_.bytes, dtype_of_kind(arrived_.kind)) +
+                       ", but the receive is of " + elements(call_.data.bytes(), call_.data.dtype()) + other_call,
                    std::move(info));
   }
 

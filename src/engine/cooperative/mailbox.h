@@ -29,7 +29,7 @@ class Mailbox {
   struct Header {
     std::uint64_t bytes = 0;
     std::int32_t tag = 0;
-    std::uint32_t dtype = 0;
+    std::uint32_t kind = 0;  // dtype and label
   };
   struct Stored {
     Header header;

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/bell.h"
@@ -28,6 +31,14 @@ struct alignas(2 * cache_line) Line {
   std::uint32_t unused = 0;
   Signature signature{};
   std::byte payload[line_payload]{};
+  char label[48]{};  // of the call, where its signature says that it has one
+
+  void set_label(std::string_view text) {
+    const std::size_t size = std::min(text.size(), sizeof label - 1);
+    std::memcpy(label, text.data(), size);
+    label[size] = '\0';
+  }
+  std::string_view get_label() const { return has_label(signature) ? std::string_view(label, ::strnlen(label, sizeof label)) : std::string_view(); }
 };
 static_assert(sizeof(Line) == 2 * cache_line && offsetof(Line, payload) + line_payload <= cache_line);
 

@@ -5,8 +5,12 @@
 namespace unisono::engine {
 namespace {
 
-// Of the word `what`: bits 0-7 operation, 8-15 dtype, 16-23 reduce op, 24 custom, 32-63 root + 1.
+// Of the word `what`: bits 0-7 operation, 8-15 dtype, 16-23 reduce op, 24 custom, 25 labelled, 32-63 root + 1.
 constexpr std::uint64_t custom_bit = std::uint64_t{1} << 24;
+constexpr std::uint64_t label_bit = std::uint64_t{1} << 25;
+
+// Of the word `extra`: the tag below, a hash of names above.
+std::uint64_t upper_half(std::string_view name) { return static_cast<std::uint64_t>(std::hash<std::string_view>{}(name)) << 32; }
 
 }  // namespace
 
@@ -18,14 +22,22 @@ Signature signature_of(const CollectiveCall& call) noexcept {
   s.extra = static_cast<std::uint32_t>(call.tag);
   if (call.custom) {
     s.what |= custom_bit;
-    s.extra |= static_cast<std::uint64_t>(std::hash<std::string_view>{}(call.custom->type_name)) << 32;
+    s.extra ^= upper_half(call.custom->type_name);
+  }
+  if (!call.label.empty()) {
+    s.what |= label_bit;
+    s.extra ^= upper_half(call.label);
   }
   return s;
 }
 
-std::string describe(const Signature& s) {
+bool has_label(const Signature& s) noexcept { return (s.what & label_bit) != 0; }
+
+std::string describe(const Signature& s, std::string_view label) {
   const auto operation = static_cast<Operation>(s.what & 0xff);
-  std::string text(to_string(operation));
+  std::string text(label);
+  if (!label.empty()) text += ": ";
+  text += to_string(operation);
   text += '(';
   if (operation != Operation::barrier) {
     text += to_string(static_cast<DType>((s.what >> 8) & 0xff));

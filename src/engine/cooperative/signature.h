@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "unisono/backend.h"
 
@@ -9,15 +10,16 @@ namespace unisono::engine {
 
 /// What the ranks of one call must agree on, in three words that are compared whole.
 struct Signature {
-  std::uint64_t what = 0;   // operation, dtype, reduce op, custom or not, root + 1
+  std::uint64_t what = 0;   // operation, dtype, reduce op, custom or not, labelled or not, root + 1
   std::uint64_t count = 0;  // elements
-  std::uint64_t extra = 0;  // tag, hash of a custom operation's type
+  std::uint64_t extra = 0;  // tag, hash of a custom operation's type and of the label
 
   friend bool operator==(const Signature&, const Signature&) = default;
 };
 
 Signature signature_of(const CollectiveCall& call) noexcept;
-/// "all_reduce(float32 × 1000, sum)"
-std::string describe(const Signature& signature);
+bool has_label(const Signature& signature) noexcept;
+/// "all_reduce(float32 × 1000, sum)"; of a labelled call "all_gather_object: all_gather(uint64 × 1)".
+std::string describe(const Signature& signature, std::string_view label);
 
 }  // namespace unisono::engine

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "unisono/detail/request.h"
+#include "unisono/export.h"
+#include "unisono/process_group.h"
+#include "unisono/reduce_op.h"
+#include "unisono/tensor.h"
+
+// From the types of a call to its request: what the headers of the collectives have in common.
+
+namespace unisono::detail {
+
+template <class B>
+using reduction_for = Reduction<element_type_t<B>>;
+
+template <class B>
+Request in_place(Operation operation, B& x) {
+  const Tensor view = view_of(x);
+  return {operation, view, view};
+}
+template <class B, class R>
+Request in_place(Operation operation, B& x, const R& op) {
+  const Tensor view = view_of(x);
+  return {operation, view, view, op.op(), op.custom()};
+}
+template <class In, class B>
+Request out_of_place(Operation operation, const In& in, B& out) {
+  return {operation, view_of(in), view_of(out)};
+}
+template <class In, class B, class R>
+Request out_of_place(Operation operation, const In& in, B& out, const R& op) {
+  return {operation, view_of(in), view_of(out), op.op(), op.custom()};
+}
+inline Request rooted(Request request, Rank root) {
+  request.root = root;
+  return request;
+}
+template <class T>
+Tensor view_of_value(T& x) {
+  return {&x, dtype_of<T>::value, std::size_t{1}};
+}
+/// out[r] = the value of rank r; not a std::vector<bool>, whose elements have no addresses.
+template <class T>
+struct Values {
+  explicit Values(std::size_t n) : elements(std::make_unique<T[]>(n)), size(n) {}
+  Tensor view() { return {elements.get(), dtype_of<T>::value, size}; }
+  std::vector<T> take() const { return std::vector<T>(elements.get(), elements.get() + size); }
+  std::unique_ptr<T[]> elements;
+  std::size_t size;
+};
+
+/// Whether the group's rank is this one.
+UNISONO_API bool rank_is(Rank rank, const ProcessGroup& group);
+
+template <class... Rest>
+inline constexpr bool begins_with_buffer = false;
+template <class First, class... Rest>
+inline constexpr bool begins_with_buffer<First, Rest...> = has_view<First>;
+
+}  // namespace unisono::detail

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ground/deadline.h"
+#include "unisono/process_group.h"
+
+namespace unisono::group {
+
+/// A call that is made of several operations: they share its deadline and its name.
+class Composed {
+ public:
+  Composed(std::string_view name, const ProcessGroup& group, const CallOptions& options);
+
+  /// For the next operation: what is left of the time.
+  CallOptions options();
+  const ProcessGroup& group() const { return group_; }
+  std::string_view name() const { return name_; }
+
+  /// The errors of such a call. All ranks must come to the same one by themselves, from what they have exchanged.
+  [[noreturn]] void throw_mismatch(int culprit, const std::string& difference) const;
+  [[noreturn]] void throw_invalid(int culprit, const std::string& what) const;
+
+ private:
+  std::string_view name_;
+  const ProcessGroup& group_;
+  CallOptions options_;
+  ground::Deadline deadline_;
+  bool begun_ = false;
+};
+
+}  // namespace unisono::group

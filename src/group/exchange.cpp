@@ -1,0 +1,45 @@
+#include <cstdint>
+#include <vector>
+
+#include "group/check.h"
+#include "group/composed.h"
+#include "group/group.h"
+#include "unisono/collectives_v.h"
+
+namespace unisono::detail {
+
+void check_exchanging(const Request& request, const ProcessGroup& group, const CallOptions& options) {
+  group::check_exchanging(*group.implementation(), request, options);
+}
+
+Counts exchange_counts(const Request& request, const ProcessGroup& group, CallOptions& options) {
+  group::Composed composed(name_of(request), group, options);
+  const auto n = static_cast<std::size_t>(group.size());
+  const bool pairwise = request.operation == Operation::all_to_all_v;
+  // A pair of numbers for each: how many elements, and of which dtype.
+  const auto dtype = static_cast<std::uint64_t>(request.in.dtype());
+  std::vector<std::uint64_t> mine, theirs(2 * n);
+  for (std::size_t r = 0; r < (pairwise ? n : 1); ++r) {
+    mine.push_back(pairwise ? request.counts[r] : static_cast<std::uint64_t>(request.in.numel()));
+    mine.push_back(dtype);
+  }
+  const auto line = [](std::vector<std::uint64_t>& x) { return Tensor(x.data(), DType::uint64, x.size()); };
+  Request exchange{pairwise ? Operation::all_to_all : Operation::all_gather, line(mine), line(theirs)};
+  exchange.label = composed.name();
+  run(exchange, group, composed.options());
+
+  std::vector<std::size_t> counts(n);
+  for (std::size_t r = 0; r < n; ++r) {
+    counts[r] = theirs[2 * r];
+    if (theirs[2 * r + 1] == dtype) continue;
+    composed.throw_mismatch(static_cast<int>(r), "rank " + std::to_string(group.rank()) + " gives " + std::string(to_string(request.in.dtype())) +
+                                                     ", rank " + std::to_string(r) + " " +
+                                                     std::string(to_string(static_cast<DType>(theirs[2 * r + 1]))));
+  }
+  options = composed.options();
+  return counts;
+}
+
+void abandon(const ProcessGroup& group, const std::exception_ptr& reason) { group.implementation()->abort_after(reason); }
+
+}  // namespace unisono::detail

@@ -106,7 +106,7 @@ void name_gaps(const std::vector<BenchRow>& rows, const bench::Plan& plan, const
     }
 }
 
-void measure(const BenchOptions& options, const bench::Plan& plan, launch::SignalScope& signals, const launch::Watchdog& watchdog) {
+void measure(const BenchOptions& options, const bench::Plan& plan, launcher::SignalScope& signals, const launcher::Watchdog& watchdog) {
   const ground::Environment& environment = ground::Environment::process();
   const std::vector<BenchSetup> setups =
       bench_setups(options.peers, plan.ranks, plan.ranks > ground::allowed_processors(), environment, signals, watchdog);
@@ -163,12 +163,12 @@ int run(const BenchOptions& options) {
   try {
     const bench::Plan plan = plan_of(options);
     constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
-    launch::SignalScope signals(kSignals);
-    const launch::Watchdog watchdog("bench");
+    launcher::SignalScope signals(kSignals);
+    const launcher::Watchdog watchdog("bench");
     try {
       measure(options, plan, signals, watchdog);
     } catch (const BenchInterrupted& interrupted) {
-      std::cerr << "unisono bench: ended by " << launch::signal_name(interrupted.signal) << std::endl;
+      std::cerr << "unisono bench: ended by " << launcher::signal_name(interrupted.signal) << std::endl;
       return 128 + interrupted.signal;
     }
     return 0;

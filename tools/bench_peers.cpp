@@ -41,22 +41,22 @@ std::optional<std::string> driver_of(const std::string& set) {
 std::optional<std::string> launcher_of(const MpiPeer& mpi, const ground::Environment& environment) {
   for (const std::string_view name : mpi.launchers) {
     try {
-      return launch::find_program(std::string(name), environment);
-    } catch (const launch::StartFailed&) {
+      return launcher::find_program(std::string(name), environment);
+    } catch (const launcher::StartFailed&) {
     }
   }
   return std::nullopt;
 }
 
 /// What the driver says about the peers it is linked with; nothing if it does not run here.
-std::map<std::string, std::string> describe(const std::string& driver, const ground::Environment& environment, const launch::SignalScope& signals,
-                                            const launch::Watchdog& watchdog) {
+std::map<std::string, std::string> describe(const std::string& driver, const ground::Environment& environment, const launcher::SignalScope& signals,
+                                            const launcher::Watchdog& watchdog) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw LaunchFailed("cannot make a pipe: " + launch::error_text(errno));
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw LaunchFailed("cannot make a pipe: " + launcher::error_text(errno));
   const ground::FileDescriptor reading(ends[0]);
   ground::FileDescriptor writing(ends[1]);
-  launch::ChildPlan plan{.environment = launch::EnvironmentBlock(environment), .stdout_fd = writing.get(), .signals = &signals};
-  const launch::Child child = launch::start_child({.path = driver, .arguments = {driver, "--describe"}}, plan, watchdog);
+  launcher::ChildPlan plan{.environment = launcher::EnvironmentBlock(environment), .stdout_fd = writing.get(), .signals = &signals};
+  const launcher::Child child = launcher::start_child({.path = driver, .arguments = {driver, "--describe"}}, plan, watchdog);
   writing.reset();
   std::string text;
   const ground::Deadline deadline(std::chrono::seconds(30));
@@ -98,7 +98,7 @@ std::vector<std::string> launch_command(const std::string& set, const std::strin
 }  // namespace
 
 std::vector<BenchSetup> bench_setups(const std::vector<std::string>& peers, int ranks, bool oversubscribed, const ground::Environment& environment,
-                                     const launch::SignalScope& signals, const launch::Watchdog& watchdog) {
+                                     const launcher::SignalScope& signals, const launcher::Watchdog& watchdog) {
   const auto asked_for = [&](std::string_view peer) { return std::ranges::find(peers, peer) != peers.end(); };
   for (const std::string& peer : peers)
     if (peer != "gloo" && std::ranges::find(kMpis, peer, &MpiPeer::name) == kMpis.end())

@@ -22,6 +22,6 @@ struct BenchSetup {
 /// Sorts the peers asked for into process sets: one for each MPI, else a plain one; Gloo goes into the first. `oversubscribed`: more ranks than
 /// cores. InvalidArgument for a peer nobody knows; LaunchFailed, saying what to install, for one that is not on this machine.
 std::vector<BenchSetup> bench_setups(const std::vector<std::string>& peers, int ranks, bool oversubscribed, const ground::Environment& environment,
-                                     const launch::SignalScope& signals, const launch::Watchdog& watchdog);
+                                     const launcher::SignalScope& signals, const launcher::Watchdog& watchdog);
 
 }  // namespace unisono::tools

@@ -23,9 +23,9 @@ namespace {
 
 /// Both ends are held open here, so that nobody reads an end of file while a rank is still to open it.
 ground::FileDescriptor make_fifo(const std::string& path) {
-  if (::mkfifo(path.c_str(), 0600) != 0) throw LaunchFailed("cannot make " + path + ": " + launch::error_text(errno));
+  if (::mkfifo(path.c_str(), 0600) != 0) throw LaunchFailed("cannot make " + path + ": " + launcher::error_text(errno));
   ground::FileDescriptor fifo(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
-  if (!fifo) throw LaunchFailed("cannot open " + path + ": " + launch::error_text(errno));
+  if (!fifo) throw LaunchFailed("cannot open " + path + ": " + launcher::error_text(errno));
   return fifo;
 }
 
@@ -33,7 +33,7 @@ ground::FileDescriptor make_fifo(const std::string& path) {
 
 TemporaryFolder::TemporaryFolder() {
   std::string name = (std::filesystem::temp_directory_path() / "unisono-bench-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) throw LaunchFailed("cannot make a folder like " + name + ": " + launch::error_text(errno));
+  if (::mkdtemp(name.data()) == nullptr) throw LaunchFailed("cannot make a folder like " + name + ": " + launcher::error_text(errno));
   path_ = name;
 }
 
@@ -43,13 +43,13 @@ TemporaryFolder::~TemporaryFolder() {
 }
 
 BenchSet::BenchSet(const BenchSetup& setup, bench::Plan plan, const std::filesystem::path& folder, const ground::Environment& environment,
-                   launch::SignalScope& signals, const launch::Watchdog& watchdog)
+                   launcher::SignalScope& signals, const launcher::Watchdog& watchdog)
     : setup_(setup), plan_(std::move(plan)), signals_(signals), watchdog_(watchdog) {
   std::filesystem::create_directory(folder);
   // Anonymous memory that the ranks open by way of this process: whatever ends us, nothing is left behind.
   arena_.reset(::memfd_create("unisono-bench", MFD_CLOEXEC));
   if (!arena_ || ::ftruncate(arena_.get(), static_cast<off_t>(bench::Arena::bytes(plan_.ranks))) != 0)
-    throw LaunchFailed("cannot make shared memory: " + launch::error_text(errno));
+    throw LaunchFailed("cannot make shared memory: " + launcher::error_text(errno));
   plan_.folder = folder.string();
   plan_.arena = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(arena_.get());
   plan_.control = (folder / "control").string();
@@ -63,12 +63,12 @@ BenchSet::BenchSet(const BenchSetup& setup, bench::Plan plan, const std::filesys
   arguments.push_back(setup_.driver);
   arguments.push_back(plan_file);
   const ground::FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  launch::ChildPlan child{.environment = launch::EnvironmentBlock(environment),
-                          .stdin_fd = nothing.get(),
-                          .stdout_fd = STDERR_FILENO,  // the table alone goes to standard output
-                          .signals = &signals_};
+  launcher::ChildPlan child{.environment = launcher::EnvironmentBlock(environment),
+                            .stdin_fd = nothing.get(),
+                            .stdout_fd = STDERR_FILENO,  // the table alone goes to standard output
+                            .signals = &signals_};
   if (!child.environment.has("OMP_NUM_THREADS")) child.environment.set("OMP_NUM_THREADS", 1);  // in every set alike
-  child_ = launch::start_child({.path = arguments.front(), .arguments = arguments}, child, watchdog_);
+  child_ = launcher::start_child({.path = arguments.front(), .arguments = arguments}, child, watchdog_);
   try {
     backend_ = next_event().at("backend");
     waits_for_order_ = true;
@@ -99,7 +99,7 @@ void BenchSet::order(int number) {
   const std::string text = std::to_string(number) + "\n";
   // A few bytes at a time, each read before the next: the pipe is never full.
   if (::write(control_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-    throw LaunchFailed("cannot reach the ranks of the set " + setup_.name + ": " + launch::error_text(errno));
+    throw LaunchFailed("cannot reach the ranks of the set " + setup_.name + ": " + launcher::error_text(errno));
 }
 
 nlohmann::json BenchSet::next_event() {
@@ -149,7 +149,7 @@ void BenchSet::explain_end() {
     if (file) words += "; rank " + std::to_string(rank) + ": " + std::string(std::istreambuf_iterator<char>(file), {});
   }
   const std::string how =
-      WIFSIGNALED(status_) ? "was ended by " + launch::signal_name(WTERMSIG(status_)) : "ended with code " + std::to_string(WEXITSTATUS(status_));
+      WIFSIGNALED(status_) ? "was ended by " + launcher::signal_name(WTERMSIG(status_)) : "ended with code " + std::to_string(WEXITSTATUS(status_));
   throw LaunchFailed("the set " + setup_.name + " " + how + words);
 }
 

@@ -36,7 +36,7 @@ class BenchSet {
  public:
   /// Starts them and waits until all have met.
   BenchSet(const BenchSetup& setup, bench::Plan plan, const std::filesystem::path& folder, const ground::Environment& environment,
-           launch::SignalScope& signals, const launch::Watchdog& watchdog);
+           launcher::SignalScope& signals, const launcher::Watchdog& watchdog);
   ~BenchSet();
   BenchSet(const BenchSet&) = delete;
   BenchSet& operator=(const BenchSet&) = delete;
@@ -59,12 +59,12 @@ class BenchSet {
 
   BenchSetup setup_;
   bench::Plan plan_;
-  launch::SignalScope& signals_;
-  const launch::Watchdog& watchdog_;
+  launcher::SignalScope& signals_;
+  const launcher::Watchdog& watchdog_;
   ground::FileDescriptor arena_;
   ground::FileDescriptor control_;
   ground::FileDescriptor events_;
-  launch::Child child_;
+  launcher::Child child_;
   int status_ = 0;
   bool waits_for_order_ = false;  ///< so that it can be asked to end, instead of being ended
   std::string text_;

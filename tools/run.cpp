@@ -16,21 +16,21 @@ namespace unisono::tools {
 namespace {
 
 struct RunFlags {
-  launch::JobOptions job;
+  launcher::JobOptions job;
   double grace_seconds = 15;
   std::string binding = "none";
   std::vector<std::string> forwarded;
 };
 
 void run(RunFlags& flags) {
-  launch::JobOptions& job = flags.job;
+  launcher::JobOptions& job = flags.job;
   job.command = program_arguments();
   if (job.command.empty()) throw CLI::RequiredError("a program to run");
   // Anything longer means "for ever"; the limit keeps the arithmetic of the clock far from its end.
   job.grace = std::chrono::milliseconds(std::llround(std::min(flags.grace_seconds, 1e9) * 1000));
-  job.binding = flags.binding == "core" ? launch::Binding::core : launch::Binding::none;
+  job.binding = flags.binding == "core" ? launcher::Binding::core : launcher::Binding::none;
   for (const auto& text : flags.forwarded) {
-    const auto signal = launch::parse_signal(text);
+    const auto signal = launcher::parse_signal(text);
     if (!signal) throw CLI::ValidationError("--forward-signal", "\"" + text + "\" is no signal");
     if (*signal == SIGKILL || *signal == SIGSTOP)
       throw CLI::ValidationError("--forward-signal", text + " cannot be caught, so it cannot be forwarded");
@@ -38,8 +38,8 @@ void run(RunFlags& flags) {
   }
   int code = 1;
   try {
-    code = launch::run_job(job).exit_code;
-  } catch (const launch::StartFailed& error) {
+    code = launcher::run_job(job).exit_code;
+  } catch (const launcher::StartFailed& error) {
     std::cerr << "unisono run: " << error.message() << "\n";
     code = error.exit_code();
   }
@@ -50,7 +50,7 @@ void run(RunFlags& flags) {
 
 void add_run(CLI::App& app) {
   auto flags = std::make_shared<RunFlags>();
-  launch::JobOptions& job = flags->job;
+  launcher::JobOptions& job = flags->job;
   CLI::App* command = app.add_subcommand("run", "Start a program as several ranks on this host and watch over them");
   command->footer("unisono run [-n RANKS] [options] [--] PROGRAM [ARGUMENTS…]");
   command->add_option("-n,--ranks", job.ranks, "How many ranks to start (1)")->check(CLI::Range(1, 65536));

@@ -1,5 +1,15 @@
 #pragma once
 
+#include <concepts>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "unisono/export.h"
 #include "unisono/process_group.h"
 
 namespace unisono {
@@ -8,5 +18,102 @@ namespace unisono {
 inline bool is_main_process(const ProcessGroup& group = detail::current_world()) { return group.rank() == 0; }
 /// True on rank 0 of the world.
 inline bool is_master_process() { return is_main_process(); }
+
+struct OneRankOnlyOptions {
+  Rank rank = 0;
+  bool with_barrier = false;               ///< nobody returns before the rank is done, and all learn if it threw
+  std::optional<ProcessGroup> group = {};  ///< unset: the world
+};
+
+namespace detail {
+
+/// The rank within the group. InvalidArgument where there is none.
+UNISONO_API int rank_within(Rank rank, const ProcessGroup& group, std::string_view operation);
+/// Every rank calls it, with the error it met, if any. If none met one it returns when all have called. Else whoever has an error throws that, and
+/// the others PeerFailed with its rank and text; the group stays usable.
+UNISONO_API void agree(const ProcessGroup& group, std::string_view operation, const std::exception_ptr& error);
+
+template <class F>
+class OneRankOnly {
+ public:
+  OneRankOnly(F f, const OneRankOnlyOptions& options)
+      : f_(std::move(f)),
+        group_(options.group ? *options.group : current_world()),
+        rank_(rank_within(options.rank, group_, "one_rank_only")),
+        with_barrier_(options.with_barrier) {}
+
+  template <class... Args>
+  requires std::invocable<F&, Args...>
+  auto operator()(Args&&... args) {
+    using Result = std::decay_t<std::invoke_result_t<F&, Args...>>;
+    if constexpr (std::is_void_v<Result>) {
+      attend([&] { std::invoke(f_, std::forward<Args>(args)...); });
+    } else {
+      std::optional<Result> result;
+      attend([&] { result.emplace(std::invoke(f_, std::forward<Args>(args)...)); });
+      return result;
+    }
+  }
+
+ private:
+  template <class Run>
+  void attend(Run&& run) {
+    const bool is_chosen = group_.rank() == rank_;
+    if (!with_barrier_) {
+      if (is_chosen) run();
+      return;
+    }
+    std::exception_ptr error;
+    try {
+      if (is_chosen) run();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    agree(group_, "one_rank_only", error);
+  }
+
+  F f_;
+  ProcessGroup group_;
+  int rank_;
+  bool with_barrier_;
+};
+
+}  // namespace detail
+
+/// A callable that runs `f` on one rank of the group, and returns std::optional of its result: empty on the others (or void, where f returns
+/// nothing). InvalidArgument at once where there is no such rank. Without a barrier nothing is communicated, and the ranks need not all call.
+/// With one, an exception on the rank is thrown by the others as PeerFailed with its text, and the group stays usable.
+template <class F>
+auto one_rank_only(F f, const OneRankOnlyOptions& options = {}) {
+  return detail::OneRankOnly<F>(std::move(f), options);
+}
+
+struct OneRankFirstOptions {
+  Rank rank = 0;
+  bool local = false;                      ///< `rank` is a local rank: one rank of each host goes first
+  std::optional<ProcessGroup> group = {};  ///< unset: the world
+};
+
+/// A scope that one rank (of each host) passes first: the others wait in the constructor until it has left its own. All ranks of the group make
+/// one. If an exception leaves the scope of the first, the others' constructors throw PeerFailed with its rank, and the group stays usable.
+class UNISONO_API OneRankFirst {
+ public:
+  OneRankFirst() : OneRankFirst(OneRankFirstOptions{}) {}
+  /// InvalidArgument where there is no such rank.
+  explicit OneRankFirst(const OneRankFirstOptions& options);
+  /// On the first rank: waits for the others, and throws what goes wrong with that. If an exception leaves the scope it waits for nobody.
+  ~OneRankFirst() noexcept(false);
+  OneRankFirst(const OneRankFirst&) = delete;
+  OneRankFirst& operator=(const OneRankFirst&) = delete;
+
+ private:
+  ProcessGroup group_;
+  bool is_first_;
+  int exceptions_;
+};
+
+/// MiB of GPU memory that this process has in use now, and has had at most. 0 without a GPU, which is where device() is cpu.
+UNISONO_API std::size_t gpu_mem_usage();
+UNISONO_API std::size_t gpu_mem_peak();
 
 }  // namespace unisono

@@ -10,7 +10,7 @@
 
 #include "launch/program.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 using std::chrono::milliseconds;
 using How = RankEnd::How;
@@ -25,7 +25,11 @@ constexpr milliseconds judgement_time{100};
 }  // namespace
 
 Attempt::Attempt(const JobParts& parts, int number)
-    : parts_(parts), number_(number), output_(parts.console, parts.options.ranks, parts.options.log_directory, number) {}
+    : parts_(parts),
+      number_(number),
+      first_rank_(parts.options.node_rank * parts.options.ranks),
+      master_port_(parts.options.master_port),
+      output_(parts.console, first_rank_, parts.options.ranks, parts.options.log_directory, number) {}
 
 Attempt::~Attempt() {
   for (std::size_t i = 0; i < children_.size(); ++i) {
@@ -54,7 +58,11 @@ void Attempt::run(bool restart_follows) {
 
 void Attempt::start() {
   const int ranks = parts_.options.ranks;
-  port_.emplace(static_cast<std::uint16_t>(parts_.options.master_port));
+  // Of several nodes the first one's rank 0 takes the port. A function meets through us; a port that it was given is its own business.
+  if (parts_.options.nnodes == 1 && (!parts_.options.function || master_port_ == 0)) {
+    port_.emplace(static_cast<std::uint16_t>(master_port_));
+    master_port_ = port_->port();
+  }
   std::vector<ground::FileDescriptor> server_ends;
   for (int rank = 0; rank < ranks; ++rank) {
     int ends[2];
@@ -69,28 +77,29 @@ void Attempt::start() {
   children_.resize(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     RankEnd end;
-    end.rank = rank;
+    end.rank = first_rank_ + rank;
     ends_.push_back(end);
   }
-  for (int rank = 0; rank < ranks; ++rank) start_rank(rank, port_->port());
+  for (int rank = 0; rank < ranks; ++rank) start_rank(rank);
   store_ends_.clear();
   store_ = std::make_unique<store::StoreServer>();
   for (auto& end : server_ends) store_->adopt(std::move(end));
 }
 
-void Attempt::start_rank(int rank, int master_port) {
+void Attempt::start_rank(int local_rank) {
   const JobOptions& options = parts_.options;
-  const auto index = static_cast<std::size_t>(rank);
+  const auto index = static_cast<std::size_t>(local_rank);
+  const int rank = first_rank_ + local_rank;
   ChildPlan plan{.environment = EnvironmentBlock(options.environment)};
   EnvironmentBlock& environment = plan.environment;
   environment.set("RANK", rank);
-  environment.set("WORLD_SIZE", options.ranks);
-  environment.set("LOCAL_RANK", rank);
+  environment.set("WORLD_SIZE", options.nnodes * options.ranks);
+  environment.set("LOCAL_RANK", local_rank);
   environment.set("LOCAL_WORLD_SIZE", options.ranks);
-  environment.set("GROUP_RANK", 0);
-  environment.set("GROUP_WORLD_SIZE", 1);
-  environment.set("MASTER_ADDR", "127.0.0.1");
-  environment.set("MASTER_PORT", master_port);
+  environment.set("GROUP_RANK", options.node_rank);
+  environment.set("GROUP_WORLD_SIZE", options.nnodes);
+  environment.set("MASTER_ADDR", options.master_addr.empty() ? std::string_view("127.0.0.1") : std::string_view(options.master_addr));
+  environment.set("MASTER_PORT", master_port_);
   environment.set("UNISONO_LAUNCHER_FD", store_ends_[index].get());
   environment.set("UNISONO_JOB_ID", parts_.job_id);
   environment.set("UNISONO_ATTEMPT", number_);
@@ -99,7 +108,7 @@ void Attempt::start_rank(int rank, int master_port) {
   }
   OutputMultiplexer::WritingEnds ends;
   if (options.output == OutputMode::prefixed) {
-    ends = output_.open(rank);
+    ends = output_.open(local_rank);
     // A rank writes to a pipe; this tells it whether a progress bar would be seen.
     environment.set("UNISONO_TERMINAL", parts_.console.out().is_terminal() ? 1 : 0);
     plan.stdout_fd = ends.out.get();
@@ -111,16 +120,16 @@ void Attempt::start_rank(int rank, int master_port) {
   if (options.binding == Binding::core) plan.cpu = parts_.cpus[index % parts_.cpus.size()];
   plan.descriptor_limit = parts_.descriptor_limit;
   plan.signals = parts_.signals;
-  const std::vector<int> to_close = descriptors_to_close(rank);
+  const std::vector<int> to_close = descriptors_to_close(local_rank);
   plan.close_in_function = to_close;
   children_[index] = start_child(parts_.task, plan, parts_.watchdog);
   ends_[index].pid = children_[index].pid;
 }
 
-std::vector<int> Attempt::descriptors_to_close(int rank) const {
+std::vector<int> Attempt::descriptors_to_close(int local_rank) const {
   std::vector<int> all = output_.descriptors();
   for (std::size_t i = 0; i < store_ends_.size(); ++i) {
-    if (i != static_cast<std::size_t>(rank)) all.push_back(store_ends_[i].get());
+    if (i != static_cast<std::size_t>(local_rank)) all.push_back(store_ends_[i].get());
   }
   for (const auto& child : children_) {
     if (child.pidfd) all.push_back(child.pidfd.get());
@@ -160,10 +169,12 @@ void Attempt::observe_ends() {
   for (std::size_t i = 0; i < children_.size(); ++i) {
     if (!is_alive(i)) continue;
     siginfo_t info{};
-    // Looked at, not reaped: the number stays ours.
-    if (::waitid(P_PIDFD, static_cast<id_t>(children_[i].pidfd.get()), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) continue;
+    // Looked at, not reaped: the number stays ours. A handler of the program's own that takes every child has left us only what the rank said.
+    const int seen = ::waitid(P_PIDFD, static_cast<id_t>(children_[i].pidfd.get()), &info, WEXITED | WNOHANG | WNOWAIT);
+    const bool taken = seen != 0 && errno == ECHILD;
+    if (!taken && (seen != 0 || info.si_pid == 0)) continue;
     RankEnd& end = ends_[i];
-    end.how = info.si_code == CLD_EXITED ? How::exited : How::signaled;
+    end.how = taken || info.si_code == CLD_EXITED ? How::exited : How::signaled;
     end.code = info.si_status;
     end.dumped_core = info.si_code == CLD_DUMPED;
     end.ended_by_launcher = told_to_end_;
@@ -209,7 +220,7 @@ std::string Attempt::status_of(int rank) { return store_->peek("unisono/status/"
 
 bool Attempt::survivors_have_shrunk() {
   for (std::size_t i = 0; i < children_.size(); ++i) {
-    const std::string status = status_of(static_cast<int>(i));
+    const std::string status = status_of(ends_[i].rank);
     if (is_alive(i) && status != "shrunk" && status != "finalized") return false;
   }
   return true;
@@ -249,7 +260,8 @@ void Attempt::advance() {
     kill_all();
   } else if (phase_ == Phase::killed) {
     for (std::size_t i = 0; i < children_.size(); ++i) {
-      if (is_alive(i)) parts_.console.say("rank " + std::to_string(i) + " does not end, not even killed: pid " + std::to_string(children_[i].pid));
+      if (is_alive(i))
+        parts_.console.say("rank " + std::to_string(ends_[i].rank) + " does not end, not even killed: pid " + std::to_string(children_[i].pid));
     }
     enter(Phase::over, std::nullopt);
   }
@@ -355,4 +367,4 @@ void Attempt::interrupt(int signal) {
   if (was_asked) deadline_ = deadline;
 }
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

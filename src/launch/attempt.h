@@ -16,7 +16,7 @@
 #include "launch/supervisor.h"
 #include "store/server.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 /// What lasts as long as the job, whatever its attempts.
 struct JobParts {
@@ -60,8 +60,8 @@ class Attempt {
   enum class Phase { running, left_alone, asked, killed, leftovers, leftovers_asked, leftovers_killed, over };
 
   void start();
-  void start_rank(int rank, int master_port);
-  std::vector<int> descriptors_to_close(int rank) const;
+  void start_rank(int local_rank);
+  std::vector<int> descriptors_to_close(int local_rank) const;
   void round();
   void advance();
   void advance_leftovers();
@@ -82,6 +82,8 @@ class Attempt {
 
   const JobParts& parts_;
   const int number_;
+  const int first_rank_;
+  int master_port_ = 0;
   OutputMultiplexer output_;
   std::vector<Child> children_;
   std::vector<RankEnd> ends_;
@@ -104,4 +106,4 @@ class Attempt {
   int deaths_ = 0;
 };
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

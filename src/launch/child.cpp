@@ -9,13 +9,14 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 
 #include "launch/pidfd.h"
 #include "launch/program.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 namespace {
 
 /// Async-signal-safe: runs in the child of a process that may have threads.
@@ -52,8 +53,21 @@ void become_rank(const ChildPlan& plan, const Watchdog& watchdog, pid_t launcher
   }
 }
 
+void flush_streams() {
+  std::cout.flush();
+  std::clog.flush();
+  std::fflush(nullptr);
+}
+
+/// Where the function ends the process itself, what its parent has registered to be done at exit is not done again.
+void leave_at_exit(int code, void*) {
+  flush_streams();
+  ::_exit(code);
+}
+
 [[noreturn]] void run_function(const Task& task, const ChildPlan& plan) {
   for (const int fd : plan.close_in_function) ::close(fd);
+  ::on_exit(leave_at_exit, nullptr);
   int code = 1;
   try {
     code = task.function(plan.environment.as_environment());
@@ -62,8 +76,7 @@ void become_rank(const ChildPlan& plan, const Watchdog& watchdog, pid_t launcher
   } catch (...) {
     std::cerr << "an exception of unknown type leaves the rank's function" << std::endl;
   }
-  std::cout.flush();
-  std::fflush(nullptr);
+  flush_streams();
   ::_exit(code);
 }
 
@@ -82,7 +95,7 @@ Child start_child(const Task& task, ChildPlan& plan, const Watchdog& watchdog) {
   std::vector<char*> shell_arguments{const_cast<char*>("sh"), const_cast<char*>(task.path.c_str())};
   if (!task.arguments.empty()) shell_arguments.insert(shell_arguments.end(), arguments.begin() + 1, arguments.end());
 
-  if (task.function) std::fflush(nullptr);  // or what is buffered would be written by every child again
+  if (task.function) flush_streams();  // or what is buffered would be written by every child again
   const pid_t launcher = ::getpid();
   Child child;
   child.pid = ::fork();
@@ -120,4 +133,4 @@ Child start_child(const Task& task, ChildPlan& plan, const Watchdog& watchdog) {
   return child;
 }
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

@@ -13,7 +13,7 @@
 #include "launch/signals.h"
 #include "launch/watchdog.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 /// What runs as a rank: a program, or a function of this process in the forked child (its return value is the exit code; an exception that
 /// leaves it is code 1). The function gets the rank's variables; the process's own environment is never written.
@@ -43,4 +43,4 @@ struct Child {
 /// one that lives as long as the job. Returns when the program runs. StartFailed where it cannot be started.
 Child start_child(const Task& task, ChildPlan& plan, const Watchdog& watchdog);
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

@@ -1,6 +1,6 @@
 #include "launch/environment_block.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 bool EnvironmentBlock::has(std::string_view name) const {
   const auto found = variables_.find(name);
@@ -16,4 +16,4 @@ char* const* EnvironmentBlock::data() {
   return pointers_.data();
 }
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

@@ -7,7 +7,7 @@
 
 #include "ground/environment.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 /// The environment of one process to be started, as execve wants it. Built before fork, because a child must not allocate.
 class EnvironmentBlock {
@@ -29,4 +29,4 @@ class EnvironmentBlock {
   std::vector<char*> pointers_;
 };
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

@@ -6,7 +6,7 @@
 
 #include "launch/signals.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 int RankEnd::exit_code() const {
   if (how == How::signaled) return 128 + code;
@@ -32,11 +32,12 @@ std::optional<int> blamed_rank(const RankEnd& end) {
   return culprit;
 }
 
+bool is_consequence(const RankEnd& end) {
+  if (!end.status.starts_with("poisoned")) return false;
+  return blamed_rank(end) != end.rank;  // a rank that gave up itself names itself
+}
+
 std::optional<std::size_t> first_cause(std::span<const RankEnd> ends) {
-  const auto is_consequence = [](const RankEnd& end) {
-    if (!end.status.starts_with("poisoned")) return false;
-    return blamed_rank(end) != end.rank;  // a rank that gave up itself names itself
-  };
   std::map<int, int> votes;
   for (const auto& end : ends) {
     if (const auto culprit = blamed_rank(end); culprit && *culprit != end.rank) ++votes[*culprit];
@@ -57,4 +58,4 @@ std::optional<std::size_t> first_cause(std::span<const RankEnd> ends) {
   return best;
 }
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 /// How one rank ended, and what it had said of itself.
 struct RankEnd {
@@ -32,6 +32,9 @@ struct RankEnd {
 /// Whom a "poisoned …" status names.
 std::optional<int> blamed_rank(const RankEnd& end);
 
+/// It was poisoned by another rank.
+bool is_consequence(const RankEnd& end);
+
 /// The rank that started it, as index into `ends`; nothing where no rank failed of its own accord.
 ///
 /// A rank that failed because its group was poisoned by another is a consequence, however it ended (an exception nobody catches is SIGABRT).
@@ -39,4 +42,4 @@ std::optional<int> blamed_rank(const RankEnd& end);
 /// noticed the loss may be gone before); else the first that was seen to end.
 std::optional<std::size_t> first_cause(std::span<const RankEnd> ends);
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

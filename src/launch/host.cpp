@@ -18,7 +18,7 @@
 #include "ground/processors.h"
 #include "launch/program.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 std::vector<int> allowed_cpus() {
   std::vector<int> cpus;
@@ -94,4 +94,4 @@ DescriptorLimit::~DescriptorLimit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

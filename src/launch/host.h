@@ -6,7 +6,7 @@
 
 #include "ground/file_descriptor.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 /// The processors this process may run on, ascending.
 std::vector<int> allowed_cpus();
@@ -47,4 +47,4 @@ class DescriptorLimit {
   std::size_t original_ = 0;
 };
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

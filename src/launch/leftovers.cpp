@@ -11,7 +11,7 @@
 
 #include "launch/pidfd.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 namespace {
 
 std::string contents(const std::string& path) {
@@ -71,4 +71,4 @@ std::vector<Leftover> find_leftovers(std::string_view job_id, std::span<const pi
   return found;
 }
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

@@ -8,7 +8,7 @@
 
 #include "ground/file_descriptor.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 /// A process of the job that is not one of its ranks: something a rank has started and left behind.
 struct Leftover {
@@ -22,4 +22,4 @@ struct Leftover {
 /// session of its own). Never by parent and child: what an unrelated process has adopted is not ours.
 std::vector<Leftover> find_leftovers(std::string_view job_id, std::span<const pid_t> groups);
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

@@ -10,7 +10,7 @@
 
 #include "launch/program.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 namespace {
 
 bool same_file(int a, int b) {
@@ -49,9 +49,10 @@ void Console::wait_for(PollSet& set) {
   err_.wait_for(set);
 }
 
-OutputMultiplexer::OutputMultiplexer(Console& console, int ranks, const std::string& log_directory, int attempt) : console_(&console) {
+OutputMultiplexer::OutputMultiplexer(Console& console, int first_rank, int ranks, const std::string& log_directory, int attempt)
+    : console_(&console) {
   channels_.reserve(2 * static_cast<std::size_t>(ranks));
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (int rank = first_rank; rank < first_rank + ranks; ++rank) {
     logs_.push_back(log_directory.empty() ? std::make_unique<RankLog>() : std::make_unique<RankLog>(log_directory, rank, attempt));
     RankLog& log = *logs_.back();
     for (Sink* sink : {&console.out(), &console.err()}) {
@@ -137,4 +138,4 @@ std::vector<int> OutputMultiplexer::descriptors() const {
   return all;
 }
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

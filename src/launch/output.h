@@ -12,7 +12,7 @@
 #include "launch/rank_stream.h"
 #include "launch/supervisor.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 /// The launcher's own standard output and error: one sink each, or one for both where they are the same file, so that lines stay whole.
 class Console {
@@ -41,7 +41,9 @@ class Console {
 class OutputMultiplexer {
  public:
   /// An empty `log_directory`: no log files.
-  OutputMultiplexer(Console& console, int ranks, const std::string& log_directory, int attempt);
+  OutputMultiplexer(Console& console, int first_rank, int ranks, const std::string& log_directory, int attempt);
+
+  // Ranks are counted from 0 in what follows.
 
   /// The ends that become a rank's standard output and error.
   struct WritingEnds {
@@ -59,8 +61,8 @@ class OutputMultiplexer {
   void settle_live_lines();
   /// Descriptors of the launcher that a child which does not exec has to close.
   std::vector<int> descriptors() const;
-  const std::deque<std::string>& tail_of_error(int rank) const { return channels_[2 * static_cast<std::size_t>(rank) + 1].stream.tail(); }
-  const std::deque<std::string>& tail_of_output(int rank) const { return channels_[2 * static_cast<std::size_t>(rank)].stream.tail(); }
+  const std::deque<std::string>& tail_of_error(std::size_t rank) const { return channels_[2 * rank + 1].stream.tail(); }
+  const std::deque<std::string>& tail_of_output(std::size_t rank) const { return channels_[2 * rank].stream.tail(); }
 
  private:
   struct Channel {
@@ -79,4 +81,4 @@ class OutputMultiplexer {
   bool warned_ = false;
 };
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

@@ -8,7 +8,7 @@
 
 #include "ground/file_descriptor.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 // The C library declares these two without extern "C" in its 2.36, so the kernel is asked directly.
 
@@ -20,4 +20,4 @@ inline void signal_pidfd(const ground::FileDescriptor& pidfd, int signal) noexce
   ::syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0);
 }
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

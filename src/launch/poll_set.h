@@ -9,7 +9,7 @@
 
 #include "ground/deadline.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 /// One round of waiting: everybody adds the descriptors and the time he waits for, then `wait` calls back whoever is concerned.
 /// Made anew for every round, so nobody has to deregister anything.
@@ -40,4 +40,4 @@ class PollSet {
   Milliseconds limit_ = Milliseconds::max();
 };
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <system_error>
 
-namespace unisono::launch {
+namespace unisono::launcher {
 namespace {
 
 /// 0 if the file can be executed, else the errno that says why not.
@@ -53,4 +53,4 @@ std::string find_program(const std::string& name, const ground::Environment& env
   throw StartFailed("cannot run \"" + name + "\": not found along PATH" + hint, 127);
 }
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

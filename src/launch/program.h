@@ -6,7 +6,7 @@
 #include "ground/environment.h"
 #include "unisono/error.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 /// A program or a process could not be started at all. `exit_code` is what a shell would answer: 127 not found, 126 found but not executable.
 class StartFailed : public LaunchFailed {
@@ -24,4 +24,4 @@ std::string find_program(const std::string& name, const ground::Environment& env
 /// "no such file or directory" and the like, of an errno.
 std::string error_text(int error);
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

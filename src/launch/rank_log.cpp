@@ -9,7 +9,7 @@
 
 #include "launch/program.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 namespace {
 
 bool is_full_disk(int error) { return error == ENOSPC || error == EDQUOT; }
@@ -51,4 +51,4 @@ void make_log_directory(const std::string& directory) {
   }
 }
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

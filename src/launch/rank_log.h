@@ -5,7 +5,7 @@
 
 #include "ground/file_descriptor.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 /// The file of one rank under --logs: its lines as it wrote them, standard output and error in the order they arrived. A file that cannot be
 /// written (a full disk) is given up with one warning for the whole job; the job goes on.
@@ -33,4 +33,4 @@ class RankLog {
 /// Makes the folder and those above it. StartFailed where that cannot be, except on a full disk.
 void make_log_directory(const std::string& directory);
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

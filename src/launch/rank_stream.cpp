@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace unisono::launch {
+namespace unisono::launcher {
 namespace {
 
 constexpr std::size_t tail_lines = 20;
@@ -109,4 +109,4 @@ void RankStream::remember(std::string_view text) {
   tail_.emplace_back(text.substr(0, tail_width));
 }
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

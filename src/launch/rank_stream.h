@@ -9,7 +9,7 @@
 #include "launch/rank_log.h"
 #include "launch/sink.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 /// Standard output or standard error of one rank on its way to the launcher's: cut into lines, each with the rank's prefix.
 ///
@@ -44,4 +44,4 @@ class RankStream {
   std::optional<ground::Deadline> rest_;
 };
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

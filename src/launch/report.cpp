@@ -6,7 +6,7 @@
 #include "ground/host.h"
 #include "launch/signals.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 namespace {
 
 /// "0, 2-4" of ascending numbers.
@@ -33,6 +33,8 @@ std::string fate(const RankEnd& end) {
 
 }  // namespace
 
+std::string name_ranks(const std::vector<int>& numbers) { return (numbers.size() == 1 ? "rank " : "ranks ") + ranges(numbers); }
+
 std::string describe_others(std::span<const RankEnd> ends, std::size_t cause) {
   std::vector<std::pair<std::string, std::vector<int>>> fates;
   for (std::size_t i = 0; i < ends.size(); ++i) {
@@ -45,7 +47,7 @@ std::string describe_others(std::span<const RankEnd> ends, std::size_t cause) {
   std::string line;
   for (const auto& [text, ranks] : fates) {
     if (!line.empty()) line += "; ";
-    line += (ranks.size() == 1 ? "rank " : "ranks ") + ranges(ranks) + " " + text;
+    line += name_ranks(ranks) + " " + text;
   }
   return line;
 }
@@ -63,4 +65,4 @@ void report_failure(Console& console, std::span<const RankEnd> ends, std::size_t
   console.say("the others: " + describe_others(ends, cause));
 }
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

@@ -3,16 +3,20 @@
 #include <deque>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "launch/first_cause.h"
 #include "launch/output.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 /// After a failure, on standard error: who was the first cause, how it ended, its last lines, and in one line how the others ended.
 void report_failure(Console& console, std::span<const RankEnd> ends, std::size_t cause, const std::deque<std::string>& last_lines);
 
+/// "rank 3", "ranks 0, 2-4", of ascending numbers.
+std::string name_ranks(const std::vector<int>& ranks);
+
 /// "ranks 0, 2-4 exited with code 1, blaming rank 1; rank 5 was ended by the launcher": everybody but `cause`.
 std::string describe_others(std::span<const RankEnd> ends, std::size_t cause);
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

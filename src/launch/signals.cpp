@@ -10,7 +10,7 @@
 
 #include "launch/program.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 std::string signal_name(int signal) {
   const char* name = ::sigabbrev_np(signal);
@@ -61,9 +61,24 @@ std::optional<int> SignalScope::next() {
   return static_cast<int>(info.ssi_signo);
 }
 
+KeptChildren::KeptChildren() {
+  struct sigaction now {};
+  if (::sigaction(SIGCHLD, nullptr, &now) != 0) return;
+  const bool ignored = (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_IGN;
+  if (!ignored && (now.sa_flags & SA_NOCLDWAIT) == 0) return;
+  original_ = now;
+  if (ignored) now.sa_handler = SIG_DFL;
+  now.sa_flags &= ~SA_NOCLDWAIT;
+  ::sigaction(SIGCHLD, &now, nullptr);
+}
+
+KeptChildren::~KeptChildren() {
+  if (original_) ::sigaction(SIGCHLD, &*original_, nullptr);
+}
+
 bool is_ignored(int signal) {
   struct sigaction now {};
   return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

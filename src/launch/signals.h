@@ -9,7 +9,7 @@
 
 #include "ground/file_descriptor.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 /// "SIGKILL", or "signal 40" where it has no name.
 std::string signal_name(int signal);
@@ -38,7 +38,19 @@ class SignalScope {
   struct sigaction original_pipe_ {};
 };
 
+/// Where the process has SIGCHLD ignored, the kernel forgets how its children end: not so during this lifetime.
+class KeptChildren {
+ public:
+  KeptChildren();
+  ~KeptChildren();
+  KeptChildren(const KeptChildren&) = delete;
+  KeptChildren& operator=(const KeptChildren&) = delete;
+
+ private:
+  std::optional<struct sigaction> original_;
+};
+
 /// True where the process was started with this signal ignored (nohup does so with SIGHUP).
 bool is_ignored(int signal);
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace unisono::launch {
+namespace unisono::launcher {
 namespace {
 
 bool is_regular(int fd) {
@@ -108,4 +108,4 @@ void Sink::wait_for(PollSet& set) {
   }
 }
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

@@ -6,7 +6,7 @@
 
 #include "launch/poll_set.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 /// One of the launcher's own output streams. What is put in is queued and written when the reader takes it, so that a slow reader (a pager)
 /// never keeps the launcher from seeing a signal or a death. Not closed at the end: it belongs to the process.
@@ -56,4 +56,4 @@ class Sink {
 /// The first `columns` columns of a line, colour codes counted as nothing.
 std::string cut_to_width(std::string_view text, std::size_t columns);
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

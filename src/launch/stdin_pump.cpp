@@ -8,7 +8,7 @@
 
 #include "launch/program.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 StdinPump::StdinPump() : terminal_(::isatty(STDIN_FILENO) == 1) {}
 
@@ -66,4 +66,4 @@ void StdinPump::write_pipe() {
   }
 }
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

@@ -7,7 +7,7 @@
 #include "ground/file_descriptor.h"
 #include "launch/poll_set.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 /// Standard input, which goes to rank 0. A file or a pipe is simply inherited. A terminal is not: it answers only the foreground process group,
 /// and a rank has a group of its own; so what is typed is read here and handed on through a pipe.
@@ -34,4 +34,4 @@ class StdinPump {
   std::optional<ground::Deadline> in_background_;
 };
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

@@ -10,7 +10,7 @@
 #include "launch/attempt.h"
 #include "launch/report.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 using std::chrono::milliseconds;
 
@@ -26,6 +26,17 @@ void check(const JobOptions& options) {
   if (options.grace < milliseconds(0)) throw InvalidArgument("the grace must not be negative");
   if (options.max_restarts < 0) throw InvalidArgument("the number of restarts must not be negative");
   if (options.master_port < 0 || options.master_port > 65535) throw InvalidArgument("the master port must be from 0 to 65535");
+  if (options.nnodes < 1 || options.nnodes > most_ranks / options.ranks) {
+    throw InvalidArgument(fmt::format("the number of nodes must be at least 1, and of ranks at most {} in all, not {} nodes with {} ranks",
+                                      most_ranks, options.nnodes, options.ranks));
+  }
+  if (options.node_rank < 0 || options.node_rank >= options.nnodes) {
+    throw InvalidArgument(fmt::format("the node rank must be from 0 to {}, not {}", options.nnodes - 1, options.node_rank));
+  }
+  if (options.nnodes > 1 && !options.command.empty() && (options.master_addr.empty() || options.master_port == 0)) {
+    throw InvalidArgument("ranks of several nodes need the address and the port at which they meet rank 0");
+  }
+  if (options.nnodes > 1 && options.max_restarts > 0) throw InvalidArgument("a job of several nodes cannot be restarted by one of their launchers");
 }
 
 std::vector<int> handled_signals(const JobOptions& options) {
@@ -100,6 +111,7 @@ JobResult run_job(const JobOptions& options) {
   const std::vector<int> cpus = allowed_cpus();
   const std::string job_id = random_id();
   const Watchdog watchdog(job_id);
+  const KeptChildren kept_children;
   std::optional<SignalScope> signals;
   if (options.signals == SignalMode::handled) signals.emplace(handled_signals(options));
   SignalScope* const signal_scope = signals ? &*signals : nullptr;
@@ -123,9 +135,8 @@ JobResult run_job(const JobOptions& options) {
       break;
     }
     if (!result.first_cause) break;
-    const int rank = result.ends[*result.first_cause].rank;
-    const auto& errors = attempt.output().tail_of_error(rank);
-    report_failure(console, result.ends, *result.first_cause, errors.empty() ? attempt.output().tail_of_output(rank) : errors);
+    const auto& errors = attempt.output().tail_of_error(*result.first_cause);
+    report_failure(console, result.ends, *result.first_cause, errors.empty() ? attempt.output().tail_of_output(*result.first_cause) : errors);
     if (result.interrupted_by || restarts_left <= 0) break;
     const milliseconds pause = back_off(result.attempts);
     console.say(fmt::format("restart {} of {} in {} s", result.attempts, options.max_restarts, pause.count() / 1000));
@@ -139,4 +150,4 @@ JobResult run_job(const JobOptions& options) {
   return result;
 }
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

@@ -11,7 +11,7 @@
 #include "launch/first_cause.h"
 #include "launch/program.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 enum class Binding { none, core };
 enum class OutputMode {
@@ -26,9 +26,12 @@ enum class SignalMode {
 /// What the launcher itself has to say on standard error: OMP_NUM_THREADS, the account of a failure, restarts.
 enum class Talk { normal, silent };
 
-/// A job of one host. Either `command` or `function` says what every rank runs.
+/// A job, or the part of it that this host runs. Either `command` or `function` says what every rank runs.
 struct JobOptions {
-  int ranks = 1;
+  int ranks = 1;                          ///< on this host
+  int nnodes = 1;                         ///< hosts, each with as many ranks; of several, every one has a launcher of its own
+  int node_rank = 0;                      ///< of this host: its ranks are numbered from node_rank * ranks on
+  std::string master_addr = {};           ///< where rank 0 of several hosts is met; empty: this host
   std::vector<std::string> command = {};  ///< program (looked up along PATH) and its arguments
   /// Runs in the forked child; gets the rank's variables (RANK, UNISONO_LAUNCHER_FD, …); returns the exit code. Call run_job before threads exist.
   std::function<int(const ground::Environment&)> function = {};
@@ -37,7 +40,7 @@ struct JobOptions {
   std::chrono::milliseconds grace = std::chrono::seconds(15);
   Binding binding = Binding::none;
   std::vector<int> forwarded_signals = {SIGUSR1, SIGUSR2};  ///< handed on to the ranks, and nothing else
-  int master_port = 0;                                      ///< 0: any free one
+  int master_port = 0;                                      ///< 0: any free one; several hosts need a certain one
   OutputMode output = OutputMode::prefixed;
   SignalMode signals = SignalMode::handled;
   Talk talk = Talk::normal;
@@ -49,11 +52,11 @@ struct JobResult {
   std::optional<std::size_t> first_cause = {};  ///< index into `ends`
   std::optional<int> interrupted_by = {};       ///< the signal that ended the job from outside
   int attempts = 0;
-  std::vector<RankEnd> ends = {};  ///< of the last attempt, by rank
+  std::vector<RankEnd> ends = {};  ///< of the last attempt, this host's ranks in order
 };
 
 /// Starts the ranks, watches them to their end and leaves nothing behind. Call it from a thread that lives as long as the job (the kernel ends the
 /// ranks with it). InvalidArgument for options that make no sense, StartFailed where the job could not be started.
 JobResult run_job(const JobOptions& options);
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

@@ -13,7 +13,7 @@
 #include "launch/leftovers.h"
 #include "launch/program.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 namespace {
 
 enum class Order : int { guard, forget, goodbye };
@@ -92,4 +92,4 @@ void Watchdog::guard_self_group() const noexcept { tell(life_line_.get(), {Order
 
 void Watchdog::forget(pid_t group) const noexcept { tell(life_line_.get(), {Order::forget, group}); }
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

@@ -6,7 +6,7 @@
 
 #include "ground/file_descriptor.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 
 /// A small process that outlives a launcher ended by SIGKILL and then ends the job. It holds the reading end of a pipe (the life-line) whose
 /// writing end only the launcher has: end of file without a goodbye means that the launcher is gone.
@@ -33,4 +33,4 @@ class Watchdog {
   pid_t pid_ = -1;
 };
 
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

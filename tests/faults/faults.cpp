@@ -1,11 +1,8 @@
 #include "faults.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <stdexcept>
 
@@ -22,19 +19,6 @@ std::vector<std::string> faulty_job(int ranks, std::vector<std::string> argument
 std::vector<std::string> faulty_rank(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), FAULT_RANK);
   return arguments;
-}
-
-int free_port() {
-  const ground::FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (!socket || ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
-      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    throw std::runtime_error("no free port");
-  }
-  return ntohs(address.sin_port);
 }
 
 DirectJob::DirectJob(Method method, int ranks, std::vector<std::string> arguments, Variables more) : file_(folder_.path() + "/job") {

@@ -15,9 +15,6 @@ using Variables = std::map<std::string, std::string>;
 std::vector<std::string> faulty_job(int ranks, std::vector<std::string> arguments, std::vector<std::string> flags = {});
 std::vector<std::string> faulty_rank(std::vector<std::string> arguments);
 
-/// A TCP port that was free a moment ago.
-int free_port();
-
 /// Ranks that find each other without a launcher: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT for env://, else the method with rank and size.
 class DirectJob {
  public:

@@ -10,7 +10,7 @@
 #include "launch/report.h"
 #include "launch/signals.h"
 
-namespace unisono::launch {
+namespace unisono::launcher {
 namespace {
 
 using How = RankEnd::How;
@@ -135,4 +135,4 @@ TEST(Signals, AreReadInEverySpelling) {
 }
 
 }  // namespace
-}  // namespace unisono::launch
+}  // namespace unisono::launcher

@@ -337,7 +337,7 @@ TEST(LauncherEnding, CtrlCWhileWaitingForARestartEndsTheJob) {
 // ---- the supervisor as a library -------------------------------------------------------------------------------
 
 TEST(Supervisor, RunsAFunctionInEveryRank) {
-  const auto result = launch::run_job(
+  const auto result = launcher::run_job(
       {.ranks = 3, .function = [](const ground::Environment& environment) { return 10 + *environment.get_int("RANK"); }, .grace = milliseconds(300)});
   ASSERT_EQ(result.ends.size(), 3u);
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(result.ends[static_cast<std::size_t>(rank)].code, 10 + rank);
@@ -346,17 +346,17 @@ TEST(Supervisor, RunsAFunctionInEveryRank) {
 }
 
 TEST(Supervisor, TellsHowEachRankEnded) {
-  const auto result = launch::run_job({.ranks = 3,
-                                       .function =
-                                           [](const ground::Environment& environment) {
-                                             const int rank = *environment.get_int("RANK");
-                                             if (rank == 1) ::kill(::getpid(), SIGKILL);
-                                             if (rank == 2) throw std::runtime_error("rank 2 does not like it");
-                                             return 0;
-                                           },
-                                       .grace = milliseconds(300),
-                                       .output = launch::OutputMode::inherited,
-                                       .signals = launch::SignalMode::left});
+  const auto result = launcher::run_job({.ranks = 3,
+                                         .function =
+                                             [](const ground::Environment& environment) {
+                                               const int rank = *environment.get_int("RANK");
+                                               if (rank == 1) ::kill(::getpid(), SIGKILL);
+                                               if (rank == 2) throw std::runtime_error("rank 2 does not like it");
+                                               return 0;
+                                             },
+                                         .grace = milliseconds(300),
+                                         .output = launcher::OutputMode::inherited,
+                                         .signals = launcher::SignalMode::left});
   EXPECT_EQ(result.exit_code, 137);
   ASSERT_TRUE(result.first_cause.has_value());
   EXPECT_EQ(*result.first_cause, 1u);
@@ -368,12 +368,12 @@ TEST(Supervisor, TellsHowEachRankEnded) {
 
 TEST(Supervisor, RefusesOptionsThatMakeNoSense) {
   const auto nothing = [](const ground::Environment&) { return 0; };
-  EXPECT_THROW(launch::run_job({.ranks = 0, .function = nothing}), InvalidArgument);
-  EXPECT_THROW(launch::run_job({.ranks = 1}), InvalidArgument);
-  EXPECT_THROW(launch::run_job({.ranks = 1, .command = {"true"}, .function = nothing}), InvalidArgument);
-  EXPECT_THROW(launch::run_job({.ranks = 1, .function = nothing, .max_restarts = -1}), InvalidArgument);
-  EXPECT_THROW(launch::run_job({.ranks = 1, .function = nothing, .grace = milliseconds(-1)}), InvalidArgument);
-  EXPECT_THROW(launch::run_job({.ranks = 1, .command = {"/no/such/program"}}), launch::StartFailed);
+  EXPECT_THROW(launcher::run_job({.ranks = 0, .function = nothing}), InvalidArgument);
+  EXPECT_THROW(launcher::run_job({.ranks = 1}), InvalidArgument);
+  EXPECT_THROW(launcher::run_job({.ranks = 1, .command = {"true"}, .function = nothing}), InvalidArgument);
+  EXPECT_THROW(launcher::run_job({.ranks = 1, .function = nothing, .max_restarts = -1}), InvalidArgument);
+  EXPECT_THROW(launcher::run_job({.ranks = 1, .function = nothing, .grace = milliseconds(-1)}), InvalidArgument);
+  EXPECT_THROW(launcher::run_job({.ranks = 1, .command = {"/no/such/program"}}), launcher::StartFailed);
 }
 
 TEST(Supervisor, LeavesNoDescriptorOpenAndNoSignalChanged) {
@@ -381,7 +381,7 @@ TEST(Supervisor, LeavesNoDescriptorOpenAndNoSignalChanged) {
   ::pthread_sigmask(SIG_SETMASK, nullptr, &before);
   const int first_free = ::dup(0);
   ::close(first_free);
-  launch::run_job({.ranks = 4, .command = {"true"}});
+  launcher::run_job({.ranks = 4, .command = {"true"}});
   const int free_now = ::dup(0);
   ::close(free_now);
   ::pthread_sigmask(SIG_SETMASK, nullptr, &after);

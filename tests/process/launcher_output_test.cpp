@@ -177,18 +177,18 @@ TEST(LauncherTerminal, ABarEndsWithItsLastState) {
 // ---- the parts -------------------------------------------------------------------------------------------------
 
 TEST(LauncherOutput, CutsToTheWidthOfATerminal) {
-  EXPECT_EQ(launch::cut_to_width("abcdef", 4), "abcd");
-  EXPECT_EQ(launch::cut_to_width("äöüß", 2), "äö");
-  EXPECT_EQ(launch::cut_to_width("\x1b[31mred\x1b[0m", 2), "\x1b[31mre\x1b[0m");
-  EXPECT_EQ(launch::cut_to_width("", 5), "");
+  EXPECT_EQ(launcher::cut_to_width("abcdef", 4), "abcd");
+  EXPECT_EQ(launcher::cut_to_width("äöüß", 2), "äö");
+  EXPECT_EQ(launcher::cut_to_width("\x1b[31mred\x1b[0m", 2), "\x1b[31mre\x1b[0m");
+  EXPECT_EQ(launcher::cut_to_width("", 5), "");
 }
 
 TEST(LauncherOutput, RemembersTheLastTwentyLines) {
   const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   ground::FileDescriptor keeper(null);
-  launch::Sink sink(null);
-  launch::RankLog log;
-  launch::RankStream stream(sink, log, "[0] ");
+  launcher::Sink sink(null);
+  launcher::RankLog log;
+  launcher::RankStream stream(sink, log, "[0] ");
   for (int i = 0; i < 30; ++i) stream.feed(fmt::format("bar 1\rline {}\n", i));
   stream.feed("the last has no end");
   stream.finish();

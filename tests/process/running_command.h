@@ -72,6 +72,9 @@ bool eventually(const std::function<bool()>& condition, std::chrono::millisecond
 /// Numbers of the listening TCP sockets that the process has open.
 std::vector<std::string> listening_sockets(pid_t pid);
 
+/// A TCP port that was free a moment ago.
+int free_port();
+
 /// A folder of its own for one test, removed with what is in it.
 class TemporaryFolder {
  public:

@@ -1,0 +1,149 @@
+#include "unisono/rank_control.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "context/state.h"
+#include "group/group.h"
+#include "unisono/detail/request.h"
+#include "unisono/error.h"
+
+namespace unisono {
+namespace {
+
+constexpr std::size_t longest_text = std::size_t{64} << 10;
+
+// What the ranks agree on is one number, the largest that any of them brings: 0 if all went well, else who failed (one more than the rank) and how
+// long its text is. Where it brings no text (an exception that is still on its way has none), there is no second step.
+struct Verdict {
+  int culprit = -1;
+  std::size_t text = 0;
+
+  std::uint64_t pack() const { return (static_cast<std::uint64_t>(culprit + 1) << 32) | text; }
+  static Verdict unpack(std::uint64_t word) { return {static_cast<int>(word >> 32) - 1, static_cast<std::size_t>(word & 0xffffffff)}; }
+};
+
+detail::Request compare(std::uint64_t& word, std::string_view operation) {
+  const Tensor view(&word, DType::uint64, std::size_t{1});
+  return {.operation = Operation::all_reduce, .in = view, .out = view, .op = ReduceOp::max, .label = operation};
+}
+
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
+[[noreturn]] void throw_failure_of(int culprit, const std::string& text, const ProcessGroup& group, std::string_view operation) {
+  throw PeerFailed(fmt::format("rank {} failed: {}", culprit, text.empty() ? "an exception left its scope" : text),
+                   {.operation = std::string(operation),
+                    .group = group.name(),
+                    .sequence = group.implementation()->sequence(),
+                    .rank = group.rank(),
+                    .culprit = culprit,
+                    .host = group.implementation()->host_name(culprit),
+                    .hint = "the group is sound and can go on"},
+                   PeerFailed::Cause::aborted);
+}
+
+/// What nobody waits for: the number stays until the library is done with it.
+void bring_without_waiting(Verdict verdict, const ProcessGroup& group, std::string_view operation) {
+  struct UnderWay {
+    std::uint64_t word;
+    Work work = {};
+  };
+  static auto& mutex = *new std::mutex;  // both live until the process ends
+  static auto& all = *new std::list<UnderWay>;
+  const std::lock_guard lock(mutex);
+  std::erase_if(all, [](const UnderWay& one) { return one.work.is_completed(); });
+  UnderWay& own = all.emplace_back(UnderWay{verdict.pack()});
+  try {
+    own.work = detail::start(compare(own.word, operation), group, {});
+  } catch (const Error&) {  // the group is over: the others know already
+    all.pop_back();
+  }
+}
+
+/// How many ranks the fullest host has; the same on every rank.
+int most_local_ranks(const context::State& state) {
+  std::map<std::string, int> ranks;
+  int most = 1;
+  for (const std::string& host : state.topology.host_names) most = std::max(most, ++ranks[host]);
+  return most;
+}
+
+}  // namespace
+
+int detail::rank_within(Rank rank, const ProcessGroup& group, std::string_view operation) {
+  const auto found = rank.is_global() ? group.rank_of(GlobalRank{rank.value()})
+                                      : (rank.value() >= 0 && rank.value() < group.size() ? std::optional(rank.value()) : std::nullopt);
+  if (found) return *found;
+  throw InvalidArgument(rank.is_global() ? fmt::format("global rank {} is not in the group", rank.value())
+                                         : fmt::format("the rank must be from 0 to {}, not {}", group.size() - 1, rank.value()),
+                        {.operation = std::string(operation), .group = group.name(), .rank = group.rank()});
+}
+
+void detail::agree(const ProcessGroup& group, std::string_view operation, const std::exception_ptr& error) {
+  std::string text = error ? text_of(error).substr(0, longest_text) : std::string();
+  try {
+    std::uint64_t word = error ? Verdict{group.rank(), text.size()}.pack() : 0;
+    run(compare(word, operation), group, {});
+    const Verdict verdict = Verdict::unpack(word);
+    if (verdict.culprit < 0) return;
+    if (verdict.culprit != group.rank()) text.assign(verdict.text, '\0');
+    if (verdict.text > 0) {
+      const Tensor view(text.data(), DType::uint8, text.size());
+      run({.operation = Operation::broadcast, .in = view, .out = view, .root = Rank(verdict.culprit), .label = operation}, group, {});
+    }
+    if (!error) throw_failure_of(verdict.culprit, text, group, operation);
+  } catch (...) {
+    if (!error) throw;  // else what happened here comes before what has become of the group
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+OneRankFirst::OneRankFirst(const OneRankFirstOptions& options)
+    : group_(options.group ? *options.group : detail::current_world()), exceptions_(std::uncaught_exceptions()) {
+  if (options.local) {
+    const context::State& state = context::current();
+    const int most = most_local_ranks(state);
+    if (options.rank.is_global() || options.rank.value() < 0 || options.rank.value() >= most) {
+      throw InvalidArgument(fmt::format("the local rank must be from 0 to {}, not {}", most - 1, options.rank.value()),
+                            {.operation = "OneRankFirst", .group = group_.name(), .rank = group_.rank()});
+    }
+    is_first_ = state.local_rank == options.rank.value();
+  } else {
+    is_first_ = detail::rank_within(options.rank, group_, "OneRankFirst") == group_.rank();
+  }
+  if (!is_first_) detail::agree(group_, "OneRankFirst", nullptr);
+}
+
+OneRankFirst::~OneRankFirst() noexcept(false) {
+  if (!is_first_) return;
+  if (std::uncaught_exceptions() > exceptions_) {
+    try {
+      bring_without_waiting({group_.rank(), 0}, group_, "OneRankFirst");
+    } catch (...) {  // NOLINT(bugprone-empty-catch): no memory; the others' deadline ends their wait
+    }
+    return;
+  }
+  detail::agree(group_, "OneRankFirst", nullptr);
+}
+
+// No engine of this build binds a GPU: device() is cpu in every process.
+std::size_t gpu_mem_usage() { return 0; }
+std::size_t gpu_mem_peak() { return 0; }
+
+}  // namespace unisono

@@ -1,0 +1,123 @@
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "backends/registry.h"
+#include "ground/log.h"
+#include "launch/outcome.h"
+#include "unisono/launch.h"
+
+namespace unisono {
+namespace {
+
+[[noreturn]] void wrong(const std::string& what, const std::string& hint = {}) {
+  throw InvalidArgument(what, {.operation = "Parallel", .hint = hint});
+}
+
+/// One write, so that lines of several processes stay whole.
+void say(const std::string& text) { std::clog << "[unisono] " + text + "\n" << std::flush; }
+
+/// Every option that says something of processes to be started, with what it says.
+std::vector<std::pair<std::string, std::string>> given(const ParallelOptions& options) {
+  std::vector<std::pair<std::string, std::string>> list;
+  const auto add = [&](const char* name, const auto& option) {
+    if (option) list.emplace_back(name, fmt::format("{}", *option));
+  };
+  add("nproc_per_node", options.nproc_per_node);
+  add("nnodes", options.nnodes);
+  add("node_rank", options.node_rank);
+  add("master_addr", options.master_addr);
+  add("master_port", options.master_port);
+  return list;
+}
+
+SpawnOptions spawn_options(const ParallelOptions& options) {
+  const int nnodes = options.nnodes.value_or(1);
+  if (*options.nproc_per_node < 1) wrong(fmt::format("nproc_per_node must be positive, not {}", *options.nproc_per_node));
+  if (nnodes < 1) wrong(fmt::format("nnodes must be positive, not {}", nnodes));
+  if (nnodes > 1 && !options.node_rank) wrong(fmt::format("with {} nodes, node_rank must be given", nnodes));
+  const int node_rank = options.node_rank.value_or(0);
+  if (node_rank < 0 || node_rank >= nnodes) wrong(fmt::format("node_rank must be from 0 to {}, not {}", nnodes - 1, node_rank));
+  if (nnodes > 1 && !(options.master_addr && options.master_port) && !options.init_method) {
+    wrong(fmt::format("with {} nodes, master_addr and master_port must be given, or init_method; given are {} and {}", nnodes,
+                      options.master_addr.value_or("no master_addr"),
+                      options.master_port ? fmt::format("port {}", *options.master_port) : "no port"));
+  }
+  return {.backend = *options.backend,
+          .nproc_per_node = *options.nproc_per_node,
+          .nnodes = nnodes,
+          .node_rank = node_rank,
+          .master_addr = options.master_addr.value_or(""),
+          .master_port = options.master_port.value_or(0),
+          .init_method = options.init_method.value_or(""),
+          .timeout = options.timeout};
+}
+
+}  // namespace
+
+struct Parallel::State {
+  std::optional<std::string> backend;
+  std::optional<SpawnOptions> processes;
+  std::optional<Context> context;  // the object's own
+  bool speaks = false;             // on rank 0
+};
+
+Parallel::Parallel(const ParallelOptions& options) : state_(std::make_unique<State>()) {
+  const auto about_processes = given(options);
+  state_->backend = options.backend;
+  if (!options.backend) {
+    for (const auto& [name, value] : about_processes) wrong(fmt::format("{} is {}, and without a backend nothing is started", name, value));
+    if (options.init_method) ground::warn("Parallel: init_method is given without a backend, so nobody is met there");
+    state_->speaks = rank() == 0;
+    return;
+  }
+  backends::host_backend(*options.backend);  // an unknown name is said before anything is done
+  if (options.nproc_per_node) {
+    state_->processes = spawn_options(options);
+    state_->speaks = state_->processes->node_rank == 0;
+    if (!state_->speaks) return;
+    std::string list;
+    for (const auto& [name, value] : about_processes) list += fmt::format("\n\t{}: {}", name, value);
+    say(fmt::format("Prepared to start processes with backend: '{}'", *options.backend));
+    say(fmt::format("Parameters of the processes:{}", list));
+    return;
+  }
+  for (const auto& [name, value] : about_processes) {
+    ground::warn(fmt::format("Parallel: {} is {}, but without nproc_per_node no processes are started; it has no effect", name, value));
+  }
+  InitOptions init;
+  init.backend = *options.backend;
+  init.init_method = options.init_method.value_or(init.init_method);
+  init.timeout = options.timeout;
+  state_->context.emplace(init);
+  state_->speaks = rank() == 0;
+  if (state_->speaks) say(fmt::format("Initialized the process group with backend: '{}'", *options.backend));
+}
+
+Parallel::~Parallel() {
+  if (!state_->context) return;
+  state_->context.reset();
+  if (state_->speaks) say(fmt::format("Finalized the process group with backend: '{}'", *state_->backend));
+}
+
+const SpawnOptions* Parallel::spawns() const noexcept { return state_->processes ? &*state_->processes : nullptr; }
+
+void Parallel::within(const std::type_info& function, const std::function<void()>& body) {
+  if (state_->speaks) {
+    const int n = state_->processes ? state_->processes->nproc_per_node : world_size();
+    say(fmt::format("{} '{}' in {} processes", state_->processes ? "Start" : "Run", launcher::readable(function), n));
+  }
+  try {
+    body();
+  } catch (...) {
+    // The others may be in a call that this rank will never make.
+    if (state_->context && is_initialized()) {
+      const auto thrown = launcher::Thrown::describe(std::current_exception());
+      world().abort(fmt::format("{}: {}", thrown.type, thrown.message));
+    }
+    throw;
+  }
+  if (state_->speaks) say("End of run");
+}
+
+}  // namespace unisono

@@ -1,0 +1,76 @@
+#include "launch/spawn_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ground/host.h"
+#include "launch/report.h"
+#include "launch/signals.h"
+#include "unisono/error.h"
+
+namespace unisono::launcher {
+namespace {
+
+/// How a rank's end reads behind its number.
+std::string fate(const ProcessEnd& end) {
+  if (!end.error_type.empty()) return fmt::format("threw {}{}{}", end.error_type, end.message.empty() ? "" : ": ", end.message);
+  if (!end.signal.empty()) return fmt::format("was ended by {}", end.signal);
+  return fmt::format("exited with code {} before its function returned", end.exit_code.value_or(0));
+}
+
+ProcessEnd describe(const RankEnd& end, const Outcome& outcome) {
+  ProcessEnd described{.rank = end.rank, .failed = !outcome.has_result()};
+  if (end.how == RankEnd::How::signaled) described.signal = signal_name(end.code);
+  if (end.how == RankEnd::How::exited) described.exit_code = end.code;
+  const auto thrown = outcome.error();
+  if (thrown) {
+    described.error_type = thrown->type;
+    described.message = thrown->message;
+  }
+  // One that throws something else than PeerFailed has its own reason, even if another had failed before.
+  described.is_consequence = described.failed && (end.ended_by_launcher || (thrown ? thrown->of_peer : is_consequence(end)));
+  return described;
+}
+
+/// The rank that started it. The launcher has judged by what it saw and heard; what the ranks have thrown says more.
+std::size_t cause_of(const JobResult& result, std::span<const Outcome> outcomes) {
+  std::vector<RankEnd> ends = result.ends;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    RankEnd& end = ends[i];
+    const auto thrown = outcomes[i].error();
+    // One that has told the launcher nothing: it failed while the ranks were meeting.
+    if (thrown && thrown->of_peer && end.status.empty()) end.status = fmt::format("poisoned {} ", thrown->culprit);
+    if (!outcomes[i].has_result() && !end.failed()) end.left_without_finalize = true;
+  }
+  if (const auto first = first_cause(ends)) return *first;
+  const auto failed = std::find_if(outcomes.begin(), outcomes.end(), [](const Outcome& outcome) { return !outcome.has_result(); });
+  return static_cast<std::size_t>(failed - outcomes.begin());
+}
+
+}  // namespace
+
+void throw_if_failed(const JobResult& result, std::span<const Outcome> outcomes) {
+  std::vector<ProcessEnd> ends;
+  for (std::size_t i = 0; i < outcomes.size(); ++i) ends.push_back(describe(result.ends[i], outcomes[i]));
+  if (std::none_of(ends.begin(), ends.end(), [](const ProcessEnd& end) { return end.failed; })) return;
+
+  const std::size_t cause = cause_of(result, outcomes);
+  ends[cause].is_consequence = false;
+  std::string message = fmt::format("rank {} {}", ends[cause].rank, fate(ends[cause]));
+  std::vector<int> consequences;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (i == cause || !ends[i].failed) continue;
+    if (ends[i].is_consequence) consequences.push_back(ends[i].rank);
+    else message += fmt::format("; rank {} {}", ends[i].rank, fate(ends[i]));
+  }
+  if (!consequences.empty()) {
+    message += fmt::format("; {} {} ended as a consequence", name_ranks(consequences), consequences.size() == 1 ? "was" : "were");
+  }
+  const int culprit = ends[cause].rank;
+  throw LaunchFailed(message, {.operation = "spawn", .culprit = culprit, .host = ground::host_name()}, std::move(ends));
+}
+
+}  // namespace unisono::launcher

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <span>
+
+#include "launch/outcome.h"
+#include "launch/supervisor.h"
+
+namespace unisono::launcher {
+
+/// LaunchFailed where a rank has left no result: it says which rank was the first cause and how it ended, and how the others did.
+void throw_if_failed(const JobResult& result, std::span<const Outcome> outcomes);
+
+}  // namespace unisono::launcher

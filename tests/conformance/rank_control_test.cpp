@@ -1,0 +1,277 @@
+// one_rank_only, OneRankFirst and their like.
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "world.h"
+
+namespace {
+
+using namespace unisono;
+using conformance::thrown_by;
+
+int last() { return world_size() - 1; }
+
+// V-08
+WORLD_TEST(RankControl, MainIsRankZeroOfItsGroup) {
+  EXPECT_EQ(is_master_process(), rank() == 0);
+  EXPECT_EQ(is_main_process(), rank() == 0);
+  const auto alone = new_group({rank()});
+  EXPECT_TRUE(is_main_process(*alone));
+}
+
+// I-44, M-27, C-15
+WORLD_TEST(OneRankOnly, RunsOnTheChosenRankAndNowhereElse) {
+  for (const int chosen : {0, last()}) {
+    int calls = 0;
+    auto twice = one_rank_only(
+        [&calls](int x) {
+          ++calls;
+          return 2 * x + rank();
+        },
+        {.rank = chosen});
+    const std::optional<int> result = twice(20);
+    EXPECT_EQ(result.has_value(), rank() == chosen);
+    EXPECT_EQ(result.value_or(-1), rank() == chosen ? 40 + chosen : -1);
+    EXPECT_EQ(calls, rank() == chosen ? 1 : 0);
+    twice(1);
+    EXPECT_EQ(calls, rank() == chosen ? 2 : 0);
+  }
+  bool ran = false;
+  auto set = one_rank_only([&ran] { ran = true; });
+  static_assert(std::is_void_v<decltype(set())>);
+  set();
+  EXPECT_EQ(ran, rank() == 0);
+}
+
+// Without a barrier nobody waits for anybody: only the chosen rank calls at all.
+WORLD_TEST(OneRankOnly, WithoutBarrierCommunicatesNothing) {
+  auto refuse = one_rank_only([]() -> int { throw std::out_of_range("no"); }, {.rank = last()});
+  if (rank() == last()) {
+    EXPECT_THROW(refuse(), std::out_of_range);
+  } else {
+    EXPECT_EQ(refuse(), std::nullopt);
+  }
+  conformance::expect_usable();
+}
+
+// I-44, with_barrier: nobody is through before the chosen rank is done.
+WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .threads_only = true}), OneRankOnly, WithBarrierIsDoneWhenItReturns) {
+  static std::atomic<int> done{0};
+  static std::atomic<int> through{0};
+  if (rank() == 0) done = through = 0;
+  barrier();
+  for (int round = 1; round <= 20; ++round) {
+    const int chosen = round % world_size();
+    auto work = one_rank_only(
+        [] {
+          EXPECT_EQ(through.load() % world_size(), 0);
+          return ++done;
+        },
+        {.rank = chosen, .with_barrier = true});
+    const auto result = work();
+    EXPECT_GE(done.load(), round);
+    ++through;
+    EXPECT_EQ(result.value_or(-1), rank() == chosen ? round : -1);
+    barrier();
+  }
+}
+
+// K-30, Q-25, Q-23: an exception reaches all, and the group goes on.
+WORLD_TEST(OneRankOnly, AnExceptionReachesTheOthersIfThereIsABarrier) {
+  for (int chosen = 0; chosen < world_size(); ++chosen) {
+    const std::string reason = "no space left for rank " + std::to_string(chosen);
+    auto fails = one_rank_only([&]() -> int { throw std::length_error(reason); }, {.rank = chosen, .with_barrier = true});
+    if (rank() == chosen) {
+      EXPECT_EQ(thrown_by<std::length_error>([&] { fails(); }).what(), reason);
+    } else {
+      const auto error = thrown_by<PeerFailed>([&] { fails(); });
+      EXPECT_EQ(error.culprit(), chosen);
+      EXPECT_EQ(error.cause(), PeerFailed::aborted);
+      EXPECT_EQ(error.operation(), "one_rank_only");
+      EXPECT_EQ(error.rank(), rank());
+      EXPECT_NE(error.message().find(reason), std::string::npos) << error.what();
+    }
+    conformance::expect_usable();
+  }
+  struct Odd {};
+  auto odd = one_rank_only([] { throw Odd(); }, {.with_barrier = true});
+  if (rank() == 0) EXPECT_THROW(odd(), Odd);
+  else EXPECT_THROW(odd(), PeerFailed);
+  auto silent = one_rank_only([] { throw std::runtime_error(""); }, {.with_barrier = true});
+  if (rank() == 0) EXPECT_THROW(silent(), std::runtime_error);
+  else EXPECT_THROW(silent(), PeerFailed);
+  auto verbose = one_rank_only([] { throw std::runtime_error(std::string(1'000'000, 'x')); }, {.with_barrier = true});
+  if (rank() == 0) EXPECT_THROW(verbose(), std::runtime_error);
+  else EXPECT_GT(thrown_by<PeerFailed>([&] { verbose(); }).message().size(), 60'000u);
+  conformance::expect_usable();
+}
+
+// K-31: at once, on every rank, not at the first call.
+WORLD_TEST(OneRankOnly, RefusesARankThatIsNotThere) {
+  for (const int wrong : {-1, world_size(), 100}) {
+    const auto error = thrown_by<InvalidArgument>([&] { one_rank_only([] {}, {.rank = wrong}); });
+    EXPECT_NE(error.message().find("from 0 to " + std::to_string(last())), std::string::npos) << error.what();
+  }
+  const auto alone = new_group({rank()});
+  EXPECT_THROW(one_rank_only([] {}, {.rank = GlobalRank{(rank() + 1) % world_size() + (world_size() == 1 ? 1 : 0)}, .group = alone}),
+               InvalidArgument);
+  conformance::expect_usable();
+}
+
+MANY_TEST(OneRankOnly, BelongsToItsGroup) {
+  std::vector<int> backwards;
+  for (int r = last(); r > 0; --r) backwards.push_back(r);
+  const auto group = new_group(backwards);
+  if (group) {
+    auto whose = one_rank_only([] { return rank(); }, {.rank = 0, .with_barrier = true, .group = group});
+    EXPECT_EQ(whose().has_value(), rank() == last());
+    auto global = one_rank_only([] { return rank(); }, {.rank = GlobalRank{1}, .with_barrier = true, .group = group});
+    EXPECT_EQ(global().has_value(), rank() == 1);
+  }
+  barrier();
+}
+
+// I-45, W-10: a file is made by the first and found by the others.
+WORLD_TEST(OneRankFirst, TheOthersFindWhatTheFirstHasDone) {
+  for (int first = 0; first < world_size(); ++first) {
+    std::vector<std::int64_t> stamp(1);
+    if (rank() == 0) stamp[0] = std::chrono::steady_clock::now().time_since_epoch().count();
+    broadcast(stamp, 0);
+    const auto path = std::filesystem::temp_directory_path() / ("unisono-first-" + std::to_string(stamp[0]));
+    {
+      const OneRankFirst scope({.rank = first});
+      EXPECT_EQ(std::filesystem::exists(path), rank() != first);
+      if (!std::filesystem::exists(path)) std::ofstream(path) << rank();
+    }
+    int author = -1;
+    std::ifstream(path) >> author;
+    EXPECT_EQ(author, first);
+    barrier();
+    if (rank() == 0) std::filesystem::remove(path);
+  }
+  const OneRankFirst by_default;
+  static_cast<void>(by_default);
+}
+
+// I-45, local: with all ranks on one host the local ranks are the ranks.
+WORLD_TEST(OneRankFirst, LocallyOneOfEachHost) {
+  for (int first = 0; first < nproc_per_node(); ++first) {
+    int order = 0;
+    {
+      const OneRankFirst scope({.rank = first, .local = true});
+      order = local_rank() == first ? 1 : 2;
+    }
+    EXPECT_EQ(all_reduce(order), 2 * world_size() - nnodes());
+  }
+}
+
+WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .threads_only = true}), OneRankFirst, NobodyIsInsideBeforeTheFirstHasLeft) {
+  static std::atomic<int> inside{0};
+  static std::atomic<bool> first_has_left{false};
+  for (int round = 0; round < 20; ++round) {
+    const int first = round % world_size();
+    if (rank() == 0) {
+      inside = 0;
+      first_has_left = false;
+    }
+    barrier();
+    {
+      const OneRankFirst scope({.rank = first});
+      if (rank() == first) {
+        EXPECT_EQ(inside.load(), 0);
+        first_has_left = true;
+      } else {
+        EXPECT_TRUE(first_has_left.load());
+        ++inside;
+      }
+    }
+    barrier();
+    EXPECT_EQ(inside.load(), world_size() - 1);
+    barrier();
+  }
+}
+
+// I-45, K-30, Q-25: an exception on the first rank ends the others' wait, and the group goes on.
+WORLD_TEST(OneRankFirst, AnExceptionInsideReachesTheOthers) {
+  for (int first = 0; first < world_size(); ++first) {
+    const auto enter = [&] {
+      const OneRankFirst scope({.rank = first});
+      if (rank() == first) throw std::domain_error("cannot prepare");
+      ADD_FAILURE() << "inside, though the first has failed";
+    };
+    if (rank() == first) {
+      EXPECT_STREQ(thrown_by<std::domain_error>(enter).what(), "cannot prepare");
+    } else {
+      const auto error = thrown_by<PeerFailed>(enter);
+      EXPECT_EQ(error.culprit(), first);
+      EXPECT_EQ(error.operation(), "OneRankFirst");
+      EXPECT_NE(error.message().find("rank " + std::to_string(first)), std::string::npos) << error.what();
+    }
+    conformance::expect_usable();
+  }
+  // An exception in the others is their own.
+  const auto late = [&] {
+    const OneRankFirst scope({.rank = 0});
+    if (rank() != 0) throw std::domain_error("late");
+  };
+  if (rank() == 0) EXPECT_NO_THROW(late());
+  else EXPECT_THROW(late(), std::domain_error);
+  conformance::expect_usable();
+}
+
+// A scope that is entered while another exception is on its way is a scope like any other.
+WORLD_TEST(OneRankFirst, WorksWhileAnExceptionIsOnItsWay) {
+  struct AtEnd {
+    ~AtEnd() {
+      const OneRankFirst scope({.rank = 0});
+      ran = true;
+    }
+    bool& ran;
+  };
+  bool ran = false;
+  EXPECT_THROW(
+      {
+        const AtEnd at_end{ran};
+        throw std::domain_error("on its way");
+      },
+      std::domain_error);
+  EXPECT_TRUE(ran);
+  conformance::expect_usable();
+}
+
+// I-45: "rank should be between 0 and size - 1"
+WORLD_TEST(OneRankFirst, RefusesARankThatIsNotThere) {
+  for (const int wrong : {-1, world_size(), 100}) {
+    EXPECT_NE(thrown_by<InvalidArgument>([&] { OneRankFirst scope({.rank = wrong}); }).message().find(std::to_string(wrong)), std::string::npos);
+    EXPECT_THROW(OneRankFirst({.rank = wrong, .local = true}), InvalidArgument);
+  }
+  EXPECT_THROW(OneRankFirst({.rank = GlobalRank{0}, .local = true}), InvalidArgument);
+  conformance::expect_usable();
+}
+
+// Rule 6: whoever does something else meanwhile, all learn of it.
+MANY_TEST(OneRankFirst, AnotherCallMeanwhileIsAMismatch) {
+  if (rank() == last()) {
+    EXPECT_THROW(barrier(), Mismatch);
+  } else {
+    EXPECT_THROW({ OneRankFirst scope({.rank = 0}); }, Mismatch);
+  }
+  conformance::expect_usable();
+}
+
+// V-11, K-56: two functions, and none invents a GPU.
+WORLD_TEST(GpuMemory, IsZeroWhereNothingRunsOnAGpu) {
+  ASSERT_EQ(device().type, Device::Type::cpu);
+  EXPECT_EQ(gpu_mem_usage(), 0u);
+  EXPECT_EQ(gpu_mem_peak(), 0u);
+}
+
+}  // namespace

@@ -1,0 +1,369 @@
+// spawn: what the processes are, what they return, and what is refused (I-14 … I-20, C-14, C-26). Its failures are in spawn_failure_test.cpp.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <numeric>
+
+#include "running_command.h"
+#include "unisono/unisono.h"
+
+namespace unisono::testing {
+namespace {
+
+SpawnOptions ranks(int n) {
+  SpawnOptions options;
+  options.nproc_per_node = n;
+  return options;
+}
+
+struct Account {
+  int rank = -1, world_size = 0, local_rank = -1, given = -1, sum = 0, pid = 0;
+  std::string model, launcher;
+  std::vector<double> halves;
+  UNISONO_FIELDS(rank, world_size, local_rank, given, sum, pid, model, launcher, halves);
+};
+
+Account account_of(int given) {
+  Account account{
+      rank(), world_size(), local_rank(), given, all_reduce(rank() + 1), ::getpid(), model_name(), std::string(to_string(infer_launcher())), {}};
+  for (int i = 0; i <= rank(); ++i) account.halves.push_back(i / 2.0 + rank());
+  return account;
+}
+
+class SpawnOfRanks : public ::testing::TestWithParam<int> {};
+
+// I-14, I-15, I-16, C-26
+TEST_P(SpawnOfRanks, EveryRankHasItsWorldAndItsResultComesBackInOrder) {
+  const int n = GetParam();
+  const auto accounts = spawn(ranks(n), account_of);
+  ASSERT_EQ(accounts.size(), static_cast<std::size_t>(n));
+  std::set<int> pids{::getpid()};
+  for (int r = 0; r < n; ++r) {
+    const Account& account = accounts[static_cast<std::size_t>(r)];
+    EXPECT_EQ(account.rank, r);
+    EXPECT_EQ(account.world_size, n);
+    EXPECT_EQ(account.local_rank, r);
+    EXPECT_EQ(account.given, r);
+    EXPECT_EQ(account.sum, n * (n + 1) / 2);
+    EXPECT_EQ(account.model, n == 1 ? "serial" : "native-dist");
+    EXPECT_EQ(account.launcher, "unisono");
+    ASSERT_EQ(account.halves.size(), static_cast<std::size_t>(r) + 1);
+    EXPECT_EQ(account.halves.back(), r / 2.0 + r);
+    pids.insert(account.pid);
+  }
+  EXPECT_EQ(pids.size(), static_cast<std::size_t>(n) + 1);
+  EXPECT_FALSE(is_initialized());
+}
+
+INSTANTIATE_TEST_SUITE_P(Spawn, SpawnOfRanks, ::testing::Values(1, 2, 3, 4, 5, 7, 8));
+
+// C-14, K-52
+TEST(Spawn, TheFunctionGetsItsLocalRankIfItTakesOne) {
+  const auto with = spawn(
+      ranks(3), [](int local_rank, int factor, const std::string& word) { return fmt::format("{}{}", word, factor * local_rank); }, 7,
+      std::string("x"));
+  EXPECT_EQ(with, (std::vector<std::string>{"x0", "x7", "x14"}));
+  const auto without = spawn(
+      ranks(3), [](int factor) { return factor + rank(); }, 10);
+  EXPECT_EQ(without, (std::vector<int>{10, 11, 12}));
+  const auto nothing = spawn(ranks(2), [] { return true; });
+  EXPECT_EQ(nothing, (std::vector<bool>{true, true}));
+  static_assert(std::is_void_v<decltype(spawn(ranks(1), [] {}))>);
+  spawn(ranks(2), [](int local_rank) { static_cast<void>(all_reduce(local_rank)); });
+}
+
+TEST(Spawn, ArgumentsAndMemoryAreCopies) {
+  std::vector<int> shared{1, 2, 3};
+  int counter = 5;
+  const auto sums = spawn(
+      ranks(3),
+      [&counter](std::vector<int>& x) {
+        x[0] = 100 * rank();
+        counter += rank();
+        return std::accumulate(x.begin(), x.end(), counter);
+      },
+      shared);
+  EXPECT_EQ(sums, (std::vector<int>{10, 111, 212}));
+  EXPECT_EQ(shared, (std::vector<int>{1, 2, 3}));
+  EXPECT_EQ(counter, 5);
+}
+
+// C-26: more than any pipe holds, from all ranks at once.
+TEST(Spawn, ResultsOfAnySize) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{65'536}, std::size_t{65'537}, std::size_t{9'000'011}}) {
+    const auto texts = spawn(ranks(3), [size](int local_rank) {
+      std::string text(size, static_cast<char>('a' + local_rank));
+      if (size > 1) text.back() = static_cast<char>('A' + local_rank);
+      return text;
+    });
+    ASSERT_EQ(texts.size(), 3u);
+    for (int r = 0; r < 3; ++r) {
+      std::string expected(size, static_cast<char>('a' + r));
+      if (size > 1) expected.back() = static_cast<char>('A' + r);
+      EXPECT_TRUE(texts[static_cast<std::size_t>(r)] == expected) << size;
+    }
+  }
+}
+
+// I-18: one node may meet elsewhere than through its launcher, if it is told to. I-20: the only start method is fork.
+TEST(Spawn, MeetsWhereInitMethodSays) {
+  const TemporaryFolder folder;
+  SpawnOptions options = ranks(3);
+  options.init_method = "file://" + folder.path() + "/meeting";
+  for (int again = 0; again < 2; ++again) {
+    const auto accounts = spawn(options, account_of);
+    ASSERT_EQ(accounts.size(), 3u);
+    for (const Account& account : accounts) EXPECT_EQ(account.sum, 6);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  options.init_method = "env://";
+  EXPECT_EQ(spawn(options, account_of).back().sum, 6);
+}
+
+// I-17, Q-12, K-49 … a job of one node needs no port at all; the library's variables are the ranks' own and nobody's environment is written.
+TEST(Spawn, NobodyListensAndTheEnvironmentStaysAsItIs) {
+  std::vector<std::string> before;
+  for (char** entry = environ; *entry != nullptr; ++entry) before.emplace_back(*entry);
+  const auto inside = spawn(ranks(2), [] {
+    barrier();
+    std::vector<std::string> seen;
+    for (char** entry = environ; *entry != nullptr; ++entry) seen.emplace_back(*entry);
+    return std::pair(seen, listening_sockets(::getpid()).size() + listening_sockets(::getppid()).size());
+  });
+  std::vector<std::string> after;
+  for (char** entry = environ; *entry != nullptr; ++entry) after.emplace_back(*entry);
+  EXPECT_EQ(after, before);
+  for (const auto& [seen, listening] : inside) {
+    EXPECT_EQ(seen, before);
+    EXPECT_EQ(listening, 0u);
+  }
+}
+
+std::size_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+TEST(Spawn, AgainAndAgainLeavesNothingBehind) {
+  spawn(ranks(2), [] {});
+  const std::size_t descriptors = open_descriptors();
+  for (int i = 0; i < 10; ++i)
+    EXPECT_EQ(spawn(ranks(2), [i](int local_rank) { return 10 * i + local_rank; }), (std::vector<int>{10 * i, 10 * i + 1}));
+  EXPECT_EQ(open_descriptors(), descriptors);
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);  // no children
+  EXPECT_EQ(errno, ECHILD);
+}
+
+TEST(Spawn, TheParentMayHaveWorkedAloneBefore) {
+  std::vector<int> x{3, 4};
+  all_reduce_async(x).wait();  // which has started a thread
+  barrier();
+  EXPECT_EQ(spawn(ranks(3), account_of).back().sum, 6);
+  EXPECT_EQ(world_size(), 1);
+  initialize();
+  finalize();
+  EXPECT_EQ(spawn(ranks(2), account_of).back().sum, 3);
+}
+
+TEST(Spawn, IsIndifferentToWhoTakesTheChildrenOfTheProcess) {
+  struct sigaction original {};
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGCHLD, &ignore, &original);
+  EXPECT_EQ(spawn(ranks(2), account_of).back().sum, 3);
+  struct sigaction now {};
+  ::sigaction(SIGCHLD, nullptr, &now);
+  EXPECT_EQ(now.sa_handler, SIG_IGN);
+
+  struct sigaction reaper {};
+  reaper.sa_handler = [](int) {
+    const int error = errno;
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    errno = error;
+  };
+  ::sigaction(SIGCHLD, &reaper, nullptr);
+  EXPECT_EQ(spawn(ranks(3), account_of).back().sum, 6);
+  EXPECT_THROW(spawn(ranks(2),
+                     [] {
+                       if (rank() == 1) ::_exit(3);
+                       barrier();
+                     }),
+               LaunchFailed);
+  ::sigaction(SIGCHLD, &original, nullptr);
+}
+
+// ---- several nodes ---------------------------------------------------------------------------------------------
+
+/// The lines of two programs, each of which spawns two of four ranks.
+std::vector<std::string> two_nodes(const std::string& mode, const std::vector<std::string>& place,
+                                   const std::map<std::string, std::string>& variables = {}) {
+  std::vector<std::unique_ptr<RunningCommand>> nodes;
+  for (int node = 0; node < 2; ++node) {
+    std::vector<std::string> words{SPAWN_HELPER, mode, std::to_string(node), "2", "2"};
+    words.insert(words.end(), place.begin(), place.end());
+    nodes.push_back(std::make_unique<RunningCommand>(words, RunningCommand::Options{.environment = variables}));
+  }
+  std::vector<std::string> lines;
+  for (const auto& node : nodes) {
+    EXPECT_EQ(node->wait(), 0) << node->err();
+    for (const auto& line : lines_of(node->out())) lines.push_back(line);
+  }
+  return lines;
+}
+
+const std::vector<std::string> four_ranks{"rank 0 of 4, local 0 0, sum 6", "rank 1 of 4, local 1 1, sum 6", "rank 2 of 4, local 0 0, sum 6",
+                                          "rank 3 of 4, local 1 1, sum 6"};
+
+// I-15, I-16, I-18, K-44
+TEST(SpawnNodes, MeetInAFile) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(two_nodes("node", {"file://" + folder.path() + "/meeting"}), four_ranks);
+}
+TEST(SpawnNodes, MeetAtATcpAddress) { EXPECT_EQ(two_nodes("node", {fmt::format("tcp://127.0.0.1:{}", free_port())}), four_ranks); }
+// I-17
+TEST(SpawnNodes, MeetAtTheMasterAddress) { EXPECT_EQ(two_nodes("node", {"env", "127.0.0.1", std::to_string(free_port())}), four_ranks); }
+// I-17, C-13, Q-12, E-05, E-06
+TEST(SpawnNodes, MeetWhereTheEnvironmentSays) {
+  EXPECT_EQ(two_nodes("node", {"env"}, {{"MASTER_ADDR", "localhost"}, {"MASTER_PORT", std::to_string(free_port())}}), four_ranks);
+}
+// V-01, V-02, V-03
+TEST(SpawnNodes, AreMachinesToLaunch) { EXPECT_EQ(two_nodes("machine", {fmt::format("tcp://127.0.0.1:{}", free_port())}), four_ranks); }
+
+// ---- what is refused -------------------------------------------------------------------------------------------
+
+template <class E>
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const E& error) {
+    return error.what();
+  } catch (const std::exception& other) {
+    return std::string("something else: ") + other.what();
+  }
+  return "nothing";
+}
+
+std::string refusal_of(SpawnOptions options) {
+  return refusal<InvalidArgument>([&] { spawn(options, [] {}); });
+}
+
+// I-15, I-16, I-17, I-18
+TEST(SpawnRefuses, NumbersAndPlacesThatMakeNoSense) {
+  const auto has = [](const std::string& text, std::initializer_list<const char*> parts) {
+    for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+  };
+  has(refusal_of({.nproc_per_node = 0}), {"spawn", "nproc_per_node", "0"});
+  has(refusal_of({.nproc_per_node = -3}), {"nproc_per_node", "-3"});
+  has(refusal_of({.nnodes = 0}), {"nnodes", "0"});
+  has(refusal_of({.nnodes = 2, .node_rank = 2, .init_method = "file:///tmp/x"}), {"node_rank", "from 0 to 1", "2"});
+  has(refusal_of({.node_rank = -1}), {"node_rank", "-1"});
+  has(refusal_of({.master_port = 70'000}), {"master_port", "70000"});
+  has(refusal_of({.timeout = std::chrono::milliseconds(0)}), {"timeout"});
+  has(refusal_of({.master_addr = "127.0.0.1", .init_method = "file:///tmp/x"}), {"master_addr", "file:///tmp/x"});
+  has(refusal_of({.master_port = 1234, .init_method = "tcp://127.0.0.1:1234"}), {"master_port", "tcp://127.0.0.1:1234"});
+  has(refusal_of({.init_method = "http://127.0.0.1"}), {"init_method", "http://"});
+  has(refusal_of({.nnodes = 2}), {"2 nodes", "master_addr"});
+  has(refusal_of({.nnodes = 2, .master_addr = "127.0.0.1"}), {"2 nodes", "master_port"});
+}
+
+// I-14, K-77, Q-27, A-60
+TEST(SpawnRefuses, BackendsThatCannotServeIt) {
+  EXPECT_NE(refusal_of({.backend = "abc"}).find("unknown backend \"abc\""), std::string::npos);
+  EXPECT_NE(refusal_of({.backend = "serial", .nproc_per_node = 2}).find("serial is for one process"), std::string::npos);
+  EXPECT_EQ(spawn({.backend = "Serial"}, [] { return world_size(); }), std::vector<int>{1});
+  EXPECT_EQ(spawn({.backend = "NATIVE", .nproc_per_node = 2}, [] { return backend().value_or("none"); }),
+            (std::vector<std::string>{"native", "native"}));
+  EXPECT_NE(refusal<Unsupported>([] { spawn({.backend = "mpi", .nproc_per_node = 2}, [] {}); }).find("mpirun"), std::string::npos);
+  if (!is_backend_available("nccl")) {
+    EXPECT_NE(refusal<BackendUnavailable>([] { spawn({.backend = "nccl"}, [] {}); }).find("nccl"), std::string::npos);
+  }
+}
+
+TEST(SpawnRefuses, JobsWithinJobs) {
+  {
+    const Context context;
+    EXPECT_NE(refusal<AlreadyInitialized>([] { spawn(ranks(2), [] {}); }).find("nested use"), std::string::npos);
+    EXPECT_NE(refusal<AlreadyInitialized>([] { launch([] {}); }).find("nested use"), std::string::npos);
+  }
+  run_threads(2, [] { EXPECT_THROW(spawn(ranks(2), [] {}), AlreadyInitialized); });
+  const auto inside = spawn(ranks(2), [](int) { return refusal<AlreadyInitialized>([] { spawn(ranks(2), [] {}); }); });
+  for (const auto& text : inside) EXPECT_NE(text.find("nested use"), std::string::npos) << text;
+
+  RunningCommand launched(unisono_command({"run", "-n", "2", SPAWN_HELPER, "nested"}));
+  EXPECT_EQ(launched.wait(), 0) << launched.err();
+  EXPECT_EQ(count(launched.out(), "InvalidArgument spawn: nested use: this process was started by unisono as one of 2"), 2) << launched.out();
+  EXPECT_EQ(count(launched.out(), "InvalidArgument launch: nested use"), 4) << launched.out();
+  RunningCommand initialized(unisono_command({"run", "-n", "2", SPAWN_HELPER, "nested-initialized"}));
+  EXPECT_EQ(initialized.wait(), 0) << initialized.err();
+  EXPECT_EQ(count(initialized.out(), "AlreadyInitialized spawn: nested use"), 2) << initialized.out();
+}
+
+TEST(Spawn, WorksWhereALauncherHasStartedOneProcess) {
+  RunningCommand job(unisono_command({"run", "-n", "1", SPAWN_HELPER, "after-job"}));
+  EXPECT_EQ(job.wait(), 0) << job.err();
+  EXPECT_EQ(count(job.out(), "alone 1"), 1);
+  EXPECT_EQ(count(job.out(), "[0] rank 1 of 2, local 1 1, sum 1\n"), 1) << job.out();
+}
+
+// ---- launch ----------------------------------------------------------------------------------------------------
+
+// V-01, V-04, V-05, K-51, K-52
+TEST(Launch, RunsOneProcessHereAndSeveralElsewhere) {
+  const auto alone =
+      launch([](int local_rank, int base) { return std::tuple(::getpid(), is_initialized(), world_size(), base + local_rank); }, 1, 1, 0, "", 40);
+  EXPECT_EQ(alone, (std::vector{std::tuple(::getpid(), true, 1, 40)}));
+  EXPECT_FALSE(is_initialized());
+  const auto many = launch([](int base) { return base + all_reduce(rank()); }, 1, 3, 0, "", 40);
+  EXPECT_EQ(many, (std::vector<int>{43, 43, 43}));
+  bool ran = false;
+  launch([&ran] { ran = true; });
+  EXPECT_TRUE(ran);
+  launch([] { barrier(); }, 1, 2);
+}
+
+TEST(Launch, WhatASingleProcessThrowsIsThrown) {
+  EXPECT_THROW(launch([] { throw std::out_of_range("no"); }), std::out_of_range);
+  EXPECT_FALSE(is_initialized());
+}
+
+// V-02, V-03
+TEST(Launch, RefusesNumbersThatMakeNoSense) {
+  const auto refused = [](int machines, int gpus, int rank, const std::string& url = "tcp://127.0.0.1:23456") {
+    return refusal<InvalidArgument>([&] { launch([] {}, machines, gpus, rank, url); });
+  };
+  EXPECT_NE(refused(0, 1, 0).find("num_machines"), std::string::npos);
+  EXPECT_NE(refused(1, 0, 0).find("num_gpus_per_machine"), std::string::npos);
+  EXPECT_NE(refused(2, 2, 2).find("machine_rank must be from 0 to 1, not 2"), std::string::npos);
+  EXPECT_NE(refused(2, 2, -1).find("machine_rank"), std::string::npos);
+  EXPECT_NE(refused(2, 2, 0, "").find("dist_url"), std::string::npos);
+  EXPECT_NE(refused(1, 1, 0, "nonsense").find("nonsense"), std::string::npos);
+}
+
+// ---- output ----------------------------------------------------------------------------------------------------
+
+class SpawnOutput : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(SpawnOutput, IsWrittenOnceAndLeavingIsTheParentsAffair) {
+  RunningCommand program({SPAWN_HELPER, GetParam()});
+  EXPECT_EQ(program.wait(), 0) << program.err();
+  for (const char* line : {"before\n", "also before\n", "after\n", "at exit\n"}) {
+    int times = 0;
+    for (const auto& found : lines_of(program.out())) times += found + "\n" == line ? 1 : 0;
+    EXPECT_EQ(times, 1) << line << program.out();
+  }
+  EXPECT_EQ(count(program.out(), "inside\n"), 4) << program.out();
+}
+
+INSTANTIATE_TEST_SUITE_P(Spawn, SpawnOutput, ::testing::Values("output", "output-unsynchronized"),
+                         [](const auto& one) { return one.param == "output" ? "Synchronized" : "Unsynchronized"; });
+
+}  // namespace
+}  // namespace unisono::testing

@@ -192,28 +192,40 @@ std::vector<std::size_t> all_to_all_v(const In& in, const Counts& send_counts, V
   return detail::all_to_all_sizing(in, send_counts, out, group, options);
 }
 
-// What is none of these says why.
+// What is none of these says why. Counts in braces fit a Counts only.
 
 template <class X, class... Rest>
 requires(!InBuffer<X>) void all_gather_v(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+template <class X, class Y, class... Rest>
+requires(!InBuffer<X>) void all_gather_v(X&&, Y&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <class X, class... Rest>
 requires(!InBuffer<X>) void gather_v(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+template <class X, class Y, class... Rest>
+requires(!InBuffer<X>) void gather_v(X&&, Y&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <class X, class... Rest>
-requires(!InBuffer<X>) void scatter_v(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+requires(!InBuffer<X>) void scatter_v(X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <class X, class... Rest>
-requires(!InBuffer<X>) void reduce_scatter_v(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+requires(!InBuffer<X>) void reduce_scatter_v(X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <class X, class... Rest>
-requires(!InBuffer<X>) void all_to_all_v(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+requires(!InBuffer<X>) void all_to_all_v(X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+template <class X, class Y, class... Rest>
+requires(!InBuffer<X>) void all_to_all_v(X&&, const Counts&, Y&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <InBuffer In, class X, class... Rest>
 requires(!Buffer<X>) void all_gather_v(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <InBuffer In, class X, class... Rest>
+requires(!Buffer<X>) void all_gather_v(const In&, X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+template <InBuffer In, class X, class... Rest>
 requires(!Buffer<X>) void gather_v(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+template <InBuffer In, class X, class... Rest>
+requires(!Buffer<X>) void gather_v(const In&, X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <InBuffer In, class X, class... Rest>
 requires(!Buffer<X>) void scatter_v(const In&, const Counts&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <InBuffer In, class X, class... Rest>
 requires(!Buffer<X>) void reduce_scatter_v(const In&, const Counts&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <InBuffer In, class X, class... Rest>
 requires(!Buffer<X>) void all_to_all_v(const In&, const Counts&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+template <InBuffer In, class X, class... Rest>
+requires(!Buffer<X>) void all_to_all_v(const In&, const Counts&, X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <InBuffer In, Buffer B>
 requires(!detail::Growable<std::remove_cvref_t<B>>) void all_gather_v(const In&, B&&) { detail::refuse_as_growable<B>(); }
 template <InBuffer In, Buffer B>

@@ -26,6 +26,14 @@ void call() {
   all_gather(x, y);
   recv(x, 1);
   static_cast<void>(mean(1.0F));
+  static_cast<void>(broadcast(text, 0));
+  static_cast<void>(all_gather("literal"));
+  static_cast<void>(all_gather_object(truth));
+  all_gather_v(x, y, {3});
+  all_gather_v(x, y, {}, world());
+  gather_v(x, y, {3}, 0);
+  gather_v(x, y, 0, world(), {.timeout = std::chrono::seconds(1)});
+  all_to_all_v(x, {0}, y, world());
   DistributedProxySampler(std::vector<std::size_t>(3)).set_epoch(1);
 #elif CASE == 1
   all_reduce(truth);
@@ -63,5 +71,42 @@ void call() {
   DistributedProxySampler proxy(Endless{});
 #elif CASE == 18
   DistributedProxySampler proxy(Sized{});
+#elif CASE == 40
+  all_gather(x, constant);
+#elif CASE == 41
+  all_reduce(x, constant);
+#elif CASE == 42
+  all_gather_v(x, constant, {3});
+#elif CASE == 43
+  all_gather_v(x, std::span(y));
+#elif CASE == 44
+  gather_v(truth, y, {3});
+#elif CASE == 45
+  gather_v(x, truth);
+#elif CASE == 46
+  scatter_v(x, {3}, constant);
+#elif CASE == 47
+  all_to_all_v(text, {3}, y, {3});
+#elif CASE == 60
+  static_cast<void>(all_gather_object(points));
+#elif CASE == 61
+  broadcast_object_list(points);
+#elif CASE == 62
+  static_cast<void>(broadcast(points[0], 0));
+#elif CASE == 63
+  struct Base {
+    int x = 0;
+    UNISONO_FIELDS(x)
+  };
+  struct Derived : Base {
+    int y = 0;
+  };
+  static_cast<void>(all_gather_object(Derived{}));
+#elif CASE == 64
+  struct Holder {
+    int* pointer = nullptr;
+    UNISONO_FIELDS(pointer)
+  };
+  static_cast<void>(all_gather_object(Holder{}));
 #endif
 }

@@ -31,7 +31,7 @@ struct alignas(2 * cache_line) Line {
   std::uint32_t unused = 0;
   Signature signature{};
   std::byte payload[line_payload]{};
-  char label[48]{};  // of the call, where its signature says that it has one
+  char label[40]{};  // of the call, where its signature says that it has one
 
   void set_label(std::string_view text) {
     const std::size_t size = std::min(text.size(), sizeof label - 1);

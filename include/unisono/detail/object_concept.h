@@ -61,6 +61,12 @@ using sent_as_t = typename sent_as<X>::type;
 /// What an object collective takes.
 template <class X>
 concept object_argument = object<sent_as_t<X>>;
+template <class X>
+constexpr void refuse_as_object() {
+  static_assert(object_argument<X>,
+                "unisono: this type is no object: those are numbers, enums, strings, what the standard library makes of them, and types with "
+                "UNISONO_FIELDS or unisono::object_traits");
+}
 /// Where buffers and values may stand as well: what is neither. A literal is text, an array of char that can be written to is a buffer.
 template <class X>
 concept object_value = object_argument<X> && !Element<std::remove_cvref_t<X>> && !is_vector_bool<std::remove_cvref_t<X>> &&

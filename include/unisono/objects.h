@@ -1,0 +1,182 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "unisono/any_value.h"
+#include "unisono/collectives_v.h"
+#include "unisono/detail/object_bytes.h"
+#include "unisono/detail/object_exchange.h"
+#include "unisono/error.h"
+#include "unisono/point_to_point.h"
+#include "unisono/process_group.h"
+
+// Collectives on objects: numbers, enums, std::string (bytes of any kind), std::filesystem::path, std::chrono times, std::optional, variant, tuple,
+// pair, unique_ptr, the containers of the standard library, of each other in any depth, and types with UNISONO_FIELDS or object_traits. Literals
+// and std::string_view are sent as std::string.
+//
+// They travel as MessagePack, data and nothing else, in exactly the type they have: every rank gives the same type, else all of them throw Mismatch
+// before anything is moved. What is received is always a copy, also in a group of one. An object larger than the limit (ObjectLimits), and one that a
+// rank fails to write (its object_traits throw, say), is an error on all ranks alike and leaves the group usable: the rank that fails throws what
+// went wrong, the others InvalidArgument. What object_traits throw while reading is thrown where it happens, after the call is complete on all
+// ranks.
+
+namespace unisono {
+
+namespace detail {
+
+template <object_argument X>
+Parcel parcel_of(const X& x) {
+  return make_parcel([&] {
+    using O = sent_as_t<X>;
+    if constexpr (std::same_as<O, std::remove_cvref_t<X>>) {
+      return to_bytes<O>(x);
+    } else {
+      if constexpr (std::is_pointer_v<X>) {
+        if (x == nullptr) throw InvalidArgument("a null pointer is no text");
+      }
+      return to_bytes<O>(O(x));
+    }
+  });
+}
+template <object O>
+std::vector<O> objects_of(const ByteParts& parts) {
+  std::vector<O> objects;
+  objects.reserve(parts.size());
+  for (std::size_t r = 0; r < parts.size(); ++r) objects.push_back(from_bytes<O>(parts[r]));
+  return objects;
+}
+template <object_argument X>
+std::vector<sent_as_t<X>> all_gather_as(std::string_view label, const X& x, const ProcessGroup& group, const CallOptions& options) {
+  using O = sent_as_t<X>;
+  return objects_of<O>(all_gather_parcels(label, object_type<O>(), parcel_of(x), group, options));
+}
+template <object_argument X>
+std::optional<std::vector<sent_as_t<X>>> gather_as(std::string_view label, const X& x, Rank dst, const ProcessGroup& group,
+                                                   const CallOptions& options) {
+  using O = sent_as_t<X>;
+  const auto parcels = gather_parcels(label, object_type<O>(), parcel_of(x), dst, group, options);
+  if (!parcels) return std::nullopt;
+  return objects_of<O>(*parcels);
+}
+}  // namespace detail
+
+/// Element r is the object of rank r.
+template <detail::object_argument X>
+[[nodiscard]] std::vector<detail::sent_as_t<X>> all_gather_object(const X& x, const ProcessGroup& group = detail::current_world(),
+                                                                  const CallOptions& options = {}) {
+  return detail::all_gather_as("all_gather_object", x, group, options);
+}
+/// nullopt everywhere but at rank `dst`.
+template <detail::object_argument X>
+[[nodiscard]] std::optional<std::vector<detail::sent_as_t<X>>> gather_object(const X& x, Rank dst = 0,
+                                                                             const ProcessGroup& group = detail::current_world(),
+                                                                             const CallOptions& options = {}) {
+  return detail::gather_as("gather_object", x, dst, group, options);
+}
+/// x of every rank becomes that of rank `src`, which keeps its own.
+template <detail::object O>
+void broadcast_object(O& x, Rank src = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  detail::Parcel own = detail::parcel_at(src, group, [&] { return detail::parcel_of(x); });
+  const auto bytes = detail::broadcast_parcel("broadcast_object", detail::object_type<O>(), std::move(own), src, group, options);
+  if (!detail::rank_is(src, group)) x = detail::from_bytes<O>(bytes);
+}
+/// The same of a list, which also becomes as long as that of `src`.
+template <detail::object O>
+void broadcast_object_list(std::vector<O>& list, Rank src = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  using List = std::vector<O>;
+  detail::Parcel own = detail::parcel_at(src, group, [&] { return detail::parcel_of(list); });
+  const auto bytes = detail::broadcast_parcel("broadcast_object_list", detail::object_type<List>(), std::move(own), src, group, options);
+  if (!detail::rank_is(src, group)) list = detail::from_bytes<List>(bytes);
+}
+/// Rank r gets element r of the list of rank `src`, which has size() of them, else all ranks throw InvalidArgument. Elsewhere the list does not
+/// count.
+template <detail::object O>
+[[nodiscard]] O scatter_object(const std::vector<O>& list, Rank src = 0, const ProcessGroup& group = detail::current_world(),
+                               const CallOptions& options = {}) {
+  std::vector<std::vector<std::byte>> parts;
+  const detail::Parcel none = detail::parcel_at(src, group, [&] {
+    return detail::make_parcel([&]() -> std::vector<std::byte> {
+      if (list.size() != static_cast<std::size_t>(group.size())) {
+        throw InvalidArgument("the list has " + std::to_string(list.size()) + " objects for a group of " + std::to_string(group.size()));
+      }
+      for (const O& x : list) parts.push_back(detail::to_bytes<O>(x));
+      return {};
+    });
+  });
+  const auto bytes = detail::scatter_parcels("scatter_object", detail::object_type<O>(), parts, none.error, src, group, options);
+  return detail::from_bytes<O>(bytes);
+}
+/// To be received by recv_object. Up to 64 KiB it returns without waiting for that.
+template <detail::object_argument X>
+void send_object(const X& x, Rank dst, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  detail::Parcel parcel = detail::parcel_of(x);
+  if (parcel.error) std::rethrow_exception(parcel.error);
+  detail::send_parcel(parcel.bytes, dst, group, options);
+}
+/// Mismatch for an object of another type, and for a message that send has sent; either is gone then. An object is two messages: a recv
+/// that meets the first of them is Mismatch, and so is what meets the second.
+template <detail::object O>
+[[nodiscard]] O recv_object(Rank src, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  return detail::from_bytes<O>(detail::recv_parcel(detail::object_type<O>(), src, group, options).first);
+}
+/// The same into x; returns the sender.
+template <detail::object O>
+int recv_object(O& x, Rank src, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  const auto [bytes, source] = detail::recv_parcel(detail::object_type<O>(), src, group, options);
+  x = detail::from_bytes<O>(bytes);
+  return source;
+}
+template <detail::object O>
+int recv_object(O& x, AnySource, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  const auto [bytes, source] = detail::recv_parcel(detail::object_type<O>(), std::nullopt, group, options);
+  x = detail::from_bytes<O>(bytes);
+  return source;
+}
+
+// Where a value may stand, so may an object that is no buffer.
+
+template <detail::object_value X>
+[[nodiscard]] detail::sent_as_t<X> broadcast(X&& x, Rank src = 0, const ProcessGroup& group = detail::current_world(),
+                                             const CallOptions& options = {}) {
+  using O = detail::sent_as_t<X>;
+  detail::Parcel own = detail::parcel_at(src, group, [&] { return detail::parcel_of(x); });
+  return detail::from_bytes<O>(detail::broadcast_parcel("broadcast", detail::object_type<O>(), std::move(own), src, group, options));
+}
+template <detail::object_value X>
+[[nodiscard]] std::vector<detail::sent_as_t<X>> all_gather(X&& x, const ProcessGroup& group = detail::current_world(),
+                                                           const CallOptions& options = {}) {
+  return detail::all_gather_as("all_gather", x, group, options);
+}
+template <detail::object_value X>
+[[nodiscard]] std::optional<std::vector<detail::sent_as_t<X>>> gather(X&& x, Rank dst = 0, const ProcessGroup& group = detail::current_world(),
+                                                                      const CallOptions& options = {}) {
+  return detail::gather_as("gather", x, dst, group, options);
+}
+
+// What is none says so.
+
+template <class X, class... Rest>
+requires(!detail::object_argument<X>) void all_gather_object(X&&, Rest&&...) { detail::refuse_as_object<X>(); }
+template <class X, class... Rest>
+requires(!detail::object_argument<X>) void gather_object(X&&, Rest&&...) { detail::refuse_as_object<X>(); }
+template <class X, class... Rest>
+requires(!detail::object_argument<X>) void broadcast_object(X&&, Rest&&...) { detail::refuse_as_object<X>(); }
+template <class X, class... Rest>
+requires(!detail::object<X>) void broadcast_object_list(std::vector<X>&, Rest&&...) { detail::refuse_as_object<X>(); }
+template <class X, class... Rest>
+requires(!detail::object<X>) void scatter_object(const std::vector<X>&, Rest&&...) { detail::refuse_as_object<X>(); }
+template <class X, class... Rest>
+requires(!detail::object_argument<X>) void send_object(X&&, Rest&&...) { detail::refuse_as_object<X>(); }
+
+/// What rank `src` has, whatever it is: the others need to know nothing of it and pass nullopt (what they pass does not count). InvalidArgument on
+/// all ranks where src has nothing.
+[[nodiscard]] UNISONO_API AnyValue broadcast_any(const std::optional<AnyValue>& value, Rank src = 0,
+                                                 const ProcessGroup& group = detail::current_world(), const CallOptions& options = {});
+
+}  // namespace unisono

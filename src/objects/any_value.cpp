@@ -1,0 +1,119 @@
+#include "unisono/any_value.h"
+
+#include <fmt/format.h>
+
+#include "kernels/pack.h"
+#include "unisono/detail/object_codec.h"
+#include "unisono/detail/object_containers.h"
+#include "unisono/error.h"
+
+namespace unisono {
+namespace {
+
+constexpr std::string_view kinds[] = {"a tensor", "a number", "a string", "a path"};
+
+[[noreturn]] void refuse(AnyValue::Kind is, std::string_view asked) {
+  throw InvalidArgument(fmt::format("the value is {}, {} is asked for", kinds[static_cast<std::size_t>(is)], asked),
+                        {.hint = "kind() says what it is"});
+}
+void expect_dtype(DType is, DType asked) {
+  if (is == asked) return;
+  throw InvalidArgument(fmt::format("the value is of {}, {} is asked for", to_string(is), to_string(asked)), {.hint = "no number is converted"});
+}
+
+}  // namespace
+
+AnyValue::AnyValue(const Tensor& tensor) : dtype_(tensor.dtype()) {
+  if (tensor.device().type != Device::Type::cpu) {
+    throw Unsupported(fmt::format("a value cannot be made of memory of {}", to_string(tensor.device())), {.hint = "copy it to the host first"});
+  }
+  OwnTensor own{{tensor.shape().begin(), tensor.shape().end()}, std::vector<std::byte>(tensor.bytes())};
+  kernels::pack(own.bytes.data(), tensor);
+  content_ = std::move(own);
+}
+
+DType AnyValue::dtype() const {
+  if (!is_tensor() && !is_number()) refuse(kind(), "a dtype");
+  return dtype_;
+}
+Tensor AnyValue::tensor() {
+  if (!is_tensor()) refuse(kind(), kinds[0]);
+  auto& own = std::get<OwnTensor>(content_);
+  return {own.bytes.data(), dtype_, own.shape};
+}
+std::span<const std::int64_t> AnyValue::shape() const {
+  if (!is_tensor()) refuse(kind(), kinds[0]);
+  return std::get<OwnTensor>(content_).shape;
+}
+std::span<const std::byte> AnyValue::elements_of(DType dtype) const {
+  if (!is_tensor()) refuse(kind(), kinds[0]);
+  expect_dtype(dtype_, dtype);
+  return std::get<OwnTensor>(content_).bytes;
+}
+const void* AnyValue::number_of(DType dtype) const {
+  if (!is_number()) refuse(kind(), kinds[1]);
+  expect_dtype(dtype_, dtype);
+  return std::get<Number>(content_).bytes.data();
+}
+const std::string& AnyValue::string() const {
+  if (!is_string()) refuse(kind(), kinds[2]);
+  return std::get<std::string>(content_);
+}
+const std::filesystem::path& AnyValue::path() const {
+  if (!is_path()) refuse(kind(), kinds[3]);
+  return std::get<std::filesystem::path>(content_);
+}
+
+// The kind, then of a tensor its dtype, shape and elements, of a number itself with its dtype before it, of text the text.
+void object_traits<AnyValue>::write(ObjectWriter& out, const AnyValue& value) {
+  out.write(value.kind());
+  switch (value.kind()) {
+    case AnyValue::Kind::tensor: {
+      const auto& own = std::get<AnyValue::OwnTensor>(value.content_);
+      out.write(value.dtype_, own.shape);
+      out.block(value.dtype_, own.bytes.data(), own.bytes.size() / size_of(value.dtype_));
+      break;
+    }
+    case AnyValue::Kind::number:
+      out.write(value.dtype_);
+      out.number(value.dtype_, std::get<AnyValue::Number>(value.content_).bytes.data());
+      break;
+    case AnyValue::Kind::string: out.write(value.string()); break;
+    case AnyValue::Kind::path: out.write(value.path()); break;
+  }
+}
+
+AnyValue object_traits<AnyValue>::read(ObjectReader& in) {
+  const auto read_dtype = [&] {
+    const auto dtype = in.read<DType>();
+    if (dtype < DType::boolean || dtype > DType::complex128) in.refuse("a dtype that does not exist");
+    return dtype;
+  };
+  switch (in.read<AnyValue::Kind>()) {
+    case AnyValue::Kind::tensor: {
+      const DType dtype = read_dtype();
+      AnyValue::OwnTensor own{in.read<std::vector<std::int64_t>>(), {}};
+      const auto bytes = in.block(dtype);
+      std::int64_t numel = 1;
+      bool empty = false;
+      for (const std::int64_t extent : own.shape) {
+        if (extent < 0 || (extent != 0 && __builtin_mul_overflow(numel, extent, &numel))) in.refuse("a shape beyond any memory");
+        empty = empty || extent == 0;
+      }
+      if (bytes.size() / size_of(dtype) != (empty ? 0U : static_cast<std::size_t>(numel))) in.refuse("a tensor of another shape than its elements");
+      own.bytes.assign(bytes.begin(), bytes.end());
+      return {std::move(own), dtype};
+    }
+    case AnyValue::Kind::number: {
+      const DType dtype = read_dtype();
+      AnyValue::Number number;
+      in.number(dtype, number.bytes.data());
+      return {number, dtype};
+    }
+    case AnyValue::Kind::string: return in.read<std::string>();
+    case AnyValue::Kind::path: return in.read<std::filesystem::path>();
+  }
+  in.refuse("a value of no kind");
+}
+
+}  // namespace unisono

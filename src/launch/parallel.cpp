@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "backends/registry.h"
+#include "ground/environment.h"
 #include "ground/log.h"
 #include "launch/outcome.h"
 #include "unisono/launch.h"
@@ -38,7 +39,10 @@ SpawnOptions spawn_options(const ParallelOptions& options) {
   if (nnodes > 1 && !options.node_rank) wrong(fmt::format("with {} nodes, node_rank must be given", nnodes));
   const int node_rank = options.node_rank.value_or(0);
   if (node_rank < 0 || node_rank >= nnodes) wrong(fmt::format("node_rank must be from 0 to {}, not {}", nnodes - 1, node_rank));
-  if (nnodes > 1 && !(options.master_addr && options.master_port) && !options.init_method) {
+  const auto& environment = ground::Environment::process();
+  const bool has_address = options.master_addr || environment.has("MASTER_ADDR");
+  const bool has_port = options.master_port || environment.has("MASTER_PORT");
+  if (nnodes > 1 && !(has_address && has_port) && !options.init_method) {
     wrong(fmt::format("with {} nodes, master_addr and master_port must be given, or init_method; given are {} and {}", nnodes,
                       options.master_addr.value_or("no master_addr"),
                       options.master_port ? fmt::format("port {}", *options.master_port) : "no port"));

@@ -96,6 +96,49 @@ int run(const std::vector<std::string>& words) {
   } else if (mode == "nested-initialized") {
     const Context context;
     return refused([] { spawn(one_node(2), [] {}); });
+  } else if (mode == "parallel") {  // parallel [BACKEND]: in the job that a launcher has started
+    ParallelOptions options;
+    if (words.size() > 1) options.backend = words.at(1);
+    try {
+      Parallel parallel(options);
+      for (const std::string& line : parallel.run(account)) say(line);
+      say("initialized " + std::to_string(is_initialized()));
+    } catch (const NotInitialized& error) {
+      say("NotInitialized " + std::string(error.what()));
+    }
+  } else if (mode == "parallel-in-context") {
+    const Context context;
+    {
+      Parallel parallel;
+      for (const std::string& line : parallel.run(account)) say(line);
+    }
+    say("still initialized " + std::to_string(is_initialized()));
+    barrier();
+  } else if (mode == "parallel-throw") {  // parallel-throw RANK: that one gives up, the others are in a call
+    try {
+      Parallel parallel({.backend = "native"});
+      try {
+        parallel.run([&](int local_rank) {
+          if (local_rank == std::stoi(words.at(1))) throw std::logic_error("I give up");
+          barrier();
+        });
+      } catch (const PeerFailed& error) {
+        say("PeerFailed " + std::to_string(error.culprit().value_or(-1)) + " " + error.what());
+      }
+    } catch (const std::logic_error& error) {
+      say("logic_error " + std::string(error.what()));
+    }
+  } else if (mode == "parallel-node") {  // parallel-node RANK NODES RANKS METHOD [ADDRESS PORT]
+    ParallelOptions options;
+    options.backend = "native";
+    options.node_rank = std::stoi(words.at(1));
+    options.nnodes = std::stoi(words.at(2));
+    options.nproc_per_node = std::stoi(words.at(3));
+    if (words.at(4) != "env") options.init_method = words.at(4);
+    if (words.size() > 5) options.master_addr = words.at(5);
+    if (words.size() > 6) options.master_port = std::stoi(words.at(6));
+    Parallel parallel(options);
+    for (const std::string& line : parallel.run(account)) say(line);
   } else if (mode == "after-job") {  // one job after another, in a process that a launcher has started alone
     initialize();
     say("alone " + std::to_string(world_size()));

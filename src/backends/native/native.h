@@ -30,6 +30,7 @@ class Native final : public Backend {
   void leave() override { peers_->leave(); }
   std::set<int> gone() override { return peers_->gone(); }
   const std::shared_ptr<engine::Segment>& segment() const { return segment_; }
+  engine::Lockstep& lockstep() { return lockstep_; }
 
  private:
   std::shared_ptr<engine::Segment> segment_;

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "engine/cooperative/blocks.h"
+#include "engine/cooperative/direct.h"
 #include "engine/cooperative/moves.h"
 #include "engine/cooperative/reductions.h"
 
@@ -35,15 +36,32 @@ auto dispatch(const Lockstep& engine, const CollectiveCall& call, Use&& use) {
   }
 }
 
+bool begins_direct(Lockstep& engine, const CollectiveCall& call) { return engine.direct().expected() && DirectAccess::suits(call); }
+
+/// A call and the tasks that carry it out, directly if that is expected when its turn comes.
 template <class T>
 class Owning final : public Task {
  public:
-  Owning(Lockstep& engine, const CollectiveCall& call) : call_(call), task_(engine, call_) {}
-  bool advance() override { return task_.advance(); }
-  std::vector<int> waiting_for() const override { return task_.waiting_for(); }
+  Owning(Lockstep& engine, const CollectiveCall& call) : engine_(engine), call_(call), task_(engine, call_) {}
+  bool advance() override {
+    if (!begun_) {
+      begun_ = true;
+      if (begins_direct(engine_, call_)) direct_ = make_direct(engine_, call_);
+    }
+    if (direct_) {
+      if (!direct_->advance()) return false;
+      if (!direct_->refused()) return true;
+      direct_.reset();
+    }
+    return task_.advance();
+  }
+  std::vector<int> waiting_for() const override { return direct_ ? direct_->waiting_for() : task_.waiting_for(); }
 
  private:
+  Lockstep& engine_;
   CollectiveCall call_;
+  bool begun_ = false;
+  std::unique_ptr<DirectTask> direct_;
   T task_;
 };
 
@@ -54,6 +72,11 @@ std::unique_ptr<Task> make_collective(Lockstep& engine, const CollectiveCall& ca
 }
 
 void with_collective(Lockstep& engine, const CollectiveCall& call, Waiter& waiter) {
+  if (begins_direct(engine, call)) {
+    const auto direct = make_direct(engine, call);
+    if (!direct->advance()) waiter.wait(*direct);
+    if (!direct->refused()) return;
+  }
   dispatch(engine, call, [&]<class T>() {
     T task(engine, call);
     if (!task.advance()) waiter.wait(task);

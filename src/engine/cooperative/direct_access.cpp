@@ -25,7 +25,7 @@ Announcement DirectAccess::announce(const CollectiveCall& call) {
 
 bool DirectAccess::all_in_pools(std::uint32_t step) const {
   for (int r = 0; r < segment_.ranks(); ++r) {
-    const Announcement& announcement = segment_.line(r, step).announcement();
+    const Announcement announcement = segment_.line(r, step).announcement();
     if (announcement.in == 0 || announcement.out == 0) return false;
   }
   return true;
@@ -40,7 +40,7 @@ bool DirectAccess::all_reach_all(std::uint32_t step) const {
 
 void DirectAccess::note(std::uint32_t step) {
   expected_ = false;
-  const Announcement& own = segment_.line(rank_, step).announcement();
+  const Announcement own = segment_.line(rank_, step).announcement();
   if (own.in == 0 || own.out == 0 || !all_in_pools(step)) return;
   if (!tried_) {
     tried_ = true;

@@ -14,7 +14,7 @@ bool detail::call_comparison() noexcept { return comparison.load(std::memory_ord
 
 namespace unisono::engine {
 
-Lockstep::Lockstep(std::shared_ptr<Segment> segment, int rank) : segment_(std::move(segment)), rank_(rank) {}
+Lockstep::Lockstep(std::shared_ptr<Segment> segment, int rank) : segment_(std::move(segment)), rank_(rank), direct_(*segment_, rank) {}
 
 bool Lockstep::compares() const { return comparison.load(std::memory_order_relaxed); }
 
@@ -25,6 +25,7 @@ LockstepTask::LockstepTask(Lockstep& engine, const CollectiveCall& call, std::si
       steps_(steps),
       element_(size_of(call.in.dtype())),
       inline_(steps == 1 && step_bytes <= line_payload),
+      announces_(!inline_ && engine.size() > 1 && DirectAccess::suits(call)),
       compares_more_(compares_more) {}
 
 std::string LockstepTask::disagreement(int) const { return {}; }
@@ -51,6 +52,7 @@ bool LockstepTask::advance() {
         break;
       case Phase::wait: {
         if (!everybody_at(engine_.step_)) return false;
+        if (k_ == 0 && announces_) engine_.direct_.note(engine_.step_);
         consume(k_);
         if (++k_ == steps_) {
           phase_ = Phase::done;
@@ -70,7 +72,8 @@ void LockstepTask::publish(std::size_t k) {
   Line& line = segment().line(me, step);
   if (k == 0) {
     line.signature = signature_;
-    if (!call_.label.empty()) line.set_label(call_.label);
+    if (!call_.label.empty()) line.set_label(call_);
+    if (announces_) line.announce(engine_.direct_.announce(call_));
   }
   line.step.store(step, std::memory_order_seq_cst);  // before looking for sleepers
   for (int r = 0, n = size(); r < n; ++r) {
@@ -108,7 +111,7 @@ void LockstepTask::compare(int rank, std::uint32_t step) {
     return;
   }
   leave(rank, step,
-        "rank " + std::to_string(engine_.rank_) + " " + describe(signature_, call_.label) + ", rank " + std::to_string(rank) + " " +
+        "rank " + std::to_string(engine_.rank_) + " " + describe(signature_, label_of(call_)) + ", rank " + std::to_string(rank) + " " +
             describe(theirs, line.get_label()));
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/cooperative/direct_access.h"
 #include "engine/cooperative/segment.h"
 #include "unisono/backend.h"
 
@@ -29,11 +30,13 @@ class Lockstep {
   std::uint32_t step() const { return step_; }
   /// Of what follows: see set_call_comparison.
   bool compares() const;
+  DirectAccess& direct() { return direct_; }
 
  private:
   friend class LockstepTask;
   std::shared_ptr<Segment> segment_;
   int rank_;
+  DirectAccess direct_;
   std::uint32_t step_ = 0;  // the last one published
   bool ragged_ = false;     // that one was left (by a mismatch) before everybody had published it
 };
@@ -89,6 +92,7 @@ class LockstepTask : public Task {
   int next_ = 0;  // ranks below it have arrived
   std::uint32_t polls_ = 0;
   bool inline_;
+  bool announces_;
   bool compares_more_;
   bool compares_ = true;
   Phase phase_ = Phase::start;

@@ -25,6 +25,18 @@ namespace unisono::engine {
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::size_t line_payload = 32;  // bytes that travel inside a line
 
+/// Where a rank's buffers of a call lie in the shared pool of its process: offset + 1; 0: not there. See DirectAccess.
+struct Announcement {
+  std::uint64_t in = 0, out = 0;
+  std::uint64_t reaches_all = 0;  // whether the rank has mapped everybody's pool
+};
+
+/// How others map a rank's pool.
+struct PoolCard {
+  std::uint64_t inode = 0, size = 0;
+  std::int32_t descriptor = 0;
+};
+
 /// What a rank publishes for one step of the lockstep: two alternate, by the parity of the step.
 struct alignas(2 * cache_line) Line {
   std::atomic<std::uint32_t> step{0};
@@ -33,13 +45,22 @@ struct alignas(2 * cache_line) Line {
   std::byte payload[line_payload]{};
   char label[40]{};  // of the call, where its signature says that it has one
 
-  void set_label(std::string_view text) {
+  // Of the first step of a call whose data does not travel here.
+  void announce(const Announcement& announcement) { std::memcpy(payload, &announcement, sizeof announcement); }
+  Announcement announcement() const {
+    Announcement announcement;
+    std::memcpy(&announcement, payload, sizeof announcement);
+    return announcement;
+  }
+  void set_label(const CollectiveCall& call) {
+    const std::string text = label_of(call);
     const std::size_t size = std::min(text.size(), sizeof label - 1);
     std::memcpy(label, text.data(), size);
     label[size] = '\0';
   }
   std::string_view get_label() const { return has_label(signature) ? std::string_view(label, ::strnlen(label, sizeof label)) : std::string_view(); }
 };
+static_assert(sizeof(Announcement) <= line_payload);
 static_assert(sizeof(Line) == 2 * cache_line && offsetof(Line, payload) + line_payload <= cache_line);
 
 /// One direction of one pair: bytes written and bytes read, each on a line of its own.
@@ -55,6 +76,7 @@ struct alignas(2 * cache_line) Member {
   std::atomic<std::uint32_t> presence{0};
   std::atomic<std::int32_t> pid{0};  // 0: a thread of this process
   std::atomic<std::int32_t> cpus{0};
+  PoolCard pool;
 };
 
 /// The failure that ended the group, as bytes. `state`: 0 none, 1 being written, 2 there.

@@ -27,8 +27,15 @@ Signature signature_of(const CollectiveCall& call) noexcept {
   if (!call.label.empty()) {
     s.what |= label_bit;
     s.extra ^= upper_half(call.label);
+    if (!call.also.empty()) s.extra ^= upper_half(call.also) * 3;  // another place for another thing
   }
   return s;
+}
+
+std::string label_of(const CollectiveCall& call) {
+  std::string text(call.label);
+  if (!call.also.empty()) text.append(" of ").append(call.also);
+  return text;
 }
 
 bool has_label(const Signature& s) noexcept { return (s.what & label_bit) != 0; }

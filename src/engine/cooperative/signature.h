@@ -18,6 +18,8 @@ struct Signature {
 };
 
 Signature signature_of(const CollectiveCall& call) noexcept;
+/// "all_reduce_multigpu of 3 x float16, avg"; empty for a call without a label.
+std::string label_of(const CollectiveCall& call);
 bool has_label(const Signature& signature) noexcept;
 /// "all_reduce(float32 × 1000, sum)"; of a labelled call "all_gather_object: all_gather(uint64 × 1)".
 std::string describe(const Signature& signature, std::string_view label);

@@ -1,0 +1,190 @@
+// Buffers that all ranks can reach: the results are those of any other buffer, whichever ranks have them there, and from the second large call on
+// nothing is staged in between.
+#include "unisono/shared_memory.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backends/native/native.h"
+#include "group/group.h"
+#include "world.h"
+
+using namespace unisono;
+using conformance::difference;
+using conformance::sums;
+using conformance::value;
+using conformance::values;
+
+namespace {
+
+/// Whether this rank expects the next large call of the group to be direct.
+bool expects_direct(const ProcessGroup& group = world()) {
+  auto* native = dynamic_cast<backends::Native*>(&group.implementation()->backend());
+  return native != nullptr && native->lockstep().direct().expected();
+}
+
+template <class T>
+shared_vector<T> shared_values(std::size_t n, int r) {
+  const auto x = values<T>(n, r);
+  return {x.begin(), x.end()};
+}
+
+/// Until the ranks reach each other's memory: one call to find out that they could, one to tell.
+void make_direct() {
+  for (int i = 0; i < 2; ++i) {
+    shared_vector<float> x(5000, 1.0F);
+    all_reduce(x);
+  }
+  EXPECT_EQ(expects_direct(), world_size() > 1);
+}
+
+// Just large enough, odd, and more than the ordinary path takes in one step.
+const std::vector<std::size_t> counts{1024, 5003, 70001};
+
+}  // namespace
+
+WORLD_TEST(SharedMemory, ReducesDirectly) {
+  make_direct();
+  for (const std::size_t n : counts) {
+    auto x = shared_values<float>(n, rank());
+    all_reduce(x);
+    EXPECT_EQ(difference(x, sums<float>(n, world_size())), "") << n;
+    const auto in = shared_values<double>(n, rank());
+    shared_vector<double> out(n);
+    all_reduce(in, out);
+    EXPECT_EQ(difference(out, sums<double>(n, world_size())), "") << n;
+    EXPECT_EQ(difference(in, values<double>(n, rank())), "") << "the input was changed";
+    auto wide = shared_values<std::int64_t>(n, rank());
+    all_reduce(wide, ReduceOp::avg);
+    auto averages = sums<std::int64_t>(n, world_size());
+    for (auto& average : averages) average /= world_size();
+    EXPECT_EQ(difference(wide, averages), "");
+    for (int root = 0; root < world_size(); ++root) {
+      auto y = shared_values<std::int32_t>(n, rank());
+      reduce(y, root, [](std::int32_t a, std::int32_t b) { return std::max(a, b); });
+      EXPECT_EQ(difference(y, values<std::int32_t>(n, rank() == root ? world_size() - 1 : rank())), "") << "root " << root;
+    }
+    const auto ranks = static_cast<std::size_t>(world_size());
+    const auto blocks = shared_values<float>(n * ranks, rank());
+    shared_vector<float> block(n);
+    reduce_scatter(blocks, block);
+    const auto all = sums<float>(n * ranks, world_size());
+    EXPECT_EQ(difference(block, std::vector<float>(all.begin() + static_cast<std::ptrdiff_t>(n) * rank(),
+                                                   all.begin() + static_cast<std::ptrdiff_t>(n) * (rank() + 1))),
+              "");
+  }
+  EXPECT_EQ(expects_direct(), world_size() > 1);
+}
+
+WORLD_TEST(SharedMemory, MovesDirectly) {
+  make_direct();
+  const int ranks = world_size();
+  const auto size = static_cast<std::size_t>(ranks);
+  for (const std::size_t n : counts) {
+    for (int root = 0; root < ranks; ++root) {
+      auto x = shared_values<float>(n, rank());
+      broadcast(x, root);
+      EXPECT_EQ(difference(x, values<float>(n, root)), "");
+      const auto own = shared_values<float>(n, rank());
+      shared_vector<float> all(rank() == root ? n * size : 0);
+      gather(own, all, root);
+      for (int r = 0; r < ranks && rank() == root; ++r) {
+        for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(all[static_cast<std::size_t>(r) * n + i], value<float>(r, i));
+      }
+      const auto parts = shared_values<float>(rank() == root ? n * size : 0, root);
+      shared_vector<float> part(n);
+      scatter(parts, part, root);
+      for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(part[i], value<float>(root, static_cast<std::size_t>(rank()) * n + i));
+    }
+    shared_vector<std::int16_t> all(n * size);
+    std::span<std::int16_t> mine = std::span(all).subspan(static_cast<std::size_t>(rank()) * n, n);
+    const auto own = values<std::int16_t>(n, rank());
+    std::copy(own.begin(), own.end(), mine.begin());
+    all_gather(mine, all);  // in place
+    for (int r = 0; r < ranks; ++r) {
+      for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(all[static_cast<std::size_t>(r) * n + i], value<std::int16_t>(r, i));
+    }
+    const auto to = shared_values<double>(n * size, rank());
+    shared_vector<double> from(n * size);
+    all_to_all(to, from);
+    for (int r = 0; r < ranks; ++r) {
+      for (std::size_t i = 0; i < n; ++i)
+        ASSERT_EQ(from[static_cast<std::size_t>(r) * n + i], value<double>(r, static_cast<std::size_t>(rank()) * n + i));
+    }
+  }
+}
+
+// Ranks whose buffers lie elsewhere change what is done, never what comes out; and all ranks notice alike.
+MANY_TEST(SharedMemory, FallsBackWhereOneBufferLiesElsewhere) {
+  constexpr std::size_t n = 6007;
+  for (int odd = 0; odd < world_size(); ++odd) {
+    make_direct();
+    for (int i = 0; i < 3; ++i) {
+      shared_vector<float> shared = shared_values<float>(n, rank());
+      std::vector<float> ordinary = values<float>(n, rank());
+      if (rank() == odd) all_reduce(ordinary);
+      else all_reduce(shared);
+      if (rank() == odd) EXPECT_EQ(difference(ordinary, sums<float>(n, world_size())), "");
+      else EXPECT_EQ(difference(shared, sums<float>(n, world_size())), "");
+      EXPECT_FALSE(expects_direct());
+    }
+    // A strided view of shared memory is packed into ordinary memory first.
+    shared_vector<float> twice(2 * n, 0.0F);
+    for (std::size_t i = 0; i < n; ++i) twice[2 * i] = value<float>(rank(), i);
+    Tensor strided(twice.data(), DType::float32, std::array{static_cast<std::int64_t>(n)}, std::array<std::int64_t, 1>{2});
+    all_reduce(strided);
+    const auto expected = sums<float>(n, world_size());
+    for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(twice[2 * i], expected[i]);
+  }
+}
+
+MANY_TEST(SharedMemory, KeepsTheOrderOfAsynchronousCalls) {
+  make_direct();
+  constexpr std::size_t n = 9001;
+  std::vector<shared_vector<double>> buffers;
+  std::vector<double> ordinary = values<double>(n, rank());
+  std::vector<Work> works;
+  for (int i = 0; i < 6; ++i) buffers.push_back(shared_values<double>(n, rank() + i));
+  for (int i = 0; i < 6; ++i) {
+    works.push_back(all_reduce_async(buffers[static_cast<std::size_t>(i)]));
+    if (i == 2) works.push_back(all_reduce_async(ordinary));
+  }
+  auto late = shared_values<double>(n, rank());
+  all_reduce(late);  // behind all of them
+  wait_all(works);
+  EXPECT_EQ(difference(ordinary, sums<double>(n, world_size())), "");
+  EXPECT_EQ(difference(late, sums<double>(n, world_size())), "");
+  for (int i = 0; i < 6; ++i) {
+    auto expected = sums<double>(n, world_size());
+    for (double& x : expected) x += i * world_size();
+    EXPECT_EQ(difference(buffers[static_cast<std::size_t>(i)], expected), "") << i;
+  }
+}
+
+// The comparison of calls comes first, here too; nothing is moved.
+MANY_TEST(SharedMemory, RefusesWhatDoesNotMatch) {
+  make_direct();
+  const std::size_t n = rank() == 0 ? 5000 : 6000;
+  auto x = shared_values<float>(n, rank());
+  conformance::thrown_by<Mismatch>([&] { all_reduce(x); });
+  EXPECT_EQ(difference(x, values<float>(n, rank())), "");
+  EXPECT_TRUE(expects_direct());
+  // One that is large where the others' is not.
+  auto y = shared_values<float>(rank() == 0 ? 10 : 6000, rank());
+  conformance::thrown_by<Mismatch>([&] { all_reduce(y); });
+  conformance::expect_usable();
+}
+
+MANY_TEST(SharedMemory, WorksInGroups) {
+  const auto half = split_group(world(), rank() % 2);
+  constexpr std::size_t n = 4099;
+  for (int i = 0; i < 4; ++i) {
+    auto x = shared_values<float>(n, rank());
+    all_reduce(x, ReduceOp::max, *half);
+    EXPECT_EQ(difference(x, values<float>(n, half->global_ranks().back())), "");
+  }
+  EXPECT_EQ(expects_direct(*half), half->size() > 1);
+}

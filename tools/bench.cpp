@@ -57,7 +57,7 @@ bench::Plan plan_of(const BenchOptions& options) {
   keep_first(plan.sizes);
   plan.dtype = bench::parse_dtype(options.dtype);
   plan.ranks = options.ranks > 0 ? options.ranks : std::max(2, ground::allowed_processors());
-  if (options.buffers != "private") throw Unsupported("this version has no buffers in shared memory", {.hint = "--buffers private is what there is"});
+  plan.shared_buffers = options.buffers == "shared";
   if (options.data == "varying") plan.data = bench::DataMode::varying;
   else if (options.data == "touch") plan.data = bench::DataMode::touch;
   plan.backend = options.backend;
@@ -193,7 +193,9 @@ void add_bench(CLI::App& app) {
   command->add_option("-n,--ranks", options->ranks, "Processes to start; one per core where not given")->check(CLI::Range(1, kMostRanks));
   command->add_option("--sizes", options->sizes, "Bytes of a rank's larger buffer, as 8,1KiB,64MiB")->delimiter(',')->allow_extra_args(false);
   command->add_option("--dtype", options->dtype, "f32, f64, f16, bf16, i8, u8, i32 or i64")->capture_default_str();
-  command->add_option("--buffers", options->buffers, "Where the buffers lie")->check(CLI::IsMember({"private", "shared"}))->capture_default_str();
+  command->add_option("--buffers", options->buffers, "private: ordinary memory; shared: unisono's shared_resource(), which the other ranks can reach")
+      ->check(CLI::IsMember({"private", "shared"}))
+      ->capture_default_str();
   command
       ->add_option(
           "--data", options->data,

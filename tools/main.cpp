@@ -20,6 +20,21 @@ const CLI::App& concerned(const CLI::App& app) {
   return chosen.empty() ? app : *chosen.front();
 }
 
+/// What is wrong with the word where the command's name stands; empty: nothing.
+std::string objection(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const std::string word = arguments.empty() ? std::string() : arguments.front();
+  if (word == "-h" || word == "--help") return {};
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (command->get_name() == word) return {};
+    if (!names.empty()) names += ", ";
+    names += command->get_name();
+  }
+  if (arguments.empty()) return "a command is missing; there are " + names;
+  if (word.starts_with('-')) return "unknown option '" + word + "'; options stand behind a command: " + names;
+  return "unknown command '" + word + "'; there are " + names;
+}
+
 int complain(const CLI::App& app, const std::string& message) {
   const CLI::App& command = concerned(app);
   const std::string name = &command == &app ? "unisono" : "unisono " + command.get_name();
@@ -36,8 +51,10 @@ int main(int argc, char** argv) {
   unisono::tools::add_run(app);
   unisono::tools::add_bench(app);
   unisono::tools::add_info(app);
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (const std::string wrong = objection(app, words); !wrong.empty()) return complain(app, wrong);
   try {
-    auto arguments = unisono::tools::take_program_off(app, {argv + 1, argv + argc});
+    auto arguments = unisono::tools::take_program_off(app, words);
     std::reverse(arguments.begin(), arguments.end());  // as the parser wants them
     app.parse(arguments);
     return 0;

@@ -65,6 +65,10 @@ void add_run(CLI::App& app) {
       ->allow_extra_args(false);
   command->add_option("--master-port", job.master_port, "MASTER_PORT for programs that want a certain one (0: any free one)")
       ->check(CLI::Range(0, 65535));
+  command->add_option("--nnodes", job.nnodes, "How many hosts take part, each with so many ranks and a launcher of its own (1)")
+      ->check(CLI::Range(1, 65536));
+  command->add_option("--node-rank", job.node_rank, "Which of them this one is (0)")->check(CLI::NonNegativeNumber);
+  command->add_option("--master-addr", job.master_addr, "Address of host 0, where ranks of several hosts meet, at --master-port");
   command->callback([flags] { run(*flags); });
 }
 

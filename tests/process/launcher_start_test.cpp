@@ -117,14 +117,29 @@ TEST_P(BadFlags, AreAUsageLineAndCode2) {
 }
 
 using Words = std::vector<std::string>;
-INSTANTIATE_TEST_SUITE_P(Launcher, BadFlags,
-                         ::testing::Values(Words{}, Words{"no-such-command"}, Words{"run"}, Words{"run", "-n", "2"}, Words{"run", "-n", "2", "--"},
-                                           Words{"run", "-n", "0", "--", "true"}, Words{"run", "-n", "-1", "--", "true"},
-                                           Words{"run", "-n", "four", "--", "true"}, Words{"run", "--no-such-flag", "--", "true"},
-                                           Words{"run", "-x", "true"}, Words{"run", "--grace", "-1", "true"},
-                                           Words{"run", "--max-restarts", "-1", "true"}, Words{"run", "--bind", "socket", "true"},
-                                           Words{"run", "--forward-signal", "NOSUCH", "true"}, Words{"run", "--forward-signal", "KILL", "true"},
-                                           Words{"run", "--master-port", "70000", "true"}));
+INSTANTIATE_TEST_SUITE_P(
+    Launcher, BadFlags,
+    ::testing::Values(Words{}, Words{"no-such-command"}, Words{"run"}, Words{"run", "-n", "2"}, Words{"run", "-n", "2", "--"},
+                      Words{"run", "-n", "0", "--", "true"}, Words{"run", "-n", "-1", "--", "true"}, Words{"run", "-n", "four", "--", "true"},
+                      Words{"run", "--no-such-flag", "--", "true"}, Words{"run", "-x", "true"}, Words{"run", "--grace", "-1", "true"},
+                      Words{"run", "--max-restarts", "-1", "true"}, Words{"run", "--bind", "socket", "true"},
+                      Words{"run", "--forward-signal", "NOSUCH", "true"}, Words{"run", "--forward-signal", "KILL", "true"},
+                      Words{"run", "--master-port", "70000", "true"}, Words{"run", "--nnodes", "0", "true"},
+                      Words{"run", "--nnodes", "2", "--node-rank", "2", "--master-addr", "::1", "--master-port", "1", "true"},
+                      Words{"run", "--node-rank", "1", "true"}, Words{"run", "--nnodes", "2", "true"},
+                      Words{"run", "--nnodes", "2", "--master-addr", "::1", "true"},
+                      Words{"run", "--nnodes", "2", "--master-addr", "::1", "--master-port", "1", "--max-restarts", "1", "true"}));
+
+TEST(LauncherStart, AWordThatIsNoCommandIsNamedAndSoAreThoseThatThereAre) {
+  const auto said = [](Words words) {
+    RunningCommand command(unisono_command(std::move(words)));
+    EXPECT_EQ(command.wait(), 2);
+    return command.err();
+  };
+  EXPECT_TRUE(said({"WRONG", "-n", "2"}).starts_with("unisono: unknown command 'WRONG'; there are run, bench, info")) << said({"WRONG", "-n", "2"});
+  EXPECT_TRUE(said({"-n", "2"}).starts_with("unisono: unknown option '-n'; options stand behind a command: run, ")) << said({"-n", "2"});
+  EXPECT_TRUE(said({}).starts_with("unisono: a command is missing; there are run, ")) << said({});
+}
 
 TEST(LauncherStart, HelpIsNoError) {
   RunningCommand command(unisono_command({"run", "--help"}));

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -96,6 +97,14 @@ int run(const std::vector<std::string>& words) {
   } else if (mode == "nested-initialized") {
     const Context context;
     return refused([] { spawn(one_node(2), [] {}); });
+  } else if (mode == "rank") {  // of a job that a launcher has started
+    const Context context;
+    say(account(unisono::local_rank()));
+  } else if (mode == "rank-dies") {  // rank-dies RANK
+    const Context context;
+    barrier();
+    if (rank() == std::stoi(words.at(1))) ::raise(SIGKILL);
+    barrier();
   } else if (mode == "parallel") {  // parallel [BACKEND]: in the job that a launcher has started
     ParallelOptions options;
     if (words.size() > 1) options.backend = words.at(1);

@@ -1,0 +1,74 @@
+// `unisono run --nnodes`: a launcher on each of several hosts, here two on this one.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "running_command.h"
+
+namespace unisono::testing {
+namespace {
+
+std::vector<std::string> node(int node_rank, int port, const std::vector<std::string>& words) {
+  std::vector<std::string> all{"run",
+                               "-n",
+                               "2",
+                               "--nnodes",
+                               "2",
+                               "--node-rank",
+                               std::to_string(node_rank),
+                               "--master-addr",
+                               "127.0.0.1",
+                               "--master-port",
+                               std::to_string(port),
+                               "--grace",
+                               "5",
+                               "--"};
+  all.insert(all.end(), words.begin(), words.end());
+  return unisono_command(all);
+}
+
+// I-15, I-16, E-01, E-02, E-03, E-05, E-06
+TEST(LauncherNodes, EveryRankHasItsPlaceInTheWhole) {
+  const int port = free_port();
+  for (int r = 0; r < 2; ++r) {
+    RunningCommand job(node(r, port,
+                            {RANK_HELPER, "variables", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE",
+                             "MASTER_ADDR", "MASTER_PORT"}));
+    ASSERT_EQ(job.wait(), 0) << job.err();
+    for (int local = 0; local < 2; ++local) {
+      const std::string prefix = tag(2 * r + local);
+      for (const auto& text : {fmt::format("RANK={}", 2 * r + local), std::string("WORLD_SIZE=4"), fmt::format("LOCAL_RANK={}", local),
+                               std::string("LOCAL_WORLD_SIZE=2"), fmt::format("GROUP_RANK={}", r), std::string("GROUP_WORLD_SIZE=2"),
+                               std::string("MASTER_ADDR=127.0.0.1"), fmt::format("MASTER_PORT={}", port)}) {
+        EXPECT_EQ(count(job.out(), prefix + text + "\n"), 1) << prefix << text << "\n" << job.out();
+      }
+    }
+  }
+}
+
+TEST(LauncherNodes, RanksMeetAtTheMasterAddress) {
+  const int port = free_port();
+  RunningCommand second(node(1, port, {SPAWN_HELPER, "rank"}));
+  RunningCommand first(node(0, port, {SPAWN_HELPER, "rank"}));
+  EXPECT_EQ(first.wait(), 0) << first.err();
+  EXPECT_EQ(second.wait(), 0) << second.err();
+  const std::string out = first.out() + second.out();
+  for (int r = 0; r < 4; ++r) EXPECT_EQ(count(out, fmt::format("[{}] rank {} of 4, local {} {}, sum 6\n", r, r, r % 2, r % 2)), 1) << out;
+}
+
+// Each launcher hears of its own ranks how they fare, though they meet elsewhere.
+TEST(LauncherNodes, TheNodeOfTheCauseNamesIt) {
+  const int port = free_port();
+  RunningCommand first(node(0, port, {SPAWN_HELPER, "rank-dies", "3"}));
+  RunningCommand second(node(1, port, {SPAWN_HELPER, "rank-dies", "3"}));
+  EXPECT_EQ(second.wait(), 137) << second.err();
+  EXPECT_NE(first.wait(), 0);
+  EXPECT_EQ(count(second.err(), "first cause: rank 3 "), 1) << second.err();
+  EXPECT_EQ(count(second.err(), "the others: rank 2 exited with code 92, blaming rank 3"), 1) << second.err();
+  EXPECT_EQ(count(first.err(), "blaming rank 3"), 1) << first.err();
+}
+
+}  // namespace
+}  // namespace unisono::testing

@@ -1,76 +1,26 @@
-// Who we are, from the variables of whoever started us: a table with one row per launcher.
+// Who we are, from the variables of whoever started us.
 #include "rendezvous/identity.h"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
 
+#include "ground/log.h"
+#include "rendezvous/launchers.h"
+#include "rendezvous/slurm.h"
 #include "unisono/error.h"
-
-namespace unisono {
-
-std::string_view to_string(Launcher launcher) noexcept {
-  switch (launcher) {
-    case Launcher::none: return "none";
-    case Launcher::unisono: return "unisono";
-    case Launcher::torchrun: return "torchrun";
-    case Launcher::slurm: return "slurm";
-    case Launcher::openmpi: return "openmpi";
-    case Launcher::pmi: return "pmi";
-    case Launcher::horovod: return "horovod";
-  }
-  return "unknown";
-}
-
-}  // namespace unisono
 
 namespace unisono::rendezvous {
 namespace {
 
 using ground::Environment;
 
-/// The names one launcher gives to the same things; empty: it does not say.
-struct Row {
-  Launcher launcher;
-  std::array<std::string_view, 2> marks;  ///< all of them are set in its processes
-  std::string_view rank, world_size, local_rank, local_world_size, node_rank;
-};
+constexpr LauncherRow nobody{Launcher::none, {}, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"};
+constexpr std::array torch_five = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
 
-// In the order of trust: an inner launcher's variables come with the outer one's (a torchrun inside srun sees SLURM_PROCID of the outer task).
-constexpr std::array rows = {
-    Row{Launcher::unisono, {"UNISONO_LAUNCHER_FD"}, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"},
-    Row{Launcher::unisono, {"UNISONO_JOB_ID"}, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"},
-    Row{Launcher::torchrun, {"TORCHELASTIC_RUN_ID"}, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"},
-    Row{Launcher::torchrun, {"RANK", "WORLD_SIZE"}, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"},
-    Row{Launcher::openmpi,
-        {"OMPI_COMM_WORLD_RANK"},
-        "OMPI_COMM_WORLD_RANK",
-        "OMPI_COMM_WORLD_SIZE",
-        "OMPI_COMM_WORLD_LOCAL_RANK",
-        "OMPI_COMM_WORLD_LOCAL_SIZE",
-        {}},
-    Row{Launcher::openmpi, {"OMPI_COMM_WORLD_LOCAL_RANK"}, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", {}, {}},
-    Row{Launcher::pmi, {"PMI_RANK"}, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", {}},
-    Row{Launcher::pmi, {"PMIX_RANK"}, "PMIX_RANK", {}, {}, {}, {}},
-    Row{Launcher::slurm, {"SLURM_PROCID", "SLURM_NTASKS"}, "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", {}, "SLURM_NODEID"},
-    Row{Launcher::slurm, {"SLURM_NTASKS"}, {}, {}, {}, {}, {}},  // inside an allocation, but no task of it
-    Row{Launcher::horovod, {"HOROVOD_RANK"}, "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK"},
-    Row{Launcher::torchrun, {"WORLD_SIZE"}, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"},  // half set: env:// says what is
-                                                                                                                    // missing
-    Row{Launcher::torchrun, {"RANK"}, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"},
-};
-
-constexpr Row nobody{Launcher::none, {}, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"};
-
-bool applies(const Row& row, const Environment& environment) {
-  for (const std::string_view mark : row.marks) {
-    if (!mark.empty() && !environment.has(mark)) return false;
-  }
-  return true;
-}
-
-const Row& row_of(const Environment& environment) {
-  for (const Row& row : rows) {
+const LauncherRow& row_of(const Environment& environment) {
+  for (const LauncherRow& row : launcher_rows()) {
     if (applies(row, environment)) return row;
   }
   return nobody;
@@ -82,26 +32,28 @@ std::optional<Given> read(const Environment& environment, std::string_view varia
   return value ? std::optional(Given{*value, std::string(variable)}) : std::nullopt;
 }
 
-// RANK, WORLD_SIZE and LOCAL_RANK together prove an inner launcher: what the outer one says is about another process.
-bool is_inner(const Environment& environment) { return environment.has("RANK") && environment.has("WORLD_SIZE") && environment.has("LOCAL_RANK"); }
-
 void compare(const std::optional<Given>& ours, const std::optional<Given>& theirs, std::string_view what) {
   if (!ours || !theirs || ours->value == theirs->value) return;
   throw InvalidArgument(fmt::format("the {} is {} by {}, but {} by {}", what, ours->value, ours->variable, theirs->value, theirs->variable),
-                        {.hint = fmt::format("unset the variables of the launcher that is not meant")});
+                        {.operation = "initialize", .hint = "unset the variables of the launcher that is not meant"});
 }
 
-}  // namespace
-
-Launcher infer_launcher(const Environment& environment) { return row_of(environment).launcher; }
-
-bool launched_as_many(const Environment& environment) {
-  const auto world_size = read(environment, row_of(environment).world_size);
-  return world_size && world_size->value > 1;
+/// What a later row says is another word for the same, or fills a gap.
+void take_over(std::optional<Given>& ours, const std::optional<Given>& theirs) {
+  if (!ours) ours = theirs;
 }
 
-EnvironmentIdentity identity_from_environment(const Environment& environment) {
-  const Row& row = row_of(environment);
+void name_job(EnvironmentIdentity& identity, const Environment& environment) {
+  if (const auto id = environment.get("UNISONO_JOB_ID")) {
+    identity.job_id = *id;
+    identity.attempt = environment.get_int("UNISONO_ATTEMPT").value_or(0);
+  } else if (const auto run = environment.get("TORCHELASTIC_RUN_ID")) {
+    identity.job_id = *run;
+    identity.attempt = environment.get_int("TORCHELASTIC_RESTART_COUNT").value_or(0);
+  }
+}
+
+EnvironmentIdentity identity_of_row(const LauncherRow& row, const Environment& environment) {
   EnvironmentIdentity identity;
   identity.launcher = row.launcher;
   identity.rank = read(environment, row.rank);
@@ -111,21 +63,127 @@ EnvironmentIdentity identity_from_environment(const Environment& environment) {
   identity.node_rank = read(environment, row.node_rank);
   identity.rank_variable = row.rank.empty() ? "RANK" : row.rank;
   identity.world_size_variable = row.world_size.empty() ? "WORLD_SIZE" : row.world_size;
-  if (const auto id = environment.get("UNISONO_JOB_ID")) {
-    identity.job_id = *id;
-    identity.attempt = environment.get_int("UNISONO_ATTEMPT").value_or(0);
-  } else if (const auto run = environment.get("TORCHELASTIC_RUN_ID")) {
-    identity.job_id = *run;
-    identity.attempt = environment.get_int("TORCHELASTIC_RESTART_COUNT").value_or(0);
-  }
-  if (!is_inner(environment)) {
-    for (const Row& other : rows) {
-      if (!applies(other, environment) || other.rank == row.rank) continue;
-      compare(identity.rank, read(environment, other.rank), "rank");
-      compare(identity.world_size, read(environment, other.world_size), "world size");
-    }
+  name_job(identity, environment);
+  return identity;
+}
+
+/// The rows that apply, until one of them proves that the rest is about an outer process. They must agree, and what one does not say another may.
+EnvironmentIdentity merged_rows(const Environment& environment) {
+  EnvironmentIdentity identity = identity_of_row(row_of(environment), environment);
+  for (const LauncherRow& row : launcher_rows()) {
+    if (!applies(row, environment)) continue;
+    const EnvironmentIdentity other = identity_of_row(row, environment);
+    compare(identity.rank, other.rank, "rank");
+    compare(identity.world_size, other.world_size, "world size");
+    take_over(identity.rank, other.rank);
+    take_over(identity.world_size, other.world_size);
+    take_over(identity.local_rank, other.local_rank);
+    take_over(identity.local_world_size, other.local_world_size);
+    take_over(identity.node_rank, other.node_rank);
+    if (is_complete(row, environment)) break;
   }
   return identity;
+}
+
+/// Slurm's tasks may start other launchers, and those that mark their processes, or say rank, world size and local rank of them in variables of their
+/// own, are believed. RANK and its like alone are not: they may be left over, or written by a container's hook.
+bool is_inside_slurm_task(const Environment& environment) {
+  return std::ranges::any_of(launcher_rows(), [&](const LauncherRow& row) {
+    if (row.launcher == Launcher::slurm || row.launcher == Launcher::horovod || !applies(row, environment)) return false;
+    if (row.rank == "RANK") return row.marks[0] != "RANK" && row.marks[0] != "WORLD_SIZE";
+    return is_complete(row, environment);
+  });
+}
+
+bool is_slurms(const Environment& environment) { return is_slurm_task(environment) && !is_inside_slurm_task(environment); }
+
+bool has_torch_five(const Environment& environment) {
+  return std::ranges::all_of(torch_five, [&](std::string_view name) { return environment.has(name); });
+}
+
+/// RANK and its like stand beside Slurm's variables, all five of them: something within the task set them. On one node that may be a launcher that
+/// started more processes; with several nodes, only somebody who repeats what Slurm says.
+void check_against_slurm(const EnvironmentIdentity& identity, const SlurmTask& task) {
+  const auto check = [&](const Given& given, int slurms, std::string_view variable) {
+    if (task.nodes > 1 ? given.value == slurms : given.value >= slurms) return;
+    throw InvalidArgument(fmt::format("{} contradicts {}: {} vs {}; {}", given.variable, variable, given.value, slurms,
+                                      task.nodes > 1 ? "with several nodes they must be equal" : "it must be at least as large"),
+                          {.operation = "initialize", .hint = "unset the variables of the launcher that is not meant"});
+  };
+  check(*identity.rank, task.rank, "SLURM_PROCID");
+  check(*identity.local_rank, task.local_rank, "SLURM_LOCALID");
+  check(*identity.world_size, task.world_size, "SLURM_NTASKS");
+}
+
+void warn_of_partial_variables(const Environment& environment) {
+  std::string there, missing;
+  for (const std::string_view name : torch_five) {
+    std::string& list = environment.has(name) ? there : missing;
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
+  }
+  const bool any = environment.has("RANK") || environment.has("LOCAL_RANK") || environment.has("WORLD_SIZE");
+  if (any)
+    ground::warn(fmt::format("{} set beside Slurm's variables, but not {}: rank, world size and local rank are taken from Slurm", there, missing));
+}
+
+EnvironmentIdentity slurm_identity(const Environment& environment) {
+  const SlurmTask task = slurm_task(environment);
+  if (has_torch_five(environment)) {
+    EnvironmentIdentity identity = identity_of_row(nobody, environment);
+    check_against_slurm(identity, task);
+    identity.launcher = Launcher::torchrun;
+    return identity;
+  }
+  EnvironmentIdentity identity;
+  identity.launcher = Launcher::slurm;
+  identity.rank = Given{task.rank, "SLURM_PROCID"};
+  identity.world_size = Given{task.world_size, "SLURM_NTASKS"};
+  identity.local_rank = Given{task.local_rank, "SLURM_LOCALID"};
+  identity.node_rank = read(environment, "SLURM_NODEID");
+  identity.rank_variable = "SLURM_PROCID";
+  identity.world_size_variable = "SLURM_NTASKS";
+  identity.job_id = task.job;
+  identity.attempt = task.attempt;
+  identity.slurm = SlurmPlace{task.first_host, task.port, task.nodes == 1};
+  const bool whole = environment.has("RANK") && environment.has("WORLD_SIZE");
+  for (const LauncherRow& row : launcher_rows()) {
+    if (!applies(row, environment) || (row.rank == "RANK" && !whole)) continue;
+    compare(read(environment, row.rank), identity.rank, "rank");
+    compare(read(environment, row.world_size), identity.world_size, "world size");
+  }
+  warn_of_partial_variables(environment);
+  return identity;
+}
+
+}  // namespace
+
+Launcher infer_launcher(const Environment& environment) {
+  if (is_slurms(environment)) return has_torch_five(environment) ? Launcher::torchrun : Launcher::slurm;
+  return row_of(environment).launcher;
+}
+
+bool launched_as_many(const Environment& environment) {
+  if (is_slurms(environment) && !has_torch_five(environment)) {
+    return environment.has("SLURM_PROCID") && environment.get_int("SLURM_NTASKS").value_or(1) > 1;
+  }
+  const auto world_size = read(environment, row_of(environment).world_size);
+  return world_size && world_size->value > 1;
+}
+
+EnvironmentIdentity identity_from_environment(const Environment& environment) {
+  return is_slurms(environment) ? slurm_identity(environment) : merged_rows(environment);
+}
+
+std::optional<int> local_rank_from_environment(const Environment& environment, int rank, int world_size) {
+  if (const auto said = environment.get_int("LOCAL_RANK")) return said;
+  for (const LauncherRow& row : launcher_rows()) {
+    if (row.rank == "RANK" || !applies(row, environment)) continue;
+    const auto its_rank = read(environment, row.rank);
+    const auto its_size = read(environment, row.world_size);
+    const auto its_local = read(environment, row.local_rank);
+    if (its_local && its_rank && its_size && its_rank->value == rank && its_size->value == world_size) return its_local->value;
+  }
+  return std::nullopt;
 }
 
 }  // namespace unisono::rendezvous

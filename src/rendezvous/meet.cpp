@@ -8,9 +8,11 @@
 
 #include <fmt/format.h>
 
+#include "ground/log.h"
+#include "rendezvous/gathering.h"
 #include "rendezvous/join.h"
+#include "rendezvous/place.h"
 #include "rendezvous/presence.h"
-#include "rendezvous/reach.h"
 #include "rendezvous/rendezvous.h"
 #include "rendezvous/url.h"
 #include "store/watched_store.h"
@@ -212,28 +214,15 @@ JobIdentity meet_in_file(Plan plan, const std::string& path) {
   return settle(std::move(plan), std::move(joined), store, std::move(view), std::move(presence));
 }
 
-std::string required(const Environment& environment, std::string_view variable) {
-  auto text = environment.get(variable);
-  if (!text)
-    throw InvalidArgument(fmt::format("{} is not set, and env:// needs it", variable), info("start the program with `unisono run`, or set it"));
-  return *text;
-}
-
-JobIdentity meet_by_environment(Plan plan, const EnvironmentIdentity& given, const Environment& environment) {
-  const auto launcher_fd = environment.get_int("UNISONO_LAUNCHER_FD");
-  const bool several_nodes = given.local_world_size && given.local_world_size->value < plan.world_size;
-  if (launcher_fd && !several_nodes) return meet_under_launcher(std::move(plan), *launcher_fd);
-  if (launcher_fd) plan.identity.launcher_store = launcher_store(*launcher_fd);
-  required(environment, "MASTER_PORT");
-  const int port = *environment.get_int("MASTER_PORT");
-  if (port < 1 || port > 65535) throw InvalidArgument(fmt::format("MASTER_PORT is {}; a port is 1 to 65535", port), info());
-  // Rank 0 needs no address of itself; without one it stays on loopback, where the others must look too.
-  const std::string host = plan.rank == 0 ? environment.get("MASTER_ADDR").value_or("127.0.0.1") : required(environment, "MASTER_ADDR");
-  const auto number = static_cast<std::uint16_t>(port);
-  if (environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True")
-    return meet_at(std::move(plan), *meeting_beside_agent(host, number, given, environment));
-  // Our launcher names a job of several hosts on each of them differently.
-  return meet_at(std::move(plan), *meeting_at(host, number, launcher_fd ? "" : job_tag(given), environment));
+JobIdentity meet_by_environment(Plan plan, EnvironmentIdentity given, const Environment& environment) {
+  if (const auto fd = environment.get_int("UNISONO_LAUNCHER_FD")) {
+    const bool several_nodes = given.local_world_size && given.local_world_size->value < plan.world_size;
+    if (!several_nodes) return meet_under_launcher(std::move(plan), *fd);
+    plan.identity.launcher_store = launcher_store(*fd);  // which hears how this host's ranks fare
+    given.job_id.clear();                                // the launcher of each host has named the job by itself
+  }
+  const int rank = *plan.rank;
+  return meet_at(std::move(plan), *meeting_by_environment(given, rank, environment));
 }
 
 JobIdentity alone(const JobRequest& request) {
@@ -251,8 +240,24 @@ Plan explicit_plan(const JobRequest& request, std::optional<int> rank, std::opti
   plan.group_name = request.group_name;
   plan.timeout = join_timeout(request.timeout, environment);
   plan.identity.launcher = infer_launcher(environment);
-  plan.identity.local_rank = request.local_rank ? request.local_rank : environment.get_int("LOCAL_RANK");
+  plan.identity.local_rank = request.local_rank ? request.local_rank : local_rank_from_environment(environment, rank.value_or(-1), plan.world_size);
   return plan;
+}
+
+// Nobody knows the others, nor where the store will be: they find out together first.
+JobIdentity meet_by_multicast(Plan plan, const ground::SocketAddress& address, const Environment& environment) {
+  const Deadline deadline(plan.timeout);
+  const Gathering gathering({address, plan.group_name, plan.rank, plan.world_size}, environment, deadline);
+  plan.rank = gathering.rank();
+  plan.timeout = std::max(deadline.left(), std::chrono::milliseconds(1));
+  return meet_at(std::move(plan), gathering);
+}
+
+void warn_of_agent(const Url& url, const Environment& environment) {
+  if (environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True") return;
+  ground::warn(fmt::format("torchrun's agent serves a store of its own at {}:{}, and the ranks meet at tcp://{} instead; env:// needs no address",
+                           environment.get("MASTER_ADDR").value_or("?"), environment.get("MASTER_PORT").value_or("?"),
+                           ground::describe(url.host, url.port)));
 }
 
 JobIdentity meet_explicitly(const JobRequest& request, const Url& url, const Environment& environment) {
@@ -260,10 +265,17 @@ JobIdentity meet_explicitly(const JobRequest& request, const Url& url, const Env
   const auto world_size = agree("world size", said(request.world_size, "the argument world_size"), said(url.world_size, "init_method"));
   const std::string_view scheme = url.scheme == Url::Scheme::tcp ? "tcp://" : "file://";
   if (!world_size) throw InvalidArgument(fmt::format("world_size is not given, and {} needs it", scheme), info());
-  if (!rank && url.scheme == Url::Scheme::tcp) throw InvalidArgument("rank is not given, and tcp:// with one host's address needs it", info());
+  std::optional<ground::SocketAddress> group;
+  if (url.scheme == Url::Scheme::tcp) {
+    if (const auto addresses = ground::resolve(url.host, url.port); addresses.front().is_multicast()) group = addresses.front();
+  }
+  if (!rank && url.scheme == Url::Scheme::tcp && !group)
+    throw InvalidArgument("rank is not given, and tcp:// with one host's address needs it", info());
   Plan plan = explicit_plan(request, value(rank), value(world_size), environment);
   check_range(plan);
   if (url.scheme == Url::Scheme::file) return meet_in_file(std::move(plan), url.path);
+  warn_of_agent(url, environment);
+  if (group) return meet_by_multicast(std::move(plan), *group, environment);
   return meet_at(std::move(plan), *meeting_at(url.host, url.port, {}, environment));
 }
 

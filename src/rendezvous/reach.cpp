@@ -28,8 +28,7 @@ class AtAddress final : public Meeting {
   AtAddress(const std::string& host, std::uint16_t port, std::string tag, const ground::Environment& environment)
       : addresses_(ground::resolve(host, port)), place_("the store at " + ground::describe(host, port)), tag_(std::move(tag)) {
     for (const SocketAddress& address : addresses_) {
-      if (address.is_multicast())
-        throw Unsupported(fmt::format("{} is a multicast address; this version meets at unicast addresses only", describe(address)));
+      if (address.is_multicast()) throw InvalidArgument(fmt::format("{} is a multicast address, where no store can listen", describe(address)));
     }
     token_ = store::token_for(addresses_, std::nullopt, environment);
   }
@@ -95,12 +94,14 @@ std::unique_ptr<Meeting> meeting_at(const std::string& host, std::uint16_t port,
   return std::make_unique<AtAddress>(host, port, tag, environment);
 }
 
+std::unique_ptr<Meeting> meeting_on_this_host(const std::string& name) { return std::make_unique<LocalSocket>("unisono-" + name); }
+
 std::unique_ptr<Meeting> meeting_beside_agent(const std::string& host, std::uint16_t port, const EnvironmentIdentity& identity,
                                               const ground::Environment& environment) {
   // Runs may share an id ("none" is torchrun's own default), but not the port of their agent.
   const std::string tag = store::digest(fmt::format("unisono run {}\n{}\n{}\n{}", identity.job_id, identity.attempt, host, port));
   const bool one_host = identity.local_world_size && identity.world_size && identity.local_world_size->value == identity.world_size->value;
-  if (one_host) return std::make_unique<LocalSocket>("unisono-" + tag);
+  if (one_host) return meeting_on_this_host(tag);
   return std::make_unique<BesideAgent>(host, port, tag, environment);
 }
 

@@ -25,6 +25,9 @@ class Meeting {
 /// At an address that everybody knows.
 std::unique_ptr<Meeting> meeting_at(const std::string& host, std::uint16_t port, const std::string& job_tag, const ground::Environment& environment);
 
+/// An abstract local socket of that name: no port that could be taken, and none but this user can reach it.
+std::unique_ptr<Meeting> meeting_on_this_host(const std::string& name);
+
 /// Under torchrun whose agent holds MASTER_PORT with a store of its own, which speaks another language. Where the environment says that all ranks are
 /// on this host, an abstract local socket named after the run: no port that could be taken, none but this user can reach it. With several hosts, the
 /// first free one of the ports that follow MASTER_PORT on MASTER_ADDR; the others find it by trying, and the run's tag tells them that it is theirs.

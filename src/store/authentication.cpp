@@ -8,6 +8,8 @@
 
 #include <array>
 
+#include <fmt/format.h>
+
 #include "unisono/error.h"
 
 namespace unisono::store {
@@ -24,9 +26,9 @@ std::string transcript(std::string_view label, const Exchange& exchange) {
   return text;
 }
 
-std::string proof(std::string_view token, std::string_view label, const Exchange& exchange) {
+// An empty key would be a code that everybody can write.
+std::string keyed_code(std::string_view token, std::string_view text) {
   if (token.empty()) return {};
-  const std::string text = transcript(label, exchange);
   std::array<unsigned char, EVP_MAX_MD_SIZE> code{};
   unsigned int size = 0;
   if (::HMAC(::EVP_sha256(), token.data(), static_cast<int>(token.size()), reinterpret_cast<const unsigned char*>(text.data()), text.size(),
@@ -35,6 +37,8 @@ std::string proof(std::string_view token, std::string_view label, const Exchange
   }
   return {reinterpret_cast<const char*>(code.data()), size};
 }
+
+std::string proof(std::string_view token, std::string_view label, const Exchange& exchange) { return keyed_code(token, transcript(label, exchange)); }
 
 }  // namespace
 
@@ -47,6 +51,10 @@ std::string fresh_nonce() {
 std::string client_proof(std::string_view token, const Exchange& exchange) { return proof(token, "unisono store: client", exchange); }
 std::string server_proof(std::string_view token, const Exchange& exchange) { return proof(token, "unisono store: server", exchange); }
 bool same_proof(std::string_view a, std::string_view b) { return a.size() == b.size() && ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
+
+std::string message_code(std::string_view token, std::string_view label, std::string_view message) {
+  return keyed_code(token, fmt::format("{}:{}{}", label.size(), label, message));
+}
 
 std::string digest(std::string_view text) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> code{};

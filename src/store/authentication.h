@@ -26,6 +26,8 @@ std::string client_proof(std::string_view token, const Exchange& exchange);
 std::string server_proof(std::string_view token, const Exchange& exchange);
 /// In a time that does not tell where they differ.
 bool same_proof(std::string_view a, std::string_view b);
+/// HMAC-SHA256 of a message under the token; empty without one. `label` keeps messages of different kinds apart.
+std::string message_code(std::string_view token, std::string_view label, std::string_view message);
 /// SHA-256 in hexadecimal; for names that others must not be able to choose.
 std::string digest(std::string_view text);
 

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "rendezvous/rendezvous.h"
+
+namespace unisono::rendezvous {
+
+/// What a process says of itself to a multicast group: a magic word and a version, fields with their lengths in front, and a code (HMAC-SHA256 under the
+/// job's token) over all of it. Nothing in it is secret.
+struct Announcement {
+  std::string group_name;  ///< at most 255 bytes
+  std::string nonce;       ///< tells two processes apart that say the same of themselves
+  Member member;           ///< rank -1: it takes any
+  int world_size = 1;
+  std::uint16_t port = 0;  ///< where it would serve the store; 0: it cannot be rank 0
+  std::string library;     ///< its version
+  std::string job;         ///< names the complete job that it sees; empty: it does not see one
+  bool agreed = false;     ///< everybody in that job has named the same one
+  /// Why there can be no job, and the nonces of the two that it is about.
+  struct Refusal {
+    enum class Kind : std::uint8_t { duplicate = 1, mismatch = 2 };
+    Kind kind = Kind::duplicate;
+    std::string first, second, text;
+  };
+  std::optional<Refusal> refusal;
+};
+
+/// `place` is where the announcement is made: one that was made elsewhere is not heard here. Fits a datagram.
+std::string encode(const Announcement& announcement, std::string_view token, std::string_view place);
+
+enum class Hearing { ours, another_group, another_version, forged, nothing };
+struct Heard {
+  Hearing hearing = Hearing::nothing;
+  Announcement announcement;  ///< of `ours`
+};
+/// Trusts nothing that it reads. Other groups' announcements are told by their name alone, which is why they need not be of our token.
+Heard hear(std::string_view datagram, std::string_view group_name, std::string_view token, std::string_view place);
+
+}  // namespace unisono::rendezvous

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "ground/deadline.h"
+#include "ground/environment.h"
+#include "rendezvous/announcement.h"
+#include "rendezvous/multicast_socket.h"
+#include "rendezvous/reach.h"
+
+namespace unisono::rendezvous {
+
+// The meeting at a multicast address, where nobody knows anybody. Every process announces itself again and again and listens. Who has heard as many as
+// there are ranks names that job (a digest of all who are in it), and says so too. When all who are in it have named the same job, it stands:
+// ranks that were given stay, the others fill the gaps in the order of host, process and nonce; rank 0 serves a store at a port that it opened before it
+// first spoke, and the others come to it. Announcements go on until the store has seen everybody, so that nobody misses the last one.
+//
+// Other jobs at the same address have other names. What a job before ours still says is told apart by the nonces: it names a job that we have never
+// named. Who falls silent before the job stands is forgotten, so that it can be started again.
+class Gathering final : public Meeting {
+ public:
+  struct Request {
+    ground::SocketAddress address;
+    std::string group_name;
+    std::optional<int> rank;
+    int world_size = 1;
+  };
+  /// Returns when the job stands. InvalidArgument for a rank that two have, Mismatch where the sizes differ, Timeout with how many of how many came.
+  Gathering(Request request, const ground::Environment& environment, const ground::Deadline& deadline);
+  ~Gathering() override;
+  Gathering(const Gathering&) = delete;
+  Gathering& operator=(const Gathering&) = delete;
+
+  int rank() const { return rank_; }
+
+  std::shared_ptr<store::Client> serve() const override;
+  std::shared_ptr<store::Client> connect(const ground::Deadline& deadline) const override;
+
+ private:
+  using Time = ground::Clock::time_point;
+  struct Other {
+    Announcement said;
+    ground::SocketAddress source;
+    Time heard_at;
+    int times = 0;
+  };
+  /// How often the two had been heard when a quarrel between them was first seen.
+  using Quarrel = std::pair<int, int>;
+
+  void gather(const ground::Deadline& deadline);
+  void announce();
+  bool listen();
+  bool hear_one(const MulticastSocket::Datagram& datagram);
+  void forget_the_silent();
+  void look_for_quarrels();
+  void quarrel(Announcement::Refusal::Kind kind, const Announcement& first, const Announcement& second);
+  [[noreturn]] void refuse(const Announcement::Refusal& refusal) const;
+  bool name_job();
+  bool all_agree() const;
+  void settle();
+  std::vector<const Announcement*> everybody() const;
+  std::vector<const Announcement*> chosen() const;
+  [[noreturn]] void give_up(const ground::Deadline& deadline) const;
+  void keep_announcing();
+
+  const Request request_;
+  const std::string token_, place_;
+  MulticastSocket socket_;
+  ground::FileDescriptor listening_;
+  Announcement self_;
+  std::map<std::string, Other> others_;                 // by nonce
+  std::map<std::string, std::set<std::string>> named_;  // the jobs that we have named, and who is in them
+  std::string standing_;                                // the one of them of which we have heard that it stands
+  std::set<std::string> of_other_jobs_;                 // nonces
+  std::map<std::pair<std::string, std::string>, Quarrel> quarrels_;
+  std::size_t forged_ = 0, nothing_ = 0, other_versions_ = 0;
+  int send_error_ = 0;
+
+  int rank_ = -1;
+  ground::SocketAddress server_;
+  ground::FileDescriptor wake_;
+  std::thread announcer_;
+};
+
+}  // namespace unisono::rendezvous

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ground/file_descriptor.h"
+#include "ground/socket.h"
+
+namespace unisono::rendezvous {
+
+/// An address with another port.
+ground::SocketAddress with_port(const ground::SocketAddress& address, std::uint16_t port);
+
+/// Datagrams to and from a multicast group: never routed any further than the own network (TTL 1), and heard by the other processes of this host.
+class MulticastSocket {
+ public:
+  static constexpr std::size_t largest = 1200;  ///< bytes of a datagram: fits every network whole
+
+  /// On the interface of that name; without one, where the system sends such datagrams, else the first that can, else loopback. InvalidArgument,
+  /// naming the interfaces there are, where it is none; Unsupported where this host has no multicast of that family.
+  MulticastSocket(const ground::SocketAddress& group, const std::optional<std::string>& interface);
+
+  /// What others see as the source of our datagrams.
+  const ground::SocketAddress& own_address() const { return own_; }
+  const std::string& interface() const { return interface_; }
+  int fd() const { return in_.get(); }
+
+  /// 0, or the errno of what refused: a datagram may be lost in any case.
+  int send(std::string_view bytes) const;
+  struct Datagram {
+    std::string bytes;
+    ground::SocketAddress source;
+  };
+  /// Empty: nothing there now. Of one that is longer than `largest` there is one byte more than that.
+  std::optional<Datagram> receive() const;
+
+ private:
+  ground::FileDescriptor in_, out_;
+  ground::SocketAddress own_;
+  std::string interface_;
+};
+
+}  // namespace unisono::rendezvous

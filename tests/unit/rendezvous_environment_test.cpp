@@ -1,0 +1,117 @@
+// env://, and a process that nobody launched: T-03, T-05 … T-08, T-41, I-40, E-01 … E-06, C-12.
+#include "rendezvous_testing.h"
+
+namespace unisono::rendezvous {
+namespace {
+
+TEST(Alone, who_was_not_launched_is_rank_0_of_1) {  // C-12
+  const JobIdentity identity = meet({}, Environment());
+  EXPECT_EQ(identity.rank, 0);
+  EXPECT_EQ(identity.world_size, 1);
+  EXPECT_EQ(identity.launcher, Launcher::none);
+  identity.store->set("a", "1");
+  EXPECT_EQ(identity.store->get("a"), "1");
+}
+
+
+class EnvironmentMeeting : public testing::TestWithParam<int> {};
+
+TEST_P(EnvironmentMeeting, brings_all_ranks_together) {  // T-03, T-41
+  const int n = GetParam();
+  const int port = free_port();
+  const auto outcomes = together(static_cast<std::size_t>(n), [&](int rank) {
+    return attempt({}, Environment(with(job_variables(rank, n, port), "LOCAL_RANK", fmt::format("{}", rank))));
+  });
+  expect_a_job(outcomes, n);
+  for (int rank = 0; rank < n; ++rank) {
+    const JobIdentity& identity = outcomes[static_cast<std::size_t>(rank)].get();
+    EXPECT_EQ(identity.rank, rank);
+    EXPECT_EQ(identity.local_rank, rank);
+    EXPECT_EQ(identity.launcher, Launcher::torchrun);
+    EXPECT_EQ(identity.serves_store, rank == 0);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Sizes, EnvironmentMeeting, testing::Values(1, 2, 3, 5, 8));
+
+TEST(EnvironmentVariables, missing_ones_are_named) {  // T-41, E-04
+  const Variables all = job_variables(1, 2, 12345);
+  for (const std::string name : {"RANK", "WORLD_SIZE", "MASTER_PORT", "MASTER_ADDR"}) {
+    const std::string text = attempt({.timeout = 10s}, Environment(without(all, name))).text<InvalidArgument>();
+    EXPECT_CONTAINS(text, name + " is not set");
+  }
+  EXPECT_CONTAINS(attempt({}, Environment(Variables{{"LOCAL_RANK", "0"}})).text<InvalidArgument>(), "RANK and WORLD_SIZE are not set");
+}
+
+TEST(EnvironmentVariables, rank_0_needs_no_address) {  // T-41, E-05
+  const int port = free_port();
+  const auto outcomes = together(2, [&](int rank) {
+    const Variables all = job_variables(rank, 2, port);
+    return attempt({}, Environment(rank == 0 ? without(all, "MASTER_ADDR") : all));
+  });
+  expect_a_job(outcomes, 2);
+}
+
+TEST(EnvironmentVariables, contradictions_name_both_sources) {  // T-41, I-40, E-01, E-02
+  const Environment environment(with(job_variables(1, 2, 12345), "LOCAL_RANK", "1"));
+  std::string text = attempt({.rank = 0}, environment).text<InvalidArgument>();
+  EXPECT_CONTAINS(text, "rank is 0 by the argument rank");
+  EXPECT_CONTAINS(text, "1 by RANK");
+  text = attempt({.world_size = 3}, environment).text<InvalidArgument>();
+  EXPECT_CONTAINS(text, "world size is 3 by the argument world_size");
+  EXPECT_CONTAINS(text, "2 by WORLD_SIZE");
+  text = attempt({.local_rank = 4}, environment).text<InvalidArgument>();
+  EXPECT_CONTAINS(text, "1 by LOCAL_RANK");
+  text = attempt({.init_method = "env://?rank=0"}, environment).text<InvalidArgument>();
+  EXPECT_CONTAINS(text, "0 by init_method");
+}
+
+TEST(EnvironmentVariables, equal_values_from_two_sources_are_fine) {  // T-41
+  const int port = free_port();
+  const auto outcomes = together(2, [&](int rank) { return attempt({.rank = rank, .world_size = 2}, Environment(job_variables(rank, 2, port))); });
+  expect_a_job(outcomes, 2);
+}
+
+TEST(EnvironmentVariables, arguments_may_take_the_place_of_variables) {  // T-41
+  const int port = free_port();
+  const auto outcomes = together(2, [&](int rank) {
+    return attempt({.rank = rank, .world_size = 2}, Environment(without(without(job_variables(rank, 2, port), "RANK"), "WORLD_SIZE")));
+  });
+  expect_a_job(outcomes, 2);
+}
+
+TEST(EnvironmentVariables, impossible_numbers_are_refused) {  // T-06, T-07
+  const Variables all = job_variables(1, 2, 12345);
+  EXPECT_CONTAINS(attempt({}, Environment(with(all, "RANK", "2"))).text<InvalidArgument>(), "rank 2 is not within a world of 2");
+  EXPECT_CONTAINS(attempt({}, Environment(with(all, "RANK", "-1"))).text<InvalidArgument>(), "rank -1");
+  EXPECT_CONTAINS(attempt({}, Environment(with(all, "WORLD_SIZE", "0"))).text<InvalidArgument>(), "world size is 0");
+  EXPECT_CONTAINS(attempt({}, Environment(with(all, "WORLD_SIZE", "two"))).text<InvalidArgument>(), "WORLD_SIZE");
+  EXPECT_CONTAINS(attempt({}, Environment(with(all, "MASTER_PORT", "70000"))).text<InvalidArgument>(), "MASTER_PORT is 70000");
+  EXPECT_CONTAINS(attempt({}, Environment(with(all, "LOCAL_RANK", "-3"))).text<InvalidArgument>(), "local rank is -3");
+  EXPECT_CONTAINS(attempt({}, Environment(with(with(all, "LOCAL_RANK", "2"), "LOCAL_WORLD_SIZE", "2"))).text<InvalidArgument>(), "local rank 2");
+  EXPECT_CONTAINS(attempt({}, Environment(with(all, "UNISONO_TIMEOUT", "-5"))).text<InvalidArgument>(), "UNISONO_TIMEOUT");
+  EXPECT_CONTAINS(attempt({.timeout = 0ms}, Environment(all)).text<InvalidArgument>(), "timeout");
+}
+
+TEST(EnvironmentVariables, group_name_is_refused) {  // T-08
+  EXPECT_CONTAINS(attempt({.group_name = "mine"}, Environment(job_variables(0, 2, 12345))).text<InvalidArgument>(), "group_name");
+}
+
+TEST(EnvironmentVariables, bound_the_join) {  // 1.5
+  EXPECT_EQ(join_timeout(30min, Environment()), 120s);
+  EXPECT_EQ(join_timeout(5s, Environment()), 5s);
+  EXPECT_EQ(join_timeout(30min, Environment(Variables{{"UNISONO_TIMEOUT", "7"}})), 7s);
+  EXPECT_EQ(join_timeout(30min, Environment(Variables{{"UNISONO_TIMEOUT", "600"}})), 600s);
+  EXPECT_EQ(join_timeout(2s, Environment(Variables{{"UNISONO_TIMEOUT", "600"}})), 2s);
+}
+
+TEST(EnvironmentVariables, of_an_outer_launcher_do_not_count) {  // an inner launcher inside one task of srun
+  const int port = free_port();
+  const auto outcomes = together(2, [&](int rank) {
+    Variables all = with(job_variables(rank, 2, port), "LOCAL_RANK", fmt::format("{}", rank));
+    return attempt({}, Environment(with(with(all, "SLURM_PROCID", "0"), "SLURM_NTASKS", "1")));
+  });
+  expect_a_job(outcomes, 2);
+}
+
+}  // namespace
+}  // namespace unisono::rendezvous

@@ -1,0 +1,158 @@
+// file://: T-07, T-08, T-44, K-16.
+#include "rendezvous_testing.h"
+
+namespace unisono::rendezvous {
+namespace {
+
+TEST(FileMeeting, with_ranks_given) {  // T-44
+  const TemporaryFolder folder;
+  const std::string url = "file://" + folder.file("meet");
+  {
+    const auto outcomes = together(3, [&](int rank) { return attempt({.init_method = url, .rank = rank, .world_size = 3}); });
+    expect_a_job(outcomes, 3);
+    for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(outcomes[static_cast<std::size_t>(rank)].get().rank, rank);
+    EXPECT_TRUE(std::filesystem::exists(folder.file("meet")));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder.file("meet")));  // the last one removed it
+}
+
+TEST(FileMeeting, with_ranks_assigned_around_those_given) {  // T-07, T-44
+  const TemporaryFolder folder;
+  const std::string url = "file://" + folder.file("meet");
+  const auto outcomes = together(5, [&](int i) {
+    JobRequest request{.init_method = url, .world_size = 5};
+    if (i == 0) request.rank = 2;
+    if (i == 1) request.rank = 0;
+    return attempt(request);
+  });
+  expect_a_job(outcomes, 5);
+  EXPECT_EQ(outcomes[0].get().rank, 2);
+  EXPECT_EQ(outcomes[1].get().rank, 0);
+}
+
+TEST(FileMeeting, several_jobs_share_a_file) {  // T-08
+  const TemporaryFolder folder;
+  const std::string url = "file://" + folder.file("meet");
+  const auto outcomes =
+      together(4, [&](int i) { return attempt({.init_method = url, .rank = i % 2, .world_size = 2, .group_name = i < 2 ? "left" : "right"}); });
+  expect_a_job({outcomes[0], outcomes[1]}, 2);
+  outcomes[2].get().store->set("only right", "1");
+  EXPECT_EQ(outcomes[3].get().store->get("only right"), "1");
+  EXPECT_EQ(outcomes[0].get().store->try_get("only right"), std::nullopt);
+}
+
+TEST(FileMeeting, job_after_job_in_one_file) {
+  const TemporaryFolder folder;
+  const std::string url = "file://" + folder.file("meet");
+  std::vector<std::jthread> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.emplace_back([&, rank] {
+      for (int round = 0; round < 8; ++round) {
+        const JobIdentity identity = meet({.init_method = url, .rank = rank, .world_size = 3, .timeout = 60s}, Environment());
+        identity.store->set(fmt::format("{}", rank), fmt::format("{} {}", round, rank));
+        for (int other = 0; other < 3; ++other) EXPECT_EQ(identity.store->get(fmt::format("{}", other), 60s), fmt::format("{} {}", round, other));
+        identity.leave();
+      }
+    });
+  }
+  for (auto& rank : ranks) rank.join();
+  EXPECT_FALSE(std::filesystem::exists(folder.file("meet")));
+}
+
+TEST(FileMeeting, problems_are_named) {
+  EXPECT_CONTAINS(attempt({.init_method = "file:///no such folder/x", .rank = 0, .world_size = 1}).text<InvalidArgument>(), "/no such folder/x");
+  EXPECT_CONTAINS(attempt({.init_method = "file:///tmp/x", .rank = 0}).text<InvalidArgument>(), "world_size is not given");
+  const TemporaryFolder folder;
+  const std::string url = "file://" + folder.file("meet");
+  const std::string text = attempt({.init_method = url, .rank = 1, .world_size = 3, .timeout = 100ms}).text<Timeout>();
+  EXPECT_CONTAINS(text, "missing ranks 0, 2");
+  EXPECT_FALSE(std::filesystem::exists(folder.file("meet")));
+  const auto outcomes = together(2, [&](int i) { return attempt({.init_method = url, .rank = i, .world_size = 2 + i, .timeout = 60s}); });
+  for (const Outcome& outcome : outcomes) EXPECT_CONTAINS(outcome.text<Mismatch>(), "says 3");
+}
+
+/// Runs `body` in a child that ends without cleaning anything up, as a crash would.
+void crash_after(const std::function<void()>& body) {
+  const pid_t pid = ::fork();
+  ASSERT_GE(pid, 0);
+  if (pid == 0) {
+    try {
+      body();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "child: %s\n", error.what());
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(pid, &status, 0), pid);
+}
+
+TEST(FileMeeting, what_a_crashed_run_left_behind_does_not_poison_the_next) {  // K-16
+  const TemporaryFolder folder;
+  const std::string path = folder.file("meet");
+  const std::string url = "file://" + path;
+  // A whole job that crashed after it met; with other sizes than the next one.
+  crash_after([&] {
+    const auto outcomes = together(4, [&](int rank) { return attempt({.init_method = url, .rank = rank, .world_size = 4}); });
+    for (const Outcome& outcome : outcomes) outcome.get().store->set("key", "stale");
+    ::_exit(0);
+  });
+  ASSERT_TRUE(std::filesystem::exists(path));
+  {
+    const auto outcomes = together(3, [&](int rank) { return attempt({.init_method = url, .rank = rank, .world_size = 3}); });
+    expect_a_job(outcomes, 3);
+    EXPECT_EQ(outcomes[0].get().store->try_get("key"), std::nullopt);
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+  // One that crashed while it waited for the others: seats taken, no verdict.
+  for (const bool automatic : {false, true}) {
+    const auto request = [&](int rank, int world_size) {
+      JobRequest made{.init_method = url, .world_size = world_size};
+      if (!automatic) made.rank = rank;
+      return made;
+    };
+    crash_after([&] {
+      std::thread([&] { attempt(request(1, 3)); }).detach();
+      FileStore look(path);
+      look.get("unisono/rendezvous//1/joined", 20s);
+      ::_exit(0);
+    });
+    ASSERT_TRUE(std::filesystem::exists(path));
+    const auto outcomes = together(2, [&](int rank) { return attempt(request(rank, 2)); });
+    expect_a_job(outcomes, 2);
+  }
+}
+
+TEST(FileMeeting, a_rank_that_crashed_while_waiting_can_be_started_again) {  // K-16
+  for (const bool automatic : {false, true}) {
+    const TemporaryFolder folder;
+    const std::string path = folder.file("meet");
+    const auto request = [&](int rank) {
+      JobRequest made{.init_method = "file://" + path, .world_size = 3, .timeout = 60s};
+      if (!automatic) made.rank = rank;
+      return made;
+    };
+    std::vector<Outcome> outcomes(3);
+    std::jthread patient([&] { outcomes[0] = attempt(request(0)); });
+    {
+      FileStore look(path);
+      look.get("unisono/rendezvous//1/joined", 20s);
+    }
+    crash_after([&] {
+      std::thread([&] { attempt(request(1)); }).detach();
+      FileStore look(path);
+      look.get(automatic ? "unisono/rendezvous//1/auto/1" : "unisono/rendezvous//1/rank/1", 20s);
+      const ground::Deadline deadline(20s);
+      while (look.get("unisono/rendezvous//1/joined", 20s) != "2" && !deadline.passed()) std::this_thread::yield();
+      ::_exit(0);
+    });
+    std::jthread third([&] { outcomes[2] = attempt(request(2)); });
+    outcomes[1] = attempt(request(1));
+    patient.join();
+    third.join();
+    expect_a_job(outcomes, 3);
+  }
+}
+
+}  // namespace
+}  // namespace unisono::rendezvous

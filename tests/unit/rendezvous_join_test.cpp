@@ -1,0 +1,205 @@
+// How ranks join over a store, and what goes wrong on the way: R1 … R7, K-01, Q-09.
+#include "rendezvous_testing.h"
+
+#include "rendezvous/join.h"
+#include "store/client.h"
+#include "store/server.h"
+
+namespace unisono::rendezvous {
+namespace {
+
+TEST(Join, missing_ranks_are_named_on_every_rank) {  // R1, Q-09
+  const int port = free_port();
+  const auto outcomes = together(2, [&](int i) { return attempt({.timeout = 300ms}, Environment(job_variables(2 * i, 5, port))); });
+  for (const Outcome& outcome : outcomes) {
+    const std::string text = outcome.text<Timeout>();
+    EXPECT_CONTAINS(text, "2 of 5 ranks joined");
+    EXPECT_CONTAINS(text, "missing ranks 1, 3, 4");
+    try {
+      std::rethrow_exception(outcome.error);
+    } catch (const Timeout& error) {
+      EXPECT_EQ(error.missing(), (std::vector<int>{1, 3, 4}));
+    }
+  }
+}
+
+TEST(Join, a_duplicate_is_rejected_and_the_job_is_not_disturbed) {  // R2
+  const int port = free_port();
+  std::jthread first([&] {
+    const auto outcomes = together(2, [&](int rank) { return attempt({.timeout = 60s}, Environment(job_variables(rank, 3, port))); });
+    for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.get().world_size, 3);
+  });
+  // Who of the two rank 1 comes second is a matter of chance only before the first one sits: wait until it does.
+  const auto look = store::connect_tcp(ground::resolve("127.0.0.1", static_cast<std::uint16_t>(port)), "the store", {}, ground::Deadline(60s));
+  look->wait(std::vector<std::string>{"unisono/rendezvous//1/rank/0", "unisono/rendezvous//1/rank/1"}, 60s);
+  const std::string text = attempt({.timeout = 60s}, Environment(job_variables(1, 3, port))).text<InvalidArgument>();
+  const std::string pid = fmt::format(":{}", ::getpid());
+  EXPECT_CONTAINS(text, "rank 1 is taken by");
+  EXPECT_NE(text.find(pid), text.rfind(pid)) << text;  // both are named
+  const Outcome third = attempt({.timeout = 60s}, Environment(job_variables(2, 3, port)));
+  EXPECT_EQ(third.get().rank, 2);
+  // After the job is complete as well.
+  first.join();
+}
+
+TEST(Join, a_latecomer_to_a_complete_job_is_rejected) {  // R2
+  auto store = std::make_shared<MemoryStore>();
+  const auto outcomes = together(2, [&](int rank) { return attempt({.rank = rank, .world_size = 2, .store = store}); });
+  expect_a_job(outcomes, 2);
+  EXPECT_CONTAINS(attempt({.rank = 1, .world_size = 2, .store = store}).text<InvalidArgument>(), "rank 1 is taken");
+}
+
+TEST(Join, different_world_sizes_are_told_to_both) {  // R3
+  const int port = free_port();
+  const auto outcomes = together(2, [&](int rank) { return attempt({.timeout = 60s}, Environment(job_variables(rank, 2 + rank, port))); });
+  for (const Outcome& outcome : outcomes) {
+    const std::string text = outcome.text<Mismatch>();
+    EXPECT_CONTAINS(text, "says 2");
+    EXPECT_CONTAINS(text, "says 3");
+    EXPECT_CONTAINS(text, "rank 0");
+    EXPECT_CONTAINS(text, "rank 1");
+  }
+}
+
+TEST(Join, another_job_or_attempt_is_refused) {  // R4
+  const int port = free_port();
+  const auto of_run = [&](int rank, const std::string& attempt_number) {
+    return Environment(with(with(job_variables(rank, 2, port), "UNISONO_JOB_ID", "j1"), "UNISONO_ATTEMPT", attempt_number));
+  };
+  std::jthread first([&] { EXPECT_EQ(attempt({.timeout = 60s}, of_run(0, "1")).get().world_size, 2); });
+  const std::string text = attempt({.timeout = 60s}, of_run(1, "0")).text<ProtocolError>();
+  EXPECT_CONTAINS(text, "another job");
+  EXPECT_EQ(attempt({.timeout = 60s}, of_run(1, "1")).get().rank, 1);
+  first.join();
+}
+
+TEST(Join, another_version_is_refused_with_both_named) {  // R5
+  auto store = std::make_shared<MemoryStore>();
+  store->set("unisono/rendezvous//1/version", "version 9.8.7 (wire 6)\trank 0 at elsewhere:1");
+  const std::string text = attempt({.rank = 1, .world_size = 2, .store = store}).text<ProtocolError>();
+  EXPECT_CONTAINS(text, "version 9.8.7 (wire 6)");
+  EXPECT_CONTAINS(text, "version 0.");
+  EXPECT_CONTAINS(text, "elsewhere:1");
+}
+
+TEST(Join, a_port_in_use_is_named_at_once) {  // R6
+  const auto taken = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
+  const int port = ground::local_address(taken.fd.get()).port();
+  const std::string text = attempt({.timeout = 60s}, Environment(job_variables(0, 2, port))).text<InvalidArgument>();
+  EXPECT_CONTAINS(text, fmt::format("127.0.0.1:{}", port));
+}
+
+TEST(Join, a_store_that_nobody_serves_is_one_message) {  // R7
+  const int port = free_port();
+  const std::string text = attempt({.timeout = 150ms}, Environment(job_variables(1, 2, port))).text<Timeout>();
+  EXPECT_CONTAINS(text, fmt::format("127.0.0.1:{}", port));
+}
+
+TEST(Join, somebody_silent_at_the_address_is_a_timeout) {  // R7: accepts, never speaks
+  const auto silent = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
+  const int port = ground::local_address(silent.fd.get()).port();
+  EXPECT_CONTAINS(attempt({.timeout = 150ms}, Environment(job_variables(1, 2, port))).text<Timeout>(), "silent");
+}
+
+TEST(Join, a_failure_leaves_nothing_open) {  // K-01
+  const int port = free_port();
+  const auto fail = [&] {
+    const auto outcomes = together(2, [&](int i) { return attempt({.timeout = 60ms}, Environment(job_variables(i, 3, port))); });
+    for (const Outcome& outcome : outcomes) outcome.text<Timeout>();
+    attempt({.timeout = 60ms}, Environment(job_variables(1, 3, port))).text<Timeout>();
+  };
+  fail();
+  const std::size_t before = open_descriptors();
+  for (int i = 0; i < 5; ++i) fail();
+  EXPECT_EQ(open_descriptors(), before);
+  // And the same job can be tried again.
+  expect_a_job(together(2, [&](int rank) { return attempt({}, Environment(job_variables(rank, 2, port))); }), 2);
+}
+
+TEST(Join, many_come_at_once) {  // R10
+  const int port = free_port();
+  const auto outcomes = together(48, [&](int rank) { return attempt({.timeout = 60s}, Environment(job_variables(rank, 48, port))); });
+  std::set<int> ranks;
+  for (const Outcome& outcome : outcomes) ranks.insert(outcome.get().rank);
+  EXPECT_EQ(ranks.size(), 48U);
+}
+
+TEST(Join, one_address_serves_job_after_job) {
+  const int port = free_port();
+  for (int round = 0; round < 5; ++round) {
+    const auto outcomes = together(3, [&](int rank) { return attempt({}, Environment(job_variables(rank, 3, port))); });
+    expect_a_job(outcomes, 3);
+  }
+}
+
+TEST(Join, who_is_early_for_the_next_job_waits_for_its_server) {
+  const int port = free_port();
+  auto first = together(2, [&](int rank) { return attempt({}, Environment(job_variables(rank, 2, port))); });
+  expect_a_job(first, 2);
+  // Rank 1 leaves and comes back while rank 0 still serves the first job.
+  first[1] = {};
+  Outcome again;
+  std::jthread early([&] { again = attempt({.timeout = 60s}, Environment(job_variables(1, 2, port))); });
+  first[0] = {};
+  EXPECT_EQ(attempt({.timeout = 60s}, Environment(job_variables(0, 2, port))).get().rank, 0);
+  early.join();
+  EXPECT_EQ(again.get().rank, 1);
+}
+
+
+TEST(Token, addresses_that_are_not_loopback_need_one) {
+  const std::string text = attempt({.init_method = "tcp://192.0.2.1:1234", .rank = 0, .world_size = 2}).text<InvalidArgument>();
+  EXPECT_CONTAINS(text, "UNISONO_TOKEN");
+  EXPECT_CONTAINS(text, "192.0.2.1:1234");
+  EXPECT_CONTAINS(text, "none");
+  // With the token, or "none" said aloud, it is tried; that this host has no such address is another matter.
+  const Environment token(Variables{{"UNISONO_TOKEN", "secret"}});
+  EXPECT_CONTAINS(attempt({.init_method = "tcp://192.0.2.1:1234", .rank = 0, .world_size = 2}, token).text<InvalidArgument>(), "cannot listen");
+  const Environment none(Variables{{"UNISONO_TOKEN", "none"}});
+  EXPECT_CONTAINS(attempt({.init_method = "tcp://192.0.2.1:1234", .rank = 0, .world_size = 2}, none).text<InvalidArgument>(), "cannot listen");
+}
+
+TEST(Token, a_wrong_one_is_refused) {
+  const int port = free_port();
+  const auto of = [&](int rank, const std::string& token) { return Environment(with(job_variables(rank, 2, port), "UNISONO_TOKEN", token)); };
+  std::jthread first([&] { EXPECT_EQ(attempt({.timeout = 60s}, of(0, "right")).get().world_size, 2); });
+  EXPECT_CONTAINS(attempt({.timeout = 60s}, of(1, "wrong")).text<ProtocolError>(), "token");
+  EXPECT_CONTAINS(attempt({.timeout = 60s}, Environment(job_variables(1, 2, port))).text<ProtocolError>(), "token");
+  EXPECT_EQ(attempt({.timeout = 60s}, of(1, "right")).get().rank, 1);
+  first.join();
+}
+
+
+TEST(GivenStore, needs_rank_and_size) {  // I-40
+  auto store = std::make_shared<MemoryStore>();
+  EXPECT_CONTAINS(attempt({.world_size = 2, .store = store}).text<InvalidArgument>(), "rank is not given");
+  EXPECT_CONTAINS(attempt({.rank = 0, .store = store}).text<InvalidArgument>(), "world_size is not given");
+  EXPECT_CONTAINS(attempt({.init_method = "tcp://127.0.0.1:9", .rank = 0, .world_size = 2, .store = store}).text<InvalidArgument>(), "init_method");
+}
+
+TEST(GivenStore, carries_job_after_job) {
+  auto store = std::make_shared<MemoryStore>();
+  std::vector<std::jthread> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.emplace_back([&, rank] {
+      for (int round = 0; round < 10; ++round) {
+        const JobIdentity identity = meet({.rank = rank, .world_size = 3, .timeout = 60s, .store = store}, Environment());
+        EXPECT_EQ(identity.rank, rank);
+        identity.store->set(fmt::format("{}", rank), fmt::format("{}", round));
+        for (int other = 0; other < 3; ++other) EXPECT_EQ(identity.store->get(fmt::format("{}", other), 60s), fmt::format("{}", round));
+      }
+    });
+  }
+  for (auto& rank : ranks) rank.join();
+  EXPECT_EQ(store->timeout(), 5min);
+}
+
+TEST(GivenStore, after_a_timeout_the_job_can_be_tried_again) {
+  auto store = std::make_shared<MemoryStore>();
+  EXPECT_CONTAINS(attempt({.rank = 0, .world_size = 2, .timeout = 30ms, .store = store}).text<Timeout>(), "missing ranks 1");
+  const auto outcomes = together(2, [&](int rank) { return attempt({.rank = rank, .world_size = 2, .timeout = 60s, .store = store}); });
+  expect_a_job(outcomes, 2);
+}
+
+}  // namespace
+}  // namespace unisono::rendezvous

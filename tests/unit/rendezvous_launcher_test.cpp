@@ -1,0 +1,98 @@
+// Under our own launcher, and beside torchrun's agent: E-12, Q-13.
+#include "rendezvous_testing.h"
+
+#include <fstream>
+#include "rendezvous/rendezvous.h"
+#include "store/server.h"
+
+namespace unisono::rendezvous {
+namespace {
+
+Variables launched(int rank, int world_size, int fd) {
+  return with(with(job_variables(rank, world_size, 1), "LOCAL_RANK", fmt::format("{}", rank)), "UNISONO_LAUNCHER_FD", fmt::format("{}", fd));
+}
+
+TEST(UnderOurLauncher, ranks_meet_over_the_descriptor_again_and_again) {
+  store::StoreServer server;
+  std::vector<int> fds;
+  for (int rank = 0; rank < 3; ++rank) {
+    auto pair = ground::make_socket_pair();
+    server.adopt(std::move(pair.first));
+    fds.push_back(pair.second.release());
+  }
+  for (int round = 0; round < 3; ++round) {
+    const auto outcomes = together(3, [&](int rank) { return attempt({}, Environment(launched(rank, 3, fds[static_cast<std::size_t>(rank)]))); });
+    expect_a_job(outcomes, 3);
+    EXPECT_EQ(outcomes[1].get().launcher, Launcher::unisono);
+    outcomes[1].get().store->set("unisono/status/1", "initialized");
+    EXPECT_EQ(server.peek("unisono/status/1"), "initialized");  // the launcher sees the ranks' keys as they are
+  }
+}
+
+TEST(UnderOurLauncher, a_launcher_that_goes_is_noticed) {
+  auto server = std::make_unique<store::StoreServer>();
+  auto pair = ground::make_socket_pair();
+  server->adopt(std::move(pair.first));
+  const int fd = pair.second.release();
+  Outcome outcome;
+  std::jthread rank([&] { outcome = attempt({.timeout = 60s}, Environment(launched(0, 2, fd))); });
+  while (!server->peek("unisono/rendezvous//1/joined")) std::this_thread::yield();
+  server.reset();
+  rank.join();
+  EXPECT_CONTAINS(outcome.text<PeerFailed>(), "launcher");
+}
+
+TEST(UnderOurLauncher, a_bad_descriptor_is_named) {
+  EXPECT_CONTAINS(attempt({}, Environment(launched(0, 1, 987654))).text<InvalidArgument>(), "UNISONO_LAUNCHER_FD is 987654");
+  std::ofstream file("/dev/null");
+  int pipe_ends[2];
+  ASSERT_EQ(::pipe(pipe_ends), 0);
+  EXPECT_CONTAINS(attempt({}, Environment(launched(0, 1, pipe_ends[0]))).text<InvalidArgument>(), "UNISONO_LAUNCHER_FD");
+  ::close(pipe_ends[0]);
+  ::close(pipe_ends[1]);
+}
+
+Variables under_torchrun(int rank, int world_size, int local_world_size, int port, const std::string& restart = "0") {
+  Variables all = with(job_variables(rank, world_size, port), "LOCAL_RANK", fmt::format("{}", rank % local_world_size));
+  all["LOCAL_WORLD_SIZE"] = fmt::format("{}", local_world_size);
+  all["TORCHELASTIC_RUN_ID"] = "none";
+  all["TORCHELASTIC_RESTART_COUNT"] = restart;
+  all["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  return all;
+}
+
+TEST(UnderTorchrun, the_agents_port_is_left_alone) {                               // E-12
+  const auto agent = ground::try_listen(ground::resolve("127.0.0.1", 0).front());  // holds MASTER_PORT and speaks another language
+  const int port = ground::local_address(agent.fd.get()).port();
+  for (const int local : {4, 2}) {  // one host, and two
+    const auto outcomes = together(4, [&](int rank) { return attempt({.timeout = 60s}, Environment(under_torchrun(rank, 4, local, port))); });
+    expect_a_job(outcomes, 4);
+    EXPECT_EQ(outcomes[3].get().local_rank, 3 % local);
+    EXPECT_EQ(outcomes[3].get().job_id, "none");
+  }
+  ground::FileDescriptor visitor(::accept4(agent.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  EXPECT_FALSE(visitor);  // nobody knocked
+}
+
+TEST(UnderTorchrun, strangers_on_the_ports_beside_are_passed_over) {
+  std::optional<ground::Opened> stranger;
+  int port = 0;
+  while (!stranger || !stranger->fd) {
+    port = free_port();
+    if (port < 65000) stranger = ground::try_listen(ground::resolve("127.0.0.1", static_cast<std::uint16_t>(port + 1)).front());
+  }
+  std::jthread banner([&] {
+    for (int i = 0; i < 1; ++i) {
+      if (!ground::wait_for(stranger->fd.get(), 1 /* POLLIN */, ground::Deadline(60s))) return;
+      const ground::FileDescriptor visitor(::accept4(stranger->fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      EXPECT_GT(::send(visitor.get(), "220 hello\r\n", 11, MSG_NOSIGNAL), 0);
+      stranger->fd.reset();
+    }
+  });
+  const auto outcomes = together(2, [&](int rank) { return attempt({.timeout = 60s}, Environment(under_torchrun(rank, 2, 1, port))); });
+  banner.join();
+  expect_a_job(outcomes, 2);
+}
+
+}  // namespace
+}  // namespace unisono::rendezvous

@@ -1,0 +1,289 @@
+// tcp:// at a multicast address: T-07, T-08, T-43, K-15, W-08, TS-48.
+#include <poll.h>
+
+#include <atomic>
+
+#include "ground/host.h"
+#include "rendezvous/announcement.h"
+#include "rendezvous/multicast_socket.h"
+#include "rendezvous_testing.h"
+#include "unisono/error.h"
+
+namespace unisono::rendezvous {
+namespace {
+
+const std::string token = "a secret of this test";
+
+/// Every test has a name of its own at one address, so that they cannot meet each other.
+std::string own_name(const std::string& more = "") {
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  return fmt::format("{}.{} {} {}", test->test_suite_name(), test->name(), ::getpid(), more);
+}
+
+Environment in_group(const std::string& secret = token, const std::string& interface = "") {
+  return Environment(Variables{{"UNISONO_TOKEN", secret}, {"UNISONO_INTERFACE", interface}});
+}
+
+const std::string v4 = "tcp://239.255.83.17:23457";
+const std::string v6 = "tcp://[ff15::5317]:23457";
+
+/// Why this host cannot hear itself at the address; empty: it can.
+std::string why_not(const std::string& url, const std::string& interface) {
+  const auto colon = url.rfind(':');
+  std::string host = url.substr(6, colon - 6);
+  if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+  try {
+    const MulticastSocket socket(ground::resolve(host, 23458).front(), interface.empty() ? std::nullopt : std::optional(interface));
+    if (const int error = socket.send("heard?")) return ground::error_text(error);
+    return ground::wait_for(socket.fd(), 1 /* POLLIN */, ground::Deadline(2s)) ? "" : "this host does not hear its own multicast on " + socket.interface();
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+struct Network {
+  std::string name, url, interface;
+};
+
+class Multicast : public testing::TestWithParam<Network> {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = why_not(GetParam().url, GetParam().interface); !reason.empty()) GTEST_SKIP() << "skipped: " << reason;
+  }
+  Outcome come(int world_size, std::optional<int> rank, const std::string& group, std::chrono::milliseconds timeout = 60s,
+               const std::string& secret = token) const {
+    return attempt({.init_method = GetParam().url, .rank = rank, .world_size = world_size, .group_name = group, .timeout = timeout},
+                   in_group(secret, GetParam().interface));
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Networks, Multicast,
+                         testing::Values(Network{"v4", v4, ""}, Network{"v6", v6, ""}, Network{"v4Loopback", v4, "lo"}, Network{"v6Loopback", v6, "lo"}),
+                         [](const auto& one) { return one.param.name; });
+
+// T-43: ranks that are given, of which one serves; nobody but they know where.
+TEST_P(Multicast, brings_ranks_together) {
+  for (const int n : {1, 2, 3, 5}) {
+    const std::string group = own_name(fmt::format("of {}", n));
+    const auto outcomes = together(static_cast<std::size_t>(n), [&](int rank) { return come(n, rank, group); });
+    expect_a_job(outcomes, n);
+    for (int rank = 0; rank < n; ++rank) {
+      EXPECT_EQ(outcomes[static_cast<std::size_t>(rank)].get().rank, rank);
+      EXPECT_EQ(outcomes[static_cast<std::size_t>(rank)].get().serves_store, rank == 0);
+    }
+  }
+}
+
+// T-07, T-43: those without a rank fill the gaps.
+TEST_P(Multicast, assigns_ranks_around_those_given) {
+  const std::string group = own_name();
+  const auto outcomes = together(5, [&](int i) { return come(5, i == 3 ? std::optional(0) : i == 1 ? std::optional(3) : std::nullopt, group); });
+  expect_a_job(outcomes, 5);
+  EXPECT_EQ(outcomes[3].get().rank, 0);
+  EXPECT_EQ(outcomes[1].get().rank, 3);
+  const std::string all = own_name("all");
+  expect_a_job(together(4, [&](int) { return come(4, std::nullopt, all); }), 4);
+}
+
+// T-08: several jobs on one address at the same time, told apart by their names alone; a space in one does no harm (K-15).
+TEST_P(Multicast, jobs_share_an_address) {
+  const std::string left = own_name("left job"), right = own_name("right job");
+  const auto outcomes = together(7, [&](int i) { return i < 3 ? come(3, i, left) : come(4, std::nullopt, right, 60s, "another secret"); });
+  expect_a_job({outcomes.begin(), outcomes.begin() + 3}, 3);
+  expect_a_job({outcomes.begin() + 3, outcomes.end()}, 4);
+  outcomes[0].get().store->set("left only", "1");
+  EXPECT_EQ(outcomes[5].get().store->try_get("left only"), std::nullopt);
+}
+
+// Job after job under one name: what a finished one still says is not taken for the next.
+TEST_P(Multicast, job_after_job) {
+  const std::string group = own_name();
+  std::vector<std::jthread> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.emplace_back([&, rank] {
+      for (int round = 0; round < 5; ++round) {
+        const Outcome outcome = come(3, rank, group);
+        const JobIdentity& identity = outcome.get();
+        EXPECT_EQ(identity.rank, rank);
+        identity.store->set(fmt::format("{}", rank), fmt::format("{} {}", round, rank));
+        for (int other = 0; other < 3; ++other) EXPECT_EQ(identity.store->get(fmt::format("{}", other), 20s), fmt::format("{} {}", round, other));
+        // Who serves the store keeps it until the others have read it.
+        identity.store->set(fmt::format("read by {}", rank), "1");
+        if (rank == 0) identity.store->wait(std::vector<std::string>{"read by 1", "read by 2"}, 20s);
+      }
+    });
+  }
+}
+
+// K-15: a deadline over all of it, and who is missing.
+TEST_P(Multicast, missing_ranks_are_counted_and_named) {
+  const std::string group = own_name();
+  const auto outcomes = together(2, [&](int i) { return come(5, 2 * i, group, 700ms); });
+  for (const Outcome& outcome : outcomes) {
+    const std::string text = outcome.text<Timeout>();
+    EXPECT_CONTAINS(text, "2 of 5 processes came to ");
+    EXPECT_CONTAINS(text, "missing ranks 1, 3, 4");
+    EXPECT_CONTAINS(text, fmt::format("rank 0 at {}:{}", ground::host_name(), ::getpid()));
+    try {
+      std::rethrow_exception(outcome.error);
+    } catch (const Timeout& error) {
+      EXPECT_EQ(error.missing(), (std::vector<int>{1, 3, 4}));
+    }
+  }
+}
+
+// T-07, K-15: everybody learns of a rank that two have.
+TEST_P(Multicast, a_rank_that_two_have_is_refused) {
+  const std::string group = own_name();
+  const auto outcomes = together(3, [&](int i) { return come(3, i == 0 ? 0 : 1, group); });
+  for (const Outcome& outcome : outcomes) EXPECT_CONTAINS(outcome.text<InvalidArgument>(), "rank 1 is claimed by ");
+}
+
+TEST_P(Multicast, different_world_sizes_are_told_to_both) {
+  const std::string group = own_name();
+  const auto outcomes = together(2, [&](int i) { return come(2 + i, i, group); });
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_CONTAINS(outcome.text<Mismatch>(), "says 2");
+    EXPECT_CONTAINS(outcome.text<Mismatch>(), "says 3");
+  }
+}
+
+// What is not of the job's token is ignored, and counted where it might be the reason.
+TEST_P(Multicast, forged_announcements_are_ignored) {
+  const std::string group = own_name();
+  const std::string host = GetParam().url == v4 ? "239.255.83.17" : "ff15::5317";
+  const auto address = ground::resolve(host, 23457).front();
+  const MulticastSocket stranger(address, GetParam().interface.empty() ? std::nullopt : std::optional(GetParam().interface));
+  Announcement forged;
+  forged.group_name = group;
+  forged.nonce = "someone";
+  forged.member = {1, 1, "elsewhere", "elsewhere"};
+  forged.world_size = 2;
+  std::atomic<bool> over = false;
+  std::jthread forger([&] {
+    const std::string place = ground::describe(address);
+    std::string damaged = encode(forged, token, place);
+    damaged[damaged.size() / 2] ^= 1;
+    while (!over) {
+      stranger.send(encode(forged, "guessed", place));
+      stranger.send(encode(forged, "", place));
+      stranger.send(encode(forged, token, "elsewhere"));  // recorded at another address
+      stranger.send(damaged);
+      stranger.send("hello");
+      ::poll(nullptr, 0, 5);
+    }
+  });
+  const std::string text = come(2, 0, group, 500ms).text<Timeout>();
+  EXPECT_CONTAINS(text, "1 of 2 processes came");
+  EXPECT_CONTAINS(text, "not of this job's token");
+  EXPECT_CONTAINS(text, "were no announcements");
+  expect_a_job(together(2, [&](int rank) { return come(2, rank, group); }), 2);
+  over = true;
+  const auto strangers = together(2, [&](int rank) { return come(2, rank, group + "2", 500ms, fmt::format("token {}", rank)); });
+  for (const Outcome& outcome : strangers) EXPECT_CONTAINS(outcome.text<Timeout>(), "not of this job's token");
+}
+
+TEST_P(Multicast, a_rank_that_ended_can_be_started_again) {
+  const std::string group = own_name();
+  EXPECT_CONTAINS(come(2, 1, group, 100ms).text<Timeout>(), "missing ranks 0");
+  expect_a_job(together(2, [&](int rank) { return come(2, rank, group); }), 2);
+}
+
+TEST_P(Multicast, works_without_a_token_that_was_said_to_be_none) {
+  const std::string group = own_name();
+  expect_a_job(together(3, [&](int rank) { return come(3, rank, group, 60s, "none"); }), 3);
+}
+
+TEST(MulticastRules, impossible_requests_are_refused) {
+  const auto refused = [](JobRequest request, const Environment& environment = in_group()) {
+    request.init_method = v4;
+    return attempt(request, environment).text<InvalidArgument>();
+  };
+  EXPECT_CONTAINS(refused({.rank = 0}), "world_size is not given");                              // T-06
+  EXPECT_CONTAINS(refused({.rank = 2, .world_size = 2}), "rank 2 is not within a world of 2");  // K-15
+  EXPECT_CONTAINS(refused({.rank = -1, .world_size = 2}), "rank -1");
+  EXPECT_CONTAINS(refused({.rank = 0, .world_size = 2, .group_name = std::string(256, 'x')}), "256 bytes");  // T-43
+  EXPECT_CONTAINS(refused({.rank = 0, .world_size = 2}, Environment()), "UNISONO_TOKEN");
+  const std::string text = refused({.rank = 0, .world_size = 2}, in_group(token, "no_such"));
+  EXPECT_CONTAINS(text, "UNISONO_INTERFACE is no_such");
+  EXPECT_CONTAINS(text, "lo");
+}
+
+// ---- the datagrams ----------------------------------------------------------------------------------------------
+
+Announcement full_announcement() {
+  Announcement said;
+  said.group_name = "a group, with spaces\tand more";
+  said.nonce = std::string(32, 'n');
+  said.member = {3, 4711, "host", "machine"};
+  said.world_size = 5;
+  said.port = 40001;
+  said.library = "version 1.2.3";
+  said.job = std::string(64, 'j');
+  said.agreed = true;
+  said.refusal = {Announcement::Refusal::Kind::mismatch, "first", "second", "text"};
+  return said;
+}
+
+TEST(Announcement, comes_back_as_it_went) {  // T-43
+  const Announcement said = full_announcement();
+  const Heard heard = hear(encode(said, "t", "here"), said.group_name, "t", "here");
+  ASSERT_EQ(heard.hearing, Hearing::ours);
+  const Announcement& back = heard.announcement;
+  EXPECT_EQ(back.nonce, said.nonce);
+  EXPECT_EQ(back.member.rank, 3);
+  EXPECT_EQ(back.member.pid, 4711);
+  EXPECT_EQ(back.member.host, "host");
+  EXPECT_EQ(back.member.machine, "machine");
+  EXPECT_EQ(back.world_size, 5);
+  EXPECT_EQ(back.port, 40001);
+  EXPECT_EQ(back.library, "version 1.2.3");
+  EXPECT_EQ(back.job, said.job);
+  EXPECT_TRUE(back.agreed);
+  ASSERT_TRUE(back.refusal);
+  EXPECT_EQ(back.refusal->kind, Announcement::Refusal::Kind::mismatch);
+  EXPECT_EQ(back.refusal->first + back.refusal->second + back.refusal->text, "firstsecondtext");
+}
+
+TEST(Announcement, is_ours_only_as_it_was_written) {  // K-15: no length that it says is believed
+  const Announcement said = full_announcement();
+  const std::string bytes = encode(said, "t", "here");
+  const auto hearing = [&](const std::string& datagram) { return hear(datagram, said.group_name, "t", "here").hearing; };
+  EXPECT_EQ(hear(bytes, "another", "t", "here").hearing, Hearing::another_group);
+  EXPECT_EQ(hear(bytes, said.group_name, "u", "here").hearing, Hearing::forged);
+  EXPECT_EQ(hear(bytes, said.group_name, "", "here").hearing, Hearing::forged);
+  EXPECT_EQ(hear(bytes, said.group_name, "t", "there").hearing, Hearing::forged);
+  std::string newer = bytes;
+  newer[8] = 9;
+  EXPECT_EQ(hearing(newer), Hearing::another_version);
+  for (std::size_t n = 0; n < bytes.size(); ++n) EXPECT_NE(hearing(bytes.substr(0, n)), Hearing::ours) << n;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    std::string damaged = bytes;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0x41);
+    EXPECT_NE(hearing(damaged), Hearing::ours) << i;
+  }
+  EXPECT_EQ(hearing(bytes + "x"), Hearing::forged);
+  EXPECT_EQ(hearing(std::string(5000, 'x')), Hearing::nothing);
+}
+
+TEST(Announcement, without_a_token_reads_nothing_past_its_end) {
+  Announcement said = full_announcement();
+  const std::string bytes = encode(said, "", "here");
+  EXPECT_EQ(hear(bytes, said.group_name, "", "here").hearing, Hearing::ours);
+  for (std::size_t n = 0; n < bytes.size(); ++n) EXPECT_NE(hear(bytes.substr(0, n), said.group_name, "", "here").hearing, Hearing::ours) << n;
+  said.member.rank = 5;  // not within its world
+  EXPECT_NE(hear(encode(said, "", "here"), said.group_name, "", "here").hearing, Hearing::ours);
+  said.member.rank = -2;
+  EXPECT_NE(hear(encode(said, "", "here"), said.group_name, "", "here").hearing, Hearing::ours);
+}
+
+TEST(Announcement, fits_a_datagram_whatever_it_says) {
+  Announcement said = full_announcement();
+  for (std::string* text : {&said.group_name, &said.nonce, &said.member.host, &said.member.machine, &said.library, &said.job, &said.refusal->first,
+                            &said.refusal->second, &said.refusal->text})
+    *text = std::string(10000, 'x');
+  EXPECT_LE(encode(said, "t", "here").size(), MulticastSocket::largest);
+}
+
+}  // namespace
+}  // namespace unisono::rendezvous

@@ -10,6 +10,7 @@
 #include "unisono/launch.h"
 #include "unisono/loader_plan.h"
 #include "unisono/objects.h"
+#include "unisono/parameters.h"
 #include "unisono/point_to_point.h"
 #include "unisono/process_group.h"
 #include "unisono/rank_control.h"

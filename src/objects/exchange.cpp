@@ -1,14 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 
 #include "group/composed.h"
 #include "group/group.h"
+#include "objects/lines.h"
 #include "unisono/collectives_v.h"
 #include "unisono/detail/object_exchange.h"
 #include "unisono/detail/object_stream.h"
@@ -19,107 +18,31 @@ namespace {
 
 constexpr std::uint64_t no_root = UINT64_MAX;
 
-std::string text_of(const std::exception_ptr& error) {
-  if (!error) return {};
-  try {
-    std::rethrow_exception(error);
-  } catch (const Error& e) {
-    return e.message();
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "an exception that is no std::exception";
-  }
-}
-
-template <class T>
-std::vector<T> all_gather_line(group::Composed& call, std::span<const T> own) {
-  std::vector<T> all(own.size() * static_cast<std::size_t>(call.group().size()));
-  Request request{.operation = Operation::all_gather, .in = view_of(own), .out = view_of(all), .label = call.name()};
-  run(request, call.group(), call.options());
-  return all;
-}
-
 /// The rank in the group; InvalidArgument where it is none.
 int find_root(std::string_view label, Rank root, const ProcessGroup& group, const CallOptions& options) {
   check_exchanging({.operation = Operation::broadcast, .in = nothing(), .out = nothing(), .root = root, .label = label}, group, options);
   return root.is_global() ? group.rank_of(GlobalRank{root.value()}).value() : root.value();
 }
 
-/// What every rank says before anything is moved.
-class Lines {
- public:
-  enum Item : std::size_t { fingerprint, root, bytes, limit, failed, items };
-
-  Lines(group::Composed& call, const ObjectType& type, std::uint64_t own_root, std::size_t own_bytes, const std::exception_ptr& error)
-      : call_(call), error_(error) {
-    const std::array<std::uint64_t, items> own{type.fingerprint, own_root, own_bytes, object_limits().bytes, error ? std::uint64_t{1} : 0};
-    numbers_ = all_gather_line<std::uint64_t>(call, own);
-    same_roots();
-    same_types(type);
-    nobody_failed();
-    within_limits();
+/// Before anything is moved: that all ranks give the same type and root, that nobody has failed, and that nothing is too large.
+void compare(group::Composed& call, const ObjectType& type, std::uint64_t own_root, std::size_t own_bytes, const std::exception_ptr& error) {
+  enum Item : std::size_t { fingerprint, root, bytes, limit };
+  const objects::Lines lines(call, {type.fingerprint, own_root, own_bytes, object_limits().bytes}, error);
+  if (const auto odd = lines.odd_one(root)) {
+    call.throw_mismatch(*odd, fmt::format("the root is rank {} here, and rank {} on rank {}", lines.mine(root), lines.of(*odd, root), *odd));
   }
-
- private:
-  using Text = std::array<char, 256>;
-
-  std::uint64_t of(int rank, Item item) const { return numbers_[static_cast<std::size_t>(rank) * items + item]; }
-  std::uint64_t mine(Item item) const { return of(call_.group().rank(), item); }
-  template <class F>
-  std::optional<int> first(F&& holds) const {
-    for (int r = 0; r < call_.group().size(); ++r) {
-      if (holds(r)) return r;
-    }
-    return std::nullopt;
+  // Every rank sends its name where one differs, and every rank may blame another.
+  if (const auto odd = lines.odd_one(fingerprint)) {
+    call.throw_mismatch(*odd, fmt::format("the object is {} here, and {} on rank {}", type.name, lines.text_from(*odd, type.name), *odd));
   }
-  /// The rank to blame: the first one that differs from rank 0, and for those that are like it, rank 0.
-  std::optional<int> odd_one(Item item) const {
-    const auto odd = first([&](int r) { return of(r, item) != of(0, item); });
-    return odd && of(*odd, item) == mine(item) ? 0 : odd;
+  lines.nobody_failed();
+  std::uint64_t most = lines.mine(limit);
+  for (int r = 0; r < call.group().size(); ++r) most = std::min(most, lines.of(r, limit));
+  if (const auto large = lines.first([&](int r) { return lines.of(r, bytes) > most; })) {
+    call.throw_invalid(*large,
+                       fmt::format("the object of rank {} has {} bytes, the limit is {} (set_object_limits)", *large, lines.of(*large, bytes), most));
   }
-  /// The beginning of what a rank has to say.
-  std::string text_from(int rank, std::string_view own) const {
-    Text text{};
-    std::copy_n(own.begin(), std::min(own.size(), text.size() - 1), text.begin());
-    const auto all = all_gather_line<char>(call_, text);
-    return all.data() + static_cast<std::size_t>(rank) * text.size();
-  }
-
-  void same_roots() const {
-    if (const auto odd = odd_one(root)) {
-      call_.throw_mismatch(*odd, fmt::format("the root is rank {} here, and rank {} on rank {}", mine(root), of(*odd, root), *odd));
-    }
-  }
-  void same_types(const ObjectType& type) const {
-    if (const auto odd = odd_one(fingerprint)) {
-      call_.throw_mismatch(*odd, fmt::format("the object is {} here, and {} on rank {}", type.name, text_from(*odd, type.name), *odd));
-    }
-  }
-  void nobody_failed() const {
-    const auto rank = first([&](int r) { return of(r, failed) != 0; });
-    if (!rank) return;
-    const std::string text = text_from(*rank, text_of(error_));
-    if (!error_) call_.throw_invalid(*rank, fmt::format("rank {} has nothing to give: {}", *rank, text));
-    try {
-      std::rethrow_exception(error_);
-    } catch (const InvalidArgument& error) {
-      call_.throw_invalid(call_.group().rank(), error.message());
-    }
-  }
-  void within_limits() const {
-    std::uint64_t most = mine(limit);
-    for (int r = 0; r < call_.group().size(); ++r) most = std::min(most, of(r, limit));
-    if (const auto large = first([&](int r) { return of(r, bytes) > most; })) {
-      call_.throw_invalid(*large,
-                          fmt::format("the object of rank {} has {} bytes, the limit is {} (set_object_limits)", *large, of(*large, bytes), most));
-    }
-  }
-
-  group::Composed& call_;
-  const std::exception_ptr& error_;
-  std::vector<std::uint64_t> numbers_;
-};
+}
 
 // Under this name no plain receive takes one of its messages for elements.
 constexpr std::string_view message_label = "send_object";
@@ -129,7 +52,7 @@ constexpr std::string_view message_label = "send_object";
 ByteParts all_gather_parcels(std::string_view label, const ObjectType& type, const Parcel& own, const ProcessGroup& group,
                              const CallOptions& options) {
   group::Composed call(label, group, options);
-  Lines(call, type, no_root, own.bytes.size(), own.error);
+  compare(call, type, no_root, own.bytes.size(), own.error);
   return all_gather_bytes(own.bytes, label, group, call.options());
 }
 
@@ -137,7 +60,7 @@ std::optional<ByteParts> gather_parcels(std::string_view label, const ObjectType
                                         const CallOptions& options) {
   const int root = find_root(label, dst, group, options);
   group::Composed call(label, group, options);
-  Lines(call, type, static_cast<std::uint64_t>(root), own.bytes.size(), own.error);
+  compare(call, type, static_cast<std::uint64_t>(root), own.bytes.size(), own.error);
   return gather_bytes(own.bytes, root, label, group, call.options());
 }
 
@@ -145,7 +68,7 @@ std::vector<std::byte> broadcast_parcel(std::string_view label, const ObjectType
                                         const CallOptions& options) {
   const int root = find_root(label, src, group, options);
   group::Composed call(label, group, options);
-  Lines(call, type, static_cast<std::uint64_t>(root), own.bytes.size(), own.error);
+  compare(call, type, static_cast<std::uint64_t>(root), own.bytes.size(), own.error);
   broadcast_bytes(own.bytes, root, label, group, call.options());
   return std::move(own.bytes);
 }
@@ -156,7 +79,7 @@ std::vector<std::byte> scatter_parcels(std::string_view label, const ObjectType&
   group::Composed call(label, group, options);
   std::size_t bytes = 0;
   for (const auto& part : parts) bytes += part.size();
-  Lines(call, type, static_cast<std::uint64_t>(root), bytes, error);
+  compare(call, type, static_cast<std::uint64_t>(root), bytes, error);
   return scatter_bytes(parts, root, label, group, call.options());
 }
 

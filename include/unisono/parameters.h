@@ -1,0 +1,138 @@
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <ranges>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "unisono/collectives.h"
+#include "unisono/detail/reduce_together.h"
+#include "unisono/error.h"
+#include "unisono/process_group.h"
+#include "unisono/reduce_op.h"
+#include "unisono/tensor.h"
+
+// All parameters of a model in one call, all entries of a dictionary, one seed for all ranks. Everything is worked on in place, in the dtype it has.
+// What the ranks give is compared first: where names, dtypes or shapes differ, all of them throw Mismatch, which names the first difference, and
+// nothing is moved.
+
+namespace unisono {
+
+/// `coalesce`: buffers of one dtype travel together, in buckets of `bucket_size_mb` MiB, or all of them in one (-1); else each by itself. The same
+/// on all ranks.
+struct ParamsOptions {
+  bool coalesce = true;
+  int bucket_size_mb = -1;
+  ReduceOp op = ReduceOp::sum;
+};
+
+namespace detail {
+
+/// An entry of a dictionary: a buffer, or one element.
+template <class T>
+concept Entry = Buffer<T&> ||(Element<T> && !std::is_const_v<T>);
+template <class Map>
+concept Dictionary = requires {
+  typename Map::key_type;
+  typename Map::mapped_type;
+  requires !std::is_const_v<Map>;
+  requires std::convertible_to<const typename Map::key_type&, std::string_view>;
+  requires Entry<typename Map::mapped_type>;
+};
+template <class R>
+concept BufferRange = std::ranges::input_range<R> && Buffer<std::ranges::range_reference_t<R>>;
+
+template <class T>
+Tensor view_of_entry(T& entry) {
+  if constexpr (Element<T>) return view_of_value(entry);
+  else return view_of(entry);
+}
+/// In the order of the keys, whatever the order of the container.
+template <Dictionary Map>
+std::vector<NamedTensor> tensors_of(Map& map) {
+  std::vector<NamedTensor> tensors;
+  for (auto& [key, entry] : map) tensors.push_back({std::string(std::string_view(key)), view_of_entry(entry)});
+  std::sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) { return a.name < b.name; });
+  return tensors;
+}
+
+template <class T>
+constexpr void refuse_as_dictionary() {
+  static_assert(Dictionary<T>,
+                "unisono: this is no dictionary that can be worked on: a std::map from std::string to buffers or numbers, not const, and "
+                "without dictionaries in it");
+}
+template <class R>
+constexpr void refuse_as_params() {
+  static_assert(BufferRange<R>, "unisono: this is no range of buffers that can be written to");
+}
+
+}  // namespace detail
+
+/// x of every rank becomes the average of all ranks' x. Of integers: truncated toward zero.
+template <Buffer B>
+void average_across_processes(B&& x, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  const Tensor view = detail::view_of(x);
+  detail::run(detail::labelled({Operation::all_reduce, view, view, ReduceOp::avg}, "average_across_processes"), group, options);
+}
+template <Element T>
+[[nodiscard]] T average_across_processes(T x, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  const Tensor view = detail::view_of_value(x);
+  detail::run(detail::labelled({Operation::all_reduce, view, view, ReduceOp::avg}, "average_across_processes"), group, options);
+  return x;
+}
+/// Every entry: a buffer or a number. Paired by key, whatever the order.
+template <detail::Dictionary Map>
+void average_across_processes(Map& map, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  detail::reduce_together(detail::tensors_of(map), {.label = "average_across_processes", .op = ReduceOp::avg}, group, options);
+}
+
+/// Every entry of every rank becomes the combination of all ranks' entries of that key. An empty dictionary is one, too.
+template <detail::Dictionary Map>
+void all_reduce_dict(Map& map, ReduceOp op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+  detail::reduce_together(detail::tensors_of(map), {.label = "all_reduce_dict", .op = op}, group, options);
+}
+
+/// Every buffer of the range. It is gone through once, so it may be a generator of views; what they view must last as long as the call.
+template <detail::BufferRange R>
+void all_reduce_params(R&& params, const ParamsOptions& how = {}, const ProcessGroup& group = detail::current_world(),
+                       const CallOptions& options = {}) {
+  if (how.bucket_size_mb != -1 && how.bucket_size_mb <= 0) {
+    throw InvalidArgument(
+        "buckets cannot be of " + std::to_string(how.bucket_size_mb) + " MiB",
+        {.operation = "all_reduce_params", .group = group.name(), .rank = group.rank(), .hint = "-1 stands for one bucket for each dtype"});
+  }
+  std::vector<detail::NamedTensor> tensors;
+  for (auto&& param : params) tensors.push_back({"parameter " + std::to_string(tensors.size()), detail::view_of(param)});
+  detail::reduce_together(tensors,
+                          {.label = "all_reduce_params",
+                           .op = how.op,
+                           .coalesce = how.coalesce,
+                           .bucket_bytes = how.bucket_size_mb == -1 ? SIZE_MAX : static_cast<std::size_t>(how.bucket_size_mb) << 20},
+                          group, options);
+}
+
+/// A seed that rank 0 of the group draws from the system, the same on all ranks, below 2^31. No generator of anybody's is touched.
+[[nodiscard]] UNISONO_API std::uint32_t sync_random_seed(const ProcessGroup& group = detail::current_world(), const CallOptions& options = {});
+
+// What is none of these says so.
+
+template <class X, class... Rest>
+requires(!Buffer<X> && !Element<std::remove_cvref_t<X>> && !detail::Dictionary<std::remove_reference_t<X>>) void average_across_processes(X&&,
+                                                                                                                                          Rest&&...) {
+  if constexpr (InBuffer<X>) detail::refuse_as_buffer<X>();
+  else detail::refuse_as_dictionary<std::remove_reference_t<X>>();
+}
+template <class X, class... Rest>
+requires(!detail::Dictionary<std::remove_reference_t<X>>) void all_reduce_dict(X&&, Rest&&...) {
+  detail::refuse_as_dictionary<std::remove_reference_t<X>>();
+}
+template <class X, class... Rest>
+requires(!detail::BufferRange<X>) void all_reduce_params(X&&, Rest&&...) { detail::refuse_as_params<X>(); }
+
+}  // namespace unisono

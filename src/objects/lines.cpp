@@ -1,0 +1,69 @@
+#include "objects/lines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "unisono/detail/request.h"
+#include "unisono/error.h"
+#include "unisono/tensor.h"
+
+namespace unisono::objects {
+namespace {
+
+template <class T>
+std::vector<T> all_gather(group::Composed& call, std::span<const T> own) {
+  std::vector<T> all(own.size() * static_cast<std::size_t>(call.group().size()));
+  const detail::Request request{.operation = Operation::all_gather, .in = detail::view_of(own), .out = detail::view_of(all), .label = call.name()};
+  detail::run(request, call.group(), call.options());
+  return all;
+}
+
+std::string text_of(const std::exception_ptr& error) {
+  if (!error) return {};
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return e.message();
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
+}  // namespace
+
+Lines::Lines(group::Composed& call, std::initializer_list<std::uint64_t> own, const std::exception_ptr& error)
+    : call_(call), error_(error), items_(own.size() + 1) {
+  std::vector<std::uint64_t> line(own);
+  line.push_back(error ? 1 : 0);
+  numbers_ = all_gather<std::uint64_t>(call, line);
+}
+
+std::optional<int> Lines::odd_one(std::size_t item) const {
+  const auto odd = first([&](int r) { return of(r, item) != of(0, item); });
+  return odd && of(*odd, item) == mine(item) ? 0 : odd;
+}
+
+std::string Lines::text_from(int rank, std::string_view own) const {
+  std::array<char, 256> text{};
+  std::copy_n(own.begin(), std::min(own.size(), text.size() - 1), text.begin());
+  const auto all = all_gather<char>(call_, text);
+  return all.data() + static_cast<std::size_t>(rank) * text.size();
+}
+
+void Lines::nobody_failed() const {
+  const auto rank = first([&](int r) { return of(r, items_ - 1) != 0; });
+  if (!rank) return;
+  const std::string text = text_from(*rank, text_of(error_));
+  if (!error_) call_.throw_invalid(*rank, fmt::format("rank {} has nothing to give: {}", *rank, text));
+  try {
+    std::rethrow_exception(error_);
+  } catch (const InvalidArgument& error) {
+    call_.throw_invalid(call_.group().rank(), error.message());
+  }
+}
+
+}  // namespace unisono::objects

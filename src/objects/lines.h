@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "group/composed.h"
+
+namespace unisono::objects {
+
+/// What every rank says before anything is moved: a line of numbers, and whether it has failed already. Since all ranks have all lines, all come to
+/// the same error.
+class Lines {
+ public:
+  Lines(group::Composed& call, std::initializer_list<std::uint64_t> own, const std::exception_ptr& error);
+
+  std::uint64_t of(int rank, std::size_t item) const { return numbers_[static_cast<std::size_t>(rank) * items_ + item]; }
+  std::uint64_t mine(std::size_t item) const { return of(call_.group().rank(), item); }
+  template <class F>
+  std::optional<int> first(F&& holds) const {
+    for (int r = 0; r < call_.group().size(); ++r) {
+      if (holds(r)) return r;
+    }
+    return std::nullopt;
+  }
+  /// The rank to blame for a difference: the first one that differs from rank 0, and for those that are like it, rank 0.
+  std::optional<int> odd_one(std::size_t item) const;
+  /// The beginning of what a rank has to say. Every rank calls.
+  std::string text_from(int rank, std::string_view own) const;
+  /// Where a rank has failed, it throws its own error, and the others InvalidArgument.
+  void nobody_failed() const;
+
+ private:
+  group::Composed& call_;
+  std::exception_ptr error_;
+  std::size_t items_;
+  std::vector<std::uint64_t> numbers_;
+};
+
+}  // namespace unisono::objects

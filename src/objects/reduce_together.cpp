@@ -1,0 +1,171 @@
+#include "unisono/detail/reduce_together.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "group/composed.h"
+#include "kernels/pack.h"
+#include "kernels/reduce.h"
+#include "objects/lines.h"
+#include "unisono/collectives_v.h"
+#include "unisono/detail/bytes.h"
+#include "unisono/detail/object_bytes.h"
+#include "unisono/error.h"
+
+namespace unisono::detail {
+namespace {
+
+/// FNV-1a over what the ranks must agree on.
+class Hash {
+ public:
+  void add(std::string_view text) {
+    add(text.size());
+    for (const char c : text) step(static_cast<unsigned char>(c));
+  }
+  void add(std::uint64_t n) {
+    for (int i = 0; i < 8; ++i) step(static_cast<unsigned char>(n >> (8 * i)));
+  }
+  std::uint64_t value() const { return hash_; }
+
+ private:
+  void step(unsigned char c) { hash_ = (hash_ ^ c) * 0x100000001b3U; }
+  std::uint64_t hash_ = 0xcbf29ce484222325U;
+};
+
+std::uint64_t hash_of(const std::vector<NamedTensor>& tensors) {
+  Hash hash;
+  for (const auto& [name, view] : tensors) {
+    hash.add(name);
+    hash.add(static_cast<std::uint64_t>(view.dtype()));
+    hash.add(view.shape().size());
+    for (const std::int64_t extent : view.shape()) hash.add(static_cast<std::uint64_t>(extent));
+  }
+  return hash.value();
+}
+
+/// The name of each, and what it is.
+using Table = std::vector<std::pair<std::string, std::string>>;
+Table table_of(const std::vector<NamedTensor>& tensors) {
+  Table table;
+  for (const auto& [name, view] : tensors) table.emplace_back(name, fmt::format("{} [{}]", to_string(view.dtype()), fmt::join(view.shape(), ", ")));
+  return table;
+}
+
+std::string first_difference(const Table& here, const Table& there, int rank) {
+  for (std::size_t i = 0; i < std::max(here.size(), there.size()); ++i) {
+    const bool only_here = i >= there.size() || (i < here.size() && here[i].first < there[i].first);
+    if (only_here) return fmt::format("\"{}\" is here, but not on rank {}", here[i].first, rank);
+    if (i >= here.size() || there[i].first < here[i].first) return fmt::format("\"{}\" is on rank {}, but not here", there[i].first, rank);
+    if (here[i].second != there[i].second) {
+      return fmt::format("\"{}\" is {} here, and {} on rank {}", here[i].first, here[i].second, there[i].second, rank);
+    }
+  }
+  return fmt::format("what rank {} gives is not what is given here", rank);
+}
+
+// What is wrong with one of them by itself.
+std::exception_ptr fault_of(const std::vector<NamedTensor>& tensors) {
+  for (const auto& [name, view] : tensors) {
+    if (view.device().type != Device::Type::cpu) {
+      return std::make_exception_ptr(Unsupported(fmt::format("\"{}\" is memory of {}", name, to_string(view.device()))));
+    }
+    for (std::size_t d = 0; d < view.shape().size() && view.numel() > 0; ++d) {
+      if (view.shape()[d] > 1 && view.strides()[d] == 0) {
+        return std::make_exception_ptr(InvalidArgument(fmt::format("\"{}\" has a stride of 0: several of its elements are one", name)));
+      }
+    }
+  }
+  return nullptr;
+}
+
+void compare(group::Composed& call, const std::vector<NamedTensor>& tensors, const Together& how) {
+  enum Item : std::size_t { hash, op, coalesce, bucket };
+  const objects::Lines lines(call, {hash_of(tensors), static_cast<std::uint64_t>(how.op), how.coalesce ? 1U : 0U, how.bucket_bytes},
+                             fault_of(tensors));
+  if (const auto odd = lines.odd_one(hash)) {
+    const Table here = table_of(tensors);
+    const ByteParts all = all_gather_bytes(to_bytes(here), call.name(), call.group(), call.options());
+    call.throw_mismatch(*odd, first_difference(here, from_bytes<Table>(all[static_cast<std::size_t>(*odd)]), *odd));
+  }
+  if (const auto odd = lines.odd_one(op)) {
+    call.throw_mismatch(*odd,
+                        fmt::format("{} here, and {} on rank {}", to_string(how.op), to_string(static_cast<ReduceOp>(lines.of(*odd, op))), *odd));
+  }
+  for (const Item item : {coalesce, bucket}) {
+    if (const auto odd = lines.odd_one(item)) call.throw_mismatch(*odd, fmt::format("rank {} puts buffers together in another way", *odd));
+  }
+  lines.nobody_failed();
+  for (const auto& [name, view] : tensors) {
+    if (!kernels::supports(view.dtype(), how.op)) {
+      call.throw_invalid(call.group().rank(),
+                         fmt::format("{} is not defined on {}, which \"{}\" is", to_string(how.op), to_string(view.dtype()), name));
+    }
+  }
+}
+
+/// Views of one dtype that travel together.
+struct Bucket {
+  DType dtype;
+  std::size_t bytes = 0;
+  std::vector<const Tensor*> views = {};
+};
+std::vector<Bucket> buckets_of(const std::vector<NamedTensor>& tensors, const Together& how) {
+  std::vector<Bucket> buckets;
+  for (const auto& named : tensors) {
+    const Tensor& view = named.view;
+    if (view.numel() == 0) continue;
+    const auto open = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& bucket) {
+      return how.coalesce && bucket.dtype == view.dtype() && bucket.bytes < how.bucket_bytes;
+    });
+    Bucket& bucket = open != buckets.end() ? *open : buckets.emplace_back(Bucket{.dtype = view.dtype()});
+    bucket.bytes += view.bytes();
+    bucket.views.push_back(&view);
+  }
+  return buckets;
+}
+
+}  // namespace
+
+void reduce_together(const std::vector<NamedTensor>& tensors, const Together& how, const ProcessGroup& group, const CallOptions& options) {
+  check_exchanging({.operation = Operation::all_reduce, .in = nothing(), .out = nothing(), .label = how.label}, group, options);
+  group::Composed call(how.label, group, options);
+  compare(call, tensors, how);
+
+  const std::vector<Bucket> buckets = buckets_of(tensors, how);
+  std::size_t most = 0;
+  for (const Bucket& bucket : buckets) most = std::max(most, bucket.views.size() > 1 ? bucket.bytes : 0);
+  std::unique_ptr<std::byte[]> memory;
+  try {
+    memory = std::make_unique_for_overwrite<std::byte[]>(most);
+  } catch (...) {
+    abandon(group, std::current_exception());
+    throw;
+  }
+  for (const Bucket& bucket : buckets) {
+    const auto reduce = [&](const Tensor& view) { run(labelled({Operation::all_reduce, view, view, how.op}, how.label), group, call.options()); };
+    if (bucket.views.size() == 1) {
+      reduce(*bucket.views.front());
+      continue;
+    }
+    std::byte* end = memory.get();
+    for (const Tensor* view : bucket.views) {
+      kernels::pack(end, *view);
+      end += view->bytes();
+    }
+    reduce(Tensor(memory.get(), bucket.dtype, bucket.bytes / size_of(bucket.dtype)));
+    end = memory.get();
+    for (const Tensor* view : bucket.views) {
+      kernels::unpack(*view, end);
+      end += view->bytes();
+    }
+  }
+}
+
+}  // namespace unisono::detail

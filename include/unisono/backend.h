@@ -72,6 +72,7 @@ struct CollectiveCall {
   Counts counts = {}, recv_counts = {};
   /// What the user called, where that is made of several operations; ranks must agree on it. A string literal.
   std::string_view label = {};
+  std::string_view also = {};  ///< with a label: what else they must agree on, as text
 };
 /// What the user called.
 inline std::string_view name_of(const CollectiveCall& call) noexcept { return call.label.empty() ? to_string(call.operation) : call.label; }

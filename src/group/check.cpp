@@ -165,6 +165,7 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
   call.custom = request.custom;
   call.tag = options.tag;
   call.label = request.label;
+  if (request.around) call.also = request.around->terms();
   if (operation == Operation::barrier) return call;
 
   if (has_root(operation)) call.root = rank_in(group, name, request.root.value_or(Rank(0)), operation == Operation::reduce ? "dst" : "root");
@@ -233,9 +234,7 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
     if (!(whole ? same_view(call.in, call.out) : block)) wrong(group, name, "input and output overlap in part");
   }
   if (repeats(call.out)) wrong(group, name, "the output has a stride of 0: several of its elements are one");
-  if (reduces(operation) && !call.custom && !kernels::supports(call.in.dtype(), call.op)) {
-    wrong(group, name, std::string(to_string(call.op)) + " is not defined on " + std::string(to_string(call.in.dtype())));
-  }
+  if (reduces(operation) && !call.custom) check_operation(group, name, call.in.dtype(), call.op);
   if (call.op == ReduceOp::avg && !call.custom && (operation == Operation::scan || operation == Operation::exscan)) {
     wrong(group, name, "avg is not defined on prefixes", "use sum, and divide by the number of ranks it is of");
   }
@@ -271,6 +270,41 @@ MessageCall check_message(const Group& group, const detail::MessageRequest& requ
     wrong(group, name, "there is nobody else in a group of one");
   }
   return call;
+}
+
+void check_operation(const Group& group, std::string_view name, DType dtype, ReduceOp op) {
+  if (!kernels::supports(dtype, op)) wrong(group, name, std::string(to_string(op)) + " is not defined on " + std::string(to_string(dtype)));
+}
+
+void check_list(const Group& group, std::string_view name, std::span<const Tensor> tensors, std::span<const Tensor> others, bool written) {
+  for (std::size_t j = 0; j < tensors.size(); ++j) {
+    const Tensor& tensor = tensors[j];
+    const Tensor& first = tensors.front();
+    const std::string which = "tensor " + std::to_string(j);
+    check_device(group, name, tensor);
+    if (tensor.dtype() != first.dtype()) {
+      wrong(group, name, which + " is " + std::string(to_string(tensor.dtype())) + ", tensor 0 " + std::string(to_string(first.dtype())));
+    }
+    if (tensor.numel() != first.numel()) wrong(group, name, which + " has " + elements(tensor.numel()) + ", tensor 0 " + elements(first.numel()));
+    if (written && repeats(tensor)) wrong(group, name, which + " has a stride of 0: several of its elements are one");
+    const auto in_the_way = [&](const Tensor& other) { return overlap(tensor, other); };
+    if (std::ranges::any_of(tensors.first(j), in_the_way)) wrong(group, name, which + " overlaps one before it");
+    if (std::ranges::any_of(others, in_the_way)) wrong(group, name, "input and output overlap");
+  }
+}
+
+void check_block_lists(const Group& group, std::string_view name, std::span<const Tensor> wholes, std::span<const Tensor> parts) {
+  if (wholes.size() != parts.size()) {
+    wrong(group, name, "one list has " + std::to_string(wholes.size()) + " tensors, the other " + std::to_string(parts.size()));
+  }
+  if (wholes.empty()) return;
+  const Tensor& whole = wholes.front();
+  const Tensor& part = parts.front();
+  check_dtypes(group, name, part, whole);
+  const auto blocks = static_cast<std::int64_t>(parts.size()) * group.size();
+  if (whole.numel() == blocks * part.numel()) return;
+  wrong(group, name, "a tensor of " + elements(whole.numel()) + " for " + std::to_string(blocks) + " blocks of " + std::to_string(part.numel()),
+        "it holds a block for every tensor of every rank");
 }
 
 }  // namespace unisono::group

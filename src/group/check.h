@@ -1,5 +1,8 @@
 #pragma once
 
+#include <span>
+#include <string_view>
+
 #include "unisono/backend.h"
 #include "unisono/detail/request.h"
 
@@ -13,5 +16,12 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
 /// The same for a call whose output will be sized once the counts are known.
 void check_exchanging(const Group& group, const detail::Request& request, const CallOptions& options);
 MessageCall check_message(const Group& group, const detail::MessageRequest& request, const CallOptions& options);
+
+/// Tensors of one list: of one dtype and length, and none in the way of another, nor of one of `others`. `written`: whether a result goes there.
+void check_list(const Group& group, std::string_view name, std::span<const Tensor> tensors, std::span<const Tensor> others, bool written);
+/// As many of the one as of the other, and each whole as long as size() times all parts.
+void check_block_lists(const Group& group, std::string_view name, std::span<const Tensor> wholes, std::span<const Tensor> parts);
+/// Whether the operation is defined on the dtype.
+void check_operation(const Group& group, std::string_view name, DType dtype, ReduceOp op);
 
 }  // namespace unisono::group

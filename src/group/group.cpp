@@ -108,13 +108,13 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
   if (lane_->pending_collectives.load(std::memory_order_acquire) > 0) {
     // Behind what is under way, in the order of the calls.
     const auto state = parts_.progress->submit(lane_, Lane::Kind::collective, pending(operation, call.sequence, options),
-                                               [&] { return packed_task(*parts_.backend, call); });
+                                               [&] { return packed_task(*parts_.backend, call, request.around); });
     parts_.progress->wait(*state, nullptr);
     if (state->error) std::rethrow_exception(state->error);
     return;
   }
   throw_deferred();  // of what was still under way a moment ago
-  Packing packing(call);
+  Packing packing(call, request.around.get());
   try {
     BlockingWaiter waiter(*this, operation, call.sequence, timeout_of(options));
     parts_.backend->run(call, waiter);
@@ -133,7 +133,7 @@ Work Group::start(const detail::Request& request, const CallOptions& options) {
   CollectiveCall call = check_collective(*this, request, options);
   call.sequence = begin(operation);
   return Work(parts_.progress->submit(lane_, Lane::Kind::collective, pending(operation, call.sequence, options),
-                                      [&] { return packed_task(*parts_.backend, call); }));
+                                      [&] { return packed_task(*parts_.backend, call, request.around); }));
 }
 
 bool Group::leaves_at_once(const detail::MessageRequest& request) const {

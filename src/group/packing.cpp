@@ -2,6 +2,10 @@
 
 #include "kernels/pack.h"
 
+namespace unisono {
+detail::Around::~Around() = default;
+}  // namespace unisono
+
 namespace unisono::group {
 namespace {
 
@@ -9,10 +13,11 @@ Tensor line_over(std::vector<std::byte>& memory, const Tensor& like) { return {m
 
 class PackedCollective final : public Task {
  public:
-  PackedCollective(Backend& backend, const CollectiveCall& call) : backend_(backend), call_(call) {}
+  PackedCollective(Backend& backend, const CollectiveCall& call, std::shared_ptr<detail::Around> around)
+      : backend_(backend), call_(call), around_(std::move(around)) {}
   bool advance() override {
     if (!task_) {  // not before its turn: what is under way before it may be about to fill its input
-      packing_.emplace(call_);
+      packing_.emplace(call_, around_.get());
       task_ = backend_.start(call_);
     }
     if (!task_->advance()) return false;
@@ -24,6 +29,7 @@ class PackedCollective final : public Task {
  private:
   Backend& backend_;
   CollectiveCall call_;
+  std::shared_ptr<detail::Around> around_;
   std::optional<Packing> packing_;
   std::unique_ptr<Task> task_;
 };
@@ -55,7 +61,8 @@ class PackedMessage final : public Task {
 
 }  // namespace
 
-Packing::Packing(CollectiveCall& call) {
+Packing::Packing(CollectiveCall& call, detail::Around* around) : around_(around) {
+  if (around != nullptr) around->before();
   if (call.in.is_contiguous() && call.out.is_contiguous()) [[likely]]
     return;
   const bool in_place = call.in.data() == call.out.data() && call.in.numel() == call.out.numel();
@@ -80,11 +87,12 @@ Packing::Packing(CollectiveCall& call) {
 
 void Packing::finish() {
   if (target_) kernels::unpack(*target_, result_);
+  if (around_ != nullptr) around_->after();
 }
 
-std::unique_ptr<Task> packed_task(Backend& backend, const CollectiveCall& call) {
-  if (call.in.is_contiguous() && call.out.is_contiguous()) return backend.start(call);
-  return std::make_unique<PackedCollective>(backend, call);
+std::unique_ptr<Task> packed_task(Backend& backend, const CollectiveCall& call, const std::shared_ptr<detail::Around>& around) {
+  if (call.in.is_contiguous() && call.out.is_contiguous() && !around) return backend.start(call);
+  return std::make_unique<PackedCollective>(backend, call, around);
 }
 
 std::unique_ptr<Task> packed_task(Backend& backend, const MessageCall& call, bool sends) {

@@ -6,14 +6,15 @@
 #include <vector>
 
 #include "unisono/backend.h"
+#include "unisono/detail/request.h"
 
 namespace unisono::group {
 
 /// Gives a call contiguous memory where its views are strided, and carries the result back. Does nothing, and costs nothing, for contiguous views.
 class Packing {
  public:
-  /// Replaces the strided views of the call.
-  explicit Packing(CollectiveCall& call);
+  /// Replaces the strided views of the call, after the first half of what is around it, if anything is.
+  Packing(CollectiveCall& call, detail::Around* around);
   /// Copies what has arrived to where the user wants it.
   void finish();
 
@@ -22,10 +23,11 @@ class Packing {
   std::vector<std::byte> out_;
   std::optional<Tensor> target_;
   const std::byte* result_ = nullptr;
+  detail::Around* around_;
 };
 
 /// A task that packs first and unpacks when it is done.
-std::unique_ptr<Task> packed_task(Backend& backend, const CollectiveCall& call);
+std::unique_ptr<Task> packed_task(Backend& backend, const CollectiveCall& call, const std::shared_ptr<detail::Around>& around);
 std::unique_ptr<Task> packed_task(Backend& backend, const MessageCall& call, bool sends);
 
 }  // namespace unisono::group

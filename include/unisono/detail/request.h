@@ -15,6 +15,18 @@
 
 namespace unisono::detail {
 
+/// What a call does in this rank's own memory around its operation. Alive as long as the operation is.
+class UNISONO_API Around {
+ public:
+  virtual ~Around();
+  /// Its turn has come: what the operation reads may be read.
+  virtual void before() = 0;
+  /// It went well, and its output is complete.
+  virtual void after() = 0;
+  /// Beside the operation itself, what the ranks must agree on.
+  virtual std::string_view terms() const = 0;
+};
+
 /// A collective as the typed edge hands it on: nothing is checked yet.
 struct Request {
   Operation operation;
@@ -27,6 +39,7 @@ struct Request {
   Counts recv_counts = {};
   /// What the user called, where that is made of several requests: it is what errors name, and it is compared between the ranks. A string literal.
   std::string_view label = {};
+  std::shared_ptr<Around> around = {};  ///< only with a label
 };
 
 inline std::string_view name_of(const Request& request) noexcept { return request.label.empty() ? to_string(request.operation) : request.label; }

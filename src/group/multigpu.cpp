@@ -1,0 +1,256 @@
+#include "unisono/multigpu.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "group/check.h"
+#include "group/group.h"
+#include "group/wide_sum.h"
+#include "kernels/copy.h"
+#include "kernels/pack.h"
+#include "unisono/detail/request.h"
+#include "unisono/detail/typed_edge.h"
+
+namespace unisono {
+namespace {
+
+using detail::Request;
+using group::WideSum;
+using Tensors = std::vector<Tensor>;
+
+Tensor line(std::vector<std::byte>& memory, DType dtype) { return {memory.data(), dtype, memory.size() / size_of(dtype)}; }
+
+void put(const Tensor& to, const std::byte* from) {
+  if (to.is_contiguous()) kernels::copy(to.data(), from, to.bytes());
+  else kernels::unpack(to, from);
+}
+void take(std::byte* to, const Tensor& from) {
+  if (from.is_contiguous()) kernels::copy(to, from.data(), from.bytes());
+  else kernels::pack(to, from);
+}
+
+/// A list of tensors on its way into or out of one operation.
+class Lists : public detail::Around {
+ public:
+  Lists(const Tensors& tensors, std::optional<ReduceOp> op) {
+    terms_ = std::to_string(tensors.size()) + " x " + std::string(to_string(tensors.front().dtype()));
+    if (op) terms_.append(", ").append(to_string(*op));
+  }
+  std::string_view terms() const final { return terms_; }
+
+ private:
+  std::string terms_;
+};
+
+/// Nothing, on a rank whose lists are empty.
+class NoTensors final : public detail::Around {
+ public:
+  void before() override {}
+  void after() override {}
+  std::string_view terms() const override { return "no tensors"; }
+};
+
+class Broadcast final : public Lists {
+ public:
+  explicit Broadcast(Tensors tensors) : Lists(tensors, {}), tensors_(std::move(tensors)) {
+    if (tensors_.size() > 1 && !tensors_.front().is_contiguous()) memory_.resize(tensors_.front().bytes());
+  }
+  void before() override {}
+  void after() override {
+    if (tensors_.size() == 1) return;
+    const Tensor& first = tensors_.front();
+    if (!memory_.empty()) take(memory_.data(), first);
+    const std::byte* from = memory_.empty() ? static_cast<const std::byte*>(first.data()) : memory_.data();
+    for (std::size_t j = 1; j < tensors_.size(); ++j) put(tensors_[j], from);
+  }
+
+ private:
+  Tensors tensors_;
+  std::vector<std::byte> memory_;
+};
+
+/// Several tensors combined into one before the operation; its result goes to each of `outputs` in equal parts, or whole.
+class Combined final : public Lists {
+ public:
+  enum class Result { whole, parts };
+  Combined(Tensors inputs, Tensors outputs, Result result, ReduceOp op, std::size_t result_size, int ranks)
+      : Lists(inputs, op),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
+        result_kind_(result),
+        sum_(inputs_.front().dtype(), op, inputs_.size(), ranks),
+        stage_(static_cast<std::size_t>(inputs_.front().numel()) * sum_.element_bytes()),
+        reduced_(result == Result::whole ? 0 : result_size * sum_.element_bytes()),
+        result_(result_size * size_of(inputs_.front().dtype())) {}
+
+  Tensor in() { return line(stage_, sum_.dtype()); }
+  Tensor out() { return result_kind_ == Result::whole ? in() : line(reduced_, sum_.dtype()); }
+  ReduceOp op() const { return sum_.op(); }
+
+  void before() override { sum_.combine(stage_.data(), inputs_); }
+  void after() override {
+    if (outputs_.empty()) return;
+    const std::vector<std::byte>& reduced = result_kind_ == Result::whole ? stage_ : reduced_;
+    sum_.finish(result_.data(), reduced.data(), result_.size() / size_of(inputs_.front().dtype()));
+    const std::byte* from = result_.data();
+    for (const Tensor& output : outputs_) {
+      put(output, from);
+      if (result_kind_ == Result::parts) from += output.bytes();
+    }
+  }
+
+ private:
+  Tensors inputs_, outputs_;
+  Result result_kind_;
+  WideSum sum_;
+  std::vector<std::byte> stage_, reduced_, result_;
+};
+
+class Gathered final : public Lists {
+ public:
+  Gathered(Tensors inputs, Tensors outputs) : Lists(inputs, {}), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+    stage_.resize(inputs_.front().bytes() * inputs_.size());
+    result_.resize(outputs_.front().bytes());
+  }
+  Tensor in() { return line(stage_, inputs_.front().dtype()); }
+  Tensor out() { return line(result_, inputs_.front().dtype()); }
+  void before() override {
+    std::byte* to = stage_.data();
+    for (const Tensor& input : inputs_) {
+      take(to, input);
+      to += input.bytes();
+    }
+  }
+  void after() override {
+    for (const Tensor& output : outputs_) put(output, result_.data());
+  }
+
+ private:
+  Tensors inputs_, outputs_;
+  std::vector<std::byte> stage_, result_;
+};
+
+/// A list that no operation has to be asked about.
+Request nothing_of(Operation operation, const char* name, std::optional<Rank> root, ReduceOp op = ReduceOp::sum) {
+  Request request{operation, detail::nothing(), detail::nothing(), op};
+  request.root = root;
+  request.label = name;
+  request.around = std::make_shared<NoTensors>();
+  return request;
+}
+
+void check_inputs(const ProcessGroup& group, const char* name, const Tensors& tensors) {
+  group::check_list(*group.implementation(), name, tensors, {}, false);
+}
+void check_outputs(const ProcessGroup& group, const char* name, const Tensors& tensors, const Tensors& inputs = {}) {
+  group::check_list(*group.implementation(), name, tensors, inputs, true);
+}
+void check_operation(const ProcessGroup& group, const char* name, const Tensors& tensors, ReduceOp op) {
+  group::check_operation(*group.implementation(), name, tensors.front().dtype(), op);
+}
+void check_blocks(const ProcessGroup& group, const char* name, const Tensors& whole, const Tensors& parts) {
+  group::check_block_lists(*group.implementation(), name, whole, parts);
+}
+
+Request broadcast_request(std::span<const Tensor> list, Rank src, const ProcessGroup& group) {
+  constexpr const char* name = "broadcast_multigpu";
+  Tensors tensors(list.begin(), list.end());
+  if (tensors.empty()) return nothing_of(Operation::broadcast, name, src);
+  check_outputs(group, name, tensors);
+  Request request{Operation::broadcast, tensors.front(), tensors.front()};
+  request.root = src;
+  request.label = name;
+  request.around = std::make_shared<Broadcast>(std::move(tensors));
+  return request;
+}
+
+Request reduce_request(std::span<const Tensor> list, std::optional<Rank> dst, ReduceOp op, const ProcessGroup& group) {
+  const char* name = dst ? "reduce_multigpu" : "all_reduce_multigpu";
+  const Operation operation = dst ? Operation::reduce : Operation::all_reduce;
+  Tensors tensors(list.begin(), list.end());
+  if (tensors.empty()) return nothing_of(operation, name, dst, op);
+  check_outputs(group, name, tensors);
+  check_operation(group, name, tensors, op);
+  Tensors outputs = tensors;
+  if (dst) outputs.resize(detail::rank_is(*dst, group) ? 1 : 0, tensors.front());
+  const auto numel = static_cast<std::size_t>(tensors.front().numel());
+  const auto around = std::make_shared<Combined>(std::move(tensors), std::move(outputs), Combined::Result::whole, op, numel, group.size());
+  Request request{operation, around->in(), around->out(), around->op()};
+  request.root = dst;
+  request.label = name;
+  request.around = around;
+  return request;
+}
+
+Request all_gather_request(std::span<const Tensor> outputs, std::span<const Tensor> inputs, const ProcessGroup& group) {
+  constexpr const char* name = "all_gather_multigpu";
+  Tensors ins(inputs.begin(), inputs.end()), outs(outputs.begin(), outputs.end());
+  check_blocks(group, name, outs, ins);
+  if (ins.empty()) return nothing_of(Operation::all_gather, name, {});
+  check_inputs(group, name, ins);
+  check_outputs(group, name, outs, ins);
+  const auto around = std::make_shared<Gathered>(std::move(ins), std::move(outs));
+  Request request{Operation::all_gather, around->in(), around->out()};
+  request.label = name;
+  request.around = around;
+  return request;
+}
+
+Request reduce_scatter_request(std::span<const Tensor> outputs, std::span<const Tensor> inputs, ReduceOp op, const ProcessGroup& group) {
+  constexpr const char* name = "reduce_scatter_multigpu";
+  Tensors ins(inputs.begin(), inputs.end()), outs(outputs.begin(), outputs.end());
+  check_blocks(group, name, ins, outs);
+  if (ins.empty()) return nothing_of(Operation::reduce_scatter, name, {}, op);
+  check_inputs(group, name, ins);
+  check_outputs(group, name, outs, ins);
+  check_operation(group, name, ins, op);
+  const std::size_t numel = static_cast<std::size_t>(outs.front().numel()) * outs.size();
+  const auto around = std::make_shared<Combined>(std::move(ins), std::move(outs), Combined::Result::parts, op, numel, group.size());
+  Request request{Operation::reduce_scatter, around->in(), around->out(), around->op()};
+  request.label = name;
+  request.around = around;
+  return request;
+}
+
+}  // namespace
+
+void broadcast_multigpu(std::span<const Tensor> tensors, Rank src, const ProcessGroup& group, const CallOptions& options) {
+  detail::run(broadcast_request(tensors, src, group), group, options);
+}
+Work broadcast_multigpu_async(std::span<const Tensor> tensors, Rank src, const ProcessGroup& group, const CallOptions& options) {
+  return detail::start(broadcast_request(tensors, src, group), group, options);
+}
+void all_reduce_multigpu(std::span<const Tensor> tensors, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
+  detail::run(reduce_request(tensors, {}, op, group), group, options);
+}
+Work all_reduce_multigpu_async(std::span<const Tensor> tensors, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
+  return detail::start(reduce_request(tensors, {}, op, group), group, options);
+}
+void reduce_multigpu(std::span<const Tensor> tensors, Rank dst, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
+  detail::run(reduce_request(tensors, dst, op, group), group, options);
+}
+Work reduce_multigpu_async(std::span<const Tensor> tensors, Rank dst, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
+  return detail::start(reduce_request(tensors, dst, op, group), group, options);
+}
+void all_gather_multigpu(std::span<const Tensor> outputs, std::span<const Tensor> inputs, const ProcessGroup& group, const CallOptions& options) {
+  detail::run(all_gather_request(outputs, inputs, group), group, options);
+}
+Work all_gather_multigpu_async(std::span<const Tensor> outputs, std::span<const Tensor> inputs, const ProcessGroup& group,
+                               const CallOptions& options) {
+  return detail::start(all_gather_request(outputs, inputs, group), group, options);
+}
+void reduce_scatter_multigpu(std::span<const Tensor> outputs, std::span<const Tensor> inputs, ReduceOp op, const ProcessGroup& group,
+                             const CallOptions& options) {
+  detail::run(reduce_scatter_request(outputs, inputs, op, group), group, options);
+}
+Work reduce_scatter_multigpu_async(std::span<const Tensor> outputs, std::span<const Tensor> inputs, ReduceOp op, const ProcessGroup& group,
+                                   const CallOptions& options) {
+  return detail::start(reduce_scatter_request(outputs, inputs, op, group), group, options);
+}
+
+}  // namespace unisono

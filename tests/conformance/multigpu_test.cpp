@@ -1,0 +1,340 @@
+#include <array>
+#include <random>
+
+#include "blocks.h"
+#include "kernels/reduce.h"
+
+using namespace unisono;
+using namespace conformance;
+
+namespace {
+
+/// Several buffers of this rank: tensor j of rank k is participant k * len + j, and gives that one's values.
+template <class T>
+struct List {
+  List(std::size_t len, std::size_t count, T fill) : memory(len, std::vector<T>(count, fill)) { view(); }
+  List(std::size_t len, std::size_t count, int rank = unisono::rank()) {
+    for (std::size_t j = 0; j < len; ++j) {
+      std::vector<T> x(count);
+      for (std::size_t i = 0; i < count; ++i) x[i] = participant(rank, len, j, i);
+      memory.push_back(std::move(x));
+    }
+    view();
+  }
+  static T participant(int rank, std::size_t len, std::size_t j, std::size_t i) {
+    return static_cast<T>(64 * i + static_cast<std::size_t>(rank) * len + j + 1);
+  }
+  void view() {
+    for (auto& x : memory) tensors.emplace_back(x.data(), dtype_of<T>::value, x.size());
+  }
+  std::vector<std::vector<T>> memory;
+  std::vector<Tensor> tensors;
+  operator std::span<const Tensor>() const { return tensors; }
+};
+
+template <class T>
+std::vector<T> sum_of_all(std::size_t len, std::size_t count) {
+  std::vector<T> sum(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    for (int r = 0; r < world_size(); ++r) {
+      for (std::size_t j = 0; j < len; ++j) sum[i] = static_cast<T>(sum[i] + List<T>::participant(r, len, j, i));
+    }
+  }
+  return sum;
+}
+
+void without_negative_zeros(oracle::Bytes& x, DType dtype) {
+  const auto clean = [&]<class F>(F) {
+    for (std::size_t i = 0; i < x.size(); i += sizeof(F)) {
+      F value;
+      std::memcpy(&value, x.data() + i, sizeof value);
+      value += F(0);
+      std::memcpy(x.data() + i, &value, sizeof value);
+    }
+  };
+  if (dtype == DType::complex64) clean(float{});
+  if (dtype == DType::complex128) clean(double{});
+}
+
+std::vector<std::size_t> some_counts() { return {0, 1, 7, 1009, sanitized ? 2000 : slot_bytes / 8 + 3}; }
+
+// T-27, K-06, W-07: the first tensor of the root, to every tensor of every rank.
+WORLD_TEST(Multigpu, Broadcast) {
+  for (int src = 0; src < world_size(); ++src) {
+    for (const std::size_t len : {1UL, 2UL, 3UL}) {
+      for (const std::size_t count : some_counts()) {
+        List<double> list(len, count);
+        const List<double> given(len, count, src);
+        if (src % 2 == 0) broadcast_multigpu(list, src);
+        else broadcast_multigpu_async(list, src).wait();
+        for (std::size_t j = 0; j < len; ++j) ASSERT_EQ(difference(list.memory[j], given.memory[0]), "") << j << " of " << len;
+      }
+    }
+  }
+}
+
+// T-29, K-06: every tensor of every rank gets the combination of all.
+WORLD_TEST(Multigpu, AllReduce) {
+  for (const std::size_t len : {1UL, 2UL, 5UL}) {
+    for (const std::size_t count : some_counts()) {
+      List<double> list(len, count), again(len, count);
+      all_reduce_multigpu(list);
+      Work work = all_reduce_multigpu_async(again);
+      work.wait();
+      for (std::size_t j = 0; j < len; ++j) {
+        ASSERT_EQ(difference(list.memory[j], sum_of_all<double>(len, count)), "") << j << " of " << len;
+        ASSERT_EQ(again.memory[j], list.memory[j]);
+      }
+    }
+  }
+}
+
+// T-29, R-01 … R-08, W-04: what one reduction of all tensors would give, also where two stages could wrap, truncate or round twice.
+WORLD_TEST(Multigpu, AllReduceOfEveryDtypeAndOperation) {
+  const auto n = static_cast<std::size_t>(world_size());
+  constexpr std::size_t count = 37;
+  for (const std::size_t len : {1UL, 3UL}) {
+    for (const DType dtype : oracle::every_dtype) {
+      for (const ReduceOp op : oracle::every_op) {
+        std::vector<oracle::Bytes> inputs, own;
+        const bool rounds = dtype >= DType::float16 && (op == ReduceOp::sum || op == ReduceOp::avg || op == ReduceOp::product);
+        for (std::size_t p = 0; p < n * len; ++p) {
+          if (!rounds) {
+            inputs.push_back(oracle::values(dtype, count, 3 + p));
+          } else {  // small integers, in the real parts: exact in every order
+            oracle::Bytes x(count * size_of(dtype));
+            oracle::with_type(dtype, [&]<class T>(T) {
+              for (std::size_t i = 0; i < count; ++i) {
+                const T value(static_cast<float>(op == ReduceOp::product ? (p + i) % 5 == 0 ? -2 : 1 : static_cast<int>((i * 7 + p * 3) % 23) - 11));
+                std::memcpy(x.data() + i * sizeof(T), &value, sizeof(T));
+              }
+            });
+            inputs.push_back(std::move(x));
+          }
+        }
+        std::vector<Tensor> tensors;
+        for (std::size_t j = 0; j < len; ++j) own.push_back(inputs[static_cast<std::size_t>(rank()) * len + j]);
+        for (auto& x : own) tensors.push_back(line(x, dtype));
+        if (!kernels::supports(dtype, op)) {
+          EXPECT_EQ(thrown_by<InvalidArgument>([&] { all_reduce_multigpu(tensors, op); }).operation(), "all_reduce_multigpu");
+          continue;
+        }
+        all_reduce_multigpu(tensors, op);
+        auto expected = oracle::reduce(inputs, count, dtype, op, n * len);
+        if (op == ReduceOp::product) {  // what sign a complex product's zero has depends on where one begins
+          for (auto& x : own) without_negative_zeros(x, dtype);
+          without_negative_zeros(expected, dtype);
+        }
+        for (const auto& x : own) ASSERT_TRUE(x == expected) << to_string(dtype) << " " << to_string(op) << " of " << len;
+      }
+    }
+  }
+}
+
+// T-28 and rule 8 for lists: the same bits everywhere, whatever the numbers; halves are rounded once.
+WORLD_TEST(Multigpu, AllReduceGivesTheSameBitsEverywhere) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(rank()) + 5);
+  std::normal_distribution<float> normal(0.0F, 1e3F);
+  List<float> list(3, 5003, 0.0F);
+  for (auto& x : list.memory) {
+    for (auto& v : x) v = normal(random);
+  }
+  all_reduce_multigpu(list, ReduceOp::avg);
+  auto first = list.memory[0];
+  broadcast(first);
+  for (const auto& x : list.memory) ASSERT_EQ(std::memcmp(first.data(), x.data(), first.size() * sizeof(float)), 0);
+
+  List<bfloat16> halves(4, 3, bfloat16(rank() == 0 ? 64.0F : 0.25F));  // in steps of 0.25 the sum would stay at 256
+  all_reduce_multigpu(halves);
+  const bfloat16 expected(256.0F + static_cast<float>(world_size() - 1));
+  for (const auto& x : halves.memory) ASSERT_EQ(x[2].bits, expected.bits);
+}
+
+// T-31, K-11: only the first tensor of the root; every other stays as it was.
+WORLD_TEST(Multigpu, Reduce) {
+  for (int dst = 0; dst < world_size(); ++dst) {
+    for (const std::size_t len : {1UL, 2UL, 3UL}) {
+      for (const std::size_t count : some_counts()) {
+        List<double> list(len, count);
+        const List<double> before_call(len, count);
+        if (dst % 2 == 0) reduce_multigpu(list, dst);
+        else reduce_multigpu_async(list, dst).wait();
+        for (std::size_t j = 0; j < len; ++j) {
+          const bool gets_it = rank() == dst && j == 0;
+          ASSERT_EQ(difference(list.memory[j], gets_it ? sum_of_all<double>(len, count) : before_call.memory[j]), "") << j << " of " << len;
+        }
+      }
+    }
+  }
+}
+
+// T-33, K-06, K-74: block k * len + j is tensor j of rank k, told apart by its values.
+WORLD_TEST(Multigpu, AllGather) {
+  const auto n = static_cast<std::size_t>(world_size());
+  for (const std::size_t len : {1UL, 2UL, 3UL}) {
+    for (const std::size_t count : some_counts()) {
+      if (count > 5000 && len > 2) continue;
+      List<float> inputs(len, count), outputs(len, n * len * count, -1.0F);
+      std::vector<float> expected;
+      for (int k = 0; k < world_size(); ++k) {
+        const List<float> theirs(len, count, k);
+        for (std::size_t j = 0; j < len; ++j) expected.insert(expected.end(), theirs.memory[j].begin(), theirs.memory[j].end());
+      }
+      all_gather_multigpu(outputs, inputs);
+      for (const auto& output : outputs.memory) ASSERT_EQ(difference(output, expected), "") << count << ", " << len;
+      List<float> again(len, n * len * count, -2.0F);
+      all_gather_multigpu_async(again, inputs).wait();
+      ASSERT_EQ(again.memory, outputs.memory);
+    }
+  }
+}
+
+// The counterpart: output j of rank k is the combination of block k * len + j of all inputs.
+WORLD_TEST(Multigpu, ReduceScatter) {
+  const auto n = static_cast<std::size_t>(world_size());
+  for (const std::size_t len : {1UL, 2UL, 3UL}) {
+    for (const std::size_t count : some_counts()) {
+      if (count > 5000 && len > 2) continue;
+      List<double> inputs(len, n * len * count), outputs(len, count, -1.0), again(len, count, -2.0);
+      const List<double> before_call(len, n * len * count);
+      reduce_scatter_multigpu(outputs, inputs);
+      reduce_scatter_multigpu_async(again, inputs).wait();
+      const auto sum = sum_of_all<double>(len, n * len * count);
+      for (std::size_t j = 0; j < len; ++j) {
+        const std::size_t block = static_cast<std::size_t>(rank()) * len + j;
+        ASSERT_EQ(difference(outputs.memory[j], std::span(sum).subspan(block * count, count)), "") << count << ", " << j << " of " << len;
+      }
+      ASSERT_EQ(again.memory, outputs.memory);
+      ASSERT_EQ(inputs.memory, before_call.memory) << "the inputs were written to";
+      if (count == 7) {
+        reduce_scatter_multigpu(outputs, inputs, ReduceOp::avg);
+        for (std::size_t i = 0; i < count; ++i) {
+          ASSERT_EQ(outputs.memory[0][i], sum[static_cast<std::size_t>(rank()) * len * count + i] / static_cast<double>(n * len));
+        }
+      }
+    }
+  }
+}
+
+// W-05
+WORLD_TEST(Multigpu, StridedViews) {
+  std::vector<float> a(15), b(15), c(15);
+  const std::array<std::int64_t, 1> shape{5}, column{3}, backwards{-2};
+  for (std::size_t i = 0; i < 15; ++i) {
+    a[i] = value<float>(rank(), i);
+    b[i] = 1000.0F + a[i];
+    c[i] = 5000.0F + a[i];
+  }
+  std::vector<Tensor> list{Tensor(a.data(), DType::float32, shape, column), Tensor(b.data() + 14, DType::float32, shape, backwards),
+                           Tensor(c.data(), DType::float32, 5)};
+  all_reduce_multigpu(list);
+  const auto n = static_cast<float>(world_size());
+  const auto one = sums<float>(15, world_size());
+  for (std::size_t i = 0; i < 5; ++i) {
+    const float expected = one[3 * i] + (one[14 - 2 * i] + 1000.0F * n) + (one[i] + 5000.0F * n);
+    ASSERT_EQ(a[3 * i], expected);
+    ASSERT_EQ(b[14 - 2 * i], expected);
+    ASSERT_EQ(c[i], expected);
+    ASSERT_EQ(a[3 * i + 1], value<float>(rank(), 3 * i + 1));
+  }
+  for (std::size_t i = 0; i < 15; ++i) a[i] = value<float>(rank(), i);
+  broadcast_multigpu(list, world_size() - 1);
+  for (std::size_t i = 0; i < 5; ++i) {
+    ASSERT_EQ(a[3 * i], value<float>(world_size() - 1, 3 * i));
+    ASSERT_EQ(b[14 - 2 * i], a[3 * i]);
+    ASSERT_EQ(c[i], a[3 * i]);
+  }
+}
+
+// W-06: in a group, and in the order of the calls with others.
+WORLD_TEST(Multigpu, InAGroupAndInOrder) {
+  const auto half = split_group(world(), rank() % 2, -rank());
+  List<long> list(2, 1000);
+  Work first = all_reduce_multigpu_async(list, ReduceOp::max, *half);
+  Work second = broadcast_async(list.memory[1], 0, *half);  // of what the first one leaves
+  all_reduce_multigpu(list, ReduceOp::sum, *half);          // behind both
+  first.wait();
+  second.wait();
+  long most = 0;
+  for (int r = 0; r < half->size(); ++r) most = std::max(most, List<long>::participant(half->global_rank(r), 2, 1, 9));
+  EXPECT_EQ(list.memory[0][9], most * 2 * half->size());
+  EXPECT_EQ(list.memory[1], list.memory[0]);
+}
+
+// T-29: nothing to do on all ranks is fine.
+WORLD_TEST(Multigpu, EmptyListsOnAllRanks) {
+  std::vector<Tensor> none;
+  all_reduce_multigpu(none);
+  broadcast_multigpu(none, 0);
+  reduce_multigpu(none, world_size() - 1, ReduceOp::max);
+  all_gather_multigpu(none, none);
+  reduce_scatter_multigpu(none, none);
+  all_reduce_multigpu_async(none).wait();
+  EXPECT_THROW(broadcast_multigpu(none, world_size()), InvalidArgument);
+  expect_usable();
+}
+
+// T-29, C-11, K-18: one kind of error for each mistake, whatever the number of ranks, before anything is sent.
+WORLD_TEST(Multigpu, RefusesListsThatDoNotFit) {
+  const auto n = static_cast<std::size_t>(world_size());
+  std::vector<float> a(6 * n), b(6 * n), c(6 * n), d(6 * n);
+  const auto f32 = [](std::vector<float>& x, std::size_t m) { return Tensor(x.data(), DType::float32, m); };
+  const auto refuses = [](std::string_view why, const std::function<void()>& call) {
+    const auto error = thrown_by<InvalidArgument>(call);
+    EXPECT_NE(error.message().find(why), std::string::npos) << error.what();
+    EXPECT_NE(error.operation().find("_multigpu"), std::string::npos);
+    EXPECT_EQ(error.group(), "world");
+  };
+  std::vector<Tensor> lengths{f32(a, 3), f32(b, 4)}, dtypes{f32(a, 3), Tensor(b.data(), DType::int32, 3)}, twice{f32(a, 3), f32(a, 3)};
+  refuses("tensor 1 has 4 elements", [&] { all_reduce_multigpu(lengths); });
+  refuses("tensor 1 is int32", [&] { broadcast_multigpu(dtypes, 0); });
+  refuses("overlaps", [&] { reduce_multigpu(twice, 0); });
+  std::vector<Tensor> whole{f32(a, 6 * n), f32(b, 6 * n)}, parts{f32(c, 3), f32(d, 3)}, three{f32(c, 3)}, within{f32(c, 3), f32(a, 3)};
+  all_gather_multigpu(whole, parts);
+  reduce_scatter_multigpu(parts, whole);
+  refuses("one list has 2", [&] { all_gather_multigpu(whole, three); });
+  refuses("input and output overlap", [&] { all_gather_multigpu(whole, within); });
+  refuses("input and output overlap", [&] { reduce_scatter_multigpu(within, whole); });
+  std::vector<Tensor> less{f32(c, 2), f32(d, 2)};
+  refuses("blocks of 2", [&] { all_gather_multigpu(whole, less); });
+  refuses("blocks of 2", [&] { reduce_scatter_multigpu(less, whole); });
+  refuses("not defined", [&] { all_reduce_multigpu(parts, ReduceOp::bxor); });
+  refuses("not in the group", [&] { reduce_multigpu(parts, world_size()); });
+  const std::array<std::int64_t, 1> shape{3}, standing{0};
+  std::vector<Tensor> one_place{Tensor(c.data(), DType::float32, shape, standing)};
+  refuses("stride of 0", [&] { all_reduce_multigpu(one_place); });
+  std::vector<Tensor> on_device{Tensor(c.data(), DType::float32, shape, {}, Device{Device::Type::cuda, 0})};
+  EXPECT_THROW(all_reduce_multigpu(on_device), Unsupported);
+  expect_usable();
+}
+
+// Rule 6: lists of another length (one of them empty), dtype or operation, also where what travels is the same; and other calls.
+MANY_TEST(Multigpu, ListsThatDifferAreAMismatch) {
+  for (int odd = 0; odd < world_size(); ++odd) {
+    const bool is_odd = rank() == odd;
+    List<float> list(is_odd ? 3 : 2, 10);
+    const auto before_call = list.memory;
+    const auto error = thrown_by<Mismatch>([&] { all_reduce_multigpu(list); });
+    EXPECT_EQ(error.operation(), "all_reduce_multigpu");
+    EXPECT_NE(error.message().find("2 x float32"), std::string::npos) << error.what();
+    EXPECT_NE(error.message().find("3 x float32"), std::string::npos) << error.what();
+    EXPECT_EQ(list.memory, before_call);
+    List<float> empty_or_not(is_odd ? 0 : 2, 10);
+    EXPECT_THROW(all_reduce_multigpu(empty_or_not), Mismatch);
+    expect_usable();
+    // Both travel as float32; both as a sum.
+    List<float16> halves(2, 10, float16(1.0F));
+    List<float> floats(2, 10);
+    EXPECT_THROW(is_odd ? all_reduce_multigpu(halves) : all_reduce_multigpu(floats), Mismatch);
+    EXPECT_THROW(all_reduce_multigpu(floats, is_odd ? ReduceOp::avg : ReduceOp::sum), Mismatch);
+    if (is_odd) EXPECT_THROW(all_reduce(floats.memory[0]), Mismatch);
+    else EXPECT_THROW(all_reduce_multigpu(floats), Mismatch);
+    Work work = all_reduce_multigpu_async(floats, is_odd ? ReduceOp::min : ReduceOp::max);
+    EXPECT_THROW(work.wait(), Mismatch);
+    EXPECT_THROW(broadcast_multigpu(floats, is_odd ? 1 : 0), Mismatch);
+    EXPECT_EQ(floats.memory, List<float>(2, 10).memory);
+    expect_usable();
+  }
+}
+
+}  // namespace

@@ -1,4 +1,5 @@
 // One wrong call at a time, chosen by -DCASE=<number>: the compiler must refuse it and say why. Case 0 is right and shows that the rest compiles.
+#include <map>
 #include <string>
 #include <vector>
 
@@ -108,5 +109,17 @@ void call() {
     UNISONO_FIELDS(pointer)
   };
   static_cast<void>(all_gather_object(Holder{}));
+#elif CASE == 65  // K-55
+  std::map<std::string, std::map<std::string, float>> nested;
+  average_across_processes(nested);
+#elif CASE == 66
+  const std::map<std::string, std::vector<float>> settled;
+  all_reduce_dict(settled);
+#elif CASE == 67  // K-55
+  average_across_processes(text);
+#elif CASE == 68
+  average_across_processes(constant);
+#elif CASE == 69
+  all_reduce_params(text);
 #endif
 }

@@ -1,7 +1,6 @@
 #include <exception>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <thread>
 
 #include "backends/native/native.h"
@@ -47,17 +46,16 @@ struct SharedByThreads {
 std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::shared_ptr<engine::Segment>& segment,
                                              const std::shared_ptr<SharedByThreads>& shared) {
   auto state = std::make_unique<context::State>();
-  state->rank = state->local_rank = state->topology.local_rank = rank;
-  state->world_size = state->topology.nproc_per_node = ranks;
-  state->topology.local_members.resize(static_cast<std::size_t>(ranks));
-  std::iota(state->topology.local_members.begin(), state->topology.local_members.end(), 0);
+  state->rank = rank;
+  state->world_size = ranks;
+  state->topology = context::topology_of_threads(rank, ranks);
+  state->local_rank = state->topology.local_rank;
   state->group_store = shared->store;
   state->make_engine = [shared](const BackendOptions& options) {
     return backends::make_native_thread(shared->segment(options.key, static_cast<int>(options.global_ranks.size()),
                                                         backends::bells_of(*options.world, options.global_ranks), options.world),
                                         options.rank, ground::allowed_processors());
   };
-  state->topology.host_names.assign(static_cast<std::size_t>(ranks), context::host_name());
   state->progress = std::make_shared<group::Progress>("rank " + std::to_string(rank));
   group::GroupParts parts;
   parts.name = "world";

@@ -139,9 +139,9 @@ std::unique_ptr<State> form_world(const InitOptions& options, const rendezvous::
     state->topology.host_names = {host_name()};
   }
   state->local_rank = choose_local_rank(identity.local_rank, local_rank_hint(), state->topology);
-  if (backend == "native" && state->topology.nnodes > 1) {
+  if (backend == "native" && state->topology.machines > 1) {
     throw BackendUnavailable(
-        "the ranks are on " + std::to_string(state->topology.nnodes) + " hosts, and backend native serves one: " + describe_hosts(state->topology),
+        "the ranks are on " + std::to_string(state->topology.machines) + " hosts, and backend native serves one: " + describe_hosts(state->topology),
         {.operation = "initialize", .rank = identity.rank});
   }
 

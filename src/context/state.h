@@ -20,6 +20,7 @@ struct Topology {
   int nproc_per_node = 1;
   int nnodes = 1;
   int node_rank = 0;
+  int machines = 1;                       // hosts as they are; nnodes as they present themselves, which is the same outside of tests
   std::vector<std::string> host_names{};  // by global rank
   std::vector<int> local_members{0};      // global ranks of this host's processes
 };

@@ -7,8 +7,38 @@
 #include <array>
 #include <fstream>
 #include <map>
+#include <mutex>
+#include <sstream>
 
 #include "ground/log.h"
+#include "unisono/detail/switches.h"
+#include "unisono/error.h"
+
+namespace unisono {
+namespace {
+
+struct Presented {
+  std::mutex mutex;
+  std::vector<std::string> names;
+};
+Presented& presented() {
+  static Presented& instance = *new Presented;  // lives as long as the process, whoever ends last
+  return instance;
+}
+
+}  // namespace
+
+void detail::set_presented_hosts(std::vector<std::string> names) {
+  const std::lock_guard lock(presented().mutex);
+  presented().names = std::move(names);
+}
+
+std::vector<std::string> detail::presented_hosts() {
+  const std::lock_guard lock(presented().mutex);
+  return presented().names;
+}
+
+}  // namespace unisono
 
 namespace unisono::context {
 namespace {
@@ -33,42 +63,67 @@ std::string host_identity() {
   return boot + "/" + link_target("/proc/self/ns/net") + "/" + link_target("/proc/self/ns/pid");
 }
 
-Topology topology_of(const std::vector<std::string>& identities, const std::vector<std::string>& names, int rank) {
+namespace {
+
+HostRecord present(int rank, int world_size, const std::string& machine) {
+  const std::vector<std::string> presented = detail::presented_hosts();
+  if (presented.empty()) return {machine, machine, host_name()};
+  if (presented.size() != static_cast<std::size_t>(world_size)) {
+    throw InvalidArgument("hosts of " + std::to_string(presented.size()) + " ranks are to be presented, and there are " + std::to_string(world_size));
+  }
+  const std::string& name = presented[static_cast<std::size_t>(rank)];
+  return {machine, "presented " + name, name};
+}
+
+}  // namespace
+
+Topology topology_of(const std::vector<HostRecord>& records, int rank) {
   Topology topology;
-  topology.host_names = names;
-  std::vector<std::string> hosts;  // in the order of each one's lowest rank
-  const auto index_of = [&](const std::string& identity) {
-    const auto found = std::find(hosts.begin(), hosts.end(), identity);
-    if (found != hosts.end()) return static_cast<int>(found - hosts.begin());
-    hosts.push_back(identity);
-    return static_cast<int>(hosts.size()) - 1;
+  std::vector<std::string> hosts, machines;  // in the order of each one's lowest rank
+  const auto index_of = [](std::vector<std::string>& known, const std::string& identity) {
+    const auto found = std::find(known.begin(), known.end(), identity);
+    if (found != known.end()) return static_cast<int>(found - known.begin());
+    known.push_back(identity);
+    return static_cast<int>(known.size()) - 1;
   };
-  const std::string& own = identities[static_cast<std::size_t>(rank)];
+  const std::string& own = records[static_cast<std::size_t>(rank)].identity;
   topology.nproc_per_node = 0;
   topology.local_members.clear();
-  for (int r = 0; r < static_cast<int>(identities.size()); ++r) {
-    const std::string& identity = identities[static_cast<std::size_t>(r)];
-    index_of(identity);
-    if (identity != own) continue;
+  for (int r = 0; r < static_cast<int>(records.size()); ++r) {
+    const HostRecord& record = records[static_cast<std::size_t>(r)];
+    topology.host_names.push_back(record.name);
+    index_of(hosts, record.identity);
+    index_of(machines, record.machine);
+    if (record.identity != own) continue;
     if (r < rank) ++topology.local_rank;
     ++topology.nproc_per_node;
     topology.local_members.push_back(r);
   }
   topology.nnodes = static_cast<int>(hosts.size());
-  topology.node_rank = index_of(own);
+  topology.machines = static_cast<int>(machines.size());
+  topology.node_rank = index_of(hosts, own);
   return topology;
 }
 
 Topology exchange_hosts(Store& store, int rank, int world_size, const ground::Deadline& deadline) {
-  store.set("host/" + std::to_string(rank), host_identity() + "\n" + host_name());
-  std::vector<std::string> identities, names;
+  const HostRecord own = present(rank, world_size, host_identity());
+  store.set("host/" + std::to_string(rank), own.machine + "\n" + own.identity + "\n" + own.name);
+  std::vector<HostRecord> records;
   for (int r = 0; r < world_size; ++r) {
-    const std::string text = store.get("host/" + std::to_string(r), deadline.left());
-    const auto end = text.find('\n');
-    identities.push_back(text.substr(0, end));
-    names.push_back(end == std::string::npos ? std::string() : text.substr(end + 1));
+    std::istringstream text(store.get("host/" + std::to_string(r), deadline.left()));
+    HostRecord& record = records.emplace_back();
+    std::getline(text, record.machine);
+    std::getline(text, record.identity);
+    std::getline(text, record.name);
   }
-  return topology_of(identities, names, rank);
+  return topology_of(records, rank);
+}
+
+Topology topology_of_threads(int rank, int world_size) {
+  const std::string machine = host_identity();
+  std::vector<HostRecord> records;
+  for (int r = 0; r < world_size; ++r) records.push_back(present(r, world_size, machine));
+  return topology_of(records, rank);
 }
 
 int choose_local_rank(std::optional<int> given, std::optional<int> hint, const Topology& topology) {

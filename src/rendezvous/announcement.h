@@ -9,8 +9,8 @@
 
 namespace unisono::rendezvous {
 
-/// What a process says of itself to a multicast group: a magic word and a version, fields with their lengths in front, and a code (HMAC-SHA256 under the
-/// job's token) over all of it. Nothing in it is secret.
+/// What a process says of itself to a multicast group: a magic word and a version, fields with their lengths in front, and a code (HMAC-SHA256 under
+/// the job's token) over all of it. Nothing in it is secret.
 struct Announcement {
   std::string group_name;  ///< at most 255 bytes
   std::string nonce;       ///< tells two processes apart that say the same of themselves

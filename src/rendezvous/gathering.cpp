@@ -278,12 +278,14 @@ void Gathering::give_up(const Deadline& deadline) const {
   std::string text = fmt::format("{} of {} processes came to {} (group name \"{}\", interface {}) within {} ms", by_rank.size() - missing.size(),
                                  by_rank.size(), place_, request_.group_name, socket_.interface(), deadline.timeout().count());
   text += missing.empty() ? fmt::format(", and did not agree (here: {})", here) : fmt::format("; missing ranks {} (here: {})", list(missing), here);
-  if (!of_other_jobs_.empty()) text += fmt::format("; {} others are of a job of that name that is complete without this process", of_other_jobs_.size());
+  if (!of_other_jobs_.empty())
+    text += fmt::format("; {} others are of a job of that name that is complete without this process", of_other_jobs_.size());
   if (forged_ > 0) text += fmt::format("; {} datagrams were ignored because they are not of this job's token", forged_);
   if (other_versions_ > 0) text += fmt::format("; {} were of another version of unisono", other_versions_);
   if (nothing_ > 0) text += fmt::format("; {} were no announcements", nothing_);
   if (send_error_ != 0) text += fmt::format("; sending failed: {}", ground::error_text(send_error_));
-  throw Timeout(text, info("were all of them started, with the same UNISONO_TOKEN, and is it the same network? UNISONO_INTERFACE names the interface"),
+  throw Timeout(text,
+                info("were all of them started, with the same UNISONO_TOKEN, and is it the same network? UNISONO_INTERFACE names the interface"),
                 std::move(missing));
 }
 

@@ -17,10 +17,10 @@
 
 namespace unisono::rendezvous {
 
-// The meeting at a multicast address, where nobody knows anybody. Every process announces itself again and again and listens. Who has heard as many as
-// there are ranks names that job (a digest of all who are in it), and says so too. When all who are in it have named the same job, it stands:
-// ranks that were given stay, the others fill the gaps in the order of host, process and nonce; rank 0 serves a store at a port that it opened before it
-// first spoke, and the others come to it. Announcements go on until the store has seen everybody, so that nobody misses the last one.
+// The meeting at a multicast address, where nobody knows anybody. Every process announces itself again and again and listens. Who has heard as many
+// as there are ranks names that job (a digest of all who are in it), and says so too. When all who are in it have named the same job, it stands:
+// ranks that were given stay, the others fill the gaps in the order of host, process and nonce; rank 0 serves a store at a port that it opened before
+// it first spoke, and the others come to it. Announcements go on until the store has seen everybody, so that nobody misses the last one.
 //
 // Other jobs at the same address have other names. What a job before ours still says is told apart by the nonces: it names a job that we have never
 // named. Who falls silent before the job stands is forgotten, so that it can be started again.

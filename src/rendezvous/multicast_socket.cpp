@@ -42,7 +42,8 @@ std::vector<Interface> interfaces(int family) {
     if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != family || (each->ifa_flags & IFF_UP) == 0) continue;
     auto known = std::ranges::find(all, std::string_view(each->ifa_name), &Interface::name);
     if (known == all.end()) {
-      all.push_back({each->ifa_name, ::if_nametoindex(each->ifa_name), (each->ifa_flags & IFF_LOOPBACK) != 0, (each->ifa_flags & IFF_MULTICAST) != 0, {}});
+      all.push_back(
+          {each->ifa_name, ::if_nametoindex(each->ifa_name), (each->ifa_flags & IFF_LOOPBACK) != 0, (each->ifa_flags & IFF_MULTICAST) != 0, {}});
       known = all.end() - 1;
     }
     const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
@@ -111,7 +112,8 @@ bool prepare_sending(const FileDescriptor& out, int family, unsigned index) {
   if (family == AF_INET) {
     ip_mreqn where{};
     where.imr_ifindex = static_cast<int>(index);
-    return set(out, IPPROTO_IP, IP_MULTICAST_IF, where) && set(out, IPPROTO_IP, IP_MULTICAST_TTL, one) && set(out, IPPROTO_IP, IP_MULTICAST_LOOP, one);
+    return set(out, IPPROTO_IP, IP_MULTICAST_IF, where) && set(out, IPPROTO_IP, IP_MULTICAST_TTL, one) &&
+           set(out, IPPROTO_IP, IP_MULTICAST_LOOP, one);
   }
   return set(out, IPPROTO_IPV6, IPV6_MULTICAST_IF, static_cast<int>(index)) && set(out, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, one) &&
          set(out, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, one);
@@ -155,9 +157,7 @@ MulticastSocket::MulticastSocket(const SocketAddress& group, const std::optional
   if (!join_group(in_, address, chosen.index)) refuse_system(address, "joining the group");
 }
 
-int MulticastSocket::send(std::string_view bytes) const {
-  return ::send(out_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0 ? errno : 0;
-}
+int MulticastSocket::send(std::string_view bytes) const { return ::send(out_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0 ? errno : 0; }
 
 std::optional<MulticastSocket::Datagram> MulticastSocket::receive() const {
   std::array<char, largest + 1> buffer;

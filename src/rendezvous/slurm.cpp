@@ -49,9 +49,9 @@ SlurmTask slurm_task(const Environment& environment) {
   need(!node_list.empty(), "SLURM_JOB_NODELIST");
   need(!node_count.empty(), "SLURM_JOB_NUM_NODES");
   if (!missing.empty()) {
-    throw InvalidArgument(fmt::format("this process is in Slurm job {}, and its environment has no {}",
-                                      *environment.get(job_id_variable(environment)), missing),
-                          {.operation = "initialize", .hint = "start it with srun; to run alone in an allocation, unset SLURM_JOB_ID"});
+    throw InvalidArgument(
+        fmt::format("this process is in Slurm job {}, and its environment has no {}", *environment.get(job_id_variable(environment)), missing),
+        {.operation = "initialize", .hint = "start it with srun; to run alone in an allocation, unset SLURM_JOB_ID"});
   }
   SlurmTask task;
   task.rank = *environment.get_int("SLURM_PROCID");
@@ -73,7 +73,8 @@ std::uint16_t slurm_port(std::string_view job_id) {
   while (digits < job_id.size() && job_id[digits] >= '0' && job_id[digits] <= '9') ++digits;
   if (digits == 0) throw InvalidArgument(fmt::format("SLURM_JOB_ID begins with no number: \"{}\"", job_id), {.hint = "MASTER_PORT can say the port"});
   int last = 0;
-  for (const char digit : job_id.substr(digits - std::min<std::size_t>(digits, 4), std::min<std::size_t>(digits, 4))) last = 10 * last + (digit - '0');
+  for (const char digit : job_id.substr(digits - std::min<std::size_t>(digits, 4), std::min<std::size_t>(digits, 4)))
+    last = 10 * last + (digit - '0');
   return static_cast<std::uint16_t>(15000 + last);
 }
 

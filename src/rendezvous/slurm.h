@@ -24,7 +24,8 @@ bool is_slurm_task(const ground::Environment& environment);
 /// InvalidArgument naming what is missing, no number, or a node list without a host.
 SlurmTask slurm_task(const ground::Environment& environment);
 
-/// 15000 + the last four digits of a job id, of which the number in front counts: "12_3" and "12+0" are of job 12. InvalidArgument where there is none.
+/// 15000 + the last four digits of a job id, of which the number in front counts: "12_3" and "12+0" are of job 12. InvalidArgument where there is
+/// none.
 std::uint16_t slurm_port(std::string_view job_id);
 
 }  // namespace unisono::rendezvous

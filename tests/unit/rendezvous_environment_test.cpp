@@ -13,7 +13,6 @@ TEST(Alone, who_was_not_launched_is_rank_0_of_1) {  // C-12
   EXPECT_EQ(identity.store->get("a"), "1");
 }
 
-
 class EnvironmentMeeting : public testing::TestWithParam<int> {};
 
 TEST_P(EnvironmentMeeting, brings_all_ranks_together) {  // T-03, T-41

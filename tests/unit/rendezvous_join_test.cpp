@@ -146,7 +146,6 @@ TEST(Join, who_is_early_for_the_next_job_waits_for_its_server) {
   EXPECT_EQ(again.get().rank, 1);
 }
 
-
 TEST(Token, addresses_that_are_not_loopback_need_one) {
   const std::string text = attempt({.init_method = "tcp://192.0.2.1:1234", .rank = 0, .world_size = 2}).text<InvalidArgument>();
   EXPECT_CONTAINS(text, "UNISONO_TOKEN");
@@ -168,7 +167,6 @@ TEST(Token, a_wrong_one_is_refused) {
   EXPECT_EQ(attempt({.timeout = 60s}, of(1, "right")).get().rank, 1);
   first.join();
 }
-
 
 TEST(GivenStore, needs_rank_and_size) {  // I-40
   auto store = std::make_shared<MemoryStore>();

@@ -35,7 +35,8 @@ std::string why_not(const std::string& url, const std::string& interface) {
   try {
     const MulticastSocket socket(ground::resolve(host, 23458).front(), interface.empty() ? std::nullopt : std::optional(interface));
     if (const int error = socket.send("heard?")) return ground::error_text(error);
-    return ground::wait_for(socket.fd(), 1 /* POLLIN */, ground::Deadline(2s)) ? "" : "this host does not hear its own multicast on " + socket.interface();
+    return ground::wait_for(socket.fd(), 1 /* POLLIN */, ground::Deadline(2s)) ? ""
+                                                                               : "this host does not hear its own multicast on " + socket.interface();
   } catch (const Error& error) {
     return error.what();
   }
@@ -58,7 +59,8 @@ class Multicast : public testing::TestWithParam<Network> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Networks, Multicast,
-                         testing::Values(Network{"v4", v4, ""}, Network{"v6", v6, ""}, Network{"v4Loopback", v4, "lo"}, Network{"v6Loopback", v6, "lo"}),
+                         testing::Values(Network{"v4", v4, ""}, Network{"v6", v6, ""}, Network{"v4Loopback", v4, "lo"},
+                                         Network{"v6Loopback", v6, "lo"}),
                          [](const auto& one) { return one.param.name; });
 
 // T-43: ranks that are given, of which one serves; nobody but they know where.
@@ -199,7 +201,7 @@ TEST(MulticastRules, impossible_requests_are_refused) {
     request.init_method = v4;
     return attempt(request, environment).text<InvalidArgument>();
   };
-  EXPECT_CONTAINS(refused({.rank = 0}), "world_size is not given");                              // T-06
+  EXPECT_CONTAINS(refused({.rank = 0}), "world_size is not given");                             // T-06
   EXPECT_CONTAINS(refused({.rank = 2, .world_size = 2}), "rank 2 is not within a world of 2");  // K-15
   EXPECT_CONTAINS(refused({.rank = -1, .world_size = 2}), "rank -1");
   EXPECT_CONTAINS(refused({.rank = 0, .world_size = 2, .group_name = std::string(256, 'x')}), "256 bytes");  // T-43

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <string>
+#include <vector>
 
 #include "unisono/export.h"
 
@@ -13,5 +15,10 @@ UNISONO_API bool call_comparison() noexcept;
 /// How long a peer that one waits for may be stopped (SIGSTOP, a debugger) before it counts as failed: 30 s, unless a test has less patience.
 UNISONO_API void set_silence_limit(std::chrono::milliseconds limit) noexcept;
 UNISONO_API std::chrono::milliseconds silence_limit() noexcept;
+
+/// For tests: ranks that share a machine present themselves as processes of these hosts, a name for each rank. Counts from the next initialize or
+/// run_threads on, and must be the same on all ranks; empty: as they are. InvalidArgument there if the names are not as many as the ranks.
+UNISONO_API void set_presented_hosts(std::vector<std::string> names);
+UNISONO_API std::vector<std::string> presented_hosts();
 
 }  // namespace unisono::detail

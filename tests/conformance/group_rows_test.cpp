@@ -1,0 +1,96 @@
+// Groups where hosts count: ranks that present themselves as processes of several hosts (W-01: 2x2 emulated nodes, uneven nodes).
+#include <algorithm>
+#include <numeric>
+
+#include "unisono/detail/switches.h"
+#include "world.h"
+
+using namespace unisono;
+using namespace conformance;
+
+namespace {
+
+class PresentedHosts {
+ public:
+  explicit PresentedHosts(std::vector<std::string> names) { detail::set_presented_hosts(std::move(names)); }
+  ~PresentedHosts() { detail::set_presented_hosts({}); }
+  PresentedHosts(const PresentedHosts&) = delete;
+  PresentedHosts& operator=(const PresentedHosts&) = delete;
+};
+
+/// One letter a rank names its host; what each rank must find, in rank order.
+struct Layout {
+  std::string row, hosts;
+  std::vector<int> local_ranks, node_ranks, processes_per_node;
+  int nodes;
+};
+
+std::vector<int> ranks_on(const std::string& hosts, char host) {
+  std::vector<int> ranks;
+  for (std::size_t r = 0; r < hosts.size(); ++r) {
+    if (hosts[r] == host) ranks.push_back(static_cast<int>(r));
+  }
+  return ranks;
+}
+
+class Nodes : public testing::TestWithParam<Layout> {};
+
+// N-01, N-02, N-03, K-32, K-66, I-09 … I-12, M-18, M-19, M-23, M-24, K-65, Q-24, B-06, B-07, W-01
+TEST_P(Nodes, are_found_exactly) {
+  if (launched()) GTEST_SKIP() << "the ranks of this test are threads";
+  const Layout& layout = GetParam();
+  std::vector<std::string> names;
+  for (const char host : layout.hosts) names.emplace_back(1, host);
+  const PresentedHosts presented(names);
+  run_threads(static_cast<int>(layout.hosts.size()), [&](int r) {
+    const auto i = static_cast<std::size_t>(r);
+    EXPECT_EQ(local_rank(), layout.local_ranks[i]) << r;
+    EXPECT_EQ(node_rank(), layout.node_ranks[i]) << r;
+    EXPECT_EQ(nproc_per_node(), layout.processes_per_node[i]) << r;
+    EXPECT_EQ(nnodes(), layout.nodes) << r;
+    const ProcessGroup group = local_group();
+    const auto neighbours = ranks_on(layout.hosts, layout.hosts[i]);
+    EXPECT_EQ(group.global_ranks(), neighbours);
+    EXPECT_EQ(group.rank(), local_rank());
+    EXPECT_EQ(group.size(), nproc_per_node());
+    EXPECT_EQ(all_gather(r, group), neighbours);
+    EXPECT_EQ(all_reduce(1, ReduceOp::sum, group), nproc_per_node());
+    EXPECT_EQ(local_group(), group);  // one group, however often it is asked for
+    // The hosts' first ranks among themselves, as a program with two levels would have it.
+    const auto leaders = split_group(world(), local_rank() == 0 ? 0 : -1);
+    EXPECT_EQ(leaders.has_value(), local_rank() == 0);
+    if (leaders) {
+      EXPECT_EQ(leaders->size(), nnodes());
+      EXPECT_EQ(leaders->rank(), node_rank());
+      EXPECT_EQ(all_reduce(nproc_per_node(), ReduceOp::sum, *leaders), world_size());
+    }
+    barrier();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, Nodes,
+                         testing::Values(Layout{"N01", "aabb", {0, 1, 0, 1}, {0, 0, 1, 1}, {2, 2, 2, 2}, 2},
+                                         Layout{"N02", "aaab", {0, 1, 2, 0}, {0, 0, 0, 1}, {3, 3, 3, 1}, 2},
+                                         Layout{"N03", "abab", {0, 0, 1, 1}, {0, 1, 0, 1}, {2, 2, 2, 2}, 2},
+                                         Layout{"OneFirst", "abbb", {0, 0, 1, 2}, {0, 1, 1, 1}, {1, 3, 3, 3}, 2},
+                                         Layout{"FiveOnThree", "aabbc", {0, 1, 0, 1, 0}, {0, 0, 1, 1, 2}, {2, 2, 2, 2, 1}, 3},
+                                         Layout{"FiveMixed", "cabac", {0, 0, 0, 1, 1}, {0, 1, 2, 1, 0}, {2, 2, 1, 2, 2}, 3},
+                                         Layout{"EachAlone", "abc", {0, 0, 0}, {0, 1, 2}, {1, 1, 1}, 3},
+                                         Layout{"OneHost", "aaa", {0, 1, 2}, {0, 0, 0}, {3, 3, 3}, 1}),
+                         [](const auto& one) { return one.param.row; });
+
+TEST(PresentedHosts, must_be_as_many_as_the_ranks) {
+  if (launched()) GTEST_SKIP() << "the ranks of this test are threads";
+  const PresentedHosts presented({"a", "b"});
+  EXPECT_THROW(run_threads(3, [] {}), InvalidArgument);
+}
+
+// The sums that upstream tests hold the numbers to: local rank < processes per node, node rank < nodes, and over all hosts they make the world.
+WORLD_TEST(Nodes, NumbersFitTogether) {  // I-07 … I-12
+  EXPECT_LT(local_rank(), nproc_per_node());
+  EXPECT_LT(node_rank(), nnodes());
+  EXPECT_EQ(local_group().size(), nproc_per_node());
+  EXPECT_EQ(all_reduce(local_rank() == 0 ? nproc_per_node() : 0), world_size());
+}
+
+}  // namespace

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "harness/statistics.h"
+#include "unisono/shared_memory.h"
 
 namespace unisono::bench {
 
@@ -75,17 +76,21 @@ std::optional<std::string> wrong_sum(const T* out, std::size_t count, int ranks,
 
 }  // namespace
 
-GuardedBuffer::GuardedBuffer(std::size_t capacity) {
+GuardedBuffer::GuardedBuffer(std::size_t capacity, bool shared) : shared_(shared) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   mapped_ = (capacity + page - 1) / page * page + 2 * page;
-  void* map = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* map =
+      shared ? shared_resource()->allocate(mapped_, page) : ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "no memory for a buffer of " + std::to_string(capacity) + " bytes");
   map_ = static_cast<std::byte*>(map);
   data_ = map_ + page;
   guard(capacity);
 }
 
-GuardedBuffer::~GuardedBuffer() { ::munmap(map_, mapped_); }
+GuardedBuffer::~GuardedBuffer() {
+  if (shared_) shared_resource()->deallocate(map_, mapped_, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
+  else ::munmap(map_, mapped_);
+}
 
 void GuardedBuffer::guard(std::size_t used) noexcept {
   used_ = used;

@@ -11,10 +11,10 @@
 
 namespace unisono::bench {
 
-/// Private memory at the start of a page, with guard bytes before and behind the part in use.
+/// Memory of the process's own or of unisono's shared pool, at the start of a page, with guard bytes before and behind the part in use.
 class GuardedBuffer {
  public:
-  explicit GuardedBuffer(std::size_t capacity);
+  explicit GuardedBuffer(std::size_t capacity, bool shared = false);
   ~GuardedBuffer();
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
@@ -28,6 +28,7 @@ class GuardedBuffer {
   std::byte* map_ = nullptr;
   std::byte* data_ = nullptr;
   std::size_t mapped_ = 0;
+  bool shared_ = false;
   std::size_t used_ = 0;
 };
 

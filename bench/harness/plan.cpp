@@ -48,6 +48,7 @@ std::string to_json(const Plan& plan) {
   json["backend"] = plan.backend;
   json["ranks"] = plan.ranks;
   json["in_place"] = plan.in_place;
+  json["shared_buffers"] = plan.shared_buffers;
   json["bind"] = plan.bind;
   json["seed"] = plan.seed;
   json["block_us"] = plan.block_time.count();
@@ -74,6 +75,7 @@ Plan plan_from_json(const std::string& text) {
   json.at("backend").get_to(plan.backend);
   json.at("ranks").get_to(plan.ranks);
   json.at("in_place").get_to(plan.in_place);
+  json.at("shared_buffers").get_to(plan.shared_buffers);
   json.at("bind").get_to(plan.bind);
   json.at("seed").get_to(plan.seed);
   plan.block_time = std::chrono::microseconds(json.at("block_us").get<std::int64_t>());

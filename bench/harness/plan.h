@@ -25,7 +25,8 @@ struct Plan {
   std::string backend = "auto";              ///< unisono's
   int ranks = 1;
   bool in_place = false;
-  bool bind = true;  ///< each rank to a core of its own
+  bool shared_buffers = false;  ///< in memory that the other ranks can reach; of use to unisono alone
+  bool bind = true;             ///< each rank to a core of its own
   std::uint64_t seed = 1;
   std::chrono::microseconds block_time{3000};  ///< what a block of calls is to take
   std::chrono::milliseconds timeout{600'000};  ///< of every wait

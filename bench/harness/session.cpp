@@ -33,8 +33,8 @@ Session::Session(const Plan& plan, Arena& arena, Candidates& candidates)
       arena_(arena),
       candidates_(candidates),
       element_size_(size_of(plan.dtype)),
-      in_(capacity_of(plan)),
-      out_(capacity_of(plan)),
+      in_(capacity_of(plan), plan.shared_buffers),
+      out_(capacity_of(plan), plan.shared_buffers),
       pattern_(plan.dtype, arena.ranks()),
       rewriter_(plan.dtype, arena.rank(), arena.ranks()) {}
 

@@ -10,7 +10,7 @@
 template <class T>
 std::string text(const std::vector<T>& values) {
   std::string line;
-  for (const T& value : values) line += " " + std::to_string(value);
+  for (const T& value : values) line.append(" ").append(std::to_string(value));
   return line;
 }
 

@@ -20,7 +20,7 @@ std::vector<int> downwards(int n) {
   return ranks;
 }
 
-// T-37, Q-06, K-13, C-08: the order of the list is the order of the ranks.
+// T-37, I-36, I-37, Q-06, K-13, C-08: the order of the list is the order of the ranks.
 WORLD_TEST(NewGroup, KeepsTheCallersOrder) {
   const int n = world_size();
   const auto group = new_group(downwards(n));
@@ -30,6 +30,7 @@ WORLD_TEST(NewGroup, KeepsTheCallersOrder) {
   EXPECT_EQ(group->global_ranks(), downwards(n));
   EXPECT_EQ(group->global_rank(0), n - 1);
   EXPECT_EQ(group->rank_of(GlobalRank{0}), n - 1);
+  for (int r = 0; r < n; ++r) EXPECT_TRUE(group->contains(GlobalRank{r}));
   EXPECT_FALSE(group->contains(GlobalRank{n}));
   EXPECT_THROW(static_cast<void>(group->global_rank(n)), InvalidArgument);
   EXPECT_EQ(all_gather(rank(), *group), downwards(n));
@@ -38,7 +39,7 @@ WORLD_TEST(NewGroup, KeepsTheCallersOrder) {
   EXPECT_EQ(broadcast(rank(), GlobalRank{0}, *group), 0);
 }
 
-// Q-07, C-09, C-32: only members call; nobody else has it.
+// Q-07, C-09, C-32, K-69, I-37: only members call; nobody else has it, so nobody else can call it.
 WORLD_TEST_IN(Worlds{.at_least = 3}, NewGroup, OnlyMembersNeedToCall) {
   if (rank() == 1 || rank() == 2) {
     const auto pair = new_group({2, 1});
@@ -81,7 +82,7 @@ WORLD_TEST(NewGroup, OfOneAndOverlappingAndAgain) {
   }
 }
 
-// C-18: every operation on a group, here on two disjoint halves at the same time.
+// C-18, K-14, K-78: every operation on a group, here on two disjoint halves at the same time.
 WORLD_TEST(SplitGroup, EveryOperationOnHalves) {
   const auto half = split_group(world(), rank() % 2, -rank());
   ASSERT_TRUE(half);

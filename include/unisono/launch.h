@@ -89,6 +89,8 @@ auto spawn(const SpawnOptions& options, F&& f, Args&&... args) {
     results.reserve(parts.size());
     for (const auto& bytes : parts) results.push_back(detail::from_bytes<Result>(bytes));
     return results;
+  } else {
+    return std::vector<Result>();  // refused above
   }
 }
 

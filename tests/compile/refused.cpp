@@ -109,6 +109,12 @@ void call() {
     UNISONO_FIELDS(pointer)
   };
   static_cast<void>(all_gather_object(Holder{}));
+#elif CASE == 80
+  spawn({}, [] { return Point{1, 2}; });
+#elif CASE == 81
+  launch([] { return Point{1, 2}; });
+#elif CASE == 82
+  Parallel().run([](int) { return Point{1, 2}; });
 #elif CASE == 65  // K-55
   std::map<std::string, std::map<std::string, float>> nested;
   average_across_processes(nested);

@@ -79,6 +79,7 @@ TEST_P(EveryMethod, T1ForkedChildrenHaveNoPartAndDisturbNobody) {
   }
 }
 
+// T-12, K-08
 TEST_P(EveryMethod, T3AContextAmongTheStaticsEndsWithThem) { run(2, {"at-exit", "static-context"}); }
 TEST_P(EveryMethod, T3GroupsAndWorkAmongTheStatics) { run(2, {"at-exit", "static-group"}); }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 
 #include "launch/rank_stream.h"
@@ -29,6 +30,15 @@ std::string output_of(int rank, const std::string& all) {
     if (line.starts_with(prefix)) text += line.substr(prefix.size()) + "\n";
   }
   return text;
+}
+
+// TS-45: what the runtime says of an exception that nobody catches names the rank.
+TEST(LauncherOutput, AnUncaughtExceptionIsItsRanks) {
+  RunningCommand job(run_helper({"-n", "3", "--grace", "1"}, {"throw", "1"}));
+  EXPECT_EQ(job.wait(), 128 + SIGABRT) << job.err();
+  for (const auto& line : lines_of(job.err())) EXPECT_TRUE(line.starts_with("[1] ") || line.starts_with("[unisono] ")) << line;
+  EXPECT_EQ(count(job.err(), "[1]   what():  nobody catches this\n"), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "first cause: rank 1 "), 1) << job.err();
 }
 
 TEST(LauncherOutput, KeepsTheStreamsApart) {

@@ -70,7 +70,7 @@ TEST(ParallelRefuses, NumbersThatMakeNoSense) {
   expect_parts(refusal_of({.backend = "native", .nproc_per_node = 1, .nnodes = 2, .node_rank = 1, .master_addr = "here"}), {"here", "no port"});
 }
 
-// I-47: without a backend it is the program itself.
+// without a backend it is the program itself.
 TEST(ParallelAlone, RunsInTheWorldThereIs) {
   const Log log;
   Parallel parallel;

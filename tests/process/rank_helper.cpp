@@ -15,6 +15,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "ground/environment.h"
 #include "ground/file_descriptor.h"
@@ -138,6 +139,10 @@ int run(int argc, char** argv) {
     leave_child(argument(2));
     say("ready " + std::to_string(::getpid()) + " " + variable("UNISONO_JOB_ID"));
     if (argument(3) == "rest") rest();
+  } else if (mode == "throw") {  // throw RANK: the others end with 0
+    const rlimit none{0, 0};
+    ::setrlimit(RLIMIT_CORE, &none);
+    if (rank() == std::stoi(argument(2))) std::thread([] { throw std::runtime_error("nobody catches this"); }).join();
   } else if (mode == "spew") {
     return spew(std::stol(argument(2)));
   } else if (mode == "long-line") {

@@ -11,6 +11,7 @@
 #include <map>
 #include <numeric>
 
+#include "backends/native/native.h"
 #include "running_command.h"
 #include "two_nodes.h"
 #include "unisono/unisono.h"
@@ -128,23 +129,83 @@ TEST(Spawn, MeetsWhereInitMethodSays) {
   EXPECT_EQ(spawn(options, account_of).back().sum, 6);
 }
 
-// I-17, Q-12, K-49 … a job of one node needs no port at all; the library's variables are the ranks' own and nobody's environment is written.
-TEST(Spawn, NobodyListensAndTheEnvironmentStaysAsItIs) {
-  std::vector<std::string> before;
-  for (char** entry = environ; *entry != nullptr; ++entry) before.emplace_back(*entry);
+// Q-12, V-03: a job of one node needs no port at all.
+TEST(Spawn, NobodyListens) {
   const auto inside = spawn(ranks(2), [] {
     barrier();
-    std::vector<std::string> seen;
-    for (char** entry = environ; *entry != nullptr; ++entry) seen.emplace_back(*entry);
-    return std::pair(seen, listening_sockets(::getpid()).size() + listening_sockets(::getppid()).size());
+    const std::size_t listening = listening_sockets(::getpid()).size() + listening_sockets(::getppid()).size();
+    barrier();
+    return listening;
   });
-  std::vector<std::string> after;
-  for (char** entry = environ; *entry != nullptr; ++entry) after.emplace_back(*entry);
-  EXPECT_EQ(after, before);
-  for (const auto& [seen, listening] : inside) {
-    EXPECT_EQ(seen, before);
-    EXPECT_EQ(listening, 0u);
-  }
+  EXPECT_EQ(inside, (std::vector<std::size_t>{0, 0}));
+}
+
+std::vector<std::string> environment_now() {
+  std::vector<std::string> lines;
+  for (char** entry = environ; *entry != nullptr; ++entry) lines.emplace_back(*entry);
+  return lines;
+}
+
+// C-28, E-07, K-49: what the library tells a rank of itself is not in anybody's environment, and what the program does to its own stays.
+TEST(Environment, IsReadAndNeverWritten) {
+  const auto before = environment_now();
+  const auto inside = spawn(ranks(2), [] {
+    ::setenv("UNISONO_TEST_WORD", "set by a rank", 1);
+    barrier();
+    return environment_now();
+  });
+  EXPECT_EQ(environment_now(), before);
+  auto expected = before;
+  expected.emplace_back("UNISONO_TEST_WORD=set by a rank");
+  for (const auto& seen : inside) EXPECT_EQ(seen, expected);
+}
+
+// K-34, K-79, I-42: an initialize that fails leaves nothing behind, in the environment or elsewhere.
+TEST(Environment, IsTheSameAfterAFailure) {
+  const auto before = environment_now();
+  EXPECT_THROW(initialize("abc"), InvalidArgument);
+  EXPECT_THROW(initialize({.backend = "native", .rank = 1, .world_size = 2}), InvalidArgument);
+  EXPECT_THROW(initialize({.rank = 1}), InvalidArgument);
+  EXPECT_THROW(initialize({.backend = "serial", .init_method = "tcp://127.0.0.1:1", .rank = 2, .world_size = 2}), InvalidArgument);
+  EXPECT_EQ(environment_now(), before);
+  EXPECT_FALSE(is_initialized());
+}
+
+// K-35, I-42: what the program has changed meanwhile is not undone.
+TEST(Environment, KeepsWhatTheProgramChangesInAContext) {
+  ::setenv("UNISONO_TEST_WORD", "before", 1);
+  initialize();
+  ::setenv("UNISONO_TEST_WORD", "meanwhile", 1);
+  finalize();
+  EXPECT_STREQ(::getenv("UNISONO_TEST_WORD"), "meanwhile");
+  ::unsetenv("UNISONO_TEST_WORD");
+}
+
+/// An engine of somebody else's: another name, the same work.
+class Borrowed final : public Backend {
+ public:
+  explicit Borrowed(std::unique_ptr<Backend> owner) : engine_(std::move(owner)) {}
+  std::string_view name() const noexcept override { return "borrowed"; }
+  Capabilities capabilities() const override { return engine_->capabilities(); }
+  std::unique_ptr<Task> start(const CollectiveCall& call) override { return engine_->start(call); }
+  std::unique_ptr<Task> start_send(const MessageCall& call) override { return engine_->start_send(call); }
+  std::unique_ptr<Task> start_recv(const MessageCall& call) override { return engine_->start_recv(call); }
+  void poison(const Failure& failure) override { engine_->poison(failure); }
+  std::optional<Failure> failure() override { return engine_->failure(); }
+  std::optional<Failure> look_for_failures(std::span<const int> ranks, bool any) override { return engine_->look_for_failures(ranks, any); }
+  engine::Bell* bell() override { return engine_->bell(); }
+  void leave() override { engine_->leave(); }
+
+ private:
+  std::unique_ptr<Backend> engine_;
+};
+
+// I-14, I-48: a backend that the program has registered goes with the fork.
+TEST(Spawn, OnABackendOfTheProgramsOwn) {
+  register_backend("borrowed", [](const BackendOptions& options) { return std::make_unique<Borrowed>(backends::make_native(options)); });
+  const auto answers =
+      spawn({.backend = "borrowed", .nproc_per_node = 3}, [] { return std::pair(backend().value_or("none"), all_reduce(rank() + 1)); });
+  EXPECT_EQ(answers, (std::vector(3, std::pair(std::string("borrowed"), 6))));
 }
 
 std::size_t open_descriptors() {

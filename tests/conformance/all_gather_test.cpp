@@ -16,7 +16,7 @@ std::vector<T> all_values(std::size_t count) {
   return all;
 }
 
-// T-32, W-02, K-12, K-74: every block, of every rank, everywhere.
+// T-32, X-04, W-02, K-12, K-74: every block, of every rank, everywhere.
 WORLD_TEST(AllGather, EveryLength) {
   const auto n = static_cast<std::size_t>(world_size());
   for (const std::size_t count : interesting_counts(sizeof(float))) {

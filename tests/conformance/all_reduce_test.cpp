@@ -23,7 +23,7 @@ std::string named(DType dtype, ReduceOp op, std::size_t count) {
   return std::string(to_string(dtype)) + " " + std::string(to_string(op)) + " of " + std::to_string(count);
 }
 
-// R-01 …, W-03 (the oracle's values hold NaN, infinities, extremes and -0), W-04, T-28, K-19, K-27
+// R-01 …, W-03 (the oracle's values hold NaN, infinities, extremes and -0), W-04, T-28, X-02, Q-17, K-19, K-27
 WORLD_TEST(AllReduce, EveryDtypeAndOperation) {
   const auto me = static_cast<std::size_t>(rank());
   for (const DType dtype : oracle::every_dtype) {
@@ -149,7 +149,7 @@ WORLD_TEST(AllReduce, ValuesAtTheEdges) {
   EXPECT_EQ(wrapping[1], static_cast<std::int64_t>(static_cast<std::uint64_t>(wrapped[1]) * static_cast<std::uint64_t>(n)));
 }
 
-// R-08, C-05, K-59: the sum is exact, the quotient truncated toward zero.
+// C-05, K-59: the sum is exact, the quotient truncated toward zero.
 WORLD_TEST(AllReduce, AverageOfIntegersTruncatesAndNeverOverflows) {
   const int n = world_size();
   std::vector<std::int32_t> x{rank() == 0 ? -(2 * n - 1) : 0, rank() == 0 ? 2 * n - 1 : 0, std::numeric_limits<std::int32_t>::max(),

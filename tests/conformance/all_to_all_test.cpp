@@ -6,7 +6,7 @@ using namespace conformance;
 
 namespace {
 
-// Block r of the input goes to rank r; block r of the output is from rank r.
+// X-07, W-02: block r of the input goes to rank r; block r of the output is from rank r.
 WORLD_TEST(AllToAll, EveryLength) {
   const auto n = static_cast<std::size_t>(world_size());
   const auto me = static_cast<std::size_t>(rank());
@@ -22,6 +22,7 @@ WORLD_TEST(AllToAll, EveryLength) {
   }
 }
 
+// W-04
 WORLD_TEST(AllToAll, EveryDtypeBitForBit) {
   const auto n = static_cast<std::size_t>(world_size());
   for (const DType dtype : oracle::every_dtype) {

@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Every buffer form, asynchronously, all under way at once, waited for in the reverse order.
+// TS-01: every buffer form, asynchronously, all under way at once, waited for in the reverse order.
 WORLD_TEST(Async, EveryOperationAtOnce) {
   const int n = world_size();
   const auto ranks = static_cast<std::size_t>(n);
@@ -95,7 +95,7 @@ WORLD_TEST(Async, BlockingBehindMany) {
   for (const auto& x : buffers) EXPECT_EQ(difference(x, sums<int>(x.size(), world_size())), "");
 }
 
-// wait_for says false and leaves the operation going on; the others come only after they have been told so.
+// TS-02: wait_for says false and leaves the operation going on; the others come only after they have been told so.
 MANY_TEST(Work, WaitForIsFalseAndThenItCompletes) {
   std::array<int, 1> go{1};
   auto x = values<float>(50, rank());

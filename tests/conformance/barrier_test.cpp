@@ -12,7 +12,7 @@ namespace {
 
 std::array<std::atomic<int>, 8> entered{};
 
-// T-36: nobody leaves before everybody has entered. Told by counters, not by clocks.
+// T-36, X-06: nobody leaves before everybody has entered. Told by counters, not by clocks.
 WORLD_TEST_IN((Worlds{.threads_only = true}), Barrier, NobodyLeavesBeforeAllHaveEntered) {
   const int n = world_size();
   const auto me = static_cast<std::size_t>(rank());

@@ -78,7 +78,7 @@ WORLD_TEST(Buffers, InputAndOutputOfDifferentTypes) {
   EXPECT_EQ(image.pixels[static_cast<std::size_t>(n) - 1], static_cast<float>(n - 1));
 }
 
-// W-05: columns, reversed lines, blocks with gaps; what lies between the elements is not touched.
+// W-05, Q-04, K-61: columns, reversed lines, blocks with gaps; what lies between the elements is not touched.
 WORLD_TEST(Buffers, StridedViews) {
   const int n = world_size();
   const auto ranks = static_cast<std::size_t>(n);

@@ -9,7 +9,7 @@ using namespace conformance;
 
 namespace {
 
-// T-19, T-20, T-07, K-07, K-65, C-10, C-16
+// T-19, T-20, T-07, K-07, K-65, C-10, C-16, I-03, I-13, V-07, M-21, M-22, M-25, K-26, C-25
 WORLD_TEST(Context, WhoIAm) {
   const int n = world_size();
   EXPECT_GE(rank(), 0);
@@ -31,6 +31,7 @@ WORLD_TEST(Context, WhoIAm) {
   EXPECT_EQ(is_master_process(), rank() == 0);
 }
 
+// M-16
 WORLD_TEST(Context, TheWorldAsAGroup) {
   const ProcessGroup group = world();
   const int n = world_size();
@@ -53,6 +54,7 @@ WORLD_TEST(Context, TheWorldAsAGroup) {
   EXPECT_EQ(group, world());
 }
 
+// I-04, I-05, I-46, M-20, T-02
 WORLD_TEST(Context, Backend) {
   if (is_initialized() && world().backend() == "native") {
     EXPECT_EQ(backend(), "native");
@@ -89,7 +91,7 @@ WORLD_TEST(Context, ShowConfig) {
   }
 }
 
-// C-10, T-10: alone until launched; a process that was launched is nobody before it says initialize.
+// C-10, T-10, M-17: alone until launched; a process that was launched is nobody before it says initialize.
 TEST(Context, BeforeInitialize) {
   EXPECT_EQ(is_initialized(), launched());
   if (!launched()) {

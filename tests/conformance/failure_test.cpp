@@ -55,7 +55,7 @@ WORLD_TEST_IN(poisoned, Timeout, NamesTheRankThatDidNotCome) {
   expect_over<Timeout>(error.message());
 }
 
-// F20: all of them.
+// F20, TS-38: all of them.
 WORLD_TEST_IN((Worlds{.at_least = 3, .at_most = 5, .poisons = true}), MonitoredBarrier, NamesEveryMissingRank) {
   std::array<int, 1> never{};
   barrier();

@@ -15,7 +15,7 @@ std::vector<float> all_values(std::size_t count) {
   return all;
 }
 
-// T-34, W-02, W-07, C-03: elsewhere the output may be empty, and is not touched.
+// T-34, X-05, Q-16, W-02, W-07, C-03: elsewhere the output may be empty, and is not touched.
 WORLD_TEST(Gather, ToEveryRankAtEveryLength) {
   const auto n = static_cast<std::size_t>(world_size());
   for (int dst = 0; dst < world_size(); ++dst) {
@@ -32,7 +32,7 @@ WORLD_TEST(Gather, ToEveryRankAtEveryLength) {
   }
 }
 
-// T-35, W-07
+// T-35, X-05, Q-16, W-02, W-07
 WORLD_TEST(Scatter, FromEveryRankAtEveryLength) {
   const auto n = static_cast<std::size_t>(world_size());
   for (int src = 0; src < world_size(); ++src) {
@@ -90,7 +90,7 @@ WORLD_TEST(Gather, EveryDtypeThereAndBack) {
   }
 }
 
-// C-03, K-05, K-29, K-70: nullopt everywhere but at the root, whose default is rank 0.
+// TS-10, C-03, K-05, K-29, K-70: nullopt everywhere but at the root, whose default is rank 0.
 WORLD_TEST(Gather, Values) {
   for (int dst = 0; dst < world_size(); ++dst) {
     const std::optional<std::vector<std::int16_t>> all = gather(static_cast<std::int16_t>(100 * rank() + dst), dst);

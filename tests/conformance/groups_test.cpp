@@ -20,7 +20,7 @@ std::vector<int> downwards(int n) {
   return ranks;
 }
 
-// T-37, I-36, I-37, Q-06, K-13, C-08: the order of the list is the order of the ranks.
+// T-37, I-36, I-37, TS-05, TS-17, Q-06, K-13, C-08: the order of the list is the order of the ranks.
 WORLD_TEST(NewGroup, KeepsTheCallersOrder) {
   const int n = world_size();
   const auto group = new_group(downwards(n));
@@ -34,7 +34,7 @@ WORLD_TEST(NewGroup, KeepsTheCallersOrder) {
   EXPECT_FALSE(group->contains(GlobalRank{n}));
   EXPECT_THROW(static_cast<void>(group->global_rank(n)), InvalidArgument);
   EXPECT_EQ(all_gather(rank(), *group), downwards(n));
-  // C-07, K-58: roots are ranks of the group; GlobalRank is translated.
+  // C-07, TS-07, Q-05, K-58: roots are ranks of the group; GlobalRank is translated.
   EXPECT_EQ(broadcast(rank(), 0, *group), n - 1);
   EXPECT_EQ(broadcast(rank(), GlobalRank{0}, *group), 0);
 }
@@ -82,7 +82,7 @@ WORLD_TEST(NewGroup, OfOneAndOverlappingAndAgain) {
   }
 }
 
-// C-18, K-14, K-78: every operation on a group, here on two disjoint halves at the same time.
+// C-18, TS-20, K-14, K-78: every operation on a group, here on two disjoint halves at the same time.
 WORLD_TEST(SplitGroup, EveryOperationOnHalves) {
   const auto half = split_group(world(), rank() % 2, -rank());
   ASSERT_TRUE(half);
@@ -177,7 +177,7 @@ MANY_TEST(Groups, FailAlone) {
   expect_usable();
 }
 
-// Rule 7, Q-30: what is left after a failure goes on.
+// Rule 7, TS-21, Q-30: what is left after a failure goes on.
 TEST(ShrinkGroup, OfThoseThatAreLeft) {
   if (launched()) GTEST_SKIP() << "ends the world: for ranks that are threads";
   for (const int n : {2, 3, 5}) {

@@ -52,7 +52,7 @@ void expect_mismatch(const Case& test, bool odd) {
   EXPECT_FALSE(error.host().empty());
 }
 
-// C1 … C6, W-09, C-33, Q-03, rule 6: on every rank, before anything is moved, and the group stays usable. One odd rank, whichever it is.
+// C1 … C6, W-09, C-33, Q-03, TS-44, rule 6: on every rank, before anything is moved, and the group stays usable. One odd rank, whichever it is.
 MANY_TEST(Mismatch, OneOddRank) {
   for (const Case& test : cases) {
     if (std::string(test.name) == "C1 direction" && 24 % world_size() != 0) continue;

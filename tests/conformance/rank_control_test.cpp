@@ -19,7 +19,7 @@ using conformance::thrown_by;
 
 int last() { return world_size() - 1; }
 
-// V-08
+// V-08, M-26
 WORLD_TEST(RankControl, MainIsRankZeroOfItsGroup) {
   EXPECT_EQ(is_master_process(), rank() == 0);
   EXPECT_EQ(is_main_process(), rank() == 0);

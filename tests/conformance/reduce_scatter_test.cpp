@@ -7,6 +7,7 @@ using namespace conformance;
 
 namespace {
 
+// TS-23, TS-24, X-07, W-02
 WORLD_TEST(ReduceScatter, EveryLength) {
   const auto n = static_cast<std::size_t>(world_size());
   const auto me = static_cast<std::size_t>(rank());
@@ -21,6 +22,7 @@ WORLD_TEST(ReduceScatter, EveryLength) {
   }
 }
 
+// R-01 …, W-03, W-04
 WORLD_TEST(ReduceScatter, EveryDtypeAndOperation) {
   const auto n = static_cast<std::size_t>(world_size());
   constexpr std::size_t count = 43;

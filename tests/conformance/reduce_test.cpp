@@ -7,7 +7,7 @@ using namespace conformance;
 
 namespace {
 
-// T-30, W-07: the result is at dst only; the other ranks' buffers stay as they are (K-11).
+// T-30, X-03, W-07: the result is at dst only; the other ranks' buffers stay as they are (K-11).
 WORLD_TEST(Reduce, ToEveryRankAndLeavesTheOthersAlone) {
   const int n = world_size();
   for (int dst = 0; dst < n; ++dst) {

@@ -15,7 +15,7 @@ using namespace conformance;
 
 namespace {
 
-// C-01, I-21, M-01, K-21: in place and nothing returned; out of place the input stays, whatever dtype, length and number of ranks.
+// C-01, I-21, M-01, Q-01, K-21: in place and nothing returned; out of place the input stays, whatever dtype, length and number of ranks.
 WORLD_TEST(Semantics, BuffersAreWorkedOnInPlace) {
   static_assert(std::is_void_v<decltype(all_reduce(std::declval<std::vector<float>&>()))>);
   static_assert(std::is_void_v<decltype(all_reduce(std::declval<const std::vector<float>&>(), std::declval<std::vector<float>&>()))>);
@@ -130,7 +130,7 @@ WORLD_TEST(Semantics, AGroupIsAHandleThatIsUsedAgain) {
   EXPECT_EQ(copy.name(), group->name());
 }
 
-// I-24, M-02, I-28, K-28, K-74: the blocks one behind the other, in group order and all of them, as many as the group has members.
+// I-24, M-02, I-28, TS-25, K-28, K-74: the blocks one behind the other, in group order and all of them, as many as the group has members.
 WORLD_TEST(Semantics, AllGatherConcatenates) {
   const auto turned = new_group([] {
     auto ranks = world().global_ranks();
@@ -145,6 +145,10 @@ WORLD_TEST(Semantics, AllGatherConcatenates) {
     for (int r = 0; r < group.size(); ++r) {
       ASSERT_EQ(difference(std::span(out).subspan(100 * static_cast<std::size_t>(r), 100), values<std::int32_t>(100, group.global_rank(r))), "");
     }
+    const std::array<std::int64_t, 3> stack{group.size(), 4, 25};
+    std::vector<std::int32_t> stacked(out.size());
+    all_gather(Tensor(in.data(), DType::int32, shape), Tensor(stacked.data(), DType::int32, stack), group);
+    ASSERT_EQ(stacked, out);
     const auto gathered = gather(rank() + 0.5F, 0, group);
     ASSERT_EQ(gathered.has_value(), group.rank() == 0);  // M-03
     for (int r = 0; gathered && r < group.size(); ++r)
@@ -209,7 +213,7 @@ WORLD_TEST(Semantics, MemoryOfADeviceThatTheBackendCannotReach) {
   expect_usable();
 }
 
-// I-35, M-28, V-06, C-20, K-78: of the world and of any group, on the host; what follows it goes on.
+// I-35, M-28, V-06, TS-37, C-20, K-78: of the world and of any group, on the host; what follows it goes on.
 WORLD_TEST(Semantics, BarriersOfTheWorldAndOfGroups) {
   barrier();
   synchronize();
@@ -240,7 +244,7 @@ WORLD_TEST_IN((Worlds{.at_least = 2, .poisons = true}), Semantics, ABarrierHasAD
   }
 }
 
-// C-23, K-18: one family of errors, each mistake of one kind, whichever backend it is made on.
+// C-23, TS-09, TS-43, K-18: one family of errors, each mistake of one kind, whichever backend it is made on.
 static_assert(std::is_base_of_v<std::runtime_error, Error>);
 template <class... E>
 constexpr bool are_errors = (std::is_base_of_v<Error, E> && ...);

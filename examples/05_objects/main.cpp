@@ -1,0 +1,53 @@
+// unisono/objects.h: structs, strings and containers among the ranks, as data with their exact types.
+#include <unisono/unisono.h>
+
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+struct Report {
+  std::string host;
+  std::vector<double> losses;
+  std::optional<int> best_epoch;
+  UNISONO_FIELDS(host, losses, best_epoch)
+};
+
+int main() {
+  try {
+    unisono::Context context;
+    const int rank = unisono::rank();
+
+    Report report{"host-" + std::to_string(rank), std::vector<double>(static_cast<std::size_t>(rank), 0.5), {}};
+    if (rank % 2 == 0) report.best_epoch = 10 + rank;
+    const std::vector<Report> all = unisono::all_gather_object(report);
+    if (rank == 0) {
+      for (const Report& r : all) std::printf("%s: %zu losses, best epoch %d\n", r.host.c_str(), r.losses.size(), r.best_epoch.value_or(-1));
+    }
+
+    // What rank 0 decides, everybody has: a map as well as a string.
+    std::map<std::string, int> settings;
+    if (rank == 0) settings = {{"epochs", 40}, {"batch", 32}};
+    unisono::broadcast_object(settings);
+    const std::string name = unisono::broadcast(rank == 0 ? std::string("run ä") : std::string());
+    const int sum = unisono::all_reduce(settings.at("epochs"));
+    if (rank == 0) std::printf("%s: %d\n", name.c_str(), sum);
+
+    // Each its own.
+    std::vector<std::string> tasks;
+    if (rank == 0) {
+      for (int r = 0; r < unisono::world_size(); ++r) tasks.push_back("task " + std::to_string(r));
+    }
+    const std::string task = unisono::scatter_object(tasks);
+    if (rank + 1 == unisono::world_size()) std::printf("the last rank has %s\n", task.c_str());
+
+    // The receivers need not know what comes.
+    const auto any = unisono::broadcast_any(rank == 0 ? std::optional<unisono::AnyValue>(2.5F) : std::nullopt);
+    if (rank == 0) std::printf("a number: %g\n", static_cast<double>(any.number<float>()));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

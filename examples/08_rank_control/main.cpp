@@ -1,0 +1,40 @@
+// unisono/rank_control.h: one rank for all, and one rank before all.
+#include <unisono/unisono.h>
+
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+
+int main() {
+  try {
+    unisono::Context context;
+    const int last = unisono::world_size() - 1;
+
+    // On the last rank only; nobody goes on before it is done.
+    auto count = unisono::one_rank_only([](int n) { return 2 * n; }, {.rank = last, .with_barrier = true});
+    if (const auto doubled = count(21)) std::printf("the last rank counted %d\n", *doubled);
+
+    // Rank 0 makes what the others then find.
+    {
+      const unisono::OneRankFirst first;
+      if (unisono::is_main_process()) std::printf("rank 0 downloads\n");
+    }
+    unisono::barrier();
+
+    // What goes wrong on the one rank, the others learn.
+    auto broken = unisono::one_rank_only([] { throw std::runtime_error("no space left"); }, {.rank = 0, .with_barrier = true});
+    try {
+      broken();
+    } catch (const unisono::PeerFailed& error) {
+      if (unisono::rank() == last)
+        std::printf("rank %d failed: %s\n", error.culprit().value_or(-1),
+                    error.message().find("no space left") != std::string::npos ? "no space left" : "?");
+    } catch (const std::runtime_error& error) {
+      std::printf("rank 0 itself threw: %s\n", error.what());
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

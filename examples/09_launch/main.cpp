@@ -1,0 +1,48 @@
+// unisono/launch.h: a program that starts its ranks itself, and gets back what they returned. Nothing else is to be started: run it as it is.
+#include <unisono/unisono.h>
+
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+struct Result {
+  int rank = -1;
+  std::string text;
+  UNISONO_FIELDS(rank, text)
+};
+
+Result work(int local_rank, const std::string& greeting) {
+  const int sum = unisono::all_reduce(local_rank + 1);
+  return {unisono::rank(), greeting + " " + std::to_string(sum)};
+}
+
+int main() {
+  try {
+    for (const Result& result : unisono::spawn({.nproc_per_node = 3}, work, "sum is")) std::printf("rank %d: %s\n", result.rank, result.text.c_str());
+
+    // One spelling for alone, launched, and spawned.
+    unisono::Parallel parallel({.backend = "native", .nproc_per_node = 2});
+    const std::vector<int> sizes = parallel.run([] { return unisono::world_size(); });
+    std::printf("%zu ranks in a world of %d\n", sizes.size(), sizes[0]);
+
+    // A rank that fails is named, with what it threw.
+    try {
+      unisono::spawn({.nproc_per_node = 2}, [](int local_rank) {
+        if (local_rank == 1) throw std::runtime_error("out of luck");
+        unisono::barrier();
+      });
+    } catch (const unisono::LaunchFailed& error) {
+      const bool named = error.message().find("out of luck") != std::string::npos;
+      std::printf("a rank failed: %s\n", named ? "out of luck" : error.what());
+    }
+
+    // In tests, ranks may be threads.
+    const std::vector<int> ranks = unisono::run_threads(4, [] { return 10 * unisono::rank(); });
+    std::printf("threads: %d … %d\n", ranks.front(), ranks.back());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,26 @@
+// unisono/shared_memory.h: buffers that the other ranks of the host can reach are read where they lie.
+#include <unisono/unisono.h>
+
+#include <cstdio>
+#include <exception>
+#include <memory_resource>
+
+int main() {
+  try {
+    unisono::Context context;
+    const int rank = unisono::rank();
+
+    // A vector like any other; its memory comes from the pool that this process shares.
+    unisono::shared_vector<float> gradients(100000, static_cast<float>(rank + 1));
+    for (int step = 0; step < 3; ++step) unisono::all_reduce(gradients, unisono::ReduceOp::max);
+    if (rank == 0) std::printf("largest %g\n", static_cast<double>(gradients[99999]));
+
+    // The pool is a memory resource, for containers that take one.
+    std::pmr::vector<int> all(static_cast<std::size_t>(unisono::world_size()), unisono::shared_resource());
+    unisono::all_gather(std::span<const int>(&rank, 1), all);
+    if (rank == 0) std::printf("last %d\n", all.back());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

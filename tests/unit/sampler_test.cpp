@@ -170,7 +170,7 @@ TEST(Sampler, SharesOutBatchesOfDifferentSizes) {
   EXPECT_EQ(of(25, {.num_replicas = 3, .rank = 1, .shuffle = false, .drop_last = true, .batch_sizes = batches}), (Indices{4, 5, 6, 14, 15, 16}));
 }
 
-// over 100 seeds, what 8 replicas take together is what the wrapped sampler draws.
+// W-12: over 100 seeds, what 8 replicas take together is what the wrapped sampler draws.
 TEST(ProxySampler, TakesTheSameSetAsTheWrappedSampler) {
   const WeightedSampler weighted{100, 200};
   for (std::uint64_t seed = 0; seed < 100; ++seed) {

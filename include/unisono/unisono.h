@@ -15,6 +15,7 @@
 #include "unisono/process_group.h"
 #include "unisono/rank_control.h"
 #include "unisono/reduce_op.h"
+#include "unisono/results.h"
 #include "unisono/sampler.h"
 #include "unisono/shared_memory.h"
 #include "unisono/store.h"

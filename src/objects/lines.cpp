@@ -58,7 +58,7 @@ void Lines::nobody_failed() const {
   const auto rank = first([&](int r) { return of(r, items_ - 1) != 0; });
   if (!rank) return;
   const std::string text = text_from(*rank, text_of(error_));
-  if (!error_) call_.throw_invalid(*rank, fmt::format("rank {} has nothing to give: {}", *rank, text));
+  if (!error_) call_.throw_invalid(*rank, fmt::format("rank {} cannot take part: {}", *rank, text));
   try {
     std::rethrow_exception(error_);
   } catch (const InvalidArgument& error) {

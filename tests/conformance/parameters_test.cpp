@@ -30,7 +30,8 @@ WORLD_TEST(Average, Buffers) {
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, static_cast<std::size_t>(n) + 1, std::size_t{10007}}) {
     auto doubles = values<double>(count, rank());
     average_across_processes(doubles);
-    for (std::size_t i = 0; i < count; ++i) ASSERT_DOUBLE_EQ(doubles[i], sums<double>(count, n)[i] / n) << i;
+    const auto sum = sums<double>(count, n);
+    for (std::size_t i = 0; i < count; ++i) ASSERT_DOUBLE_EQ(doubles[i], sum[i] / n) << i;
     auto integers = values<std::int64_t>(count, rank());
     average_across_processes(integers);
     EXPECT_EQ(difference(integers, averages<std::int64_t>(count, n)), "");

@@ -160,21 +160,25 @@ TEST(Environment, IsReadAndNeverWritten) {
   for (const auto& seen : inside) EXPECT_EQ(seen, expected);
 }
 
-// K-34, K-79, I-42: an initialize that fails leaves nothing behind, in the environment or elsewhere.
+// K-34, K-79, I-39, I-42: an initialize that fails leaves nothing behind, in the environment or elsewhere.
 TEST(Environment, IsTheSameAfterAFailure) {
   const auto before = environment_now();
   EXPECT_THROW(initialize("abc"), InvalidArgument);
   EXPECT_THROW(initialize({.backend = "native", .rank = 1, .world_size = 2}), InvalidArgument);
   EXPECT_THROW(initialize({.rank = 1}), InvalidArgument);
+  if (!is_backend_available("nccl")) {
+    EXPECT_THROW(initialize("nccl"), BackendUnavailable);
+  }
   EXPECT_THROW(initialize({.backend = "serial", .init_method = "tcp://127.0.0.1:1", .rank = 2, .world_size = 2}), InvalidArgument);
   EXPECT_EQ(environment_now(), before);
   EXPECT_FALSE(is_initialized());
 }
 
-// K-35, I-42: what the program has changed meanwhile is not undone.
+// K-35, I-39, I-42: what the program has changed meanwhile is not undone.
 TEST(Environment, KeepsWhatTheProgramChangesInAContext) {
   ::setenv("UNISONO_TEST_WORD", "before", 1);
   initialize();
+  EXPECT_THROW(initialize(), AlreadyInitialized);
   ::setenv("UNISONO_TEST_WORD", "meanwhile", 1);
   finalize();
   EXPECT_STREQ(::getenv("UNISONO_TEST_WORD"), "meanwhile");
@@ -316,7 +320,7 @@ TEST(SpawnRefuses, NumbersAndPlacesThatMakeNoSense) {
   has(refusal_of({.nnodes = 2, .master_addr = "127.0.0.1"}), {"2 nodes", "master_port"});
 }
 
-// I-14, K-77, Q-27, A-60
+// I-14, K-77, Q-27, A-60, T-04, K-04
 TEST(SpawnRefuses, BackendsThatCannotServeIt) {
   EXPECT_NE(refusal_of({.backend = "abc"}).find("unknown backend \"abc\""), std::string::npos);
   EXPECT_NE(refusal_of({.backend = "serial", .nproc_per_node = 2}).find("serial is for one process"), std::string::npos);

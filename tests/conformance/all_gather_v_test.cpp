@@ -312,4 +312,30 @@ WORLD_TEST_IN((Worlds{.at_least = 2, .poisons = true}), AllGatherV, EndsAtItsDea
   EXPECT_TRUE(out.empty());
 }
 
+// Rule 6: who has no memory for what the others have says so to all of them, instead of leaving them to wait.
+template <class T>
+struct NoMemory {
+  using value_type = T;
+  NoMemory() = default;
+  template <class U>
+  NoMemory(const NoMemory<U>&) {}  // NOLINT(google-explicit-constructor)
+  T* allocate(std::size_t) { throw std::bad_alloc(); }
+  void deallocate(T*, std::size_t) {}
+  friend bool operator==(NoMemory, NoMemory) { return true; }
+};
+
+WORLD_TEST_IN((Worlds{.at_least = 2, .poisons = true}), AllGatherV, OneRankHasNoMemoryForTheOutput) {
+  const std::vector<float> in(3, 1.0F);
+  if (rank() == 1) {
+    std::vector<float, NoMemory<float>> out;
+    EXPECT_THROW(all_gather_v(in, out), std::bad_alloc);
+  } else {
+    std::vector<float> out;
+    const auto error = thrown_by<PeerFailed>([&] { all_gather_v(in, out); });
+    EXPECT_EQ(error.culprit(), 1);
+    EXPECT_EQ(error.cause(), PeerFailed::aborted);
+    EXPECT_EQ(error.operation(), "all_gather_v");
+  }
+}
+
 }  // namespace

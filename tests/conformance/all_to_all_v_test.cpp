@@ -205,4 +205,26 @@ MANY_TEST(AllToAllV, DtypesThatDifferAreAMismatch) {
   }
 }
 
+// C9: blocking on some ranks and asynchronous on others, in the order of the calls.
+MANY_TEST(AllToAllV, MismatchBetweenBlockingAndAsynchronousCalls) {
+  const auto n = static_cast<std::size_t>(world_size());
+  for (int round = 0; round < 10; ++round) {
+    Lengths send(n, 2), receive(n, 2);
+    const auto odd = static_cast<std::size_t>(round) % n;
+    if (static_cast<std::size_t>(rank()) == odd) receive[(odd + 1) % n] = 1;
+    std::vector<double> in(total(send), rank()), out(total(receive), -1.0), after(2 * n);
+    if ((rank() + round) % 2 == 0) {
+      EXPECT_THROW(all_to_all_v(in, send, out, receive), Mismatch);
+      all_to_all_v(in, send, after, send);
+    } else {
+      Work wrong = all_to_all_v_async(in, send, out, receive);
+      Work right = all_to_all_v_async(in, send, after, send);
+      EXPECT_THROW(wrong.wait(), Mismatch);
+      right.wait();
+    }
+    EXPECT_EQ(out, std::vector<double>(total(receive), -1.0));
+    for (std::size_t i = 0; i < after.size(); ++i) ASSERT_EQ(after[i], static_cast<double>(i / 2));
+  }
+}
+
 }  // namespace

@@ -333,6 +333,18 @@ TEST(SpawnRefuses, BackendsThatCannotServeIt) {
   }
 }
 
+// C-34: one engine, or one for each kind of device.
+TEST(SpawnRefuses, BackendsOfDevicesThatContradictEachOther) {
+  const auto named = spawn({.backend = "cpu:native", .nproc_per_node = 2}, [] { return backend().value_or("none"); });
+  EXPECT_EQ(named, (std::vector<std::string>{"native", "native"}));
+  EXPECT_NE(refusal_of({.backend = "cpu:native,cpu:serial"}).find("two engines for one kind of device"), std::string::npos);
+  EXPECT_NE(refusal_of({.backend = "tpu:native"}).find("malformed backend"), std::string::npos);
+  EXPECT_NE(refusal_of({.backend = "cpu:abc"}).find("unknown backend \"abc\""), std::string::npos);
+  if (!is_backend_available("nccl")) {
+    EXPECT_NE(refusal<BackendUnavailable>([] { spawn({.backend = "cpu:native,cuda:nccl"}, [] {}); }).find("nccl"), std::string::npos);
+  }
+}
+
 TEST(SpawnRefuses, JobsWithinJobs) {
   {
     const Context context;

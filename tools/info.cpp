@@ -21,6 +21,7 @@
 #include "ground/version.h"
 #include "kernels/reduce.h"
 #include "machine.h"
+#include "rendezvous/launchers.h"
 #include "unisono/context.h"
 
 namespace unisono::tools {
@@ -30,26 +31,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::array kBackends = {"serial", "native", "tcp", "gloo", "mpi", "nccl"};
-
-// What launchers and we ourselves read; a rank's own variables are shown where it runs under one.
-constexpr std::array kVariables = {
-    "UNISONO_BACKEND", "UNISONO_TIMEOUT", "UNISONO_INTERFACE", "UNISONO_LOG",          "UNISONO_PLUGIN_PATH",  "RANK",
-    "WORLD_SIZE",      "LOCAL_RANK",      "LOCAL_WORLD_SIZE",  "GROUP_RANK",           "MASTER_ADDR",          "MASTER_PORT",
-    "OMP_NUM_THREADS", "SLURM_JOB_ID",    "SLURM_PROCID",      "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK",
-    "PMI_SIZE",        "HOROVOD_RANK"};
-
-std::string name_of(Launcher launcher) {
-  switch (launcher) {
-    case Launcher::none: return "none";
-    case Launcher::unisono: return "unisono";
-    case Launcher::torchrun: return "torchrun";
-    case Launcher::slurm: return "slurm";
-    case Launcher::openmpi: return "openmpi";
-    case Launcher::pmi: return "pmi";
-    case Launcher::horovod: return "horovod";
-  }
-  return "";
-}
 
 Json backend_facts() {
   Json facts = Json::object();
@@ -125,9 +106,12 @@ Json timeout_facts(const ground::Environment& environment) {
 
 Json environment_facts(const ground::Environment& environment) {
   Json facts = Json::object();
-  for (const char* name : kVariables)
+  for (const std::string_view name : rendezvous::variables_read()) {
+    const auto value = environment.get(name);
+    if (value) facts[std::string(name)] = name == "UNISONO_TOKEN" ? "(set)" : *value;  // a secret: never shown
+  }
+  for (const char* name : {"UNISONO_PLUGIN_PATH", "OMP_NUM_THREADS"})
     if (const auto value = environment.get(name)) facts[name] = *value;
-  if (environment.has("UNISONO_TOKEN")) facts["UNISONO_TOKEN"] = "(set)";  // a secret: never shown
   return facts;
 }
 
@@ -135,7 +119,7 @@ Json gather_facts() {
   const ground::Environment& environment = ground::Environment::process();
   Json facts;
   facts["version"] = ground::to_string(ground::library_version());
-  facts["launcher"] = name_of(infer_launcher());
+  facts["launcher"] = to_string(infer_launcher());
   facts["backends"] = backend_facts();
   facts["host"] = host_facts();
   facts["shared memory"] = shared_memory_facts();

@@ -166,8 +166,11 @@ bool launched_as_many(const Environment& environment) {
   if (is_slurms(environment) && !has_torch_five(environment)) {
     return environment.has("SLURM_PROCID") && environment.get_int("SLURM_NTASKS").value_or(1) > 1;
   }
-  const auto world_size = read(environment, row_of(environment).world_size);
-  return world_size && world_size->value > 1;
+  for (const LauncherRow& row : launcher_rows()) {
+    if (!applies(row, environment)) continue;
+    if (const auto world_size = read(environment, row.world_size)) return world_size->value > 1;
+  }
+  return false;
 }
 
 EnvironmentIdentity identity_from_environment(const Environment& environment) {

@@ -313,8 +313,9 @@ JobIdentity meet(const JobRequest& request, const Environment& environment) {
   const EnvironmentIdentity given = identity_from_environment(environment);
   const auto asked_rank = agree("rank", said(request.rank, "the argument rank"), said(url.rank, "init_method"));
   const auto asked_size = agree("world size", said(request.world_size, "the argument world_size"), said(url.world_size, "init_method"));
-  if (!asked_rank && !asked_size && !given.rank && !given.world_size && !environment.has("UNISONO_LAUNCHER_FD") && !environment.has("LOCAL_RANK"))
-    return alone(request);
+  // Nobody launched it, or it is in an allocation of Slurm but no task of it.
+  const bool launched = given.launcher != Launcher::none && given.launcher != Launcher::slurm;
+  if (!launched && !asked_rank && !asked_size && !given.rank && !given.world_size && !environment.has("LOCAL_RANK")) return alone(request);
 
   Plan plan;
   plan.rank = value(agree("rank", asked_rank, said(given.rank)));

@@ -46,14 +46,14 @@ TEST(FileMeeting, job_after_job_in_one_file) {
   const std::string url = "file://" + folder.file("meet");
   std::vector<std::jthread> ranks;
   for (int rank = 0; rank < 3; ++rank) {
-    ranks.emplace_back([&, rank] {
+    ranks.push_back(in_background([&, rank] {
       for (int round = 0; round < 8; ++round) {
         const JobIdentity identity = meet({.init_method = url, .rank = rank, .world_size = 3, .timeout = 60s}, Environment());
         identity.store->set(fmt::format("{}", rank), fmt::format("{} {}", round, rank));
         for (int other = 0; other < 3; ++other) EXPECT_EQ(identity.store->get(fmt::format("{}", other), 60s), fmt::format("{} {}", round, other));
         identity.leave();
       }
-    });
+    }));
   }
   for (auto& rank : ranks) rank.join();
   EXPECT_FALSE(std::filesystem::exists(folder.file("meet")));
@@ -133,7 +133,7 @@ TEST(FileMeeting, a_rank_that_crashed_while_waiting_can_be_started_again) {  // 
       return made;
     };
     std::vector<Outcome> outcomes(3);
-    std::jthread patient([&] { outcomes[0] = attempt(request(0)); });
+    auto patient = in_background([&] { outcomes[0] = attempt(request(0)); });
     {
       FileStore look(path);
       look.get("unisono/rendezvous//1/joined", 20s);
@@ -146,7 +146,7 @@ TEST(FileMeeting, a_rank_that_crashed_while_waiting_can_be_started_again) {  // 
       while (look.get("unisono/rendezvous//1/joined", 20s) != "2" && !deadline.passed()) std::this_thread::yield();
       ::_exit(0);
     });
-    std::jthread third([&] { outcomes[2] = attempt(request(2)); });
+    auto third = in_background([&] { outcomes[2] = attempt(request(2)); });
     outcomes[1] = attempt(request(1));
     patient.join();
     third.join();

@@ -25,7 +25,7 @@ TEST(Join, missing_ranks_are_named_on_every_rank) {  // R1, Q-09
 
 TEST(Join, a_duplicate_is_rejected_and_the_job_is_not_disturbed) {  // R2
   const int port = free_port();
-  std::jthread first([&] {
+  auto first = in_background([&] {
     const auto outcomes = together(2, [&](int rank) { return attempt({.timeout = 60s}, Environment(job_variables(rank, 3, port))); });
     for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.get().world_size, 3);
   });
@@ -66,7 +66,7 @@ TEST(Join, another_job_or_attempt_is_refused) {  // R4
   const auto of_run = [&](int rank, const std::string& attempt_number) {
     return Environment(with(with(job_variables(rank, 2, port), "UNISONO_JOB_ID", "j1"), "UNISONO_ATTEMPT", attempt_number));
   };
-  std::jthread first([&] { EXPECT_EQ(attempt({.timeout = 60s}, of_run(0, "1")).get().world_size, 2); });
+  auto first = in_background([&] { EXPECT_EQ(attempt({.timeout = 60s}, of_run(0, "1")).get().world_size, 2); });
   const std::string text = attempt({.timeout = 60s}, of_run(1, "0")).text<ProtocolError>();
   EXPECT_CONTAINS(text, "another job");
   EXPECT_EQ(attempt({.timeout = 60s}, of_run(1, "1")).get().rank, 1);
@@ -139,7 +139,7 @@ TEST(Join, who_is_early_for_the_next_job_waits_for_its_server) {
   // Rank 1 leaves and comes back while rank 0 still serves the first job.
   first[1] = {};
   Outcome again;
-  std::jthread early([&] { again = attempt({.timeout = 60s}, Environment(job_variables(1, 2, port))); });
+  auto early = in_background([&] { again = attempt({.timeout = 60s}, Environment(job_variables(1, 2, port))); });
   first[0] = {};
   EXPECT_EQ(attempt({.timeout = 60s}, Environment(job_variables(0, 2, port))).get().rank, 0);
   early.join();
@@ -161,7 +161,7 @@ TEST(Token, addresses_that_are_not_loopback_need_one) {
 TEST(Token, a_wrong_one_is_refused) {
   const int port = free_port();
   const auto of = [&](int rank, const std::string& token) { return Environment(with(job_variables(rank, 2, port), "UNISONO_TOKEN", token)); };
-  std::jthread first([&] { EXPECT_EQ(attempt({.timeout = 60s}, of(0, "right")).get().world_size, 2); });
+  auto first = in_background([&] { EXPECT_EQ(attempt({.timeout = 60s}, of(0, "right")).get().world_size, 2); });
   EXPECT_CONTAINS(attempt({.timeout = 60s}, of(1, "wrong")).text<ProtocolError>(), "token");
   EXPECT_CONTAINS(attempt({.timeout = 60s}, Environment(job_variables(1, 2, port))).text<ProtocolError>(), "token");
   EXPECT_EQ(attempt({.timeout = 60s}, of(1, "right")).get().rank, 1);
@@ -179,14 +179,14 @@ TEST(GivenStore, carries_job_after_job) {
   auto store = std::make_shared<MemoryStore>();
   std::vector<std::jthread> ranks;
   for (int rank = 0; rank < 3; ++rank) {
-    ranks.emplace_back([&, rank] {
+    ranks.push_back(in_background([&, rank] {
       for (int round = 0; round < 10; ++round) {
         const JobIdentity identity = meet({.rank = rank, .world_size = 3, .timeout = 60s, .store = store}, Environment());
         EXPECT_EQ(identity.rank, rank);
         identity.store->set(fmt::format("{}", rank), fmt::format("{}", round));
         for (int other = 0; other < 3; ++other) EXPECT_EQ(identity.store->get(fmt::format("{}", other), 60s), fmt::format("{}", round));
       }
-    });
+    }));
   }
   for (auto& rank : ranks) rank.join();
   EXPECT_EQ(store->timeout(), 5min);

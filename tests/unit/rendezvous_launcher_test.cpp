@@ -35,8 +35,9 @@ TEST(UnderOurLauncher, a_launcher_that_goes_is_noticed) {
   server->adopt(std::move(pair.first));
   const int fd = pair.second.release();
   Outcome outcome;
-  std::jthread rank([&] { outcome = attempt({.timeout = 60s}, Environment(launched(0, 2, fd))); });
-  while (!server->peek("unisono/rendezvous//1/joined")) std::this_thread::yield();
+  auto rank = in_background([&] { outcome = attempt({.timeout = 60s}, Environment(launched(0, 2, fd))); });
+  const ground::Deadline deadline(20s);
+  while (!server->peek("unisono/rendezvous//1/joined") && !deadline.passed()) std::this_thread::yield();
   server.reset();
   rank.join();
   EXPECT_CONTAINS(outcome.text<PeerFailed>(), "launcher");
@@ -81,7 +82,7 @@ TEST(UnderTorchrun, strangers_on_the_ports_beside_are_passed_over) {
     port = free_port();
     if (port < 65000) stranger = ground::try_listen(ground::resolve("127.0.0.1", static_cast<std::uint16_t>(port + 1)).front());
   }
-  std::jthread banner([&] {
+  auto banner = in_background([&] {
     for (int i = 0; i < 1; ++i) {
       if (!ground::wait_for(stranger->fd.get(), 1 /* POLLIN */, ground::Deadline(60s))) return;
       const ground::FileDescriptor visitor(::accept4(stranger->fd.get(), nullptr, nullptr, SOCK_CLOEXEC));

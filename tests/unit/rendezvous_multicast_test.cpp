@@ -1,8 +1,6 @@
 // tcp:// at a multicast address: T-07, T-08, T-43, K-15, W-08, TS-48.
 #include <poll.h>
 
-#include <atomic>
-
 #include "ground/host.h"
 #include "rendezvous/announcement.h"
 #include "rendezvous/multicast_socket.h"
@@ -102,7 +100,7 @@ TEST_P(Multicast, job_after_job) {
   const std::string group = own_name();
   std::vector<std::jthread> ranks;
   for (int rank = 0; rank < 3; ++rank) {
-    ranks.emplace_back([&, rank] {
+    ranks.push_back(in_background([&, rank] {
       for (int round = 0; round < 5; ++round) {
         const Outcome outcome = come(3, rank, group);
         const JobIdentity& identity = outcome.get();
@@ -113,7 +111,7 @@ TEST_P(Multicast, job_after_job) {
         identity.store->set(fmt::format("read by {}", rank), "1");
         if (rank == 0) identity.store->wait(std::vector<std::string>{"read by 1", "read by 2"}, 20s);
       }
-    });
+    }));
   }
 }
 
@@ -161,12 +159,11 @@ TEST_P(Multicast, forged_announcements_are_ignored) {
   forged.nonce = "someone";
   forged.member = {1, 1, "elsewhere", "elsewhere"};
   forged.world_size = 2;
-  std::atomic<bool> over = false;
-  std::jthread forger([&] {
+  std::jthread forger([&](const std::stop_token& stop) {
     const std::string place = ground::describe(address);
     std::string damaged = encode(forged, token, place);
     damaged[damaged.size() / 2] ^= 1;
-    while (!over) {
+    while (!stop.stop_requested()) {
       stranger.send(encode(forged, "guessed", place));
       stranger.send(encode(forged, "", place));
       stranger.send(encode(forged, token, "elsewhere"));  // recorded at another address
@@ -180,7 +177,7 @@ TEST_P(Multicast, forged_announcements_are_ignored) {
   EXPECT_CONTAINS(text, "not of this job's token");
   EXPECT_CONTAINS(text, "were no announcements");
   expect_a_job(together(2, [&](int rank) { return come(2, rank, group); }), 2);
-  over = true;
+  forger.request_stop();
   const auto strangers = together(2, [&](int rank) { return come(2, rank, group + "2", 500ms, fmt::format("token {}", rank)); });
   for (const Outcome& outcome : strangers) EXPECT_CONTAINS(outcome.text<Timeout>(), "not of this job's token");
 }

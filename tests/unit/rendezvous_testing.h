@@ -61,6 +61,18 @@ inline Outcome attempt(JobRequest request, const Environment& environment = {}) 
   return outcome;
 }
 
+/// A thread that ends with its scope, and whose exception is a failure of the test.
+template <class F>
+std::jthread in_background(F body) {
+  return std::jthread([body = std::move(body)] {
+    try {
+      body();
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << "a thread of the test threw: " << error.what();
+    }
+  });
+}
+
 /// All of them at once, as threads.
 inline std::vector<Outcome> together(std::size_t n, const std::function<Outcome(int)>& rank) {
   std::vector<Outcome> outcomes(n);

@@ -104,6 +104,7 @@ void Peers::watch() {
       throw BackendUnavailable("cannot watch rank " + std::to_string(r) + " (pid " + std::to_string(pid) +
                                "): " + std::system_category().message(errno));
     }
+    if (!peer.handle && presence(r) == Presence::left) continue;  // it has formed the group, and was done with it before we looked
     if (!peer.handle) throw PeerFailed("rank " + std::to_string(r) + " ended while the group was formed", {.culprit = r}, PeerFailed::Cause::exited);
   }
 }

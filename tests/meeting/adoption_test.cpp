@@ -1,0 +1,120 @@
+// Contexts that somebody else made in this process, and who may end them: I-01, I-02, K-39, K-45, C-27, B-08, B-10.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+
+#include "unisono/unisono.h"
+
+namespace unisono {
+namespace {
+
+/// What the probe of this program finds; probes stay for the life of a process.
+std::optional<InitOptions>& found() {
+  static std::optional<InitOptions> options;
+  return options;
+}
+int& asked() {
+  static int times = 0;
+  return times;
+}
+
+InitOptions foreign_context(const std::string& backend) {
+  InitOptions options;
+  options.backend = backend;
+  options.store = std::make_shared<MemoryStore>();
+  options.rank = 0;
+  options.world_size = 1;
+  return options;
+}
+
+class Adoption : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    register_context_probe([] {
+      ++asked();
+      return found();
+    });
+  }
+  void SetUp() override {
+    ASSERT_FALSE(is_initialized());
+    found().reset();
+  }
+  void TearDown() override { finalize(); }
+};
+
+TEST_F(Adoption, nothing_is_taken_where_nothing_is) {  // K-39: it is asked whether there is a context, not whether there could be one
+  const int before = asked();
+  sync();
+  EXPECT_EQ(asked(), before + 1);
+  EXPECT_FALSE(is_initialized());
+  EXPECT_EQ(model_name(), "serial");  // I-06
+  EXPECT_EQ(backend(), std::nullopt);
+}
+
+TEST_F(Adoption, what_is_found_stays_until_finalize) {  // I-01
+  found() = foreign_context("native");
+  sync();
+  EXPECT_TRUE(is_initialized());
+  EXPECT_EQ(model_name(), "native-dist");
+  EXPECT_EQ(backend(), "native");
+  EXPECT_EQ(all_reduce(5), 5);
+  // Pinned: what the probe would say now does not matter.
+  const int before = asked();
+  found().reset();
+  sync();
+  EXPECT_EQ(asked(), before);
+  EXPECT_TRUE(is_initialized());
+  EXPECT_THROW(initialize(), AlreadyInitialized);  // B-10
+  finalize();
+  EXPECT_FALSE(is_initialized());
+  EXPECT_EQ(model_name(), "serial");
+}
+
+TEST_F(Adoption, for_a_while_it_is_looked_for_anew) {  // I-01, I-02
+  found() = foreign_context("native");
+  sync(true);
+  EXPECT_EQ(model_name(), "native-dist");
+  found() = foreign_context("serial");
+  sync(true);
+  EXPECT_TRUE(is_initialized());
+  EXPECT_EQ(model_name(), "serial");
+  found().reset();
+  sync(true);
+  EXPECT_FALSE(is_initialized());
+  found() = foreign_context("native");
+  sync();
+  EXPECT_EQ(model_name(), "native-dist");
+}
+
+TEST_F(Adoption, a_context_of_ones_own_is_not_touched) {  // I-01, K-45, C-27
+  initialize(foreign_context("native"));
+  const int before = asked();
+  sync();
+  sync(true);
+  EXPECT_EQ(asked(), before);
+  EXPECT_EQ(model_name(), "native-dist");
+}
+
+TEST_F(Adoption, the_others_store_survives_finalize) {  // K-45, C-27: only what is ours ends
+  found() = foreign_context("native");
+  const auto store = found()->store;
+  store->set("theirs", "1");
+  sync();
+  finalize();
+  EXPECT_EQ(store->get("theirs"), "1");
+  EXPECT_EQ(store.use_count(), 2);  // ours here and the probe's
+}
+
+TEST_F(Adoption, what_cannot_be_joined_is_an_error_and_leaves_nothing) {  // K-01
+  found() = foreign_context("native");
+  found()->rank = 1;
+  EXPECT_THROW(sync(), InvalidArgument);
+  EXPECT_FALSE(is_initialized());
+  found() = foreign_context("native");
+  sync();
+  EXPECT_TRUE(is_initialized());
+}
+
+}  // namespace
+}  // namespace unisono

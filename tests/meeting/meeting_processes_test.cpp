@@ -1,0 +1,252 @@
+// Processes with environments of their own that find each other: Slurm's tasks, a multicast address, a file; and what they then know of themselves.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "ground/host.h"
+#include "ground/socket.h"
+#include "rendezvous/multicast_socket.h"
+#include "running_command.h"
+#include "unisono/error.h"
+
+namespace unisono::testing {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+using Arguments = std::vector<std::string>;
+
+int free_port() {
+  const auto listener = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
+  return ground::local_address(listener.fd.get()).port();
+}
+
+class Job {
+ public:
+  void start(Arguments arguments, Variables variables = {}) {
+    arguments.insert(arguments.begin(), MEETING_RANK);
+    variables.try_emplace("UNISONO_TIMEOUT", "60");
+    ranks_.push_back(std::make_unique<RunningCommand>(std::move(arguments), RunningCommand::Options{.environment = std::move(variables)}));
+  }
+  RunningCommand& operator[](int i) { return *ranks_[static_cast<std::size_t>(i)]; }
+  void expect_success() {
+    for (const auto& rank : ranks_) EXPECT_EQ(rank->wait(), 0) << rank->out() << rank->err();
+  }
+
+ private:
+  std::vector<std::unique_ptr<RunningCommand>> ranks_;
+};
+
+std::string line(const RunningCommand& rank, const std::string& beginning) {
+  for (const std::string& each : lines_of(rank.out())) {
+    if (each.starts_with(beginning)) return each.substr(beginning.size());
+  }
+  return "no line \"" + beginning + "\" in: " + rank.out() + rank.err();
+}
+
+/// What srun gives to a task.
+Variables slurm_task(int rank, int tasks, const std::string& nodes, const std::string& job) {
+  return {{"SLURM_JOB_ID", job},         {"SLURM_STEP_ID", "0"},
+          {"SLURM_PROCID", std::to_string(rank)}, {"SLURM_LOCALID", std::to_string(rank)},
+          {"SLURM_NTASKS", std::to_string(tasks)}, {"SLURM_JOB_NODELIST", nodes},
+          {"SLURM_JOB_NUM_NODES", "1"},  {"SLURM_NODEID", "0"}};
+}
+
+// S-01, S-03, E-08, B-05, M-33, M-37, K-73: the tasks of one host, their port given.
+TEST(SlurmJob, tasks_of_one_host_meet_at_a_given_port) {
+  Job job;
+  const int port = free_port();
+  for (int r = 0; r < 3; ++r) {
+    Variables variables = slurm_task(r, 3, "node[7-9]", "12_3");
+    variables["MASTER_PORT"] = std::to_string(port);
+    job.start({"init", "who"}, variables);
+  }
+  job.expect_success();
+  for (int r = 0; r < 3; ++r) EXPECT_EQ(line(job[r], "who: "), fmt::format("rank {} of 3, local {} of 3, node 0 of 1, on native, by slurm", r, r));
+}
+
+// K-36, C-13, Q-12: on one node no port is needed that another job might have; two jobs of the same port number do not meet.
+TEST(SlurmJob, tasks_of_one_host_need_no_port) {
+  Job job;
+  const int number = ::getpid() % 10000;
+  for (const int id : {number, number + 10000}) {
+    for (int r = 0; r < 2; ++r) job.start({"init", "who"}, slurm_task(r, 2, "localhost", std::to_string(id)));
+  }
+  job.expect_success();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(line(job[i], "who: "), fmt::format("rank {} of 2, local {} of 2, node 0 of 1, on native, by slurm", i % 2, i % 2));
+}
+
+// E-08: the program of an allocation of several tasks that srun did not start is told what is missing; of one task it is alone.
+TEST(SlurmJob, outside_of_its_tasks) {
+  Job job;
+  job.start({"init"}, {{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_NODELIST", "a"}, {"SLURM_JOB_NUM_NODES", "1"}});
+  job.start({"who"}, {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "a"}, {"SLURM_JOB_NUM_NODES", "1"}});
+  EXPECT_EQ(job[0].wait(), 1);
+  EXPECT_NE(line(job[0], "failed: InvalidArgument ").find("no SLURM_PROCID, SLURM_LOCALID"), std::string::npos) << job[0].out();
+  EXPECT_EQ(job[1].wait(), 0);
+  EXPECT_EQ(line(job[1], "who: "), "rank 0 of 1, local 0 of 1, node 0 of 1, on nothing, by none");
+}
+
+// T-43, T-08: two jobs at one address, as processes; ranks given and not.
+TEST(MulticastJob, of_processes) {
+  try {
+    const rendezvous::MulticastSocket socket(ground::resolve("239.255.83.18", 9).front(), "lo");
+  } catch (const Error& error) {
+    GTEST_SKIP() << "skipped: " << error.what();
+  }
+  Job job;
+  const Variables secret{{"UNISONO_TOKEN", "of this test"}, {"UNISONO_INTERFACE", "lo"}};
+  const std::string port = std::to_string(20000 + ::getpid() % 10000);
+  for (int i = 0; i < 5; ++i) {
+    Arguments arguments{"method=tcp://239.255.83.18:" + port, i < 2 ? "group=left one" : "group=right", i < 2 ? "size=2" : "size=3"};
+    if (i < 2) arguments.push_back("rank=" + std::to_string(i));
+    arguments.insert(arguments.end(), {"init", "who", "finalize"});
+    job.start(arguments, secret);
+  }
+  job.expect_success();
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(line(job[i], "who: "), fmt::format("rank {} of 2, local {} of 2, node 0 of 1, on native, by none", i, i));
+  std::string ranks;
+  for (int i = 2; i < 5; ++i) ranks += word_after(job[i].out(), "who: rank ");
+  std::sort(ranks.begin(), ranks.end());
+  EXPECT_EQ(ranks, "012");
+}
+
+struct Layout {
+  std::string row;
+  Arguments hosts;
+  std::vector<std::string> who, neighbours;
+};
+class PresentedNodes : public ::testing::TestWithParam<Layout> {};
+
+// N-01, N-02, N-03, K-32, K-66, I-10 … I-12, W-01: uneven nodes, by the same exchange that finds real ones.
+TEST_P(PresentedNodes, are_found_exactly) {
+  const TemporaryFolder folder;
+  const Layout& layout = GetParam();
+  const auto n = layout.hosts.size();
+  std::string hosts;
+  for (const std::string& host : layout.hosts) hosts += (hosts.empty() ? "" : ",") + host;
+  Job job;
+  for (std::size_t r = 0; r < n; ++r) {
+    job.start({"method=file://" + folder.path() + "/meet", fmt::format("rank={}", r), fmt::format("size={}", n), "hosts=" + hosts, "init", "who",
+               "neighbours", "finalize"});
+  }
+  job.expect_success();
+  for (std::size_t r = 0; r < n; ++r) {
+    EXPECT_EQ(line(job[static_cast<int>(r)], "who: "), fmt::format("rank {} of {}, {}, on native, by none", r, n, layout.who[r]));
+    EXPECT_EQ(line(job[static_cast<int>(r)], "neighbours: "), layout.neighbours[r]);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(
+    Rows, PresentedNodes,
+    ::testing::Values(
+        Layout{"N01",
+               {"a", "a", "b", "b"},
+               {"local 0 of 2, node 0 of 2", "local 1 of 2, node 0 of 2", "local 0 of 2, node 1 of 2", "local 1 of 2, node 1 of 2"},
+               {"0,1", "0,1", "2,3", "2,3"}},
+        Layout{"N02",
+               {"a", "a", "a", "b"},
+               {"local 0 of 3, node 0 of 2", "local 1 of 3, node 0 of 2", "local 2 of 3, node 0 of 2", "local 0 of 1, node 1 of 2"},
+               {"0,1,2", "0,1,2", "0,1,2", "3"}},
+        Layout{"N03",
+               {"a", "b", "a", "b"},
+               {"local 0 of 2, node 0 of 2", "local 0 of 2, node 1 of 2", "local 1 of 2, node 0 of 2", "local 1 of 2, node 1 of 2"},
+               {"0,2", "1,3", "0,2", "1,3"}},
+        Layout{"FiveOnThree",
+               {"c", "a", "b", "a", "c"},
+               {"local 0 of 2, node 0 of 3", "local 0 of 2, node 1 of 3", "local 0 of 1, node 2 of 3", "local 1 of 2, node 1 of 3",
+                "local 1 of 2, node 0 of 3"},
+               {"0,4", "1,3", "2", "1,3", "0,4"}}),
+    [](const auto& one) { return one.param.row; });
+
+// K-34, K-35, E-07, C-28, I-42: whatever happens between initialize and finalize, the environment is what it was. And E-11: nothing is set to 1 on the way.
+TEST(Environment, is_never_written) {
+  Job job;
+  const int port = free_port();
+  for (int r = 0; r < 2; ++r) {
+    job.start({"remember", "init", "compare", "who", "finalize", "compare"}, {{"RANK", std::to_string(r)},
+                                                                              {"WORLD_SIZE", "2"},
+                                                                              {"MASTER_ADDR", "127.0.0.1"},
+                                                                              {"MASTER_PORT", std::to_string(port)}});
+  }
+  job.start({"remember", "init", "compare", "finalize", "compare"}, slurm_task(0, 1, "localhost", std::to_string(::getpid())));
+  job.expect_success();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(count(job[i].out(), "environment: as it was"), 2) << job[i].out();
+}
+
+// C-16, I-38, I-52, S-09, K-37, K-72, M-35: given > LOCAL_RANK > the launcher's > set_local_rank > what the exchange of hosts found; none is the global rank.
+TEST(LocalRank, comes_from_the_best_source) {
+  struct Case {
+    Arguments arguments;
+    Variables variables;
+    int expected;
+    bool warned;
+  };
+  const Variables task{{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}, {"SLURM_LOCALID", "3"}};
+  Variables both = task;
+  both["LOCAL_RANK"] = "2";
+  for (const Case& one : std::vector<Case>{{{}, {}, 0, false},
+                                           {{"hint=5"}, {}, 5, true},
+                                           {{"hint=0"}, {}, 0, false},
+                                           {{"hint=5"}, task, 3, true},
+                                           {{"hint=5"}, both, 2, true},
+                                           {{"hint=5", "local=4"}, both, 4, true},
+                                           {{}, {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}}, 1, true},
+                                           // Of another process: the task that started this one.
+                                           {{}, {{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "1"}}, 0, false}}) {
+    const TemporaryFolder folder;
+    Arguments arguments = one.arguments;
+    arguments.insert(arguments.end(), {"method=file://" + folder.path() + "/meet", "rank=0", "size=1", "init", "who"});
+    Job job;
+    job.start(arguments, one.variables);
+    job.expect_success();
+    EXPECT_EQ(word_after(job[0].out(), "local "), std::to_string(one.expected)) << job[0].out();
+    EXPECT_EQ(count(job[0].err(), "using what was given") > 0, one.warned) << job[0].err();
+  }
+  Job job;
+  job.start({"hint=-1"});
+  EXPECT_EQ(job[0].wait(), 1);
+  EXPECT_NE(line(job[0], "failed: InvalidArgument ").find("-1"), std::string::npos);
+}
+
+// I-43: the ten lines, word by word, of rank 0 only.
+TEST(ShowConfig, has_ten_lines) {
+  const TemporaryFolder folder;
+  Job job;
+  for (int r = 0; r < 3; ++r) {
+    job.start({"method=file://" + folder.path() + "/meet", fmt::format("rank={}", r), "size=3", "hosts=a,b,b", "init", "config", "finalize"});
+  }
+  job.start({"config"});
+  job.expect_success();
+  const std::string host = ground::host_name();
+  EXPECT_EQ(job[0].out(), "distributed configuration: native-dist\nbackend: native\ndevice: cpu\nhostname: " + host +
+                              "\nworld size: 3\nrank: 0\nlocal rank: 0\nprocesses per node: 1\nnodes: 2\nnode rank: 0\n");
+  EXPECT_EQ(job[1].out() + job[2].out(), "");
+  EXPECT_EQ(job[3].out(), "distributed configuration: serial\nbackend: none\ndevice: cpu\nhostname: " + host +
+                              "\nworld size: 1\nrank: 0\nlocal rank: 0\nprocesses per node: 1\nnodes: 1\nnode rank: 0\n");
+}
+
+// Q-13, E-12, K-44: tcp:// under torchrun works, with a word about the store that is there already.
+TEST(TcpUnderTorchrun, works_and_warns) {
+  Job job;
+  const int port = free_port();
+  for (int r = 0; r < 2; ++r) {
+    job.start({fmt::format("method=tcp://127.0.0.1:{}", port), fmt::format("rank={}", r), "size=2", "init", "who", "finalize"},
+              {{"TORCHELASTIC_RUN_ID", "none"},
+               {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+               {"MASTER_ADDR", "127.0.0.1"},
+               {"MASTER_PORT", "1"},
+               {"RANK", std::to_string(r)},
+               {"WORLD_SIZE", "2"},
+               {"LOCAL_RANK", std::to_string(r)}});
+  }
+  job.expect_success();
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(line(job[r], "who: "), fmt::format("rank {} of 2, local {} of 2, node 0 of 1, on native, by torchrun", r, r));
+    EXPECT_NE(job[r].err().find("torchrun's agent serves a store of its own"), std::string::npos) << job[r].err();
+  }
+}
+
+}  // namespace
+}  // namespace unisono::testing

@@ -1,0 +1,175 @@
+// Slurm's tasks: S-01 … S-10, E-08, E-09, K-36, K-49, C-13.
+#include "rendezvous/slurm.h"
+
+#include "rendezvous/identity.h"
+#include "rendezvous_testing.h"
+
+namespace unisono::rendezvous {
+namespace {
+
+Variables task(int rank, int local_rank, int tasks, const std::string& nodes, const std::string& job = "12345", int node_count = 1) {
+  return {{"SLURM_JOB_ID", job},
+          {"SLURM_PROCID", fmt::format("{}", rank)},
+          {"SLURM_LOCALID", fmt::format("{}", local_rank)},
+          {"SLURM_NTASKS", fmt::format("{}", tasks)},
+          {"SLURM_JOB_NODELIST", nodes},
+          {"SLURM_JOB_NUM_NODES", fmt::format("{}", node_count)}};
+}
+
+Variables with_torch_five(Variables variables, int rank, int local_rank, int world_size, const std::string& address, int port) {
+  variables["RANK"] = fmt::format("{}", rank);
+  variables["LOCAL_RANK"] = fmt::format("{}", local_rank);
+  variables["WORLD_SIZE"] = fmt::format("{}", world_size);
+  variables["MASTER_ADDR"] = address;
+  variables["MASTER_PORT"] = fmt::format("{}", port);
+  return variables;
+}
+
+struct Expected {
+  int rank, local_rank, world_size;
+  std::string host;
+  int port;
+};
+void expect_identity(const Variables& variables, const Expected& expected) {
+  const EnvironmentIdentity identity = identity_from_environment(Environment(variables));
+  EXPECT_EQ(identity.launcher, Launcher::slurm);
+  EXPECT_EQ(identity.rank->value, expected.rank);
+  EXPECT_EQ(identity.local_rank->value, expected.local_rank);
+  EXPECT_EQ(identity.world_size->value, expected.world_size);
+  ASSERT_TRUE(identity.slurm);
+  EXPECT_EQ(identity.slurm->host, expected.host);
+  EXPECT_EQ(identity.slurm->port, expected.port);
+}
+
+std::string refusal(const Variables& variables) {
+  try {
+    identity_from_environment(Environment(variables));
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Slurm, says_who_a_task_is) {  // S-01, S-03, S-10, M-37
+  expect_identity(task(1, 1, 2, "c1"), {1, 1, 2, "c1", 17345});
+  expect_identity(task(5, 1, 8, "c1, c2", "12345", 2), {5, 1, 8, "c1", 17345});
+  expect_identity(task(5, 1, 8, "node[18-19,1-16]", "7", 18), {5, 1, 8, "node18", 15007});  // C-24: the first as given
+  EXPECT_TRUE(identity_from_environment(Environment(task(1, 1, 2, "c1"))).slurm->one_node);
+  EXPECT_FALSE(identity_from_environment(Environment(task(5, 1, 8, "c[1-2]", "12345", 2))).slurm->one_node);
+}
+
+TEST(Slurm, ports_are_of_the_jobs_number) {  // S-02, K-36, C-13
+  for (const auto& [job, port] : std::vector<std::pair<std::string, int>>{
+           {"15000", 20000}, {"7", 15007}, {"120000", 15000}, {"12345", 17345}, {"12_3", 15012}, {"12+0", 15012}, {"99999999999999999999", 24999}}) {
+    EXPECT_EQ(slurm_port(job), port) << job;
+  }
+  for (const std::string job : {"", "x12", "_3"}) EXPECT_THROW(slurm_port(job), InvalidArgument) << job;
+  EXPECT_CONTAINS(refusal(task(0, 0, 2, "c1", "x")), "\"x\"");
+}
+
+TEST(Slurm, a_list_without_a_host_is_refused) {  // S-04, H-15
+  EXPECT_CONTAINS(refusal(task(0, 0, 2, "[]")), "SLURM_JOB_NODELIST names no host");
+  EXPECT_CONTAINS(refusal(task(0, 0, 2, "invalid[]")), "invalid[]");
+}
+
+TEST(Slurm, what_is_missing_is_named) {  // E-08
+  for (const std::string name : {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_JOB_NODELIST", "SLURM_JOB_NUM_NODES"}) {
+    const std::string text = refusal(without(task(1, 1, 2, "c1"), name));
+    EXPECT_CONTAINS(text, "has no " + name + " ");
+    EXPECT_CONTAINS(text, "Slurm job 12345");
+  }
+  EXPECT_CONTAINS(refusal({{"SLURM_JOB_ID", "1"}, {"SLURM_PROCID", "0"}}), "SLURM_LOCALID, SLURM_NTASKS, SLURM_JOB_NODELIST, SLURM_JOB_NUM_NODES");
+}
+
+TEST(Slurm, older_names_and_those_of_a_step_count) {  // E-09, K-49
+  Variables variables = task(1, 0, 2, "c[1-4]", "12345", 4);
+  variables["SLURM_STEP_NODELIST"] = "c[3-4]";
+  variables["SLURM_STEP_NUM_NODES"] = "2";
+  expect_identity(variables, {1, 0, 2, "c3", 17345});
+  Variables old{{"SLURM_JOBID", "12345"}, {"SLURM_PROCID", "1"}, {"SLURM_LOCALID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_NODELIST", "c1"}, {"SLURM_NNODES", "1"}};
+  expect_identity(old, {1, 0, 2, "c1", 17345});
+}
+
+TEST(Slurm, a_launcher_within_one_task_wins_on_one_node) {  // S-05
+  const Variables outer = task(1, 1, 2, "c1");
+  const Environment environment(with_torch_five(outer, 2, 2, 8, "127.0.0.1", 2233));
+  EXPECT_EQ(infer_launcher(environment), Launcher::torchrun);
+  EXPECT_TRUE(launched_as_many(environment));
+  const EnvironmentIdentity identity = identity_from_environment(environment);
+  EXPECT_EQ(identity.launcher, Launcher::torchrun);
+  EXPECT_EQ(identity.rank->value, 2);
+  EXPECT_EQ(identity.local_rank->value, 2);
+  EXPECT_EQ(identity.world_size->value, 8);
+  EXPECT_FALSE(identity.slurm);  // MASTER_ADDR and MASTER_PORT say where
+  EXPECT_CONTAINS(refusal(with_torch_five(outer, 0, 2, 8, "127.0.0.1", 2233)), "RANK contradicts SLURM_PROCID: 0 vs 1");
+  EXPECT_CONTAINS(refusal(with_torch_five(outer, 2, 0, 8, "127.0.0.1", 2233)), "LOCAL_RANK contradicts SLURM_LOCALID: 0 vs 1");
+  EXPECT_CONTAINS(refusal(with_torch_five(outer, 1, 1, 1, "127.0.0.1", 2233)), "WORLD_SIZE contradicts SLURM_NTASKS: 1 vs 2");
+}
+
+TEST(Slurm, on_several_nodes_the_two_must_be_equal) {  // S-06, Q-11
+  const Variables outer = task(3, 1, 4, "c1, c2", "12345", 2);
+  const EnvironmentIdentity identity = identity_from_environment(Environment(with_torch_five(outer, 3, 1, 4, "c1", 12233)));
+  EXPECT_EQ(identity.rank->value, 3);
+  EXPECT_EQ(identity.local_rank->value, 1);
+  EXPECT_EQ(identity.world_size->value, 4);
+  EXPECT_FALSE(identity.slurm);
+  EXPECT_CONTAINS(refusal(with_torch_five(outer, 1, 1, 4, "c1", 12233)), "RANK contradicts SLURM_PROCID: 1 vs 3");
+  EXPECT_CONTAINS(refusal(with_torch_five(outer, 3, 2, 4, "c1", 12233)), "LOCAL_RANK contradicts SLURM_LOCALID: 2 vs 1");
+  EXPECT_CONTAINS(refusal(with_torch_five(outer, 3, 1, 8, "c1", 12233)), "WORLD_SIZE contradicts SLURM_NTASKS: 8 vs 4");
+}
+
+TEST(Slurm, some_of_the_five_are_warned_of_and_not_taken) {  // S-07
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{{"RANK", "7"}, {"WORLD_SIZE", "9"}, {"LOCAL_RANK", "6"}}) {
+    testing::internal::CaptureStderr();
+    expect_identity(with(task(1, 1, 2, "c1"), name, value), {1, 1, 2, "c1", 17345});
+    const std::string warning = testing::internal::GetCapturedStderr();
+    EXPECT_CONTAINS(warning, name + " set beside Slurm's variables, but not ");
+    EXPECT_CONTAINS(warning, "MASTER_ADDR, MASTER_PORT");
+  }
+  Variables equal = with(with(with(task(1, 1, 2, "c1"), "RANK", "1"), "WORLD_SIZE", "2"), "MASTER_PORT", "99");
+  testing::internal::CaptureStderr();
+  expect_identity(equal, {1, 1, 2, "c1", 17345});
+  EXPECT_CONTAINS(testing::internal::GetCapturedStderr(), "but not LOCAL_RANK, MASTER_ADDR");
+  // Where to meet may always be said, and needs no warning.
+  testing::internal::CaptureStderr();
+  expect_identity(with(with(task(1, 1, 2, "c1"), "MASTER_ADDR", "10.0.0.1"), "MASTER_PORT", "99"), {1, 1, 2, "c1", 17345});
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(Slurm, arguments_must_agree) {  // S-08, T-41
+  const Environment environment(task(1, 1, 2, "c1"));
+  EXPECT_CONTAINS(attempt({.rank = 0}, environment).text<InvalidArgument>(), "rank is 0 by the argument rank, but 1 by SLURM_PROCID");
+  EXPECT_CONTAINS(attempt({.world_size = 3}, environment).text<InvalidArgument>(), "world size is 3 by the argument world_size, but 2 by SLURM_NTASKS");
+}
+
+// S-01, S-08, C-13: tasks of one node, where each may repeat in arguments what Slurm says; with a port of their own and without.
+TEST(Slurm, tasks_meet) {
+  const std::string job = fmt::format("{}", ::getpid());
+  const auto by_themselves = together(3, [&](int rank) { return attempt({.rank = rank, .world_size = 3, .timeout = 60s}, Environment(task(rank, rank, 3, "c1", job))); });
+  expect_a_job(by_themselves, 3);
+  EXPECT_EQ(by_themselves[2].get().local_rank, 2);
+  EXPECT_EQ(by_themselves[2].get().launcher, Launcher::slurm);
+  const std::string port = fmt::format("{}", free_port());
+  {
+  const auto at_port = together(2, [&](int rank) { return attempt({.timeout = 60s}, Environment(with(task(rank, rank, 2, "c1", job), "MASTER_PORT", port))); });
+  expect_a_job(at_port, 2);
+  }
+  // S-03: on several nodes at the first one's address, which is this host here; a requeued attempt is another job (R4).
+  const auto of_nodes = [&](int rank, const std::string& attempt_number) {
+    Variables variables = with(task(rank, 0, 2, "127.0.0.1,127.0.0.2", job, 2), "MASTER_PORT", port);
+    return Environment(with(variables, "SLURM_RESTART_COUNT", attempt_number));
+  };
+  auto first = in_background([&] { EXPECT_EQ(attempt({.timeout = 60s}, of_nodes(0, "1")).get().world_size, 2); });
+  EXPECT_CONTAINS(attempt({.timeout = 60s}, of_nodes(1, "0")).text<ProtocolError>(), "another job");
+  EXPECT_EQ(attempt({.timeout = 60s}, of_nodes(1, "1")).get().rank, 1);
+}
+
+TEST(Slurm, nodes_of_other_names_need_a_token) {
+  const Environment environment(task(0, 0, 2, "192.0.2.77,192.0.2.78", "12345", 2));
+  const std::string text = attempt({.timeout = 10s}, environment).text<InvalidArgument>();
+  EXPECT_CONTAINS(text, "192.0.2.77:17345");
+  EXPECT_CONTAINS(text, "UNISONO_TOKEN");
+}
+
+}  // namespace
+}  // namespace unisono::rendezvous

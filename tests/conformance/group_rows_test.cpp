@@ -1,5 +1,5 @@
 // Groups where hosts count: ranks that present themselves as processes of several hosts (W-01: 2x2 emulated nodes, uneven nodes).
-#include <algorithm>
+#include <filesystem>
 #include <numeric>
 
 #include "unisono/detail/switches.h"
@@ -85,12 +85,76 @@ TEST(PresentedHosts, must_be_as_many_as_the_ranks) {
   EXPECT_THROW(run_threads(3, [] {}), InvalidArgument);
 }
 
+// K-33: names of hosts count to their last letter, however long.
+TEST(PresentedHosts, may_have_long_names) {
+  if (launched()) GTEST_SKIP() << "the ranks of this test are threads";
+  const std::string name(300, 'h');
+  const PresentedHosts presented({name + "1", name + "2", name + "1"});
+  run_threads(3, [](int r) {
+    EXPECT_EQ(nnodes(), 2);
+    EXPECT_EQ(node_rank(), r % 2);
+    EXPECT_EQ(local_group().size(), r % 2 == 0 ? 2 : 1);
+  });
+}
+
 // The sums that upstream tests hold the numbers to: local rank < processes per node, node rank < nodes, and over all hosts they make the world.
 WORLD_TEST(Nodes, NumbersFitTogether) {  // I-07 … I-12
   EXPECT_LT(local_rank(), nproc_per_node());
   EXPECT_LT(node_rank(), nnodes());
   EXPECT_EQ(local_group().size(), nproc_per_node());
   EXPECT_EQ(all_reduce(local_rank() == 0 ? nproc_per_node() : 0), world_size());
+}
+
+std::size_t open_descriptors() {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
+}
+
+// K-25, Q-07, C-17: a list makes a group only in new_group, and a group ends with its last handle: nothing is left of many.
+WORLD_TEST(Groups, LeaveNothingBehind) {
+  std::vector<int> everybody(static_cast<std::size_t>(world_size()));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  const auto once = [&] {
+    const auto group = new_group(everybody);
+    const ProcessGroup copy = *group;
+    EXPECT_EQ(all_reduce(1, ReduceOp::sum, copy), world_size());
+  };
+  for (int i = 0; i < 3; ++i) once();
+  barrier();
+  const std::size_t before = open_descriptors();
+  barrier();
+  for (int i = 0; i < 20; ++i) once();
+  barrier();
+  if (launched() || !is_initialized()) {
+    EXPECT_LE(open_descriptors(), before);  // threads share theirs with ranks that may still be at it
+  }
+}
+
+// I-23, I-28, I-36, I-37, K-14: which ranks a group has, in which order, and that every operation is of its members only.
+WORLD_TEST_IN(Worlds{.at_least = 3}, Groups, AreOfTheirMembers) {
+  std::vector<int> listed;
+  for (int r = world_size() - 1; r > 0; --r) listed.push_back(r);
+  const auto group = new_group(listed);
+  EXPECT_EQ(group.has_value(), rank() != 0);
+  if (!group) return;
+  EXPECT_EQ(group->global_ranks(), listed);
+  EXPECT_EQ(group->rank_of(GlobalRank{0}), std::nullopt);
+  EXPECT_FALSE(group->contains(GlobalRank{0}));
+  EXPECT_TRUE(group->contains(GlobalRank{rank()}));
+  EXPECT_EQ(group->rank_of(GlobalRank{rank()}), group->rank());
+  EXPECT_EQ(all_gather(rank(), *group), listed);
+  EXPECT_EQ(all_reduce(rank(), ReduceOp::sum, *group), world_size() * (world_size() - 1) / 2);
+}
+
+// K-48, K-20: the deadline of one call, and who is missing; the other groups go on.
+WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 4}), Groups, HaveDeadlinesOfTheirOwn) {
+  if (launched() && world_size() > 4) return;
+  const auto pair = new_group({0, 1});
+  if (rank() == 0) {
+    const auto error = thrown_by<Timeout>([&] { barrier(*pair, {.timeout = std::chrono::milliseconds(60)}); });
+    EXPECT_EQ(error.missing(), std::vector<int>{1});
+    EXPECT_EQ(error.group(), pair->name());
+  }
+  expect_usable();
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/cooperative/lockstep.h"
@@ -23,27 +24,45 @@ struct Share {
 };
 
 /// A slot shared out among blocks: every step takes the same part of each, so that all their owners are busy in all steps, however uneven they are.
-struct Shares {
-  std::size_t steps = 1;
-  std::vector<Share> of;  // each rank
-
+class Shares {
+ public:
   /// `skipped`: a rank whose block does not travel, or -1. `room`: bytes for data in a slot.
-  Shares(std::span<const std::size_t> counts, int skipped, std::size_t element, std::size_t room) : of(counts.size()) {
+  Shares(std::span<const std::size_t> counts, int skipped, std::size_t element, std::size_t room)
+      : counts_(counts), skipped_(skipped), element_(element) {
     std::size_t total = 0;
-    for (std::size_t r = 0; r < counts.size(); ++r) {
-      of[r].count = static_cast<int>(r) == skipped ? 0 : counts[r];
-      total += of[r].count;
-    }
+    for (std::size_t r = 0; r < counts.size(); ++r) total += travelling(r);
     // What is lost at most by rounding a share up to an element, and to a cache line.
     const std::size_t loss = counts.size() * (element + cache_line);
-    steps = Pieces(total, (room - loss) / element).count();
-    std::size_t begin = 0;
-    for (Share& share : of) {
-      share.most = (share.count + steps - 1) / steps;
-      share.begin = begin;
-      begin += (share.most * element + cache_line - 1) / cache_line * cache_line;
+    steps_ = Pieces(total, (room - loss) / element).count();
+  }
+
+  std::size_t steps() const { return steps_; }
+  /// Calls f with the share of each rank, in their order.
+  template <class F>
+  void each(F&& f) const {
+    Share share;
+    for (std::size_t r = 0; r < counts_.size(); ++r) {
+      share.count = travelling(r);
+      share.most = (share.count + steps_ - 1) / steps_;
+      f(static_cast<int>(r), std::as_const(share));
+      share.begin += (share.most * element_ + cache_line - 1) / cache_line * cache_line;
     }
   }
+  Share operator[](int rank) const {
+    Share found;
+    each([&](int r, const Share& share) {
+      if (r == rank) found = share;
+    });
+    return found;
+  }
+
+ private:
+  std::size_t travelling(std::size_t r) const { return static_cast<int>(r) == skipped_ ? 0 : counts_[r]; }
+
+  std::span<const std::size_t> counts_;
+  int skipped_;
+  std::size_t element_;
+  std::size_t steps_ = 1;
 };
 
 class BlockTask : public LockstepTask {
@@ -153,19 +172,21 @@ class SharedBlockTask : public BlockTask {
   /// Puts the shares of all others into the own slot.
   void put_shares(std::size_t k) {
     std::size_t block = 0;
-    for (int to = 0; to < size(); ++to) {
-      const Share& share = share_of(to);
+    shares_.each([&](int to, const Share& share) {
       const Range piece = share[k];
       if (to != rank()) copy_bytes(data(rank(), k) + share.begin, in(block + piece.begin), bytes(piece.size()));
       block += count_of(to);
-    }
+    });
   }
-  const Share& share_of(int r) const { return shares_.of[static_cast<std::size_t>(r)]; }
+  /// Of this rank, in the slots of the others.
+  const Share& mine() const { return mine_; }
 
  private:
-  SharedBlockTask(Lockstep& engine, const CollectiveCall& call, Shares shares) : BlockTask(engine, call, shares.steps), shares_(std::move(shares)) {}
+  SharedBlockTask(Lockstep& engine, const CollectiveCall& call, const Shares& shares)
+      : BlockTask(engine, call, shares.steps()), shares_(shares), mine_(shares[engine.rank()]) {}
 
   Shares shares_;
+  Share mine_;
 };
 
 class ScatterV final : public SharedBlockTask {
@@ -181,9 +202,8 @@ class ScatterV final : public SharedBlockTask {
       if (k == 0) copy_bytes(out(0), in(before(rank())), bytes(count_of(rank())));
       return;
     }
-    const Share& mine = share_of(rank());
-    const Range piece = mine[k];
-    copy_bytes(out(piece.begin), data(call().root, k) + mine.begin, bytes(piece.size()));
+    const Range piece = mine()[k];
+    copy_bytes(out(piece.begin), data(call().root, k) + mine().begin, bytes(piece.size()));
   }
 };
 
@@ -194,11 +214,10 @@ class ReduceScatterV final : public SharedBlockTask {
  private:
   void put(std::size_t k) override { put_shares(k); }
   void consume(std::size_t k) override {
-    const Share& mine = share_of(rank());
-    const Range piece = mine[k];
+    const Range piece = mine()[k];
     InputList inputs(size());
     for (int r = 0; r < size(); ++r) {
-      inputs[r] = r == rank() ? static_cast<const void*>(in(before(rank()) + piece.begin)) : data(r, k) + mine.begin;
+      inputs[r] = r == rank() ? static_cast<const void*>(in(before(rank()) + piece.begin)) : data(r, k) + mine().begin;
     }
     combine(out(piece.begin), inputs.data(), size(), piece.size(), call(), size());
   }
@@ -230,10 +249,11 @@ class AllToAllV final : public SharedBlockTask {
   }
   void learn() {
     std::size_t steps = 1;
+    from_.reserve(static_cast<std::size_t>(size()));
     for (int from = 0; from < size(); ++from) {
       const Shares theirs(counts_given_by(from), from, element(), room(engine(), call()));
-      steps = std::max(steps, theirs.steps);
-      from_.push_back(theirs.of[static_cast<std::size_t>(rank())]);
+      steps = std::max(steps, theirs.steps());
+      from_.push_back(theirs[rank()]);
       // Only where nothing is compared can they differ; nothing is then written beyond the output.
       from_.back().count = std::min(from_.back().count, call().recv_counts[static_cast<std::size_t>(from)]);
     }

@@ -41,6 +41,85 @@ TEST(EnvironmentVariables, missing_ones_are_named) {  // T-41, E-04
   EXPECT_CONTAINS(attempt({}, Environment(Variables{{"LOCAL_RANK", "0"}})).text<InvalidArgument>(), "RANK and WORLD_SIZE are not set");
 }
 
+/// Who says a number: nobody, the environment, the program, or both the same.
+enum class By { nobody, variable, argument, both };
+constexpr By all_sources[] = {By::nobody, By::variable, By::argument, By::both};
+bool in_variable(By by) { return by == By::variable || by == By::both; }
+bool in_argument(By by) { return by == By::argument || by == By::both; }
+
+struct Combination {
+  Variables variables;
+  JobRequest request;
+};
+Combination combine(By rank, By size, bool address, int port, int r, int n) {
+  Combination made;
+  if (in_variable(rank)) made.variables["RANK"] = fmt::format("{}", r);
+  if (in_variable(size)) made.variables["WORLD_SIZE"] = fmt::format("{}", n);
+  if (address) made.variables["MASTER_ADDR"] = "127.0.0.1";
+  if (port != 0) made.variables["MASTER_PORT"] = fmt::format("{}", port);
+  if (in_argument(rank)) made.request.rank = r;
+  if (in_argument(size)) made.request.world_size = n;
+  made.request.timeout = 20s;
+  return made;
+}
+
+// T-41, C-12: every combination of where rank and size come from, and of what is said of the place: for rank 0, which needs no address …
+TEST(EnvironmentVariables, in_every_combination_for_rank_0) {
+  for (const By rank : all_sources) {
+    for (const By size : all_sources) {
+      for (const bool address : {false, true}) {
+        for (const bool with_port : {false, true}) {
+          const auto [variables, request] = combine(rank, size, address, with_port ? free_port() : 0, 0, 1);
+          SCOPED_TRACE(fmt::format("rank {} size {} address {} port {}", static_cast<int>(rank), static_cast<int>(size), address, with_port));
+          const Outcome outcome = attempt(request, Environment(variables));
+          if (rank == By::nobody && size == By::nobody) {  // nothing that names a job: alone
+            EXPECT_EQ(outcome.get().world_size, 1);
+            EXPECT_FALSE(outcome.get().serves_store);
+          } else if (rank == By::nobody) {
+            EXPECT_CONTAINS(outcome.text<InvalidArgument>(), "RANK is not set");
+          } else if (size == By::nobody) {
+            EXPECT_CONTAINS(outcome.text<InvalidArgument>(), "WORLD_SIZE is not set");
+          } else if (!with_port) {
+            EXPECT_CONTAINS(outcome.text<InvalidArgument>(), "MASTER_PORT is not set");
+          } else {
+            EXPECT_EQ(outcome.get().rank, 0);
+            EXPECT_TRUE(outcome.get().serves_store);
+          }
+        }
+      }
+    }
+  }
+}
+
+// … and for another rank, beside a rank 0 that has all it needs.
+TEST(EnvironmentVariables, in_every_combination_for_rank_1) {
+  for (const By rank : all_sources) {
+    for (const By size : all_sources) {
+      for (const bool address : {false, true}) {
+        for (const bool with_port : {false, true}) {
+          const int port = with_port ? free_port() : 0;
+          const auto [variables, request] = combine(rank, size, address, port, 1, 2);
+          SCOPED_TRACE(fmt::format("rank {} size {} address {} port {}", static_cast<int>(rank), static_cast<int>(size), address, with_port));
+          if (rank == By::nobody && size == By::nobody) continue;  // alone, as above
+          std::string missing;
+          if (rank == By::nobody) missing = "RANK";
+          else if (size == By::nobody) missing = "WORLD_SIZE";
+          else if (!with_port) missing = "MASTER_PORT";
+          else if (!address) missing = "MASTER_ADDR";
+          if (!missing.empty()) {
+            EXPECT_CONTAINS(attempt(request, Environment(variables)).text<InvalidArgument>(), missing + " is not set");
+            continue;
+          }
+          expect_a_job(
+              together(
+                  2, [&](int r) { return r == 0 ? attempt({}, Environment(job_variables(0, 2, port))) : attempt(request, Environment(variables)); }),
+              2);
+        }
+      }
+    }
+  }
+}
+
 TEST(EnvironmentVariables, rank_0_needs_no_address) {  // T-41, E-05
   const int port = free_port();
   const auto outcomes = together(2, [&](int rank) {

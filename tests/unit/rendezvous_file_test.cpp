@@ -59,6 +59,55 @@ TEST(FileMeeting, job_after_job_in_one_file) {
   EXPECT_FALSE(std::filesystem::exists(folder.file("meet")));
 }
 
+// T-08, T-44: a job of another name does not wait until the first one is done, nor does it take its file away.
+TEST(FileMeeting, a_job_of_another_name_ends_first) {
+  const TemporaryFolder folder;
+  const std::string url = "file://" + folder.file("meet");
+  const auto of = [&](const std::string& group, int rank) {
+    return attempt({.init_method = url, .rank = rank, .world_size = 2, .group_name = group});
+  };
+  const auto patient = together(2, [&](int rank) { return of("left", rank); });
+  {
+    const auto quick = together(2, [&](int rank) { return of("right", rank); });
+    expect_a_job(quick, 2);
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder.file("meet")));
+  expect_a_job(patient, 2);
+}
+
+// T-07, T-44: automatic ranks go in the order of arrival, around those that were given.
+TEST(FileMeeting, automatic_ranks_follow_the_order_of_arrival) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("meet");
+  std::vector<Outcome> outcomes(4);
+  const auto come = [&](std::size_t i, std::optional<int> rank) {
+    return in_background([&outcomes, &path, i, rank] { outcomes[i] = attempt({.init_method = "file://" + path, .rank = rank, .world_size = 4}); });
+  };
+  {
+    auto given = come(0, 1);
+    FileStore look(path);
+    look.get("unisono/rendezvous//1/rank/1", 20s);
+    auto first = come(1, std::nullopt);
+    look.get("unisono/rendezvous//1/auto/0", 20s);
+    auto second = come(2, std::nullopt);
+    look.get("unisono/rendezvous//1/auto/1", 20s);
+    auto third = come(3, std::nullopt);
+  }
+  expect_a_job(outcomes, 4);
+  for (const auto& [i, rank] : {std::pair{0U, 1}, {1U, 0}, {2U, 2}, {3U, 3}}) EXPECT_EQ(outcomes[i].get().rank, rank) << i;
+}
+
+// T-07, R2: one too many, and a rank that two have.
+TEST(FileMeeting, who_is_too_much_is_refused) {
+  const TemporaryFolder folder;
+  const std::string url = "file://" + folder.file("meet");
+  const auto outcomes = together(2, [&](int rank) { return attempt({.init_method = url, .rank = rank, .world_size = 2}); });
+  expect_a_job(outcomes, 2);
+  EXPECT_CONTAINS(attempt({.init_method = url, .rank = 1, .world_size = 2, .timeout = 20s}).text<InvalidArgument>(), "rank 1 is taken");
+  EXPECT_CONTAINS(attempt({.init_method = url, .world_size = 2, .timeout = 20s}).text<InvalidArgument>(), "one too many");
+  expect_a_job(outcomes, 2);
+}
+
 TEST(FileMeeting, problems_are_named) {
   EXPECT_CONTAINS(attempt({.init_method = "file:///no such folder/x", .rank = 0, .world_size = 1}).text<InvalidArgument>(), "/no such folder/x");
   EXPECT_CONTAINS(attempt({.init_method = "file:///tmp/x", .rank = 0}).text<InvalidArgument>(), "world_size is not given");

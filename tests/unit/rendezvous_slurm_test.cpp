@@ -86,7 +86,8 @@ TEST(Slurm, older_names_and_those_of_a_step_count) {  // E-09, K-49
   variables["SLURM_STEP_NODELIST"] = "c[3-4]";
   variables["SLURM_STEP_NUM_NODES"] = "2";
   expect_identity(variables, {1, 0, 2, "c3", 17345});
-  Variables old{{"SLURM_JOBID", "12345"}, {"SLURM_PROCID", "1"}, {"SLURM_LOCALID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_NODELIST", "c1"}, {"SLURM_NNODES", "1"}};
+  Variables old{{"SLURM_JOBID", "12345"}, {"SLURM_PROCID", "1"},    {"SLURM_LOCALID", "0"},
+                {"SLURM_NTASKS", "2"},    {"SLURM_NODELIST", "c1"}, {"SLURM_NNODES", "1"}};
   expect_identity(old, {1, 0, 2, "c1", 17345});
 }
 
@@ -139,20 +140,23 @@ TEST(Slurm, some_of_the_five_are_warned_of_and_not_taken) {  // S-07
 TEST(Slurm, arguments_must_agree) {  // S-08, T-41
   const Environment environment(task(1, 1, 2, "c1"));
   EXPECT_CONTAINS(attempt({.rank = 0}, environment).text<InvalidArgument>(), "rank is 0 by the argument rank, but 1 by SLURM_PROCID");
-  EXPECT_CONTAINS(attempt({.world_size = 3}, environment).text<InvalidArgument>(), "world size is 3 by the argument world_size, but 2 by SLURM_NTASKS");
+  EXPECT_CONTAINS(attempt({.world_size = 3}, environment).text<InvalidArgument>(),
+                  "world size is 3 by the argument world_size, but 2 by SLURM_NTASKS");
 }
 
 // S-01, S-08, C-13: tasks of one node, where each may repeat in arguments what Slurm says; with a port of their own and without.
 TEST(Slurm, tasks_meet) {
   const std::string job = fmt::format("{}", ::getpid());
-  const auto by_themselves = together(3, [&](int rank) { return attempt({.rank = rank, .world_size = 3, .timeout = 60s}, Environment(task(rank, rank, 3, "c1", job))); });
+  const auto by_themselves =
+      together(3, [&](int rank) { return attempt({.rank = rank, .world_size = 3, .timeout = 60s}, Environment(task(rank, rank, 3, "c1", job))); });
   expect_a_job(by_themselves, 3);
   EXPECT_EQ(by_themselves[2].get().local_rank, 2);
   EXPECT_EQ(by_themselves[2].get().launcher, Launcher::slurm);
   const std::string port = fmt::format("{}", free_port());
   {
-  const auto at_port = together(2, [&](int rank) { return attempt({.timeout = 60s}, Environment(with(task(rank, rank, 2, "c1", job), "MASTER_PORT", port))); });
-  expect_a_job(at_port, 2);
+    const auto at_port =
+        together(2, [&](int rank) { return attempt({.timeout = 60s}, Environment(with(task(rank, rank, 2, "c1", job), "MASTER_PORT", port))); });
+    expect_a_job(at_port, 2);
   }
   // S-03: on several nodes at the first one's address, which is this host here; a requeued attempt is another job (R4).
   const auto of_nodes = [&](int rank, const std::string& attempt_number) {

@@ -1,4 +1,4 @@
-// tcp:// at one host's address, and URLs: T-05 … T-07, T-42, TS-42.
+// tcp:// at one host's address, and URLs: T-05 … T-08, T-42, TS-42, K-44, Q-09.
 #include "rendezvous_testing.h"
 
 #include "rendezvous/url.h"
@@ -27,6 +27,40 @@ TEST(TcpMeeting, needs_rank_and_size) {  // T-06, T-07
   EXPECT_CONTAINS(attempt({.init_method = "tcp://127.0.0.1:9", .rank = 0}).text<InvalidArgument>(), "world_size is not given");
   EXPECT_CONTAINS(attempt({.init_method = "tcp://127.0.0.1:9", .world_size = 2}).text<InvalidArgument>(), "rank is not given");
   EXPECT_CONTAINS(attempt({.init_method = "tcp://127.0.0.1:9", .rank = 2, .world_size = 2}).text<InvalidArgument>(), "rank 2");
+}
+
+// Q-09, T-42, K-44: whoever comes to an address where nobody serves, or where somebody else does, is told where it looked, in time.
+TEST(TcpMeeting, nobody_there_is_named_with_its_address) {
+  const int port = free_port();
+  const std::string text =
+      attempt({.init_method = fmt::format("tcp://127.0.0.1:{}", port), .rank = 1, .world_size = 2, .timeout = 100ms}).text<Timeout>();
+  EXPECT_CONTAINS(text, fmt::format("127.0.0.1:{}", port));
+  const auto taken = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
+  const int used = ground::local_address(taken.fd.get()).port();
+  EXPECT_CONTAINS(attempt({.init_method = fmt::format("tcp://127.0.0.1:{}", used), .rank = 0, .world_size = 2}).text<InvalidArgument>(),
+                  fmt::format("127.0.0.1:{}", used));
+  EXPECT_CONTAINS(attempt({.init_method = "tcp://no.such.host.invalid:9", .rank = 1, .world_size = 2}).text<InvalidArgument>(),
+                  "no.such.host.invalid");
+}
+
+// T-08: the name is no part of the address here, but it parts jobs all the same: who has another one is not of the job.
+TEST(TcpMeeting, ranks_of_another_group_name_do_not_join) {
+  const std::string url = fmt::format("tcp://127.0.0.1:{}", free_port());
+  const auto outcomes = together(2, [&](int rank) {
+    return attempt({.init_method = url, .rank = rank, .world_size = 2, .group_name = rank == 0 ? "left" : "right", .timeout = 300ms});
+  });
+  for (const Outcome& outcome : outcomes) EXPECT_TRUE(outcome.error != nullptr);
+}
+
+// E-12: what torchrun's environment says is nothing to a program that says everything itself.
+TEST(TcpMeeting, does_not_ask_the_environment) {
+  const std::string url = fmt::format("tcp://127.0.0.1:{}", free_port());
+  const auto outcomes = together(2, [&](int rank) {
+    return attempt({.init_method = url, .rank = rank, .world_size = 2},
+                   Environment(with(with(job_variables(1 - rank, 2, 1), "TORCHELASTIC_RUN_ID", "x"), "LOCAL_RANK", "0")));
+  });
+  expect_a_job(outcomes, 2);
+  EXPECT_EQ(outcomes[0].get().rank, 0);
 }
 
 TEST(Url, bad_ones_are_refused) {  // T-05

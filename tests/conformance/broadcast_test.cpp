@@ -6,7 +6,7 @@ using namespace conformance;
 
 namespace {
 
-// T-26, X-02, W-02, W-07
+// T-26, T-46, X-02, W-02, W-07
 WORLD_TEST(Broadcast, FromEveryRankAtEveryLength) {
   for (int src = 0; src < world_size(); ++src) {
     for (const std::size_t count : interesting_counts(sizeof(std::int32_t))) {

@@ -66,7 +66,7 @@ WORLD_TEST(Context, Backend) {
     EXPECT_EQ(backend(), std::nullopt);
     EXPECT_EQ(model_name(), "serial");
   }
-  const auto names = available_backends();
+  const auto names = available_backends();  // T-01
   for (const char* name : {"native", "serial"}) {
     EXPECT_NE(std::find(names.begin(), names.end(), name), names.end());
     EXPECT_TRUE(is_backend_available(name));

@@ -15,7 +15,7 @@ std::vector<float> all_values(std::size_t count) {
   return all;
 }
 
-// T-34, X-05, Q-16, W-02, W-07, C-03: elsewhere the output may be empty, and is not touched.
+// T-34, T-46, X-05, Q-16, W-02, W-07, C-03: elsewhere the output may be empty, and is not touched.
 WORLD_TEST(Gather, ToEveryRankAtEveryLength) {
   const auto n = static_cast<std::size_t>(world_size());
   for (int dst = 0; dst < world_size(); ++dst) {
@@ -32,7 +32,7 @@ WORLD_TEST(Gather, ToEveryRankAtEveryLength) {
   }
 }
 
-// T-35, X-05, Q-16, W-02, W-07
+// T-35, T-46, X-05, Q-16, W-02, W-07
 WORLD_TEST(Scatter, FromEveryRankAtEveryLength) {
   const auto n = static_cast<std::size_t>(world_size());
   for (int src = 0; src < world_size(); ++src) {

@@ -18,7 +18,7 @@ void for_each_peer(F&& f) {
   }
 }
 
-// T-23, X-01, W-10: all send to all, and only then does anybody receive; lengths and contents tell every pair apart.
+// T-23, T-46, X-01, W-10: all send to all, and only then does anybody receive; lengths and contents tell every pair apart.
 MANY_TEST(Send, AllSendThenAllReceive) {
   const auto n = static_cast<std::size_t>(world_size());
   const auto length = [&](int from, int to) { return static_cast<std::size_t>(from) * n + static_cast<std::size_t>(to) + 1; };

@@ -46,8 +46,10 @@ PartDirectory::PartDirectory(const fs::path& given) : path_(given), own_(given.e
 }
 PartDirectory::~PartDirectory() {
   if (!own_) return;
+  // Not remove_all, which gives up where somebody else removes a file before it: the other ranks remove theirs at this very time.
   std::error_code ignored;
-  fs::remove_all(path_, ignored);
+  for (fs::directory_iterator entry(path_, ignored), end; !ignored && entry != end; entry.increment(ignored)) ::unlink(entry->path().c_str());
+  ::rmdir(path_.c_str());
 }
 
 PartFile::~PartFile() {

@@ -8,7 +8,7 @@
 
 namespace unisono::objects {
 
-/// Where the parts lie. One that we made is removed with everything in it; one of the user's stays.
+/// Where the parts lie. One that we made is removed with the files in it; one of the user's stays.
 class PartDirectory {
  public:
   /// The user's, made if it is not there; an empty path: a new one in the working directory. InvalidArgument where that cannot be.

@@ -82,6 +82,15 @@ WORLD_TEST(Objects, InGroups) {
   if (gathered) {
     EXPECT_EQ(*gathered, of_all(n, [&](int r) { return sample_of(n - 1 - r); }));
   }
+  // I-27: tensors of several dtypes within dictionaries within dictionaries.
+  using Nested = std::map<std::string, std::map<std::string, AnyValue>>;
+  const auto nested = [](int r) {
+    const auto count = static_cast<std::size_t>(r) + 1;
+    return Nested{{"weights", {{"float", AnyValue(values<float>(count, r))}, {"integer", AnyValue(values<std::int64_t>(2 * count, r))}}},
+                  {"meta", {{"epoch", AnyValue(r)}, {"name", AnyValue(text_of(r))}}}};
+  };
+  EXPECT_EQ(all_gather_object(nested(rank())), of_all(n, nested));
+  EXPECT_EQ(all_gather_object(nested(group.rank()), group), of_all(n, nested));
   // K-23: nobody but the members takes part.
   const auto odd = split_group(world(), rank() % 2 == 1 ? 0 : -1);
   if (odd) {
@@ -207,6 +216,19 @@ WORLD_TEST(Objects, ValuesKeepTypeAndBits) {
   EXPECT_EQ(from_src(Device::Type::cuda, Device::Type::cpu), Device::Type::cuda);
   // Every rank another one.
   EXPECT_EQ(all_gather_object(16777217.0 + rank()), of_all(world_size(), [](int r) { return 16777217.0 + r; }));
+}
+
+// Behind what is under way, in the order of the calls.
+WORLD_TEST(Objects, BehindAsynchronousCalls) {
+  auto x = values<double>(50000, rank());
+  Work first = all_reduce_async(x);
+  const auto words = all_gather(word_of(rank()));
+  Work second = all_reduce_async(x, ReduceOp::max);
+  EXPECT_EQ(broadcast(record_of(rank()), world_size() - 1), record_of(world_size() - 1));
+  first.wait();
+  second.wait();
+  EXPECT_EQ(words, of_all(world_size(), word_of));
+  EXPECT_EQ(difference(x, sums<double>(x.size(), world_size())), "");
 }
 
 // K-29, K-71: what comes back is of one form in every world, and a copy.

@@ -210,11 +210,14 @@ struct codec<std::variant<T...>> {
   }
 
  private:
+  template <std::size_t I>
+  static Variant read_as(ObjectReader& in) {
+    return Variant(std::in_place_index<I>, codec<std::variant_alternative_t<I, Variant>>::read(in));
+  }
   template <std::size_t... I>
   static Variant read_alternative(ObjectReader& in, std::size_t index, std::index_sequence<I...>) {
     using Read = Variant (*)(ObjectReader&);
-    static constexpr Read alternatives[] = {
-        [](ObjectReader& from) -> Variant { return Variant(std::in_place_index<I>, codec<std::variant_alternative_t<I, Variant>>::read(from)); }...};
+    constexpr Read alternatives[] = {&read_as<I>...};
     return alternatives[index](in);
   }
 };

@@ -6,11 +6,14 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <limits>
 #include <new>
 
 #include <fmt/format.h>
@@ -24,15 +27,22 @@ namespace {
 
 constexpr std::size_t page = 4096;
 constexpr std::size_t least = std::size_t{64} << 20;
+// Of address space, of which a process has 128 TiB and every rank of a host maps the pools of all.
+constexpr std::size_t most_of_process = std::size_t{256} << 30;
+constexpr std::size_t most_mapped = std::size_t{32} << 40;
 
 std::size_t pages_of(std::size_t bytes) { return (bytes + page - 1) / page * page; }
 
-std::byte* map_file(int file, std::size_t size) {
-  void* address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
-  if (address == MAP_FAILED) return nullptr;
-  // A child of fork would write into its parent's memory.
-  ::madvise(address, size, MADV_DONTFORK);
-  return static_cast<std::byte*>(address);
+/// What a process may grow a file to: beyond that the kernel does not only refuse but ends the process (SIGXFSZ).
+std::size_t file_size_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::numeric_limits<std::size_t>::max();
+  return static_cast<std::size_t>(limit.rlim_cur) / page * page;
+}
+
+std::byte* map_file(int file, std::size_t size, int protection) {
+  void* address = ::mmap(nullptr, size, protection, MAP_SHARED | MAP_NORESERVE, file, 0);
+  return address == MAP_FAILED ? nullptr : static_cast<std::byte*>(address);
 }
 
 std::uint64_t inode_of(int file) {
@@ -43,12 +53,13 @@ std::uint64_t inode_of(int file) {
 }  // namespace
 
 std::unique_ptr<SharedPool> SharedPool::make(std::size_t most) {
-  for (std::size_t size = pages_of(most); size >= least; size = pages_of(size / 2)) {
+  for (std::size_t size = std::min(pages_of(most), file_size_limit()); size >= least; size = pages_of(size / 2)) {
     FileDescriptor file(::memfd_create("unisono-pool", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!file) return nullptr;
     if (::ftruncate(file.get(), static_cast<off_t>(size)) != 0) continue;
     ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);  // nobody can shrink it under a reader
-    if (std::byte* base = map_file(file.get(), size)) {
+    if (std::byte* base = map_file(file.get(), size, PROT_READ | PROT_WRITE)) {
+      ::madvise(base, size, MADV_DONTFORK);  // a child of fork would write into its parent's memory
       const std::uint64_t inode = inode_of(file.get());
       return std::unique_ptr<SharedPool>(new SharedPool(std::move(file), base, size, inode));
     }
@@ -106,27 +117,69 @@ void SharedPool::do_deallocate(void* memory, std::size_t bytes, std::size_t) {
   free_.emplace(offset, size);
 }
 
-std::shared_ptr<const MappedPool> MappedPool::map(int pid, int descriptor, std::uint64_t inode, std::size_t size) {
+namespace {
+
+/// The pools of others that are mapped now, by inode, which no other file has while one of them is mapped. However many groups of a process use one,
+/// it takes address space once.
+struct Mapped {
+  std::mutex mutex;
+  std::map<std::uint64_t, std::weak_ptr<const MappedPool>> pools;
+  std::size_t bytes = 0;
+};
+Mapped& mapped() {
+  static auto& instance = *new Mapped;  // lives until the process ends
+  return instance;
+}
+
+std::byte* map_descriptor_of(int pid, int descriptor, std::uint64_t inode, std::size_t size) {
   const std::string path = fmt::format("/proc/{}/fd/{}", pid, descriptor);
-  const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file || inode_of(file.get()) != inode) return nullptr;
   struct stat status {};
   if (::fstat(file.get(), &status) != 0 || static_cast<std::size_t>(status.st_size) != size) return nullptr;
-  std::byte* base = map_file(file.get(), size);
-  return base == nullptr ? nullptr : std::shared_ptr<const MappedPool>(new MappedPool(base, size));
+  return map_file(file.get(), size, PROT_READ);
 }
 
-MappedPool::~MappedPool() { ::munmap(base_, size_); }
+}  // namespace
+
+std::shared_ptr<const MappedPool> MappedPool::map(int pid, int descriptor, std::uint64_t inode, std::size_t size) {
+  Mapped& all = mapped();
+  const std::lock_guard lock(all.mutex);
+  auto& known = all.pools[inode];
+  auto pool = known.lock();
+  if (pool) return pool->size() == size ? pool : nullptr;
+  if (size > most_mapped || all.bytes > most_mapped - size) return nullptr;
+  std::byte* base = map_descriptor_of(pid, descriptor, inode, size);
+  if (base == nullptr) return nullptr;
+  pool.reset(new MappedPool(base, size));
+  known = pool;
+  all.bytes += size;
+  return pool;
+}
+
+MappedPool::~MappedPool() {
+  ::munmap(base_, size_);
+  Mapped& all = mapped();
+  const std::lock_guard lock(all.mutex);
+  all.bytes -= size_;
+  std::erase_if(all.pools, [](const auto& entry) { return entry.second.expired(); });
+}
 
 namespace {
 
 /// What shared_resource() is: the pool where there is one and it has room, ordinary memory else.
 class Resource final : public std::pmr::memory_resource {
  public:
-  explicit Resource(std::unique_ptr<SharedPool> pool) : pool_(std::move(pool)) {
+  /// `parents`: of the process that this one was forked from, if it had one.
+  Resource(std::unique_ptr<SharedPool> pool, const Resource* parents) : pool_(std::move(pool)), parents_(parents) {
     if (pool_) blocks_.emplace(std::pmr::pool_options{.max_blocks_per_chunk = 0, .largest_required_pool_block = std::size_t{64} << 10}, pool_.get());
   }
   const SharedPool* pool() const noexcept { return pool_.get(); }
+  /// In the child of fork: nothing is mapped there any more, and nothing shall be, so that what came from there is told from what is new.
+  void keep_addresses_free() const noexcept {
+    if (!pool_) return;
+    ::mmap(pool_->base(), pool_->size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  }
 
  private:
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
@@ -143,14 +196,15 @@ class Resource final : public std::pmr::memory_resource {
   bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
 
   std::unique_ptr<SharedPool> pool_;
+  const Resource* parents_;
   std::optional<std::pmr::synchronized_pool_resource> blocks_;
   std::atomic<bool> said_{false};
 };
 
 // Both live until the process ends, in whatever order the rest of it is destroyed.
 std::atomic<Resource*> of_process{nullptr};
-// A parent's pool, in its child: nothing is mapped there any more.
-std::atomic<const SharedPool*> inherited{nullptr};
+// A parent's, in its child.
+std::atomic<const Resource*> inherited{nullptr};
 std::mutex& making() {
   static auto& instance = *new std::mutex;
   return instance;
@@ -158,8 +212,9 @@ std::mutex& making() {
 
 void Resource::do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) {
   if (pool_ && pool_->offset_of(memory, bytes)) return blocks_->deallocate(memory, bytes, alignment);
-  const SharedPool* parents = inherited.load(std::memory_order_acquire);
-  if (parents != nullptr && parents->offset_of(memory, bytes)) return;
+  for (const Resource* one = parents_; one != nullptr; one = one->parents_) {
+    if (one->pool_ && one->pool_->offset_of(memory, bytes)) return;
+  }
   std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
 }
 
@@ -169,17 +224,19 @@ Resource& resource() {
   const std::lock_guard lock(making());
   if (Resource* made = of_process.load(std::memory_order_acquire)) return *made;
   struct sysinfo memory {};
-  const std::size_t most = ::sysinfo(&memory) == 0 ? static_cast<std::size_t>(memory.totalram) * memory.mem_unit : least;
-  auto pool = SharedPool::make(std::max(most, least));
+  const std::size_t all = ::sysinfo(&memory) == 0 ? static_cast<std::size_t>(memory.totalram) * memory.mem_unit : least;
+  auto pool = SharedPool::make(std::clamp(all, least, most_of_process));
   if (!pool) warn("the system grants no shared memory; shared_resource() gives ordinary memory");
   static const int registered = ::pthread_atfork([] { making().lock(); }, [] { making().unlock(); },
                                                  [] {
-                                                   if (const Resource* parents = of_process.load()) inherited.store(parents->pool());
-                                                   of_process.store(nullptr);
+                                                   if (const Resource* parents = of_process.exchange(nullptr)) {
+                                                     parents->keep_addresses_free();
+                                                     inherited.store(parents);
+                                                   }
                                                    making().unlock();
                                                  });
   static_cast<void>(registered);
-  auto* made = new Resource(std::move(pool));
+  auto* made = new Resource(std::move(pool), inherited.load());
   of_process.store(made, std::memory_order_release);
   return *made;
 }

@@ -50,15 +50,16 @@ class SharedPool final : public std::pmr::memory_resource {
 /// The pool of this process if it has made one (shared_resource() does), else null; null in a child of fork.
 const SharedPool* shared_pool() noexcept;
 
-/// Another process's pool, mapped here.
+/// Another process's pool, mapped here to be read. A child of fork has it as well, so that there, too, nothing else is where it was.
 class MappedPool {
  public:
-  /// Null where it cannot be reached, or is another one by now.
+  /// The same mapping for all who ask while one has it. Null where the pool cannot be reached, is another one by now, or would leave too little of
+  /// the address space.
   static std::shared_ptr<const MappedPool> map(int pid, int descriptor, std::uint64_t inode, std::size_t size);
   ~MappedPool();
   MappedPool(const MappedPool&) = delete;
   MappedPool& operator=(const MappedPool&) = delete;
-  std::byte* base() const noexcept { return base_; }
+  const std::byte* base() const noexcept { return base_; }
   std::size_t size() const noexcept { return size_; }
 
  private:

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "backends/native/native.h"
@@ -13,6 +16,7 @@
 #include "world.h"
 
 using namespace unisono;
+using namespace std::chrono_literals;
 using conformance::difference;
 using conformance::sums;
 using conformance::value;
@@ -187,4 +191,29 @@ MANY_TEST(SharedMemory, WorksInGroups) {
     EXPECT_EQ(difference(x, values<float>(n, half->global_ranks().back())), "");
   }
   EXPECT_EQ(expects_direct(*half), half->size() > 1);
+}
+
+// Who gives up on a call may use its memory for something else at once. A rank that is still reading there must not take what it finds for a result.
+WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .poisons = true, .threads_only = true}), SharedMemory, IsNotReadWhenItsOwnerHasGivenUp) {
+  make_direct();
+  static std::atomic<int> given_up;
+  given_up = 0;
+  constexpr std::size_t n = 3001;
+  const int root = world_size() - 1;
+  auto x = shared_values<double>(n, rank());
+  barrier();
+  // The root's reading lasts until all others are gone.
+  const auto slow_sum = [](double a, double b) {
+    while (given_up < world_size() - 1) std::this_thread::yield();
+    return a + b;
+  };
+  if (rank() == root) {
+    conformance::thrown_by<Timeout>([&] { reduce(x, root, slow_sum); });
+  } else {
+    conformance::thrown_by<Timeout>([&] { reduce(x, root, slow_sum, world(), {.timeout = 100ms}); });
+#if !defined(__SANITIZE_THREAD__)  // it would see that both use the memory, not that what was read is not taken
+    std::fill(x.begin(), x.end(), -1.0);
+#endif
+    ++given_up;
+  }
 }

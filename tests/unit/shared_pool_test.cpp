@@ -1,6 +1,7 @@
 #include "ground/shared_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -79,15 +80,57 @@ TEST(SharedPool, IsReachedByAnotherProcess) {
   EXPECT_EQ(in_child([&] {
               const auto mapped = MappedPool::map(owner, pool->descriptor(), pool->inode(), pool->size());
               if (!mapped) return 1;
-              auto* theirs = reinterpret_cast<int*>(mapped->base() + offset);
-              if (theirs[1000]++ != 41) return 2;
-              return 0;
+              const auto* theirs = reinterpret_cast<const int*>(mapped->base() + offset);
+              return theirs[1000] == 41 ? 0 : 2;
             }),
             0);
-  EXPECT_EQ(numbers[1000], 42);
   EXPECT_EQ(MappedPool::map(owner, pool->descriptor(), pool->inode() + 1, pool->size()), nullptr) << "another file than announced";
   EXPECT_EQ(MappedPool::map(owner, pool->descriptor(), pool->inode(), pool->size() + 4096), nullptr) << "another size than announced";
   EXPECT_EQ(MappedPool::map(owner, 1 << 20, pool->inode(), pool->size()), nullptr) << "no such descriptor";
+}
+
+// Address space is finite: a process maps a pool once, however many groups ask, and no more of all of them than it can spare.
+TEST(SharedPool, IsMappedOnce) {
+  auto pool = SharedPool::make(64 * mebibyte);
+  ASSERT_NE(pool, nullptr);
+  const auto map = [&] { return MappedPool::map(::getpid(), pool->descriptor(), pool->inode(), pool->size()); };
+  auto first = map();
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(map(), first);
+  const std::weak_ptr<const MappedPool> seen = first;
+  first.reset();
+  EXPECT_TRUE(seen.expired());
+  EXPECT_NE(map(), nullptr);
+}
+
+TEST(SharedPool, IsNotMappedWhereAddressSpaceWouldRunOut) {
+  constexpr std::size_t large = std::size_t{5} << 40;
+  std::vector<std::unique_ptr<SharedPool>> pools;
+  std::vector<std::shared_ptr<const MappedPool>> mapped;
+  const auto map = [](const SharedPool& pool) { return MappedPool::map(::getpid(), pool.descriptor(), pool.inode(), pool.size()); };
+  for (int i = 0; i < 7; ++i) {
+    pools.push_back(SharedPool::make(large));
+    if (pools.back() == nullptr || pools.back()->size() != large) GTEST_SKIP() << "this process has too little address space to try";
+    mapped.push_back(map(*pools.back()));
+    EXPECT_EQ(mapped.back() != nullptr, i < 6) << i;
+  }
+  mapped.front().reset();
+  EXPECT_NE(map(*pools.back()), nullptr) << "what was given back is there again";
+}
+
+// A file that grows beyond this limit ends its process.
+TEST(SharedPool, KeepsToTheLimitOfFileSizes) {
+  for (const std::size_t limit : {std::size_t{1000}, 64 * mebibyte, 100 * mebibyte + 1}) {
+    EXPECT_EQ(in_child([&] {
+                const rlimit bytes{limit, limit};
+                ::setrlimit(RLIMIT_FSIZE, &bytes);
+                const auto pool = SharedPool::make(1024 * mebibyte);
+                if (limit < 64 * mebibyte) return pool == nullptr ? 0 : 1;
+                return pool != nullptr && pool->size() <= limit ? 0 : 2;
+              }),
+              0)
+        << limit;
+  }
 }
 
 TEST(SharedMemory, IsWhatContainersAllocateFrom) {
@@ -128,9 +171,32 @@ TEST(SharedMemory, IsNotInheritedByAChild) {
               shared_vector<int> own(100000, 8);
               if (ground::shared_pool() == nullptr || ground::shared_pool() == before) return 2;
               parents.reset();
-              return own[99999] == 8 ? 0 : 3;
+              const shared_vector<int> another(100000, 9);  // in what the parent's was given back to, if that was taken for the child's
+              for (const int value : own) {
+                if (value != 8) return 3;
+              }
+              return 0;
             }),
             0);
   EXPECT_EQ((*parents)[99999], 7);
   EXPECT_EQ(ground::shared_pool(), before);
+}
+
+// Nor does a child of the child take what comes from two forks ago for its own, or for ordinary memory.
+TEST(SharedMemory, IsNotInheritedByAGrandchild) {
+  auto parents = std::make_unique<shared_vector<int>>(100000, 7);
+  EXPECT_EQ(in_child([&] {
+              auto childs = std::make_unique<shared_vector<int>>(100000, 8);
+              return in_child([&] {
+                const shared_vector<int> own(100000, 9);
+                parents.reset();
+                childs.reset();
+                const shared_vector<int> another(100000, 10);
+                for (const int value : own) {
+                  if (value != 9) return 1;
+                }
+                return 0;
+              });
+            }),
+            0);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "engine/cooperative/reductions.h"
@@ -44,6 +45,12 @@ class DirectTask : public LockstepTask {
   static constexpr std::size_t piece_bytes = std::size_t{64} << 10;
 
   void produce(std::size_t) final {}
+  /// A rank that gives up on the call may use its memory for something else at once; it has written the failure before. So what was read is good if
+  /// there is none yet; and once this rank has published that, nobody can fail it any more.
+  bool may_go_on() const final {
+    std::atomic_thread_fence(std::memory_order_acquire);  // what was read comes before the look
+    return segment().failure().state.load(std::memory_order_acquire) == 0;
+  }
   void consume(std::size_t k) final {
     if (k == 0) {
       const std::uint32_t step = step_number(0);

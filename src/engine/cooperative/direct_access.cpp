@@ -65,7 +65,10 @@ bool DirectAccess::map_all() {
       continue;
     }
     auto pool = ground::MappedPool::map(pid, member.pool.descriptor, member.pool.inode, member.pool.size);
-    if (!pool) return false;
+    if (!pool) {
+      mapped_.clear();
+      return false;
+    }
     base = pool->base();
     mapped_.push_back(std::move(pool));
   }

@@ -45,6 +45,7 @@ bool LockstepTask::advance() {
         break;
       case Phase::produce:
         if (k_ == 0) first_ = engine_.step_ + 1;
+        else if (!may_go_on()) return false;
         produce(k_);
         publish(k_);
         next_ = 0;

@@ -53,6 +53,8 @@ class LockstepTask : public Task {
 
   virtual void produce(std::size_t k) = 0;
   virtual void consume(std::size_t k) = 0;
+  /// Asked before every step but the first: while it says no, the task stands still, and whoever waits for it finds that the group has failed.
+  virtual bool may_go_on() const { return true; }
   /// What beyond the signature a rank has called differently, as far as those who have arrived at the first step show it; "" if nothing. Asked about
   /// every other rank before anything is consumed. It must make all ranks notice the same.
   virtual std::string disagreement(int rank) const;

@@ -23,7 +23,7 @@ namespace unisono {
 /// How a process joins its job. What is not given here comes from the environment of the launcher; both saying different things is InvalidArgument.
 struct InitOptions {
   std::string backend = "auto";        ///< auto serial native tcp gloo mpi nccl, or "cpu:native,cuda:nccl", or a registered one; any case
-  std::string init_method = "env://";  ///< env://  tcp://host:port  file:///path
+  std::string init_method = "env://";  ///< env://  tcp://host:port (of rank 0, or multicast)  file:///path
   std::optional<int> rank = {}, world_size = {}, local_rank = {};
   std::string group_name = {};  ///< lets several jobs share one file or multicast address
   std::chrono::milliseconds timeout =

@@ -78,8 +78,6 @@ bool read(Fields& in, Announcement& said) {
   if (const auto kind = in.number(1); kind != 0) {
     Announcement::Refusal refusal;
     refusal.kind = kind == 1 ? Announcement::Refusal::Kind::duplicate : Announcement::Refusal::Kind::mismatch;
-    refusal.first = in.text();
-    refusal.second = in.text();
     refusal.text = printable(in.text());
     said.refusal = std::move(refusal);
   }
@@ -104,8 +102,6 @@ std::string encode(const Announcement& said, std::string_view token, std::string
   put(bytes, said.agreed ? 1 : 0, 1);
   put(bytes, said.refusal ? static_cast<std::uint64_t>(said.refusal->kind) : 0, 1);
   if (said.refusal) {
-    put(bytes, said.refusal->first, 64);
-    put(bytes, said.refusal->second, 64);
     put(bytes, said.refusal->text, 256);
   }
   bytes += code_of(bytes, token, place);

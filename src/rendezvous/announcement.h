@@ -20,11 +20,11 @@ struct Announcement {
   std::string library;     ///< its version
   std::string job;         ///< names the complete job that it sees; empty: it does not see one
   bool agreed = false;     ///< everybody in that job has named the same one
-  /// Why there can be no job, and the nonces of the two that it is about.
+  /// Why there can be no job.
   struct Refusal {
     enum class Kind : std::uint8_t { duplicate = 1, mismatch = 2 };
     Kind kind = Kind::duplicate;
-    std::string first, second, text;
+    std::string text;
   };
   std::optional<Refusal> refusal;
 };

@@ -30,7 +30,9 @@ constexpr auto shortest_pause = std::chrono::milliseconds(5);
 constexpr auto longest_pause = std::chrono::milliseconds(200);
 // Who has said nothing for so many pauses is gone, or as good as gone: it is heard again when it speaks again.
 constexpr auto silence = 20 * longest_pause;
-constexpr int farewells = 3;
+// For how long, and how often, one that refuses the job says so.
+constexpr auto farewell_time = std::chrono::milliseconds(500);
+constexpr int farewell_period = 20;
 
 ErrorInfo info(std::string hint = {}) { return {.operation = "initialize", .hint = std::move(hint)}; }
 
@@ -139,11 +141,7 @@ bool Gathering::hear_one(const MulticastSocket::Datagram& datagram) {
   }
   Announcement& said = heard.announcement;
   if (said.nonce == self_.nonce) return false;
-  if (said.refusal) {
-    const auto known = [&](const std::string& nonce) { return nonce == self_.nonce || others_.contains(nonce); };
-    if (known(said.refusal->first) || known(said.refusal->second)) refuse(*said.refusal);
-    return false;
-  }
+  if (said.refusal) refuse(*said.refusal);
   // A job stands that we have not named: it is complete without us.
   if (said.agreed && !named_.contains(said.job)) {
     of_other_jobs_.insert(said.nonce);
@@ -190,16 +188,20 @@ void Gathering::quarrel(Announcement::Refusal::Kind kind, const Announcement& fi
   const auto alive = [&](const std::string& nonce, int before) { return nonce == self_.nonce || times(nonce) > before; };
   const auto [seen, fresh] = quarrels_.try_emplace({first.nonce, second.nonce}, Quarrel{times(first.nonce), times(second.nonce)});
   if (fresh || !alive(first.nonce, seen->second.first) || !alive(second.nonce, seen->second.second)) return;
-  Announcement::Refusal refusal{.kind = kind, .first = first.nonce, .second = second.nonce, .text = {}};
+  Announcement::Refusal refusal{.kind = kind, .text = {}};
   if (kind == Announcement::Refusal::Kind::duplicate) {
     refusal.text = fmt::format("rank {} is claimed by {} and by {}", first.member.rank, where(first.member), where(second.member));
   } else {
     refusal.text = fmt::format("{} says {}, {} says {}", describe(first), first.world_size, describe(second), second.world_size);
   }
-  // The others are told, in case they have not heard both.
+  // The others are told, also those that come a moment later and would wait for us until their time is over.
   Announcement last = self_;
   last.refusal = refusal;
-  for (int i = 0; i < farewells; ++i) socket_.send(encode(last, token_, place_));
+  const std::string farewell = encode(last, token_, place_);
+  for (const Deadline lingering(farewell_time); !lingering.passed();) {
+    socket_.send(farewell);
+    ::poll(nullptr, 0, lingering.poll_timeout(farewell_period));
+  }
   refuse(refusal);
 }
 

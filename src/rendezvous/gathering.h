@@ -22,6 +22,8 @@ namespace unisono::rendezvous {
 // ranks that were given stay, the others fill the gaps in the order of host, process and nonce; rank 0 serves a store at a port that it opened before
 // it first spoke, and the others come to it. Announcements go on until the store has seen everybody, so that nobody misses the last one.
 //
+// Two that claim the same rank, or differ about the size, end the job for everybody, and go on saying so for half a second.
+//
 // Other jobs at the same address have other names. What a job before ours still says is told apart by the nonces: it names a job that we have never
 // named. Who falls silent before the job stands is forgotten, so that it can be started again.
 class Gathering final : public Meeting {

@@ -10,7 +10,7 @@ using namespace conformance;
 
 namespace {
 
-// T-19, T-20, T-07, K-07, K-65, C-10, C-16, I-03, I-07 … I-13, V-07, M-17, M-21, M-22, M-25, M-26, M-30, K-26, C-25
+// T-19, T-20, T-07, K-07, K-65, C-10, C-16, I-03, I-07 … I-13, V-07, M-17, M-21, M-22, M-25, M-26, K-26, C-25
 WORLD_TEST(Context, WhoIAm) {
   const int n = world_size();
   EXPECT_GE(rank(), 0);
@@ -32,7 +32,7 @@ WORLD_TEST(Context, WhoIAm) {
   EXPECT_EQ(is_master_process(), rank() == 0);
 }
 
-// M-16
+// T-16, M-16, TS-04, TS-05
 WORLD_TEST(Context, TheWorldAsAGroup) {
   const ProcessGroup group = world();
   const int n = world_size();
@@ -55,7 +55,7 @@ WORLD_TEST(Context, TheWorldAsAGroup) {
   EXPECT_EQ(group, world());
 }
 
-// I-04, I-05, I-46, M-20, T-02
+// T-01, T-02, I-04, I-05, I-06, I-46, M-20, TS-14, TS-15, B-01, B-02, B-04
 WORLD_TEST(Context, Backend) {
   if (is_initialized() && world().backend() == "native") {
     EXPECT_EQ(backend(), "native");

@@ -174,7 +174,7 @@ TEST(EnvironmentVariables, group_name_is_refused) {  // T-08
   EXPECT_CONTAINS(attempt({.group_name = "mine"}, Environment(job_variables(0, 2, 12345))).text<InvalidArgument>(), "group_name");
 }
 
-TEST(EnvironmentVariables, bound_the_join) {  // 1.5
+TEST(EnvironmentVariables, bound_the_join) {  // M-34, I-40: the type says the unit
   EXPECT_EQ(join_timeout(30min, Environment()), 120s);
   EXPECT_EQ(join_timeout(5s, Environment()), 5s);
   EXPECT_EQ(join_timeout(30min, Environment(Variables{{"UNISONO_TIMEOUT", "7"}})), 7s);

@@ -1,4 +1,4 @@
-// Who a process is, by the variables of whoever started it: E-01 … E-10, E-12, M-32 … M-37, B-05, R9.
+// Who a process is, by the variables of whoever started it.
 #include "rendezvous/identity.h"
 
 #include <filesystem>
@@ -57,7 +57,7 @@ Variables both(Variables first, const Variables& second) {
   return first;
 }
 
-// E-01, E-02, E-03, E-10, M-35, M-36, M-37, B-05
+// E-01, E-02, E-03, E-10, M-33, M-35, M-36, M-37, B-05, TS-40
 INSTANTIATE_TEST_SUITE_P(
     Rows, OneLauncher,
     testing::Values(
@@ -168,7 +168,7 @@ TEST(Numbers, that_are_none_are_named) {
   }
 }
 
-// C-16, S-09, I-52: of the launchers only what is said of this very rank.
+// C-16, S-09, I-52, TS-39: of the launchers only what is said of this very rank.
 TEST(LocalRank, is_taken_from_whoever_speaks_of_this_rank) {
   const auto of = [](const Variables& variables) { return local_rank_from_environment(Environment(variables), 5, 8); };
   EXPECT_EQ(of({}), std::nullopt);

@@ -220,7 +220,7 @@ Announcement full_announcement() {
   said.library = "version 1.2.3";
   said.job = std::string(64, 'j');
   said.agreed = true;
-  said.refusal = {Announcement::Refusal::Kind::mismatch, "first", "second", "text"};
+  said.refusal = {Announcement::Refusal::Kind::mismatch, "text"};
   return said;
 }
 
@@ -241,7 +241,7 @@ TEST(Announcement, comes_back_as_it_went) {  // T-43
   EXPECT_TRUE(back.agreed);
   ASSERT_TRUE(back.refusal);
   EXPECT_EQ(back.refusal->kind, Announcement::Refusal::Kind::mismatch);
-  EXPECT_EQ(back.refusal->first + back.refusal->second + back.refusal->text, "firstsecondtext");
+  EXPECT_EQ(back.refusal->text, "text");
 }
 
 TEST(Announcement, is_ours_only_as_it_was_written) {  // K-15: no length that it says is believed
@@ -278,8 +278,7 @@ TEST(Announcement, without_a_token_reads_nothing_past_its_end) {
 
 TEST(Announcement, fits_a_datagram_whatever_it_says) {
   Announcement said = full_announcement();
-  for (std::string* text : {&said.group_name, &said.nonce, &said.member.host, &said.member.machine, &said.library, &said.job, &said.refusal->first,
-                            &said.refusal->second, &said.refusal->text})
+  for (std::string* text : {&said.group_name, &said.nonce, &said.member.host, &said.member.machine, &said.library, &said.job, &said.refusal->text})
     *text = std::string(10000, 'x');
   EXPECT_LE(encode(said, "t", "here").size(), MulticastSocket::largest);
 }

@@ -10,7 +10,7 @@ using namespace conformance;
 
 namespace {
 
-// T-19, T-20, T-07, K-07, K-65, C-10, C-16, I-03, I-07 … I-13, V-07, M-17, M-21, M-22, M-25, M-26, K-26, C-25
+// T-19, T-20, T-07, K-07, K-65, C-10, C-16, I-03, I-07 … I-13, V-07, M-17, M-21, M-22, M-25, M-26, M-30, K-26, C-25
 WORLD_TEST(Context, WhoIAm) {
   const int n = world_size();
   EXPECT_GE(rank(), 0);

@@ -48,10 +48,14 @@ std::string line(const RunningCommand& rank, const std::string& beginning) {
 
 /// What srun gives to a task.
 Variables slurm_task(int rank, int tasks, const std::string& nodes, const std::string& job) {
-  return {{"SLURM_JOB_ID", job},         {"SLURM_STEP_ID", "0"},
-          {"SLURM_PROCID", std::to_string(rank)}, {"SLURM_LOCALID", std::to_string(rank)},
-          {"SLURM_NTASKS", std::to_string(tasks)}, {"SLURM_JOB_NODELIST", nodes},
-          {"SLURM_JOB_NUM_NODES", "1"},  {"SLURM_NODEID", "0"}};
+  return {{"SLURM_JOB_ID", job},
+          {"SLURM_STEP_ID", "0"},
+          {"SLURM_PROCID", std::to_string(rank)},
+          {"SLURM_LOCALID", std::to_string(rank)},
+          {"SLURM_NTASKS", std::to_string(tasks)},
+          {"SLURM_JOB_NODELIST", nodes},
+          {"SLURM_JOB_NUM_NODES", "1"},
+          {"SLURM_NODEID", "0"}};
 }
 
 // S-01, S-03, E-08, B-05, M-33, M-37, K-73: the tasks of one host, their port given.
@@ -75,7 +79,8 @@ TEST(SlurmJob, tasks_of_one_host_need_no_port) {
     for (int r = 0; r < 2; ++r) job.start({"init", "who"}, slurm_task(r, 2, "localhost", std::to_string(id)));
   }
   job.expect_success();
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(line(job[i], "who: "), fmt::format("rank {} of 2, local {} of 2, node 0 of 1, on native, by slurm", i % 2, i % 2));
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(line(job[i], "who: "), fmt::format("rank {} of 2, local {} of 2, node 0 of 1, on native, by slurm", i % 2, i % 2));
 }
 
 // E-08: the program of an allocation of several tasks that srun did not start is told what is missing; of one task it is alone.
@@ -140,42 +145,41 @@ TEST_P(PresentedNodes, are_found_exactly) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Rows, PresentedNodes,
-    ::testing::Values(
-        Layout{"N01",
-               {"a", "a", "b", "b"},
-               {"local 0 of 2, node 0 of 2", "local 1 of 2, node 0 of 2", "local 0 of 2, node 1 of 2", "local 1 of 2, node 1 of 2"},
-               {"0,1", "0,1", "2,3", "2,3"}},
-        Layout{"N02",
-               {"a", "a", "a", "b"},
-               {"local 0 of 3, node 0 of 2", "local 1 of 3, node 0 of 2", "local 2 of 3, node 0 of 2", "local 0 of 1, node 1 of 2"},
-               {"0,1,2", "0,1,2", "0,1,2", "3"}},
-        Layout{"N03",
-               {"a", "b", "a", "b"},
-               {"local 0 of 2, node 0 of 2", "local 0 of 2, node 1 of 2", "local 1 of 2, node 0 of 2", "local 1 of 2, node 1 of 2"},
-               {"0,2", "1,3", "0,2", "1,3"}},
-        Layout{"FiveOnThree",
-               {"c", "a", "b", "a", "c"},
-               {"local 0 of 2, node 0 of 3", "local 0 of 2, node 1 of 3", "local 0 of 1, node 2 of 3", "local 1 of 2, node 1 of 3",
-                "local 1 of 2, node 0 of 3"},
-               {"0,4", "1,3", "2", "1,3", "0,4"}}),
+    ::testing::Values(Layout{"N01",
+                             {"a", "a", "b", "b"},
+                             {"local 0 of 2, node 0 of 2", "local 1 of 2, node 0 of 2", "local 0 of 2, node 1 of 2", "local 1 of 2, node 1 of 2"},
+                             {"0,1", "0,1", "2,3", "2,3"}},
+                      Layout{"N02",
+                             {"a", "a", "a", "b"},
+                             {"local 0 of 3, node 0 of 2", "local 1 of 3, node 0 of 2", "local 2 of 3, node 0 of 2", "local 0 of 1, node 1 of 2"},
+                             {"0,1,2", "0,1,2", "0,1,2", "3"}},
+                      Layout{"N03",
+                             {"a", "b", "a", "b"},
+                             {"local 0 of 2, node 0 of 2", "local 0 of 2, node 1 of 2", "local 1 of 2, node 0 of 2", "local 1 of 2, node 1 of 2"},
+                             {"0,2", "1,3", "0,2", "1,3"}},
+                      Layout{"FiveOnThree",
+                             {"c", "a", "b", "a", "c"},
+                             {"local 0 of 2, node 0 of 3", "local 0 of 2, node 1 of 3", "local 0 of 1, node 2 of 3", "local 1 of 2, node 1 of 3",
+                              "local 1 of 2, node 0 of 3"},
+                             {"0,4", "1,3", "2", "1,3", "0,4"}}),
     [](const auto& one) { return one.param.row; });
 
-// K-34, K-35, E-07, C-28, I-42: whatever happens between initialize and finalize, the environment is what it was. And E-11: nothing is set to 1 on the way.
+// K-34, K-35, E-07, C-28, I-42: whatever happens between initialize and finalize, the environment is what it was. And E-11: nothing is set to 1 on
+// the way.
 TEST(Environment, is_never_written) {
   Job job;
   const int port = free_port();
   for (int r = 0; r < 2; ++r) {
-    job.start({"remember", "init", "compare", "who", "finalize", "compare"}, {{"RANK", std::to_string(r)},
-                                                                              {"WORLD_SIZE", "2"},
-                                                                              {"MASTER_ADDR", "127.0.0.1"},
-                                                                              {"MASTER_PORT", std::to_string(port)}});
+    job.start({"remember", "init", "compare", "who", "finalize", "compare"},
+              {{"RANK", std::to_string(r)}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(port)}});
   }
   job.start({"remember", "init", "compare", "finalize", "compare"}, slurm_task(0, 1, "localhost", std::to_string(::getpid())));
   job.expect_success();
   for (int i = 0; i < 3; ++i) EXPECT_EQ(count(job[i].out(), "environment: as it was"), 2) << job[i].out();
 }
 
-// C-16, I-38, I-52, S-09, K-37, K-72, M-35: given > LOCAL_RANK > the launcher's > set_local_rank > what the exchange of hosts found; none is the global rank.
+// C-16, I-38, I-52, S-09, K-37, K-72, M-35: given > LOCAL_RANK > the launcher's > set_local_rank > what the exchange of hosts found; none is the
+// global rank.
 TEST(LocalRank, comes_from_the_best_source) {
   struct Case {
     Arguments arguments;
@@ -186,15 +190,16 @@ TEST(LocalRank, comes_from_the_best_source) {
   const Variables task{{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}, {"SLURM_LOCALID", "3"}};
   Variables both = task;
   both["LOCAL_RANK"] = "2";
-  for (const Case& one : std::vector<Case>{{{}, {}, 0, false},
-                                           {{"hint=5"}, {}, 5, true},
-                                           {{"hint=0"}, {}, 0, false},
-                                           {{"hint=5"}, task, 3, true},
-                                           {{"hint=5"}, both, 2, true},
-                                           {{"hint=5", "local=4"}, both, 4, true},
-                                           {{}, {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}}, 1, true},
-                                           // Of another process: the task that started this one.
-                                           {{}, {{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "1"}}, 0, false}}) {
+  for (const Case& one :
+       std::vector<Case>{{{}, {}, 0, false},
+                         {{"hint=5"}, {}, 5, true},
+                         {{"hint=0"}, {}, 0, false},
+                         {{"hint=5"}, task, 3, true},
+                         {{"hint=5"}, both, 2, true},
+                         {{"hint=5", "local=4"}, both, 4, true},
+                         {{}, {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}}, 1, true},
+                         // Of another process: the task that started this one.
+                         {{}, {{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "1"}}, 0, false}}) {
     const TemporaryFolder folder;
     Arguments arguments = one.arguments;
     arguments.insert(arguments.end(), {"method=file://" + folder.path() + "/meet", "rank=0", "size=1", "init", "who"});

@@ -48,7 +48,9 @@ class DirectTask : public LockstepTask {
   /// A rank that gives up on the call may use its memory for something else at once; it has written the failure before. So what was read is good if
   /// there is none yet; and once this rank has published that, nobody can fail it any more.
   bool may_go_on() const final {
+#if !defined(__SANITIZE_THREAD__)                         // which knows no fences
     std::atomic_thread_fence(std::memory_order_acquire);  // what was read comes before the look
+#endif
     return segment().failure().state.load(std::memory_order_acquire) == 0;
   }
   void consume(std::size_t k) final {

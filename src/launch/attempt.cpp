@@ -175,6 +175,7 @@ void Attempt::observe_ends() {
     if (!taken && (seen != 0 || info.si_pid == 0)) continue;
     RankEnd& end = ends_[i];
     end.how = taken || info.si_code == CLD_EXITED ? How::exited : How::signaled;
+    end.is_taken = taken;
     end.code = info.si_status;
     end.dumped_core = info.si_code == CLD_DUMPED;
     end.ended_by_launcher = told_to_end_;

@@ -17,6 +17,7 @@ struct RankEnd {
   How how = How::running;
   int code = 0;  ///< exit code, or the signal's number
   bool dumped_core = false;
+  bool is_taken = false;               ///< a SIGCHLD handler of the program's own has reaped it: `code` is not known
   bool ended_by_launcher = false;      ///< it had been told to end before it did: never a cause
   bool left_without_finalize = false;  ///< exit code 0, initialised, in a sound group
   int order = 0;                       ///< 0 for the first that was seen to end

@@ -24,6 +24,7 @@ struct Thrown {
   int culprit = -1;          ///< the rank that an Error blames; -1: none
 
   static Thrown describe(const std::exception_ptr& error);
+  std::string text() const { return message.empty() ? type : type + ": " + message; }
 };
 
 /// What a forked rank leaves for its parent: the bytes its function returned, or what it threw. It lies in memory that both have open, so that a

@@ -116,8 +116,7 @@ void Parallel::within(const std::type_info& function, const std::function<void()
   } catch (...) {
     // The others may be in a call that this rank will never make.
     if (state_->context && is_initialized()) {
-      const auto thrown = launcher::Thrown::describe(std::current_exception());
-      world().abort(fmt::format("{}: {}", thrown.type, thrown.message));
+      world().abort(launcher::Thrown::describe(std::current_exception()).text());
     }
     throw;
   }

@@ -8,6 +8,7 @@
 #include "context/state.h"
 #include "ground/environment.h"
 #include "group/group.h"
+#include "launch/host.h"
 #include "launch/outcome.h"
 #include "launch/spawn_report.h"
 #include "launch/supervisor.h"
@@ -23,11 +24,16 @@ using ground::Environment;
 
 [[noreturn]] void wrong(const std::string& what, const std::string& hint = {}) { throw InvalidArgument(what, {.operation = "spawn", .hint = hint}); }
 
+constexpr int most_ranks = 1 << 16;
+
 void check_numbers(const SpawnOptions& options) {
   if (options.nproc_per_node < 1) wrong(fmt::format("nproc_per_node must be at least 1, not {}", options.nproc_per_node));
   if (options.nnodes < 1) wrong(fmt::format("nnodes must be at least 1, not {}", options.nnodes));
   if (options.node_rank < 0 || options.node_rank >= options.nnodes) {
     wrong(fmt::format("node_rank must be from 0 to {}, not {}", options.nnodes - 1, options.node_rank));
+  }
+  if (options.nproc_per_node > most_ranks / options.nnodes) {
+    wrong(fmt::format("a job has at most {} processes, not {} nodes with {} each", most_ranks, options.nnodes, options.nproc_per_node));
   }
   if (options.master_port < 0 || options.master_port > 65535) wrong(fmt::format("master_port must be from 1 to 65535, not {}", options.master_port));
   if (options.timeout.count() <= 0) wrong("the timeout must be positive");
@@ -118,7 +124,7 @@ int run_rank(const InitOptions& init, const Environment& environment, int local_
         result = body(local_rank);
       } catch (...) {
         const auto thrown = launcher::Thrown::describe(std::current_exception());
-        if (is_initialized()) world().abort(fmt::format("{}: {}", thrown.type, thrown.message));
+        if (is_initialized()) world().abort(thrown.text());
         throw;
       }
     }
@@ -138,6 +144,7 @@ std::vector<detail::Bytes> detail::spawn(const SpawnOptions& options, const std:
   check_backend(options);
   check_not_within_a_job("spawn");
 
+  launcher::open_standard_descriptors();  // or a closed standard output would be a rank's result
   std::vector<launcher::Outcome> outcomes(static_cast<std::size_t>(options.nproc_per_node));
   launcher::JobOptions job;
   job.ranks = options.nproc_per_node;

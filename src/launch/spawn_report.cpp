@@ -18,13 +18,14 @@ namespace {
 std::string fate(const ProcessEnd& end) {
   if (!end.error_type.empty()) return fmt::format("threw {}{}{}", end.error_type, end.message.empty() ? "" : ": ", end.message);
   if (!end.signal.empty()) return fmt::format("was ended by {}", end.signal);
-  return fmt::format("exited with code {} before its function returned", end.exit_code.value_or(0));
+  if (!end.exit_code) return "ended before its function returned (how is not known: this process takes its children's ends itself)";
+  return fmt::format("exited with code {} before its function returned", *end.exit_code);
 }
 
 ProcessEnd describe(const RankEnd& end, const Outcome& outcome) {
   ProcessEnd described{.rank = end.rank, .failed = !outcome.has_result()};
   if (end.how == RankEnd::How::signaled) described.signal = signal_name(end.code);
-  if (end.how == RankEnd::How::exited) described.exit_code = end.code;
+  if (end.how == RankEnd::How::exited && !end.is_taken) described.exit_code = end.code;
   const auto thrown = outcome.error();
   if (thrown) {
     described.error_type = thrown->type;

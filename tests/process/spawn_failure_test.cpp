@@ -113,6 +113,15 @@ TEST(SpawnFailure, AnErrorAroundThatOfAPeerIsAConsequence) {
   EXPECT_EQ(error.message(), "rank 2 threw std::logic_error: the reason; ranks 0, 1 were ended as a consequence");
 }
 
+// An exception that says nothing is named without an end left open.
+TEST(SpawnFailure, APeerIsToldTheTypeOfWhatHasNoText) {
+  const auto error = failure_of(2, [](int local_rank) {
+    if (local_rank == 1) throw 42;
+    barrier();
+  });
+  EXPECT_NE(end_of(error, 0).message.find("rank 1 gave up: int ["), std::string::npos) << end_of(error, 0).message;
+}
+
 // I-20: "child died: exit code or signal name"
 TEST(SpawnFailure, ASignalIsNamed) {
   for (const auto& [signal, name] : {std::pair(SIGKILL, "SIGKILL"), std::pair(SIGSEGV, "SIGSEGV"), std::pair(SIGABRT, "SIGABRT")}) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -257,13 +258,47 @@ TEST(Spawn, IsIndifferentToWhoTakesTheChildrenOfTheProcess) {
   };
   ::sigaction(SIGCHLD, &reaper, nullptr);
   EXPECT_EQ(spawn(ranks(3), account_of).back().sum, 6);
-  EXPECT_THROW(spawn(ranks(2),
-                     [] {
-                       if (rank() == 1) ::_exit(3);
-                       barrier();
-                     }),
-               LaunchFailed);
+  try {
+    spawn(ranks(2), [] {
+      if (rank() == 1) ::raise(SIGKILL);
+      barrier();
+    });
+    ADD_FAILURE() << "threw nothing";
+  } catch (const LaunchFailed& error) {  // what the handler has taken is not made up
+    EXPECT_NE(error.message().find("rank 1 ended before its function returned"), std::string::npos) << error.what();
+    EXPECT_FALSE(error.ends().at(1).exit_code.has_value());
+    EXPECT_EQ(error.ends().at(1).signal, "");
+  }
   ::sigaction(SIGCHLD, &original, nullptr);
+}
+
+namespace {
+
+/// The exit code of a child that runs `body`; -1 where it does not end by itself.
+template <class F>
+int in_child(F&& body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body());
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace
+
+// What ranks print must not become what they return.
+TEST(Spawn, WorksWithoutStandardDescriptors) {
+  EXPECT_EQ(in_child([] {
+              for (int fd = 0; fd <= 2; ++fd) ::close(fd);
+              const auto sums = spawn(ranks(3), [](int local_rank) {
+                std::printf("rank %d says something\n", local_rank);
+                std::fflush(stdout);
+                return all_reduce(local_rank);
+              });
+              return sums == std::vector<int>{3, 3, 3} ? 0 : 1;
+            }),
+            0);
 }
 
 // ---- several nodes ---------------------------------------------------------------------------------------------
@@ -311,6 +346,8 @@ TEST(SpawnRefuses, NumbersAndPlacesThatMakeNoSense) {
   has(refusal_of({.nnodes = 0}), {"nnodes", "0"});
   has(refusal_of({.nnodes = 2, .node_rank = 2, .init_method = "file:///tmp/x"}), {"node_rank", "from 0 to 1", "2"});
   has(refusal_of({.node_rank = -1}), {"node_rank", "-1"});
+  has(refusal_of({.nproc_per_node = 2'000'000'000}), {"65536", "2000000000"});
+  has(refusal_of({.nproc_per_node = 65536, .nnodes = 65536, .init_method = "file:///tmp/x"}), {"65536"});
   has(refusal_of({.master_port = 70'000}), {"master_port", "70000"});
   has(refusal_of({.timeout = std::chrono::milliseconds(0)}), {"timeout"});
   has(refusal_of({.master_addr = "127.0.0.1", .init_method = "file:///tmp/x"}), {"master_addr", "file:///tmp/x"});

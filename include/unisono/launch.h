@@ -68,9 +68,10 @@ constexpr void check_result() {
 /// Runs `f` in processes of its own, forked from this one, each in an initialized context: f(int local_rank, args...) if it can be called so, else
 /// f(args...). Returns what those of this node returned, in rank order; returns when all have ended. The arguments are copied by the fork.
 ///
-/// The processes have this one's memory and environment (the variables of their rank are the library's affair: getenv does not show them), and end
-/// with it. Call it before there are threads, and not within a job: AlreadyInitialized, InvalidArgument. LaunchFailed if one of them threw, exited
-/// by itself or was killed: it names the first cause; the others, whose calls throw PeerFailed, have 15 s before they are ended.
+/// The processes have this one's memory (but for what lies in shared_resource()) and environment (the variables of their rank are the library's
+/// affair: getenv does not show them), and end with it. Call it before there are threads, and not within a job: AlreadyInitialized, InvalidArgument.
+/// LaunchFailed if one of them threw, exited by itself or was killed: it names the first cause; the others, whose calls throw PeerFailed, have 15 s
+/// before they are ended.
 template <class F, class... Args>
 auto spawn(const SpawnOptions& options, F&& f, Args&&... args) {
   using Result = detail::rank_result_t<F, Args...>;

@@ -36,11 +36,9 @@ UNISONO_API void agree(const ProcessGroup& group, std::string_view operation, co
 template <class F>
 class OneRankOnly {
  public:
-  OneRankOnly(F f, const OneRankOnlyOptions& options)
-      : f_(std::move(f)),
-        group_(options.group ? *options.group : current_world()),
-        rank_(rank_within(options.rank, group_, "one_rank_only")),
-        with_barrier_(options.with_barrier) {}
+  OneRankOnly(F f, const OneRankOnlyOptions& options) : f_(std::move(f)), options_(options) {
+    static_cast<void>(rank_within(options_.rank, group(), "one_rank_only"));
+  }
 
   template <class... Args>
   requires std::invocable<F&, Args...>
@@ -58,8 +56,9 @@ class OneRankOnly {
  private:
   template <class Run>
   void attend(Run&& run) {
-    const bool is_chosen = group_.rank() == rank_;
-    if (!with_barrier_) {
+    const ProcessGroup ranks = group();
+    const bool is_chosen = ranks.rank() == rank_within(options_.rank, ranks, "one_rank_only");
+    if (!options_.with_barrier) {
       if (is_chosen) run();
       return;
     }
@@ -69,20 +68,20 @@ class OneRankOnly {
     } catch (...) {
       error = std::current_exception();
     }
-    agree(group_, "one_rank_only", error);
+    agree(ranks, "one_rank_only", error);
   }
+  ProcessGroup group() const { return options_.group ? *options_.group : current_world(); }
 
   F f_;
-  ProcessGroup group_;
-  int rank_;
-  bool with_barrier_;
+  OneRankOnlyOptions options_;
 };
 
 }  // namespace detail
 
 /// A callable that runs `f` on one rank of the group, and returns std::optional of its result: empty on the others (or void, where f returns
-/// nothing). InvalidArgument at once where there is no such rank. Without a barrier nothing is communicated, and the ranks need not all call.
-/// With one, an exception on the rank is thrown by the others as PeerFailed with its text, and the group stays usable.
+/// nothing). InvalidArgument at once where there is no such rank. The world is the one there is when it is called. Without a barrier nothing is
+/// communicated, and the ranks need not all call. With one, an exception on the rank is thrown by the others as PeerFailed with its text, and the
+/// group stays usable.
 template <class F>
 auto one_rank_only(F f, const OneRankOnlyOptions& options = {}) {
   return detail::OneRankOnly<F>(std::move(f), options);

@@ -99,6 +99,15 @@ TEST(Spawn, ArgumentsAndMemoryAreCopies) {
 }
 
 // C-26: more than any pipe holds, from all ranks at once.
+// I-44: the world that counts is the one in which it is called, not the one in which it was made.
+TEST(Spawn, WhatRunsOnOneRankOnlyMayBeMadeBefore) {
+  auto first = one_rank_only([] { return 10 + rank(); });
+  auto first_of_all = one_rank_only([] { return 20 + rank(); }, {.with_barrier = true});
+  const auto results = spawn(ranks(3), [&] { return std::pair(first(), first_of_all()); });
+  EXPECT_EQ(results[0], std::pair(std::optional(10), std::optional(20)));
+  for (const int r : {1, 2}) EXPECT_EQ(results[static_cast<std::size_t>(r)], std::pair(std::optional<int>(), std::optional<int>()));
+}
+
 TEST(Spawn, ResultsOfAnySize) {
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{65'536}, std::size_t{65'537}, std::size_t{9'000'011}}) {
     const auto texts = spawn(ranks(3), [size](int local_rank) {

@@ -114,8 +114,9 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
     return;
   }
   throw_deferred();  // of what was still under way a moment ago
-  Packing packing(call, request.around.get());
-  try {
+  std::optional<Packing> packing;
+  try {  // where this rank has no memory for it, the others must not wait
+    packing.emplace(call, request.around.get());
     BlockingWaiter waiter(*this, operation, call.sequence, timeout_of(options));
     parts_.backend->run(call, waiter);
   } catch (const Mismatch&) {
@@ -124,7 +125,7 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
     abort_after(std::current_exception());
     throw;
   }
-  packing.finish();
+  packing->finish();
 }
 
 Work Group::start(const detail::Request& request, const CallOptions& options) {

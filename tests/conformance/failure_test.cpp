@@ -1,5 +1,8 @@
 #include <array>
 #include <atomic>
+#include <memory>
+#include <new>
+#include <string_view>
 #include <thread>
 
 #include "world.h"
@@ -260,6 +263,35 @@ WORLD_TEST(Threads, AnyThreadMayCall) {
   std::thread([&] { work = all_reduce_async(x, ReduceOp::sum, group); }).join();
   std::thread([&] { work.wait(); }).join();
   EXPECT_EQ(difference(x, sums<float>(100, world_size())), "");
+}
+
+// What a call does around its operation may fail on one rank alone, which has no memory for it, say: the others do not wait for it.
+WORLD_TEST_IN(poisoned, Failure, WhatIsAroundAnOperationFailsOnOneRank) {
+  class Failing final : public detail::Around {
+   public:
+    void before() override {
+      if (rank() == 1) throw std::bad_alloc();
+    }
+    void after() override {}
+    std::string_view terms() const override { return "nothing"; }
+  };
+  const bool blocking = world_size() % 2 == 1;
+  std::array<float, 3> x{};
+  detail::Request request{Operation::all_reduce, detail::view_of(x), detail::view_of(x)};
+  request.label = "around";
+  request.around = std::make_shared<Failing>();
+  const auto call = [&] {
+    if (blocking) detail::run(request, world(), {});
+    else detail::start(request, world(), {}).wait();
+  };
+  if (rank() == 1) {
+    EXPECT_THROW(call(), std::bad_alloc);
+  } else {
+    const auto failure = thrown_by<PeerFailed>(call);
+    EXPECT_EQ(failure.culprit(), 1);
+    EXPECT_EQ(failure.operation(), "around");
+  }
+  EXPECT_THROW(barrier(), PeerFailed);
 }
 
 }  // namespace

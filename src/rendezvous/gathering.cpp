@@ -33,6 +33,10 @@ constexpr auto silence = 20 * longest_pause;
 // For how long, and how often, one that refuses the job says so.
 constexpr auto farewell_time = std::chrono::milliseconds(500);
 constexpr int farewell_period = 20;
+// How many datagrams are read before one looks at the clock again: a flood must not stop it.
+constexpr int most_at_once = 256;
+// How many others are kept in mind beside as many as there are ranks: without a token, anybody can say to be one.
+constexpr std::size_t most_strangers = 1024;
 
 ErrorInfo info(std::string hint = {}) { return {.operation = "initialize", .hint = std::move(hint)}; }
 
@@ -126,7 +130,11 @@ void Gathering::announce() { send_error_ = socket_.send(encode(self_, token_, pl
 /// True where something was heard that was not known.
 bool Gathering::listen() {
   bool news = false;
-  while (const auto datagram = socket_.receive()) news = hear_one(*datagram) || news;
+  for (int i = 0; i < most_at_once; ++i) {
+    const auto datagram = socket_.receive();
+    if (!datagram) break;
+    news = hear_one(*datagram) || news;
+  }
   return news;
 }
 
@@ -142,13 +150,19 @@ bool Gathering::hear_one(const MulticastSocket::Datagram& datagram) {
   Announcement& said = heard.announcement;
   if (said.nonce == self_.nonce) return false;
   if (said.refusal) refuse(*said.refusal);
+  const std::size_t most = static_cast<std::size_t>(request_.world_size) + most_strangers;
   // A job stands that we have not named: it is complete without us.
   if (said.agreed && !named_.contains(said.job)) {
+    if (of_other_jobs_.size() >= most) of_other_jobs_.clear();  // who is still there says so again
     of_other_jobs_.insert(said.nonce);
     others_.erase(said.nonce);
     return false;
   }
   if (of_other_jobs_.contains(said.nonce)) return false;
+  if (others_.size() >= most && !others_.contains(said.nonce)) {
+    ++too_many_;
+    return false;
+  }
   if (said.agreed) standing_ = said.job;
   Other& other = others_[said.nonce];
   const bool news = other.times == 0 || other.said.job != said.job || other.said.agreed != said.agreed;
@@ -284,6 +298,7 @@ void Gathering::give_up(const Deadline& deadline) const {
     text += fmt::format("; {} others are of a job of that name that is complete without this process", of_other_jobs_.size());
   if (forged_ > 0) text += fmt::format("; {} datagrams were ignored because they are not of this job's token", forged_);
   if (other_versions_ > 0) text += fmt::format("; {} were of another version of unisono", other_versions_);
+  if (too_many_ > 0) text += fmt::format("; {} were ignored because too many others had been heard", too_many_);
   if (nothing_ > 0) text += fmt::format("; {} were no announcements", nothing_);
   if (send_error_ != 0) text += fmt::format("; sending failed: {}", ground::error_text(send_error_));
   throw Timeout(text,
@@ -304,7 +319,9 @@ void Gathering::keep_announcing() {
     pollfd entries[2] = {{socket_.fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
     ::poll(entries, 2, static_cast<int>(std::clamp<std::int64_t>(rest, 0, longest_pause.count())));
     if (entries[1].revents != 0) return;
-    while (const auto datagram = socket_.receive()) {
+    for (int i = 0; i < most_at_once; ++i) {
+      const auto datagram = socket_.receive();
+      if (!datagram) break;
       const Heard heard = hear(datagram->bytes, request_.group_name, token_, place_);
       const bool asks = heard.hearing == Hearing::ours && !heard.announcement.agreed && named_.at(self_.job).contains(heard.announcement.nonce);
       if (asks) next = std::min(next, Clock::now() + shortest_pause);

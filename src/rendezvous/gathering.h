@@ -82,7 +82,7 @@ class Gathering final : public Meeting {
   std::string standing_;                                // the one of them of which we have heard that it stands
   std::set<std::string> of_other_jobs_;                 // nonces
   std::map<std::pair<std::string, std::string>, Quarrel> quarrels_;
-  std::size_t forged_ = 0, nothing_ = 0, other_versions_ = 0;
+  std::size_t forged_ = 0, nothing_ = 0, other_versions_ = 0, too_many_ = 0;
   int send_error_ = 0;
 
   int rank_ = -1;

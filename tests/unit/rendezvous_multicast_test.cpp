@@ -182,6 +182,30 @@ TEST_P(Multicast, forged_announcements_are_ignored) {
   for (const Outcome& outcome : strangers) EXPECT_CONTAINS(outcome.text<Timeout>(), "not of this job's token");
 }
 
+// However many datagrams come, the deadline stands, and not everybody who says to be one of the job is kept in mind.
+TEST_P(Multicast, a_flood_stops_nobody) {
+  const std::string group = own_name();
+  const std::string host = GetParam().url == v4 ? "239.255.83.17" : "ff15::5317";
+  const auto address = ground::resolve(host, 23457).front();
+  const MulticastSocket stranger(address, GetParam().interface.empty() ? std::nullopt : std::optional(GetParam().interface));
+  std::jthread flood([&](const std::stop_token& stop) {
+    Announcement someone;
+    someone.group_name = group;
+    someone.member = {-1, 1, "elsewhere", "elsewhere"};
+    someone.world_size = 3;
+    const std::string foreign = encode(someone, "guessed", "elsewhere");
+    for (int i = 0; !stop.stop_requested(); ++i) {
+      someone.nonce = fmt::format("nonce {}", i);
+      stranger.send(encode(someone, token, ground::describe(address)));
+      stranger.send(foreign);
+    }
+  });
+  const std::string text = come(3, 0, group, 1500ms).text<Timeout>();
+  EXPECT_CONTAINS(text, "and did not agree");
+  EXPECT_CONTAINS(text, "not of this job's token");
+  EXPECT_CONTAINS(text, "were ignored because too many others had been heard");
+}
+
 TEST_P(Multicast, a_rank_that_ended_can_be_started_again) {
   const std::string group = own_name();
   EXPECT_CONTAINS(come(2, 1, group, 100ms).text<Timeout>(), "missing ranks 0");

@@ -1,5 +1,5 @@
-// What a user may write, in the spellings that are promised: every public name once, with its argument order, defaults and options in braces. What each
-// call does in all its cases stands in the tests of its own.
+// What a user may write, in the spellings that are promised: every public name once, with its argument order, defaults and options in braces. What
+// each call does in all its cases stands in the tests of its own.
 
 #include <algorithm>
 #include <array>
@@ -403,7 +403,8 @@ WORLD_TEST(Surface, Results) {
   std::vector<int> mine{rank(), rank() + 100};
   std::vector<int> expected = of_each_rank([](int r) { return r; });
   expected.push_back(100);
-  const std::string directory = broadcast((std::filesystem::temp_directory_path() / ("unisono-surface-" + std::to_string(sync_random_seed()))).string());
+  const std::string directory =
+      broadcast((std::filesystem::temp_directory_path() / ("unisono-surface-" + std::to_string(sync_random_seed()))).string());
   for (const CollectOptions& how : {CollectOptions{}, CollectOptions{.via = CollectVia::shared_dir, .tmpdir = directory}}) {
     const std::optional<std::vector<int>> results = collect_results(mine, ranks() + 1, how);
     EXPECT_EQ(results, rank() == 0 ? std::optional(expected) : std::nullopt);
@@ -460,7 +461,8 @@ MANY_TEST(Surface, Errors) {
   const Error& base = mismatch;
   EXPECT_NE(std::string(base.what()).find(base.hint()), std::string::npos);
   static_assert(std::is_same_v<decltype(std::declval<const Timeout&>().missing()), const std::vector<int>&>);
-  static_assert(PeerFailed::exited != PeerFailed::killed && PeerFailed::silent != PeerFailed::aborted && PeerFailed::disconnected == PeerFailed::Cause::disconnected);
+  static_assert(PeerFailed::exited != PeerFailed::killed && PeerFailed::silent != PeerFailed::aborted &&
+                PeerFailed::disconnected == PeerFailed::Cause::disconnected);
   conformance::expect_usable();
 }
 

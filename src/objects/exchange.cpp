@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -36,12 +35,7 @@ void compare(group::Composed& call, const ObjectType& type, std::uint64_t own_ro
     call.throw_mismatch(*odd, fmt::format("the object is {} here, and {} on rank {}", type.name, lines.text_from(*odd, type.name), *odd));
   }
   lines.nobody_failed();
-  std::uint64_t most = lines.mine(limit);
-  for (int r = 0; r < call.group().size(); ++r) most = std::min(most, lines.of(r, limit));
-  if (const auto large = lines.first([&](int r) { return lines.of(r, bytes) > most; })) {
-    call.throw_invalid(*large,
-                       fmt::format("the object of rank {} has {} bytes, the limit is {} (set_object_limits)", *large, lines.of(*large, bytes), most));
-  }
+  lines.nothing_too_large(bytes, limit);
 }
 
 // Under this name no plain receive takes one of its messages for elements.
@@ -90,9 +84,15 @@ void send_parcel(const std::vector<std::byte>& bytes, Rank dst, const ProcessGro
 std::pair<std::vector<std::byte>, int> recv_parcel(const ObjectType& type, std::optional<Rank> src, const ProcessGroup& group,
                                                    const CallOptions& options) {
   const group::Composed call("recv_object", group, options);
-  const auto within_limit = [](std::span<const std::size_t> sizes) {
+  const auto within_limit = [&](std::span<const std::size_t> sizes) {
     const std::size_t limit = object_limits().bytes;
-    if (sizes[0] > limit) throw InvalidArgument(fmt::format("the object has {} bytes, the limit is {} (set_object_limits)", sizes[0], limit));
+    if (sizes[0] <= limit) return;
+    throw InvalidArgument(fmt::format("the object has {} bytes, the limit is {}", sizes[0], limit),
+                          {.operation = std::string(call.name()),
+                           .group = group.name(),
+                           .sequence = group.implementation()->sequence(),
+                           .rank = group.rank(),
+                           .hint = "raise the limit with set_object_limits; this object is gone, the next one can be received"});
   };
   int source = -1;
   try {

@@ -54,6 +54,15 @@ std::string Lines::text_from(int rank, std::string_view own) const {
   return all.data() + static_cast<std::size_t>(rank) * text.size();
 }
 
+void Lines::nothing_too_large(std::size_t bytes, std::size_t limit) const {
+  std::uint64_t most = mine(limit);
+  for (int r = 0; r < call_.group().size(); ++r) most = std::min(most, of(r, limit));
+  if (const auto large = first([&](int r) { return of(r, bytes) > most; })) {
+    call_.throw_invalid(*large,
+                        fmt::format("the object of rank {} has {} bytes, the limit is {} (set_object_limits)", *large, of(*large, bytes), most));
+  }
+}
+
 void Lines::nobody_failed() const {
   const auto rank = first([&](int r) { return of(r, items_ - 1) != 0; });
   if (!rank) return;

@@ -33,6 +33,8 @@ class Lines {
   std::optional<int> odd_one(std::size_t item) const;
   /// The beginning of what a rank has to say. Every rank calls.
   std::string text_from(int rank, std::string_view own) const;
+  /// Of items that say how many bytes an object has, and how many it may have: InvalidArgument where one has more than any rank takes.
+  void nothing_too_large(std::size_t bytes, std::size_t limit) const;
   /// Where a rank has failed, it throws its own error, and the others InvalidArgument.
   void nobody_failed() const;
 

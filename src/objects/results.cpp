@@ -12,6 +12,7 @@
 #include "objects/part_files.h"
 #include "unisono/collectives_v.h"
 #include "unisono/detail/bytes.h"
+#include "unisono/detail/object_stream.h"
 #include "unisono/error.h"
 
 namespace unisono::detail {
@@ -32,9 +33,9 @@ std::exception_ptr thrown_by(F&& f) {
   }
 }
 
-void compare(group::Composed& call, const ObjectType& type, bool given, const std::exception_ptr& error) {
-  enum Item : std::size_t { fingerprint, directory };
-  const Lines lines(call, {type.fingerprint, given ? 1U : 0U}, error);
+void compare(group::Composed& call, const ObjectType& type, std::size_t own_bytes, bool given, const std::exception_ptr& error) {
+  enum Item : std::size_t { fingerprint, directory, bytes, limit };
+  const Lines lines(call, {type.fingerprint, given ? 1U : 0U, own_bytes, object_limits().bytes}, error);
   if (const auto odd = lines.odd_one(fingerprint)) {
     call.throw_mismatch(*odd, fmt::format("the part is {} here, and {} on rank {}", type.name, lines.text_from(*odd, type.name), *odd));
   }
@@ -43,6 +44,7 @@ void compare(group::Composed& call, const ObjectType& type, bool given, const st
                                           given ? fmt::format("on rank {}", *odd) : "here"));
   }
   lines.nobody_failed();
+  lines.nothing_too_large(bytes, limit);
 }
 
 /// The parts are files whose names nobody else knows, so that what an earlier run has left in the directory is not taken for one.
@@ -64,7 +66,7 @@ std::optional<ByteParts> collect_by_files(const ObjectType& type, const Parcel& 
       std::transform(text.begin(), text.end(), told.begin(), [](char c) { return static_cast<std::byte>(c); });
     });
   }
-  compare(call, type, !given.empty(), error);
+  compare(call, type, own.bytes.size(), !given.empty(), error);
   broadcast_bytes(told, 0, label, group, call.options());
   const std::string text(reinterpret_cast<const char*>(told.data()), told.size());
   const std::filesystem::path place = given.empty() ? std::filesystem::path(text.substr(name_length)) : given;

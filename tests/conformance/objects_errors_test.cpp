@@ -196,7 +196,12 @@ MANY_TEST(ObjectErrors, TheSmallestLimitCounts) {
     send_object(std::string(2000, 'x'), strict);
     send_object("small", strict);
   } else if (rank() == strict) {
-    EXPECT_THROW(static_cast<void>(recv_object<std::string>(0)), InvalidArgument);
+    const auto refusal = thrown_by<InvalidArgument>([] { static_cast<void>(recv_object<std::string>(0)); });
+    EXPECT_TRUE(says(refusal, "the limit is 1000")) << refusal.what();
+    EXPECT_EQ(refusal.operation(), "recv_object");
+    EXPECT_EQ(refusal.group(), "world");
+    EXPECT_EQ(refusal.rank(), strict);
+    EXPECT_NE(refusal.hint().find("set_object_limits"), std::string::npos);
     EXPECT_EQ(recv_object<std::string>(0), "small");
   }
   set_object_limits({});

@@ -168,6 +168,21 @@ WORLD_TEST(CollectResults, ADirectoryThatIsNotShared) {
   EXPECT_TRUE(fs::is_empty(scratch.path() / "elsewhere"));
 }
 
+// Where limits differ, the smallest counts, whichever way the parts go: rank 0 alone would find that it cannot read one.
+MANY_TEST(CollectResults, TheSmallestLimitCounts) {
+  if (!launched()) return;  // the threads of a process have one limit
+  const Scratch scratch;
+  const std::string part(rank() == world_size() - 1 ? 2000 : 100, 'x');
+  for (const auto& how : ways(scratch.path())) {
+    if (rank() == 0) set_object_limits({.bytes = 1000});
+    const auto error = thrown_by<InvalidArgument>([&] { static_cast<void>(collect_results(std::vector<std::string>{part}, 100, how)); });
+    EXPECT_NE(std::string(error.what()).find("the limit is 1000"), std::string::npos) << error.what();
+    EXPECT_EQ(error.culprit(), world_size() - 1);
+    set_object_limits({});
+    EXPECT_EQ(collect_results(std::vector<std::string>{part}, 100, how).has_value(), rank() == 0);
+  }
+}
+
 WORLD_TEST(CollectResults, RefusesADirectoryWithoutFiles) {
   EXPECT_THROW(static_cast<void>(collect_results(std::vector<int>{1}, 1, {.tmpdir = "/tmp"})), InvalidArgument);
   EXPECT_THROW(static_cast<void>(

@@ -1,4 +1,6 @@
 #include "../unit/kernels_oracle.h"
+#include "backends/native/native.h"
+#include "group/group.h"
 #include "world.h"
 
 using namespace unisono;
@@ -16,7 +18,19 @@ std::vector<T> all_values(std::size_t count) {
   return all;
 }
 
-// T-32, X-04, W-02, K-12, K-74: every block, of every rank, everywhere.
+// K-12: what fits at once takes one step, however many ranks there are.
+MANY_TEST(AllGather, TakesOneStep) {
+  auto* native = dynamic_cast<backends::Native*>(&world().implementation()->backend());
+  ASSERT_NE(native, nullptr);
+  for (const std::size_t count : {std::size_t{1}, slot_bytes / sizeof(float)}) {
+    const auto before = native->lockstep().step();
+    std::vector<float> out(count * static_cast<std::size_t>(world_size()));
+    all_gather(values<float>(count, rank()), out);
+    EXPECT_EQ(native->lockstep().step(), before + 1) << count;
+  }
+}
+
+// T-32, X-04, W-02, K-74: every block, of every rank, everywhere.
 WORLD_TEST(AllGather, EveryLength) {
   const auto n = static_cast<std::size_t>(world_size());
   for (const std::size_t count : interesting_counts(sizeof(float))) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,7 +54,7 @@ struct LoaderPlan {
   std::vector<std::size_t> batch_sizes = {};   ///< of all ranks, in rank order; for SamplerOptions::batch_sizes where they differ
   std::size_t total_batch_size = 0;            ///< of one step of all ranks; 0: the loader's default, times the ranks
   int num_workers = 0;                         ///< of this process
-  int total_workers = 0;                       ///< of the processes of this host
+  std::int64_t total_workers = 0;              ///< of the processes of this host
   Sampler sampler = Sampler::none;
   bool sampler_shuffles = false;  ///< of Sampler::distributed
   bool loader_shuffles = false;   ///< of Sampler::none

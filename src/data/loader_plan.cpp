@@ -15,7 +15,8 @@ namespace {
 }
 
 void check(const LoaderRequest& request, const LoaderPlace& place) {
-  if (place.world_size < 1 || place.rank < 0 || place.rank >= place.world_size || place.nproc_per_node < 1) {
+  if (place.world_size < 1 || place.rank < 0 || place.rank >= place.world_size || place.nproc_per_node < 1 ||
+      place.nproc_per_node > place.world_size) {
     wrong(fmt::format("there is no rank {} of {} with {} processes on its host", place.rank, place.world_size, place.nproc_per_node));
   }
   if (request.batch_size == std::size_t{0}) wrong("the batch size is 0");
@@ -92,8 +93,8 @@ LoaderPlan plan_loader(const LoaderRequest& request, const LoaderPlace& place) {
                                      plan.total_batch_size));
   }
   const int n = place.nproc_per_node;
-  plan.num_workers = request.num_workers >= n ? (request.num_workers + n - 1) / n : request.num_workers;
-  plan.total_workers = plan.num_workers * n;
+  plan.num_workers = request.num_workers >= n ? (request.num_workers - 1) / n + 1 : request.num_workers;
+  plan.total_workers = static_cast<std::int64_t>(plan.num_workers) * n;
   choose_sampler(plan, request, place);
   return plan;
 }

@@ -1,5 +1,6 @@
 #include "unisono/sampler.h"
 
+#include <limits>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -41,6 +42,11 @@ SampleShare::SampleShare(const SamplerOptions& options) : drop_last_(options.dro
   if (widths.empty()) widths.assign(static_cast<std::size_t>(replicas), 1);
   if (widths.size() != static_cast<std::size_t>(replicas)) {
     throw InvalidArgument(fmt::format("a sampler for {} replicas has batch sizes of {}", replicas, widths.size()), {.operation = "sampler"});
+  }
+  std::size_t room = std::numeric_limits<std::size_t>::max();
+  for (const std::size_t width : widths) {
+    if (width > room) throw InvalidArgument("the batch sizes of a sampler are too large to be added up", {.operation = "sampler"});
+    room -= width;
   }
   const auto own = widths.begin() + rank;
   begin_ = std::accumulate(widths.begin(), own, std::size_t{0});

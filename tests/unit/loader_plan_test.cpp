@@ -82,6 +82,7 @@ TEST(LoaderPlan, SharesOutTheWorkers) {
   EXPECT_EQ(workers(10, 4), 3);
   EXPECT_EQ(workers(2, 2), 1);
   EXPECT_EQ(workers(0, 4), 0);
+  EXPECT_EQ(workers(0x7fffffff, 2), 0x40000000);
   EXPECT_EQ(workers(3, 4), 3);
   EXPECT_EQ(plan_loader({.num_workers = 10}, {.world_size = 8, .nproc_per_node = 4}).total_workers, 12);
 }
@@ -155,6 +156,7 @@ TEST(LoaderPlan, RefusesWhatMakesNoSense) {
   EXPECT_THROW(static_cast<void>(plan_loader({.num_workers = -1}, {})), InvalidArgument);
   EXPECT_THROW(static_cast<void>(plan_loader({}, {.rank = 2, .world_size = 2})), InvalidArgument);
   EXPECT_THROW(static_cast<void>(plan_loader({}, {.world_size = 2, .nproc_per_node = 0})), InvalidArgument);
+  EXPECT_THROW(static_cast<void>(plan_loader({}, {.world_size = 2, .nproc_per_node = 3})), InvalidArgument);
 }
 
 // for this process, by its world.

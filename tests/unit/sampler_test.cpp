@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <numeric>
 #include <set>
@@ -146,6 +147,7 @@ TEST(Sampler, RefusesImpossibleRanks) {
   EXPECT_THROW(DistributedSampler(10, {.num_replicas = 0, .rank = 0}), InvalidArgument);
   EXPECT_THROW(DistributedSampler(10, {.num_replicas = 2, .rank = 0, .batch_sizes = {1}}), InvalidArgument);
   EXPECT_THROW(DistributedSampler(10, {.num_replicas = 2, .rank = 0, .batch_sizes = {0, 0}}), InvalidArgument);
+  EXPECT_THROW(DistributedSampler(10, {.num_replicas = 2, .rank = 0, .batch_sizes = {SIZE_MAX, 2}}), InvalidArgument);
   EXPECT_THROW(DistributedProxySampler(WeightedSampler{3, 3}, {.num_replicas = 2, .rank = 2}), InvalidArgument);
 }
 

@@ -7,6 +7,7 @@
 #include <ranges>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 namespace unisono {
 
@@ -34,11 +35,17 @@ class Counts {
     for (const detail::AnyCount& count : counts) numbers_[i++] = count.value;
   }
   template <std::ranges::input_range R>
-  requires(!std::same_as<std::remove_cvref_t<R>, Counts> && std::ranges::sized_range<R> && detail::count<std::ranges::range_value_t<R>>)
-      Counts(R&& counts)  // NOLINT(google-explicit-constructor): a range stands for its numbers
-      : Counts(static_cast<std::size_t>(std::ranges::size(counts))) {
-    std::size_t i = 0;
-    for (const auto count : counts) numbers_[i++] = static_cast<std::size_t>(count);
+  requires(!std::same_as<std::remove_cvref_t<R>, Counts> && detail::count<std::ranges::range_value_t<R>>)
+      Counts(R&& counts) {  // NOLINT(google-explicit-constructor): a range stands for its numbers
+    if constexpr (std::ranges::sized_range<R>) {
+      *this = Counts(static_cast<std::size_t>(std::ranges::size(counts)));
+      std::size_t i = 0;
+      for (const auto count : counts) numbers_[i++] = static_cast<std::size_t>(count);
+    } else {
+      std::vector<std::size_t> numbers;
+      for (const auto count : counts) numbers.push_back(static_cast<std::size_t>(count));
+      *this = Counts(numbers);
+    }
   }
 
   std::size_t size() const noexcept { return size_; }

@@ -74,6 +74,7 @@ WORLD_TEST(AllGatherV, CountsOfEveryKind) {
   check(std::span<const std::size_t>(lengths));
   check(std::list<long>(plain.begin(), plain.end()));
   check(std::views::iota(1, n + 1));
+  check(std::views::iota(-3, n + 1) | std::views::filter([](int i) { return i > 0; }));  // of no known size
   std::array<std::uint8_t, 8> few{};
   std::copy(plain.begin(), plain.end(), few.begin());
   check(std::span(few).first(static_cast<std::size_t>(n)));

@@ -33,6 +33,8 @@ int rank_in(const Group& group, std::string_view name, Rank rank, const char* ro
 // First and last byte of what a view can touch.
 std::pair<const std::byte*, const std::byte*> reach(const Tensor& tensor) {
   const auto* base = static_cast<const std::byte*>(tensor.data());
+  if (tensor.is_contiguous()) [[likely]]
+    return {base, base + tensor.bytes()};
   if (tensor.numel() == 0) return {base, base};
   std::int64_t low = 0, high = 0;
   for (std::size_t d = 0; d < tensor.shape().size(); ++d) {
@@ -52,6 +54,8 @@ bool overlap(const Tensor& a, const Tensor& b) {
 
 // Several elements in one place: there is nothing to write to.
 bool repeats(const Tensor& tensor) {
+  if (tensor.is_contiguous()) [[likely]]
+    return false;
   for (std::size_t d = 0; d < tensor.shape().size(); ++d) {
     if (tensor.shape()[d] > 1 && tensor.strides()[d] == 0) return tensor.numel() > 0;
   }

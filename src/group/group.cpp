@@ -114,9 +114,10 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
     return;
   }
   throw_deferred();  // of what was still under way a moment ago
-  std::optional<Packing> packing;
+  std::unique_ptr<Packing> packing;
   try {  // where this rank has no memory for it, the others must not wait
-    packing.emplace(call, request.around.get());
+    if (Packing::is_needed(call, request.around.get())) [[unlikely]]
+      packing = std::make_unique<Packing>(call, request.around.get());
     BlockingWaiter waiter(*this, operation, call.sequence, timeout_of(options));
     parts_.backend->run(call, waiter);
   } catch (const Mismatch&) {
@@ -125,7 +126,8 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
     abort_after(std::current_exception());
     throw;
   }
-  packing->finish();
+  if (packing) [[unlikely]]
+    packing->finish();
 }
 
 Work Group::start(const detail::Request& request, const CallOptions& options) {

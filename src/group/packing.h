@@ -13,6 +13,9 @@ namespace unisono::group {
 /// Gives a call contiguous memory where its views are strided, and carries the result back. Does nothing, and costs nothing, for contiguous views.
 class Packing {
  public:
+  static bool is_needed(const CollectiveCall& call, const detail::Around* around) {
+    return around != nullptr || !call.in.is_contiguous() || !call.out.is_contiguous();
+  }
   /// Replaces the strided views of the call, after the first half of what is around it, if anything is.
   Packing(CollectiveCall& call, detail::Around* around);
   /// Copies what has arrived to where the user wants it.

@@ -99,7 +99,10 @@ bool is_consequence(const std::exception_ptr& error) {
 }  // namespace
 
 void detail::run_threads(int ranks, const std::function<void(int rank)>& body) {
-  if (ranks < 1) throw InvalidArgument("run_threads takes at least one rank, not " + std::to_string(ranks), {.operation = "run_threads"});
+  if (ranks < 1 || ranks > engine::Segment::most_ranks) {
+    throw InvalidArgument("run_threads takes 1 to " + std::to_string(engine::Segment::most_ranks) + " ranks, not " + std::to_string(ranks),
+                          {.operation = "run_threads"});
+  }
   if (group::in_forked_child()) throw NotInitialized("this process was forked from one that is initialized", {.operation = "run_threads"});
   const engine::Segment::Shape shape{.ranks = ranks};
   auto memory = engine::private_memory(engine::Segment::size_for(shape));

@@ -65,6 +65,11 @@ std::optional<Failure> Native::look_for_failures(std::span<const int> waiting_fo
 
 std::unique_ptr<Backend> make_native(const BackendOptions& options) {
   const int ranks = static_cast<int>(options.global_ranks.size());
+  if (ranks > engine::Segment::most_ranks) {
+    throw Unsupported(
+        "the native engine serves at most " + std::to_string(engine::Segment::most_ranks) + " ranks of a host, not " + std::to_string(ranks),
+        {.operation = "initialize", .group = options.group_name, .hint = "start fewer ranks on this host"});
+  }
   const ground::Deadline deadline(options.timeout);
   const engine::Segment::Shape shape{.ranks = ranks};
   const auto memory = transport::share_memory(*options.store, "segment", options.rank, ranks, engine::Segment::size_for(shape), deadline);

@@ -95,6 +95,8 @@ struct FailureRecord {
 
 class Segment {
  public:
+  /// A slot is shared out among all ranks, and every pair has a ring: more than that would leave no room in one, and take too much for the other.
+  static constexpr int most_ranks = 1024;
   struct Shape {
     int ranks = 1;
     std::size_t slot_bytes = std::size_t{128} << 10;

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "ground/error_text.h"
 #include "ground/log.h"
 #include "rendezvous/reach.h"
 #include "store/watched_store.h"
@@ -14,18 +15,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto time_to_read = 1s;
-
-std::string text_of(const std::exception_ptr& reason) {
-  try {
-    std::rethrow_exception(reason);
-  } catch (const Error& error) {
-    return error.message();
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "an exception that is no std::exception";
-  }
-}
 
 }  // namespace
 
@@ -58,7 +47,7 @@ void Formation::give_up(const std::exception_ptr& reason) noexcept {
   try {
     std::string message = std::to_string(rank_);
     message += '\t';
-    message += text_of(reason);
+    message += ground::message_of(reason);
     store_->compare_set("failed", "", message);
     if (!serves_store_) return store_->set("read/" + std::to_string(rank_), "1");
     std::vector<std::string> keys;

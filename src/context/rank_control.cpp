@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "context/state.h"
+#include "ground/error_text.h"
 #include "group/group.h"
 #include "unisono/detail/request.h"
 #include "unisono/error.h"
@@ -34,16 +35,6 @@ struct Verdict {
 detail::Request compare(std::uint64_t& word, std::string_view operation) {
   const Tensor view(&word, DType::uint64, std::size_t{1});
   return {.operation = Operation::all_reduce, .in = view, .out = view, .op = ReduceOp::max, .label = operation};
-}
-
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "an exception that is no std::exception";
-  }
 }
 
 [[noreturn]] void throw_failure_of(int culprit, const std::string& text, const ProcessGroup& group, std::string_view operation) {
@@ -96,7 +87,7 @@ int detail::rank_within(Rank rank, const ProcessGroup& group, std::string_view o
 }
 
 void detail::agree(const ProcessGroup& group, std::string_view operation, const std::exception_ptr& error) {
-  std::string text = error ? text_of(error).substr(0, longest_text) : std::string();
+  std::string text = error ? ground::what_of(error).substr(0, longest_text) : std::string();
   try {
     std::uint64_t word = error ? Verdict{group.rank(), text.size()}.pack() : 0;
     run(compare(word, operation), group, {});

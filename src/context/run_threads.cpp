@@ -7,6 +7,7 @@
 #include "context/state.h"
 #include "context/topology.h"
 #include "engine/cooperative/segment.h"
+#include "ground/error_text.h"
 #include "ground/log.h"
 #include "ground/processors.h"
 #include "unisono/launch.h"
@@ -76,16 +77,6 @@ struct Outcome {
   bool consequence = false;  // of another rank's failure
 };
 
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "an exception that is no std::exception";
-  }
-}
-
 bool is_consequence(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -126,7 +117,7 @@ void detail::run_threads(int ranks, const std::function<void(int rank)>& body) {
       } catch (...) {
         outcome.error = std::current_exception();
         outcome.consequence = is_consequence(outcome.error);
-        state.world->abort(text_of(outcome.error));
+        state.world->abort(ground::what_of(outcome.error));
         context::abandon(state);
       }
       context::of_thread() = nullptr;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "ground/error_text.h"
+
 namespace unisono {
 namespace {
 
@@ -57,5 +59,31 @@ std::string_view to_string(PeerFailed::Cause cause) noexcept {
   }
   return "unknown";
 }
+
+namespace ground {
+
+std::string what_of(const std::exception_ptr& error) {
+  if (!error) return {};
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
+std::string message_of(const std::exception_ptr& error) {
+  if (!error) return {};
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return e.message();
+  } catch (...) {
+    return what_of(error);
+  }
+}
+
+}  // namespace ground
 
 }  // namespace unisono

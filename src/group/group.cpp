@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ground/error_text.h"
 #include "ground/log.h"
 #include "group/check.h"
 #include "group/packing.h"
@@ -211,15 +212,7 @@ void Group::abort(std::string_view reason) {
        "abort", 0);
 }
 
-void Group::abort_after(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& e) {
-    abort(e.what());
-  } catch (...) {
-    abort("an exception that is no std::exception");
-  }
-}
+void Group::abort_after(const std::exception_ptr& error) { abort(ground::what_of(error)); }
 
 void Group::close(std::chrono::milliseconds at_most) {
   if (!open_.exchange(false)) return;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ground/error_text.h"
 #include "unisono/detail/request.h"
 #include "unisono/error.h"
 #include "unisono/tensor.h"
@@ -18,19 +19,6 @@ std::vector<T> all_gather(group::Composed& call, std::span<const T> own) {
   const detail::Request request{.operation = Operation::all_gather, .in = detail::view_of(own), .out = detail::view_of(all), .label = call.name()};
   detail::run(request, call.group(), call.options());
   return all;
-}
-
-std::string text_of(const std::exception_ptr& error) {
-  if (!error) return {};
-  try {
-    std::rethrow_exception(error);
-  } catch (const Error& e) {
-    return e.message();
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "an exception that is no std::exception";
-  }
 }
 
 }  // namespace
@@ -66,7 +54,7 @@ void Lines::nothing_too_large(std::size_t bytes, std::size_t limit) const {
 void Lines::nobody_failed() const {
   const auto rank = first([&](int r) { return of(r, items_ - 1) != 0; });
   if (!rank) return;
-  const std::string text = text_from(*rank, text_of(error_));
+  const std::string text = text_from(*rank, ground::message_of(error_));
   if (!error_) call_.throw_invalid(*rank, fmt::format("rank {} cannot take part: {}", *rank, text));
   try {
     std::rethrow_exception(error_);

@@ -221,8 +221,10 @@ void Gathering::quarrel(Announcement::Refusal::Kind kind, const Announcement& fi
 
 void Gathering::refuse(const Announcement::Refusal& refusal) const {
   if (refusal.kind == Announcement::Refusal::Kind::duplicate)
-    throw InvalidArgument(refusal.text, info("every process needs a rank of its own: was one started twice?"));
-  throw Mismatch("the ranks disagree about the world size: " + refusal.text, info("world_size must be the same on every rank"));
+    throw InvalidArgument(
+        refusal.text, info("every process needs a rank of its own: was one started twice? If a job of this name has failed just now, start again"));
+  throw Mismatch("the ranks disagree about the world size: " + refusal.text,
+                 info("world_size must be the same on every rank. If a job of this name has failed just now, start again"));
 }
 
 std::vector<const Announcement*> Gathering::everybody() const {

@@ -1,4 +1,5 @@
 #include "kernels/reduce.h"
+#include "kernels/targets.h"
 
 #include <gtest/gtest.h>
 
@@ -91,6 +92,7 @@ class Reduce : public testing::TestWithParam<std::int64_t> {
  protected:
   void SetUp() override {
     if ((hwy::SupportedTargets() & GetParam()) == 0) GTEST_SKIP() << "not on this machine";
+    if ((HWY_DISABLED_TARGETS & GetParam()) != 0) GTEST_SKIP() << "not in a sanitized build";
     hwy::SetSupportedTargetsForTest(GetParam());
     hwy::GetChosenTarget().Update(GetParam());
     ASSERT_EQ(kernels::target_name(), hwy::TargetName(GetParam()));

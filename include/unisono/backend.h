@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "unisono/counts.h"
+#include "unisono/device_runtime.h"
 #include "unisono/error.h"
 #include "unisono/export.h"
 #include "unisono/reduce_op.h"
@@ -23,6 +25,9 @@ namespace unisono {
 
 namespace engine {
 class Bell;
+}
+namespace transport {
+class Link;
 }
 
 /// The operations that a backend is asked for. Values are on the wire.
@@ -55,6 +60,14 @@ constexpr bool reduces(Operation operation) noexcept {
 /// Whether it works on blocks of different length.
 constexpr bool has_counts(Operation operation) noexcept { return operation >= Operation::all_gather_v && operation <= Operation::all_to_all_v; }
 
+/// What a call on device memory has beside the others.
+struct DeviceCall {
+  /// Of a call with several tensors on each rank, each on a device of its own: all of them; `in` and `out` of the call are the first then. Else empty.
+  std::vector<Tensor> ins = {}, outs = {};
+  std::string terms = {};                                  ///< what `also` shows
+  std::vector<std::shared_ptr<DeviceEvent>> after = {};    ///< what its memory waits for
+};
+
 /// One collective as it reaches a backend: validated, both views contiguous, memory untouched by anybody else until it is done.
 struct CollectiveCall {
   Operation operation = Operation::barrier;
@@ -73,6 +86,7 @@ struct CollectiveCall {
   /// What the user called, where that is made of several operations; ranks must agree on it. A string literal.
   std::string_view label = {};
   std::string_view also = {};  ///< with a label: what else they must agree on, as text
+  std::shared_ptr<DeviceCall> device = {};  ///< null where the memory is the host's, and before the call is on its way
 };
 /// What the user called.
 inline std::string_view name_of(const CollectiveCall& call) noexcept { return call.label.empty() ? to_string(call.operation) : call.label; }
@@ -96,8 +110,12 @@ class UNISONO_API Task {
   virtual std::vector<int> waiting_for() const = 0;
   /// True if any one of `waiting_for` would do (a receive from anybody).
   virtual bool any_will_do() const { return false; }
+  /// Whether a bell is rung when it may go on; if not, whoever waits looks again every now and then.
+  virtual bool is_rung_for() const { return true; }
   /// Of a receive that is done: the sender.
   virtual int source() const { return -1; }
+  /// Of one on device memory that is done, which means that it is enqueued: when the device is done. Null: there is nothing left to do.
+  virtual std::shared_ptr<DeviceEvent> completion() const { return nullptr; }
   /// Of a send: takes over what is left to send, so that the caller's buffer is free. False if it cannot.
   virtual bool detach() { return false; }
 };
@@ -111,17 +129,32 @@ struct Failure {
   std::string message = {};
 };
 
+/// Thrown by a task or by `run` of a backend that finds that its group is over.
+class UNISONO_API GroupFailure final : public std::exception {
+ public:
+  explicit GroupFailure(Failure failure) : failure_(std::make_shared<const Failure>(std::move(failure))) {}
+  ~GroupFailure() override;
+  const char* what() const noexcept override { return failure_->message.c_str(); }
+  const Failure& failure() const noexcept { return *failure_; }
+
+ private:
+  std::shared_ptr<const Failure> failure_;
+};
+
 /// What waits for a task on behalf of a blocking call: it spins, yields, sleeps, and looks for failures and the deadline.
 class UNISONO_API Waiter {
  public:
   virtual ~Waiter();
   virtual void wait(Task& task) = 0;
+  /// How long the call may take from when it began.
+  virtual std::chrono::milliseconds timeout() const = 0;
 };
 
 struct Capabilities {
   bool any_source = true;         ///< receives from anybody
   bool custom_operations = true;  ///< callables in place of a ReduceOp
   bool spans_hosts = false;
+  std::optional<Device> device = {};  ///< whose memory it works on, beside the host's
 };
 
 /// One group's engine. Validation, comparison of argument sizes, deadlines, ordering of asynchronous calls, packing of strided views and
@@ -147,6 +180,13 @@ class UNISONO_API Backend {
   virtual std::set<int> gone() { return {}; }
   /// What peers ring when something may have changed; null: nobody does, and waiters poll.
   virtual engine::Bell* bell() { return nullptr; }
+  /// The bell of another rank of this host; null: not known.
+  virtual engine::Bell* bell_of(int rank) {
+    static_cast<void>(rank);
+    return nullptr;
+  }
+  /// The connections with other hosts; null: there is no other, or they are not ours.
+  virtual std::shared_ptr<transport::Link> link() const { return nullptr; }
   /// More ranks than processors: waiting should give way early.
   virtual bool crowded() const { return false; }
   /// The last word of a rank that finalizes: it will not be missed any more.
@@ -160,6 +200,10 @@ struct BackendOptions {
   int rank = 0;                         ///< in the group
   std::vector<int> global_ranks;        ///< of the members, in group order
   std::vector<std::string> host_names;  ///< of the members
+  std::vector<int> hosts;               ///< for each member the number of its host, in order of first appearance; empty: all are on one
+  std::vector<int> names;               ///< by which errors call the members, where that is not their rank in the group
+  int local_rank = 0;                   ///< of this process on its host
+  std::string address;                  ///< numeric, by which members on other hosts reach this rank
   std::shared_ptr<Store> store;         ///< the group's own, under its prefix
   std::shared_ptr<Store> job_store;     ///< under `unisono run`, the launcher's; else null
   std::shared_ptr<Backend> world;       ///< the engine of the world; null when it is the world's that is made

@@ -5,6 +5,7 @@ namespace unisono {
 Task::~Task() = default;
 Waiter::~Waiter() = default;
 Backend::~Backend() = default;
+GroupFailure::~GroupFailure() = default;
 
 void Backend::run(const CollectiveCall& call, Waiter& waiter) {
   const auto task = start(call);

@@ -4,9 +4,16 @@
 #include <cctype>
 #include <map>
 #include <mutex>
+#include <set>
+
+#include <fmt/format.h>
 
 #include "backends/native/native.h"
+#include "backends/plugins.h"
 #include "backends/serial/serial.h"
+#include "backends/spanning/spanning.h"
+#include "backends/tcp/tcp.h"
+#include "unisono/engine.h"
 
 namespace unisono {
 namespace backends {
@@ -14,7 +21,13 @@ namespace {
 
 struct Registry {
   std::mutex mutex;
-  std::map<std::string, BackendFactory, std::less<>> factories{{"native", make_native}, {"serial", make_serial}};
+  std::map<std::string, BackendFactory, std::less<>> factories{{"native", [](const BackendOptions& options) { return make_native(options); }},
+                                                               {"serial", make_serial}};
+  std::map<std::string, EngineMaker, std::less<>> engines{
+      {"tcp",
+       {.make = [](const EngineOptions& options, const std::shared_ptr<transport::Link>& link) { return make_tcp(options, link); },
+        .traits = {},
+        .connects_all = true}}};
 };
 
 Registry& registry() {
@@ -22,13 +35,8 @@ Registry& registry() {
   return instance;
 }
 
-// Names that programs may ask for, of engines that this build does not have.
-constexpr std::pair<std::string_view, std::string_view> absent[] = {
-    {"tcp", "this build has no tcp engine; ranks of one host use native"},
-    {"gloo", "this build has no gloo plug-in"},
-    {"mpi", "this build has no mpi plug-in"},
-    {"nccl", "this build has no nccl plug-in"},
-};
+// Names that programs may ask for, of engines that come as plug-ins.
+constexpr std::string_view plugins_of_ours[] = {"gloo", "mpi", "nccl"};
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -42,25 +50,55 @@ std::string lower(std::string_view text) {
   throw InvalidArgument("unknown backend \"" + std::string(name) + "\"", {.hint = "available here: auto, " + names});
 }
 
+// Whether it works on device memory; false of what is not there.
+bool is_of_devices(const std::string& name) {
+  {
+    const std::lock_guard lock(registry().mutex);
+    if (const auto found = registry().engines.find(name); found != registry().engines.end()) return found->second.traits.device != Device::Type::cpu;
+    if (registry().factories.contains(name)) return false;
+  }
+  const FoundPlugin* found = find_plugin(name);
+  return found != nullptr && found->plugin != nullptr && found->plugin->traits != nullptr && found->plugin->traits().device != Device::Type::cpu;
+}
+
 }  // namespace
 
 Availability availability(std::string_view name) {
   const std::string wanted = lower(name);
+  EngineTraits traits;
   {
     const std::lock_guard lock(registry().mutex);
     if (registry().factories.contains(wanted)) return {.known = true, .available = true, .why_not = {}};
+    if (const auto found = registry().engines.find(wanted); found != registry().engines.end()) traits = found->second.traits;
+    else traits.why_not = nullptr;
+    if (registry().engines.contains(wanted) && !traits.why_not) return {.known = true, .available = true, .why_not = {}};
   }
-  for (const auto& [other, reason] : absent) {
-    if (wanted == other) return {.known = true, .available = false, .why_not = std::string(reason)};
+  if (!traits.why_not) {
+    const FoundPlugin* found = find_plugin(wanted);
+    if (found == nullptr) {
+      if (std::find(std::begin(plugins_of_ours), std::end(plugins_of_ours), wanted) == std::end(plugins_of_ours)) return {};
+      std::string places;
+      for (const auto& directory : plugin_directories()) places.append(places.empty() ? "" : ", ").append(directory);
+      return {.known = true, .available = false, .why_not = fmt::format("there is no libunisono_{}.so in {}", wanted, places)};
+    }
+    if (found->plugin == nullptr) return {.known = true, .available = false, .why_not = found->why_not};
+    if (found->plugin->traits != nullptr) traits = found->plugin->traits();
   }
-  return {};
+  std::string why_not = traits.why_not ? traits.why_not() : std::string();
+  return {.known = true, .available = why_not.empty(), .why_not = std::move(why_not)};
 }
 
 std::vector<std::string> available() {
-  const std::lock_guard lock(registry().mutex);
+  std::set<std::string> others;
+  {
+    const std::lock_guard lock(registry().mutex);
+    for (const auto& [name, factory] : registry().factories) others.insert(name);
+    for (const auto& [name, engine] : registry().engines) others.insert(name);
+  }
+  for (const FoundPlugin& found : find_plugins()) others.insert(found.name);
   std::vector<std::string> names{"native", "serial"};
-  for (const auto& [name, factory] : registry().factories) {
-    if (name != "native" && name != "serial") names.push_back(name);
+  for (const auto& name : others) {
+    if (name != "native" && name != "serial" && availability(name).available) names.push_back(name);
   }
   return names;
 }
@@ -68,16 +106,45 @@ std::vector<std::string> available() {
 BackendFactory factory(std::string_view name) {
   const Availability state = availability(name);
   if (!state.known) unknown(name);
-  if (!state.available) throw BackendUnavailable("backend " + lower(name) + " cannot be used: " + state.why_not);
-  const std::lock_guard lock(registry().mutex);
-  return registry().factories.find(lower(name))->second;
+  const std::string wanted = lower(name);
+  if (!state.available) throw BackendUnavailable(fmt::format("backend {} cannot be used: {}", wanted, state.why_not));
+  {
+    const std::lock_guard lock(registry().mutex);
+    if (const auto found = registry().factories.find(wanted); found != registry().factories.end()) return found->second;
+    if (const auto found = registry().engines.find(wanted); found != registry().engines.end()) {
+      return [maker = found->second](const BackendOptions& options) { return make_spanning(options, maker); };
+    }
+  }
+  const Plugin* plugin = find_plugin(wanted)->plugin;
+  EngineMaker maker;
+  maker.make = [plugin](const EngineOptions& options, const std::shared_ptr<transport::Link>&) { return plugin->make(options); };
+  if (plugin->traits != nullptr) maker.traits = plugin->traits();
+  return [maker](const BackendOptions& options) { return make_spanning(options, maker); };
 }
 
-std::string host_backend(std::string_view request) {
-  std::string text = lower(request);
+EngineFactory device_factory(std::string_view name) {
+  const Availability state = availability(name);
+  if (!state.known) unknown(name);
+  const std::string wanted = lower(name);
+  if (!state.available) throw BackendUnavailable(fmt::format("backend {} cannot be used: {}", wanted, state.why_not));
+  if (!is_of_devices(wanted)) throw InvalidArgument(fmt::format("backend {} does not work on memory of devices", wanted));
+  {
+    const std::lock_guard lock(registry().mutex);
+    if (const auto found = registry().engines.find(wanted); found != registry().engines.end()) {
+      return [make = found->second.make](const EngineOptions& options) { return make(options, nullptr); };
+    }
+  }
+  return find_plugin(wanted)->plugin->make;
+}
+
+Request parse_request(std::string_view request) {
+  const std::string text = lower(request);
   if (text.find(':') == std::string::npos) {
-    if (text != "auto" && !availability(text).known) unknown(request);
-    return text;
+    if (text == "auto") return {text, {}};
+    if (!availability(text).known) unknown(request);
+    if (!is_of_devices(text)) return {text, {}};
+    static_cast<void>(device_factory(text));  // throws where it cannot be used
+    return {"auto", text};
   }
   // "cpu:native,cuda:nccl": one backend for each kind of device.
   std::map<std::string, std::string> by_device;
@@ -95,24 +162,46 @@ std::string host_backend(std::string_view request) {
     }
     begin = end + 1;
   }
-  if (const auto cuda = by_device.find("cuda"); cuda != by_device.end()) factory(cuda->second);  // throws where it cannot be used
-  const auto cpu = by_device.find("cpu");
-  return cpu == by_device.end() ? "auto" : cpu->second;
+  Request parsed{"auto", {}};
+  if (const auto cuda = by_device.find("cuda"); cuda != by_device.end()) {
+    static_cast<void>(device_factory(cuda->second));
+    parsed.device = cuda->second;
+  }
+  if (const auto cpu = by_device.find("cpu"); cpu != by_device.end()) parsed.host = cpu->second;
+  if (is_of_devices(parsed.host)) throw InvalidArgument(fmt::format("backend {} does not work on memory of the host", parsed.host));
+  return parsed;
 }
 
 }  // namespace backends
 
-void register_backend(std::string_view name, BackendFactory factory) {
+namespace {
+
+template <class Map, class Entry>
+void add(Map& map, std::string_view name, Entry entry) {
   const bool well_formed = !name.empty() && name != "auto" && std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return std::islower(c) || std::isdigit(c) || c == '_' || c == '-';
   });
-  if (!well_formed)
-    throw InvalidArgument("a backend's name is lower-case letters, digits, '_' and '-', and not \"auto\": \"" + std::string(name) + "\"");
-  if (!factory) throw InvalidArgument("backend " + std::string(name) + " has no factory");
-  const std::lock_guard lock(backends::registry().mutex);
-  if (!backends::registry().factories.emplace(std::string(name), std::move(factory)).second) {
-    throw InvalidArgument("there is a backend \"" + std::string(name) + "\" already");
-  }
+  if (!well_formed) throw InvalidArgument(fmt::format("a backend's name is lower-case letters, digits, '_' and '-', and not \"auto\": \"{}\"", name));
+  auto& registry = backends::registry();
+  const std::lock_guard lock(registry.mutex);
+  if (registry.factories.contains(name) || registry.engines.contains(name))
+    throw InvalidArgument(fmt::format("there is a backend \"{}\" already", name));
+  map.emplace(std::string(name), std::move(entry));
+}
+
+}  // namespace
+
+void register_backend(std::string_view name, BackendFactory factory) {
+  if (!factory) throw InvalidArgument(fmt::format("backend {} has no factory", name));
+  add(backends::registry().factories, name, std::move(factory));
+}
+
+void register_engine(std::string_view name, EngineFactory factory, EngineTraits traits) {
+  if (!factory) throw InvalidArgument(fmt::format("engine {} has no factory", name));
+  add(backends::registry().engines, name,
+      backends::EngineMaker{
+          .make = [make = std::move(factory)](const EngineOptions& options, const std::shared_ptr<transport::Link>&) { return make(options); },
+          .traits = std::move(traits)});
 }
 
 }  // namespace unisono

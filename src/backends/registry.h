@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "unisono/backend.h"
+#include "unisono/engine.h"
 
 namespace unisono::backends {
 
@@ -21,7 +22,16 @@ std::vector<std::string> available();
 /// InvalidArgument for an unknown name, BackendUnavailable for one that cannot run here.
 BackendFactory factory(std::string_view name);
 
-/// What was asked for ("auto", "native", "CPU:native,cuda:nccl", any case), reduced to the backend of the host. InvalidArgument for anything else.
-std::string host_backend(std::string_view request);
+/// The engine of a device, from a plug-in or registered. As `factory`.
+EngineFactory device_factory(std::string_view name);
+
+/// What was asked for ("auto", "native", "nccl", "CPU:native,cuda:nccl", any case): the backend of host memory, which may be "auto", and the engine
+/// of device memory; empty: none was asked for.
+struct Request {
+  std::string host, device;
+};
+/// InvalidArgument for what is no such request; BackendUnavailable for an engine of devices that cannot run here.
+Request parse_request(std::string_view request);
+inline std::string host_backend(std::string_view request) { return parse_request(request).host; }
 
 }  // namespace unisono::backends

@@ -5,6 +5,7 @@
 
 #include "backends/registry.h"
 #include "backends/serial/serial.h"
+#include "context/engines.h"
 #include "context/formation.h"
 #include "context/topology.h"
 #include "ground/deadline.h"
@@ -28,18 +29,6 @@ std::chrono::milliseconds timeout_of(const InitOptions& options, const ground::E
   if (!seconds) return options.timeout;
   if (*seconds <= 0) throw InvalidArgument("UNISONO_TIMEOUT must be a positive number of seconds", {.operation = "initialize"});
   return std::chrono::seconds(*seconds);
-}
-
-std::string choose_backend(const InitOptions& options, const ground::Environment& environment, int world_size) {
-  std::string request = options.backend;
-  if (backends::host_backend(request) == "auto") request = environment.get("UNISONO_BACKEND").value_or("auto");
-  std::string name = backends::host_backend(request);
-  if (name == "auto") name = world_size == 1 ? "serial" : "native";
-  backends::factory(name);  // throws where it cannot run here
-  if (name == "serial" && world_size > 1) {
-    throw InvalidArgument("backend serial is for one process, and there are " + std::to_string(world_size), {.operation = "initialize"});
-  }
-  return name;
 }
 
 // A process that serves the store keeps it for the others until they need it no more.
@@ -126,7 +115,6 @@ namespace {
 std::unique_ptr<State> form_world(const InitOptions& options, const rendezvous::JobIdentity& identity, const Formation& formation,
                                   std::chrono::milliseconds timeout) {
   const auto& environment = ground::Environment::process();
-  const std::string backend = choose_backend(options, environment, identity.world_size);
   auto state = make_state(identity.rank, identity.world_size);
   ground::set_log_rank("rank " + std::to_string(identity.rank));
   state->launcher = identity.launcher;
@@ -139,17 +127,18 @@ std::unique_ptr<State> form_world(const InitOptions& options, const rendezvous::
     state->topology.host_names = {host_name()};
   }
   state->local_rank = choose_local_rank(identity.local_rank, local_rank_hint(), state->topology);
-  if (backend == "native" && state->topology.machines > 1) {
-    throw BackendUnavailable(
-        "the ranks are on " + std::to_string(state->topology.machines) + " hosts, and backend native serves one: " + describe_hosts(state->topology),
-        {.operation = "initialize", .rank = identity.rank});
-  }
+  const Selection selection = select_engines(options, environment, state->topology, identity.launcher, identity.rank, identity.world_size);
 
   BackendOptions backend_options;
   backend_options.group_name = "world";
   backend_options.rank = identity.rank;
   for (int r = 0; r < identity.world_size; ++r) backend_options.global_ranks.push_back(r);
   backend_options.host_names = state->topology.host_names;
+  // Hosts that ranks only present are other hosts to whoever asked for an engine, and none to the native one.
+  if (state->topology.machines > 1 || selection.asked != "auto") backend_options.hosts = state->topology.hosts;
+  backend_options.local_rank = state->local_rank;
+  backend_options.address = identity.address;
+  backend_options.key = "world";
   backend_options.store = formation.watched();
   backend_options.job_store = identity.launcher_store;
   backend_options.timeout = deadline.left();
@@ -158,10 +147,19 @@ std::unique_ptr<State> form_world(const InitOptions& options, const rendezvous::
   parts.rank = identity.rank;
   parts.global_ranks = backend_options.global_ranks;
   parts.host_names = backend_options.host_names;
-  state->make_engine = backends::factory(backend);
+  state->make_engine = [selection, hosts = backend_options.hosts, local_rank = state->local_rank,
+                        address = backend_options.address](const BackendOptions& given) {
+    BackendOptions of_group = given;
+    for (const int r : given.global_ranks) {
+      if (!hosts.empty()) of_group.hosts.push_back(hosts[static_cast<std::size_t>(r)]);
+    }
+    of_group.local_rank = local_rank;
+    of_group.address = address;
+    return make_group_engine(selection, of_group);
+  };
   state->group_store = formation.store();
   state->group_store->set_timeout(timeout);
-  parts.backend = state->make_engine(backend_options);
+  parts.backend = make_group_engine(selection, backend_options);
   parts.timeout = timeout;
   parts.progress = state->progress;
   parts.on_failure = [raw = state.get()](const Failure& failure) {

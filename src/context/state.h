@@ -22,6 +22,7 @@ struct Topology {
   int node_rank = 0;
   int machines = 1;                       // hosts as they are; nnodes as they present themselves, which is the same outside of tests
   std::vector<std::string> host_names{};  // by global rank
+  std::vector<int> hosts{};               // by global rank, the number of its host, in the order of each one's lowest rank
   std::vector<int> local_members{0};      // global ranks of this host's processes
 };
 

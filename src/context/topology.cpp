@@ -92,7 +92,7 @@ Topology topology_of(const std::vector<HostRecord>& records, int rank) {
   for (int r = 0; r < static_cast<int>(records.size()); ++r) {
     const HostRecord& record = records[static_cast<std::size_t>(r)];
     topology.host_names.push_back(record.name);
-    index_of(hosts, record.identity);
+    topology.hosts.push_back(index_of(hosts, record.identity));
     index_of(machines, record.machine);
     if (record.identity != own) continue;
     if (r < rank) ++topology.local_rank;

@@ -17,6 +17,7 @@ class alignas(128) Bell {
     return word_.load(std::memory_order_seq_cst);
   }
   void sleep(std::uint32_t heard, std::chrono::nanoseconds at_most) noexcept;
+  bool has_sleepers() const noexcept { return sleepers_.load(std::memory_order_seq_cst) != 0; }
   void leave() noexcept { sleepers_.fetch_sub(1, std::memory_order_relaxed); }
 
   void ring() noexcept {

@@ -14,6 +14,8 @@ class Group;
 
 /// Between two looks for failures and deadlines, and the longest sleep without one.
 inline constexpr std::chrono::milliseconds look_period{20};
+/// The longest sleep while one waits for something that rings no bell.
+inline constexpr std::chrono::microseconds unrung_period{100};
 
 /// What somebody who waits for a task keeps an eye on, be it the caller or the progress thread.
 struct Vigil {

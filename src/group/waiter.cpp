@@ -25,7 +25,7 @@ void BlockingWaiter::wait(Task& task) {
   const Vigil vigil{operation_, sequence_, deadline, warned};
   for (;;) {
     const std::chrono::nanoseconds left = deadline.left();
-    backoff.pause(again, std::min<std::chrono::nanoseconds>(look_period, left));
+    backoff.pause(again, std::min<std::chrono::nanoseconds>(task.is_rung_for() ? look_period : unrung_period, left));
     if (task.advance()) return;
     std::optional<Failure> failure = backend.failure();
     const bool late = deadline.passed();

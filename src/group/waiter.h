@@ -16,6 +16,7 @@ class BlockingWaiter final : public Waiter {
   BlockingWaiter(Group& group, std::string_view operation, std::uint64_t sequence, std::chrono::milliseconds timeout)
       : group_(group), operation_(operation), sequence_(sequence), timeout_(timeout) {}
   void wait(Task& task) override;
+  std::chrono::milliseconds timeout() const override { return timeout_; }
 
  private:
   Group& group_;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "engine/cooperative/collectives.h"
+#include "engine/cooperative/moves.h"
 #include "ground/processors.h"
 #include "transport/shm/handover.h"
 
@@ -27,6 +28,13 @@ Native::Native(std::shared_ptr<engine::Segment> segment, int rank, std::unique_p
 Native::~Native() = default;
 
 void Native::run(const CollectiveCall& call, Waiter& waiter) { engine::with_collective(lockstep_, call, waiter); }
+
+void Native::agree(const CollectiveCall& call, Waiter& waiter) {
+  engine::Barrier task(lockstep_, call);
+  if (!task.advance()) waiter.wait(task);
+}
+
+std::unique_ptr<Task> Native::start_agreement(const CollectiveCall& call) { return std::make_unique<engine::Barrier>(lockstep_, call); }
 
 std::unique_ptr<Task> Native::start(const CollectiveCall& call) { return engine::make_collective(lockstep_, call); }
 
@@ -63,7 +71,7 @@ std::optional<Failure> Native::look_for_failures(std::span<const int> waiting_fo
   return peers_->look(waiting_for, any_will_do);
 }
 
-std::unique_ptr<Backend> make_native(const BackendOptions& options) {
+std::unique_ptr<Native> make_native(const BackendOptions& options) {
   const int ranks = static_cast<int>(options.global_ranks.size());
   if (ranks > engine::Segment::most_ranks) {
     throw Unsupported(
@@ -80,6 +88,7 @@ std::unique_ptr<Backend> make_native(const BackendOptions& options) {
     keep_alive = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<Backend>>>(memory.address, options.world);
   }
   auto segment = std::make_shared<engine::Segment>(shape, memory.address.get(), std::move(keep_alive), std::move(bells));
+  segment->name_ranks(options.names);
   auto peers = std::make_unique<Peers>(segment, options.rank, options.global_ranks, options.job_store);
   peers->arrive(::getpid(), ground::allowed_processors());
   // Everybody has mapped it and is in the table before anybody watches or waits.
@@ -91,11 +100,10 @@ std::unique_ptr<Backend> make_native(const BackendOptions& options) {
   return std::make_unique<Native>(std::move(segment), options.rank, std::move(peers));
 }
 
-std::vector<engine::Bell*> bells_of(const Backend& world, const std::vector<int>& global_ranks) {
-  const auto* native = dynamic_cast<const Native*>(&world);
-  if (native == nullptr) return {};
+std::vector<engine::Bell*> bells_of(Backend& world, const std::vector<int>& global_ranks) {
   std::vector<engine::Bell*> bells;
-  for (const int r : global_ranks) bells.push_back(&native->segment()->bell(r));
+  for (const int r : global_ranks) bells.push_back(world.bell_of(r));
+  if (std::find(bells.begin(), bells.end(), nullptr) != bells.end()) return {};
   return bells;
 }
 

@@ -25,7 +25,11 @@ class Native final : public Backend {
   void poison(const Failure& failure) override;
   std::optional<Failure> failure() override;
   std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do) override;
+  /// Lets all ranks compare what they are about to call, and does nothing else: who returns knows that everybody is here and agrees.
+  void agree(const CollectiveCall& call, Waiter& waiter);
+  std::unique_ptr<Task> start_agreement(const CollectiveCall& call);
   engine::Bell* bell() override { return &segment_->bell(rank_); }
+  engine::Bell* bell_of(int rank) override { return &segment_->bell(rank); }
   bool crowded() const override { return crowded_; }
   void leave() override { peers_->leave(); }
   std::set<int> gone() override { return peers_->gone(); }
@@ -42,10 +46,10 @@ class Native final : public Backend {
 };
 
 /// Makes the segment of a group of processes: collective over its ranks.
-std::unique_ptr<Backend> make_native(const BackendOptions& options);
+std::unique_ptr<Native> make_native(const BackendOptions& options);
 /// The engine of one of several ranks that are threads of this process.
 std::unique_ptr<Backend> make_native_thread(std::shared_ptr<engine::Segment> segment, int rank, int cpus);
 /// The bells of these ranks of the world, for a group of them: a process sleeps in one place, whatever it waits for.
-std::vector<engine::Bell*> bells_of(const Backend& world, const std::vector<int>& global_ranks);
+std::vector<engine::Bell*> bells_of(Backend& world, const std::vector<int>& global_ranks);
 
 }  // namespace unisono::backends

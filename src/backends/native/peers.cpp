@@ -101,11 +101,13 @@ void Peers::watch() {
     Peer& peer = peers_[static_cast<std::size_t>(r)];
     peer.handle.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
     if (!peer.handle && errno != ESRCH) {
-      throw BackendUnavailable("cannot watch rank " + std::to_string(r) + " (pid " + std::to_string(pid) +
+      throw BackendUnavailable("cannot watch rank " + std::to_string(segment_->name_of(r)) + " (pid " + std::to_string(pid) +
                                "): " + std::system_category().message(errno));
     }
     if (!peer.handle && presence(r) == Presence::left) continue;  // it has formed the group, and was done with it before we looked
-    if (!peer.handle) throw PeerFailed("rank " + std::to_string(r) + " ended while the group was formed", {.culprit = r}, PeerFailed::Cause::exited);
+    if (!peer.handle)
+      throw PeerFailed("rank " + std::to_string(segment_->name_of(r)) + " ended while the group was formed", {.culprit = segment_->name_of(r)},
+                       PeerFailed::Cause::exited);
   }
 }
 
@@ -174,9 +176,9 @@ std::optional<Failure> Peers::dead() {
     const pid_t pid = segment_->member(r).pid.load(std::memory_order_relaxed);
     return Failure{.kind = Failure::Kind::peer_failed,
                    .cause = ending.cause,
-                   .culprit = r,
+                   .culprit = segment_->name_of(r),
                    .missing = {},
-                   .message = "rank " + std::to_string(r) + " (pid " + std::to_string(pid) + ") " + ending.text};
+                   .message = "rank " + std::to_string(segment_->name_of(r)) + " (pid " + std::to_string(pid) + ") " + ending.text};
   }
   return std::nullopt;
 }
@@ -201,14 +203,16 @@ std::optional<Failure> Peers::stopped(std::span<const int> waiting_for) {
     const auto since = now - *peer.stopped_since;
     if (since >= suspect_after && !peer.warned) {
       peer.warned = true;
-      ground::warn("rank " + std::to_string(r) + " (pid " + std::to_string(pid) + ") is stopped; it counts as failed after " + seconds(silent_after));
+      ground::warn("rank " + std::to_string(segment_->name_of(r)) + " (pid " + std::to_string(pid) + ") is stopped; it counts as failed after " +
+                   seconds(silent_after));
     }
     if (since >= silent_after) {
       return Failure{.kind = Failure::Kind::peer_failed,
                      .cause = PeerFailed::Cause::silent,
-                     .culprit = r,
+                     .culprit = segment_->name_of(r),
                      .missing = {},
-                     .message = "rank " + std::to_string(r) + " (pid " + std::to_string(pid) + ") has been stopped for " + seconds(silent_after)};
+                     .message = "rank " + std::to_string(segment_->name_of(r)) + " (pid " + std::to_string(pid) + ") has been stopped for " +
+                                seconds(silent_after)};
     }
   }
   return std::nullopt;
@@ -224,9 +228,9 @@ std::optional<Failure> Peers::look(std::span<const int> waiting_for, bool any_wi
     const int r = *std::find_if(waiting_for.begin(), waiting_for.end(), left);
     return Failure{.kind = Failure::Kind::peer_failed,
                    .cause = PeerFailed::Cause::disconnected,
-                   .culprit = r,
+                   .culprit = segment_->name_of(r),
                    .missing = {},
-                   .message = "rank " + std::to_string(r) + " has left the group (finalize) and will not come"};
+                   .message = "rank " + std::to_string(segment_->name_of(r)) + " has left the group (finalize) and will not come"};
   }
   return stopped(waiting_for);
 }

@@ -112,8 +112,8 @@ void LockstepTask::compare(int rank, std::uint32_t step) {
     return;
   }
   leave(rank, step,
-        "rank " + std::to_string(engine_.rank_) + " " + describe(signature_, label_of(call_)) + ", rank " + std::to_string(rank) + " " +
-            describe(theirs, line.get_label()));
+        "rank " + std::to_string(segment().name_of(engine_.rank_)) + " " + describe(signature_, label_of(call_)) + ", rank " +
+            std::to_string(segment().name_of(rank)) + " " + describe(theirs, line.get_label()));
 }
 
 void LockstepTask::leave(int culprit, std::uint32_t step, const std::string& difference) {
@@ -124,8 +124,8 @@ void LockstepTask::leave(int culprit, std::uint32_t step, const std::string& dif
   ErrorInfo info;
   info.operation = name_of(call_);
   info.sequence = call_.sequence;
-  info.rank = engine_.rank_;
-  info.culprit = culprit;
+  info.rank = segment().name_of(engine_.rank_);
+  info.culprit = segment().name_of(culprit);
   info.hint = "every rank must make the same calls in the same order; nothing was moved, the group stays usable";
   throw Mismatch("the ranks called different things: " + difference, std::move(info));
 }

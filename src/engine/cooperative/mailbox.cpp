@@ -192,12 +192,12 @@ class Mailbox::RecvTask final : public Task {
     ErrorInfo info;
     info.operation = call_.label.empty() ? "recv" : call_.label;
     info.sequence = call_.sequence;
-    info.rank = box_.rank_;
-    info.culprit = source_;
+    info.rank = box_.segment_->name_of(box_.rank_);
+    info.culprit = box_.segment_->name_of(source_);
     info.hint = "the message is gone, the group stays usable";
     const std::uint32_t own = kind_of(call_);
     const char* other_call = arrived_.kind != own && (((arrived_.kind | own) & labelled) != 0) ? ", and by another kind of call" : "";
-    throw Mismatch("rank " + std::to_string(source_) + " sent " + elements(arrived_.bytes, dtype_of_kind(arrived_.kind)) +
+    throw Mismatch("rank " + std::to_string(box_.segment_->name_of(source_)) + " sent " + elements(arrived_.bytes, dtype_of_kind(arrived_.kind)) +
                        ", but the receive is of " + elements(call_.data.bytes(), call_.data.dtype()) + other_call,
                    std::move(info));
   }

@@ -110,6 +110,9 @@ class Segment {
   Segment(const Shape& shape, std::byte* memory, std::shared_ptr<void> keep_alive, std::vector<Bell*> bells = {});
 
   int ranks() const { return shape_.ranks; }
+  /// Where the ranks of this segment are only some of a group's: the names by which errors call them, here and nowhere else.
+  void name_ranks(std::vector<int> names) { names_ = std::move(names); }
+  int name_of(int rank) const { return names_.empty() ? rank : names_[static_cast<std::size_t>(rank)]; }
   std::size_t slot_bytes() const { return shape_.slot_bytes; }
   std::size_t ring_bytes() const { return shape_.ring_bytes; }
   FailureRecord& failure() const { return *reinterpret_cast<FailureRecord*>(memory_); }
@@ -132,6 +135,7 @@ class Segment {
   std::byte* memory_;
   std::shared_ptr<void> keep_alive_;
   std::vector<Bell*> bells_;
+  std::vector<int> names_;
   std::size_t lines_ = 0, members_ = 0, slots_ = 0, rings_ = 0, ring_data_ = 0;
 };
 

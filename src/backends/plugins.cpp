@@ -1,0 +1,152 @@
+#include "backends/plugins.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "ground/environment.h"
+
+namespace unisono::backends {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view prefix = "libunisono_";
+constexpr std::string_view suffix = ".so";
+
+// Loaded once, and never closed: threads and exit handlers of foreign libraries do not survive that.
+struct Loaded {
+  std::mutex mutex;
+  std::map<std::string, FoundPlugin, std::less<>> by_name;
+};
+Loaded& loaded() {
+  static auto& instance = *new Loaded;
+  return instance;
+}
+
+bool is_name(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::islower(c) || std::isdigit(c) || c == '_' || c == '-'; });
+}
+
+// "gloo" of ".../libunisono_gloo.so"; empty of anything else.
+std::string name_of(const fs::path& path) {
+  const std::string file = path.filename().string();
+  if (!file.starts_with(prefix) || !file.ends_with(suffix) || file.size() < prefix.size() + suffix.size()) return {};
+  const std::string name = file.substr(prefix.size(), file.size() - prefix.size() - suffix.size());
+  return is_name(name) ? name : std::string();
+}
+
+// What the dynamic linker says, without the path, which the caller knows.
+std::string last_error(const std::string& path) {
+  const char* text = ::dlerror();
+  std::string error = text != nullptr ? text : "unknown error";
+  if (error.starts_with(path + ": ")) error.erase(0, path.size() + 2);
+  return error;
+}
+
+FoundPlugin load(const std::string& name, const std::string& path) {
+  FoundPlugin found{.name = name, .path = path};
+  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    found.why_not = fmt::format("{} cannot be loaded: {}", path, last_error(path));
+    return found;
+  }
+  using Entry = const Plugin* (*)();
+  const auto entry = reinterpret_cast<Entry>(::dlsym(handle, "unisono_plugin"));
+  if (entry == nullptr) {
+    found.why_not = fmt::format("{} has no unisono_plugin()", path);
+    return found;
+  }
+  const Plugin* plugin = entry();
+  if (plugin == nullptr || plugin->abi != plugin_abi) {
+    found.why_not = fmt::format("{} is for plug-in ABI {}, and this library has {}", path, plugin == nullptr ? 0 : plugin->abi, plugin_abi);
+    return found;
+  }
+  if (plugin->name == nullptr || plugin->name != name || plugin->make == nullptr) {
+    found.why_not = fmt::format("{} calls itself {}, or makes no engine", path, plugin->name == nullptr ? "nothing" : plugin->name);
+    return found;
+  }
+  found.plugin = plugin;
+  return found;
+}
+
+const FoundPlugin* find_locked(std::string_view name) {
+  auto& known = loaded().by_name;
+  if (const auto found = known.find(name); found != known.end()) return &found->second;
+  if (!is_name(name)) return nullptr;
+  for (const std::string& directory : plugin_directories()) {
+    const fs::path path = fs::path(directory) / fmt::format("{}{}{}", prefix, name, suffix);
+    std::error_code ignored;
+    if (!fs::exists(path, ignored)) continue;
+    return &known.emplace(std::string(name), load(std::string(name), path.string())).first->second;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<std::string> plugin_directories() {
+  std::vector<std::string> directories;
+  const auto add = [&](const std::string& directory) {
+    if (!directory.empty() && std::find(directories.begin(), directories.end(), directory) == directories.end()) directories.push_back(directory);
+  };
+  const std::string path = ground::Environment::process().get("UNISONO_PLUGIN_PATH").value_or("");
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t end = std::min(path.find(':', begin), path.size());
+    add(path.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  // Beside the file that this code is in: the library, or a program that has it inside, which then lies in bin/ beside lib/.
+  Dl_info info{};
+  static const int here = 0;
+  if (::dladdr(&here, &info) != 0 && info.dli_fname != nullptr) {
+    std::error_code error;
+    fs::path file = fs::canonical(info.dli_fname, error);
+    if (error) file = fs::canonical("/proc/self/exe", error);  // a program is named as it was called
+    if (!error) {
+      add(file.parent_path().string());
+      const fs::path lib = file.parent_path().parent_path() / "lib";
+      if (fs::is_directory(lib, error)) add(lib.string());
+    }
+  }
+  return directories;
+}
+
+const FoundPlugin* find_plugin(std::string_view name) {
+  const std::lock_guard lock(loaded().mutex);
+  return find_locked(name);
+}
+
+std::vector<FoundPlugin> find_plugins() {
+  std::set<std::string> names;
+  for (const std::string& directory : plugin_directories()) {
+    std::error_code error;
+    for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+      if (const std::string name = name_of(it->path()); !name.empty()) names.insert(name);
+    }
+  }
+  std::vector<FoundPlugin> found;
+  const std::lock_guard lock(loaded().mutex);
+  for (const std::string& name : names) {
+    if (const FoundPlugin* plugin = find_locked(name)) found.push_back(*plugin);
+  }
+  return found;
+}
+
+std::optional<Carrier> carrier(bool join) {
+  for (const FoundPlugin& found : find_plugins()) {
+    if (found.plugin == nullptr || found.plugin->carrier == nullptr) continue;
+    if (auto carrier = found.plugin->carrier(join)) return carrier;
+  }
+  return std::nullopt;
+}
+
+}  // namespace unisono::backends

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unisono/engine.h"
+
+namespace unisono::backends {
+
+/// A libunisono_<name>.so that was found, be it usable or not.
+struct FoundPlugin {
+  std::string name;
+  std::string path;
+  const Plugin* plugin = nullptr;  // loaded for good; null where it could not be
+  std::string why_not = {};        // then: why
+};
+
+/// The one of that name in the first directory that has one: those of UNISONO_PLUGIN_PATH, then the library's own. Loads it. Null: there is none.
+const FoundPlugin* find_plugin(std::string_view name);
+/// All of them, by name.
+std::vector<FoundPlugin> find_plugins();
+/// Where they are looked for.
+std::vector<std::string> plugin_directories();
+
+/// The first of the plug-ins that says that this process is part of a job of its library's (`join`: or that can make it so).
+std::optional<Carrier> carrier(bool join);
+
+}  // namespace unisono::backends

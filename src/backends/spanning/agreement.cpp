@@ -1,0 +1,260 @@
+#include "backends/spanning/agreement.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ground/deadline.h"
+#include "unisono/error.h"
+
+namespace unisono::backends {
+namespace {
+
+constexpr auto time_until_told = std::chrono::milliseconds(100);
+
+// On the wire: fields that are separated by a byte which no text of ours has. Signatures go as hexadecimal numbers.
+constexpr char separator = '\x1f';
+
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> fields;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    fields.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return fields;
+}
+
+template <class T>
+T number(std::string_view text, int base = 10) {
+  T value{};
+  std::from_chars(text.data(), text.data() + text.size(), value, base);
+  return value;
+}
+
+std::string to_text(const engine::Signature& s) { return fmt::format("{:x}.{:x}.{:x}", s.what, s.count, s.extra); }
+engine::Signature from_text(std::string_view text) {
+  engine::Signature s;
+  const auto first = text.find('.');
+  const auto second = text.find('.', first + 1);
+  if (second == std::string_view::npos) return s;
+  s.what = number<std::uint64_t>(text.substr(0, first), 16);
+  s.count = number<std::uint64_t>(text.substr(first + 1, second - first - 1), 16);
+  s.extra = number<std::uint64_t>(text.substr(second + 1), 16);
+  return s;
+}
+
+/// What the first rank of a host lets the others of it know.
+struct Verdict {
+  std::int32_t agrees = 1;
+  std::int32_t culprit = -1;
+  char difference[248]{};
+};
+
+class SpanningAgreement final : public Task {
+ public:
+  SpanningAgreement(const AgreementParts& parts, std::uint64_t number, const CollectiveCall& call)
+      : parts_(parts), place_(*parts.place), number_(number), call_(call), signature_(engine::signature_of(call)), begun_(ground::Clock::now()) {}
+
+  bool advance() override {
+    parts_.poll();
+    for (;;) {
+      switch (phase_) {
+        case Phase::host:
+          if (parts_.host != nullptr && !agree_on_host()) return tell_who_is_late(), false;
+          phase_ = place_.is_leader() ? Phase::hosts : Phase::verdict;
+          if (place_.is_leader())
+            state({.agrees = true, .signature = to_text(signature_), .label = engine::label_of(call_), .difference = {}, .culprit = -1});
+          break;
+        case Phase::hosts:
+          if (!all_stated()) return false;
+          phase_ = Phase::verdict;
+          break;
+        case Phase::verdict:
+          if (parts_.host != nullptr && !share_verdict()) return false;
+          parts_.statements->forget_before(number_);
+          phase_ = Phase::done;
+          if (verdict_.agrees == 0) throw_mismatch(verdict_.culprit, verdict_.difference);
+          return true;
+        case Phase::done: return true;
+      }
+    }
+  }
+
+  std::vector<int> waiting_for() const override {
+    if (phase_ == Phase::host && inner_) return global(inner_->waiting_for());
+    if (phase_ == Phase::done) return {};
+    std::vector<int> ranks;
+    for (int h = 0; h < place_.host_count(); ++h) {
+      if (h == place_.host() || parts_.statements->of(h, number_) != nullptr) continue;
+      const auto awaited = parts_.statements->awaited_by(h, number_);
+      if (awaited.empty()) ranks.push_back(place_.leaders[static_cast<std::size_t>(h)]);
+      ranks.insert(ranks.end(), awaited.begin(), awaited.end());
+    }
+    if (ranks.empty() && !place_.is_leader()) ranks.push_back(place_.members.front());
+    std::sort(ranks.begin(), ranks.end());
+    return ranks;
+  }
+  // Bells ring for what comes from this host. What comes from another is noticed by the Link's thread, which rings too.
+  bool is_rung_for() const override { return true; }
+
+ private:
+  enum class Phase { host, hosts, verdict, done };
+
+  std::vector<int> global(std::vector<int> locals) const {
+    for (int& r : locals) r = place_.members[static_cast<std::size_t>(r)];
+    return locals;
+  }
+
+  bool agree_on_host() {
+    if (!inner_) inner_ = parts_.host->start_agreement(call_);
+    try {
+      if (!inner_->advance()) return false;
+    } catch (const Mismatch& mismatch) {
+      // All ranks of this host know; the others must hear of it.
+      phase_ = Phase::done;
+      if (place_.is_leader()) {
+        state({.agrees = false, .signature = {}, .label = {}, .difference = mismatch.message(), .culprit = mismatch.culprit().value_or(-1)});
+      }
+      throw;
+    }
+    inner_.reset();
+    return true;
+  }
+
+  void state(const Statements::Statement& statement) {
+    const std::string text = Statements::encode(number_, statement);
+    for (int h = 0; h < place_.host_count(); ++h) {
+      if (h != place_.host()) parts_.tell(place_.leaders[static_cast<std::size_t>(h)], text);
+    }
+  }
+
+  bool all_stated() {
+    bool all = true;
+    for (int h = 0; h < place_.host_count(); ++h) {
+      if (h == place_.host()) continue;
+      const auto* statement = parts_.statements->of(h, number_);
+      if (statement == nullptr) {
+        all = false;
+        continue;
+      }
+      if (!statement->agrees) return differ(statement->culprit, statement->difference);
+      const engine::Signature theirs = from_text(statement->signature);
+      if (theirs == signature_) continue;
+      const int other = place_.leaders[static_cast<std::size_t>(h)];
+      return differ(other, fmt::format("the ranks called different things: rank {} {}, rank {} {}", place_.rank,
+                                       engine::describe(signature_, engine::label_of(call_)), other, engine::describe(theirs, statement->label)));
+    }
+    return all;
+  }
+  bool differ(int culprit, const std::string& difference) {
+    verdict_.agrees = 0;
+    verdict_.culprit = culprit;
+    difference.copy(verdict_.difference, sizeof verdict_.difference - 1);
+    return true;
+  }
+
+  bool share_verdict() {
+    if (!inner_) {
+      shared_.operation = Operation::broadcast;
+      shared_.in = shared_.out = Tensor(&verdict_, DType::uint8, sizeof verdict_);
+      shared_.count = sizeof verdict_;
+      shared_.root = 0;
+      inner_ = parts_.host->start(shared_);
+    }
+    if (!inner_->advance()) return false;
+    inner_.reset();
+    return true;
+  }
+
+  // The ranks of other hosts cannot see for whom this one waits; should their deadline pass, they are to name the right one.
+  void tell_who_is_late() {
+    if (told_ || ground::Clock::now() - begun_ < time_until_told) return;
+    told_ = true;
+    const std::string text = Statements::encode_waiting(number_, waiting_for());
+    for (int r = 0; r < place_.size(); ++r) {
+      if (!place_.here(r)) parts_.tell(r, text);
+    }
+  }
+
+  [[noreturn]] void throw_mismatch(int culprit, const std::string& difference) {
+    ErrorInfo info;
+    info.operation = name_of(call_);
+    info.sequence = call_.sequence;
+    info.rank = place_.rank;
+    if (culprit >= 0) info.culprit = culprit;
+    info.hint = "every rank must make the same calls in the same order; nothing was moved, the group stays usable";
+    throw Mismatch(difference, std::move(info));
+  }
+
+  AgreementParts parts_;
+  const Place& place_;
+  std::uint64_t number_;
+  const CollectiveCall& call_;
+  engine::Signature signature_;
+  Phase phase_ = Phase::host;
+  std::unique_ptr<Task> inner_;
+  Verdict verdict_;
+  CollectiveCall shared_;
+  ground::Clock::time_point begun_;
+  bool told_ = false;
+};
+
+}  // namespace
+
+std::string Statements::encode(std::uint64_t call, const Statement& statement) {
+  return fmt::format("s{0}{1}{0}{2}{0}{3}{0}{4}{0}{5}{0}{6}", separator, call, statement.agrees ? 1 : 0, statement.culprit, statement.signature,
+                     statement.label, statement.difference);
+}
+std::string Statements::encode_waiting(std::uint64_t call, const std::vector<int>& ranks) {
+  return fmt::format("w{0}{1}{0}{2}", separator, call, fmt::join(ranks, std::string(1, separator)));
+}
+
+void Statements::take(int host, std::string_view text) {
+  const auto fields = split(text);
+  if (fields.size() < 3) return;
+  const auto call = number<std::uint64_t>(fields[1]);
+  const std::lock_guard lock(mutex_);
+  if (call < oldest_) return;  // of a call that is over: all who were in it know already how it ended
+  if (fields[0] == "w") {
+    auto& ranks = awaited_[{call, host}];
+    ranks.clear();
+    for (std::size_t i = 2; i < fields.size(); ++i) ranks.push_back(number<int>(fields[i]));
+    return;
+  }
+  if (fields[0] != "s" || fields.size() < 7) return;
+  statements_[{call, host}] = {.agrees = fields[2] == "1",
+                               .signature = std::string(fields[4]),
+                               .label = std::string(fields[5]),
+                               .difference = std::string(fields[6]),
+                               .culprit = number<int>(fields[3])};
+}
+
+const Statements::Statement* Statements::of(int host, std::uint64_t call) {
+  const std::lock_guard lock(mutex_);
+  const auto found = statements_.find({call, host});
+  return found == statements_.end() ? nullptr : &found->second;  // stays until `forget_before`, which its reader calls
+}
+
+std::vector<int> Statements::awaited_by(int host, std::uint64_t call) {
+  const std::lock_guard lock(mutex_);
+  const auto found = awaited_.find({call, host});
+  return found == awaited_.end() ? std::vector<int>() : found->second;
+}
+
+void Statements::forget_before(std::uint64_t call) {
+  const std::lock_guard lock(mutex_);
+  oldest_ = call;
+  statements_.erase(statements_.begin(), statements_.lower_bound({call, -1}));
+  awaited_.erase(awaited_.begin(), awaited_.lower_bound({call, -1}));
+}
+
+std::unique_ptr<Task> start_agreement(const AgreementParts& parts, std::uint64_t number, const CollectiveCall& call) {
+  return std::make_unique<SpanningAgreement>(parts, number, call);
+}
+
+}  // namespace unisono::backends

@@ -1,0 +1,180 @@
+#include "backends/spanning/messages.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "unisono/error.h"
+
+namespace unisono::backends {
+namespace {
+
+constexpr std::size_t inline_bytes = 512;
+constexpr std::uint32_t labelled = 0x80;
+// Channel 0 is the collectives'. A number comes again when the message that had it is long gone.
+constexpr std::uint32_t channels = 32000;
+
+std::string elements(std::uint64_t bytes, DType dtype) {
+  return fmt::format("{} × {}", to_string(dtype), bytes / std::max<std::size_t>(size_of(dtype), 1));
+}
+
+template <class T>
+T field(std::string_view& text) {
+  T value{};
+  const auto end = std::min(text.find(' '), text.size());
+  std::from_chars(text.data(), text.data() + end, value);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return value;
+}
+
+}  // namespace
+
+Messages::Messages(Parts parts)
+    : parts_(std::move(parts)), sent_(static_cast<std::size_t>(parts_.size), 0), arrived_(static_cast<std::size_t>(parts_.size)) {}
+
+std::uint32_t Messages::kind_of(const MessageCall& call) {
+  const auto dtype = static_cast<std::uint32_t>(call.data.dtype());
+  return call.label.empty() ? dtype : dtype | (static_cast<std::uint32_t>(std::hash<std::string_view>{}(call.label)) << 8) | labelled;
+}
+
+class Messages::SendTask final : public Task {
+ public:
+  SendTask(Messages& box, const MessageCall& call) : peer_(call.peer), poll_(box.parts_.poll) {
+    const std::uint32_t channel = 1 + box.sent_[static_cast<std::size_t>(call.peer)]++ % channels;
+    const std::size_t bytes = call.data.bytes();
+    std::string notice = fmt::format("m{} {} {} {} ", bytes, call.tag, kind_of(call), bytes <= inline_bytes ? 0 : channel);
+    if (bytes <= inline_bytes) {
+      notice.append(static_cast<const char*>(call.data.data()), bytes);
+      box.parts_.tell(peer_, std::move(notice));
+      return;
+    }
+    box.parts_.tell(peer_, std::move(notice));
+    const void* data = call.data.data();
+    if (bytes <= buffered_bytes) {  // may have to do without its caller
+      own_.assign(static_cast<const std::byte*>(data), static_cast<const std::byte*>(data) + bytes);
+      data = own_.data();
+    }
+    task_ = box.parts_.send(data, bytes, peer_, channel);
+  }
+  bool advance() override {
+    if (!task_) return true;
+    poll_();
+    if (!task_->advance()) return false;
+    task_.reset();
+    return true;
+  }
+  std::vector<int> waiting_for() const override { return task_ ? std::vector<int>{peer_} : std::vector<int>(); }
+  bool is_rung_for() const override { return !task_ || task_->is_rung_for(); }
+  bool detach() override { return !task_ || !own_.empty(); }
+
+ private:
+  // What the group may ask to detach is at most that large.
+  static constexpr std::size_t buffered_bytes = std::size_t{64} << 10;
+  int peer_;
+  const std::function<void()>& poll_;
+  std::vector<std::byte> own_;
+  std::unique_ptr<Task> task_;
+};
+
+class Messages::RecvTask final : public Task {
+ public:
+  RecvTask(Messages& box, const MessageCall& call) : box_(box), call_(call) {}
+
+  bool advance() override {
+    if (done_) return true;
+    box_.parts_.poll();
+    if (source_ < 0) {
+      if (!box_.match(call_, source_, header_)) return false;
+      wrong_ = header_.bytes != call_.data.bytes() || header_.kind != kind_of(call_);
+      if (header_.channel != 0) {
+        void* to = call_.data.data();
+        if (wrong_) {  // it goes away, all of it: its sender may still be sending
+          rest_.resize(static_cast<std::size_t>(header_.bytes));
+          to = rest_.data();
+        }
+        task_ = box_.parts_.recv(to, static_cast<std::size_t>(header_.bytes), source_, header_.channel);
+      } else if (!wrong_ && header_.bytes > 0) {
+        std::memcpy(call_.data.data(), header_.inlined.data(), header_.inlined.size());
+      }
+    }
+    if (task_ && !task_->advance()) return false;
+    done_ = true;
+    if (wrong_) throw_mismatch();
+    return true;
+  }
+  std::vector<int> waiting_for() const override {
+    if (done_) return {};
+    if (source_ >= 0) return {source_};
+    if (call_.peer >= 0) return {call_.peer};
+    std::vector<int> anybody;
+    for (int r = 0; r < box_.parts_.size; ++r) {
+      if (box_.parts_.is_remote(r)) anybody.push_back(r);
+    }
+    return anybody;
+  }
+  bool any_will_do() const override { return source_ < 0 && call_.peer < 0; }
+  bool is_rung_for() const override { return !task_ || task_->is_rung_for(); }
+  int source() const override { return source_; }
+
+ private:
+  [[noreturn]] void throw_mismatch() const {
+    ErrorInfo info;
+    info.operation = call_.label.empty() ? "recv" : call_.label;
+    info.sequence = call_.sequence;
+    info.rank = box_.parts_.rank;
+    info.culprit = source_;
+    info.hint = "the message is gone, the group stays usable";
+    const std::uint32_t own = kind_of(call_);
+    const char* other_call = header_.kind != own && (((header_.kind | own) & labelled) != 0) ? ", and by another kind of call" : "";
+    throw Mismatch(
+        fmt::format("rank {} sent {}, but the receive is of {}{}", source_, elements(header_.bytes, static_cast<DType>(header_.kind & 0x7fU)),
+                    elements(call_.data.bytes(), call_.data.dtype()), other_call),
+        std::move(info));
+  }
+
+  Messages& box_;
+  MessageCall call_;
+  Header header_;
+  std::vector<std::byte> rest_;
+  std::unique_ptr<Task> task_;
+  int source_ = -1;
+  bool wrong_ = false;
+  bool done_ = false;
+};
+
+std::unique_ptr<Task> Messages::send(const MessageCall& call) { return std::make_unique<SendTask>(*this, call); }
+std::unique_ptr<Task> Messages::recv(const MessageCall& call) { return std::make_unique<RecvTask>(*this, call); }
+
+void Messages::take(int peer, std::string_view text) {
+  text.remove_prefix(1);
+  Header header;
+  header.bytes = field<std::uint64_t>(text);
+  header.tag = field<std::int32_t>(text);
+  header.kind = field<std::uint32_t>(text);
+  header.channel = field<std::uint32_t>(text);
+  if (header.channel == 0) {
+    if (header.bytes != text.size()) return;  // not ours
+    header.inlined = text;
+  }
+  const std::lock_guard lock(mutex_);
+  arrived_[static_cast<std::size_t>(peer)].push_back(std::move(header));
+}
+
+bool Messages::match(const MessageCall& call, int& source, Header& header) {
+  const std::lock_guard lock(mutex_);
+  for (int s = 0; s < parts_.size; ++s) {
+    if (call.peer >= 0 && call.peer != s) continue;
+    auto& queue = arrived_[static_cast<std::size_t>(s)];
+    const auto found = std::find_if(queue.begin(), queue.end(), [&](const Header& h) { return h.tag == call.tag; });
+    if (found == queue.end()) continue;
+    header = std::move(*found);
+    source = s;
+    queue.erase(found);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace unisono::backends

@@ -1,0 +1,199 @@
+#include "backends/spanning/stages.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "engine/bell.h"
+#include "ground/error_text.h"
+#include "unisono/error.h"
+
+namespace unisono::backends {
+namespace {
+
+constexpr auto time_to_notice = std::chrono::milliseconds(1000);
+
+std::string list(const std::size_t* counts, std::size_t n) {
+  constexpr std::size_t most = 32;
+  std::string text = "[";
+  for (std::size_t i = 0; i < std::min(n, most); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", counts[i]);
+  text += n > most ? ", …]" : "]";
+  return text;
+}
+
+[[noreturn]] void throw_mismatch(const CollectiveCall& call, int rank, int culprit, const std::string& difference) {
+  ErrorInfo info;
+  info.operation = name_of(call);
+  info.sequence = call.sequence;
+  info.rank = rank;
+  info.culprit = culprit;
+  info.hint = "every rank must make the same calls in the same order; nothing was moved, the group stays usable";
+  throw Mismatch("the ranks called different things: " + difference, std::move(info));
+}
+
+}  // namespace
+
+Blame::Blame(const std::exception_ptr& error, const std::string& engine, std::function<std::optional<Failure>()> look)
+    : unexplained_{.kind = Failure::Kind::peer_failed,
+                   .cause = PeerFailed::Cause::disconnected,
+                   .culprit = -1,
+                   .missing = {},
+                   .message = fmt::format("{} failed: {}", engine, ground::message_of(error))},
+      look_(std::move(look)),
+      since_(ground::Clock::now()) {}
+
+bool Blame::advance() {
+  if (auto failure = look_()) throw GroupFailure(std::move(*failure));
+  if (ground::Clock::now() - since_ >= time_to_notice) throw GroupFailure(unexplained_);
+  return false;
+}
+
+bool Watched::advance() {
+  poll_();
+  if (failed_) return task_->advance();
+  try {
+    if (!task_) task_ = make_();
+    return task_->advance();
+  } catch (const std::exception&) {
+    failed_ = true;
+    task_ = explain_(std::current_exception());
+  }
+  return task_->advance();
+}
+
+bool EitherSource::advance() {
+  // One that has begun to take a message knows its source, and keeps it.
+  if (here_ && here_->advance()) return elsewhere_.reset(), true;
+  if (here_ && here_->source() >= 0) elsewhere_.reset();
+  if (elsewhere_ && elsewhere_->advance()) return here_.reset(), true;
+  if (elsewhere_ && elsewhere_->source() >= 0) here_.reset();
+  return false;
+}
+
+std::vector<int> EitherSource::waiting_for() const {
+  std::vector<int> ranks = here_ ? here_->waiting_for() : std::vector<int>();
+  if (elsewhere_) {
+    const auto more = elsewhere_->waiting_for();
+    ranks.insert(ranks.end(), more.begin(), more.end());
+  }
+  return ranks;
+}
+
+struct Worker::Shared {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::function<void()> job;
+  bool busy = false;
+  bool stop = false;
+};
+
+class Worker::Call final : public Task {
+ public:
+  Call(std::shared_ptr<Shared> shared, std::shared_ptr<Engine> engine, const CollectiveCall& call, engine::Bell* bell)
+      : shared_(std::move(shared)), call_(call) {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->busy = true;
+    shared_->job = [this, engine = std::move(engine), bell] {
+      try {
+        engine->run(call_);
+      } catch (...) {
+        error_ = std::current_exception();
+      }
+      done_.store(true, std::memory_order_seq_cst);
+      if (bell != nullptr) bell->ring();
+    };
+    shared_->changed.notify_all();
+  }
+  ~Call() override {
+    std::unique_lock lock(shared_->mutex);
+    shared_->changed.wait(lock, [&] { return !shared_->busy; });
+  }
+  bool advance() override {
+    if (!done_.load(std::memory_order_acquire)) return false;
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+    return true;
+  }
+  std::vector<int> waiting_for() const override { return {}; }
+
+ private:
+  std::shared_ptr<Shared> shared_;
+  CollectiveCall call_;
+  std::atomic<bool> done_{false};
+  std::exception_ptr error_;
+};
+
+Worker::Worker(engine::Bell* bell) : shared_(std::make_shared<Shared>()), bell_(bell) {
+  thread_ = std::thread([shared = shared_] {
+    std::unique_lock lock(shared->mutex);
+    for (;;) {
+      shared->changed.wait(lock, [&] { return shared->stop || shared->job; });
+      if (!shared->job) return;
+      const auto job = std::exchange(shared->job, nullptr);
+      lock.unlock();
+      job();
+      lock.lock();
+      shared->busy = false;
+      shared->changed.notify_all();
+    }
+  });
+}
+
+Worker::~Worker() {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->stop = true;
+  }
+  shared_->changed.notify_all();
+  thread_.join();
+}
+
+std::unique_ptr<Task> Worker::run(std::shared_ptr<Engine> engine, const CollectiveCall& call) {
+  return std::make_unique<Call>(shared_, std::move(engine), call, bell_);
+}
+
+CountsComparison compare_counts(const CollectiveCall& call, int rank, int size, Scratch& scratch) {
+  const bool both = call.operation == Operation::all_to_all_v;
+  const auto n = static_cast<std::size_t>(size);
+  const std::size_t width = both ? 2 * n : n;
+  auto* mine = reinterpret_cast<std::size_t*>(scratch.take(width * sizeof(std::size_t)));
+  auto* all = reinterpret_cast<std::size_t*>(scratch.take(n * width * sizeof(std::size_t)));
+  std::copy(call.counts.begin(), call.counts.end(), mine);
+  if (both) std::copy(call.recv_counts.begin(), call.recv_counts.end(), mine + n);
+  CountsComparison comparison;
+  comparison.gather.operation = Operation::all_gather;
+  comparison.gather.in = Tensor(mine, DType::uint64, width);
+  comparison.gather.out = Tensor(all, DType::uint64, n * width);
+  comparison.gather.count = width;
+  comparison.gather.sequence = call.sequence;
+  comparison.judge = [call, rank, n, width, both, all] {
+    if (both) {
+      for (std::size_t from = 0; from < n; ++from) {
+        for (std::size_t to = 0; to < n; ++to) {
+          const std::size_t sent = all[from * width + to], expected = all[to * width + n + from];
+          if (sent == expected) continue;
+          throw_mismatch(call, rank, static_cast<int>(static_cast<int>(from) == rank ? to : from),
+                         fmt::format("rank {} sends {} to rank {}, which expects {}", from, sent, to, expected));
+        }
+      }
+      return;
+    }
+    const auto same = [&](std::size_t a, std::size_t b) { return std::equal(all + a * width, all + (a + 1) * width, all + b * width); };
+    const auto own = static_cast<std::size_t>(rank);
+    for (std::size_t r = 0; r < n; ++r) {
+      if (same(own, r)) continue;
+      throw_mismatch(call, rank, static_cast<int>(r),
+                     fmt::format("rank {} gives the counts {}, rank {} {}", rank, list(all + own * width, n), r, list(all + r * width, n)));
+    }
+  };
+  return comparison;
+}
+
+void copy_own(const CollectiveCall& call) {
+  const std::size_t bytes = std::min(call.in.bytes(), call.out.bytes());
+  if (bytes > 0 && call.in.data() != call.out.data()) std::memmove(call.out.data(), call.in.data(), bytes);
+}
+
+}  // namespace unisono::backends

@@ -1,0 +1,77 @@
+#include "backends/spanning/warden.h"
+
+#include <fmt/format.h>
+
+#include "ground/error_text.h"
+#include "ground/log.h"
+
+namespace unisono::backends {
+namespace {
+
+// A call that lasts has been seen twice after at most twice that time. Waking up that often costs next to nothing.
+constexpr std::chrono::milliseconds look_period{50};
+
+}  // namespace
+
+Warden::Warden(std::function<std::optional<Failure>()> look, std::function<void(const Failure&)> end)
+    : look_(std::move(look)), end_(std::move(end)), thread_([this] { loop(); }) {}
+
+Warden::~Warden() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+Warden::Guard::Guard(Warden& warden, const CollectiveCall& call, std::chrono::milliseconds timeout) : warden_(warden) {
+  warden_.operation_.store(name_of(call).data(), std::memory_order_relaxed);
+  warden_.sequence_.store(call.sequence, std::memory_order_relaxed);
+  warden_.timeout_.store(timeout.count(), std::memory_order_relaxed);
+  warden_.inside_.store(++warden_.calls_, std::memory_order_release);
+}
+
+void Warden::loop() {
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, look_period, [&] { return stop_; })) {
+    lock.unlock();
+    try {
+      check();
+    } catch (const std::exception& error) {
+      end_({.kind = Failure::Kind::peer_failed,
+            .cause = PeerFailed::Cause::aborted,
+            .culprit = -1,
+            .missing = {},
+            .message = ground::message_of(std::current_exception())});
+      ground::warn(error.what());
+    }
+    lock.lock();
+  }
+}
+
+void Warden::check() {
+  const std::uint64_t inside = inside_.load(std::memory_order_acquire);
+  if (over_ || inside == 0) return;
+  const auto now = ground::Clock::now();
+  if (inside != seen_) {
+    seen_ = inside;
+    since_ = now;
+    return;
+  }
+  auto failure = look_();
+  const std::chrono::milliseconds timeout(timeout_.load(std::memory_order_relaxed));
+  if (!failure && now - since_ >= timeout) {
+    failure = Failure{.kind = Failure::Kind::timeout,
+                      .cause = {},
+                      .culprit = -1,
+                      .missing = {},
+                      .message = fmt::format("{} #{} was not done within {} ms, though all ranks had come to it", operation_.load(), sequence_.load(),
+                                             timeout.count())};
+  }
+  if (!failure || inside_.load(std::memory_order_acquire) != inside) return;
+  over_ = true;
+  end_(*failure);
+}
+
+}  // namespace unisono::backends

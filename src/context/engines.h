@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "context/state.h"
+#include "ground/environment.h"
+#include "unisono/backend.h"
+
+namespace unisono::context {
+
+/// What the groups of a job run on.
+struct Selection {
+  std::string asked;   // for host memory: a name, or "auto"
+  std::string host;    // what that came to between the ranks of the world
+  std::string device;  // the engine of device memory; empty: there is none
+};
+
+/// From what the program asked for, UNISONO_BACKEND where it asked for nothing in particular, and where the ranks are. `auto` is the native engine on
+/// one host; between hosts it is mpi in a job that an MPI started, else gloo, else tcp, and says so once; nccl serves device memory wherever it can
+/// be used. Throws what `backends::factory` throws, and BackendUnavailable for native between hosts.
+Selection select_engines(const InitOptions& options, const ground::Environment& environment, const Topology& topology, Launcher launcher, int rank,
+                         int world_size);
+
+/// The engine of a group: collective over its members. Where nobody asked for a particular one, a group on one host gets the native engine.
+std::unique_ptr<Backend> make_group_engine(const Selection& selection, const BackendOptions& options);
+
+}  // namespace unisono::context

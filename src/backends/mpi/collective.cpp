@@ -218,16 +218,16 @@ void Collective::scatter(const How& how) {
 
 // ---- anything with anybody ------------------------------------------------------------------------------------
 
-Collective::Part Collective::part(std::size_t begin, std::size_t count) {
+Collective::Part Collective::part(std::size_t begin, std::size_t count, int shift) {
   const MPI_Datatype element = type_of(call_.in.dtype());
   if (count == 0) return {0, 0, element};
-  if (count <= most && bytes(begin) <= most) return {static_cast<int>(count), static_cast<int>(bytes(begin)), element};
+  if (count <= most && bytes(begin) <= most) return {static_cast<int>(count), static_cast<int>(bytes(begin)) - shift, element};
   // Its own place is part of this datatype: pieces of int length at offsets of any.
   std::vector<int> lengths;
   std::vector<MPI_Aint> offsets;
   each_piece(count, [&](std::size_t piece, int n) {
     lengths.push_back(n);
-    offsets.push_back(static_cast<MPI_Aint>(bytes(begin + piece)));
+    offsets.push_back(static_cast<MPI_Aint>(bytes(begin + piece)) - shift);
   });
   MPI_Datatype type = MPI_DATATYPE_NULL;
   check(MPI_Type_create_hindexed(static_cast<int>(lengths.size()), lengths.data(), offsets.data(), element, &type), "MPI_Type_create_hindexed");
@@ -251,6 +251,8 @@ void Collective::exchange(const How& how) {
   const bool scatters = operation == Operation::scatter || operation == Operation::scatter_v;
   if (operation == Operation::all_to_all && total() == 0) return;
   const bool has_counts = operation == Operation::all_to_all_v;
+  // Open MPI takes equal addresses for MPI_IN_PLACE, which means something else: what is sent is named from one byte further on.
+  const int shift = in() == out() && in() != nullptr ? 1 : 0;
   std::size_t sent = 0, received = 0;
   for (int r = 0; r < members_.size; ++r) {
     const auto peer = static_cast<std::size_t>(r);
@@ -267,16 +269,16 @@ void Collective::exchange(const How& how) {
     const std::size_t into = into_blocks ? received : 0;
     if (r == members_.rank) {
       copy_bytes(out() + bytes(into), in() + bytes(from), bytes(std::min(giving, taking)));
-      add(true, part(0, 0));
-      add(false, part(0, 0));
+      add(true, part(0, 0, 0));
+      add(false, part(0, 0, 0));
     } else {
-      add(true, part(from, giving));
-      add(false, part(into, taking));
+      add(true, part(from, giving, shift));
+      add(false, part(into, taking, 0));
     }
     sent += giving;
     received += taking;
   }
-  how(MPI_Alltoallw, MPI_Ialltoallw, "MPI_Alltoallw", static_cast<const void*>(in()), static_cast<const int*>(send_counts_.data()),
+  how(MPI_Alltoallw, MPI_Ialltoallw, "MPI_Alltoallw", static_cast<const void*>(in() + shift), static_cast<const int*>(send_counts_.data()),
       static_cast<const int*>(send_offsets_.data()), static_cast<const MPI_Datatype*>(send_types_.data()), static_cast<void*>(out()),
       static_cast<const int*>(recv_counts_.data()), static_cast<const int*>(recv_offsets_.data()),
       static_cast<const MPI_Datatype*>(recv_types_.data()), members_.comm);

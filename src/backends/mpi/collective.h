@@ -83,7 +83,8 @@ class Collective {
     int count = 0, offset = 0;
     MPI_Datatype type;
   };
-  Part part(std::size_t begin, std::size_t count);
+  /// `count` elements from the `begin`th on, seen from `shift` bytes behind the first.
+  Part part(std::size_t begin, std::size_t count, int shift);
   void add(bool sends, const Part& part);
 
   const Members& members_;

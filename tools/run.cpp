@@ -54,6 +54,7 @@ void add_run(CLI::App& app) {
   CLI::App* command = app.add_subcommand("run", "Start a program as several ranks on this host and watch over them");
   command->footer("unisono run [-n RANKS] [options] [--] PROGRAM [ARGUMENTS…]");
   command->add_option("-n,--ranks", job.ranks, "How many ranks to start (1)")->check(CLI::Range(1, 65536));
+  command->add_option("--backend", job.backend, "What the ranks run on, as UNISONO_BACKEND: native, mpi, gloo, tcp, cpu:native,cuda:nccl, …");
   command->add_option("--max-restarts", job.max_restarts, "After a failure, start all ranks again, at most so many times (0)")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--logs", job.log_directory, "A file for each rank in this folder");

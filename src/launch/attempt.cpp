@@ -80,7 +80,9 @@ void Attempt::start() {
     end.rank = first_rank_ + rank;
     ends_.push_back(end);
   }
+  mpi_ = MpiWorld::make(parts_.options, parts_.job_id, number_);
   for (int rank = 0; rank < ranks; ++rank) start_rank(rank);
+  if (mpi_) mpi_->started();
   store_ends_.clear();
   store_ = std::make_unique<store::StoreServer>();
   for (auto& end : server_ends) store_->adopt(std::move(end));
@@ -103,6 +105,8 @@ void Attempt::start_rank(int local_rank) {
   environment.set("UNISONO_LAUNCHER_FD", store_ends_[index].get());
   environment.set("UNISONO_JOB_ID", parts_.job_id);
   environment.set("UNISONO_ATTEMPT", number_);
+  if (!options.backend.empty()) environment.set("UNISONO_BACKEND", options.backend);
+  if (mpi_) mpi_->prepare(local_rank, plan);
   if (!environment.has("OMP_NUM_THREADS")) {
     environment.set("OMP_NUM_THREADS", openmp_share(options.ranks));
   }
@@ -148,6 +152,7 @@ void Attempt::round() {
   parts_.console.wait_for(set);
   output_.wait_for(set);
   parts_.stdin_pump.wait_for(set);
+  if (mpi_) mpi_->wait_for(set);
   if (parts_.signals != nullptr) set.add(parts_.signals->fd(), POLLIN, [this](short) { handle_signals(); });
   bool death = false;
   for (std::size_t i = 0; i < children_.size(); ++i) {

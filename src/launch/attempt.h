@@ -10,6 +10,7 @@
 #include "launch/first_cause.h"
 #include "launch/host.h"
 #include "launch/leftovers.h"
+#include "launch/mpi_world.h"
 #include "launch/output.h"
 #include "launch/poll_set.h"
 #include "launch/stdin_pump.h"
@@ -91,6 +92,7 @@ class Attempt {
   std::vector<int> server_ends_;                    ///< the launcher's, by number, for children that do not exec
   std::unique_ptr<store::StoreServer> store_;
   std::optional<PortReservation> port_;
+  std::unique_ptr<MpiWorld> mpi_;  ///< of a job of backend mpi
   std::vector<Leftover> leftovers_;
   std::vector<std::size_t> suspects_;  ///< exit code 0, but "initialized" so far
   std::optional<ground::Deadline> judgement_;

@@ -29,6 +29,7 @@ void become_rank(const ChildPlan& plan, const Watchdog& watchdog, pid_t launcher
   if (plan.stdout_fd) ::dup2(*plan.stdout_fd, STDOUT_FILENO);
   if (plan.stderr_fd) ::dup2(*plan.stderr_fd, STDERR_FILENO);
   if (plan.launcher_fd >= 0) ::fcntl(plan.launcher_fd, F_SETFD, 0);
+  if (plan.pmi_fd >= 0) ::fcntl(plan.pmi_fd, F_SETFD, 0);
   if (plan.cpu) {
     // Sized for what is asked, so that processors beyond 1024 work; the kernel takes a shorter set than its own here.
     unsigned long words[(1 << 16) / (8 * sizeof(unsigned long))] = {};

@@ -35,6 +35,7 @@ struct JobOptions {
   std::vector<std::string> command = {};  ///< program (looked up along PATH) and its arguments
   /// Runs in the forked child; gets the rank's variables (RANK, UNISONO_LAUNCHER_FD, …); returns the exit code. Call run_job before threads exist.
   std::function<int(const ground::Environment&)> function = {};
+  std::string backend = {};  ///< the ranks' UNISONO_BACKEND; empty: as it is. Of mpi, the ranks are made a world of MPI's
   int max_restarts = 0;
   std::string log_directory = {};  ///< empty: none
   std::chrono::milliseconds grace = std::chrono::seconds(15);

@@ -1,7 +1,6 @@
 // What the chooser loads: the engine and the carrier of one kind of MPI.
 #include <unistd.h>
 
-#include <charconv>
 #include <cstdlib>
 #include <sstream>
 #include <string>
@@ -18,7 +17,12 @@
 namespace unisono::mpi {
 namespace {
 
-constexpr std::chrono::minutes join_limit{2};
+/// How long the ranks of a job wait for each other, as `initialize` does.
+std::chrono::seconds join_limit() {
+  const char* const text = std::getenv("UNISONO_TIMEOUT");
+  const int seconds = text != nullptr ? std::atoi(text) : 0;
+  return std::chrono::seconds(seconds > 0 ? seconds : 120);
+}
 
 std::string host() {
   char name[256] = {};
@@ -88,14 +92,14 @@ std::unique_ptr<Engine> make(const EngineOptions& options) {
 
 std::optional<Carrier> carrier(bool join) {
   if (!Library::is_joined() && !join) return std::nullopt;
-  Library& library = Library::join(join_limit);
+  Library& library = Library::join(join_limit());
   Carrier result;
   result.rank = library.rank();
   result.size = library.size();
   result.broadcast = [&library](const std::string& of_rank_0) {
     library.require_call();
     const auto lock = library.lock();
-    const Overdue overdue(join_limit, "MPI_Bcast");
+    const Overdue overdue(join_limit(), "MPI_Bcast");
     unsigned long length = of_rank_0.size();
     check(MPI_Bcast(&length, 1, MPI_UNSIGNED_LONG, 0, MPI_COMM_WORLD), "MPI_Bcast");
     std::string text = of_rank_0;

@@ -1,0 +1,143 @@
+#include "launch/pmix_helper.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "ground/deadline.h"
+#include "launch/pidfd.h"
+#include "launch/program.h"
+
+namespace unisono::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+constexpr auto start_limit = 20s;
+constexpr auto end_limit = 2s;
+constexpr std::size_t most_output = std::size_t{64} << 20;
+
+struct Pipe {
+  ground::FileDescriptor reading, writing;
+  Pipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw StartFailed("cannot make a pipe: " + error_text(errno), 1);
+    reading = ground::FileDescriptor(ends[0]);
+    writing = ground::FileDescriptor(ends[1]);
+  }
+};
+
+/// posix_spawn's lists, which are freed by hand.
+struct SpawnPlan {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  SpawnPlan(int in, int out) {
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
+    ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    // A group of its own: Ctrl-C is the ranks' business, which need it to the end.
+    ::posix_spawnattr_init(&attributes);
+    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    ::posix_spawnattr_setpgroup(&attributes, 0);
+  }
+  ~SpawnPlan() {
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::posix_spawnattr_destroy(&attributes);
+  }
+  SpawnPlan(const SpawnPlan&) = delete;
+  SpawnPlan& operator=(const SpawnPlan&) = delete;
+};
+
+}  // namespace
+
+std::string PmixHelper::program() {
+  Dl_info info{};
+  static const int here = 0;
+  std::error_code error;
+  fs::path file = ::dladdr(&here, &info) != 0 && info.dli_fname != nullptr ? fs::canonical(info.dli_fname, error) : fs::path();
+  if (error || file.empty()) file = fs::canonical("/proc/self/exe", error);
+  // bin/ or lib/ of a prefix, or lib/<architecture>/, beside libexec/.
+  for (fs::path folder = file.parent_path().parent_path(); !folder.empty(); folder = folder.parent_path()) {
+    const fs::path candidate = folder / "libexec" / "unisono" / "unisono-pmix";
+    if (fs::exists(candidate, error)) return candidate.string();
+    if (folder == folder.root_path() || folder.filename() != "lib") break;
+  }
+  return {};
+}
+
+PmixHelper::PmixHelper(int ranks, const std::string& job) : variables_(static_cast<std::size_t>(ranks)) {
+  const std::string path = program();
+  if (path.empty())
+    throw StartFailed(
+        "this build has no unisono-pmix, which Open MPI's ranks need of their launcher (build with libpmix-dev, or use UNISONO_MPI=mpich)", 1);
+  Pipe input, output;
+  const SpawnPlan plan(input.reading.get(), output.writing.get());
+  const std::string count = std::to_string(ranks);
+  char* const arguments[] = {const_cast<char*>(path.c_str()), const_cast<char*>(job.c_str()), const_cast<char*>(count.c_str()), nullptr};
+  const int failed = ::posix_spawn(&pid_, path.c_str(), &plan.actions, &plan.attributes, arguments, environ);
+  if (failed != 0) throw StartFailed(fmt::format("cannot run {}: {}", path, error_text(failed)), 1);
+  life_line_ = std::move(input.writing);
+  output.writing.reset();
+  try {
+    read_variables(std::move(output.reading));
+  } catch (...) {
+    ::kill(pid_, SIGKILL);
+    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    throw;
+  }
+}
+
+void PmixHelper::read_variables(ground::FileDescriptor from) {
+  const ground::Deadline deadline(start_limit);
+  std::string text;
+  while (!text.ends_with("ready\n")) {
+    pollfd waiting{from.get(), POLLIN, 0};
+    const int count = ::poll(&waiting, 1, deadline.poll_timeout());
+    if (count < 0 && errno == EINTR) continue;
+    if (count == 0) throw StartFailed("unisono-pmix, which serves Open MPI's ranks, does not get ready", 1);
+    char buffer[4096];
+    const ssize_t got = ::read(from.get(), buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0 || text.size() > most_output) throw StartFailed("unisono-pmix, which serves Open MPI's ranks, ended before it was ready", 1);
+    text.append(buffer, static_cast<std::size_t>(got));
+  }
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = std::string_view(text).substr(begin, end - begin);
+    begin = end + 1;
+    const std::size_t space = line.find(' '), equals = line.find('=');
+    int rank = -1;
+    if (space == std::string_view::npos || equals == std::string_view::npos || equals < space) continue;
+    std::from_chars(line.data(), line.data() + space, rank);
+    if (rank < 0 || static_cast<std::size_t>(rank) >= variables_.size()) continue;
+    variables_[static_cast<std::size_t>(rank)].emplace_back(line.substr(space + 1, equals - space - 1), line.substr(equals + 1));
+  }
+}
+
+PmixHelper::~PmixHelper() {
+  life_line_.reset();
+  // It tidies up and ends by itself; one that does not is ended.
+  if (const ground::FileDescriptor pidfd = open_pidfd(pid_)) {
+    const ground::Deadline deadline(end_limit);
+    pollfd waiting{pidfd.get(), POLLIN, 0};
+    while (::poll(&waiting, 1, deadline.poll_timeout()) < 0 && errno == EINTR) {
+    }
+    if (waiting.revents == 0) ::kill(pid_, SIGKILL);
+  }
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace unisono::launcher

@@ -18,6 +18,7 @@ namespace {
 struct RunFlags {
   launcher::JobOptions job;
   double grace_seconds = 15;
+  double silence_seconds = 30;
   std::string binding = "none";
   std::vector<std::string> forwarded;
 };
@@ -28,6 +29,7 @@ void run(RunFlags& flags) {
   if (job.command.empty()) throw CLI::RequiredError("a program to run");
   // Anything longer means "for ever"; the limit keeps the arithmetic of the clock far from its end.
   job.grace = std::chrono::milliseconds(std::llround(std::min(flags.grace_seconds, 1e9) * 1000));
+  job.silence = std::chrono::milliseconds(std::llround(flags.silence_seconds * 1000));
   job.binding = flags.binding == "core" ? launcher::Binding::core : launcher::Binding::none;
   for (const auto& text : flags.forwarded) {
     const auto signal = launcher::parse_signal(text);
@@ -51,7 +53,7 @@ void run(RunFlags& flags) {
 void add_run(CLI::App& app) {
   auto flags = std::make_shared<RunFlags>();
   launcher::JobOptions& job = flags->job;
-  CLI::App* command = app.add_subcommand("run", "Start a program as several ranks on this host and watch over them");
+  CLI::App* command = app.add_subcommand("run", "Start a program as several ranks, on one host or several, and watch over them");
   command->footer("unisono run [-n RANKS] [options] [--] PROGRAM [ARGUMENTS…]");
   command->add_option("-n,--ranks", job.ranks, "How many ranks to start (1)")->check(CLI::Range(1, 65536));
   command->add_option("--backend", job.backend, "What the ranks run on, as UNISONO_BACKEND: native, mpi, gloo, tcp, cpu:native,cuda:nccl, …");
@@ -64,12 +66,20 @@ void add_run(CLI::App& app) {
   command->add_option("--forward-signal", flags->forwarded, "Hand this signal on to the ranks, beside USR1 and USR2")
       ->delimiter(',')
       ->allow_extra_args(false);
-  command->add_option("--master-port", job.master_port, "MASTER_PORT for programs that want a certain one (0: any free one)")
+  command
+      ->add_option("--master-port", job.master_port,
+                   "Of several hosts: the port at --master-addr where their launchers and ranks meet (29500). Of one: MASTER_PORT for "
+                   "programs that want a certain one (any free one)")
       ->check(CLI::Range(0, 65535));
-  command->add_option("--nnodes", job.nnodes, "How many hosts take part, each with so many ranks and a launcher of its own (1)")
+  command->add_option("--nnodes", job.nnodes, "How many hosts take part, each with a launcher of its own and its own number of ranks (1)")
       ->check(CLI::Range(1, 65536));
   command->add_option("--node-rank", job.node_rank, "Which of them this one is (0)")->check(CLI::NonNegativeNumber);
-  command->add_option("--master-addr", job.master_addr, "Address of host 0, where ranks of several hosts meet, at --master-port");
+  command->add_option("--master-addr", job.master_addr, "Address of host 0, where several hosts meet: the only one that is listened on");
+  command->add_option(
+      "--token-file", job.token_file,
+      "Of several hosts: the file with the job's secret, which only you can read (UNISONO_TOKEN_FILE; or UNISONO_TOKEN is the secret)");
+  command->add_option("--silence", flags->silence_seconds, "Of several hosts: seconds without a word after which another one is lost (30)")
+      ->check(CLI::Range(0.1, 1e6));
   command->callback([flags] { run(*flags); });
 }
 

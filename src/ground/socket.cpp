@@ -75,6 +75,13 @@ bool SocketAddress::is_multicast() const {
   return false;
 }
 
+bool SocketAddress::is_any() const {
+  if (family() == AF_INET) return as_v4(*this).sin_addr.s_addr == htonl(INADDR_ANY);
+  if (family() != AF_INET6) return false;
+  const auto& address = as_v6(*this).sin6_addr;
+  return IN6_IS_ADDR_UNSPECIFIED(&address) || (IN6_IS_ADDR_V4MAPPED(&address) && std::memcmp(address.s6_addr + 12, "\0\0\0\0", 4) == 0);
+}
+
 std::string describe(std::string_view host, std::uint16_t port) {
   if (host.find(':') != std::string_view::npos) return fmt::format("[{}]:{}", host, port);
   return fmt::format("{}:{}", host, port);
@@ -89,6 +96,15 @@ std::string describe(const SocketAddress& address) {
   if (length == 0) return "unix:(unnamed)";
   if (path[0] == '\0') return "unix:@" + std::string(path + 1, length - 1);
   return "unix:" + std::string(path, ::strnlen(path, length));
+}
+
+bool is_numeric(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return false;
+  ::freeaddrinfo(found);
+  return true;
 }
 
 std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port) {

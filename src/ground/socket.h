@@ -28,6 +28,7 @@ class SocketAddress {
   std::string host() const;    ///< numeric
   bool is_loopback() const;    ///< also true of AF_UNIX
   bool is_multicast() const;
+  bool is_any() const;  ///< 0.0.0.0 or ::, which mean every interface
 
  private:
   sockaddr_storage storage_{};
@@ -41,6 +42,9 @@ std::string describe(std::string_view host, std::uint16_t port);
 /// The addresses of a name, in the order to try them; a numeric address needs no resolver. InvalidArgument where there are none. Never a reverse
 /// lookup.
 std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port);
+
+/// Written as an address, not as a name.
+bool is_numeric(const std::string& host);
 
 /// A new descriptor, or the errno of what refused. Errors are compared by number, never by text.
 struct Opened {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "ground/host.h"
 #include "launch/program.h"
 
 namespace unisono::launcher {
@@ -22,13 +23,15 @@ constexpr milliseconds leftover_time{500};
 /// A last word of a rank to the store may still be on its way when its death is seen.
 constexpr milliseconds judgement_time{100};
 
+std::string how_of(const RankEnd& end) { return (end.how == How::exited ? "exit " : "signal ") + std::to_string(end.code); }
+
 }  // namespace
 
 Attempt::Attempt(const JobParts& parts, int number)
     : parts_(parts),
       number_(number),
-      first_rank_(parts.options.node_rank * parts.options.ranks),
-      master_port_(parts.options.master_port),
+      first_rank_(parts.nodes != nullptr ? parts.nodes->first_rank() : parts.options.node_rank * parts.options.ranks),
+      master_port_(parts.nodes != nullptr ? parts.nodes->master_port() : parts.options.master_port),
       output_(parts.console, first_rank_, parts.options.ranks, parts.options.log_directory, number) {}
 
 Attempt::~Attempt() {
@@ -58,7 +61,8 @@ void Attempt::run(bool restart_follows) {
 
 void Attempt::start() {
   const int ranks = parts_.options.ranks;
-  // Of several nodes the first one's rank 0 takes the port. A function meets through us; a port that it was given is its own business.
+  // Of several nodes the first one's rank 0 takes the port, and its launcher reserves it. A function meets through us; a port that it was given is
+  // its own business.
   if (parts_.options.nnodes == 1 && (!parts_.options.function || master_port_ == 0)) {
     port_.emplace(static_cast<std::uint16_t>(master_port_));
     master_port_ = port_->port();
@@ -78,6 +82,7 @@ void Attempt::start() {
   for (int rank = 0; rank < ranks; ++rank) {
     RankEnd end;
     end.rank = first_rank_ + rank;
+    end.host = ground::host_name();
     ends_.push_back(end);
   }
   mpi_ = MpiWorld::make(parts_.options, parts_.job_id, number_);
@@ -85,6 +90,7 @@ void Attempt::start() {
   if (mpi_) mpi_->started();
   store_ends_.clear();
   store_ = std::make_unique<store::StoreServer>();
+  if (parts_.nodes != nullptr) parts_.nodes->tell_ranks(*store_, number_);
   for (auto& end : server_ends) store_->adopt(std::move(end));
 }
 
@@ -95,12 +101,13 @@ void Attempt::start_rank(int local_rank) {
   ChildPlan plan{.environment = EnvironmentBlock(options.environment)};
   EnvironmentBlock& environment = plan.environment;
   environment.set("RANK", rank);
-  environment.set("WORLD_SIZE", options.nnodes * options.ranks);
+  environment.set("WORLD_SIZE", parts_.nodes != nullptr ? parts_.nodes->world_size() : options.nnodes * options.ranks);
   environment.set("LOCAL_RANK", local_rank);
   environment.set("LOCAL_WORLD_SIZE", options.ranks);
   environment.set("GROUP_RANK", options.node_rank);
   environment.set("GROUP_WORLD_SIZE", options.nnodes);
-  environment.set("MASTER_ADDR", options.master_addr.empty() ? std::string_view("127.0.0.1") : std::string_view(options.master_addr));
+  if (parts_.nodes != nullptr) environment.set("MASTER_ADDR", parts_.nodes->address());
+  else environment.set("MASTER_ADDR", options.master_addr.empty() ? std::string_view("127.0.0.1") : std::string_view(options.master_addr));
   environment.set("MASTER_PORT", master_port_);
   environment.set("UNISONO_LAUNCHER_FD", store_ends_[index].get());
   environment.set("UNISONO_JOB_ID", parts_.job_id);
@@ -154,6 +161,7 @@ void Attempt::round() {
   parts_.stdin_pump.wait_for(set);
   if (mpi_) mpi_->wait_for(set);
   if (parts_.signals != nullptr) set.add(parts_.signals->fd(), POLLIN, [this](short) { handle_signals(); });
+  if (parts_.nodes != nullptr) set.add(parts_.nodes->fd(), POLLIN, [this](short) { hear_other_nodes(); });
   bool death = false;
   for (std::size_t i = 0; i < children_.size(); ++i) {
     if (is_alive(i)) set.add(children_[i].pidfd.get(), POLLIN, [&death](short) { death = true; });
@@ -185,18 +193,46 @@ void Attempt::observe_ends() {
     end.dumped_core = info.si_code == CLD_DUMPED;
     end.ended_by_launcher = told_to_end_;
     end.order = deaths_++;
-    // For the other ranks, which see that it is gone but may not see how it ended.
-    const std::string how = (end.how == How::exited ? "exit " : "signal ") + std::to_string(end.code);
-    store_->set("unisono/exit/" + std::to_string(end.rank), how);
-    if (!store_->peek("unisono/exit/first")) store_->set("unisono/exit/first", std::to_string(end.rank) + " " + how);
+    note_end(end.rank, how_of(end));
     end.status = status_of(end.rank);
     if (end.failed()) {
-      failure_is_new_ = true;
+      note_failure(end);
     } else if (end.status == "initialized" && !told_to_end_) {
       suspects_.push_back(i);
       judgement_.emplace(judgement_time);
     }
   }
+}
+
+/// For the other ranks, which see that it is gone but may not see how it ended.
+void Attempt::note_end(int rank, const std::string& how) {
+  store_->set("unisono/exit/" + std::to_string(rank), how);
+  if (!store_->peek("unisono/exit/first")) store_->set("unisono/exit/first", std::to_string(rank) + " " + how);
+}
+
+void Attempt::note_failure(const RankEnd& end) {
+  failure_is_new_ = true;
+  if (parts_.nodes == nullptr || end.ended_by_launcher || std::exchange(failure_is_told_, true)) return;
+  parts_.nodes->tell({.kind = Trouble::Kind::failure, .rank = end.rank, .how = how_of(end)});
+}
+
+/// What ends the ranks of another host ends ours, in the same steps.
+void Attempt::hear_other_nodes() {
+  const auto trouble = parts_.nodes->take_trouble();
+  if (!trouble || !any_alive()) return;
+  if (trouble->kind == Trouble::Kind::interrupt) {
+    parts_.console.say(signal_name(trouble->signal) + " has ended the launcher at " + parts_.nodes->name_of(trouble->node));
+    begin_ending(trouble->signal);
+    return;
+  }
+  const bool lost = trouble->kind == Trouble::Kind::lost;
+  if (lost) {
+    parts_.console.say("the launcher at " + parts_.nodes->name_of(trouble->node) + " is lost: " + trouble->how);
+  } else {
+    parts_.console.say("rank " + std::to_string(trouble->rank) + " has failed at " + parts_.nodes->name_of(trouble->node));
+  }
+  note_end(trouble->rank, lost ? "lost 0" : trouble->how);
+  failure_is_new_ = true;
 }
 
 void Attempt::judge_suspects() {
@@ -210,7 +246,7 @@ void Attempt::judge_suspects() {
     });
     if (end.status != "initialized" || !group_was_sound) continue;
     end.left_without_finalize = true;
-    failure_is_new_ = true;
+    note_failure(end);
   }
   suspects_.clear();
 }
@@ -333,6 +369,14 @@ void Attempt::finish() {
   store_.reset();
 }
 
+const std::deque<std::string>& Attempt::last_lines(int rank) const {
+  static const std::deque<std::string> none;
+  const int local = rank - first_rank_;
+  if (local < 0 || local >= parts_.options.ranks) return none;
+  const auto& errors = output_.tail_of_error(static_cast<std::size_t>(local));
+  return errors.empty() ? output_.tail_of_output(static_cast<std::size_t>(local)) : errors;
+}
+
 // ---- signals --------------------------------------------------------------------------------------------------
 
 void Attempt::handle_signals() {
@@ -364,9 +408,14 @@ void Attempt::interrupt(int signal) {
   observe_ends();
   const bool failed_before = std::any_of(ends_.begin(), ends_.end(), [](const RankEnd& end) { return end.failed(); });
   if (!failed_before) interrupted_first_ = true;
+  if (parts_.nodes != nullptr) parts_.nodes->tell({.kind = Trouble::Kind::interrupt, .signal = signal});
+  if (any_alive()) parts_.console.say(signal_name(signal) + ": handed on to all ranks; a second one kills them");
+  begin_ending(signal);
+}
+
+void Attempt::begin_ending(int signal) {
   interrupted_by_ = signal;
   if (!any_alive()) return;
-  parts_.console.say(signal_name(signal) + ": handed on to all ranks; a second one kills them");
   const bool was_asked = phase_ == Phase::asked;
   const auto deadline = deadline_;
   ask_to_end(signal);

@@ -11,6 +11,7 @@
 #include "launch/host.h"
 #include "launch/leftovers.h"
 #include "launch/mpi_world.h"
+#include "launch/nodes.h"
 #include "launch/output.h"
 #include "launch/poll_set.h"
 #include "launch/stdin_pump.h"
@@ -29,6 +30,7 @@ struct JobParts {
   Console& console;
   StdinPump& stdin_pump;
   SignalScope* signals;  ///< nullptr: not handled
+  Nodes* nodes;          ///< nullptr: one host, or ranks that find their way themselves
   std::size_t descriptor_limit;
 };
 
@@ -55,7 +57,8 @@ class Attempt {
   std::optional<int> interrupted_by() const noexcept { return interrupted_by_; }
   /// False where a rank had failed before that: then the rank is the first cause.
   bool interrupted_first() const noexcept { return interrupted_first_; }
-  const OutputMultiplexer& output() const noexcept { return output_; }
+  /// Of a rank's standard error, or else output; empty for a rank of another host.
+  const std::deque<std::string>& last_lines(int rank) const;
 
  private:
   enum class Phase { running, left_alone, asked, killed, leftovers, leftovers_asked, leftovers_killed, over };
@@ -68,6 +71,10 @@ class Attempt {
   void advance_leftovers();
   void finish();
   void observe_ends();
+  void note_end(int rank, const std::string& how);
+  void note_failure(const RankEnd& end);
+  void hear_other_nodes();
+  void begin_ending(int signal);
   void judge_suspects();
   bool is_alive(std::size_t rank) const { return ends_[rank].how == RankEnd::How::running && children_[rank].pid > 0; }
   bool any_alive() const;
@@ -104,6 +111,7 @@ class Attempt {
   bool restart_follows_ = false;
   bool told_to_end_ = false;
   bool failure_is_new_ = false;
+  bool failure_is_told_ = false;
   bool hurry_ = false;  ///< the user has asked twice
   int deaths_ = 0;
 };

@@ -14,6 +14,7 @@ struct RankEnd {
 
   int rank = 0;
   pid_t pid = -1;
+  std::string host = {};  ///< where it ran
   How how = How::running;
   int code = 0;  ///< exit code, or the signal's number
   bool dumped_core = false;

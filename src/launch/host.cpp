@@ -1,8 +1,6 @@
 #include "launch/host.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -17,6 +15,7 @@
 
 #include "ground/processors.h"
 #include "launch/program.h"
+#include "rendezvous/multicast_socket.h"
 
 namespace unisono::launcher {
 
@@ -53,18 +52,25 @@ std::string random_id() {
   return text;
 }
 
-PortReservation::PortReservation(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), port_(port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  socklen_t length = sizeof address;
+PortReservation::PortReservation(std::uint16_t port) : PortReservation(ground::resolve("127.0.0.1", port).front()) {}
+
+PortReservation::PortReservation(const ground::SocketAddress& address)
+    : socket_(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0)), port_(address.port()) {
   const int yes = 1;
   const bool done = socket_ && ::setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
-                    ::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-                    ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0;
-  if (!done) throw StartFailed("cannot reserve 127.0.0.1:" + std::to_string(port) + ": " + error_text(errno), 1);
-  port_ = ntohs(address.sin_port);
+                    ::bind(socket_.get(), address.data(), address.size()) == 0;
+  if (!done) throw StartFailed("cannot reserve " + describe(address) + ": " + error_text(errno), 1);
+  port_ = ground::local_address(socket_.get()).port();
+}
+
+PortReservation PortReservation::near(const ground::SocketAddress& address, int port) {
+  if (port > 0 && port <= 65535) {
+    try {
+      return PortReservation(rendezvous::with_port(address, static_cast<std::uint16_t>(port)));
+    } catch (const StartFailed&) {  // somebody has it
+    }
+  }
+  return PortReservation(rendezvous::with_port(address, 0));
 }
 
 void open_standard_descriptors() {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ground/file_descriptor.h"
+#include "ground/socket.h"
 
 namespace unisono::launcher {
 
@@ -17,12 +18,16 @@ int openmp_share(int ranks);
 /// 32 hexadecimal digits.
 std::string random_id();
 
-/// A TCP port on loopback that stays free for the job: bound, never listening. Whoever listens on it with SO_REUSEADDR (torch does) gets it;
-/// nobody is handed it by chance.
+/// A TCP port that stays free for the job: bound, never listening. Whoever listens on it with SO_REUSEADDR (torch does) gets it; nobody is handed
+/// it by chance.
 class PortReservation {
  public:
-  /// `port` 0: any. StartFailed, naming the port, where it is in use.
+  /// On loopback. `port` 0: any. StartFailed, naming the port, where it is in use.
   explicit PortReservation(std::uint16_t port);
+  /// StartFailed, naming the address, where it is in use or none of this host's. Port 0: any.
+  explicit PortReservation(const ground::SocketAddress& address);
+  /// The port if it is one and free at that address, else any.
+  static PortReservation near(const ground::SocketAddress& address, int port);
   std::uint16_t port() const noexcept { return port_; }
 
  private:

@@ -54,8 +54,8 @@ std::string describe_others(std::span<const RankEnd> ends, std::size_t cause) {
 
 void report_failure(Console& console, std::span<const RankEnd> ends, std::size_t cause, const std::deque<std::string>& last_lines) {
   const RankEnd& first = ends[cause];
-  console.say("first cause: rank " + std::to_string(first.rank) + " (pid " + std::to_string(first.pid) + " on " + ground::host_name() + ") " +
-              first.describe());
+  console.say("first cause: rank " + std::to_string(first.rank) + " (pid " + std::to_string(first.pid) + " on " +
+              (first.host.empty() ? ground::host_name() : first.host) + ") " + first.describe());
   if (ends.size() == 1) return;                                                           // its output stands right above
   const bool reader_left = first.how == RankEnd::How::signaled && first.code == SIGPIPE;  // it has said nothing about that
   if (!last_lines.empty() && !reader_left) {

@@ -17,6 +17,7 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr int most_ranks = 1 << 16;
+constexpr std::array ending_signals{SIGINT, SIGTERM, SIGQUIT, SIGHUP};
 
 void check(const JobOptions& options) {
   if (options.ranks < 1 || options.ranks > most_ranks) {
@@ -33,10 +34,10 @@ void check(const JobOptions& options) {
   if (options.node_rank < 0 || options.node_rank >= options.nnodes) {
     throw InvalidArgument(fmt::format("the node rank must be from 0 to {}, not {}", options.nnodes - 1, options.node_rank));
   }
-  if (options.nnodes > 1 && !options.command.empty() && (options.master_addr.empty() || options.master_port == 0)) {
-    throw InvalidArgument("ranks of several nodes need the address and the port at which they meet rank 0");
+  if (options.nnodes > 1 && !options.command.empty() && options.master_addr.empty()) {
+    throw InvalidArgument("a job of several hosts needs the address of the first one, where they meet: --master-addr");
   }
-  if (options.nnodes > 1 && options.max_restarts > 0) throw InvalidArgument("a job of several nodes cannot be restarted by one of their launchers");
+  if (options.silence <= milliseconds(0)) throw InvalidArgument("the time of silence must be positive");
 }
 
 std::vector<int> handled_signals(const JobOptions& options) {
@@ -62,7 +63,6 @@ milliseconds back_off(int restart) { return std::chrono::seconds(1 << std::min(r
 /// Waits before a restart; the signal that forbids it, if one comes.
 std::optional<int> wait_for_restart(milliseconds time, SignalScope* signals, Console& console) {
   const ground::Deadline deadline(time);
-  const std::array ending{SIGINT, SIGTERM, SIGQUIT, SIGHUP};
   while (!deadline.passed()) {
     PollSet set;
     console.wait_for(set);
@@ -73,7 +73,7 @@ std::optional<int> wait_for_restart(milliseconds time, SignalScope* signals, Con
     while (signals != nullptr) {
       const auto signal = signals->next();
       if (!signal) break;
-      if (std::find(ending.begin(), ending.end(), *signal) != ending.end()) return signal;
+      if (std::ranges::find(ending_signals, *signal) != ending_signals.end()) return signal;
       if (*signal == SIGTSTP) ::kill(::getpid(), SIGSTOP);
     }
   }
@@ -98,6 +98,32 @@ void write_out(Console& console, SignalScope* signals) {
   }
 }
 
+/// Waits for the other hosts' ranks to end, and takes what they tell. A signal is told to the others, and a second one is not waited for.
+void put_together(Nodes& nodes, SignalScope* signals, Console& console, JobResult& result) {
+  nodes.end(result.ends);
+  bool gave_up = false;
+  while (!nodes.all_ended() && !gave_up) {
+    PollSet set;
+    console.wait_for(set);
+    set.add(nodes.fd(), POLLIN, [&](short) { nodes.take_trouble(); });
+    if (signals != nullptr) set.add(signals->fd(), POLLIN, [](short) {});
+    set.wait();
+    console.flush();
+    while (const auto signal = signals != nullptr ? signals->next() : std::nullopt) {
+      if (std::ranges::find(ending_signals, *signal) == ending_signals.end()) continue;
+      gave_up = result.interrupted_by.has_value();
+      result.interrupted_by = signal;
+      nodes.tell({.kind = Trouble::Kind::interrupt, .signal = *signal});
+      console.say(signal_name(*signal) + (gave_up ? " again: not waiting for the other hosts" : ": the other hosts are told to end their ranks"));
+    }
+  }
+  if (gave_up) return;
+  if (auto ends = nodes.ends(); !ends.empty()) {
+    result.ends = std::move(ends);
+    result.first_cause = first_cause(result.ends);
+  }
+}
+
 }  // namespace
 
 JobResult run_job(const JobOptions& options) {
@@ -112,6 +138,8 @@ JobResult run_job(const JobOptions& options) {
   const std::string job_id = random_id();
   const Watchdog watchdog(job_id);
   const KeptChildren kept_children;
+  std::optional<Nodes> nodes;  // a function's ranks find their way themselves
+  if (options.nnodes > 1 && !task.function) nodes.emplace(options);
   std::optional<SignalScope> signals;
   if (options.signals == SignalMode::handled) signals.emplace(handled_signals(options));
   SignalScope* const signal_scope = signals ? &*signals : nullptr;
@@ -119,28 +147,44 @@ JobResult run_job(const JobOptions& options) {
   StdinPump stdin_pump;
   say_what_was_chosen(options, console);
   console.flush();
-  const JobParts parts{options, task, job_id, cpus, watchdog, console, stdin_pump, signal_scope, limit.original()};
+  const JobParts parts{options, task, job_id, cpus, watchdog, console, stdin_pump, signal_scope, nodes ? &*nodes : nullptr, limit.original()};
 
   JobResult result;
   while (true) {
-    const int restarts_left = options.max_restarts - result.attempts;
+    const int max_restarts = nodes ? nodes->max_restarts() : options.max_restarts;
+    const int restarts_left = max_restarts - result.attempts;
+    if (nodes) nodes->begin(result.attempts);
     Attempt attempt(parts, result.attempts++);
     attempt.run(restarts_left > 0);
     result.ends = attempt.ends();
     result.first_cause = attempt.cause();
     result.interrupted_by = attempt.interrupted_by();
+    bool interrupted_first = attempt.interrupted_first();
+    bool node_is_lost = false;
+    if (nodes) {
+      put_together(*nodes, signal_scope, console, result);
+      const auto trouble = nodes->first_trouble();
+      interrupted_first = trouble && trouble->kind == Trouble::Kind::interrupt;
+      if (interrupted_first) result.interrupted_by = trouble->signal;
+      node_is_lost = trouble && trouble->kind == Trouble::Kind::lost;
+      if (node_is_lost && (!result.first_cause || is_consequence(result.ends[*result.first_cause]))) {
+        console.say("first cause: the launcher at " + nodes->name_of(trouble->node) + " is lost: " + trouble->how);
+        result.exit_code = 1;
+        break;
+      }
+    }
     result.exit_code = result.first_cause ? result.ends[*result.first_cause].exit_code() : 0;
-    if (result.interrupted_by && attempt.interrupted_first()) {
+    if (result.interrupted_by && interrupted_first) {
       result.exit_code = 128 + *result.interrupted_by;
       break;
     }
     if (!result.first_cause) break;
-    const auto& errors = attempt.output().tail_of_error(*result.first_cause);
-    report_failure(console, result.ends, *result.first_cause, errors.empty() ? attempt.output().tail_of_output(*result.first_cause) : errors);
-    if (result.interrupted_by || restarts_left <= 0) break;
+    report_failure(console, result.ends, *result.first_cause, attempt.last_lines(result.ends[*result.first_cause].rank));
+    if (result.interrupted_by || node_is_lost || restarts_left <= 0) break;
     const milliseconds pause = back_off(result.attempts);
-    console.say(fmt::format("restart {} of {} in {} s", result.attempts, options.max_restarts, pause.count() / 1000));
+    console.say(fmt::format("restart {} of {} in {} s", result.attempts, max_restarts, pause.count() / 1000));
     if (const auto signal = wait_for_restart(pause, signal_scope, console)) {
+      if (nodes) nodes->give_up_restart(result.attempts, *signal);
       result.interrupted_by = signal;
       result.exit_code = 128 + *signal;
       break;

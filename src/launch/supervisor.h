@@ -29,9 +29,9 @@ enum class Talk { normal, silent };
 /// A job, or the part of it that this host runs. Either `command` or `function` says what every rank runs.
 struct JobOptions {
   int ranks = 1;                          ///< on this host
-  int nnodes = 1;                         ///< hosts, each with as many ranks; of several, every one has a launcher of its own
-  int node_rank = 0;                      ///< of this host: its ranks are numbered from node_rank * ranks on
-  std::string master_addr = {};           ///< where rank 0 of several hosts is met; empty: this host
+  int nnodes = 1;                         ///< hosts; of several, every one has a launcher of its own
+  int node_rank = 0;                      ///< of this host: its ranks come after those of the hosts before it
+  std::string master_addr = {};           ///< of several hosts, the first one's address, where their launchers meet; empty: this host
   std::vector<std::string> command = {};  ///< program (looked up along PATH) and its arguments
   /// Runs in the forked child; gets the rank's variables (RANK, UNISONO_LAUNCHER_FD, …); returns the exit code. Call run_job before threads exist.
   std::function<int(const ground::Environment&)> function = {};
@@ -40,8 +40,10 @@ struct JobOptions {
   std::string log_directory = {};  ///< empty: none
   std::chrono::milliseconds grace = std::chrono::seconds(15);
   Binding binding = Binding::none;
-  std::vector<int> forwarded_signals = {SIGUSR1, SIGUSR2};  ///< handed on to the ranks, and nothing else
-  int master_port = 0;                                      ///< 0: any free one; several hosts need a certain one
+  std::vector<int> forwarded_signals = {SIGUSR1, SIGUSR2};       ///< handed on to the ranks, and nothing else
+  int master_port = 0;                                           ///< 0: any free one; of several hosts, where their launchers meet, then 0 is 29500
+  std::string token_file = {};                                   ///< of several hosts: holds the job's secret; empty: the environment says it
+  std::chrono::milliseconds silence = std::chrono::seconds(30);  ///< a launcher of another host that says nothing for so long is lost
   OutputMode output = OutputMode::prefixed;
   SignalMode signals = SignalMode::handled;
   Talk talk = Talk::normal;
@@ -53,7 +55,7 @@ struct JobResult {
   std::optional<std::size_t> first_cause = {};  ///< index into `ends`
   std::optional<int> interrupted_by = {};       ///< the signal that ended the job from outside
   int attempts = 0;
-  std::vector<RankEnd> ends = {};  ///< of the last attempt, this host's ranks in order
+  std::vector<RankEnd> ends = {};  ///< of the last attempt, in the order of the ranks; of all hosts, as far as they are known
 };
 
 /// Starts the ranks, watches them to their end and leaves nothing behind. Call it from a thread that lives as long as the job (the kernel ends the

@@ -56,7 +56,7 @@ Gathering::Gathering(Request request, const ground::Environment& environment, co
     : request_(std::move(request)),
       token_(store::token_for(std::span(&request_.address, 1), std::nullopt, environment)),
       place_(ground::describe(request_.address)),
-      socket_(request_.address, environment.get("UNISONO_INTERFACE")) {
+      socket_(request_.address, ground::InterfaceRule::own_or_others(environment)) {
   if (request_.group_name.size() > 255)
     throw InvalidArgument(fmt::format("the group name has {} bytes; a datagram carries 255", request_.group_name.size()), info());
   const Record own = own_record(request_.rank);

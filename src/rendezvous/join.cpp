@@ -47,7 +47,7 @@ class Generation {
   std::string key(std::string_view name) const { return prefix_ + std::string(name); }
   std::string own_place() const {
     const Member& self = request_.self.member;
-    return self.rank < 0 ? where(self) : fmt::format("rank {} at {}", self.rank, where(self));
+    return self.rank < 0 ? where(self) : fmt::format("{} {} at {}", request_.who, self.rank, where(self));
   }
   /// The first verdict, which may be another's.
   std::string say(const std::string& verdict) { return store_.compare_set(key("done"), "", verdict); }
@@ -121,9 +121,9 @@ class Generation {
   }
 
   [[noreturn]] void refuse_duplicate(const Record& holder) const {
-    throw InvalidArgument(fmt::format("rank {} is taken by {}; this process, {}, is the second one", request_.self.member.rank, where(holder.member),
-                                      where(request_.self.member)),
-                          info("every process needs a rank of its own: was one started twice?"));
+    throw InvalidArgument(fmt::format("{} {} is taken by {}; this process, {}, is the second one", request_.who, request_.self.member.rank,
+                                      where(holder.member), where(request_.self.member)),
+                          info(fmt::format("every process needs a {} of its own: was one started twice?", request_.who)));
   }
 
   /// All must say the same under this key (up to the tab); who differs ends the job for everybody.
@@ -158,8 +158,8 @@ class Generation {
     const std::int64_t joined = store_.add(key("joined"), fresh ? 1 : 0);
     if (fresh && joined > request_.world_size) {
       store_.set(seat_, left_mark);
-      throw InvalidArgument(fmt::format("the job has {} ranks, and they have all come; {} is one too many", request_.world_size, own_place()),
-                            info());
+      throw InvalidArgument(
+          fmt::format("the job has {} {}s, and they have all come; {} is one too many", request_.world_size, request_.who, own_place()), info());
     }
     if (joined >= request_.world_size) complete();
   }
@@ -232,10 +232,10 @@ class Generation {
         if (!by_rank[r]) missing.push_back(static_cast<int>(r));
         if (by_rank[r] && there.size() < 400) there += fmt::format("{}{} at {}", there.empty() ? "" : ", ", r, where(by_rank[r]->member));
       }
-      return say(fmt::format("timeout\t{} of {} ranks joined within {} ms; missing ranks {} (here: {})\t{}", by_rank.size() - missing.size(),
-                             by_rank.size(), deadline_.timeout().count(), list(missing), there, fmt::join(missing, " ")));
+      return say(fmt::format("timeout\t{} of {} {}s joined within {} ms; missing {}s {} (here: {})\t{}", by_rank.size() - missing.size(),
+                             by_rank.size(), request_.who, deadline_.timeout().count(), request_.who, list(missing), there, fmt::join(missing, " ")));
     } catch (const PeerFailed& error) {
-      return fmt::format("timeout\tnot all of {} ranks joined within {} ms, and {}\t", request_.world_size, deadline_.timeout().count(),
+      return fmt::format("timeout\tnot all of {} {}s joined within {} ms, and {}\t", request_.world_size, request_.who, deadline_.timeout().count(),
                          error.message());
     }
   }
@@ -243,9 +243,10 @@ class Generation {
   [[noreturn]] void conclude(std::string_view verdict) const {
     const auto fields = split(verdict, '\t');
     const std::string text(fields.size() > 1 ? fields[1] : verdict);
-    if (fields[0] == "version") throw ProtocolError("the ranks have different versions of unisono: " + text, info());
+    if (fields[0] == "version") throw ProtocolError(fmt::format("the {}s have different versions of unisono: {}", request_.who, text), info());
     if (fields[0] == "mismatch")
-      throw Mismatch("the ranks disagree about the world size: " + text, info("WORLD_SIZE, or world_size, must be the same on every rank"));
+      throw Mismatch(fmt::format("the {}s disagree about the {}: {}", request_.who, request_.size, text),
+                     info(fmt::format("{} must be the same on every {}", request_.size_option, request_.who)));
     if (fields[0] != "timeout") throw ProtocolError("the store holds a verdict that is none of ours", info());
     std::vector<int> missing;
     if (fields.size() > 2 && !fields[2].empty()) {

@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ground/deadline.h"
@@ -24,7 +25,8 @@ struct JoinRequest {
   std::string group_name = {};
   /// Of another process's record; empty: everybody counts as alive.
   std::function<bool(const Record&)> is_alive = {};
-  int most_generations = 0;  ///< 0: any number
+  int most_generations = 0;                                                                        ///< 0: any number
+  std::string_view who = "rank", size = "world size", size_option = "WORLD_SIZE, or world_size,";  ///< as messages call them
 };
 
 struct Joined {

@@ -2,19 +2,22 @@
 #include <poll.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <filesystem>
-#include <mutex>
 #include <system_error>
 
 #include <fmt/format.h>
 
 #include "ground/log.h"
+#include "rendezvous/departure.h"
 #include "rendezvous/gathering.h"
 #include "rendezvous/join.h"
+#include "rendezvous/own_address.h"
 #include "rendezvous/place.h"
 #include "rendezvous/presence.h"
 #include "rendezvous/rendezvous.h"
 #include "rendezvous/url.h"
+#include "store/token.h"
 #include "store/watched_store.h"
 #include "unisono/error.h"
 
@@ -28,13 +31,13 @@ using namespace std::chrono_literals;
 constexpr auto default_join_timeout = 120s;
 // The process that serves the store gives up first and tells the others; they must not ask it for names when it has gone.
 constexpr auto courtesy = 250ms;
-// What leaving may take where the store does not answer any more.
-constexpr auto leave_timeout = std::chrono::milliseconds(1000);
 
 ErrorInfo info(std::string hint = {}) { return {.operation = "initialize", .hint = std::move(hint)}; }
 
 /// What is asked of this process, after argument, URL and environment were brought together.
 struct Plan {
+  explicit Plan(const Environment& variables) : environment(variables) {}
+  const Environment& environment;
   std::optional<int> rank;
   int world_size = 1;
   JobIdentity identity;  ///< all but the store and the members
@@ -92,55 +95,22 @@ void check_range(const Plan& plan) {
   }
 }
 
-/// Gives the join a bound on every single call of a store of ours, and the store its own bound back.
-class JoinTimeout {
- public:
-  JoinTimeout(Store& store, std::chrono::milliseconds timeout) : store_(store), before_(store.timeout()) { store.set_timeout(timeout); }
-  ~JoinTimeout() { store_.set_timeout(before_); }
-  JoinTimeout(const JoinTimeout&) = delete;
-  JoinTimeout& operator=(const JoinTimeout&) = delete;
+using Route = std::optional<ground::SocketAddress>;
 
- private:
-  Store& store_;
-  std::chrono::milliseconds before_;
-};
+Route own_end(const store::Client& client) { return client.way() ? Route(client.way()->own) : std::nullopt; }
 
-enum class Owner { library, caller };
-
-/// The end of this process's part in the job.
-class Departure {
- public:
-  Departure(std::shared_ptr<Store> store, std::string seat, std::shared_ptr<Presence> presence, Owner owner)
-      : owner_(owner), store_(std::move(store)), seat_(std::move(seat)), presence_(std::move(presence)) {}
-
-  void leave() noexcept {
-    std::call_once(once_, [&] {
-      try {
-        std::optional<JoinTimeout> brief;  // a store of the caller's own keeps the bounds the caller gave it
-        if (owner_ == Owner::library) brief.emplace(*store_, std::min<std::chrono::milliseconds>(store_->timeout(), leave_timeout));
-        store_->set(seat_, left_mark);
-      } catch (const std::exception&) {  // the store is gone, and nobody is there to be told
-      }
-      presence_.reset();
-      store_.reset();
-    });
-  }
-
- private:
-  const Owner owner_;
-  std::once_flag once_;
-  std::shared_ptr<Store> store_;
-  std::string seat_;
-  std::shared_ptr<Presence> presence_;
-};
-
-JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store, std::shared_ptr<Store> view, std::shared_ptr<Presence> presence,
-                   Owner owner = Owner::library) {
+/// `route`: the way to the store, where it is on TCP.
+JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store, std::shared_ptr<Store> view, const Route& route,
+                   std::shared_ptr<Presence> presence = {}, Owner owner = Owner::library) {
+  const auto elsewhere = [&](const Member& member) { return member.machine != joined.members.front().machine; };
+  const bool one_network = std::ranges::none_of(joined.members, elsewhere);
   JobIdentity identity = std::move(plan.identity);
   identity.rank = joined.rank;
   identity.world_size = plan.world_size;
   identity.members = std::move(joined.members);
   identity.generation = joined.generation;
+  if (!identity.token) identity.token = store::said_token(plan.environment);
+  identity.address = own_address(plan.environment, route, one_network);
   const auto departure = std::make_shared<Departure>(store, joined.seat, std::move(presence), owner);
   identity.leave = [departure] { departure->leave(); };
   Store* raw = view.get();
@@ -160,7 +130,7 @@ std::shared_ptr<Store> part_of(const std::shared_ptr<Store>& store, const Joined
 JobIdentity meet_in_store(Plan plan, std::shared_ptr<Store> store) {
   Joined joined = *join(*store, join_request(plan), Deadline(plan.timeout));
   auto view = part_of(store, joined);
-  return settle(std::move(plan), std::move(joined), store, std::move(view), {}, Owner::caller);
+  return settle(std::move(plan), std::move(joined), store, std::move(view), {}, {}, Owner::caller);
 }
 
 // The launcher looks at its ranks' keys itself, so the job gets the store as it is; the launcher makes a new one for every attempt.
@@ -174,6 +144,18 @@ JobIdentity meet_under_launcher(Plan plan, int fd) {
   return settle(std::move(plan), std::move(joined), store, std::move(view), {});
 }
 
+// Of several hosts: in the launchers' store, so that it outlives rank 0. What the ranks of this host do is seen by their own launcher, and what the
+// others do is told to it.
+JobIdentity meet_among_hosts(Plan plan, const std::shared_ptr<Store>& launcher, JobStore job, const Deadline& deadline) {
+  const JoinTimeout bounded(*job.client, plan.timeout);
+  const auto store = std::make_shared<PrefixStore>(job.prefix, job.client);
+  store::WatchedStore watched(store, [&] { throw_if_a_rank_ended(*launcher); });
+  Joined joined = *join(watched, join_request(plan), deadline);
+  auto view = part_of(store, joined);
+  plan.identity.token = job.token;
+  return settle(std::move(plan), std::move(joined), store, std::move(view), own_end(*job.client));
+}
+
 JobIdentity meet_at(Plan plan, const Meeting& meeting) {
   if (plan.rank == 0) {
     const std::shared_ptr<store::Client> client = meeting.serve();
@@ -181,7 +163,7 @@ JobIdentity meet_at(Plan plan, const Meeting& meeting) {
     Joined joined = *join(*client, join_request(plan), Deadline(plan.timeout));
     plan.identity.serves_store = true;
     auto view = part_of(client, joined);
-    return settle(std::move(plan), std::move(joined), client, std::move(view), {});
+    return settle(std::move(plan), std::move(joined), client, std::move(view), own_end(*client));
   }
   const Deadline deadline(plan.timeout + courtesy);
   JoinRequest request = join_request(plan);
@@ -191,7 +173,7 @@ JobIdentity meet_at(Plan plan, const Meeting& meeting) {
     std::optional<JoinTimeout> bounded(std::in_place, *client, plan.timeout);
     if (auto joined = join(*client, request, deadline)) {
       auto view = part_of(client, *joined);
-      return settle(std::move(plan), std::move(*joined), client, std::move(view), {});
+      return settle(std::move(plan), std::move(*joined), client, std::move(view), own_end(*client));
     }
     // The server of a job that is over and has not closed yet; ours will come when that one has gone.
     bounded.reset();
@@ -211,15 +193,17 @@ JobIdentity meet_in_file(Plan plan, const std::string& path) {
   request.is_alive = [&](const Record& record) { return presence->is_alive(record.presence); };
   Joined joined = *join(*store, request, deadline);
   auto view = part_of(store, joined);
-  return settle(std::move(plan), std::move(joined), store, std::move(view), std::move(presence));
+  return settle(std::move(plan), std::move(joined), store, std::move(view), {}, std::move(presence));
 }
 
 JobIdentity meet_by_environment(Plan plan, EnvironmentIdentity given, const Environment& environment) {
   if (const auto fd = environment.get_int("UNISONO_LAUNCHER_FD")) {
     const bool several_nodes = given.local_world_size && given.local_world_size->value < plan.world_size;
     if (!several_nodes) return meet_under_launcher(std::move(plan), *fd);
-    plan.identity.launcher_store = launcher_store(*fd);  // which hears how this host's ranks fare
-    given.job_id.clear();                                // the launcher of each host has named the job by itself
+    const auto launcher = plan.identity.launcher_store = launcher_store(*fd);  // which hears how this host's ranks fare
+    const Deadline deadline(plan.timeout);
+    if (auto job = store_of_launchers(*launcher, deadline)) return meet_among_hosts(std::move(plan), launcher, std::move(*job), deadline);
+    given.job_id.clear();  // the launcher of each host has named the job by itself
   }
   const int rank = *plan.rank;
   return meet_at(std::move(plan), *meeting_by_environment(given, rank, environment));
@@ -234,7 +218,7 @@ JobIdentity alone(const JobRequest& request) {
 }
 
 Plan explicit_plan(const JobRequest& request, std::optional<int> rank, std::optional<int> world_size, const Environment& environment) {
-  Plan plan;
+  Plan plan(environment);
   plan.rank = rank;
   plan.world_size = world_size.value_or(1);
   plan.group_name = request.group_name;
@@ -265,18 +249,17 @@ JobIdentity meet_explicitly(const JobRequest& request, const Url& url, const Env
   const auto world_size = agree("world size", said(request.world_size, "the argument world_size"), said(url.world_size, "init_method"));
   const std::string_view scheme = url.scheme == Url::Scheme::tcp ? "tcp://" : "file://";
   if (!world_size) throw InvalidArgument(fmt::format("world_size is not given, and {} needs it", scheme), info());
-  std::optional<ground::SocketAddress> group;
-  if (url.scheme == Url::Scheme::tcp) {
-    if (const auto addresses = ground::resolve(url.host, url.port); addresses.front().is_multicast()) group = addresses.front();
-  }
+  std::optional<Address> address;
+  if (url.scheme == Url::Scheme::tcp) address.emplace(url.host, url.port);
+  const bool group = address && address->resolved.front().is_multicast();
   if (!rank && url.scheme == Url::Scheme::tcp && !group)
     throw InvalidArgument("rank is not given, and tcp:// with one host's address needs it", info());
   Plan plan = explicit_plan(request, value(rank), value(world_size), environment);
   check_range(plan);
   if (url.scheme == Url::Scheme::file) return meet_in_file(std::move(plan), url.path);
   warn_of_agent(url, environment);
-  if (group) return meet_by_multicast(std::move(plan), *group, environment);
-  return meet_at(std::move(plan), *meeting_at(url.host, url.port, {}, environment));
+  if (group) return meet_by_multicast(std::move(plan), address->resolved.front(), environment);
+  return meet_at(std::move(plan), *meeting_at(*address, Reach::unknown, {}, environment));
 }
 
 JobIdentity meet_in_given_store(const JobRequest& request, const Environment& environment) {
@@ -310,14 +293,14 @@ JobIdentity meet(const JobRequest& request, const Environment& environment) {
   if (url.scheme != Url::Scheme::env) return meet_explicitly(request, url, environment);
 
   if (!request.group_name.empty()) throw InvalidArgument("group_name is for tcp:// and file://; the environment names one job only", info());
-  const EnvironmentIdentity given = identity_from_environment(environment);
+  EnvironmentIdentity given = identity_from_environment(environment);
   const auto asked_rank = agree("rank", said(request.rank, "the argument rank"), said(url.rank, "init_method"));
   const auto asked_size = agree("world size", said(request.world_size, "the argument world_size"), said(url.world_size, "init_method"));
   // Nobody launched it, or it is in an allocation of Slurm but no task of it.
   const bool launched = given.launcher != Launcher::none && given.launcher != Launcher::slurm;
   if (!launched && !asked_rank && !asked_size && !given.rank && !given.world_size && !environment.has("LOCAL_RANK")) return alone(request);
 
-  Plan plan;
+  Plan plan(environment);
   plan.rank = value(agree("rank", asked_rank, said(given.rank)));
   const auto world_size = agree("world size", asked_size, said(given.world_size));
   std::string missing;

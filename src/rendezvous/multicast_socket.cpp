@@ -1,18 +1,13 @@
 #include "rendezvous/multicast_socket.h"
 
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <memory>
-#include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "unisono/error.h"
 
@@ -20,37 +15,10 @@ namespace unisono::rendezvous {
 namespace {
 
 using ground::FileDescriptor;
+using ground::InterfaceAddress;
 using ground::SocketAddress;
 
 ErrorInfo info(std::string hint = {}) { return {.operation = "initialize", .hint = std::move(hint)}; }
-
-/// One that is up and has an address of the family.
-struct Interface {
-  std::string name;
-  unsigned index = 0;
-  bool loopback = false;
-  bool multicast = false;
-  std::vector<std::string> addresses;
-};
-
-std::vector<Interface> interfaces(int family) {
-  ifaddrs* found = nullptr;
-  if (::getifaddrs(&found) != 0) throw Error(fmt::format("the network interfaces of this host: {}", ground::error_text(errno)));
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> list(found, &::freeifaddrs);
-  std::vector<Interface> all;
-  for (const ifaddrs* each = found; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != family || (each->ifa_flags & IFF_UP) == 0) continue;
-    auto known = std::ranges::find(all, std::string_view(each->ifa_name), &Interface::name);
-    if (known == all.end()) {
-      all.push_back(
-          {each->ifa_name, ::if_nametoindex(each->ifa_name), (each->ifa_flags & IFF_LOOPBACK) != 0, (each->ifa_flags & IFF_MULTICAST) != 0, {}});
-      known = all.end() - 1;
-    }
-    const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-    known->addresses.push_back(SocketAddress(each->ifa_addr, size).host());
-  }
-  return all;
-}
 
 [[noreturn]] void refuse_system(const SocketAddress& group, std::string_view what) {
   throw Unsupported(fmt::format("this host cannot take part in multicast at {}: {}: {}", describe(group), what, ground::error_text(errno)),
@@ -75,24 +43,16 @@ std::string routed_source(const SocketAddress& group) {
   return ground::local_address(probe.get()).host();
 }
 
-Interface choose(const SocketAddress& group, const std::optional<std::string>& wanted) {
-  const auto all = interfaces(group.family());
-  if (wanted) {
-    const auto named = std::ranges::find(all, *wanted, &Interface::name);
-    if (named != all.end()) return *named;
-    std::vector<std::string> names;
-    for (const Interface& each : all) names.push_back(each.name);
-    throw InvalidArgument(fmt::format("UNISONO_INTERFACE is {}, and this host has no such interface with an {} address", *wanted,
-                                      group.family() == AF_INET ? "IPv4" : "IPv6"),
-                          info(fmt::format("there are: {}", fmt::join(names, ", "))));
-  }
+InterfaceAddress choose(const SocketAddress& group, const std::optional<ground::InterfaceRule>& rule) {
+  auto all = ground::interface_addresses();
+  std::erase_if(all, [&](const InterfaceAddress& each) { return each.address.family() != group.family(); });
+  if (rule) return rule->choose(all).front();
   const std::string source = routed_source(group);
-  const auto usable = [](const Interface& each) { return each.multicast && !each.loopback; };
-  for (const Interface& each : all) {
-    if (usable(each) && std::ranges::find(each.addresses, source) != each.addresses.end()) return each;
-  }
+  const auto usable = [](const InterfaceAddress& each) { return each.multicast && !each.loopback; };
+  const auto routed = std::ranges::find_if(all, [&](const auto& each) { return usable(each) && each.address.host() == source; });
+  if (routed != all.end()) return *routed;
   if (const auto first = std::ranges::find_if(all, usable); first != all.end()) return *first;
-  if (const auto loopback = std::ranges::find_if(all, &Interface::loopback); loopback != all.end()) return *loopback;
+  if (const auto loopback = std::ranges::find_if(all, &InterfaceAddress::loopback); loopback != all.end()) return *loopback;
   errno = EADDRNOTAVAIL;
   refuse_system(group, "an interface");
 }
@@ -142,13 +102,13 @@ ground::SocketAddress with_port(const SocketAddress& address, std::uint16_t port
   return {reinterpret_cast<const sockaddr*>(&storage), address.size()};
 }
 
-MulticastSocket::MulticastSocket(const SocketAddress& group, const std::optional<std::string>& wanted) {
-  const Interface chosen = choose(group, wanted);
-  interface_ = chosen.name;
+MulticastSocket::MulticastSocket(const SocketAddress& group, const std::optional<ground::InterfaceRule>& rule) {
+  const InterfaceAddress chosen = choose(group, rule);
+  interface_ = chosen.interface;
   const SocketAddress address = scoped(group, chosen.index);
   out_ = open_datagram(address);
-  if (!prepare_sending(out_, address.family(), chosen.index)) refuse_system(address, chosen.name);
-  if (::connect(out_.get(), address.data(), address.size()) != 0) refuse_system(address, chosen.name);
+  if (!prepare_sending(out_, address.family(), chosen.index)) refuse_system(address, chosen.interface);
+  if (::connect(out_.get(), address.data(), address.size()) != 0) refuse_system(address, chosen.interface);
   own_ = ground::local_address(out_.get());
   in_ = open_datagram(address);
   const int on = 1;

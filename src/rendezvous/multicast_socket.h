@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "ground/file_descriptor.h"
+#include "ground/interfaces.h"
 #include "ground/socket.h"
 
 namespace unisono::rendezvous {
@@ -18,9 +19,9 @@ class MulticastSocket {
  public:
   static constexpr std::size_t largest = 1200;  ///< bytes of a datagram: fits every network whole
 
-  /// On the interface of that name; without one, where the system sends such datagrams, else the first that can, else loopback. InvalidArgument,
-  /// naming the interfaces there are, where it is none; Unsupported where this host has no multicast of that family.
-  MulticastSocket(const ground::SocketAddress& group, const std::optional<std::string>& interface);
+  /// On the interface that the rule wants most; without one, where the system sends such datagrams, else the first that can, else loopback.
+  /// InvalidArgument, naming the interfaces there are, where the rule admits none; Unsupported where this host has no multicast of that family.
+  MulticastSocket(const ground::SocketAddress& group, const std::optional<ground::InterfaceRule>& rule);
 
   /// What others see as the source of our datagrams.
   const ground::SocketAddress& own_address() const { return own_; }

@@ -30,7 +30,8 @@ std::unique_ptr<Meeting> meeting_of_slurm_tasks(const EnvironmentIdentity& ident
   const auto port = environment.get_int("MASTER_PORT");
   if (place.one_node && !address && !port) return meeting_on_this_host(job_tag(identity));
   const std::string host = address.value_or(place.one_node ? "127.0.0.1" : place.host);
-  return meeting_at(host, port ? checked_port(*port) : place.port, job_tag(identity), environment);
+  return meeting_at(Address(host, port ? checked_port(*port) : place.port), has_several_hosts(identity) ? Reach::several_hosts : Reach::unknown,
+                    job_tag(identity), environment);
 }
 
 }  // namespace
@@ -42,7 +43,7 @@ std::unique_ptr<Meeting> meeting_by_environment(const EnvironmentIdentity& ident
   // Rank 0 needs no address of itself; without one it stays on loopback, where the others must look too.
   const std::string host = rank == 0 ? environment.get("MASTER_ADDR").value_or("127.0.0.1") : required(environment, "MASTER_ADDR");
   if (environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True") return meeting_beside_agent(host, port, identity, environment);
-  return meeting_at(host, port, job_tag(identity), environment);
+  return meeting_at(Address(host, port), has_several_hosts(identity) ? Reach::several_hosts : Reach::unknown, job_tag(identity), environment);
 }
 
 }  // namespace unisono::rendezvous

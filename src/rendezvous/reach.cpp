@@ -11,6 +11,8 @@
 #include <fmt/format.h>
 
 #include "ground/log.h"
+#include "rendezvous/multicast_socket.h"
+#include "rendezvous/own_address.h"
 #include "store/authentication.h"
 #include "store/serve.h"
 #include "store/token.h"
@@ -25,26 +27,29 @@ constexpr int agent_candidates = 16;
 
 class AtAddress final : public Meeting {
  public:
-  AtAddress(const std::string& host, std::uint16_t port, std::string tag, const ground::Environment& environment)
-      : addresses_(ground::resolve(host, port)), place_("the store at " + ground::describe(host, port)), tag_(std::move(tag)) {
-    for (const SocketAddress& address : addresses_) {
-      if (address.is_multicast()) throw InvalidArgument(fmt::format("{} is a multicast address, where no store can listen", describe(address)));
+  AtAddress(const Address& address, Reach reach, std::string tag, const ground::Environment& environment)
+      : address_(address), place_("the store at " + ground::describe(address.name, address.port())), tag_(std::move(tag)), environment_(environment) {
+    for (const SocketAddress& each : address_.resolved) {
+      if (each.is_multicast()) throw InvalidArgument(fmt::format("{} is a multicast address, where no store can listen", describe(each)));
     }
-    token_ = store::token_for(addresses_, std::nullopt, environment);
+    if (reach == Reach::several_hosts) check_reachable(address_.name, address_.resolved);
+    token_ = store::token_for(address_.resolved, std::nullopt, environment);
   }
 
   std::shared_ptr<store::Client> serve() const override {
-    ground::FileDescriptor listening = store::listen_on(addresses_);
+    const auto addresses = addresses_to_listen_on(address_.name, address_.resolved, environment_);
+    ground::FileDescriptor listening = store::listen_on(addresses);
     ground::info(fmt::format("the job's store listens on {}", describe(ground::local_address(listening.get()))));
     return store::serve(std::move(listening), place_, {.token = token_, .job_tag = tag_});
   }
   std::shared_ptr<store::Client> connect(const ground::Deadline& deadline) const override {
-    return store::connect_tcp(addresses_, place_, {.token = token_, .job_tag = tag_}, deadline);
+    return store::connect_tcp(address_.resolved, place_, {.token = token_, .job_tag = tag_}, deadline);
   }
 
  private:
-  std::vector<SocketAddress> addresses_;
+  Address address_;
   std::string place_, tag_, token_;
+  const ground::Environment& environment_;
 };
 
 class LocalSocket final : public Meeting {
@@ -65,8 +70,10 @@ class BesideAgent final : public Meeting {
  public:
   BesideAgent(const std::string& host, std::uint16_t port, std::string tag, const ground::Environment& environment)
       : place_(fmt::format("the store at {}, ports {} to {}", host, port + 1, port + agent_candidates)), tag_(std::move(tag)) {
+    const auto resolved = ground::resolve(host, port);
+    check_reachable(host, resolved);
     for (int i = 1; i <= agent_candidates && port + i <= 65535; ++i) {
-      for (const SocketAddress& address : ground::resolve(host, static_cast<std::uint16_t>(port + i))) addresses_.push_back(address);
+      for (const SocketAddress& address : resolved) addresses_.push_back(with_port(address, static_cast<std::uint16_t>(port + i)));
     }
     token_ = store::token_for(addresses_, std::nullopt, environment);
   }
@@ -90,8 +97,13 @@ std::string job_tag(const EnvironmentIdentity& identity) {
   return store::digest(fmt::format("unisono job {}\n{}", identity.job_id, identity.attempt));
 }
 
-std::unique_ptr<Meeting> meeting_at(const std::string& host, std::uint16_t port, const std::string& tag, const ground::Environment& environment) {
-  return std::make_unique<AtAddress>(host, port, tag, environment);
+std::unique_ptr<Meeting> meeting_at(const Address& address, Reach reach, const std::string& tag, const ground::Environment& environment) {
+  return std::make_unique<AtAddress>(address, reach, tag, environment);
+}
+
+bool has_several_hosts(const EnvironmentIdentity& identity) {
+  if (identity.slurm) return !identity.slurm->one_node;
+  return identity.local_world_size && identity.world_size && identity.local_world_size->value < identity.world_size->value;
 }
 
 std::unique_ptr<Meeting> meeting_on_this_host(const std::string& name) { return std::make_unique<LocalSocket>("unisono-" + name); }
@@ -128,6 +140,26 @@ std::shared_ptr<Store> launcher_store(int fd) {
   return store;
 }
 
+void tell_of_store(const std::function<void(std::string_view, std::string_view)>& set, const SocketAddress& address, std::string_view token,
+                   std::string_view job_tag, std::string_view prefix) {
+  set("unisono/store/token", token);
+  set("unisono/store/tag", job_tag);
+  set("unisono/store/prefix", prefix);
+  set("unisono/store/port", std::to_string(address.port()));
+  set("unisono/store/host", address.host());
+}
+
+std::optional<JobStore> store_of_launchers(Store& launcher_store, const ground::Deadline& deadline) {
+  const auto host = launcher_store.try_get("unisono/store/host");
+  if (!host) return std::nullopt;
+  const auto said = [&](std::string_view name) { return launcher_store.try_get(fmt::format("unisono/store/{}", name)).value_or(""); };
+  const Address address(*host, static_cast<std::uint16_t>(std::stoi(said("port"))));
+  JobStore store{.client = {}, .prefix = said("prefix"), .token = said("token")};
+  const std::string place = "the launchers' store at " + ground::describe(address.name, address.port());
+  store.client = store::connect_tcp(address.resolved, place, {.token = store.token == "none" ? "" : store.token, .job_tag = said("tag")}, deadline);
+  return store;
+}
+
 void throw_if_a_rank_ended(Store& launcher_store) {
   const auto text = launcher_store.try_get("unisono/exit/first");  // "2 exit 7", "2 signal 9"
   if (!text) return;
@@ -135,6 +167,10 @@ void throw_if_a_rank_ended(Store& launcher_store) {
   int rank = -1, number = 0;
   std::string kind;
   fields >> rank >> kind >> number;
+  if (kind == "lost") {
+    throw PeerFailed(fmt::format("the launcher of rank {} and the other ranks of its host is lost, before all ranks had joined", rank),
+                     {.operation = "initialize", .culprit = rank}, PeerFailed::Cause::disconnected);
+  }
   const bool killed = kind == "signal";
   throw PeerFailed(fmt::format("rank {} {} {} before all ranks had joined", rank, killed ? "was killed by signal" : "exited with code", number),
                    {.operation = "initialize", .culprit = rank}, killed ? PeerFailed::Cause::killed : PeerFailed::Cause::exited);

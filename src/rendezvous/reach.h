@@ -22,8 +22,17 @@ class Meeting {
   virtual std::shared_ptr<store::Client> connect(const ground::Deadline& deadline) const = 0;
 };
 
-/// At an address that everybody knows.
-std::unique_ptr<Meeting> meeting_at(const std::string& host, std::uint16_t port, const std::string& job_tag, const ground::Environment& environment);
+/// An address that everybody knows, its name looked up once.
+struct Address {
+  Address(std::string host, std::uint16_t port) : name(std::move(host)), resolved(ground::resolve(name, port)) {}
+  std::string name;
+  std::vector<ground::SocketAddress> resolved;
+  std::uint16_t port() const { return resolved.front().port(); }
+};
+
+/// Whether ranks of other hosts are to come, as far as the environment says: then a loopback address is refused.
+enum class Reach { unknown, several_hosts };
+std::unique_ptr<Meeting> meeting_at(const Address& address, Reach reach, const std::string& job_tag, const ground::Environment& environment);
 
 /// An abstract local socket of that name: no port that could be taken, and none but this user can reach it.
 std::unique_ptr<Meeting> meeting_on_this_host(const std::string& name);
@@ -33,6 +42,20 @@ std::unique_ptr<Meeting> meeting_on_this_host(const std::string& name);
 /// first free one of the ports that follow MASTER_PORT on MASTER_ADDR; the others find it by trying, and the run's tag tells them that it is theirs.
 std::unique_ptr<Meeting> meeting_beside_agent(const std::string& host, std::uint16_t port, const EnvironmentIdentity& identity,
                                               const ground::Environment& environment);
+
+/// True where the environment says that this host's ranks are not all.
+bool has_several_hosts(const EnvironmentIdentity& identity);
+
+/// Where `unisono run` of several hosts has made a store for all their ranks, and told its own ranks so: a connection to it.
+struct JobStore {
+  std::shared_ptr<store::Client> client;
+  std::string prefix;  ///< of this attempt's keys
+  std::string token;   ///< the job's secret, or "none"
+};
+std::optional<JobStore> store_of_launchers(Store& launcher_store, const ground::Deadline& deadline);
+/// What a launcher tells its ranks for that.
+void tell_of_store(const std::function<void(std::string_view key, std::string_view value)>& set, const ground::SocketAddress& address,
+                   std::string_view token, std::string_view job_tag, std::string_view prefix);
 
 /// The connection that `unisono run` handed down, as UNISONO_LAUNCHER_FD says. One for the process's life: later calls give the same store.
 std::shared_ptr<Store> launcher_store(int fd);

@@ -26,7 +26,7 @@ struct Member {
   int rank = -1;
   int pid = 0;
   std::string host = {};     ///< its name
-  std::string machine = {};  ///< the same for all that share a running kernel
+  std::string machine = {};  ///< the same for all that share a running kernel and its network
 };
 
 struct JobIdentity {
@@ -38,9 +38,12 @@ struct JobIdentity {
   std::shared_ptr<Store> launcher_store;  ///< of our launcher on this host, which wants to know how its ranks fare; null elsewhere
   Launcher launcher = Launcher::none;
   std::string job_id;
-  std::vector<Member> members;  ///< by rank
-  int generation = 1;           ///< tells this meeting from others that the same store has carried
-  bool serves_store = false;    ///< the store ends with this process's `store`: the others must be done with it first
+  std::vector<Member> members;        ///< by rank
+  std::string address = "127.0.0.1";  ///< numeric, of this rank, by which the others reach it
+  /// The job's secret, or "none", as the launcher or UNISONO_TOKEN says; for `store::token_for`, by which every connection of ours goes.
+  std::optional<std::string> token;
+  int generation = 1;         ///< tells this meeting from others that the same store has carried
+  bool serves_store = false;  ///< the store ends with this process's `store`: the others must be done with it first
   /// Says that this process is done with the job, so that the same store or file can carry another one; the last one removes a file. To be called
   /// in finalize while the store can still be reached (or when the last copy of `store` goes, which does the same). Never throws; later calls do
   /// nothing.

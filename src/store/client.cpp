@@ -240,6 +240,15 @@ std::int64_t Client::num_keys() {
   return static_cast<std::int64_t>(Reader(answer.fields).integer());
 }
 
+void Client::leave_will(const std::vector<std::pair<std::string, std::string>>& will) {
+  Writer writer = request(Op::will);
+  writer.integer(will.size());
+  for (const auto& [key, value] : will) writer.text(key).text(value);
+  ask(std::move(writer));
+}
+
+void Client::hang_up() const { ::shutdown(fd_.get(), SHUT_RDWR); }
+
 std::shared_ptr<Store> connect_fd(ground::FileDescriptor connected) {
   auto client = std::make_shared<Client>(std::move(connected), "the launcher's store");
   client->greet();

@@ -39,6 +39,16 @@ class Client final : public Store {
   /// The greeting has not been exchanged yet (a connection handed over): send ours, expect theirs before the first answer.
   void greet();
   StoreServer* own_server() const { return server_.get(); }
+  /// What the server sets, where nobody has, as soon as this connection ends, however it ends. The last will counts; an empty one takes it back.
+  void leave_will(const std::vector<std::pair<std::string, std::string>>& will);
+  /// Ends the connection: calls under way and later ones, of all threads, throw PeerFailed.
+  void hang_up() const;
+  /// The way to a store on TCP: this side's address, from which it is reached, and the store's, which are the same where this process serves it.
+  struct Way {
+    ground::SocketAddress own, store;
+  };
+  const std::optional<Way>& way() const { return way_; }
+  void set_way(Way way) { way_ = std::move(way); }
 
  private:
   struct Answer {
@@ -61,6 +71,7 @@ class Client final : public Store {
   const ground::FileDescriptor fd_;
   const std::string place_;
   const int pid_;
+  std::optional<Way> way_;
 
   std::atomic<std::uint64_t> next_{1};
   std::mutex sending_;

@@ -1,6 +1,7 @@
 // Reaching a store over TCP: address after address, with pauses that grow, until one proves to be the job's.
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -125,13 +126,24 @@ Attempt try_connect_store(const ground::SocketAddress& address, const std::strin
     }
     Handshake peer(opened.fd.get(), own);
     shake_hands(peer, options);
-    return {std::make_shared<Client>(std::move(opened.fd), place, peer.take_rest()), {}};
+    const Client::Way way{ground::local_address(opened.fd.get()), address};
+    auto client = std::make_shared<Client>(std::move(opened.fd), place, peer.take_rest());
+    client->set_way(way);
+    return {std::move(client), {}};
   } catch (const Handshake::Lost& lost) {
     return {{}, fmt::format("{}: {}", describe(address), lost.reason)};
   } catch (const ProtocolError& error) {
     return {{}, error.what(), true};
   }
 }
+
+namespace {
+
+bool all_loopback(const std::vector<ground::SocketAddress>& addresses) {
+  return std::ranges::all_of(addresses, [](const ground::SocketAddress& address) { return address.is_loopback(); });
+}
+
+}  // namespace
 
 std::shared_ptr<Client> connect_tcp(const std::vector<ground::SocketAddress>& addresses, const std::string& place, const ConnectOptions& options,
                                     const Deadline& deadline) {
@@ -151,7 +163,9 @@ std::shared_ptr<Client> connect_tcp(const std::vector<ground::SocketAddress>& ad
     }
     if (deadline.passed()) {
       throw Timeout(fmt::format("{} could not be reached within {} ms and {} attempts ({})", place, deadline.timeout().count(), attempts, reasons),
-                    {.hint = "is rank 0 running, and is the address its own?"});
+                    {.hint = all_loopback(addresses) && addresses.front().family() != AF_UNIX
+                                 ? "is rank 0 running on this host? A loopback address leads nowhere else"
+                                 : "is rank 0 running, and is the address its own?"});
     }
     // Nothing announces that a listener has come up: ask again, less and less often.
     ::poll(nullptr, 0, static_cast<int>(std::min<std::chrono::milliseconds>(pause, deadline.left()).count()));

@@ -363,7 +363,17 @@ void StoreServer::Loop::close(Id id) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
   for (const std::uint64_t waiter : found->second.waiting) waiters_.drop(waiter);
+  const auto will = std::move(found->second.will);
   sessions_.erase(found);
+  for (const auto& [key, value] : will) {
+    if (table_.find(key) != nullptr) continue;
+    try {
+      table_.set(key, value);
+      touched_.push_back(key);
+    } catch (const InvalidArgument& error) {  // the table is full
+      ground::warn(fmt::format("the store could not keep what a connection left: {}", error.message()));
+    }
+  }
 }
 
 // One line per source and ten seconds: a scanner must not fill the job's log either.

@@ -9,6 +9,12 @@ namespace unisono::store {
 using ground::Clock;
 using namespace std::chrono_literals;
 
+namespace {
+
+constexpr std::size_t most_bequests = 16;
+
+}  // namespace
+
 // `session` may be gone afterwards.
 void StoreServer::Loop::pump(Id id, Session& session) {
   using Stage = Session::Stage;
@@ -155,6 +161,19 @@ void StoreServer::Loop::answer(Id id, Session& session, std::string_view frame) 
       case Op::num_keys: {
         if (!in.complete()) return malformed();
         reply.integer(table_.size());
+        break;
+      }
+      case Op::will: {
+        const std::uint64_t count = in.integer();
+        decltype(session.will) will;
+        for (std::uint64_t i = 0; i < count && in.ok(); ++i) {
+          std::string key(in.text());
+          will.emplace_back(std::move(key), in.text());
+        }
+        if (!in.complete()) return malformed();
+        if (will.size() > most_bequests) throw InvalidArgument(fmt::format("a connection leaves at most {} keys", most_bequests));
+        for (const auto& [key, value] : will) Table::check(options_.limits, key, value);
+        session.will = std::move(will);
         break;
       }
       default: return malformed();

@@ -12,6 +12,10 @@ ground::FileDescriptor listen_on(const std::vector<ground::SocketAddress>& addre
   std::string reasons;
   std::string hint;
   for (const ground::SocketAddress& address : addresses) {
+    if (address.is_any()) {
+      throw InvalidArgument(fmt::format("the store does not listen on every interface of this host, as {} means", describe(address)),
+                            {.hint = "give the address by which the other ranks reach this host"});
+    }
     ground::Opened opened = ground::try_listen(address);
     if (opened.fd) return std::move(opened.fd);
     if (!reasons.empty()) reasons += "; ";
@@ -25,11 +29,13 @@ ground::FileDescriptor listen_on(const std::vector<ground::SocketAddress>& addre
 
 std::shared_ptr<Client> serve(ground::FileDescriptor listening, const std::string& place, ServerOptions options) {
   auto server = std::make_unique<StoreServer>(std::move(options));
+  const ground::SocketAddress address = ground::local_address(listening.get());
   ground::SocketPair pair = ground::make_socket_pair();
   server->adopt(std::move(pair.second));
   server->listen(std::move(listening));
   auto client = std::make_shared<Client>(std::move(pair.first), place, FrameBuffer{}, std::move(server));
   client->greet();
+  if (address.family() != AF_UNIX) client->set_way({address, address});
   return client;
 }
 

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ground/deadline.h"
 #include "ground/file_descriptor.h"
@@ -28,9 +30,10 @@ struct Session {
   Exchange exchange;
   FrameBuffer in;
   std::string out;
-  std::size_t sent = 0;             ///< bytes of `out` that are on their way
-  std::set<std::uint64_t> waiting;  ///< its parked requests
-  std::size_t waiting_bytes = 0;    ///< what their keys take
+  std::size_t sent = 0;                                   ///< bytes of `out` that are on their way
+  std::set<std::uint64_t> waiting;                        ///< its parked requests
+  std::size_t waiting_bytes = 0;                          ///< what their keys take
+  std::vector<std::pair<std::string, std::string>> will;  ///< keys and values to be set when it ends, where nobody has set them
   ground::Clock::time_point expires = ground::Clock::time_point::max();
   std::uint32_t interest = 0;  ///< what epoll watches for
 

@@ -1,6 +1,12 @@
 #include "store/token.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
 
 #include <fmt/format.h>
 
@@ -13,7 +19,7 @@ std::string token_for(std::span<const ground::SocketAddress> addresses, const st
                       const ground::Environment& environment) {
   const auto remote = std::ranges::find_if(addresses, [](const auto& address) { return !address.is_loopback(); });
   const bool local = remote == addresses.end();
-  const std::string said = argument ? *argument : environment.get("UNISONO_TOKEN").value_or("");
+  const std::string said = argument ? *argument : said_token(environment).value_or("");
   if (said == "none") {
     if (!local)
       ground::warn(fmt::format("the store at {} asks for no token: whoever reaches this address can join or disturb the job", describe(*remote)));
@@ -22,9 +28,44 @@ std::string token_for(std::span<const ground::SocketAddress> addresses, const st
   if (said.empty() && !local) {
     throw InvalidArgument(
         fmt::format("the store's address {} is not a loopback address, so its connections need the job's secret", describe(*remote)),
-        {.hint = "set UNISONO_TOKEN to the same random text on every rank, or to \"none\" to go without"});
+        {.hint = "set UNISONO_TOKEN to the same random text on every rank, or UNISONO_TOKEN_FILE to a file that holds it and that only you can "
+                 "read; UNISONO_TOKEN=none goes without"});
   }
   return said;
+}
+
+std::optional<std::string> said_token(const ground::Environment& environment) {
+  if (auto token = environment.get("UNISONO_TOKEN")) return token;
+  if (const auto file = environment.get("UNISONO_TOKEN_FILE")) return token_of_file(*file);
+  return std::nullopt;
+}
+
+std::string token_of_file(const std::string& path) {
+  const auto refuse = [&](std::string_view why, std::string hint = {}) {
+    throw InvalidArgument(fmt::format("the token file {} {}", path, why), {.hint = std::move(hint)});
+  };
+  // Not waiting: a pipe of that name would let us hang.
+  const ground::FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) refuse(fmt::format("cannot be read: {}", ground::error_text(errno)));
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) refuse(fmt::format("cannot be read: {}", ground::error_text(errno)));
+  if (!S_ISREG(status.st_mode)) refuse("is no regular file");
+  if (status.st_uid != ::geteuid()) {
+    refuse(fmt::format("belongs to user {}, and this process runs as user {}", status.st_uid, ::geteuid()),
+           "the secret must be in a file of your own");
+  }
+  if ((status.st_mode & 077) != 0) {
+    refuse(fmt::format("is open to others (mode {:04o})", status.st_mode & 07777), fmt::format("chmod 600 {}", path));
+  }
+  std::array<char, 4097> content;
+  const ssize_t size = ::read(fd.get(), content.data(), content.size());
+  if (size < 0) refuse(fmt::format("cannot be read: {}", ground::error_text(errno)));
+  if (size == static_cast<ssize_t>(content.size())) refuse("is longer than 4096 bytes");
+  const std::string_view text(content.data(), static_cast<std::size_t>(size));
+  constexpr std::string_view white = " \t\r\n";
+  const auto first = text.find_first_not_of(white);
+  if (first == std::string_view::npos) refuse("is empty");
+  return std::string(text.substr(first, text.find_last_not_of(white) - first + 1));
 }
 
 }  // namespace unisono::store

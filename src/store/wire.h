@@ -16,12 +16,12 @@ namespace unisono::store {
 // fields}. Answers come in any order.
 
 inline constexpr std::string_view magic = "UNISTORE";
-inline constexpr std::uint16_t wire_version = 1;
+inline constexpr std::uint16_t wire_version = 2;
 inline constexpr std::size_t greeting_size = 16;
 inline constexpr std::size_t frame_head = 4;
 inline constexpr std::size_t largest_unauthenticated_frame = 256;
 
-enum class Op : std::uint8_t { hello = 1, proof, set, get, try_get, add, wait, compare_set, erase, num_keys };
+enum class Op : std::uint8_t { hello = 1, proof, set, get, try_get, add, wait, compare_set, erase, num_keys, will };
 enum class Status : std::uint8_t {
   ok = 1,
   challenge,  ///< handshake: the server's nonce

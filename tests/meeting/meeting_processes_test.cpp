@@ -97,7 +97,7 @@ TEST(SlurmJob, outside_of_its_tasks) {
 // T-43, T-08: two jobs at one address, as processes; ranks given and not.
 TEST(MulticastJob, of_processes) {
   try {
-    const rendezvous::MulticastSocket socket(ground::resolve("239.255.83.18", 9).front(), "lo");
+    const rendezvous::MulticastSocket socket(ground::resolve("239.255.83.18", 9).front(), ground::InterfaceRule("UNISONO_INTERFACE", "lo"));
   } catch (const Error& error) {
     GTEST_SKIP() << "skipped: " << error.what();
   }

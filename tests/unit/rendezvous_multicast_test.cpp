@@ -31,7 +31,7 @@ std::string why_not(const std::string& url, const std::string& interface) {
   std::string host = url.substr(6, colon - 6);
   if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
   try {
-    const MulticastSocket socket(ground::resolve(host, 23458).front(), interface.empty() ? std::nullopt : std::optional(interface));
+    const MulticastSocket socket(ground::resolve(host, 23458).front(), ground::InterfaceRule::own(in_group(token, interface)));
     if (const int error = socket.send("heard?")) return ground::error_text(error);
     return ground::wait_for(socket.fd(), 1 /* POLLIN */, ground::Deadline(2s)) ? ""
                                                                                : "this host does not hear its own multicast on " + socket.interface();
@@ -153,7 +153,7 @@ TEST_P(Multicast, forged_announcements_are_ignored) {
   const std::string group = own_name();
   const std::string host = GetParam().url == v4 ? "239.255.83.17" : "ff15::5317";
   const auto address = ground::resolve(host, 23457).front();
-  const MulticastSocket stranger(address, GetParam().interface.empty() ? std::nullopt : std::optional(GetParam().interface));
+  const MulticastSocket stranger(address, ground::InterfaceRule::own(in_group(token, GetParam().interface)));
   Announcement forged;
   forged.group_name = group;
   forged.nonce = "someone";
@@ -187,7 +187,7 @@ TEST_P(Multicast, a_flood_stops_nobody) {
   const std::string group = own_name();
   const std::string host = GetParam().url == v4 ? "239.255.83.17" : "ff15::5317";
   const auto address = ground::resolve(host, 23457).front();
-  const MulticastSocket stranger(address, GetParam().interface.empty() ? std::nullopt : std::optional(GetParam().interface));
+  const MulticastSocket stranger(address, ground::InterfaceRule::own(in_group(token, GetParam().interface)));
   std::jthread flood([&](const std::stop_token& stop) {
     Announcement someone;
     someone.group_name = group;
@@ -228,7 +228,7 @@ TEST(MulticastRules, impossible_requests_are_refused) {
   EXPECT_CONTAINS(refused({.rank = 0, .world_size = 2, .group_name = std::string(256, 'x')}), "256 bytes");  // T-43
   EXPECT_CONTAINS(refused({.rank = 0, .world_size = 2}, Environment()), "UNISONO_TOKEN");
   const std::string text = refused({.rank = 0, .world_size = 2}, in_group(token, "no_such"));
-  EXPECT_CONTAINS(text, "UNISONO_INTERFACE is no_such");
+  EXPECT_CONTAINS(text, "UNISONO_INTERFACE is \"no_such\"");
   EXPECT_CONTAINS(text, "lo");
 }
 

@@ -1,0 +1,70 @@
+#include "launch/nodes_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "launch/nodes.h"
+#include "unisono/error.h"
+
+namespace unisono::launcher {
+namespace {
+
+constexpr std::size_t longest_status = 400;
+
+std::string one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+  return text.substr(0, longest_status);
+}
+
+}  // namespace
+
+std::string encode_ends(const std::vector<RankEnd>& ends) {
+  std::string text;
+  for (const RankEnd& end : ends) {
+    text += fmt::format("{} {} {} {} {} {} {} {} {} {} {}\n", end.rank, end.pid, static_cast<int>(end.how), end.code, int{end.dumped_core},
+                        int{end.is_taken}, int{end.ended_by_launcher}, int{end.left_without_finalize}, end.order,
+                        end.host.empty() ? "?" : one_line(end.host), one_line(end.status));
+  }
+  return text;
+}
+
+std::vector<RankEnd> decode_ends(const std::string& text) {
+  std::vector<RankEnd> ends;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    RankEnd end;
+    int how = 0, core = 0, taken = 0, by_launcher = 0, left = 0;
+    fields >> end.rank >> end.pid >> how >> end.code >> core >> taken >> by_launcher >> left >> end.order >> end.host;
+    if (!fields || how < 0 || how > static_cast<int>(RankEnd::How::signaled))
+      throw ProtocolError("a launcher told in no way of ours how its ranks ended");
+    fields.get();
+    std::getline(fields, end.status);
+    end.how = static_cast<RankEnd::How>(how);
+    end.dumped_core = core != 0;
+    end.is_taken = taken != 0;
+    end.ended_by_launcher = by_launcher != 0;
+    end.left_without_finalize = left != 0;
+    ends.push_back(std::move(end));
+  }
+  return ends;
+}
+
+std::string Trouble::text() const { return fmt::format("{} {} {} {} {}", static_cast<int>(kind), node, rank, signal, how); }
+
+std::optional<Trouble> Trouble::parse(const std::string& text) {
+  std::istringstream fields(text);
+  Trouble trouble;
+  int kind = -1;
+  fields >> kind >> trouble.node >> trouble.rank >> trouble.signal;
+  if (!fields || kind < 0 || kind > static_cast<int>(Kind::lost)) return std::nullopt;
+  trouble.kind = static_cast<Kind>(kind);
+  fields.get();
+  std::getline(fields, trouble.how);
+  return trouble;
+}
+
+}  // namespace unisono::launcher

@@ -1,0 +1,32 @@
+#include "rendezvous/departure.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "rendezvous/join.h"
+
+namespace unisono::rendezvous {
+namespace {
+
+// What leaving may take where the store does not answer any more.
+constexpr auto leave_timeout = std::chrono::milliseconds(1000);
+
+}  // namespace
+
+Departure::Departure(std::shared_ptr<Store> store, std::string seat, std::shared_ptr<Presence> presence, Owner owner)
+    : owner_(owner), store_(std::move(store)), seat_(std::move(seat)), presence_(std::move(presence)) {}
+
+void Departure::leave() noexcept {
+  std::call_once(once_, [&] {
+    try {
+      std::optional<JoinTimeout> brief;
+      if (owner_ == Owner::library) brief.emplace(*store_, std::min<std::chrono::milliseconds>(store_->timeout(), leave_timeout));
+      store_->set(seat_, left_mark);
+    } catch (const std::exception&) {  // the store is gone, and nobody is there to be told
+    }
+    presence_.reset();
+    store_.reset();
+  });
+}
+
+}  // namespace unisono::rendezvous

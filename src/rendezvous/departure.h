@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "rendezvous/presence.h"
+#include "unisono/store.h"
+
+namespace unisono::rendezvous {
+
+/// Gives the join a bound on every single call of a store of ours, and the store its own bound back.
+class JoinTimeout {
+ public:
+  JoinTimeout(Store& store, std::chrono::milliseconds timeout) : store_(store), before_(store.timeout()) { store.set_timeout(timeout); }
+  ~JoinTimeout() { store_.set_timeout(before_); }
+  JoinTimeout(const JoinTimeout&) = delete;
+  JoinTimeout& operator=(const JoinTimeout&) = delete;
+
+ private:
+  Store& store_;
+  std::chrono::milliseconds before_;
+};
+
+/// Whose a store is: one of the caller's own keeps the bounds the caller gave it.
+enum class Owner { library, caller };
+
+/// The end of this process's part in the job.
+class Departure {
+ public:
+  Departure(std::shared_ptr<Store> store, std::string seat, std::shared_ptr<Presence> presence, Owner owner);
+  /// Once; later calls do nothing.
+  void leave() noexcept;
+
+ private:
+  const Owner owner_;
+  std::once_flag once_;
+  std::shared_ptr<Store> store_;
+  std::string seat_;
+  std::shared_ptr<Presence> presence_;
+};
+
+}  // namespace unisono::rendezvous

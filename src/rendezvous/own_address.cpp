@@ -1,0 +1,101 @@
+#include "rendezvous/own_address.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ground/interfaces.h"
+#include "rendezvous/multicast_socket.h"
+#include "unisono/error.h"
+
+namespace unisono::rendezvous {
+namespace {
+
+using ground::Environment;
+using ground::InterfaceAddress;
+using ground::InterfaceRule;
+using ground::SocketAddress;
+
+ErrorInfo info(std::string hint) { return {.operation = "initialize", .hint = std::move(hint)}; }
+
+bool is(const InterfaceAddress& own, const SocketAddress& address) {
+  return own.address.family() == address.family() && own.address.host() == address.host();
+}
+
+/// Those that mean something on other hosts, too.
+std::vector<InterfaceAddress> own_addresses() {
+  auto all = ground::interface_addresses();
+  std::erase_if(all, [](const InterfaceAddress& each) { return each.link_local; });
+  return all;
+}
+
+/// Of those that the rule admits, the one on the way to the store, else one of its family, else the first.
+std::string by_rule(const InterfaceRule& rule, const std::optional<SocketAddress>& route) {
+  const auto admitted = rule.choose(own_addresses());
+  if (route) {
+    const auto same = std::ranges::find_if(admitted, [&](const auto& each) { return is(each, *route); });
+    if (same != admitted.end()) return same->address.host();
+    const auto family = std::ranges::find_if(admitted, [&](const auto& each) { return each.address.family() == route->family(); });
+    if (family != admitted.end()) return family->address.host();
+  }
+  return admitted.front().address.host();
+}
+
+/// Where the system would send what goes far away; nothing is sent.
+std::string by_routes(const std::vector<InterfaceAddress>& own) {
+  for (const char* far_away : {"192.0.2.1", "2001:db8::1"}) {  // addresses for documentation
+    const SocketAddress address = ground::resolve(far_away, 9).front();
+    const ground::FileDescriptor probe(::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (!probe || ::connect(probe.get(), address.data(), address.size()) != 0) continue;
+    const SocketAddress source = ground::local_address(probe.get());
+    if (std::ranges::any_of(own, [&](const auto& each) { return is(each, source); })) return source.host();
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string own_address(const Environment& environment, const std::optional<SocketAddress>& route, bool one_network) {
+  if (const auto rule = InterfaceRule::own(environment)) return by_rule(*rule, route);
+  if (one_network) return route && route->family() == AF_INET6 && route->is_loopback() ? "::1" : "127.0.0.1";
+  if (const auto rule = InterfaceRule::own_or_others(environment)) return by_rule(*rule, route);
+  if (route && !route->is_loopback()) return route->host();
+  const auto own = own_addresses();
+  if (std::string address = by_routes(own); !address.empty()) return address;
+  const auto first = std::ranges::find_if(own, [](const auto& each) { return !each.loopback; });
+  if (first != own.end()) return first->address.host();
+  throw InvalidArgument("the ranks are on several hosts, and this one has no address by which the others could reach it",
+                        info(fmt::format("there are: {}", describe(own))));
+}
+
+std::vector<SocketAddress> addresses_to_listen_on(const std::string& host, const std::vector<SocketAddress>& resolved,
+                                                  const Environment& environment) {
+  const auto rule = InterfaceRule::own_or_others(environment);
+  if (!rule || ground::is_numeric(host)) return resolved;
+  const auto own = ground::interface_addresses();
+  std::vector<SocketAddress> here;
+  for (const SocketAddress& address : resolved) {
+    if (std::ranges::any_of(own, [&](const auto& each) { return is(each, address); })) here.push_back(address);
+  }
+  if (here.empty()) return resolved;  // none of ours: listening says so
+  std::vector<SocketAddress> admitted;
+  const auto chosen = rule->choose(own_addresses());
+  for (const SocketAddress& address : here) {
+    if (std::ranges::any_of(chosen, [&](const auto& each) { return is(each, address); })) admitted.push_back(address);
+  }
+  if (admitted.empty()) admitted.push_back(with_port(chosen.front().address, resolved.front().port()));
+  return admitted;
+}
+
+void check_reachable(const std::string& host, const std::vector<SocketAddress>& resolved) {
+  if (host == "localhost" || ground::is_numeric(host)) return;  // meant so: the hosts may be one
+  if (!std::ranges::all_of(resolved, [](const auto& address) { return address.is_loopback(); })) return;
+  auto others = own_addresses();
+  std::erase_if(others, [](const auto& each) { return each.loopback; });
+  throw InvalidArgument(
+      fmt::format("the job has several hosts, and its ranks are to meet at {}, here {}, which is a loopback address: no other host reaches it", host,
+                  resolved.front().host()),
+      info(fmt::format("give an address of rank 0's host that the others reach (of this host: {}), or correct /etc/hosts", describe(others))));
+}
+
+}  // namespace unisono::rendezvous

@@ -29,6 +29,8 @@ class UNISONO_API Engine {
   virtual Device::Type device_type() const noexcept { return Device::Type::cpu; }
   /// Of an engine of devices: the one that it works on in this process.
   virtual Device device() const noexcept { return {.type = device_type(), .index = 0}; }
+  /// Of an engine of devices: what those above it ask of them.
+  virtual std::shared_ptr<DeviceRuntime> runtime() { return nullptr; }
 
   /// Whether it carries out this collective as it stands (`in` and `out` contiguous, at most one of them in the other's place as collectives.h
   /// allows). Depends on nothing in which ranks may differ: not on addresses, nor on which rank it is asked on.

@@ -39,7 +39,10 @@ Selection select_engines(const InitOptions& options, const ground::Environment& 
       ground::info(fmt::format("{} ranks on {} hosts: {} between them, native inside a host", world_size, topology.machines, selection.host));
     }
   }
-  if (selection.device.empty() && request.host == "auto" && world_size > 1 && backends::availability("nccl").available) selection.device = "nccl";
+  if (selection.device.empty() && request.host == "auto" && world_size > 1 && backends::availability("nccl").available) {
+    selection.device = "nccl";
+    selection.device_at_need = true;
+  }
   backends::factory(selection.host);  // throws where it cannot run here
   if (selection.host == "serial" && world_size > 1) {
     throw InvalidArgument("backend serial is for one process, and there are " + std::to_string(world_size), {.operation = "initialize"});
@@ -58,8 +61,9 @@ std::unique_ptr<Backend> make_group_engine(const Selection& selection, const Bac
   auto host = backends::factory(name)(options);
   if (selection.device.empty()) return host;
   const std::string shown = selection.asked == "auto" ? selection.device : fmt::format("cpu:{},cuda:{}", name, selection.device);
-  const bool crowded = host->crowded();
-  auto engine = backends::device_factory(selection.device)(backends::engine_options(options, "device/", crowded));
+  EngineOptions engine_options = backends::engine_options(options, "device/", host->crowded());
+  engine_options.at_need = selection.device_at_need || options.world != nullptr;  // many groups never see device memory
+  auto engine = backends::device_factory(selection.device)(engine_options);
   return std::make_unique<backends::Devices>(shown, std::move(host), std::move(engine), options.rank, static_cast<int>(options.global_ranks.size()));
 }
 

@@ -14,6 +14,7 @@ struct Selection {
   std::string asked;   // for host memory: a name, or "auto"
   std::string host;    // what that came to between the ranks of the world
   std::string device;  // the engine of device memory; empty: there is none
+  bool device_at_need = false;  // nobody asked for it by name
 };
 
 /// From what the program asked for, UNISONO_BACKEND where it asked for nothing in particular, and where the ranks are. `auto` is the native engine on

@@ -53,7 +53,7 @@ ProcessGroup form(State& state, std::vector<int> members, const std::string& nam
   parts.global_ranks = members;
   parts.timeout = world.timeout();
   parts.progress = state.progress;
-  if (members.size() == 1) {
+  if (members.size() == 1 && !world.device()) {
     parts.backend = backends::make_serial({});
   } else {
     BackendOptions options;

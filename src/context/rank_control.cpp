@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/device_memory.h"
 #include "context/state.h"
 #include "ground/error_text.h"
 #include "group/group.h"
@@ -133,8 +134,26 @@ OneRankFirst::~OneRankFirst() noexcept(false) {
   detail::agree(group_, "OneRankFirst", nullptr);
 }
 
-// No engine of this build binds a GPU: device() is cpu in every process.
-std::size_t gpu_mem_usage() { return 0; }
-std::size_t gpu_mem_peak() { return 0; }
+namespace {
+
+constexpr int bits_of_mib = 20;
+
+std::optional<Device> own_device() {
+  const context::State* state = context::initialized();
+  return state == nullptr ? std::nullopt : state->world->implementation()->device();
+}
+
+}  // namespace
+
+std::size_t gpu_mem_usage() {
+  const auto device = own_device();
+  return device ? backends::device_memory_in_use(*device) >> bits_of_mib : 0;
+}
+std::size_t gpu_mem_peak() {
+  const auto device = own_device();
+  if (!device) return 0;
+  static_cast<void>(backends::device_memory_in_use(*device));
+  return backends::device_memory_peak() >> bits_of_mib;
+}
 
 }  // namespace unisono

@@ -80,10 +80,32 @@ bool has_root(Operation operation) {
          operation == Operation::gather_v || operation == Operation::scatter_v;
 }
 
-void check_device(const Group& group, std::string_view name, const Tensor& tensor) {
-  if (tensor.device().type == Device::Type::cpu) return;
-  throw Unsupported("backend " + std::string(const_cast<Group&>(group).backend().name()) + " cannot work on memory of " + to_string(tensor.device()),
-                    {.operation = std::string(name), .group = group.name(), .rank = group.rank()});
+bool is_on_device(const Tensor& tensor) { return tensor.device().type != Device::Type::cpu; }
+
+// A view says where its memory lies, or leaves it open; then the runtime of the group's device knows.
+void locate(const Group& group, Tensor& tensor) {
+  if (!group.device() || is_on_device(tensor) || tensor.numel() == 0) [[likely]]
+    return;
+  const Device device = device_runtime()->device_of(tensor.data());
+  if (device.type != Device::Type::cpu) tensor = Tensor(tensor.data(), tensor.dtype(), tensor.shape(), tensor.strides(), device);
+}
+
+// Of a list each tensor has a device of its own; anything else lies on the group's.
+void check_device(const Group& group, std::string_view name, const Tensor& tensor, bool of_list = false) {
+  if (!is_on_device(tensor)) [[likely]]
+    return;
+  const auto& device = group.device();
+  if (!device || device->type != tensor.device().type) {
+    throw Unsupported(
+        "backend " + std::string(const_cast<Group&>(group).backend().name()) + " cannot work on memory of " + to_string(tensor.device()),
+        {.operation = std::string(name), .group = group.name(), .rank = group.rank()});
+  }
+  if (!of_list && *device != tensor.device()) {
+    wrong(group, name, "a buffer lies on " + to_string(tensor.device()) + ", and this process works on " + to_string(*device),
+          "device() says which one to make current before memory is taken");
+  }
+  if (!tensor.is_contiguous())
+    wrong(group, name, "a buffer on " + to_string(tensor.device()) + " is strided", "only host memory is packed on the way");
 }
 
 void check_dtypes(const Group& group, std::string_view name, const Tensor& in, const Tensor& out) {
@@ -179,8 +201,18 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
   const bool scatters = operation == Operation::scatter || operation == Operation::scatter_v;
   if (gathers && !is_root) call.out = Tensor(nullptr, call.in.dtype(), std::size_t{0});
   if (scatters && !is_root) call.in = Tensor(nullptr, call.out.dtype(), std::size_t{0});
-  check_device(group, name, call.in);
-  check_device(group, name, call.out);
+  locate(group, call.in);
+  locate(group, call.out);
+  check_device(group, name, call.in, request.lists != nullptr);
+  check_device(group, name, call.out, request.lists != nullptr);
+  if (call.in.numel() > 0 && call.out.numel() > 0 && is_on_device(call.in) != is_on_device(call.out)) {
+    wrong(group, name, "the input lies on " + to_string(call.in.device()) + ", the output on " + to_string(call.out.device()));
+  }
+  if (request.lists) {  // compared there, tensor by tensor
+    call.device = request.lists;
+    call.also = request.lists->terms;
+    return call;
+  }
   check_dtypes(group, name, call.in, call.out);
   const std::int64_t n = group.size();
   const std::int64_t in = call.in.numel();
@@ -261,10 +293,11 @@ MessageCall check_message(const Group& group, const detail::MessageRequest& requ
   const Operation operation = request.operation;
   const std::string_view name = detail::name_of(request);
   check_options(group, name, options);
-  check_device(group, name, request.data);
   MessageCall call;
-  if (operation == Operation::recv && repeats(request.data)) wrong(group, name, "the buffer has a stride of 0: several of its elements are one");
   call.data = request.data;
+  locate(group, call.data);
+  check_device(group, name, call.data);
+  if (operation == Operation::recv && repeats(request.data)) wrong(group, name, "the buffer has a stride of 0: several of its elements are one");
   call.tag = options.tag;
   call.label = request.label;
   if (request.peer) {
@@ -285,7 +318,9 @@ void check_list(const Group& group, std::string_view name, std::span<const Tenso
     const Tensor& tensor = tensors[j];
     const Tensor& first = tensors.front();
     const std::string which = "tensor " + std::to_string(j);
-    check_device(group, name, tensor);
+    check_device(group, name, tensor, true);
+    if (is_on_device(tensor) != is_on_device(first))
+      wrong(group, name, which + " lies on " + to_string(tensor.device()) + ", tensor 0 on " + to_string(first.device()));
     if (tensor.dtype() != first.dtype()) {
       wrong(group, name, which + " is " + std::string(to_string(tensor.dtype())) + ", tensor 0 " + std::string(to_string(first.dtype())));
     }
@@ -309,6 +344,24 @@ void check_block_lists(const Group& group, std::string_view name, std::span<cons
   if (whole.numel() == blocks * part.numel()) return;
   wrong(group, name, "a tensor of " + elements(whole.numel()) + " for " + std::to_string(blocks) + " blocks of " + std::to_string(part.numel()),
         "it holds a block for every tensor of every rank");
+}
+
+void check_one_place(const Group& group, std::string_view name, std::span<const Tensor> list, std::span<const Tensor> other) {
+  for (std::size_t j = 0; j < list.size(); ++j) {
+    if (list[j].device() == other[j].device()) continue;
+    wrong(group, name, "input " + std::to_string(j) + " lies on " + to_string(list[j].device()) + ", its output on " + to_string(other[j].device()));
+  }
+}
+
+bool lies_on_device(const Group& group, Tensor tensor) {
+  locate(group, tensor);
+  return is_on_device(tensor);
+}
+
+std::vector<Tensor> locate_list(const Group& group, std::span<const Tensor> tensors) {
+  std::vector<Tensor> all(tensors.begin(), tensors.end());
+  for (Tensor& tensor : all) locate(group, tensor);
+  return all;
 }
 
 }  // namespace unisono::group

@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "unisono/backend.h"
 #include "unisono/detail/request.h"
@@ -17,10 +18,15 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
 void check_exchanging(const Group& group, const detail::Request& request, const CallOptions& options);
 MessageCall check_message(const Group& group, const detail::MessageRequest& request, const CallOptions& options);
 
+bool lies_on_device(const Group& group, Tensor tensor);
+/// The tensors of a list, each of which says where it lies.
+std::vector<Tensor> locate_list(const Group& group, std::span<const Tensor> tensors);
 /// Tensors of one list: of one dtype and length, and none in the way of another, nor of one of `others`. `written`: whether a result goes there.
 void check_list(const Group& group, std::string_view name, std::span<const Tensor> tensors, std::span<const Tensor> others, bool written);
 /// As many of the one as of the other, and each whole as long as size() times all parts.
 void check_block_lists(const Group& group, std::string_view name, std::span<const Tensor> wholes, std::span<const Tensor> parts);
+/// Each tensor of one list in the same memory as its fellow of the other, the host's or a device's.
+void check_one_place(const Group& group, std::string_view name, std::span<const Tensor> list, std::span<const Tensor> other);
 /// Whether the operation is defined on the dtype.
 void check_operation(const Group& group, std::string_view name, DType dtype, ReduceOp op);
 

@@ -64,7 +64,9 @@ class Group::Entry {
   Group& group_;
 };
 
-Group::Group(GroupParts parts) : parts_(std::move(parts)), lane_(std::make_shared<Lane>()) { parts_.progress->add(lane_); }
+Group::Group(GroupParts parts) : parts_(std::move(parts)), device_(parts_.backend->capabilities().device), lane_(std::make_shared<Lane>()) {
+  parts_.progress->add(lane_);
+}
 
 Group::~Group() {
   parts_.progress->remove(lane_);
@@ -106,12 +108,12 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
   const Entry entry(*this, operation);
   CollectiveCall call = check_collective(*this, request, options);
   call.sequence = begin(operation);
-  if (lane_->pending_collectives.load(std::memory_order_acquire) > 0) {
-    // Behind what is under way, in the order of the calls.
+  const bool on_device = device_ && (call.in.device() == *device_ || call.out.device() == *device_ || call.device);
+  if (on_device || lane_->pending_collectives.load(std::memory_order_acquire) > 0) {
+    // Behind what is under way, in the order of the calls. What a device has yet to do is watched when the call has returned.
     const auto state = parts_.progress->submit(lane_, Lane::Kind::collective, pending(operation, call.sequence, options),
                                                [&] { return packed_task(*parts_.backend, call, request.around); });
-    parts_.progress->wait(*state, nullptr);
-    if (state->error) std::rethrow_exception(state->error);
+    finish(*state);
     return;
   }
   throw_deferred();  // of what was still under way a moment ago
@@ -123,12 +125,20 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
     parts_.backend->run(call, waiter);
   } catch (const Mismatch&) {
     std::rethrow_exception(complete(std::current_exception(), operation, call.sequence));
+  } catch (const GroupFailure& over) {
+    std::rethrow_exception(fail(over.failure(), operation, call.sequence));
   } catch (...) {
     abort_after(std::current_exception());
     throw;
   }
   if (packing) [[unlikely]]
     packing->finish();
+}
+
+void Group::finish(detail::WorkState& state) {
+  parts_.progress->wait(state, nullptr);
+  if (const auto error = state.error_now()) std::rethrow_exception(error);
+  state.order_stream();
 }
 
 Work Group::start(const detail::Request& request, const CallOptions& options) {
@@ -142,7 +152,8 @@ Work Group::start(const detail::Request& request, const CallOptions& options) {
 
 bool Group::leaves_at_once(const detail::MessageRequest& request) const {
   const std::size_t bytes = request.data.bytes();
-  return request.operation == Operation::send && bytes <= eager_bytes && lane_->buffered.load() + bytes <= most_buffered;
+  if (request.operation != Operation::send || bytes > eager_bytes || lane_->buffered.load() + bytes > most_buffered) return false;
+  return !lies_on_device(*this, request.data);
 }
 
 int Group::run(const detail::MessageRequest& request, const CallOptions& options) {
@@ -160,7 +171,7 @@ int Group::run(const detail::MessageRequest& request, const CallOptions& options
     return -1;
   };
 
-  if (lane_->pending_messages.load(std::memory_order_acquire) > 0) {
+  if (call.data.device().type != Device::Type::cpu || lane_->pending_messages.load(std::memory_order_acquire) > 0) {
     if (eager) {
       return leave_behind([&] {
         auto task = make();
@@ -169,8 +180,7 @@ int Group::run(const detail::MessageRequest& request, const CallOptions& options
       });
     }
     const auto state = parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options), make);
-    parts_.progress->wait(*state, nullptr);
-    if (state->error) std::rethrow_exception(state->error);
+    finish(*state);
     return state->source;
   }
   try {
@@ -182,6 +192,8 @@ int Group::run(const detail::MessageRequest& request, const CallOptions& options
     return task->source();
   } catch (const Mismatch&) {
     std::rethrow_exception(complete(std::current_exception(), operation, call.sequence));
+  } catch (const GroupFailure& over) {
+    std::rethrow_exception(fail(over.failure(), operation, call.sequence));
   }
 }
 

@@ -47,6 +47,8 @@ class Group : public std::enable_shared_from_this<Group> {
   Backend& backend() { return *parts_.backend; }
   const std::shared_ptr<Backend>& shared_backend() const { return parts_.backend; }
   std::chrono::milliseconds timeout() const { return parts_.timeout; }
+  /// Whose memory it works on, beside the host's.
+  const std::optional<Device>& device() const { return device_; }
   std::uint64_t sequence() const { return sequence_; }
 
   void run(const detail::Request& request, const CallOptions& options);
@@ -80,9 +82,12 @@ class Group : public std::enable_shared_from_this<Group> {
   std::unique_ptr<Pending> pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, std::size_t buffered = 0);
   void end_pending();
   bool leaves_at_once(const detail::MessageRequest& request) const;
+  /// Of a blocking call: waits for it, and what is put on the caller's current stream afterwards comes after it.
+  void finish(detail::WorkState& state);
   std::chrono::milliseconds timeout_of(const CallOptions& options) const { return options.timeout.value_or(parts_.timeout); }
 
   GroupParts parts_;
+  std::optional<Device> device_;
   std::shared_ptr<Lane> lane_;
   std::atomic<bool> busy_{false};
   std::atomic<bool> open_{true};

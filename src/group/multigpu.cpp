@@ -34,13 +34,16 @@ void take(std::byte* to, const Tensor& from) {
   else kernels::pack(to, from);
 }
 
+std::string terms_of(const Tensors& tensors, std::optional<ReduceOp> op) {
+  std::string terms = std::to_string(tensors.size()) + " x " + std::string(to_string(tensors.front().dtype()));
+  if (op) terms.append(", ").append(to_string(*op));
+  return terms;
+}
+
 /// A list of tensors on its way into or out of one operation.
 class Lists : public detail::Around {
  public:
-  Lists(const Tensors& tensors, std::optional<ReduceOp> op) {
-    terms_ = std::to_string(tensors.size()) + " x " + std::string(to_string(tensors.front().dtype()));
-    if (op) terms_.append(", ").append(to_string(*op));
-  }
+  Lists(const Tensors& tensors, std::optional<ReduceOp> op) : terms_(terms_of(tensors, op)) {}
   std::string_view terms() const final { return terms_; }
 
  private:
@@ -135,6 +138,21 @@ class Gathered final : public Lists {
   std::vector<std::byte> stage_, result_;
 };
 
+bool is_on_device(const Tensors& tensors) { return !tensors.empty() && tensors.front().device().type != Device::Type::cpu; }
+
+/// Lists on devices: their engine takes them as they are, each tensor as a participant of its own.
+Request on_devices(Operation operation, const char* name, Tensors ins, Tensors outs, std::optional<Rank> root, ReduceOp op = ReduceOp::sum) {
+  Request request{operation, ins.front(), outs.front(), op};
+  request.root = root;
+  request.label = name;
+  request.lists = std::make_shared<DeviceCall>();
+  request.lists->terms = terms_of(ins, reduces(operation) ? std::optional(op) : std::nullopt);
+  request.lists->terms.append(" x ").append(std::to_string(ins.front().numel()));
+  request.lists->ins = std::move(ins);
+  request.lists->outs = std::move(outs);
+  return request;
+}
+
 /// A list that no operation has to be asked about.
 Request nothing_of(Operation operation, const char* name, std::optional<Rank> root, ReduceOp op = ReduceOp::sum) {
   Request request{operation, detail::nothing(), detail::nothing(), op};
@@ -159,9 +177,10 @@ void check_blocks(const ProcessGroup& group, const char* name, const Tensors& wh
 
 Request broadcast_request(std::span<const Tensor> list, Rank src, const ProcessGroup& group) {
   constexpr const char* name = "broadcast_multigpu";
-  Tensors tensors(list.begin(), list.end());
+  Tensors tensors = group::locate_list(*group.implementation(), list);
   if (tensors.empty()) return nothing_of(Operation::broadcast, name, src);
   check_outputs(group, name, tensors);
+  if (is_on_device(tensors)) return on_devices(Operation::broadcast, name, tensors, tensors, src);
   Request request{Operation::broadcast, tensors.front(), tensors.front()};
   request.root = src;
   request.label = name;
@@ -172,10 +191,11 @@ Request broadcast_request(std::span<const Tensor> list, Rank src, const ProcessG
 Request reduce_request(std::span<const Tensor> list, std::optional<Rank> dst, ReduceOp op, const ProcessGroup& group) {
   const char* name = dst ? "reduce_multigpu" : "all_reduce_multigpu";
   const Operation operation = dst ? Operation::reduce : Operation::all_reduce;
-  Tensors tensors(list.begin(), list.end());
+  Tensors tensors = group::locate_list(*group.implementation(), list);
   if (tensors.empty()) return nothing_of(operation, name, dst, op);
   check_outputs(group, name, tensors);
   check_operation(group, name, tensors, op);
+  if (is_on_device(tensors)) return on_devices(operation, name, tensors, tensors, dst, op);
   Tensors outputs = tensors;
   if (dst) outputs.resize(detail::rank_is(*dst, group) ? 1 : 0, tensors.front());
   const auto numel = static_cast<std::size_t>(tensors.front().numel());
@@ -189,11 +209,13 @@ Request reduce_request(std::span<const Tensor> list, std::optional<Rank> dst, Re
 
 Request all_gather_request(std::span<const Tensor> outputs, std::span<const Tensor> inputs, const ProcessGroup& group) {
   constexpr const char* name = "all_gather_multigpu";
-  Tensors ins(inputs.begin(), inputs.end()), outs(outputs.begin(), outputs.end());
+  Tensors ins = group::locate_list(*group.implementation(), inputs), outs = group::locate_list(*group.implementation(), outputs);
   check_blocks(group, name, outs, ins);
   if (ins.empty()) return nothing_of(Operation::all_gather, name, {});
   check_inputs(group, name, ins);
   check_outputs(group, name, outs, ins);
+  group::check_one_place(*group.implementation(), name, ins, outs);
+  if (is_on_device(ins)) return on_devices(Operation::all_gather, name, std::move(ins), std::move(outs), {});
   const auto around = std::make_shared<Gathered>(std::move(ins), std::move(outs));
   Request request{Operation::all_gather, around->in(), around->out()};
   request.label = name;
@@ -203,12 +225,14 @@ Request all_gather_request(std::span<const Tensor> outputs, std::span<const Tens
 
 Request reduce_scatter_request(std::span<const Tensor> outputs, std::span<const Tensor> inputs, ReduceOp op, const ProcessGroup& group) {
   constexpr const char* name = "reduce_scatter_multigpu";
-  Tensors ins(inputs.begin(), inputs.end()), outs(outputs.begin(), outputs.end());
+  Tensors ins = group::locate_list(*group.implementation(), inputs), outs = group::locate_list(*group.implementation(), outputs);
   check_blocks(group, name, ins, outs);
   if (ins.empty()) return nothing_of(Operation::reduce_scatter, name, {}, op);
   check_inputs(group, name, ins);
   check_outputs(group, name, outs, ins);
   check_operation(group, name, ins, op);
+  group::check_one_place(*group.implementation(), name, ins, outs);
+  if (is_on_device(ins)) return on_devices(Operation::reduce_scatter, name, std::move(ins), std::move(outs), {}, op);
   const std::size_t numel = static_cast<std::size_t>(outs.front().numel()) * outs.size();
   const auto around = std::make_shared<Combined>(std::move(ins), std::move(outs), Combined::Result::parts, op, numel, group.size());
   Request request{Operation::reduce_scatter, around->in(), around->out(), around->op()};

@@ -3,12 +3,33 @@
 #include <algorithm>
 #include <numeric>
 
+#include "backends/suspicion.h"
 #include "group/backoff.h"
 #include "group/group.h"
 #include "group/vigil.h"
 #include "ground/log.h"
 
 namespace unisono::group {
+namespace {
+
+/// Waits for the device to be done with what was enqueued.
+class DeviceWatch final : public Task {
+ public:
+  DeviceWatch(Backend& backend, int rank, std::shared_ptr<DeviceEvent> event) : suspicion_(backend, rank), event_(std::move(event)) {}
+  bool advance() override {
+    return suspicion_.guard([&] { return event_->reached(); });
+  }
+  // All ranks have come; one that has its part done may leave.
+  std::vector<int> waiting_for() const override { return {}; }
+  bool is_rung_for() const override { return false; }
+
+ private:
+  backends::Suspicion suspicion_;
+  std::shared_ptr<DeviceEvent> event_;
+};
+
+}  // namespace
+
 void Lane::defer(std::exception_ptr error, std::uint64_t after) {
   const std::lock_guard lock(deferred_mutex);
   if (!deferred) {
@@ -117,7 +138,7 @@ bool Progress::drive(Done&& done, const ground::Deadline* deadline) {
     if (step()) backoff.reset();
     if (done()) return true;
     if (deadline != nullptr && !backoff.is_spinning() && deadline->passed()) return done();
-    std::chrono::nanoseconds longest = look_period;
+    std::chrono::nanoseconds longest = longest_sleep();
     if (deadline != nullptr && backoff.is_sleeping()) longest = std::min<std::chrono::nanoseconds>(longest, deadline->left());
     backoff.pause(step, longest);
   }
@@ -127,16 +148,27 @@ bool Progress::wait(detail::WorkState& state, const ground::Deadline* deadline) 
   return drive([&] { return state.done.load(std::memory_order_acquire); }, deadline);
 }
 
+bool Progress::wait_until(const std::function<bool()>& done, const ground::Deadline& deadline) { return drive(done, &deadline); }
+
 void Progress::wait_any(const std::function<bool()>& any_done) { drive(any_done, nullptr); }
 
 bool Progress::drain(Lane& lane, const ground::Deadline& deadline) {
   return drive([&] { return lane.pending_collectives.load() + lane.pending_messages.load() == 0; }, &deadline);
 }
 
+std::chrono::nanoseconds Progress::longest_sleep() const {
+  return all_rung_.load(std::memory_order_relaxed) ? std::chrono::nanoseconds(look_period) : std::chrono::nanoseconds(unrung_period);
+}
+
 // One round over everything pending; true if anything was finished.
 bool Progress::poll() {
   bool finished = false;
-  for (std::size_t i = 0; i < lanes_.size(); ++i) finished = poll(*lanes_[i]) || finished;
+  bool rung = true;
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    finished = poll(*lanes_[i]) || finished;
+    rung = rung && lanes_[i]->rung;
+  }
+  all_rung_.store(rung, std::memory_order_relaxed);
   return finished;
 }
 
@@ -148,38 +180,54 @@ bool Progress::poll(Lane& lane) {
 
 bool Progress::step(Lane& lane) {
   bool finished = false;
+  bool rung = true;
   while (!lane.collectives.empty()) {
     Pending& front = *lane.collectives.front();
     std::exception_ptr owed;
     if (!front.begun && lane.has_deferred.load(std::memory_order_acquire)) owed = lane.take_deferred_for(front.sequence);
     front.begun = true;
-    if (owed) finish(lane, front, std::move(owed));
-    else if (!advance(lane, front)) break;
+    if (owed) {
+      finish(lane, front, std::move(owed));
+    } else if (!advance(lane, front)) {
+      rung = front.task->is_rung_for();
+      break;
+    }
+    if (front.task) {  // left to the device: it is watched beside the messages
+      lane.pending_messages.fetch_add(1);
+      lane.messages.push_back(std::move(lane.collectives.front()));
+    } else {
+      pending_.fetch_sub(1);
+    }
     lane.collectives.pop_front();
     lane.pending_collectives.fetch_sub(1);
-    pending_.fetch_sub(1);
     finished = true;
   }
   for (auto it = lane.messages.begin(); it != lane.messages.end();) {
-    if (advance(lane, **it)) {
+    const bool done = advance(lane, **it);
+    if (done && !(*it)->task) {
       it = lane.messages.erase(it);
       lane.pending_messages.fetch_sub(1);
       pending_.fetch_sub(1);
       finished = true;
     } else {
+      rung = rung && (*it)->task->is_rung_for();
+      finished = finished || done;
       ++it;
     }
   }
+  lane.rung = rung;
   return finished;
 }
 
 bool Progress::advance(Lane& lane, Pending& pending) {
   try {
     if (!pending.task->advance()) return false;
-    pending.state->source = pending.task->source();
-    finish(lane, pending, nullptr);
+    if (pending.task->completion() != nullptr) watch(pending);
+    else finish(lane, pending, nullptr);
   } catch (const Mismatch&) {
     finish(lane, pending, pending.group->complete(std::current_exception(), pending.operation, pending.sequence));
+  } catch (const GroupFailure& over) {
+    finish(lane, pending, pending.group->fail(over.failure(), pending.operation, pending.sequence));
   } catch (...) {
     pending.group->abort_after(std::current_exception());
     finish(lane, pending, std::current_exception());
@@ -187,12 +235,26 @@ bool Progress::advance(Lane& lane, Pending& pending) {
   return true;
 }
 
+void Progress::watch(Pending& pending) {
+  detail::WorkState& state = *pending.state;
+  {
+    const std::lock_guard lock(state.mutex);
+    state.source = pending.task->source();
+    state.completion = pending.task->completion();
+    state.done.store(true, std::memory_order_seq_cst);
+  }
+  pending.task = std::make_unique<DeviceWatch>(pending.group->backend(), pending.group->rank(), state.completion);
+  if (bell_ != nullptr) bell_->ring();
+}
+
 void Progress::finish(Lane& lane, Pending& pending, std::exception_ptr error) {
   lane.buffered.fetch_sub(pending.buffered);
   detail::WorkState& state = *pending.state;
   {
     const std::lock_guard lock(state.mutex);
+    if (!state.completion) state.source = pending.task->source();
     state.error = error;
+    state.settled = true;
     if (error && state.dropped) lane.defer(error, pending.collective ? state.dropped_after : Lane::no_queued_call);
     state.done.store(true, std::memory_order_seq_cst);
   }
@@ -255,7 +317,7 @@ void Progress::loop() {
           const Locked locked(*this, std::try_to_lock);
           return stop_.load() || drivers_.load() > 0 || (locked.owns() && poll());
         },
-        look_period);
+        longest_sleep());
   }
 }
 

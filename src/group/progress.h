@@ -31,12 +31,21 @@ struct WorkState {
   std::atomic<bool> done{false};
   std::mutex mutex;  // of what follows
   std::exception_ptr error;
+  std::shared_ptr<DeviceEvent> completion;  // set before it is done: then it is enqueued, and this says when the device is through
+  bool settled = false;                     // the device is, or something went wrong
   bool seen = false;                // somebody has asked for the error
   bool dropped = false;             // nobody can any more
   std::uint64_t dropped_after = 0;  // the group's last call when that happened
   int source = -1;
   std::shared_ptr<group::Progress> progress;
   std::shared_ptr<group::Lane> lane;
+
+  std::exception_ptr error_now() {
+    const std::lock_guard lock(mutex);
+    return error;
+  }
+  /// What is put on the caller's current stream from now on comes after it.
+  void order_stream();
 };
 
 }  // namespace unisono::detail
@@ -71,6 +80,7 @@ struct Lane {
   std::uint64_t deferred_after = 0;
   std::atomic<bool> has_deferred{false};
   ground::Clock::time_point next_look{};
+  bool rung = true;  // a bell is rung for all that is pending
 
   /// The error of a dropped operation belongs to the first call after the drop. Of a collective that holds also if that call is queued already:
   /// whether a rank learns of the error early or late, the same call fails on all of them, and is carried out on none.
@@ -97,6 +107,8 @@ class Progress : public std::enable_shared_from_this<Progress> {
                                             const std::function<std::unique_ptr<Task>()>& make);
   /// True when it is done; false when the deadline has passed first.
   bool wait(detail::WorkState& state, const ground::Deadline* deadline);
+  /// The same, for a condition that what is pending brings about.
+  bool wait_until(const std::function<bool()>& done, const ground::Deadline& deadline);
   /// Waits until one of them is done.
   void wait_any(const std::function<bool()>& any_done);
   /// Waits until the lane is empty; false if that takes longer.
@@ -110,12 +122,15 @@ class Progress : public std::enable_shared_from_this<Progress> {
   template <class Done>
   bool drive(Done&& done, const ground::Deadline* deadline);
   class Locked;
+  std::chrono::nanoseconds longest_sleep() const;
   bool poll();
   bool poll(Lane& lane);
   bool step(Lane& lane);
   bool advance(Lane& lane, Pending& pending);
   void look(Lane& lane);
   void finish(Lane& lane, Pending& pending, std::exception_ptr error);
+  /// Its task is done, and the device is not: whoever waits for it goes on, and the device is watched.
+  void watch(Pending& pending);
   void fail_all(Lane& lane, const Failure& failure);
   void clear(Lane& lane, const std::function<std::exception_ptr(const Pending&)>& error_of);
   void loop();
@@ -128,6 +143,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   std::vector<std::shared_ptr<Group>> retired_;  // of operations that are done: let go without the lock, since a group may end with it
   std::atomic<int> pending_{0};
   std::atomic<int> drivers_{0};
+  std::atomic<bool> all_rung_{true};  // of what was pending when it was last looked at
   std::atomic<bool> stop_{false};
   engine::Bell* bell_ = nullptr;
   bool crowded_ = true;

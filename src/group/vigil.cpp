@@ -16,13 +16,13 @@ std::optional<Failure> Vigil::look(Group& group, const Task& task) const {
                    .cause = {},
                    .culprit = waiting.empty() || task.any_will_do() ? -1 : waiting.front(),
                    .missing = waiting,
-                   .message = fmt::format("{} #{} was not done within {} ms; waiting for rank {}", operation, sequence, deadline.timeout().count(),
-                                          fmt::join(waiting, ", "))};
+                   .message = fmt::format("{} #{} was not done within {} ms; waiting for {}", operation, sequence, deadline.timeout().count(),
+                                          waiting.empty() ? std::string("the device") : fmt::format("rank {}", fmt::join(waiting, ", ")))};
   }
   if (!warned && deadline.elapsed() > warn_after) {
     warned = true;
-    ground::warn(fmt::format("{} #{} on group {} has been waiting for rank {} for {} s", operation, sequence, group.name(), fmt::join(waiting, ", "),
-                             warn_after.count()));
+    ground::warn(fmt::format("{} #{} on group {} has been waiting for {} for {} s", operation, sequence, group.name(),
+                             waiting.empty() ? std::string("the device") : fmt::format("rank {}", fmt::join(waiting, ", ")), warn_after.count()));
   }
   return std::nullopt;
 }

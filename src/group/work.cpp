@@ -4,6 +4,7 @@
 
 #include "group/group.h"
 #include "group/progress.h"
+#include "unisono/cuda.h"
 #include "unisono/error.h"
 
 namespace unisono {
@@ -25,6 +26,12 @@ struct Work::Handle {
     state->seen = true;
     return state->error;
   }
+  /// Enqueued is not done, where a device has it.
+  bool is_settled() const {
+    if (!state->done.load(std::memory_order_acquire)) return false;
+    const std::lock_guard lock(state->mutex);
+    return !state->completion || state->settled;
+  }
   std::shared_ptr<detail::WorkState> state;
 };
 
@@ -34,6 +41,17 @@ void check_process() {
 }
 }  // namespace
 
+void detail::WorkState::order_stream() {
+  if (!completion) return;
+  try {
+    completion->order(current_stream());
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& wrong) {
+    throw Error(wrong.what(), {.operation = "wait", .hint = "is the current stream one that lives, of this process's device?"});
+  }
+}
+
 Work::Work(std::shared_ptr<detail::WorkState> state) : handle_(std::make_shared<Handle>(std::move(state))) {}
 
 void Work::wait() {
@@ -41,18 +59,19 @@ void Work::wait() {
   check_process();
   handle_->state->progress->wait(*handle_->state, nullptr);
   if (auto error = handle_->error()) std::rethrow_exception(error);
+  handle_->state->order_stream();
 }
 
 bool Work::wait_for(std::chrono::milliseconds timeout) {
   if (!handle_) return true;
   check_process();
   const ground::Deadline deadline(timeout);
-  if (!handle_->state->progress->wait(*handle_->state, &deadline)) return false;
+  if (!handle_->state->progress->wait_until([&] { return handle_->is_settled(); }, deadline)) return false;
   if (auto error = handle_->error()) std::rethrow_exception(error);
   return true;
 }
 
-bool Work::is_completed() const { return !handle_ || handle_->state->done.load(std::memory_order_acquire); }
+bool Work::is_completed() const { return !handle_ || handle_->is_settled(); }
 
 std::exception_ptr Work::exception() const { return is_completed() && handle_ ? handle_->error() : nullptr; }
 

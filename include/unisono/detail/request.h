@@ -40,6 +40,8 @@ struct Request {
   /// What the user called, where that is made of several requests: it is what errors name, and it is compared between the ranks. A string literal.
   std::string_view label = {};
   std::shared_ptr<Around> around = {};  ///< only with a label
+  /// With a label: several tensors of this rank, each on a device of its own, which were checked already; `in` and `out` are the first of them.
+  std::shared_ptr<DeviceCall> lists = {};
 };
 
 inline std::string_view name_of(const Request& request) noexcept { return request.label.empty() ? to_string(request.operation) : request.label; }

@@ -1,0 +1,49 @@
+#include "backends/device_memory.h"
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+
+#include "ground/deadline.h"
+#include "unisono/device_runtime.h"
+#include "unisono/error.h"
+
+namespace unisono::backends {
+namespace {
+
+constexpr std::chrono::milliseconds sample_period{100};
+std::atomic<std::size_t> peak{0};
+std::atomic<ground::Clock::rep> next_sample{0};
+
+std::size_t ask(Device device) {
+  try {
+    return device_runtime()->memory(device).used;
+  } catch (const std::exception& error) {
+    throw Error(error.what(), {.operation = "gpu_mem_usage"});
+  }
+}
+
+}  // namespace
+
+std::size_t device_memory_in_use(Device device) {
+  const std::size_t used = ask(device);
+  std::size_t most = peak.load(std::memory_order_relaxed);
+  while (used > most && !peak.compare_exchange_weak(most, used, std::memory_order_relaxed)) {
+  }
+  return used;
+}
+
+std::size_t device_memory_peak() noexcept { return peak.load(std::memory_order_relaxed); }
+
+void sample_device_memory(Device device) noexcept {
+  const auto now = ground::Clock::now().time_since_epoch();
+  auto next = next_sample.load(std::memory_order_relaxed);
+  const auto after = std::chrono::duration_cast<ground::Clock::duration>(now + sample_period).count();
+  if (now.count() < next || !next_sample.compare_exchange_strong(next, after, std::memory_order_relaxed)) return;
+  try {
+    static_cast<void>(device_memory_in_use(device));
+  } catch (const std::exception&) {  // whoever asks for the figure gets the error
+  }
+}
+
+}  // namespace unisono::backends

@@ -1,0 +1,156 @@
+#include "backends/device_messages.h"
+
+#include <cstring>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "backends/suspicion.h"
+#include "unisono/cuda.h"
+#include "unisono/error.h"
+
+namespace unisono::backends {
+namespace {
+
+constexpr std::string_view announcement_label = "send of device memory";
+constexpr std::string_view answer_label = "answer to a send of device memory";
+
+// Answers have tags that no program uses: the lowest there are.
+int tag_of_answer(std::uint64_t ticket) { return std::numeric_limits<int>::min() + static_cast<int>(ticket % (1U << 24U)); }
+
+template <class T>
+Tensor words_of(T& message) {
+  return {&message, DType::uint64, sizeof(T) / sizeof(std::uint64_t)};
+}
+
+std::shared_ptr<DeviceCall> after_now(Suspicion& suspicion, Device device) {
+  auto call = std::make_shared<DeviceCall>();
+  suspicion.prepare([&] { call->after.push_back(device_runtime()->record(device, current_stream())); });
+  return call;
+}
+
+std::string elements(std::uint64_t dtype, std::uint64_t count) { return fmt::format("{} x {}", to_string(static_cast<DType>(dtype)), count); }
+
+}  // namespace
+
+class DeviceMessages::Send final : public Task {
+ public:
+  Send(DeviceMessages& messages, const MessageCall& call)
+      : messages_(messages), call_(call), suspicion_(messages.host_, messages.rank_), device_(after_now(suspicion_, messages.device_)) {
+    announcement_ = {static_cast<std::uint64_t>(call.data.dtype()), static_cast<std::uint64_t>(call.data.numel()), messages.announced_[call.peer]++};
+    host_task_ = messages.host_.start_send(
+        {.data = words_of(announcement_), .peer = call.peer, .tag = call.tag, .sequence = call.sequence, .label = announcement_label});
+  }
+
+  bool advance() override {
+    return suspicion_.guard([&] {
+      if (state_ == State::announcing) {
+        if (!host_task_->advance()) return false;
+        host_task_ = messages_.host_.start_recv({.data = words_of(answer_),
+                                                 .peer = call_.peer,
+                                                 .tag = tag_of_answer(announcement_.ticket),
+                                                 .sequence = call_.sequence,
+                                                 .label = answer_label});
+        state_ = State::answered;
+      }
+      if (state_ == State::answered) {
+        if (!host_task_->advance()) return false;
+        if (answer_.fits == 0) {
+          throw Mismatch(
+              fmt::format("rank {} does not receive {}", call_.peer, elements(announcement_.dtype, announcement_.count)),
+              {.operation = "send", .sequence = call_.sequence, .culprit = call_.peer, .hint = "nothing was sent, the group stays usable"});
+        }
+        state_ = State::given;
+      }
+      if (!task_) {
+        if (messages_.given_[call_.peer] != answer_.number) return false;  // the receiver has another one before it
+        ++messages_.given_[call_.peer];
+        CollectiveCall call;
+        call.operation = Operation::send;
+        call.in = call_.data;
+        call.root = call_.peer;
+        call.device = device_;
+        task_ = messages_.engine_.start(call);
+      }
+      return task_->advance();
+    });
+  }
+  std::vector<int> waiting_for() const override { return task_ ? task_->waiting_for() : std::vector<int>{call_.peer}; }
+  bool is_rung_for() const override { return task_ || state_ == State::given ? false : host_task_->is_rung_for(); }
+  std::shared_ptr<DeviceEvent> completion() const override { return task_->completion(); }
+
+ private:
+  enum class State { announcing, answered, given } state_ = State::announcing;
+  DeviceMessages& messages_;
+  MessageCall call_;
+  Suspicion suspicion_;
+  std::shared_ptr<DeviceCall> device_;
+  Announcement announcement_;
+  Answer answer_;
+  std::unique_ptr<Task> host_task_, task_;
+};
+
+class DeviceMessages::Recv final : public Task {
+ public:
+  Recv(DeviceMessages& messages, const MessageCall& call)
+      : messages_(messages), call_(call), suspicion_(messages.host_, messages.rank_), device_(after_now(suspicion_, messages.device_)) {
+    host_task_ = messages.host_.start_recv(
+        {.data = words_of(announcement_), .peer = call.peer, .tag = call.tag, .sequence = call.sequence, .label = announcement_label});
+  }
+
+  bool advance() override {
+    return suspicion_.guard([&] {
+      if (source_ < 0) {
+        if (!host_task_->advance()) return false;
+        source_ = host_task_->source();
+        const Announcement own{static_cast<std::uint64_t>(call_.data.dtype()), static_cast<std::uint64_t>(call_.data.numel()), announcement_.ticket};
+        answer_.fits = announcement_.dtype == own.dtype && announcement_.count == own.count ? 1 : 0;
+        if (answer_.fits != 0) answer_.number = messages_.answered_[source_]++;
+        host_task_ = messages_.host_.start_send({.data = words_of(answer_),
+                                                 .peer = source_,
+                                                 .tag = tag_of_answer(announcement_.ticket),
+                                                 .sequence = call_.sequence,
+                                                 .label = answer_label});
+        if (answer_.fits != 0) {
+          CollectiveCall call;
+          call.operation = Operation::recv;
+          call.in = Tensor(nullptr, call_.data.dtype(), std::size_t{0});
+          call.out = call_.data;
+          call.root = source_;
+          call.device = device_;
+          task_ = messages_.engine_.start(call);
+        }
+      }
+      if (host_task_) {
+        if (!host_task_->advance()) return false;
+        host_task_.reset();
+      }
+      if (!task_) {
+        throw Mismatch(fmt::format("rank {} sent {}, but the receive is of {}", source_, elements(announcement_.dtype, announcement_.count),
+                                   elements(static_cast<std::uint64_t>(call_.data.dtype()), static_cast<std::uint64_t>(call_.data.numel()))),
+                       {.operation = "recv", .sequence = call_.sequence, .culprit = source_, .hint = "the message is gone, the group stays usable"});
+      }
+      return task_->advance();
+    });
+  }
+  std::vector<int> waiting_for() const override { return host_task_ ? host_task_->waiting_for() : task_ ? task_->waiting_for() : std::vector<int>{}; }
+  bool any_will_do() const override { return source_ < 0 && host_task_ && host_task_->any_will_do(); }
+  bool is_rung_for() const override { return host_task_ ? host_task_->is_rung_for() : false; }
+  int source() const override { return source_; }
+  std::shared_ptr<DeviceEvent> completion() const override { return task_->completion(); }
+
+ private:
+  DeviceMessages& messages_;
+  MessageCall call_;
+  Suspicion suspicion_;
+  std::shared_ptr<DeviceCall> device_;
+  Announcement announcement_;
+  Answer answer_;
+  std::unique_ptr<Task> host_task_, task_;
+  int source_ = -1;
+};
+
+std::unique_ptr<Task> DeviceMessages::send(const MessageCall& call) { return std::make_unique<Send>(*this, call); }
+std::unique_ptr<Task> DeviceMessages::recv(const MessageCall& call) { return std::make_unique<Recv>(*this, call); }
+
+}  // namespace unisono::backends

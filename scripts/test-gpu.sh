@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Builds what the nccl plug-in needs and runs its tests on this machine's GPUs: with 1, 2 and 4 ranks, which share a GPU where there are fewer of them.
+#   test-gpu.sh [BUILD]   BUILD: the build folder, build/release by default
+# Brings NCCL by pip where it is missing. nvcc is not needed, but the CUDA runtime is (libcudart.so).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=${1:-build/release}
+
+scripts/get-nccl || echo "test-gpu: going on with the NCCL of this machine, if it has one" >&2
+if ! ldconfig -p | grep -q 'libcudart\.so' && [[ -z ${UNISONO_CUDART_LIBRARY:-} ]]; then
+  # The runtime comes as a Python package as well.
+  runtime=build/cudart-package
+  [[ -d $runtime ]] || python3 -m pip install --quiet --no-deps --root-user-action=ignore --target "$runtime" nvidia-cuda-runtime
+  UNISONO_CUDART_LIBRARY=$(find "$PWD/$runtime" -name 'libcudart.so*' | head -n 1)
+  export UNISONO_CUDART_LIBRARY
+fi
+if [[ ! -e $build/build.ninja ]]; then
+  cmake --preset release -B "$build" -DUNISONO_BUILD_BENCH=OFF -DUNISONO_BUILD_EXAMPLES=OFF
+else
+  cmake "$build" >/dev/null
+fi
+ninja -C "$build" unisono_nccl unisono-tool nccl_gpu_test nccl_loader_test nccl_collectives_test nccl_async_test nccl_errors_test
+ctest --test-dir "$build" --output-on-failure --verbose -R '^nccl_'

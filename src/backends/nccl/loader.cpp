@@ -1,0 +1,175 @@
+#include "backends/nccl/loader.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "unisono/error.h"
+
+namespace unisono::backends::nccl {
+namespace {
+
+class SystemLibraries final : public Libraries {
+ public:
+  void* open(const std::string& name, bool present_only, std::string& why) override {
+    // Never closed: both libraries have threads of their own.
+    void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | (present_only ? RTLD_NOLOAD : 0));
+    if (handle == nullptr && !present_only) {
+      const char* text = ::dlerror();
+      why = text == nullptr ? name + " cannot be opened" : text;
+    }
+    return handle;
+  }
+  void* symbol(void* library, const char* name) override { return ::dlsym(library, name); }
+};
+
+// One that the program uses already comes before any other.
+void* open_any(Libraries& libraries, const std::vector<std::string>& names, std::string& why) {
+  for (const bool present_only : {true, false}) {
+    for (const std::string& name : names) {
+      std::string text;
+      if (void* handle = libraries.open(name, present_only, text)) return handle;
+      if (why.empty()) why = text;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<std::string> names_of(const std::string& chosen, std::initializer_list<const char*> usual) {
+  if (!chosen.empty()) return {chosen};
+  return {usual.begin(), usual.end()};
+}
+
+/// Collects what is missing.
+class Finder {
+ public:
+  explicit Finder(Libraries& libraries) : libraries_(libraries) {}
+
+  void* library(const std::vector<std::string>& names, const char* what, const char* hint) {
+    std::string why;
+    void* handle = open_any(libraries_, names, why);
+    if (handle == nullptr) say(fmt::format("{} ({}){}", what, why, hint));
+    return handle;
+  }
+  template <class Function>
+  void function(void* library, const char* name, Function& result) {
+    result = reinterpret_cast<Function>(libraries_.symbol(library, name));
+    if (result == nullptr) say(fmt::format("the library that was found has no {}", name));
+  }
+  void say(const std::string& what) {
+    if (!missing_.empty()) missing_.append("; ");
+    missing_.append(what);
+  }
+  void throw_if_missing() const {
+    if (missing_.empty()) return;
+    throw BackendUnavailable("nccl cannot be used here: " + missing_,
+                             {.hint = "buffers in host memory need no nccl: backends native, tcp, mpi and gloo carry them"});
+  }
+
+ private:
+  Libraries& libraries_;
+  std::string missing_;
+};
+
+std::string cuda_version(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
+
+void look_for_devices(Finder& finder, Vendor& vendor) {
+  const CudaApi& cuda = vendor.cuda;
+  const CudaError error = cuda.get_device_count(&vendor.devices);
+  if (error == CudaError::success && vendor.devices > 0) return;
+  cuda.get_last_error();  // it is ours; the program's next check shall not find it
+  if (error == CudaError::insufficient_driver || error == CudaError::stub_library) {
+    int driver = 0, runtime = 0;
+    cuda.driver_get_version(&driver);
+    cuda.runtime_get_version(&runtime);
+    finder.say(driver == 0 ? std::string("no NVIDIA driver is at work on this machine")
+                           : fmt::format("the NVIDIA driver is for CUDA {}, and the runtime is of CUDA {}: the driver is too old",
+                                         cuda_version(driver), cuda_version(runtime)));
+  } else if (error == CudaError::success || error == CudaError::no_device) {
+    finder.say(vendor.settings.visible_devices.empty()
+                   ? std::string("no CUDA device is on this machine")
+                   : fmt::format("no CUDA device is visible (CUDA_VISIBLE_DEVICES={})", vendor.settings.visible_devices));
+  } else {
+    finder.say(fmt::format("the CUDA runtime finds no device: {} ({})", cuda.get_error_string(error), cuda.get_error_name(error)));
+  }
+}
+
+std::string variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? std::string() : std::string(text);
+}
+
+}  // namespace
+
+Libraries& system_libraries() {
+  static SystemLibraries libraries;
+  return libraries;
+}
+
+Settings Settings::of_process() {
+  const std::string shared = variable("NCCL_MULTI_RANK_GPU_ENABLE");
+  return {.nccl_library = variable("UNISONO_NCCL_LIBRARY"),
+          .cudart_library = variable("UNISONO_CUDART_LIBRARY"),
+          .visible_devices = variable("CUDA_VISIBLE_DEVICES"),
+          .shared_devices = !shared.empty() && shared != "0"};
+}
+
+std::string version_text(int version) { return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100); }
+
+std::shared_ptr<const Vendor> load(Libraries& libraries, const Settings& settings) {
+  auto vendor = std::make_shared<Vendor>();
+  vendor->settings = settings;
+  Finder finder(libraries);
+  void* nccl =
+      finder.library(names_of(settings.nccl_library, {"libnccl.so.2", "libnccl.so"}), "no NCCL library",
+                     "; install NCCL, or set UNISONO_NCCL_LIBRARY to the path of libnccl.so.2 (the Python package nvidia-nccl-cu13 has one)");
+  void* cudart = finder.library(names_of(settings.cudart_library, {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0", "libcudart.so"}),
+                                "no CUDA runtime", "; install it, or set UNISONO_CUDART_LIBRARY to its path");
+  finder.library({"libcuda.so.1"}, "no NVIDIA driver", "");
+  if (nccl != nullptr) {
+    finder.function(nccl, "ncclGetVersion", vendor->nccl.get_version);
+    if (vendor->nccl.get_version != nullptr) vendor->nccl.get_version(&vendor->nccl_version);
+    // An old one lacks functions as well; its age is what is wrong.
+    if (vendor->nccl_version < oldest_version) {
+      const int version = vendor->nccl_version;  // until 2.8 it was written with fewer digits
+      finder.say(fmt::format("NCCL {} is too old: 2.19 is the oldest that can be used",
+                             version >= 10000 ? version_text(version) : fmt::format("{}.{}.{}", version / 1000, version / 100 % 10, version % 100)));
+    } else {
+#define UNISONO_FIND(member, name, result, parameters) finder.function(nccl, #name, vendor->nccl.member);
+      UNISONO_NCCL_FUNCTIONS(UNISONO_FIND)
+#undef UNISONO_FIND
+    }
+  }
+  if (cudart != nullptr) {
+#define UNISONO_FIND(member, name, result, parameters) finder.function(cudart, #name, vendor->cuda.member);
+    UNISONO_CUDA_FUNCTIONS(UNISONO_FIND)
+#undef UNISONO_FIND
+  }
+  finder.throw_if_missing();
+  look_for_devices(finder, *vendor);
+  finder.throw_if_missing();
+  return vendor;
+}
+
+std::shared_ptr<const Vendor> vendor() {
+  static std::mutex mutex;
+  static auto& known = *new std::shared_ptr<const Vendor>;  // lives as long as the process, whoever ends last
+  const std::lock_guard lock(mutex);
+  if (!known) known = load(system_libraries(), Settings::of_process());
+  return known;
+}
+
+int choose_device(const Vendor& vendor, int local_rank) {
+  // Where a launcher shows each process a device of its own, that is device 0 for all of them.
+  if (local_rank < vendor.devices) return local_rank;
+  if (vendor.devices == 1 || vendor.settings.shared_devices) return local_rank % vendor.devices;
+  throw BackendUnavailable(
+      fmt::format("nccl cannot be used here: local rank {} has no device of its own, {} are visible", local_rank, vendor.devices),
+      {.hint = "start no more processes on a host than it has devices (or set NCCL_MULTI_RANK_GPU_ENABLE=1)"});
+}
+
+}  // namespace unisono::backends::nccl

@@ -1,0 +1,119 @@
+#include "fake_ranks.h"
+
+#include <atomic>
+#include <thread>
+
+#include "backends/devices.h"
+#include "backends/native/native.h"
+#include "backends/nccl/engine.h"
+#include "backends/serial/serial.h"
+#include "engine/cooperative/segment.h"
+#include "group/group.h"
+#include "group/progress.h"
+#include "unisono/cuda.h"
+
+namespace fake {
+namespace {
+
+using namespace unisono;
+
+thread_local int rank_of_thread = 0;
+
+std::unique_ptr<Engine> make_engine(const Ranks& ranks, int rank, const std::shared_ptr<Store>& store) {
+  EngineOptions options;
+  options.group_name = "world";
+  options.key = "world";
+  options.rank = rank;
+  for (int r = 0; r < ranks.count; ++r) options.global_ranks.push_back(r);
+  options.hosts.assign(static_cast<std::size_t>(ranks.count), 0);
+  options.local_rank = rank;
+  options.store = store;
+  options.timeout = ranks.timeout;
+  options.at_need = ranks.at_need;
+  return std::make_unique<backends::nccl::NcclEngine>(vendor(), options);
+}
+
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
+void in_threads(int count, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int r = 0; r < count; ++r) threads.emplace_back([&body, r] { body(r); });
+  for (auto& thread : threads) thread.join();
+}
+
+}  // namespace
+
+void on_ranks(const Ranks& ranks, const std::function<void(const ProcessGroup& group)>& body) {
+  const engine::Segment::Shape shape{.ranks = ranks.count};
+  auto memory = engine::private_memory(engine::Segment::size_for(shape));
+  auto segment = std::make_shared<engine::Segment>(shape, memory.get(), memory);
+  const auto store = std::make_shared<MemoryStore>();
+  in_threads(ranks.count, [&](int rank) {
+    rank_of_thread = rank;
+    try {
+      const auto progress = std::make_shared<group::Progress>("rank " + std::to_string(rank));
+      group::GroupParts parts;
+      parts.name = "world";
+      parts.rank = rank;
+      for (int r = 0; r < ranks.count; ++r) parts.global_ranks.push_back(r);
+      parts.host_names.assign(static_cast<std::size_t>(ranks.count), "here");
+      parts.timeout = ranks.timeout;
+      parts.progress = progress;
+      std::unique_ptr<Backend> host;
+      if (ranks.count == 1) host = backends::make_serial({});
+      else host = backends::make_native_thread(segment, rank, 2);
+      parts.backend = std::make_unique<backends::Devices>("nccl", std::move(host), make_engine(ranks, rank, store), rank, ranks.count);
+      progress->configure(parts.backend->bell(), true);
+      {
+        ProcessGroup group(std::make_shared<group::Group>(std::move(parts)));
+        try {
+          body(group);
+          group.implementation()->close(std::chrono::seconds(10));
+        } catch (...) {
+          const std::string text = text_of(std::current_exception());
+          ADD_FAILURE() << "rank " << rank << ": " << text;
+          group.abort(text);
+          group.implementation()->drop();
+        }
+      }
+      progress->stop();
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << "rank " << rank << " has no group: " << error.what();
+    }
+  });
+  EXPECT_EQ(misuse(), "");
+  EXPECT_EQ(leftovers(), 0);
+}
+
+std::vector<std::string> on_making(const Ranks& ranks) {
+  std::vector<std::string> texts(static_cast<std::size_t>(ranks.count));
+  const auto store = std::make_shared<MemoryStore>();
+  in_threads(ranks.count, [&](int rank) {
+    try {
+      make_engine(ranks, rank, store)->leave();
+    } catch (...) {
+      texts[static_cast<std::size_t>(rank)] = text_of(std::current_exception());
+    }
+  });
+  EXPECT_EQ(misuse(), "");
+  EXPECT_EQ(leftovers(), 0);
+  return texts;
+}
+
+void synchronize() {
+  // As synchronize_stream, for a process in which each thread has a device.
+  const auto event = device_runtime()->record({Device::Type::cuda, rank_of_thread}, current_stream());
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!event->reached()) {
+    if (std::chrono::steady_clock::now() > until) throw Timeout("the device of the test does not get on");
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace fake

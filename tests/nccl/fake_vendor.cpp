@@ -1,0 +1,623 @@
+#include "fake_vendor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "kernels/reduce.h"
+
+using namespace unisono::backends::nccl;
+
+namespace {
+
+struct EventState {
+  std::uint64_t recorded = 0, done = 0;
+};
+
+struct CliqueState;
+
+}  // namespace
+
+struct CUevent_st {
+  std::shared_ptr<EventState> state = std::make_shared<EventState>();
+  int device = 0;
+};
+
+struct CUstream_st {
+  int device = 0;
+  std::deque<std::function<bool()>> work;  // each is tried until it says that it is done
+};
+
+struct ncclComm {
+  std::shared_ptr<CliqueState> clique = {};
+  int rank = 0;
+  int device = 0;
+  std::uint64_t collectives = 0;
+  Result background = Result::success;
+  int questions = 0;  // how often it is still in progress; -1: for ever
+  std::shared_ptr<bool> over = std::make_shared<bool>(false);
+};
+
+namespace {
+
+enum class Kind { all_reduce, reduce, broadcast, all_gather, reduce_scatter, send, recv };
+
+/// One call, as it waits for the others.
+struct Part {
+  Kind kind;
+  const void* in;
+  void* out;
+  std::size_t count;
+  DataType type;
+  RedOp op;
+  int peer;  // or root
+  Comm comm;
+  Stream stream;
+  std::uint64_t number = 0;  // of a collective in its communicator
+  bool posted = false;
+  std::shared_ptr<bool> done = std::make_shared<bool>(false);
+  std::shared_ptr<CliqueState> clique = {};
+  int rank = 0;
+};
+
+struct CliqueState {
+  int size = 0;
+  int joined = 0;
+  std::map<std::uint64_t, std::vector<Part>> collectives;  // that not all have come to
+  std::map<std::pair<int, int>, std::deque<Part>> sent, awaited;
+};
+
+struct Rule {
+  fake::Where where;
+  int code;
+  std::optional<int> questions;
+};
+
+struct Machine {
+  std::mutex mutex;
+  int devices = 0;
+  bool stalled = false;
+  std::string misuse;
+  std::map<std::string, std::vector<Rule>> rules;
+  std::map<std::string, int> calls;
+  std::map<std::uint64_t, std::shared_ptr<CliqueState>> cliques;
+  std::uint64_t next_id = 1;
+  std::set<Comm> comms;
+  std::set<Stream> streams;
+  std::set<Event> events;
+  std::map<int, std::unique_ptr<CUstream_st>> defaults;
+  struct Memory {
+    int device;
+    std::vector<std::byte> bytes;
+  };
+  std::map<const std::byte*, Memory> memory;
+};
+Machine& machine() {
+  static Machine instance;
+  return instance;
+}
+
+thread_local int current_device = 0;
+thread_local int group_depth = 0;
+thread_local std::vector<Part> group_parts;
+thread_local std::vector<Comm> group_comms;  // that were begun in this group
+
+void note(const std::string& what) {
+  if (machine().misuse.empty()) machine().misuse = what;
+}
+
+const Machine::Memory* memory_of(const void* address) {
+  auto& all = machine().memory;
+  auto after = all.upper_bound(static_cast<const std::byte*>(address));
+  if (after == all.begin()) return nullptr;
+  const auto& [begin, memory] = *std::prev(after);
+  return static_cast<const std::byte*>(address) < begin + memory.bytes.size() ? &memory : nullptr;
+}
+
+// What a function was told to answer, by whom it is called.
+std::optional<Rule> told(const std::string& function, int rank) {
+  ++machine().calls[function];
+  auto& rules = machine().rules[function];
+  for (auto it = rules.begin(); it != rules.end(); ++it) {
+    if (it->where.rank >= 0 && it->where.rank != rank) continue;
+    if (it->where.skip-- > 0) continue;
+    const Rule rule = *it;
+    rules.erase(it);
+    return rule;
+  }
+  return std::nullopt;
+}
+
+std::size_t size_of(DataType type) {
+  switch (type) {
+    case DataType::int8:
+    case DataType::uint8: return 1;
+    case DataType::float16:
+    case DataType::bfloat16: return 2;
+    case DataType::int32:
+    case DataType::uint32:
+    case DataType::float32: return 4;
+    default: return 8;
+  }
+}
+unisono::DType dtype_of(DataType type) {
+  using unisono::DType;
+  switch (type) {
+    case DataType::int8: return DType::int8;
+    case DataType::uint8: return DType::uint8;
+    case DataType::int32: return DType::int32;
+    case DataType::uint32: return DType::uint32;
+    case DataType::int64: return DType::int64;
+    case DataType::uint64: return DType::uint64;
+    case DataType::float16: return DType::float16;
+    case DataType::float32: return DType::float32;
+    case DataType::float64: return DType::float64;
+    case DataType::bfloat16: return DType::bfloat16;
+  }
+  return DType::uint8;
+}
+unisono::ReduceOp op_of(RedOp op) {
+  using unisono::ReduceOp;
+  constexpr ReduceOp all[] = {ReduceOp::sum, ReduceOp::product, ReduceOp::max, ReduceOp::min, ReduceOp::avg};
+  return all[static_cast<int>(op)];
+}
+
+// All ranks have come: does what the collective does.
+void carry_out(std::vector<Part>& parts) {
+  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.rank < b.rank; });
+  const Part& first = parts.front();
+  const auto n = parts.size();
+  for (const Part& part : parts) {
+    if (part.kind != first.kind || part.count != first.count || part.type != first.type || part.peer != first.peer ||
+        (first.kind != Kind::broadcast && first.kind != Kind::all_gather && part.op != first.op)) {
+      note("ranks called different collectives");
+    }
+  }
+  const std::size_t bytes = first.count * size_of(first.type);
+  std::vector<std::vector<std::byte>> inputs;
+  for (const Part& part : parts) {
+    const bool gives = first.kind != Kind::broadcast || part.rank == first.peer;
+    const std::size_t length = !gives ? 0 : first.kind == Kind::reduce_scatter ? bytes * n : bytes;
+    const auto* from = static_cast<const std::byte*>(part.in);
+    inputs.emplace_back(from, from + length);
+  }
+  const auto reduced = [&](std::size_t offset) {
+    std::vector<const void*> from;
+    for (const auto& input : inputs) from.push_back(input.data() + offset);
+    std::vector<std::byte> result(bytes);
+    unisono::kernels::reduce(result.data(), from.data(), n, first.count, dtype_of(first.type), op_of(first.op), n);
+    return result;
+  };
+  for (const Part& part : parts) {
+    switch (first.kind) {
+      case Kind::broadcast: std::memmove(part.out, inputs[static_cast<std::size_t>(first.peer)].data(), bytes); break;
+      case Kind::all_gather:
+        for (std::size_t r = 0; r < n; ++r) std::memcpy(static_cast<std::byte*>(part.out) + r * bytes, inputs[r].data(), bytes);
+        break;
+      case Kind::all_reduce: std::memcpy(part.out, reduced(0).data(), bytes); break;
+      case Kind::reduce:
+        if (part.rank == first.peer) std::memcpy(part.out, reduced(0).data(), bytes);
+        break;
+      case Kind::reduce_scatter: std::memcpy(part.out, reduced(static_cast<std::size_t>(part.rank) * bytes).data(), bytes); break;
+      default: break;
+    }
+    *part.done = true;
+  }
+}
+
+void match(CliqueState& clique, std::pair<int, int> pair) {
+  auto& sent = clique.sent[pair];
+  auto& awaited = clique.awaited[pair];
+  while (!sent.empty() && !awaited.empty()) {
+    const Part from = sent.front(), to = awaited.front();
+    if (from.count * size_of(from.type) != to.count * size_of(to.type)) note("a message of another length than its receive");
+    std::memcpy(to.out, from.in, to.count * size_of(to.type));
+    *from.done = *to.done = true;
+    sent.pop_front();
+    awaited.pop_front();
+  }
+}
+
+void post(Part& part) {
+  part.posted = true;
+  CliqueState& clique = *part.clique;
+  if (part.kind == Kind::send) {
+    clique.sent[{part.rank, part.peer}].push_back(part);
+    return match(clique, {part.rank, part.peer});
+  }
+  if (part.kind == Kind::recv) {
+    clique.awaited[{part.peer, part.rank}].push_back(part);
+    return match(clique, {part.peer, part.rank});
+  }
+  auto& parts = clique.collectives[part.number];
+  parts.push_back(part);
+  if (static_cast<int>(parts.size()) < clique.size) return;
+  carry_out(parts);
+  clique.collectives.erase(part.number);
+}
+
+// Everything that can run does.
+void pump() {
+  Machine& m = machine();
+  if (m.stalled) return;
+  std::vector<Stream> all(m.streams.begin(), m.streams.end());
+  for (const auto& [device, stream] : m.defaults) all.push_back(stream.get());
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (Stream stream : all) {
+      while (!stream->work.empty() && stream->work.front()()) {
+        stream->work.pop_front();
+        moved = true;
+      }
+    }
+  }
+}
+
+Stream stream_of(Stream stream) {
+  if (stream != nullptr) return stream;
+  auto& entry = machine().defaults[current_device];
+  if (!entry) entry = std::make_unique<CUstream_st>(CUstream_st{current_device, {}});
+  return entry.get();
+}
+
+// ---- CUDA ---------------------------------------------------------------------------------------------------------------------------
+
+#define FAKE_CUDA(name)                        \
+  const std::lock_guard lock(machine().mutex); \
+  if (const auto rule = told(name, current_device)) return static_cast<CudaError>(rule->code)
+
+CudaError runtime_get_version(int* version) {
+  *version = 13000;
+  return CudaError::success;
+}
+CudaError driver_get_version(int* version) { return runtime_get_version(version); }
+CudaError get_device_count(int* count) {
+  FAKE_CUDA("cudaGetDeviceCount");
+  *count = machine().devices;
+  return CudaError::success;
+}
+CudaError get_device(int* device) {
+  FAKE_CUDA("cudaGetDevice");
+  *device = current_device;
+  return CudaError::success;
+}
+CudaError set_device(int device) {
+  FAKE_CUDA("cudaSetDevice");
+  if (device < 0 || device >= machine().devices) return CudaError::invalid_device;
+  current_device = device;
+  return CudaError::success;
+}
+const char* cuda_error_name(CudaError error) { return error == CudaError::illegal_address ? "cudaErrorIllegalAddress" : "cudaErrorOfTheTest"; }
+const char* cuda_error_string(CudaError error) {
+  return error == CudaError::illegal_address ? "an illegal memory access was encountered" : "as the test says";
+}
+CudaError get_last_error() { return CudaError::success; }
+CudaError stream_create(Stream* stream, unsigned flags) {
+  FAKE_CUDA("cudaStreamCreateWithFlags");
+  if (flags != stream_non_blocking) note("a stream that waits for the default stream");
+  *stream = new CUstream_st{current_device, {}};
+  machine().streams.insert(*stream);
+  return CudaError::success;
+}
+CudaError stream_destroy(Stream stream) {
+  FAKE_CUDA("cudaStreamDestroy");
+  if (machine().streams.erase(stream) == 0) note("a stream destroyed twice");
+  delete stream;
+  return CudaError::success;
+}
+CudaError stream_wait_event(Stream stream, Event event, unsigned) {
+  FAKE_CUDA("cudaStreamWaitEvent");
+  stream_of(stream)->work.emplace_back([state = event->state, until = event->state->recorded] { return state->done >= until; });
+  return CudaError::success;
+}
+CudaError event_create(Event* event, unsigned flags) {
+  FAKE_CUDA("cudaEventCreateWithFlags");
+  if (flags != event_disable_timing) note("an event that takes the time");
+  *event = new CUevent_st{std::make_shared<EventState>(), current_device};
+  machine().events.insert(*event);
+  return CudaError::success;
+}
+CudaError event_destroy(Event event) {
+  FAKE_CUDA("cudaEventDestroy");
+  if (machine().events.erase(event) == 0) note("an event destroyed twice");
+  delete event;
+  return CudaError::success;
+}
+CudaError event_record(Event event, Stream stream) {
+  FAKE_CUDA("cudaEventRecord");
+  Stream real = stream_of(stream);
+  if (real->device != event->device) note("an event recorded on another device's stream");
+  real->work.emplace_back([state = event->state, number = ++event->state->recorded] {
+    state->done = number;
+    return true;
+  });
+  return CudaError::success;
+}
+CudaError event_query(Event event) {
+  FAKE_CUDA("cudaEventQuery");
+  pump();
+  return event->state->done >= event->state->recorded ? CudaError::success : CudaError::not_ready;
+}
+CudaError memcpy_async(void* to, const void* from, std::size_t bytes, MemcpyKind, Stream stream) {
+  FAKE_CUDA("cudaMemcpyAsync");
+  stream_of(stream)->work.emplace_back([=] {
+    std::memmove(to, from, bytes);
+    return true;
+  });
+  return CudaError::success;
+}
+CudaError mem_get_info(std::size_t* free, std::size_t* total) {
+  FAKE_CUDA("cudaMemGetInfo");
+  *total = std::size_t{64} << 20;
+  *free = *total;
+  for (const auto& [address, memory] : machine().memory) *free -= memory.device == current_device ? memory.bytes.size() : 0;
+  return CudaError::success;
+}
+CudaError pointer_get_attributes(PointerAttributes* attributes, const void* address) {
+  FAKE_CUDA("cudaPointerGetAttributes");
+  const auto* memory = memory_of(address);
+  attributes->type = memory == nullptr ? MemoryType::unregistered : MemoryType::device;
+  attributes->device = memory == nullptr ? -2 : memory->device;
+  return CudaError::success;
+}
+
+// ---- NCCL ---------------------------------------------------------------------------------------------------------------------------
+
+// What a function that starts something answers.
+std::optional<Result> scripted(const char* function, Comm comm) {
+  const auto rule = told(function, comm == nullptr ? -1 : comm->rank);
+  if (!rule) return std::nullopt;
+  if (!rule->questions) return static_cast<Result>(rule->code);
+  comm->questions = *rule->questions;
+  comm->background = static_cast<Result>(rule->code);
+  return Result::in_progress;
+}
+
+Result get_version(int* version) {
+  *version = 23203;
+  return Result::success;
+}
+Result get_unique_id(UniqueId* id) {
+  const std::lock_guard lock(machine().mutex);
+  if (const auto result = scripted("ncclGetUniqueId", nullptr)) return *result;
+  const std::uint64_t number = machine().next_id++;
+  std::memset(id->internal, 0, sizeof id->internal);
+  std::memcpy(id->internal, &number, sizeof number);
+  machine().cliques[number] = std::make_shared<CliqueState>();
+  return Result::success;
+}
+Result comm_init_rank_config(Comm* comm, int size, UniqueId id, int rank, Config* config) {
+  const std::lock_guard lock(machine().mutex);
+  if (config->blocking != 0 || config->size != sizeof(Config) || config->magic != config_magic) note("a communicator that blocks");
+  std::uint64_t number = 0;
+  std::memcpy(&number, id.internal, sizeof number);
+  auto& clique = machine().cliques[number];
+  if (!clique) {
+    note("an identity that nobody made");
+    return Result::invalid_argument;
+  }
+  auto made = std::make_unique<ncclComm>();
+  made->clique = clique;
+  made->rank = rank;
+  made->device = current_device;
+  const auto result = scripted("ncclCommInitRankConfig", made.get());
+  if (result && *result != Result::in_progress) return *result;
+  clique->size = size;
+  ++clique->joined;
+  *comm = made.release();
+  machine().comms.insert(*comm);
+  return Result::in_progress;
+}
+Result comm_get_async_error(Comm comm, Result* state) {
+  const std::lock_guard lock(machine().mutex);
+  if (const auto result = scripted("ncclCommGetAsyncError", comm)) return *result;
+  if (comm->questions != 0) {
+    if (comm->questions > 0) --comm->questions;
+    *state = Result::in_progress;
+    return Result::success;
+  }
+  *state = comm->background != Result::success ? comm->background : comm->clique->joined < comm->clique->size ? Result::in_progress : Result::success;
+  return Result::success;
+}
+void remove(Comm comm) {
+  *comm->over = true;
+  if (machine().comms.erase(comm) == 0) note("a communicator destroyed twice");
+  delete comm;
+}
+Result comm_abort(Comm comm) {
+  const std::lock_guard lock(machine().mutex);
+  const auto result = scripted("ncclCommAbort", comm);
+  remove(comm);
+  return result.value_or(Result::success);
+}
+Result comm_finalize(Comm comm) {
+  const std::lock_guard lock(machine().mutex);
+  if (const auto result = scripted("ncclCommFinalize", comm)) return *result;
+  comm->questions = 1;
+  return Result::in_progress;
+}
+Result comm_destroy(Comm comm) {
+  const std::lock_guard lock(machine().mutex);
+  if (comm->questions != 0) note("a communicator destroyed before it was quiet");
+  const auto result = scripted("ncclCommDestroy", comm);
+  remove(comm);
+  return result.value_or(Result::success);
+}
+const char* error_string(Result result) {
+  switch (result) {
+    case Result::success: return "no error";
+    case Result::unhandled_cuda_error: return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
+    case Result::system_error: return "unhandled system error (run with NCCL_DEBUG=INFO for details)";
+    case Result::internal_error: return "internal error - please report this issue to the NCCL developers";
+    case Result::invalid_argument: return "invalid argument (run with NCCL_DEBUG=WARN for details)";
+    case Result::invalid_usage: return "invalid usage (run with NCCL_DEBUG=WARN for details)";
+    case Result::remote_error: return "remote process exited or there was a network error";
+    case Result::in_progress: return "NCCL operation in progress";
+  }
+  return "unknown result code";
+}
+const char* last_error(Comm) { return "the last words of NCCL"; }
+
+Result add(const char* function, Part part) {
+  const std::lock_guard lock(machine().mutex);
+  if (const auto result = scripted(function, part.comm); result && *result != Result::in_progress) return *result;
+  if (group_depth == 0) note("a call outside of a group");
+  if (current_device != part.comm->device) note("a call with another device current than the communicator's");
+  if (part.comm->clique->joined < part.comm->clique->size) note("a call on a communicator that is not there yet");
+  for (const void* address : {part.in, static_cast<const void*>(part.out)}) {
+    const bool reads_or_writes = address != nullptr && part.count > 0;
+    if (reads_or_writes && memory_of(address) == nullptr) note(fmt::format("{}: memory of the host", function));
+  }
+  part.clique = part.comm->clique;
+  part.rank = part.comm->rank;
+  if (part.kind != Kind::send && part.kind != Kind::recv) part.number = part.comm->collectives++;
+  group_parts.push_back(std::move(part));
+  return Result::success;
+}
+
+Result all_reduce(const void* in, void* out, std::size_t count, DataType type, RedOp op, Comm comm, Stream stream) {
+  return add("ncclAllReduce", {Kind::all_reduce, in, out, count, type, op, -1, comm, stream});
+}
+Result reduce(const void* in, void* out, std::size_t count, DataType type, RedOp op, int root, Comm comm, Stream stream) {
+  return add("ncclReduce", {Kind::reduce, in, out, count, type, op, root, comm, stream});
+}
+Result broadcast(const void* in, void* out, std::size_t count, DataType type, int root, Comm comm, Stream stream) {
+  return add("ncclBroadcast", {Kind::broadcast, in, out, count, type, RedOp::sum, root, comm, stream});
+}
+Result all_gather(const void* in, void* out, std::size_t count, DataType type, Comm comm, Stream stream) {
+  return add("ncclAllGather", {Kind::all_gather, in, out, count, type, RedOp::sum, -1, comm, stream});
+}
+Result reduce_scatter(const void* in, void* out, std::size_t count, DataType type, RedOp op, Comm comm, Stream stream) {
+  return add("ncclReduceScatter", {Kind::reduce_scatter, in, out, count, type, op, -1, comm, stream});
+}
+Result send(const void* in, std::size_t count, DataType type, int peer, Comm comm, Stream stream) {
+  return add("ncclSend", {Kind::send, in, nullptr, count, type, RedOp::sum, peer, comm, stream});
+}
+Result recv(void* out, std::size_t count, DataType type, int peer, Comm comm, Stream stream) {
+  return add("ncclRecv", {Kind::recv, nullptr, out, count, type, RedOp::sum, peer, comm, stream});
+}
+Result group_start() {
+  const std::lock_guard lock(machine().mutex);
+  ++group_depth;
+  return Result::success;
+}
+Result group_end() {
+  const std::lock_guard lock(machine().mutex);
+  --group_depth;
+  auto parts = std::exchange(group_parts, {});
+  Comm first = parts.empty() ? nullptr : parts.front().comm;
+  const auto result = scripted("ncclGroupEnd", first);
+  if (result && *result != Result::in_progress) return *result;
+  if (first != nullptr && first->questions < 0) return Result::in_progress;  // it will never get to the device
+  std::map<std::pair<Comm, Stream>, std::vector<Part>> kernels;
+  for (Part& part : parts) kernels[{part.comm, part.stream}].push_back(std::move(part));
+  for (auto& [where, kernel] : kernels) {
+    where.second->work.emplace_back([kernel, over = where.first->over, comm = where.first]() mutable {
+      if (*over) return true;  // aborted
+      if (comm->background != Result::success) return false;
+      for (Part& part : kernel) {
+        if (!part.posted) post(part);
+      }
+      return std::all_of(kernel.begin(), kernel.end(), [](const Part& part) { return *part.done; });
+    });
+  }
+  return result.value_or(Result::success);
+}
+
+}  // namespace
+
+namespace fake {
+
+void reset(int devices) {
+  Machine& m = machine();
+  const std::lock_guard lock(m.mutex);
+  m.devices = devices;
+  m.stalled = false;
+  m.misuse.clear();
+  m.rules.clear();
+  m.calls.clear();
+  m.cliques.clear();
+  m.defaults.clear();
+  m.memory.clear();
+  current_device = 0;
+}
+
+std::shared_ptr<const Vendor> vendor() {
+  auto vendor = std::make_shared<Vendor>();
+  vendor->nccl = {get_version,
+                  get_unique_id,
+                  comm_init_rank_config,
+                  comm_finalize,
+                  comm_destroy,
+                  comm_abort,
+                  comm_get_async_error,
+                  error_string,
+                  last_error,
+                  all_reduce,
+                  reduce,
+                  broadcast,
+                  all_gather,
+                  reduce_scatter,
+                  send,
+                  recv,
+                  group_start,
+                  group_end};
+  vendor->cuda = {runtime_get_version, driver_get_version, get_device_count, get_device,     set_device,        cuda_error_name,
+                  cuda_error_string,   get_last_error,     stream_create,    stream_destroy, stream_wait_event, event_create,
+                  event_destroy,       event_record,       event_query,      memcpy_async,   mem_get_info,      pointer_get_attributes};
+  vendor->nccl_version = 23203;
+  vendor->devices = machine().devices;
+  return vendor;
+}
+
+void* allocate(int device, std::size_t bytes) {
+  const std::lock_guard lock(machine().mutex);
+  std::vector<std::byte> memory(std::max<std::size_t>(bytes, 1));
+  const std::byte* address = memory.data();
+  machine().memory.emplace(address, Machine::Memory{device, std::move(memory)});
+  return const_cast<std::byte*>(address);
+}
+
+void answer(const std::string& function, Result result, Where where) {
+  const std::lock_guard lock(machine().mutex);
+  machine().rules[function].push_back({where, static_cast<int>(result), {}});
+}
+void answer(const std::string& function, CudaError error, Where where) {
+  const std::lock_guard lock(machine().mutex);
+  machine().rules[function].push_back({where, static_cast<int>(error), {}});
+}
+void in_progress(const std::string& function, int questions, Result outcome, Where where) {
+  const std::lock_guard lock(machine().mutex);
+  machine().rules[function].push_back({where, static_cast<int>(outcome), questions});
+}
+void break_communicators(int rank, Result result) {
+  const std::lock_guard lock(machine().mutex);
+  for (Comm comm : machine().comms) {
+    if (comm->rank == rank) comm->background = result;
+  }
+}
+void stall(bool stalled) {
+  const std::lock_guard lock(machine().mutex);
+  machine().stalled = stalled;
+}
+std::string misuse() {
+  const std::lock_guard lock(machine().mutex);
+  return machine().misuse;
+}
+int leftovers() {
+  const std::lock_guard lock(machine().mutex);
+  return static_cast<int>(machine().comms.size() + machine().streams.size() + machine().events.size());
+}
+int calls(const std::string& function) {
+  const std::lock_guard lock(machine().mutex);
+  return machine().calls[function];
+}
+
+}  // namespace fake

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/nccl/loader.h"
+
+// A stand-in for NCCL and the CUDA runtime behind the vendor seam: devices are host memory, streams are queues that run when somebody asks for an
+// event, communicators connect threads. Any function may be told to answer otherwise. What a program must not do with the real ones is noted.
+namespace fake {
+
+using unisono::backends::nccl::CudaError;
+using unisono::backends::nccl::Result;
+using unisono::backends::nccl::Vendor;
+
+/// Everything as at the start; `devices` are there, and of every call it is forgotten what it was told to answer.
+void reset(int devices);
+std::shared_ptr<const Vendor> vendor();
+
+/// Device memory, all zero; gone with the next reset.
+void* allocate(int device, std::size_t bytes);
+
+/// Where a function is told to answer otherwise: in calls of one rank (of NCCL: the communicator's; of CUDA: the thread's device) or of any (-1),
+/// after `skip` of them.
+struct Where {
+  int rank = -1;
+  int skip = 0;
+};
+void answer(const std::string& function, Result result, Where where = {});
+void answer(const std::string& function, CudaError error, Where where = {});
+/// It answers that it is in progress, for so many questions (-1: for ever), and then that this has come of it.
+void in_progress(const std::string& function, int questions, Result outcome = Result::success, Where where = {});
+/// From now on the communicators of that rank have failed in the background, and what they have on streams stays there.
+void break_communicators(int rank, Result result);
+/// While it is stalled no device does anything.
+void stall(bool stalled);
+
+/// What was done that must not be, the first of it; "" if nothing.
+std::string misuse();
+/// Communicators, streams and events that nobody has destroyed.
+int leftovers();
+/// How often a function was called.
+int calls(const std::string& function);
+
+}  // namespace fake

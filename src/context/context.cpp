@@ -125,8 +125,7 @@ DistInfo dist_info() {
 }
 std::string hostname() { return context::host_name(); }
 Device device() {
-  static_cast<void>(context::current());
-  return {};
+  return context::current().world->implementation()->device().value_or(Device{});
 }
 
 std::optional<std::string> backend() {

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace unisono::transport {
+
+// What travels on a connection between two ranks once both have proved themselves (handshake.h): frames, each a head of 40 bytes and then `length`
+// bytes. All integers are little-endian. A field that a kind has no use for is zero.
+
+enum class FrameKind : std::uint8_t {
+  eager = 1,  ///< a whole message: group, channel, length
+  request,    ///< a message that will come when it is asked for: group, channel, id (counts the sender's requests, from 1), total
+  clear,      ///< id of a request: the receive is there, send
+  data,       ///< id of a cleared request: its next bytes
+  withdrawn,  ///< id of a request: its sender has given up
+  refused,    ///< id of a request: its receiver does not take it; total: the Refusal
+  consumed,   ///< total: so much of the eager messages (cost_of) has been received, there is room again
+  notice,     ///< a short text: group, length
+  heartbeat,
+  goodbye,  ///< the last frame: the sender finalizes
+};
+
+enum class Refusal : std::uint64_t { other_length = 1, group_over };
+
+struct FrameHead {
+  FrameKind kind = FrameKind::heartbeat;
+  std::uint32_t length = 0;
+  std::uint64_t group = 0;
+  std::uint32_t channel = 0;
+  std::uint64_t id = 0;
+  std::uint64_t total = 0;
+};
+
+inline constexpr std::size_t frame_head_size = 40;
+inline constexpr std::size_t longest_eager = std::size_t{64} << 10;
+inline constexpr std::size_t longest_notice = std::size_t{64} << 10;
+inline constexpr std::size_t longest_data = std::size_t{1} << 20;
+
+/// What an eager message takes of the room at its receiver, and how much room there is for one peer: 1 MiB, and what may not have been reported yet.
+inline constexpr std::size_t cost_of(std::size_t length) { return length + frame_head_size; }
+inline constexpr std::size_t report_size = std::size_t{256} << 10;
+inline constexpr std::size_t eager_room = (std::size_t{1} << 20) + report_size;
+
+using FrameBytes = std::array<std::byte, frame_head_size>;
+FrameBytes to_bytes(const FrameHead& head);
+/// Throws ProtocolError, saying what is wrong, unless the head is one that a peer may send: nothing is allocated for a length that this has not seen.
+FrameHead to_head(const std::byte* bytes);
+
+}  // namespace unisono::transport

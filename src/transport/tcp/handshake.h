@@ -1,0 +1,56 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "store/wire.h"
+
+namespace unisono::transport {
+
+// How two ranks prove to each other that they belong to the job: both know the link's secret, which the job's store gave them, and neither sends it.
+//   connecting  greeting; hello: nonce, from, to
+//   accepting   greeting; challenge: nonce
+//   connecting  proof: HMAC(secret, "connecting", nonces, ranks)
+//   accepting   accepted: HMAC(secret, "accepting", nonces, ranks)
+// Nonces are fresh on both sides, so nothing can be replayed; the labels differ, so nothing can be reflected; whoever connects proves itself first,
+// so a stranger gets nothing to guess from. The greeting (16 bytes: magic, wire version, version of the library) never changes its layout.
+
+inline constexpr std::size_t longest_handshake_frame = 256;
+inline constexpr std::size_t secret_size = 32;
+
+/// One side of it, without the connection: bytes in, bytes out. `receive` throws ProtocolError, saying what is wrong, at the first byte that does not
+/// belong there.
+class Handshake {
+ public:
+  static Handshake connecting(std::string secret, int from, int to) { return {std::move(secret), from, to, {}}; }
+  /// Only these ranks may come.
+  static Handshake accepting(std::string secret, int to, std::vector<int> from) { return {std::move(secret), -1, to, std::move(from)}; }
+
+  void receive(std::string_view bytes);
+  std::string take_output() { return std::exchange(out_, {}); }
+  /// Both have proved themselves (once the output has been sent).
+  bool done() const { return stage_ == Stage::done; }
+  int from() const { return from_; }
+  /// What arrived behind it.
+  std::string take_rest();
+
+ private:
+  enum class Stage { greeting, hello, challenge, proof, accepted, done };
+  Handshake(std::string secret, int from, int to, std::vector<int> admitted);
+  bool accepts() const { return !admitted_.empty(); }
+  void read_greeting();
+  void read_frame(std::string_view frame);
+  std::string proof(std::string_view label) const;
+
+  std::string secret_;
+  int from_, to_;
+  std::vector<int> admitted_;
+  std::string from_nonce_, to_nonce_;
+  Stage stage_ = Stage::greeting;
+  store::FrameBuffer in_;
+  std::string out_;
+};
+
+}  // namespace unisono::transport

@@ -1,0 +1,163 @@
+// The thread of a link: it moves what callers do not, sends heartbeats, and judges silence.
+#include <poll.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "ground/error_text.h"
+#include "ground/log.h"
+#include "ground/socket.h"
+#include "transport/tcp/tcp_link.h"
+#include "unisono/detail/switches.h"
+
+namespace unisono::transport {
+namespace {
+
+using ground::Clock;
+using namespace std::chrono_literals;
+
+constexpr std::chrono::milliseconds latest_suspicion = 5s;
+constexpr std::chrono::milliseconds shortest_period = 50ms;
+constexpr std::chrono::milliseconds look_period = 1ms;  ///< while callers poll: how soon it is noticed that none does any more
+
+std::chrono::milliseconds heartbeat_period() { return std::max(detail::silence_limit() / 30, shortest_period); }
+
+double seconds(Clock::duration time) { return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(time).count()) / 1000.0; }
+
+int milliseconds_until(Clock::time_point time) {
+  return static_cast<int>(std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(time - Clock::now()).count()));
+}
+
+}  // namespace
+
+void TcpLink::start_thread() {
+  // The application's signals are not ours to take.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw Error(fmt::format("the thread of the connections could not be started: {}", error.what()));
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void TcpLink::stop_thread() noexcept {
+  if (!thread_.joinable()) return;
+  if (::getpid() != pid_) {  // a child of fork has the object but not the thread
+    thread_.detach();
+    return;
+  }
+  stop_.store(true);
+  ::eventfd_write(bell_.get(), 1);
+  thread_.join();
+}
+
+void TcpLink::run() {
+  try {
+    ground::set_log_rank(fmt::format("rank {}", options_.rank));
+    work();
+  } catch (...) {
+    fail();
+  }
+}
+
+// What must not happen on this side (no memory, an exception of a listener's) ends the connections, so that everybody learns of it.
+void TcpLink::fail() noexcept {
+  try {
+    const std::string what = ground::what_of(std::current_exception());
+    ground::log(ground::LogLevel::error, fmt::format("the connections of rank {} are given up: {}", options_.rank, what));
+    {
+      const std::lock_guard lock(mutex_);
+      for (Peer* const peer : open_)
+        note(peer->lose(PeerFailed::disconnected, fmt::format("the connection to {} was given up: {}", peer->name(), what)));
+      open_.clear();
+    }
+    if (options_.ring) options_.ring();
+  } catch (...) {  // without memory even for that: whoever waits comes to its deadline
+  }
+}
+
+void TcpLink::work() {
+  std::uint64_t seen = polls_.load();
+  while (!stop_.load()) {
+    bool stirred = false;
+    Time next_tick;
+    {
+      const std::lock_guard lock(mutex_);
+      pump_all();
+      const Time now = Clock::now();
+      if (now >= last_tick_ + heartbeat_period()) tick(now);
+      next_tick = last_tick_ + heartbeat_period();
+      stirred = std::exchange(hub_.stirred, false);
+    }
+    after(stirred);
+    const std::uint64_t polls = polls_.load();
+    if (std::exchange(seen, polls) != polls && !someone_sleeps()) {
+      leave_to_callers(next_tick);
+      seen = polls_.load();
+      // Whoever polled last may have gone to sleep since: one look more, then the sockets are waited for.
+    } else {
+      wait_for_sockets(next_tick);
+    }
+  }
+}
+
+void TcpLink::leave_to_callers(Time until) {
+  hands_off_.store(true);
+  std::uint64_t seen = polls_.load();
+  while (!stop_.load() && hands_off_.load() && !someone_sleeps()) {
+    pollfd entry{bell_.get(), POLLIN, 0};
+    ::poll(&entry, 1, static_cast<int>(look_period.count()));
+    const std::uint64_t polls = polls_.load();
+    if (std::exchange(seen, polls) == polls || Clock::now() >= until) break;
+  }
+  hands_off_.store(false);
+}
+
+void TcpLink::wait_for_sockets(Time until) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (Peer* const peer : open_) watch(*peer);
+  }
+  epoll_event event{};
+  if (::epoll_wait(epoll_.get(), &event, 1, milliseconds_until(until)) < 0 && errno != EINTR) {
+    throw Error(fmt::format("epoll_wait: {}", ground::error_text(errno)));
+  }
+  eventfd_t rung = 0;
+  ::eventfd_read(bell_.get(), &rung);
+}
+
+// Comes after everything that has arrived was read: who was late itself blames nobody for it.
+void TcpLink::tick(Time now) {
+  const std::chrono::milliseconds limit = detail::silence_limit();
+  const std::chrono::milliseconds period = heartbeat_period();
+  const auto late = now - last_tick_ - period;
+  last_tick_ = now;
+  for (Peer* const peer : open_) {
+    if (late > period) peer->forgive(late, now);
+    peer->beat();
+    watch(*peer);
+    if (peer->has_left() || peer->said_goodbye()) continue;
+    const auto silence = now - peer->heard();
+    if (silence >= limit) {
+      note(peer->lose(PeerFailed::silent, fmt::format("nothing has come from {} for {} s", peer->name(), seconds(limit))));
+    } else if (silence >= std::min(latest_suspicion, limit / 2) && !std::exchange(peer->warned, true)) {
+      ground::warn(fmt::format("nothing has come from {} for {} s; it counts as failed after {} s", peer->name(), seconds(silence), seconds(limit)));
+    }
+  }
+  std::erase_if(open_, [](const Peer* peer) { return !peer->is_open(); });
+}
+
+}  // namespace unisono::transport

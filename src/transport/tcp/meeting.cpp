@@ -1,0 +1,410 @@
+#include "transport/tcp/meeting.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <list>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ground/error_text.h"
+#include "ground/interfaces.h"
+#include "ground/log.h"
+#include "ground/socket.h"
+#include "store/authentication.h"
+#include "transport/tcp/handshake.h"
+
+namespace unisono::transport {
+namespace {
+
+using ground::Clock;
+using ground::Deadline;
+using ground::FileDescriptor;
+using ground::SocketAddress;
+using Time = Clock::time_point;
+using namespace std::chrono_literals;
+
+constexpr std::size_t most_strangers = 64;
+constexpr auto patience_with_strangers = 2s;
+constexpr auto grace_of_strangers = 50ms;   ///< a handshake takes microseconds; who is older than this makes room
+constexpr auto patience_with_ranks = 10s;   ///< for one attempt, once connected: the other side may be busy with strangers
+constexpr auto patience_with_refusal = 2s;  ///< a listener that is there does not refuse
+constexpr auto longest_pause = 500ms;
+constexpr auto look_period = 100ms;
+constexpr const char* secret_key = "link/secret";
+constexpr const char* hint = "every rank must reach every other one, at any port; UNISONO_INTERFACE names the interface";
+
+std::string address_key(int rank) { return fmt::format("link/address/{}", rank); }
+
+std::string with_interface(const std::string& address) {
+  try {
+    for (const auto& each : ground::interface_addresses()) {
+      if (each.address.host() == address) return fmt::format("{} ({})", address, each.interface);
+    }
+  } catch (const Error&) {  // the address alone says enough
+  }
+  return address;
+}
+
+SocketAddress parse_address(const std::string& text, int rank) {
+  const auto space = text.find(' ');
+  int port = 0;
+  for (std::size_t i = space + 1; space != std::string::npos && i < text.size() && port < 65536; ++i) {
+    port = text[i] >= '0' && text[i] <= '9' ? port * 10 + (text[i] - '0') : 65536;
+  }
+  if (port < 1 || port > 65535) throw ProtocolError(fmt::format("a malformed entry {} in the store", address_key(rank)));
+  return ground::resolve(text.substr(0, space), static_cast<std::uint16_t>(port)).front();
+}
+
+bool are_connected(const Link::Options& options, int a, int b) {
+  return a != b && (options.all || options.hosts[static_cast<std::size_t>(a)] != options.hosts[static_cast<std::size_t>(b)]);
+}
+
+// Of two ranks the lower one connects.
+bool listens(const Link::Options& options, int rank) {
+  for (int lower = 0; lower < rank; ++lower) {
+    if (are_connected(options, lower, rank)) return true;
+  }
+  return false;
+}
+
+/// A connection on which a handshake is under way.
+struct Talk {
+  FileDescriptor fd;
+  Handshake handshake;
+  std::string out = {};
+  Time expires;
+
+  // False: the other side has gone. Throws ProtocolError.
+  bool go_on(bool readable) {
+    if (readable) {
+      std::array<char, 512> chunk;
+      const ssize_t n = ::recv(fd.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
+      if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return false;
+      if (n > 0) handshake.receive({chunk.data(), static_cast<std::size_t>(n)});
+    }
+    out += handshake.take_output();
+    if (out.empty()) return true;
+    const ssize_t n = ::send(fd.get(), out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0) return errno == EAGAIN || errno == EINTR;
+    out.erase(0, static_cast<std::size_t>(n));
+    return true;
+  }
+  bool done() const { return handshake.done() && out.empty(); }
+  short events() const { return static_cast<short>(POLLIN | (out.empty() ? 0 : POLLOUT)); }
+};
+
+struct Stranger {
+  Talk talk;
+  std::string source;
+  Time since;
+};
+
+/// Our way to one rank that we connect to.
+struct Way {
+  int rank;
+  SocketAddress address;
+  FileDescriptor connecting = {};
+  std::optional<Talk> talk = {};
+  Time retry_at = Time::min();
+  std::chrono::milliseconds pause = 10ms;
+  std::optional<Time> refused_since = {};
+  bool reached = false;
+  std::string reason = "nothing answers";
+
+  void again(Time now, std::string why) {
+    connecting.reset();
+    talk.reset();
+    reason = std::move(why);
+    retry_at = now + pause;
+    pause = std::min<std::chrono::milliseconds>(2 * pause, longest_pause);
+  }
+};
+
+class Meeting {
+ public:
+  explicit Meeting(const Link::Options& options) : options_(options), deadline_(options.timeout) {
+    for (const int rank : peers_of(options)) (rank < options.rank ? awaited_ : sought_).push_back(rank);
+  }
+
+  std::map<int, Met> run() {
+    if (!awaited_.empty()) listen();
+    learn();
+    while (met_.size() < awaited_.size() + sought_.size()) {
+      if (deadline_.passed()) give_up();
+      step();
+    }
+    return std::move(met_);
+  }
+
+ private:
+  void listen();
+  void learn();
+  void step();
+  void accept();
+  bool make_room(Time now);
+  void serve(Stranger& stranger, short events);
+  void grumble(const std::string& source, std::string_view what);
+  void begin(Way& way, Time now);
+  void serve(Way& way, short events, Time now);
+  void not_reached(Way& way, int error, Time now);
+  void on_time(Time now);
+  [[noreturn]] void unreachable(const Way& way, const std::string& why) const;
+  [[noreturn]] void give_up() const;
+
+  const Link::Options& options_;
+  const Deadline deadline_;
+  std::vector<int> awaited_, sought_;
+  FileDescriptor listener_;
+  Time listen_again_ = Time::min();
+  std::string secret_;
+  std::list<Stranger> strangers_;
+  std::list<Way> ways_;
+  std::map<int, Met> met_;
+  std::map<std::string, Time> grumbled_;
+  Time next_look_ = Clock::now() + look_period;
+};
+
+void Meeting::listen() {
+  const SocketAddress address = ground::resolve(options_.address, 0).front();
+  ground::Opened opened = ground::try_listen(address);
+  if (!opened.fd) {
+    throw BackendUnavailable(
+        fmt::format("rank {} cannot listen on {}: {}", options_.rank, with_interface(options_.address), ground::error_text(opened.error)),
+        {.hint = "UNISONO_INTERFACE names the interface"});
+  }
+  listener_ = std::move(opened.fd);
+  options_.store->set(address_key(options_.rank), fmt::format("{} {}", address.host(), ground::local_address(listener_.get()).port()));
+}
+
+// Nobody connects before everybody listens: there is nothing to try again and again.
+void Meeting::learn() {
+  if (options_.rank == 0) options_.store->set(secret_key, store::fresh_nonce());
+  std::map<std::string, int> needed{{secret_key, 0}};
+  for (int rank = 1; rank < static_cast<int>(options_.hosts.size()); ++rank) {
+    if (listens(options_, rank)) needed.emplace(address_key(rank), rank);
+  }
+  std::vector<std::string> keys;
+  for (const auto& [key, rank] : needed) keys.push_back(key);
+  try {
+    options_.store->wait(keys, deadline_.left());
+  } catch (const Timeout&) {
+    std::set<int> absent;
+    for (const auto& [key, rank] : needed) {
+      if (!options_.store->try_get(key)) absent.insert(rank);
+    }
+    throw Timeout(fmt::format("rank {} was ready to connect, but within {} ms rank {} did not come so far", options_.rank, options_.timeout.count(),
+                              fmt::join(absent, ", ")),
+                  {}, {absent.begin(), absent.end()});
+  }
+  secret_ = options_.store->get(secret_key, deadline_.left());
+  if (secret_.size() != secret_size) throw ProtocolError("the store holds a link's secret of the wrong length");
+  for (const int rank : sought_) {
+    ways_.push_back({.rank = rank, .address = parse_address(options_.store->get(address_key(rank), deadline_.left()), rank)});
+  }
+}
+
+void Meeting::step() {
+  Time now = Clock::now();
+  for (Way& way : ways_) {
+    if (!way.connecting && !way.talk && way.retry_at <= now) begin(way, now);
+  }
+  std::vector<pollfd> entries;
+  const bool listening = listener_.valid() && listen_again_ <= now;
+  entries.push_back({listening ? listener_.get() : -1, POLLIN, 0});
+  Time next = now + look_period;
+  if (listener_ && !listening) next = std::min(next, listen_again_);
+  for (const Stranger& each : strangers_) {
+    entries.push_back({each.talk.fd.get(), each.talk.events(), 0});
+    next = std::min(next, each.talk.expires);
+  }
+  for (const Way& way : ways_) {
+    const bool talking = way.talk.has_value();
+    entries.push_back({talking ? way.talk->fd.get() : way.connecting.get(), talking ? way.talk->events() : static_cast<short>(POLLOUT), 0});
+    if (talking) next = std::min(next, way.talk->expires);
+    else if (!way.connecting) next = std::min(next, way.retry_at);
+  }
+  const auto wait = std::clamp<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(next - now).count(), 0, 1000);
+  const int ready = ::poll(entries.data(), entries.size(), deadline_.poll_timeout(static_cast<int>(wait)));
+  if (ready < 0 && errno != EINTR) throw Error(fmt::format("poll: {}", ground::error_text(errno)));
+  now = Clock::now();
+  if (ready > 0) {
+    std::size_t i = 1;
+    for (Stranger& each : strangers_) {
+      if (const short events = entries[i++].revents; events != 0) serve(each, events);
+    }
+    for (Way& way : ways_) {
+      if (const short events = entries[i++].revents; events != 0) serve(way, events, now);
+    }
+    std::erase_if(ways_, [&](const Way& way) { return met_.contains(way.rank); });
+    if (entries[0].revents != 0) accept();
+  }
+  on_time(now);
+}
+
+void Meeting::on_time(Time now) {
+  for (Stranger& each : strangers_) {
+    if (!each.talk.fd || each.talk.expires > now) continue;
+    grumble(each.source, "it did not authenticate in time");
+    each.talk.fd.reset();
+  }
+  std::erase_if(strangers_, [](const Stranger& each) { return !each.talk.fd; });
+  for (Way& way : ways_) {
+    if (way.talk && way.talk->expires <= now) way.again(now, "it accepts connections and stays silent");
+  }
+  if (now < next_look_) return;
+  next_look_ = now + look_period;
+  static_cast<void>(options_.store->try_get(secret_key));  // a store that is watched throws here if one of them will not come
+}
+
+// ---- those who come -------------------------------------------------------------------------------------------
+
+// Strangers must not keep the ranks out, and ranks that come all at once must not push each other out.
+bool Meeting::make_room(Time now) {
+  if (strangers_.size() < most_strangers) return true;
+  Stranger& oldest = strangers_.front();
+  if (now - oldest.since < grace_of_strangers) {
+    listen_again_ = oldest.since + grace_of_strangers;
+    return false;
+  }
+  grumble(oldest.source, "it did not authenticate, and others were waiting");
+  strangers_.pop_front();
+  return true;
+}
+
+void Meeting::accept() {
+  for (;;) {
+    const Time now = Clock::now();
+    if (!make_room(now)) return;
+    FileDescriptor fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno != EAGAIN) {  // no descriptors, no memory: perhaps in a moment
+        ground::warn(fmt::format("a connection could not be accepted: {} (see ulimit -n)", ground::error_text(errno)));
+        listen_again_ = now + look_period;
+      }
+      return;
+    }
+    ground::set_no_delay(fd.get());
+    std::string source;
+    try {
+      source = ground::peer_address(fd.get()).host();
+    } catch (const Error&) {  // it has gone already
+      continue;
+    }
+    strangers_.push_back(
+        {{std::move(fd), Handshake::accepting(secret_, options_.rank, awaited_), {}, now + patience_with_strangers}, std::move(source), now});
+  }
+}
+
+void Meeting::serve(Stranger& stranger, short events) {
+  Talk& talk = stranger.talk;
+  try {
+    if (!talk.go_on((events & ~POLLOUT) != 0)) {
+      grumble(stranger.source, "it went away before it had authenticated");
+      talk.fd.reset();
+    } else if (talk.done()) {
+      met_[talk.handshake.from()] = {std::move(talk.fd), {}};
+    }
+  } catch (const ProtocolError& error) {
+    grumble(stranger.source, error.message());
+    talk.fd.reset();
+  }
+}
+
+// One line per source and ten seconds: a scanner must not fill the job's log either.
+void Meeting::grumble(const std::string& source, std::string_view what) {
+  const Time now = Clock::now();
+  if (grumbled_.size() >= 64) std::erase_if(grumbled_, [&](const auto& entry) { return now - entry.second > 10s; });
+  if (grumbled_.size() >= 64) return;
+  const auto [entry, fresh] = grumbled_.emplace(source, now);
+  if (!fresh && now - entry->second < 10s) return;
+  entry->second = now;
+  ground::warn(fmt::format("rank {} closed a connection from {}: {}", options_.rank, source, what));
+}
+
+// ---- those we go to -------------------------------------------------------------------------------------------
+
+void Meeting::begin(Way& way, Time now) {
+  FileDescriptor fd(::socket(way.address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) throw Error(fmt::format("a socket: {}", ground::error_text(errno)));
+  // From the address by which we are known, where the system would choose another.
+  const SocketAddress own = ground::resolve(options_.address, 0).front();
+  const int on = 1;
+  if (own.family() == way.address.family() && own.is_loopback() == way.address.is_loopback()) {
+    [[maybe_unused]] const int ignored = ::setsockopt(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+    if (::bind(fd.get(), own.data(), own.size()) != 0) return not_reached(way, errno, now);
+  }
+  ground::set_no_delay(fd.get());
+  if (::connect(fd.get(), way.address.data(), way.address.size()) != 0 && errno != EINPROGRESS && errno != EINTR) return not_reached(way, errno, now);
+  way.connecting = std::move(fd);
+}
+
+void Meeting::serve(Way& way, short events, Time now) {
+  if (way.connecting) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (::getsockopt(way.connecting.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+    if (error != 0) return not_reached(way, error, now);
+    way.reached = true;
+    way.refused_since.reset();
+    way.talk.emplace(Talk{std::move(way.connecting), Handshake::connecting(secret_, options_.rank, way.rank), {}, now + patience_with_ranks});
+    events = 0;
+  }
+  try {
+    if (!way.talk->go_on((events & ~POLLOUT) != 0)) return way.again(now, "it closed the connection");
+  } catch (const ProtocolError& error) {
+    throw ProtocolError(fmt::format("what answers for rank {} at {} is not that rank: {}", way.rank, ground::describe(way.address), error.message()));
+  }
+  if (way.talk->done()) met_[way.rank] = {std::move(way.talk->fd), way.talk->handshake.take_rest()};
+}
+
+void Meeting::not_reached(Way& way, int error, Time now) {
+  way.again(now, ground::error_text(error));
+  if (!way.refused_since) way.refused_since = now;
+  if (error != ETIMEDOUT && now - *way.refused_since >= patience_with_refusal) unreachable(way, way.reason);
+}
+
+void Meeting::unreachable(const Way& way, const std::string& why) const {
+  throw BackendUnavailable(fmt::format("rank {} at {} cannot be reached from rank {} at {}: {}", way.rank, ground::describe(way.address),
+                                       options_.rank, with_interface(options_.address), why),
+                           {.culprit = way.rank, .hint = hint});
+}
+
+void Meeting::give_up() const {
+  std::vector<int> missing;
+  for (const int rank : awaited_) {
+    if (!met_.contains(rank)) missing.push_back(rank);
+  }
+  std::string why;
+  for (const Way& way : ways_) {
+    if (!way.reached) unreachable(way, way.reason);
+    missing.push_back(way.rank);
+    why += fmt::format("; rank {} at {}: {}", way.rank, ground::describe(way.address), way.reason);
+  }
+  std::sort(missing.begin(), missing.end());
+  throw Timeout(fmt::format("rank {} at {} could not connect with rank {} within {} ms{}", options_.rank, with_interface(options_.address),
+                            fmt::join(missing, ", "), options_.timeout.count(), why),
+                {.hint = hint}, missing);
+}
+
+}  // namespace
+
+std::vector<int> peers_of(const Link::Options& options) {
+  std::vector<int> peers;
+  for (int rank = 0; rank < static_cast<int>(options.hosts.size()); ++rank) {
+    if (are_connected(options, options.rank, rank)) peers.push_back(rank);
+  }
+  return peers;
+}
+
+std::map<int, Met> meet(const Link::Options& options) { return Meeting(options).run(); }
+
+}  // namespace unisono::transport

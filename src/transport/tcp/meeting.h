@@ -1,0 +1,28 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ground/deadline.h"
+#include "ground/file_descriptor.h"
+#include "transport/tcp/link.h"
+
+namespace unisono::transport {
+
+/// A connection that both sides have proved themselves on.
+struct Met {
+  ground::FileDescriptor fd;
+  std::string already;  ///< what the peer has sent since
+};
+
+/// The ranks that a link of these options connects with.
+std::vector<int> peers_of(const Link::Options& options);
+
+/// Connects this rank with all of them; collective. Of two ranks the lower one connects. Listens on exactly the given address, at a port of the
+/// system's choice, which the store tells the others, and only until all are there. The secret by which ranks know each other is 32 random bytes that
+/// rank 0 puts into the store. Strangers get nothing out of it: at most 64 of them are listened to at a time, for 2 s each, and the ranks do not wait
+/// for them.
+std::map<int, Met> meet(const Link::Options& options);
+
+}  // namespace unisono::transport

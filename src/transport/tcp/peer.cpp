@@ -1,0 +1,417 @@
+#include "transport/tcp/peer.h"
+
+#include <linux/sockios.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "ground/error_text.h"
+#include "ground/socket.h"
+
+namespace unisono::transport {
+namespace {
+
+constexpr std::size_t most_at_once = std::size_t{1} << 20;  ///< bytes read, and bytes written, before others have their turn
+constexpr std::size_t idle_channels = 1024;                 ///< kept, so that a channel that is used again and again costs nothing
+constexpr std::size_t most_requests = std::size_t{1} << 20;
+
+std::string numeric_address(int fd) {
+  try {
+    return ground::describe(ground::peer_address(fd));
+  } catch (const Error&) {  // it is gone already, which the first read will tell
+    return "an address that is gone";
+  }
+}
+
+}  // namespace
+
+Peer::Peer(int rank, ground::FileDescriptor fd, std::string_view already, Hub& hub)
+    : rank_(rank), address_(numeric_address(fd.get())), fd_(std::move(fd)), hub_(hub), inlet_(already) {}
+
+std::string Peer::name() const { return fmt::format("rank {} ({})", rank_, address_); }
+
+// ---- what the tasks ask for -----------------------------------------------------------------------------------
+
+void Peer::send(const TransferPtr& transfer) {
+  const auto [group, channel] = transfer->channel;
+  if (loss_) return transfer->fail(loss_->cause, loss_->text);
+  if (has_left_) return transfer->fail(PeerFailed::disconnected, fmt::format("{} has left (finalize) and takes no message any more", name()));
+  if (said_goodbye_) return transfer->fail(PeerFailed::disconnected, "this rank has said goodbye");
+  if (hub_.groups_over.contains(group)) return transfer->fail(PeerFailed::aborted, "the group is over");
+  if (transfer->bytes <= longest_eager && unconsumed_ + cost_of(transfer->bytes) <= eager_room) {
+    unconsumed_ += cost_of(transfer->bytes);
+    const FrameHead head{.kind = FrameKind::eager, .length = static_cast<std::uint32_t>(transfer->bytes), .group = group, .channel = channel};
+    outlet_.write(fd(), head, {transfer->data, transfer->bytes});
+    return transfer->finish();
+  }
+  transfer->id = ++last_request_;
+  requested_.emplace(transfer->id, transfer);
+  outlet_.write(fd(), {.kind = FrameKind::request, .group = group, .channel = channel, .id = transfer->id, .total = transfer->bytes});
+}
+
+void Peer::recv(const TransferPtr& transfer) {
+  if (hub_.groups_over.contains(transfer->channel.first)) return transfer->fail(PeerFailed::aborted, "the group is over");
+  Channel& channel = channels_[transfer->channel];
+  if (!channel.arrived.empty()) {
+    Arrived message = std::move(channel.arrived.front());
+    channel.arrived.pop_front();
+    fulfil(transfer, message);
+    return tidy(transfer->channel);
+  }
+  if (loss_) return transfer->fail(loss_->cause, loss_->text);
+  if (has_left_) return transfer->fail(PeerFailed::disconnected, fmt::format("{} has left (finalize) and sends no message any more", name()));
+  channel.expecting.push_back(transfer);
+}
+
+// A message that has arrived before it was asked for.
+void Peer::fulfil(const TransferPtr& transfer, Arrived& message) {
+  if (message.id == 0) {
+    unreceived_ -= cost_of(message.bytes.size());
+    consume(message.bytes.size());
+    if (message.bytes.size() != transfer->bytes) return reject_length(*transfer, message.bytes.size());
+    if (!message.bytes.empty()) std::memcpy(transfer->data, message.bytes.data(), message.bytes.size());
+    return transfer->finish();
+  }
+  if (loss_ || has_left_) {
+    return transfer->fail(loss_ ? loss_->cause : PeerFailed::disconnected, loss_ ? loss_->text : fmt::format("{} has left (finalize)", name()));
+  }
+  if (message.total != transfer->bytes) {
+    refuse(message.id, Refusal::other_length);
+    return reject_length(*transfer, message.total);
+  }
+  clear(transfer, message.id);
+}
+
+void Peer::clear(const TransferPtr& transfer, std::uint64_t id) {
+  transfer->id = id;
+  outlet_.write(fd(), {.kind = FrameKind::clear, .id = id});
+  if (transfer->bytes == 0) transfer->finish();
+  else cleared_.emplace(id, transfer);
+}
+
+void Peer::refuse(std::uint64_t id, Refusal why) {
+  outlet_.write(fd(), {.kind = FrameKind::refused, .id = id, .total = static_cast<std::uint64_t>(why)});
+}
+
+void Peer::reject_length(Transfer& transfer, std::uint64_t sent) const {
+  transfer.reject(fmt::format("{} sent {} bytes on channel {}, where {} were expected", name(), sent, transfer.channel.second, transfer.bytes));
+}
+
+void Peer::consume(std::size_t length) {
+  unreported_ += cost_of(length);
+  if (unreported_ < report_size || !is_open()) return;
+  outlet_.write(fd(), {.kind = FrameKind::consumed, .total = unreported_});
+  unreported_ = 0;
+}
+
+void Peer::withdraw(const TransferPtr& transfer) {
+  if (!transfer->pending()) return;
+  // A receive may have the id of a request of the peer's, which is none of ours.
+  if (const auto found = requested_.find(transfer->id); found != requested_.end() && found->second == transfer) {
+    requested_.erase(found);
+    outlet_.write(fd(), {.kind = FrameKind::withdrawn, .id = transfer->id});
+  } else if (!outlet_.withdraw(fd(), transfer)) {
+    if (const auto channel = channels_.find(transfer->channel); channel != channels_.end()) {
+      std::erase(channel->second.expecting, transfer);
+      tidy(transfer->channel);
+    }
+  }
+  transfer->data = nullptr;  // what still comes of a message that was cleared goes nowhere
+}
+
+void Peer::detach(Transfer& transfer) {
+  if (!transfer.pending()) return;
+  transfer.own.assign(transfer.data, transfer.data + transfer.rest());
+  transfer.data = transfer.own.data();
+}
+
+void Peer::notify(std::uint64_t group, std::string_view text) {
+  if (!is_open() || has_left_ || said_goodbye_) return;
+  outlet_.write(fd(), {.kind = FrameKind::notice, .length = static_cast<std::uint32_t>(text.size()), .group = group}, std::as_bytes(std::span(text)));
+}
+
+void Peer::end_group(std::uint64_t group) {
+  const auto over = [&](Transfer& transfer) {
+    if (!transfer.pending()) return;
+    transfer.data = nullptr;
+    transfer.fail(PeerFailed::aborted, "the group is over");
+  };
+  for (auto it = channels_.begin(); it != channels_.end();) {
+    if (it->first.first != group) {
+      ++it;
+      continue;
+    }
+    for (const TransferPtr& each : it->second.expecting) over(*each);
+    for (const Arrived& message : it->second.arrived) {
+      if (message.id != 0) {
+        if (is_open()) refuse(message.id, Refusal::group_over);
+      } else {
+        unreceived_ -= cost_of(message.bytes.size());
+        consume(message.bytes.size());
+      }
+    }
+    it = channels_.erase(it);
+  }
+  for (const auto& [id, transfer] : cleared_) {
+    if (transfer->channel.first == group) over(*transfer);
+  }
+  std::vector<TransferPtr> sends;
+  for (const auto& [id, transfer] : requested_) {
+    if (transfer->channel.first == group) sends.push_back(transfer);
+  }
+  outlet_.for_each([&](const TransferPtr& transfer) {
+    if (transfer->channel.first == group) sends.push_back(transfer);
+  });
+  for (const TransferPtr& transfer : sends) {
+    withdraw(transfer);
+    over(*transfer);
+  }
+  if (eager_into_ && eager_into_->channel.first == group) over(*eager_into_);
+}
+
+void Peer::say_goodbye() {
+  if (!is_open() || std::exchange(said_goodbye_, true)) return;
+  outlet_.write(fd(), {.kind = FrameKind::goodbye});
+}
+
+// ---- what arrives ---------------------------------------------------------------------------------------------
+
+Target Peer::begin(const FrameHead& head) {
+  if (has_left_) throw ProtocolError("a frame after its goodbye");
+  switch (head.kind) {
+    case FrameKind::eager: return begin_eager(head);
+    case FrameKind::data: {
+      const auto found = cleared_.find(head.id);
+      if (found == cleared_.end()) throw ProtocolError("data that nobody asked for");
+      if (head.length > found->second->rest()) throw ProtocolError("more data than it announced");
+      return {found->second};
+    }
+    case FrameKind::notice: notice_.resize(head.length); return {nullptr, reinterpret_cast<std::byte*>(notice_.data())};
+    default: return {};
+  }
+}
+
+void Peer::finish(const FrameHead& head) {
+  switch (head.kind) {
+    case FrameKind::eager: {
+      hub_.stirred = true;
+      if (eager_into_) {
+        const TransferPtr into = std::move(eager_into_);
+        if (into->pending()) into->finish();
+        consume(head.length);
+      } else if (std::exchange(eager_dropped_, false)) {
+        consume(head.length);
+      } else {
+        const ChannelKey key{head.group, head.channel};
+        unreceived_ += cost_of(head.length);
+        if (const TransferPtr waiting = take_expecting(key)) fulfil(waiting, eager_);  // asked for while it came, or of another length
+        else channels_[key].arrived.push_back(std::move(eager_));
+        eager_ = {};
+      }
+      return;
+    }
+    case FrameKind::request: return on_request(head);
+    case FrameKind::clear: return on_clear(head);
+    case FrameKind::data: {
+      const auto found = cleared_.find(head.id);
+      if (found->second->rest() != 0) return;
+      if (found->second->pending()) found->second->finish();
+      cleared_.erase(found);
+      hub_.stirred = true;
+      return;
+    }
+    case FrameKind::withdrawn: return on_withdrawn(head);
+    case FrameKind::refused: return on_refused(head);
+    case FrameKind::consumed:
+      if (head.total > unconsumed_) throw ProtocolError("it received more than was sent");
+      unconsumed_ -= head.total;
+      return;
+    case FrameKind::notice:
+      if (!hub_.groups_over.contains(head.group)) hub_.notices.push_back({rank_, head.group, std::move(notice_)});
+      notice_ = {};
+      hub_.stirred = true;
+      return;
+    case FrameKind::heartbeat: return;
+    case FrameKind::goodbye: return on_goodbye();
+  }
+}
+
+Target Peer::begin_eager(const FrameHead& head) {
+  if (unreceived_ + unreported_ + cost_of(head.length) > eager_room) throw ProtocolError("more unreceived messages than there is room for");
+  if (hub_.groups_over.contains(head.group)) {
+    eager_dropped_ = true;
+    return {};
+  }
+  const ChannelKey key{head.group, head.channel};
+  if (const auto found = channels_.find(key); found != channels_.end() && !found->second.expecting.empty()) {
+    if (found->second.expecting.front()->bytes == head.length) {
+      eager_into_ = take_expecting(key);
+      return {eager_into_};
+    }
+  }
+  eager_.bytes.resize(head.length);
+  return {nullptr, eager_.bytes.data()};
+}
+
+TransferPtr Peer::take_expecting(ChannelKey key) {
+  const auto found = channels_.find(key);
+  if (found == channels_.end() || found->second.expecting.empty()) return nullptr;
+  TransferPtr transfer = std::move(found->second.expecting.front());
+  found->second.expecting.pop_front();
+  tidy(key);
+  return transfer;
+}
+
+void Peer::tidy(ChannelKey key) {
+  if (channels_.size() <= idle_channels) return;
+  const auto found = channels_.find(key);
+  if (found != channels_.end() && found->second.arrived.empty() && found->second.expecting.empty()) channels_.erase(found);
+}
+
+void Peer::on_request(const FrameHead& head) {
+  if (head.id != last_requested_ + 1) throw ProtocolError("its requests are not counted one by one");
+  last_requested_ = head.id;
+  if (hub_.groups_over.contains(head.group)) return refuse(head.id, Refusal::group_over);
+  const ChannelKey key{head.group, head.channel};
+  Arrived message{{}, head.id, head.total};
+  hub_.stirred = true;
+  if (const TransferPtr waiting = take_expecting(key)) return fulfil(waiting, message);
+  auto& arrived = channels_[key].arrived;
+  if (arrived.size() >= most_requests || channels_.size() >= most_requests) throw ProtocolError("more requests than anybody makes");
+  arrived.push_back(std::move(message));
+}
+
+void Peer::on_clear(const FrameHead& head) {
+  if (head.id == 0 || head.id > last_request_) throw ProtocolError("it asks for a message that was not offered");
+  const auto found = requested_.find(head.id);
+  if (found == requested_.end()) return;  // withdrawn meanwhile
+  const TransferPtr transfer = std::move(found->second);
+  requested_.erase(found);
+  if (transfer->bytes != 0) return outlet_.stream(transfer);
+  transfer->finish();
+  hub_.stirred = true;
+}
+
+void Peer::on_withdrawn(const FrameHead& head) {
+  if (head.id == 0 || head.id > last_requested_) throw ProtocolError("it withdraws a message that it did not offer");
+  const auto fail = [&](Transfer& transfer) {
+    if (transfer.pending()) transfer.fail(PeerFailed::aborted, fmt::format("{} has given up a message", name()));
+  };
+  hub_.stirred = true;
+  if (const auto found = cleared_.find(head.id); found != cleared_.end()) {
+    fail(*found->second);
+    cleared_.erase(found);
+    return;
+  }
+  for (auto& [key, channel] : channels_) {
+    if (std::erase_if(channel.arrived, [&](const Arrived& message) { return message.id == head.id; }) != 0) return;
+  }
+}
+
+void Peer::on_refused(const FrameHead& head) {
+  if (head.id == 0 || head.id > last_request_) throw ProtocolError("it refuses a message that was not offered");
+  const auto found = requested_.find(head.id);
+  if (found == requested_.end()) return;
+  const TransferPtr transfer = std::move(found->second);
+  requested_.erase(found);
+  hub_.stirred = true;
+  if (head.total == static_cast<std::uint64_t>(Refusal::group_over)) {
+    transfer->fail(PeerFailed::aborted, fmt::format("the group is over at {}", name()));
+  } else {
+    transfer->reject(
+        fmt::format("{} expected another length than the {} bytes sent on channel {}", name(), transfer->bytes, transfer->channel.second));
+  }
+}
+
+// Whatever it sent has arrived before this; what still waits for it waits in vain.
+void Peer::on_goodbye() {
+  has_left_ = true;
+  fail_all(PeerFailed::disconnected, fmt::format("{} has left (finalize)", name()));
+}
+
+// ---- moving ---------------------------------------------------------------------------------------------------
+
+std::optional<Link::Loss> Peer::pump(ground::Clock::time_point now) {
+  if (!is_open()) return std::nullopt;
+  try {
+    const Inlet::Received received = inlet_.receive(fd(), *this, most_at_once);
+    if (received.bytes != 0) {
+      heard_ = now;
+      warned = false;
+    }
+    if (received.ended) {
+      if (has_left_ || said_goodbye_) {
+        fail_all(PeerFailed::disconnected, fmt::format("{} has closed the connection", name()));
+        close();
+        return std::nullopt;
+      }
+      if (received.error == 0 || received.error == EPIPE) {
+        return lose(PeerFailed::disconnected, fmt::format("the connection to {} ended without a goodbye", name()));
+      }
+      return lose(PeerFailed::disconnected, received.error == ECONNRESET
+                                                ? fmt::format("the connection to {} was reset", name())
+                                                : fmt::format("the connection to {} broke: {}", name(), ground::error_text(received.error)));
+    }
+    const bool streaming = !outlet_.empty();
+    if (streaming && outlet_.flush(fd(), most_at_once) != Outlet::State::blocked) hub_.stirred = true;
+  } catch (const std::exception&) {
+    return lose(PeerFailed::disconnected, fmt::format("{} sent what does not belong here: {}", name(), ground::message_of(std::current_exception())));
+  }
+  return std::nullopt;
+}
+
+void Peer::beat() {
+  if (is_open() && !said_goodbye_ && !outlet_.wrote() && outlet_.empty()) {
+    outlet_.write(fd(), {.kind = FrameKind::heartbeat});
+    outlet_.wrote();
+  }
+}
+
+bool Peer::has_delivered() {
+  if (!is_open() || outlet_.broken()) return true;
+  if (!outlet_.empty()) return false;
+  if (!std::exchange(shut_, true)) ::shutdown(fd(), SHUT_WR);
+  int unsent = 0;
+  return ::ioctl(fd(), SIOCOUTQ, &unsent) != 0 || unsent == 0;
+}
+
+// Where a child of fork has the socket as well, closing ours would end nothing.
+void Peer::close() {
+  ::epoll_ctl(hub_.epoll, EPOLL_CTL_DEL, fd(), nullptr);
+  ::shutdown(fd(), SHUT_RDWR);
+  fd_.reset();
+}
+
+Link::Loss Peer::lose(PeerFailed::Cause cause, const std::string& text) {
+  loss_ = Link::Loss{rank_, cause, text};
+  fail_all(cause, text);
+  close();
+  return *loss_;
+}
+
+void Peer::fail_all(PeerFailed::Cause cause, const std::string& text) {
+  const auto fail = [&](Transfer& transfer) {
+    if (transfer.pending()) transfer.fail(cause, text);
+  };
+  for (const auto& [id, transfer] : requested_) fail(*transfer);
+  for (const auto& [id, transfer] : cleared_) fail(*transfer);
+  for (auto& [key, channel] : channels_) {
+    for (const TransferPtr& transfer : channel.expecting) fail(*transfer);
+    channel.expecting.clear();
+    std::erase_if(channel.arrived, [](const Arrived& message) { return message.id != 0; });
+  }
+  if (eager_into_) fail(*eager_into_);
+  eager_into_.reset();
+  requested_.clear();
+  cleared_.clear();
+  outlet_.give_up(fail);
+  hub_.stirred = true;
+}
+
+}  // namespace unisono::transport

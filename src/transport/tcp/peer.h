@@ -1,0 +1,135 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ground/deadline.h"
+#include "ground/file_descriptor.h"
+#include "transport/tcp/inlet.h"
+#include "transport/tcp/link.h"
+#include "transport/tcp/outlet.h"
+
+namespace unisono::transport {
+
+/// A notice that has arrived and waits to be handed to its listener.
+struct Notice {
+  int peer = -1;
+  std::uint64_t group = 0;
+  std::string text;
+};
+
+/// What the peers of a link have in common.
+struct Hub {
+  std::vector<Notice> notices;          ///< arrived since they were last handed on
+  std::set<std::uint64_t> groups_over;  ///< nothing is kept for them
+  bool stirred = false;                 ///< something happened that somebody may wait for
+  int epoll = -1;                       ///< which watches the connections
+};
+
+/// The connection with one rank: matches what arrives with what is asked for, and says what goes out. Guarded by the link's mutex.
+class Peer final : public FrameSink {
+ public:
+  Peer(int rank, ground::FileDescriptor fd, std::string_view already, Hub& hub);
+
+  int rank() const { return rank_; }
+  int fd() const { return fd_.get(); }
+  bool is_open() const { return fd_.valid(); }
+  const std::string& address() const { return address_; }
+  std::string name() const;  ///< "rank 3 (10.0.0.2:41234)"
+
+  void send(const TransferPtr& transfer);
+  void recv(const TransferPtr& transfer);
+  /// The task is gone before its end: nothing may touch its memory any more.
+  void withdraw(const TransferPtr& transfer);
+  /// The rest of a send goes on from memory of our own.
+  static void detach(Transfer& transfer);
+  void notify(std::uint64_t group, std::string_view text);
+  void end_group(std::uint64_t group);
+  /// Whether a send still waits for the peer or for the socket.
+  bool owes() const { return is_open() && !has_left_ && (!requested_.empty() || !outlet_.empty()) && !outlet_.broken(); }
+  void say_goodbye();
+
+  /// Reads and writes what can be without waiting. Returns how the connection ended, if it did.
+  std::optional<Link::Loss> pump(ground::Clock::time_point now);
+  /// Sends a sign of life where nothing else was sent since the last.
+  void beat();
+  bool wants_to_write() const { return is_open() && !outlet_.empty() && !outlet_.broken(); }
+  ground::Clock::time_point heard() const { return heard_; }
+  /// Time in which we did not listen is no silence.
+  void forgive(ground::Clock::duration time, ground::Clock::time_point now) { heard_ = std::min(heard_ + time, now); }
+
+  /// After a goodbye: nothing more will be written; true once the peer's system has everything.
+  bool has_delivered();
+  /// Closes the connection. What waits for the peer fails with this.
+  Link::Loss lose(PeerFailed::Cause cause, const std::string& text);
+  bool has_left() const { return has_left_; }
+  bool said_goodbye() const { return said_goodbye_; }
+  const std::optional<Link::Loss>& loss() const { return loss_; }
+
+  bool warned = false;               ///< of its silence
+  std::uint32_t watched_events = 0;  ///< what epoll watches for
+
+ private:
+  struct Arrived {
+    std::vector<std::byte> bytes;     ///< of an eager message
+    std::uint64_t id = 0, total = 0;  ///< of a request; id 0: it is an eager message
+  };
+  struct Channel {
+    std::deque<Arrived> arrived;        ///< not asked for yet
+    std::deque<TransferPtr> expecting;  ///< not arrived yet; one of the two is empty
+  };
+  struct KeyHash {
+    std::size_t operator()(const ChannelKey& key) const noexcept { return static_cast<std::size_t>((key.first ^ key.second) * 0x9e3779b97f4a7c15U); }
+  };
+
+  Target begin(const FrameHead& head) override;
+  void finish(const FrameHead& head) override;
+  Target begin_eager(const FrameHead& head);
+  void on_request(const FrameHead& head);
+  void on_clear(const FrameHead& head);
+  void on_withdrawn(const FrameHead& head);
+  void on_refused(const FrameHead& head);
+  void on_goodbye();
+  void fulfil(const TransferPtr& transfer, Arrived& message);
+  void clear(const TransferPtr& transfer, std::uint64_t id);
+  void refuse(std::uint64_t id, Refusal why);
+  void reject_length(Transfer& transfer, std::uint64_t sent) const;
+  void consume(std::size_t length);
+  TransferPtr take_expecting(ChannelKey key);
+  void tidy(ChannelKey key);
+  void close();
+  void fail_all(PeerFailed::Cause cause, const std::string& text);
+
+  const int rank_;
+  const std::string address_;
+  ground::FileDescriptor fd_;
+  Hub& hub_;
+  Inlet inlet_;
+  Outlet outlet_;
+  ground::Clock::time_point heard_ = ground::Clock::now();
+  bool has_left_ = false, said_goodbye_ = false, shut_ = false;
+  std::optional<Link::Loss> loss_;
+
+  std::size_t unconsumed_ = 0;  ///< of our eager messages, at the peer
+  std::uint64_t last_request_ = 0;
+  std::unordered_map<std::uint64_t, TransferPtr> requested_;  ///< sends that wait to be cleared
+
+  std::unordered_map<ChannelKey, Channel, KeyHash> channels_;
+  std::uint64_t last_requested_ = 0;                        ///< by the peer
+  std::unordered_map<std::uint64_t, TransferPtr> cleared_;  ///< receives whose data is coming
+  std::size_t unreceived_ = 0, unreported_ = 0;             ///< of the peer's eager messages: kept here; received, but not reported yet
+  Arrived eager_;                                           ///< the eager message that is just coming
+  TransferPtr eager_into_;                                  ///< or whom it goes to
+  bool eager_dropped_ = false;
+  std::string notice_;  ///< the notice that is just coming
+};
+
+}  // namespace unisono::transport

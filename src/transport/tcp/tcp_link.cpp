@@ -1,0 +1,344 @@
+// What callers ask of a link, and how bytes and notices move. Its thread is in link_thread.cpp.
+#include "transport/tcp/tcp_link.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "ground/socket.h"
+
+namespace unisono::transport {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t few_peers = 2;                             ///< so few are read from without asking epoll first
+constexpr std::size_t most_kept = std::size_t{16} << 20;         ///< bytes of notices for groups that nobody listens for
+constexpr std::chrono::milliseconds delivery_look_period = 5ms;  ///< acknowledgements wake nobody
+
+class DoneTask final : public Task {
+ public:
+  explicit DoneTask(int peer) : peer_(peer) {}
+  bool advance() override { return true; }
+  std::vector<int> waiting_for() const override { return {}; }
+  int source() const override { return peer_; }
+  bool detach() override { return true; }
+
+ private:
+  int peer_;
+};
+
+class Ticket final : public Task {
+ public:
+  Ticket(std::shared_ptr<TcpLink> link, TransferPtr transfer, bool sends) : link_(std::move(link)), transfer_(std::move(transfer)), sends_(sends) {}
+  ~Ticket() override {
+    if (!detached_ && transfer_->pending()) link_->withdraw(transfer_);
+  }
+  Ticket(const Ticket&) = delete;
+  Ticket& operator=(const Ticket&) = delete;
+
+  bool advance() override {
+    if (is_done()) return true;
+    link_->poll();
+    return is_done();
+  }
+  std::vector<int> waiting_for() const override { return {transfer_->peer}; }
+  int source() const override { return transfer_->peer; }
+  bool detach() override {
+    if (sends_ && !std::exchange(detached_, true)) link_->detach(transfer_);
+    return sends_;
+  }
+
+ private:
+  bool is_done() const {
+    switch (transfer_->state.load(std::memory_order_acquire)) {
+      case Transfer::State::pending: return false;
+      case Transfer::State::done: return true;
+      case Transfer::State::failed: throw PeerFailed(transfer_->text, {}, transfer_->cause);
+      case Transfer::State::wrong: throw ProtocolError(transfer_->text);
+    }
+    return false;
+  }
+
+  const std::shared_ptr<TcpLink> link_;
+  const TransferPtr transfer_;
+  const bool sends_;
+  bool detached_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<Link> Link::connect(Options options) {
+  std::map<int, Met> met = meet(options);
+  return std::make_shared<TcpLink>(std::move(options), std::move(met));
+}
+
+TcpLink::TcpLink(Options options, std::map<int, Met> met)
+    : options_(std::move(options)), peers_(options_.hosts.size()), last_tick_(ground::Clock::now()), pid_(::getpid()) {
+  if (met.empty()) return;
+  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  bell_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  hub_.epoll = epoll_.get();
+  const auto add = [&](int fd, std::uint32_t which) {
+    epoll_event event{EPOLLIN, {.u32 = which}};
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) throw Error(fmt::format("epoll: {}", ground::error_text(errno)));
+  };
+  add(bell_.get(), static_cast<std::uint32_t>(peers_.size()));
+  for (auto& [rank, connection] : met) {
+    auto& peer = peers_.at(static_cast<std::size_t>(rank));
+    peer = std::make_unique<Peer>(rank, std::move(connection.fd), connection.already, hub_);
+    peer->watched_events = EPOLLIN;
+    add(peer->fd(), static_cast<std::uint32_t>(rank));
+    open_.push_back(peer.get());
+  }
+  start_thread();
+}
+
+TcpLink::~TcpLink() { stop_thread(); }
+
+// ---- messages -------------------------------------------------------------------------------------------------
+
+Peer* TcpLink::find(int rank) const {
+  return rank < 0 || static_cast<std::size_t>(rank) >= peers_.size() ? nullptr : peers_[static_cast<std::size_t>(rank)].get();
+}
+
+std::unique_ptr<Task> TcpLink::begin(TransferPtr transfer, bool sends) {
+  Peer* const peer = find(transfer->peer);
+  if (peer == nullptr) throw InvalidArgument(fmt::format("rank {} has no connection with rank {}", options_.rank, transfer->peer));
+  {
+    const std::lock_guard lock(mutex_);
+    if (sends) peer->send(transfer);
+    else peer->recv(transfer);
+    watch(*peer);
+  }
+  if (transfer->state.load(std::memory_order_acquire) == Transfer::State::done) return std::make_unique<DoneTask>(transfer->peer);
+  return std::make_unique<Ticket>(shared_from_this(), std::move(transfer), sends);
+}
+
+std::unique_ptr<Task> TcpLink::send(const void* data, std::size_t bytes, int peer, ChannelKey channel) {
+  // Only a receive writes through it.
+  return begin(std::make_shared<Transfer>(static_cast<std::byte*>(const_cast<void*>(data)), bytes, peer, channel), true);
+}
+
+std::unique_ptr<Task> TcpLink::recv(void* data, std::size_t bytes, int peer, ChannelKey channel) {
+  return begin(std::make_shared<Transfer>(static_cast<std::byte*>(data), bytes, peer, channel), false);
+}
+
+void TcpLink::withdraw(const TransferPtr& transfer) {
+  const std::lock_guard lock(mutex_);
+  Peer& peer = *find(transfer->peer);
+  peer.withdraw(transfer);
+  watch(peer);
+}
+
+void TcpLink::detach(const TransferPtr& transfer) {
+  const std::lock_guard lock(mutex_);
+  Peer::detach(*transfer);
+}
+
+void TcpLink::end(std::uint64_t group) {
+  {
+    const std::lock_guard lock(mutex_);
+    hub_.groups_over.insert(group);
+    for (const auto& peer : peers_) {
+      if (!peer) continue;
+      peer->end_group(group);
+      watch(*peer);
+    }
+  }
+  after(true);
+}
+
+// ---- notices --------------------------------------------------------------------------------------------------
+
+void TcpLink::notify(int rank, std::uint64_t group, std::string_view text) {
+  Peer* const peer = find(rank);
+  if (peer == nullptr) throw InvalidArgument(fmt::format("rank {} has no connection with rank {}", options_.rank, rank));
+  if (text.size() > longest_notice) throw InvalidArgument(fmt::format("a notice of {} bytes: at most {} are allowed", text.size(), longest_notice));
+  const std::lock_guard lock(mutex_);
+  peer->notify(group, text);
+  watch(*peer);
+}
+
+void TcpLink::listen(std::uint64_t group, Listener listener) {
+  const std::lock_guard lock(delivery_);
+  if (!listener) {
+    listeners_.erase(group);
+    return;
+  }
+  listeners_[group] = std::make_shared<Listener>(std::move(listener));
+  const auto kept = kept_.find(group);
+  if (kept == kept_.end()) return;
+  std::vector<Notice> notices = std::move(kept->second);
+  kept_.erase(kept);
+  for (Notice& notice : notices) {
+    kept_bytes_ -= notice.text.size() + sizeof(Notice);
+    deliver(notice);
+  }
+}
+
+// Two threads never hand on at once, or notices would overtake each other; who comes second leaves it to the first, which looks again.
+void TcpLink::hand_on() {
+  while (has_notices_.load()) {
+    const std::unique_lock delivering(delivery_, std::try_to_lock);
+    if (!delivering) return;
+    std::vector<Notice> notices;
+    {
+      const std::lock_guard lock(mutex_);
+      notices.swap(hub_.notices);
+      has_notices_.store(false);
+    }
+    for (Notice& notice : notices) deliver(notice);
+  }
+}
+
+void TcpLink::deliver(Notice& notice) {
+  if (const auto found = listeners_.find(notice.group); found != listeners_.end()) {
+    const std::shared_ptr<Listener> listener = found->second;  // it may end itself
+    return (*listener)(notice.peer, notice.text);
+  }
+  const std::size_t bytes = notice.text.size() + sizeof(Notice);
+  if (kept_bytes_ + bytes > most_kept) {
+    const std::lock_guard lock(mutex_);
+    Peer& peer = *find(notice.peer);
+    if (peer.is_open()) note(peer.lose(PeerFailed::disconnected, fmt::format("{} sends notices that nobody waits for", peer.name())));
+    return;
+  }
+  kept_bytes_ += bytes;
+  kept_[notice.group].push_back(std::move(notice));
+}
+
+// ---- moving ---------------------------------------------------------------------------------------------------
+
+void TcpLink::watch(Peer& peer) {
+  if (!peer.is_open()) return;
+  if (hands_off_.load(std::memory_order_relaxed) && open_.size() <= few_peers) return;  // nobody waits for the sockets
+  const std::uint32_t events = EPOLLIN | (peer.wants_to_write() ? EPOLLOUT : 0U);
+  if (events == peer.watched_events) return;
+  peer.watched_events = events;
+  epoll_event event{events, {.u32 = static_cast<std::uint32_t>(peer.rank())}};
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, peer.fd(), &event);
+}
+
+void TcpLink::note(Loss loss) {
+  if (!loss_) loss_ = std::move(loss);
+  any_loss_.store(true, std::memory_order_release);
+  hub_.stirred = true;
+}
+
+void TcpLink::pump_all() {
+  const auto now = ground::Clock::now();
+  const auto pump = [&](Peer& peer) {
+    if (auto loss = peer.pump(now)) note(std::move(*loss));
+    watch(peer);
+  };
+  if (open_.size() <= few_peers) {
+    for (Peer* const peer : open_) pump(*peer);
+  } else {
+    std::array<epoll_event, 64> events{};
+    const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+    for (int i = 0; i < n; ++i) {
+      if (Peer* const peer = find(static_cast<int>(events[static_cast<std::size_t>(i)].data.u32))) pump(*peer);
+    }
+  }
+  std::erase_if(open_, [](const Peer* peer) { return !peer->is_open(); });
+  if (!hub_.notices.empty()) has_notices_.store(true);
+}
+
+void TcpLink::after(bool stirred) {
+  hand_on();
+  if (stirred && options_.ring) options_.ring();
+}
+
+void TcpLink::poll() noexcept {
+  if (!thread_.joinable()) return;
+  if (!someone_sleeps()) {
+    polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  } else if (hands_off_.exchange(false)) {
+    ::eventfd_write(bell_.get(), 1);
+  }
+  bool stirred = false;
+  try {
+    {
+      const std::unique_lock lock(mutex_, std::try_to_lock);
+      if (!lock) return;
+      pump_all();
+      stirred = std::exchange(hub_.stirred, false);
+    }
+    after(stirred);
+  } catch (...) {
+    fail();
+  }
+}
+
+// ---- who is there ---------------------------------------------------------------------------------------------
+
+std::optional<Link::Loss> TcpLink::lost() const {
+  if (!any_loss_.load(std::memory_order_acquire)) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  return loss_;
+}
+
+bool TcpLink::is_gone(int rank) const {
+  const Peer* const peer = find(rank);
+  if (peer == nullptr) return false;
+  const std::lock_guard lock(mutex_);
+  return peer->loss().has_value() || peer->has_left();
+}
+
+bool TcpLink::has_left(int rank) const {
+  const Peer* const peer = find(rank);
+  if (peer == nullptr) return false;
+  const std::lock_guard lock(mutex_);
+  return peer->has_left();
+}
+
+std::string TcpLink::address_of(int rank) const {
+  const Peer* const peer = find(rank);
+  return peer == nullptr ? std::string() : peer->address();
+}
+
+// `done` is asked with the mutex, after everything that can be moved has been.
+bool TcpLink::wait_until(const ground::Deadline& deadline, const std::function<bool()>& done) {
+  for (;;) {
+    bool stirred = false;
+    bool enough = false;
+    {
+      const std::lock_guard lock(mutex_);
+      pump_all();
+      stirred = std::exchange(hub_.stirred, false);
+      enough = done();
+    }
+    after(stirred);
+    if (enough || deadline.passed()) return enough;
+    pollfd entry{epoll_.get(), POLLIN, 0};
+    ::poll(&entry, 1, deadline.poll_timeout(static_cast<int>(delivery_look_period.count())));
+  }
+}
+
+void TcpLink::goodbye(std::chrono::milliseconds at_most) {
+  if (!thread_.joinable() || ::getpid() != pid_) return;
+  const ground::Deadline deadline(at_most);
+  const auto none = [&](auto&& condition) {
+    return std::none_of(peers_.begin(), peers_.end(), [&](const auto& peer) { return peer && condition(*peer); });
+  };
+  wait_until(deadline, [&] { return none([](const Peer& peer) { return peer.owes(); }); });
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& peer : peers_) {
+      if (!peer) continue;
+      peer->say_goodbye();
+      watch(*peer);
+    }
+  }
+  wait_until(deadline, [&] { return none([](Peer& peer) { return !peer.has_delivered(); }); });
+}
+
+}  // namespace unisono::transport

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "ground/deadline.h"
+#include "ground/file_descriptor.h"
+#include "transport/tcp/meeting.h"
+#include "transport/tcp/peer.h"
+
+namespace unisono::transport {
+
+/// The link: its peers, one mutex for all of them, and the thread. Whoever has the mutex moves everybody's bytes; notices are handed on after it is
+/// free again. While callers poll, the thread stays away from the sockets and only wakes to see whether they still do; once nobody has polled for a
+/// moment, or somebody goes to sleep, it waits for the sockets itself.
+class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> {
+ public:
+  TcpLink(Options options, std::map<int, Met> met);
+  ~TcpLink() override;
+  TcpLink(const TcpLink&) = delete;
+  TcpLink& operator=(const TcpLink&) = delete;
+
+  std::unique_ptr<Task> send(const void* data, std::size_t bytes, int peer, ChannelKey channel) override;
+  std::unique_ptr<Task> recv(void* data, std::size_t bytes, int peer, ChannelKey channel) override;
+  void end(std::uint64_t group) override;
+  void notify(int peer, std::uint64_t group, std::string_view text) override;
+  void listen(std::uint64_t group, Listener listener) override;
+  void poll() noexcept override;
+  std::optional<Loss> lost() const override;
+  bool is_gone(int peer) const override;
+  bool has_left(int peer) const override;
+  void goodbye(std::chrono::milliseconds at_most) override;
+  std::string address_of(int peer) const override;
+
+  void withdraw(const TransferPtr& transfer);
+  void detach(const TransferPtr& transfer);
+
+ private:
+  using Time = ground::Clock::time_point;
+  Peer* find(int rank) const;
+  std::unique_ptr<Task> begin(TransferPtr transfer, bool sends);
+
+  // With the mutex.
+  void pump_all();
+  void watch(Peer& peer);
+  void note(Loss loss);
+  void tick(Time now);
+  // Without it.
+  void after(bool stirred);
+  void hand_on();
+  void deliver(Notice& notice);
+  bool wait_until(const ground::Deadline& deadline, const std::function<bool()>& done);
+
+  void start_thread();
+  void stop_thread() noexcept;
+  void run();
+  void work();
+  void fail() noexcept;
+  void leave_to_callers(Time until);
+  void wait_for_sockets(Time until);
+  bool someone_sleeps() const { return options_.sleeper && options_.sleeper(); }
+
+  const Options options_;
+
+  mutable std::mutex mutex_;
+  Hub hub_;
+  std::vector<std::unique_ptr<Peer>> peers_;  ///< by rank; null: not connected
+  std::vector<Peer*> open_;
+  std::optional<Loss> loss_;
+  std::atomic<bool> any_loss_{false};
+  ground::FileDescriptor epoll_, bell_;
+  Time last_tick_;
+
+  std::atomic<bool> has_notices_{false};
+  std::recursive_mutex delivery_;  ///< held while a listener runs, and taken before the mutex: guards the three below
+  std::unordered_map<std::uint64_t, std::shared_ptr<Listener>> listeners_;
+  std::unordered_map<std::uint64_t, std::vector<Notice>> kept_;  ///< for groups without a listener so far
+  std::size_t kept_bytes_ = 0;
+
+  std::atomic<std::uint64_t> polls_{0};
+  std::atomic<bool> hands_off_{false}, stop_{false};
+  const pid_t pid_;
+  std::thread thread_;
+};
+
+}  // namespace unisono::transport

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "unisono/error.h"
+
+namespace unisono::transport {
+
+using ChannelKey = std::pair<std::uint64_t, std::uint32_t>;  ///< group, channel
+
+/// One side of a message on its way. Everything is guarded by the link's mutex, except `state`, by which the task learns the end without it.
+struct Transfer {
+  enum class State : std::uint8_t { pending, done, failed, wrong };  ///< failed: PeerFailed; wrong: ProtocolError
+  Transfer(std::byte* memory, std::size_t length, int with, ChannelKey on) : data(memory), bytes(length), peer(with), channel(on) {}
+
+  std::byte* data;          ///< where the next bytes come from or go to; null: nobody's any more
+  const std::size_t bytes;  ///< of the whole message
+  const int peer;
+  const ChannelKey channel;
+  std::size_t moved = 0;
+  std::uint64_t id = 0;          ///< of the request, where there is one
+  std::vector<std::byte> own{};  ///< what a detached send has left to send
+  std::atomic<State> state{State::pending};
+  PeerFailed::Cause cause = PeerFailed::Cause::disconnected;  ///< of State::failed
+  std::string text{};                                         ///< written before the state
+
+  std::size_t rest() const { return bytes - moved; }
+  bool pending() const { return state.load(std::memory_order_acquire) == State::pending; }
+  void finish() { state.store(State::done, std::memory_order_release); }
+  void fail(PeerFailed::Cause why, std::string what) {
+    cause = why;
+    text = std::move(what);
+    state.store(State::failed, std::memory_order_release);
+  }
+  void reject(std::string what) {
+    text = std::move(what);
+    state.store(State::wrong, std::memory_order_release);
+  }
+};
+using TransferPtr = std::shared_ptr<Transfer>;
+
+}  // namespace unisono::transport

@@ -1,0 +1,227 @@
+// How a link notices that a peer is gone: goodbye, death, silence, and bytes that no rank sends.
+#include <fcntl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <random>
+
+#include "link_testing.h"
+#include "transport/tcp/frame.h"
+
+namespace unisono::testing {
+namespace {
+
+using transport::FrameHead;
+using transport::FrameKind;
+
+std::string refusal_of(Task& task) {
+  try {
+    finish(task);
+  } catch (const PeerFailed& error) {
+    return error.message();
+  }
+  return "it ended well";
+}
+
+bool is_lost(const std::shared_ptr<Link>& link, PeerFailed::Cause cause, const std::string& text) {
+  if (!eventually([&] { return link->lost().has_value(); })) return false;
+  const auto loss = *link->lost();
+  EXPECT_EQ(loss.peer, 1);
+  EXPECT_EQ(loss.cause, cause);
+  EXPECT_NE(loss.text.find("rank 1 (127.0.0.1:"), std::string::npos) << loss.text;
+  EXPECT_NE(loss.text.find(text), std::string::npos) << loss.text;
+  EXPECT_TRUE(link->is_gone(1));
+  EXPECT_FALSE(link->has_left(1));
+  return !::testing::Test::HasFailure();
+}
+
+TEST(LinkEnds, AGoodbyeIsNoLoss) {
+  auto links = make_links(3);
+  const auto data = pattern(40'000, 1);
+  const auto last = pattern(5'000'000, 2);
+  std::vector<unsigned char> in(data.size());
+  std::vector<unsigned char> large(last.size());
+  finish(*links[1]->send(data.data(), data.size(), 0, {1, 1}));
+  const auto detached = links[1]->send(last.data(), last.size(), 0, {1, 2});
+  detached->detach();
+  const auto recv = links[0]->recv(large.data(), large.size(), 1, {1, 2});
+  const auto vain = links[0]->recv(large.data(), 1, 1, {1, 3});
+  links[1]->goodbye(patience);
+  finish(*recv);
+  EXPECT_EQ(large, last);
+  links[1].reset();
+  EXPECT_TRUE(eventually([&] { return links[0]->has_left(1) && links[2]->has_left(1); }));
+  EXPECT_TRUE(links[0]->is_gone(1));
+  EXPECT_NE(refusal_of(*vain).find("has left (finalize)"), std::string::npos);
+  finish(*links[0]->recv(in.data(), in.size(), 1, {1, 1}));  // what it sent before is still there
+  EXPECT_EQ(in, data);
+  EXPECT_NE(refusal_of(*links[0]->send(data.data(), 4, 1, {1, 1})).find("has left (finalize)"), std::string::npos);
+  links[0]->notify(1, 1, "nobody is there");
+  links[0]->goodbye(patience);
+  links[2]->goodbye(patience);
+  EXPECT_FALSE(links[0]->lost().has_value());
+  EXPECT_FALSE(links[2]->lost().has_value());
+}
+
+TEST(LinkEnds, AConnectionThatEndsWithoutAGoodbyeIsALoss) {
+  auto both = make_link_and_hand();
+  char byte = 0;
+  const auto recv = both.link->recv(&byte, 1, 1, {1, 1});
+  const auto large = pattern(1'000'000, 1);
+  const auto send = both.link->send(large.data(), large.size(), 1, {1, 1});
+  EXPECT_FALSE(both.link->lost().has_value());
+  both.hand.reset();
+  EXPECT_TRUE(is_lost(both.link, PeerFailed::disconnected, "the connection to rank 1"));
+  EXPECT_NE(refusal_of(*recv).find("the connection to rank 1"), std::string::npos);
+  EXPECT_NE(refusal_of(*send).find("the connection to rank 1"), std::string::npos);
+  EXPECT_NE(refusal_of(*both.link->recv(&byte, 1, 1, {2, 1})).find("the connection to rank 1"), std::string::npos);
+  both.link->notify(1, 1, "nobody is there");
+}
+
+TEST(LinkEnds, AResetIsALoss) {
+  auto both = make_link_and_hand();
+  both.say({.kind = FrameKind::eager, .length = 1, .group = 1, .channel = 1}, "x");
+  char byte = 0;
+  finish(*both.link->recv(&byte, 1, 1, {1, 1}));
+  EXPECT_EQ(byte, 'x');
+  const linger now{1, 0};
+  ASSERT_EQ(::setsockopt(both.hand.get(), SOL_SOCKET, SO_LINGER, &now, sizeof now), 0);
+  both.hand.reset();
+  EXPECT_TRUE(is_lost(both.link, PeerFailed::disconnected, "was reset"));
+}
+
+TEST(LinkEnds, AllTasksOfALinkThatIsDroppedAreLostAtItsPeers) {
+  auto links = make_links(2);
+  char byte = 0;
+  const auto recv = links[0]->recv(&byte, 1, 1, {1, 1});
+  links[1].reset();
+  EXPECT_TRUE(is_lost(links[0], PeerFailed::disconnected, "the connection to rank 1"));
+  EXPECT_THROW(finish(*recv), PeerFailed);
+}
+
+TEST(LinkEnds, SilenceIsALoss) {
+  const ImpatientWithSilence impatient(600ms);
+  std::atomic<int> rung{0};
+  const auto both = make_link_and_hand([&](Link::Options& options) { options.ring = [&] { rung.fetch_add(1); }; });
+  char byte = 0;
+  const auto recv = both.link->recv(&byte, 1, 1, {1, 1});
+  EXPECT_TRUE(is_lost(both.link, PeerFailed::silent, "nothing has come from rank 1"));  // nobody polls
+  EXPECT_TRUE(eventually([&] { return rung.load() > 0; }));
+  EXPECT_NE(refusal_of(*recv).find("nothing has come"), std::string::npos);
+}
+
+TEST(LinkEnds, WhoeverSendsAnythingIsNotSilent) {
+  const ImpatientWithSilence impatient(400ms);
+  const auto links = make_links(2);
+  const auto both = make_link_and_hand();
+  // A message of which a byte comes every now and then, as over a slow line.
+  both.say({.kind = FrameKind::eager, .length = 100, .group = 1, .channel = 1});
+  std::vector<char> in(100);
+  const auto recv = both.link->recv(in.data(), in.size(), 1, {1, 1});
+  const ground::Deadline time(1500ms);
+  std::size_t said = 0;
+  while (!time.passed()) {
+    both.link->poll();
+    if (static_cast<std::size_t>(time.elapsed() / 100ms) > said && said < 50) both.say_bytes(++said % 2 == 1 ? "a" : "b");
+    ASSERT_FALSE(both.link->lost().has_value()) << both.link->lost()->text;
+  }
+  // Two links that have nothing to say to each other keep each other alive.
+  EXPECT_FALSE(links[0]->lost().has_value());
+  EXPECT_FALSE(links[1]->lost().has_value());
+  both.say_bytes(std::string(100 - said, 'z'));
+  finish(*recv);
+  EXPECT_EQ(in.back(), 'z');
+}
+
+TEST(LinkEnds, FramesThatNoRankSendsEndTheConnection) {
+  struct Case {
+    FrameHead head;
+    const char* says;
+  };
+  const Case cases[] = {
+      {{.kind = static_cast<FrameKind>(0)}, "unknown kind 0"},
+      {{.kind = static_cast<FrameKind>(200)}, "unknown kind 200"},
+      {{.kind = FrameKind::eager, .length = 65537}, "65537"},
+      {{.kind = FrameKind::eager, .length = 0x80000000U}, "2147483648"},
+      {{.kind = FrameKind::data, .length = 0xffffffffU, .id = 1}, "4294967295"},
+      {{.kind = FrameKind::data, .length = 8, .id = 1}, "nobody asked for"},
+      {{.kind = FrameKind::notice, .length = 1U << 20, .group = 1}, "1048576"},
+      {{.kind = FrameKind::heartbeat, .length = 1}, "heartbeat"},
+      {{.kind = FrameKind::heartbeat, .group = 1}, "fields"},
+      {{.kind = FrameKind::request, .group = 1, .channel = 1, .id = 2, .total = 5}, "one by one"},
+      {{.kind = FrameKind::clear, .id = 1}, "not offered"},
+      {{.kind = FrameKind::clear, .id = ~std::uint64_t{0}}, "not offered"},
+      {{.kind = FrameKind::refused, .id = 1, .total = 1}, "not offered"},
+      {{.kind = FrameKind::withdrawn, .id = 1}, "did not offer"},
+      {{.kind = FrameKind::consumed, .total = std::uint64_t{1} << 63}, "more than was sent"},
+  };
+  for (const Case& each : cases) {
+    const auto both = make_link_and_hand();
+    both.say(each.head, "12345678");
+    EXPECT_TRUE(is_lost(both.link, PeerFailed::disconnected, each.says)) << each.says;
+  }
+}
+
+TEST(LinkEnds, ARequestOfAnyLengthTakesNoMemory) {
+  const auto both = make_link_and_hand();
+  both.say({.kind = FrameKind::request, .group = 1, .channel = 1, .id = 1, .total = std::uint64_t{1} << 63});
+  both.say({.kind = FrameKind::request, .group = 1, .channel = 1, .id = 2, .total = ~std::uint64_t{0}});
+  char byte = 0;
+  EXPECT_THROW(finish(*both.link->recv(&byte, 1, 1, {1, 1})), ProtocolError);
+  EXPECT_THROW(finish(*both.link->recv(&byte, 0, 1, {1, 1})), ProtocolError);
+  EXPECT_FALSE(both.link->lost().has_value());
+}
+
+TEST(LinkEnds, MoreUnreceivedMessagesThanThereIsRoomFor) {
+  const auto both = make_link_and_hand();
+  const std::string text(60'000, 'x');
+  for (int i = 0; i < 30; ++i) both.say({.kind = FrameKind::eager, .length = 60'000, .group = 1, .channel = 1}, text);
+  EXPECT_TRUE(is_lost(both.link, PeerFailed::disconnected, "room"));
+}
+
+TEST(LinkEnds, MoreDataThanAnnounced) {
+  const auto both = make_link_and_hand();
+  both.say({.kind = FrameKind::request, .group = 1, .channel = 1, .id = 1, .total = 10});
+  std::vector<char> in(10, '-');
+  const auto recv = both.link->recv(in.data(), in.size(), 1, {1, 1});
+  both.say({.kind = FrameKind::data, .length = 6, .id = 1}, "abcdef");
+  both.say({.kind = FrameKind::data, .length = 6, .id = 1}, "ghijkl");
+  EXPECT_TRUE(is_lost(both.link, PeerFailed::disconnected, "more data"));
+  EXPECT_THROW(finish(*recv), PeerFailed);
+}
+
+TEST(LinkEnds, AnEndInTheMiddleOfAFrameIsALossAtEveryByte) {
+  const auto head = transport::to_bytes({.kind = FrameKind::eager, .length = 4, .group = 1, .channel = 1});
+  std::string whole(reinterpret_cast<const char*>(head.data()), head.size());
+  whole += "wxyz";
+  for (std::size_t n = 0; n <= whole.size(); ++n) {
+    auto both = make_link_and_hand();
+    both.say_bytes(std::string_view(whole).substr(0, n));
+    both.hand.reset();
+    EXPECT_TRUE(is_lost(both.link, PeerFailed::disconnected, "the connection to rank 1")) << n;
+    char in[4] = {};
+    const auto recv = both.link->recv(in, 4, 1, {1, 1});
+    if (n == whole.size()) {
+      finish(*recv);
+      EXPECT_EQ(std::string_view(in, 4), "wxyz");
+    } else {
+      EXPECT_THROW(finish(*recv), PeerFailed) << n;
+    }
+  }
+}
+
+TEST(LinkEnds, RandomBytesAreALossAndNothingElse) {
+  std::mt19937 random(20240607);
+  for (int round = 0; round < 40; ++round) {
+    auto both = make_link_and_hand();
+    std::string bytes(1 + random() % 4000, '\0');
+    for (char& byte : bytes) byte = static_cast<char>(random());
+    if (round % 2 == 0) bytes[0] = static_cast<char>(1 + random() % 10), bytes[1] = bytes[2] = bytes[3] = 0;
+    both.say_bytes(bytes);
+    both.hand.reset();
+    EXPECT_TRUE(is_lost(both.link, PeerFailed::disconnected, "rank 1"));
+  }
+}
+
+}  // namespace
+}  // namespace unisono::testing

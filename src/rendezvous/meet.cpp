@@ -86,6 +86,8 @@ void check_range(const Plan& plan) {
                           info());
   }
   check_descriptors(plan.world_size);
+  // Before the others are kept waiting for a rank that will not be reached.
+  if (plan.world_size > 1 && plan.environment.has("UNISONO_INTERFACE")) own_address(plan.environment, {}, true);
   const JobIdentity& identity = plan.identity;
   if (identity.local_rank && *identity.local_rank < 0)
     throw InvalidArgument(fmt::format("the local rank is {}; it is at least 0", *identity.local_rank), info());

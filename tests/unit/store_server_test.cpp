@@ -17,6 +17,7 @@
 #include "store/authentication.h"
 #include "store/client.h"
 #include "store/wire.h"
+#include "store_talk.h"
 #include "unisono/error.h"
 
 namespace unisono::store {
@@ -43,73 +44,11 @@ class Served {
   ground::SocketAddress address;
 };
 
-void say(const FileDescriptor& fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (n < 0 && errno == EAGAIN) {
-      if (!ground::wait_for(fd.get(), POLLOUT, Deadline(5s))) return;
-      continue;
-    }
-    if (n < 0) return;  // it hung up on us
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-}
-
-/// What comes until the other side closes (or 20 s pass, which fails the test).
-std::string hear(const FileDescriptor& fd) {
-  std::string all;
-  char chunk[4096];
-  for (;;) {
-    if (!ground::wait_for(fd.get(), POLLIN, Deadline(20s))) {
-      ADD_FAILURE() << "the server keeps the connection";
-      return all;
-    }
-    const ssize_t n = ::recv(fd.get(), chunk, sizeof chunk, 0);
-    if (n <= 0) return all;
-    all.append(chunk, static_cast<std::size_t>(n));
-  }
-}
-
-/// Exactly one greeting or frame's worth of bytes.
-std::string hear(const FileDescriptor& fd, std::size_t n) {
-  std::string all(n, '\0');
-  std::size_t have = 0;
-  while (have < n && ground::wait_for(fd.get(), POLLIN, Deadline(20s))) {
-    const ssize_t got = ::recv(fd.get(), all.data() + have, n - have, 0);
-    if (got <= 0) break;
-    have += static_cast<std::size_t>(got);
-  }
-  all.resize(have);
-  return all;
-}
-
-std::string hear_frame(const FileDescriptor& fd) {
-  const std::string head = hear(fd, frame_head);
-  if (head.size() < frame_head) return {};
-  std::size_t length = 0;
-  for (std::size_t i = frame_head; i-- > 0;) length = length << 8 | static_cast<unsigned char>(head[i]);
-  return hear(fd, length);
-}
-
 void expect_still_well(const Served& served, const ConnectOptions& options = {}) {
   const auto client = served.client(options);
   client->set("well", "yes");
   EXPECT_EQ(client->get("well", 10s), "yes");
 }
-
-/// Greets and says hello as a client does; returns the server's nonce.
-std::string challenge(const FileDescriptor& fd, const std::string& client_nonce, bool has_token) {
-  say(fd, greeting());
-  EXPECT_EQ(hear(fd, greeting_size), greeting());
-  say(fd, Writer(Op::hello).text(client_nonce).text("").integer(has_token ? 1 : 0).finish());
-  const std::string frame = hear_frame(fd);
-  Reader in(frame);
-  EXPECT_EQ(static_cast<Status>(in.byte()), Status::challenge);
-  in.integer();
-  return std::string(in.text());
-}
-
-Status status_of(const std::string& frame) { return frame.empty() ? Status{} : static_cast<Status>(frame[0]); }
 
 std::size_t resident_kib() {
   std::ifstream file("/proc/self/statm");
@@ -440,6 +379,31 @@ TEST(Members, who_leaves_is_not_waited_for) {
     ::shutdown(fd.get(), SHUT_RDWR);
     wait_until([&] { return served.server.counts().waiting == 0; });
   }
+}
+
+TEST(Members, leave_a_will) {
+  const Served served;
+  const auto heir = served.client();
+  {
+    const auto mortal = served.client();
+    mortal->leave_will({{"superseded", "1"}});
+    mortal->leave_will({{"left", "to all"}, {"taken", "again"}});
+    heir->set("taken", "before");
+    EXPECT_EQ(heir->try_get("left"), std::nullopt);
+    mortal->hang_up();
+    EXPECT_THROW(mortal->try_get("left"), PeerFailed);
+  }
+  EXPECT_EQ(heir->get("left", 30s), "to all");
+  EXPECT_EQ(heir->get("taken", 30s), "before");
+  EXPECT_EQ(heir->try_get("superseded"), std::nullopt);
+  {
+    const auto orderly = served.client();
+    orderly->leave_will({{"never", "set"}});
+    orderly->leave_will({});
+    EXPECT_THROW(orderly->leave_will(std::vector<std::pair<std::string, std::string>>(17, {"key", ""})), InvalidArgument);
+  }
+  wait_until([&] { return served.server.counts().connections == 1; });
+  EXPECT_EQ(heir->try_get("never"), std::nullopt);
 }
 
 TEST(Members, requests_may_come_byte_by_byte) {  // N8

@@ -1,0 +1,73 @@
+// Programs of several hosts, the whole way: started, met, connected, and through their collectives.
+
+#include <gtest/gtest.h>
+
+#include "job.h"
+
+namespace unisono::testing {
+namespace {
+
+TEST(CollectivesOfHosts, reach_every_rank) {  // 2 x 2, and hosts with 1, 2 and 3 ranks
+  for (const bool uneven : {false, true}) {
+    const int nodes = uneven ? 3 : 2;
+    const int ranks = uneven ? 6 : 4;
+    MAKE_HOSTS(hosts, nodes);
+    std::vector<std::unique_ptr<RunningCommand>> job;
+    for (int node = 0; node < nodes; ++node) {
+      job.push_back(hosts.start(
+          node, node_words({.nodes = nodes, .node = node, .ranks = uneven ? node + 1 : 2, .master = hosts.address(0)}, {HOST_RANK, "sum"}), secret));
+    }
+    std::string out;
+    for (const auto& launcher : job) {
+      EXPECT_EQ(launcher->wait(), 0) << launcher->err();
+      out += launcher->out();
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      const int node = uneven ? (rank == 0 ? 0 : rank < 3 ? 1 : 2) : rank / 2;
+      EXPECT_EQ(count(out, fmt::format("[{}] rank {} of {}, node {} of {}, sum {}\n", rank, rank, ranks, node, nodes, ranks * (ranks - 1) / 2)), 1)
+          << out;
+    }
+  }
+}
+
+TEST(CollectivesOfHosts, need_nothing_but_the_environment) {  // B15: two hosts, no launcher of ours and no hint
+  for (const bool two_networks : {false, true}) {
+    MAKE_HOSTS(hosts, 2, two_networks ? std::vector<std::string>{"--two-networks"} : std::vector<std::string>{});
+    std::vector<std::unique_ptr<RunningCommand>> job;
+    for (int rank = 0; rank < 2; ++rank) job.push_back(hosts.start(rank, {HOST_RANK, "sum"}, rank_variables(rank, 2, hosts.address(0))));
+    for (int rank = 0; rank < 2; ++rank) {
+      RunningCommand& each = *job[static_cast<std::size_t>(rank)];
+      EXPECT_EQ(each.wait(), 0) << each.out();
+      EXPECT_EQ(count(each.out(), fmt::format("rank {} of 2, node {} of 2, sum 1\n", rank, rank)), 1) << each.out();
+    }
+  }
+}
+
+TEST(CollectivesOfHosts, end_when_a_rank_dies) {  // K1, F1: the others name it, and every launcher does
+  for (const int victim : {0, 3}) {
+    MAKE_HOSTS(hosts, 2);
+    const auto job = start_job(hosts, 2, {HOST_RANK, "fall", std::to_string(victim)});
+    std::string out;
+    for (const auto& launcher : job) {
+      EXPECT_EQ(launcher->wait(), 134) << launcher->err();
+      EXPECT_EQ(count(launcher->err(), fmt::format("first cause: rank {} (pid ", victim)), 1) << launcher->err();
+      out += launcher->out();
+    }
+    EXPECT_EQ(count(out, "failed: PeerFailed"), 3) << out;
+    EXPECT_EQ(count(out, fmt::format("rank {}", victim)), 3) << out;
+  }
+}
+
+TEST(CollectivesOfHosts, listen_nowhere_once_they_are_connected) {  // A10: the store alone, at the chosen address
+  MAKE_HOSTS(hosts, 2);
+  TemporaryFolder folder;
+  const auto job = start_job(hosts, 2, {HOST_RANK, "work", folder.path() + "/go"});
+  for (const auto& launcher : job) ASSERT_TRUE(launcher->until_out_has("working\n", 2)) << launcher->err();
+  EXPECT_EQ(hosts.listening(0), std::vector<std::string>{"10.77.0.1:29500"});
+  EXPECT_EQ(hosts.listening(1), std::vector<std::string>{});
+  write_secret(folder.path() + "/go", "");
+  for (const auto& launcher : job) EXPECT_EQ(launcher->wait(), 0) << launcher->err();
+}
+
+}  // namespace
+}  // namespace unisono::testing

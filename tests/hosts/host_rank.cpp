@@ -1,0 +1,94 @@
+// What the tests with several hosts start as ranks: the first argument says how it behaves.
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <typeinfo>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ground/environment.h"
+#include "launch/outcome.h"
+#include "rendezvous/rendezvous.h"
+#include "unisono/unisono.h"
+
+namespace {
+
+using namespace unisono;
+
+void say(const std::string& text) {
+  const std::string line = text + "\n";
+  if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) ::_exit(90);
+}
+
+/// Finds the others and does nothing with them: `rank 1 of 2 at 10.77.0.2, with host0 host1`.
+rendezvous::JobIdentity meet(const std::vector<std::string>& words) {
+  rendezvous::JobRequest request;
+  if (words.size() > 1) request.init_method = words[1];
+  auto identity = rendezvous::meet(request, ground::Environment::process());
+  std::string others;
+  for (const auto& member : identity.members) others += " " + member.host;
+  say(fmt::format("rank {} of {} at {}, with{}", identity.rank, identity.world_size, identity.address, others));
+  return identity;
+}
+
+/// Everybody has what it needs of the store, or a quarter of a minute has passed.
+void part(rendezvous::JobIdentity& identity) {
+  identity.store->set(fmt::format("done/{}", identity.rank), "1");
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < identity.world_size; ++rank) keys.push_back(fmt::format("done/{}", rank));
+  identity.store->wait(keys, std::chrono::seconds(15));
+  if (identity.serves_store) {
+    if (identity.store->add("gone", 1) < identity.world_size) identity.store->get("all gone", std::chrono::seconds(15));
+  } else if (identity.store->add("gone", 1) == identity.world_size) {
+    identity.store->set("all gone", "1");
+  }
+  identity.leave();
+}
+
+int run(const std::vector<std::string>& words) {
+  const std::string& mode = words.at(0);
+  if (mode == "meet") {
+    auto identity = meet(words);
+    part(identity);
+  } else if (mode == "hold") {  // meets, and stays until the file is there that its last word names
+    auto identity = meet({mode});
+    say("holding");
+    while (::access(words.at(1).c_str(), F_OK) != 0) ::poll(nullptr, 0, 20);
+    part(identity);
+  } else if (mode == "sum") {  // the whole way
+    const Context context;
+    say(fmt::format("rank {} of {}, node {} of {}, sum {}", rank(), world_size(), node_rank(), nnodes(), all_reduce(rank())));
+  } else if (mode == "work") {  // sums until rank 0 sees the file that its last word names
+    const Context context;
+    say("working");
+    while (all_reduce(rank() == 0 && ::access(words.at(1).c_str(), F_OK) == 0 ? 1 : 0) == 0) ::poll(nullptr, 0, 5);
+  } else if (mode == "fall") {  // fall RANK: sums until that rank dies
+    const Context context;
+    std::vector<float> values(1000, 1.0f);
+    for (int i = 0;; ++i) {
+      if (i == 3 && rank() == std::stoi(words.at(1))) std::abort();
+      all_reduce(values);
+    }
+  } else {
+    say("no such mode: " + mode);
+    return 2;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    say(fmt::format("failed: {}: {}", launcher::readable(typeid(error)), error.what()));
+    return 1;
+  }
+}

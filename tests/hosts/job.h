@@ -1,0 +1,57 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "hosts.h"
+
+namespace unisono::testing {
+
+inline const std::map<std::string, std::string> secret{{"UNISONO_TOKEN", "the secret of these tests"}};
+
+/// One launcher of `unisono run` a host.
+struct NodeFlags {
+  int nodes = 2, node = 0, ranks = 2;
+  std::string master = {};
+  std::vector<std::string> more = {};  ///< further flags
+};
+
+inline std::vector<std::string> node_words(const NodeFlags& flags, const std::vector<std::string>& words) {
+  std::vector<std::string> all{"run",
+                               "--nnodes",
+                               std::to_string(flags.nodes),
+                               "--node-rank",
+                               std::to_string(flags.node),
+                               "--master-addr",
+                               flags.master,
+                               "-n",
+                               std::to_string(flags.ranks),
+                               "--grace",
+                               "3"};
+  all.insert(all.end(), flags.more.begin(), flags.more.end());
+  all.push_back("--");
+  all.insert(all.end(), words.begin(), words.end());
+  return unisono_command(all);
+}
+
+/// `unisono run` on every host, with two ranks each.
+inline std::vector<std::unique_ptr<RunningCommand>> start_job(const Hosts& hosts, int nodes, const std::vector<std::string>& words,
+                                                              const std::vector<std::string>& more = {},
+                                                              const std::map<std::string, std::string>& variables = secret) {
+  std::vector<std::unique_ptr<RunningCommand>> job;
+  for (int node = 0; node < nodes; ++node) {
+    job.push_back(hosts.start(node, node_words({.nodes = nodes, .node = node, .master = hosts.address(0), .more = more}, words), variables));
+  }
+  return job;
+}
+
+/// What a rank, or a launcher, is told by its environment, as torchrun, ssh or a script would.
+inline std::map<std::string, std::string> rank_variables(int rank, int size, const std::string& master, const std::string& port = "29500") {
+  return {{"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(size)}, {"MASTER_ADDR", master}, {"MASTER_PORT", port}, *secret.begin()};
+}
+
+}  // namespace unisono::testing

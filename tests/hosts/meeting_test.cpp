@@ -1,0 +1,209 @@
+// Ranks of several hosts that nobody of ours launched: what they find in their environment, as torchrun, ssh, srun or a script leaves it there, and
+// what is refused.
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "ground/socket.h"
+#include "job.h"
+#include "store/wire.h"
+
+namespace unisono::testing {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+Variables with(Variables variables, const Variables& more) {
+  for (const auto& [name, value] : more) variables[name] = value;
+  return variables;
+}
+
+std::unique_ptr<RunningCommand> rank_on(const Hosts& hosts, int host, const Variables& variables, const std::vector<std::string>& words = {"meet"}) {
+  std::vector<std::string> all{HOST_RANK};
+  all.insert(all.end(), words.begin(), words.end());
+  return hosts.start(host, all, variables);
+}
+
+void expect_has(const std::string& text, const std::vector<std::string>& parts) {
+  for (const auto& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
+TEST(RanksOfHosts, meet_by_the_environment) {  // E-01, E-02, E-05, E-06; B15
+  for (const bool six : {false, true}) {
+    MAKE_HOSTS(hosts, 3, six ? std::vector<std::string>{"--six"} : std::vector<std::string>{});
+    std::vector<std::unique_ptr<RunningCommand>> job;
+    for (int rank = 0; rank < 3; ++rank) job.push_back(rank_on(hosts, rank, rank_variables(rank, 3, six ? hosts.address(0) : "host0")));
+    for (int rank = 0; rank < 3; ++rank) {
+      RunningCommand& each = *job[static_cast<std::size_t>(rank)];
+      EXPECT_EQ(each.wait(), 0) << each.out();
+      EXPECT_EQ(each.out(), fmt::format("rank {} of 3 at {}, with host0 host1 host2\n", rank, hosts.address(rank)));
+    }
+  }
+}
+
+TEST(RanksOfHosts, meet_beside_torchruns_agent) {  // E-12: of two hosts, one of which holds the port with a store of its own
+  MAKE_HOSTS(hosts, 2);
+  hosts.in_network_of(0, [&] {
+    const auto agent = ground::try_listen(ground::resolve("10.77.0.1", 29500).front());
+    ASSERT_TRUE(agent.fd);
+    std::vector<std::unique_ptr<RunningCommand>> job;
+    for (int rank = 0; rank < 2; ++rank) {
+      job.push_back(rank_on(hosts, rank,
+                            with(rank_variables(rank, 2, "10.77.0.1"), {{"LOCAL_RANK", "0"},
+                                                                        {"LOCAL_WORLD_SIZE", "1"},
+                                                                        {"GROUP_RANK", std::to_string(rank)},
+                                                                        {"TORCHELASTIC_RUN_ID", "none"},
+                                                                        {"TORCHELASTIC_USE_AGENT_STORE", "True"}})));
+    }
+    for (int rank = 0; rank < 2; ++rank) {
+      RunningCommand& each = *job[static_cast<std::size_t>(rank)];
+      EXPECT_EQ(each.wait(), 0) << each.out();
+      EXPECT_EQ(each.out(), fmt::format("rank {} of 2 at {}, with host0 host1\n", rank, hosts.address(rank)));
+    }
+  });
+}
+
+TEST(RanksOfHosts, meet_as_tasks_of_slurm) {  // H-01, S-01: at the first node of the list, at the port of the job's number
+  MAKE_HOSTS(hosts, 2);
+  std::vector<std::unique_ptr<RunningCommand>> job;
+  for (int rank = 0; rank < 2; ++rank) {
+    job.push_back(rank_on(hosts, rank,
+                          with(secret, {{"SLURM_JOB_ID", "4711"},
+                                        {"SLURM_PROCID", std::to_string(rank)},
+                                        {"SLURM_LOCALID", "0"},
+                                        {"SLURM_NTASKS", "2"},
+                                        {"SLURM_NODEID", std::to_string(rank)},
+                                        {"SLURM_STEP_NODELIST", "host[0-1]"},
+                                        {"SLURM_STEP_NUM_NODES", "2"}})));
+  }
+  for (int rank = 0; rank < 2; ++rank) {
+    RunningCommand& each = *job[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(each.wait(), 0) << each.out();
+    EXPECT_EQ(each.out(), fmt::format("rank {} of 2 at {}, with host0 host1\n", rank, hosts.address(rank)));
+  }
+}
+
+TEST(RanksOfHosts, one_that_never_comes_is_named_with_those_that_came) {  // R1, F20
+  MAKE_HOSTS(hosts, 3);
+  std::vector<std::unique_ptr<RunningCommand>> job;
+  for (const int rank : {0, 2}) job.push_back(rank_on(hosts, rank, with(rank_variables(rank, 4, "host0"), {{"UNISONO_TIMEOUT", "2"}})));
+  for (const auto& each : job) {
+    EXPECT_EQ(each->wait(), 1);
+    expect_has(each->out(), {"failed: Timeout", "2 of 4 ranks joined within 2000 ms; missing ranks 1, 3", "0 at host0:", "2 at host2:"});
+  }
+}
+
+TEST(RanksOfHosts, a_second_one_of_the_same_number_leaves_the_first_alone) {  // R2, F19
+  MAKE_HOSTS(hosts, 3);
+  const auto zero = rank_on(hosts, 0, rank_variables(0, 3, "host0"));
+  const auto one = rank_on(hosts, 1, rank_variables(1, 3, "host0"));
+  // Which of the two was first is seen by which one stays.
+  const auto other = rank_on(hosts, 2, rank_variables(1, 3, "host0"));
+  bool one_stays = true;
+  ASSERT_TRUE(eventually([&] {
+    one_stays = one->wait(std::chrono::milliseconds(20)) == -1;
+    return !one_stays || other->wait(std::chrono::milliseconds(20)) != -1;
+  }));
+  const RunningCommand& refused = one_stays ? *other : *one;
+  expect_has(refused.out(), {"failed: InvalidArgument", fmt::format("rank 1 is taken by {}:", one_stays ? "host1" : "host2"),
+                             fmt::format("this process, {}:", one_stays ? "host2" : "host1")});
+  const auto two = rank_on(hosts, 2, rank_variables(2, 3, "host0"));
+  for (RunningCommand* each : {zero.get(), one_stays ? one.get() : other.get(), two.get()}) EXPECT_EQ(each->wait(), 0) << each->out();
+}
+
+TEST(RanksOfHosts, different_world_sizes_are_told_to_both) {  // R3, B14
+  MAKE_HOSTS(hosts, 2);
+  const auto zero = rank_on(hosts, 0, rank_variables(0, 2, "host0"));
+  const auto one = rank_on(hosts, 1, rank_variables(1, 3, "host0"));
+  for (RunningCommand* each : {zero.get(), one.get()}) {
+    EXPECT_EQ(each->wait(), 1);
+    expect_has(each->out(), {"failed: Mismatch", "rank 0 at host0:", " says 2", "rank 1 at host1:", " says 3"});
+  }
+}
+
+TEST(RanksOfHosts, one_of_another_attempt_is_turned_away) {  // R4
+  MAKE_HOSTS(hosts, 2);
+  const auto of_attempt = [&](int rank, const char* id, const char* attempt) {
+    return with(rank_variables(rank, 2, "host0"), {{"TORCHELASTIC_RUN_ID", id}, {"TORCHELASTIC_RESTART_COUNT", attempt}});
+  };
+  const auto zero = rank_on(hosts, 0, of_attempt(0, "job", "1"));
+  for (const auto& variables : {of_attempt(1, "job", "0"), of_attempt(1, "another job", "1")}) {
+    const auto stale = rank_on(hosts, 1, variables);
+    EXPECT_EQ(stale->wait(), 1);
+    expect_has(stale->out(), {"failed: ProtocolError", "it belongs to another job"});
+  }
+  const auto one = rank_on(hosts, 1, of_attempt(1, "job", "1"));
+  for (RunningCommand* each : {zero.get(), one.get()}) EXPECT_EQ(each->wait(), 0) << each->out();
+}
+
+TEST(RanksOfHosts, one_of_another_version_is_told_both) {  // R5
+  MAKE_HOSTS(hosts, 2);
+  const auto zero = rank_on(hosts, 0, rank_variables(0, 2, "host0"));
+  ASSERT_TRUE(eventually([&] { return !hosts.listening(0).empty(); }));
+  hosts.in_network_of(1, [&] {
+    auto opened = ground::try_connect(ground::resolve("10.77.0.1", 29500).front(), ground::Deadline(std::chrono::seconds(10)));
+    ASSERT_TRUE(opened.fd);
+    std::string old = store::greeting();
+    old[store::magic.size()] = static_cast<char>(store::wire_version + 5);
+    ASSERT_EQ(::send(opened.fd.get(), old.data(), old.size(), MSG_NOSIGNAL), static_cast<ssize_t>(old.size()));
+    std::string answer(64, '\0');
+    ASSERT_TRUE(ground::wait_for(opened.fd.get(), 1, ground::Deadline(std::chrono::seconds(10))));
+    answer.resize(static_cast<std::size_t>(::recv(opened.fd.get(), answer.data(), answer.size(), 0)));
+    EXPECT_EQ(answer, store::greeting()) << "from which the other side can tell both versions";
+  });
+  const std::string both =
+      fmt::format("it is unisono version {} (wire {}), this is {}", "0.1.0", store::wire_version + 5, store::describe_own_version());
+  EXPECT_TRUE(zero->until_err_has(both)) << zero->err();
+  EXPECT_NE(zero->err().find("closed a connection from 10.77.0.2"), std::string::npos);
+  const auto one = rank_on(hosts, 1, rank_variables(1, 2, "host0"));
+  for (RunningCommand* each : {zero.get(), one.get()}) EXPECT_EQ(each->wait(), 0) << each->out();
+}
+
+TEST(RanksOfHosts, a_busy_port_is_named_with_its_address) {  // R6, F6, B13
+  MAKE_HOSTS(hosts, 1);
+  hosts.in_network_of(0, [&] {
+    const auto other = ground::try_listen(ground::resolve("10.77.0.1", 29500).front());
+    ASSERT_TRUE(other.fd);
+    const auto zero = rank_on(hosts, 0, rank_variables(0, 2, "host0"));
+    EXPECT_EQ(zero->wait(), 1);
+    expect_has(zero->out(),
+               {"failed: InvalidArgument", "10.77.0.1:29500: Address already in use", "another job, or a second rank 0, holds the port"});
+  });
+}
+
+TEST(RanksOfHosts, a_store_that_is_not_there_is_named_with_the_reason) {  // R7
+  MAKE_HOSTS(hosts, 2);
+  const auto reason = [&](const std::string& master) {
+    const auto one = rank_on(hosts, 1, with(rank_variables(1, 2, master), {{"UNISONO_TIMEOUT", "1"}}));
+    EXPECT_EQ(one->wait(), 1);
+    expect_has(one->out(), {"failed: Timeout", "the store at " + master, "could not be reached within 1"});
+    return one->out();
+  };
+  expect_has(reason("10.77.0.1"), {"Connection refused"});
+  expect_has(reason("198.51.100.1"), {"Network is unreachable"});
+  hosts.run(1, {"ip", "route", "add", "blackhole", "203.0.113.0/24"});
+  expect_has(reason("203.0.113.7"), {"203.0.113.7:29500: "});
+  // Nothing answers and nothing refuses.
+  hosts.run(1, {"ip", "neighbour", "add", "10.77.0.9", "lladdr", "02:00:00:00:00:09", "dev", "net0"});
+  expect_has(reason("10.77.0.9"), {"10.77.0.9:29500: Connection timed out"});
+}
+
+TEST(RanksOfHosts, one_with_another_secret_does_not_get_in) {  // A5
+  MAKE_HOSTS(hosts, 2);
+  const auto zero = rank_on(hosts, 0, rank_variables(0, 2, "host0"));
+  for (const Variables& wrong : {Variables{{"UNISONO_TOKEN", "another"}}, Variables{{"UNISONO_TOKEN", "none"}}}) {
+    const auto stranger = rank_on(hosts, 1, with(rank_variables(1, 2, "host0"), wrong));
+    EXPECT_EQ(stranger->wait(), 1);
+    expect_has(stranger->out(), {"failed: ProtocolError", "token"});
+  }
+  const auto nothing = rank_on(hosts, 1, with(rank_variables(1, 2, "host0"), {{"UNISONO_TOKEN", ""}}));
+  EXPECT_EQ(nothing->wait(), 1);
+  expect_has(nothing->out(), {"failed: InvalidArgument", "10.77.0.1:29500 is not a loopback address", "UNISONO_TOKEN"});
+  const auto one = rank_on(hosts, 1, rank_variables(1, 2, "host0"));
+  for (RunningCommand* each : {zero.get(), one.get()}) EXPECT_EQ(each->wait(), 0) << each->out();
+}
+
+}  // namespace
+}  // namespace unisono::testing

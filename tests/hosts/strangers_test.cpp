@@ -1,0 +1,257 @@
+// A third host that is no part of the job sends what it likes to the store of two others, while they are at work and while they meet.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "../unit/store_talk.h"
+#include "job.h"
+#include "store/authentication.h"
+#include "store/client.h"
+#include "unisono/error.h"
+
+namespace unisono::testing {
+namespace {
+
+using namespace store;
+
+std::size_t resident_kib(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/statm", pid));
+  std::size_t pages = 0;
+  file >> pages >> pages;
+  return pages * 4;
+}
+
+/// Two hosts at work, and a third one.
+class Strangers : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    hosts_ = std::make_unique<Hosts>(3);
+    if (!hosts_->why_not().empty()) GTEST_SKIP() << "skipped: " << hosts_->why_not();
+    job_ = start_job(*hosts_, 2, {HOST_RANK, "hold", folder_.path() + "/go"});
+    for (const auto& launcher : job_) ASSERT_TRUE(launcher->until_out_has("holding\n", 2)) << launcher->err();
+  }
+  void TearDown() override {
+    if (job_.empty()) return;
+    write_secret(folder_.path() + "/go", "");
+    for (const auto& launcher : job_) EXPECT_EQ(launcher->wait(), 0) << launcher->err();
+  }
+  FileDescriptor connect() const { return ground::try_connect(address(), Deadline(30s)).fd; }
+  ground::SocketAddress address() const { return ground::resolve("10.77.0.1", 29500).front(); }
+  std::shared_ptr<Client> member() const { return connect_tcp({address()}, "the store", {.token = secret.at("UNISONO_TOKEN")}, Deadline(30s)); }
+  /// A connection that has proved itself, word by word.
+  FileDescriptor proved() const {
+    FileDescriptor fd = connect();
+    const std::string nonce(nonce_size, 'n');
+    const Exchange exchange{nonce, challenge(fd, nonce, true), ""};
+    say(fd, Writer(Op::proof).text(client_proof(secret.at("UNISONO_TOKEN"), exchange)).finish());
+    EXPECT_EQ(status_of(hear_frame(fd)), Status::ok);
+    return fd;
+  }
+  /// The same request for "hostile/0", "hostile/1", …, many on their way at once; how many were refused.
+  static std::size_t ask_many(const FileDescriptor& fd, Op op, std::size_t times) {
+    std::size_t refused = 0;
+    for (std::size_t done = 0; done < times;) {
+      std::string requests;
+      const std::size_t end = std::min(times, done + 2000);
+      for (std::size_t i = done; i < end; ++i) {
+        Writer request(op, i);
+        request.text(fmt::format("hostile/{}", i));
+        if (op == Op::set) request.text("");
+        requests += request.finish();
+      }
+      say(fd, requests);
+      FrameBuffer frames;
+      for (; done < end; ++done) {
+        bool too_long = false;
+        auto frame = frames.take_frame(1 << 16, too_long);
+        while (!frame) {
+          char chunk[65536];
+          const ssize_t n = ground::wait_for(fd.get(), POLLIN, Deadline(20s)) ? ::recv(fd.get(), chunk, sizeof chunk, 0) : 0;
+          if (n <= 0) return times;
+          frames.append({chunk, static_cast<std::size_t>(n)});
+          frame = frames.take_frame(1 << 16, too_long);
+        }
+        if (status_of(*frame) != Status::ok) ++refused;
+      }
+    }
+    return refused;
+  }
+  void from_outside(const std::function<void()>& body) const { hosts_->in_network_of(2, body); }
+  void expect_well() const {
+    const auto client = member();
+    client->set("well", "yes");
+    EXPECT_EQ(client->get("well", 10s), "yes");
+  }
+  const std::string& log() {
+    job_[0]->until([] { return false; }, std::chrono::milliseconds(100));
+    return job_[0]->err();
+  }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<Hosts> hosts_;
+  std::vector<std::unique_ptr<RunningCommand>> job_;
+};
+
+TEST_F(Strangers, ten_thousand_connections_of_noise_change_nothing) {  // A1
+  const std::size_t before = resident_kib(job_[0]->pid());
+  from_outside([&] {
+    const auto client = member();
+    std::mt19937 random(20260607);
+    for (int i = 0; i < 10'000; ++i) {
+      const FileDescriptor fd = connect();
+      ASSERT_TRUE(fd) << i;
+      // Most are short, and some are long.
+      std::string noise(1 + random() % (i % 500 == 0 ? std::size_t{1} << 20 : 200), '\0');
+      for (std::size_t k = 0; k < noise.size(); k += 4) noise[k] = static_cast<char>(random());
+      if (i % 3 == 1) noise = greeting() + noise;
+      if (i % 3 == 2) noise = greeting() + Writer(Op::hello).text(std::string(nonce_size, 'n')).text("").integer(1).finish() + noise;
+      ::send(fd.get(), noise.data(), noise.size(), MSG_NOSIGNAL);
+      if (i % 500 == 0) {
+        client->set("i", std::to_string(i));
+        EXPECT_EQ(client->get("i", 10s), std::to_string(i));
+      }
+    }
+  });
+  EXPECT_LT(resident_kib(job_[0]->pid()), before + 8 * 1024);
+  EXPECT_LE(count(log(), "closed a connection from 10.77.0.3"), 60) << "not a line for each: " << log();
+  EXPECT_GE(count(log(), "closed a connection from 10.77.0.3"), 1);
+}
+
+TEST_F(Strangers, a_length_allocates_nothing) {  // A2: 2^31, 2^32 - 1, and within a frame
+  const std::size_t before = resident_kib(job_[0]->pid());
+  from_outside([&] {
+    for (const std::string& length : {std::string("\x00\x00\x00\x80", 4), std::string("\xff\xff\xff\x7f", 4), std::string("\xff\xff\xff\xff", 4)}) {
+      for (int i = 0; i < 20; ++i) {
+        const FileDescriptor fd = connect();
+        say(fd, greeting());
+        hear(fd, greeting_size);
+        say(fd, length);
+        EXPECT_EQ(status_of(hear_frame(fd)), Status::refused);
+      }
+    }
+    // The same after the proof, as lengths of fields and as numbers of keys.
+    for (const std::uint64_t number : {std::uint64_t{1} << 31, std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
+      const FileDescriptor fd = proved();
+      say(fd, Writer(Op::wait, 1).integer(1000).integer(number).text("key").finish());
+      EXPECT_EQ(status_of(hear_frame(fd)), Status::refused);
+    }
+    expect_well();
+  });
+  EXPECT_LT(resident_kib(job_[0]->pid()), before + 8 * 1024);
+}
+
+TEST_F(Strangers, two_hundred_that_say_half_of_it_delay_nobody) {  // A3
+  from_outside([&] {
+    std::vector<FileDescriptor> slow;
+    for (int i = 0; i < 200; ++i) {
+      slow.push_back(connect());
+      say(slow.back(), std::string_view(greeting()).substr(0, static_cast<std::size_t>(i % 16)));
+    }
+    expect_well();
+    for (const FileDescriptor& fd : slow) EXPECT_EQ(hear(fd), "") << "closed, and in time";
+  });
+}
+
+TEST_F(Strangers, who_speak_other_protocols_hear_nothing_and_are_named_once) {  // A4
+  from_outside([&] {
+    for (const std::string& probe :
+         {std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11),
+          std::string("SSH-2.0-OpenSSH_9.2\r\n"), std::string("*1\r\n$4\r\nPING\r\n"), std::string("\r\n\r\n"), std::string("\0\0\0\x90\xffSMB", 8),
+          std::string("OPTIONS sip:nm SIP/2.0\r\n"), std::string(65536, 'A')}) {
+      const FileDescriptor fd = connect();
+      say(fd, probe);
+      EXPECT_EQ(hear(fd), "") << probe;
+    }
+    expect_well();
+  });
+  EXPECT_EQ(count(log(), "closed a connection from 10.77.0.3: what it sent is not ours"), 1) << log();
+}
+
+TEST_F(Strangers, without_the_secret_get_nothing) {  // A5: wrong, none, replayed, reflected
+  from_outside([&] {
+    for (const char* token : {"another", ""}) {
+      EXPECT_THROW(connect_tcp({address()}, "the store", {.token = token}, Deadline(10s)), ProtocolError) << token;
+    }
+    const std::string nonce(nonce_size, 'n');
+    const FileDescriptor overheard = connect();
+    const Exchange exchange{nonce, challenge(overheard, nonce, true), ""};
+    const std::string proof = client_proof(secret.at("UNISONO_TOKEN"), exchange);
+    say(overheard, Writer(Op::proof).text(proof).finish());
+    const std::string verdict = hear_frame(overheard);
+    ASSERT_EQ(status_of(verdict), Status::ok);
+    Reader in(verdict);
+    in.byte();
+    in.integer();
+    const std::string its_proof(in.text());
+    for (const std::string& again : {proof, its_proof, std::string(), std::string(proof_size, '\0')}) {
+      const FileDescriptor fd = connect();
+      challenge(fd, nonce, true);
+      say(fd, Writer(Op::proof).text(again).finish());
+      EXPECT_EQ(status_of(hear_frame(fd)), Status::refused);
+    }
+    // A request instead of the proof is not looked at.
+    const FileDescriptor hasty = connect();
+    challenge(hasty, nonce, true);
+    say(hasty, Writer(Op::set, 1).text("planted").text("x").finish());
+    EXPECT_EQ(status_of(hear_frame(hasty)), Status::refused);
+    EXPECT_EQ(member()->try_get("planted"), std::nullopt);
+  });
+}
+
+TEST_F(Strangers, who_have_the_secret_break_limits_for_themselves_alone) {  // A6
+  from_outside([&] {
+    const auto bad = member();
+    const auto good = member();
+    EXPECT_THROW(bad->set(std::string(1 << 20, 'k'), "x"), InvalidArgument);
+    // More keys than a store keeps: that many are there, the others are refused, and nobody is cut off.
+    const FileDescriptor greedy = proved();
+    const std::size_t most = Limits{}.keys;
+    const std::size_t refused = ask_many(greedy, Op::set, most + 1);
+    EXPECT_GT(refused, 1U);
+    EXPECT_LT(refused, 200U) << "only as many as were there before";
+    EXPECT_THROW(good->set("one more", ""), InvalidArgument);
+    good->set("hostile/0", "still to be changed");
+    EXPECT_EQ(ask_many(greedy, Op::erase, most + 1), 0U);
+    const FileDescriptor huge = proved();
+    say(huge, std::string("\x00\x00\x00\x40", 4));  // a value of 1 GiB is announced
+    EXPECT_EQ(status_of(hear_frame(huge)), Status::refused);
+    const FileDescriptor odd = proved();
+    say(odd, std::string("\x01\0\0\0\xee", 5));  // no request of ours
+    EXPECT_EQ(status_of(hear_frame(odd)), Status::refused);
+    expect_well();
+  });
+}
+
+// Noise while the ranks meet: they meet.
+TEST(StrangersAtTheMeeting, keep_nobody_out) {  // A1, A3
+  MAKE_HOSTS(hosts, 3);
+  auto variables = secret;
+  const auto first = hosts.start(0, node_words({.node = 0, .master = "10.77.0.1"}, {HOST_RANK, "meet"}), variables);
+  ASSERT_TRUE(eventually([&] { return !hosts.listening(0).empty(); }));
+  hosts.in_network_of(2, [&] {
+    std::atomic<bool> stop{false};
+    std::vector<std::jthread> noise;
+    for (int i = 0; i < 4; ++i) {
+      noise.emplace_back([&, i] {
+        std::vector<FileDescriptor> held;
+        while (!stop) {
+          auto opened = ground::try_connect(ground::resolve("10.77.0.1", 29500).front(), Deadline(5s));
+          if (opened.fd) say(opened.fd, i % 2 == 0 ? "GET / HTTP/1.0\r\n\r\n" : std::string_view("UNISTO"));
+          if (opened.fd && i % 2 == 1) held.push_back(std::move(opened.fd));
+          if (held.size() > 100) held.erase(held.begin());
+        }
+      });
+    }
+    const auto second = hosts.start(1, node_words({.node = 1, .master = "10.77.0.1"}, {HOST_RANK, "meet"}), variables);
+    EXPECT_EQ(second->wait(), 0) << second->err();
+    stop = true;
+  });
+  EXPECT_EQ(first->wait(), 0) << first->err();
+}
+
+}  // namespace
+}  // namespace unisono::testing

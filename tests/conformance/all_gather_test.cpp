@@ -21,7 +21,7 @@ std::vector<T> all_values(std::size_t count) {
 // K-12: what fits at once takes one step, however many ranks there are.
 MANY_TEST(AllGather, TakesOneStep) {
   auto* native = dynamic_cast<backends::Native*>(&world().implementation()->backend());
-  ASSERT_NE(native, nullptr);
+  if (native == nullptr) GTEST_SKIP() << "backend " << world().backend() << " has no steps to count";
   for (const std::size_t count : {std::size_t{1}, slot_bytes / sizeof(float)}) {
     const auto before = native->lockstep().step();
     std::vector<float> out(count * static_cast<std::size_t>(world_size()));

@@ -3,7 +3,7 @@
 #include <limits>
 #include <random>
 
-#include "../unit/kernels_oracle.h"
+#include "inputs.h"
 #include "kernels/reduce.h"
 #include "world.h"
 
@@ -13,9 +13,9 @@ using oracle::Bytes;
 
 namespace {
 
-std::vector<Bytes> everybodys(DType dtype, std::size_t count, std::uint64_t salt) {
+std::vector<Bytes> everybodys(DType dtype, ReduceOp op, std::size_t count, std::uint64_t salt) {
   std::vector<Bytes> inputs;
-  for (int r = 0; r < world_size(); ++r) inputs.push_back(oracle::values(dtype, count, 1000 * salt + static_cast<std::uint64_t>(r)));
+  for (int r = 0; r < world_size(); ++r) inputs.push_back(conformance::inputs(dtype, op, count, 1000 * salt + static_cast<std::uint64_t>(r)));
   return inputs;
 }
 
@@ -30,7 +30,7 @@ WORLD_TEST(AllReduce, EveryDtypeAndOperation) {
     for (const ReduceOp op : oracle::every_op) {
       for (const std::size_t count : {std::size_t{2}, std::size_t{331}, std::size_t{2500}}) {
         if (count > 2000 && (sanitized || dtype == DType::boolean)) continue;
-        const auto inputs = everybodys(dtype, count, count + static_cast<std::size_t>(op));
+        const auto inputs = everybodys(dtype, op, count, count + static_cast<std::size_t>(op));
         Bytes x = inputs[me];
         Tensor view(x.data(), dtype, count);
         if (!kernels::supports(dtype, op)) {

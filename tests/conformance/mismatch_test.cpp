@@ -126,6 +126,7 @@ MANY_TEST(Mismatch, BetweenBlockingAndAsynchronousCalls) {
 // Who comes late does not hide that two others already disagree, and meets the same error when it comes.
 WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, DoesNotWaitForALateRank) {
   const int late = world_size() - 1;
+  if (conformance::presents_hosts()) GTEST_SKIP() << "the ranks of each host wait for each other before they look at other hosts";
   for (int round = 0; round < 5; ++round) {
     std::array<int, 1> go{};
     if (rank() == late) {

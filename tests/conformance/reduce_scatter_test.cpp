@@ -1,4 +1,4 @@
-#include "../unit/kernels_oracle.h"
+#include "inputs.h"
 #include "kernels/reduce.h"
 #include "world.h"
 
@@ -29,7 +29,7 @@ WORLD_TEST(ReduceScatter, EveryDtypeAndOperation) {
   for (const DType dtype : oracle::every_dtype) {
     for (const ReduceOp op : oracle::every_op) {
       std::vector<oracle::Bytes> inputs;
-      for (std::size_t r = 0; r < n; ++r) inputs.push_back(oracle::values(dtype, n * count, 31 + r));
+      for (std::size_t r = 0; r < n; ++r) inputs.push_back(conformance::inputs(dtype, op, n * count, 31 + r));
       oracle::Bytes out(count * size_of(dtype));
       auto& in = inputs[static_cast<std::size_t>(rank())];
       const Tensor from(in.data(), dtype, n * count), to(out.data(), dtype, count);

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "blocks.h"
+#include "inputs.h"
 #include "kernels/reduce.h"
 
 using namespace unisono;
@@ -30,7 +31,7 @@ WORLD_TEST(ReduceScatterV, EveryDtypeAndOperation) {
   for (const DType dtype : oracle::every_dtype) {
     for (const ReduceOp op : oracle::every_op) {
       std::vector<oracle::Bytes> inputs;
-      for (std::size_t r = 0; r < n; ++r) inputs.push_back(oracle::values(dtype, count, 31 + r));
+      for (std::size_t r = 0; r < n; ++r) inputs.push_back(conformance::inputs(dtype, op, count, 31 + r));
       oracle::Bytes out(own(counts) * size_of(dtype));
       auto& in = inputs[static_cast<std::size_t>(rank())];
       if (!kernels::supports(dtype, op)) {

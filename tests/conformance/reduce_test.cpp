@@ -1,4 +1,4 @@
-#include "../unit/kernels_oracle.h"
+#include "inputs.h"
 #include "kernels/reduce.h"
 #include "world.h"
 
@@ -27,7 +27,7 @@ WORLD_TEST(Reduce, EveryDtypeAndOperation) {
     for (const ReduceOp op : oracle::every_op) {
       for (const std::size_t count : {std::size_t{3}, std::size_t{1200}}) {
         std::vector<oracle::Bytes> inputs;
-        for (int r = 0; r < world_size(); ++r) inputs.push_back(oracle::values(dtype, count, 77 * count + static_cast<std::size_t>(r)));
+        for (int r = 0; r < world_size(); ++r) inputs.push_back(conformance::inputs(dtype, op, count, 77 * count + static_cast<std::size_t>(r)));
         const auto own = inputs[static_cast<std::size_t>(rank())];
         auto x = own;
         const Tensor view(x.data(), dtype, count);

@@ -1,4 +1,4 @@
-#include "../unit/kernels_oracle.h"
+#include "inputs.h"
 #include "kernels/reduce.h"
 #include "world.h"
 
@@ -23,7 +23,7 @@ WORLD_TEST(Scan, EveryDtypeAndOperation) {
   for (const DType dtype : oracle::every_dtype) {
     for (const ReduceOp op : oracle::every_op) {
       std::vector<oracle::Bytes> first;
-      for (int r = 0; r <= rank(); ++r) first.push_back(oracle::values(dtype, 83, 9 + static_cast<std::uint64_t>(r)));
+      for (int r = 0; r <= rank(); ++r) first.push_back(conformance::inputs(dtype, op, 83, 9 + static_cast<std::uint64_t>(r)));
       auto x = first.back();
       auto y = x;
       const Tensor inclusive(x.data(), dtype, 83), exclusive(y.data(), dtype, 83);

@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <optional>
+#include <sstream>
+
+#include "unisono/detail/switches.h"
 
 namespace conformance {
 namespace {
@@ -34,6 +38,19 @@ void run_body(const Worlds& worlds, const std::function<void()>& body) {
   ::_exit(1);
 }
 
+// CONFORMANCE_HOSTS=a,a,b: ranks of one host present themselves as processes of several.
+std::string hosts_of_ranks() {
+  const char* hosts = std::getenv("CONFORMANCE_HOSTS");
+  return hosts == nullptr ? std::string() : hosts;
+}
+
+void present_hosts(bool on) {
+  std::vector<std::string> names;
+  std::istringstream list(on ? hosts_of_ranks() : std::string());
+  for (std::string name; std::getline(list, name, ',');) names.push_back(name);
+  unisono::detail::set_presented_hosts(names);
+}
+
 void run_launched(const Worlds& worlds, const std::function<void()>& body) {
   try {
     run_body(worlds, body);
@@ -43,7 +60,9 @@ void run_launched(const Worlds& worlds, const std::function<void()>& body) {
   if (testing::Test::HasFailure()) give_up("its test failed");
   if (worlds.poisons) {
     unisono::finalize();
+    present_hosts(true);
     unisono::initialize();
+    present_hosts(false);
   }
 }
 
@@ -71,6 +90,7 @@ void on_every_world(const Worlds& worlds, const std::function<void()>& body) {
 }
 
 bool launched() { return is_launched; }
+bool presents_hosts() { return !hosts_of_ranks().empty(); }
 const std::string& rank_before_initialize() { return before_initialize; }
 
 std::vector<std::size_t> interesting_counts(std::size_t element_bytes) {
@@ -100,7 +120,11 @@ int main(int argc, char** argv) {
   }
   conformance::is_launched = unisono::infer_launcher() != unisono::Launcher::none;
   std::optional<unisono::Context> context;
-  if (conformance::launched()) context.emplace();
+  if (conformance::launched()) {
+    conformance::present_hosts(true);
+    context.emplace();
+    conformance::present_hosts(false);  // not of the ranks that are threads of a test
+  }
   // Every rank says what went wrong on it, and only the first what went well.
   if (conformance::launched() && unisono::rank() != 0) {
     auto& listeners = testing::UnitTest::GetInstance()->listeners();

@@ -32,6 +32,8 @@ void on_every_world(const Worlds& worlds, const std::function<void()>& body);
 
 /// Whether this program's processes are the ranks.
 bool launched();
+/// Whether the ranks of this host present themselves as processes of several.
+bool presents_hosts();
 /// What rank() did in main before the program had initialized: "0", or the name of what it threw.
 const std::string& rank_before_initialize();
 

@@ -118,7 +118,11 @@ class SpanningAgreement final : public Task {
       // All ranks of this host know; the others must hear of it.
       phase_ = Phase::done;
       if (place_.is_leader()) {
-        state({.agrees = false, .signature = {}, .label = {}, .difference = mismatch.message(), .culprit = mismatch.culprit().value_or(-1)});
+        state({.agrees = false,
+               .signature = to_text(signature_),
+               .label = {},
+               .difference = mismatch.message(),
+               .culprit = mismatch.culprit().value_or(-1)});
       }
       throw;
     }
@@ -142,8 +146,10 @@ class SpanningAgreement final : public Task {
         all = false;
         continue;
       }
-      if (!statement->agrees) return differ(statement->culprit, statement->difference);
       const engine::Signature theirs = from_text(statement->signature);
+      // Of the two there that call different things, the one that does not call what this rank does.
+      if (!statement->agrees)
+        return differ(theirs == signature_ ? statement->culprit : place_.leaders[static_cast<std::size_t>(h)], statement->difference);
       if (theirs == signature_) continue;
       const int other = place_.leaders[static_cast<std::size_t>(h)];
       return differ(other, fmt::format("the ranks called different things: rank {} {}, rank {} {}", place_.rank,

@@ -314,7 +314,11 @@ std::optional<Failure> Spanning::lost_peers() {
   const auto loss = parts_.link->lost();
   if (!loss) return std::nullopt;
   if (const auto member = rank_of_global_.find(loss->peer); member != rank_of_global_.end()) {
-    return Failure{.kind = Failure::Kind::peer_failed, .cause = loss->cause, .culprit = member->second, .missing = {}, .message = loss->text};
+    // As the group calls it, not the world.
+    std::string text = loss->text;
+    const std::string named = fmt::format("rank {}", loss->peer);
+    if (const auto at = text.find(named); at != std::string::npos) text.replace(at, named.size(), fmt::format("rank {}", member->second));
+    return Failure{.kind = Failure::Kind::peer_failed, .cause = loss->cause, .culprit = member->second, .missing = {}, .message = std::move(text)};
   }
   for (const auto& [global, rank] : rank_of_global_) {
     if (place_.here(rank) || !parts_.link->is_gone(global) || parts_.link->has_left(global)) continue;

@@ -175,7 +175,7 @@ CountsComparison compare_counts(const CollectiveCall& call, int rank, int size, 
           const std::size_t sent = all[from * width + to], expected = all[to * width + n + from];
           if (sent == expected) continue;
           throw_mismatch(call, rank, static_cast<int>(static_cast<int>(from) == rank ? to : from),
-                         fmt::format("rank {} sends {} to rank {}, which expects {}", from, sent, to, expected));
+                         fmt::format("rank {} sends {} elements to rank {}, which expects {}", from, sent, to, expected));
         }
       }
       return;

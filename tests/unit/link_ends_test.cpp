@@ -111,14 +111,14 @@ TEST(LinkEnds, SilenceIsALoss) {
 }
 
 TEST(LinkEnds, WhoeverSendsAnythingIsNotSilent) {
-  const ImpatientWithSilence impatient(400ms);
+  const ImpatientWithSilence impatient(1500ms);
   const auto links = make_links(2);
   const auto both = make_link_and_hand();
   // A message of which a byte comes every now and then, as over a slow line.
   both.say({.kind = FrameKind::eager, .length = 100, .group = 1, .channel = 1});
   std::vector<char> in(100);
   const auto recv = both.link->recv(in.data(), in.size(), 1, {1, 1});
-  const ground::Deadline time(1500ms);
+  const ground::Deadline time(3500ms);
   std::size_t said = 0;
   while (!time.passed()) {
     both.link->poll();

@@ -334,7 +334,7 @@ TEST(Link, RanksOfOneHostAreConnectedWhereAsked) {
       EXPECT_THROW(links[0]->send(&value, sizeof value, 1, {1, 1}), InvalidArgument);
     }
   }
-  Link::Options alone = link_options(0, 2, store);
+  Link::Options alone = link_options(1, 2, nullptr);
   alone.hosts = {0, 0};
   alone.address = "no address at all";  // nobody listens, nobody connects
   Link::connect(alone)->poll();

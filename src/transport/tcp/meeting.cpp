@@ -5,20 +5,19 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <list>
 #include <optional>
 #include <set>
+#include <span>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "ground/error_text.h"
-#include "ground/interfaces.h"
-#include "ground/log.h"
 #include "ground/socket.h"
 #include "store/authentication.h"
+#include "transport/tcp/door.h"
 #include "transport/tcp/handshake.h"
 
 namespace unisono::transport {
@@ -31,9 +30,6 @@ using ground::SocketAddress;
 using Time = Clock::time_point;
 using namespace std::chrono_literals;
 
-constexpr std::size_t most_strangers = 64;
-constexpr auto patience_with_strangers = 2s;
-constexpr auto grace_of_strangers = 50ms;   ///< a handshake takes microseconds; who is older than this makes room
 constexpr auto patience_with_ranks = 10s;   ///< for one attempt, once connected: the other side may be busy with strangers
 constexpr auto patience_with_refusal = 2s;  ///< a listener that is there does not refuse
 constexpr auto longest_pause = 500ms;
@@ -42,16 +38,6 @@ constexpr const char* secret_key = "link/secret";
 constexpr const char* hint = "every rank must reach every other one, at any port; UNISONO_INTERFACE names the interface";
 
 std::string address_key(int rank) { return fmt::format("link/address/{}", rank); }
-
-std::string with_interface(const std::string& address) {
-  try {
-    for (const auto& each : ground::interface_addresses()) {
-      if (each.address.host() == address) return fmt::format("{} ({})", address, each.interface);
-    }
-  } catch (const Error&) {  // the address alone says enough
-  }
-  return address;
-}
 
 SocketAddress parse_address(const std::string& text, int rank) {
   const auto space = text.find(' ');
@@ -74,38 +60,6 @@ bool listens(const Link::Options& options, int rank) {
   }
   return false;
 }
-
-/// A connection on which a handshake is under way.
-struct Talk {
-  FileDescriptor fd;
-  Handshake handshake;
-  std::string out = {};
-  Time expires;
-
-  // False: the other side has gone. Throws ProtocolError.
-  bool go_on(bool readable) {
-    if (readable) {
-      std::array<char, 512> chunk;
-      const ssize_t n = ::recv(fd.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
-      if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return false;
-      if (n > 0) handshake.receive({chunk.data(), static_cast<std::size_t>(n)});
-    }
-    out += handshake.take_output();
-    if (out.empty()) return true;
-    const ssize_t n = ::send(fd.get(), out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0) return errno == EAGAIN || errno == EINTR;
-    out.erase(0, static_cast<std::size_t>(n));
-    return true;
-  }
-  bool done() const { return handshake.done() && out.empty(); }
-  short events() const { return static_cast<short>(POLLIN | (out.empty() ? 0 : POLLOUT)); }
-};
-
-struct Stranger {
-  Talk talk;
-  std::string source;
-  Time since;
-};
 
 /// Our way to one rank that we connect to.
 struct Way {
@@ -148,40 +102,25 @@ class Meeting {
   void listen();
   void learn();
   void step();
-  void accept();
-  bool make_room(Time now);
-  void serve(Stranger& stranger, short events);
-  void grumble(const std::string& source, std::string_view what);
   void begin(Way& way, Time now);
   void serve(Way& way, short events, Time now);
   void not_reached(Way& way, int error, Time now);
-  void on_time(Time now);
   [[noreturn]] void unreachable(const Way& way, const std::string& why) const;
   [[noreturn]] void give_up() const;
 
   const Link::Options& options_;
   const Deadline deadline_;
   std::vector<int> awaited_, sought_;
-  FileDescriptor listener_;
-  Time listen_again_ = Time::min();
+  std::optional<Door> door_;
   std::string secret_;
-  std::list<Stranger> strangers_;
   std::list<Way> ways_;
   std::map<int, Met> met_;
-  std::map<std::string, Time> grumbled_;
   Time next_look_ = Clock::now() + look_period;
 };
 
 void Meeting::listen() {
-  const SocketAddress address = ground::resolve(options_.address, 0).front();
-  ground::Opened opened = ground::try_listen(address);
-  if (!opened.fd) {
-    throw BackendUnavailable(
-        fmt::format("rank {} cannot listen on {}: {}", options_.rank, with_interface(options_.address), ground::error_text(opened.error)),
-        {.hint = "UNISONO_INTERFACE names the interface"});
-  }
-  listener_ = std::move(opened.fd);
-  options_.store->set(address_key(options_.rank), fmt::format("{} {}", address.host(), ground::local_address(listener_.get()).port()));
+  door_.emplace(options_.rank, options_.address, awaited_);
+  options_.store->set(address_key(options_.rank), fmt::format("{} {}", ground::resolve(options_.address, 0).front().host(), door_->port()));
 }
 
 // Nobody connects before everybody listens: there is nothing to try again and again.
@@ -206,6 +145,7 @@ void Meeting::learn() {
   }
   secret_ = options_.store->get(secret_key, deadline_.left());
   if (secret_.size() != secret_size) throw ProtocolError("the store holds a link's secret of the wrong length");
+  if (door_) door_->open(secret_);
   for (const int rank : sought_) {
     ways_.push_back({.rank = rank, .address = parse_address(options_.store->get(address_key(rank), deadline_.left()), rank)});
   }
@@ -217,14 +157,9 @@ void Meeting::step() {
     if (!way.connecting && !way.talk && way.retry_at <= now) begin(way, now);
   }
   std::vector<pollfd> entries;
-  const bool listening = listener_.valid() && listen_again_ <= now;
-  entries.push_back({listening ? listener_.get() : -1, POLLIN, 0});
   Time next = now + look_period;
-  if (listener_ && !listening) next = std::min(next, listen_again_);
-  for (const Stranger& each : strangers_) {
-    entries.push_back({each.talk.fd.get(), each.talk.events(), 0});
-    next = std::min(next, each.talk.expires);
-  }
+  if (door_) door_->prepare(entries, now, next);
+  const std::size_t at_door = entries.size();
   for (const Way& way : ways_) {
     const bool talking = way.talk.has_value();
     entries.push_back({talking ? way.talk->fd.get() : way.connecting.get(), talking ? way.talk->events() : static_cast<short>(POLLOUT), 0});
@@ -232,105 +167,21 @@ void Meeting::step() {
     else if (!way.connecting) next = std::min(next, way.retry_at);
   }
   const auto wait = std::clamp<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(next - now).count(), 0, 1000);
-  const int ready = ::poll(entries.data(), entries.size(), deadline_.poll_timeout(static_cast<int>(wait)));
-  if (ready < 0 && errno != EINTR) throw Error(fmt::format("poll: {}", ground::error_text(errno)));
+  if (::poll(entries.data(), entries.size(), deadline_.poll_timeout(static_cast<int>(wait))) < 0 && errno != EINTR)
+    throw Error(fmt::format("poll: {}", ground::error_text(errno)));
   now = Clock::now();
-  if (ready > 0) {
-    std::size_t i = 1;
-    for (Stranger& each : strangers_) {
-      if (const short events = entries[i++].revents; events != 0) serve(each, events);
-    }
-    for (Way& way : ways_) {
-      if (const short events = entries[i++].revents; events != 0) serve(way, events, now);
-    }
-    std::erase_if(ways_, [&](const Way& way) { return met_.contains(way.rank); });
-    if (entries[0].revents != 0) accept();
-  }
-  on_time(now);
-}
-
-void Meeting::on_time(Time now) {
-  for (Stranger& each : strangers_) {
-    if (!each.talk.fd || each.talk.expires > now) continue;
-    grumble(each.source, "it did not authenticate in time");
-    each.talk.fd.reset();
-  }
-  std::erase_if(strangers_, [](const Stranger& each) { return !each.talk.fd; });
+  const std::span<const pollfd> served(entries);
+  if (door_) door_->serve(served.first(at_door), [&](int rank, FileDescriptor fd) { met_[rank] = {std::move(fd), {}}; });
+  std::size_t i = at_door;
   for (Way& way : ways_) {
-    if (way.talk && way.talk->expires <= now) way.again(now, "it accepts connections and stays silent");
+    if (const short events = served[i++].revents; events != 0) serve(way, events, now);
+    else if (way.talk && way.talk->expires <= now) way.again(now, "it accepts connections and stays silent");
   }
+  std::erase_if(ways_, [&](const Way& way) { return met_.contains(way.rank); });
   if (now < next_look_) return;
   next_look_ = now + look_period;
   static_cast<void>(options_.store->try_get(secret_key));  // a store that is watched throws here if one of them will not come
 }
-
-// ---- those who come -------------------------------------------------------------------------------------------
-
-// Strangers must not keep the ranks out, and ranks that come all at once must not push each other out.
-bool Meeting::make_room(Time now) {
-  if (strangers_.size() < most_strangers) return true;
-  Stranger& oldest = strangers_.front();
-  if (now - oldest.since < grace_of_strangers) {
-    listen_again_ = oldest.since + grace_of_strangers;
-    return false;
-  }
-  grumble(oldest.source, "it did not authenticate, and others were waiting");
-  strangers_.pop_front();
-  return true;
-}
-
-void Meeting::accept() {
-  for (;;) {
-    const Time now = Clock::now();
-    if (!make_room(now)) return;
-    FileDescriptor fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno != EAGAIN) {  // no descriptors, no memory: perhaps in a moment
-        ground::warn(fmt::format("a connection could not be accepted: {} (see ulimit -n)", ground::error_text(errno)));
-        listen_again_ = now + look_period;
-      }
-      return;
-    }
-    ground::set_no_delay(fd.get());
-    std::string source;
-    try {
-      source = ground::peer_address(fd.get()).host();
-    } catch (const Error&) {  // it has gone already
-      continue;
-    }
-    strangers_.push_back(
-        {{std::move(fd), Handshake::accepting(secret_, options_.rank, awaited_), {}, now + patience_with_strangers}, std::move(source), now});
-  }
-}
-
-void Meeting::serve(Stranger& stranger, short events) {
-  Talk& talk = stranger.talk;
-  try {
-    if (!talk.go_on((events & ~POLLOUT) != 0)) {
-      grumble(stranger.source, "it went away before it had authenticated");
-      talk.fd.reset();
-    } else if (talk.done()) {
-      met_[talk.handshake.from()] = {std::move(talk.fd), {}};
-    }
-  } catch (const ProtocolError& error) {
-    grumble(stranger.source, error.message());
-    talk.fd.reset();
-  }
-}
-
-// One line per source and ten seconds: a scanner must not fill the job's log either.
-void Meeting::grumble(const std::string& source, std::string_view what) {
-  const Time now = Clock::now();
-  if (grumbled_.size() >= 64) std::erase_if(grumbled_, [&](const auto& entry) { return now - entry.second > 10s; });
-  if (grumbled_.size() >= 64) return;
-  const auto [entry, fresh] = grumbled_.emplace(source, now);
-  if (!fresh && now - entry->second < 10s) return;
-  entry->second = now;
-  ground::warn(fmt::format("rank {} closed a connection from {}: {}", options_.rank, source, what));
-}
-
-// ---- those we go to -------------------------------------------------------------------------------------------
 
 void Meeting::begin(Way& way, Time now) {
   FileDescriptor fd(::socket(way.address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -405,6 +256,9 @@ std::vector<int> peers_of(const Link::Options& options) {
   return peers;
 }
 
-std::map<int, Met> meet(const Link::Options& options) { return Meeting(options).run(); }
+std::map<int, Met> meet(const Link::Options& options) {
+  if (peers_of(options).empty()) return {};
+  return Meeting(options).run();
+}
 
 }  // namespace unisono::transport

@@ -4,10 +4,12 @@
 #include <exception>
 #include <mutex>
 
+#include "backends/plugins.h"
 #include "backends/registry.h"
 #include "context/state.h"
 #include "context/topology.h"
 #include "ground/environment.h"
+#include "rendezvous/carried.h"
 #include "rendezvous/rendezvous.h"
 
 namespace unisono {
@@ -76,6 +78,7 @@ static void install(const InitOptions& options, bool temporary) {
   if (thread_state != nullptr || of_process.load() != nullptr) {
     throw AlreadyInitialized("this process is initialized already", {.operation = "initialize", .hint = "finalize comes before another initialize"});
   }
+  rendezvous::set_carrier_source(backends::carrier);
   auto state = join(options);
   state->temporary = temporary;
   group::guard_against_fork(true);
@@ -164,6 +167,13 @@ void sync(bool temporary) {
   for (const auto& probe : probes) {
     if (const auto options = probe()) return context::install(*options, temporary);
   }
+  // A program that has joined its MPI is part of that job.
+  const auto joined = backends::carrier(false);
+  if (!joined || joined->size == 1) return;
+  InitOptions options;
+  options.rank = joined->rank;
+  options.world_size = joined->size;
+  context::install(options, temporary);
 }
 
 void set_local_rank(int index) {

@@ -20,6 +20,7 @@ std::unique_ptr<MpiWorld> MpiWorld::make(const JobOptions& options, const std::s
   if (!names_mpi(backend) || options.function) return nullptr;
   if (options.nnodes > 1) throw StartFailed("backend mpi on several hosts is started with mpirun, which makes them one MPI", 1);
   const std::string kind = options.environment.get("UNISONO_MPI").value_or("");
+  if (!kind.empty() && kind != "openmpi" && kind != "mpich") throw StartFailed(fmt::format("UNISONO_MPI is \"{}\"; it is openmpi or mpich", kind), 1);
   std::unique_ptr<MpiWorld> world(new MpiWorld);
   world->ranks_ = options.ranks;
   const std::string job = fmt::format("unisono-{}-{}", job_id, attempt);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "ground/log.h"
+#include "rendezvous/carried.h"
 #include "rendezvous/departure.h"
 #include "rendezvous/gathering.h"
 #include "rendezvous/join.h"
@@ -304,6 +305,12 @@ JobIdentity meet(const JobRequest& request, const Environment& environment) {
 
   Plan plan(environment);
   plan.rank = value(agree("rank", asked_rank, said(given.rank)));
+  std::optional<CarriedMeeting> carried;
+  if (is_carried(given, environment)) {
+    agree("world size", asked_size, said(given.world_size));  // before MPI is waited for
+    carried = carried_meeting(given, environment);
+    plan.rank = value(agree("rank", asked_rank, said(given.rank)));
+  }
   const auto world_size = agree("world size", asked_size, said(given.world_size));
   std::string missing;
   if (!plan.rank) missing = given.rank_variable;
@@ -320,6 +327,10 @@ JobIdentity meet(const JobRequest& request, const Environment& environment) {
   identity.local_world_size = value(said(given.local_world_size));
   identity.node_rank = value(said(given.node_rank));
   check_range(plan);
+  if (carried) {
+    identity.token = carried->token;
+    return meet_at(std::move(plan), *carried->meeting);
+  }
   return meet_by_environment(std::move(plan), given, environment);
 }
 

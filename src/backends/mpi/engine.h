@@ -76,6 +76,7 @@ class MpiEngine final : public Engine {
   std::unique_ptr<Task> start(const CollectiveCall& call) override;
   /// True where calls that wait within MPI are the quicker ones, and where only the thread that initialised MPI may call it: it has to.
   bool blocks() const noexcept override { return blocks_; }
+  bool starts() const noexcept override { return true; }
   void run(const CollectiveCall& call) override;
   bool has_channels() const noexcept override { return true; }
   std::unique_ptr<Task> start_send(const void* data, std::size_t bytes, int peer, std::uint32_t channel) override;

@@ -1,0 +1,135 @@
+// Ranks that mpirun started: where they meet, from its variables or through MPI itself.
+#include "rendezvous/carried.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "ground/log.h"
+#include "rendezvous/own_address.h"
+#include "store/authentication.h"
+#include "store/serve.h"
+#include "store/token.h"
+#include "unisono/error.h"
+
+namespace unisono::rendezvous {
+namespace {
+
+using ground::Environment;
+using ground::SocketAddress;
+
+std::atomic<CarrierSource> source{nullptr};
+
+ErrorInfo info(std::string hint = {}) { return {.operation = "initialize", .hint = std::move(hint)}; }
+
+bool is_on_one_host(const EnvironmentIdentity& identity) {
+  return identity.local_world_size && identity.world_size && identity.local_world_size->value == identity.world_size->value;
+}
+
+/// What Open MPI's launcher calls this job on this host: its namespace, and the address of the server that serves it. Empty: it does not say.
+std::string name_by_launcher(const EnvironmentIdentity& identity, const Environment& environment) {
+  const auto name = environment.get("PMIX_NAMESPACE");
+  if (identity.launcher != Launcher::openmpi || !name || !is_on_one_host(identity)) return {};
+  std::string text = fmt::format("unisono mpirun {}\n{}", ::getuid(), *name);
+  for (const std::string_view variable : {"PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI2", "PMIX_SERVER_URI"}) {
+    text.append("\n").append(environment.get(variable).value_or(""));
+  }
+  return store::digest(text);
+}
+
+void compare(std::string_view what, const std::optional<Given>& given, int by_mpi) {
+  if (!given || given->value == by_mpi) return;
+  throw InvalidArgument(fmt::format("the {} is {} by {}, but {} by MPI", what, given->value, given->variable, by_mpi),
+                        info("unset the variables of the launcher that is not meant"));
+}
+
+/// An address of this host's that the others have been told.
+class Opened final : public Meeting {
+ public:
+  Opened(const SocketAddress& address, std::string token, ground::FileDescriptor listening)
+      : address_(address), place_("the store at " + describe(address)), token_(std::move(token)), listening_(std::move(listening)) {}
+
+  std::shared_ptr<store::Client> serve() const override {
+    ground::info(fmt::format("the job's store listens on {}", describe(address_)));
+    return store::serve(std::move(listening_), place_, {.token = token_});
+  }
+  std::shared_ptr<store::Client> connect(const ground::Deadline& deadline) const override {
+    return store::connect_tcp({address_}, place_, {.token = token_}, deadline);
+  }
+
+ private:
+  SocketAddress address_;
+  std::string place_, token_;
+  mutable ground::FileDescriptor listening_;  // of rank 0, until it is served
+};
+
+/// Rank 0 opens it, and the text tells the others: "local NAME", or "tcp HOST PORT TOKEN" with "-" for a token that all have been told already.
+CarriedMeeting meet_through(const Carrier& carrier, const EnvironmentIdentity& identity, const Environment& environment) {
+  const std::optional<std::string> said = store::said_token(environment);
+  const std::string fresh = store::digest(store::fresh_nonce());
+  ground::FileDescriptor listening;
+  std::string text;
+  if (carrier.rank == 0) {
+    if (is_on_one_host(identity) || carrier.size == 1) {
+      text = fmt::format("local {}", fresh);
+    } else {
+      const std::string host = own_address(environment, std::nullopt, false);
+      listening = store::listen_on(ground::resolve(host, 0));
+      text = fmt::format("tcp {} {} {}", host, ground::local_address(listening.get()).port(), said ? "-" : fresh);
+    }
+  }
+  text = carrier.broadcast(text);
+  std::istringstream words(text);
+  std::string kind, host, token;
+  int port = 0;
+  words >> kind >> host;
+  CarriedMeeting result;
+  result.carrier = carrier;
+  if (kind == "local") {
+    result.meeting = meeting_on_this_host(host);
+    return result;
+  }
+  words >> port >> token;
+  if (kind != "tcp" || port < 1 || port > 65535 || token.empty())
+    throw ProtocolError("rank 0 has told through MPI something else than a place", info());
+  if (token == "-" && !said)
+    throw InvalidArgument("rank 0 has been told the job's token, and this rank has not", info("set UNISONO_TOKEN on all ranks"));
+  result.token = token == "-" ? *said : token;
+  const auto addresses = ground::resolve(host, static_cast<std::uint16_t>(port));
+  result.meeting = std::make_unique<Opened>(addresses.front(), *result.token == "none" ? "" : *result.token, std::move(listening));
+  return result;
+}
+
+}  // namespace
+
+void set_carrier_source(CarrierSource from) { source = from; }
+
+std::optional<Carrier> carrier(bool join) {
+  const CarrierSource from = source;
+  return from == nullptr ? std::nullopt : from(join);
+}
+
+bool is_carried(const EnvironmentIdentity& identity, const Environment& environment) {
+  const bool by_mpi = identity.launcher == Launcher::openmpi || identity.launcher == Launcher::pmi;
+  return by_mpi && !environment.has("UNISONO_LAUNCHER_FD") && !environment.has("MASTER_ADDR") && !environment.has("MASTER_PORT");
+}
+
+CarriedMeeting carried_meeting(EnvironmentIdentity& identity, const Environment& environment) {
+  if (const std::string name = name_by_launcher(identity, environment); !name.empty()) return {.meeting = meeting_on_this_host(name)};
+  const auto joined = carrier(true);
+  if (!joined) {
+    throw InvalidArgument(
+        "the ranks were started by an MPI's launcher, which does not say where they can meet, and there is no mpi plug-in to ask it",
+        info("set MASTER_ADDR and MASTER_PORT, or install libunisono_mpi.so"));
+  }
+  compare("rank", identity.rank, joined->rank);
+  compare("world size", identity.world_size, joined->size);
+  if (!identity.rank) identity.rank = Given{joined->rank, "MPI"};
+  if (!identity.world_size) identity.world_size = Given{joined->size, "MPI"};
+  return meet_through(*joined, identity, environment);
+}
+
+}  // namespace unisono::rendezvous

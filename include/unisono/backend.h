@@ -62,10 +62,11 @@ constexpr bool has_counts(Operation operation) noexcept { return operation >= Op
 
 /// What a call on device memory has beside the others.
 struct DeviceCall {
-  /// Of a call with several tensors on each rank, each on a device of its own: all of them; `in` and `out` of the call are the first then. Else empty.
+  /// Of a call with several tensors on each rank, each on a device of its own: all of them; `in` and `out` of the call are the first then. Else
+  /// empty.
   std::vector<Tensor> ins = {}, outs = {};
-  std::string terms = {};                                  ///< what `also` shows
-  std::vector<std::shared_ptr<DeviceEvent>> after = {};    ///< what its memory waits for
+  std::string terms = {};                                ///< what `also` shows
+  std::vector<std::shared_ptr<DeviceEvent>> after = {};  ///< what its memory waits for
 };
 
 /// One collective as it reaches a backend: validated, both views contiguous, memory untouched by anybody else until it is done.
@@ -85,7 +86,7 @@ struct CollectiveCall {
   Counts counts = {}, recv_counts = {};
   /// What the user called, where that is made of several operations; ranks must agree on it. A string literal.
   std::string_view label = {};
-  std::string_view also = {};  ///< with a label: what else they must agree on, as text
+  std::string_view also = {};               ///< with a label: what else they must agree on, as text
   std::shared_ptr<DeviceCall> device = {};  ///< null where the memory is the host's, and before the call is on its way
 };
 /// What the user called.

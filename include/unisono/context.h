@@ -74,8 +74,8 @@ struct DistInfo {
 UNISONO_API DistInfo dist_info();
 
 UNISONO_API std::string hostname();
-/// The device this process computes on: the one that the world's backend works on (nccl: "cuda:" and the number of this process on its host, or of the
-/// only one that it is shown), else cpu.
+/// The device this process computes on: the one that the world's backend works on (nccl: "cuda:" and the number of this process on its host, or of
+/// the only one that it is shown), else cpu.
 UNISONO_API Device device();
 /// Of the world: "native", …; nullopt when not distributed.
 UNISONO_API std::optional<std::string> backend();

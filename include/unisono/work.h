@@ -16,13 +16,13 @@ struct WorkState;
 }
 
 /// An operation that may still be going on. Its buffers belong to the library until it is done. A Work that is dropped still completes; its
-/// error, if nobody has asked for it, is thrown by the group's next call. Copies share the operation. One on device memory is handed to the device first
-/// and done later: see unisono/cuda.h.
+/// error, if nobody has asked for it, is thrown by the group's next call. Copies share the operation. One on device memory is handed to the device
+/// first and done later: see unisono/cuda.h.
 class [[nodiscard]] UNISONO_API Work {
  public:
   Work() = default;  ///< an operation that is done
-  /// Returns when it is done; throws its error. The caller drives the operation while it waits. Of one on device memory it returns when the device has
-  /// it: what is put on the caller's current stream from then on comes after it.
+  /// Returns when it is done; throws its error. The caller drives the operation while it waits. Of one on device memory it returns when the device
+  /// has it: what is put on the caller's current stream from then on comes after it.
   void wait();
   /// False if it was not done in time, by the device as well; the operation goes on. Throws its error.
   bool wait_for(std::chrono::milliseconds timeout);

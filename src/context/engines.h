@@ -11,9 +11,9 @@ namespace unisono::context {
 
 /// What the groups of a job run on.
 struct Selection {
-  std::string asked;   // for host memory: a name, or "auto"
-  std::string host;    // what that came to between the ranks of the world
-  std::string device;  // the engine of device memory; empty: there is none
+  std::string asked;            // for host memory: a name, or "auto"
+  std::string host;             // what that came to between the ranks of the world
+  std::string device;           // the engine of device memory; empty: there is none
   bool device_at_need = false;  // nobody asked for it by name
 };
 

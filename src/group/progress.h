@@ -33,9 +33,9 @@ struct WorkState {
   std::exception_ptr error;
   std::shared_ptr<DeviceEvent> completion;  // set before it is done: then it is enqueued, and this says when the device is through
   bool settled = false;                     // the device is, or something went wrong
-  bool seen = false;                // somebody has asked for the error
-  bool dropped = false;             // nobody can any more
-  std::uint64_t dropped_after = 0;  // the group's last call when that happened
+  bool seen = false;                        // somebody has asked for the error
+  bool dropped = false;                     // nobody can any more
+  std::uint64_t dropped_after = 0;          // the group's last call when that happened
   int source = -1;
   std::shared_ptr<group::Progress> progress;
   std::shared_ptr<group::Lane> lane;

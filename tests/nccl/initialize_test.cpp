@@ -1,0 +1,49 @@
+// A program that asks for nccl where it cannot be used: told at once, before it meets anybody, and able to go on without.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "backends/nccl/loader.h"
+#include "unisono/unisono.h"
+
+using namespace unisono;
+
+namespace {
+
+TEST(Initialize, says_why_nccl_cannot_be_used) {
+  try {
+    static_cast<void>(backends::nccl::vendor());
+    GTEST_SKIP() << "nothing is missing on this machine: gpu_test shows the rest";
+  } catch (const BackendUnavailable& missing) {
+    for (const char* request : {"nccl", "NCCL", "cpu:native,cuda:nccl"}) {
+      try {
+        initialize(request);
+        FAIL() << "nccl works";
+      } catch (const BackendUnavailable& error) {
+        const std::string text = error.what();
+        EXPECT_NE(text.find("backend nccl cannot be used"), std::string::npos) << text;
+        EXPECT_NE(text.find(missing.message()), std::string::npos) << text;
+      }
+      EXPECT_FALSE(is_initialized());
+    }
+  }
+  EXPECT_FALSE(is_backend_available("nccl"));
+  EXPECT_EQ(gpu_mem_usage(), 0U);
+  EXPECT_EQ(gpu_mem_peak(), 0U);
+  EXPECT_EQ(device(), (Device{Device::Type::cpu, 0}));
+}
+
+TEST(Initialize, device_memory_is_refused_without_an_engine_of_devices) {
+  int x = 0;
+  const std::int64_t shape[] = {1};
+  Tensor on_device(&x, DType::int32, shape, {}, {.type = Device::Type::cuda, .index = 0});
+  try {
+    all_reduce(on_device);
+    FAIL() << "went through";
+  } catch (const Unsupported& error) {
+    EXPECT_NE(std::string(error.what()).find("cuda:0"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace

@@ -66,6 +66,7 @@ constexpr std::array rows = {
 
 constexpr std::array more_variables = {
     "UNISONO_BACKEND",
+    "UNISONO_MPI",
     "UNISONO_TIMEOUT",
     "UNISONO_TOKEN",
     "UNISONO_TOKEN_FILE",

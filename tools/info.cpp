@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "backends/plugins.h"
 #include "backends/registry.h"
 #include "commands.h"
 #include "ground/environment.h"
@@ -37,11 +38,16 @@ Json backend_facts() {
   std::vector<std::string> names(kBackends.begin(), kBackends.end());
   for (const std::string& name : available_backends())
     if (std::ranges::find(names, name) == names.end()) names.push_back(name);  // a registered one
+  const auto plugins = backends::find_plugins();
+  for (const auto& plugin : plugins)
+    if (std::ranges::find(names, plugin.name) == names.end()) names.push_back(plugin.name);
   for (const std::string& name : names) {
     const backends::Availability found = backends::availability(name);
-    facts[name] = found.available         ? std::string("available")
-                  : found.why_not.empty() ? std::string("not in this build")
-                                          : "not available: " + found.why_not;
+    std::string text = found.available ? "available" : found.why_not.empty() ? "not in this build" : "not available: " + found.why_not;
+    const auto plugin = std::ranges::find(plugins, name, &backends::FoundPlugin::name);
+    if (found.available && plugin != plugins.end() && plugin->plugin != nullptr)
+      text += fmt::format(" ({}; {})", plugin->plugin->about != nullptr ? plugin->plugin->about : "a plug-in", plugin->path);
+    facts[name] = std::move(text);
   }
   return facts;
 }
@@ -124,6 +130,9 @@ Json gather_facts() {
   facts["host"] = host_facts();
   facts["shared memory"] = shared_memory_facts();
   facts["limits"] = limit_facts();
+  std::string directories;
+  for (const auto& directory : backends::plugin_directories()) directories.append(directories.empty() ? "" : ":").append(directory);
+  facts["plug-ins from"] = directories;
   facts["timeouts"] = timeout_facts(environment);
   facts["environment"] = environment_facts(environment);
   return facts;

@@ -1,14 +1,11 @@
 #include "launch/attempt.h"
 
-#include <fcntl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
-#include "ground/host.h"
 #include "launch/program.h"
 
 namespace unisono::launcher {
@@ -55,101 +52,6 @@ void Attempt::run(bool restart_follows) {
     advance();
   }
   finish();
-}
-
-// ---- start ----------------------------------------------------------------------------------------------------
-
-void Attempt::start() {
-  const int ranks = parts_.options.ranks;
-  // Of several nodes the first one's rank 0 takes the port, and its launcher reserves it. A function meets through us; a port that it was given is
-  // its own business.
-  if (parts_.options.nnodes == 1 && (!parts_.options.function || master_port_ == 0)) {
-    port_.emplace(static_cast<std::uint16_t>(master_port_));
-    master_port_ = port_->port();
-  }
-  std::vector<ground::FileDescriptor> server_ends;
-  for (int rank = 0; rank < ranks; ++rank) {
-    int ends[2];
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-      throw StartFailed("cannot make a socket for rank " + std::to_string(rank) + ": " + error_text(errno), 1);
-    }
-    server_ends.emplace_back(ends[0]);
-    store_ends_.emplace_back(ends[1]);
-  }
-  // The ranks write at once if they like; the server, which has a thread, is made when nothing is forked any more.
-  for (const auto& end : server_ends) server_ends_.push_back(end.get());
-  children_.resize(static_cast<std::size_t>(ranks));
-  for (int rank = 0; rank < ranks; ++rank) {
-    RankEnd end;
-    end.rank = first_rank_ + rank;
-    end.host = ground::host_name();
-    ends_.push_back(end);
-  }
-  mpi_ = MpiWorld::make(parts_.options, parts_.job_id, number_);
-  for (int rank = 0; rank < ranks; ++rank) start_rank(rank);
-  if (mpi_) mpi_->started();
-  store_ends_.clear();
-  store_ = std::make_unique<store::StoreServer>();
-  if (parts_.nodes != nullptr) parts_.nodes->tell_ranks(*store_, number_);
-  for (auto& end : server_ends) store_->adopt(std::move(end));
-}
-
-void Attempt::start_rank(int local_rank) {
-  const JobOptions& options = parts_.options;
-  const auto index = static_cast<std::size_t>(local_rank);
-  const int rank = first_rank_ + local_rank;
-  ChildPlan plan{.environment = EnvironmentBlock(options.environment)};
-  EnvironmentBlock& environment = plan.environment;
-  environment.set("RANK", rank);
-  environment.set("WORLD_SIZE", parts_.nodes != nullptr ? parts_.nodes->world_size() : options.nnodes * options.ranks);
-  environment.set("LOCAL_RANK", local_rank);
-  environment.set("LOCAL_WORLD_SIZE", options.ranks);
-  environment.set("GROUP_RANK", options.node_rank);
-  environment.set("GROUP_WORLD_SIZE", options.nnodes);
-  if (parts_.nodes != nullptr) environment.set("MASTER_ADDR", parts_.nodes->address());
-  else environment.set("MASTER_ADDR", options.master_addr.empty() ? std::string_view("127.0.0.1") : std::string_view(options.master_addr));
-  environment.set("MASTER_PORT", master_port_);
-  environment.set("UNISONO_LAUNCHER_FD", store_ends_[index].get());
-  environment.set("UNISONO_JOB_ID", parts_.job_id);
-  environment.set("UNISONO_ATTEMPT", number_);
-  if (!options.backend.empty()) environment.set("UNISONO_BACKEND", options.backend);
-  if (mpi_) mpi_->prepare(local_rank, plan);
-  if (!environment.has("OMP_NUM_THREADS")) {
-    environment.set("OMP_NUM_THREADS", openmp_share(options.ranks));
-  }
-  OutputMultiplexer::WritingEnds ends;
-  if (options.output == OutputMode::prefixed) {
-    ends = output_.open(local_rank);
-    // A rank writes to a pipe; this tells it whether a progress bar would be seen.
-    environment.set("UNISONO_TERMINAL", parts_.console.out().is_terminal() ? 1 : 0);
-    plan.stdout_fd = ends.out.get();
-    plan.stderr_fd = ends.err.get();
-  }
-  ground::FileDescriptor input = rank == 0 ? parts_.stdin_pump.open() : ground::FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (input) plan.stdin_fd = input.get();
-  plan.launcher_fd = store_ends_[index].get();
-  if (options.binding == Binding::core) plan.cpu = parts_.cpus[index % parts_.cpus.size()];
-  plan.descriptor_limit = parts_.descriptor_limit;
-  plan.signals = parts_.signals;
-  const std::vector<int> to_close = descriptors_to_close(local_rank);
-  plan.close_in_function = to_close;
-  children_[index] = start_child(parts_.task, plan, parts_.watchdog);
-  ends_[index].pid = children_[index].pid;
-}
-
-std::vector<int> Attempt::descriptors_to_close(int local_rank) const {
-  std::vector<int> all = output_.descriptors();
-  for (std::size_t i = 0; i < store_ends_.size(); ++i) {
-    if (i != static_cast<std::size_t>(local_rank)) all.push_back(store_ends_[i].get());
-  }
-  for (const auto& child : children_) {
-    if (child.pidfd) all.push_back(child.pidfd.get());
-  }
-  all.insert(all.end(), server_ends_.begin(), server_ends_.end());
-  all.push_back(parts_.watchdog.life_line());
-  if (parts_.signals != nullptr) all.push_back(parts_.signals->fd());
-  if (parts_.stdin_pump.descriptor() >= 0) all.push_back(parts_.stdin_pump.descriptor());
-  return all;
 }
 
 // ---- waiting --------------------------------------------------------------------------------------------------

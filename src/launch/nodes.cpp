@@ -1,140 +1,29 @@
+// What the launchers of several hosts tell each other of an attempt.
 #include "launch/nodes.h"
 
-#include <signal.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <numeric>
 
 #include <fmt/format.h>
 
 #include "ground/log.h"
 #include "launch/nodes_text.h"
-#include "launch/program.h"
-#include "rendezvous/join.h"
-#include "rendezvous/own_address.h"
+#include "launch/quiet_thread.h"
 #include "rendezvous/reach.h"
-#include "rendezvous/rendezvous.h"
-#include "store/serve.h"
-#include "store/token.h"
 #include "unisono/error.h"
 
 namespace unisono::launcher {
-
-using ground::Deadline;
-using namespace std::chrono_literals;
-
 namespace {
 
-constexpr std::uint16_t default_port = 29500;
-constexpr int most_ranks = 1 << 16;
-/// How long node 0 keeps the store for launchers that have everything they need but have not said so.
-constexpr auto farewell_time = std::chrono::seconds(5);
 constexpr auto longest_pause_of_beats = std::chrono::milliseconds(1000);
-/// Node 0 gives up first, and tells the others.
-constexpr auto courtesy = std::chrono::milliseconds(250);
+/// How long one waits before one looks whether one should still wait.
 constexpr auto slice = std::chrono::milliseconds(1000);
-
-ErrorInfo info(std::string hint = {}) { return {.operation = "unisono run", .hint = std::move(hint)}; }
-
-std::string secret_of(const JobOptions& options) {
-  const auto said = options.token_file.empty() ? store::said_token(options.environment) : store::token_of_file(options.token_file);
-  return said.value_or("");
-}
-
-/// A thread that leaves signals to the main one.
-template <class Body>
-std::thread start(Body body) {
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(body));
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
+/// Added to the order of deaths on other hosts than that of the first: more than any host has ranks.
+constexpr int later = 1 << 16;
 
 }  // namespace
-
-Nodes::Nodes(const JobOptions& options)
-    : node_(options.node_rank),
-      nodes_(options.nnodes),
-      silence_(options.silence),
-      secret_(secret_of(options)),
-      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!bell_) throw StartFailed("cannot make an event descriptor: " + error_text(errno), 1);
-  meet(options);
-  beating_ = start([this] { beat(); });
-}
-
-void Nodes::meet(const JobOptions& options) {
-  const auto timeout = rendezvous::join_timeout(std::chrono::hours(1), options.environment);
-  const Deadline deadline(node_ == 0 ? timeout : timeout + courtesy);
-  const rendezvous::Address address(options.master_addr, options.master_port == 0 ? default_port : static_cast<std::uint16_t>(options.master_port));
-  const std::string place = "the launchers' store at " + ground::describe(address.name, address.port());
-  rendezvous::check_reachable(address.name, address.resolved);
-  if (node_ == 0) {
-    const auto addresses = rendezvous::addresses_to_listen_on(address.name, address.resolved, options.environment);
-    const std::string token = store::token_for(addresses, secret_, {});
-    ground::FileDescriptor listening = store::listen_on(addresses);
-    ground::info(fmt::format("the job's store listens on {}", describe(ground::local_address(listening.get()))));
-    store_ = store::serve(std::move(listening), place, {.token = token});
-  } else {
-    store_ = store::connect_tcp(address.resolved, place, {.token = store::token_for(address.resolved, secret_, {})}, deadline);
-  }
-  store_address_ = store_->way()->store;
-  rendezvous::JoinRequest request{.self = rendezvous::own_record(node_), .world_size = nodes_, .group_name = "launchers"};
-  request.most_generations = 1;
-  request.who = "node";
-  request.size = "number of hosts";
-  request.size_option = "--nnodes";
-  const auto joined = rendezvous::join(*store_, request, deadline);
-  if (!joined) throw InvalidArgument(fmt::format("the job at {} is over", place), info("start the launchers of all hosts together"));
-  for (const auto& member : joined->members) members_.push_back(rendezvous::where(member));
-  agree(options, deadline);
-  store_->set_timeout(silence_);
-}
-
-// Who has how many ranks; what only node 0 can say.
-void Nodes::agree(const JobOptions& options, const Deadline& deadline) {
-  store_->set(key("ranks", node_), std::to_string(options.ranks));
-  for (int node = 0; node < nodes_; ++node) counts_.push_back(std::stoi(store_->get(key("ranks", node), deadline.left())));
-  world_size_ = std::accumulate(counts_.begin(), counts_.end(), 0);
-  first_rank_ = std::accumulate(counts_.begin(), counts_.begin() + node_, 0);
-  if (world_size_ > most_ranks) throw InvalidArgument(fmt::format("a job has at most {} ranks, and there are {}", most_ranks, world_size_));
-  if (node_ == 0) {
-    // The next port, where firewalls are likely to let it through as well.
-    port_ = PortReservation::near(store_address_, store_address_.port() + 1);
-    store_->set("launchers/port", std::to_string(port_->port()));
-    store_->set("launchers/restarts", std::to_string(options.max_restarts));
-  }
-  master_port_ = std::stoi(store_->get("launchers/port", deadline.left()));
-  max_restarts_ = std::stoi(store_->get("launchers/restarts", deadline.left()));
-}
-
-Nodes::~Nodes() {
-  std::unique_lock lock(mutex_);
-  const bool lost = store_lost_.has_value();
-  lock.unlock();
-  try {
-    if (!lost) {
-      store_->leave_will({});
-      store_->set(key("bye", node_), "1");
-      const Deadline deadline(farewell_time);
-      for (int node = 0; node_ == 0 && node < nodes_; ++node) store_->get(key("bye", node), deadline.left());
-    }
-  } catch (const std::exception& error) {  // nobody needs to be told: what this was for is done
-    ground::log(ground::LogLevel::debug, error.what());
-  }
-  lock.lock();
-  stop_ = true;
-  lock.unlock();
-  changed_.notify_all();
-  store_->hang_up();
-  for (std::thread* thread : {&beating_, &listening_, &gathering_}) {
-    if (thread->joinable()) thread->join();
-  }
-}
 
 std::string Nodes::key(std::string_view name, int node) const { return fmt::format("launchers/{}/{}", name, node); }
 std::string Nodes::attempt_key(std::string_view name) const { return fmt::format("launchers/attempt/{}/{}", attempt_, name); }
@@ -164,20 +53,29 @@ void Nodes::begin(int attempt) {
   trouble_taken_ = complete_ = false;
   ends_.clear();
   to_tell_.clear();
-  const int first = std::accumulate(counts_.begin(), counts_.begin() + node_, 0);
-  const Trouble lost{.kind = Trouble::Kind::lost, .node = node_, .rank = first, .how = "the connection to it ended"};
+  constexpr const char* why = "the connection to it ended";
+  const Trouble lost{.kind = Trouble::Kind::lost, .node = node_, .rank = first_rank_, .how = why};
   try {
-    store_->leave_will({{attempt_key("trouble"), lost.text()}, {attempt_key(fmt::format("ends/{}", node_)), ""}, {key("bye", node_), "1"}});
+    store_->leave_will({{attempt_key("trouble"), lost.text()}, {attempt_key(fmt::format("ends/{}", node_)), ""}, {key("bye", node_), why}});
   } catch (const std::exception& error) {
     store_lost_ = error.what();
   }
-  listening_ = start([this, attempt] { listen(attempt); });
+  listening_ = start_quietly([this, attempt] { listen(attempt); });
 }
 
-void Nodes::give_up_restart(int attempt, int signal) {
-  begin(attempt);
-  tell({.kind = Trouble::Kind::interrupt, .signal = signal});
-  end({});
+void Nodes::give_up_restart(int attempt, int signal) noexcept {
+  try {
+    const Trouble trouble{.kind = Trouble::Kind::interrupt, .node = node_, .signal = signal};
+    std::unique_lock lock(mutex_);
+    attempt_ = attempt;
+    const std::string trouble_place = attempt_key("trouble");
+    const std::string ends_place = attempt_key(fmt::format("ends/{}", node_));
+    lock.unlock();
+    store_->compare_set(trouble_place, "", trouble.text());
+    store_->set(ends_place, "");
+  } catch (const std::exception& error) {  // then they see that we are gone
+    ground::log(ground::LogLevel::debug, error.what());
+  }
 }
 
 void Nodes::tell(Trouble trouble) {
@@ -204,7 +102,7 @@ std::optional<Trouble> Nodes::first_trouble() {
 }
 
 void Nodes::end(const std::vector<RankEnd>& ends) {
-  gathering_ = start([this, text = encode_ends(ends)] { gather(text); });
+  gathering_ = start_quietly([this, text = encode_ends(ends)] { gather(text); });
 }
 
 bool Nodes::all_ended() {
@@ -247,21 +145,19 @@ void Nodes::beat() {
       }
       for (const Trouble& trouble : telling) store_->compare_set(place, "", trouble.text());
       store_->set(key("beat", node_), std::to_string(number));
-      if (node_ == 0) look_for_the_silent(heard);
+      if (node_ == 0) {
+        look_for_the_silent(heard);
+        look_for_the_gone();
+      }
     }
   } catch (const std::exception& error) {
     lose_store(error);
   }
 }
 
-/// Node 0 hears all others, and says for one that says nothing any more that it is lost.
+/// Node 0 hears all others, and takes the connection from one that says nothing any more.
 void Nodes::look_for_the_silent(std::map<int, std::pair<std::string, ground::Clock::time_point>>& heard) {
   const auto now = ground::Clock::now();
-  std::unique_lock lock(mutex_);
-  if (attempt_ < 0) return;
-  const std::string trouble = attempt_key("trouble");
-  const std::string ends = attempt_key("ends/");
-  lock.unlock();
   const store::StoreServer& server = *store_->own_server();
   for (int node = 1; node < nodes_; ++node) {
     const std::string said = server.peek(key("beat", node)).value_or("");
@@ -270,13 +166,24 @@ void Nodes::look_for_the_silent(std::map<int, std::pair<std::string, ground::Clo
       last = said;
       when = now;
     }
-    if (now - when <= silence_ || server.peek(key("bye", node))) continue;
+    if (now - when > silence_) store_->compare_set(key("bye", node), "", fmt::format("nothing came from it for {} ms", silence_.count()));
+  }
+}
+
+/// Node 0 says of those that have left, however they did, that they will have no part in this attempt.
+void Nodes::look_for_the_gone() {
+  std::unique_lock lock(mutex_);
+  if (attempt_ < 0) return;
+  const std::string trouble_place = attempt_key("trouble");
+  const std::string ends_place = attempt_key("ends/");
+  lock.unlock();
+  const store::StoreServer& server = *store_->own_server();
+  for (int node = 1; node < nodes_; ++node) {
+    const auto why = server.peek(key("bye", node));
+    if (!why || server.peek(ends_place + std::to_string(node))) continue;
     const int first = std::accumulate(counts_.begin(), counts_.begin() + node, 0);
-    const Trouble lost{
-        .kind = Trouble::Kind::lost, .node = node, .rank = first, .how = fmt::format("nothing came from it for {} ms", silence_.count())};
-    store_->compare_set(trouble, "", lost.text());
-    if (!server.peek(ends + std::to_string(node))) store_->set(ends + std::to_string(node), "");
-    store_->compare_set(key("bye", node), "", "1");
+    store_->compare_set(trouble_place, "", Trouble{.kind = Trouble::Kind::lost, .node = node, .rank = first, .how = *why}.text());
+    store_->set(ends_place + std::to_string(node), "");
   }
 }
 
@@ -336,7 +243,7 @@ void Nodes::gather(std::string own_ends) {
     if (first && !trouble_) trouble_ = Trouble::parse(*first);
     // Clocks of hosts differ: what was told first happened first.
     for (RankEnd& end : all) {
-      if (trouble_ && trouble_->kind == Trouble::Kind::failure && node_of(end.rank) != trouble_->node) end.order += most_ranks;
+      if (trouble_ && trouble_->kind == Trouble::Kind::failure && node_of(end.rank) != trouble_->node) end.order += later;
     }
     ends_ = std::move(all);
     complete_ = true;

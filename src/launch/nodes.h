@@ -60,7 +60,7 @@ class Nodes {
   int fd() const { return bell_.get(); }
   void begin(int attempt);
   /// The next attempt will not be: the others, who wait for its time or for its end, are told.
-  void give_up_restart(int attempt, int signal);
+  void give_up_restart(int attempt, int signal) noexcept;
   /// Of this node; only the first of an attempt that any of them tells counts.
   void tell(Trouble trouble);
   /// The first of another node, once an attempt.
@@ -80,6 +80,7 @@ class Nodes {
   std::string key(std::string_view name, int node) const;
   std::string attempt_key(std::string_view name) const;
   void beat();
+  void look_for_the_gone();
   void look_for_the_silent(std::map<int, std::pair<std::string, ground::Clock::time_point>>& heard);
   void listen(int attempt);
   void gather(std::string own_ends);

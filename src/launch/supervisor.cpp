@@ -180,6 +180,7 @@ JobResult run_job(const JobOptions& options) {
     }
     if (!result.first_cause) break;
     report_failure(console, result.ends, *result.first_cause, attempt.last_lines(result.ends[*result.first_cause].rank));
+    if (nodes && result.interrupted_by && restarts_left > 0) nodes->give_up_restart(result.attempts, *result.interrupted_by);
     if (result.interrupted_by || node_is_lost || restarts_left <= 0) break;
     const milliseconds pause = back_off(result.attempts);
     console.say(fmt::format("restart {} of {} in {} s", result.attempts, max_restarts, pause.count() / 1000));

@@ -54,7 +54,7 @@ TEST(CollectivesOfHosts, end_when_a_rank_dies) {  // K1, F1: the others name it,
       out += launcher->out();
     }
     EXPECT_EQ(count(out, "failed: PeerFailed"), 3) << out;
-    EXPECT_EQ(count(out, fmt::format("rank {}", victim)), 3) << out;
+    EXPECT_EQ(count(out, fmt::format("[culprit: rank {} on host{}]", victim, victim / 2)), 3) << out;
   }
 }
 

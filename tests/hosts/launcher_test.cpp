@@ -126,6 +126,22 @@ TEST(LaunchersOfHosts, are_all_ended_by_a_signal_to_one) {  // K8
   }
 }
 
+TEST(LaunchersOfHosts, do_not_start_again_without_one) {  // K7, K8: one leaves, or is killed, while they wait to start again
+  for (const int signal : {SIGINT, SIGKILL}) {
+    for (const int leaving : {0, 1}) {
+      MAKE_HOSTS(hosts, 2);
+      const auto job = start_job(hosts, 2, {"sh", "-c", "[ $UNISONO_ATTEMPT = 0 ] && exit 5; exec sleep 100"}, {"--max-restarts", "3"});
+      for (const auto& launcher : job) ASSERT_TRUE(launcher->until_err_has("restart 1 of 3")) << launcher->err();
+      job[static_cast<std::size_t>(leaving)]->send(signal);
+      EXPECT_EQ(job[static_cast<std::size_t>(leaving)]->wait(), 128 + signal);
+      RunningCommand& other = *job[static_cast<std::size_t>(1 - leaving)];
+      const int code = other.wait();
+      EXPECT_TRUE(code == (signal == SIGINT ? 130 : 1)) << code << "\n" << other.err();
+      EXPECT_NE(other.err().find(fmt::format("the launcher at host{}:", leaving)), std::string::npos) << other.err();
+    }
+  }
+}
+
 TEST(LaunchersOfHosts, notice_at_once_that_one_was_killed) {  // K7: long before its silence would tell
   for (const int killed : {0, 1, 2}) {
     MAKE_HOSTS(hosts, 3);

@@ -65,7 +65,7 @@ TEST(RanksOfHosts, meet_beside_torchruns_agent) {  // E-12: of two hosts, one of
   });
 }
 
-TEST(RanksOfHosts, meet_as_tasks_of_slurm) {  // H-01, S-01: at the first node of the list, at the port of the job's number
+TEST(RanksOfHosts, meet_as_tasks_of_slurm) {  // S-01, S-02: at the first node of the list, at the port of the job's number
   MAKE_HOSTS(hosts, 2);
   std::vector<std::unique_ptr<RunningCommand>> job;
   for (int rank = 0; rank < 2; ++rank) {

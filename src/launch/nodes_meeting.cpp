@@ -1,0 +1,123 @@
+// How the launchers of several hosts come together, and part.
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "ground/log.h"
+#include "launch/nodes.h"
+#include "launch/program.h"
+#include "launch/quiet_thread.h"
+#include "rendezvous/join.h"
+#include "rendezvous/own_address.h"
+#include "rendezvous/reach.h"
+#include "rendezvous/rendezvous.h"
+#include "store/serve.h"
+#include "store/token.h"
+#include "unisono/error.h"
+
+namespace unisono::launcher {
+
+using ground::Deadline;
+
+namespace {
+
+constexpr std::uint16_t default_port = 29500;
+constexpr int most_ranks = 1 << 16;
+/// How long node 0 keeps the store for launchers that have everything they need but have not said so.
+constexpr auto farewell_time = std::chrono::seconds(5);
+/// Node 0 gives up first, and tells the others.
+constexpr auto courtesy = std::chrono::milliseconds(250);
+
+ErrorInfo info(std::string hint = {}) { return {.operation = "unisono run", .hint = std::move(hint)}; }
+
+std::string secret_of(const JobOptions& options) {
+  const auto said = options.token_file.empty() ? store::said_token(options.environment) : store::token_of_file(options.token_file);
+  return said.value_or("");
+}
+
+}  // namespace
+
+Nodes::Nodes(const JobOptions& options)
+    : node_(options.node_rank),
+      nodes_(options.nnodes),
+      silence_(options.silence),
+      secret_(secret_of(options)),
+      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!bell_) throw StartFailed("cannot make an event descriptor: " + error_text(errno), 1);
+  meet(options);
+  beating_ = start_quietly([this] { beat(); });
+}
+
+void Nodes::meet(const JobOptions& options) {
+  const auto timeout = rendezvous::join_timeout(std::chrono::hours(1), options.environment);
+  const Deadline deadline(node_ == 0 ? timeout : timeout + courtesy);
+  const rendezvous::Address address(options.master_addr, options.master_port == 0 ? default_port : static_cast<std::uint16_t>(options.master_port));
+  const std::string place = "the launchers' store at " + ground::describe(address.name, address.port());
+  rendezvous::check_reachable(address.name, address.resolved);
+  if (node_ == 0) {
+    const auto addresses = rendezvous::addresses_to_listen_on(address.name, address.resolved, options.environment);
+    const std::string token = store::token_for(addresses, secret_, {});
+    ground::FileDescriptor listening = store::listen_on(addresses);
+    ground::info(fmt::format("the job's store listens on {}", describe(ground::local_address(listening.get()))));
+    store_ = store::serve(std::move(listening), place, {.token = token});
+  } else {
+    store_ = store::connect_tcp(address.resolved, place, {.token = store::token_for(address.resolved, secret_, {})}, deadline);
+  }
+  store_address_ = store_->way()->store;
+  rendezvous::JoinRequest request{.self = rendezvous::own_record(node_), .world_size = nodes_, .group_name = "launchers"};
+  request.most_generations = 1;
+  request.who = "node";
+  request.size = "number of hosts";
+  request.size_option = "--nnodes";
+  const auto joined = rendezvous::join(*store_, request, deadline);
+  if (!joined) throw InvalidArgument(fmt::format("the job at {} is over", place), info("start the launchers of all hosts together"));
+  for (const auto& member : joined->members) members_.push_back(rendezvous::where(member));
+  agree(options, deadline);
+  store_->set_timeout(silence_);
+}
+
+// Who has how many ranks; what only node 0 can say.
+void Nodes::agree(const JobOptions& options, const Deadline& deadline) {
+  store_->set(key("ranks", node_), std::to_string(options.ranks));
+  for (int node = 0; node < nodes_; ++node) counts_.push_back(std::stoi(store_->get(key("ranks", node), deadline.left())));
+  world_size_ = std::accumulate(counts_.begin(), counts_.end(), 0);
+  first_rank_ = std::accumulate(counts_.begin(), counts_.begin() + node_, 0);
+  if (world_size_ > most_ranks) throw InvalidArgument(fmt::format("a job has at most {} ranks, and there are {}", most_ranks, world_size_));
+  if (node_ == 0) {
+    // The next port, where firewalls are likely to let it through as well.
+    port_ = PortReservation::near(store_address_, store_address_.port() + 1);
+    store_->set("launchers/port", std::to_string(port_->port()));
+    store_->set("launchers/restarts", std::to_string(options.max_restarts));
+  }
+  master_port_ = std::stoi(store_->get("launchers/port", deadline.left()));
+  max_restarts_ = std::stoi(store_->get("launchers/restarts", deadline.left()));
+}
+
+Nodes::~Nodes() {
+  std::unique_lock lock(mutex_);
+  const bool lost = store_lost_.has_value();
+  lock.unlock();
+  try {
+    if (!lost) {
+      store_->leave_will({});
+      store_->compare_set(key("bye", node_), "", "it has left");
+      const Deadline deadline(farewell_time);
+      for (int node = 0; node_ == 0 && node < nodes_; ++node) store_->get(key("bye", node), deadline.left());
+    }
+  } catch (const std::exception& error) {  // nobody needs to be told: what this was for is done
+    ground::log(ground::LogLevel::debug, error.what());
+  }
+  lock.lock();
+  stop_ = true;
+  lock.unlock();
+  changed_.notify_all();
+  store_->hang_up();
+  for (std::thread* thread : {&beating_, &listening_, &gathering_}) {
+    if (thread->joinable()) thread->join();
+  }
+}
+
+}  // namespace unisono::launcher

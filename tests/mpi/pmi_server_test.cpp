@@ -1,0 +1,83 @@
+// What MPICH's ranks are told by `unisono run`, and what they cannot do to it.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "launch/pmi_server.h"
+
+namespace unisono::launcher {
+namespace {
+
+class PmiServerTest : public ::testing::Test {
+ protected:
+  PmiServerTest() : server_(2, "job") {
+    for (int rank = 0; rank < 2; ++rank) ends_.emplace_back(::dup(server_.rank_end(rank)));
+    server_.started();
+  }
+  void send(int rank, const std::string& text) {
+    ASSERT_EQ(::send(end(rank), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+    serve();
+  }
+  void serve() {
+    PollSet set;
+    server_.wait_for(set);
+    set.wake_within(std::chrono::milliseconds(1000));
+    set.wait();
+  }
+  /// What has come; "closed" where the server has hung up.
+  std::string answer(int rank) {
+    char buffer[4096];
+    const ssize_t got = ::recv(end(rank), buffer, sizeof buffer, MSG_DONTWAIT);
+    if (got == 0) return "closed";
+    return got < 0 ? "" : std::string(buffer, static_cast<std::size_t>(got));
+  }
+  std::string ask(int rank, const std::string& line) {
+    send(rank, line + "\n");
+    return answer(rank);
+  }
+
+ private:
+  int end(int rank) const { return ends_[static_cast<std::size_t>(rank)].get(); }
+  PmiServer server_;
+  std::vector<ground::FileDescriptor> ends_;
+};
+
+TEST_F(PmiServerTest, SaysWhatThereIs) {
+  EXPECT_EQ(ask(0, "cmd=init pmi_version=1 pmi_subversion=1"), "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
+  EXPECT_EQ(ask(0, "cmd=get_maxes"), "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n");
+  EXPECT_EQ(ask(1, "cmd=get_universe_size"), "cmd=universe_size size=2\n");
+  EXPECT_EQ(ask(1, "cmd=get_my_kvsname"), "cmd=my_kvsname kvsname=job\n");
+  EXPECT_EQ(ask(1, "cmd=get kvsname=job key=PMI_process_mapping"), "cmd=get_result rc=0 msg=success value=(vector,(0,1,2))\n");
+  EXPECT_EQ(ask(0, "cmd=finalize"), "cmd=finalize_ack\n");
+}
+
+TEST_F(PmiServerTest, KeepsWhatRanksPut) {
+  EXPECT_EQ(ask(0, "cmd=get kvsname=job key=a"), "cmd=get_result rc=-1 msg=key_not_found value=unknown\n");
+  EXPECT_EQ(ask(1, "cmd=put kvsname=job key=a value=x=y"), "cmd=put_result rc=0 msg=success\n");
+  EXPECT_EQ(ask(0, "cmd=get kvsname=job key=a"), "cmd=get_result rc=0 msg=success value=x=y\n");
+  EXPECT_EQ(ask(0, "cmd=put kvsname=job key=b value=" + std::string(2000, 'x')), "cmd=put_result rc=-1 msg=too_long\n");
+}
+
+TEST_F(PmiServerTest, BarrierWaitsForAll) {
+  EXPECT_EQ(ask(0, "cmd=barrier_in"), "");
+  EXPECT_EQ(ask(1, "cmd=barrier_in"), "cmd=barrier_out\n");
+  EXPECT_EQ(answer(0), "cmd=barrier_out\n");
+}
+
+TEST_F(PmiServerTest, LineMayComeInParts) {
+  send(0, "cmd=get_uni");
+  EXPECT_EQ(answer(0), "");
+  send(0, "verse_size\ncmd=get_appnum\n");
+  EXPECT_EQ(answer(0), "cmd=universe_size size=2\ncmd=appnum appnum=0\n");
+}
+
+TEST_F(PmiServerTest, WhatIsNoLineOfPmiEndsThatConnectionAlone) {
+  EXPECT_EQ(ask(0, "GET / HTTP/1.1"), "closed");
+  EXPECT_EQ(ask(1, "cmd=get_appnum"), "cmd=appnum appnum=0\n");
+  send(1, std::string(4096, 'x'));
+  send(1, "x");
+  EXPECT_EQ(answer(1), "closed");
+}
+
+}  // namespace
+}  // namespace unisono::launcher

@@ -281,7 +281,11 @@ void check_exchanging(const Group& group, const detail::Request& request, const 
   const std::string_view name = detail::name_of(request);
   check_options(group, name, options);
   if (request.root) static_cast<void>(rank_in(group, name, *request.root, "root"));
-  check_device(group, name, request.in);
+  if (lies_on_device(group, request.in)) {
+    throw Unsupported(
+        "the vector that the call sizes is memory of the host, and its input is not",
+        {.operation = std::string(name), .group = group.name(), .rank = group.rank(), .hint = "give the counts, and an output on the device"});
+  }
   check_dtypes(group, name, request.in, request.out);
   if (overlap(request.in, request.out)) wrong(group, name, "the input lies in the vector that the call sizes");
   if (request.operation == Operation::all_to_all_v) {

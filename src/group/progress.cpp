@@ -252,7 +252,7 @@ void Progress::finish(Lane& lane, Pending& pending, std::exception_ptr error) {
   detail::WorkState& state = *pending.state;
   {
     const std::lock_guard lock(state.mutex);
-    if (!state.completion) state.source = pending.task->source();
+    if (!error && !state.completion) state.source = pending.task->source();
     state.error = error;
     state.settled = true;
     if (error && state.dropped) lane.defer(error, pending.collective ? state.dropped_after : Lane::no_queued_call);

@@ -299,6 +299,8 @@ TEST(Refusals, what_no_engine_composes_on_a_device) {
           range, [](int a, int b) { return a + b; }, group);
     });
     EXPECT_NE(std::string(callable.what()).find("callable"), std::string::npos) << callable.what();
+    std::vector<int> sized;
+    thrown_by<Unsupported>([&] { all_gather_v(range, sized, group); });
     all_reduce(view, ReduceOp::sum, group);  // the group goes on
     fake::synchronize();
     EXPECT_EQ(x.values(), sums(2, 8));

@@ -100,7 +100,7 @@ struct Machine {
   std::map<const std::byte*, Memory> memory;
 };
 Machine& machine() {
-  static Machine instance;
+  static Machine& instance = *new Machine;  // looked at until the very end of the process
   return instance;
 }
 
@@ -267,70 +267,77 @@ Stream stream_of(Stream stream) {
   return entry.get();
 }
 
+}  // namespace
+
+// Under the vendors' names, so that the stand-in can also be a library that is opened.
+#define FAKE_EXPORT extern "C" [[gnu::visibility("default")]]
+
 // ---- CUDA ---------------------------------------------------------------------------------------------------------------------------
 
 #define FAKE_CUDA(name)                        \
   const std::lock_guard lock(machine().mutex); \
   if (const auto rule = told(name, current_device)) return static_cast<CudaError>(rule->code)
 
-CudaError runtime_get_version(int* version) {
+FAKE_EXPORT CudaError cudaRuntimeGetVersion(int* version) {
   *version = 13000;
   return CudaError::success;
 }
-CudaError driver_get_version(int* version) { return runtime_get_version(version); }
-CudaError get_device_count(int* count) {
+FAKE_EXPORT CudaError cudaDriverGetVersion(int* version) { return cudaRuntimeGetVersion(version); }
+FAKE_EXPORT CudaError cudaGetDeviceCount(int* count) {
   FAKE_CUDA("cudaGetDeviceCount");
   *count = machine().devices;
   return CudaError::success;
 }
-CudaError get_device(int* device) {
+FAKE_EXPORT CudaError cudaGetDevice(int* device) {
   FAKE_CUDA("cudaGetDevice");
   *device = current_device;
   return CudaError::success;
 }
-CudaError set_device(int device) {
+FAKE_EXPORT CudaError cudaSetDevice(int device) {
   FAKE_CUDA("cudaSetDevice");
   if (device < 0 || device >= machine().devices) return CudaError::invalid_device;
   current_device = device;
   return CudaError::success;
 }
-const char* cuda_error_name(CudaError error) { return error == CudaError::illegal_address ? "cudaErrorIllegalAddress" : "cudaErrorOfTheTest"; }
-const char* cuda_error_string(CudaError error) {
+FAKE_EXPORT const char* cudaGetErrorName(CudaError error) {
+  return error == CudaError::illegal_address ? "cudaErrorIllegalAddress" : "cudaErrorOfTheTest";
+}
+FAKE_EXPORT const char* cudaGetErrorString(CudaError error) {
   return error == CudaError::illegal_address ? "an illegal memory access was encountered" : "as the test says";
 }
-CudaError get_last_error() { return CudaError::success; }
-CudaError stream_create(Stream* stream, unsigned flags) {
+FAKE_EXPORT CudaError cudaGetLastError() { return CudaError::success; }
+FAKE_EXPORT CudaError cudaStreamCreateWithFlags(Stream* stream, unsigned flags) {
   FAKE_CUDA("cudaStreamCreateWithFlags");
   if (flags != stream_non_blocking) note("a stream that waits for the default stream");
   *stream = new CUstream_st{current_device, {}};
   machine().streams.insert(*stream);
   return CudaError::success;
 }
-CudaError stream_destroy(Stream stream) {
+FAKE_EXPORT CudaError cudaStreamDestroy(Stream stream) {
   FAKE_CUDA("cudaStreamDestroy");
   if (machine().streams.erase(stream) == 0) note("a stream destroyed twice");
   delete stream;
   return CudaError::success;
 }
-CudaError stream_wait_event(Stream stream, Event event, unsigned) {
+FAKE_EXPORT CudaError cudaStreamWaitEvent(Stream stream, Event event, unsigned) {
   FAKE_CUDA("cudaStreamWaitEvent");
   stream_of(stream)->work.emplace_back([state = event->state, until = event->state->recorded] { return state->done >= until; });
   return CudaError::success;
 }
-CudaError event_create(Event* event, unsigned flags) {
+FAKE_EXPORT CudaError cudaEventCreateWithFlags(Event* event, unsigned flags) {
   FAKE_CUDA("cudaEventCreateWithFlags");
   if (flags != event_disable_timing) note("an event that takes the time");
   *event = new CUevent_st{std::make_shared<EventState>(), current_device};
   machine().events.insert(*event);
   return CudaError::success;
 }
-CudaError event_destroy(Event event) {
+FAKE_EXPORT CudaError cudaEventDestroy(Event event) {
   FAKE_CUDA("cudaEventDestroy");
   if (machine().events.erase(event) == 0) note("an event destroyed twice");
   delete event;
   return CudaError::success;
 }
-CudaError event_record(Event event, Stream stream) {
+FAKE_EXPORT CudaError cudaEventRecord(Event event, Stream stream) {
   FAKE_CUDA("cudaEventRecord");
   Stream real = stream_of(stream);
   if (real->device != event->device) note("an event recorded on another device's stream");
@@ -340,12 +347,12 @@ CudaError event_record(Event event, Stream stream) {
   });
   return CudaError::success;
 }
-CudaError event_query(Event event) {
+FAKE_EXPORT CudaError cudaEventQuery(Event event) {
   FAKE_CUDA("cudaEventQuery");
   pump();
   return event->state->done >= event->state->recorded ? CudaError::success : CudaError::not_ready;
 }
-CudaError memcpy_async(void* to, const void* from, std::size_t bytes, MemcpyKind, Stream stream) {
+FAKE_EXPORT CudaError cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, MemcpyKind, Stream stream) {
   FAKE_CUDA("cudaMemcpyAsync");
   stream_of(stream)->work.emplace_back([=] {
     std::memmove(to, from, bytes);
@@ -353,14 +360,14 @@ CudaError memcpy_async(void* to, const void* from, std::size_t bytes, MemcpyKind
   });
   return CudaError::success;
 }
-CudaError mem_get_info(std::size_t* free, std::size_t* total) {
+FAKE_EXPORT CudaError cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   FAKE_CUDA("cudaMemGetInfo");
   *total = std::size_t{64} << 20;
   *free = *total;
   for (const auto& [address, memory] : machine().memory) *free -= memory.device == current_device ? memory.bytes.size() : 0;
   return CudaError::success;
 }
-CudaError pointer_get_attributes(PointerAttributes* attributes, const void* address) {
+FAKE_EXPORT CudaError cudaPointerGetAttributes(PointerAttributes* attributes, const void* address) {
   FAKE_CUDA("cudaPointerGetAttributes");
   const auto* memory = memory_of(address);
   attributes->type = memory == nullptr ? MemoryType::unregistered : MemoryType::device;
@@ -371,7 +378,7 @@ CudaError pointer_get_attributes(PointerAttributes* attributes, const void* addr
 // ---- NCCL ---------------------------------------------------------------------------------------------------------------------------
 
 // What a function that starts something answers.
-std::optional<Result> scripted(const char* function, Comm comm) {
+static std::optional<Result> scripted(const char* function, Comm comm) {
   const auto rule = told(function, comm == nullptr ? -1 : comm->rank);
   if (!rule) return std::nullopt;
   if (!rule->questions) return static_cast<Result>(rule->code);
@@ -380,11 +387,11 @@ std::optional<Result> scripted(const char* function, Comm comm) {
   return Result::in_progress;
 }
 
-Result get_version(int* version) {
+FAKE_EXPORT Result ncclGetVersion(int* version) {
   *version = 23203;
   return Result::success;
 }
-Result get_unique_id(UniqueId* id) {
+FAKE_EXPORT Result ncclGetUniqueId(UniqueId* id) {
   const std::lock_guard lock(machine().mutex);
   if (const auto result = scripted("ncclGetUniqueId", nullptr)) return *result;
   const std::uint64_t number = machine().next_id++;
@@ -393,7 +400,7 @@ Result get_unique_id(UniqueId* id) {
   machine().cliques[number] = std::make_shared<CliqueState>();
   return Result::success;
 }
-Result comm_init_rank_config(Comm* comm, int size, UniqueId id, int rank, Config* config) {
+FAKE_EXPORT Result ncclCommInitRankConfig(Comm* comm, int size, UniqueId id, int rank, Config* config) {
   const std::lock_guard lock(machine().mutex);
   if (config->blocking != 0 || config->size != sizeof(Config) || config->magic != config_magic) note("a communicator that blocks");
   std::uint64_t number = 0;
@@ -415,7 +422,7 @@ Result comm_init_rank_config(Comm* comm, int size, UniqueId id, int rank, Config
   machine().comms.insert(*comm);
   return Result::in_progress;
 }
-Result comm_get_async_error(Comm comm, Result* state) {
+FAKE_EXPORT Result ncclCommGetAsyncError(Comm comm, Result* state) {
   const std::lock_guard lock(machine().mutex);
   if (const auto result = scripted("ncclCommGetAsyncError", comm)) return *result;
   if (comm->questions != 0) {
@@ -426,31 +433,31 @@ Result comm_get_async_error(Comm comm, Result* state) {
   *state = comm->background != Result::success ? comm->background : comm->clique->joined < comm->clique->size ? Result::in_progress : Result::success;
   return Result::success;
 }
-void remove(Comm comm) {
+static void remove(Comm comm) {
   *comm->over = true;
   if (machine().comms.erase(comm) == 0) note("a communicator destroyed twice");
   delete comm;
 }
-Result comm_abort(Comm comm) {
+FAKE_EXPORT Result ncclCommAbort(Comm comm) {
   const std::lock_guard lock(machine().mutex);
   const auto result = scripted("ncclCommAbort", comm);
   remove(comm);
   return result.value_or(Result::success);
 }
-Result comm_finalize(Comm comm) {
+FAKE_EXPORT Result ncclCommFinalize(Comm comm) {
   const std::lock_guard lock(machine().mutex);
   if (const auto result = scripted("ncclCommFinalize", comm)) return *result;
   comm->questions = 1;
   return Result::in_progress;
 }
-Result comm_destroy(Comm comm) {
+FAKE_EXPORT Result ncclCommDestroy(Comm comm) {
   const std::lock_guard lock(machine().mutex);
   if (comm->questions != 0) note("a communicator destroyed before it was quiet");
   const auto result = scripted("ncclCommDestroy", comm);
   remove(comm);
   return result.value_or(Result::success);
 }
-const char* error_string(Result result) {
+FAKE_EXPORT const char* ncclGetErrorString(Result result) {
   switch (result) {
     case Result::success: return "no error";
     case Result::unhandled_cuda_error: return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
@@ -463,9 +470,9 @@ const char* error_string(Result result) {
   }
   return "unknown result code";
 }
-const char* last_error(Comm) { return "the last words of NCCL"; }
+FAKE_EXPORT const char* ncclGetLastError(Comm) { return "the last words of NCCL"; }
 
-Result add(const char* function, Part part) {
+static Result add(const char* function, Part part) {
   const std::lock_guard lock(machine().mutex);
   if (const auto result = scripted(function, part.comm); result && *result != Result::in_progress) return *result;
   if (group_depth == 0) note("a call outside of a group");
@@ -482,33 +489,33 @@ Result add(const char* function, Part part) {
   return Result::success;
 }
 
-Result all_reduce(const void* in, void* out, std::size_t count, DataType type, RedOp op, Comm comm, Stream stream) {
+FAKE_EXPORT Result ncclAllReduce(const void* in, void* out, std::size_t count, DataType type, RedOp op, Comm comm, Stream stream) {
   return add("ncclAllReduce", {Kind::all_reduce, in, out, count, type, op, -1, comm, stream});
 }
-Result reduce(const void* in, void* out, std::size_t count, DataType type, RedOp op, int root, Comm comm, Stream stream) {
+FAKE_EXPORT Result ncclReduce(const void* in, void* out, std::size_t count, DataType type, RedOp op, int root, Comm comm, Stream stream) {
   return add("ncclReduce", {Kind::reduce, in, out, count, type, op, root, comm, stream});
 }
-Result broadcast(const void* in, void* out, std::size_t count, DataType type, int root, Comm comm, Stream stream) {
+FAKE_EXPORT Result ncclBroadcast(const void* in, void* out, std::size_t count, DataType type, int root, Comm comm, Stream stream) {
   return add("ncclBroadcast", {Kind::broadcast, in, out, count, type, RedOp::sum, root, comm, stream});
 }
-Result all_gather(const void* in, void* out, std::size_t count, DataType type, Comm comm, Stream stream) {
+FAKE_EXPORT Result ncclAllGather(const void* in, void* out, std::size_t count, DataType type, Comm comm, Stream stream) {
   return add("ncclAllGather", {Kind::all_gather, in, out, count, type, RedOp::sum, -1, comm, stream});
 }
-Result reduce_scatter(const void* in, void* out, std::size_t count, DataType type, RedOp op, Comm comm, Stream stream) {
+FAKE_EXPORT Result ncclReduceScatter(const void* in, void* out, std::size_t count, DataType type, RedOp op, Comm comm, Stream stream) {
   return add("ncclReduceScatter", {Kind::reduce_scatter, in, out, count, type, op, -1, comm, stream});
 }
-Result send(const void* in, std::size_t count, DataType type, int peer, Comm comm, Stream stream) {
+FAKE_EXPORT Result ncclSend(const void* in, std::size_t count, DataType type, int peer, Comm comm, Stream stream) {
   return add("ncclSend", {Kind::send, in, nullptr, count, type, RedOp::sum, peer, comm, stream});
 }
-Result recv(void* out, std::size_t count, DataType type, int peer, Comm comm, Stream stream) {
+FAKE_EXPORT Result ncclRecv(void* out, std::size_t count, DataType type, int peer, Comm comm, Stream stream) {
   return add("ncclRecv", {Kind::recv, nullptr, out, count, type, RedOp::sum, peer, comm, stream});
 }
-Result group_start() {
+FAKE_EXPORT Result ncclGroupStart() {
   const std::lock_guard lock(machine().mutex);
   ++group_depth;
   return Result::success;
 }
-Result group_end() {
+FAKE_EXPORT Result ncclGroupEnd() {
   const std::lock_guard lock(machine().mutex);
   --group_depth;
   auto parts = std::exchange(group_parts, {});
@@ -531,8 +538,6 @@ Result group_end() {
   return result.value_or(Result::success);
 }
 
-}  // namespace
-
 namespace fake {
 
 void reset(int devices) {
@@ -551,27 +556,10 @@ void reset(int devices) {
 
 std::shared_ptr<const Vendor> vendor() {
   auto vendor = std::make_shared<Vendor>();
-  vendor->nccl = {get_version,
-                  get_unique_id,
-                  comm_init_rank_config,
-                  comm_finalize,
-                  comm_destroy,
-                  comm_abort,
-                  comm_get_async_error,
-                  error_string,
-                  last_error,
-                  all_reduce,
-                  reduce,
-                  broadcast,
-                  all_gather,
-                  reduce_scatter,
-                  send,
-                  recv,
-                  group_start,
-                  group_end};
-  vendor->cuda = {runtime_get_version, driver_get_version, get_device_count, get_device,     set_device,        cuda_error_name,
-                  cuda_error_string,   get_last_error,     stream_create,    stream_destroy, stream_wait_event, event_create,
-                  event_destroy,       event_record,       event_query,      memcpy_async,   mem_get_info,      pointer_get_attributes};
+#define FILL_NCCL(member, name, result, parameters) vendor->nccl.member = ::name;
+#define FILL_CUDA(member, name, result, parameters) vendor->cuda.member = ::name;
+  UNISONO_NCCL_FUNCTIONS(FILL_NCCL)
+  UNISONO_CUDA_FUNCTIONS(FILL_CUDA)
   vendor->nccl_version = 23203;
   vendor->devices = machine().devices;
   return vendor;

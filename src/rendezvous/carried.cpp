@@ -117,14 +117,10 @@ bool is_carried(const EnvironmentIdentity& identity, const Environment& environm
   return by_mpi && !environment.has("UNISONO_LAUNCHER_FD") && !environment.has("MASTER_ADDR") && !environment.has("MASTER_PORT");
 }
 
-CarriedMeeting carried_meeting(EnvironmentIdentity& identity, const Environment& environment) {
-  if (const std::string name = name_by_launcher(identity, environment); !name.empty()) return {.meeting = meeting_on_this_host(name)};
+std::optional<CarriedMeeting> carried_meeting(EnvironmentIdentity& identity, const Environment& environment) {
+  if (const std::string name = name_by_launcher(identity, environment); !name.empty()) return CarriedMeeting{.meeting = meeting_on_this_host(name)};
   const auto joined = carrier(true);
-  if (!joined) {
-    throw InvalidArgument(
-        "the ranks were started by an MPI's launcher, which does not say where they can meet, and there is no mpi plug-in to ask it",
-        info("set MASTER_ADDR and MASTER_PORT, or install libunisono_mpi.so"));
-  }
+  if (!joined) return std::nullopt;
   compare("rank", identity.rank, joined->rank);
   compare("world size", identity.world_size, joined->size);
   if (!identity.rank) identity.rank = Given{joined->rank, "MPI"};

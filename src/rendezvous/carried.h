@@ -29,7 +29,7 @@ bool is_carried(const EnvironmentIdentity& identity, const ground::Environment& 
 
 /// All ranks of a job that `is_carried` call it. Where Open MPI's launcher says that they are on one host, its name for the job is enough. Elsewhere
 /// MPI is joined: rank and size are MPI's, and rank 0 opens the meeting and tells the others where it is, and the secret it has made for it.
-/// InvalidArgument where environment and MPI contradict each other, or MPI cannot be joined.
-CarriedMeeting carried_meeting(EnvironmentIdentity& identity, const ground::Environment& environment);
+/// InvalidArgument where environment and MPI contradict each other. Nothing where there is no MPI to join.
+std::optional<CarriedMeeting> carried_meeting(EnvironmentIdentity& identity, const ground::Environment& environment);
 
 }  // namespace unisono::rendezvous

@@ -205,6 +205,7 @@ struct BackendOptions {
   std::vector<int> names;               ///< by which errors call the members, where that is not their rank in the group
   int local_rank = 0;                   ///< of this process on its host
   std::string address;                  ///< numeric, by which members on other hosts reach this rank
+  std::string token;                    ///< the job's secret; empty where there is none
   std::shared_ptr<Store> store;         ///< the group's own, under its prefix
   std::shared_ptr<Store> job_store;     ///< under `unisono run`, the launcher's; else null
   std::shared_ptr<Backend> world;       ///< the engine of the world; null when it is the world's that is made

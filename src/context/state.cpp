@@ -138,6 +138,7 @@ std::unique_ptr<State> form_world(const InitOptions& options, const rendezvous::
   if (state->topology.machines > 1 || selection.asked != "auto") backend_options.hosts = state->topology.hosts;
   backend_options.local_rank = state->local_rank;
   backend_options.address = identity.address;
+  if (identity.token && *identity.token != "none") backend_options.token = *identity.token;
   backend_options.key = "world";
   backend_options.store = formation.watched();
   backend_options.job_store = identity.launcher_store;

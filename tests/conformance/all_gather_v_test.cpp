@@ -285,6 +285,7 @@ MANY_TEST(AllGatherV, OtherCallsAreAMismatch) {
 WORLD_TEST_IN((Worlds{.at_least = 3}), AllGatherV, MismatchDoesNotWaitForALateRank) {
   const auto n = static_cast<std::size_t>(world_size());
   const int late = world_size() - 1;
+  if (presents_hosts()) GTEST_SKIP() << "the ranks of each host wait for each other before they look at other hosts";
   std::array<int, 1> go{};
   Lengths counts(n, 4);
   if (rank() == 0) counts[1] = 5;

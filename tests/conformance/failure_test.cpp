@@ -88,6 +88,7 @@ WORLD_TEST_IN(poisoned, Timeout, OfAnAsynchronousCall) {
 
 // Rule 7: if both apply, Mismatch wins.
 WORLD_TEST_IN((Worlds{.at_least = 3, .at_most = 5, .poisons = true}), Timeout, GivesWayToMismatch) {
+  if (conformance::presents_hosts()) GTEST_SKIP() << "the ranks of each host wait for each other before they look at other hosts";
   const int absent = world_size() - 1;
   std::array<int, 1> never{};
   barrier();

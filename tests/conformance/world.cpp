@@ -44,12 +44,16 @@ std::string hosts_of_ranks() {
   return hosts == nullptr ? std::string() : hosts;
 }
 
-void present_hosts(bool on) {
-  std::vector<std::string> names;
-  std::istringstream list(on ? hosts_of_ranks() : std::string());
-  for (std::string name; std::getline(list, name, ',');) names.push_back(name);
-  unisono::detail::set_presented_hosts(names);
-}
+/// While this lives; not of the ranks that are threads of a test.
+struct Presented {
+  Presented() {
+    std::vector<std::string> names;
+    std::istringstream list(hosts_of_ranks());
+    for (std::string name; std::getline(list, name, ',');) names.push_back(name);
+    unisono::detail::set_presented_hosts(names);
+  }
+  ~Presented() { unisono::detail::set_presented_hosts({}); }
+};
 
 void run_launched(const Worlds& worlds, const std::function<void()>& body) {
   try {
@@ -60,9 +64,8 @@ void run_launched(const Worlds& worlds, const std::function<void()>& body) {
   if (testing::Test::HasFailure()) give_up("its test failed");
   if (worlds.poisons) {
     unisono::finalize();
-    present_hosts(true);
+    const Presented presented;
     unisono::initialize();
-    present_hosts(false);
   }
 }
 
@@ -121,9 +124,8 @@ int main(int argc, char** argv) {
   conformance::is_launched = unisono::infer_launcher() != unisono::Launcher::none;
   std::optional<unisono::Context> context;
   if (conformance::launched()) {
-    conformance::present_hosts(true);
+    const conformance::Presented presented;
     context.emplace();
-    conformance::present_hosts(false);  // not of the ranks that are threads of a test
   }
   // Every rank says what went wrong on it, and only the first what went well.
   if (conformance::launched() && unisono::rank() != 0) {

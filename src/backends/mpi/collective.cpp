@@ -128,7 +128,9 @@ void Collective::reduce_scatter(const How& how) {
   const std::byte* const end = in() + bytes(total());
   const bool overlaps = own != 0 && out() < end && in() < out() + bytes(own);
   if (overlaps) staged_.resize(bytes(own));
-  std::byte* const to = overlaps ? staged_.data() : out();
+  // An address is compared with the input's even where nothing goes there.
+  static std::byte nowhere;
+  std::byte* const to = overlaps ? staged_.data() : own == 0 ? &nowhere : out();
   if (total() == 0) return;
   if (total() > most) {
     std::size_t begin = 0;

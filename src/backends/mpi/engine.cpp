@@ -166,6 +166,9 @@ bool MpiEngine::offers(const CollectiveCall& call) const {
     const bool divides = dtype >= DType::float32;
     return divides && call.operation != Operation::scan && call.operation != Operation::exscan;
   }
+  // The first rank's prefix is of one element: MPI copies it, and what is true becomes 1 with us.
+  const bool truth = dtype == DType::boolean || call.op == ReduceOp::land || call.op == ReduceOp::lor;
+  if (truth && (call.operation == Operation::scan || call.operation == Operation::exscan)) return false;
   // Halves are rounded by every sum of two: only of two ranks is that once.
   if (is_half && (call.op == ReduceOp::sum || call.op == ReduceOp::product)) return communicator_->members().size <= 2;
   return true;

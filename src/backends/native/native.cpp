@@ -29,12 +29,13 @@ Native::~Native() = default;
 
 void Native::run(const CollectiveCall& call, Waiter& waiter) { engine::with_collective(lockstep_, call, waiter); }
 
-void Native::agree(const CollectiveCall& call, Waiter& waiter) {
-  engine::Barrier task(lockstep_, call);
+bool Native::agree(const CollectiveCall& call, Waiter& waiter, bool flag) {
+  engine::Agreement task(lockstep_, call, flag);
   if (!task.advance()) waiter.wait(task);
+  return task.all();
 }
 
-std::unique_ptr<Task> Native::start_agreement(const CollectiveCall& call) { return std::make_unique<engine::Barrier>(lockstep_, call); }
+std::unique_ptr<Task> Native::start_agreement(const CollectiveCall& call) { return std::make_unique<engine::Agreement>(lockstep_, call, false); }
 
 std::unique_ptr<Task> Native::start(const CollectiveCall& call) { return engine::make_collective(lockstep_, call); }
 

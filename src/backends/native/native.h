@@ -25,8 +25,9 @@ class Native final : public Backend {
   void poison(const Failure& failure) override;
   std::optional<Failure> failure() override;
   std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do) override;
-  /// Lets all ranks compare what they are about to call, and does nothing else: who returns knows that everybody is here and agrees.
-  void agree(const CollectiveCall& call, Waiter& waiter);
+  /// Lets all ranks compare what they are about to call, and does nothing else: who returns knows that everybody is here and agrees. Returns whether
+  /// all ranks have come with the flag raised; those that come by `start_agreement` have not.
+  bool agree(const CollectiveCall& call, Waiter& waiter, bool flag);
   std::unique_ptr<Task> start_agreement(const CollectiveCall& call);
   engine::Bell* bell() override { return &segment_->bell(rank_); }
   engine::Bell* bell_of(int rank) override { return &segment_->bell(rank); }

@@ -85,7 +85,10 @@ Spanning::Spanning(SpanningParts parts)
 }
 
 Spanning::~Spanning() {
-  if (parts_.link) parts_.link->listen(group_id_, {});
+  if (!one_host()) {
+    parts_.link->listen(group_id_, {});
+    parts_.link->end(~group_id_);
+  }
   worker_.reset();
   warden_.reset();
 }
@@ -128,29 +131,31 @@ std::vector<Stage> Spanning::with_counts_compared(const CollectiveCall& call, st
 }
 
 void Spanning::run(const CollectiveCall& call, Waiter& waiter) {
+  // An engine that has both kinds of call may need all ranks to use the same one.
+  bool may_block = engine_->blocks() && !engine_->starts();
   if (one_host()) [[likely]] {
-    parts_.host->agree(call, waiter);
+    // A callable of the user's may throw in the middle of a call, and the others must not be stuck in it then.
+    may_block = parts_.host->agree(call, waiter, engine_->blocks() && !call.custom) || may_block;
     // The shortest way for what an engine does by itself.
-    if (warden_ && !has_counts(call.operation) && reduces(call.operation) && Abilities(engine_.get(), place_.size()).reduces(call)) {
+    if (may_block && reduces(call.operation) && !has_counts(call.operation) && Abilities(engine_.get(), place_.size()).reduces(call)) {
       return run_on(*engine_, call, waiter);
     }
   } else {
     const auto task = agreement(call);
     if (!task->advance()) waiter.wait(*task);
   }
-  for (const Stage& stage : plan(call)) run_stage(stage, waiter);
+  for (const Stage& stage : plan(call)) run_stage(stage, waiter, may_block);
 }
 
-void Spanning::run_stage(const Stage& stage, Waiter& waiter) {
+void Spanning::run_stage(const Stage& stage, Waiter& waiter, bool may_block) {
   if (stage.on == Stage::On::here) return stage.work();
-  if (stage.on != Stage::On::host) {
-    Engine& engine = stage.on == Stage::On::rail ? *rail_ : *engine_;
-    if (engine.blocks()) {
-      const bool whole = engine.offers(stage.call);
-      const int size = stage.on == Stage::On::rail ? place_.host_count() : place_.size();
-      const int rank = stage.on == Stage::On::rail ? place_.host() : place_.rank;
-      if (whole) return run_on(engine, stage.call, waiter);
-      if (!engine.has_channels()) return run_on(engine, as_all_to_all_v(stage.call, rank, size, scratch_), waiter);
+  if (may_block && stage.on != Stage::On::host) {
+    const bool on_rail = stage.on == Stage::On::rail;
+    Engine& engine = on_rail ? *rail_ : *engine_;
+    if (engine.offers(stage.call)) return run_on(engine, stage.call, waiter);
+    if (!engine.has_channels()) {
+      const int size = on_rail ? place_.host_count() : place_.size();
+      return run_on(engine, as_all_to_all_v(stage.call, on_rail ? place_.host() : place_.rank, size, scratch_), waiter);
     }
   }
   const auto task = start_stage(stage);
@@ -264,7 +269,10 @@ void Spanning::poison(const Failure& failure) {
   if (parts_.host) parts_.host->poison(failure);
   if (aborted_.exchange(true)) return;
   const Failure first = *this->failure();
-  if (!one_host()) tell_all(encode(first));
+  if (!one_host()) {
+    tell_all(encode(first));
+    parts_.link->end(~group_id_);
+  }
   engine_->abort(first);
   if (rail_) rail_->abort(first);
   bell()->ring();
@@ -448,9 +456,13 @@ std::unique_ptr<Backend> make_spanning(const BackendOptions& options, const Engi
       to_others.all = maker.connects_all;
       to_others.address = options.address;
       to_others.store = under("link/");
+      to_others.token = options.token;
       to_others.timeout = options.timeout;
-      to_others.ring = [bell = parts.host ? parts.host->bell() : parts.bell.get()] { bell->ring(); };
-      to_others.sleeper = [bell = parts.host ? parts.host->bell() : parts.bell.get()] { return bell->has_sleepers(); };
+      // The link may outlive the group: it keeps the bell that it rings.
+      std::shared_ptr<engine::Bell> bell = parts.bell;
+      if (parts.host) bell = {parts.host->segment(), parts.host->bell()};
+      to_others.ring = [bell] { bell->ring(); };
+      to_others.sleeper = [bell] { return bell->has_sleepers(); };
       parts.link = transport::Link::connect(to_others);
     }
   }

@@ -66,7 +66,7 @@ class Spanning final : public Backend {
   /// A collective as it reaches the engine of the group or of the rail.
   std::unique_ptr<Task> start_on(const std::shared_ptr<Engine>& engine, const CollectiveCall& call, int rank, int size);
   void run_on(Engine& engine, const CollectiveCall& call, Waiter& waiter);
-  void run_stage(const Stage& stage, Waiter& waiter);
+  void run_stage(const Stage& stage, Waiter& waiter, bool may_block);
   std::unique_ptr<Task> start_stage(const Stage& stage);
   std::vector<Stage> with_counts_compared(const CollectiveCall& call, std::vector<Stage> stages);
   /// What went wrong in a call of the engine that threw: a peer that is gone, as far as one is found in a second.

@@ -49,6 +49,23 @@ class Barrier final : public MoveTask {
   void consume(std::size_t) override {}
 };
 
+/// A barrier at which every rank raises a flag or does not, and learns whether all have.
+class Agreement final : public MoveTask {
+ public:
+  Agreement(Lockstep& engine, const CollectiveCall& call, bool flag) : MoveTask(engine, call, Pieces(0, 1), 1), flag_(flag) {}
+  bool all() const { return all_; }
+
+ private:
+  void produce(std::size_t k) override { *inbox(rank(), k) = static_cast<std::byte>(flag_ ? 1 : 0); }
+  void consume(std::size_t k) override {
+    all_ = flag_;
+    for (int r = 0; all_ && r < size(); ++r) all_ = r == rank() || *inbox(r, k) != std::byte{0};
+  }
+
+  bool flag_;
+  bool all_ = false;
+};
+
 class Broadcast final : public MoveTask {
  public:
   Broadcast(Lockstep& engine, const CollectiveCall& call) : MoveTask(engine, call, whole_slots(engine, call), 1) {}

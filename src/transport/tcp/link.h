@@ -27,6 +27,7 @@ class Link {
     std::vector<int> hosts;  // of each rank of the world, the number of its host; ranks of this rank's host are not connected
     std::string address;     // numeric, of ours, on which to listen while the connections are made; the others are told it through the store
     std::shared_ptr<Store> store;
+    std::string token;  // the job's secret, without which what the store says is not enough to connect; empty: there is none
     std::chrono::milliseconds timeout{};
     bool all = false;  // connect with the ranks of this rank's host as well
     std::function<void()>

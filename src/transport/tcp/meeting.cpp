@@ -145,6 +145,8 @@ void Meeting::learn() {
   }
   secret_ = options_.store->get(secret_key, deadline_.left());
   if (secret_.size() != secret_size) throw ProtocolError("the store holds a link's secret of the wrong length");
+  // Who only listened to what passes between a rank and the store does not know the job's own secret.
+  if (!options_.token.empty()) secret_ = store::message_code(options_.token, "unisono link: secret", secret_);
   if (door_) door_->open(secret_);
   for (const int rank : sought_) {
     ways_.push_back({.rank = rank, .address = parse_address(options_.store->get(address_key(rank), deadline_.left()), rank)});

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gloo/common/error.h>
+#include <sched.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -129,6 +130,13 @@ Connection::~Connection() {
 }
 
 void Connection::handleEvents(int events) {
+  // Gloo's thread comes back at once and for ever to a connection that another thread is using; on that thread's own processor it would keep it from
+  // going on until the scheduler's next tick.
+  if (!m_.try_lock()) {
+    ::sched_yield();
+    return;
+  }
+  m_.unlock();
   std::string why;
   try {
     tcp::Pair::handleEvents(events);

@@ -25,6 +25,7 @@ class PackedCollective final : public Task {
     return true;
   }
   std::vector<int> waiting_for() const override { return task_ ? task_->waiting_for() : std::vector<int>{}; }
+  bool is_rung_for() const override { return !task_ || task_->is_rung_for(); }
 
  private:
   Backend& backend_;
@@ -49,6 +50,7 @@ class PackedMessage final : public Task {
   }
   std::vector<int> waiting_for() const override { return task_->waiting_for(); }
   bool any_will_do() const override { return task_->any_will_do(); }
+  bool is_rung_for() const override { return task_->is_rung_for(); }
   int source() const override { return task_->source(); }
   bool detach() override { return true; }  // what it sends is its own already
 

@@ -58,7 +58,12 @@ struct Verdict {
 class SpanningAgreement final : public Task {
  public:
   SpanningAgreement(const AgreementParts& parts, std::uint64_t number, const CollectiveCall& call)
-      : parts_(parts), place_(*parts.place), number_(number), call_(call), signature_(engine::signature_of(call)), begun_(ground::Clock::now()) {}
+      : parts_(parts),
+        place_(*parts.place),
+        number_(number),
+        call_(call),
+        signature_(engine::signature_of(call)),
+        next_telling_(ground::Clock::now() + time_until_told) {}
 
   bool advance() override {
     parts_.poll();
@@ -71,7 +76,7 @@ class SpanningAgreement final : public Task {
             state({.agrees = true, .signature = to_text(signature_), .label = engine::label_of(call_), .difference = {}, .culprit = -1});
           break;
         case Phase::hosts:
-          if (!all_stated()) return false;
+          if (!all_stated()) return tell_that_we_are_here(), false;
           phase_ = Phase::verdict;
           break;
         case Phase::verdict:
@@ -86,14 +91,15 @@ class SpanningAgreement final : public Task {
   }
 
   std::vector<int> waiting_for() const override {
-    if (phase_ == Phase::host && inner_) return global(inner_->waiting_for());
     if (phase_ == Phase::done) return {};
-    std::vector<int> ranks;
+    std::vector<int> ranks = late_here();
     for (int h = 0; h < place_.host_count(); ++h) {
       if (h == place_.host() || parts_.statements->of(h, number_) != nullptr) continue;
+      // Whoever waits there says for whom; where nobody has said anything, nobody has come.
       const auto awaited = parts_.statements->awaited_by(h, number_);
-      if (awaited.empty()) ranks.push_back(place_.leaders[static_cast<std::size_t>(h)]);
-      ranks.insert(ranks.end(), awaited.begin(), awaited.end());
+      for (int r = 0; r < place_.size(); ++r) {
+        if (place_.host_of(r) == h && (!awaited || std::find(awaited->begin(), awaited->end(), r) != awaited->end())) ranks.push_back(r);
+      }
     }
     if (ranks.empty() && !place_.is_leader()) ranks.push_back(place_.members.front());
     std::sort(ranks.begin(), ranks.end());
@@ -177,11 +183,28 @@ class SpanningAgreement final : public Task {
     return true;
   }
 
-  // The ranks of other hosts cannot see for whom this one waits; should their deadline pass, they are to name the right one.
+  std::vector<int> late_here() const { return phase_ == Phase::host && inner_ ? global(inner_->waiting_for()) : std::vector<int>(); }
+
+  // Only the first ranks of the hosts have been told so far.
+  void tell_that_we_are_here() {
+    if (ground::Clock::now() < next_telling_) return;
+    next_telling_ = ground::Clock::time_point::max();
+    const std::string text = Statements::encode(
+        number_, {.agrees = true, .signature = to_text(signature_), .label = engine::label_of(call_), .difference = {}, .culprit = -1});
+    for (int r = 0; r < place_.size(); ++r) {
+      if (!place_.here(r) && place_.leaders[static_cast<std::size_t>(place_.host_of(r))] != r) parts_.tell(r, text);
+    }
+  }
+
+  // The ranks of other hosts cannot see for whom this one waits; should their deadline pass, they are to name the right ones.
   void tell_who_is_late() {
-    if (told_ || ground::Clock::now() - begun_ < time_until_told) return;
-    told_ = true;
-    const std::string text = Statements::encode_waiting(number_, waiting_for());
+    const auto now = ground::Clock::now();
+    if (now < next_telling_) return;
+    next_telling_ = now + time_until_told;
+    std::vector<int> late = late_here();
+    if (late == told_) return;
+    const std::string text = Statements::encode_waiting(number_, late);
+    told_ = std::move(late);
     for (int r = 0; r < place_.size(); ++r) {
       if (!place_.here(r)) parts_.tell(r, text);
     }
@@ -206,8 +229,8 @@ class SpanningAgreement final : public Task {
   std::unique_ptr<Task> inner_;
   Verdict verdict_;
   CollectiveCall shared_;
-  ground::Clock::time_point begun_;
-  bool told_ = false;
+  ground::Clock::time_point next_telling_;
+  std::vector<int> told_;
 };
 
 }  // namespace
@@ -246,10 +269,10 @@ const Statements::Statement* Statements::of(int host, std::uint64_t call) {
   return found == statements_.end() ? nullptr : &found->second;  // stays until `forget_before`, which its reader calls
 }
 
-std::vector<int> Statements::awaited_by(int host, std::uint64_t call) {
+std::optional<std::vector<int>> Statements::awaited_by(int host, std::uint64_t call) {
   const std::lock_guard lock(mutex_);
   const auto found = awaited_.find({call, host});
-  return found == awaited_.end() ? std::vector<int>() : found->second;
+  return found == awaited_.end() ? std::nullopt : std::optional(found->second);
 }
 
 void Statements::forget_before(std::uint64_t call) {

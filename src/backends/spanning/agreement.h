@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,8 @@ class Statements {
   /// What has come from the first rank of a host.
   void take(int host, std::string_view text);
   const Statement* of(int host, std::uint64_t call);
-  /// Whom that host waits for in that call, as far as it has said.
-  std::vector<int> awaited_by(int host, std::uint64_t call);
+  /// Whom that host waits for in that call, if it has said.
+  std::optional<std::vector<int>> awaited_by(int host, std::uint64_t call);
   /// Nothing before this call is asked for any more.
   void forget_before(std::uint64_t call);
 

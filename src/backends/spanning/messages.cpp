@@ -80,13 +80,24 @@ class Messages::SendTask final : public Task {
 
 class Messages::RecvTask final : public Task {
  public:
-  RecvTask(Messages& box, const MessageCall& call) : box_(box), call_(call) {}
+  RecvTask(Messages& box, const MessageCall& call) : box_(box), call_(call) {
+    const std::lock_guard lock(box_.mutex_);
+    box_.posted_.push_back(this);
+  }
+  ~RecvTask() override {
+    const std::lock_guard lock(box_.mutex_);
+    std::erase(box_.posted_, this);
+    // Given up before it has taken anything of the message: that is for the next one.
+    if (source_ >= 0 && !begun_) box_.arrived_[static_cast<std::size_t>(source_)].push_front(std::move(header_));
+  }
 
   bool advance() override {
     if (done_) return true;
     box_.parts_.poll();
-    if (source_ < 0) {
-      if (!box_.match(call_, source_, header_)) return false;
+    if (!begun_) {
+      box_.match();
+      if (source_ < 0) return false;
+      begun_ = true;
       wrong_ = header_.bytes != call_.data.bytes() || header_.kind != kind_of(call_);
       if (header_.channel != 0) {
         void* to = call_.data.data();
@@ -118,6 +129,12 @@ class Messages::RecvTask final : public Task {
   bool is_rung_for() const override { return !task_ || task_->is_rung_for(); }
   int source() const override { return source_; }
 
+  bool wants(int source, const Header& header) const { return (call_.peer < 0 || call_.peer == source) && call_.tag == header.tag; }
+  void take(int source, Header header) {
+    source_ = source;
+    header_ = std::move(header);
+  }
+
  private:
   [[noreturn]] void throw_mismatch() const {
     ErrorInfo info;
@@ -140,6 +157,7 @@ class Messages::RecvTask final : public Task {
   std::vector<std::byte> rest_;
   std::unique_ptr<Task> task_;
   int source_ = -1;
+  bool begun_ = false;
   bool wrong_ = false;
   bool done_ = false;
 };
@@ -162,19 +180,19 @@ void Messages::take(int peer, std::string_view text) {
   arrived_[static_cast<std::size_t>(peer)].push_back(std::move(header));
 }
 
-bool Messages::match(const MessageCall& call, int& source, Header& header) {
+void Messages::match() {
   const std::lock_guard lock(mutex_);
-  for (int s = 0; s < parts_.size; ++s) {
-    if (call.peer >= 0 && call.peer != s) continue;
-    auto& queue = arrived_[static_cast<std::size_t>(s)];
-    const auto found = std::find_if(queue.begin(), queue.end(), [&](const Header& h) { return h.tag == call.tag; });
-    if (found == queue.end()) continue;
-    header = std::move(*found);
-    source = s;
-    queue.erase(found);
-    return true;
-  }
-  return false;
+  std::erase_if(posted_, [&](RecvTask* task) {
+    for (std::size_t s = 0; s < arrived_.size(); ++s) {
+      auto& queue = arrived_[s];
+      const auto found = std::find_if(queue.begin(), queue.end(), [&](const Header& h) { return task->wants(static_cast<int>(s), h); });
+      if (found == queue.end()) continue;
+      task->take(static_cast<int>(s), std::move(*found));
+      queue.erase(found);
+      return true;
+    }
+    return false;
+  });
 }
 
 }  // namespace unisono::backends

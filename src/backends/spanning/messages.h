@@ -44,13 +44,14 @@ class Messages {
     std::string inlined = {};  // what it carries, where that is small
   };
   static std::uint32_t kind_of(const MessageCall& call);
-  /// Takes the first notice that fits; false if there is none yet.
-  bool match(const MessageCall& call, int& source, Header& header);
+  /// Gives what has arrived to the receives that want it, in the order in which these were posted.
+  void match();
 
   Parts parts_;
   std::vector<std::uint32_t> sent_;  // to each rank so far
   std::mutex mutex_;                 // of what follows: notices come from whoever polls
   std::vector<std::deque<Header>> arrived_;
+  std::vector<RecvTask*> posted_;  // that have nothing yet
 };
 
 }  // namespace unisono::backends

@@ -282,13 +282,31 @@ std::optional<Failure> Spanning::failure() {
   if (parts_.host) {
     if (auto known = parts_.host->failure()) return known;
   }
-  if (!failed_.load(std::memory_order_acquire)) return std::nullopt;
+  if (failed_.load(std::memory_order_acquire)) {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+  return is_announced_.load(std::memory_order_acquire) ? announced() : std::nullopt;
+}
+
+// What other ranks did before one of them gave up still counts, and comes by other connections than the news.
+std::optional<Failure> Spanning::announced() {
+  constexpr auto time_to_arrive = std::chrono::milliseconds(20);
   const std::lock_guard lock(mutex_);
-  return failure_;
+  if (ground::Clock::now() - announced_at_ < time_to_arrive) return std::nullopt;
+  return announced_;
 }
 
 std::optional<Failure> Spanning::look_for_failures(std::span<const int> waiting_for, bool any_will_do) {
   if (auto known = failure()) return known;
+  auto found = look_for_peers(waiting_for, any_will_do);
+  if (!found || !is_announced_.load(std::memory_order_acquire)) return found;
+  // That a rank has gone follows from what another has told already.
+  const std::lock_guard lock(mutex_);
+  return announced_;
+}
+
+std::optional<Failure> Spanning::look_for_peers(std::span<const int> waiting_for, bool any_will_do) {
   if (parts_.host) {
     std::vector<int> locals;
     bool all_here = true;
@@ -382,7 +400,15 @@ void Spanning::take_notice(int peer_of_world, std::string_view text) {
       left_.insert(rank);
       break;
     }
-    case 'f': poison(decode_failure(text)); break;
+    case 'f': {
+      const std::lock_guard lock(mutex_);
+      if (!announced_) {
+        announced_ = decode_failure(text);
+        announced_at_ = ground::Clock::now();
+        is_announced_.store(true, std::memory_order_release);
+      }
+      break;
+    }
     default: statements_.take(place_.host_of(rank), text); break;
   }
 }

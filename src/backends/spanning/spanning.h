@@ -75,7 +75,9 @@ class Spanning final : public Backend {
   void tell_all(const std::string& text);
   void take_notice(int peer_of_world, std::string_view text);
   void poll();
+  std::optional<Failure> look_for_peers(std::span<const int> waiting_for, bool any_will_do);
   std::optional<Failure> lost_peers();
+  std::optional<Failure> announced();
 
   SpanningParts parts_;
   const Place& place_;
@@ -91,8 +93,11 @@ class Spanning final : public Backend {
   std::uint64_t agreements_ = 0;
   std::mutex mutex_;  // of what follows
   std::optional<Failure> failure_;
+  std::optional<Failure> announced_;  // by a rank on another host; counts a moment later
+  ground::Clock::time_point announced_at_{};
   std::set<int> left_;
   std::atomic<bool> failed_{false};
+  std::atomic<bool> is_announced_{false};
   std::atomic<bool> aborted_{false};
 };
 

@@ -15,7 +15,6 @@
 #include <cstring>
 #include <ctime>
 
-#include "backends/gloo/reduction.h"
 #include "unisono/error.h"
 
 namespace unisono::backends {
@@ -114,7 +113,7 @@ void GlooEngine::carry_out(const CollectiveCall& call) {
       return gloo::barrier(options);
     }
     case Operation::all_reduce: return all_reduce_on(context, call);
-    case Operation::reduce: return reduce_on(context, call);
+    case Operation::reduce: return reduce_on(context, call, room_);
     case Operation::broadcast: {
       gloo::BroadcastOptions options(context);
       options.setOutput(is_root ? in : out, is_root ? call.in.bytes() : call.out.bytes());

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "backends/gloo/meeting.h"
+#include "backends/gloo/reduction.h"
 #include "unisono/engine.h"
 
 namespace unisono::backends {
@@ -25,6 +26,7 @@ class GlooEngine final : public Engine {
 
   const int rank_, size_;
   Meeting meeting_;  // empty in a group of one
+  Room room_;
 };
 
 }  // namespace unisono::backends

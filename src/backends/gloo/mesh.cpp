@@ -130,9 +130,10 @@ Connection::~Connection() {
 }
 
 void Connection::handleEvents(int events) {
-  // Gloo's thread comes back at once and for ever to a connection that another thread is using; on that thread's own processor it would keep it from
+  // Gloo's thread comes back at once and for ever to a connection that another thread is using: on that thread's own processor it would keep it from
   // going on until the scheduler's next tick.
-  if (!m_.try_lock()) {
+  for (int tries = 0; !m_.try_lock(); ++tries) {
+    if (tries < 100) continue;
     ::sched_yield();
     return;
   }

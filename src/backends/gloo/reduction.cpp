@@ -84,12 +84,9 @@ void all_reduce_on(const std::shared_ptr<gloo::Context>& context, const Collecti
   finish(call, context->size);
 }
 
-void reduce_on(const std::shared_ptr<gloo::Context>& context, const CollectiveCall& call) {
+void reduce_on(const std::shared_ptr<gloo::Context>& context, const CollectiveCall& call, Room& room) {
   const bool is_root = context->rank == call.root;
-  // Every rank combines a share, and needs room for it.
-  const std::size_t bytes = call.in.bytes();
-  const std::unique_ptr<std::byte[]> room(is_root ? nullptr : new std::byte[bytes]);
-  void* const out = is_root ? call.out.data() : room.get();
+  void* const out = is_root ? call.out.data() : room.of(call.in.bytes());
   with_element(size_of(call.in.dtype()), [&]<class T>(T*) {
     gloo::ReduceOptions options(context);
     if (call.in.data() != out) options.setInput(static_cast<T*>(call.in.data()), call.count);

@@ -2,6 +2,7 @@
 
 #include <gloo/context.h>
 
+#include <cstddef>
 #include <memory>
 
 #include "unisono/backend.h"
@@ -13,7 +14,25 @@ namespace unisono::backends {
 bool can_combine(const CollectiveCall& call, int size);
 
 void all_reduce_on(const std::shared_ptr<gloo::Context>& context, const CollectiveCall& call);
-void reduce_on(const std::shared_ptr<gloo::Context>& context, const CollectiveCall& call);
+
+/// Memory for shares that a rank combines and has no place for; it stays, since fresh memory costs more than combining does.
+class Room {
+ public:
+  void* of(std::size_t bytes) {
+    if (bytes > bytes_) {
+      memory_.reset();
+      bytes_ = 0;
+      memory_.reset(new std::byte[bytes]);
+      bytes_ = bytes;
+    }
+    return memory_.get();
+  }
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+  std::size_t bytes_ = 0;
+};
+void reduce_on(const std::shared_ptr<gloo::Context>& context, const CollectiveCall& call, Room& room);
 
 /// A collective of one rank, whatever it is.
 void copy_alone(const CollectiveCall& call);

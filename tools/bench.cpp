@@ -57,6 +57,8 @@ bench::Plan plan_of(const BenchOptions& options) {
   keep_first(plan.sizes);
   plan.dtype = bench::parse_dtype(options.dtype);
   plan.ranks = options.ranks > 0 ? options.ranks : std::max(2, ground::allowed_processors());
+  plan.hosts = options.hosts;
+  if (plan.hosts > plan.ranks) throw InvalidArgument("--hosts asks for more hosts than there are ranks");
   plan.shared_buffers = options.buffers == "shared";
   if (options.data == "varying") plan.data = bench::DataMode::varying;
   else if (options.data == "touch") plan.data = bench::DataMode::touch;
@@ -86,8 +88,9 @@ void describe_run(const BenchResults& results, const BenchFacts& facts, const Be
   for (const std::string& peer : setup.peers) peers.append(", ").append(setup.versions.at(peer));
   const double barrier = results.barrier_ns(setup.name).value_or(0);
   const std::string_view label = barrier < 100 ? "A, near cores" : barrier > 150 ? "B, distant or shared cores" : "between A and B";
-  std::cout << fmt::format("\nset {}: {} ranks, {}, {} buffers, {} data, backend {}{}\n", setup.name, facts.ranks, facts.dtype, facts.buffers,
-                           facts.data, facts.backends.at(setup.name), peers);
+  const std::string hosts = facts.hosts > 1 ? fmt::format(" as of {} hosts", facts.hosts) : std::string();
+  std::cout << fmt::format("\nset {}: {} ranks{}, {}, {} buffers, {} data, backend {}{}\n", setup.name, facts.ranks, hosts, facts.dtype,
+                           facts.buffers, facts.data, facts.backends.at(setup.name), peers);
   std::cout << fmt::format("flag barrier {:.0f} ns (label {}), {} rounds", barrier, label, rounds);
   if (const std::size_t dropped = results.dropped(setup.name); dropped != 0) std::cout << fmt::format(", {} left out for stolen time", dropped);
   std::cout << "\n";
@@ -122,6 +125,7 @@ void measure(const BenchOptions& options, const bench::Plan& plan, launcher::Sig
     sets.push_back(std::make_unique<BenchSet>(setup, plan_of_set(plan, setup, options), folder.path() / setup.name, environment, signals, watchdog));
   BenchResults results;
   BenchFacts facts{.ranks = plan.ranks,
+                   .hosts = plan.hosts,
                    .dtype = std::string(bench::short_name(plan.dtype)),
                    .buffers = options.buffers,
                    .data = std::string(to_string(plan.data))};
@@ -191,6 +195,8 @@ void add_bench(CLI::App& app) {
   command->footer("unisono bench [OP…] [-n RANKS] [--sizes 8,1KiB,64MiB] [--peers openmpi,mpich,gloo] [--json FILE] [options]");
   command->add_option("OP", options->operations, "What to measure (all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, …)");
   command->add_option("-n,--ranks", options->ranks, "Processes to start; one per core where not given")->check(CLI::Range(1, kMostRanks));
+  command->add_option("--hosts", options->hosts, "Let unisono take the ranks for processes of so many hosts: its engine works between them (1)")
+      ->check(CLI::Range(1, kMostRanks));
   command->add_option("--sizes", options->sizes, "Bytes of a rank's larger buffer, as 8,1KiB,64MiB")->delimiter(',')->allow_extra_args(false);
   command->add_option("--dtype", options->dtype, "f32, f64, f16, bf16, i8, u8, i32 or i64")->capture_default_str();
   command->add_option("--buffers", options->buffers, "private: ordinary memory; shared: unisono's shared_resource(), which the other ranks can reach")
@@ -202,7 +208,7 @@ void add_bench(CLI::App& app) {
           "static: unmodified buffers; varying: inputs rewritten before each call; touch: varying, and reading the output is part of the time")
       ->check(CLI::IsMember({"static", "varying", "touch"}))
       ->capture_default_str();
-  command->add_option("--backend", options->backend, "Backend of unisono")->capture_default_str();
+  command->add_option("--backend", options->backend, "Backend of unisono: native, tcp, gloo, mpi, …")->capture_default_str();
   command->add_option("--peers", options->peers, "Other libraries to measure as well: openmpi, mpich, gloo")->delimiter(',')->allow_extra_args(false);
   command->add_option("--json", options->json, "Write the results to this file");
   command->add_option("--compare", options->compare, "With the comparison of the ranks' calls, without, or both")

@@ -13,6 +13,7 @@ namespace unisono::tools {
 struct BenchOptions {
   std::vector<std::string> operations = {"all_reduce"};
   int ranks = 0;  ///< 0: one per core that may be used, at least two
+  int hosts = 1;
   std::vector<std::string> sizes = {"8", "1KiB", "16KiB", "64KiB", "256KiB", "1MiB", "4MiB", "16MiB", "64MiB"};
   std::string dtype = "f32";
   std::string buffers = "private";

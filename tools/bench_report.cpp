@@ -110,6 +110,7 @@ nlohmann::json to_json(const std::vector<BenchRow>& rows, const BenchFacts& fact
                             {"impl", row.impl},
                             {"backend", ours ? facts.backends.at(row.set) : row.impl},
                             {"ranks", facts.ranks},
+                            {"hosts", facts.hosts},
                             {"bytes", row.bytes},
                             {"dtype", facts.dtype},
                             {"buffers", facts.buffers},

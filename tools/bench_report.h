@@ -52,6 +52,7 @@ class BenchResults {
 /// What all rows have in common.
 struct BenchFacts {
   int ranks = 1;
+  int hosts = 1;
   std::string dtype = {};
   std::string buffers = {};
   std::string data = {};

@@ -1,6 +1,7 @@
 #include "bench_set.h"
 
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include <iterator>
 #include <utility>
 
+#include "backends/plugins.h"
 #include "ground/deadline.h"
 #include "harness/arena.h"
 #include "launch/program.h"
@@ -67,6 +69,8 @@ BenchSet::BenchSet(const BenchSetup& setup, bench::Plan plan, const std::filesys
                             .stdin_fd = nothing.get(),
                             .stdout_fd = STDERR_FILENO,  // the table alone goes to standard output
                             .signals = &signals_};
+  // Their program lies in another folder than this one, and is to find the same plug-ins.
+  child.environment.set("UNISONO_PLUGIN_PATH", fmt::format("{}", fmt::join(backends::plugin_directories(), ":")));
   if (!child.environment.has("OMP_NUM_THREADS")) child.environment.set("OMP_NUM_THREADS", 1);  // in every set alike
   child_ = launcher::start_child({.path = arguments.front(), .arguments = arguments}, child, watchdog_);
   try {

@@ -131,9 +131,12 @@ void take_part(const Plan& plan, ProcessSet& set, Place place) {
   Arena arena(plan.arena, place.rank, place.ranks, binding.own_core(), plan.timeout);
   try {
     Candidates candidates;
-    add_gloo(candidates, plan, place);  // its threads may run anywhere, as they would without a bench
-    binding.bind();
+    // Threads of a library's own may run anywhere, as they would without a bench: also of one that unisono works with.
+    add_gloo(candidates, plan, place);
+    const bool own_threads = plan.backend != "auto" && plan.backend != "native";
+    if (!own_threads) binding.bind();
     const std::string backend = add_unisono(candidates, plan, place);
+    binding.bind();
     set.add_candidates(candidates, plan, place);
     add_roofline(candidates);
     arena.barrier();

@@ -47,6 +47,7 @@ std::string to_json(const Plan& plan) {
   json["candidates"] = plan.candidates;
   json["backend"] = plan.backend;
   json["ranks"] = plan.ranks;
+  json["hosts"] = plan.hosts;
   json["in_place"] = plan.in_place;
   json["shared_buffers"] = plan.shared_buffers;
   json["bind"] = plan.bind;
@@ -74,6 +75,7 @@ Plan plan_from_json(const std::string& text) {
   json.at("candidates").get_to(plan.candidates);
   json.at("backend").get_to(plan.backend);
   json.at("ranks").get_to(plan.ranks);
+  json.at("hosts").get_to(plan.hosts);
   json.at("in_place").get_to(plan.in_place);
   json.at("shared_buffers").get_to(plan.shared_buffers);
   json.at("bind").get_to(plan.bind);

@@ -24,6 +24,7 @@ struct Plan {
   std::vector<std::string> candidates = {};  ///< unisono, unisono-unchecked, openmpi, mpich, gloo
   std::string backend = "auto";              ///< unisono's
   int ranks = 1;
+  int hosts = 1;  ///< as which the ranks present themselves to unisono; more than one: it takes its engine's way between them
   bool in_place = false;
   bool shared_buffers = false;  ///< in memory that the other ranks can reach; of use to unisono alone
   bool bind = true;             ///< each rank to a core of its own

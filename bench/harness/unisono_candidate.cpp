@@ -78,6 +78,11 @@ class UnisonoCandidate final : public Candidate {
 }  // namespace
 
 std::string add_unisono(Candidates& candidates, const Plan& plan, Place place) {
+  if (plan.hosts > 1) {
+    std::vector<std::string> names;  // as many ranks each, as evenly as possible, in the order of the ranks
+    for (int rank = 0; rank < place.ranks; ++rank) names.push_back("bench-host" + std::to_string(rank * plan.hosts / place.ranks));
+    detail::set_presented_hosts(std::move(names));
+  }
   initialize({.backend = plan.backend,
               .init_method = "file://" + plan.folder + "/unisono",
               .rank = place.rank,

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -93,6 +94,47 @@ TEST(Bench, TellsWhatTheComparisonOfCallsCosts) {
   EXPECT_EQ(impls, (std::set<std::string>{"unisono", "unisono-unchecked", "roofline"}));
 }
 
+/// The results of a run on an engine, or nothing where this build has no such engine.
+json measure_on(const std::string& backend, std::vector<std::string> arguments) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() + "/results.json";
+  arguments.insert(arguments.begin(), {"bench", "--backend", backend, "--quick", "--json", file});
+  RunningCommand command(unisono_command(arguments));
+  const int code = command.wait(std::chrono::seconds(100));
+  if (code == 1 && command.err().find("cannot be used") != std::string::npos) return nullptr;
+  EXPECT_EQ(code, 0) << command.out() << command.err();
+  return json::parse(contents(file), nullptr, false);
+}
+
+TEST(Bench, MeasuresUnisonoOnTheEngineAskedForBesideTheLibraryItself) {
+  const std::vector<std::string> peers = peers_of_this_build();
+  for (const auto& [backend, peer] : {std::pair("gloo", "gloo"), std::pair("mpi", "openmpi"), std::pair("mpi", "mpich")}) {
+    if (std::ranges::find(peers, peer) == peers.end()) continue;
+    const json rows = measure_on(backend, {"all_reduce", "all_gather", "--ranks", "2", "--sizes", "1000,64KiB", "--peers", peer});
+    ASSERT_TRUE(rows.is_array()) << backend << " beside " << peer;
+    std::set<std::pair<std::string, std::string>> seen;
+    for (const json& row : rows) {
+      expect_row(row);
+      seen.emplace(row.at("impl"), row.at("backend"));
+    }
+    EXPECT_TRUE(seen.contains({"unisono", backend})) << peer;
+    EXPECT_TRUE(seen.contains({peer, peer}));
+  }
+}
+
+TEST(Bench, TakesRanksForProcessesOfSeveralHosts) {
+  for (const std::string backend : {"tcp", "gloo"}) {
+    const json rows = measure_on(backend, {"all_reduce", "broadcast", "--ranks", "4", "--hosts", "2", "--sizes", "1000,256KiB"});
+    if (rows.is_null()) continue;
+    ASSERT_TRUE(rows.is_array());
+    for (const json& row : rows) {
+      expect_row(row);
+      EXPECT_EQ(row.at("hosts"), 2);
+      EXPECT_EQ(row.at("backend"), row.at("impl") == "unisono" ? backend : row.at("impl").get<std::string>());
+    }
+  }
+}
+
 class BenchPeer : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(BenchPeer, IsMeasuredInTheSameProcesses) {
@@ -143,6 +185,8 @@ TEST(Bench, WrongUseIsRefusedAtOnceWithAUsageLine) {
                                                        {"--data", "stale"},
                                                        {"--buffers", "round"},
                                                        {"--backend", "warp"},
+                                                       {"--hosts", "0"},
+                                                       {"--hosts", "3", "--ranks", "2"},
                                                        {"--rounds", "0"},
                                                        {"--compare", "maybe"},
                                                        {"send_recv", "--ranks", "1"},

@@ -83,6 +83,7 @@ TEST(BenchPlan, SurvivesTheWayToTheRanks) {
                   .candidates = {"unisono", "gloo"},
                   .backend = "native",
                   .ranks = 7,
+                  .hosts = 3,
                   .in_place = true,
                   .bind = false,
                   .seed = 99,
@@ -96,6 +97,7 @@ TEST(BenchPlan, SurvivesTheWayToTheRanks) {
   EXPECT_EQ(to_json(back), to_json(plan));
   EXPECT_EQ(back.operations, plan.operations);
   EXPECT_EQ(back.dtype, plan.dtype);
+  EXPECT_EQ(back.hosts, plan.hosts);
   EXPECT_EQ(back.data, plan.data);
   EXPECT_EQ(back.folder, plan.folder);
   EXPECT_EQ(back.timeout, plan.timeout);

@@ -1,6 +1,8 @@
 #include "context/engines.h"
 
 #include <algorithm>
+#include <sstream>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -13,10 +15,35 @@
 namespace unisono::context {
 namespace {
 
-std::string best_between_hosts(Launcher launcher) {
+// What `auto` may take between hosts, the best first.
+std::string usable_between_hosts(Launcher launcher) {
   const bool by_mpi = launcher == Launcher::openmpi || launcher == Launcher::pmi;
-  if (by_mpi && backends::availability("mpi").available) return "mpi";
-  if (backends::availability("gloo").available) return "gloo";
+  std::string names;
+  if (by_mpi && backends::availability("mpi").available) names += "mpi ";
+  if (backends::availability("gloo").available) names += "gloo ";
+  return names + "tcp ";
+}
+
+/// Every rank says what it asks for and what it could take; the first of rank 0's list that all have is taken. InvalidArgument where they ask for
+/// different backends.
+std::string agree(const Joining& joining, const std::string& asked, const std::string& usable) {
+  const auto key = [](int rank) { return fmt::format("engines/{}", rank); };
+  joining.store.set(key(joining.rank), asked + "\n" + usable);
+  std::vector<std::string> lists;
+  for (int r = 0; r < joining.world_size; ++r) {
+    const std::string text = joining.store.get(key(r), joining.deadline.left());
+    const auto line = std::min(text.find('\n'), text.size());
+    if (text.substr(0, line) != asked) {
+      throw InvalidArgument(
+          fmt::format("rank {} asks for backend {}, and rank {} for {}", joining.rank, asked, r, text.substr(0, line)),
+          {.operation = "initialize", .rank = joining.rank, .culprit = r, .hint = "give every rank the same backend and UNISONO_BACKEND"});
+    }
+    lists.push_back(text.substr(std::min(line + 1, text.size())));
+  }
+  std::istringstream names(lists.front());
+  for (std::string name; names >> name;) {
+    if (std::all_of(lists.begin(), lists.end(), [&](const std::string& list) { return list.find(name + " ") != std::string::npos; })) return name;
+  }
   return "tcp";
 }
 
@@ -26,17 +53,21 @@ bool on_one_host(const BackendOptions& options) {
 
 }  // namespace
 
-Selection select_engines(const InitOptions& options, const ground::Environment& environment, const Topology& topology, Launcher launcher, int rank,
-                         int world_size) {
+Selection select_engines(const InitOptions& options, const ground::Environment& environment, const Topology& topology, Launcher launcher,
+                         const Joining& joining) {
+  const int rank = joining.rank, world_size = joining.world_size;
   backends::Request request = backends::parse_request(options.backend);
   if (request.host == "auto" && request.device.empty()) {
     if (const auto variable = environment.get("UNISONO_BACKEND")) request = backends::parse_request(*variable);
   }
   Selection selection{.asked = request.host, .host = request.host, .device = request.device};
+  const bool between_hosts = topology.machines > 1;
+  std::string common;
+  if (world_size > 1) common = agree(joining, request.host, between_hosts && request.host == "auto" ? usable_between_hosts(launcher) : std::string());
   if (selection.host == "auto") {
-    selection.host = world_size == 1 ? "serial" : topology.machines == 1 ? "native" : best_between_hosts(launcher);
-    if (topology.machines > 1 && rank == 0) {
-      ground::info(fmt::format("{} ranks on {} hosts: {} between them, native inside a host", world_size, topology.machines, selection.host));
+    selection.host = world_size == 1 ? "serial" : between_hosts ? common : "native";
+    if (between_hosts && rank == 0) {
+      ground::warn(fmt::format("{} ranks on {} hosts: backend {} between hosts, native inside them", world_size, topology.machines, selection.host));
     }
   }
   if (selection.device.empty() && request.host == "auto" && world_size > 1 && backends::availability("nccl").available) {

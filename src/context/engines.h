@@ -4,6 +4,7 @@
 #include <string>
 
 #include "context/state.h"
+#include "ground/deadline.h"
 #include "ground/environment.h"
 #include "unisono/backend.h"
 
@@ -17,11 +18,18 @@ struct Selection {
   bool device_at_need = false;  // nobody asked for it by name
 };
 
+/// The ranks of the world before there is one; in a world of one nobody is asked.
+struct Joining {
+  int rank = 0, world_size = 1;
+  Store& store;
+  const ground::Deadline& deadline;
+};
+
 /// From what the program asked for, UNISONO_BACKEND where it asked for nothing in particular, and where the ranks are. `auto` is the native engine on
 /// one host; between hosts it is mpi in a job that an MPI started, else gloo, else tcp, and says so once; nccl serves device memory wherever it can
 /// be used. Throws what `backends::factory` throws, and BackendUnavailable for native between hosts.
-Selection select_engines(const InitOptions& options, const ground::Environment& environment, const Topology& topology, Launcher launcher, int rank,
-                         int world_size);
+Selection select_engines(const InitOptions& options, const ground::Environment& environment, const Topology& topology, Launcher launcher,
+                         const Joining& joining);
 
 /// The engine of a group: collective over its members. Where nobody asked for a particular one, a group on one host gets the native engine.
 std::unique_ptr<Backend> make_group_engine(const Selection& selection, const BackendOptions& options);

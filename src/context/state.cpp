@@ -127,7 +127,8 @@ std::unique_ptr<State> form_world(const InitOptions& options, const rendezvous::
     state->topology.host_names = {host_name()};
   }
   state->local_rank = choose_local_rank(identity.local_rank, local_rank_hint(), state->topology);
-  const Selection selection = select_engines(options, environment, state->topology, identity.launcher, identity.rank, identity.world_size);
+  const Selection selection =
+      select_engines(options, environment, state->topology, identity.launcher, {identity.rank, identity.world_size, *formation.watched(), deadline});
 
   BackendOptions backend_options;
   backend_options.group_name = "world";

@@ -19,7 +19,9 @@ void BlockingWaiter::wait(Task& task) {
     if (task.advance()) return;
   } while (backoff.is_spinning());
 
-  const ground::Deadline deadline(timeout_);
+  // One clock for all that one call waits for.
+  if (!deadline_) deadline_.emplace(timeout_);
+  const ground::Deadline& deadline = *deadline_;
   auto next_look = ground::Clock::now() + look_period;
   bool warned = false;
   const Vigil vigil{operation_, sequence_, deadline, warned};

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string_view>
 
+#include "ground/deadline.h"
 #include "unisono/backend.h"
 
 namespace unisono::group {
@@ -23,6 +25,7 @@ class BlockingWaiter final : public Waiter {
   std::string_view operation_;
   std::uint64_t sequence_;
   std::chrono::milliseconds timeout_;
+  std::optional<ground::Deadline> deadline_;
 };
 
 }  // namespace unisono::group

@@ -72,6 +72,11 @@ std::optional<Failure> Native::look_for_failures(std::span<const int> waiting_fo
   return peers_->look(waiting_for, any_will_do);
 }
 
+std::optional<Failure> Native::look_at_all() {
+  if (auto known = failure()) return known;
+  return peers_->look_at_all();
+}
+
 std::unique_ptr<Native> make_native(const BackendOptions& options) {
   const int ranks = static_cast<int>(options.global_ranks.size());
   if (ranks > engine::Segment::most_ranks) {

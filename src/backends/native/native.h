@@ -29,6 +29,8 @@ class Native final : public Backend {
   /// all ranks have come with the flag raised; those that come by `start_agreement` have not.
   bool agree(const CollectiveCall& call, Waiter& waiter, bool flag);
   std::unique_ptr<Task> start_agreement(const CollectiveCall& call);
+  /// As look_for_failures, of all other ranks, but for those that have left.
+  std::optional<Failure> look_at_all();
   engine::Bell* bell() override { return &segment_->bell(rank_); }
   engine::Bell* bell_of(int rank) override { return &segment_->bell(rank); }
   bool crowded() const override { return crowded_; }

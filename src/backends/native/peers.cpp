@@ -235,4 +235,14 @@ std::optional<Failure> Peers::look(std::span<const int> waiting_for, bool any_wi
   return stopped(waiting_for);
 }
 
+std::optional<Failure> Peers::look_at_all() {
+  const std::lock_guard lock(mutex_);
+  if (auto failure = dead()) return failure;
+  std::vector<int> others;
+  for (int r = 0; r < segment_->ranks(); ++r) {
+    if (r != rank_ && presence(r) != Presence::left) others.push_back(r);
+  }
+  return stopped(others);
+}
+
 }  // namespace unisono::backends

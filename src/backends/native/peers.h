@@ -38,6 +38,8 @@ class Peers {
 
   /// A peer that died before it left, one of `waiting_for` that has left, or one that has been stopped for too long.
   std::optional<Failure> look(std::span<const int> waiting_for, bool any_will_do);
+  /// The same of all others, but for having left: of ranks that have done their part already.
+  std::optional<Failure> look_at_all();
   /// Those whose processes are dead, or that have left.
   std::set<int> gone();
   /// The fewest processors that any rank may use.

@@ -72,12 +72,14 @@ class SpanningAgreement final : public Task {
         case Phase::host:
           if (parts_.host != nullptr && !agree_on_host()) return tell_who_is_late(), false;
           phase_ = place_.is_leader() ? Phase::hosts : Phase::verdict;
+          if (phase_ == Phase::verdict) parts_.all_but_told();
           if (place_.is_leader())
             state({.agrees = true, .signature = to_text(signature_), .label = engine::label_of(call_), .difference = {}, .culprit = -1});
           break;
         case Phase::hosts:
           if (!all_stated()) return tell_that_we_are_here(), false;
           phase_ = Phase::verdict;
+          parts_.all_but_told();
           break;
         case Phase::verdict:
           if (parts_.host != nullptr && !share_verdict()) return false;
@@ -101,7 +103,7 @@ class SpanningAgreement final : public Task {
         if (place_.host_of(r) == h && (!awaited || std::find(awaited->begin(), awaited->end(), r) != awaited->end())) ranks.push_back(r);
       }
     }
-    if (ranks.empty() && !place_.is_leader()) ranks.push_back(place_.members.front());
+    if (ranks.empty() && inner_) ranks = global(inner_->waiting_for());
     std::sort(ranks.begin(), ranks.end());
     return ranks;
   }
@@ -166,7 +168,10 @@ class SpanningAgreement final : public Task {
   bool differ(int culprit, const std::string& difference) {
     verdict_.agrees = 0;
     verdict_.culprit = culprit;
-    difference.copy(verdict_.difference, sizeof verdict_.difference - 1);
+    std::size_t size = difference.copy(verdict_.difference, sizeof verdict_.difference - 1);
+    // No half of a character.
+    while (size < difference.size() && size > 0 && (static_cast<unsigned char>(difference[size]) & 0xc0U) == 0x80U)
+      verdict_.difference[--size] = '\0';
     return true;
   }
 
@@ -252,7 +257,9 @@ void Statements::take(int host, std::string_view text) {
   if (fields[0] == "w") {
     auto& ranks = awaited_[{call, host}];
     ranks.clear();
-    for (std::size_t i = 2; i < fields.size(); ++i) ranks.push_back(number<int>(fields[i]));
+    for (std::size_t i = 2; i < fields.size(); ++i) {
+      if (!fields[i].empty()) ranks.push_back(number<int>(fields[i]));
+    }
     return;
   }
   if (fields[0] != "s" || fields.size() < 7) return;

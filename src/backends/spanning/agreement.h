@@ -52,6 +52,7 @@ struct AgreementParts {
   Statements* statements = nullptr;
   std::function<void(int rank, std::string text)> tell = {};  // a notice to a rank on another host
   std::function<void()> poll = {};
+  std::function<void()> all_but_told = {};  // called when this rank has nothing to hear from other hosts any more: who leaves now has done its part
 };
 
 /// All ranks of several hosts compare what they are about to call: those of a host among each other, then the first of each host with the

@@ -14,6 +14,7 @@
 namespace unisono::backends {
 namespace {
 
+constexpr std::size_t longest_message = 1024;  // of what other hosts are told
 constexpr auto longest_goodbye = std::chrono::milliseconds(5000);
 
 // The number of a group on the Link, the same on all members.
@@ -26,7 +27,7 @@ std::uint64_t id_of(std::string_view key) {
 // A failure as a notice: "f", kind, cause, culprit, missing ranks, message.
 std::string encode(const Failure& failure) {
   return fmt::format("f{} {} {} {} {} {}", static_cast<int>(failure.kind), static_cast<int>(failure.cause), failure.culprit, failure.missing.size(),
-                     fmt::join(failure.missing, " "), failure.message);
+                     fmt::join(failure.missing, " "), std::string_view(failure.message).substr(0, longest_message));
 }
 Failure decode_failure(std::string_view text) {
   text.remove_prefix(1);
@@ -87,6 +88,7 @@ Spanning::Spanning(SpanningParts parts)
 Spanning::~Spanning() {
   if (!one_host()) {
     parts_.link->listen(group_id_, {});
+    parts_.link->end(group_id_);
     parts_.link->end(~group_id_);
   }
   worker_.reset();
@@ -110,7 +112,8 @@ std::unique_ptr<Task> Spanning::agreement(const CollectiveCall& call) {
                              .host = parts_.host.get(),
                              .statements = &statements_,
                              .tell = [this](int r, std::string text) { tell(r, std::move(text)); },
-                             .poll = [this] { poll(); }};
+                             .poll = [this] { poll(); },
+                             .all_but_told = [this] { agreed_.store(true, std::memory_order_release); }};
   return backends::start_agreement(parts, ++agreements_, call);
 }
 
@@ -131,11 +134,13 @@ std::vector<Stage> Spanning::with_counts_compared(const CollectiveCall& call, st
 }
 
 void Spanning::run(const CollectiveCall& call, Waiter& waiter) {
+  const Agreed agreed(agreed_);
   // An engine that has both kinds of call may need all ranks to use the same one.
   bool may_block = engine_->blocks() && !engine_->starts();
   if (one_host()) [[likely]] {
     // A callable of the user's may throw in the middle of a call, and the others must not be stuck in it then.
     may_block = parts_.host->agree(call, waiter, engine_->blocks() && !call.custom) || may_block;
+    agreed_.store(true, std::memory_order_release);
     // The shortest way for what an engine does by itself.
     if (may_block && reduces(call.operation) && !has_counts(call.operation) && Abilities(engine_.get(), place_.size()).reduces(call)) {
       return run_on(*engine_, call, waiter);
@@ -176,7 +181,15 @@ void Spanning::run_on(Engine& engine, const CollectiveCall& call, Waiter& waiter
 std::unique_ptr<Task> Spanning::start_on(const std::shared_ptr<Engine>& engine, const CollectiveCall& call, int rank, int size) {
   if (engine->offers(call)) {
     if (engine->starts()) return engine->start(call);
-    if (!worker_) worker_ = std::make_unique<Worker>(bell());
+    if (!worker_) {
+      worker_ = std::make_unique<Worker>(bell(), [this] {
+        poison({.kind = Failure::Kind::peer_failed,
+                .cause = PeerFailed::Cause::aborted,
+                .culprit = place_.rank,
+                .missing = {},
+                .message = fmt::format("rank {} has given up a call that was under way", place_.rank)});
+      });
+    }
     return worker_->run(engine, call);
   }
   if (engine->has_channels()) return start_exchange(*engine, call, rank, size);
@@ -209,6 +222,7 @@ class Spanning::CallTask final : public Task {
   bool advance() override {
     if (!begun_) {  // not before its turn among the group's calls
       begun_ = true;
+      agreed_.emplace(group_.agreed_);
       current_ = group_.agreement(call_);
     }
     for (;;) {
@@ -216,9 +230,10 @@ class Spanning::CallTask final : public Task {
       current_.reset();
       if (!planned_) {
         planned_ = true;
+        group_.agreed_.store(true, std::memory_order_release);
         stages_ = group_.plan(call_);
       }
-      if (next_ == stages_.size()) return true;
+      if (next_ == stages_.size()) return agreed_.reset(), true;
       current_ = group_.start_stage(stages_[next_++]);
     }
   }
@@ -229,6 +244,7 @@ class Spanning::CallTask final : public Task {
   Spanning& group_;
   CollectiveCall call_;
   bool begun_ = false, planned_ = false;
+  std::optional<Agreed> agreed_;
   std::vector<Stage> stages_;
   std::size_t next_ = 0;
   std::unique_ptr<Task> current_;
@@ -239,23 +255,27 @@ std::unique_ptr<Task> Spanning::start(const CollectiveCall& call) { return std::
 // ---- messages -------------------------------------------------------------------------------------------------
 
 std::unique_ptr<Task> Spanning::start_send(const MessageCall& call) {
-  if (!place_.here(call.peer)) return messages_->send(call);
+  if (!place_.here(call.peer)) return explained(messages_->send(call));
   MessageCall local = call;
   local.peer = place_.local_of(call.peer);
   return std::make_unique<Renamed>(parts_.host->start_send(local), place_.members);
 }
 
 std::unique_ptr<Task> Spanning::start_recv(const MessageCall& call) {
-  if (call.peer >= 0 && !place_.here(call.peer)) return messages_->recv(call);
+  if (call.peer >= 0 && !place_.here(call.peer)) return explained(messages_->recv(call));
   if (call.peer >= 0) {
     MessageCall local = call;
     local.peer = place_.local_of(call.peer);
     return std::make_unique<Renamed>(parts_.host->start_recv(local), place_.members);
   }
   if (one_host()) return std::make_unique<Renamed>(parts_.host->start_recv(call), place_.members);
-  if (!parts_.host) return messages_->recv(call);
+  if (!parts_.host) return explained(messages_->recv(call));
   return std::make_unique<EitherSource>([this, call] { return std::make_unique<Renamed>(parts_.host->start_recv(call), place_.members); },
-                                        [this, call] { return messages_->recv(call); });
+                                        [this, call] { return explained(messages_->recv(call)); });
+}
+
+std::unique_ptr<Task> Spanning::explained(std::unique_ptr<Task> task) {
+  return std::make_unique<Explained>(std::move(task), [this](const std::exception_ptr& error) { return blame(error); });
 }
 
 // ---- failures -------------------------------------------------------------------------------------------------
@@ -268,13 +288,13 @@ void Spanning::poison(const Failure& failure) {
   }
   if (parts_.host) parts_.host->poison(failure);
   if (aborted_.exchange(true)) return;
-  const Failure first = *this->failure();
+  const Failure first = this->failure().value_or(failure);
+  engine_->abort(first);
+  if (rail_) rail_->abort(first);
   if (!one_host()) {
     tell_all(encode(first));
     parts_.link->end(~group_id_);
   }
-  engine_->abort(first);
-  if (rail_) rail_->abort(first);
   bell()->ring();
 }
 
@@ -307,6 +327,9 @@ std::optional<Failure> Spanning::look_for_failures(std::span<const int> waiting_
 }
 
 std::optional<Failure> Spanning::look_for_peers(std::span<const int> waiting_for, bool any_will_do) {
+  // Once all have agreed on a call, who is done with it may leave.
+  const bool may_leave = agreed_.load(std::memory_order_acquire);
+  std::set<int> gone_here;
   if (parts_.host) {
     std::vector<int> locals;
     bool all_here = true;
@@ -315,15 +338,20 @@ std::optional<Failure> Spanning::look_for_peers(std::span<const int> waiting_for
       else all_here = false;
     }
     // Where anybody would do, those who have left here matter only if nobody elsewhere is left.
-    if (any_will_do && !all_here) locals.clear();
-    if (auto failure = parts_.host->look_for_failures(locals, any_will_do)) return failure;
+    if (any_will_do && !all_here) {
+      locals.clear();
+      for (const int r : parts_.host->gone()) gone_here.insert(place_.members[static_cast<std::size_t>(r)]);
+    }
+    if (auto failure = may_leave ? parts_.host->look_at_all() : parts_.host->look_for_failures(locals, any_will_do)) return failure;
   }
   if (one_host()) return std::nullopt;
   poll();
   if (auto failure = lost_peers()) return failure;
+  if (may_leave) return std::nullopt;
   const std::lock_guard lock(mutex_);
   const auto left = [&](int r) {
-    return left_.contains(r) || (!place_.here(r) && parts_.link->has_left(parts_.options.global_ranks[static_cast<std::size_t>(r)]));
+    return gone_here.contains(r) || left_.contains(r) ||
+           (!place_.here(r) && parts_.link->has_left(parts_.options.global_ranks[static_cast<std::size_t>(r)]));
   };
   const bool hopeless = any_will_do ? !waiting_for.empty() && std::all_of(waiting_for.begin(), waiting_for.end(), left)
                                     : std::any_of(waiting_for.begin(), waiting_for.end(), left);
@@ -339,7 +367,11 @@ std::optional<Failure> Spanning::look_for_peers(std::span<const int> waiting_for
 std::optional<Failure> Spanning::lost_peers() {
   const auto loss = parts_.link->lost();
   if (!loss) return std::nullopt;
-  if (const auto member = rank_of_global_.find(loss->peer); member != rank_of_global_.end()) {
+  const auto left = [&](int rank) {
+    const std::lock_guard lock(mutex_);
+    return left_.contains(rank);
+  };
+  if (const auto member = rank_of_global_.find(loss->peer); member != rank_of_global_.end() && !left(member->second)) {
     // As the group calls it, not the world.
     std::string text = loss->text;
     const std::string named = fmt::format("rank {}", loss->peer);
@@ -347,7 +379,7 @@ std::optional<Failure> Spanning::lost_peers() {
     return Failure{.kind = Failure::Kind::peer_failed, .cause = loss->cause, .culprit = member->second, .missing = {}, .message = std::move(text)};
   }
   for (const auto& [global, rank] : rank_of_global_) {
-    if (place_.here(rank) || !parts_.link->is_gone(global) || parts_.link->has_left(global)) continue;
+    if (place_.here(rank) || !parts_.link->is_gone(global) || parts_.link->has_left(global) || left(rank)) continue;
     return Failure{.kind = Failure::Kind::peer_failed,
                    .cause = PeerFailed::Cause::disconnected,
                    .culprit = rank,
@@ -365,6 +397,8 @@ std::set<int> Spanning::gone() {
   for (int r = 0; r < place_.size(); ++r) {
     if (!place_.here(r) && parts_.link->is_gone(parts_.options.global_ranks[static_cast<std::size_t>(r)])) ranks.insert(r);
   }
+  const std::lock_guard lock(mutex_);
+  ranks.insert(left_.begin(), left_.end());
   return ranks;
 }
 

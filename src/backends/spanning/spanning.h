@@ -59,6 +59,17 @@ class Spanning final : public Backend {
 
  private:
   class CallTask;
+  /// While a call is under way: whether all ranks have agreed on it.
+  class Agreed {
+   public:
+    explicit Agreed(std::atomic<bool>& flag) : flag_(flag) { flag_.store(false, std::memory_order_release); }
+    ~Agreed() { flag_.store(false, std::memory_order_release); }
+    Agreed(const Agreed&) = delete;
+    Agreed& operator=(const Agreed&) = delete;
+
+   private:
+    std::atomic<bool>& flag_;
+  };
 
   bool one_host() const { return place_.host_count() == 1; }
   std::unique_ptr<Task> agreement(const CollectiveCall& call);
@@ -71,6 +82,8 @@ class Spanning final : public Backend {
   std::vector<Stage> with_counts_compared(const CollectiveCall& call, std::vector<Stage> stages);
   /// What went wrong in a call of the engine that threw: a peer that is gone, as far as one is found in a second.
   std::unique_ptr<Task> blame(const std::exception_ptr& error);
+  /// A message's task, whose errors are explained as an engine's are.
+  std::unique_ptr<Task> explained(std::unique_ptr<Task> task);
   void tell(int rank, std::string text);
   void tell_all(const std::string& text);
   void take_notice(int peer_of_world, std::string_view text);
@@ -96,6 +109,7 @@ class Spanning final : public Backend {
   std::optional<Failure> announced_;  // by a rank on another host; counts a moment later
   ground::Clock::time_point announced_at_{};
   std::set<int> left_;
+  std::atomic<bool> agreed_{false};
   std::atomic<bool> failed_{false};
   std::atomic<bool> is_announced_{false};
   std::atomic<bool> aborted_{false};

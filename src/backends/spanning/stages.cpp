@@ -1,5 +1,7 @@
 #include "backends/spanning/stages.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -64,6 +66,19 @@ bool Watched::advance() {
   return task_->advance();
 }
 
+bool Explained::advance() {
+  try {
+    return task_->advance();
+  } catch (const Mismatch&) {
+    throw;
+  } catch (const GroupFailure&) {
+    throw;
+  } catch (const std::exception&) {
+    task_ = explain_(std::current_exception());
+  }
+  return task_->advance();
+}
+
 bool EitherSource::advance() {
   // One that has begun to take a message knows its source, and keeps it.
   if (here_ && here_->advance()) return elsewhere_.reset(), true;
@@ -92,8 +107,9 @@ struct Worker::Shared {
 
 class Worker::Call final : public Task {
  public:
-  Call(std::shared_ptr<Shared> shared, std::shared_ptr<Engine> engine, const CollectiveCall& call, engine::Bell* bell)
-      : shared_(std::move(shared)), call_(call) {
+  Call(std::shared_ptr<Shared> shared, std::shared_ptr<Engine> engine, const CollectiveCall& call, engine::Bell* bell,
+       const std::function<void()>& give_up)
+      : shared_(std::move(shared)), call_(call), give_up_(give_up) {
     const std::lock_guard lock(shared_->mutex);
     shared_->busy = true;
     shared_->job = [this, engine = std::move(engine), bell] {
@@ -108,6 +124,7 @@ class Worker::Call final : public Task {
     shared_->changed.notify_all();
   }
   ~Call() override {
+    if (!done_.load(std::memory_order_acquire)) give_up_();
     std::unique_lock lock(shared_->mutex);
     shared_->changed.wait(lock, [&] { return !shared_->busy; });
   }
@@ -121,11 +138,13 @@ class Worker::Call final : public Task {
  private:
   std::shared_ptr<Shared> shared_;
   CollectiveCall call_;
+  const std::function<void()>& give_up_;
   std::atomic<bool> done_{false};
   std::exception_ptr error_;
 };
 
-Worker::Worker(engine::Bell* bell) : shared_(std::make_shared<Shared>()), bell_(bell) {
+Worker::Worker(engine::Bell* bell, std::function<void()> give_up)
+    : shared_(std::make_shared<Shared>()), bell_(bell), give_up_(std::move(give_up)), process_(::getpid()) {
   thread_ = std::thread([shared = shared_] {
     std::unique_lock lock(shared->mutex);
     for (;;) {
@@ -142,6 +161,10 @@ Worker::Worker(engine::Bell* bell) : shared_(std::make_shared<Shared>()), bell_(
 }
 
 Worker::~Worker() {
+  if (::getpid() != process_) {  // a child of fork has no such thread
+    thread_.detach();
+    return;
+  }
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->stop = true;
@@ -151,7 +174,7 @@ Worker::~Worker() {
 }
 
 std::unique_ptr<Task> Worker::run(std::shared_ptr<Engine> engine, const CollectiveCall& call) {
-  return std::make_unique<Call>(shared_, std::move(engine), call, bell_);
+  return std::make_unique<Call>(shared_, std::move(engine), call, bell_, give_up_);
 }
 
 CountsComparison compare_counts(const CollectiveCall& call, int rank, int size, Scratch& scratch) {

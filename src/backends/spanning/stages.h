@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -89,6 +91,23 @@ class Watched final : public Task {
   bool failed_ = false;
 };
 
+/// A task that is there already, of a message between hosts; when it throws anything but a Mismatch, the reason is looked for.
+class Explained final : public Task {
+ public:
+  using Explain = std::function<std::unique_ptr<Task>(const std::exception_ptr&)>;
+  Explained(std::unique_ptr<Task> task, Explain explain) : task_(std::move(task)), explain_(std::move(explain)) {}
+  bool advance() override;
+  std::vector<int> waiting_for() const override { return task_->waiting_for(); }
+  bool any_will_do() const override { return task_->any_will_do(); }
+  bool is_rung_for() const override { return task_->is_rung_for(); }
+  int source() const override { return task_->source(); }
+  bool detach() override { return task_->detach(); }
+
+ private:
+  std::unique_ptr<Task> task_;
+  Explain explain_;
+};
+
 /// A receive from anybody, where some are on this host and some are not: whichever comes first, the other half is given up before it has taken
 /// anything.
 class EitherSource final : public Task {
@@ -108,9 +127,10 @@ class EitherSource final : public Task {
 /// A thread that is inside an engine's blocking calls, one at a time, on behalf of asynchronous ones.
 class Worker {
  public:
-  explicit Worker(engine::Bell* bell);
+  /// `give_up`: ends the group, where a call is let go that is still under way.
+  Worker(engine::Bell* bell, std::function<void()> give_up);
   ~Worker();
-  /// The task must be let go before the worker; if that happens before it is done, its group is over and the engine was told to abort.
+  /// The task must be let go before the worker; if that happens before it is done, its group is over.
   std::unique_ptr<Task> run(std::shared_ptr<Engine> engine, const CollectiveCall& call);
 
  private:
@@ -118,6 +138,8 @@ class Worker {
   struct Shared;
   std::shared_ptr<Shared> shared_;
   engine::Bell* bell_;
+  std::function<void()> give_up_;
+  pid_t process_;
   std::thread thread_;
 };
 

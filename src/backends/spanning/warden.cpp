@@ -1,5 +1,7 @@
 #include "backends/spanning/warden.h"
 
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include "ground/error_text.h"
@@ -14,9 +16,13 @@ constexpr std::chrono::milliseconds look_period{50};
 }  // namespace
 
 Warden::Warden(std::function<std::optional<Failure>()> look, std::function<void(const Failure&)> end)
-    : look_(std::move(look)), end_(std::move(end)), thread_([this] { loop(); }) {}
+    : look_(std::move(look)), end_(std::move(end)), process_(::getpid()), thread_([this] { loop(); }) {}
 
 Warden::~Warden() {
+  if (::getpid() != process_) {  // a child of fork has no such thread
+    thread_.detach();
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -38,15 +44,20 @@ void Warden::loop() {
     lock.unlock();
     try {
       check();
-    } catch (const std::exception& error) {
-      end_({.kind = Failure::Kind::peer_failed,
-            .cause = PeerFailed::Cause::aborted,
-            .culprit = -1,
-            .missing = {},
-            .message = ground::message_of(std::current_exception())});
-      ground::warn(error.what());
+    } catch (...) {
+      give_up(ground::message_of(std::current_exception()));
     }
     lock.lock();
+  }
+}
+
+void Warden::give_up(const std::string& why) noexcept {
+  over_ = true;
+  try {
+    ground::warn(why);
+    end_({.kind = Failure::Kind::peer_failed, .cause = PeerFailed::Cause::aborted, .culprit = -1, .missing = {}, .message = why});
+  } catch (const std::exception& error) {
+    ground::log(ground::LogLevel::error, error.what());
   }
 }
 

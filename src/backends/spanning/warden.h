@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -37,6 +39,7 @@ class Warden {
  private:
   void loop();
   void check();
+  void give_up(const std::string& why) noexcept;
 
   std::function<std::optional<Failure>()> look_;
   std::function<void(const Failure&)> end_;
@@ -52,6 +55,7 @@ class Warden {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;
+  pid_t process_;
   std::thread thread_;
 };
 

@@ -10,7 +10,6 @@ namespace unisono::transport {
 namespace {
 
 // What stands in a data frame for the rest of a message whose memory is gone.
-constexpr std::array<std::byte, std::size_t{16} << 10> nothing{};
 
 }  // namespace
 
@@ -57,7 +56,9 @@ void Outlet::stream(const TransferPtr& transfer) {
 
 bool Outlet::withdraw(int fd, const TransferPtr& transfer) {
   if (transfer == current_) {
-    current_->data = nullptr;  // the frame that has begun is filled up, and then the peer is told
+    // The frame that has begun goes on without its owner's memory: if it is the last one, its message is complete. Then the peer is told.
+    spare_.assign(current_->data, current_->data + frame_rest_);
+    current_->data = nullptr;
     return true;
   }
   const auto found = std::find(streams_.begin(), streams_.end(), transfer);
@@ -94,9 +95,9 @@ void Outlet::begin_frame() {
 bool Outlet::flush_frame(int fd) {
   const auto head = std::span<const std::byte>(head_).last(head_rest_);
   const bool real = current_->data != nullptr;
-  const std::size_t payload = real ? frame_rest_ : std::min(frame_rest_, nothing.size());
+  const std::byte* const payload = real ? current_->data : spare_.data() + (spare_.size() - frame_rest_);
   std::size_t sent = 0;
-  const bool all = send(fd, head, {real ? current_->data : nothing.data(), payload}, sent);
+  const bool all = send(fd, head, {payload, frame_rest_}, sent);
   const std::size_t of_head = std::min(sent, head_rest_);
   head_rest_ -= of_head;
   frame_rest_ -= sent - of_head;

@@ -55,6 +55,7 @@ class Outlet {
   std::deque<TransferPtr> streams_;  ///< cleared, between two frames
   TransferPtr current_;              ///< whose data frame is being written
   FrameBytes head_{};
+  std::vector<std::byte> spare_;  ///< the rest of its frame, where its owner has given up
   std::size_t head_rest_ = 0, frame_rest_ = 0;
   bool broken_ = false, wrote_ = false;
 };

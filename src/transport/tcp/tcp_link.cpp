@@ -153,6 +153,14 @@ void TcpLink::end(std::uint64_t group) {
       watch(*peer);
     }
   }
+  {
+    const std::lock_guard lock(delivery_);
+    if (const auto kept = kept_.find(group); kept != kept_.end()) {
+      for (const Notice& notice : kept->second) kept_bytes_ -= notice.text.size() + sizeof(Notice);
+      kept_.erase(kept);
+    }
+    quiet_.insert(group);
+  }
   after(true);
 }
 
@@ -204,6 +212,7 @@ void TcpLink::deliver(Notice& notice) {
     const std::shared_ptr<Listener> listener = found->second;  // it may end itself
     return (*listener)(notice.peer, notice.text);
   }
+  if (quiet_.contains(notice.group)) return;
   const std::size_t bytes = notice.text.size() + sizeof(Notice);
   if (kept_bytes_ + bytes > most_kept) {
     const std::lock_guard lock(mutex_);

@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "ground/deadline.h"
@@ -82,10 +83,11 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   Time last_tick_;
 
   std::atomic<bool> has_notices_{false};
-  std::recursive_mutex delivery_;  ///< held while a listener runs, and taken before the mutex: guards the three below
+  std::recursive_mutex delivery_;  ///< held while a listener runs, and taken before the mutex: guards the four below
   std::unordered_map<std::uint64_t, std::shared_ptr<Listener>> listeners_;
   std::unordered_map<std::uint64_t, std::vector<Notice>> kept_;  ///< for groups without a listener so far
   std::size_t kept_bytes_ = 0;
+  std::unordered_set<std::uint64_t> quiet_;  ///< groups that are over: nobody will listen
 
   std::atomic<std::uint64_t> polls_{0};
   std::atomic<bool> hands_off_{false}, stop_{false};

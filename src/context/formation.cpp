@@ -29,8 +29,12 @@ Formation::Formation(const rendezvous::JobIdentity& identity)
     return;
   }
   store_ = std::make_shared<PrefixStore>(prefix_, identity.store);
-  watched_ = std::make_shared<store::WatchedStore>(store_, [this] { look(); });
+  watched_ = std::make_shared<store::WatchedStore>(store_, [forming = forming_] {
+    if (const Formation* formation = forming->load()) formation->look();
+  });
 }
+
+Formation::~Formation() { forming_->store(nullptr); }
 
 void Formation::look() const {
   if (const auto text = store_->try_get("failed")) {

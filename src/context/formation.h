@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <memory>
@@ -15,8 +16,11 @@ namespace unisono::context {
 class Formation {
  public:
   explicit Formation(const rendezvous::JobIdentity& identity);
+  ~Formation();
+  Formation(const Formation&) = delete;
+  Formation& operator=(const Formation&) = delete;
 
-  /// This world's own part of the job's store: as it is, and watched. In a world of one, memory.
+  /// This world's own part of the job's store: as it is, and watched as long as this lives. In a world of one, memory.
   const std::shared_ptr<Store>& store() const { return store_; }
   const std::shared_ptr<Store>& watched() const { return watched_; }
   /// Before which the keys of this world are, in the job's store.
@@ -35,6 +39,7 @@ class Formation {
   std::string prefix_;
   std::shared_ptr<Store> store_;
   std::shared_ptr<Store> watched_;
+  std::shared_ptr<std::atomic<const Formation*>> forming_ = std::make_shared<std::atomic<const Formation*>>(this);  // null once there is a world
 };
 
 }  // namespace unisono::context

@@ -81,7 +81,6 @@ void Communicator::require_sound() const {
 }
 
 void Communicator::abort(const Failure& failure) noexcept {
-  library_.spoil();
   const bool is_dead =
       failure.kind == Failure::Kind::peer_failed && (failure.cause == PeerFailed::Cause::killed || failure.cause == PeerFailed::Cause::exited);
   if (is_dead) library_.give_up("MPI cannot be used any more: " + failure.message);
@@ -145,16 +144,11 @@ MpiEngine::MpiEngine(const EngineOptions& options)
     : communicator_(std::make_shared<Communicator>(Library::join(options.timeout), options)), crowded_(options.crowded) {
   const Library::Access access = communicator_->library().access();
   blocks_ = access == Library::Access::main_thread || (access == Library::Access::any && !crowded_);
-  communicator_->library().engine_made();
 }
 
-// One that was not left in order stays among those that keep MPI from being finalised.
 MpiEngine::~MpiEngine() = default;
 
-void MpiEngine::leave() {
-  communicator_->leave();
-  communicator_->library().engine_left();
-}
+void MpiEngine::leave() { communicator_->leave(); }
 
 bool MpiEngine::offers(const CollectiveCall& call) const {
   if (call.operation == Operation::send || call.operation == Operation::recv) return false;

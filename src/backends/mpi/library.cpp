@@ -83,7 +83,6 @@ void Library::require_call() const {
 }
 
 void Library::give_up(const std::string& why) {
-  spoil();
   {
     const std::lock_guard lock(why_mutex_);
     if (why_.empty()) why_ = why;
@@ -98,8 +97,10 @@ std::string Library::given_up() const {
 
 void Library::at_exit(int status, void* library) {
   auto& self = *static_cast<Library*>(library);
-  if (status != 0 || process_of_library != ::getpid() || self.spoilt_ || self.engines_ != 0 || !is_joined()) return;
-  const Overdue overdue(finalize_limit, "MPI_Finalize");
+  // A group that was aborted is no reason to leave the other ranks waiting: only after a death nobody finalises.
+  if (status != 0 || process_of_library != ::getpid() || self.given_up_.load() || !is_joined()) return;
+  // The program has done its work, whatever becomes of MPI.
+  const Overdue overdue(finalize_limit, "MPI_Finalize", 0);
   MPI_Finalize();
 }
 

@@ -98,7 +98,7 @@ std::string Library::given_up() const {
 void Library::at_exit(int status, void* library) {
   auto& self = *static_cast<Library*>(library);
   // A group that was aborted is no reason to leave the other ranks waiting: only after a death nobody finalises.
-  if (status != 0 || process_of_library != ::getpid() || self.given_up_.load() || !is_joined()) return;
+  if (status != 0 || process_of_library != ::getpid() || self.given_up_ || self.left_behind_ || !is_joined()) return;
   // The program has done its work, whatever becomes of MPI.
   const Overdue overdue(finalize_limit, "MPI_Finalize", 0);
   MPI_Finalize();

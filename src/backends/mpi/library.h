@@ -19,7 +19,8 @@ void check(int code, const char* call);
 /// The MPI of this process: there is only one, whoever initialised it. Made at the first `join`; lives as long as the process.
 ///
 /// What we have initialised is finalised when the process exits with code 0: earlier than that nobody could initialize again. After a death
-/// MPI_Finalize would wait for the dead, and is not called. What the program has initialised is the program's to finalise.
+/// MPI_Finalize would wait for the dead, and with a call of ours still under way it fails: then it is not called. What the program has initialised is
+/// the program's to finalise.
 class Library {
  public:
   /// Who may call MPI, by the thread level that it was initialised with.
@@ -47,6 +48,8 @@ class Library {
   /// To be held while MPI is called; owns nothing where MPI needs no lock.
   std::unique_lock<std::mutex> lock() { return access_ == Access::one_by_one ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>(); }
 
+  /// A call was given up that MPI has not done yet.
+  void leave_behind() noexcept { left_behind_ = true; }
   /// A process that belongs to this MPI is dead: nothing more can be begun, by anybody.
   void give_up(const std::string& why);
   /// What `give_up` was told; empty: MPI is sound.
@@ -62,7 +65,7 @@ class Library {
   int rank_ = 0, size_ = 1, largest_tag_ = 32767;
   Access access_ = Access::main_thread;
   std::mutex mutex_;
-  std::atomic<bool> given_up_{false};
+  std::atomic<bool> given_up_{false}, left_behind_{false};
   mutable std::mutex why_mutex_;
   std::string why_;
 };

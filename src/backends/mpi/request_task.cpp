@@ -11,7 +11,10 @@ constexpr std::size_t longest_message = std::size_t{1} << 30;
 }  // namespace
 
 // A request that is still under way belongs to a group that is over: MPI can neither cancel a collective nor forget one, so it is left to it.
-RequestTask::~RequestTask() { communicator_->forget(*this); }
+RequestTask::~RequestTask() {
+  communicator_->forget(*this);
+  if (begun_ && !done_) communicator_->library().leave_behind();
+}
 
 void RequestTask::begin() {
   begun_ = true;

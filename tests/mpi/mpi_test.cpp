@@ -55,7 +55,9 @@ TEST_P(Mpi, GroupsAreCommunicators) {
 
 TEST_P(Mpi, AbortedEngineThrowsAndTheProcessLives) {
   const Outcome outcome = engine(2, "abort");
-  EXPECT_EQ(outcome.fine, 2) << outcome.out << outcome.err;  // mpirun itself has its own opinion of ranks that do not finalise
+  // A rank that ends without MPI_Finalize makes an mpirun end the others, maybe before they have said that they are fine.
+  const bool by_mpirun = GetParam() == Starter::mpirun_openmpi || GetParam() == Starter::mpirun_mpich;
+  EXPECT_GE(outcome.fine, by_mpirun ? 1 : 2) << outcome.out << outcome.err;
 }
 
 TEST_P(Mpi, WhatMpiRefusesIsAnException) {

@@ -140,9 +140,10 @@ TEST(TokenFile, reaches_the_ranks_and_nobody_else) {  // A7
   const auto job = start_job(hosts, 2, {HOST_RANK, "hold", folder.path() + "/go"}, {"--token-file", path}, {{"UNISONO_LOG", "debug"}});
   for (const auto& launcher : job) ASSERT_TRUE(launcher->until_out_has("holding\n", 2)) << launcher->err();
   // Neither the launchers nor the ranks show it in their words or variables.
-  const std::string seen = hosts.run(0, {"sh", "-c",
-                                         "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -c -e '" +
-                                             word.substr(0, 10) + "'\"" + word.substr(10) + "\" || true"});
+  // The pattern is not what it finds, so that grep does not find itself.
+  const std::string pattern = word.substr(0, 10) + "[" + word[10] + "]" + word.substr(11);
+  const std::string seen =
+      hosts.run(0, {"sh", "-c", "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -c -e '" + pattern + "' || true"});
   EXPECT_EQ(seen, "0\n");
   write_secret(folder.path() + "/go", "");
   for (const auto& launcher : job) {

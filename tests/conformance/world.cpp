@@ -93,7 +93,7 @@ void on_every_world(const Worlds& worlds, const std::function<void()>& body) {
 }
 
 bool launched() { return is_launched; }
-bool presents_hosts() { return !hosts_of_ranks().empty(); }
+bool presents_hosts() { return !hosts_of_ranks().empty() || (launched() && unisono::is_initialized() && unisono::nnodes() > 1); }
 const std::string& rank_before_initialize() { return before_initialize; }
 
 std::vector<std::size_t> interesting_counts(std::size_t element_bytes) {

@@ -235,6 +235,7 @@ void Scratch::reset() {
 
 bool Abilities::reduces(const CollectiveCall& call) const {
   if (engine_->device_type() == Device::Type::cpu && !call.custom) {
+    if (size_ == 1) return false;  // what is true becomes 1 even there, which others only copy
     if (is_half(call.in.dtype()) && (size_ > 2 || call.op == ReduceOp::avg)) return false;
     if (is_integer(call.in.dtype()) && call.op == ReduceOp::avg) return false;
   }

@@ -197,15 +197,21 @@ void carry_out(std::vector<Part>& parts) {
   };
   for (const Part& part : parts) {
     switch (first.kind) {
-      case Kind::broadcast: std::memmove(part.out, inputs[static_cast<std::size_t>(first.peer)].data(), bytes); break;
+      case Kind::broadcast:
+        if (bytes > 0) std::memmove(part.out, inputs[static_cast<std::size_t>(first.peer)].data(), bytes);
+        break;
       case Kind::all_gather:
-        for (std::size_t r = 0; r < n; ++r) std::memcpy(static_cast<std::byte*>(part.out) + r * bytes, inputs[r].data(), bytes);
+        for (std::size_t r = 0; r < n && bytes > 0; ++r) std::memcpy(static_cast<std::byte*>(part.out) + r * bytes, inputs[r].data(), bytes);
         break;
-      case Kind::all_reduce: std::memcpy(part.out, reduced(0).data(), bytes); break;
+      case Kind::all_reduce:
+        if (bytes > 0) std::memcpy(part.out, reduced(0).data(), bytes);
+        break;
       case Kind::reduce:
-        if (part.rank == first.peer) std::memcpy(part.out, reduced(0).data(), bytes);
+        if (part.rank == first.peer && bytes > 0) std::memcpy(part.out, reduced(0).data(), bytes);
         break;
-      case Kind::reduce_scatter: std::memcpy(part.out, reduced(static_cast<std::size_t>(part.rank) * bytes).data(), bytes); break;
+      case Kind::reduce_scatter:
+        if (bytes > 0) std::memcpy(part.out, reduced(static_cast<std::size_t>(part.rank) * bytes).data(), bytes);
+        break;
       default: break;
     }
     *part.done = true;

@@ -117,16 +117,16 @@ TEST_P(BadFlags, AreAUsageLineAndCode2) {
 }
 
 using Words = std::vector<std::string>;
-INSTANTIATE_TEST_SUITE_P(
-    Launcher, BadFlags,
-    ::testing::Values(Words{}, Words{"no-such-command"}, Words{"run"}, Words{"run", "-n", "2"}, Words{"run", "-n", "2", "--"},
-                      Words{"run", "-n", "0", "--", "true"}, Words{"run", "-n", "-1", "--", "true"}, Words{"run", "-n", "four", "--", "true"},
-                      Words{"run", "--no-such-flag", "--", "true"}, Words{"run", "-x", "true"}, Words{"run", "--grace", "-1", "true"},
-                      Words{"run", "--max-restarts", "-1", "true"}, Words{"run", "--bind", "socket", "true"},
-                      Words{"run", "--forward-signal", "NOSUCH", "true"}, Words{"run", "--forward-signal", "KILL", "true"},
-                      Words{"run", "--master-port", "70000", "true"}, Words{"run", "--nnodes", "0", "true"},
-                      Words{"run", "--nnodes", "2", "--node-rank", "2", "--master-addr", "::1", "--master-port", "1", "true"},
-                      Words{"run", "--node-rank", "1", "true"}, Words{"run", "--nnodes", "2", "true"}));
+INSTANTIATE_TEST_SUITE_P(Launcher, BadFlags,
+                         ::testing::Values(Words{}, Words{"no-such-command"}, Words{"run"}, Words{"run", "-n", "2"}, Words{"run", "-n", "2", "--"},
+                                           Words{"run", "-n", "0", "--", "true"}, Words{"run", "-n", "-1", "--", "true"},
+                                           Words{"run", "-n", "four", "--", "true"}, Words{"run", "--no-such-flag", "--", "true"},
+                                           Words{"run", "-x", "true"}, Words{"run", "--grace", "-1", "true"},
+                                           Words{"run", "--max-restarts", "-1", "true"}, Words{"run", "--bind", "socket", "true"},
+                                           Words{"run", "--forward-signal", "NOSUCH", "true"}, Words{"run", "--forward-signal", "KILL", "true"},
+                                           Words{"run", "--master-port", "70000", "true"}, Words{"run", "--nnodes", "0", "true"},
+                                           Words{"run", "--nnodes", "2", "--node-rank", "2", "--master-addr", "::1", "--master-port", "1", "true"},
+                                           Words{"run", "--node-rank", "1", "true"}, Words{"run", "--nnodes", "2", "true"}));
 
 TEST(LauncherStart, AWordThatIsNoCommandIsNamedAndSoAreThoseThatThereAre) {
   const auto said = [](Words words) {

@@ -13,7 +13,7 @@ constexpr std::size_t longest_message = std::size_t{1} << 30;
 // A request that is still under way belongs to a group that is over: MPI can neither cancel a collective nor forget one, so it is left to it.
 RequestTask::~RequestTask() {
   communicator_->forget(*this);
-  if (begun_ && !done_) communicator_->library().leave_behind();
+  if (next_ < requests_.size()) communicator_->library().leave_behind();
 }
 
 void RequestTask::begin() {
@@ -32,8 +32,10 @@ bool RequestTask::advance() {
   if (!begun_) begin();
   for (; next_ < requests_.size(); ++next_) {
     int is_done = 0;
-    check(MPI_Test(&requests_[next_], &is_done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (is_done == 0) return false;
+    const int code = MPI_Test(&requests_[next_], &is_done, MPI_STATUS_IGNORE);
+    if (code == MPI_SUCCESS && is_done == 0) return false;
+    if (code != MPI_SUCCESS) ++next_;  // failed, and so over
+    check(code, "MPI_Test");
   }
   done_ = true;
   finish();

@@ -72,7 +72,7 @@ std::vector<std::size_t> all_gather_sizing(const In& in, V& out, const ProcessGr
   check_exchanging(request, group, options);
   request.counts = exchange_counts(request, group, options);
   resize_together(out, request.counts.total(), group);
-  request.out = view_of(out);
+  request.out = writable_view_of(out);
   run(request, group, options);
   return as_vector(request.counts);
 }
@@ -83,7 +83,7 @@ std::vector<std::size_t> gather_sizing(const In& in, V& out, Rank dst, const Pro
   check_exchanging(request, group, options);
   request.counts = exchange_counts(request, group, options);
   if (rank_is(dst, group)) resize_together(out, request.counts.total(), group);
-  request.out = view_of(out);
+  request.out = writable_view_of(out);
   run(request, group, options);
   return as_vector(request.counts);
 }
@@ -94,7 +94,7 @@ std::vector<std::size_t> all_to_all_sizing(const In& in, const Counts& send_coun
   check_exchanging(request, group, options);
   request.recv_counts = exchange_counts(request, group, options);
   resize_together(out, request.recv_counts.total(), group);
-  request.out = view_of(out);
+  request.out = writable_view_of(out);
   run(request, group, options);
   return as_vector(request.recv_counts);
 }

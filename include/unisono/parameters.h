@@ -50,7 +50,7 @@ concept BufferRange = std::ranges::input_range<R> && Buffer<std::ranges::range_r
 template <class T>
 Tensor view_of_entry(T& entry) {
   if constexpr (Element<T>) return view_of_value(entry);
-  else return view_of(entry);
+  else return writable_view_of(entry);
 }
 /// In the order of the keys, whatever the order of the container.
 template <Dictionary Map>
@@ -77,7 +77,7 @@ constexpr void refuse_as_params() {
 /// x of every rank becomes the average of all ranks' x. Of integers: truncated toward zero.
 template <Buffer B>
 void average_across_processes(B&& x, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
-  const Tensor view = detail::view_of(x);
+  const Tensor view = detail::writable_view_of(x);
   detail::run(detail::labelled({Operation::all_reduce, view, view, ReduceOp::avg}, "average_across_processes"), group, options);
 }
 template <Element T>
@@ -108,7 +108,7 @@ void all_reduce_params(R&& params, const ParamsOptions& how = {}, const ProcessG
         {.operation = "all_reduce_params", .group = group.name(), .rank = group.rank(), .hint = "-1 stands for one bucket for each dtype"});
   }
   std::vector<detail::NamedTensor> tensors;
-  for (auto&& param : params) tensors.push_back({"parameter " + std::to_string(tensors.size()), detail::view_of(param)});
+  for (auto&& param : params) tensors.push_back({"parameter " + std::to_string(tensors.size()), detail::writable_view_of(param)});
   detail::reduce_together(tensors,
                           {.label = "all_reduce_params",
                            .op = how.op,

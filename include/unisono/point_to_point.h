@@ -32,19 +32,19 @@ template <InBuffer In>
 /// Returns the sender's rank in the group.
 template <Buffer B>
 int recv(B&& x, Rank src, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
-  return detail::run(detail::MessageRequest{Operation::recv, detail::view_of(x), src}, group, options);
+  return detail::run(detail::MessageRequest{Operation::recv, detail::writable_view_of(x), src}, group, options);
 }
 template <Buffer B>
 int recv(B&& x, AnySource, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
-  return detail::run(detail::MessageRequest{Operation::recv, detail::view_of(x), std::nullopt}, group, options);
+  return detail::run(detail::MessageRequest{Operation::recv, detail::writable_view_of(x), std::nullopt}, group, options);
 }
 template <Buffer B>
 [[nodiscard]] Work irecv(B&& x, Rank src, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
-  return detail::start(detail::MessageRequest{Operation::recv, detail::view_of(x), src}, group, options);
+  return detail::start(detail::MessageRequest{Operation::recv, detail::writable_view_of(x), src}, group, options);
 }
 template <Buffer B>
 [[nodiscard]] Work irecv(B&& x, AnySource, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
-  return detail::start(detail::MessageRequest{Operation::recv, detail::view_of(x), std::nullopt}, group, options);
+  return detail::start(detail::MessageRequest{Operation::recv, detail::writable_view_of(x), std::nullopt}, group, options);
 }
 
 /// Both at once, so that two ranks can exchange messages of any size. Returns the sender.
@@ -66,11 +66,11 @@ class P2POp {
   }
   template <Buffer B>
   static P2POp recv(B&& x, Rank src) {
-    return P2POp({Operation::recv, detail::view_of(x), src});
+    return P2POp({Operation::recv, detail::writable_view_of(x), src});
   }
   template <Buffer B>
   static P2POp recv(B&& x, AnySource) {
-    return P2POp({Operation::recv, detail::view_of(x), std::nullopt});
+    return P2POp({Operation::recv, detail::writable_view_of(x), std::nullopt});
   }
   const detail::MessageRequest& request() const { return request_; }
 

@@ -143,7 +143,9 @@ concept Element = requires {
   dtype_of<std::remove_cv_t<T>>::value;
 };
 
-/// Makes a type of the user's a buffer: `static Tensor view(T&)`. A view never outlives the call it is made for.
+/// Makes a type of the user's a buffer: `static Tensor view(T&)`. A view never outlives the call it is made for. Where an object is only a handle of
+/// elements that are elsewhere, `static constexpr bool is_handle = true` makes constants and temporaries buffers as well. Where the type has to know
+/// that its elements are about to be written, `static void written(T&)` is called before.
 template <class T>
 struct buffer_traits {};
 
@@ -170,8 +172,14 @@ concept has_view = requires(std::remove_cvref_t<T>& x) {
   { buffer_traits<std::remove_cvref_t<T>>::view(x) } -> std::same_as<Tensor>;
 };
 
+/// A type whose objects refer to elements that are elsewhere: `static constexpr bool is_handle = true` in its buffer_traits.
 template <class T>
-inline constexpr bool is_temporary_view = std::ranges::view<std::remove_cvref_t<T>> || std::same_as<std::remove_cvref_t<T>, Tensor>;
+concept is_handle = requires {
+  requires buffer_traits<T>::is_handle;
+};
+template <class T>
+inline constexpr bool is_temporary_view =
+    std::ranges::view<std::remove_cvref_t<T>> || std::same_as<std::remove_cvref_t<T>, Tensor> || is_handle<std::remove_cvref_t<T>>;
 
 /// The element type where it is known to the compiler, void where only the tensor knows it.
 template <class T>
@@ -222,6 +230,13 @@ template <class T>
 Tensor view_of(T&& x) {
   using Plain = std::remove_cvref_t<T>;
   return buffer_traits<Plain>::view(const_cast<Plain&>(x));
+}
+/// Of what the call writes to.
+template <class T>
+Tensor writable_view_of(T&& x) {
+  using Plain = std::remove_cvref_t<T>;
+  if constexpr (requires(Plain & plain) { buffer_traits<Plain>::written(plain); }) buffer_traits<Plain>::written(const_cast<Plain&>(x));
+  return view_of(x);
 }
 }  // namespace detail
 

@@ -22,21 +22,21 @@ using reduction_for = Reduction<element_type_t<B>>;
 
 template <class B>
 Request in_place(Operation operation, B& x) {
-  const Tensor view = view_of(x);
+  const Tensor view = writable_view_of(x);
   return {operation, view, view};
 }
 template <class B, class R>
 Request in_place(Operation operation, B& x, const R& op) {
-  const Tensor view = view_of(x);
+  const Tensor view = writable_view_of(x);
   return {operation, view, view, op.op(), op.custom()};
 }
 template <class In, class B>
 Request out_of_place(Operation operation, const In& in, B& out) {
-  return {operation, view_of(in), view_of(out)};
+  return {operation, view_of(in), writable_view_of(out)};
 }
 template <class In, class B, class R>
 Request out_of_place(Operation operation, const In& in, B& out, const R& op) {
-  return {operation, view_of(in), view_of(out), op.op(), op.custom()};
+  return {operation, view_of(in), writable_view_of(out), op.op(), op.custom()};
 }
 inline Request rooted(Request request, Rank root) {
   request.root = root;

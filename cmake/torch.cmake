@@ -1,0 +1,61 @@
+# LibTorch for the component torch: what CMAKE_PREFIX_PATH (or Torch_DIR) names, else what scripts/get-torch fetched, else that of the python3 in use.
+# Sets UNISONO_TORCH_FOUND and, where that LibTorch is a Python's, UNISONO_PYTHON. Targets get it by unisono_use_torch.
+set(UNISONO_TORCH AUTO CACHE STRING "Build the component torch: ON, OFF, or AUTO (where PyTorch 2.4 or newer is found)")
+set_property(CACHE UNISONO_TORCH PROPERTY STRINGS AUTO ON OFF)
+set(UNISONO_TORCH_FOUND FALSE)
+if(NOT UNISONO_TORCH)
+  return()
+endif()
+
+# unisono_python_torch(<python> <result>): where that Python keeps PyTorch's CMake package; empty where it has none.
+function(unisono_python_torch python result)
+  execute_process(COMMAND ${python} -c "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0] + '/share/cmake')"
+    OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+  if(failed)
+    set(folder)
+  endif()
+  set(${result} ${folder} PARENT_SCOPE)
+endfunction()
+
+find_package(Torch QUIET)
+if(NOT Torch_FOUND)
+  find_program(UNISONO_PYTHON python3 HINTS ${PROJECT_SOURCE_DIR}/build/python/bin NO_CMAKE_FIND_ROOT_PATH)
+  mark_as_advanced(UNISONO_PYTHON)
+  if(UNISONO_PYTHON)
+    unisono_python_torch(${UNISONO_PYTHON} torch_package)
+    if(torch_package)
+      list(APPEND CMAKE_PREFIX_PATH ${torch_package})
+      find_package(Torch QUIET)
+    endif()
+  endif()
+endif()
+if(Torch_FOUND AND Torch_VERSION VERSION_LESS 2.4)
+  message(STATUS "PyTorch ${Torch_VERSION} is older than the 2.4 that the component torch is for")
+  set(Torch_FOUND FALSE)
+endif()
+if(Torch_FOUND)
+  set(UNISONO_TORCH_FOUND TRUE)
+  if(UNISONO_PYTHON)
+    # A LibTorch that came in another way is not this Python's, and no extension can be built against both.
+    unisono_python_torch(${UNISONO_PYTHON} torch_of_python)
+    cmake_path(IS_PREFIX torch_of_python "${Torch_DIR}" NORMALIZE torch_is_pythons)
+  endif()
+  unisono_note("PyTorch ${Torch_VERSION} (component torch)" torch TRUE)
+elseif(UNISONO_TORCH STREQUAL "AUTO")
+  unisono_note("PyTorch 2.4 or newer (component torch; scripts/get-torch fetches it)" torch FALSE)
+else()
+  message(FATAL_ERROR "UNISONO_TORCH is ${UNISONO_TORCH}, and no PyTorch 2.4 or newer was found. Name its CMake package with "
+                      "-DCMAKE_PREFIX_PATH=\$(python3 -c 'import torch; print(torch.utils.cmake_prefix_path)'), or run scripts/get-torch.")
+endif()
+
+# The headers of PyTorch take most of a compilation. Each target that uses them starts from them, precompiled.
+function(unisono_precompile_torch target)
+  target_precompile_headers(${target} PRIVATE <torch/torch.h> ${ARGN})
+  if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES ccache)
+    set_target_properties(${target} PROPERTIES
+      CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CMAKE_CXX_COMPILER_LAUNCHER}")
+  endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -fpch-preprocess)
+  endif()
+endfunction()

@@ -1,0 +1,7 @@
+#pragma once
+
+// The component for LibTorch (target unisono::torch), for PyTorch 2.4 and newer: at::Tensor is a buffer everywhere, and models are trained by many
+// processes as by one.
+
+#include "unisono/torch/tensor.h"
+#include "unisono/unisono.h"

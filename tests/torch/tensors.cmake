@@ -1,0 +1,1 @@
+unisono_torch_test(torch_tensor_test SOURCES tensor_test.cpp)

@@ -9,6 +9,7 @@
 #include "unisono/error.h"
 #include "unisono/launch.h"
 #include "unisono/loader_plan.h"
+#include "unisono/membership.h"
 #include "unisono/objects.h"
 #include "unisono/parameters.h"
 #include "unisono/point_to_point.h"

@@ -57,7 +57,7 @@ std::unique_ptr<State> make_state(int rank, int world_size) {
   return state;
 }
 
-std::unique_ptr<State> form_world(const InitOptions& options, const rendezvous::JobIdentity& identity, const Formation& formation,
+std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms, const rendezvous::JobIdentity& identity, const Formation& formation,
                                   std::chrono::milliseconds timeout);
 
 }  // namespace
@@ -88,7 +88,7 @@ std::unique_ptr<State> alone() {
   return state;
 }
 
-std::unique_ptr<State> join(const InitOptions& options) {
+std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   const auto& environment = ground::Environment::process();
   const auto timeout = timeout_of(options, environment);
   static_cast<void>(backends::host_backend(options.backend));  // a wrong name is said before anybody is waited for
@@ -103,7 +103,7 @@ std::unique_ptr<State> join(const InitOptions& options) {
   rendezvous::JobIdentity identity = rendezvous::meet(request, environment);
   Formation formation(identity);
   try {
-    return form_world(options, identity, formation, timeout);
+    return form_world(options, terms, identity, formation, timeout);
   } catch (...) {
     formation.give_up(std::current_exception());
     throw;
@@ -112,7 +112,7 @@ std::unique_ptr<State> join(const InitOptions& options) {
 
 namespace {
 
-std::unique_ptr<State> form_world(const InitOptions& options, const rendezvous::JobIdentity& identity, const Formation& formation,
+std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms, const rendezvous::JobIdentity& identity, const Formation& formation,
                                   std::chrono::milliseconds timeout) {
   const auto& environment = ground::Environment::process();
   auto state = make_state(identity.rank, identity.world_size);
@@ -126,12 +126,13 @@ std::unique_ptr<State> form_world(const InitOptions& options, const rendezvous::
   } else {
     state->topology.host_names = {host_name()};
   }
-  state->local_rank = choose_local_rank(identity.local_rank, local_rank_hint(), state->topology);
+  state->local_rank = terms.are_job ? choose_local_rank(identity.local_rank, local_rank_hint(), state->topology)
+                                    : identity.local_rank.value_or(state->topology.local_rank);
   const Selection selection =
       select_engines(options, environment, state->topology, identity.launcher, {identity.rank, identity.world_size, *formation.watched(), deadline});
 
   BackendOptions backend_options;
-  backend_options.group_name = "world";
+  backend_options.group_name = terms.name;
   backend_options.rank = identity.rank;
   for (int r = 0; r < identity.world_size; ++r) backend_options.global_ranks.push_back(r);
   backend_options.host_names = state->topology.host_names;
@@ -145,7 +146,7 @@ std::unique_ptr<State> form_world(const InitOptions& options, const rendezvous::
   backend_options.job_store = identity.launcher_store;
   backend_options.timeout = deadline.left();
   group::GroupParts parts;
-  parts.name = "world";
+  parts.name = terms.name;
   parts.rank = identity.rank;
   parts.global_ranks = backend_options.global_ranks;
   parts.host_names = backend_options.host_names;

@@ -62,8 +62,13 @@ State*& of_thread();
 /// Tells `unisono run`, if it is there, how this rank fares.
 void tell_launcher(const State& state, const std::string& status) noexcept;
 
+/// What the ranks that join are to each other.
+struct Terms {
+  std::string name = "world";  ///< of the group of all of them
+  bool are_job = true;         ///< all that the launcher started: what it says of places on a host is about them
+};
 /// Joins the job.
-std::unique_ptr<State> join(const InitOptions& options);
+std::unique_ptr<State> join(const InitOptions& options, const Terms& terms = {});
 /// A world of one.
 std::unique_ptr<State> alone();
 /// Says goodbye, waits for what is under way, ends the thread.

@@ -52,6 +52,14 @@ std::exception_ptr Lane::take_deferred_for(std::uint64_t queued_call) {
   return std::exchange(deferred, nullptr);
 }
 
+void call_back(const std::function<void()>& callback) noexcept {
+  try {
+    callback();
+  } catch (const std::exception& error) {  // it may not throw, and there is nobody to tell but the log
+    ground::warn(std::string("what was to be done after an operation failed: ") + error.what());
+  }
+}
+
 /// Holds the lock; lets go of what was retired under it after it is released.
 class Progress::Locked {
  public:
@@ -59,8 +67,9 @@ class Progress::Locked {
   Locked(Progress& progress, std::try_to_lock_t) : progress_(progress), lock_(progress.mutex_, std::try_to_lock) {}
   ~Locked() {
     if (!lock_.owns_lock()) return;
-    const auto retired = std::exchange(progress_.retired_, {});
+    const Retired retired = std::exchange(progress_.retired_, {});
     lock_.unlock();
+    for (const auto& callback : retired.callbacks) call_back(callback);
   }
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
@@ -255,11 +264,13 @@ void Progress::finish(Lane& lane, Pending& pending, std::exception_ptr error) {
     if (!error && !state.completion) state.source = pending.task->source();
     state.error = error;
     state.settled = true;
+    std::move(state.then.begin(), state.then.end(), std::back_inserter(retired_.callbacks));
+    state.then.clear();
     if (error && state.dropped) lane.defer(error, pending.collective ? state.dropped_after : Lane::no_queued_call);
     state.done.store(true, std::memory_order_seq_cst);
   }
   pending.task.reset();
-  retired_.push_back(std::move(pending.group));
+  retired_.groups.push_back(std::move(pending.group));
   if (bell_ != nullptr) bell_->ring();  // for a thread that waits for this very operation
 }
 

@@ -37,6 +37,7 @@ struct WorkState {
   bool dropped = false;                     // nobody can any more
   std::uint64_t dropped_after = 0;          // the group's last call when that happened
   int source = -1;
+  std::vector<std::function<void()>> then;  // what on_completion was given
   std::shared_ptr<group::Progress> progress;
   std::shared_ptr<group::Lane> lane;
 
@@ -44,6 +45,8 @@ struct WorkState {
     const std::lock_guard lock(mutex);
     return error;
   }
+  /// Over, on a device as well. Under the mutex.
+  bool is_settled() const { return done.load(std::memory_order_acquire) && (!completion || settled); }
   /// What is put on the caller's current stream from now on comes after it.
   void order_stream();
 };
@@ -51,6 +54,9 @@ struct WorkState {
 }  // namespace unisono::detail
 
 namespace unisono::group {
+
+/// Calls what `on_completion` was given.
+void call_back(const std::function<void()>& callback) noexcept;
 
 /// An asynchronous operation on its way.
 struct Pending {
@@ -140,7 +146,12 @@ class Progress : public std::enable_shared_from_this<Progress> {
   std::mutex mutex_;  // of the lanes and their tasks
   std::condition_variable work_;
   std::vector<std::shared_ptr<Lane>> lanes_;
-  std::vector<std::shared_ptr<Group>> retired_;  // of operations that are done: let go without the lock, since a group may end with it
+  /// What is left of operations that are done, for when the lock is released: a group may end with its last operation, and callbacks may call
+  /// anything.
+  struct Retired {
+    std::vector<std::shared_ptr<Group>> groups;
+    std::vector<std::function<void()>> callbacks;
+  } retired_;
   std::atomic<int> pending_{0};
   std::atomic<int> drivers_{0};
   std::atomic<bool> all_rung_{true};  // of what was pending when it was last looked at

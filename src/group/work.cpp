@@ -30,7 +30,7 @@ struct Work::Handle {
   bool is_settled() const {
     if (!state->done.load(std::memory_order_acquire)) return false;
     const std::lock_guard lock(state->mutex);
-    return !state->completion || state->settled;
+    return state->is_settled();
   }
   std::shared_ptr<detail::WorkState> state;
 };
@@ -74,6 +74,15 @@ bool Work::wait_for(std::chrono::milliseconds timeout) {
 bool Work::is_completed() const { return !handle_ || handle_->is_settled(); }
 
 std::exception_ptr Work::exception() const { return is_completed() && handle_ ? handle_->error() : nullptr; }
+
+void Work::on_completion(std::function<void()> callback) {
+  if (handle_) {
+    detail::WorkState& state = *handle_->state;
+    const std::lock_guard lock(state.mutex);
+    if (!state.is_settled()) return state.then.push_back(std::move(callback));
+  }
+  group::call_back(callback);
+}
 
 int Work::source_rank() const {
   if (!handle_ || !is_completed()) return -1;

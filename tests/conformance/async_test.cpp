@@ -1,4 +1,6 @@
 #include <array>
+#include <atomic>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -206,6 +208,52 @@ MANY_TEST(Work, WaitAllThrowsTheFirstError) {
   EXPECT_THROW(wait_all(works), Mismatch);
   EXPECT_TRUE(works[1].is_completed());
   EXPECT_EQ(difference(x, sums<float>(2000, world_size())), "");
+}
+
+// Once each, when the operation is done, and free to begin another one.
+WORLD_TEST(Async, CompletionIsCalledBack) {
+  std::array<std::atomic<int>, 3> calls{};
+  const auto others = new_group(world().global_ranks());
+  std::vector<float> a(20000, 1.0F), b(3, 2.0F);
+  std::optional<Work> next;
+  Work first = all_reduce_async(a);
+  first.on_completion([&] {
+    next = all_reduce_async(b, ReduceOp::sum, *others);
+    ++calls[0];
+  });
+  first.on_completion([&] { ++calls[1]; });
+  first.wait();
+  barrier();
+  while (calls[1] == 0) std::this_thread::yield();  // the thread that brought it about may not be through yet
+  next->wait();
+  first.on_completion([&] { ++calls[2]; });  // done already
+  EXPECT_EQ(calls[0], 1);
+  EXPECT_EQ(calls[1], 1);
+  EXPECT_EQ(calls[2], 1);
+  EXPECT_EQ(b[2], 2.0F * static_cast<float>(world_size()));
+  Work().on_completion([&] { ++calls[2]; });
+  EXPECT_EQ(calls[2], 2);
+}
+
+// Also of one that fails, and with the error to be seen.
+WORLD_TEST(Async, CompletionOfAFailureIsCalledBack) {
+  if (world_size() == 1) return;
+  const auto pair = new_group({0, 1});
+  if (!pair) return;
+  float x = 1;
+  std::atomic<bool> called{false}, failed{false};
+  if (rank() == 0) {
+    Work work = irecv(std::span(&x, 1), 1, *pair);
+    work.on_completion([&] {
+      failed = work.exception() != nullptr;
+      called = true;
+    });
+    EXPECT_THROW(work.wait(), PeerFailed);
+    while (!called) std::this_thread::yield();
+    EXPECT_TRUE(failed);
+  } else {
+    ProcessGroup(*pair).abort("enough");
+  }
 }
 
 }  // namespace

@@ -1,0 +1,61 @@
+#include "unisono/membership.h"
+
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include "context/state.h"
+#include "unisono/error.h"
+
+namespace unisono {
+
+struct Membership::State {
+  std::mutex mutex;
+  std::unique_ptr<context::State> joined;  // null once it was left
+};
+
+Membership::Membership(const MembershipOptions& options) : state_(std::make_unique<State>()), exceptions_(std::uncaught_exceptions()) {
+  InitOptions request;
+  request.backend = options.backend;
+  request.rank = options.rank;
+  request.world_size = options.size;
+  request.timeout = options.timeout;
+  request.store = options.store;
+  if (!request.store) throw InvalidArgument("there is no store for the members to meet in", {.operation = "Membership"});
+  state_->joined = context::join(request, {.name = options.name, .are_job = false});
+  group::guard_against_fork(true);
+}
+
+Membership::~Membership() {
+  try {
+    end(std::uncaught_exceptions() <= exceptions_);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): a destructor has nobody to tell; the peers notice a rank that left without a goodbye
+  }
+}
+
+const ProcessGroup& Membership::group() const {
+  const std::lock_guard lock(state_->mutex);
+  if (!state_->joined) throw NotInitialized("the group was left");
+  return *state_->joined->world;
+}
+
+void Membership::leave() { end(true); }
+void Membership::abandon() { end(false); }
+
+void Membership::end(bool wait) {
+  std::unique_ptr<context::State> joined;
+  {
+    const std::lock_guard lock(state_->mutex);
+    joined = std::exchange(state_->joined, nullptr);
+  }
+  if (!joined) return;
+  group::guard_against_fork(false);
+  if (group::in_forked_child()) {  // it is the parent's
+    static_cast<void>(joined.release());
+    return;
+  }
+  if (wait) context::leave(*joined);
+  else context::abandon(*joined);
+}
+
+}  // namespace unisono

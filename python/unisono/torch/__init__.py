@@ -1,0 +1,53 @@
+"""The backend "unisono" of torch.distributed.
+
+    import torch.distributed as dist
+    import unisono.torch  # not needed where the package was installed by pip: then `import torch` finds it
+    dist.init_process_group("unisono")
+
+It serves tensors on the cpu, and on cuda where libunisono has its NCCL engine; "cpu:unisono,cuda:nccl" leaves the latter to PyTorch.
+"""
+
+
+# Before torch is imported, which loads this as an extension of its own (group torch.backends) and may find it half imported.
+def register() -> None:
+    """Makes the backend known to torch.distributed. Importing this module does it."""
+    from torch import distributed
+
+    if distributed.is_available() and "UNISONO" not in distributed.Backend._plugins:
+        distributed.Backend.register_backend(BACKEND, create, extended_api=True, devices=["cpu", "cuda"])
+        _teach_monitored_barrier(distributed)
+
+
+def create(options, backend_options=None, *, name: str = "unisono"):
+    """What torch.distributed calls to make a process group of its DistributedBackendOptions. `name` is what profilers call it."""
+    from . import _C
+
+    return _C.create(options, name, getattr(backend_options, "engine", "auto"))
+
+
+BACKEND = "unisono"
+
+
+def _teach_monitored_barrier(distributed) -> None:
+    # The one function of torch.distributed that asks for a backend by its name.
+    from datetime import timedelta
+    from functools import wraps
+
+    c10d = distributed.distributed_c10d
+    original = c10d.monitored_barrier
+
+    @wraps(original)
+    def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
+        if c10d._rank_not_in_group(group) or distributed.get_backend(group) != BACKEND:
+            return original(group, timeout, wait_all_ranks)
+        if timeout is None:
+            timeout = c10d._get_default_timeout(BACKEND)
+        elif isinstance(timeout, (int, float)):
+            timeout = timedelta(seconds=timeout)
+        c10d._check_valid_timeout(timeout)
+        return (group or c10d._get_default_group()).monitored_barrier(timeout, wait_all_ranks=wait_all_ranks)
+
+    c10d.monitored_barrier = distributed.monitored_barrier = monitored_barrier
+
+
+register()

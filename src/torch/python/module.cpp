@@ -1,0 +1,26 @@
+// unisono.torch._C: makes a process group for torch.distributed, which has Python names for all of its methods.
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "torch/python/process_group.h"
+#include "unisono/version.h"
+
+namespace {
+
+c10::intrusive_ptr<c10d::Backend> create(const c10d::DistributedBackendOptions& options, const std::string& name, const std::string& engine) {
+  using unisono::libtorch::ProcessGroupUnisono;
+  auto own = c10::make_intrusive<ProcessGroupUnisono::Options>(name, std::chrono::duration_cast<std::chrono::milliseconds>(options.timeout));
+  own->group_name = options.global_ranks_in_group.empty() ? "world" : options.group_id;
+  own->global_ranks_in_group.assign(options.global_ranks_in_group.begin(), options.global_ranks_in_group.end());
+  return c10::make_intrusive<ProcessGroupUnisono>(options.store, options.group_rank, options.group_size, std::move(own), engine);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, module) {
+  pybind11::module_::import("torch.distributed");
+  module.attr("torch_version") = TORCH_VERSION;
+  module.def("create", torch::wrap_pybind_function_no_gil(create), pybind11::arg("options"), pybind11::arg("name"), pybind11::arg("engine"));
+}

@@ -1,0 +1,193 @@
+#include "torch/python/process_group.h"
+
+#include <ATen/record_function.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "torch/python/errors.h"
+#include "torch/python/store.h"
+#include "unisono/error.h"
+
+namespace unisono::libtorch {
+
+using namespace std::chrono_literals;
+
+ProcessGroupUnisono::ProcessGroupUnisono(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::intrusive_ptr<Options> options,
+                                         std::string engine)
+    : c10d::Backend(rank, size), store_(std::move(store)), options_(std::move(options)), engine_(std::move(engine)) {
+  with_torch_errors([&] {
+    membership_.emplace(MembershipOptions{.store = std::make_shared<TorchStore>(store_),
+                                          .rank = rank,
+                                          .size = size,
+                                          .name = options_->group_name.empty() ? "world" : options_->group_name,
+                                          .backend = engine_,
+                                          .timeout = options_->timeout});
+  });
+  init();
+}
+
+c10::intrusive_ptr<c10d::Backend> ProcessGroupUnisono::split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                                                             const c10::intrusive_ptr<c10d::Backend::Options>& options) {
+  const auto place = std::ranges::find(ranks, getRank());
+  if (place == ranks.end()) return nullptr;
+  return merge(store, options, static_cast<int>(place - ranks.begin()), static_cast<int>(ranks.size()));
+}
+
+c10::intrusive_ptr<c10d::Backend> ProcessGroupUnisono::merge(const c10::intrusive_ptr<c10d::Store>& store,
+                                                             const c10::intrusive_ptr<c10d::Backend::Options>& options, const int& rank,
+                                                             const int& size) {
+  auto own = c10::make_intrusive<Options>(options_->backend, options ? options->timeout : options_->timeout);
+  if (options) {
+    own->group_name = options->group_name;
+    own->group_desc = options->group_desc;
+    own->global_ranks_in_group = options->global_ranks_in_group;
+  }
+  return c10::make_intrusive<ProcessGroupUnisono>(store->clone(), rank, size, std::move(own), engine_);
+}
+
+void ProcessGroupUnisono::abort() {
+  try {
+    ProcessGroup group = membership_->group();
+    group.abort("the process group was aborted");
+  } catch (const NotInitialized&) {  // NOLINT(bugprone-empty-catch): it was shut down, so that there is nothing to abort
+  }
+}
+
+void ProcessGroupUnisono::shutdown() {
+  with_torch_errors([&] { membership_->leave(); });
+}
+
+void ProcessGroupUnisono::startCoalescing() {
+  const std::lock_guard lock(issuing_);
+  coalesced_.emplace();
+}
+
+ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::endCoalescing() {
+  std::vector<c10::intrusive_ptr<WorkUnisono>> parts;
+  {
+    const std::lock_guard lock(issuing_);
+    if (!coalesced_) return nullptr;
+    parts = std::move(*coalesced_);
+    coalesced_.reset();
+  }
+  if (parts.empty()) return nullptr;
+  return WorkUnisono::all_of(parts, getRank());
+}
+
+// Titles outlive every profiler.
+const char* ProcessGroupUnisono::title(const char* name) const {
+  if (!at::hasCallbacks()) return nullptr;
+  static std::mutex mutex;
+  static auto& titles = *new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  return titles.insert(fmt::format("{}:{}", options_->backend, name)).first->c_str();
+}
+
+std::chrono::milliseconds ProcessGroupUnisono::timeout_of(std::chrono::milliseconds given) const {
+  return given == c10d::kUnsetTimeout || given == kNoTimeout ? options_->timeout : given;
+}
+
+void ProcessGroupUnisono::refuse(const char* call, const std::string& what) const {
+  throw InvalidArgument(what, {.operation = call, .group = options_->group_name, .rank = getRank()});
+}
+
+const at::Tensor& ProcessGroupUnisono::single(const char* call, const Tensors& tensors) const {
+  if (tensors.size() != 1) refuse(call, fmt::format("requires a single tensor, not {}", tensors.size()));
+  return tensors.front();
+}
+
+Rank ProcessGroupUnisono::root_of(const char* call, std::int64_t root) const {
+  if (root < 0 || root >= getSize()) refuse(call, fmt::format("invalid root rank: {} in a group of {}", root, getSize()));
+  return root;
+}
+
+template <class Start>
+ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue_with(Call call, Start&& start) {
+  const bool is_async = call.is_async;
+  auto work = c10::make_intrusive<WorkUnisono>(WorkUnisono::About{.rank = getRank(),
+                                                                  .type = call.type,
+                                                                  .title = title(call.name),
+                                                                  .inputs = std::move(call.inputs),
+                                                                  .outputs = std::move(call.outputs),
+                                                                  .sequence = ++sequence_});
+  {
+    const Issuing issuing(issuing_);
+    const TorchStream stream(work->device());
+    work->follow(start(CallOptions{.timeout = timeout_of(call.timeout)}));
+    if (coalesced_) coalesced_->push_back(work);
+    else if (is_async) return work;
+    if (coalesced_) return work;
+  }
+  work->wait();
+  return nullptr;
+}
+
+ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue(Call call, const std::vector<detail::Request>& requests) {
+  return with_torch_errors([&] {
+    return issue_with(std::move(call), [&](const CallOptions& options) {
+      std::vector<unisono::Work> works;
+      works.reserve(requests.size());
+      for (const detail::Request& request : requests) works.push_back(detail::start(request, membership_->group(), options));
+      return works;
+    });
+  });
+}
+
+ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue_message(Call call, const detail::MessageRequest& request, int tag) {
+  return with_torch_errors([&] {
+    return issue_with(std::move(call), [&](CallOptions options) {
+      options.tag = tag;
+      std::vector<unisono::Work> works;
+      works.push_back(detail::start(request, membership_->group(), options));
+      return works;
+    });
+  });
+}
+
+// By the store, not by the group, which stays usable when ranks are missing. Rank 0 waits for the others and tells them what came of it.
+void ProcessGroupUnisono::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
+  const auto timeout = options.timeout == c10d::kUnsetTimeout ? options_->timeout : options.timeout;
+  const auto begun = std::chrono::steady_clock::now();
+  const auto left = [&] { return timeout - std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun); };
+  const auto fail = [&](const std::string& what) { C10_THROW_ERROR(DistBackendError, fmt::format("[Rank {}]: {}", getRank(), what)); };
+  const std::string prefix = fmt::format("monitored_barrier/{}/", ++monitored_barriers_);
+  TorchStore store(store_);
+  const auto wait_for = [&](const std::string& key, std::chrono::milliseconds limit) {
+    try {
+      return std::optional(store.get(prefix + key, limit));
+    } catch (const Timeout&) {
+      return std::optional<std::string>();
+    }
+  };
+  with_torch_errors([&] {
+    if (getRank() != 0) {
+      store.set(prefix + std::to_string(getRank()), "here");
+      const auto verdict = wait_for("verdict", std::max(timeout, 1ms) + 5s);  // later than rank 0, which says who is missing
+      if (verdict == "passed") return;
+      fail(fmt::format("Rank {} successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0. {}", getRank(),
+                       verdict ? *verdict : "It has not come, or is no longer there: look at what it is doing."));
+    }
+    std::vector<int> missing;
+    for (int rank = 1; rank < getSize(); ++rank) {
+      if (left() <= 0ms && !wait_all_ranks) {
+        const std::string late = fmt::format("Rank 0 timed out in monitoredBarrier after {} ms.", timeout.count());
+        store.set(prefix + "verdict", late);
+        fail(late);
+      }
+      if (wait_for(std::to_string(rank), left())) continue;
+      missing.push_back(rank);
+      if (!wait_all_ranks) break;
+    }
+    if (missing.empty()) return store.set(prefix + "verdict", "passed");
+    const std::string who =
+        fmt::format("Rank{} {} failed to pass monitoredBarrier in {} ms", missing.size() > 1 ? "s" : "", fmt::join(missing, ", "), timeout.count());
+    store.set(prefix + "verdict", who);
+    fail(who);
+  });
+}
+
+}  // namespace unisono::libtorch

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
+
+#include "torch/python/lists.h"
+#include "torch/python/work.h"
+#include "unisono/membership.h"
+
+namespace unisono::libtorch {
+
+/// A process group of torch.distributed. Any number of threads may call; calls are issued one after the other, and waited for side by side.
+class ProcessGroupUnisono final : public c10d::Backend {
+ public:
+  struct Options final : c10d::Backend::Options {
+    using c10d::Backend::Options::Options;
+  };
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+  using Tensors = std::vector<at::Tensor>;
+  using Lists = std::vector<Tensors>;
+
+  /// Collective. `options->backend` is the name that profilers and messages have for it, `engine` what `initialize` calls the backend.
+  ProcessGroupUnisono(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::intrusive_ptr<Options> options, std::string engine);
+
+  const std::string getBackendName() const override { return options_->backend; }
+  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
+  void setTimeout(std::chrono::milliseconds timeout) override { options_->timeout = timeout; }
+  void setSequenceNumberForGroup() override {}
+  std::uint64_t getSequenceNumberForGroup() override { return sequence_.load(); }
+  bool supportsSplitting() const override { return true; }
+  c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                                          const c10::intrusive_ptr<c10d::Backend::Options>& options) override;
+  c10::intrusive_ptr<c10d::Backend> merge(const c10::intrusive_ptr<c10d::Store>& store, const c10::intrusive_ptr<c10d::Backend::Options>& options,
+                                          const int& rank, const int& size) override;
+  void startCoalescing() override;
+  WorkPtr endCoalescing() override;
+  void abort() override;
+  void shutdown() override;
+  void enableCollectivesTiming() override {}
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  WorkPtr allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_coalesced(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
+  WorkPtr gather(Lists& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
+  WorkPtr scatter(Tensors& outputs, Lists& inputs, const c10d::ScatterOptions& options) override;
+  WorkPtr reduce_scatter(Tensors& outputs, Lists& inputs, const c10d::ReduceScatterOptions& options) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) override;
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) override;
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_splits, std::vector<std::int64_t>& input_splits,
+                        const c10d::AllToAllOptions& options) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
+  WorkPtr send(Tensors& tensors, int destination, int tag) override;
+  WorkPtr recv(Tensors& tensors, int source, int tag) override;
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override;
+  WorkPtr barrier(const c10d::BarrierOptions& options) override;
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
+
+ private:
+  /// What torch calls it, and what it is told of it.
+  struct Call {
+    c10d::OpType type;
+    const char* name;  // of the profiler's range
+    std::chrono::milliseconds timeout;
+    bool is_async;
+    Tensors inputs;
+    Lists outputs;
+  };
+  /// The operations, in order: issued together. A synchronous call is done when it returns, and returns no Work.
+  WorkPtr issue(Call call, const std::vector<detail::Request>& requests);
+  WorkPtr issue_message(Call call, const detail::MessageRequest& request, int tag);
+  template <class Start>
+  WorkPtr issue_with(Call call, Start&& start);
+  /// One reduction: `in` to `out`, or several blocks to one.
+  detail::Request reduction(Operation operation, const at::Tensor& in, const at::Tensor& out, const c10d::ReduceOp& op) const;
+  at::Tensor reduce_sparse(const at::Tensor& tensor, std::chrono::milliseconds timeout);
+  const char* title(const char* name) const;
+  std::chrono::milliseconds timeout_of(std::chrono::milliseconds given) const;
+  std::size_t blocks() const { return static_cast<std::size_t>(getSize()); }
+  [[noreturn]] void refuse(const char* call, const std::string& what) const;
+  const at::Tensor& single(const char* call, const Tensors& tensors) const;
+  Rank root_of(const char* call, std::int64_t root) const;
+
+  c10::intrusive_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<Options> options_;
+  std::string engine_;
+  std::mutex issuing_;  // held while a call is issued, never while one is waited for
+  std::optional<Membership> membership_;
+  std::atomic<std::uint64_t> sequence_{0};
+  std::atomic<std::uint64_t> monitored_barriers_{0};
+  std::optional<std::vector<c10::intrusive_ptr<WorkUnisono>>> coalesced_;  // between startCoalescing and endCoalescing; under issuing_
+};
+
+}  // namespace unisono::libtorch

@@ -1,0 +1,54 @@
+#include "torch/python/store.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "unisono/error.h"
+
+namespace unisono::libtorch {
+namespace {
+
+std::vector<std::uint8_t> bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
+std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+}  // namespace
+
+void TorchStore::set(std::string_view key, std::string_view value) { store_->set(std::string(key), bytes_of(value)); }
+
+std::string TorchStore::get(std::string_view key, std::optional<Milliseconds> timeout) {
+  const std::string name(key);
+  wait(std::span(&name, 1), timeout);
+  return text_of(store_->get(name));
+}
+
+std::optional<std::string> TorchStore::try_get(std::string_view key) {
+  const std::string name(key);
+  if (!store_->check({name})) return std::nullopt;
+  return text_of(store_->get(name));
+}
+
+std::int64_t TorchStore::add(std::string_view key, std::int64_t amount) { return store_->add(std::string(key), amount); }
+
+void TorchStore::wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout_given) {
+  // A store of torch takes zero for "for ever".
+  const Milliseconds limit = std::max(timeout_given.value_or(timeout()), Milliseconds(1));
+  const auto begun = std::chrono::steady_clock::now();
+  try {
+    store_->wait({keys.begin(), keys.end()}, limit);
+  } catch (const c10::Error&) {
+    // Its stores have one error for everything, so the clock says what it was.
+    if (std::chrono::steady_clock::now() - begun < limit) throw;
+    throw Timeout(fmt::format("nobody set {} in torch's store within {} ms", fmt::join(keys, ", "), limit.count()), {.operation = "wait"});
+  }
+}
+
+std::string TorchStore::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {
+  return text_of(store_->compareSet(std::string(key), bytes_of(expected), bytes_of(desired)));
+}
+
+bool TorchStore::erase(std::string_view key) { return store_->deleteKey(std::string(key)); }
+
+std::int64_t TorchStore::num_keys() { return store_->getNumKeys(); }
+
+}  // namespace unisono::libtorch

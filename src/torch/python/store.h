@@ -1,0 +1,30 @@
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <exception>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "unisono/store.h"
+
+namespace unisono::libtorch {
+
+/// The store that torch.distributed has met by. What it throws goes through as it is, but for a wait that took too long, which is Timeout.
+class TorchStore final : public Store {
+ public:
+  explicit TorchStore(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}
+
+  void set(std::string_view key, std::string_view value) override;
+  std::string get(std::string_view key, std::optional<Milliseconds> timeout = {}) override;
+  std::optional<std::string> try_get(std::string_view key) override;
+  std::int64_t add(std::string_view key, std::int64_t amount) override;
+  void wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout = {}) override;
+  std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override;
+  bool erase(std::string_view key) override;
+  std::int64_t num_keys() override;
+
+ private:
+  c10::intrusive_ptr<c10d::Store> store_;
+};
+
+}  // namespace unisono::libtorch

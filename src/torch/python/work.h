@@ -1,0 +1,85 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <utility>
+#include <vector>
+
+#include "unisono/work.h"
+
+namespace unisono::libtorch {
+
+/// What torch.distributed gets of an operation under way: of one of ours, or of several that make up one of its own.
+class WorkUnisono final : public c10d::Work {
+ public:
+  /// What is told of it. `title`: of the profiler's range, living for ever; null: nobody profiles.
+  struct About {
+    int rank = -1;
+    c10d::OpType type = c10d::OpType::UNKNOWN;
+    const char* title = nullptr;
+    std::vector<at::Tensor> inputs = {};
+    std::vector<std::vector<at::Tensor>> outputs = {};
+    std::uint64_t sequence = 0;
+  };
+
+  /// Begins the profiler's range: made before the operation is.
+  explicit WorkUnisono(About about);
+  /// Its operations. Their tensors stay alive until they are done, whoever lets go of this.
+  void follow(std::vector<unisono::Work> works);
+  /// One that is done when all of them are.
+  static c10::intrusive_ptr<WorkUnisono> all_of(const std::vector<c10::intrusive_ptr<WorkUnisono>>& parts, int rank);
+  at::Device device() const;
+
+  bool isCompleted() override;
+  bool isSuccess() const override;
+  std::exception_ptr exception() const override;
+  int sourceRank() const override;
+  std::vector<at::Tensor> result() override;
+  void synchronize() override;
+  bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  std::uint64_t getSequencenumber() const override { return about_.sequence; }
+
+ private:
+  bool all_done() const;
+  void settle();
+  c10::IValue value() const;
+
+  About about_;
+  std::vector<unisono::Work> works_;
+  bool settled_ = false;                            // under mutex_
+  c10::intrusive_ptr<c10::ivalue::Future> future_;  // under mutex_; made when it is asked for
+};
+
+/// A call is being issued by this thread. What operations that happen to be done meanwhile have to tell (callbacks of futures, that may call the
+/// group again) waits until the call is out and the group free.
+class Issuing {
+ public:
+  explicit Issuing(std::mutex& mutex);
+  ~Issuing();
+  Issuing(const Issuing&) = delete;
+  Issuing& operator=(const Issuing&) = delete;
+  /// Runs it now, or after the call that this thread issues.
+  static void then(std::function<void()> f);
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+  std::vector<std::function<void()>> held_;
+};
+
+/// The calling thread's current stream is torch's, for memory on a device.
+class TorchStream {
+ public:
+  explicit TorchStream(const at::Device& device);
+  ~TorchStream();
+  TorchStream(const TorchStream&) = delete;
+  TorchStream& operator=(const TorchStream&) = delete;
+
+ private:
+  bool is_set_ = false;
+  void* before_ = nullptr;
+};
+
+}  // namespace unisono::libtorch

@@ -17,6 +17,8 @@ namespace unisono {
 /// The pool of this process: one, made at the first allocation, before or after initialize; never null. Thread-safe. Where the system grants no
 /// shared memory, and where the pool is full, memory is ordinary. A child of fork starts without one: what its parent had there it must not touch.
 UNISONO_API std::pmr::memory_resource* shared_resource();
+/// Whether all of these bytes lie in the pool of this process.
+[[nodiscard]] UNISONO_API bool is_shared(const void* memory, std::size_t bytes) noexcept;
 
 /// Allocates from shared_resource(), on cache lines. All of them are alike.
 template <class T>

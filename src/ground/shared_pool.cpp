@@ -252,4 +252,9 @@ const SharedPool* shared_pool() noexcept {
 
 std::pmr::memory_resource* shared_resource() { return &ground::resource(); }
 
+bool is_shared(const void* memory, std::size_t bytes) noexcept {
+  const ground::SharedPool* pool = ground::shared_pool();
+  return pool != nullptr && pool->offset_of(memory, bytes).has_value();
+}
+
 }  // namespace unisono

@@ -25,3 +25,25 @@ if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
     set(CMAKE_CXX_COMPILER_LAUNCHER ${UNISONO_CCACHE})
   endif()
 endif()
+
+# Precompiled headers, which a compiler cache has to be told of.
+function(unisono_with_precompiled target)
+  if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES ccache)
+    set_target_properties(${target} PROPERTIES
+      CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CMAKE_CXX_COMPILER_LAUNCHER}")
+  endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -fpch-preprocess)
+  endif()
+  set_target_properties(${target} PROPERTIES PCH_WARN_INVALID OFF)  # then the headers are read as ever
+endfunction()
+
+# unisono_precompile(<target> <header>...): its sources start from these. unisono_reuse_precompiled(<target> <other>): from those of the other.
+function(unisono_precompile target)
+  target_precompile_headers(${target} PRIVATE ${ARGN})
+  unisono_with_precompiled(${target})
+endfunction()
+function(unisono_reuse_precompiled target other)
+  target_precompile_headers(${target} REUSE_FROM ${other})
+  unisono_with_precompiled(${target})
+endfunction()

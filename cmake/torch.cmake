@@ -47,15 +47,3 @@ else()
   message(FATAL_ERROR "UNISONO_TORCH is ${UNISONO_TORCH}, and no PyTorch 2.4 or newer was found. Name its CMake package with "
                       "-DCMAKE_PREFIX_PATH=\$(python3 -c 'import torch; print(torch.utils.cmake_prefix_path)'), or run scripts/get-torch.")
 endif()
-
-# The headers of PyTorch take most of a compilation. Each target that uses them starts from them, precompiled.
-function(unisono_precompile_torch target)
-  target_precompile_headers(${target} PRIVATE <torch/torch.h> ${ARGN})
-  if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES ccache)
-    set_target_properties(${target} PROPERTIES
-      CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CMAKE_CXX_COMPILER_LAUNCHER}")
-  endif()
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(${target} PRIVATE -fpch-preprocess)
-  endif()
-endfunction()

@@ -4,7 +4,7 @@
 set -euo pipefail
 
 core=(g++ cmake ninja-build pkg-config libfmt-dev libhwy-dev libmsgpack-cxx-dev libssl-dev libcli11-dev nlohmann-json3-dev)
-development=(git ccache clang-format libgtest-dev libbenchmark-dev)
+development=(git ccache clang-format libgtest-dev libbenchmark-dev python3-venv python3-dev)
 peers=(libgloo-dev libopenmpi-dev openmpi-bin libmpich-dev mpich libpmix-dev)
 
 packages=("${core[@]}" "${development[@]}" "${peers[@]}")

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Builds everything and runs every check: style, all tests (release), and the thread-rank suites under the sanitizers.
-#   --without-torch   leave out what needs LibTorch (there is no such component yet, so this changes nothing today)
+#   --without-torch   leave out the component torch, for which PyTorch is fetched otherwise
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+with_torch=ON
 for argument in "$@"; do
   case "$argument" in
-    --without-torch) ;;
+    --without-torch) with_torch=OFF ;;
     -h | --help) sed -n '2,3s/^# //p' "$0"; exit 0 ;;
     *) echo "usage: $0 [--without-torch]   (unknown argument: $argument)" >&2; exit 2 ;;
   esac
@@ -32,7 +33,10 @@ step() {  # step <name> <command>...: shows what runs and remembers how long it 
 
 build() {
   # The demo may have left tests and benchmarks out of build/release; the preset brings them back.
-  cmake --preset "$1" >"$results/configure" 2>&1 || { cat "$results/configure" >&2; return 1; }
+  # The sanitizers see the core only: LibTorch is not built for them.
+  local torch=(-DUNISONO_TORCH=$with_torch)
+  [[ $1 == release ]] || torch=()
+  cmake --preset "$1" "${torch[@]}" >"$results/configure" 2>&1 || { cat "$results/configure" >&2; return 1; }
   sed -n '/^-- unisono /,$p' "$results/configure" | sed -n 's/^--   /  /p'
   cmake --build --preset "$1"
 }
@@ -50,6 +54,9 @@ if setarch "$(uname -m)" --addr-no-randomize true 2>/dev/null; then
 fi
 
 step "dependencies" ./scripts/install-dependencies.sh
+if [[ $with_torch == ON ]]; then
+  step "PyTorch" ./scripts/get-torch
+fi
 step "layers" ./scripts/check-layers
 step "format" ./scripts/check-format
 step "build release" build release

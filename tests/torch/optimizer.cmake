@@ -1,0 +1,1 @@
+unisono_torch_test(torch_optimizer_test SOURCES optimizer_test.cpp)

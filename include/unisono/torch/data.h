@@ -1,0 +1,219 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <torch/data/dataloader.h>
+#include <torch/data/samplers.h>
+
+#include "unisono/error.h"
+#include "unisono/export.h"
+#include "unisono/loader_plan.h"
+#include "unisono/process_group.h"
+#include "unisono/sampler.h"
+
+// Data loaders of torch::data for one rank among several: each rank takes its own samples of every batch. torch::data has no pinned memory
+// (pin_memory is Python's): batches for a CUDA device are copied by `batch.data.to(device)`.
+
+namespace unisono {
+
+/// The same on all ranks.
+struct AutoDataOptions {
+  std::optional<bool> shuffle = {};        ///< unset: yes where no sampler is given, as make_data_loader does, on one rank as on many
+  std::uint64_t seed = 0;                  ///< of the order, which is drawn from seed + epoch
+  BatchSplit split = BatchSplit::floor;    ///< how DataLoaderOptions::batch_size, that of all ranks together, becomes each one's
+  std::optional<ProcessGroup> group = {};  ///< unset: the world
+};
+
+/// A sampler of torch::data that yields the samples of one rank. Copies share what they are: the one in a loader follows set_epoch of another.
+class UNISONO_API RankSampler : public torch::data::samplers::Sampler<> {
+ public:
+  explicit RankSampler(DistributedSampler sampler);
+  template <class S>
+  explicit RankSampler(DistributedProxySampler<S> sampler)
+      : RankSampler([shared = std::make_shared<DistributedProxySampler<S>>(std::move(sampler))](std::uint64_t epoch) {
+          shared->set_epoch(epoch);
+          return shared->indices();
+        }) {}
+  /// The samples of this rank in an epoch.
+  explicit RankSampler(std::function<std::vector<std::size_t>(std::uint64_t epoch)> order);
+
+  /// Begins an epoch: the one that set_epoch has named, else the one after the last. A loader's begin() calls it. Unsupported for a new size.
+  void reset(std::optional<std::size_t> new_size = std::nullopt) override;
+  std::optional<std::vector<std::size_t>> next(std::size_t batch_size) override;
+  /// The epoch, and how far it is: loaded, the next reset goes on from there.
+  void save(torch::serialize::OutputArchive& archive) const override;
+  void load(torch::serialize::InputArchive& archive) override;
+
+  /// What the next reset begins, alike on all ranks; and how many samples of it this rank has had already, to go on in the middle.
+  void set_epoch(std::uint64_t epoch, std::size_t samples_done = 0);
+  std::uint64_t epoch() const;       ///< the one that goes on, or is to come next if set_epoch or load was called since
+  std::size_t samples_done() const;  ///< of it
+  std::optional<int> rank() const;   ///< what a DistributedSampler was made for
+  std::optional<int> replicas() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+namespace detail {
+
+/// A sampler of somebody else's, shared out: rank 0 of the group draws, and tells the others. Collective at the beginning of every epoch.
+UNISONO_API RankSampler shared_out(std::function<std::vector<std::size_t>()> draw_epoch, const ProcessGroup& group);
+/// What a LibTorch sampler yields in an epoch.
+template <class S>
+std::vector<std::size_t> drawn_from(S& sampler) {
+  std::vector<std::size_t> all;
+  sampler.reset(std::nullopt);
+  while (const auto some = sampler.next(4096)) all.insert(all.end(), some->begin(), some->end());
+  return all;
+}
+
+/// Ranks and replicas of torch's own, which tells nobody.
+struct TorchDistributed : torch::data::samplers::DistributedSampler<> {
+  static std::pair<int, int> place_of(const torch::data::samplers::DistributedSampler<>& sampler) {
+    return {static_cast<int>(sampler.*(&TorchDistributed::rank_)), static_cast<int>(sampler.*(&TorchDistributed::num_replicas_))};
+  }
+};
+
+UNISONO_API LoaderPlan plan_torch_loader(LoaderRequest request, const torch::data::DataLoaderOptions& options, const AutoDataOptions& how);
+/// Warnings through TORCH_WARN; what else there is to say through LOG(INFO), by rank 0.
+UNISONO_API void tell(const LoaderPlan& plan, const torch::data::DataLoaderOptions& options, const AutoDataOptions& how);
+UNISONO_API torch::data::DataLoaderOptions options_of(const LoaderPlan& plan, torch::data::DataLoaderOptions options);
+UNISONO_API RankSampler sampler_of(const LoaderPlan& plan, std::size_t dataset_size, const AutoDataOptions& how);
+UNISONO_API ProcessGroup group_of(const AutoDataOptions& how);
+
+template <class D>
+inline constexpr bool takes_indices = std::is_constructible_v<typename D::BatchRequestType, const std::vector<std::size_t>&>;
+
+}  // namespace detail
+
+/// What auto_dataloader makes of a data set that is asked for samples by their index: torch's, which knows epochs.
+template <class Dataset>
+class DataLoader : public torch::data::StatelessDataLoader<Dataset, RankSampler> {
+ public:
+  DataLoader(Dataset dataset, RankSampler sampler, const torch::data::DataLoaderOptions& options, LoaderPlan plan)
+      : torch::data::StatelessDataLoader<Dataset, RankSampler>(std::move(dataset), sampler, options),
+        sampler_(std::move(sampler)),
+        plan_(std::move(plan)) {}
+
+  /// What the next begin() starts, alike on all ranks (for resuming): without it each begins the epoch after the last, from 0 on. `batches_done` of
+  /// it are passed over.
+  void set_epoch(std::uint64_t epoch, std::size_t batches_done = 0) { sampler_.set_epoch(epoch, batches_done * this->options().batch_size); }
+  std::uint64_t epoch() const { return sampler_.epoch(); }
+  const RankSampler& sampler() const { return sampler_; }
+  const LoaderPlan& plan() const { return plan_; }
+
+ private:
+  RankSampler sampler_;
+  LoaderPlan plan_;
+};
+
+/// A loader of this rank's samples: a DataLoader. `batch_size` is that of all ranks together, `workers` those of all processes of the host;
+/// transforms (dataset.map(…)) and drop_last stay as they are. All ranks get equally many samples: some are repeated where they do not share out.
+template <class Dataset>
+requires(!Dataset::is_stateful && detail::takes_indices<Dataset>) std::unique_ptr<DataLoader<Dataset>> auto_dataloader(
+    Dataset dataset, torch::data::DataLoaderOptions options = {}, const AutoDataOptions& how = {}) {
+  const std::optional<std::size_t> size = dataset.size();
+  if (!size) {
+    throw InvalidArgument("the data set does not know its size", {.operation = "auto_dataloader", .hint = "give a sampler as the second argument"});
+  }
+  LoaderPlan plan = detail::plan_torch_loader({.shuffle = how.shuffle.value_or(true), .dataset_size = size}, options, how);
+  options = detail::options_of(plan, options);
+  detail::tell(plan, options, how);
+  RankSampler sampler = detail::sampler_of(plan, *size, how);
+  return std::make_unique<DataLoader<Dataset>>(std::move(dataset), std::move(sampler), options, std::move(plan));
+}
+
+/// The same with a sampler. One of ours (RankSampler, DistributedSampler) and torch's distributed ones are used as they are; any other one of indices
+/// is drawn from by rank 0, and what it yields is shared out among the ranks. `shuffle` is InvalidArgument.
+template <class Dataset, class Sampler>
+requires(!Dataset::is_stateful && detail::takes_indices<Dataset> &&
+         (std::same_as<Sampler, DistributedSampler> || std::derived_from<Sampler, torch::data::samplers::Sampler<>>))
+    std::unique_ptr<DataLoader<Dataset>> auto_dataloader(Dataset dataset, Sampler sampler, torch::data::DataLoaderOptions options = {},
+                                                         const AutoDataOptions& how = {}) {
+  LoaderRequest request{.shuffle = how.shuffle.value_or(false), .dataset_size = dataset.size(), .sampling = LoaderRequest::Sampling::distributed};
+  std::optional<RankSampler> ours;
+  if constexpr (std::same_as<Sampler, DistributedSampler>) {
+    request.given_rank = sampler.rank(), request.given_replicas = sampler.num_replicas();
+    ours.emplace(std::move(sampler));
+  } else if constexpr (std::same_as<Sampler, RankSampler>) {
+    const ProcessGroup group = detail::group_of(how);
+    request.given_rank = sampler.rank().value_or(group.rank()), request.given_replicas = sampler.replicas().value_or(group.size());
+    ours.emplace(std::move(sampler));
+  } else if constexpr (std::derived_from<Sampler, torch::data::samplers::DistributedSampler<>>) {
+    std::tie(request.given_rank, request.given_replicas) = detail::TorchDistributed::place_of(sampler);
+    ours.emplace([shared = std::make_shared<Sampler>(std::move(sampler))](std::uint64_t epoch) {
+      shared->set_epoch(epoch);
+      return detail::drawn_from(*shared);
+    });
+  } else {
+    request.sampling = LoaderRequest::Sampling::other;
+    ours.emplace(
+        detail::shared_out([shared = std::make_shared<Sampler>(std::move(sampler))] { return detail::drawn_from(*shared); }, detail::group_of(how)));
+  }
+  LoaderPlan plan = detail::plan_torch_loader(request, options, how);
+  options = detail::options_of(plan, options);
+  detail::tell(plan, options, how);
+  return std::make_unique<DataLoader<Dataset>>(std::move(dataset), std::move(*ours), options, std::move(plan));
+}
+
+/// A sampler whose requests are no lists of indices (StreamSampler, samplers of batches): used as it is; the data set and it must themselves yield
+/// different samples on different ranks.
+template <class Dataset, class Sampler>
+requires(!Dataset::is_stateful && !std::derived_from<Sampler, torch::data::samplers::Sampler<>> &&
+         requires {
+           typename Sampler::BatchRequestType;
+         }) std::unique_ptr<torch::data::StatelessDataLoader<Dataset, Sampler>> auto_dataloader(Dataset dataset, Sampler sampler,
+                                                                                                torch::data::DataLoaderOptions options = {},
+                                                                                                const AutoDataOptions& how = {}) {
+  LoaderRequest request{.shuffle = how.shuffle.value_or(false)};
+  if constexpr (!std::same_as<typename Sampler::BatchRequestType, torch::data::samplers::BatchSize>) {
+    request.sampling = LoaderRequest::Sampling::batch_sampler;
+  } else if (request.shuffle) {
+    throw InvalidArgument("shuffle was asked for, and a stream has no order but its own", {.operation = "auto_dataloader"});
+  }
+  const LoaderPlan plan = detail::plan_torch_loader(request, options, how);
+  options = detail::options_of(plan, options);
+  detail::tell(plan, options, how);
+  return torch::data::make_data_loader(std::move(dataset), std::move(sampler), options);
+}
+
+/// A stateful data set, which says itself what comes next: it must itself yield different samples on different ranks.
+template <class Dataset>
+requires(Dataset::is_stateful) std::unique_ptr<torch::data::StatefulDataLoader<Dataset>> auto_dataloader(Dataset dataset,
+                                                                                                         torch::data::DataLoaderOptions options = {},
+                                                                                                         const AutoDataOptions& how = {}) {
+  if (how.shuffle.value_or(false)) {
+    throw InvalidArgument("shuffle was asked for, and a stateful data set has no order but its own", {.operation = "auto_dataloader"});
+  }
+  const LoaderPlan plan = detail::plan_torch_loader({}, options, how);
+  options = detail::options_of(plan, options);
+  detail::tell(plan, options, how);
+  return torch::data::make_data_loader(std::move(dataset), options);
+}
+
+struct TorchSeedOptions {
+  std::optional<std::uint64_t> seed = {};  ///< rank 0's counts; unset there: one that it draws from the system
+  bool different_per_rank = false;         ///< each rank's generators get seed + rank
+  std::optional<ProcessGroup> group = {};  ///< unset: the world
+};
+/// Collective: torch::manual_seed on all ranks, which seeds the generators of all devices of a process. Returns the seed, before a rank is added.
+UNISONO_API std::uint64_t manual_seed_all(const TorchSeedOptions& options = {});
+/// The same seed everywhere.
+inline std::uint64_t manual_seed_all(std::uint64_t seed) {
+  TorchSeedOptions options;
+  options.seed = seed;
+  return manual_seed_all(options);
+}
+
+}  // namespace unisono

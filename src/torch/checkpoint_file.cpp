@@ -1,0 +1,196 @@
+#include "torch/checkpoint_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "torch/checkpoint_hash.h"
+#include "unisono/detail/object_bytes.h"
+
+namespace unisono::libtorch {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Head {
+  std::array<char, 8> magic = {'U', 'N', 'I', 'S', 'C', 'K', 'P', 'T'};
+  std::uint64_t version = 1;
+  std::uint64_t table_bytes = 0;
+  std::uint64_t data_bytes = 0;
+  std::uint64_t checksum = 0;       // of table and data
+  std::uint64_t head_checksum = 0;  // of what stands before
+};
+static_assert(sizeof(Head) == 48);
+
+std::uint64_t checksum_of(const Head& head) { return hash_of(std::as_bytes(std::span(&head, 1)).first(offsetof(Head, head_checksum))); }
+
+[[noreturn]] void fail(const fs::path& path, std::string_view what, int error) {
+  throw CheckpointError(path, fmt::format("{}: {}", what, std::generic_category().message(error)));
+}
+
+class File {
+ public:
+  File(fs::path path, int flags, std::string_view doing) : path_(std::move(path)), file_(::open(path_.c_str(), flags | O_CLOEXEC, 0666)) {
+    if (file_ < 0) fail(path_, doing, errno);
+  }
+  ~File() {
+    if (file_ >= 0) ::close(file_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  int number() const { return file_; }
+  void write(std::span<const std::byte> bytes, std::int64_t at) {
+    while (!bytes.empty()) {
+      const ssize_t n = ::pwrite(file_, bytes.data(), bytes.size(), at);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) fail(path_, "cannot be written", n < 0 ? errno : ENOSPC);
+      bytes = bytes.subspan(static_cast<std::size_t>(n));
+      at += n;
+    }
+  }
+  /// Less than asked for where the file ends.
+  std::size_t read(std::span<std::byte> bytes, std::int64_t at) {
+    std::size_t done = 0;
+    while (done < bytes.size()) {
+      const ssize_t n = ::pread(file_, bytes.data() + done, bytes.size() - done, at + static_cast<std::int64_t>(done));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail(path_, "cannot be read", errno);
+      if (n == 0) break;
+      done += static_cast<std::size_t>(n);
+    }
+    return done;
+  }
+  void close_written() {
+    if (::fsync(file_) != 0) fail(path_, "cannot be written", errno);
+    if (::close(std::exchange(file_, -1)) != 0) fail(path_, "cannot be written", errno);
+  }
+
+ private:
+  fs::path path_;
+  int file_;
+};
+
+std::span<const std::byte> memory_of(const at::Tensor& tensor) { return {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()}; }
+
+/// The name lasts only once its folder is on the disk. Some file systems cannot do that for folders: they do it by themselves.
+void keep_name(const fs::path& path) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return;
+  ::fsync(file);
+  ::close(file);
+}
+
+}  // namespace
+
+void store(const std::string& name, const at::Tensor& tensor, std::vector<StoredTensor>& entries, std::vector<at::Tensor>& data) {
+  std::uint64_t offset = 0;
+  for (const at::Tensor& before : data) offset += before.nbytes();
+  entries.push_back({.name = name,
+                     .dtype = static_cast<std::int32_t>(tensor.scalar_type()),
+                     .shape = tensor.sizes().vec(),
+                     .offset = offset,
+                     .bytes = tensor.nbytes()});
+  data.push_back(tensor.detach());
+}
+
+StoredShard write_checkpoint(const fs::path& path, const CheckpointTable& table, const std::vector<at::Tensor>& data) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    throw InvalidArgument(fmt::format("{} is a folder", path.string()),
+                          {.operation = "save_checkpoint", .hint = "name a file, or save with sharded = true"});
+  }
+  const std::vector<std::byte> written = detail::to_bytes(table);
+  fs::path partial = path;
+  partial += ".partial";
+  Head head;
+  head.table_bytes = written.size();
+  try {
+    File file(partial, O_WRONLY | O_CREAT | O_TRUNC, "cannot be written");
+    Hash hash;
+    std::int64_t at = sizeof head;
+    const auto put = [&](std::span<const std::byte> bytes) {
+      hash.add(bytes);
+      file.write(bytes, at);
+      at += static_cast<std::int64_t>(bytes.size());
+    };
+    put(written);
+    for (const at::Tensor& tensor : data) put(memory_of(tensor.resolve_conj().resolve_neg().cpu().contiguous()));
+    head.data_bytes = static_cast<std::uint64_t>(at) - sizeof head - head.table_bytes;
+    head.checksum = hash.value();
+    head.head_checksum = checksum_of(head);
+    file.write(std::as_bytes(std::span(&head, 1)), 0);
+    file.close_written();
+    if (::rename(partial.c_str(), path.c_str()) != 0) fail(path, "cannot be replaced", errno);
+    keep_name(path);
+    return {static_cast<std::uint64_t>(at), head.checksum};
+  } catch (...) {
+    fs::remove(partial, ignored);
+    throw;
+  }
+}
+
+at::Tensor CheckpointContents::bytes_of(const StoredTensor& entry) const {
+  return data.narrow(0, static_cast<std::int64_t>(entry.offset), static_cast<std::int64_t>(entry.bytes));
+}
+
+CheckpointContents read_checkpoint(const fs::path& path) {
+  File file(path, O_RDONLY, "cannot be read");
+  struct stat status = {};
+  if (::fstat(file.number(), &status) != 0) fail(path, "cannot be read", errno);
+  if (!S_ISREG(status.st_mode)) throw CheckpointError(path, "is no file");
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  Head head;
+  const Head ours;
+  const std::size_t got = file.read(std::as_writable_bytes(std::span(&head, 1)), 0);
+  if (got < sizeof head && (got < sizeof head.magic || head.magic == ours.magic)) {
+    throw CheckpointError(path, fmt::format("is cut short: it has {} bytes, and the head of a checkpoint alone has {}", size, sizeof head));
+  }
+  if (head.magic != ours.magic) throw CheckpointError(path, "is no checkpoint of unisono");
+  if (head.head_checksum != checksum_of(head)) throw CheckpointError(path, "is damaged: the checksum of its head is wrong");
+  if (head.version != ours.version) {
+    throw CheckpointError(path, fmt::format("has version {} of the format, and this is a unisono for version {}", head.version, ours.version));
+  }
+  const std::uint64_t expected = sizeof head + head.table_bytes + head.data_bytes;
+  if (size != expected || head.table_bytes > size || head.data_bytes > size) {
+    throw CheckpointError(
+        path, fmt::format("{}: it has {} bytes of {}", size < expected ? "is cut short" : "has something behind its end", size, expected));
+  }
+  std::vector<std::byte> table(head.table_bytes);
+  CheckpointContents contents;
+  contents.data = at::empty({static_cast<std::int64_t>(head.data_bytes)}, at::kByte);
+  contents.file = {size, head.checksum};
+  const std::span<std::byte> data(static_cast<std::byte*>(contents.data.data_ptr()), head.data_bytes);
+  Hash hash;
+  if (file.read(table, sizeof head) < table.size() || file.read(data, static_cast<std::int64_t>(sizeof head + head.table_bytes)) < data.size()) {
+    throw CheckpointError(path, "has become shorter while it was read");
+  }
+  hash.add(table);
+  hash.add(data);
+  if (hash.value() != head.checksum) throw CheckpointError(path, "is damaged: its checksum is wrong");
+  try {
+    contents.table = detail::from_bytes<CheckpointTable>(table);
+  } catch (const Error& error) {
+    throw CheckpointError(path, fmt::format("is of another version of unisono: {}", error.message()));
+  }
+  for (const auto* list : {&contents.table.model, &contents.table.generators, &contents.table.optimizer}) {
+    for (const StoredTensor& entry : *list) {
+      if (entry.bytes <= head.data_bytes && entry.offset <= head.data_bytes - entry.bytes) continue;
+      throw CheckpointError(path, fmt::format("is damaged: {} lies outside of it", entry.name));
+    }
+  }
+  return contents;
+}
+
+}  // namespace unisono::libtorch

@@ -1,0 +1,1 @@
+unisono_torch_test(torch_checkpoint_test SOURCES checkpoint_test.cpp checkpoint_refused_test.cpp)

@@ -135,6 +135,21 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
     packing->finish();
 }
 
+void Group::run(const detail::Request& request, const CallOptions& options, const std::function<void()>& issued) {
+  const std::string_view operation = detail::name_of(request);
+  std::optional<Entry> entry(std::in_place, *this, operation);
+  CollectiveCall call = check_collective(*this, request, options);
+  call.sequence = begin(operation);
+  const auto state = parts_.progress->carry_out(
+      lane_, Lane::Kind::collective, pending(operation, call.sequence, options), [&] { return packed_task(*parts_.backend, call, request.around); },
+      [&] {
+        entry.reset();
+        issued();
+      });
+  if (const auto error = state->error_now()) std::rethrow_exception(error);
+  state->order_stream();
+}
+
 void Group::finish(detail::WorkState& state) {
   parts_.progress->wait(state, nullptr);
   if (const auto error = state.error_now()) std::rethrow_exception(error);

@@ -52,6 +52,8 @@ class Group : public std::enable_shared_from_this<Group> {
   std::uint64_t sequence() const { return sequence_; }
 
   void run(const detail::Request& request, const CallOptions& options);
+  /// The same, and other threads may call from `issued` on.
+  void run(const detail::Request& request, const CallOptions& options, const std::function<void()>& issued);
   Work start(const detail::Request& request, const CallOptions& options);
   int run(const detail::MessageRequest& request, const CallOptions& options);
   Work start(const detail::MessageRequest& request, const CallOptions& options);

@@ -34,6 +34,9 @@ void ProcessGroup::abort(std::string_view reason) { implementation_->abort(reaso
 namespace detail {
 
 void run(const Request& request, const ProcessGroup& group, const CallOptions& options) { group.implementation()->run(request, options); }
+void run(const Request& request, const ProcessGroup& group, const CallOptions& options, const std::function<void()>& issued) {
+  group.implementation()->run(request, options, issued);
+}
 Work start(const Request& request, const ProcessGroup& group, const CallOptions& options) { return group.implementation()->start(request, options); }
 int run(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options) {
   return group.implementation()->run(request, options);

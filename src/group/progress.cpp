@@ -102,8 +102,36 @@ void Progress::remove(const std::shared_ptr<Lane>& lane) {
   lane->messages.clear();
 }
 
+/// One that waits, and drives what is pending meanwhile.
+class Progress::Driver {
+ public:
+  explicit Driver(Progress& progress) : progress_(progress) { progress_.drivers_.fetch_add(1); }
+  ~Driver() {
+    if (progress_.drivers_.fetch_sub(1) == 1 && progress_.pending_.load() > 0) progress_.work_.notify_one();
+  }
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
+ private:
+  Progress& progress_;
+};
+
 std::shared_ptr<detail::WorkState> Progress::submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, std::unique_ptr<Pending> pending,
                                                     const std::function<std::unique_ptr<Task>()>& make) {
+  return put(lane, kind, std::move(pending), make, false);
+}
+
+std::shared_ptr<detail::WorkState> Progress::carry_out(const std::shared_ptr<Lane>& lane, Lane::Kind kind, std::unique_ptr<Pending> pending,
+                                                       const std::function<std::unique_ptr<Task>()>& make, const std::function<void()>& issued) {
+  const Driver driver(*this);
+  auto state = put(lane, kind, std::move(pending), make, true);
+  issued();
+  wait(*state, nullptr);
+  return state;
+}
+
+std::shared_ptr<detail::WorkState> Progress::put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, std::unique_ptr<Pending> pending,
+                                                 const std::function<std::unique_ptr<Task>()>& make, bool caller_waits) {
   auto state = std::make_shared<detail::WorkState>();
   state->progress = shared_from_this();
   state->lane = lane;
@@ -121,22 +149,16 @@ std::shared_ptr<detail::WorkState> Progress::submit(const std::shared_ptr<Lane>&
       lane->messages.push_back(std::move(pending));
     }
     poll(*lane);  // as far as it goes at once: often that is all
-    if (pending_.load() > 0 && !thread_.joinable() && !stop_) thread_ = std::thread([this] { loop(); });
+    if (!caller_waits && pending_.load() > 0 && !thread_.joinable() && !stop_) thread_ = std::thread([this] { loop(); });
   }
-  if (pending_.load() > 0) work_.notify_one();
+  if (!caller_waits && pending_.load() > 0) work_.notify_one();
   return state;
 }
 
 template <class Done>
 bool Progress::drive(Done&& done, const ground::Deadline* deadline) {
   if (done()) return true;
-  drivers_.fetch_add(1);
-  struct Leave {
-    Progress& progress;
-    ~Leave() {
-      if (progress.drivers_.fetch_sub(1) == 1 && progress.pending_.load() > 0) progress.work_.notify_one();
-    }
-  } leave{*this};
+  const Driver driver(*this);
   Backoff backoff(bell_, crowded_);
   for (;;) {
     const auto step = [&] {

@@ -111,6 +111,9 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// `make` creates the task where no other thread drives the lane.
   std::shared_ptr<detail::WorkState> submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, std::unique_ptr<Pending> pending,
                                             const std::function<std::unique_ptr<Task>()>& make);
+  /// The same by a caller who waits for it at once, so that no other thread is woken. `issued`: it has its place in the lane.
+  std::shared_ptr<detail::WorkState> carry_out(const std::shared_ptr<Lane>& lane, Lane::Kind kind, std::unique_ptr<Pending> pending,
+                                               const std::function<std::unique_ptr<Task>()>& make, const std::function<void()>& issued);
   /// True when it is done; false when the deadline has passed first.
   bool wait(detail::WorkState& state, const ground::Deadline* deadline);
   /// The same, for a condition that what is pending brings about.
@@ -125,6 +128,9 @@ class Progress : public std::enable_shared_from_this<Progress> {
   void stop();
 
  private:
+  class Driver;
+  std::shared_ptr<detail::WorkState> put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, std::unique_ptr<Pending> pending,
+                                         const std::function<std::unique_ptr<Task>()>& make, bool caller_waits);
   template <class Done>
   bool drive(Done&& done, const ground::Deadline* deadline);
   class Locked;

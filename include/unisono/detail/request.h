@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -47,6 +48,9 @@ struct Request {
 inline std::string_view name_of(const Request& request) noexcept { return request.label.empty() ? to_string(request.operation) : request.label; }
 UNISONO_API void run(const Request& request, const ProcessGroup& group, const CallOptions& options);
 UNISONO_API Work start(const Request& request, const ProcessGroup& group, const CallOptions& options);
+/// `run` on a group that several threads share: as soon as the call has its place among the group's, `issued` is called, and the others may call. Who
+/// waits for it drives all that is under way, as with Work::wait.
+UNISONO_API void run(const Request& request, const ProcessGroup& group, const CallOptions& options, const std::function<void()>& issued);
 
 /// One side of a message; no peer: from anybody.
 struct MessageRequest {

@@ -100,8 +100,7 @@ WorkPtr ProcessGroupUnisono::allreduce_coalesced(Tensors& tensors, const c10d::A
 WorkPtr ProcessGroupUnisono::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   return with_torch_errors([&] {
     const at::Tensor& tensor = single("reduce", tensors);
-    Request request{.operation = Operation::reduce, .in = read(tensor), .out = write(tensor), .op = operation_of(options.reduceOp)};
-    request = reduction(Operation::reduce, tensor, tensor, options.reduceOp);
+    Request request = reduction(Operation::reduce, tensor, tensor, options.reduceOp);
     request.root = root_of("reduce", options.rootRank);
     return issue({OpType::REDUCE, "reduce", options.timeout, options.asyncOp, tensors, {tensors}}, {request});
   });
@@ -270,24 +269,24 @@ WorkPtr ProcessGroupUnisono::alltoall(Tensors& outputs, Tensors& inputs, const c
 WorkPtr ProcessGroupUnisono::send(Tensors& tensors, int destination, int tag) {
   return with_torch_errors([&] {
     const at::Tensor& tensor = single("send", tensors);
-    return issue_message({OpType::SEND, "send", c10d::kUnsetTimeout, true, tensors, {}},
-                         {Operation::send, read(movable(tensor)), root_of("send", destination)}, tag);
+    return issue_message({OpType::SEND, "send", c10d::kUnsetTimeout, true, tensors, {}, tag},
+                         {Operation::send, read(movable(tensor)), root_of("send", destination)});
   });
 }
 
 WorkPtr ProcessGroupUnisono::recv(Tensors& tensors, int source, int tag) {
   return with_torch_errors([&] {
     const at::Tensor& tensor = single("recv", tensors);
-    return issue_message({OpType::RECV, "recv", c10d::kUnsetTimeout, true, tensors, {tensors}},
-                         {Operation::recv, write(movable(tensor)), root_of("recv", source)}, tag);
+    return issue_message({OpType::RECV, "recv", c10d::kUnsetTimeout, true, tensors, {tensors}, tag},
+                         {Operation::recv, write(movable(tensor)), root_of("recv", source)});
   });
 }
 
 WorkPtr ProcessGroupUnisono::recvAnysource(Tensors& tensors, int tag) {
   return with_torch_errors([&] {
     const at::Tensor& tensor = single("recv", tensors);
-    return issue_message({OpType::RECVANYSOURCE, "recvAnySource", c10d::kUnsetTimeout, true, tensors, {tensors}},
-                         {Operation::recv, write(movable(tensor)), std::nullopt}, tag);
+    return issue_message({OpType::RECVANYSOURCE, "recvAnySource", c10d::kUnsetTimeout, true, tensors, {tensors}, tag},
+                         {Operation::recv, write(movable(tensor)), std::nullopt});
   });
 }
 

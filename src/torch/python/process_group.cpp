@@ -26,6 +26,7 @@ ProcessGroupUnisono::ProcessGroupUnisono(c10::intrusive_ptr<c10d::Store> store, 
                                           .name = options_->group_name.empty() ? "world" : options_->group_name,
                                           .backend = engine_,
                                           .timeout = options_->timeout});
+    group_ = membership_->group();
   });
   init();
 }
@@ -34,7 +35,13 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupUnisono::split(const c10::intrusiv
                                                              const c10::intrusive_ptr<c10d::Backend::Options>& options) {
   const auto place = std::ranges::find(ranks, getRank());
   if (place == ranks.end()) return nullptr;
-  return merge(store, options, static_cast<int>(place - ranks.begin()), static_cast<int>(ranks.size()));
+  // Torch asks once for each type of device; as at first, one group serves them all.
+  std::string key = fmt::format("{} {}", options ? options->group_name : "", fmt::join(ranks, ","));
+  if (auto same = last_split_.lock(); same && key == last_split_key_) return same;
+  auto part = merge(store, options, static_cast<int>(place - ranks.begin()), static_cast<int>(ranks.size()));
+  last_split_ = c10::weak_intrusive_ptr<c10d::Backend>(part);
+  last_split_key_ = std::move(key);
+  return part;
 }
 
 c10::intrusive_ptr<c10d::Backend> ProcessGroupUnisono::merge(const c10::intrusive_ptr<c10d::Store>& store,
@@ -49,13 +56,7 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupUnisono::merge(const c10::intrusiv
   return c10::make_intrusive<ProcessGroupUnisono>(store->clone(), rank, size, std::move(own), engine_);
 }
 
-void ProcessGroupUnisono::abort() {
-  try {
-    ProcessGroup group = membership_->group();
-    group.abort("the process group was aborted");
-  } catch (const NotInitialized&) {  // NOLINT(bugprone-empty-catch): it was shut down, so that there is nothing to abort
-  }
-}
+void ProcessGroupUnisono::abort() { group_->abort("the process group was aborted"); }
 
 void ProcessGroupUnisono::shutdown() {
   with_torch_errors([&] { membership_->leave(); });
@@ -64,6 +65,7 @@ void ProcessGroupUnisono::shutdown() {
 void ProcessGroupUnisono::startCoalescing() {
   const std::lock_guard lock(issuing_);
   coalesced_.emplace();
+  coalescing_ = true;
 }
 
 ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::endCoalescing() {
@@ -73,6 +75,7 @@ ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::endCoalescing() {
     if (!coalesced_) return nullptr;
     parts = std::move(*coalesced_);
     coalesced_.reset();
+    coalescing_ = false;
   }
   if (parts.empty()) return nullptr;
   return WorkUnisono::all_of(parts, getRank());
@@ -106,45 +109,50 @@ Rank ProcessGroupUnisono::root_of(const char* call, std::int64_t root) const {
 }
 
 template <class Start>
-ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue_with(Call call, Start&& start) {
-  const bool is_async = call.is_async;
+ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::follow(Call call, const char* profile, Start&& start) {
+  const CallOptions options{.timeout = timeout_of(call.timeout), .tag = call.tag};
   auto work = c10::make_intrusive<WorkUnisono>(WorkUnisono::About{.rank = getRank(),
                                                                   .type = call.type,
-                                                                  .title = title(call.name),
+                                                                  .title = profile,
                                                                   .inputs = std::move(call.inputs),
                                                                   .outputs = std::move(call.outputs),
                                                                   .sequence = ++sequence_});
   {
     const Issuing issuing(issuing_);
     const TorchStream stream(work->device());
-    work->follow(start(CallOptions{.timeout = timeout_of(call.timeout)}));
+    work->follow(start(options));
     if (coalesced_) coalesced_->push_back(work);
-    else if (is_async) return work;
-    if (coalesced_) return work;
+    if (coalesced_ || call.is_async) return work;
   }
   work->wait();
   return nullptr;
 }
 
 ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue(Call call, const std::vector<detail::Request>& requests) {
-  return with_torch_errors([&] {
-    return issue_with(std::move(call), [&](const CallOptions& options) {
-      std::vector<unisono::Work> works;
-      works.reserve(requests.size());
-      for (const detail::Request& request : requests) works.push_back(detail::start(request, membership_->group(), options));
-      return works;
-    });
+  return with_torch_errors([&]() -> WorkPtr {
+    const char* profile = title(call.name);
+    if (call.is_async || profile != nullptr || requests.size() != 1 || coalescing_) {
+      return follow(std::move(call), profile, [&](const CallOptions& options) {
+        std::vector<unisono::Work> works;
+        works.reserve(requests.size());
+        for (const detail::Request& request : requests) works.push_back(detail::start(request, *group_, options));
+        return works;
+      });
+    }
+    // Nobody needs a Work of it.
+    ++sequence_;
+    Issuing issuing(issuing_);
+    const TorchStream stream(call.inputs.empty() ? at::Device(at::kCPU) : call.inputs.front().device());
+    detail::run(requests.front(), *group_, {.timeout = timeout_of(call.timeout)}, [&] { issuing.end(); });
+    return nullptr;
   });
 }
 
-ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue_message(Call call, const detail::MessageRequest& request, int tag) {
+ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue_message(Call call, const detail::MessageRequest& request) {
   return with_torch_errors([&] {
-    return issue_with(std::move(call), [&](CallOptions options) {
-      options.tag = tag;
-      std::vector<unisono::Work> works;
-      works.push_back(detail::start(request, membership_->group(), options));
-      return works;
-    });
+    const char* profile = title(call.name);
+    return follow(std::move(call), profile,
+                  [&](const CallOptions& options) { return std::vector<unisono::Work>{detail::start(request, *group_, options)}; });
   });
 }
 

@@ -76,12 +76,14 @@ class ProcessGroupUnisono final : public c10d::Backend {
     bool is_async;
     Tensors inputs;
     Lists outputs;
+    int tag = 0;
   };
   /// The operations, in order: issued together. A synchronous call is done when it returns, and returns no Work.
   WorkPtr issue(Call call, const std::vector<detail::Request>& requests);
-  WorkPtr issue_message(Call call, const detail::MessageRequest& request, int tag);
+  WorkPtr issue_message(Call call, const detail::MessageRequest& request);
+  /// Issues what `start` starts, and makes a Work of it.
   template <class Start>
-  WorkPtr issue_with(Call call, Start&& start);
+  WorkPtr follow(Call call, const char* profile, Start&& start);
   /// One reduction: `in` to `out`, or several blocks to one.
   detail::Request reduction(Operation operation, const at::Tensor& in, const at::Tensor& out, const c10d::ReduceOp& op) const;
   at::Tensor reduce_sparse(const at::Tensor& tensor, std::chrono::milliseconds timeout);
@@ -95,10 +97,14 @@ class ProcessGroupUnisono final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<Options> options_;
   std::string engine_;
+  c10::weak_intrusive_ptr<c10d::Backend> last_split_{c10::intrusive_ptr<c10d::Backend>()};
+  std::string last_split_key_;
   std::mutex issuing_;  // held while a call is issued, never while one is waited for
   std::optional<Membership> membership_;
+  std::optional<ProcessGroup> group_;
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<std::uint64_t> monitored_barriers_{0};
+  std::atomic<bool> coalescing_{false};
   std::optional<std::vector<c10::intrusive_ptr<WorkUnisono>>> coalesced_;  // between startCoalescing and endCoalescing; under issuing_
 };
 

@@ -53,8 +53,8 @@ ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::allreduce_sparse(Tensors& tens
                                                                     .outputs = {tensors},
                                                                     .sequence = ++sequence_});
     const at::Tensor sum = reduce_sparse(tensor, options.timeout);
-    at::Tensor result = tensor.detach();
-    result.copy_(sum);
+    const at::NoGradGuard no_grad;
+    tensors.front().copy_(sum);
     work->follow({});
     if (!options.asyncOp) return nullptr;
     return work;

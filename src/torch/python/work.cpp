@@ -23,10 +23,13 @@ const std::vector<at::Tensor>* first_list(const std::vector<std::vector<at::Tens
 
 Issuing::Issuing(std::mutex& mutex) : lock_(mutex) { after_issuing = &held_; }
 
-Issuing::~Issuing() {
+Issuing::~Issuing() { end(); }
+
+void Issuing::end() {
+  if (!lock_.owns_lock()) return;
   after_issuing = nullptr;
   lock_.unlock();
-  for (const auto& f : held_) f();
+  for (const auto& f : std::exchange(held_, {})) f();
 }
 
 void Issuing::then(std::function<void()> f) {

@@ -61,6 +61,8 @@ class Issuing {
   ~Issuing();
   Issuing(const Issuing&) = delete;
   Issuing& operator=(const Issuing&) = delete;
+  /// It is out; what follows is no longer part of it.
+  void end();
   /// Runs it now, or after the call that this thread issues.
   static void then(std::function<void()> f);
 

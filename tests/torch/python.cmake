@@ -1,0 +1,31 @@
+# The backend of torch.distributed, through Python. unisono_python_test(<file> [RANKS <n>...] [TIMEOUT <seconds>]): the file as that many processes; without
+# RANKS it starts its own.
+if(NOT TARGET unisono_python)
+  return()
+endif()
+
+function(unisono_python_test file)
+  cmake_parse_arguments(TEST "" "TIMEOUT" "RANKS;ARGUMENTS" ${ARGN})
+  if(NOT TEST_TIMEOUT)
+    set(TEST_TIMEOUT 300)
+  endif()
+  set(program ${UNISONO_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/python/${file}.py ${TEST_ARGUMENTS})
+  set(environment "PYTHONPATH=${PROJECT_BINARY_DIR}/python;UNISONO_COMMAND=$<TARGET_FILE:unisono-tool>;OMP_NUM_THREADS=1;PYTHONDONTWRITEBYTECODE=1")
+  set(names python_${file})
+  if(TEST_RANKS)
+    set(names)
+    foreach(ranks IN LISTS TEST_RANKS)
+      add_test(NAME python_${file}_${ranks}_processes COMMAND unisono-tool run -n ${ranks} -- ${program})
+      list(APPEND names python_${file}_${ranks}_processes)
+    endforeach()
+  else()
+    add_test(NAME ${names} COMMAND ${program})
+  endif()
+  set_tests_properties(${names} PROPERTIES LABELS torch TIMEOUT ${TEST_TIMEOUT} PROCESSORS 2 ENVIRONMENT "${environment}")
+endfunction()
+
+unisono_python_test(collectives_test RANKS 2 3)
+unisono_python_test(training_test RANKS 2 TIMEOUT 400)
+unisono_python_test(jobs_test TIMEOUT 600)
+# The rest of PyTorch's own suite, and all of it over gloo beside it: scripts/test-pytorch-suite.
+unisono_python_test(run_pytorch_suite ARGUMENTS --quick --world-sizes 3 TIMEOUT 600)

@@ -1,0 +1,244 @@
+"""Jobs that are started in all the ways there are, and that go wrong in all the ways there are: each test starts processes of its own."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+UNISONO = os.environ.get("UNISONO_COMMAND") or shutil.which("unisono")
+BEGIN = """
+import os, re, sys, time, datetime, signal
+import torch, torch.distributed as dist
+import unisono.torch
+torch.set_num_threads(1)
+def begin(**how):
+    dist.init_process_group("unisono", **{"timeout": datetime.timedelta(seconds=60), **how})
+    return dist.get_rank(), dist.get_world_size()
+def error_of(f):
+    try:
+        f()
+    except Exception as error:
+        return error
+    raise AssertionError("it went well")
+"""
+WORKS = """
+x = torch.tensor([float(rank + 1)])
+dist.all_reduce(x)
+assert x.item() == size * (size + 1) / 2, x
+print("rank", rank, "of", size, "is fine", flush=True)
+"""
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Jobs(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def program(self, text):
+        path = self.folder / "program.py"
+        path.write_text(BEGIN + textwrap.dedent(text))
+        return str(path)
+
+    def run_command(self, command, expect=0, **environment):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=150, env={**self.plain_environment(), **environment})
+        output = done.stdout + done.stderr
+        if expect is not None:
+            self.assertEqual(done.returncode, expect, output)
+        return output
+
+    @staticmethod
+    def plain_environment():
+        ours = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+        return {k: v for k, v in os.environ.items() if k not in ours} | {"OMP_NUM_THREADS": "1"}
+
+    def ranks(self, text, n=2, expect=0):
+        """One process for each rank, started by hand: they meet in a file."""
+        path = self.program(text)
+        processes = []
+        for rank in range(n):
+            environment = self.plain_environment() | {"RANK": str(rank), "WORLD_SIZE": str(n), "MEETING": f"file://{self.folder}/meeting"}
+            processes.append(subprocess.Popen([sys.executable, path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment))
+        outputs = [process.communicate(timeout=150)[0] for process in processes]
+        codes = [process.returncode for process in processes]
+        if expect is not None:
+            self.assertEqual(codes, [expect] * n if isinstance(expect, int) else expect, "\n".join(outputs))
+        return outputs
+
+    BY_FILE = 'rank, size = begin(init_method=os.environ["MEETING"], rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]))\n'
+
+    def fine(self, output, n):
+        self.assertEqual(len(re.findall(rf"rank \d+ of {n} is fine", output)), n, output)
+
+    # Ways to start
+
+    def test_torchrun(self):
+        path = self.program("rank, size = begin()" + WORKS + "dist.destroy_process_group()")
+        self.fine(self.run_command([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", path]), 2)
+
+    def test_unisono_run(self):
+        if not UNISONO:
+            self.skipTest("the command unisono is not on PATH, and UNISONO_COMMAND does not name it")
+        path = self.program("rank, size = begin()" + WORKS + "dist.destroy_process_group()")
+        self.fine(self.run_command([UNISONO, "run", "-n", "3", "--", sys.executable, path]), 3)
+
+    def test_tcp(self):
+        path = self.program(f'rank, size = begin(init_method="tcp://127.0.0.1:{free_port()}", rank=int(sys.argv[1]), world_size=2)' + WORKS)
+        other = subprocess.Popen([sys.executable, path, "1"], env=self.plain_environment(), stdout=subprocess.PIPE, text=True)
+        first = self.run_command([sys.executable, path, "0"])
+        self.fine(first + other.communicate(timeout=60)[0], 2)
+        self.assertEqual(other.returncode, 0)
+
+    def test_spawn(self):
+        path = self.program("""
+        import torch.multiprocessing as mp
+        def main(rank, meeting):
+            begin(init_method=meeting, rank=rank, world_size=2)
+            size = 2
+            x = torch.tensor([float(rank + 1)])
+            dist.all_reduce(x)
+            assert x.item() == 3
+            print("rank", rank, "of", size, "is fine", flush=True)
+            dist.destroy_process_group()
+        if __name__ == "__main__":
+            mp.spawn(main, (sys.argv[1],), nprocs=2)
+        """)
+        self.fine(self.run_command([sys.executable, path, f"file://{self.folder}/meeting"]), 2)
+
+    def test_a_group_again(self):
+        outputs = self.ranks("""
+        for round in range(3):
+            rank, size = begin(init_method=os.environ["MEETING"] + str(round), rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]))
+            x = torch.tensor([float(rank + 1)])
+            dist.all_reduce(x)
+            assert x.item() == size * (size + 1) / 2, x
+            dist.destroy_process_group()
+        print("rank", rank, "of", size, "is fine", flush=True)
+        """)
+        self.fine("".join(outputs), 2)
+
+    def test_exit_without_destroying_the_group(self):
+        begun = time.monotonic()
+        outputs = self.ranks(self.BY_FILE + WORKS + "work = dist.all_reduce(torch.ones(3), async_op=True)\nwork.wait()\n")
+        self.fine("".join(outputs), 2)
+        self.assertLess(time.monotonic() - begun, 100)  # far below the group's timeout and what a hang takes
+
+    def test_two_backends(self):
+        outputs = self.ranks("""
+        dist.init_process_group("cpu:unisono,cuda:gloo", init_method=os.environ["MEETING"], rank=int(os.environ["RANK"]), world_size=2)
+        rank, size = dist.get_rank(), 2
+        assert dist.group.WORLD._get_backend(torch.device("cpu")).name() == "unisono"
+        x = torch.tensor([float(rank + 1)])
+        dist.all_reduce(x)
+        assert x.item() == 3, x
+        print("rank", rank, "of", size, "is fine", flush=True)
+        """)
+        self.fine("".join(outputs), 2)
+
+    # Ways to fail
+
+    def test_a_killed_rank_is_named(self):
+        outputs = self.ranks(self.BY_FILE + textwrap.dedent("""
+        dist.barrier()
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        error = error_of(lambda: dist.all_reduce(torch.ones(4)))
+        assert isinstance(error, dist.DistBackendError), repr(error)
+        assert "rank 1" in str(error) and "SIGKILL" in str(error), error
+        asynchronous = error_of(lambda: dist.all_reduce(torch.ones(4), async_op=True).wait())
+        assert "rank 1" in str(asynchronous), asynchronous
+        print("rank", rank, "of", size, "is fine", flush=True)
+        """), n=3, expect=[0, -signal.SIGKILL, 0])
+        self.assertIn("rank 0 of 3 is fine", outputs[0])
+
+    def test_a_timeout_names_who_is_missing(self):
+        outputs = self.ranks(self.BY_FILE.replace("begin(", "begin(timeout=datetime.timedelta(seconds=1), ") + textwrap.dedent("""
+        if rank == 0:
+            error = error_of(lambda: dist.all_reduce(torch.ones(4)))
+            assert isinstance(error, dist.DistBackendError), repr(error)
+            assert "Timed out" in str(error) and re.search(r"rank 1\\b", str(error)), error
+            open(sys.argv[0] + ".done", "w").close()
+        while not os.path.exists(sys.argv[0] + ".done"):
+            time.sleep(0.05)
+        print("rank", rank, "of", size, "is fine", flush=True)
+        """))
+        self.fine("".join(outputs), 2)
+
+    def test_a_wait_that_takes_too_long_leaves_the_group_as_it_is(self):
+        outputs = self.ranks(self.BY_FILE + textwrap.dedent("""
+        x = torch.full((2,), rank + 1.0)
+        if rank == 0:
+            work = dist.all_reduce(x, async_op=True)
+            error = error_of(lambda: work.wait(datetime.timedelta(seconds=0.2)))
+            assert "Timed out" in str(error), error
+            open(sys.argv[0] + ".done", "w").close()
+        else:
+            while not os.path.exists(sys.argv[0] + ".done"):
+                time.sleep(0.05)
+            work = dist.all_reduce(x, async_op=True)
+        work.wait()
+        assert x.tolist() == [3, 3], x
+        print("rank", rank, "of", size, "is fine", flush=True)
+        """))
+        self.fine("".join(outputs), 2)
+
+    def test_calls_that_differ_move_nothing(self):
+        outputs = self.ranks(self.BY_FILE + textwrap.dedent("""
+        x = torch.ones(4 + rank)
+        error = error_of(lambda: dist.all_reduce(x))
+        assert isinstance(error, dist.DistBackendError) and "4" in str(error) and "5" in str(error), error
+        assert x.eq(1).all()
+        error = error_of(lambda: dist.all_reduce(torch.ones(4, dtype=torch.float32 if rank else torch.float64)))
+        assert "float64" in str(error), error
+        error = error_of(lambda: dist.broadcast(torch.ones(2), 7))
+        assert isinstance(error, (ValueError, RuntimeError)), error
+        error = error_of(lambda: dist.all_reduce(torch.ones(2, dtype=torch.float8_e4m3fn)))
+        assert isinstance(error, ValueError) and "Float8_e4m3fn" in str(error), repr(error)
+        """) + WORKS)
+        self.fine("".join(outputs), 2)
+
+    def test_monitored_barrier_names_who_is_missing(self):
+        outputs = self.ranks(self.BY_FILE + textwrap.dedent("""
+        short = datetime.timedelta(seconds=1)
+        if rank == 0:
+            error = error_of(lambda: dist.monitored_barrier(timeout=short, wait_all_ranks=True))
+            assert "Ranks 1, 2 failed to pass monitoredBarrier" in str(error), error
+        """) + WORKS, n=3)
+        self.fine("".join(outputs), 3)
+
+    def test_abort(self):
+        outputs = self.ranks(self.BY_FILE + textwrap.dedent("""
+        dist.barrier()
+        if rank == 1:
+            dist.group.WORLD._get_backend(torch.device("cpu")).abort()
+        error = error_of(lambda: dist.all_reduce(torch.ones(4)))
+        assert isinstance(error, dist.DistBackendError) and "rank 1" in str(error), repr(error)
+        print("rank", rank, "of", size, "is fine", flush=True)
+        """))
+        self.fine("".join(outputs), 2)
+
+    def test_a_store_that_nobody_comes_to(self):
+        path = self.program("""
+        error = error_of(lambda: begin(init_method=os.environ["MEETING"], rank=0, world_size=2, timeout=datetime.timedelta(seconds=2)))
+        assert isinstance(error, (dist.DistBackendError, dist.DistStoreError)), repr(error)
+        print(error)
+        """)
+        self.assertRegex(self.run_command([sys.executable, path], MEETING=f"file://{self.folder}/meeting"), "1")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

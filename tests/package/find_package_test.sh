@@ -31,7 +31,7 @@ done
 # The first program of the README, as it stands there, built as it says.
 readme=$(dirname "$0")/../../README.md
 mkdir "$work/first"
-block() { awk -v open='```'"$1" '$0 == open { inside = 1; next } $0 == "```" { inside = 0 } inside' "$readme"; }
+block() { awk -v open='```'"$1" '$0 == open { inside = 1; next } $0 == "```" && inside { exit } inside' "$readme"; }
 block cpp >"$work/first/main.cpp"
 block cmake >"$work/first/CMakeLists.txt"
 "$cmake" -S "$work/first" -B "$work/first/build" -G "$generator" -DCMAKE_PREFIX_PATH="$work/moved"

@@ -18,6 +18,14 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # The package finds its files relative to itself, so the whole prefix may be moved.
 install(EXPORT unisono-targets NAMESPACE unisono:: DESTINATION ${package_folder})
+# The component torch is a file of its own: whoever does not ask for it needs no LibTorch.
+if(TARGET unisono_torch)
+  install(TARGETS unisono_torch EXPORT unisono-torch-targets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(EXPORT unisono-torch-targets NAMESPACE unisono:: DESTINATION ${package_folder})
+  set(UNISONO_TORCH_VERSION ${Torch_VERSION})
+endif()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/unisono-config.cmake.in ${PROJECT_BINARY_DIR}/unisono-config.cmake
   INSTALL_DESTINATION ${package_folder})
 # Until 1.0 a minor version may break what programs rely on.

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Installs the build into a prefix, moves the prefix, and builds and runs the first program of docs/libtorch.md, as it stands there, against it; then
+# asks for the component torch where it is not, and where PyTorch is another than built for.
+#   find_torch_test.sh BUILD_FOLDER CMAKE GENERATOR TORCH_PACKAGE
+set -euo pipefail
+build=$1 cmake=$2 generator=$3 torch=$4
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+tests=$(dirname "$0")/..
+"$tests/torch/docs_blocks.sh" "$tests/../docs/libtorch.md" "$work/project"
+
+"$cmake" --install "$build" --prefix "$work/first" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
+mv "$work/first" "$work/moved"
+package=$(dirname "$(find "$work/moved" -name unisono-config.cmake)")
+
+configure() {  # FOLDER PREFIX_PATH
+  "$cmake" -S "$work/project" -B "$work/$1" -G "$generator" -DCMAKE_PREFIX_PATH="$2"
+}
+refused() {  # SENTENCE FOLDER PREFIX_PATH
+  if configure "$2" "$3" >"$work/log" 2>&1; then
+    echo "expected to be refused: $1"
+    exit 1
+  fi
+  tr --squeeze-repeats ' \n' ' ' <"$work/log" | grep --quiet --fixed-strings "$1" || { cat "$work/log"; exit 1; }
+}
+
+configure outside "$work/moved;$torch"
+"$cmake" --build "$work/outside"
+alone=(env -u RANK -u WORLD_SIZE -u LOCAL_RANK -u LOCAL_WORLD_SIZE)
+"${alone[@]}" "$work/outside/first" | tee "$work/alone"
+grep --quiet "rank 0 of 1: 1, 1 shapes" "$work/alone"
+"${alone[@]}" "$work/moved/bin/unisono" run -n 4 -- "$work/outside/first" | tee "$work/together"
+for rank in 0 1 2 3; do
+  grep --quiet "rank $rank of 4: 10, 4 shapes" "$work/together"
+done
+
+refused "needs PyTorch" without "$work/moved"
+
+# A PyTorch of another version: all that is asked of it first is which it is.
+built_for=$(sed -n 's/^set(unisono_torch_built_for "\(.*\)")$/\1/p' "$package/unisono-config.cmake")
+for other in 2.1.0 99.0.0; do
+  mkdir -p "$work/torch-$other/Torch"
+  echo 'set(Torch_FOUND TRUE)' >"$work/torch-$other/Torch/TorchConfig.cmake"
+  printf 'set(PACKAGE_VERSION %s)\nset(PACKAGE_VERSION_COMPATIBLE TRUE)\n' "$other" >"$work/torch-$other/Torch/TorchConfigVersion.cmake"
+done
+refused "was built for PyTorch $built_for; the one in" older "$work/moved;$work/torch-2.1.0"
+refused "is 2.1.0, which is older" older "$work/moved;$work/torch-2.1.0"
+refused "is 99.0.0, which is newer" newer "$work/moved;$work/torch-99.0.0"
+mkdir -p "$work/torch-abi/Torch"
+echo 'set(Torch_FOUND TRUE)
+set(TORCH_CXX_FLAGS "-D_GLIBCXX_USE_CXX11_ABI=0")' >"$work/torch-abi/Torch/TorchConfig.cmake"
+printf 'set(PACKAGE_VERSION %s)\nset(PACKAGE_VERSION_COMPATIBLE TRUE)\n' "$built_for" >"$work/torch-abi/Torch/TorchConfigVersion.cmake"
+refused "_GLIBCXX_USE_CXX11_ABI=0" abi "$work/moved;$work/torch-abi"
+
+# An installation without it.
+sed -i 's/^set(unisono_torch_built_for ".*")$/set(unisono_torch_built_for "")/' "$package/unisono-config.cmake"
+refused "this installation of unisono has no component torch" none "$work/moved;$torch"

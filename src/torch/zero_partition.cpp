@@ -8,6 +8,7 @@
 #include <c10/core/GradMode.h>
 
 #include "unisono/collectives_v.h"
+#include "unisono/torch/memory.h"
 #include "unisono/torch/tensor.h"
 
 namespace unisono::libtorch {
@@ -25,6 +26,33 @@ void share_out(const std::vector<at::Tensor>& parameters, int ranks, std::vector
     *least += parameters[i].nbytes();
   }
 }
+
+namespace {
+
+/// One piece of memory for each device, of which every bucket sees as much as it needs.
+void give_memory(std::vector<ZeroBucket>& buckets) {
+  const auto elements = [](const ZeroBucket& bucket) {
+    return static_cast<std::int64_t>(std::accumulate(bucket.counts.begin(), bucket.counts.end(), std::size_t{0}));
+  };
+  std::map<std::string, std::int64_t> bytes;
+  for (const ZeroBucket& bucket : buckets) {
+    const at::Tensor& first = bucket.parameters.front();
+    std::int64_t& most = bytes[first.device().str()];
+    most = std::max(most, elements(bucket) * static_cast<std::int64_t>(first.element_size()));
+  }
+  std::map<std::string, at::Tensor> memory;
+  for (ZeroBucket& bucket : buckets) {
+    const at::Tensor& first = bucket.parameters.front();
+    at::Tensor& whole = memory[first.device().str()];
+    if (!whole.defined()) {
+      const std::int64_t n = bytes[first.device().str()];
+      whole = first.is_cpu() ? empty_shared({n}, at::kByte) : at::empty({n}, first.options().dtype(at::kByte).requires_grad(false));
+    }
+    bucket.flat = whole.narrow(0, 0, elements(bucket) * static_cast<std::int64_t>(first.element_size())).view(first.scalar_type());
+  }
+}
+
+}  // namespace
 
 std::vector<ZeroBucket> buckets_of(const std::vector<at::Tensor>& parameters, const std::vector<int>& owners, int ranks, std::size_t bucket_bytes) {
   const auto n = static_cast<std::size_t>(ranks);
@@ -59,6 +87,7 @@ std::vector<ZeroBucket> buckets_of(const std::vector<at::Tensor>& parameters, co
       }
     }
   }
+  give_memory(buckets);
   return buckets;
 }
 
@@ -68,7 +97,7 @@ void exchange(const std::vector<ZeroBucket>& buckets, const ProcessGroup& group)
     const Counts counts(bucket.counts);
     const auto own = static_cast<std::int64_t>(counts.before(static_cast<std::size_t>(group.rank())));
     const auto own_end = own + static_cast<std::int64_t>(counts[static_cast<std::size_t>(group.rank())]);
-    const at::Tensor flat = at::empty({static_cast<std::int64_t>(counts.total())}, bucket.parameters.front().options().requires_grad(false));
+    const at::Tensor& flat = bucket.flat;
     const auto each = [&](auto&& f) {
       std::int64_t at = 0;
       for (const at::Tensor& parameter : bucket.parameters) {

@@ -16,10 +16,12 @@ namespace unisono::libtorch {
 /// longest processing time, 1969).
 void share_out(const std::vector<at::Tensor>& parameters, int ranks, std::vector<int>& owners);
 
-/// Parameters of one dtype and device that travel together: for each rank those that it owns, one behind the other.
+/// Parameters of one dtype and device that travel together: for each rank those that it owns, one behind the other. Buckets share the memory that
+/// they travel through, which on the cpu all ranks of the host can reach.
 struct ZeroBucket {
   std::vector<at::Tensor> parameters = {};  ///< in the order of their ranks
   std::vector<std::size_t> counts = {};     ///< elements of each rank
+  at::Tensor flat = {};                     ///< as many elements
 };
 std::vector<ZeroBucket> buckets_of(const std::vector<at::Tensor>& parameters, const std::vector<int>& owners, int ranks, std::size_t bucket_bytes);
 /// Collective: each parameter becomes what it is on its owner.

@@ -118,7 +118,7 @@ ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::follow(Call call, const char* 
                                                                   .outputs = std::move(call.outputs),
                                                                   .sequence = ++sequence_});
   {
-    const Issuing issuing(issuing_);
+    const std::lock_guard issuing(issuing_);
     const TorchStream stream(work->device());
     work->follow(start(options));
     if (coalesced_) coalesced_->push_back(work);
@@ -141,9 +141,9 @@ ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue(Call call, const std::ve
     }
     // Nobody needs a Work of it.
     ++sequence_;
-    Issuing issuing(issuing_);
+    std::unique_lock issuing(issuing_);
     const TorchStream stream(call.inputs.empty() ? at::Device(at::kCPU) : call.inputs.front().device());
-    detail::run(requests.front(), *group_, {.timeout = timeout_of(call.timeout)}, [&] { issuing.end(); });
+    detail::run(requests.front(), *group_, {.timeout = timeout_of(call.timeout)}, [&] { issuing.unlock(); });
     return nullptr;
   });
 }

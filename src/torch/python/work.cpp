@@ -6,6 +6,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
 
 #include "torch/python/errors.h"
 #include "unisono/cuda.h"
@@ -14,28 +19,45 @@
 namespace unisono::libtorch {
 namespace {
 
-// What waits for the thread's call to be out; null outside of one.
-thread_local std::vector<std::function<void()>>* after_issuing = nullptr;
+/// Completes futures, whose callbacks may call the group, and wait for that: each in a thread that nothing of ours depends on. There are as many
+/// threads as callbacks that block.
+class Completer {
+ public:
+  static Completer& process() {
+    static auto& completer = *new Completer;  // its threads may outlive everything
+    return completer;
+  }
 
-const std::vector<at::Tensor>* first_list(const std::vector<std::vector<at::Tensor>>& lists) { return lists.empty() ? nullptr : &lists.front(); }
+  void post(std::function<void()> f) {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(std::move(f));
+    if (idle_ < jobs_.size()) std::thread([this] { loop(); }).detach();
+    else wake_.notify_one();
+  }
+
+ private:
+  void loop() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      ++idle_;
+      const bool any = wake_.wait_for(lock, std::chrono::seconds(5), [&] { return !jobs_.empty(); });
+      --idle_;
+      if (!any) return;
+      const std::function<void()> job = std::move(jobs_.front());
+      jobs_.pop_front();
+      lock.unlock();
+      job();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> jobs_;
+  std::size_t idle_ = 0;
+};
 
 }  // namespace
-
-Issuing::Issuing(std::mutex& mutex) : lock_(mutex) { after_issuing = &held_; }
-
-Issuing::~Issuing() { end(); }
-
-void Issuing::end() {
-  if (!lock_.owns_lock()) return;
-  after_issuing = nullptr;
-  lock_.unlock();
-  for (const auto& f : std::exchange(held_, {})) f();
-}
-
-void Issuing::then(std::function<void()> f) {
-  if (after_issuing != nullptr) after_issuing->push_back(std::move(f));
-  else f();
-}
 
 TorchStream::TorchStream(const at::Device& device) {
   if (device.is_cpu()) return;
@@ -55,14 +77,15 @@ WorkUnisono::WorkUnisono(About about)
 void WorkUnisono::follow(std::vector<unisono::Work> works) {
   works_ = std::move(works);
   if (all_done()) {
-    Issuing::then([self = c10::intrusive_ptr<WorkUnisono>::unsafe_reclaim_from_nonowning(this)] { self->settle(); });
+    settle();  // nobody can have asked for a future yet
     return;
   }
   auto left = std::make_shared<std::atomic<std::size_t>>(works_.size());
   auto self = c10::intrusive_ptr<WorkUnisono>::unsafe_reclaim_from_nonowning(this);
   for (unisono::Work& work : works_) {
     work.on_completion([left, self] {
-      if (left->fetch_sub(1) == 1) Issuing::then([self] { self->settle(); });
+      if (left->fetch_sub(1) > 1) return;
+      if (auto future = self->settle()) Completer::process().post([self, future] { self->complete(*future); });
     });
   }
 }
@@ -85,40 +108,36 @@ bool WorkUnisono::all_done() const {
 }
 
 at::Device WorkUnisono::device() const {
-  const auto* outputs = first_list(about_.outputs);
-  if (outputs != nullptr && !outputs->empty()) return outputs->front().device();
+  if (!about_.outputs.empty() && !about_.outputs.front().empty()) return about_.outputs.front().front().device();
   return about_.inputs.empty() ? at::Device(at::kCPU) : about_.inputs.front().device();
 }
 
-c10::IValue WorkUnisono::value() const {
-  if (about_.outputs.size() > 1) return c10::IValue(about_.outputs);
-  const auto* outputs = first_list(about_.outputs);
-  return c10::IValue(outputs != nullptr ? *outputs : std::vector<at::Tensor>{});
+// All of its operations are done: says so to whoever asks. Once.
+c10::intrusive_ptr<c10::ivalue::Future> WorkUnisono::settle() {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(settled_, true)) return nullptr;
+  for (const unisono::Work& work : works_) {
+    if (auto error = work.exception(); error && !exception_) exception_ = as_torch_error(error);
+  }
+  completed_ = true;
+  if (recordFunctionEndCallback_) recordFunctionEndCallback_();
+  recordFunctionEndCallback_ = nullptr;
+  return future_;
 }
 
-// All of its operations are done: says so to whoever asks or has asked. Once.
-void WorkUnisono::settle() {
-  c10::intrusive_ptr<c10::ivalue::Future> future;
-  {
-    const std::lock_guard lock(mutex_);
-    if (std::exchange(settled_, true)) return;
-    for (const unisono::Work& work : works_) {
-      if (auto error = work.exception(); error && !exception_) exception_ = as_torch_error(error);
-    }
-    completed_ = true;
-    if (recordFunctionEndCallback_) recordFunctionEndCallback_();
-    recordFunctionEndCallback_ = nullptr;
-    future = future_;
+void WorkUnisono::complete(c10::ivalue::Future& future) const {
+  if (exception_) {  // which does not change any more
+    future.setError(exception_);
+  } else if (about_.outputs.size() > 1) {
+    future.markCompleted(about_.outputs);
+  } else {
+    future.markCompleted(about_.outputs.empty() ? std::vector<at::Tensor>{} : about_.outputs.front());
   }
-  cv_.notify_all();
-  if (!future) return;
-  if (exception_) future->setError(exception_);
-  else future->markCompleted(value());
 }
 
 bool WorkUnisono::isCompleted() {
   if (!all_done()) return false;
-  settle();
+  if (auto future = settle()) complete(*future);
   return true;
 }
 
@@ -162,7 +181,7 @@ bool WorkUnisono::wait(std::chrono::milliseconds timeout) {
     }
   }
   if (!all_done()) return true;  // on a device, in whose order what follows is put
-  settle();
+  if (auto future = settle()) complete(*future);
   c10::intrusive_ptr<c10::ivalue::Future> future;
   {
     const std::lock_guard lock(mutex_);
@@ -184,8 +203,7 @@ c10::intrusive_ptr<c10::ivalue::Future> WorkUnisono::getFuture() {
         c10::make_intrusive<c10::ivalue::Future>(type, device().is_cpu() ? std::vector<at::Device>{} : std::vector<at::Device>{device()});
     if (!settled_) return future;
   }
-  if (exception_) future->setError(exception_);
-  else future->markCompleted(value());
+  complete(*future);
   return future;
 }
 

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <mutex>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <utility>
 #include <vector>
@@ -44,31 +42,14 @@ class WorkUnisono final : public c10d::Work {
 
  private:
   bool all_done() const;
-  void settle();
-  c10::IValue value() const;
+  /// Returns the future to complete, if this call has settled it and there is one.
+  c10::intrusive_ptr<c10::ivalue::Future> settle();
+  void complete(c10::ivalue::Future& future) const;
 
   About about_;
   std::vector<unisono::Work> works_;
   bool settled_ = false;                            // under mutex_
   c10::intrusive_ptr<c10::ivalue::Future> future_;  // under mutex_; made when it is asked for
-};
-
-/// A call is being issued by this thread. What operations that happen to be done meanwhile have to tell (callbacks of futures, that may call the
-/// group again) waits until the call is out and the group free.
-class Issuing {
- public:
-  explicit Issuing(std::mutex& mutex);
-  ~Issuing();
-  Issuing(const Issuing&) = delete;
-  Issuing& operator=(const Issuing&) = delete;
-  /// It is out; what follows is no longer part of it.
-  void end();
-  /// Runs it now, or after the call that this thread issues.
-  static void then(std::function<void()> f);
-
- private:
-  std::unique_lock<std::mutex> lock_;
-  std::vector<std::function<void()>> held_;
 };
 
 /// The calling thread's current stream is torch's, for memory on a device.

@@ -68,7 +68,6 @@ class Training(RankTest):
         hooks = {
             "allreduce": (None, default_hooks.allreduce_hook, 1e-5),
             "fp16": (None, default_hooks.fp16_compress_hook, 5e-3),
-            "bf16": (None, default_hooks.bf16_compress_hook, 3e-2),
             "fp16 of PowerSGD": (self.power_sgd(), default_hooks.fp16_compress_wrapper(powerSGD_hook.powerSGD_hook), 5e-3),
         }
         for name, (state, hook, tolerance) in hooks.items():

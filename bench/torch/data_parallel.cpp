@@ -1,0 +1,205 @@
+// Trains a multilayer perceptron of 10 million parameters through auto_model, and says how fast, and how much of the communication the backward pass
+// hides.
+//   unisono run -n 2 -- unisono-bench-torch [--steps N] [--batch N] [--bucket-cap-mb X] [--compression none|float16|bfloat16|powersgd]
+//                                           [--trace FILE] [--free-core]
+// A step is zero_grad, forward, loss, backward and SGD; the data lies ready. Three figures are taken in turns, step by step, so that whatever the
+// machine does, it does to all: a step, a step without communication (no_sync), and the reduction of the same buckets alone, after a barrier. Share
+// hidden = 1 - (step - step without communication) / reduction alone: what the steps gain by reducing meanwhile.
+// --trace writes the timeline of the last steps as a Chrome trace (chrome://tracing, Perfetto), a process for each rank.
+// --free-core: the ranks compute on one core between them and the threads that drive communication have another: a core that is free.
+#include <fmt/format.h>
+#include <sched.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <fstream>
+#include <numeric>
+
+#include "unisono/torch.h"
+#include "unisono/torch/data_parallel.h"
+#include "unisono/torch/memory.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Settings {
+  int steps = 60, batch = 32;
+  double bucket_cap_mb = 25;
+  std::string compression = "none", trace;
+  bool free_core = false;
+};
+
+Settings parse(int argc, char** argv) {
+  Settings settings;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view name = argv[i];
+    if (name == "--free-core") {
+      settings.free_core = true;
+      continue;
+    }
+    if (i + 1 == argc) throw std::invalid_argument(fmt::format("{} needs a value", name));
+    const std::string value = argv[++i];
+    if (name == "--steps") settings.steps = std::stoi(value);
+    else if (name == "--batch") settings.batch = std::stoi(value);
+    else if (name == "--bucket-cap-mb") settings.bucket_cap_mb = std::stod(value);
+    else if (name == "--compression") settings.compression = value;
+    else if (name == "--trace") settings.trace = value;
+    else throw std::invalid_argument(fmt::format("no option {}", name));
+  }
+  return settings;
+}
+
+unisono::Compression compression_of(const std::string& name) {
+  if (name == "none") return {};
+  if (name == "float16") return unisono::Compression::float16();
+  if (name == "bfloat16") return unisono::Compression::bfloat16();
+  if (name == "powersgd") return unisono::Compression::power_sgd({.rank = 2});
+  throw std::invalid_argument(fmt::format("no compression {}", name));
+}
+
+void bind_to(int core) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET(static_cast<std::size_t>(core), &cores);
+  if (::sched_setaffinity(0, sizeof cores, &cores) != 0) throw std::runtime_error(fmt::format("cannot run on core {}", core));
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+template <class F>
+double milliseconds(F&& f) {
+  const auto begin = Clock::now();
+  f();
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+struct Event {
+  std::string name;
+  int lane = 0;                     // 0: computing, 1: communication
+  std::int64_t begin = 0, end = 0;  // ns
+  UNISONO_FIELDS(name, lane, begin, end)
+};
+
+std::int64_t ns(Clock::time_point t) { return std::chrono::duration_cast<std::chrono::nanoseconds>(t.time_since_epoch()).count(); }
+
+void add_events(const unisono::BackwardTimes& times, std::vector<Event>& events) {
+  events.push_back({"backward, from the first gradient to the last", 0, ns(times.first_gradient), ns(times.last_gradient)});
+  events.push_back({"wait for the reductions", 0, ns(times.last_gradient), ns(times.end)});
+  for (const auto& bucket : times.buckets) {
+    events.push_back({fmt::format("reduce {} and {} more, {:.1f} MiB", bucket.parameters.front(), bucket.parameters.size() - 1,
+                                  static_cast<double>(bucket.bytes) / 1048576),
+                      1, ns(bucket.started), ns(bucket.completed)});
+  }
+}
+
+void write_trace(const std::string& path, const std::vector<std::vector<Event>>& ranks) {
+  std::ofstream out(path);
+  out << "{\"traceEvents\":[\n";
+  bool first = true;
+  const auto line = [&](const std::string& text) {
+    out << (first ? "" : ",\n") << text;
+    first = false;
+  };
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    line(fmt::format(R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":"rank {}"}}}})", r, r));
+    for (const int lane : {0, 1}) {
+      line(fmt::format(R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":"{}"}}}})", r, lane,
+                       lane == 0 ? "compute" : "communication"));
+    }
+    for (const Event& event : ranks[r]) {
+      line(fmt::format(R"({{"name":"{}","ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f}}})", event.name, r, event.lane,
+                       static_cast<double>(event.begin) / 1e3, static_cast<double>(event.end - event.begin) / 1e3));
+    }
+  }
+  out << "\n]}\n";
+  if (!out.flush()) throw std::runtime_error("cannot write " + path);
+}
+
+int bench(const Settings& settings) {
+  const unisono::Context context;
+  torch::set_num_threads(1);
+  if (settings.free_core) {
+    bind_to(1);
+    torch::Tensor something = torch::ones({1 << 22});
+    unisono::all_reduce_async(something).wait();  // the thread that drives asynchronous calls begins, on this core
+    bind_to(0);
+  }
+  torch::nn::Sequential layers(torch::nn::Linear(1024, 2048), torch::nn::ReLU(), torch::nn::Linear(2048, 2048), torch::nn::ReLU(),
+                               torch::nn::Linear(2048, 1800), torch::nn::ReLU(), torch::nn::Linear(1800, 10));
+  auto model = unisono::auto_model(layers, {.bucket_cap_mb = settings.bucket_cap_mb, .compression = compression_of(settings.compression)});
+  torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.01));
+  const torch::Tensor x = torch::randn({settings.batch, 1024}), y = torch::randint(10, {settings.batch}, torch::kLong);
+  const auto step = [&] {
+    optimizer.zero_grad();
+    torch::nn::functional::cross_entropy(model(x), y).backward();
+    optimizer.step();
+  };
+  for (int i = 0; i < 5; ++i) step();
+
+  std::vector<torch::Tensor> alone;
+  for (const auto& bucket : model.backward_times().buckets) {
+    alone.push_back(unisono::empty_shared({static_cast<std::int64_t>(bucket.bytes / sizeof(float))}).fill_(1e-3));
+  }
+  std::vector<double> steps, quiet, reductions, hidden;
+  std::vector<Event> events;
+  for (int i = 0; i < settings.steps; ++i) {
+    unisono::barrier();
+    steps.push_back(milliseconds(step));
+    const auto times = model.backward_times();
+    if (i + 5 >= settings.steps) add_events(times, events);
+    {
+      const unisono::NoSync no_sync = model.no_sync();
+      unisono::barrier();
+      quiet.push_back(milliseconds(step));
+    }
+    unisono::barrier();
+    reductions.push_back(milliseconds([&] {
+      std::vector<unisono::Work> works;
+      for (const torch::Tensor& bucket : alone) works.push_back(unisono::all_reduce_async(bucket, unisono::ReduceOp::avg));
+      unisono::wait_all(works);
+    }));
+    // As the timeline shows it: how much of the time that reductions were under way is not the wait behind the last gradient.
+    const double wait = std::chrono::duration<double>(times.end - times.last_gradient).count();
+    double under_way = 0;
+    auto until = times.first_gradient;
+    for (const auto& bucket : times.buckets) {
+      under_way += std::max(0.0, std::chrono::duration<double>(bucket.completed - std::max(bucket.started, until)).count());
+      until = std::max(until, bucket.completed);
+    }
+    hidden.push_back(1 - std::min(wait / under_way, 1.0));
+  }
+  // Without anything in between, as a user trains.
+  unisono::barrier();
+  const double all = milliseconds([&] {
+    for (int i = 0; i < settings.steps; ++i) step();
+  });
+  const double with = median(steps), without = median(quiet), reduction = median(reductions);
+  const auto ranks = unisono::all_gather_object(events);
+  if (unisono::rank() == 0) {
+    std::int64_t parameters = 0;
+    for (const auto& parameter : model.parameters()) parameters += parameter.numel();
+    fmt::print("{} ranks, {} parameters, batch {} per rank, {} buckets, compression {}{}\n", unisono::world_size(), parameters, settings.batch,
+               alone.size(), settings.compression, settings.free_core ? ", a core for communication" : "");
+    fmt::print("{:8.2f} steps/s\n{:8.3f} ms a step\n{:8.3f} ms a step without communication\n{:8.3f} ms the reduction alone\n",
+               1e3 * settings.steps / all, with, without, reduction);
+    fmt::print("{:8.1f} % of the communication hidden by the steps' times, {:.1f} % by the timeline\n", 100 * (1 - (with - without) / reduction),
+               100 * median(hidden));
+    if (!settings.trace.empty()) write_trace(settings.trace, ranks);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return bench(parse(argc, argv));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,62 @@
+#include "unisono/torch/compression.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "power_sgd.h"
+#include "unisono/collectives.h"
+#include "unisono/error.h"
+#include "unisono/torch/memory.h"
+#include "unisono/torch/tensor.h"
+#include "unisono/work.h"
+
+namespace unisono {
+namespace {
+
+/// The bucket travels as `dtype` where that is smaller.
+Compression::Hook narrowed(at::ScalarType dtype) {
+  return [dtype](const GradientBucket& bucket, const ProcessGroup& group) -> Compression::Finish {
+    const at::ScalarType own = bucket.buffer.scalar_type();
+    const bool narrow = own == at::kFloat || own == at::kDouble;
+    at::Tensor sent = bucket.buffer;
+    if (narrow) {
+      const auto options = bucket.buffer.options().dtype(dtype);
+      sent = options.device().is_cpu() ? empty_shared(bucket.buffer.sizes(), options) : at::empty(bucket.buffer.sizes(), options);
+      sent.copy_(bucket.buffer);
+    }
+    Work work = all_reduce_async(sent, ReduceOp::avg, group);
+    work.on_completion([sent] {});  // it stays until then
+    return [buffer = bucket.buffer, sent, narrow, work]() mutable {
+      work.wait();
+      if (narrow) buffer.copy_(sent);
+    };
+  };
+}
+
+}  // namespace
+
+Compression::Compression() : name_("none") {}
+
+Compression::Compression(std::string name, std::function<Hook()> make) : name_(std::move(name)), make_(std::move(make)) {}
+
+Compression Compression::float16() {
+  return {"float16", [] { return narrowed(at::kHalf); }};
+}
+
+Compression Compression::bfloat16() {
+  return {"bfloat16", [] { return narrowed(at::kBFloat16); }};
+}
+
+Compression Compression::power_sgd(const PowerSgdOptions& options) {
+  const auto refuse = [](const std::string& what) { throw InvalidArgument(what, {.operation = "Compression::power_sgd"}); };
+  if (options.rank < 1) refuse(fmt::format("factors of rank {}", options.rank));
+  if (options.start_iteration < 0) refuse(fmt::format("a start at iteration {}", options.start_iteration));
+  if (!(options.min_compression_rate > 0)) refuse(fmt::format("a compression rate of {}", options.min_compression_rate));
+  return {fmt::format("PowerSGD of rank {} from iteration {}, rate {}, error feedback {}, warm start {}, seed {}", options.rank,
+                      options.start_iteration, options.min_compression_rate, options.use_error_feedback, options.warm_start, options.seed),
+          [options] { return libtorch::power_sgd_hook(options); }};
+}
+
+Compression::Hook Compression::make_hook() const { return make_ ? make_() : Hook(); }
+
+}  // namespace unisono

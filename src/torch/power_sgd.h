@@ -1,0 +1,10 @@
+#pragma once
+
+#include "unisono/torch/compression.h"
+
+namespace unisono::libtorch {
+
+/// Vogels, Karimireddy, Jaggi: PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization, NeurIPS 2019, algorithms 1 and 2.
+Compression::Hook power_sgd_hook(const PowerSgdOptions& options);
+
+}  // namespace unisono::libtorch

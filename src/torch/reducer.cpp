@@ -1,0 +1,353 @@
+#include "reducer.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <numeric>
+
+#include "data_parallel_setup.h"
+#include "unisono/collectives.h"
+#include "unisono/error.h"
+#include "unisono/objects.h"
+#include "unisono/torch/memory.h"
+#include "unisono/torch/tensor.h"
+
+namespace unisono::libtorch {
+namespace {
+
+namespace autograd = torch::autograd;
+
+/// Called by the node that accumulates a parameter's gradient, after it has.
+struct Arrival final : autograd::FunctionPostHook {
+  explicit Arrival(std::function<void()> f) : call(std::move(f)) {}
+  autograd::variable_list operator()(const autograd::variable_list& outputs, const autograd::variable_list&) override {
+    call();
+    return outputs;
+  }
+  std::function<void()> call;
+};
+
+bool same_memory(const at::Tensor& a, const at::Tensor& b) {
+  return a.data_ptr() == b.data_ptr() && a.sizes() == b.sizes() && a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
+}
+
+}  // namespace
+
+Reducer::Reducer(std::shared_ptr<torch::nn::Module> module, ProcessGroup group, const AutoModelOptions& options, BucketCaps caps)
+    : module_(std::move(module)),
+      group_(std::move(group)),
+      find_unused_(options.find_unused_parameters),
+      broadcast_buffers_(options.broadcast_buffers),
+      caps_(caps),
+      hook_(options.compression.make_hook()) {}
+
+Reducer::~Reducer() {
+  for (const Trained& trained : trained_) {
+    if (trained.hook != 0) trained.accumulator->del_post_hook(trained.hook);
+  }
+}
+
+void Reducer::attach() {
+  for (const auto& item : module_->named_parameters()) {
+    const at::Tensor& parameter = item.value();
+    known_.push_back({item.key(), parameter, parameter.requires_grad(), parameter.scalar_type(), parameter.device(), parameter.sizes().vec(), {}});
+    if (!parameter.requires_grad()) continue;
+    known_.back().accumulator = autograd::impl::grad_accumulator(parameter);
+    const auto is_this = [&](const Trained& other) { return other.parameter.is_same(parameter); };
+    if (std::ranges::any_of(trained_, is_this)) continue;  // one of another name, shared by submodules
+    trained_.push_back({item.key(), parameter, known_.back().accumulator});
+    parameters_.push_back(parameter);
+  }
+  for (std::size_t i = 0; i < trained_.size(); ++i) {
+    const auto call = [weak = weak_from_this(), i] {
+      if (const auto self = weak.lock()) self->arrived(i);
+    };
+    trained_[i].hook = trained_[i].accumulator->add_post_hook(std::make_unique<Arrival>(call));
+  }
+  // Gradients come from the last layer to the first, more or less; what they really do the first backward pass shows.
+  std::vector<std::size_t> order(trained_.size());
+  std::iota(order.rbegin(), order.rend(), std::size_t{0});
+  lay_out(order);
+}
+
+void Reducer::lay_out(const std::vector<std::size_t>& order) {
+  const at::NoGradGuard no_grad;
+  auto assigned = assign_buckets(parameters_, order, caps_);
+  buckets_.clear();
+  for (std::size_t b = 0; b < assigned.size(); ++b) {
+    const bool is_last = b + 1 == assigned.size();
+    buckets_.push_back({.content = make_bucket(parameters_, std::move(assigned[b]), b, is_last)});
+    const auto& members = buckets_.back().content.parameters;
+    for (std::size_t slot = 0; slot < members.size(); ++slot) {
+      trained_[members[slot]].bucket = b;
+      trained_[members[slot]].slot = slot;
+    }
+  }
+}
+
+// Rank 0's order, so that all have one.
+void Reducer::reorder() {
+  ordered_ = true;
+  std::vector<std::int64_t> order;
+  std::vector<bool> seen(trained_.size());
+  const auto add = [&](std::size_t i) {
+    if (!seen[i]) order.push_back(static_cast<std::int64_t>(i));
+    seen[i] = true;
+  };
+  for (const std::size_t i : arrivals_) add(i);
+  for (const Bucket& bucket : buckets_) std::ranges::for_each(bucket.content.parameters, add);
+  broadcast(order, 0, group_);
+  lay_out({order.begin(), order.end()});
+}
+
+void Reducer::before_forward() {
+  check_module();
+  const std::lock_guard lock(mutex_);
+  if (!module_->is_training()) return;
+  if (broadcast_buffers_ && held_ == 0 && !graph_waits_) share_buffers();
+  if (at::GradMode::is_enabled()) graph_waits_ = true;
+}
+
+void Reducer::after_forward(const std::vector<at::Tensor>& outputs) {
+  if (!at::GradMode::is_enabled()) return;
+  // Where a rank has used none of the parameters, only the outputs tell that a backward pass has come.
+  for (const at::Tensor& output : outputs) {
+    if (!output.defined() || !output.requires_grad()) continue;
+    output.register_hook([weak = weak_from_this()](const at::Tensor&) {
+      if (const auto self = weak.lock()) self->reached();
+    });
+  }
+}
+
+void Reducer::share_buffers() {
+  std::vector<at::Tensor> buffers;
+  // By another version counter: autograd need not know, a graph that waits for its backward pass would have been left alone.
+  for (const at::Tensor& buffer : module_->buffers()) buffers.push_back(buffer.variable_data());
+  broadcast_tensors(buffers, group_);
+}
+
+void Reducer::check_module() const {
+  const auto refuse = [&](const std::string& name, std::string_view what) {
+    throw InvalidArgument(
+        fmt::format("parameter \"{}\" {} after auto_model", name, what),
+        {.operation = "forward", .group = group_.name(), .rank = group_.rank(), .hint = "call auto_model again after changing a module"});
+  };
+  const auto now = module_->named_parameters();
+  for (std::size_t i = 0; i < now.size() && i < known_.size(); ++i) {
+    const Known& known = known_[i];
+    const std::string& name = now[i].key();
+    const at::Tensor& parameter = now[i].value();
+    if (name != known.name) {
+      if (now.contains(known.name)) refuse(name, "was added");
+      refuse(known.name, "was removed");
+    }
+    if (!parameter.is_same(known.parameter)) refuse(name, "was replaced by another tensor");
+    if (parameter.requires_grad() != known.trained) refuse(name, known.trained ? "was frozen (requires_grad)" : "was unfrozen (requires_grad)");
+    if (parameter.scalar_type() != known.dtype || parameter.device() != known.device || parameter.sizes() != at::IntArrayRef(known.sizes)) {
+      refuse(name, fmt::format("has become {} and was {}", describe(parameter.scalar_type(), parameter.sizes(), parameter.device()),
+                               describe(known.dtype, known.sizes, known.device)));
+    }
+    if (known.trained && autograd::impl::try_get_grad_accumulator(parameter) != known.accumulator) {
+      refuse(name, "was given other data, of another dtype or device in between,");
+    }
+  }
+  if (now.size() > known_.size()) refuse(now[known_.size()].key(), "was added");
+  if (now.size() < known_.size()) refuse(known_[now.size()].name, "was removed");
+}
+
+void Reducer::arrived(std::size_t i) {
+  const std::lock_guard lock(mutex_);
+  if (pass_.expired()) begin();
+  trained_[i].used = true;
+  if (!reducing_) return;
+  if (!ordered_) arrivals_.push_back(i);
+  make_ready(i, true);
+}
+
+void Reducer::reached() {
+  const std::lock_guard lock(mutex_);
+  if (!pass_.expired()) return;
+  // torch::autograd::grad accumulates nothing: it is none of ours.
+  const auto* planned = autograd::get_current_graph_task_exec_info();
+  if (planned != nullptr && !planned->empty() && std::ranges::none_of(trained_, [&](const Trained& trained) { return will_arrive(trained); })) return;
+  begin();
+}
+
+bool Reducer::will_arrive(const Trained& trained) const {
+  const auto* planned = autograd::get_current_graph_task_exec_info();
+  if (planned != nullptr && !planned->empty()) {
+    const auto found = planned->find(trained.accumulator.get());
+    return found != planned->end() && found->second.needed_;
+  }
+  const auto* nodes = autograd::get_current_graph_task_nodes_in_graph();
+  return nodes != nullptr && nodes->contains(trained.accumulator.get());
+}
+
+void Reducer::begin() {
+  graph_waits_ = false;
+  reducing_ = held_ == 0;
+  // The pass holds this until it is over, be it by an exception.
+  const auto token = std::make_shared<std::shared_ptr<Reducer>>(shared_from_this());
+  autograd::Engine::get_default_engine().queue_callback([token] { (*token)->finish(); });
+  pass_ = token;
+  if (!reducing_) return;
+  next_ = 0;
+  arrivals_.clear();
+  for (Bucket& bucket : buckets_) {
+    bucket.pending = bucket.content.parameters.size();
+    bucket.work = {};
+    bucket.finish = nullptr;
+  }
+  for (Trained& trained : trained_) {
+    trained.ready = false;
+    trained.before = at::Tensor();
+  }
+  times_.first_gradient = Clock::now();
+  if (!find_unused_) return;
+  for (std::size_t i = 0; i < trained_.size(); ++i) {
+    if (!will_arrive(trained_[i])) make_ready(i, false);
+  }
+}
+
+void Reducer::make_ready(std::size_t i, bool used) {
+  Trained& trained = trained_[i];
+  if (trained.ready) return;  // accumulated once more by a pass within the pass
+  trained.ready = true;
+  fill(trained, used);
+  if (--buckets_[trained.bucket].pending == 0) start_full_buckets();
+}
+
+void Reducer::fill(Trained& trained, bool used) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor& place = buckets_[trained.bucket].content.gradients[trained.slot];
+  at::Tensor& gradient = trained.parameter.mutable_grad();
+  if (!gradient.defined()) {
+    place.zero_();
+    return;
+  }
+  if (gradient.layout() != at::kStrided) {
+    throw Unsupported(
+        fmt::format("the gradient of parameter \"{}\" is sparse", trained.name),
+        {.operation = "backward", .group = group_.name(), .rank = group_.rank(), .hint = "make the layer's gradients dense: sparse(false)"});
+  }
+  if (!same_memory(gradient, place)) place.copy_(gradient);
+  else if (!used) trained.before = gradient.clone();
+  if (used) gradient = place;
+}
+
+void Reducer::start_full_buckets() {
+  while (next_ < buckets_.size() && buckets_[next_].pending == 0) start(buckets_[next_++]);
+}
+
+void Reducer::start(Bucket& bucket) {
+  const at::NoGradGuard no_grad;
+  bucket.started = Clock::now();
+  if (hook_) {
+    bucket.finish = hook_(bucket.content, group_);
+    if (!bucket.finish) bucket.completed = Clock::now();
+    return;
+  }
+  bucket.work_completed = std::make_shared<std::atomic<Clock::rep>>(0);
+  bucket.work = all_reduce_async(bucket.content.buffer, ReduceOp::avg, group_);
+  // The memory stays until the operation is over, whatever becomes of this pass.
+  bucket.work.on_completion([buffer = bucket.content.buffer, at = bucket.work_completed] { *at = Clock::now().time_since_epoch().count(); });
+}
+
+void Reducer::finish() {
+  const std::lock_guard lock(mutex_);
+  if (!reducing_) return;
+  reducing_ = false;
+  times_.last_gradient = Clock::now();
+  std::vector<std::string> missing;
+  for (std::size_t i = 0; i < trained_.size(); ++i) {
+    if (trained_[i].ready) continue;
+    if (!find_unused_) missing.push_back(trained_[i].name);
+    make_ready(i, false);
+  }
+  // Whether a rank misses gradients; then, which parameters a rank has used.
+  const at::Tensor status = empty_shared({find_unused_ ? static_cast<std::int64_t>(1 + trained_.size()) : 1}, at::kByte);
+  auto* flags = status.mutable_data_ptr<std::uint8_t>();
+  flags[0] = missing.empty() ? 0 : 1;
+  for (std::size_t i = 0; find_unused_ && i < trained_.size(); ++i) flags[1 + i] = trained_[i].used ? 1 : 0;
+  Work work = all_reduce_async(status, ReduceOp::max, group_);
+  work.on_completion([status] {});
+  wait_for_buckets(work);
+  if (flags[0] != 0) throw_missing(missing);
+  settle(status);
+  times_.end = Clock::now();
+  if (!ordered_) reorder();
+}
+
+void Reducer::wait_for_buckets(Work& status) {
+  std::exception_ptr first;
+  const auto attempt = [&](auto&& wait) {
+    try {
+      wait();
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  };
+  for (Bucket& bucket : buckets_) {
+    attempt([&] {
+      const at::NoGradGuard no_grad;
+      bucket.work.wait();
+      if (bucket.finish) {
+        bucket.finish();
+        bucket.completed = Clock::now();
+      }
+    });
+    bucket.finish = nullptr;
+  }
+  attempt([&] { status.wait(); });
+  if (first) std::rethrow_exception(first);
+}
+
+// Gradients that somebody has used are the averages in the buckets; what nobody has used stays as it was.
+void Reducer::settle(const at::Tensor& used_anywhere) {
+  const at::NoGradGuard no_grad;
+  const auto* flags = used_anywhere.const_data_ptr<std::uint8_t>();
+  for (std::size_t i = 0; i < trained_.size(); ++i) {
+    Trained& trained = trained_[i];
+    at::Tensor& gradient = trained.parameter.mutable_grad();
+    if (!find_unused_ || flags[1 + i] != 0) gradient = buckets_[trained.bucket].content.gradients[trained.slot];
+    else if (trained.before.defined()) gradient.copy_(trained.before);
+    trained.before = at::Tensor();
+    trained.used = false;
+  }
+  times_.buckets.clear();
+  for (const Bucket& bucket : buckets_) {
+    BucketTimes& times = times_.buckets.emplace_back();
+    for (const std::size_t i : bucket.content.parameters) times.parameters.push_back(trained_[i].name);
+    times.bytes = bucket.content.buffer.nbytes();
+    times.started = bucket.started;
+    times.completed = hook_ ? bucket.completed : Clock::time_point(Clock::duration(bucket.work_completed->load()));
+  }
+}
+
+void Reducer::throw_missing(const std::vector<std::string>& own) const {
+  const auto all = all_gather_object(own, group_);
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    if (all[r].empty()) continue;
+    const bool one = all[r].size() == 1;
+    throw InvalidArgument(
+        fmt::format("{} \"{}\" of rank {} got no gradient in this backward pass", one ? "parameter" : "parameters", fmt::join(all[r], "\", \""), r),
+        {.operation = "backward",
+         .group = group_.name(),
+         .rank = group_.rank(),
+         .culprit = static_cast<int>(r),
+         .hint = "does the loss depend on all of the forward pass? If parameters may be left out, set find_unused_parameters; if never used, freeze "
+                 "them"});
+  }
+  throw InvalidArgument("a rank misses gradients and names none", {.operation = "backward", .group = group_.name(), .rank = group_.rank()});
+}
+
+BackwardTimes Reducer::times() const {
+  const std::lock_guard lock(mutex_);
+  return times_;
+}
+
+}  // namespace unisono::libtorch

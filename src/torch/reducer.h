@@ -1,0 +1,114 @@
+#pragma once
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/nn/module.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "buckets.h"
+#include "unisono/process_group.h"
+#include "unisono/torch/compression.h"
+#include "unisono/torch/data_parallel.h"
+#include "unisono/work.h"
+
+namespace unisono::libtorch {
+
+/// Averages the gradients of one module over a group that is the module's own. A gradient that autograd has accumulated is put into its bucket, a
+/// bucket that is full is reduced, always in the order of the buckets, and the end of the backward pass waits for all of them.
+class Reducer : public std::enable_shared_from_this<Reducer> {
+ public:
+  Reducer(std::shared_ptr<torch::nn::Module> module, ProcessGroup group, const AutoModelOptions& options, BucketCaps caps);
+  ~Reducer();
+  Reducer(const Reducer&) = delete;
+  Reducer& operator=(const Reducer&) = delete;
+  /// Hooks into the parameters; once.
+  void attach();
+
+  void before_forward();
+  void after_forward(const std::vector<at::Tensor>& outputs);
+  bool wants_outputs() const noexcept { return find_unused_; }
+  void hold(int change) noexcept { held_ += change; }
+  BackwardTimes times() const;
+
+ private:
+  using Accumulator = decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
+  using Clock = std::chrono::steady_clock;
+
+  struct Trained {
+    std::string name;
+    at::Tensor parameter;
+    Accumulator accumulator;
+    std::uintptr_t hook = 0;
+    std::size_t bucket = 0, slot = 0;
+    bool ready = false;      // in this pass
+    bool used = false;       // since the last reduction, on this rank
+    at::Tensor before = {};  // the gradient of an unused one that lies in the bucket
+  };
+  struct Bucket {
+    GradientBucket content;
+    std::size_t pending = 0;
+    Work work = {};
+    Compression::Finish finish = {};
+    Clock::time_point started = {}, completed = {};
+    std::shared_ptr<std::atomic<Clock::rep>> work_completed = {};
+  };
+  /// A parameter as it was when the module was wrapped.
+  struct Known {
+    std::string name;
+    at::Tensor parameter;
+    bool trained;
+    at::ScalarType dtype;
+    at::Device device;
+    std::vector<std::int64_t> sizes;
+    Accumulator accumulator;
+  };
+
+  void check_module() const;
+  void share_buffers();
+  void lay_out(const std::vector<std::size_t>& order);
+  void reorder();
+
+  void arrived(std::size_t trained);
+  void reached();
+  void begin();
+  bool will_arrive(const Trained& trained) const;
+  void make_ready(std::size_t trained, bool used);
+  void fill(Trained& trained, bool used);
+  void start_full_buckets();
+  void start(Bucket& bucket);
+  void finish();
+  void wait_for_buckets(Work& status);
+  void settle(const at::Tensor& used_anywhere);
+  [[noreturn]] void throw_missing(const std::vector<std::string>& own) const;
+
+  std::shared_ptr<torch::nn::Module> module_;
+  ProcessGroup group_;
+  const bool find_unused_, broadcast_buffers_;
+  const BucketCaps caps_;
+  const Compression::Hook hook_;
+  std::vector<Known> known_;
+  std::atomic<int> held_{0};
+
+  mutable std::mutex mutex_;  // of what follows: hooks run in autograd's threads
+  std::vector<Trained> trained_;
+  std::vector<at::Tensor> parameters_;  // of the trained ones
+  std::vector<Bucket> buckets_;
+  std::size_t next_ = 0;      // bucket to start
+  std::weak_ptr<void> pass_;  // lives as long as a backward pass that is under way, or broken off and not over
+  bool reducing_ = false;     // this pass
+  bool graph_waits_ = false;  // a forward pass has made a graph, no backward pass has come since
+  bool ordered_ = false;      // the buckets are in the order of arrival
+  std::vector<std::size_t> arrivals_;
+  BackwardTimes times_;
+};
+
+}  // namespace unisono::libtorch

@@ -73,17 +73,19 @@ at::Device torch_device(Device device) {
 
 Tensor detail::view_of_torch(const at::Tensor& tensor) {
   if (!tensor.defined()) throw InvalidArgument("an undefined tensor has no elements", {.hint = "has the gradient, or the tensor, been computed?"});
-  if (tensor.layout() != at::kStrided || tensor.is_nested()) refuse(tensor, "is sparse or nested", "communicate its values and its indices");
+  if (tensor.is_nested()) throw InvalidArgument("a nested tensor cannot be communicated", {.hint = "communicate its parts: unbind()"});
+  if (tensor.layout() != at::kStrided) refuse(tensor, "is sparse", "communicate its values and its indices");
   const DType dtype = dtype_of_torch(tensor.scalar_type());
   const Device device = device_of_torch(tensor.device());
   if (tensor.is_conj()) refuse(tensor, "is a lazy conjugate", "resolve_conj() makes it one with elements of its own");
   if (tensor.is_neg()) refuse(tensor, "is a lazy negative", "resolve_neg() makes it one with elements of its own");
   if (!tensor.has_storage()) refuse(tensor, "has no storage", "tensors inside a function transform cannot be communicated");
-  if (tensor.is_contiguous() && device.type == Device::Type::cpu && tensor.dim() == 1) {
-    return {tensor.data_ptr(), dtype, static_cast<std::size_t>(tensor.numel())};
+  void* const data = tensor.data_ptr();
+  if (data == nullptr && tensor.numel() > 0) {
+    refuse(tensor, "has no memory", "its storage was freed, or it only stands for zeros; clone() of the latter has elements");
   }
-  return {tensor.data_ptr(), dtype, std::span(tensor.sizes().data(), tensor.sizes().size()),
-          std::span(tensor.strides().data(), tensor.strides().size()), device};
+  if (tensor.is_contiguous() && device.type == Device::Type::cpu && tensor.dim() == 1) return {data, dtype, static_cast<std::size_t>(tensor.numel())};
+  return {data, dtype, std::span(tensor.sizes().data(), tensor.sizes().size()), std::span(tensor.strides().data(), tensor.strides().size()), device};
 }
 
 void buffer_traits<at::Tensor>::written(at::Tensor& tensor) {

@@ -39,11 +39,15 @@ TEST(TorchTensor, StridesAreFollowed) {
 TEST(TorchTensor, GatheredFromAnyLayoutIntoAny) {
   run_threads(ranks, [] {
     const torch::Tensor mine = (torch::arange(6).reshape({2, 3}) + 10 * rank()).t();
-    torch::Tensor all = torch::zeros({3, ranks * 3, 2}).permute({1, 0, 2}).slice(1, 0, 1).squeeze(1).contiguous();
+    torch::Tensor all = torch::zeros({3 * ranks, 2}, torch::kLong);
     all_gather(mine.contiguous(), all.reshape({-1}), world());
     torch::Tensor out = torch::zeros({2 * ranks, 3, 2}, torch::kLong).slice(0, 0, 2 * ranks, 2);
     all_gather(mine, out);
-    for (int r = 0; r < ranks; ++r) EXPECT_TRUE(torch::equal(out[r], (torch::arange(6).reshape({2, 3}) + 10 * r).t()));
+    for (int r = 0; r < ranks; ++r) {
+      const torch::Tensor expected = (torch::arange(6).reshape({2, 3}) + 10 * r).t();
+      EXPECT_TRUE(torch::equal(out[r], expected));
+      EXPECT_TRUE(torch::equal(all.slice(0, 3 * r, 3 * r + 3), expected));
+    }
   });
 }
 
@@ -123,9 +127,16 @@ std::string refusal(F f) {
 TEST(TorchTensor, WhatHasNoElementsOfItsOwnIsRefused) {
   EXPECT_NE(refusal([] { all_reduce(torch::Tensor()); }).find("undefined"), std::string::npos);
   EXPECT_NE(refusal([] { all_reduce(torch::eye(3).to_sparse()); }).find("sparse"), std::string::npos);
+  EXPECT_NE(refusal([] { all_reduce(at::_nested_tensor_from_tensor_list({torch::ones({2}), torch::ones({3})})); }).find("nested"), std::string::npos);
   EXPECT_NE(refusal([] { all_reduce(torch::ones({2}, torch::kComplexFloat).conj()); }).find("resolve_conj"), std::string::npos);
   EXPECT_NE(refusal([] { all_reduce(torch::empty({2}, torch::kFloat8_e5m2)); }).find("Float8_e5m2"), std::string::npos);
   EXPECT_NE(refusal([] { all_reduce(torch::empty({2}, torch::kMeta)); }).find("meta"), std::string::npos);
+  EXPECT_NE(refusal([] { all_reduce(torch::_efficientzerotensor({3}, torch::kFloat)); }).find("no memory"), std::string::npos);
+  EXPECT_NE(refusal([] { all_reduce(torch::_efficientzerotensor({3, 2}, torch::kFloat)); }).find("no memory"), std::string::npos);
+  const torch::Tensor freed = torch::ones({100});
+  freed.storage().unsafeGetStorageImpl()->set_nbytes(0);
+  freed.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr());
+  EXPECT_NE(refusal([&] { all_reduce(freed); }).find("no memory"), std::string::npos);
 }
 
 TEST(TorchTensor, ADifferenceBetweenRanksIsAMismatch) {

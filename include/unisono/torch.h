@@ -4,10 +4,13 @@
 // processes as by one.
 
 #include "unisono/torch/checkpoint.h"
+#include "unisono/torch/compression.h"
 #include "unisono/torch/data.h"
+#include "unisono/torch/data_parallel.h"
 #include "unisono/torch/devices.h"
 #include "unisono/torch/memory.h"
 #include "unisono/torch/objects.h"
 #include "unisono/torch/optimizer.h"
+#include "unisono/torch/sync_batch_norm.h"
 #include "unisono/torch/tensor.h"
 #include "unisono/unisono.h"

@@ -9,6 +9,7 @@
 // --free-core: the ranks compute on one core between them and the threads that drive communication have another: a core that is free.
 #include <fmt/format.h>
 #include <sched.h>
+#include <time.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -70,12 +71,24 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-template <class F>
-double milliseconds(F&& f) {
-  const auto begin = Clock::now();
-  f();
-  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+/// Of all threads of this process.
+double processor_milliseconds() {
+  timespec used{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) * 1e3 + static_cast<double>(used.tv_nsec) / 1e6;
 }
+
+struct Samples {
+  std::vector<double> wall, processor;  // ms
+  template <class F>
+  void add(F&& f) {
+    const auto begin = Clock::now();
+    const double used = processor_milliseconds();
+    f();
+    processor.push_back(processor_milliseconds() - used);
+    wall.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
+  }
+};
 
 struct Event {
   std::string name;
@@ -128,40 +141,48 @@ int bench(const Settings& settings) {
     unisono::all_reduce_async(something).wait();  // the thread that drives asynchronous calls begins, on this core
     bind_to(0);
   }
-  torch::nn::Sequential layers(torch::nn::Linear(1024, 2048), torch::nn::ReLU(), torch::nn::Linear(2048, 2048), torch::nn::ReLU(),
-                               torch::nn::Linear(2048, 1800), torch::nn::ReLU(), torch::nn::Linear(1800, 10));
-  auto model = unisono::auto_model(layers, {.bucket_cap_mb = settings.bucket_cap_mb, .compression = compression_of(settings.compression)});
-  torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.01));
-  const torch::Tensor x = torch::randn({settings.batch, 1024}), y = torch::randint(10, {settings.batch}, torch::kLong);
-  const auto step = [&] {
-    optimizer.zero_grad();
-    torch::nn::functional::cross_entropy(model(x), y).backward();
-    optimizer.step();
+  const auto perceptron = [] {
+    return torch::nn::Sequential(torch::nn::Linear(1024, 2048), torch::nn::ReLU(), torch::nn::Linear(2048, 2048), torch::nn::ReLU(),
+                                 torch::nn::Linear(2048, 1800), torch::nn::ReLU(), torch::nn::Linear(1800, 10));
   };
-  for (int i = 0; i < 5; ++i) step();
+  auto model = unisono::auto_model(perceptron(), {.bucket_cap_mb = settings.bucket_cap_mb, .compression = compression_of(settings.compression)});
+  const auto leave = [](const unisono::GradientBucket&, const unisono::ProcessGroup&) {};
+  auto silent = unisono::auto_model(perceptron(), {.bucket_cap_mb = settings.bucket_cap_mb, .compression = leave});
+  torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.01));
+  torch::optim::SGD silent_optimizer(silent.parameters(), torch::optim::SGDOptions(0.01));
+  const torch::Tensor x = torch::randn({settings.batch, 1024}), y = torch::randint(10, {settings.batch}, torch::kLong);
+  const auto train = [&](auto& net, torch::optim::Optimizer& its) {
+    its.zero_grad();
+    torch::nn::functional::cross_entropy(net(x), y).backward();
+    its.step();
+  };
+  const auto step = [&] { train(model, optimizer); };
+  const auto silent_step = [&] { train(silent, silent_optimizer); };
+  for (int i = 0; i < 5; ++i) {
+    step();
+    silent_step();
+  }
 
   std::vector<torch::Tensor> alone;
   for (const auto& bucket : model.backward_times().buckets) {
     alone.push_back(unisono::empty_shared({static_cast<std::int64_t>(bucket.bytes / sizeof(float))}).fill_(1e-3));
   }
-  std::vector<double> steps, quiet, reductions, hidden;
+  Samples steps, quiet, reductions, together;
+  std::vector<double> hidden;
   std::vector<Event> events;
   for (int i = 0; i < settings.steps; ++i) {
     unisono::barrier();
-    steps.push_back(milliseconds(step));
+    steps.add(step);
     const auto times = model.backward_times();
     if (i + 5 >= settings.steps) add_events(times, events);
-    {
-      const unisono::NoSync no_sync = model.no_sync();
-      unisono::barrier();
-      quiet.push_back(milliseconds(step));
-    }
     unisono::barrier();
-    reductions.push_back(milliseconds([&] {
+    quiet.add(silent_step);
+    unisono::barrier();
+    reductions.add([&] {
       std::vector<unisono::Work> works;
       for (const torch::Tensor& bucket : alone) works.push_back(unisono::all_reduce_async(bucket, unisono::ReduceOp::avg));
       unisono::wait_all(works);
-    }));
+    });
     // As the timeline shows it: how much of the time that reductions were under way is not the wait behind the last gradient.
     const double wait = std::chrono::duration<double>(times.end - times.last_gradient).count();
     double under_way = 0;
@@ -174,18 +195,23 @@ int bench(const Settings& settings) {
   }
   // Without anything in between, as a user trains.
   unisono::barrier();
-  const double all = milliseconds([&] {
+  together.add([&] {
     for (int i = 0; i < settings.steps; ++i) step();
   });
-  const double with = median(steps), without = median(quiet), reduction = median(reductions);
+  const double with = median(steps.wall), without = median(quiet.wall), reduction = median(reductions.wall);
   const auto ranks = unisono::all_gather_object(events);
   if (unisono::rank() == 0) {
     std::int64_t parameters = 0;
     for (const auto& parameter : model.parameters()) parameters += parameter.numel();
     fmt::print("{} ranks, {} parameters, batch {} per rank, {} buckets, compression {}{}\n", unisono::world_size(), parameters, settings.batch,
                alone.size(), settings.compression, settings.free_core ? ", a core for communication" : "");
-    fmt::print("{:8.2f} steps/s\n{:8.3f} ms a step\n{:8.3f} ms a step without communication\n{:8.3f} ms the reduction alone\n",
-               1e3 * settings.steps / all, with, without, reduction);
+    fmt::print("{:8.2f} steps/s\n", 1e3 * settings.steps / together.wall.front());
+    const auto row = [](const char* what, const Samples& samples) {
+      fmt::print("{:8.3f} ms, {:8.3f} ms of processor time: {}\n", median(samples.wall), median(samples.processor), what);
+    };
+    row("a step", steps);
+    row("a step without reduction", quiet);
+    row("the reduction alone", reductions);
     fmt::print("{:8.1f} % of the communication hidden by the steps' times, {:.1f} % by the timeline\n", 100 * (1 - (with - without) / reduction),
                100 * median(hidden));
     if (!settings.trace.empty()) write_trace(settings.trace, ranks);

@@ -1,10 +1,9 @@
 #include "buckets.h"
 
 #include <ATen/ATen.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
+#include <fstream>
 #include <map>
 
 #include "unisono/torch/memory.h"
@@ -16,10 +15,11 @@ constexpr double mib = 1 << 20;
 constexpr double default_cap = 25;
 constexpr std::size_t line = 64;
 
-/// Bytes; a usual size where the system does not tell.
+/// Bytes; a usual size where the system does not tell. (What sysconf says is, on some processors, the sum of all caches of the machine.)
 double last_level_cache() {
-  const long size = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return size > 0 ? static_cast<double>(size) : 16 * mib;
+  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");
+  double kib = 0;
+  return file >> kib && kib > 0 ? kib * 1024 : 16 * mib;
 }
 
 std::size_t padded(std::size_t bytes) { return (bytes + line - 1) / line * line; }

@@ -57,7 +57,7 @@ MANY_TEST(ModelErrors, DifferencesBetweenRanksAreNamed) {
   EXPECT_EQ(all_reduce(1), world_size());
 }
 
-// a model that is elsewhere is moved; one that is in two places is refused.
+// A model that is in two places is refused, on all ranks, and so is one without memory.
 WORLD_TEST(ModelErrors, AModelOnTwoDevices) {
   Net net;
   if (is_last()) net->second->weight = net->second->register_parameter("weight2", torch::empty({2}, torch::kMeta));

@@ -263,7 +263,7 @@ struct TwoInputsImpl : torch::nn::Module {
   torch::nn::Linear layer;
 };
 
-// Any holder, any signature.
+// Any holder, any signature. A-30: all of it is on device() then.
 WORLD_TEST(DataParallel, HoldersAndSignatures) {
   const torch::Tensor x = torch::full({2, 2}, 1.0F + static_cast<float>(rank()));
   const torch::Tensor average = torch::full({2, 2}, 1 + static_cast<float>(world_size() - 1) / 2);
@@ -275,6 +275,7 @@ WORLD_TEST(DataParallel, HoldersAndSignatures) {
   sequential.forward(x).sum().backward();
   EXPECT_EQ(sequential.parameters().size(), 4U);
   EXPECT_EQ(sequential.module().ptr(), layers.ptr());
+  for (const torch::Tensor& parameter : sequential.parameters()) EXPECT_EQ(parameter.device(), torch_device(device()));
   auto pointer = auto_model(std::make_shared<TwoInputsImpl>(), {.find_unused_parameters = true});
   std::string seen;
   const auto [scaled, list] = pointer(x, 3.0, &seen);

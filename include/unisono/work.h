@@ -30,9 +30,9 @@ class [[nodiscard]] UNISONO_API Work {
   bool is_completed() const;
   /// Null while it goes on and if it went well.
   std::exception_ptr exception() const;
-  /// Calls it once, when `is_completed` has become true: at once in this thread if it has, else in whichever thread brings it about. No lock of ours
-  /// is held meanwhile, so that it may call anything; while it runs, nothing else of this process's asynchronous operations may go on, so it should
-  /// be short. It must not throw.
+  /// Calls it once, when `is_completed` has become true: at once in this thread if it has, else in whichever thread brings it about, be it within a
+  /// call of the same group, which it must not call therefore. No lock of ours is held, so that it may call other groups. While it runs, nothing else
+  /// of this process's asynchronous operations may go on, so it should be short. It must not throw.
   void on_completion(std::function<void()> callback);
   /// Of a receive that is done: the sender's rank in the group. -1 for anything else.
   int source_rank() const;

@@ -140,12 +140,18 @@ void Group::run(const detail::Request& request, const CallOptions& options, cons
   std::optional<Entry> entry(std::in_place, *this, operation);
   CollectiveCall call = check_collective(*this, request, options);
   call.sequence = begin(operation);
-  const auto state = parts_.progress->carry_out(
-      lane_, Lane::Kind::collective, pending(operation, call.sequence, options), [&] { return packed_task(*parts_.backend, call, request.around); },
-      [&] {
-        entry.reset();
-        issued();
-      });
+  std::shared_ptr<detail::WorkState> state;
+  try {  // where this rank cannot begin it, the others must not wait
+    state = parts_.progress->carry_out(
+        lane_, Lane::Kind::collective, pending(operation, call.sequence, options), [&] { return packed_task(*parts_.backend, call, request.around); },
+        [&] {
+          entry.reset();
+          issued();
+        });
+  } catch (...) {
+    abort_after(std::current_exception());
+    throw;
+  }
   if (const auto error = state->error_now()) std::rethrow_exception(error);
   state->order_stream();
 }

@@ -107,7 +107,9 @@ class Progress::Driver {
  public:
   explicit Driver(Progress& progress) : progress_(progress) { progress_.drivers_.fetch_add(1); }
   ~Driver() {
-    if (progress_.drivers_.fetch_sub(1) == 1 && progress_.pending_.load() > 0) progress_.work_.notify_one();
+    if (progress_.drivers_.fetch_sub(1) != 1 || progress_.pending_.load() == 0) return;
+    { const std::lock_guard lock(progress_.mutex_); }  // the thread has seen that nobody drives, or sleeps already: no notice is lost in between
+    progress_.work_.notify_one();
   }
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
@@ -127,6 +129,10 @@ std::shared_ptr<detail::WorkState> Progress::carry_out(const std::shared_ptr<Lan
   auto state = put(lane, kind, std::move(pending), make, true);
   issued();
   wait(*state, nullptr);
+  if (state->completion) {  // what the device has yet to do is watched when the caller has gone
+    const std::lock_guard lock(mutex_);
+    start_thread();
+  }
   return state;
 }
 
@@ -149,10 +155,14 @@ std::shared_ptr<detail::WorkState> Progress::put(const std::shared_ptr<Lane>& la
       lane->messages.push_back(std::move(pending));
     }
     poll(*lane);  // as far as it goes at once: often that is all
-    if (!caller_waits && pending_.load() > 0 && !thread_.joinable() && !stop_) thread_ = std::thread([this] { loop(); });
+    if (!caller_waits) start_thread();
   }
   if (!caller_waits && pending_.load() > 0) work_.notify_one();
   return state;
+}
+
+void Progress::start_thread() {
+  if (pending_.load() > 0 && !thread_.joinable() && !stop_) thread_ = std::thread([this] { loop(); });
 }
 
 template <class Done>

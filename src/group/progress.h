@@ -145,6 +145,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   void watch(Pending& pending);
   void fail_all(Lane& lane, const Failure& failure);
   void clear(Lane& lane, const std::function<std::exception_ptr(const Pending&)>& error_of);
+  void start_thread();  // if there is something for it to do; under the mutex
   void loop();
   void wake_thread();
 

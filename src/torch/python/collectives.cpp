@@ -24,6 +24,13 @@ namespace {
 constexpr std::string_view all_gather_list = "allgather", gather_list = "gather", scatter_list = "scatter", reduce_scatter_list = "reduce_scatter",
                            all_to_all_list = "alltoall";
 
+// Whether the caller goes on without it. Older versions do not say so, and then wait by themselves.
+template <class Options>
+bool is_async(const Options& options) {
+  if constexpr (requires { options.asyncOp; }) return options.asyncOp;
+  else return true;
+}
+
 ReduceOp operation_of(const c10d::ReduceOp& op) {
   switch (op.op_) {
     case c10d::ReduceOp::SUM:
@@ -40,7 +47,7 @@ ReduceOp operation_of(const c10d::ReduceOp& op) {
 }
 
 at::Tensor factor_of(const c10d::ReduceOp& op, const at::Tensor& of) {
-  const auto* supplement = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+  const auto* supplement = dynamic_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
   if (supplement == nullptr) throw InvalidArgument("PREMUL_SUM has no factor", {.hint = "torch.distributed._make_nccl_premul_sum makes it"});
   if (supplement->tensor_factor.defined()) return supplement->tensor_factor.reshape({}).to(of.options());
   return at::scalar_tensor(supplement->double_factor, of.options());
@@ -75,7 +82,7 @@ WorkPtr ProcessGroupUnisono::broadcast(Tensors& tensors, const c10d::BroadcastOp
   return with_torch_errors([&] {
     const at::Tensor& tensor = single("broadcast", tensors);
     const Tensor view = write(movable(tensor));
-    return issue({OpType::BROADCAST, "broadcast", options.timeout, options.asyncOp, tensors, {tensors}},
+    return issue({OpType::BROADCAST, "broadcast", options.timeout, is_async(options), tensors, {tensors}},
                  {{.operation = Operation::broadcast, .in = view, .out = view, .root = root_of("broadcast", options.rootRank)}});
   });
 }
@@ -84,7 +91,7 @@ WorkPtr ProcessGroupUnisono::allreduce(Tensors& tensors, const c10d::AllreduceOp
   return with_torch_errors([&] {
     const at::Tensor& tensor = single("all_reduce", tensors);
     if (tensor.layout() == at::kSparse) return allreduce_sparse(tensors, options);
-    return issue({OpType::ALLREDUCE, "all_reduce", options.timeout, options.asyncOp, tensors, {tensors}},
+    return issue({OpType::ALLREDUCE, "all_reduce", options.timeout, is_async(options), tensors, {tensors}},
                  {reduction(Operation::all_reduce, tensor, tensor, options.reduceOp)});
   });
 }
@@ -93,7 +100,7 @@ WorkPtr ProcessGroupUnisono::allreduce_coalesced(Tensors& tensors, const c10d::A
   return with_torch_errors([&] {
     std::vector<Request> requests;
     for (const at::Tensor& tensor : tensors) requests.push_back(reduction(Operation::all_reduce, tensor, tensor, options.reduceOp));
-    return issue({OpType::ALLREDUCE_COALESCED, "all_reduce", options.timeout, options.asyncOp, tensors, {tensors}}, requests);
+    return issue({OpType::ALLREDUCE_COALESCED, "all_reduce", options.timeout, is_async(options), tensors, {tensors}}, requests);
   });
 }
 
@@ -102,7 +109,7 @@ WorkPtr ProcessGroupUnisono::reduce(Tensors& tensors, const c10d::ReduceOptions&
     const at::Tensor& tensor = single("reduce", tensors);
     Request request = reduction(Operation::reduce, tensor, tensor, options.reduceOp);
     request.root = root_of("reduce", options.rootRank);
-    return issue({OpType::REDUCE, "reduce", options.timeout, options.asyncOp, tensors, {tensors}}, {request});
+    return issue({OpType::REDUCE, "reduce", options.timeout, is_async(options), tensors, {tensors}}, {request});
   });
 }
 
@@ -118,13 +125,13 @@ WorkPtr ProcessGroupUnisono::allgather(Lists& outputs, Tensors& inputs, const c1
     Request request =
         labelled(even ? Operation::all_gather : Operation::all_gather_v, read(movable(input)), read(out.whole()), all_gather_list, copying({}, out));
     if (!even) request.counts = out.counts();
-    return issue({OpType::ALLGATHER, "all_gather", options.timeout, options.asyncOp, inputs, outputs}, {request});
+    return issue({OpType::ALLGATHER, "all_gather", options.timeout, is_async(options), inputs, outputs}, {request});
   });
 }
 
 WorkPtr ProcessGroupUnisono::_allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) {
   return with_torch_errors([&] {
-    return issue({OpType::_ALLGATHER_BASE, "_all_gather_base", options.timeout, options.asyncOp, {input}, {{output}}},
+    return issue({OpType::_ALLGATHER_BASE, "_all_gather_base", options.timeout, is_async(options), {input}, {{output}}},
                  {{.operation = Operation::all_gather, .in = read(movable(input)), .out = write(movable(output))}});
   });
 }
@@ -144,7 +151,7 @@ WorkPtr ProcessGroupUnisono::allgather_coalesced(Lists& outputs, Tensors& inputs
       out.bump_versions();
       requests.push_back(labelled(Operation::all_gather, read(movable(inputs[i])), read(out.whole()), all_gather_list, copying({}, out)));
     }
-    return issue({OpType::ALLGATHER_COALESCED, "all_gather", options.timeout, options.asyncOp, inputs, outputs}, requests);
+    return issue({OpType::ALLGATHER_COALESCED, "all_gather", options.timeout, is_async(options), inputs, outputs}, requests);
   });
 }
 
@@ -155,7 +162,7 @@ WorkPtr ProcessGroupUnisono::allgather_into_tensor_coalesced(Tensors& outputs, T
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       requests.push_back({.operation = Operation::all_gather, .in = read(movable(inputs[i])), .out = write(movable(outputs[i]))});
     }
-    return issue({OpType::ALLGATHER_COALESCED, "all_gather", options.timeout, options.asyncOp, inputs, {outputs}}, requests);
+    return issue({OpType::ALLGATHER_COALESCED, "all_gather", options.timeout, is_async(options), inputs, {outputs}}, requests);
   });
 }
 
@@ -177,7 +184,7 @@ WorkPtr ProcessGroupUnisono::gather(Lists& outputs, Tensors& inputs, const c10d:
       refuse("gather", "requires empty output on non-root");
     }
     request.root = root;
-    return issue({OpType::GATHER, "gather", options.timeout, options.asyncOp, inputs, outputs}, {request});
+    return issue({OpType::GATHER, "gather", options.timeout, is_async(options), inputs, outputs}, {request});
   });
 }
 
@@ -198,7 +205,7 @@ WorkPtr ProcessGroupUnisono::scatter(Tensors& outputs, Lists& inputs, const c10d
       refuse("scatter", "requires empty input on non-root");
     }
     request.root = root;
-    return issue({OpType::SCATTER, "scatter", options.timeout, options.asyncOp, inputs.empty() ? Tensors{} : inputs[0], {outputs}}, {request});
+    return issue({OpType::SCATTER, "scatter", options.timeout, is_async(options), inputs.empty() ? Tensors{} : inputs[0], {outputs}}, {request});
   });
 }
 
@@ -219,13 +226,13 @@ WorkPtr ProcessGroupUnisono::reduce_scatter(Tensors& outputs, Lists& inputs, con
     }
     request.op = operation_of(options.reduceOp);
     if (!even) request.counts = in.counts();
-    return issue({OpType::REDUCE_SCATTER, "reduce_scatter", options.timeout, options.asyncOp, inputs[0], {outputs}}, {request});
+    return issue({OpType::REDUCE_SCATTER, "reduce_scatter", options.timeout, is_async(options), inputs[0], {outputs}}, {request});
   });
 }
 
 WorkPtr ProcessGroupUnisono::_reduce_scatter_base(at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
   return with_torch_errors([&] {
-    return issue({OpType::_REDUCE_SCATTER_BASE, "_reduce_scatter_base", options.timeout, options.asyncOp, {input}, {{output}}},
+    return issue({OpType::_REDUCE_SCATTER_BASE, "_reduce_scatter_base", options.timeout, is_async(options), {input}, {{output}}},
                  {reduction(Operation::reduce_scatter, input, output, options.reduceOp)});
   });
 }
@@ -237,7 +244,7 @@ WorkPtr ProcessGroupUnisono::reduce_scatter_tensor_coalesced(Tensors& outputs, T
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       requests.push_back(reduction(Operation::reduce_scatter, inputs[i], outputs[i], options.reduceOp));
     }
-    return issue({OpType::REDUCE_SCATTER_TENSOR_COALESCED, "reduce_scatter", options.timeout, options.asyncOp, inputs, {outputs}}, requests);
+    return issue({OpType::REDUCE_SCATTER_TENSOR_COALESCED, "reduce_scatter", options.timeout, is_async(options), inputs, {outputs}}, requests);
   });
 }
 
@@ -248,7 +255,7 @@ WorkPtr ProcessGroupUnisono::alltoall_base(at::Tensor& output, at::Tensor& input
     Request request{.operation = Operation::all_to_all_v, .in = read(movable(input)), .out = write(movable(output))};
     request.counts = counts_of(input_splits, movable(input), getSize());
     request.recv_counts = counts_of(output_splits, movable(output), getSize());
-    return issue({OpType::ALLTOALL_BASE, "all_to_all", options.timeout, options.asyncOp, {input}, {{output}}}, {request});
+    return issue({OpType::ALLTOALL_BASE, "all_to_all", options.timeout, is_async(options), {input}, {{output}}}, {request});
   });
 }
 
@@ -262,7 +269,7 @@ WorkPtr ProcessGroupUnisono::alltoall(Tensors& outputs, Tensors& inputs, const c
     Request request = labelled(Operation::all_to_all_v, read(in.whole()), read(out.whole()), all_to_all_list, copying(in, out));
     request.counts = in.counts();
     request.recv_counts = out.counts();
-    return issue({OpType::ALLTOALL, "all_to_all", options.timeout, options.asyncOp, inputs, {outputs}}, {request});
+    return issue({OpType::ALLTOALL, "all_to_all", options.timeout, is_async(options), inputs, {outputs}}, {request});
   });
 }
 
@@ -291,7 +298,7 @@ WorkPtr ProcessGroupUnisono::recvAnysource(Tensors& tensors, int tag) {
 }
 
 WorkPtr ProcessGroupUnisono::barrier(const c10d::BarrierOptions& options) {
-  return issue({OpType::BARRIER, "barrier", options.timeout, options.asyncOp, {}, {}},
+  return issue({OpType::BARRIER, "barrier", options.timeout, is_async(options), {}, {}},
                {{.operation = Operation::barrier, .in = nothing(), .out = nothing()}});
 }
 

@@ -12,6 +12,7 @@
 #include "torch/python/lists.h"
 #include "torch/python/work.h"
 #include "unisono/membership.h"
+#include "unisono/torch/memory.h"
 
 namespace unisono::libtorch {
 
@@ -29,20 +30,24 @@ class ProcessGroupUnisono final : public c10d::Backend {
   ProcessGroupUnisono(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::intrusive_ptr<Options> options, std::string engine);
 
   const std::string getBackendName() const override { return options_->backend; }
-  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
-  void setTimeout(std::chrono::milliseconds timeout) override { options_->timeout = timeout; }
   void setSequenceNumberForGroup() override {}
   std::uint64_t getSequenceNumberForGroup() override { return sequence_.load(); }
-  bool supportsSplitting() const override { return true; }
+
+  // Not every PyTorch since 2.4 has these, so that none says override.
+  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() { return options_; }
+  void setTimeout(std::chrono::milliseconds timeout) { options_->timeout = timeout; }
+  /// DistributedDataParallel asks for the memory of its gradients.
+  bool supportsTensorAlloc(c10::DeviceIndex device) { return device < 0; }
+  at::Tensor allocateTensor(long size, at::TensorOptions options) { return empty_shared({size}, options); }
+  bool supportsSplitting() const { return true; }
   c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
-                                          const c10::intrusive_ptr<c10d::Backend::Options>& options) override;
+                                          const c10::intrusive_ptr<c10d::Backend::Options>& options);
   c10::intrusive_ptr<c10d::Backend> merge(const c10::intrusive_ptr<c10d::Store>& store, const c10::intrusive_ptr<c10d::Backend::Options>& options,
-                                          const int& rank, const int& size) override;
+                                          const int& rank, const int& size);
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
-  void abort() override;
-  void shutdown() override;
-  void enableCollectivesTiming() override {}
+  void abort();
+  void shutdown();
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;

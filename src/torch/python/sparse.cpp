@@ -11,11 +11,12 @@ namespace unisono::libtorch {
 
 at::Tensor ProcessGroupUnisono::reduce_sparse(const at::Tensor& tensor, std::chrono::milliseconds timeout) {
   const at::Tensor own = tensor.detach().coalesce();
-  const c10d::AllgatherOptions synchronous{.timeout = timeout, .asyncOp = false};
+  c10d::AllgatherOptions same_timeout;
+  same_timeout.timeout = timeout;
   const auto gather = [&](const at::Tensor& part, const Tensors& into) {
     Lists outputs{into};
     Tensors inputs{part};
-    allgather(outputs, inputs, synchronous);
+    if (const auto work = allgather(outputs, inputs, same_timeout)) work->wait();
   };
 
   // Sparse and dense dimensions, then the shape, then how many values there are.
@@ -24,7 +25,7 @@ at::Tensor ProcessGroupUnisono::reduce_sparse(const at::Tensor& tensor, std::chr
   header.push_back(own._nnz());
   at::Tensor all = at::empty({getSize(), static_cast<std::int64_t>(header.size())}, at::kLong);
   at::Tensor mine = at::tensor(header);
-  _allgather_base(all, mine, synchronous);
+  if (const auto work = _allgather_base(all, mine, same_timeout)) work->wait();
   Tensors values, indices;
   for (std::int64_t rank = 0; rank < getSize(); ++rank) {
     if (!all[rank].slice(0, 0, -1).equal(mine.slice(0, 0, -1))) {
@@ -56,7 +57,6 @@ ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::allreduce_sparse(Tensors& tens
     const at::NoGradGuard no_grad;
     tensors.front().copy_(sum);
     work->follow({});
-    if (!options.asyncOp) return nullptr;
     return work;
   });
 }

@@ -177,6 +177,18 @@ void Reducer::reached() {
   begin();
 }
 
+// Of a pass that was broken off by an exception: its reduction may still be writing where the next one's gradients go. What became of it concerns
+// nobody any more; a failure of the group is met by the next call.
+void Reducer::abandon(Bucket& bucket) {
+  try {
+    bucket.work.wait();
+    if (bucket.finish) bucket.finish();
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): see above
+  }
+  bucket.work = {};
+  bucket.finish = nullptr;
+}
+
 bool Reducer::will_arrive(const Trained& trained) const {
   const auto* planned = autograd::get_current_graph_task_exec_info();
   if (planned != nullptr && !planned->empty()) {
@@ -198,9 +210,8 @@ void Reducer::begin() {
   next_ = 0;
   arrivals_.clear();
   for (Bucket& bucket : buckets_) {
+    abandon(bucket);
     bucket.pending = bucket.content.parameters.size();
-    bucket.work = {};
-    bucket.finish = nullptr;
   }
   for (Trained& trained : trained_) {
     trained.ready = false;
@@ -319,12 +330,16 @@ void Reducer::settle(const at::Tensor& used_anywhere) {
     trained.used = false;
   }
   times_.buckets.clear();
+  Clock::time_point latest;
   for (const Bucket& bucket : buckets_) {
     BucketTimes& times = times_.buckets.emplace_back();
     for (const std::size_t i : bucket.content.parameters) times.parameters.push_back(trained_[i].name);
     times.bytes = bucket.content.buffer.nbytes();
     times.started = bucket.started;
-    times.completed = hook_ ? bucket.completed : Clock::time_point(Clock::duration(bucket.work_completed->load()));
+    // Who brought a reduction to its end may say so a moment after it is seen to be over.
+    const Clock::rep said = hook_ ? 0 : bucket.work_completed->load();
+    times.completed = hook_ ? bucket.completed : said == 0 ? Clock::now() : Clock::time_point(Clock::duration(said));
+    latest = times.completed = std::max({times.completed, times.started, latest});
   }
 }
 

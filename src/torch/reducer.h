@@ -80,6 +80,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void arrived(std::size_t trained);
   void reached();
   void begin();
+  static void abandon(Bucket& bucket);
   bool will_arrive(const Trained& trained) const;
   void make_ready(std::size_t trained, bool used);
   void fill(Trained& trained, bool used);

@@ -73,6 +73,33 @@ WORLD_TEST(ModelErrors, AModelOnTwoDevices) {
   EXPECT_SAYS(message_of<InvalidArgument>([&] { static_cast<void>(auto_model(all_meta)); }), "\"only\"", "meta");
 }
 
+// All ranks break off a pass whose first buckets are on their way already: the next one is none the worse for it.
+WORLD_TEST(ModelErrors, APassThatWasBrokenOff) {
+  Net net = parallel::net_of_rank();
+  auto model = auto_model(net, {.bucket_cap_mb = 0.0001});
+  const Net alone;
+  const auto pass = [](auto& trained, const torch::Tensor& batch) {
+    for (auto& parameter : trained->parameters()) parameter.mutable_grad() = torch::Tensor();
+    trained->forward(batch).square().mean().backward();
+  };
+  bool breaks = true;
+  model->first->weight.register_hook([&breaks](torch::Tensor) {  // the last gradient to come
+    if (breaks) throw std::runtime_error("enough");
+  });
+  const torch::Tensor batch = values({4 * world_size(), 6}, 3);
+  EXPECT_EQ(message_of<std::runtime_error>([&] { model(parallel::share(batch)).square().mean().backward(); }).substr(0, 6), "enough");
+  breaks = false;
+  for (auto& parameter : model.parameters()) parameter.mutable_grad() = torch::Tensor();
+  model(parallel::share(batch)).square().mean().backward();
+  {
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < alone->parameters().size(); ++i) alone->parameters()[i].set_data(net->parameters()[i].clone());
+  }
+  Net whole = alone;
+  pass(whole, batch);
+  for (std::size_t i = 0; i < whole->parameters().size(); ++i) EXPECT_SAME(net->parameters()[i].grad(), whole->parameters()[i].grad());
+}
+
 WORLD_TEST(ModelErrors, ModelsAndOptionsThatMakeNoSense) {
   EXPECT_SAYS(message_of<InvalidArgument>([] { static_cast<void>(auto_model(std::shared_ptr<parallel::NetImpl>())); }), "empty");
   EXPECT_SAYS(message_of<InvalidArgument>([] { static_cast<void>(auto_model(torch::nn::Linear(nullptr))); }), "empty");

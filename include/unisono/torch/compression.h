@@ -23,7 +23,7 @@ namespace unisono {
 struct GradientBucket {
   at::Tensor buffer = {};                    ///< all of them, one behind the other: 1-d, dense; gaps between them are zero
   std::vector<at::Tensor> gradients = {};    ///< views of the buffer, each of the shape of its parameter
-  std::vector<std::size_t> parameters = {};  ///< whose gradients they are: places in the order of the model's named_parameters()
+  std::vector<std::size_t> parameters = {};  ///< whose gradients they are: places among the model's parameters() that are trained, each counted once
   std::size_t index = 0;                     ///< of this bucket; buckets are reduced in this order, on all ranks
   bool is_last = false;                      ///< of a backward pass
 };

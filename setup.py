@@ -40,4 +40,6 @@ class BuildByCMake(build_ext):
         return []
 
 
-setup(version=version(), ext_modules=[Extension("unisono.torch._C", sources=[])], cmdclass={"build_ext": BuildByCMake})
+(ROOT / "build").mkdir(exist_ok=True)  # the tree's own, which git does not see
+setup(version=version(), options={"egg_info": {"egg_base": "build"}}, ext_modules=[Extension("unisono.torch._C", sources=[])],
+      cmdclass={"build_ext": BuildByCMake})

@@ -85,6 +85,13 @@ void describe(CheckpointTable& table, torch::optim::Optimizer* optimizer) {
   table.optimizer_type = libtorch::type_of(core_of(*optimizer));
   table.optimizer_parameters = libtorch::descriptions_of(*optimizer);
 }
+std::vector<std::int32_t> owners_of(const DistributedOptimizer& optimizer) {
+  std::vector<std::int32_t> owners;
+  for (const auto& group : optimizer.param_groups()) {
+    for (std::size_t i = 0; i < group.params().size(); ++i) owners.push_back(optimizer.owner(owners.size()));
+  }
+  return owners;
+}
 void store_optimizer(CheckpointTable& table, std::vector<at::Tensor>& data, const torch::optim::Optimizer& optimizer) {
   const at::Tensor bytes = libtorch::bytes_of(optimizer);
   const auto& core = core_of(const_cast<torch::optim::Optimizer&>(optimizer));  // NOLINT: to look at only
@@ -149,6 +156,7 @@ void save_sharded(const fs::path& path, const std::vector<Named>& model, torch::
     if (group.rank() != 0) return;
     CheckpointTable index{.kind = CheckpointTable::Kind::index, .generation = generation, .world_size = group.size(), .shards = shards};
     index.optimizer_is_share = sharded(optimizer) != nullptr;
+    if (index.optimizer_is_share) index.optimizer_owners = owners_of(*sharded(optimizer));
     index.state = state;
     describe(index, optimizer);
     libtorch::write_checkpoint(libtorch::index_path(path), index, {});
@@ -242,7 +250,12 @@ void match_optimizer(const fs::path& path, const CheckpointTable& table, torch::
   }
   const std::vector<std::string> own = libtorch::descriptions_of(*optimizer);
   const auto [ours, theirs] = std::ranges::mismatch(own, table.optimizer_parameters);
-  if (ours == own.end() && theirs == table.optimizer_parameters.end()) return;
+  if (ours == own.end() && theirs == table.optimizer_parameters.end()) {
+    // Parameters that came later, by add_param_group, went to whoever had the least then.
+    if (!table.optimizer_is_share || owners_of(*sharded(optimizer)) == table.optimizer_owners) return;
+    differs(fmt::format("the optimizer's state is shared out in another way than that of the checkpoint {}", path.string()),
+            "give it its parameter groups in the same way: at once, or one after the other");
+  }
   differs(fmt::format("the optimizer has {}, and that of the checkpoint {} has {}", ours == own.end() ? "no more parameters" : *ours, path.string(),
                       theirs == table.optimizer_parameters.end() ? "no more parameters" : *theirs));
 }

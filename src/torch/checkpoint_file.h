@@ -41,9 +41,10 @@ struct CheckpointTable {
   bool optimizer_is_share = false;                     ///< of DistributedOptimizer, and of this rank
   std::string optimizer_type = {};                     ///< empty: there was none
   std::vector<std::string> optimizer_parameters = {};  ///< descriptions_of
+  std::vector<std::int32_t> optimizer_owners = {};     ///< of an index whose optimizer is shared out: who has the state of which parameter
   TrainingState state = {};
   UNISONO_FIELDS(kind, generation, rank, world_size, shards, model, generators, optimizer, optimizer_is_share, optimizer_type, optimizer_parameters,
-                 state)
+                 optimizer_owners, state)
 };
 
 /// Puts `name` and `tensor` behind what is there already; `data` is what write_table gets.

@@ -103,14 +103,14 @@ class DistributedOptimizer::Share {
   void average_gradients() {
     std::vector<std::uint8_t> has(parameters.size());
     for (std::size_t i = 0; i < has.size(); ++i) {
-      has[i] = parameters[i].grad().defined();
-      if (has[i] != 0 && parameters[i].grad().is_sparse()) {
-        throw InvalidArgument(fmt::format("the gradient of parameter {} is sparse, and sparse gradients are not averaged", i),
-                              {.operation = "step", .hint = "make the embedding with sparse(false)"});
-      }
+      has[i] = !parameters[i].grad().defined() ? 0 : parameters[i].grad().is_sparse() ? 2 : 1;
     }
     if (has.empty()) return;
     all_reduce(has, ReduceOp::max, group);
+    if (const auto sparse = std::ranges::find(has, 2); sparse != has.end()) {
+      throw InvalidArgument(fmt::format("the gradient of parameter {} is sparse, and sparse gradients are not averaged", sparse - has.begin()),
+                            {.operation = "step", .hint = "make the embedding with sparse(false)"});
+    }
     std::vector<at::Tensor> gradients;
     for (std::size_t i = 0; i < has.size(); ++i) {
       if (has[i] == 0) continue;
@@ -158,6 +158,7 @@ torch::Tensor DistributedOptimizer::step(LossClosure closure) {
 
 bool DistributedOptimizer::is_sharded() const { return share_->is_sharded(); }
 int DistributedOptimizer::owner(std::size_t parameter) const {
+  share_->follow(const_cast<DistributedOptimizer*>(this)->param_groups_);  // NOLINT: as in save
   if (parameter >= share_->owners.size()) throw InvalidArgument(fmt::format("there is no parameter {}", parameter), {.operation = "owner"});
   return share_->owners[parameter];
 }
@@ -189,14 +190,14 @@ void DistributedOptimizer::consolidate_state(Rank to) {
     std::exception_ptr error;
     for (int r = 0; r < group.size(); ++r) {
       if (sizes[static_cast<std::size_t>(r)] == 0) continue;
-      const at::Tensor bytes = at::empty({sizes[static_cast<std::size_t>(r)]}, at::kByte);
-      recv(bytes, r, group);
       try {
+        const at::Tensor bytes = at::empty({sizes[static_cast<std::size_t>(r)]}, at::kByte);
+        recv(bytes, r, group);
         share.show(param_groups_, r);
         libtorch::load_bytes(*share.local, bytes);
         for (auto& [parameter, state] : share.local->state()) others[parameter] = std::move(state);
       } catch (...) {
-        error = std::current_exception();
+        if (!error) error = std::current_exception();
       }
     }
     share.local->state() = std::move(mine);

@@ -22,7 +22,7 @@
 //
 // One file that rank 0 writes, which loads with any number of ranks; or (`sharded`) a folder in which each rank writes a part of the model and, of an
 // optimizer with sharded state, its share, which loads with as many ranks. All calls are collective: what goes wrong on one rank is thrown by all,
-// and nothing has been changed then.
+// and nothing has been changed then, unless it is an optimizer's own load that throws.
 //
 // Schedulers of LibTorch keep a count that nobody can read: make them anew, step them as often as they had been, and load_checkpoint after that,
 // which sets the learning rates.

@@ -20,12 +20,23 @@ def register() -> None:
 
 def create(options, backend_options=None, *, name: str = "unisono"):
     """What torch.distributed calls to make a process group of its DistributedBackendOptions. `name` is what profilers call it."""
+    _check_version()
     from . import _C
 
     return _C.create(options, name, getattr(backend_options, "engine", "auto"))
 
 
 BACKEND = "unisono"
+
+
+def _check_version() -> None:
+    # Before the extension is loaded: with another PyTorch it would not be, or worse.
+    import torch
+
+    from ._built_for import TORCH
+
+    if torch.__version__.split("+")[0].split(".")[:2] != TORCH.split(".")[:2]:
+        raise ImportError(f"unisono was built for PyTorch {TORCH}, and this is PyTorch {torch.__version__}: install it again (pip install .)")
 
 
 def _teach_monitored_barrier(distributed) -> None:

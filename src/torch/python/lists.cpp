@@ -139,12 +139,24 @@ void Blocks::scatter() const {
   }
 }
 
+namespace {
+// What is around an operation runs when the operation has been handed to the device, and not when the device is done with it.
+void require_host(const at::Tensor& tensor, std::string_view what) {
+  if (!tensor.defined() || tensor.is_cpu()) return;
+  throw Unsupported(
+      fmt::format("{} on {}", what, tensor.device().str()),
+      {.hint = "use one tensor for all ranks (the _into_tensor and _tensor forms), or leave devices to NCCL: \"cpu:unisono,cuda:nccl\""});
+}
+}  // namespace
+
 std::shared_ptr<detail::Around> copying(Blocks from, Blocks to) {
   if (!from.is_copy() && !to.is_copy()) return nullptr;
+  require_host(from.is_copy() ? from.whole() : to.whole(), "a list of tensors that do not lie one behind the other, and are");
   return std::make_shared<Copying>(std::move(from), std::move(to));
 }
 
 std::shared_ptr<detail::Around> scaling(at::Tensor input, at::Tensor scaled, at::Tensor factor, Blocks from) {
+  require_host(scaled, "PREMUL_SUM of tensors that are");
   return std::make_shared<Scaling>(std::move(input), std::move(scaled), std::move(factor), std::move(from));
 }
 

@@ -120,7 +120,14 @@ ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::follow(Call call, const char* 
   {
     const std::lock_guard issuing(issuing_);
     const TorchStream stream(work->device());
-    work->follow(start(options));
+    std::vector<unisono::Work> works;
+    try {
+      start(options, works);
+    } catch (...) {  // what has begun already keeps its tensors until it is done
+      work->follow(std::move(works));
+      throw;
+    }
+    work->follow(std::move(works));
     if (coalesced_) coalesced_->push_back(work);
     if (coalesced_ || call.is_async) return work;
   }
@@ -132,11 +139,9 @@ ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue(Call call, const std::ve
   return with_torch_errors([&]() -> WorkPtr {
     const char* profile = title(call.name);
     if (call.is_async || profile != nullptr || requests.size() != 1 || coalescing_) {
-      return follow(std::move(call), profile, [&](const CallOptions& options) {
-        std::vector<unisono::Work> works;
+      return follow(std::move(call), profile, [&](const CallOptions& options, std::vector<unisono::Work>& works) {
         works.reserve(requests.size());
         for (const detail::Request& request : requests) works.push_back(detail::start(request, *group_, options));
-        return works;
       });
     }
     // Nobody needs a Work of it.
@@ -152,7 +157,7 @@ ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue_message(Call call, const
   return with_torch_errors([&] {
     const char* profile = title(call.name);
     return follow(std::move(call), profile,
-                  [&](const CallOptions& options) { return std::vector<unisono::Work>{detail::start(request, *group_, options)}; });
+                  [&](const CallOptions& options, std::vector<unisono::Work>& works) { works.push_back(detail::start(request, *group_, options)); });
   });
 }
 
@@ -162,7 +167,9 @@ void ProcessGroupUnisono::monitoredBarrier(const c10d::BarrierOptions& options, 
   const auto begun = std::chrono::steady_clock::now();
   const auto left = [&] { return timeout - std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun); };
   const auto fail = [&](const std::string& what) { C10_THROW_ERROR(DistBackendError, fmt::format("[Rank {}]: {}", getRank(), what)); };
-  const std::string prefix = fmt::format("monitored_barrier/{}/", ++monitored_barriers_);
+  const std::uint64_t number = ++monitored_barriers_;
+  const auto prefix_of = [](std::uint64_t n) { return fmt::format("monitored_barrier/{}/", n); };
+  const std::string prefix = prefix_of(number);
   TorchStore store(store_);
   const auto wait_for = [&](const std::string& key, std::chrono::milliseconds limit) {
     try {
@@ -190,7 +197,14 @@ void ProcessGroupUnisono::monitoredBarrier(const c10d::BarrierOptions& options, 
       missing.push_back(rank);
       if (!wait_all_ranks) break;
     }
-    if (missing.empty()) return store.set(prefix + "verdict", "passed");
+    if (missing.empty()) {
+      try {  // all have come here, and so have read what there was to read of the last one
+        store.erase(prefix_of(number - 1) + "verdict");
+        for (int rank = 1; rank < getSize(); ++rank) store.erase(prefix_of(number - 1) + std::to_string(rank));
+      } catch (const c10::Error&) {  // NOLINT(bugprone-empty-catch): a store that cannot forget keeps them
+      }
+      return store.set(prefix + "verdict", "passed");
+    }
     const std::string who =
         fmt::format("Rank{} {} failed to pass monitoredBarrier in {} ms", missing.size() > 1 ? "s" : "", fmt::join(missing, ", "), timeout.count());
     store.set(prefix + "verdict", who);

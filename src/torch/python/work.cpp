@@ -43,10 +43,12 @@ class Completer {
       const bool any = wake_.wait_for(lock, std::chrono::seconds(5), [&] { return !jobs_.empty(); });
       --idle_;
       if (!any) return;
-      const std::function<void()> job = std::move(jobs_.front());
-      jobs_.pop_front();
-      lock.unlock();
-      job();
+      {
+        const std::function<void()> job = std::move(jobs_.front());
+        jobs_.pop_front();
+        lock.unlock();
+        job();
+      }  // and lets go of what it holds, which may be anything of the user's, without the lock
       lock.lock();
     }
   }
@@ -96,6 +98,7 @@ c10::intrusive_ptr<WorkUnisono> WorkUnisono::all_of(const std::vector<c10::intru
   for (const auto& part : parts) {
     works.insert(works.end(), part->works_.begin(), part->works_.end());
     about.outputs.push_back(part->result());
+    about.inputs.insert(about.inputs.end(), part->about_.inputs.begin(), part->about_.inputs.end());
     about.sequence = part->about_.sequence;
   }
   auto whole = c10::make_intrusive<WorkUnisono>(std::move(about));

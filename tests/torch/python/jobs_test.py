@@ -240,5 +240,29 @@ class Jobs(unittest.TestCase):
         self.assertRegex(self.run_command([sys.executable, path], MEETING=f"file://{self.folder}/meeting"), "1")
 
 
+    def test_another_pytorch_than_it_was_built_for(self):
+        path = self.program("""
+        from unisono.torch import _built_for
+        built_for, _built_for.TORCH = _built_for.TORCH, "2.3.1"
+        error = error_of(lambda: begin(init_method=os.environ["MEETING"], rank=0, world_size=1))
+        assert isinstance(error, ImportError) and "2.3.1" in str(error) and torch.__version__ in str(error), repr(error)
+        _built_for.TORCH = built_for
+        dist.destroy_process_group() if dist.is_initialized() else None
+        rank, size = begin(init_method=os.environ["MEETING"] + "2", rank=0, world_size=1)
+        """ + textwrap.indent(WORKS, " " * 8))
+        self.fine(self.run_command([sys.executable, path], MEETING=f"file://{self.folder}/meeting"), 1)
+
+    def test_a_coalesced_call_that_is_half_wrong(self):
+        outputs = self.ranks(self.BY_FILE + """
+pieces = [torch.full((100000,), float(rank + 1)), torch.ones(4, dtype=torch.bool)]
+from torch.distributed import AllreduceCoalescedOptions
+options = AllreduceCoalescedOptions()
+error = error_of(lambda: dist.group.WORLD._get_backend(torch.device("cpu")).allreduce_coalesced([*pieces, torch.ones(3, device="meta")], options).wait())
+assert isinstance(error, (ValueError, RuntimeError)), repr(error)
+del pieces
+rank, size = dist.get_rank(), dist.get_world_size()
+""" + WORKS)
+        self.fine("".join(outputs), 2)
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -248,10 +248,12 @@ WORLD_TEST(Async, CompletionOfAFailureIsCalledBack) {
       failed = work.exception() != nullptr;
       called = true;
     });
+    barrier(*pair);
     EXPECT_THROW(work.wait(), PeerFailed);
     while (!called) std::this_thread::yield();
     EXPECT_TRUE(failed);
   } else {
+    barrier(*pair);  // the receive has begun
     ProcessGroup(*pair).abort("enough");
   }
 }

@@ -47,7 +47,11 @@ class Completer {
         const std::function<void()> job = std::move(jobs_.front());
         jobs_.pop_front();
         lock.unlock();
-        job();
+        try {
+          job();
+        } catch (const std::exception& error) {  // of a callback of the user's, who has no other place to hear of it
+          TORCH_WARN("unisono: a callback of a future failed: ", error.what());
+        }
       }  // and lets go of what it holds, which may be anything of the user's, without the lock
       lock.lock();
     }

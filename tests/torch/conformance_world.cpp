@@ -1,29 +1,6 @@
 #include "conformance_world.h"
 
-#include <cstdlib>
-
 namespace conformance {
-namespace {
-
-bool launched() { return std::getenv("WORLD_SIZE") != nullptr; }
-
-void with_check(const std::function<void()>& body) {
-  body();
-  EXPECT_EQ(unisono::all_reduce(1 + unisono::rank()), unisono::world_size() * (unisono::world_size() + 1) / 2) << "the world is not sound any more";
-}
-
-}  // namespace
-
-void on_every_world(int at_least, const std::function<void()>& body) {
-  if (launched()) {
-    if (unisono::world_size() < at_least) GTEST_SKIP() << "needs " << at_least << " ranks";
-    return with_check(body);
-  }
-  for (int ranks = at_least; ranks <= 4; ++ranks) {
-    SCOPED_TRACE(c10::str(ranks, " ranks"));
-    unisono::run_threads(ranks, [&] { with_check(body); });
-  }
-}
 
 torch::Tensor value(torch::IntArrayRef sizes, int r, torch::Dtype dtype) {
   const torch::Tensor x = (torch::arange(c10::multiply_integers(sizes), torch::kLong) * 4 + r + 1).reshape(sizes);
@@ -84,11 +61,3 @@ std::vector<std::pair<const char*, torch::Tensor>> layouts(torch::IntArrayRef si
 }
 
 }  // namespace conformance
-
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  torch::set_num_threads(1);
-  if (!conformance::launched()) return RUN_ALL_TESTS();
-  const unisono::Context context;
-  return RUN_ALL_TESTS();
-}

@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "every_world.h"
 #include "unisono/torch.h"
 #include "unisono/torch/devices.h"
 #include "unisono/torch/memory.h"
@@ -14,8 +15,7 @@
 // by `unisono run`, its processes are the ranks.
 namespace conformance {
 
-/// Runs `body` on every rank of every such world with that many ranks at least, and then a collective: whatever the test was, the world still works.
-void on_every_world(int at_least, const std::function<void()>& body);
+using torch_tests::on_every_world;
 
 inline const std::vector<torch::Dtype> numbers{torch::kChar,   torch::kShort,  torch::kInt,          torch::kLong,         torch::kByte,
                                                torch::kUInt16, torch::kUInt32, torch::kUInt64,       torch::kHalf,         torch::kBFloat16,

@@ -1,2 +1,2 @@
-unisono_torch_test(torch_data_parallel_test SOURCES data_parallel_world.cpp data_parallel_training_test.cpp data_parallel_buckets_test.cpp
+unisono_torch_test(torch_data_parallel_test SOURCES data_parallel_world.cpp every_world.cpp data_parallel_training_test.cpp data_parallel_buckets_test.cpp
   data_parallel_errors_test.cpp data_parallel_batch_norm_test.cpp data_parallel_compression_test.cpp RANKS 2 3 4)

@@ -1,29 +1,6 @@
 #include "data_parallel_world.h"
 
-#include <cstdlib>
-
 namespace parallel {
-namespace {
-
-bool launched() { return std::getenv("WORLD_SIZE") != nullptr; }
-
-void with_check(const std::function<void()>& body) {
-  body();
-  EXPECT_EQ(unisono::all_reduce(1 + unisono::rank()), unisono::world_size() * (unisono::world_size() + 1) / 2) << "the world is not sound any more";
-}
-
-}  // namespace
-
-void on_every_world(int at_least, const std::function<void()>& body) {
-  if (launched()) {
-    if (unisono::world_size() < at_least) GTEST_SKIP() << "needs " << at_least << " ranks";
-    return with_check(body);
-  }
-  for (int ranks = at_least; ranks <= 4; ++ranks) {
-    SCOPED_TRACE(std::to_string(ranks) + " ranks");
-    unisono::run_threads(ranks, [&] { with_check(body); });
-  }
-}
 
 torch::Tensor values(torch::IntArrayRef sizes, double seed, torch::Dtype dtype) {
   const torch::Tensor x = torch::arange(c10::multiply_integers(sizes), torch::kDouble);
@@ -77,11 +54,3 @@ Net net_of_rank() {
 }
 
 }  // namespace parallel
-
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  torch::set_num_threads(1);
-  if (!parallel::launched()) return RUN_ALL_TESTS();
-  const unisono::Context context;
-  return RUN_ALL_TESTS();
-}

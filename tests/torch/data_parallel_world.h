@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "every_world.h"
 #include "unisono/torch.h"
 #include "unisono/torch/data_parallel.h"
 
@@ -13,8 +14,7 @@
 // numbers.
 namespace parallel {
 
-/// On every rank, with `at_least` ranks up to 4; then a collective: whatever the test was, the world still works.
-void on_every_world(int at_least, const std::function<void()>& body);
+using torch_tests::on_every_world;
 
 /// Values that differ by element and by `seed`, between -1 and 1.
 torch::Tensor values(torch::IntArrayRef sizes, double seed, torch::Dtype dtype = torch::kDouble);

@@ -112,13 +112,13 @@ int main(int argc, char** argv) {
       unisono::finalize();
     }
   } catch (const unisono::BackendUnavailable& error) {
-    std::cerr << "BackendUnavailable: " << error.what() << "\n";
+    std::cerr << std::string("BackendUnavailable: ").append(error.what()).append("\n");
     return 4;
   } catch (const unisono::InvalidArgument& error) {
-    std::cerr << "InvalidArgument: " << error.what() << "\n";
+    std::cerr << std::string("InvalidArgument: ").append(error.what()).append("\n");
     return 3;
   } catch (const std::exception& error) {
-    std::cerr << "wrong: " << error.what() << "\n";
+    std::cerr << std::string("wrong: ").append(error.what()).append("\n");
     return 1;
   }
   std::cout << "fine" << std::endl;

@@ -29,12 +29,14 @@ def error_of(f):
     except Exception as error:
         return error
     raise AssertionError("it went well")
+def say_fine(rank, size):
+    os.write(1, f"rank {rank} of {size} is fine\\n".encode())  # at once: ranks share the output, and print() writes in pieces
 """
 WORKS = """
 x = torch.tensor([float(rank + 1)])
 dist.all_reduce(x)
 assert x.item() == size * (size + 1) / 2, x
-print("rank", rank, "of", size, "is fine", flush=True)
+say_fine(rank, size)
 """
 
 
@@ -112,7 +114,7 @@ class Jobs(unittest.TestCase):
             x = torch.tensor([float(rank + 1)])
             dist.all_reduce(x)
             assert x.item() == 3
-            print("rank", rank, "of", size, "is fine", flush=True)
+            say_fine(rank, size)
             dist.destroy_process_group()
         if __name__ == "__main__":
             mp.spawn(main, (sys.argv[1],), nprocs=2)
@@ -127,7 +129,7 @@ class Jobs(unittest.TestCase):
             dist.all_reduce(x)
             assert x.item() == size * (size + 1) / 2, x
             dist.destroy_process_group()
-        print("rank", rank, "of", size, "is fine", flush=True)
+        say_fine(rank, size)
         """)
         self.fine("".join(outputs), 2)
 
@@ -145,7 +147,7 @@ class Jobs(unittest.TestCase):
         x = torch.tensor([float(rank + 1)])
         dist.all_reduce(x)
         assert x.item() == 3, x
-        print("rank", rank, "of", size, "is fine", flush=True)
+        say_fine(rank, size)
         """)
         self.fine("".join(outputs), 2)
 
@@ -161,7 +163,7 @@ class Jobs(unittest.TestCase):
         assert "rank 1" in str(error) and "signal 9" in str(error), error
         asynchronous = error_of(lambda: dist.all_reduce(torch.ones(4), async_op=True).wait())
         assert "rank 1" in str(asynchronous), asynchronous
-        print("rank", rank, "of", size, "is fine", flush=True)
+        say_fine(rank, size)
         """), n=3, expect=[0, -signal.SIGKILL, 0])
         self.assertIn("rank 0 of 3 is fine", outputs[0])
 
@@ -174,7 +176,7 @@ class Jobs(unittest.TestCase):
             open(sys.argv[0] + ".done", "w").close()
         while not os.path.exists(sys.argv[0] + ".done"):
             time.sleep(0.05)
-        print("rank", rank, "of", size, "is fine", flush=True)
+        say_fine(rank, size)
         """))
         self.fine("".join(outputs), 2)
 
@@ -192,7 +194,7 @@ class Jobs(unittest.TestCase):
             work = dist.all_reduce(x, async_op=True)
         work.wait()
         assert x.tolist() == [3, 3], x
-        print("rank", rank, "of", size, "is fine", flush=True)
+        say_fine(rank, size)
         """))
         self.fine("".join(outputs), 2)
 
@@ -227,7 +229,7 @@ class Jobs(unittest.TestCase):
             dist.group.WORLD._get_backend(torch.device("cpu")).abort()
         error = error_of(lambda: dist.all_reduce(torch.ones(4)))
         assert isinstance(error, dist.DistBackendError) and "rank 1" in str(error), repr(error)
-        print("rank", rank, "of", size, "is fine", flush=True)
+        say_fine(rank, size)
         """))
         self.fine("".join(outputs), 2)
 

@@ -50,5 +50,6 @@ quietly() {
     exit 1
   fi
 }
-quietly apt-get update
-quietly apt-get install --yes --no-install-recommends "${missing[@]}"
+patient=(-o Acquire::Retries=5 -o DPkg::Lock::Timeout=600)
+quietly apt-get "${patient[@]}" update
+quietly apt-get "${patient[@]}" install --yes --no-install-recommends "${missing[@]}"

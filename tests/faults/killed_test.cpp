@@ -38,7 +38,7 @@ class Killed : public ::testing::TestWithParam<Death> {
 
 TEST_P(Killed, SurvivorsLearnWhoAndEndByThemselves) {
   const Death& death = GetParam();
-  RunningCommand job(faulty_job(ranks, {"work", death.moment, joined(death.victims)}));
+  RunningCommand job(faulty_job(ranks, {"work", death.moment, joined(death.victims)}, {"--grace", "60"}));
   ASSERT_TRUE(job.until_out_has("under way", ranks)) << job.out() << job.err();
   const int survivors = ranks - static_cast<int>(death.victims.size());
   if (death.moment == "async") {
@@ -50,8 +50,8 @@ TEST_P(Killed, SurvivorsLearnWhoAndEndByThemselves) {
   if (death.moment == "async" || death.moment == "idle") {
     for (const pid_t pid : others) ::kill(pid, SIGUSR1);
   }
-  // A call has 30 minutes and the launcher leaves 15 s: what ends before that ended because of the death.
-  EXPECT_EQ(job.wait(std::chrono::seconds(12)), 137) << job.out() << job.err();
+  // A call has 30 minutes and the launcher leaves a minute: what ends before that ended because of the death.
+  EXPECT_EQ(job.wait(std::chrono::seconds(50)), 137) << job.out() << job.err();
   for (int r = 0; r < ranks; ++r) {
     if (is_victim(death, r)) continue;
     const auto lines = lines_of_rank(job, r);

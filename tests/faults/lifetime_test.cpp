@@ -183,8 +183,8 @@ TEST(Lifetime, A10AJobOfOneHostHasNoListenerAndNoFiles) {
     EXPECT_NE(contents(fmt::format("/proc/{}/maps", pid_of(job, r))).find("memfd:unisono"), std::string::npos);
   }
   for (const auto& name : names()) EXPECT_EQ(name.find("unisono"), std::string::npos) << name;
-  const std::string sockets = contents("/proc/net/unix");
-  EXPECT_EQ(sockets.find("@unisono-"), std::string::npos) << sockets;  // the hand-over is done
+  // The hand-over is done; other jobs on this machine may just be at theirs.
+  EXPECT_TRUE(eventually([] { return contents("/proc/net/unix").find("@unisono-") == std::string::npos; })) << contents("/proc/net/unix");
   ::kill(pid_of(job, 1), SIGKILL);
   EXPECT_EQ(job.wait(std::chrono::seconds(12)), 137);
   expect_nothing_left(job_id(job));

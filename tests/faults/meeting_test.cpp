@@ -100,11 +100,12 @@ TEST(Meeting, K01AFailedInitializeLeavesNothing) {
 TEST(Meeting, ARankThatCannotGoOnTellsTheOthers) {
   const std::string script = std::string("if [ $RANK = 1 ]; then export TEST_INIT_BACKEND=serial; fi; exec ") + FAULT_RANK + " init";
   RunningCommand job(unisono_command({"run", "-n", "3", "--", "/bin/sh", "-c", script}));
-  EXPECT_EQ(job.wait(std::chrono::seconds(12)), 1) << job.out() << job.err();
+  EXPECT_EQ(job.wait(std::chrono::seconds(50)), 1) << job.out() << job.err();
   EXPECT_TRUE(line_of(lines_of_rank(job, 1), "failed: ").starts_with("InvalidArgument ")) << job.out();
   for (const int r : {0, 2}) {
     const std::string failed = line_of(lines_of_rank(job, r), "failed: ");
-    EXPECT_TRUE(failed.starts_with("InvalidArgument ")) << failed;  // all compare what they ask for
+    // All compare what they ask for; who is late finds that rank 1 has given up.
+    EXPECT_TRUE(failed.starts_with("InvalidArgument ") || failed.starts_with("PeerFailed ")) << failed;
     EXPECT_EQ(word_after(failed, "culprit="), "1") << failed;
   }
 }
@@ -150,9 +151,9 @@ RunningCommand::Options at(int port, int rank, int size, int timeout_ms = 20'000
 
 TEST(Meeting, R1AMissingRankIsNamedToAll) {
   const int port = free_port();
-  RunningCommand zero(faulty_rank({"init"}), at(port, 0, 4, 1500)), two(faulty_rank({"init"}), at(port, 2, 4, 1500));
+  RunningCommand zero(faulty_rank({"init"}), at(port, 0, 4, 5000)), two(faulty_rank({"init"}), at(port, 2, 4, 5000));
   for (RunningCommand* rank : {&zero, &two}) {
-    EXPECT_EQ(rank->wait(std::chrono::seconds(12)), 1) << rank->out() << rank->err();
+    EXPECT_EQ(rank->wait(std::chrono::seconds(60)), 1) << rank->out() << rank->err();
     const std::string failed = line_of(lines_of(rank->out()), "failed: ");
     EXPECT_TRUE(failed.starts_with("Timeout missing=1,3 ")) << failed;
   }
@@ -182,7 +183,7 @@ TEST(Meeting, R3BothLearnOfDifferentWorldSizes) {
   const int port = free_port();
   RunningCommand zero(faulty_rank({"init"}), at(port, 0, 2)), one(faulty_rank({"init"}), at(port, 1, 3));
   for (RunningCommand* rank : {&zero, &one}) {
-    EXPECT_EQ(rank->wait(std::chrono::seconds(12)), 1) << rank->out() << rank->err();
+    EXPECT_EQ(rank->wait(std::chrono::seconds(60)), 1) << rank->out() << rank->err();
     const std::string failed = line_of(lines_of(rank->out()), "failed: ");
     EXPECT_TRUE(failed.starts_with("Mismatch ")) << failed;
     EXPECT_NE(failed.find("says 2"), std::string::npos) << failed;
@@ -230,7 +231,7 @@ TEST_P(FewDescriptors, H3AreAnErrorWithTheNumbersOrNoMatter) {
   for (int r = 0; r < 3; ++r) {
     ranks.push_back(std::make_unique<RunningCommand>(
         std::vector<std::string>{"/bin/sh", "-c", fmt::format("ulimit -n {}; exec {} init", r == 0 ? GetParam() : 64, FAULT_RANK)},
-        at(port, r, 3, 2000)));
+        at(port, r, 3, 5000)));
   }
   const int code = ranks[0]->wait(std::chrono::seconds(20));
   EXPECT_TRUE(code == 0 || code == 1) << code << ranks[0]->out() << ranks[0]->err();

@@ -97,7 +97,7 @@ TEST_P(Stranger, IsNotTakenForAMember) {
     std::vector<std::string> ends(2);
     const auto meets = [&](int rank) {
       try {
-        const auto engine = gloo_plugin().make(options_of(rank, 2, store, milliseconds(1000)));
+        const auto engine = gloo_plugin().make(options_of(rank, 2, store, milliseconds(2000)));
         std::int32_t value = rank + 1;
         CollectiveCall call;
         call.operation = Operation::all_reduce;
@@ -109,7 +109,7 @@ TEST_P(Stranger, IsNotTakenForAMember) {
         ends[static_cast<std::size_t>(rank)] = "error";
       }
     };
-    std::thread first([&] { meets(0); });
+    std::jthread first([&] { meets(0); });
     store->wait(std::vector<std::string>{"0"}, std::chrono::seconds(20));
     const auto ports = listening();
     ASSERT_EQ(ports.size(), 1U);
@@ -117,7 +117,7 @@ TEST_P(Stranger, IsNotTakenForAMember) {
     const int stranger = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ASSERT_EQ(::connect(stranger, reinterpret_cast<const sockaddr*>(&ports[0]), sizeof ports[0]), 0);
     ASSERT_EQ(::send(stranger, GetParam().data(), GetParam().size(), MSG_NOSIGNAL), static_cast<ssize_t>(GetParam().size()));
-    std::thread second([&] { meets(1); });
+    std::jthread second([&] { meets(1); });
     first.join();
     second.join();
     ::close(stranger);

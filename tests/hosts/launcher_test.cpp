@@ -160,7 +160,7 @@ TEST(LaunchersOfHosts, notice_at_once_that_one_was_killed) {  // K7: long before
 
 TEST(LaunchersOfHosts, notice_one_that_is_cut_off) {  // N1, N2: both sides end, each naming the other
   MAKE_HOSTS(hosts, 3);
-  const auto job = start_job(hosts, 3, {"sh", "-c", "echo up; exec sleep 100"}, {"--silence", "2"});
+  const auto job = start_job(hosts, 3, {"sh", "-c", "echo up; exec sleep 100"}, {"--silence", "5"});
   for (const auto& launcher : job) ASSERT_TRUE(launcher->until_out_has("up\n", 2)) << launcher->err();
   hosts.run(2, {"ip", "link", "set", "net0", "down"});
   for (const auto& launcher : job) EXPECT_EQ(launcher->wait(), 1) << launcher->err();

@@ -18,11 +18,6 @@ namespace {
 using Variables = std::map<std::string, std::string>;
 using Arguments = std::vector<std::string>;
 
-int free_port() {
-  const auto listener = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
-  return ground::local_address(listener.fd.get()).port();
-}
-
 class Job {
  public:
   void start(Arguments arguments, Variables variables = {}) {

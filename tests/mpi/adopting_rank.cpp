@@ -122,5 +122,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   std::cout << "fine" << std::endl;
+  // Who ends without MPI_Finalize has an mpirun end the others: not before they have said it too.
+  if (mode == "thread") MPI_Barrier(MPI_COMM_WORLD);
   return 0;
 }

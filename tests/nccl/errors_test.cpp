@@ -76,14 +76,14 @@ TEST(Making, takes_for_ever) {
   fake::reset(2);
   fake::in_progress("ncclCommInitRankConfig", -1, Result::success, {.rank = 0});
   fake::in_progress("ncclCommInitRankConfig", -1, Result::success, {.rank = 1});
-  for (const auto& text : on_making({.count = 2, .timeout = 300ms})) {
-    EXPECT_TRUE(has(text, "within 300 ms")) << text;
+  for (const auto& text : on_making({.count = 2, .timeout = 1000ms})) {
+    EXPECT_TRUE(has(text, "within 1000 ms")) << text;
     EXPECT_TRUE(has(text, "all ranks are there")) << text;
   }
 }
 TEST(Making, more_ranks_than_devices) {
   fake::reset(2);
-  const auto texts = on_making({.count = 3, .devices = 2, .timeout = 300ms});
+  const auto texts = on_making({.count = 3, .devices = 2, .timeout = 1000ms});
   EXPECT_TRUE(has(texts[2], "local rank 2 has no device of its own")) << texts[2];
   for (const int r : {0, 1}) EXPECT_TRUE(has(texts[static_cast<std::size_t>(r)], "rank 2 did not come")) << texts[static_cast<std::size_t>(r)];
 }
@@ -235,7 +235,8 @@ TEST(Calls, never_get_to_the_device) {
   fake::in_progress("ncclGroupEnd", -1, Result::success, {.rank = 1});
   on_ranks({.count = 2, .timeout = 20s}, [](const ProcessGroup& group) {
     const DeviceArray<int> x(group.rank(), {1, 2});
-    const CallOptions soon{.timeout = 200ms};
+    const CallOptions soon{.timeout = 1s};
+    barrier(group);
     if (group.rank() == 1) {
       const auto late = thrown_by<Timeout>([&] { all_reduce(x.view(), ReduceOp::sum, group, soon); });
       EXPECT_TRUE(has(late.what(), "waiting for the device")) << late.what();
@@ -258,7 +259,7 @@ TEST(Calls, never_end_on_the_device) {
     barrier(group);
     if (group.rank() == 0) fake::stall(true);
     barrier(group);
-    Work work = all_reduce_async(x.view(), ReduceOp::sum, group, {.timeout = 200ms});
+    Work work = all_reduce_async(x.view(), ReduceOp::sum, group, {.timeout = 1s});
     work.wait();
     EXPECT_THROW(work.wait_for(20s), Timeout);  // the communicator is aborted, or the device would be at it for ever
     EXPECT_THROW(barrier(group), Timeout);
@@ -291,12 +292,13 @@ TEST(Calls, a_rank_does_not_come) {
   fake::reset(3);
   on_ranks({.count = 3}, [](const ProcessGroup& group) {
     const DeviceArray<int> x(group.rank(), {1, 2});
+    barrier(group);
     if (group.rank() == 2) {
       std::vector<int> none(1);
       thrown_by<Timeout>([&] { recv(none, 0, group); });  // until the others have given up
       return;
     }
-    const auto late = thrown_by<Timeout>([&] { all_reduce(x.view(), ReduceOp::sum, group, {.timeout = 200ms}); });
+    const auto late = thrown_by<Timeout>([&] { all_reduce(x.view(), ReduceOp::sum, group, {.timeout = 1s}); });
     EXPECT_EQ(late.missing(), std::vector<int>{2}) << late.what();
   });
   EXPECT_EQ(fake::calls("ncclAllReduce"), 0);

@@ -79,7 +79,7 @@ TEST(LauncherEnding, OthersAreLeftAloneForTheGrace) {
 
 // K9: SIGTERM after the grace, SIGKILL after another.
 TEST(LauncherEnding, K9AWorkerThatIgnoresSigtermIsKilledAfterTheGrace) {
-  RunningCommand job(run_helper({"-n", "3", "--grace", "0.3"}, stubborn_but_for_rank_zero()));
+  RunningCommand job(run_helper({"-n", "3", "--grace", "2"}, stubborn_but_for_rank_zero()));
   EXPECT_EQ(job.wait(), 3);
   EXPECT_EQ(count(job.out(), "caught 15"), 2) << job.out();
   EXPECT_EQ(count(job.err(), "ranks 1, 2 ended by the launcher (SIGKILL)"), 1) << job.err();
@@ -87,7 +87,7 @@ TEST(LauncherEnding, K9AWorkerThatIgnoresSigtermIsKilledAfterTheGrace) {
 
 // K3: many at once are one summary with one cause.
 TEST(LauncherEnding, K3HalfOfTheRanksKilledAtOnce) {
-  RunningCommand job(run_helper({"-n", "4", "--grace", "0.3"}, {"rest"}));
+  RunningCommand job(run_helper({"-n", "4", "--grace", "2"}, {"rest"}));
   ASSERT_TRUE(job.until_out_has("ready", 4));
   const pid_t second = pid_of(job, 1), fourth = pid_of(job, 3);
   ::kill(second, SIGKILL);
@@ -235,7 +235,7 @@ class EndingSignal : public ::testing::TestWithParam<int> {};
 
 // K8
 TEST_P(EndingSignal, K8IsHandedOnAndIsTheExitCode) {
-  RunningCommand job(run_helper({"-n", "2", "--grace", "0.5"}, {"stubborn"}));
+  RunningCommand job(run_helper({"-n", "2", "--grace", "2"}, {"stubborn"}));
   ASSERT_TRUE(job.until_out_has("ready", 2));
   job.send(GetParam());
   EXPECT_EQ(job.wait(), 128 + GetParam());
@@ -314,7 +314,7 @@ TEST(LauncherEnding, E1RestartsAllRanksAsANewAttempt) {
 }
 
 TEST(LauncherEnding, E1EndsRanksThatStillRunBeforeARestart) {
-  RunningCommand job(run_helper({"-n", "3", "--max-restarts", "1", "--grace", "0.3"}, stubborn_but_for_rank_zero()));
+  RunningCommand job(run_helper({"-n", "3", "--max-restarts", "1", "--grace", "2"}, stubborn_but_for_rank_zero()));
   EXPECT_EQ(job.wait(), 3);
   EXPECT_EQ(count(job.out(), "ready"), 4) << job.out();
   EXPECT_EQ(count(job.out(), "caught 15"), 4) << job.out();
@@ -337,8 +337,9 @@ TEST(LauncherEnding, CtrlCWhileWaitingForARestartEndsTheJob) {
 // ---- the supervisor as a library -------------------------------------------------------------------------------
 
 TEST(Supervisor, RunsAFunctionInEveryRank) {
-  const auto result = launcher::run_job(
-      {.ranks = 3, .function = [](const ground::Environment& environment) { return 10 + *environment.get_int("RANK"); }, .grace = milliseconds(300)});
+  const auto result = launcher::run_job({.ranks = 3,
+                                         .function = [](const ground::Environment& environment) { return 10 + *environment.get_int("RANK"); },
+                                         .grace = milliseconds(30'000)});
   ASSERT_EQ(result.ends.size(), 3u);
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(result.ends[static_cast<std::size_t>(rank)].code, 10 + rank);
   ASSERT_TRUE(result.first_cause.has_value());
@@ -354,7 +355,7 @@ TEST(Supervisor, TellsHowEachRankEnded) {
                                                if (rank == 2) throw std::runtime_error("rank 2 does not like it");
                                                return 0;
                                              },
-                                         .grace = milliseconds(300),
+                                         .grace = milliseconds(30'000),
                                          .output = launcher::OutputMode::inherited,
                                          .signals = launcher::SignalMode::left});
   EXPECT_EQ(result.exit_code, 137);

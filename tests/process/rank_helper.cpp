@@ -68,9 +68,20 @@ int spew(long bytes) {
 
 /// A child that goes on when this process ends; in a session of its own where asked.
 void leave_child(const std::string& how) {
-  if (::fork() != 0) return;
+  int said[2];
+  if (::pipe(said) != 0) ::_exit(90);
+  if (::fork() != 0) {  // goes on when the child has spoken
+    ::close(said[1]);
+    char byte = 0;
+    while (::read(said[0], &byte, 1) < 0 && errno == EINTR) {
+    }
+    ::close(said[0]);
+    return;
+  }
+  ::close(said[0]);
   if (how == "session") ::setsid();
   say("grandchild " + std::to_string(::getpid()));
+  ::close(said[1]);
   rest();
 }
 

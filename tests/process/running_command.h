@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "free_port.h"
 #include "ground/file_descriptor.h"
 
 namespace unisono::testing {
@@ -71,9 +72,6 @@ bool is_alive(pid_t pid);
 bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds limit = std::chrono::seconds(20));
 /// Numbers of the listening TCP sockets that the process has open.
 std::vector<std::string> listening_sockets(pid_t pid);
-
-/// A TCP port that was free a moment ago.
-int free_port();
 
 /// A folder of its own for one test, removed with what is in it.
 class TemporaryFolder {

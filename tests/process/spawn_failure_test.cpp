@@ -178,7 +178,7 @@ TEST(SpawnFailure, ATimeoutIsNamed) {
                                     }
                                   }
                                 },
-                                {.timeout = 300ms});
+                                {.timeout = 3s});
   EXPECT_EQ(error.culprit(), 0) << error.what();
   EXPECT_EQ(end_of(error, 0).error_type, "Timeout");
 }

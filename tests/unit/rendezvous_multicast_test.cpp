@@ -118,7 +118,7 @@ TEST_P(Multicast, job_after_job) {
 // K-15: a deadline over all of it, and who is missing.
 TEST_P(Multicast, missing_ranks_are_counted_and_named) {
   const std::string group = own_name();
-  const auto outcomes = together(2, [&](int i) { return come(5, 2 * i, group, 700ms); });
+  const auto outcomes = together(2, [&](int i) { return come(5, 2 * i, group, 2s); });
   for (const Outcome& outcome : outcomes) {
     const std::string text = outcome.text<Timeout>();
     EXPECT_CONTAINS(text, "2 of 5 processes came to ");
@@ -172,13 +172,13 @@ TEST_P(Multicast, forged_announcements_are_ignored) {
       ::poll(nullptr, 0, 5);
     }
   });
-  const std::string text = come(2, 0, group, 500ms).text<Timeout>();
+  const std::string text = come(2, 0, group, 2s).text<Timeout>();
   EXPECT_CONTAINS(text, "1 of 2 processes came");
   EXPECT_CONTAINS(text, "not of this job's token");
   EXPECT_CONTAINS(text, "were no announcements");
   expect_a_job(together(2, [&](int rank) { return come(2, rank, group); }), 2);
   forger.request_stop();
-  const auto strangers = together(2, [&](int rank) { return come(2, rank, group + "2", 500ms, fmt::format("token {}", rank)); });
+  const auto strangers = together(2, [&](int rank) { return come(2, rank, group + "2", 2s, fmt::format("token {}", rank)); });
   for (const Outcome& outcome : strangers) EXPECT_CONTAINS(outcome.text<Timeout>(), "not of this job's token");
 }
 

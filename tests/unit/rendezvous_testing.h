@@ -16,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "free_port.h"
 #include "ground/socket.h"
 #include "rendezvous/rendezvous.h"
 #include "unisono/error.h"
@@ -81,11 +82,6 @@ inline std::vector<Outcome> together(std::size_t n, const std::function<Outcome(
     for (std::size_t i = 0; i < n; ++i) threads.emplace_back([&, i] { outcomes[i] = rank(static_cast<int>(i)); });
   }
   return outcomes;
-}
-
-inline std::uint16_t free_port() {
-  const auto listener = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
-  return ground::local_address(listener.fd.get()).port();
 }
 
 inline std::size_t open_descriptors() {

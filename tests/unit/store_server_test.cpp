@@ -326,7 +326,7 @@ TEST(Members, break_limits_for_themselves_only) {  // A6
 }
 
 TEST(Members, a_request_longer_than_any_value_ends_their_connection) {  // A6
-  const Served served({.limits = {.value_bytes = 1000}, .handshake_timeout = 300ms});
+  const Served served({.limits = {.value_bytes = 1000}});
   const auto good = served.client();
   const FileDescriptor fd = served.raw();
   challenge(fd, std::string(nonce_size, 'n'), false);

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import time
 import unittest
 from pathlib import Path
 
@@ -38,12 +37,6 @@ dist.all_reduce(x)
 assert x.item() == size * (size + 1) / 2, x
 say_fine(rank, size)
 """
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Jobs(unittest.TestCase):
@@ -75,11 +68,23 @@ class Jobs(unittest.TestCase):
         for rank in range(n):
             environment = self.plain_environment() | {"RANK": str(rank), "WORLD_SIZE": str(n), "MEETING": f"file://{self.folder}/meeting"}
             processes.append(subprocess.Popen([sys.executable, path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment))
-        outputs = [process.communicate(timeout=150)[0] for process in processes]
+        try:
+            outputs = [process.communicate(timeout=150)[0] for process in processes]
+        finally:
+            for process in processes:
+                process.kill()  # nothing to one that has ended
         codes = [process.returncode for process in processes]
         if expect is not None:
             self.assertEqual(codes, [expect] * n if isinstance(expect, int) else expect, "\n".join(outputs))
         return outputs
+
+    def held_port(self):
+        """A port that nobody else is given: this socket keeps it for the whole test, and does not listen, so that a rank may."""
+        holder = socket.socket()
+        self.addCleanup(holder.close)
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        return holder.getsockname()[1]
 
     BY_FILE = 'rank, size = begin(init_method=os.environ["MEETING"], rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]))\n'
 
@@ -99,8 +104,9 @@ class Jobs(unittest.TestCase):
         self.fine(self.run_command([UNISONO, "run", "-n", "3", "--", sys.executable, path]), 3)
 
     def test_tcp(self):
-        path = self.program(f'rank, size = begin(init_method="tcp://127.0.0.1:{free_port()}", rank=int(sys.argv[1]), world_size=2)' + WORKS)
+        path = self.program(f'rank, size = begin(init_method="tcp://127.0.0.1:{self.held_port()}", rank=int(sys.argv[1]), world_size=2)' + WORKS)
         other = subprocess.Popen([sys.executable, path, "1"], env=self.plain_environment(), stdout=subprocess.PIPE, text=True)
+        self.addCleanup(other.kill)
         first = self.run_command([sys.executable, path, "0"])
         self.fine(first + other.communicate(timeout=60)[0], 2)
         self.assertEqual(other.returncode, 0)
@@ -134,10 +140,8 @@ class Jobs(unittest.TestCase):
         self.fine("".join(outputs), 2)
 
     def test_exit_without_destroying_the_group(self):
-        begun = time.monotonic()
         outputs = self.ranks(self.BY_FILE + WORKS + "work = dist.all_reduce(torch.ones(3), async_op=True)\nwork.wait()\n")
         self.fine("".join(outputs), 2)
-        self.assertLess(time.monotonic() - begun, 100)  # far below the group's timeout and what a hang takes
 
     def test_two_backends(self):
         outputs = self.ranks("""
@@ -168,9 +172,11 @@ class Jobs(unittest.TestCase):
         self.assertIn("rank 0 of 3 is fine", outputs[0])
 
     def test_a_timeout_names_who_is_missing(self):
-        outputs = self.ranks(self.BY_FILE.replace("begin(", "begin(timeout=datetime.timedelta(seconds=1), ") + textwrap.dedent("""
+        outputs = self.ranks(self.BY_FILE + textwrap.dedent("""
+        dist.barrier()  # a group has to be formed within its timeout as well: that begins when all have started
+        short = dist.new_group(timeout=datetime.timedelta(seconds=5))
         if rank == 0:
-            error = error_of(lambda: dist.all_reduce(torch.ones(4)))
+            error = error_of(lambda: dist.all_reduce(torch.ones(4), group=short))
             assert isinstance(error, dist.DistBackendError), repr(error)
             assert "Timed out" in str(error) and re.search(r"rank 1\\b", str(error)), error
             open(sys.argv[0] + ".done", "w").close()

@@ -30,4 +30,5 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/unisono-config.cmake.i
   INSTALL_DESTINATION ${package_folder})
 # Until 1.0 a minor version may break what programs rely on.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/unisono-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/unisono-config.cmake ${PROJECT_BINARY_DIR}/unisono-config-version.cmake DESTINATION ${package_folder})
+install(FILES ${PROJECT_BINARY_DIR}/unisono-config.cmake ${PROJECT_BINARY_DIR}/unisono-config-version.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/unisono-find-torch.cmake DESTINATION ${package_folder})

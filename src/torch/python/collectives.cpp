@@ -9,6 +9,7 @@
 
 #include "torch/python/errors.h"
 #include "torch/python/process_group.h"
+#include "torch/python/versions.h"
 #include "unisono/error.h"
 
 namespace unisono::libtorch {
@@ -244,7 +245,7 @@ WorkPtr ProcessGroupUnisono::reduce_scatter_tensor_coalesced(Tensors& outputs, T
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       requests.push_back(reduction(Operation::reduce_scatter, inputs[i], outputs[i], options.reduceOp));
     }
-    return issue({OpType::REDUCE_SCATTER_TENSOR_COALESCED, "reduce_scatter", options.timeout, is_async(options), inputs, {outputs}}, requests);
+    return issue({reduce_scatter_tensor_coalesced_type(), "reduce_scatter", options.timeout, is_async(options), inputs, {outputs}}, requests);
   });
 }
 

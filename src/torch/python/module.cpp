@@ -3,17 +3,26 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
+#include <torch/version.h>
 
 #include "torch/python/process_group.h"
+#include "torch/python/versions.h"
 #include "unisono/version.h"
 
 namespace {
 
+/// What torch says of a group.
+struct Given {
+  std::string group_name;
+  std::vector<std::uint64_t> global_ranks_in_group;
+};
+
 c10::intrusive_ptr<c10d::Backend> create(const c10d::DistributedBackendOptions& options, const std::string& name, const std::string& engine) {
   using unisono::libtorch::ProcessGroupUnisono;
   auto own = c10::make_intrusive<ProcessGroupUnisono::Options>(name, std::chrono::duration_cast<std::chrono::milliseconds>(options.timeout));
-  own->group_name = options.global_ranks_in_group.empty() ? "world" : options.group_id;
-  own->global_ranks_in_group.assign(options.global_ranks_in_group.begin(), options.global_ranks_in_group.end());
+  const auto& ranks = options.global_ranks_in_group;
+  own->name = ranks.empty() ? "world" : options.group_id;
+  unisono::libtorch::describe_group(*own, Given{.group_name = own->name, .global_ranks_in_group = {ranks.begin(), ranks.end()}});
   return c10::make_intrusive<ProcessGroupUnisono>(options.store, options.group_rank, options.group_size, std::move(own), engine);
 }
 

@@ -10,6 +10,7 @@
 
 #include "torch/python/errors.h"
 #include "torch/python/store.h"
+#include "torch/python/versions.h"
 #include "unisono/error.h"
 
 namespace unisono::libtorch {
@@ -23,7 +24,7 @@ ProcessGroupUnisono::ProcessGroupUnisono(c10::intrusive_ptr<c10d::Store> store, 
     membership_.emplace(MembershipOptions{.store = std::make_shared<TorchStore>(store_),
                                           .rank = rank,
                                           .size = size,
-                                          .name = options_->group_name.empty() ? "world" : options_->group_name,
+                                          .name = options_->name.empty() ? "world" : options_->name,
                                           .backend = engine_,
                                           .timeout = options_->timeout});
     group_ = membership_->group();
@@ -36,7 +37,7 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupUnisono::split(const c10::intrusiv
   const auto place = std::ranges::find(ranks, getRank());
   if (place == ranks.end()) return nullptr;
   // Torch asks once for each type of device; as at first, one group serves them all.
-  std::string key = fmt::format("{} {}", options ? options->group_name : "", fmt::join(ranks, ","));
+  std::string key = fmt::format("{} {}", options ? group_name_of(*options) : "", fmt::join(ranks, ","));
   if (auto same = last_split_.lock(); same && key == last_split_key_) return same;
   auto part = merge(store, options, static_cast<int>(place - ranks.begin()), static_cast<int>(ranks.size()));
   last_split_ = c10::weak_intrusive_ptr<c10d::Backend>(part);
@@ -49,11 +50,10 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupUnisono::merge(const c10::intrusiv
                                                              const int& size) {
   auto own = c10::make_intrusive<Options>(options_->backend, options ? options->timeout : options_->timeout);
   if (options) {
-    own->group_name = options->group_name;
-    own->group_desc = options->group_desc;
-    own->global_ranks_in_group = options->global_ranks_in_group;
+    own->name = group_name_of(*options);
+    describe_group(*own, *options);
   }
-  return c10::make_intrusive<ProcessGroupUnisono>(store->clone(), rank, size, std::move(own), engine_);
+  return c10::make_intrusive<ProcessGroupUnisono>(copy_of(store), rank, size, std::move(own), engine_);
 }
 
 void ProcessGroupUnisono::abort() { group_->abort("the process group was aborted"); }
@@ -95,7 +95,7 @@ std::chrono::milliseconds ProcessGroupUnisono::timeout_of(std::chrono::milliseco
 }
 
 void ProcessGroupUnisono::refuse(const char* call, const std::string& what) const {
-  throw InvalidArgument(what, {.operation = call, .group = options_->group_name, .rank = getRank()});
+  throw InvalidArgument(what, {.operation = call, .group = options_->name, .rank = getRank()});
 }
 
 const at::Tensor& ProcessGroupUnisono::single(const char* call, const Tensors& tensors) const {

@@ -21,6 +21,7 @@ class ProcessGroupUnisono final : public c10d::Backend {
  public:
   struct Options final : c10d::Backend::Options {
     using c10d::Backend::Options::Options;
+    std::string name;  // of the group
   };
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
   using Tensors = std::vector<at::Tensor>;

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "torch/python/errors.h"
+#include "torch/python/versions.h"
 #include "unisono/cuda.h"
 #include "unisono/error.h"
 
@@ -69,7 +70,7 @@ TorchStream::TorchStream(const at::Device& device) {
   if (device.is_cpu()) return;
   is_set_ = true;
   before_ = current_stream();
-  set_current_stream(c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle());
+  set_current_stream(native_handle_of(c10::impl::VirtualGuardImpl(device.type()).getStream(device)));
 }
 
 TorchStream::~TorchStream() {

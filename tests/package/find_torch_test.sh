@@ -36,24 +36,20 @@ done
 
 refused "needs PyTorch" without "$work/moved"
 
-# One with CUDA, where there is no CUDA toolkit: its own package ends the configuration, so that this one is not asked.
+# One with CUDA: its own package, which may end the configuration where it does not find the toolkit that it likes, is not asked.
 built_for=$(sed -n 's/^set(unisono_torch_built_for "\(.*\)")$/\1/p' "$package/unisono-config.cmake")
-if [[ -n $(find /usr/local/cuda*/ /usr/lib /opt -name 'libcudart.so*' -print -quit 2>/dev/null) ]]; then
-  echo "not shown, since this machine has a CUDA toolkit: a PyTorch with CUDA without one"
-else
-  with_cuda=$work/with-cuda
-  mkdir -p "$with_cuda/lib" "$with_cuda/share/cmake/Torch"
-  ln -s "$(realpath "$torch/../../include")" "$with_cuda/include"
-  ln -s "$(realpath "$torch/../../lib")"/* "$with_cuda/lib/"
-  touch "$with_cuda/lib/libtorch_cuda.so"
-  echo 'message(FATAL_ERROR "I cannot find the CUDA libraries")' >"$with_cuda/share/cmake/Torch/TorchConfig.cmake"
-  printf '%s\n' "set(PACKAGE_VERSION $built_for)" 'if(NOT PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION)' \
-    '  set(PACKAGE_VERSION_COMPATIBLE TRUE)' 'endif()' >"$with_cuda/share/cmake/Torch/TorchConfigVersion.cmake"
-  configure cuda "$work/moved;$with_cuda/share/cmake"
-  "$cmake" --build "$work/cuda"
-  "${alone[@]}" "$work/cuda/first" | tee "$work/alone"
-  grep --quiet "rank 0 of 1: 1, 1 shapes" "$work/alone"
-fi
+with_cuda=$work/with-cuda
+mkdir -p "$with_cuda/lib" "$with_cuda/share/cmake/Torch"
+ln -s "$(realpath "$torch/../../include")" "$with_cuda/include"
+ln -s "$(realpath "$torch/../../lib")"/* "$with_cuda/lib/"
+touch "$with_cuda/lib/libtorch_cuda.so"
+echo 'message(FATAL_ERROR "I cannot find the CUDA libraries")' >"$with_cuda/share/cmake/Torch/TorchConfig.cmake"
+printf '%s\n' "set(PACKAGE_VERSION $built_for)" 'if(NOT PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION)' \
+  '  set(PACKAGE_VERSION_COMPATIBLE TRUE)' 'endif()' >"$with_cuda/share/cmake/Torch/TorchConfigVersion.cmake"
+configure cuda "$work/moved;$with_cuda/share/cmake"
+"$cmake" --build "$work/cuda"
+"${alone[@]}" "$work/cuda/first" | tee "$work/alone"
+grep --quiet "rank 0 of 1: 1, 1 shapes" "$work/alone"
 
 # A PyTorch of another version: all that is asked of it first is which it is.
 for other in 2.1.0 99.0.0; do

@@ -1,5 +1,6 @@
 """Builds the Python package by CMake, against the PyTorch that this Python has (pip's isolated environment has none, and is passed by)."""
 
+import importlib.util
 import os
 import re
 import shutil
@@ -23,8 +24,11 @@ class BuildByCMake(build_ext):
         folder = Path(self.build_temp).resolve()
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         off = [f"-DUNISONO_BUILD_{what}=OFF" for what in ("BENCH", "COMMAND", "EXAMPLES", "TESTS")]
-        configure = ["cmake", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DUNISONO_TORCH=ON", "-DUNISONO_WHEEL=ON",
+        # The folder may know another Python's PyTorch from the last time.
+        configure = ["cmake", "--fresh", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DUNISONO_TORCH=ON", "-DUNISONO_WHEEL=ON",
                      f"-DUNISONO_PYTHON={sys.executable}", *off]
+        if torch := importlib.util.find_spec("torch"):
+            configure.append(f"-DTorch_DIR={Path(torch.submodule_search_locations[0]) / 'share/cmake/Torch'}")
         if shutil.which("ninja"):
             configure += ["-G", "Ninja"]
         if shutil.which("ccache"):

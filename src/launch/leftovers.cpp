@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,7 +55,7 @@ void Leftover::send(int signal) const noexcept { signal_pidfd(pidfd, signal); }
 
 std::vector<Leftover> find_leftovers(std::string_view job_id, std::span<const pid_t> groups) {
   std::vector<Leftover> found;
-  const std::string mark = std::string(1, '\0') + "UNISONO_JOB_ID=" + std::string(job_id) + std::string(1, '\0');
+  const std::string mark = fmt::format("{0}UNISONO_JOB_ID={1}{0}", '\0', job_id);
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc"), ::closedir);
   if (!folder) return found;
   const pid_t self = ::getpid();

@@ -139,6 +139,18 @@ class Jobs(unittest.TestCase):
         """)
         self.fine("".join(outputs), 2)
 
+    def test_groups_without_a_common_rank_may_have_one_name(self):
+        outputs = self.ranks(self.BY_FILE + textwrap.dedent("""
+        mine = dist.new_group([rank % 2, rank % 2 + 2])  # the first group that this rank makes, whatever the others make
+        x = torch.tensor([float(rank)])
+        dist.all_reduce(x, group=mine)
+        assert x.item() == 2 * (rank % 2) + 2, x
+        alone = dist.new_group([rank])
+        dist.all_reduce(x, group=alone)
+        assert x.item() == 2 * (rank % 2) + 2, x
+        """) + WORKS, n=4)
+        self.fine("".join(outputs), 4)
+
     def test_exit_without_destroying_the_group(self):
         outputs = self.ranks(self.BY_FILE + WORKS + "work = dist.all_reduce(torch.ones(3), async_op=True)\nwork.wait()\n")
         self.fine("".join(outputs), 2)

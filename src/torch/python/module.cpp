@@ -23,7 +23,7 @@ c10::intrusive_ptr<c10d::Backend> create(const c10d::DistributedBackendOptions& 
   const auto& ranks = options.global_ranks_in_group;
   own->name = ranks.empty() ? "world" : options.group_id;
   unisono::libtorch::describe_group(*own, Given{.group_name = own->name, .global_ranks_in_group = {ranks.begin(), ranks.end()}});
-  auto store = ranks.empty() ? options.store : unisono::libtorch::of_first(ranks.front(), options.store);
+  auto store = ranks.empty() ? options.store : unisono::libtorch::place_of_group(ranks.front(), options.store);
   return c10::make_intrusive<ProcessGroupUnisono>(std::move(store), options.group_rank, options.group_size, std::move(own), engine);
 }
 

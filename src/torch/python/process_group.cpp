@@ -18,8 +18,8 @@ namespace unisono::libtorch {
 
 using namespace std::chrono_literals;
 
-c10::intrusive_ptr<c10d::Store> of_first(std::int64_t rank, const c10::intrusive_ptr<c10d::Store>& store) {
-  return c10::make_intrusive<c10d::PrefixStore>(fmt::format("of rank {}", rank), store);
+c10::intrusive_ptr<c10d::Store> place_of_group(std::int64_t first_rank, const c10::intrusive_ptr<c10d::Store>& store) {
+  return c10::make_intrusive<c10d::PrefixStore>(fmt::format("of rank {}", first_rank), store);
 }
 
 ProcessGroupUnisono::ProcessGroupUnisono(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::intrusive_ptr<Options> options,
@@ -44,7 +44,7 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupUnisono::split(const c10::intrusiv
   // Torch asks once for each type of device; as at first, one group serves them all.
   std::string key = fmt::format("{} {}", options ? group_name_of(*options) : "", fmt::join(ranks, ","));
   if (auto same = last_split_.lock(); same && key == last_split_key_) return same;
-  auto part = merge(of_first(ranks.front(), store), options, static_cast<int>(place - ranks.begin()), static_cast<int>(ranks.size()));
+  auto part = merge(place_of_group(ranks.front(), store), options, static_cast<int>(place - ranks.begin()), static_cast<int>(ranks.size()));
   last_split_ = c10::weak_intrusive_ptr<c10d::Backend>(part);
   last_split_key_ = std::move(key);
   return part;

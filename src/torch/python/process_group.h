@@ -16,9 +16,9 @@
 
 namespace unisono::libtorch {
 
-/// The place in the store of a group whose first rank is `rank`, as the whole job or the group above it numbers them. Torch counts groups, each rank
-/// those that it makes, so that groups without a common rank may have one name, and would meet in one place.
-c10::intrusive_ptr<c10d::Store> of_first(std::int64_t rank, const c10::intrusive_ptr<c10d::Store>& store);
+/// The place in the store of the group that begins with `first_rank`, as the whole job or the group above it numbers them. Torch counts groups, each
+/// rank those that it makes, so that groups without a common rank may have one name, and would meet in one place.
+c10::intrusive_ptr<c10d::Store> place_of_group(std::int64_t first_rank, const c10::intrusive_ptr<c10d::Store>& store);
 
 /// A process group of torch.distributed. Any number of threads may call; calls are issued one after the other, and waited for side by side.
 class ProcessGroupUnisono final : public c10d::Backend {

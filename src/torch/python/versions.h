@@ -34,12 +34,14 @@ c10::intrusive_ptr<Store> copy_of(const c10::intrusive_ptr<Store>& store) {
   return store;
 }
 
+/// How torch calls that operation; older ones have no word of its own for it.
 template <class Type = c10d::OpType>
 constexpr Type reduce_scatter_tensor_coalesced_type() {
   if constexpr (requires { Type::REDUCE_SCATTER_TENSOR_COALESCED; }) return Type::REDUCE_SCATTER_TENSOR_COALESCED;
   return Type::_REDUCE_SCATTER_BASE;
 }
 
+/// The handle of a device's stream, as its vendor's library knows it. Throws Unsupported where torch does not tell.
 template <class Stream>
 void* native_handle_of(const Stream& stream) {
   if constexpr (requires { stream.native_handle(); }) return stream.native_handle();

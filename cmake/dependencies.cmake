@@ -23,13 +23,21 @@ find_package(Threads REQUIRED)
 
 find_package(fmt QUIET)
 unisono_need("fmt" libfmt-dev "${fmt_FOUND}")
-# It goes into what is built, so that nobody needs it to run that. What is built for the sanitizers goes nowhere, and compiles several times as quickly
-# with fmt's own library.
+# Its headers alone take most of a compilation, so it is compiled once: into each of our libraries and programs (src/ground/fmt.cpp, which knows
+# fmt 9), so that nobody needs fmt to run them. What is built for the sanitizers goes nowhere and takes fmt's own library.
 if(UNISONO_SANITIZE)
   set(unisono_fmt fmt::fmt)
+elseif(fmt_VERSION VERSION_GREATER_EQUAL 9 AND fmt_VERSION VERSION_LESS 10)
+  set(unisono_fmt unisono_fmt_inside)
+  add_library(unisono_fmt_headers INTERFACE)
+  get_target_property(fmt_folders fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+  target_include_directories(unisono_fmt_headers SYSTEM INTERFACE ${fmt_folders})
 else()
   set(unisono_fmt fmt::fmt-header-only)
 endif()
+
+# PyTorch's headers bring an fmt of their own, whichever it is.
+set(unisono_torch_fmt fmt::fmt-header-only)
 
 find_package(OpenSSL QUIET)
 unisono_need("OpenSSL" libssl-dev "${OPENSSL_FOUND}")

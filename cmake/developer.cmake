@@ -38,7 +38,8 @@ function(unisono_with_precompiled target)
   set_target_properties(${target} PROPERTIES PCH_WARN_INVALID OFF)  # then the headers are read as ever
 endfunction()
 
-# unisono_precompile(<target> <header>...): its sources start from these. unisono_reuse_precompiled(<target> <other>): from those of the other.
+# unisono_precompile(<target> <header>...): the sources of the target start from these. unisono_reuse_precompiled(<target> <other>): from those of the
+# other target, for which both are compiled with -fPIC, programs too (CMake gives these -fPIE, and a compiler takes no header of another kind).
 function(unisono_precompile target)
   target_precompile_headers(${target} PRIVATE ${ARGN})
   unisono_with_precompiled(${target})
@@ -46,4 +47,9 @@ endfunction()
 function(unisono_reuse_precompiled target other)
   target_precompile_headers(${target} REUSE_FROM ${other})
   unisono_with_precompiled(${target})
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "EXECUTABLE")
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
 endfunction()

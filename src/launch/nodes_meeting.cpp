@@ -10,6 +10,7 @@
 #include "launch/nodes.h"
 #include "launch/program.h"
 #include "launch/quiet_thread.h"
+#include "launch/supervisor.h"
 #include "rendezvous/join.h"
 #include "rendezvous/own_address.h"
 #include "rendezvous/reach.h"
@@ -25,7 +26,6 @@ using ground::Deadline;
 namespace {
 
 constexpr std::uint16_t default_port = 29500;
-constexpr int most_ranks = 1 << 16;
 /// How long node 0 keeps the store for launchers that have everything they need but have not said so.
 constexpr auto farewell_time = std::chrono::seconds(5);
 /// Node 0 gives up first, and tells the others.

@@ -14,7 +14,7 @@ namespace unisono::launcher {
 namespace {
 
 // What MPICH is told it may use, and no more is taken.
-constexpr std::size_t longest_name = 256, longest_key = 64, longest_value = 1024, longest_line = 4096;
+constexpr std::size_t longest_name = 256, longest_key = 64, longest_value = 1024, longest_request = 4096;
 constexpr std::size_t most_bytes = std::size_t{64} << 20;
 
 /// The value of "name=value" in a line of them; values hold no spaces.
@@ -69,7 +69,7 @@ void PmiServer::serve(Connection& connection) {
     const std::string reply = answer(connection, line);
     if (!reply.empty()) send(connection, reply);
   }
-  if (connection.unread.size() > longest_line) connection.fd.reset();
+  if (connection.unread.size() > longest_request) connection.fd.reset();
 }
 
 // A rank waits for every answer before it asks again, so that there is always room for one; who does not read has no use for it.

@@ -22,21 +22,19 @@ namespace {
 
 using ground::Environment;
 
-[[noreturn]] void wrong(const std::string& what, const std::string& hint = {}) { throw InvalidArgument(what, {.operation = "spawn", .hint = hint}); }
-
-constexpr int most_ranks = 1 << 16;
+[[noreturn]] void refuse(const std::string& what, const std::string& hint = {}) { throw InvalidArgument(what, {.operation = "spawn", .hint = hint}); }
 
 void check_numbers(const SpawnOptions& options) {
-  if (options.nproc_per_node < 1) wrong(fmt::format("nproc_per_node must be at least 1, not {}", options.nproc_per_node));
-  if (options.nnodes < 1) wrong(fmt::format("nnodes must be at least 1, not {}", options.nnodes));
+  if (options.nproc_per_node < 1) refuse(fmt::format("nproc_per_node must be at least 1, not {}", options.nproc_per_node));
+  if (options.nnodes < 1) refuse(fmt::format("nnodes must be at least 1, not {}", options.nnodes));
   if (options.node_rank < 0 || options.node_rank >= options.nnodes) {
-    wrong(fmt::format("node_rank must be from 0 to {}, not {}", options.nnodes - 1, options.node_rank));
+    refuse(fmt::format("node_rank must be from 0 to {}, not {}", options.nnodes - 1, options.node_rank));
   }
-  if (options.nproc_per_node > most_ranks / options.nnodes) {
-    wrong(fmt::format("a job has at most {} processes, not {} nodes with {} each", most_ranks, options.nnodes, options.nproc_per_node));
+  if (options.nproc_per_node > launcher::most_ranks / options.nnodes) {
+    refuse(fmt::format("a job has at most {} processes, not {} nodes with {} each", launcher::most_ranks, options.nnodes, options.nproc_per_node));
   }
-  if (options.master_port < 0 || options.master_port > 65535) wrong(fmt::format("master_port must be from 1 to 65535, not {}", options.master_port));
-  if (options.timeout.count() <= 0) wrong("the timeout must be positive");
+  if (options.master_port < 0 || options.master_port > 65535) refuse(fmt::format("master_port must be from 1 to 65535, not {}", options.master_port));
+  if (options.timeout.count() <= 0) refuse("the timeout must be positive");
 }
 
 void check_backend(const SpawnOptions& options) {
@@ -47,7 +45,7 @@ void check_backend(const SpawnOptions& options) {
   }
   if (name != "auto") backends::factory(name);  // throws where it cannot run here
   const int world_size = options.nnodes * options.nproc_per_node;
-  if (name == "serial" && world_size > 1) wrong(fmt::format("backend serial is for one process, and {} are asked for", world_size));
+  if (name == "serial" && world_size > 1) refuse(fmt::format("backend serial is for one process, and {} are asked for", world_size));
 }
 
 /// A job within a job would have its processes take part in both.
@@ -72,8 +70,8 @@ void check_not_within_a_job(const char* operation) {
 std::string meeting_place(const SpawnOptions& options) {
   const bool named = !options.init_method.empty() && rendezvous::parse_url(options.init_method).scheme != rendezvous::Url::Scheme::env;
   if (named) {
-    if (!options.master_addr.empty()) wrong(fmt::format("master_addr is given, and init_method \"{}\" says where to meet", options.init_method));
-    if (options.master_port != 0) wrong(fmt::format("master_port is given, and init_method \"{}\" says where to meet", options.init_method));
+    if (!options.master_addr.empty()) refuse(fmt::format("master_addr is given, and init_method \"{}\" says where to meet", options.init_method));
+    if (options.master_port != 0) refuse(fmt::format("master_port is given, and init_method \"{}\" says where to meet", options.init_method));
     return options.init_method;
   }
   if (options.nnodes == 1) return {};
@@ -81,7 +79,7 @@ std::string meeting_place(const SpawnOptions& options) {
   const std::string host = options.master_addr.empty() ? environment.get("MASTER_ADDR").value_or("") : options.master_addr;
   const int port = options.master_port == 0 ? environment.get_int("MASTER_PORT").value_or(0) : options.master_port;
   if (host.empty() || port == 0) {
-    wrong(
+    refuse(
         fmt::format("processes of {} nodes need a place to meet, and {} is not given", options.nnodes, host.empty() ? "master_addr" : "master_port"),
         "give master_addr and master_port, set MASTER_ADDR and MASTER_PORT, or give init_method");
   }

@@ -16,7 +16,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr int most_ranks = 1 << 16;
 constexpr std::array ending_signals{SIGINT, SIGTERM, SIGQUIT, SIGHUP};
 
 void check(const JobOptions& options) {

@@ -13,6 +13,9 @@
 
 namespace unisono::launcher {
 
+/// Of a job; more is a mistake.
+inline constexpr int most_ranks = 1 << 16;
+
 enum class Binding { none, core };
 enum class OutputMode {
   prefixed,   ///< "[rank] " before every line, --logs, tail of the first cause in the summary

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "ground/log.h"
+#include "rendezvous/error_info.h"
 #include "rendezvous/own_address.h"
 #include "store/authentication.h"
 #include "store/serve.h"
@@ -21,9 +22,7 @@ namespace {
 using ground::Environment;
 using ground::SocketAddress;
 
-std::atomic<CarrierSource> source{nullptr};
-
-ErrorInfo info(std::string hint = {}) { return {.operation = "initialize", .hint = std::move(hint)}; }
+std::atomic<CarrierSource> carrier_source{nullptr};
 
 bool is_on_one_host(const EnvironmentIdentity& identity) {
   return identity.local_world_size && identity.world_size && identity.local_world_size->value == identity.world_size->value;
@@ -105,10 +104,10 @@ CarriedMeeting meet_through(const Carrier& carrier, const EnvironmentIdentity& i
 
 }  // namespace
 
-void set_carrier_source(CarrierSource from) { source = from; }
+void set_carrier_source(CarrierSource from) { carrier_source = from; }
 
 std::optional<Carrier> carrier(bool join) {
-  const CarrierSource from = source;
+  const CarrierSource from = carrier_source;
   return from == nullptr ? std::nullopt : from(join);
 }
 

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "ground/log.h"
+#include "rendezvous/error_info.h"
 #include "rendezvous/record.h"
 #include "store/authentication.h"
 #include "store/serve.h"
@@ -37,8 +38,6 @@ constexpr int farewell_period = 20;
 constexpr int most_at_once = 256;
 // How many others are kept in mind beside as many as there are ranks: without a token, anybody can say to be one.
 constexpr std::size_t most_strangers = 1024;
-
-ErrorInfo info(std::string hint = {}) { return {.operation = "initialize", .hint = std::move(hint)}; }
 
 std::string describe(const Announcement& said) {
   return said.member.rank < 0 ? where(said.member) : fmt::format("rank {} at {}", said.member.rank, where(said.member));

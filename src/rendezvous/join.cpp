@@ -5,13 +5,12 @@
 
 #include <fmt/format.h>
 
+#include "rendezvous/error_info.h"
 #include "store/wire.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {
 namespace {
-
-ErrorInfo info(std::string hint = {}) { return {.operation = "initialize", .hint = std::move(hint)}; }
 
 /// One generation of one group, as one process sees it.
 class Generation {

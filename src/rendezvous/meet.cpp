@@ -11,6 +11,7 @@
 #include "ground/log.h"
 #include "rendezvous/carried.h"
 #include "rendezvous/departure.h"
+#include "rendezvous/error_info.h"
 #include "rendezvous/gathering.h"
 #include "rendezvous/join.h"
 #include "rendezvous/own_address.h"
@@ -32,8 +33,6 @@ using namespace std::chrono_literals;
 constexpr auto default_join_timeout = 120s;
 // The process that serves the store gives up first and tells the others; they must not ask it for names when it has gone.
 constexpr auto courtesy = 250ms;
-
-ErrorInfo info(std::string hint = {}) { return {.operation = "initialize", .hint = std::move(hint)}; }
 
 /// What is asked of this process, after argument, URL and environment were brought together.
 struct Plan {

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "rendezvous/error_info.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {
@@ -17,8 +18,6 @@ namespace {
 using ground::FileDescriptor;
 using ground::InterfaceAddress;
 using ground::SocketAddress;
-
-ErrorInfo info(std::string hint = {}) { return {.operation = "initialize", .hint = std::move(hint)}; }
 
 [[noreturn]] void refuse_system(const SocketAddress& group, std::string_view what) {
   throw Unsupported(fmt::format("this host cannot take part in multicast at {}: {}: {}", describe(group), what, ground::error_text(errno)),

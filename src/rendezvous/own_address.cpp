@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ground/interfaces.h"
+#include "rendezvous/error_info.h"
 #include "rendezvous/multicast_socket.h"
 #include "unisono/error.h"
 
@@ -15,8 +16,6 @@ using ground::Environment;
 using ground::InterfaceAddress;
 using ground::InterfaceRule;
 using ground::SocketAddress;
-
-ErrorInfo info(std::string hint) { return {.operation = "initialize", .hint = std::move(hint)}; }
 
 bool is(const InterfaceAddress& own, const SocketAddress& address) {
   return own.address.family() == address.family() && own.address.host() == address.host();

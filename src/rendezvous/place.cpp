@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "rendezvous/error_info.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {
 namespace {
 
 using ground::Environment;
-
-ErrorInfo info(std::string hint) { return {.operation = "initialize", .hint = std::move(hint)}; }
 
 std::string required(const Environment& environment, std::string_view variable) {
   auto text = environment.get(variable);

@@ -25,7 +25,7 @@ namespace {
 using ground::Deadline;
 using ground::FileDescriptor;
 
-constexpr int look_period = 100;  // ms
+constexpr int look_period_ms = 100;
 constexpr std::size_t secret_bytes = 16;
 struct Hello {
   std::array<unsigned char, secret_bytes> secret{};
@@ -159,7 +159,7 @@ SharedMemory hand_out(Store& store, const std::string& key, int ranks, std::size
   while (static_cast<int>(served.size()) < ranks - 1) {
     std::vector<pollfd> entries{{listener.get(), POLLIN, 0}};
     for (const auto& peer : greeted) entries.push_back({peer.get(), POLLIN, 0});
-    const int ready = ::poll(entries.data(), entries.size(), deadline.poll_timeout(look_period));
+    const int ready = ::poll(entries.data(), entries.size(), deadline.poll_timeout(look_period_ms));
     if (ready == 0 && deadline.passed()) {
       const auto missing = missing_of(served, ranks);
       std::string names;

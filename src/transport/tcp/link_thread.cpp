@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds latest_suspicion = 5s;
 constexpr std::chrono::milliseconds shortest_period = 50ms;
-constexpr std::chrono::milliseconds look_period = 1ms;  ///< while callers poll: how soon it is noticed that none does any more
+constexpr std::chrono::milliseconds caller_look_period = 1ms;  ///< while callers poll: how soon it is noticed that none does any more
 
 std::chrono::milliseconds heartbeat_period() { return std::max(detail::silence_limit() / 30, shortest_period); }
 
@@ -119,7 +119,7 @@ void TcpLink::leave_to_callers(Time until) {
   std::uint64_t seen = polls_.load();
   while (!stop_.load() && hands_off_.load() && !someone_sleeps()) {
     pollfd entry{bell_.get(), POLLIN, 0};
-    ::poll(&entry, 1, static_cast<int>(look_period.count()));
+    ::poll(&entry, 1, static_cast<int>(caller_look_period.count()));
     const std::uint64_t polls = polls_.load();
     if (std::exchange(seen, polls) == polls || Clock::now() >= until) break;
   }

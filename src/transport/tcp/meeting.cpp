@@ -33,7 +33,7 @@ using namespace std::chrono_literals;
 constexpr auto patience_with_ranks = 10s;   ///< for one attempt, once connected: the other side may be busy with strangers
 constexpr auto patience_with_refusal = 2s;  ///< a listener that is there does not refuse
 constexpr auto longest_pause = 500ms;
-constexpr auto look_period = 100ms;
+constexpr auto dialler_look_period = 100ms;
 constexpr const char* secret_key = "link/secret";
 constexpr const char* hint = "every rank must reach every other one, at any port; UNISONO_INTERFACE names the interface";
 
@@ -115,7 +115,7 @@ class Meeting {
   std::string secret_;
   std::list<Way> ways_;
   std::map<int, Met> met_;
-  Time next_look_ = Clock::now() + look_period;
+  Time next_look_ = Clock::now() + dialler_look_period;
 };
 
 void Meeting::listen() {
@@ -159,7 +159,7 @@ void Meeting::step() {
     if (!way.connecting && !way.talk && way.retry_at <= now) begin(way, now);
   }
   std::vector<pollfd> entries;
-  Time next = now + look_period;
+  Time next = now + dialler_look_period;
   if (door_) door_->prepare(entries, now, next);
   const std::size_t at_door = entries.size();
   for (const Way& way : ways_) {
@@ -181,7 +181,7 @@ void Meeting::step() {
   }
   std::erase_if(ways_, [&](const Way& way) { return met_.contains(way.rank); });
   if (now < next_look_) return;
-  next_look_ = now + look_period;
+  next_look_ = now + dialler_look_period;
   static_cast<void>(options_.store->try_get(secret_key));  // a store that is watched throws here if one of them will not come
 }
 

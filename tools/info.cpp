@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <iostream>
 #include <memory>

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +12,8 @@
 #include <vector>
 
 #include "unisono/detail/object_concept.h"
+#include "unisono/detail/standard.h"
+#include "unisono/detail/standard_path.h"
 #include "unisono/export.h"
 #include "unisono/tensor.h"
 
@@ -30,13 +31,18 @@ class UNISONO_API AnyValue {
   requires(!detail::is_text<const B&> && !std::same_as<B, Tensor>) explicit AnyValue(const B& buffer) : AnyValue(detail::view_of(buffer)) {}
   template <Element T>
   AnyValue(T number)  // NOLINT(google-explicit-constructor): stands for the number
-      : content_(Number{}), dtype_(dtype_of<T>::value) {
-    std::memcpy(std::get<Number>(content_).bytes.data(), &number, sizeof number);
-  }
-  AnyValue(std::string text) : content_(std::move(text)) {}            // NOLINT(google-explicit-constructor)
-  AnyValue(std::string_view text) : content_(std::string(text)) {}     // NOLINT(google-explicit-constructor)
-  AnyValue(const char* text) : content_(std::string(text)) {}          // NOLINT(google-explicit-constructor)
-  AnyValue(std::filesystem::path path) : content_(std::move(path)) {}  // NOLINT(google-explicit-constructor)
+      : AnyValue(dtype_of<T>::value, &number) {}
+  AnyValue(std::string text);       // NOLINT(google-explicit-constructor)
+  AnyValue(std::string_view text);  // NOLINT(google-explicit-constructor)
+  AnyValue(const char* text);       // NOLINT(google-explicit-constructor)
+  template <detail::path_like P>
+  AnyValue(const P& path) : AnyValue(OwnPath(path.native())) {}  // NOLINT(google-explicit-constructor): stands for the path
+
+  AnyValue(const AnyValue& other);
+  AnyValue(AnyValue&& other) noexcept;
+  AnyValue& operator=(const AnyValue& other);
+  AnyValue& operator=(AnyValue&& other) noexcept;
+  ~AnyValue();
 
   Kind kind() const noexcept { return static_cast<Kind>(content_.index()); }
   bool is_tensor() const noexcept { return kind() == Kind::tensor; }
@@ -64,28 +70,37 @@ class UNISONO_API AnyValue {
     return x;
   }
   const std::string& string() const;
-  const std::filesystem::path& path() const;
+  const std::filesystem::path& path() const;  ///< to do more than pass it on, include <filesystem>
 
   /// Of the same kind, dtype, shape, and the same bits.
-  friend bool operator==(const AnyValue&, const AnyValue&) = default;
+  bool operator==(const AnyValue& other) const;
 
  private:
   friend struct object_traits<AnyValue>;
   struct OwnTensor {
     std::vector<std::int64_t> shape;
     std::vector<std::byte> bytes;
-    friend bool operator==(const OwnTensor&, const OwnTensor&) = default;
+    bool operator==(const OwnTensor&) const = default;
   };
   struct Number {
     std::array<std::byte, 16> bytes{};
-    friend bool operator==(const Number&, const Number&) = default;
+    bool operator==(const Number&) const = default;
   };
-  AnyValue(std::variant<OwnTensor, Number, std::string, std::filesystem::path> content, DType dtype) : content_(std::move(content)), dtype_(dtype) {}
+  /// Copies share it: it never changes.
+  struct OwnPath {
+    explicit OwnPath(std::string_view text);
+    bool operator==(const OwnPath& other) const;
+    std::shared_ptr<const std::filesystem::path> path;
+  };
+  using Content = std::variant<OwnTensor, Number, std::string, OwnPath>;  // in the order of Kind
+  AnyValue(Content content, DType dtype);
+  AnyValue(DType dtype, const void* number);
+  explicit AnyValue(OwnPath path);
   std::span<const std::byte> elements_of(DType dtype) const;
   const void* number_of(DType dtype) const;
 
-  std::variant<OwnTensor, Number, std::string, std::filesystem::path> content_;  // in the order of Kind
-  DType dtype_ = DType::uint8;
+  Content content_;
+  DType dtype_;
 };
 
 template <>

@@ -1,22 +1,20 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <functional>
-#include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "unisono/counts.h"
+#include "unisono/detail/standard.h"
 #include "unisono/device_runtime.h"
 #include "unisono/error.h"
 #include "unisono/export.h"
+#include "unisono/operation.h"
 #include "unisono/reduce_op.h"
 #include "unisono/store.h"
 #include "unisono/tensor.h"
@@ -29,36 +27,6 @@ class Bell;
 namespace transport {
 class Link;
 }
-
-/// The operations that a backend is asked for. Values are on the wire.
-enum class Operation : std::uint8_t {
-  barrier = 1,
-  all_reduce,
-  reduce,
-  broadcast,
-  all_gather,
-  gather,
-  scatter,
-  reduce_scatter,
-  all_to_all,
-  scan,
-  exscan,
-  send,
-  recv,
-  all_gather_v,
-  gather_v,
-  scatter_v,
-  reduce_scatter_v,
-  all_to_all_v,
-};
-UNISONO_API std::string_view to_string(Operation operation) noexcept;
-/// Whether it combines elements, by a ReduceOp or a callable.
-constexpr bool reduces(Operation operation) noexcept {
-  return operation == Operation::all_reduce || operation == Operation::reduce || operation == Operation::reduce_scatter ||
-         operation == Operation::scan || operation == Operation::exscan || operation == Operation::reduce_scatter_v;
-}
-/// Whether it works on blocks of different length.
-constexpr bool has_counts(Operation operation) noexcept { return operation >= Operation::all_gather_v && operation <= Operation::all_to_all_v; }
 
 /// What a call on device memory has beside the others.
 struct DeviceCall {
@@ -177,8 +145,8 @@ class UNISONO_API Backend {
   virtual std::optional<Failure> failure() = 0;
   /// Looks for peers that are gone (may make system calls). `waiting_for` are the ranks somebody waits for just now.
   virtual std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do) = 0;
-  /// The ranks whose processes are known to be dead or to have left.
-  virtual std::set<int> gone() { return {}; }
+  /// The ranks whose processes are known to be dead or to have left, ascending.
+  virtual std::vector<int> gone() { return {}; }
   /// What peers ring when something may have changed; null: nobody does, and waiters poll.
   virtual engine::Bell* bell() { return nullptr; }
   /// The bell of another rank of this host; null: not known.

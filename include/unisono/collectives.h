@@ -1,7 +1,5 @@
 #pragma once
 
-#include <chrono>
-#include <complex>
 #include <concepts>
 #include <cstddef>
 #include <optional>
@@ -12,8 +10,10 @@
 #include "unisono/detail/object_concept.h"
 #include "unisono/detail/refusals.h"
 #include "unisono/detail/request.h"
+#include "unisono/detail/standard.h"
 #include "unisono/detail/typed_edge.h"
 #include "unisono/multigpu.h"
+#include "unisono/operation.h"
 #include "unisono/process_group.h"
 #include "unisono/reduce_op.h"
 #include "unisono/tensor.h"
@@ -26,6 +26,13 @@
 namespace unisono {
 
 namespace detail {
+
+/// What a collective works on in place, or a value.
+template <class X>
+concept in_or_value = Buffer<X> || value<X>;
+template <class Op, class X>
+concept operation_for = std::convertible_to<Op, Reduction<element_type_t<X>>> ||
+    (value<X>&& std::convertible_to<Op, Reduction<std::remove_cvref_t<X>>>);
 
 /// The sum of integers is taken in 128 bits, of anything else in long double.
 template <class T>
@@ -209,7 +216,7 @@ template <Element T>
 }
 /// The exact average of the ranks' x, rounded once: integers of any size neither wrap nor truncate.
 template <Element T>
-requires(!std::same_as<T, bool> && !std::same_as<T, std::byte> && !detail::is_complex<T>)
+requires(!std::same_as<T, bool> && !std::same_as<T, std::byte> && !detail::complex_number<T>)
     [[nodiscard]] double mean(T x, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
   const std::vector<T> all = all_gather(x, group, options);
   return detail::exact_mean(all);
@@ -260,7 +267,7 @@ requires(!InBuffer<X> && !detail::value<X>) void reduce_scatter(X&&, Rest&&...) 
 template <class X, class... Rest>
 requires(!InBuffer<X> && !detail::value<X>) void all_to_all(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <InBuffer In, class X, class... Rest>
-requires(detail::has_view<X> && !Buffer<X>) void all_reduce(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+requires(detail::has_view<X> && !Buffer<X> && !detail::text<X>) void all_reduce(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <InBuffer In, class X, class... Rest>
 requires(detail::has_view<X> && !Buffer<X>) void all_gather(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <InBuffer In, class X, class... Rest>
@@ -281,4 +288,114 @@ requires(InBuffer<X> && !detail::object_value<X> && !detail::begins_with_buffer<
 }
 template <class X, class... Rest>
 requires(!detail::value<X>) void mean(X&&, Rest&&...) { detail::refuse_as_value<X>(); }
+
+// Text, a number or a group in place of the operation; an optional group, a number or the options in place of the group.
+
+template <class X, class Op, class... Rest>
+requires(detail::in_or_value<X>&& detail::no_operation<Op>) void all_reduce(X&&, Op&&, Rest&&...) { detail::refuse_as_operation<Op>(); }
+template <class X, class Op, class G, class... Rest>
+requires(detail::in_or_value<X>&& detail::operation_for<Op, X>&& detail::misplaced_group<G>) void all_reduce(X&&, Op&&, G&&, Rest&&...) {
+  detail::refuse_as_group<G>();
+}
+template <class X, class Op, class... Rest>
+requires(detail::in_or_value<X>&& detail::no_operation<Op>) void all_reduce_async(X&&, Op&&, Rest&&...) { detail::refuse_as_operation<Op>(); }
+template <class X, class Op, class G, class... Rest>
+requires(detail::in_or_value<X>&& detail::operation_for<Op, X>&& detail::misplaced_group<G>) void all_reduce_async(X&&, Op&&, G&&, Rest&&...) {
+  detail::refuse_as_group<G>();
+}
+template <class X, class Op, class... Rest>
+requires(detail::in_or_value<X>&& detail::no_operation<Op>) void scan(X&&, Op&&, Rest&&...) { detail::refuse_as_operation<Op>(); }
+template <class X, class Op, class G, class... Rest>
+requires(detail::in_or_value<X>&& detail::operation_for<Op, X>&& detail::misplaced_group<G>) void scan(X&&, Op&&, G&&, Rest&&...) {
+  detail::refuse_as_group<G>();
+}
+template <class X, class Op, class... Rest>
+requires(detail::in_or_value<X>&& detail::no_operation<Op>) void scan_async(X&&, Op&&, Rest&&...) { detail::refuse_as_operation<Op>(); }
+template <class X, class Op, class G, class... Rest>
+requires(detail::in_or_value<X>&& detail::operation_for<Op, X>&& detail::misplaced_group<G>) void scan_async(X&&, Op&&, G&&, Rest&&...) {
+  detail::refuse_as_group<G>();
+}
+template <class X, class Op, class... Rest>
+requires(detail::in_or_value<X>&& detail::no_operation<Op>) void exscan(X&&, Op&&, Rest&&...) { detail::refuse_as_operation<Op>(); }
+template <class X, class Op, class G, class... Rest>
+requires(detail::in_or_value<X>&& detail::operation_for<Op, X>&& detail::misplaced_group<G>) void exscan(X&&, Op&&, G&&, Rest&&...) {
+  detail::refuse_as_group<G>();
+}
+template <class X, class Op, class... Rest>
+requires(detail::in_or_value<X>&& detail::no_operation<Op>) void exscan_async(X&&, Op&&, Rest&&...) { detail::refuse_as_operation<Op>(); }
+template <class X, class Op, class G, class... Rest>
+requires(detail::in_or_value<X>&& detail::operation_for<Op, X>&& detail::misplaced_group<G>) void exscan_async(X&&, Op&&, G&&, Rest&&...) {
+  detail::refuse_as_group<G>();
+}
+template <class X, class Op, class... Rest>
+requires(detail::in_or_value<X>&& detail::no_operation<Op>) void reduce(X&&, Rank, Op&&, Rest&&...) { detail::refuse_as_operation<Op>(); }
+template <class X, class Op, class G, class... Rest>
+requires(detail::in_or_value<X>&& detail::operation_for<Op, X>&& detail::misplaced_group<G>) void reduce(X&&, Rank, Op&&, G&&, Rest&&...) {
+  detail::refuse_as_group<G>();
+}
+template <class X, class Op, class... Rest>
+requires(detail::in_or_value<X>&& detail::no_operation<Op>) void reduce_async(X&&, Rank, Op&&, Rest&&...) { detail::refuse_as_operation<Op>(); }
+template <class X, class Op, class G, class... Rest>
+requires(detail::in_or_value<X>&& detail::operation_for<Op, X>&& detail::misplaced_group<G>) void reduce_async(X&&, Rank, Op&&, G&&, Rest&&...) {
+  detail::refuse_as_group<G>();
+}
+template <InBuffer In, Buffer B, class Op, class... Rest>
+requires detail::no_operation<Op>
+void all_reduce(const In&, B&&, Op&&, Rest&&...) { detail::refuse_as_operation<Op>(); }
+template <InBuffer In, Buffer B, class Op, class G, class... Rest>
+requires(detail::operation_for<Op, B>&& detail::misplaced_group<G>) void all_reduce(const In&, B&&, Op&&, G&&, Rest&&...) {
+  detail::refuse_as_group<G>();
+}
+template <InBuffer In, Buffer B, class Op, class... Rest>
+requires detail::no_operation<Op>
+void all_reduce_async(const In&, B&&, Op&&, Rest&&...) { detail::refuse_as_operation<Op>(); }
+template <InBuffer In, Buffer B, class Op, class G, class... Rest>
+requires(detail::operation_for<Op, B>&& detail::misplaced_group<G>) void all_reduce_async(const In&, B&&, Op&&, G&&, Rest&&...) {
+  detail::refuse_as_group<G>();
+}
+template <InBuffer In, Buffer B, class Op, class... Rest>
+requires detail::no_operation<Op>
+void reduce_scatter(const In&, B&&, Op&&, Rest&&...) { detail::refuse_as_operation<Op>(); }
+template <InBuffer In, Buffer B, class Op, class G, class... Rest>
+requires(detail::operation_for<Op, B>&& detail::misplaced_group<G>) void reduce_scatter(const In&, B&&, Op&&, G&&, Rest&&...) {
+  detail::refuse_as_group<G>();
+}
+template <InBuffer In, Buffer B, class Op, class... Rest>
+requires detail::no_operation<Op>
+void reduce_scatter_async(const In&, B&&, Op&&, Rest&&...) { detail::refuse_as_operation<Op>(); }
+template <InBuffer In, Buffer B, class Op, class G, class... Rest>
+requires(detail::operation_for<Op, B>&& detail::misplaced_group<G>) void reduce_scatter_async(const In&, B&&, Op&&, G&&, Rest&&...) {
+  detail::refuse_as_group<G>();
+}
+template <class X, class G, class... Rest>
+requires(detail::in_or_value<X>&& detail::misplaced_group<G>) void broadcast(X&&, Rank, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <class X, class G, class... Rest>
+requires(detail::in_or_value<X>&& detail::misplaced_group<G>) void broadcast_async(X&&, Rank, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <InBuffer In, Buffer B, class G, class... Rest>
+requires detail::misplaced_group<G>
+void all_gather(const In&, B&&, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <InBuffer In, Buffer B, class G, class... Rest>
+requires detail::misplaced_group<G>
+void all_gather_async(const In&, B&&, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <InBuffer In, Buffer B, class G, class... Rest>
+requires detail::misplaced_group<G>
+void all_to_all(const In&, B&&, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <InBuffer In, Buffer B, class G, class... Rest>
+requires detail::misplaced_group<G>
+void all_to_all_async(const In&, B&&, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <InBuffer In, Buffer B, class G, class... Rest>
+requires detail::misplaced_group<G>
+void gather(const In&, B&&, Rank, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <InBuffer In, Buffer B, class G, class... Rest>
+requires detail::misplaced_group<G>
+void gather_async(const In&, B&&, Rank, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <InBuffer In, Buffer B, class G, class... Rest>
+requires detail::misplaced_group<G>
+void scatter(const In&, B&&, Rank, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <InBuffer In, Buffer B, class G, class... Rest>
+requires detail::misplaced_group<G>
+void scatter_async(const In&, B&&, Rank, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <class G, class... Rest>
+requires detail::misplaced_group<G>
+void barrier(G&&, Rest&&...) { detail::refuse_as_group<G>(); }
 }  // namespace unisono

@@ -11,6 +11,7 @@
 #include "unisono/detail/refusals.h"
 #include "unisono/detail/request.h"
 #include "unisono/detail/typed_edge.h"
+#include "unisono/operation.h"
 #include "unisono/process_group.h"
 #include "unisono/reduce_op.h"
 #include "unisono/tensor.h"

@@ -1,24 +1,22 @@
 #pragma once
 
-#include <chrono>
 #include <concepts>
-#include <functional>
 #include <iosfwd>
-#include <iostream>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include "unisono/detail/standard.h"
 #include "unisono/export.h"
 #include "unisono/launcher.h"
 #include "unisono/process_group.h"
-#include "unisono/store.h"
 #include "unisono/tensor.h"
 
 namespace unisono {
+
+class Store;
 
 /// How a process joins its job. What is not given here comes from the environment of the launcher; both saying different things is InvalidArgument.
 struct InitOptions {
@@ -95,7 +93,9 @@ UNISONO_API void sync(bool temporary = false);
 /// For a context whose launcher says nothing of local ranks: what local_rank() shall be, from the next initialize on. InvalidArgument if negative.
 UNISONO_API void set_local_rank(int index);
 /// Ten lines about the process and its job, on rank 0.
-UNISONO_API void show_config(std::ostream& out = std::clog);
+UNISONO_API void show_config(std::ostream& out);
+/// The same to std::clog.
+UNISONO_API void show_config();
 
 /// Who started this process, from its environment.
 UNISONO_API Launcher infer_launcher();

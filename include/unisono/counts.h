@@ -3,11 +3,11 @@
 #include <concepts>
 #include <cstddef>
 #include <initializer_list>
-#include <memory>
-#include <ranges>
 #include <span>
 #include <type_traits>
 #include <vector>
+
+#include "unisono/detail/standard.h"
 
 namespace unisono {
 

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <chrono>
-
+#include "unisono/detail/standard.h"
 #include "unisono/export.h"
 
 // Device buffers and CUDA streams. A call on device memory reads its input after everything that was on the caller's current stream before the call,

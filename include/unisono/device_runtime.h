@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 
+#include "unisono/detail/standard.h"
 #include "unisono/export.h"
 #include "unisono/tensor.h"
 

@@ -1,10 +1,7 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +9,7 @@
 #include <vector>
 
 #include "unisono/backend.h"
+#include "unisono/detail/standard.h"
 #include "unisono/export.h"
 #include "unisono/store.h"
 

@@ -1,9 +1,6 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +12,7 @@
 
 #include "unisono/context.h"
 #include "unisono/detail/object_bytes.h"
+#include "unisono/detail/standard.h"
 #include "unisono/export.h"
 
 namespace unisono {
@@ -46,9 +44,9 @@ UNISONO_API InitOptions world_of_one();
 template <class F, class... Args>
 decltype(auto) call_with_rank(F& f, int local_rank, Args&... args) {
   if constexpr (std::is_invocable_v<F&, int, Args&...>) {
-    return std::invoke(f, local_rank, args...);
+    return std::apply(f, std::tuple<int, Args&...>(local_rank, args...));
   } else {
-    return std::invoke(f, args...);
+    return std::apply(f, std::tie(args...));
   }
 }
 template <class F, class... Args>

@@ -1,9 +1,8 @@
 #pragma once
 
-#include <chrono>
-#include <memory>
 #include <string>
 
+#include "unisono/detail/standard.h"
 #include "unisono/export.h"
 #include "unisono/process_group.h"
 #include "unisono/store.h"

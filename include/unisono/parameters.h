@@ -1,10 +1,8 @@
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <ranges>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -12,6 +10,7 @@
 
 #include "unisono/collectives.h"
 #include "unisono/detail/reduce_together.h"
+#include "unisono/detail/standard.h"
 #include "unisono/error.h"
 #include "unisono/process_group.h"
 #include "unisono/reduce_op.h"
@@ -32,6 +31,22 @@ struct ParamsOptions {
 };
 
 namespace detail {
+
+/// Returned in place of void by what is taken for a function that returns its result. A statement compiles; a copy, as in `auto y = f(x)`, says what
+/// to write instead.
+struct InPlace {
+  InPlace() = default;
+  InPlace(const InPlace&) = delete;
+  InPlace& operator=(const InPlace&) = delete;
+  template <class T>
+  requires std::same_as<T, InPlace> InPlace(T&) {  // NOLINT(google-explicit-constructor): chosen where one that is not const is copied
+    static_assert(
+        !std::same_as<T, InPlace>,
+        "unisono: this function works in place and returns nothing: call it as a statement, the argument holds the result afterwards; only a "
+        "number, given by value, is returned");
+  }
+};
+inline InPlace in_place_result;
 
 /// An entry of a dictionary: a buffer, or one element.
 template <class T>
@@ -57,7 +72,7 @@ template <Dictionary Map>
 std::vector<NamedTensor> tensors_of(Map& map) {
   std::vector<NamedTensor> tensors;
   for (auto& [key, entry] : map) tensors.push_back({std::string(std::string_view(key)), view_of_entry(entry)});
-  std::sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) { return a.name < b.name; });
+  sort_by_name(tensors);
   return tensors;
 }
 
@@ -74,11 +89,12 @@ constexpr void refuse_as_params() {
 
 }  // namespace detail
 
-/// x of every rank becomes the average of all ranks' x. Of integers: truncated toward zero.
+/// x of every rank becomes the average of all ranks' x. Of integers: truncated toward zero. What it returns is nothing that can be kept.
 template <Buffer B>
-void average_across_processes(B&& x, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+detail::InPlace& average_across_processes(B&& x, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
   const Tensor view = detail::writable_view_of(x);
   detail::run(detail::labelled({Operation::all_reduce, view, view, ReduceOp::avg}, "average_across_processes"), group, options);
+  return detail::in_place_result;
 }
 template <Element T>
 [[nodiscard]] T average_across_processes(T x, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
@@ -88,8 +104,9 @@ template <Element T>
 }
 /// Every entry: a buffer or a number. Paired by key, whatever the order.
 template <detail::Dictionary Map>
-void average_across_processes(Map& map, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+detail::InPlace& average_across_processes(Map& map, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
   detail::reduce_together(detail::tensors_of(map), {.label = "average_across_processes", .op = ReduceOp::avg}, group, options);
+  return detail::in_place_result;
 }
 
 /// Every entry of every rank becomes the combination of all ranks' entries of that key. An empty dictionary is one, too.

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <initializer_list>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "unisono/detail/refusals.h"
 #include "unisono/detail/request.h"
+#include "unisono/operation.h"
 #include "unisono/process_group.h"
 #include "unisono/tensor.h"
 #include "unisono/work.h"
@@ -82,6 +85,11 @@ class P2POp {
 /// Issues all of them together; the i-th Work is of the i-th message. Nothing is issued if one of them is InvalidArgument.
 [[nodiscard]] UNISONO_API std::vector<Work> batch(std::span<const P2POp> operations, const ProcessGroup& group = detail::current_world(),
                                                   const CallOptions& options = {});
+/// batch({P2POp::send(x, 1), P2POp::recv(y, 1)})
+[[nodiscard]] inline std::vector<Work> batch(std::initializer_list<P2POp> operations, const ProcessGroup& group = detail::current_world(),
+                                             const CallOptions& options = {}) {
+  return batch(std::span<const P2POp>(operations.begin(), operations.size()), group, options);
+}
 
 template <class X, class... Rest>
 requires(!Buffer<X>) int recv(X&&, Rest&&...) {
@@ -90,5 +98,29 @@ requires(!Buffer<X>) int recv(X&&, Rest&&...) {
 }
 template <class X, class... Rest>
 requires(!InBuffer<X>) void send(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+
+// A tag, an optional group or the options in place of the group.
+
+template <InBuffer In, class G, class... Rest>
+requires detail::no_group<G>
+void send(const In&, Rank, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <InBuffer In, class G, class... Rest>
+requires detail::no_group<G>
+void isend(const In&, Rank, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <Buffer B, class G, class... Rest>
+requires detail::no_group<G>
+void recv(B&&, Rank, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <Buffer B, class G, class... Rest>
+requires detail::no_group<G>
+void recv(B&&, AnySource, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <Buffer B, class G, class... Rest>
+requires detail::no_group<G>
+void irecv(B&&, Rank, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <Buffer B, class G, class... Rest>
+requires detail::no_group<G>
+void irecv(B&&, AnySource, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <InBuffer In, Buffer B, class G, class... Rest>
+requires detail::no_group<G>
+void send_recv(const In&, Rank, B&&, Rank, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
 
 }  // namespace unisono

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <chrono>
 #include <concepts>
 #include <initializer_list>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "unisono/detail/standard.h"
 #include "unisono/export.h"
 
 namespace unisono {

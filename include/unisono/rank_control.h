@@ -3,9 +3,9 @@
 #include <concepts>
 #include <cstddef>
 #include <exception>
-#include <functional>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -45,10 +45,10 @@ class OneRankOnly {
   auto operator()(Args&&... args) {
     using Result = std::decay_t<std::invoke_result_t<F&, Args...>>;
     if constexpr (std::is_void_v<Result>) {
-      attend([&] { std::invoke(f_, std::forward<Args>(args)...); });
+      attend([&] { std::apply(f_, std::forward_as_tuple(std::forward<Args>(args)...)); });
     } else {
       std::optional<Result> result;
-      attend([&] { result.emplace(std::invoke(f_, std::forward<Args>(args)...)); });
+      attend([&] { result.emplace(std::apply(f_, std::forward_as_tuple(std::forward<Args>(args)...))); });
       return result;
     }
   }

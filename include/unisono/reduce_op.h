@@ -2,12 +2,11 @@
 
 #include <concepts>
 #include <cstddef>
-#include <functional>
-#include <memory>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include "unisono/detail/standard.h"
 #include "unisono/export.h"
 
 namespace unisono {

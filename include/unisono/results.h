@@ -1,9 +1,8 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <filesystem>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,7 +19,7 @@ enum class CollectVia { communication, shared_dir };
 /// one in the working directory of rank 0, which is removed.
 struct CollectOptions {
   CollectVia via = CollectVia::communication;
-  std::filesystem::path tmpdir = {};
+  std::string tmpdir = {};
 };
 
 namespace detail {
@@ -47,10 +46,10 @@ template <detail::object O>
   for (std::size_t r = 0; r < collected->size(); ++r) {
     parts.push_back(detail::from_bytes<Part>((*collected)[r]));
     all += parts.back().size();
-    longest = std::max(longest, parts.back().size());
+    if (parts.back().size() > longest) longest = parts.back().size();
   }
   Part results;
-  results.reserve(std::min(all, size));
+  results.reserve(all < size ? all : size);
   for (std::size_t i = 0; i < longest; ++i) {
     for (Part& from : parts) {
       if (i < from.size() && results.size() < size) results.push_back(std::move(from[i]));

@@ -1,16 +1,15 @@
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <optional>
-#include <random>
-#include <ranges>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "unisono/detail/standard.h"
 #include "unisono/export.h"
 
 // Which samples of a data set each rank takes in an epoch. No communication: every rank computes the same order from seed and epoch, on every
@@ -18,8 +17,21 @@
 
 namespace unisono {
 
-/// Where samplers take chance from: a generator of their own, never a global one.
-using SamplerEngine = std::mt19937_64;
+/// Where samplers take chance from: a generator of their own, never a global one. It yields what std::mt19937_64 yields for the same seed, and stands
+/// wherever <random> and std::shuffle take a generator. It is a class of ours because <random> takes long to compile.
+class UNISONO_API SamplerEngine {
+ public:
+  using result_type = std::uint64_t;
+  explicit SamplerEngine(std::uint64_t seed) noexcept;
+  static constexpr std::uint64_t min() noexcept { return 0; }
+  static constexpr std::uint64_t max() noexcept { return UINT64_MAX; }
+  std::uint64_t operator()() noexcept;
+
+ private:
+  void refill() noexcept;
+  std::array<std::uint64_t, 312> state_;
+  std::size_t next_;
+};
 
 struct SamplerOptions {
   std::optional<int> num_replicas = {};  ///< the world's size
@@ -67,8 +79,24 @@ template <class S>
 concept has_length = requires(S& sampler) {
   { sampler.size() } -> std::convertible_to<std::size_t>;
 };
+/// The generator that a draw takes: SamplerEngine, or any other that is made from a seed (std::mt19937, say).
+template <class Range, class S, class Engine>
+Engine engine_taken_by(Range (S::*)(Engine&));
+template <class Range, class S, class Engine>
+Engine engine_taken_by(Range (S::*)(Engine&) const);
 template <class S>
-concept draws = requires(S& sampler, SamplerEngine& engine) {
+struct sampler_engine {
+  using type = SamplerEngine;
+};
+template <class S>
+requires requires { engine_taken_by(&S::draw); }
+struct sampler_engine<S> {
+  using type = decltype(engine_taken_by(&S::draw));
+};
+template <class S>
+using sampler_engine_t = typename sampler_engine<S>::type;
+template <class S>
+concept draws = std::constructible_from<sampler_engine_t<S>, std::uint64_t> && requires(S& sampler, sampler_engine_t<S>& engine) {
   { sampler.draw(engine) } -> std::ranges::input_range;
 };
 
@@ -130,7 +158,7 @@ class DistributedProxySampler : public detail::DistributedSamplerBase {
   S& sampler() { return sampler_; }
 
   std::vector<std::size_t> indices() {
-    SamplerEngine engine(seed_ + epoch_);
+    detail::sampler_engine_t<S> engine(seed_ + epoch_);
     const std::size_t total = total_size();
     std::vector<std::size_t> order;
     order.reserve(total);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <memory_resource>
@@ -42,7 +41,7 @@ class SharedAllocator {
   }
 
  private:
-  static constexpr std::size_t alignment = std::max<std::size_t>(alignof(T), 64);
+  static constexpr std::size_t alignment = alignof(T) > 64 ? alignof(T) : 64;
 };
 
 template <class T>

@@ -1,15 +1,13 @@
 #pragma once
 
-#include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "unisono/detail/standard.h"
 #include "unisono/export.h"
 
 namespace unisono {
@@ -46,7 +44,7 @@ class UNISONO_API Store {
   Store() = default;
 
  private:
-  std::atomic<std::int64_t> timeout_ms_{300'000};
+  mutable std::int64_t timeout_ms_ = 300'000;  // atomic: any thread may read and set it
 };
 
 /// Within one process, for ranks that are threads, and for tests.

@@ -2,17 +2,16 @@
 
 #include <array>
 #include <bit>
-#include <complex>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include "unisono/detail/standard.h"
 #include "unisono/export.h"
 
 namespace unisono {
@@ -116,6 +115,16 @@ constexpr DType integer_dtype() {
 template <class T>
 concept plain_integer = std::integral<T> && !std::same_as<T, bool> && sizeof(T) <= 8 && !std::same_as<T, wchar_t> && !std::same_as<T, char8_t> &&
                         !std::same_as<T, char16_t> && !std::same_as<T, char32_t>;
+
+/// std::complex, and what has its shape: two floats or two doubles, real() and imag(). Told by its shape, since <complex> takes longer to compile
+/// than all of our headers for collectives together, and a program that has complex numbers includes it anyway.
+template <class T>
+concept complex_number = std::same_as<T, std::remove_cv_t<T>> && std::is_trivially_copyable_v<T> && requires(const T& z) {
+  requires std::same_as<typename T::value_type, float> || std::same_as<typename T::value_type, double>;
+  { z.real() } -> std::same_as<typename T::value_type>;
+  { z.imag() } -> std::same_as<typename T::value_type>;
+  requires sizeof(T) == 2 * sizeof(typename T::value_type);
+};
 }  // namespace detail
 
 template <>
@@ -132,10 +141,8 @@ template <>
 struct dtype_of<float> : detail::dtype_constant<DType::float32> {};
 template <>
 struct dtype_of<double> : detail::dtype_constant<DType::float64> {};
-template <>
-struct dtype_of<std::complex<float>> : detail::dtype_constant<DType::complex64> {};
-template <>
-struct dtype_of<std::complex<double>> : detail::dtype_constant<DType::complex128> {};
+template <detail::complex_number T>
+struct dtype_of<T> : detail::dtype_constant<std::same_as<typename T::value_type, float> ? DType::complex64 : DType::complex128> {};
 
 /// An element: one of the types a DType stands for.
 template <class T>

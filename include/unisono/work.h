@@ -1,12 +1,10 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <exception>
-#include <functional>
-#include <memory>
 #include <span>
 
+#include "unisono/detail/standard.h"
 #include "unisono/export.h"
 
 namespace unisono {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <exception>
+#include <iostream>
 #include <mutex>
 
 #include "backends/plugins.h"
@@ -195,5 +196,6 @@ void show_config(std::ostream& out) {
       << "nodes: " << state.topology.nnodes << '\n'
       << "node rank: " << state.topology.node_rank << '\n';
 }
+void show_config() { show_config(std::clog); }
 
 }  // namespace unisono

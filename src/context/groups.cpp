@@ -100,11 +100,11 @@ class Shrinking {
     store_.set("here/" + std::to_string(old_.rank()), "1");
     for (;;) {
       if (const auto decided = store_.try_get("members")) return parse(*decided);
-      const std::set<int> gone = old_.backend().gone();
+      const std::vector<int> gone = old_.backend().gone();
       std::vector<int> present;
       bool complete = true;
       for (int r = 0; r < old_.size(); ++r) {
-        if (gone.contains(r)) continue;
+        if (std::binary_search(gone.begin(), gone.end(), r)) continue;
         if (store_.try_get("here/" + std::to_string(r))) present.push_back(r);
         else complete = false;
       }

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <charconv>
+#include <functional>
 #include <utility>
 
 #include "unisono/error.h"

@@ -1,6 +1,7 @@
 #include "group/progress.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "backends/suspicion.h"

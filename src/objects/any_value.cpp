@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
 #include "kernels/pack.h"
 #include "unisono/detail/object_codec.h"
 #include "unisono/detail/object_containers.h"
@@ -31,6 +36,21 @@ AnyValue::AnyValue(const Tensor& tensor) : dtype_(tensor.dtype()) {
   kernels::pack(own.bytes.data(), tensor);
   content_ = std::move(own);
 }
+AnyValue::AnyValue(DType dtype, const void* number) : content_(Number{}), dtype_(dtype) {
+  std::memcpy(std::get<Number>(content_).bytes.data(), number, size_of(dtype));
+}
+AnyValue::AnyValue(std::string text) : AnyValue(Content(std::move(text)), DType::uint8) {}
+AnyValue::AnyValue(std::string_view text) : AnyValue(std::string(text)) {}
+AnyValue::AnyValue(const char* text) : AnyValue(std::string(text)) {}
+AnyValue::AnyValue(OwnPath path) : AnyValue(Content(std::move(path)), DType::uint8) {}
+AnyValue::AnyValue(Content content, DType dtype) : content_(std::move(content)), dtype_(dtype) {}
+
+AnyValue::AnyValue(const AnyValue& other) = default;
+AnyValue::AnyValue(AnyValue&& other) noexcept = default;
+AnyValue& AnyValue::operator=(const AnyValue& other) = default;
+AnyValue& AnyValue::operator=(AnyValue&& other) noexcept = default;
+AnyValue::~AnyValue() = default;
+bool AnyValue::operator==(const AnyValue& other) const { return dtype_ == other.dtype_ && content_ == other.content_; }
 
 DType AnyValue::dtype() const {
   if (!is_tensor() && !is_number()) refuse(kind(), "a dtype");
@@ -61,8 +81,10 @@ const std::string& AnyValue::string() const {
 }
 const std::filesystem::path& AnyValue::path() const {
   if (!is_path()) refuse(kind(), kinds[3]);
-  return std::get<std::filesystem::path>(content_);
+  return *std::get<OwnPath>(content_).path;
 }
+AnyValue::OwnPath::OwnPath(std::string_view text) : path(std::make_shared<const std::filesystem::path>(text)) {}
+bool AnyValue::OwnPath::operator==(const OwnPath& other) const { return *path == *other.path; }
 
 // The kind, then of a tensor its dtype, shape and elements, of a number itself with its dtype before it, of text the text.
 void object_traits<AnyValue>::write(ObjectWriter& out, const AnyValue& value) {

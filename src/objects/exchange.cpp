@@ -8,6 +8,7 @@
 #include "group/group.h"
 #include "objects/lines.h"
 #include "unisono/collectives_v.h"
+#include "unisono/detail/bytes.h"
 #include "unisono/detail/object_exchange.h"
 #include "unisono/detail/object_stream.h"
 #include "unisono/error.h"

@@ -133,6 +133,10 @@ std::vector<Bucket> buckets_of(const std::vector<NamedTensor>& tensors, const To
 
 }  // namespace
 
+void sort_by_name(std::vector<NamedTensor>& tensors) {
+  std::sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) { return a.name < b.name; });
+}
+
 void reduce_together(const std::vector<NamedTensor>& tensors, const Together& how, const ProcessGroup& group, const CallOptions& options) {
   check_exchanging({.operation = Operation::all_reduce, .in = nothing(), .out = nothing(), .label = how.label}, group, options);
   group::Composed call(how.label, group, options);

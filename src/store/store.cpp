@@ -1,10 +1,12 @@
 #include "unisono/store.h"
 
+#include <atomic>
+
 namespace unisono {
 
 Store::~Store() = default;
 
-Store::Milliseconds Store::timeout() const noexcept { return Milliseconds(timeout_ms_.load(std::memory_order_relaxed)); }
-void Store::set_timeout(Milliseconds timeout) noexcept { timeout_ms_.store(timeout.count(), std::memory_order_relaxed); }
+Store::Milliseconds Store::timeout() const noexcept { return Milliseconds(std::atomic_ref(timeout_ms_).load(std::memory_order_relaxed)); }
+void Store::set_timeout(Milliseconds timeout) noexcept { std::atomic_ref(timeout_ms_).store(timeout.count(), std::memory_order_relaxed); }
 
 }  // namespace unisono

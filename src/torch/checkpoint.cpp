@@ -1,6 +1,7 @@
 #include "unisono/torch/checkpoint.h"
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "torch/zero_partition.h"
 #include "unisono/collectives.h"
 #include "unisono/context.h"
+#include "unisono/detail/bytes.h"
 #include "unisono/torch/optimizer.h"
 #include "unisono/torch/tensor.h"
 

@@ -1,5 +1,6 @@
 #include "torch/checkpoint_outcome.h"
 
+#include <filesystem>
 #include <string>
 #include <vector>
 

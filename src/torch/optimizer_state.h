@@ -6,6 +6,7 @@
 
 #include <torch/optim/optimizer.h>
 
+#include "unisono/detail/bytes.h"
 #include "unisono/process_group.h"
 #include "unisono/rank_control.h"
 

@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "data_parallel_setup.h"

@@ -36,6 +36,14 @@ void call() {
   gather_v(x, y, 0, world(), {.timeout = std::chrono::seconds(1)});
   all_to_all_v(x, {0}, y, world());
   DistributedProxySampler(std::vector<std::size_t>(3)).set_epoch(1);
+  std::map<std::string, float> losses;
+  average_across_processes(losses);
+  average_across_processes(x, world(), {.tag = 1});
+  all_reduce(
+      x, [](float a, float b) { return a < b ? a : b; }, world());
+  all_reduce(x, y, ReduceOp::sum, world(), {.tag = 1});
+  send(x, 1, world(), {.tag = 7});
+  static_cast<void>(batch({P2POp::send(x, 1), P2POp::recv(y, 1)}));
 #elif CASE == 1
   all_reduce(truth);
 #elif CASE == 2
@@ -109,6 +117,46 @@ void call() {
     UNISONO_FIELDS(pointer)
   };
   static_cast<void>(all_gather_object(Holder{}));
+#elif CASE == 90
+  all_reduce(x, "sum");
+#elif CASE == 91
+  all_reduce(x, ReduceOp::sum, new_group({0, 1}));
+#elif CASE == 92
+  all_reduce(x, world());
+#elif CASE == 93
+  send(x, 1, 7);
+#elif CASE == 94
+  recv(x, any_source, 7);
+#elif CASE == 95
+  std::map<std::string, float> losses;
+  auto averages = average_across_processes(losses);
+#elif CASE == 96
+  auto averages = average_across_processes(x);
+#elif CASE == 97
+  all_reduce(x, new_group({0, 1}));
+#elif CASE == 98
+  static_cast<void>(all_reduce_async(x, text));
+#elif CASE == 99
+  reduce(x, 0, "max");
+#elif CASE == 100
+  reduce_scatter(x, y, "sum");
+#elif CASE == 101
+  all_gather(x, y, new_group({0, 1}));
+#elif CASE == 102
+  broadcast(x, 0, new_group({0, 1}));
+#elif CASE == 103
+  barrier(new_group({0, 1}));
+#elif CASE == 104
+  all_reduce(x, ReduceOp::sum, CallOptions{.tag = 1});
+#elif CASE == 105
+  static_cast<void>(all_reduce(1.0F, "sum"));
+#elif CASE == 106
+  all_reduce(x, 3);
+#elif CASE == 107
+  all_reduce(x, y, ReduceOp::sum, new_group({0, 1}));
+#elif CASE == 70
+  struct Dictionary : std::map<std::string, int> {};
+  static_cast<void>(all_gather_object(Dictionary{}));
 #elif CASE == 80
   spawn({}, [] { return Point{1, 2}; });
 #elif CASE == 81

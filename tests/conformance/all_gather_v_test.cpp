@@ -1,5 +1,6 @@
 #include <array>
 #include <list>
+#include <ranges>
 
 #include "blocks.h"
 

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <limits>
 #include <random>

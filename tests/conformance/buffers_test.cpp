@@ -1,4 +1,5 @@
 #include <array>
+#include <complex>
 #include <numeric>
 
 #include "world.h"

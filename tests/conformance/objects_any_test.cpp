@@ -1,6 +1,8 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <complex>
+#include <filesystem>
 
 #include "unisono/objects.h"
 #include "world.h"

@@ -1,3 +1,5 @@
+#include <map>
+
 #include "unisono/objects.h"
 #include "world.h"
 

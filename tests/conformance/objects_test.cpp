@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <complex>
+#include <filesystem>
 #include <limits>
+#include <map>
+#include <variant>
 
 #include "world.h"
 

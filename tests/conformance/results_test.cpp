@@ -1,7 +1,9 @@
 #include "unisono/results.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "world.h"
 

@@ -1,6 +1,7 @@
 // Collectives on device memory, over the stand-in: every operation, the dtypes and operations that NCCL has, and those that it has not.
 
 #include <algorithm>
+#include <complex>
 #include <numeric>
 
 #include "backends/nccl/calls.h"

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "backends/native/native.h"
 #include "running_command.h"

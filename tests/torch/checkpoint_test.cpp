@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <csignal>
 #include <spawn.h>
 #include <tuple>

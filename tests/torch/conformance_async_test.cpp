@@ -1,4 +1,6 @@
 // at::Tensor in calls that return at once, in messages, in batches, and in the calls with several tensors on each rank.
+#include <set>
+
 #include "conformance_world.h"
 
 using namespace unisono;

@@ -2,6 +2,7 @@
 #include "conformance_world.h"
 
 #include <filesystem>
+#include <map>
 
 using namespace unisono;
 using conformance::value;

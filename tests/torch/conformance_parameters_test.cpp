@@ -1,6 +1,8 @@
 // at::Tensor in what works on many at once (parameters, dictionaries, averages), a training loop made of these, and tensors in shared memory.
 #include "conformance_world.h"
 
+#include <map>
+#include <sstream>
 #include <unordered_map>
 
 using namespace unisono;

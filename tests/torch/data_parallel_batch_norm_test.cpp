@@ -1,4 +1,6 @@
 // Batch normalisation over all ranks' samples: the numbers of one process on the whole batch, forward and backward. A-36, on the cpu as well; A-37.
+#include <sstream>
+
 #include "data_parallel_world.h"
 
 namespace unisono {

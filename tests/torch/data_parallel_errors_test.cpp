@@ -1,4 +1,7 @@
 // Bad models, bad options, and ranks that fail: each a typed error that says what and where, none of them a hang.
+#include <algorithm>
+#include <atomic>
+
 #include "data_parallel_world.h"
 
 namespace unisono {

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <random>
 #include <set>
 #include <sstream>
 

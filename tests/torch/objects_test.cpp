@@ -3,7 +3,9 @@
 #include <torch/torch.h>
 
 #include <limits>
+#include <map>
 #include <random>
+#include <variant>
 
 #include "unisono/torch.h"
 #include "unisono/torch/objects.h"

@@ -9,6 +9,7 @@
 #include <barrier>
 #include <cstring>
 #include <functional>
+#include <set>
 #include <thread>
 
 #include "ground/file_descriptor.h"

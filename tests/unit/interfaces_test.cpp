@@ -1,5 +1,8 @@
 // Which interface is meant, and by which address the others reach this rank.
 
+#include <functional>
+#include <map>
+
 #include "ground/interfaces.h"
 
 #include <gtest/gtest.h>

@@ -1,9 +1,17 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <complex>
+#include <deque>
+#include <filesystem>
 #include <limits>
 #include <msgpack.hpp>
+#include <list>
+#include <set>
 #include <sstream>
+#include <unordered_map>
+#include <unordered_set>
+#include <variant>
 
 #include "objects_types.h"
 #include "unisono/error.h"

@@ -1,6 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <complex>
+#include <deque>
+#include <filesystem>
 #include <random>
+#include <set>
+#include <unordered_map>
+#include <variant>
 
 #include "objects_types.h"
 #include "unisono/error.h"

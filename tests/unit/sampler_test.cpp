@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <numeric>
+#include <random>
 #include <set>
 
 #include "unisono/error.h"
@@ -101,6 +102,30 @@ TEST(Sampler, DrawsTheSameOrderEverywhere) {
     std::swap(expected[left - 1], expected[static_cast<std::size_t>(product >> 64)]);
   }
   EXPECT_EQ(order, expected);
+}
+
+// The generator is the standard's, and stands where the standard takes one.
+TEST(Sampler, ItsEngineIsTheStandardOne) {
+  static_assert(std::uniform_random_bit_generator<SamplerEngine>);
+  for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{5489}, std::uint64_t{1} << 63}) {
+    SamplerEngine engine(seed);
+    std::mt19937_64 oracle(seed);
+    for (int i = 0; i < 1000; ++i) ASSERT_EQ(engine(), oracle()) << seed << " " << i;
+  }
+}
+
+// a sampler may draw from another generator that is made from a seed; it gets one made from seed + epoch.
+TEST(Sampler, DrawsFromAnotherEngine) {
+  struct Draws {
+    std::size_t size() const { return 3; }
+    Indices draw(std::mt19937& engine) const { return {engine(), engine(), engine()}; }
+  };
+  DistributedProxySampler sampler(Draws{}, {.num_replicas = 1, .rank = 0, .seed = 30});
+  sampler.set_epoch(7);
+  std::mt19937 oracle(37);
+  Indices expected;
+  for (int i = 0; i < 3; ++i) expected.push_back(oracle());
+  EXPECT_EQ(sampler.indices(), expected);
 }
 
 // All 6 orders of 3 items come equally often: the shuffle prefers none.

@@ -1,14 +1,14 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "unisono/counts.h"
+#include "unisono/detail/byte_parts.h"
+#include "unisono/detail/standard.h"
 #include "unisono/export.h"
 #include "unisono/process_group.h"
 
@@ -21,14 +21,6 @@ namespace unisono::detail {
 /// Asked on every rank alike, with the same sizes (of all parts that the call moves, in group order), before any of them is allocated or moved.
 /// What it throws leaves the group usable, since all ranks throw it.
 using AcceptSizes = std::function<void(std::span<const std::size_t> sizes)>;
-
-/// The bytes of several ranks, one behind the other.
-struct ByteParts {
-  std::vector<std::byte> memory;
-  Counts sizes;
-  std::size_t size() const { return sizes.size(); }
-  std::span<const std::byte> operator[](std::size_t rank) const { return std::span(memory).subspan(sizes.before(rank), sizes[rank]); }
-};
 
 UNISONO_API ByteParts all_gather_bytes(std::span<const std::byte> mine, std::string_view label, const ProcessGroup& group, const CallOptions& options,
                                        const AcceptSizes& accept = {});

@@ -1,12 +1,8 @@
 #pragma once
 
-#include <chrono>
-#include <complex>
 #include <cstddef>
 #include <cstring>
-#include <filesystem>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +16,7 @@
 #include "unisono/detail/object_fields.h"
 #include "unisono/detail/object_stream.h"
 #include "unisono/detail/object_type.h"
+#include "unisono/detail/standard.h"
 #include "unisono/error.h"
 
 // How everything but containers is written: each object is one value of MessagePack. A codec<T> has write, read and name.
@@ -85,10 +82,10 @@ struct codec<std::string> {
   static void name(TypeName& name) { name << "string"; }
 };
 
-template <>
-struct codec<std::filesystem::path> {
-  static void write(ObjectWriter& out, const std::filesystem::path& x) { out.string(x.native()); }
-  static std::filesystem::path read(ObjectReader& in) { return std::filesystem::path(in.string()); }
+template <path_like T>
+requires(!has_object_traits<T>) struct codec<T> {
+  static void write(ObjectWriter& out, const T& x) { out.string(x.native()); }
+  static T read(ObjectReader& in) { return T(in.string()); }
   static void name(TypeName& name) { name << "path"; }
 };
 

@@ -32,6 +32,15 @@ struct object_traits {};
 
 namespace detail {
 
+/// std::filesystem::path, and what has its shape. Told by its shape, so that <filesystem> need not be included here.
+template <class T>
+concept path_like = std::same_as<T, std::remove_cv_t<T>> && requires(const T& path) {
+  T::preferred_separator;
+  { path.native() } -> std::same_as<const std::string&>;
+  { path.lexically_normal() } -> std::same_as<T>;
+  T(std::string_view());
+};
+
 /// How a type is written, read and named; specialised for every type that is an object.
 template <class T>
 struct codec {};

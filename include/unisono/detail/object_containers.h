@@ -1,13 +1,12 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <deque>
-#include <list>
-#include <map>
-#include <set>
-#include <unordered_map>
-#include <unordered_set>
+#include <concepts>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "unisono/detail/object_codec.h"
@@ -35,7 +34,8 @@ std::span<const std::byte> read_block(ObjectReader& in) {
 /// As many as fit the bytes that are left: what a container makes room for before its elements come.
 template <class T>
 std::size_t room(const ObjectReader& in, std::size_t n) {
-  return std::min(n, in.bytes_left() / sizeof(T) + 1);
+  const std::size_t most = in.bytes_left() / sizeof(T) + 1;
+  return n < most ? n : most;
 }
 template <class T>
 void name_container(TypeName& name, std::string_view container) {
@@ -141,46 +141,78 @@ void name_map(TypeName& name, std::string_view container) {
   name << ">";
 }
 
-template <object T, class A>
-struct codec<std::deque<T, A>> : sequence_codec<std::deque<T, A>, T> {
-  static void name(TypeName& name) { name_container<T>(name, "deque"); }
+// The other containers are told by their shape: a program that has one includes its header, and all of these headers together take longer to compile
+// than this library's. A class derived from a container has other template arguments, or none, and is not taken for it.
+
+template <class C>
+concept ordered_keys = requires {
+  typename C::key_compare;
 };
-template <object T, class A>
-struct codec<std::list<T, A>> : sequence_codec<std::list<T, A>, T> {
-  static void name(TypeName& name) { name_container<T>(name, "list"); }
+template <class C>
+concept hashed_keys = requires {
+  typename C::hasher;
 };
-template <object T, class C, class A>
-struct codec<std::set<T, C, A>> : sequence_codec<std::set<T, C, A>, T> {
-  static void name(TypeName& name) { name_container<T>(name, "set"); }
-};
-template <object T, class C, class A>
-struct codec<std::multiset<T, C, A>> : sequence_codec<std::multiset<T, C, A>, T> {
-  static void name(TypeName& name) { name_container<T>(name, "multiset"); }
-};
-template <object T, class H, class E, class A>
-struct codec<std::unordered_set<T, H, E, A>> : sequence_codec<std::unordered_set<T, H, E, A>, T> {
-  static void name(TypeName& name) { name_container<T>(name, "unordered_set"); }
-};
-template <object T, class H, class E, class A>
-struct codec<std::unordered_multiset<T, H, E, A>> : sequence_codec<std::unordered_multiset<T, H, E, A>, T> {
-  static void name(TypeName& name) { name_container<T>(name, "unordered_multiset"); }
+/// Inserting says whether there was such a key already.
+template <class C>
+concept single_keys = requires(C& x, const typename C::value_type& value) {
+  x.insert(value).second;
 };
 
-template <object K, object V, class C, class A>
-struct codec<std::map<K, V, C, A>> : map_codec<std::map<K, V, C, A>, K, V> {
-  static void name(TypeName& name) { name_map<K, V>(name, "map"); }
+template <class C, class T>
+concept list_shaped = std::same_as<typename C::value_type, T> && requires(C& x) {
+  x.splice(x.begin(), x);
+  x.push_front(x.back());
 };
-template <object K, object V, class C, class A>
-struct codec<std::multimap<K, V, C, A>> : map_codec<std::multimap<K, V, C, A>, K, V> {
-  static void name(TypeName& name) { name_map<K, V>(name, "multimap"); }
+template <class C, class T>
+concept deque_shaped = std::same_as<typename C::value_type, T> && requires(C& x) {
+  x.push_front(x[0]);
+  x.shrink_to_fit();
 };
-template <object K, object V, class H, class E, class A>
-struct codec<std::unordered_map<K, V, H, E, A>> : map_codec<std::unordered_map<K, V, H, E, A>, K, V> {
-  static void name(TypeName& name) { name_map<K, V>(name, "unordered_map"); }
+template <class C, class T>
+concept set_shaped = (ordered_keys<C> || hashed_keys<C>)&&std::same_as<typename C::key_type, T>&& std::same_as<typename C::value_type, T>;
+template <class C, class K, class V>
+concept map_shaped = (ordered_keys<C> || hashed_keys<C>)&&std::same_as<typename C::key_type, K>&& std::same_as<typename C::mapped_type, V>;
+
+template <class C>
+constexpr std::string_view set_name() {
+  if constexpr (ordered_keys<C>) return single_keys<C> ? "set" : "multiset";
+  else return single_keys<C> ? "unordered_set" : "unordered_multiset";
+}
+template <class C>
+constexpr std::string_view map_name() {
+  if constexpr (ordered_keys<C>) return single_keys<C> ? "map" : "multimap";
+  else return single_keys<C> ? "unordered_map" : "unordered_multimap";
+}
+
+template <template <class, class> class C, object T, class A>
+requires list_shaped<C<T, A>, T>
+struct codec<C<T, A>> : sequence_codec<C<T, A>, T> {
+  static void name(TypeName& name) { name_container<T>(name, "list"); }
 };
-template <object K, object V, class H, class E, class A>
-struct codec<std::unordered_multimap<K, V, H, E, A>> : map_codec<std::unordered_multimap<K, V, H, E, A>, K, V> {
-  static void name(TypeName& name) { name_map<K, V>(name, "unordered_multimap"); }
+template <template <class, class> class C, object T, class A>
+requires deque_shaped<C<T, A>, T>
+struct codec<C<T, A>> : sequence_codec<C<T, A>, T> {
+  static void name(TypeName& name) { name_container<T>(name, "deque"); }
+};
+template <template <class, class, class> class C, object T, class Compare, class A>
+requires set_shaped<C<T, Compare, A>, T>
+struct codec<C<T, Compare, A>> : sequence_codec<C<T, Compare, A>, T> {
+  static void name(TypeName& name) { name_container<T>(name, set_name<C<T, Compare, A>>()); }
+};
+template <template <class, class, class, class> class C, object T, class Hash, class Equal, class A>
+requires set_shaped<C<T, Hash, Equal, A>, T>
+struct codec<C<T, Hash, Equal, A>> : sequence_codec<C<T, Hash, Equal, A>, T> {
+  static void name(TypeName& name) { name_container<T>(name, set_name<C<T, Hash, Equal, A>>()); }
+};
+template <template <class, class, class, class> class C, object K, object V, class Compare, class A>
+requires map_shaped<C<K, V, Compare, A>, K, V>
+struct codec<C<K, V, Compare, A>> : map_codec<C<K, V, Compare, A>, K, V> {
+  static void name(TypeName& name) { name_map<K, V>(name, map_name<C<K, V, Compare, A>>()); }
+};
+template <template <class, class, class, class, class> class C, object K, object V, class Hash, class Equal, class A>
+requires map_shaped<C<K, V, Hash, Equal, A>, K, V>
+struct codec<C<K, V, Hash, Equal, A>> : map_codec<C<K, V, Hash, Equal, A>, K, V> {
+  static void name(TypeName& name) { name_map<K, V>(name, map_name<C<K, V, Hash, Equal, A>>()); }
 };
 
 }  // namespace unisono::detail

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -35,9 +35,9 @@ class TypeName {
   template <class T, class F>
   void nest(F&& contents) {
     const void* const self = &identity<T>;
-    const auto found = std::find(open_.rbegin(), open_.rend(), self);
-    if (found != open_.rend()) {
-      *this << "^" << static_cast<std::size_t>(found - open_.rbegin());
+    for (std::size_t outwards = 0; outwards < open_.size(); ++outwards) {
+      if (open_[open_.size() - 1 - outwards] != self) continue;
+      *this << "^" << outwards;
       return;
     }
     open_.push_back(self);

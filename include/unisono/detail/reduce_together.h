@@ -18,6 +18,9 @@ struct NamedTensor {
   Tensor view;
 };
 
+/// The order in which all ranks work on them, whatever the order of the dictionary that they come from.
+UNISONO_API void sort_by_name(std::vector<NamedTensor>& tensors);
+
 struct Together {
   std::string_view label;  ///< what the user called, a string literal
   ReduceOp op = ReduceOp::sum;

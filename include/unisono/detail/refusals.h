@@ -1,19 +1,16 @@
 #pragma once
 
-#include <complex>
 #include <concepts>
+#include <optional>
 #include <type_traits>
 
+#include "unisono/detail/object_concept.h"
+#include "unisono/process_group.h"
 #include "unisono/tensor.h"
 
 // Overloads that catch what no collective takes, to say so in a sentence instead of a page of candidates.
 
 namespace unisono::detail {
-
-template <class T>
-inline constexpr bool is_complex = false;
-template <class T>
-inline constexpr bool is_complex<std::complex<T>> = true;
 
 template <class X>
 concept value = Element<std::remove_cvref_t<X>>;
@@ -38,6 +35,39 @@ template <class X>
 constexpr void refuse_as_value() {
   static_assert(!has_view<X>, "unisono: a buffer stands where a value is meant: this form takes one element; give an output buffer, too");
   static_assert(has_view<X>, "unisono: this type is no value: a value is one element of a DType");
+}
+
+// What stands where the operation or the group is meant: the commonest slips of those who come from PyTorch and MPI.
+template <class X>
+concept text = is_text<X> || is_string<std::remove_cvref_t<X>>;
+template <class X>
+concept optional_group = std::same_as<std::remove_cvref_t<X>, std::optional<ProcessGroup>>;
+template <class X>
+concept number = std::integral<std::remove_cvref_t<X>>;
+template <class X>
+concept no_operation = text<X> || number<X> || optional_group<X> || std::same_as<std::remove_cvref_t<X>, ProcessGroup>;
+template <class X>
+concept misplaced_group = optional_group<X> || std::same_as<std::remove_cvref_t<X>, CallOptions>;
+/// Of messages, whose tag MPI has there.
+template <class X>
+concept no_group = number<X> || misplaced_group<X>;
+
+template <class X>
+constexpr void refuse_as_group() {
+  static_assert(!optional_group<X>,
+                "unisono: this group is a std::optional: new_group, split_group and shrink_group return std::nullopt to a process that is no member; "
+                "ask first (if (group)), then give *group");
+  static_assert(!number<X>, "unisono: a number stands where the group is meant: a tag is an option: send(x, 1, world(), {.tag = 7})");
+  static_assert(!std::same_as<std::remove_cvref_t<X>, CallOptions>,
+                "unisono: the options stand behind the group: give the group before them, world() for all processes");
+}
+template <class X>
+constexpr void refuse_as_operation() {
+  static_assert(!text<X>, "unisono: the operation is ReduceOp::sum, not \"sum\"; parse_reduce_op(\"sum\") reads text");
+  static_assert(!number<X>, "unisono: a number stands where the operation is meant, which is a ReduceOp: ReduceOp::sum");
+  static_assert(!std::same_as<std::remove_cvref_t<X>, ProcessGroup>,
+                "unisono: a group stands where the operation is meant: the operation comes before the group: all_reduce(x, ReduceOp::sum, group)");
+  if constexpr (optional_group<X>) refuse_as_group<X>();
 }
 
 template <class X>

@@ -1,18 +1,21 @@
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 
-#include "unisono/backend.h"
 #include "unisono/counts.h"
+#include "unisono/detail/standard.h"
 #include "unisono/export.h"
+#include "unisono/operation.h"
 #include "unisono/process_group.h"
 #include "unisono/reduce_op.h"
 #include "unisono/tensor.h"
 #include "unisono/work.h"
+
+namespace unisono {
+struct DeviceCall;
+}
 
 namespace unisono::detail {
 

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <chrono>
 #include <string>
 #include <vector>
 
+#include "unisono/detail/standard.h"
 #include "unisono/export.h"
 
 namespace unisono::detail {

@@ -2,13 +2,14 @@
 
 #include <concepts>
 #include <cstddef>
-#include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "unisono/detail/request.h"
+#include "unisono/detail/standard.h"
 #include "unisono/export.h"
+#include "unisono/operation.h"
 #include "unisono/process_group.h"
 #include "unisono/reduce_op.h"
 #include "unisono/tensor.h"

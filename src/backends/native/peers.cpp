@@ -118,13 +118,13 @@ void Peers::leave() {
   }
 }
 
-std::set<int> Peers::gone() {
+std::vector<int> Peers::gone() {
   const std::lock_guard lock(mutex_);
-  std::set<int> ranks;
+  std::vector<int> ranks;
   for (int r = 0; r < segment_->ranks(); ++r) {
     const auto& handle = peers_[static_cast<std::size_t>(r)].handle;
     pollfd entry{handle.get(), POLLIN, 0};
-    if (presence(r) == Presence::left || (handle && ::poll(&entry, 1, 0) > 0)) ranks.insert(r);
+    if (presence(r) == Presence::left || (handle && ::poll(&entry, 1, 0) > 0)) ranks.push_back(r);
   }
   return ranks;
 }

@@ -41,7 +41,7 @@ class Peers {
   /// The same of all others, but for having left: of ranks that have done their part already.
   std::optional<Failure> look_at_all();
   /// Those whose processes are dead, or that have left.
-  std::set<int> gone();
+  std::vector<int> gone();
   /// The fewest processors that any rank may use.
   int fewest_cpus() const;
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -149,7 +150,7 @@ std::optional<Failure> Spanning::lost_peers() {
   return std::nullopt;
 }
 
-std::set<int> Spanning::gone() {
+std::vector<int> Spanning::gone() {
   std::set<int> ranks;
   if (parts_.host) {
     for (const int r : parts_.host->gone()) ranks.insert(place_.members[static_cast<std::size_t>(r)]);
@@ -159,7 +160,7 @@ std::set<int> Spanning::gone() {
   }
   const std::lock_guard lock(mutex_);
   ranks.insert(left_.begin(), left_.end());
-  return ranks;
+  return {ranks.begin(), ranks.end()};
 }
 
 std::unique_ptr<Task> Spanning::blame(const std::exception_ptr& error) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "backends/native/native.h"
@@ -50,7 +51,7 @@ class Spanning final : public Backend {
   void poison(const Failure& failure) override;
   std::optional<Failure> failure() override;
   std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do) override;
-  std::set<int> gone() override;
+  std::vector<int> gone() override;
   engine::Bell* bell() override;
   engine::Bell* bell_of(int rank) override;
   std::shared_ptr<transport::Link> link() const override { return parts_.link; }

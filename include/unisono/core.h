@@ -1,0 +1,14 @@
+#pragma once
+
+// What a program needs that only computes together: the context, groups, collectives and messages. It compiles in half the time of unisono.h, which
+// brings everything else as well (objects, launching, samplers, stores, backends).
+
+#include "unisono/collectives.h"
+#include "unisono/context.h"
+#include "unisono/error.h"
+#include "unisono/point_to_point.h"
+#include "unisono/process_group.h"
+#include "unisono/reduce_op.h"
+#include "unisono/tensor.h"
+#include "unisono/version.h"
+#include "unisono/work.h"

@@ -45,7 +45,7 @@ void check_environment(const RunFlags& flags) {
     }
   }
   if (ground::log_level() > ground::LogLevel::warning) return;
-  for (const std::string& odd : ground::odd_variables(environment)) std::cerr << "unisono run: " << odd << "\n";
+  for (const std::string& odd : ground::odd_variables(environment)) std::cerr << "[unisono] " << odd << "\n";
 }
 
 void run(RunFlags& flags) {

@@ -62,4 +62,11 @@ std::string wrap(std::string_view text, std::size_t indent, std::size_t used, st
   return result;
 }
 
+std::string entry(std::string_view name, std::string_view description, std::size_t column) {
+  std::string text = "  " + std::string(name);
+  if (columns_of(text) + 2 > column) text.append("\n").append(column, ' ');
+  else text = pad_right(text, column);
+  return text + wrap(description, column, column) + "\n";
+}
+
 }  // namespace unisono::tools

@@ -21,4 +21,8 @@ std::string pad_left(std::string_view text, std::size_t columns);
 /// end.
 std::string wrap(std::string_view text, std::size_t indent, std::size_t used = 0, std::size_t columns = screen_columns);
 
+/// "  name    description" with the description from `column` on, in as many lines as it takes; a long name has its first line to itself. With a
+/// newline.
+std::string entry(std::string_view name, std::string_view description, std::size_t column);
+
 }  // namespace unisono::tools

@@ -28,14 +28,6 @@ std::string usage_of(const CLI::App& command) {
   return begin + wrap(command.get_footer(), begin.size(), begin.size());
 }
 
-std::string entry(std::string_view name, std::string_view description) {
-  std::string text = fmt::format("  {}", name);
-  const std::size_t width = columns_of(text);
-  if (width + 2 > description_column) text.append("\n").append(description_column, ' ');
-  else text.append(description_column - width, ' ');
-  return text + wrap(description, description_column, description_column) + "\n";
-}
-
 std::string no_such_value(std::string_view wanted, const std::string& text) { return fmt::format("must be {}, not '{}'", wanted, text); }
 
 }  // namespace
@@ -48,10 +40,12 @@ std::string Help::make_option(const CLI::Option* option, bool is_positional) con
   const std::string wanted = option->get_type_size() == 0 || is_positional ? std::string() : " " + option->get_type_name();
   std::string description = option->get_description();
   if (const std::string value = option->get_default_str(); !value.empty() && !is_positional) description += " (" + value + ")";
-  return entry(make_option_name(option, is_positional) + wanted, description);
+  return entry(make_option_name(option, is_positional) + wanted, description, description_column);
 }
 
-std::string Help::make_subcommand(const CLI::App* command) const { return entry(command->get_name(), command->get_description()); }
+std::string Help::make_subcommand(const CLI::App* command) const {
+  return entry(command->get_name(), command->get_description(), description_column);
+}
 
 CLI::Validator whole_number(long low, long high) {
   return CLI::Validator(

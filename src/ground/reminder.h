@@ -10,8 +10,8 @@
 
 namespace unisono::ground {
 
-/// While it lives, says what is being waited for, so that nobody has to guess why nothing happens. In a thread of its own, as the one that waits is busy
-/// with that. Once the destructor has returned, nothing is said any more.
+/// While it lives, says what is being waited for, so that nobody has to guess why nothing happens. In a thread of its own, as the one that waits is
+/// busy with that. Once the destructor has returned, nothing is said any more.
 class Reminder {
  public:
   struct Pace {

@@ -34,10 +34,15 @@ TEST(Reminder, SaysWhatIsWaitedForAgainAndAgain) {
 
 TEST(Reminder, SaysNothingBeforeItsTimeNorAfterItsEnd) {
   std::atomic<int> said = 0;
-  for (int i = 0; i < 100; ++i) Reminder({1h, 1h}, [] { return std::string("nobody"); }, [&](const std::string&) { ++said; });
+  for (int i = 0; i < 100; ++i)
+    Reminder(
+        {1h, 1h}, [] { return std::string("nobody"); }, [&](const std::string&) { ++said; });
   EXPECT_EQ(said, 0);
   for (int i = 0; i < 100; ++i) {
-    { Reminder reminder({0ms, 0ms}, [] { return std::string("nobody"); }, [&](const std::string&) { ++said; }); }
+    {
+      Reminder reminder(
+          {0ms, 0ms}, [] { return std::string("nobody"); }, [&](const std::string&) { ++said; });
+    }
     const int at_the_end = said;
     std::this_thread::yield();
     EXPECT_EQ(said, at_the_end);

@@ -217,7 +217,7 @@ int run(BenchOptions& options) {
 void add_bench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* command = app.add_subcommand("bench", "Measure collectives beside the roofline and other libraries, in the same processes");
-  command->footer("unisono bench [OP…] [-n RANKS] [--sizes 8,1KiB,64MiB] [--peers openmpi,gloo] [--json FILE] [options]");
+  command->footer("unisono bench [OP…] [-n RANKS] [--sizes 8,1MiB] [--peers gloo] [options]");
   command->add_option("OP", options->operations, "What to measure (all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, …)");
   command->add_option("-n,--ranks", options->ranks, "Processes to start; one per core where not given")->check(whole_number(1, kMostRanks));
   command->add_option("--hosts", options->hosts, "Let unisono take the ranks for processes of so many hosts: its engine works between them (1)")

@@ -39,6 +39,9 @@ std::string three_digits(double value) { return value < 10 ? fmt::format("{:.2f}
 
 std::string size_text(const BenchRow& row) { return row.bytes == 0 ? "-" : format_bytes(row.bytes); }
 
+/// As the table has it, which has little room.
+std::string_view shown_name(const BenchRow& row) { return row.impl == "unisono-unchecked" ? std::string_view("unchecked") : row.impl; }
+
 /// "2.00 [1.90–2.10]": the median of the rounds, and where it lies with a probability of 95 %.
 std::string ratio_text(const BenchRow& row) {
   if (!row.ratio) return {};
@@ -164,12 +167,12 @@ void print_table(std::ostream& out, const std::vector<BenchRow>& rows, const Ben
     has_bound = has_bound || row.impl == kRoofline;
     shown.push_back(&row);
     size_width = std::max(size_width, size_text(row).size());
-    name_width = std::max(name_width, row.impl.size());
+    name_width = std::max(name_width, shown_name(row).size());
   }
   const auto line = [&](std::string_view size, std::string_view name, std::string_view median, std::string_view p99, std::string_view rate,
                         std::string_view bus, std::string_view ratio) {
-    std::string text = pad_left(size, size_width) + "  " + pad_right(name, name_width) + pad_left(median, 10) + pad_left(p99, 8) + pad_left(rate, 7) +
-                       pad_left(bus, 9) + " " + std::string(ratio);
+    std::string text = pad_left(size, size_width) + "  " + pad_right(name, name_width) + pad_left(median, 10) + pad_left(p99, 9) + pad_left(rate, 8) +
+                       pad_left(bus, 10) + "  " + std::string(ratio);
     text.erase(text.find_last_not_of(' ') + 1);
     out << text << "\n";
   };
@@ -182,8 +185,9 @@ void print_table(std::ostream& out, const std::vector<BenchRow>& rows, const Ben
     }
     const double rate = gigabytes_per_second(row->bytes, row->median_us);
     const bool moves = row->bytes != 0;
-    line(last != nullptr && last->bytes == row->bytes ? "" : size_text(*row), row->impl, microseconds(row->median_us), microseconds(row->p99_us),
-         moves ? three_digits(rate) : "-", moves ? three_digits(rate * bus_factor_of(*row, facts)) : "-", ratio_text(*row));
+    line(last != nullptr && last->bytes == row->bytes ? "" : size_text(*row), shown_name(*row), microseconds(row->median_us),
+         microseconds(row->p99_us), moves ? three_digits(rate) : "-", moves ? three_digits(rate * bus_factor_of(*row, facts)) : "-",
+         ratio_text(*row));
     last = row;
   }
   if (has_bound)

@@ -109,7 +109,7 @@ Json timeout_facts(const ground::Environment& environment) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(InitOptions{}.timeout).count();
   facts["every call"] = of_environment ? *of_environment + " s (UNISONO_TIMEOUT)" : fmt::format("{} s", seconds);
   facts["finalize"] = "10 s";
-  facts["warning who is waited for"] = "after 30 s";
+  facts["warning of a long wait"] = "after 30 s";
   return facts;
 }
 

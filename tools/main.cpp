@@ -77,14 +77,15 @@ void add_help(CLI::App& app) {
   command->callback([&app, topic] {
     const CLI::App* explained = topic->empty() ? &app : unisono::tools::find_command(app, *topic);
     if (explained == nullptr) throw CLI::RuntimeError(complain(app, unknown_command(app, *topic)));
-    std::cout << explained->help();
+    // Not explained->help(), which is about the sub-command that was parsed: this one.
+    std::cout << explained->get_formatter()->make_help(explained, {}, CLI::AppFormatMode::Normal);
   });
 }
 
 int run_command(CLI::App& app, const std::vector<std::string>& words) {
   if (const std::string wrong = objection(app, words); !wrong.empty()) return complain(app, wrong);
   std::vector<std::string> arguments = unisono::tools::take_program_off(app, words);
-  if (const CLI::App* command = unisono::tools::find_command(app, arguments.front())) {
+  if (const CLI::App* command = unisono::tools::find_command(app, arguments.front()); command != nullptr && !command->get_allow_extras()) {
     const std::string wrong = unisono::tools::unknown_option(*command, {arguments.begin() + 1, arguments.end()});
     if (!wrong.empty()) return complain(*command, wrong);
   }
@@ -107,6 +108,7 @@ int main(int argc, char** argv) {
   unisono::tools::add_info(app);
   add_version(app);
   add_help(app);
+  for (CLI::App* command : app.get_subcommands({})) command->group("Commands");
   try {
     return run_command(app, {argv + std::min(argc, 1), argv + argc});
   } catch (const CLI::RuntimeError& end) {

@@ -32,6 +32,12 @@ std::string no_such_value(std::string_view wanted, const std::string& text) { re
 
 }  // namespace
 
+std::string Help::make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const {
+  std::string page = CLI::Formatter::make_help(app, std::move(name), mode);
+  page.erase(page.find_last_not_of('\n') + 1);
+  return page + "\n";
+}
+
 std::string Help::make_usage(const CLI::App* app, std::string) const { return usage_of(*app) + "\n"; }
 std::string Help::make_description(const CLI::App* app) const { return wrap(app->get_description() + ".", 0) + "\n\n"; }
 std::string Help::make_footer(const CLI::App*) const { return {}; }
@@ -40,7 +46,9 @@ std::string Help::make_option(const CLI::Option* option, bool is_positional) con
   const std::string wanted = option->get_type_size() == 0 || is_positional ? std::string() : " " + option->get_type_name();
   std::string description = option->get_description();
   if (const std::string value = option->get_default_str(); !value.empty() && !is_positional) description += " (" + value + ")";
-  return entry(make_option_name(option, is_positional) + wanted, description, description_column);
+  std::string names = make_option_name(option, is_positional);
+  if (const auto comma = names.find(','); comma != std::string::npos) names.insert(comma + 1, " ");
+  return entry(names + wanted, description, description_column);
 }
 
 std::string Help::make_subcommand(const CLI::App* command) const {

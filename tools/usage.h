@@ -12,6 +12,7 @@ namespace unisono::tools {
 /// The help pages: at most 80 columns wide, and begun by the line that the command's footer says.
 class Help final : public CLI::Formatter {
  public:
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;
   std::string make_usage(const CLI::App* app, std::string name) const override;
   std::string make_description(const CLI::App* app) const override;
   std::string make_footer(const CLI::App* app) const override;

@@ -234,7 +234,7 @@ TEST(Bench, AnInterruptEndsEverythingAndShowsWhatThereIs) {
   RunningCommand command(unisono_command({"bench", "all_reduce", "--ranks", "2", "--sizes", "4MiB", "--rounds", "10000", "--json", file}),
                          {.stdio = RunningCommand::Stdio::terminal});
   ASSERT_TRUE(command.until_out_has("round 2")) << command.out();
-  command.send(SIGINT);
+  command.type("\x03");  // Ctrl-C
   EXPECT_EQ(command.wait(), 128 + SIGINT) << command.out();
   EXPECT_NE(command.out().find("ended by SIGINT"), std::string::npos) << command.out();
   // What has been measured until then is not lost.

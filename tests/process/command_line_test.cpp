@@ -120,6 +120,7 @@ TEST(CommandLine, UnderscoresOfTorchrunAreUnderstood) {
 TEST(CommandLine, AWrongValueIsSaidInOneSentence) {
   EXPECT_EQ(refusal({"run", "-n", "four", "true"}), "unisono run: --ranks must be a whole number from 1 to 65536, not 'four'");
   EXPECT_EQ(refusal({"run", "-np", "0", "true"}), "unisono run: --ranks must be a whole number from 1 to 65536, not '0'");
+  EXPECT_EQ(refusal({"bench", "-np", "0"}), "unisono bench: --ranks must be a whole number from 1 to 1024, not '0'");
   EXPECT_EQ(refusal({"run", "--grace", "long", "true"}), "unisono run: --grace must be a number from 0 on, not 'long'");
   EXPECT_EQ(refusal({"run", "--bind", "socket", "true"}), "unisono run: --bind must be core or none, not 'socket'");
   EXPECT_EQ(refusal({"bench", "--data", "stale"}), "unisono bench: --data must be static, varying or touch, not 'stale'");
@@ -144,7 +145,8 @@ TEST(Environment, ABackendThatNobodyKnowsIsRefusedBeforeARankStarts) {
   EXPECT_NE(refused.find("--own-backend"), std::string::npos) << refused;
   const std::string of_variable = refusal({"run", "-n", "2", "/usr/bin/touch", mark}, {{"UNISONO_BACKEND", "warp"}});
   EXPECT_TRUE(of_variable.starts_with("unisono run: UNISONO_BACKEND: unknown backend \"warp\" (known here: auto, ")) << of_variable;
-  EXPECT_NE(refusal({"run", "--backend", "cpu:native,cuda:ncll", "true"}).find("unknown backend \"ncll\"; did you mean \"nccl\"?"), std::string::npos);
+  EXPECT_NE(refusal({"run", "--backend", "cpu:native,cuda:ncll", "true"}).find("unknown backend \"ncll\"; did you mean \"nccl\"?"),
+            std::string::npos);
   EXPECT_NE(refusal({"run", "--backend", "native,nccl:cuda", "true"}).find("write it as \"cpu:native,cuda:nccl\""), std::string::npos);
   std::ofstream(folder.path() + "/libunisono_torch.so") << "a part of the library, no plug-in";
   EXPECT_NE(refusal({"run", "--backend", "torch", "true"}, {{"UNISONO_PLUGIN_PATH", folder.path()}}).find("unknown backend \"torch\""),

@@ -21,7 +21,9 @@
 #include "ground/processors.h"
 #include "harness/plan.h"
 #include "machine.h"
+#include "text.h"
 #include "unisono/error.h"
+#include "usage.h"
 
 namespace unisono::tools {
 
@@ -43,13 +45,7 @@ void keep_first(std::vector<T>& list) {
 bench::Plan plan_of(const BenchOptions& options) {
   bench::Plan plan;
   for (const std::string& name : options.operations) {
-    const std::optional<bench::Operation> operation = bench::parse_operation(name);
-    if (!operation) {
-      std::string known;
-      for (bench::Operation each : bench::operations()) known.append(" ").append(bench::to_string(each));
-      throw InvalidArgument("unknown operation '" + name + "'", {.hint = "operations are" + known});
-    }
-    plan.operations.push_back(*operation);
+    plan.operations.push_back(*bench::parse_operation(name));  // sort_words has refused what is none
   }
   keep_first(plan.operations);
   for (const std::string& size : options.sizes) plan.sizes.push_back(parse_bytes(size));
@@ -83,17 +79,20 @@ bench::Plan plan_of_set(bench::Plan plan, const BenchSetup& setup, const BenchOp
   return plan;
 }
 
-void describe_run(const BenchResults& results, const BenchFacts& facts, const BenchSetup& setup, int rounds) {
+void describe_run(const BenchResults& results, const BenchFacts& facts, const BenchSetup& setup, int wanted_rounds) {
   std::string peers;
   for (const std::string& peer : setup.peers) peers.append(", ").append(setup.versions.at(peer));
   const double barrier = results.barrier_ns(setup.name).value_or(0);
   const std::string_view label = barrier < 100 ? "A, near cores" : barrier > 150 ? "B, distant or shared cores" : "between A and B";
   const std::string hosts = facts.hosts > 1 ? fmt::format(" as of {} hosts", facts.hosts) : std::string();
-  std::cout << fmt::format("\nset {}: {} ranks{}, {}, {} buffers, {} data, backend {}{}\n", setup.name, facts.ranks, hosts, facts.dtype,
-                           facts.buffers, facts.data, facts.backends.at(setup.name), peers);
-  std::cout << fmt::format("flag barrier {:.0f} ns (label {}), {} rounds", barrier, label, rounds);
-  if (const std::size_t dropped = results.dropped(setup.name); dropped != 0) std::cout << fmt::format(", {} left out for stolen time", dropped);
-  std::cout << "\n";
+  const std::string set =
+      fmt::format("set {}: {} rank{}{}, {}, {} buffers, {} data, backend {}{}", setup.name, facts.ranks, facts.ranks == 1 ? "" : "s", hosts,
+                  facts.dtype, facts.buffers, facts.data, facts.backends.at(setup.name), peers);
+  const std::size_t done = results.rounds(setup.name);
+  const std::string rounds = done == static_cast<std::size_t>(wanted_rounds) ? fmt::format("{}", done) : fmt::format("{} of {}", done, wanted_rounds);
+  std::string state = fmt::format("flag barrier {:.0f} ns (label {}), {} round{}", barrier, label, rounds, wanted_rounds == 1 ? "" : "s");
+  if (const std::size_t dropped = results.dropped(setup.name); dropped != 0) state += fmt::format(", {} left out for stolen time", dropped);
+  std::cout << "\n" << wrap(set, 2) << "\n" << wrap(state, 2) << "\n";
 }
 
 /// What a peer does not have is said aloud, not left out in silence.
@@ -105,11 +104,47 @@ void name_gaps(const std::vector<BenchRow>& rows, const bench::Plan& plan, const
         const auto is_it = [&](const BenchRow& row) { return row.set == setup.name && row.impl == peer && row.operation == operation; };
         if (std::ranges::none_of(rows, is_it)) gaps.append(gaps.empty() ? "" : ", ").append(bench::to_string(operation));
       }
-      if (!gaps.empty()) std::cerr << fmt::format("unisono bench: {} has no {} of {}\n", peer, gaps, unisono::to_string(plan.dtype));
+      if (!gaps.empty()) std::cerr << wrap(fmt::format("unisono bench: {} has no {} of {}", peer, gaps, unisono::to_string(plan.dtype)), 2) << "\n";
     }
 }
 
-void measure(const BenchOptions& options, const bench::Plan& plan, launcher::SignalScope& signals, const launcher::Watchdog& watchdog) {
+void measure_rounds(const std::vector<std::unique_ptr<BenchSet>>& sets, const BenchOptions& options, int rounds, BenchResults& results) {
+  const ground::Deadline budget(std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds.value_or(0) * 1000)));
+  const bool show_progress = ::isatty(STDERR_FILENO) == 1;
+  const auto clear = [&] {
+    if (show_progress) std::cerr << "\r\033[K" << std::flush;
+  };
+  try {
+    for (int done = 0; done < rounds && !(options.seconds && budget.passed() && done >= kQuickRounds); ++done) {
+      for (const auto& set : sets) {
+        if (show_progress) std::cerr << fmt::format("\rround {} of {}, {} ", done + 1, rounds, set->setup().name) << std::flush;
+        const ProcessorTime before = processor_time();
+        const nlohmann::json event = set->round(done);
+        const ProcessorTime after = processor_time();
+        results.add(set->setup().name, event, stolen_share(before, after));
+      }
+    }
+  } catch (...) {
+    clear();
+    throw;
+  }
+  clear();
+}
+
+void print_results(const BenchResults& results, const std::vector<BenchRow>& rows, const BenchFacts& facts, const std::vector<BenchSetup>& setups,
+                   int rounds) {
+  std::cout << describe_machine();
+  const std::size_t cache = private_cache_bytes();
+  for (const BenchSetup& setup : setups) {
+    if (results.rounds(setup.name) == 0) continue;
+    describe_run(results, facts, setup, rounds);
+    print_table(std::cout, rows, facts, setup.name, cache);
+  }
+  std::cout << "\n" << summary_of(rows, facts) << std::endl;
+}
+
+/// The exit code.
+int measure(const BenchOptions& options, const bench::Plan& plan, launcher::SignalScope& signals, const launcher::Watchdog& watchdog) {
   const ground::Environment& environment = ground::Environment::process();
   const std::vector<BenchSetup> setups =
       bench_setups(options.peers, plan.ranks, plan.ranks > ground::allowed_processors(), environment, signals, watchdog);
@@ -132,57 +167,47 @@ void measure(const BenchOptions& options, const bench::Plan& plan, launcher::Sig
   for (const auto& set : sets) facts.backends[set->setup().name] = set->backend();
 
   const int rounds = options.rounds.value_or(options.quick ? kQuickRounds : kRounds);
-  const ground::Deadline budget(std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds.value_or(0) * 1000)));
-  const bool show_progress = ::isatty(STDERR_FILENO) == 1;
-  int done = 0;
-  while (done < rounds && !(options.seconds && budget.passed() && done >= kQuickRounds)) {
-    for (const auto& set : sets) {
-      if (show_progress) std::cerr << fmt::format("\rround {} of {}, {} ", done + 1, rounds, set->setup().name) << std::flush;
-      const ProcessorTime before = processor_time();
-      const nlohmann::json event = set->round(done);
-      const ProcessorTime after = processor_time();
-      results.add(set->setup().name, event, stolen_share(before, after));
-    }
-    ++done;
+  std::optional<int> interrupted;
+  try {
+    measure_rounds(sets, options, rounds, results);
+    for (const auto& set : sets) set->finish();
+  } catch (const BenchInterrupted& by) {
+    interrupted = by.signal;
   }
-  if (show_progress) std::cerr << "\r\033[K" << std::flush;
-  for (const auto& set : sets) set->finish();
+  sets.clear();  // what is printed is not disturbed by processes that still end
+  if (interrupted) std::cerr << "unisono bench: ended by " << launcher::signal_name(*interrupted) << std::endl;
 
   const std::vector<BenchRow> rows = results.rows();
-  std::cout << describe_machine();
-  for (const BenchSetup& setup : setups) {
-    describe_run(results, facts, setup, done);
-    print_table(std::cout, rows, facts, setup.name);
-  }
-  std::cout << std::flush;
-  name_gaps(rows, plan, setups);
+  if (!rows.empty()) print_results(results, rows, facts, setups, rounds);
+  if (!interrupted) name_gaps(rows, plan, setups);
   if (file.is_open()) {
     file << to_json(rows, facts).dump(1) << "\n";
     file.close();
     if (!file) throw Error("cannot write " + options.json);
   }
+  return interrupted ? 128 + *interrupted : 0;
 }
 
-int run(const BenchOptions& options) {
+int run(BenchOptions& options) {
   try {
+    sort_words(options);
     const bench::Plan plan = plan_of(options);
     constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
     launcher::SignalScope signals(kSignals);
     const launcher::Watchdog watchdog("bench");
     try {
-      measure(options, plan, signals, watchdog);
-    } catch (const BenchInterrupted& interrupted) {
+      return measure(options, plan, signals, watchdog);
+    } catch (const BenchInterrupted& interrupted) {  // while the ranks were being started
       std::cerr << "unisono bench: ended by " << launcher::signal_name(interrupted.signal) << std::endl;
       return 128 + interrupted.signal;
     }
-    return 0;
   } catch (const InvalidArgument&) {
     throw;  // wrong use, answered with the usage like every other
   } catch (const Unsupported& error) {
-    std::cerr << "unisono bench: " << error.what() << std::endl;
+    std::cerr << wrap(std::string("unisono bench: ") + error.what(), 2) << std::endl;
     return 2;
   } catch (const std::exception& error) {
-    std::cerr << "unisono bench: " << error.what() << std::endl;
+    std::cerr << wrap(std::string("unisono bench: ") + error.what(), 2) << std::endl;
     return 1;
   }
 }
@@ -192,35 +217,35 @@ int run(const BenchOptions& options) {
 void add_bench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* command = app.add_subcommand("bench", "Measure collectives beside the roofline and other libraries, in the same processes");
-  command->footer("unisono bench [OP…] [-n RANKS] [--sizes 8,1KiB,64MiB] [--peers openmpi,mpich,gloo] [--json FILE] [options]");
+  command->footer("unisono bench [OP…] [-n RANKS] [--sizes 8,1MiB] [--peers gloo] [options]");
   command->add_option("OP", options->operations, "What to measure (all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, …)");
-  command->add_option("-n,--ranks", options->ranks, "Processes to start; one per core where not given")->check(CLI::Range(1, kMostRanks));
+  command->add_option("-n,--ranks", options->ranks, "Processes to start; one per core where not given")->check(whole_number(1, kMostRanks));
   command->add_option("--hosts", options->hosts, "Let unisono take the ranks for processes of so many hosts: its engine works between them (1)")
-      ->check(CLI::Range(1, kMostRanks));
+      ->check(whole_number(1, kMostRanks));
   command->add_option("--sizes", options->sizes, "Bytes of a rank's larger buffer, as 8,1KiB,64MiB")->delimiter(',')->allow_extra_args(false);
   command->add_option("--dtype", options->dtype, "f32, f64, f16, bf16, i8, u8, i32 or i64")->capture_default_str();
   command->add_option("--buffers", options->buffers, "private: ordinary memory; shared: unisono's shared_resource(), which the other ranks can reach")
-      ->check(CLI::IsMember({"private", "shared"}))
+      ->check(one_of({"private", "shared"}))
       ->capture_default_str();
   command
       ->add_option(
           "--data", options->data,
           "static: unmodified buffers; varying: inputs rewritten before each call; touch: varying, and reading the output is part of the time")
-      ->check(CLI::IsMember({"static", "varying", "touch"}))
+      ->check(one_of({"static", "varying", "touch"}))
       ->capture_default_str();
   command->add_option("--backend", options->backend, "Backend of unisono: native, tcp, gloo, mpi, …")->capture_default_str();
   command->add_option("--peers", options->peers, "Other libraries to measure as well: openmpi, mpich, gloo")->delimiter(',')->allow_extra_args(false);
   command->add_option("--json", options->json, "Write the results to this file");
   command->add_option("--compare", options->compare, "With the comparison of the ranks' calls, without, or both")
-      ->check(CLI::IsMember({"on", "off", "both"}))
+      ->check(one_of({"on", "off", "both"}))
       ->capture_default_str();
   command->add_option("--bind", options->bind, "Bind each rank to a core where there are enough")
-      ->check(CLI::IsMember({"core", "none"}))
+      ->check(one_of({"core", "none"}))
       ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "Rounds to interleave (11)")->check(CLI::Range(1, 10000));
-  command->add_option("--seconds", options->seconds, "Start no further round after this time")->check(CLI::Range(0.01, 1e6));
+  command->add_option("--rounds", options->rounds, "Rounds to interleave (11)")->check(whole_number(1, 10000));
+  command->add_option("--seconds", options->seconds, "Start no further round after this time")->check(number(0.01, 1e6));
   command->add_option("--seed", options->seed, "Of the order of the candidates and of the data")->capture_default_str();
-  command->add_option("--timeout", options->timeout_seconds, "Seconds to wait for anything")->check(CLI::Range(0.01, 1e6))->capture_default_str();
+  command->add_option("--timeout", options->timeout_seconds, "Seconds to wait for anything")->check(number(0.01, 1e6))->capture_default_str();
   command->add_flag("--quick", options->quick, "Few and short rounds: a check, not a measurement");
   command->add_flag("--in-place", options->in_place, "all_reduce in place instead of from one buffer into another");
   command->callback([options] {

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <limits>
 #include <utility>
 
+#include "ground/likeness.h"
+#include "harness/operations.h"
 #include "unisono/error.h"
 
 namespace unisono::tools {
@@ -16,7 +19,45 @@ namespace {
 constexpr std::array kUnits = {std::pair{"", 0},     std::pair{"B", 0},  std::pair{"KiB", 10}, std::pair{"K", 10},
                                std::pair{"MiB", 20}, std::pair{"M", 20}, std::pair{"GiB", 30}, std::pair{"G", 30}};
 
+constexpr std::array<std::string_view, 3> kPeers = {"openmpi", "mpich", "gloo"};
+
+bool is_peer(std::string_view word) { return std::ranges::find(kPeers, word) != kPeers.end(); }
+
+[[noreturn]] void refuse_word(const std::string& word) {
+  std::string names;
+  std::vector<std::string_view> candidates(kPeers.begin(), kPeers.end());
+  for (const bench::Operation each : bench::operations()) {
+    names.append(names.empty() ? "" : ", ").append(bench::to_string(each));
+    candidates.push_back(bench::to_string(each));
+  }
+  const std::string_view meant = ground::nearest(word, candidates);
+  const std::string text = fmt::format("unknown operation '{}'", word);
+  if (!meant.empty()) throw InvalidArgument(fmt::format("{}; did you mean '{}'?", text, meant));
+  throw InvalidArgument(text, {.hint = "there are " + names});
+}
+
 }  // namespace
+
+std::span<const std::string_view> peer_names() { return kPeers; }
+
+void sort_words(BenchOptions& options) {
+  std::erase(options.peers, "");  // "openmpi, gloo" has a comma at the end of a word
+  std::erase(options.sizes, "");
+  if (options.sizes.empty()) throw InvalidArgument("--sizes names no size");
+  const bool lists_peers = !options.peers.empty();
+  std::vector<std::string> operations, sizes;
+  for (const std::string& word : options.operations) {
+    if (bench::parse_operation(word)) operations.push_back(word);
+    else if (lists_peers && is_peer(word)) options.peers.push_back(word);
+    else if (is_peer(word)) throw InvalidArgument(fmt::format("'{}' is no operation; did you mean '--peers {}'?", word, word));
+    else if (!word.empty() && word[0] >= '0' && word[0] <= '9') sizes.push_back(word);
+    else refuse_word(word);
+  }
+  if (!sizes.empty() && options.sizes == BenchOptions().sizes) options.sizes.clear();
+  options.sizes.insert(options.sizes.end(), sizes.begin(), sizes.end());
+  if (operations.empty()) operations = BenchOptions().operations;
+  options.operations = std::move(operations);
+}
 
 std::size_t parse_bytes(const std::string& text) {
   std::size_t number = 0;

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace unisono::tools {
@@ -30,6 +32,12 @@ struct BenchOptions {
   std::uint64_t seed = 1;
   double timeout_seconds = 600;
 };
+
+/// Words that stand where operations do, but behind a list that was written with spaces ("--peers openmpi gloo", "--sizes 8 1KiB"), go where they
+/// belong. InvalidArgument, with what may have been meant, for one that is neither.
+void sort_words(BenchOptions& options);
+/// Of other libraries, as --peers has them.
+std::span<const std::string_view> peer_names();
 
 /// "8", "8B", "1KiB", "1K", "64MiB", "1G": bytes. InvalidArgument for anything else, and for none at all.
 std::size_t parse_bytes(const std::string& text);

@@ -5,13 +5,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "bench_options.h"
 #include "ground/deadline.h"
+#include "ground/likeness.h"
 #include "launch/child.h"
 #include "launch/program.h"
 #include "unisono/error.h"
@@ -101,8 +105,11 @@ std::vector<BenchSetup> bench_setups(const std::vector<std::string>& peers, int 
                                      const launcher::SignalScope& signals, const launcher::Watchdog& watchdog) {
   const auto asked_for = [&](std::string_view peer) { return std::ranges::find(peers, peer) != peers.end(); };
   for (const std::string& peer : peers)
-    if (peer != "gloo" && std::ranges::find(kMpis, peer, &MpiPeer::name) == kMpis.end())
-      throw InvalidArgument("unknown peer '" + peer + "'", {.hint = "peers are openmpi, mpich and gloo"});
+    if (std::ranges::find(peer_names(), peer) == peer_names().end()) {
+      const std::string_view meant = ground::nearest(peer, peer_names());
+      throw InvalidArgument(meant.empty() ? fmt::format("unknown peer '{}'; peers are {}", peer, fmt::join(peer_names(), ", "))
+                                          : fmt::format("unknown peer '{}'; did you mean '{}'?", peer, meant));
+    }
 
   std::vector<BenchSetup> setups;
   for (const MpiPeer& mpi : kMpis) {

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <ostream>
 #include <tuple>
 
 #include "bench_options.h"
+#include "text.h"
 
 namespace unisono::tools {
 
@@ -25,11 +27,33 @@ struct Series {
   std::vector<double> samples;  // all of them
 };
 
+constexpr std::string_view kRoofline = "roofline";
+
 double gigabytes_per_second(std::size_t bytes, double us) { return us > 0 ? static_cast<double>(bytes) / us / 1000 : 0; }
 
 std::string microseconds(double us) {
   return us < 10 ? fmt::format("{:.3f}", us) : us < 1000 ? fmt::format("{:.2f}", us) : fmt::format("{:.0f}", us);
 }
+
+std::string three_digits(double value) { return value < 10 ? fmt::format("{:.2f}", value) : fmt::format("{:.{}f}", value, value < 100 ? 1 : 0); }
+
+std::string size_text(const BenchRow& row) { return row.bytes == 0 ? "-" : format_bytes(row.bytes); }
+
+/// As the table has it, which has little room.
+std::string_view shown_name(const BenchRow& row) { return row.impl == "unisono-unchecked" ? std::string_view("unchecked") : row.impl; }
+
+/// "2.00 [1.90–2.10]": the median of the rounds, and where it lies with a probability of 95 %.
+std::string ratio_text(const BenchRow& row) {
+  if (!row.ratio) return {};
+  return fmt::format("{} [{}–{}]", three_digits(row.ratio->middle), three_digits(row.ratio->low), three_digits(row.ratio->high));
+}
+
+double bus_factor_of(const BenchRow& row, const BenchFacts& facts) {
+  return row.impl == kRoofline ? 1 : bench::bus_factor(row.operation, facts.ranks);
+}
+
+/// A copy reads and writes its bytes: twice as many have to go through the cache.
+bool is_bound(const BenchRow& row, std::size_t cache_bytes) { return bench::moves_as_much_as_a_copy(row.operation) && row.bytes > cache_bytes / 2; }
 
 }  // namespace
 
@@ -48,6 +72,11 @@ std::vector<const BenchResults::Round*> BenchResults::kept(const std::string& se
     if (round.stolen <= kMostStolen) undisturbed.push_back(&round);
   }
   return undisturbed.size() * 2 >= all.size() ? undisturbed : all;
+}
+
+std::size_t BenchResults::rounds(const std::string& set) const {
+  const auto found = rounds_.find(set);
+  return found == rounds_.end() ? 0 : found->second.size();
 }
 
 std::size_t BenchResults::dropped(const std::string& set) const { return rounds_.at(set).size() - kept(set).size(); }
@@ -119,7 +148,7 @@ nlohmann::json to_json(const std::vector<BenchRow>& rows, const BenchFacts& fact
                             {"p99_us", row.p99_us},
                             {"min_us", row.min_us},
                             {"algbw_gbs", algbw},
-                            {"busbw_gbs", algbw * (row.impl == "roofline" ? 1 : bench::bus_factor(row.operation, facts.ranks))},
+                            {"busbw_gbs", algbw * bus_factor_of(row, facts)},
                             {"verified", true},  // a wrong result would have ended the run
                             {"set", row.set},
                             {"iqr_us", row.spread_us}};
@@ -129,22 +158,71 @@ nlohmann::json to_json(const std::vector<BenchRow>& rows, const BenchFacts& fact
   return list;
 }
 
-void print_table(std::ostream& out, const std::vector<BenchRow>& rows, const BenchFacts& facts, const std::string& set) {
-  std::optional<bench::Operation> last;
+void print_table(std::ostream& out, const std::vector<BenchRow>& rows, const BenchFacts& facts, const std::string& set, std::size_t cache_bytes) {
+  std::vector<const BenchRow*> shown;
+  std::size_t size_width = 8, name_width = 8;
+  bool has_bound = false;
   for (const BenchRow& row : rows) {
-    if (row.set != set) continue;
-    if (last != row.operation) {
-      last = row.operation;
-      out << fmt::format("\n{}\n{:>10}  {:<18}{:>12}{:>12}{:>12}{:>11}{:>11}  {}\n", bench::to_string(row.operation), "size", "", "median us",
-                         "p99 us", "min us", "algbw GB/s", "busbw GB/s", "time by unisono's [95 %]");
-    }
-    const double algbw = gigabytes_per_second(row.bytes, row.median_us);
-    const double busbw = algbw * (row.impl == "roofline" ? 1 : bench::bus_factor(row.operation, facts.ranks));
-    std::string ratio;
-    if (row.ratio) ratio = fmt::format("{:.2f} [{:.2f} … {:.2f}]", row.ratio->middle, row.ratio->low, row.ratio->high);
-    out << fmt::format("{:>10}  {:<18}{:>12}{:>12}{:>12}{:>11.2f}{:>11.2f}  {}\n", row.bytes == 0 ? "-" : format_bytes(row.bytes), row.impl,
-                       microseconds(row.median_us), microseconds(row.p99_us), microseconds(row.min_us), algbw, busbw, ratio);
+    if (row.set != set || (row.impl == kRoofline && !is_bound(row, cache_bytes))) continue;
+    has_bound = has_bound || row.impl == kRoofline;
+    shown.push_back(&row);
+    size_width = std::max(size_width, size_text(row).size());
+    name_width = std::max(name_width, shown_name(row).size());
   }
+  const auto line = [&](std::string_view size, std::string_view name, std::string_view median, std::string_view p99, std::string_view rate,
+                        std::string_view bus, std::string_view ratio) {
+    std::string text = pad_left(size, size_width) + "  " + pad_right(name, name_width) + pad_left(median, 10) + pad_left(p99, 9) + pad_left(rate, 8) +
+                       pad_left(bus, 10) + "  " + std::string(ratio);
+    text.erase(text.find_last_not_of(' ') + 1);
+    out << text << "\n";
+  };
+  const BenchRow* last = nullptr;
+  for (const BenchRow* row : shown) {
+    if (last == nullptr || last->operation != row->operation) {
+      out << "\n" << bench::to_string(row->operation) << "\n";
+      line("size", "", "median us", "p99 us", "GB/s", "bus GB/s", "× unisono");
+      last = nullptr;
+    }
+    const double rate = gigabytes_per_second(row->bytes, row->median_us);
+    const bool moves = row->bytes != 0;
+    line(last != nullptr && last->bytes == row->bytes ? "" : size_text(*row), shown_name(*row), microseconds(row->median_us),
+         microseconds(row->p99_us), moves ? three_digits(rate) : "-", moves ? three_digits(rate * bus_factor_of(*row, facts)) : "-",
+         ratio_text(*row));
+    last = row;
+  }
+  if (has_bound)
+    out << "\n"
+        << wrap("roofline: each rank copies as many bytes, with the fastest copy there is. Shown from where memory sets the time.", 10) << "\n";
+}
+
+std::string summary_of(const std::vector<BenchRow>& rows, const BenchFacts& facts) {
+  std::size_t results = 0;
+  const BenchRow* quickest = nullptr;
+  const BenchRow* widest = nullptr;
+  const auto rate = [&](const BenchRow& row) { return gigabytes_per_second(row.bytes, row.median_us) * bus_factor_of(row, facts); };
+  std::map<std::string, std::vector<double>> ratios;
+  for (const BenchRow& row : rows) {
+    if (row.impl == kRoofline) continue;
+    ++results;
+    if (row.ratio) ratios[row.impl].push_back(row.ratio->middle);
+    if (row.impl != "unisono") continue;
+    if (quickest == nullptr || row.median_us < quickest->median_us) quickest = &row;
+    if (row.bytes != 0 && (widest == nullptr || rate(row) > rate(*widest))) widest = &row;
+  }
+  std::string text = fmt::format("summary: {} result{} verified", results, results == 1 ? "" : "s");
+  const auto place = [](const BenchRow& row) {
+    return row.bytes == 0 ? std::string(bench::to_string(row.operation)) : fmt::format("{} of {}", bench::to_string(row.operation), size_text(row));
+  };
+  if (quickest != nullptr) text += fmt::format("; unisono takes {} us at least ({})", microseconds(quickest->median_us), place(*quickest));
+  if (widest != nullptr) text += fmt::format(", and reaches {} bus GB/s ({})", three_digits(rate(*widest)), place(*widest));
+  for (const auto& [impl, all] : ratios) {
+    double logarithms = 0;
+    for (const double ratio : all) logarithms += std::log(std::max(ratio, 1e-9));
+    const auto [low, high] = std::ranges::minmax_element(all);
+    text += fmt::format("; {} takes {} × unisono's time ({} to {})", impl, three_digits(std::exp(logarithms / static_cast<double>(all.size()))),
+                        three_digits(*low), three_digits(*high));
+  }
+  return wrap(text, 9);
 }
 
 }  // namespace unisono::tools

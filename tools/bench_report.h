@@ -35,6 +35,8 @@ class BenchResults {
   std::vector<BenchRow> rows() const;
   /// Of the harness's own barrier; says which of its two states the machine was in.
   std::optional<double> barrier_ns(const std::string& set) const;
+  /// How many have been added.
+  std::size_t rounds(const std::string& set) const;
   std::size_t dropped(const std::string& set) const;
 
  private:
@@ -61,6 +63,10 @@ struct BenchFacts {
 
 /// The list of api.md, with the figures of section 12 beside it.
 nlohmann::json to_json(const std::vector<BenchRow>& rows, const BenchFacts& facts);
-void print_table(std::ostream& out, const std::vector<BenchRow>& rows, const BenchFacts& facts, const std::string& set);
+/// One set, in 80 columns. The roofline is left out where it is no bound: where a copy stays within a core's own cache of `cache_bytes`, in which
+/// what other ranks wrote cannot be, and of operations that move less than a copy of all ranks.
+void print_table(std::ostream& out, const std::vector<BenchRow>& rows, const BenchFacts& facts, const std::string& set, std::size_t cache_bytes);
+/// What all rows come to, for people: "summary: …".
+std::string summary_of(const std::vector<BenchRow>& rows, const BenchFacts& facts);
 
 }  // namespace unisono::tools

@@ -1,11 +1,28 @@
 #include "command_line.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace unisono::tools {
 namespace {
 
-/// How many words after this one belong to it. An unknown option takes none; parsing will complain about it.
+/// What mpirun and torchrun call the number of ranks.
+constexpr std::array same_as_ranks = {"-np", "--np", "--nprocs", "--nproc-per-node"};
+
+/// An option in our words: torchrun takes '_' for '-', and other launchers have other names for the number of ranks.
+std::string in_our_words(const CLI::App& command, const std::string& word) {
+  const std::size_t equals = std::min(word.find('='), word.size());
+  std::string name = word.substr(0, equals);
+  if (command.get_option_no_throw(name) != nullptr && name.size() > 2) return word;
+  if (name.starts_with("--")) std::ranges::replace(name, '_', '-');
+  const bool means_ranks = std::ranges::find(same_as_ranks, name) != same_as_ranks.end();
+  if (means_ranks && command.get_option_no_throw("--ranks") != nullptr) name = "--ranks";
+  return command.get_option_no_throw(name) != nullptr ? name + word.substr(equals) : word;
+}
+
+}  // namespace
+
 std::size_t values_after(const CLI::App& command, const std::string& word) {
   if (word.find('=') != std::string::npos) return 0;
   const bool is_long = word.starts_with("--");
@@ -14,7 +31,12 @@ std::size_t values_after(const CLI::App& command, const std::string& word) {
   return option != nullptr && option->get_expected_min() > 0 && option->get_type_size() > 0 ? 1 : 0;
 }
 
-}  // namespace
+const CLI::App* find_command(const CLI::App& app, const std::string& name) {
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (command->get_name() == name) return command;
+  }
+  return nullptr;
+}
 
 std::vector<std::string>& program_arguments() {
   static std::vector<std::string> arguments;
@@ -22,10 +44,16 @@ std::vector<std::string>& program_arguments() {
 }
 
 std::vector<std::string> take_program_off(const CLI::App& app, std::vector<std::string> arguments) {
-  if (arguments.empty() || arguments.front() != "run") return arguments;
-  const CLI::App* command = app.get_subcommand("run");
+  if (arguments.empty()) return arguments;
+  const CLI::App* command = find_command(app, arguments.front());
+  if (command == nullptr) return arguments;
+  const bool has_program = arguments.front() == "run";
   std::size_t i = 1;
-  while (i < arguments.size() && arguments[i] != "--" && arguments[i].starts_with('-')) i += 1 + values_after(*command, arguments[i]);
+  while (i < arguments.size() && arguments[i] != "--" && (!has_program || arguments[i].starts_with('-'))) {
+    if (arguments[i].starts_with('-')) arguments[i] = in_our_words(*command, arguments[i]);
+    i += 1 + values_after(*command, arguments[i]);
+  }
+  if (!has_program) return arguments;
   i = std::min(i, arguments.size());
   const std::size_t begin = i < arguments.size() && arguments[i] == "--" ? i + 1 : i;
   program_arguments().assign(arguments.begin() + static_cast<std::ptrdiff_t>(begin), arguments.end());

@@ -22,9 +22,12 @@
 #include "ground/processors.h"
 #include "ground/version.h"
 #include "kernels/reduce.h"
+#include "ground/variables.h"
 #include "machine.h"
 #include "rendezvous/launchers.h"
+#include "text.h"
 #include "unisono/context.h"
+#include "unisono/error.h"
 
 namespace unisono::tools {
 
@@ -107,19 +110,33 @@ Json timeout_facts(const ground::Environment& environment) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(InitOptions{}.timeout).count();
   facts["every call"] = of_environment ? *of_environment + " s (UNISONO_TIMEOUT)" : fmt::format("{} s", seconds);
   facts["finalize"] = "10 s";
-  facts["warning who is waited for"] = "after 30 s";
+  facts["warning of a long wait"] = "after 30 s";
   return facts;
 }
 
 Json environment_facts(const ground::Environment& environment) {
   Json facts = Json::object();
-  for (const std::string_view name : rendezvous::variables_read()) {
+  const auto add = [&](std::string_view name) {
     const auto value = environment.get(name);
-    if (value) facts[std::string(name)] = name == "UNISONO_TOKEN" ? "(set)" : *value;  // a secret: never shown
-  }
-  for (const char* name : {"UNISONO_PLUGIN_PATH", "OMP_NUM_THREADS"})
-    if (const auto value = environment.get(name)) facts[name] = *value;
+    const ground::Variable* ours = ground::find_variable(name);
+    const bool secret = ours != nullptr && ours->value == ground::Variable::Value::secret;
+    if (value) facts[std::string(name)] = secret ? "(set)" : *value;
+  };
+  for (const std::string_view name : rendezvous::variables_read()) add(name);
+  add("OMP_NUM_THREADS");
   return facts;
+}
+
+/// Of the variables that begin with UNISONO_, what would otherwise be found out by ranks, or never.
+Json remarks_on(const ground::Environment& environment) {
+  Json remarks = Json::array();
+  for (std::string& odd : ground::odd_variables(environment)) remarks.push_back(std::move(odd));
+  try {
+    backends::check_names(environment.get("UNISONO_BACKEND").value_or("auto"));
+  } catch (const InvalidArgument& error) {
+    remarks.push_back("UNISONO_BACKEND: " + error.message());
+  }
+  return remarks;
 }
 
 Json gather_facts() {
@@ -136,19 +153,28 @@ Json gather_facts() {
   facts["plug-ins from"] = directories;
   facts["timeouts"] = timeout_facts(environment);
   facts["environment"] = environment_facts(environment);
+  facts["remarks"] = remarks_on(environment);
   return facts;
 }
 
 std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
+/// Where the values begin.
+constexpr std::size_t value_column = 28;
+
 void print(const Json& facts) {
   for (const auto& [name, value] : facts.items()) {
-    if (!value.is_object()) {
-      std::cout << fmt::format("{:<16}{}\n", name, text_of(value));
+    if (value.empty() && name == "remarks") continue;
+    if (!value.is_structured() || value.empty()) {
+      const std::string text = value.empty() ? "none of the variables that matter is set" : text_of(value);
+      std::cout << pad_right(name, value_column) << wrap(text, value_column, value_column) << "\n";
       continue;
     }
-    std::cout << name << (value.empty() ? "     none of the variables that matter is set\n" : "\n");
-    for (const auto& [key, entry] : value.items()) std::cout << fmt::format("  {:<28}{}\n", key, text_of(entry));
+    std::cout << name << "\n";
+    for (const auto& [key, one] : value.items()) {
+      if (value.is_array()) std::cout << "  " << wrap(text_of(one), 4, 2) << "\n";
+      else std::cout << entry(key, text_of(one), value_column);
+    }
   }
   std::cout << std::flush;
 }

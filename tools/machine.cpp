@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <charconv>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <sstream>
 
 #include "ground/host.h"
+#include "text.h"
 
 namespace unisono::tools {
 
@@ -111,13 +113,22 @@ double stolen_share(const ProcessorTime& before, const ProcessorTime& after) {
   return after.all > before.all ? static_cast<double>(after.stolen - before.stolen) / static_cast<double>(after.all - before.all) : 0;
 }
 
+std::size_t private_cache_bytes() {
+  if (const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE); bytes > 0) return static_cast<std::size_t>(bytes);
+  const std::string text = first_line("/sys/devices/system/cpu/cpu0/cache/index2/size");  // "1024K"
+  if (const auto kib = number(std::string_view(text).substr(0, text.find('K')))) return static_cast<std::size_t>(*kib << 10);
+  return std::size_t{1} << 20;
+}
+
 std::string describe_machine() {
   const std::string governor = chosen_word("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   const std::string huge_pages = chosen_word("/sys/kernel/mm/transparent_hugepage/enabled");
   double load = 0;
   ::getloadavg(&load, 1);
-  return fmt::format("{}: {}, {}, cpus {}{}{}, load {:.1f}\n", ground::host_name(), cpu_model(), kernel_version(), affinity_list(),
-                     governor.empty() ? "" : ", governor " + governor, huge_pages.empty() ? "" : ", huge pages " + huge_pages, load);
+  return wrap(fmt::format("{}: {}, {}, cpus {}{}{}, load {:.1f}", ground::host_name(), cpu_model(), kernel_version(), affinity_list(),
+                          governor.empty() ? "" : ", governor " + governor, huge_pages.empty() ? "" : ", huge pages " + huge_pages, load),
+              2) +
+         "\n";
 }
 
 }  // namespace unisono::tools

@@ -28,5 +28,7 @@ double stolen_share(const ProcessorTime& before, const ProcessorTime& after);
 
 /// A line or two above a measurement.
 std::string describe_machine();
+/// The cache that a core has to itself, second level: 1 MiB where the system does not say.
+std::size_t private_cache_bytes();
 
 }  // namespace unisono::tools

@@ -1,18 +1,26 @@
 #include <CLI/CLI.hpp>
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <exception>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "command_line.h"
 #include "commands.h"
+#include "ground/version.h"
 #include "unisono/error.h"
+#include "usage.h"
 
 namespace {
 
-constexpr int usage_error = 2;
+using unisono::tools::complain;
+using unisono::tools::did_you_mean;
 
 /// The sub-command that was being parsed, or the whole command.
 const CLI::App& concerned(const CLI::App& app) {
@@ -20,53 +28,101 @@ const CLI::App& concerned(const CLI::App& app) {
   return chosen.empty() ? app : *chosen.front();
 }
 
-/// What is wrong with the word where the command's name stands; empty: nothing.
-std::string objection(const CLI::App& app, const std::vector<std::string>& arguments) {
-  const std::string word = arguments.empty() ? std::string() : arguments.front();
-  if (word == "-h" || word == "--help") return {};
-  std::string names;
-  for (const CLI::App* command : app.get_subcommands({})) {
-    if (command->get_name() == word) return {};
-    if (!names.empty()) names += ", ";
-    names += command->get_name();
-  }
-  if (arguments.empty()) return "a command is missing; there are " + names;
-  if (word.starts_with('-')) return "unknown option '" + word + "'; options stand behind a command: " + names;
-  return "unknown command '" + word + "'; there are " + names;
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
 }
 
-int complain(const CLI::App& app, const std::string& message) {
-  const CLI::App& command = concerned(app);
-  const std::string name = &command == &app ? "unisono" : "unisono " + command.get_name();
-  std::cerr << name << ": " << message << "\nusage: " << command.get_footer() << "\n       " << name << " --help tells more\n";
-  return usage_error;
+std::string listed(const std::vector<std::string>& words) {
+  std::string list;
+  for (const std::string& word : words) list.append(list.empty() ? "" : ", ").append(word);
+  return list;
+}
+
+std::string unknown_command(const CLI::App& app, const std::string& word) {
+  const std::vector<std::string> names = command_names(app);
+  std::string text = fmt::format("unknown command '{}'", word);
+  if (const std::string meant = did_you_mean(word, names); !meant.empty()) return text + meant;
+  struct stat about {};
+  const bool is_file = ::stat(word.c_str(), &about) == 0 && S_ISREG(about.st_mode);
+  if (is_file || word.find('/') != std::string::npos) return fmt::format("'{}' is no command; to start it as ranks: unisono run -n 2 {}", word, word);
+  return fmt::format("{}; there are {}", text, listed(names));
+}
+
+/// What is wrong with the word where the command's name stands; empty: nothing.
+std::string objection(const CLI::App& app, const std::vector<std::string>& words) {
+  const std::vector<std::string> names = command_names(app);
+  if (words.empty()) return "a command is missing; there are " + listed(names);
+  const std::string& word = words.front();
+  if (std::ranges::find(names, word) != names.end()) return {};
+  if (!word.starts_with('-')) return unknown_command(app, word);
+  if (app.get_option_no_throw(word) != nullptr) return {};
+  return fmt::format("unknown option '{}'; options stand behind a command: {}", word, listed(names));
+}
+
+std::string own_version() { return "unisono " + unisono::ground::to_string(unisono::ground::library_version()); }
+
+void add_version(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("version", "Say which version this is");
+  command->footer("unisono version");
+  command->callback([] { std::cout << own_version() << "\n"; });
+}
+
+void add_help(CLI::App& app) {
+  const auto topic = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("help", "Explain a command and its options");
+  command->footer("unisono help [COMMAND]");
+  command->add_option("COMMAND", *topic, "The command to explain; all of them where it is left out");
+  command->callback([&app, topic] {
+    const CLI::App* explained = topic->empty() ? &app : unisono::tools::find_command(app, *topic);
+    if (explained == nullptr) throw CLI::RuntimeError(complain(app, unknown_command(app, *topic)));
+    // Not explained->help(), which is about the sub-command that was parsed: this one.
+    std::cout << explained->get_formatter()->make_help(explained, {}, CLI::AppFormatMode::Normal);
+  });
+}
+
+int run_command(CLI::App& app, const std::vector<std::string>& words) {
+  if (const std::string wrong = objection(app, words); !wrong.empty()) return complain(app, wrong);
+  std::vector<std::string> arguments = unisono::tools::take_program_off(app, words);
+  if (const CLI::App* command = unisono::tools::find_command(app, arguments.front()); command != nullptr && !command->get_allow_extras()) {
+    const std::string wrong = unisono::tools::unknown_option(*command, {arguments.begin() + 1, arguments.end()});
+    if (!wrong.empty()) return complain(*command, wrong);
+  }
+  std::reverse(arguments.begin(), arguments.end());  // as the parser wants them
+  app.parse(arguments);
+  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("The command of unisono, with which the processes of a job act as one.", "unisono");
+  CLI::App app("The command of unisono, with which the processes of a job act as one", "unisono");
+  app.formatter(std::make_shared<unisono::tools::Help>());
   app.footer("unisono COMMAND …");
+  app.set_help_flag("-h,--help", "Print this page");
+  app.set_version_flag("-V,--version", own_version(), "Print the version");
   app.require_subcommand(1);
   unisono::tools::add_run(app);
   unisono::tools::add_bench(app);
   unisono::tools::add_info(app);
-  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-  if (const std::string wrong = objection(app, words); !wrong.empty()) return complain(app, wrong);
+  add_version(app);
+  add_help(app);
+  for (CLI::App* command : app.get_subcommands({})) command->group("Commands");
   try {
-    auto arguments = unisono::tools::take_program_off(app, words);
-    std::reverse(arguments.begin(), arguments.end());  // as the parser wants them
-    app.parse(arguments);
-    return 0;
+    return run_command(app, {argv + std::min(argc, 1), argv + argc});
   } catch (const CLI::RuntimeError& end) {
     return end.get_exit_code();
   } catch (const CLI::CallForHelp&) {
     std::cout << concerned(app).help();
     return 0;
+  } catch (const CLI::CallForVersion& version) {
+    std::cout << version.what() << "\n";
+    return 0;
   } catch (const CLI::ParseError& error) {
-    return complain(app, error.what());
+    return complain(concerned(app), unisono::tools::sentence_of(error));
   } catch (const unisono::InvalidArgument& error) {
-    return complain(app, error.what());
+    return complain(concerned(app), error.what());
   } catch (const std::exception& error) {
     std::cerr << "unisono: " << error.what() << "\n";
     return 1;

@@ -7,10 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "backends/registry.h"
 #include "command_line.h"
 #include "commands.h"
+#include "ground/log.h"
+#include "ground/variables.h"
 #include "launch/signals.h"
 #include "launch/supervisor.h"
+#include "unisono/error.h"
+#include "usage.h"
 
 namespace unisono::tools {
 namespace {
@@ -19,9 +24,29 @@ struct RunFlags {
   launcher::JobOptions job;
   double grace_seconds = 15;
   double silence_seconds = 30;
+  bool own_backend = false;
   std::string binding = "none";
   std::vector<std::string> forwarded;
 };
+
+/// What would end every rank, or pass unremarked in all of them, is said once and before they start.
+void check_environment(const RunFlags& flags) {
+  const ground::Environment& environment = flags.job.environment;
+  const std::string variable = environment.get("UNISONO_BACKEND").value_or("");
+  const bool from_variable = flags.job.backend.empty() && !variable.empty();
+  const std::string& backend = from_variable ? variable : flags.job.backend;
+  if (!flags.own_backend && !backend.empty()) {
+    try {
+      backends::check_names(backend);
+    } catch (const InvalidArgument& error) {
+      const std::string where = from_variable ? "UNISONO_BACKEND: " : "";
+      const std::string way_out = error.message().starts_with("unknown") ? "; --own-backend where the program registers it" : "";
+      throw InvalidArgument(where + error.message(), {.hint = error.info().hint + way_out});
+    }
+  }
+  if (ground::log_level() > ground::LogLevel::warning) return;
+  for (const std::string& odd : ground::odd_variables(environment)) std::cerr << "[unisono] " << odd << "\n";
+}
 
 void run(RunFlags& flags) {
   launcher::JobOptions& job = flags.job;
@@ -38,6 +63,7 @@ void run(RunFlags& flags) {
       throw CLI::ValidationError("--forward-signal", text + " cannot be caught, so it cannot be forwarded");
     job.forwarded_signals.push_back(*signal);
   }
+  check_environment(flags);
   int code = 1;
   try {
     code = launcher::run_job(job).exit_code;
@@ -55,14 +81,16 @@ void add_run(CLI::App& app) {
   launcher::JobOptions& job = flags->job;
   CLI::App* command = app.add_subcommand("run", "Start a program as several ranks, on one host or several, and watch over them");
   command->footer("unisono run [-n RANKS] [options] [--] PROGRAM [ARGUMENTS…]");
-  command->add_option("-n,--ranks", job.ranks, "How many ranks to start (1)")->check(CLI::Range(1, 65536));
+  command->add_option("-n,--ranks", job.ranks, "How many ranks to start (1); -np, --nprocs and --nproc-per-node are understood, too")
+      ->check(whole_number(1, 65536));
   command->add_option("--backend", job.backend, "What the ranks run on, as UNISONO_BACKEND: native, mpi, gloo, tcp, cpu:native,cuda:nccl, …");
+  command->add_flag("--own-backend", flags->own_backend, "The program registers its backend itself: do not refuse a name that is unknown here");
   command->add_option("--max-restarts", job.max_restarts, "After a failure, start all ranks again, at most so many times (0)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0, 1'000'000'000));
   command->add_option("--logs", job.log_directory, "A file for each rank in this folder");
   command->add_option("--grace", flags->grace_seconds, "Seconds the ranks have to end, before SIGTERM and before SIGKILL (15)")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--bind", flags->binding, "Keep rank i on the i-th core: core, or none (none)")->check(CLI::IsMember({"core", "none"}));
+      ->check(not_negative());
+  command->add_option("--bind", flags->binding, "Keep rank i on the i-th core: core, or none (none)")->check(one_of({"core", "none"}));
   command->add_option("--forward-signal", flags->forwarded, "Hand this signal on to the ranks, beside USR1 and USR2")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -70,16 +98,16 @@ void add_run(CLI::App& app) {
       ->add_option("--master-port", job.master_port,
                    "Of several hosts: the port at --master-addr where their launchers and ranks meet (29500). Of one: MASTER_PORT for "
                    "programs that want a certain one (any free one)")
-      ->check(CLI::Range(0, 65535));
+      ->check(whole_number(0, 65535));
   command->add_option("--nnodes", job.nnodes, "How many hosts take part, each with a launcher of its own and its own number of ranks (1)")
-      ->check(CLI::Range(1, 65536));
-  command->add_option("--node-rank", job.node_rank, "Which of them this one is (0)")->check(CLI::NonNegativeNumber);
+      ->check(whole_number(1, 65536));
+  command->add_option("--node-rank", job.node_rank, "Which of them this one is (0)")->check(whole_number(0, 65535));
   command->add_option("--master-addr", job.master_addr, "Address of host 0, where several hosts meet: the only one that is listened on");
   command->add_option(
       "--token-file", job.token_file,
       "Of several hosts: the file with the job's secret, which only you can read (UNISONO_TOKEN_FILE; or UNISONO_TOKEN is the secret)");
   command->add_option("--silence", flags->silence_seconds, "Of several hosts: seconds without a word after which another one is lost (30)")
-      ->check(CLI::Range(0.1, 1e6));
+      ->check(number(0.1, 1e6));
   command->callback([flags] { run(*flags); });
 }
 

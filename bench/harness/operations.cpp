@@ -66,6 +66,17 @@ double bus_factor(Operation operation, int ranks) noexcept {
   }
 }
 
+bool moves_as_much_as_a_copy(Operation operation) noexcept {
+  switch (operation) {
+    case Operation::all_reduce:
+    case Operation::all_to_all:
+    case Operation::send_recv:
+    case Operation::copy: return true;
+    // In the others most ranks have a smaller input or output than the size says, or none, and all may read the same.
+    default: return false;
+  }
+}
+
 bool synchronises(Operation operation, int ranks) noexcept {
   switch (operation) {
     case Operation::all_reduce:

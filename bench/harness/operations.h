@@ -32,6 +32,8 @@ double bus_factor(Operation operation, int ranks) noexcept;
 bool synchronises(Operation operation, int ranks) noexcept;
 /// The data is worked on where it lies (one buffer), also when out of place is asked for.
 bool one_buffer(Operation operation) noexcept;
+/// It reads and writes as much memory, over all ranks, as copying its bytes on every rank does: the roofline is a bound of its time.
+bool moves_as_much_as_a_copy(Operation operation) noexcept;
 /// Only rank 0 gets a result.
 bool root_only(Operation operation) noexcept;
 

@@ -20,6 +20,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "libunisono_";
 constexpr std::string_view suffix = ".so";
+/// A part of this library whose file is named like a plug-in's. It would load all of LibTorch.
+constexpr std::string_view no_plugin = "torch";
 
 // Loaded once, and never closed: threads and exit handlers of foreign libraries do not survive that.
 struct Loaded {
@@ -32,7 +34,7 @@ Loaded& loaded() {
 }
 
 bool is_name(std::string_view text) {
-  return !text.empty() &&
+  return !text.empty() && text != no_plugin &&
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::islower(c) || std::isdigit(c) || c == '_' || c == '-'; });
 }
 
@@ -125,7 +127,7 @@ const FoundPlugin* find_plugin(std::string_view name) {
   return find_locked(name);
 }
 
-std::vector<FoundPlugin> find_plugins() {
+std::vector<std::string> plugin_names() {
   std::set<std::string> names;
   for (const std::string& directory : plugin_directories()) {
     std::error_code error;
@@ -133,6 +135,11 @@ std::vector<FoundPlugin> find_plugins() {
       if (const std::string name = name_of(it->path()); !name.empty()) names.insert(name);
     }
   }
+  return {names.begin(), names.end()};
+}
+
+std::vector<FoundPlugin> find_plugins() {
+  const std::vector<std::string> names = plugin_names();
   std::vector<FoundPlugin> found;
   const std::lock_guard lock(loaded().mutex);
   for (const std::string& name : names) {

@@ -20,7 +20,9 @@ struct FoundPlugin {
 
 /// The one of that name in the first directory that has one: those of UNISONO_PLUGIN_PATH, then the library's own. Loads it. Null: there is none.
 const FoundPlugin* find_plugin(std::string_view name);
-/// All of them, by name.
+/// The names of the files that look like plug-ins, in order. Loads none.
+std::vector<std::string> plugin_names();
+/// All of them, by name. Loads them.
 std::vector<FoundPlugin> find_plugins();
 /// Where they are looked for.
 std::vector<std::string> plugin_directories();

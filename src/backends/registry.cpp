@@ -6,13 +6,14 @@
 #include <mutex>
 #include <set>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "backends/native/native.h"
 #include "backends/plugins.h"
 #include "backends/serial/serial.h"
 #include "backends/spanning/spanning.h"
 #include "backends/tcp/tcp.h"
+#include "ground/likeness.h"
 #include "unisono/engine.h"
 
 namespace unisono {
@@ -45,9 +46,38 @@ std::string lower(std::string_view text) {
 }
 
 [[noreturn]] void unknown(std::string_view name) {
-  std::string names;
-  for (const auto& known : available()) names += (names.empty() ? "" : ", ") + known;
-  throw InvalidArgument("unknown backend \"" + std::string(name) + "\"", {.hint = "available here: auto, " + names});
+  const std::vector<std::string> names = known_names();
+  const std::string_view meant = ground::nearest(lower(name), std::vector<std::string_view>(names.begin(), names.end()));
+  std::string message = fmt::format("unknown backend \"{}\"", name);
+  if (!meant.empty()) message += fmt::format("; did you mean \"{}\"?", meant);
+  throw InvalidArgument(message, {.hint = fmt::format("known here: {}", fmt::join(names, ", "))});
+}
+
+struct NamedEngine {
+  std::string device;  // "cpu" or "cuda"; empty where no map was given
+  std::string name;
+};
+
+/// "native" is one name without a device, "cpu:native,cuda:nccl" one for each kind of device.
+std::vector<NamedEngine> split(std::string_view request) {
+  const std::string text = lower(request);
+  if (text.find(':') == std::string::npos) return {{.device = {}, .name = text}};
+  std::vector<NamedEngine> engines;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string pair = text.substr(begin, end - begin);
+    const std::size_t colon = pair.find(':');
+    if (colon == std::string::npos || (pair.substr(0, colon) != "cpu" && pair.substr(0, colon) != "cuda")) {
+      throw InvalidArgument("malformed backend \"" + std::string(request) + "\"", {.hint = "write it as \"cpu:native,cuda:nccl\""});
+    }
+    NamedEngine engine{.device = pair.substr(0, colon), .name = pair.substr(colon + 1)};
+    if (std::ranges::find(engines, engine.device, &NamedEngine::device) != engines.end()) {
+      throw InvalidArgument("backend \"" + std::string(request) + "\" names two engines for one kind of device");
+    }
+    engines.push_back(std::move(engine));
+    begin = end + 1;
+  }
+  return engines;
 }
 
 // Whether it works on device memory; false of what is not there.
@@ -138,38 +168,46 @@ EngineFactory device_factory(std::string_view name) {
 }
 
 Request parse_request(std::string_view request) {
-  const std::string text = lower(request);
-  if (text.find(':') == std::string::npos) {
+  const std::vector<NamedEngine> engines = split(request);
+  if (engines.front().device.empty()) {
+    const std::string& text = engines.front().name;
     if (text == "auto") return {text, {}};
     if (!availability(text).known) unknown(request);
     if (!is_of_devices(text)) return {text, {}};
     static_cast<void>(device_factory(text));  // throws where it cannot be used
     return {"auto", text};
   }
-  // "cpu:native,cuda:nccl": one backend for each kind of device.
-  std::map<std::string, std::string> by_device;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string pair = text.substr(begin, end - begin);
-    const std::size_t colon = pair.find(':');
-    if (colon == std::string::npos || (pair.substr(0, colon) != "cpu" && pair.substr(0, colon) != "cuda")) {
-      throw InvalidArgument("malformed backend \"" + std::string(request) + "\"", {.hint = "write it as \"cpu:native,cuda:nccl\""});
-    }
-    const std::string name = pair.substr(colon + 1);
-    if (!availability(name).known) unknown(name);
-    if (!by_device.emplace(pair.substr(0, colon), name).second) {
-      throw InvalidArgument("backend \"" + std::string(request) + "\" names two engines for one kind of device");
-    }
-    begin = end + 1;
-  }
   Request parsed{"auto", {}};
-  if (const auto cuda = by_device.find("cuda"); cuda != by_device.end()) {
-    static_cast<void>(device_factory(cuda->second));
-    parsed.device = cuda->second;
+  for (const NamedEngine& engine : engines) {
+    if (!availability(engine.name).known) unknown(engine.name);
+    (engine.device == "cuda" ? parsed.device : parsed.host) = engine.name;
   }
-  if (const auto cpu = by_device.find("cpu"); cpu != by_device.end()) parsed.host = cpu->second;
+  if (!parsed.device.empty()) static_cast<void>(device_factory(parsed.device));
   if (is_of_devices(parsed.host)) throw InvalidArgument(fmt::format("backend {} does not work on memory of the host", parsed.host));
   return parsed;
+}
+
+std::vector<std::string> known_names() {
+  std::set<std::string> others(std::begin(plugins_of_ours), std::end(plugins_of_ours));
+  {
+    const std::lock_guard lock(registry().mutex);
+    for (const auto& [name, factory] : registry().factories) others.insert(name);
+    for (const auto& [name, engine] : registry().engines) others.insert(name);
+  }
+  for (const std::string& name : plugin_names()) others.insert(name);
+  std::vector<std::string> names{"auto", "native", "serial"};
+  for (const auto& name : others) {
+    if (name != "native" && name != "serial") names.push_back(name);
+  }
+  return names;
+}
+
+void check_names(std::string_view request) {
+  const std::vector<std::string> names = known_names();
+  for (const NamedEngine& engine : split(request)) {
+    const bool known = std::ranges::find(names, engine.name) != names.end();
+    if (!known || (engine.name == "auto" && !engine.device.empty())) unknown(engine.name);
+  }
 }
 
 }  // namespace backends

@@ -10,7 +10,7 @@
 
 #include "ground/log.h"
 #include "launch/nodes_text.h"
-#include "launch/quiet_thread.h"
+#include "ground/quiet_thread.h"
 #include "rendezvous/reach.h"
 #include "unisono/error.h"
 
@@ -60,7 +60,7 @@ void Nodes::begin(int attempt) {
   } catch (const std::exception& error) {
     store_lost_ = error.what();
   }
-  listening_ = start_quietly([this, attempt] { listen(attempt); });
+  listening_ = ground::start_quietly([this, attempt] { listen(attempt); });
 }
 
 void Nodes::give_up_restart(int attempt, int signal) noexcept {
@@ -102,7 +102,7 @@ std::optional<Trouble> Nodes::first_trouble() {
 }
 
 void Nodes::end(const std::vector<RankEnd>& ends) {
-  gathering_ = start_quietly([this, text = encode_ends(ends)] { gather(text); });
+  gathering_ = ground::start_quietly([this, text = encode_ends(ends)] { gather(text); });
 }
 
 bool Nodes::all_ended() {

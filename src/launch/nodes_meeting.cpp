@@ -1,5 +1,6 @@
 // How the launchers of several hosts come together, and part.
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <numeric>
@@ -7,9 +8,9 @@
 #include <fmt/format.h>
 
 #include "ground/log.h"
+#include "ground/quiet_thread.h"
 #include "launch/nodes.h"
 #include "launch/program.h"
-#include "launch/quiet_thread.h"
 #include "launch/supervisor.h"
 #include "rendezvous/join.h"
 #include "rendezvous/own_address.h"
@@ -38,6 +39,13 @@ std::string secret_of(const JobOptions& options) {
   return said.value_or("");
 }
 
+/// Before there is a console: the launchers meet first.
+void say_waiting(const JobOptions& options, const std::string& text) {
+  if (options.talk == Talk::silent || ground::log_level() > ground::LogLevel::warning) return;
+  const std::string line = "[unisono] waiting for " + text + "\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
 }  // namespace
 
 Nodes::Nodes(const JobOptions& options)
@@ -48,15 +56,17 @@ Nodes::Nodes(const JobOptions& options)
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!bell_) throw StartFailed("cannot make an event descriptor: " + error_text(errno), 1);
   meet(options);
-  beating_ = start_quietly([this] { beat(); });
+  beating_ = ground::start_quietly([this] { beat(); });
 }
 
 void Nodes::meet(const JobOptions& options) {
   const auto timeout = rendezvous::join_timeout(std::chrono::hours(1), options.environment);
   const Deadline deadline(node_ == 0 ? timeout : timeout + courtesy);
   const rendezvous::Address address(options.master_addr, options.master_port == 0 ? default_port : static_cast<std::uint16_t>(options.master_port));
-  const std::string place = "the launchers' store at " + ground::describe(address.name, address.port());
+  const std::string at = ground::describe(address.name, address.port());
+  const std::string place = "the launchers' store at " + at;
   rendezvous::check_reachable(address.name, address.resolved);
+  const auto say = [&](const std::string& text) { say_waiting(options, text); };
   if (node_ == 0) {
     const auto addresses = rendezvous::addresses_to_listen_on(address.name, address.resolved, options.environment);
     const std::string token = store::token_for(addresses, secret_, {});
@@ -64,6 +74,8 @@ void Nodes::meet(const JobOptions& options) {
     ground::info(fmt::format("the job's store listens on {}", describe(ground::local_address(listening.get()))));
     store_ = store::serve(std::move(listening), place, {.token = token});
   } else {
+    const ground::Reminder reminder(
+        options.waiting, [&] { return "host 0 at " + at; }, say);
     store_ = store::connect_tcp(address.resolved, place, {.token = store::token_for(address.resolved, secret_, {})}, deadline);
   }
   store_address_ = store_->way()->store;
@@ -72,7 +84,14 @@ void Nodes::meet(const JobOptions& options) {
   request.who = "node";
   request.size = "number of hosts";
   request.size_option = "--nnodes";
+  const auto who_is_missing = [&] {
+    const std::vector<int> missing = rendezvous::missing_ranks(*store_, request);
+    if (missing.empty()) return std::string();
+    return fmt::format("host{} {} of {} at {}", missing.size() == 1 ? "" : "s", rendezvous::list(missing), nodes_, at);
+  };
+  std::optional<ground::Reminder> reminder(std::in_place, options.waiting, who_is_missing, say);
   const auto joined = rendezvous::join(*store_, request, deadline);
+  reminder.reset();
   if (!joined) throw InvalidArgument(fmt::format("the job at {} is over", place), info("start the launchers of all hosts together"));
   for (const auto& member : joined->members) members_.push_back(rendezvous::where(member));
   agree(options, deadline);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ground/environment.h"
+#include "ground/reminder.h"
 #include "launch/first_cause.h"
 #include "launch/program.h"
 
@@ -47,6 +48,7 @@ struct JobOptions {
   int master_port = 0;                                           ///< 0: any free one; of several hosts, where their launchers meet, then 0 is 29500
   std::string token_file = {};                                   ///< of several hosts: holds the job's secret; empty: the environment says it
   std::chrono::milliseconds silence = std::chrono::seconds(30);  ///< a launcher of another host that says nothing for so long is lost
+  ground::Reminder::Pace waiting = {std::chrono::seconds(3), std::chrono::seconds(30)};  ///< of several hosts: when to say which ones are waited for
   OutputMode output = OutputMode::prefixed;
   SignalMode signals = SignalMode::handled;
   Talk talk = Talk::normal;

@@ -58,6 +58,7 @@ class Opened final : public Meeting {
   std::shared_ptr<store::Client> connect(const ground::Deadline& deadline) const override {
     return store::connect_tcp({address_}, place_, {.token = token_}, deadline);
   }
+  std::string place() const override { return place_; }
 
  private:
   SocketAddress address_;

@@ -84,12 +84,14 @@ Gathering::~Gathering() {
 std::shared_ptr<store::Client> Gathering::serve() const {
   ground::FileDescriptor listening(::fcntl(listening_.get(), F_DUPFD_CLOEXEC, 0));
   ground::info(fmt::format("the job's store listens on {}", ground::describe(server_)));
-  return store::serve(std::move(listening), "the store at " + ground::describe(server_), {.token = token_, .job_tag = self_.job});
+  return store::serve(std::move(listening), place(), {.token = token_, .job_tag = self_.job});
 }
 
 std::shared_ptr<store::Client> Gathering::connect(const Deadline& deadline) const {
-  return store::connect_tcp({server_}, "the store at " + ground::describe(server_), {.token = token_, .job_tag = self_.job}, deadline);
+  return store::connect_tcp({server_}, place(), {.token = token_, .job_tag = self_.job}, deadline);
 }
+
+std::string Gathering::place() const { return "the store at " + ground::describe(server_); }
 
 void Gathering::gather(const Deadline& deadline) {
   auto pause = shortest_pause;

@@ -44,6 +44,7 @@ class Gathering final : public Meeting {
 
   std::shared_ptr<store::Client> serve() const override;
   std::shared_ptr<store::Client> connect(const ground::Deadline& deadline) const override;
+  std::string place() const override;
 
  private:
   using Time = ground::Clock::time_point;

@@ -12,16 +12,14 @@
 namespace unisono::rendezvous {
 namespace {
 
+std::string prefix_of(const JoinRequest& request, int generation) { return fmt::format("unisono/rendezvous/{}/{}/", request.group_name, generation); }
+std::string seat_of(int rank) { return fmt::format("rank/{}", rank); }
+
 /// One generation of one group, as one process sees it.
 class Generation {
  public:
   Generation(Store& store, const JoinRequest& request, const ground::Deadline& deadline, int number)
-      : store_(store),
-        request_(request),
-        deadline_(deadline),
-        number_(number),
-        prefix_(fmt::format("unisono/rendezvous/{}/{}/", request.group_name, number)),
-        mine_(encode(request.self)) {}
+      : store_(store), request_(request), deadline_(deadline), number_(number), prefix_(prefix_of(request, number)), mine_(encode(request.self)) {}
 
   /// Empty: it is over, the next one may be ours.
   std::optional<Joined> enter() {
@@ -84,7 +82,7 @@ class Generation {
     if (const auto world = store_.try_get(key("world"))) size = std::max(size, std::atoi(world->c_str()));
     const auto open = std::atoll(store_.try_get(key("autos")).value_or("0").c_str());
     std::vector<Seat> all;
-    for (int r = 0; r < size; ++r) all.push_back(look(key(fmt::format("rank/{}", r))));
+    for (int r = 0; r < size; ++r) all.push_back(look(key(seat_of(r))));
     for (std::int64_t k = 0; k < open; ++k) all.push_back(look(key(fmt::format("auto/{}", k))));
     return all;
   }
@@ -101,7 +99,7 @@ class Generation {
     if (std::ranges::none_of(all, &Seat::alive)) return true;
     if (!verdict.starts_with("ok")) return false;
     if (request_.self.member.rank < 0) return std::ranges::any_of(all, &Seat::left);
-    return look(key(fmt::format("rank/{}", request_.self.member.rank))).left;
+    return look(key(seat_of(request_.self.member.rank))).left;
   }
 
   /// The job is complete, or has failed for good, and we are not of it.
@@ -109,7 +107,7 @@ class Generation {
     if (!verdict.starts_with("ok")) conclude(verdict);
     const int rank = request_.self.member.rank;
     if (rank >= 0) {
-      const Seat seat = look(key(fmt::format("rank/{}", rank)));
+      const Seat seat = look(key(seat_of(rank)));
       if (seat.alive) refuse_duplicate(*seat.record);
     }
     std::string there;
@@ -139,7 +137,7 @@ class Generation {
   void take_seat() {
     bool fresh = true;
     if (const int rank = request_.self.member.rank; rank >= 0) {
-      seat_ = key(fmt::format("rank/{}", rank));
+      seat_ = key(seat_of(rank));
       std::string holder = store_.compare_set(seat_, "", mine_);
       while (holder != mine_) {
         const Record record = decode(holder);
@@ -263,6 +261,14 @@ class Generation {
 };
 
 }  // namespace
+
+std::vector<int> missing_ranks(Store& store, const JoinRequest& request) {
+  std::vector<int> missing;
+  for (int rank = 0; rank < request.world_size; ++rank) {
+    if (!store.try_get(prefix_of(request, 1) + seat_of(rank))) missing.push_back(rank);
+  }
+  return missing;
+}
 
 std::optional<Joined> join(Store& store, const JoinRequest& request, const ground::Deadline& deadline) {
   for (int number = 1; request.most_generations == 0 || number <= request.most_generations; ++number) {

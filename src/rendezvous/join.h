@@ -39,6 +39,9 @@ struct Joined {
 
 inline constexpr std::string_view left_mark = "left";
 
+/// Which of the ranks of the first generation have not come yet.
+std::vector<int> missing_ranks(Store& store, const JoinRequest& request);
+
 /// Empty: all generations that may be are over.
 std::optional<Joined> join(Store& store, const JoinRequest& request, const ground::Deadline& deadline);
 

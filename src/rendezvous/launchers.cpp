@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ground/variables.h"
+
 namespace unisono {
 
 std::string_view to_string(Launcher launcher) noexcept {
@@ -64,33 +66,12 @@ constexpr std::array rows = {
     torch_like(Launcher::torchrun, {"RANK"}),
 };
 
+/// Beside our own, which ground/variables.h lists, and those of the rows.
 constexpr std::array more_variables = {
-    "UNISONO_BACKEND",
-    "UNISONO_MPI",
-    "UNISONO_TIMEOUT",
-    "UNISONO_TOKEN",
-    "UNISONO_TOKEN_FILE",
-    "UNISONO_INTERFACE",
-    "GLOO_SOCKET_IFNAME",
-    "NCCL_SOCKET_IFNAME",
-    "UNISONO_LOG",
-    "UNISONO_LAUNCHER_FD",
-    "UNISONO_JOB_ID",
-    "UNISONO_ATTEMPT",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "TORCHELASTIC_RUN_ID",
-    "SLURM_JOB_ID",
-    "SLURM_JOBID",
-    "TORCHELASTIC_RESTART_COUNT",
-    "TORCHELASTIC_USE_AGENT_STORE",
-    "SLURM_STEP_NODELIST",
-    "SLURM_NODELIST",
-    "SLURM_JOB_NODELIST",
-    "SLURM_STEP_NUM_NODES",
-    "SLURM_JOB_NUM_NODES",
-    "SLURM_NNODES",
-    "SLURM_STEP_ID",
+    "GLOO_SOCKET_IFNAME",           "NCCL_SOCKET_IFNAME",  "MASTER_ADDR",    "MASTER_PORT",
+    "TORCHELASTIC_RUN_ID",          "SLURM_JOB_ID",        "SLURM_JOBID",    "TORCHELASTIC_RESTART_COUNT",
+    "TORCHELASTIC_USE_AGENT_STORE", "SLURM_STEP_NODELIST", "SLURM_NODELIST", "SLURM_JOB_NODELIST",
+    "SLURM_STEP_NUM_NODES",         "SLURM_JOB_NUM_NODES", "SLURM_NNODES",   "SLURM_STEP_ID",
     "SLURM_RESTART_COUNT",
 };
 
@@ -112,9 +93,7 @@ std::vector<std::string_view> variables_read() {
   const auto add = [&](std::string_view name) {
     if (!name.empty() && std::ranges::find(names, name) == names.end()) names.push_back(name);
   };
-  for (const std::string_view name : more_variables) {
-    if (name.starts_with("UNISONO_")) add(name);
-  }
+  for (const ground::Variable& variable : ground::variables()) add(variable.name);
   for (const LauncherRow& row : rows) {
     for (const std::string_view name : {row.rank, row.world_size, row.local_rank, row.local_world_size, row.node_rank}) add(name);
   }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "ground/log.h"
+#include "ground/reminder.h"
 #include "rendezvous/carried.h"
 #include "rendezvous/departure.h"
 #include "rendezvous/error_info.h"
@@ -158,11 +159,24 @@ JobIdentity meet_among_hosts(Plan plan, const std::shared_ptr<Store>& launcher, 
   return settle(std::move(plan), std::move(joined), store, std::move(view), own_end(*job.client));
 }
 
+/// As calls do that take so long. Later than launchers, which are one a host: the ranks of a large job may need a while to start.
+constexpr ground::Reminder::Pace waiting = {std::chrono::seconds(30), std::chrono::seconds(30)};
+
+void warn(const std::string& text) { ground::warn(text); }
+
 JobIdentity meet_at(Plan plan, const Meeting& meeting) {
   if (plan.rank == 0) {
     const std::shared_ptr<store::Client> client = meeting.serve();
     const JoinTimeout bounded(*client, plan.timeout);
-    Joined joined = *join(*client, join_request(plan), Deadline(plan.timeout));
+    const JoinRequest request = join_request(plan);
+    const auto who_is_missing = [&] {
+      const std::vector<int> missing = missing_ranks(*client, request);
+      return missing.empty() ? std::string()
+                             : fmt::format("initialize waits for ranks {} of {} at {}", list(missing), plan.world_size, meeting.place());
+    };
+    std::optional<ground::Reminder> reminder(std::in_place, waiting, who_is_missing, warn);
+    Joined joined = *join(*client, request, Deadline(plan.timeout));
+    reminder.reset();
     plan.identity.serves_store = true;
     auto view = part_of(client, joined);
     return settle(std::move(plan), std::move(joined), client, std::move(view), own_end(*client));
@@ -170,8 +184,11 @@ JobIdentity meet_at(Plan plan, const Meeting& meeting) {
   const Deadline deadline(plan.timeout + courtesy);
   JoinRequest request = join_request(plan);
   request.most_generations = 1;
+  std::optional<ground::Reminder> reminder(
+      std::in_place, waiting, [&] { return "initialize waits for rank 0 at " + meeting.place(); }, warn);
   for (auto pause = 5ms;; pause = std::min<std::chrono::milliseconds>(pause * 2, 200ms)) {
     std::shared_ptr<store::Client> client = meeting.connect(deadline);
+    reminder.reset();  // rank 0 is there, and says who is not
     std::optional<JoinTimeout> bounded(std::in_place, *client, plan.timeout);
     if (auto joined = join(*client, request, deadline)) {
       auto view = part_of(client, *joined);

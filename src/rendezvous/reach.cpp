@@ -45,6 +45,7 @@ class AtAddress final : public Meeting {
   std::shared_ptr<store::Client> connect(const ground::Deadline& deadline) const override {
     return store::connect_tcp(address_.resolved, place_, {.token = token_, .job_tag = tag_}, deadline);
   }
+  std::string place() const override { return place_; }
 
  private:
   Address address_;
@@ -60,6 +61,7 @@ class LocalSocket final : public Meeting {
   std::shared_ptr<store::Client> connect(const ground::Deadline& deadline) const override {
     return store::connect_tcp({address_}, place_, {}, deadline);
   }
+  std::string place() const override { return place_; }
 
  private:
   SocketAddress address_;
@@ -84,6 +86,7 @@ class BesideAgent final : public Meeting {
   std::shared_ptr<store::Client> connect(const ground::Deadline& deadline) const override {
     return store::connect_tcp(addresses_, place_, {.token = token_, .job_tag = tag_, .strangers_expected = true}, deadline);
   }
+  std::string place() const override { return place_; }
 
  private:
   std::string place_, tag_, token_;

@@ -20,6 +20,8 @@ class Meeting {
   virtual std::shared_ptr<store::Client> serve() const = 0;
   /// One connection, with retries up to the deadline.
   virtual std::shared_ptr<store::Client> connect(const ground::Deadline& deadline) const = 0;
+  /// As messages call it: "the store at 127.0.0.1:29500".
+  virtual std::string place() const = 0;
 };
 
 /// An address that everybody knows, its name looked up once.

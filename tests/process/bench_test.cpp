@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -160,6 +161,31 @@ TEST_P(BenchPeer, IsMeasuredInTheSameProcesses) {
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BenchPeer);
 INSTANTIATE_TEST_SUITE_P(Found, BenchPeer, ::testing::ValuesIn(peers_of_this_build()), [](const auto& about) { return about.param; });
 
+TEST(Bench, ListsMayBeWrittenWithSpaces) {
+  // What is not there is told first, so the words were understood: on this PATH it is Open MPI in every build.
+  for (const std::vector<std::string>& peers : {std::vector<std::string>{"openmpi", "gloo"}, {"openmpi,", "gloo"}, {"openmpi,gloo"}}) {
+    std::vector<std::string> words{"bench", "--quick", "--sizes", "8", "64", "--peers"};
+    words.insert(words.end(), peers.begin(), peers.end());
+    RunningCommand command(unisono_command(words), {.environment = {{"PATH", "/nowhere"}}});
+    EXPECT_EQ(command.wait(), 1) << command.err();
+    EXPECT_NE(command.err().find("the peer openmpi is not available"), std::string::npos) << command.err();
+  }
+  const json rows = measure({"--ranks", "2", "--sizes", "8", "64KiB", "all_reduce", "--compare", "on"});
+  std::set<std::pair<std::string, int>> seen;
+  for (const json& row : rows) seen.emplace(row.at("op"), row.at("bytes"));
+  EXPECT_EQ(seen, (std::set<std::pair<std::string, int>>{{"all_reduce", 8}, {"all_reduce", 65536}}));
+
+  const auto said = [](std::vector<std::string> words) {
+    words.insert(words.begin(), "bench");
+    RunningCommand command(unisono_command(words));
+    EXPECT_EQ(command.wait(), 2);
+    return command.err();
+  };
+  EXPECT_TRUE(said({"all_redcue"}).starts_with("unisono bench: unknown operation 'all_redcue'; did you mean 'all_reduce'?\n"));
+  EXPECT_TRUE(said({"gloo"}).starts_with("unisono bench: 'gloo' is no operation; did you mean '--peers gloo'?\n"));
+  EXPECT_TRUE(said({"--peers", "glo"}).starts_with("unisono bench: unknown peer 'glo'; did you mean 'gloo'?\n"));
+}
+
 TEST(Bench, AMissingPeerEndsTheRunWithWhatToInstall) {
   for (const std::string peer : {"openmpi", "mpich"}) {
     // Without its launcher, or in a build without its driver: missing either way.
@@ -202,13 +228,21 @@ TEST(Bench, WrongUseIsRefusedAtOnceWithAUsageLine) {
   }
 }
 
-TEST(Bench, AnInterruptEndsEverything) {
-  RunningCommand command(unisono_command({"bench", "all_reduce", "--ranks", "2", "--sizes", "4MiB", "--rounds", "10000"}),
+TEST(Bench, AnInterruptEndsEverythingAndShowsWhatThereIs) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() + "/results.json";
+  RunningCommand command(unisono_command({"bench", "all_reduce", "--ranks", "2", "--sizes", "4MiB", "--rounds", "10000", "--json", file}),
                          {.stdio = RunningCommand::Stdio::terminal});
   ASSERT_TRUE(command.until_out_has("round 2")) << command.out();
-  command.send(SIGINT);
+  command.type("\x03");  // Ctrl-C
   EXPECT_EQ(command.wait(), 128 + SIGINT) << command.out();
   EXPECT_NE(command.out().find("ended by SIGINT"), std::string::npos) << command.out();
+  // What has been measured until then is not lost.
+  for (const char* part : {" of 10000 rounds", "× unisono", "summary: 1 result verified"})
+    EXPECT_NE(command.out().find(part), std::string::npos) << part << "\n" << command.out();
+  const json rows = json::parse(contents(file), nullptr, false);
+  ASSERT_EQ(rows.size(), 2U) << rows;  // unisono and the roofline
+  for (const json& row : rows) expect_row(row);
 }
 
 TEST(Info, SaysWhatItFoundForPeopleAndForPrograms) {
@@ -217,7 +251,11 @@ TEST(Info, SaysWhatItFoundForPeopleAndForPrograms) {
   for (const char* word : {"version", "backends", "native", "host", "shared memory", "limits", "timeouts"})
     EXPECT_NE(people.out().find(word), std::string::npos) << word << people.out();
 
-  RunningCommand programs(unisono_command({"info", "--json"}), {.environment = {{"UNISONO_TOKEN", "swordfish"}, {"UNISONO_TIMEOUT", "77"}}});
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() + "/libunisono_torch.so") << "a part of the library, no plug-in";
+  std::ofstream(folder.path() + "/libunisono_warp.so") << "a plug-in that cannot be loaded";
+  RunningCommand programs(unisono_command({"info", "--json"}),
+                          {.environment = {{"UNISONO_TOKEN", "swordfish"}, {"UNISONO_TIMEOUT", "77"}, {"UNISONO_PLUGIN_PATH", folder.path()}}});
   ASSERT_EQ(programs.wait(), 0) << programs.err();
   const json facts = json::parse(programs.out(), nullptr, false);
   ASSERT_TRUE(facts.is_object()) << programs.out();
@@ -228,6 +266,14 @@ TEST(Info, SaysWhatItFoundForPeopleAndForPrograms) {
   EXPECT_EQ(facts.at("timeouts").at("every call"), "77 s (UNISONO_TIMEOUT)");
   EXPECT_EQ(facts.at("environment").at("UNISONO_TIMEOUT"), "77");
   EXPECT_EQ(programs.out().find("swordfish"), std::string::npos) << "the token is a secret";
+  EXPECT_EQ(facts.at("remarks"), json::array());
+  EXPECT_TRUE(facts.at("backends").contains("warp"));
+  EXPECT_FALSE(facts.at("backends").contains("torch"));
+
+  RunningCommand odd(unisono_command({"info", "--json"}), {.environment = {{"UNISONO_BACKND", "tcp"}, {"UNISONO_BACKEND", "natve"}}});
+  ASSERT_EQ(odd.wait(), 0) << odd.err();
+  EXPECT_EQ(json::parse(odd.out(), nullptr, false).at("remarks"), (json{"UNISONO_BACKND is unknown; did you mean UNISONO_BACKEND?",
+                                                                        "UNISONO_BACKEND: unknown backend \"natve\"; did you mean \"native\"?"}));
 
   RunningCommand wrong(unisono_command({"info", "--bogus"}));
   EXPECT_EQ(wrong.wait(), 2);

@@ -60,6 +60,27 @@ TEST(LauncherNodes, RanksMeetAtTheMasterAddress) {
   for (int r = 0; r < 4; ++r) EXPECT_EQ(count(out, fmt::format("[{}] rank {} of 4, local {} {}, sum 6\n", r, r, r % 2, r % 2)), 1) << out;
 }
 
+// Whoever sits in front of a launcher that waits for another host reads which one, and where it is expected.
+TEST(LauncherNodes, WhoWaitsSaysForWhichHostAndWhere) {
+  const int port = free_port();
+  RunningCommand second(node(1, port, {SPAWN_HELPER, "rank"}));
+  EXPECT_TRUE(second.until_err_has(fmt::format("[unisono] waiting for host 0 at 127.0.0.1:{}\n", port))) << second.err();
+  RunningCommand first(node(0, port, {SPAWN_HELPER, "rank"}));
+  EXPECT_EQ(first.wait(), 0) << first.err();
+  EXPECT_EQ(second.wait(), 0) << second.err();
+
+  const int other = free_port();
+  RunningCommand alone(node(0, other, {SPAWN_HELPER, "rank"}));
+  EXPECT_TRUE(alone.until_err_has(fmt::format("[unisono] waiting for host 1 of 2 at 127.0.0.1:{}\n", other))) << alone.err();
+  RunningCommand late(node(1, other, {SPAWN_HELPER, "rank"}));
+  EXPECT_EQ(alone.wait(), 0) << alone.err();
+  EXPECT_EQ(late.wait(), 0) << late.err();
+
+  RunningCommand silent(node(1, free_port(), {SPAWN_HELPER, "rank"}), {.environment = {{"UNISONO_LOG", "off"}, {"UNISONO_TIMEOUT", "5"}}});
+  EXPECT_EQ(silent.wait(), 1);
+  EXPECT_EQ(count(silent.err(), "waiting for"), 0) << silent.err();
+}
+
 // The launchers put together what each has seen of its own ranks, and come to the same end.
 TEST(LauncherNodes, AllNameTheCause) {
   const int port = free_port();

@@ -5,9 +5,9 @@
 #include <thread>
 #include <utility>
 
-namespace unisono::launcher {
+namespace unisono::ground {
 
-/// A thread that leaves signals to the main one.
+/// A thread that leaves signals to the others of the process.
 template <class Body>
 std::thread start_quietly(Body body) {
   sigset_t all, before;
@@ -23,4 +23,4 @@ std::thread start_quietly(Body body) {
   }
 }
 
-}  // namespace unisono::launcher
+}  // namespace unisono::ground

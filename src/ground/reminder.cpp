@@ -1,0 +1,38 @@
+#include "ground/reminder.h"
+
+#include <exception>
+#include <utility>
+
+#include "ground/log.h"
+#include "ground/quiet_thread.h"
+
+namespace unisono::ground {
+
+Reminder::Reminder(Pace pace, std::function<std::string()> text, std::function<void(const std::string&)> say)
+    : pace_(pace), text_(std::move(text)), say_(std::move(say)), thread_(start_quietly([this] { remind(); })) {}
+
+Reminder::~Reminder() {
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Reminder::remind() noexcept {
+  try {
+    std::unique_lock lock(mutex_);
+    for (auto pause = pace_.first; !changed_.wait_for(lock, pause, [&] { return done_; }); pause = pace_.again) {
+      lock.unlock();  // the text may have to be asked for over a network
+      const std::string text = text_();
+      lock.lock();
+      if (done_) return;
+      if (!text.empty()) say_(text);
+    }
+  } catch (const std::exception& error) {  // whoever waits hears of it, too, and tells
+    log(LogLevel::debug, error.what());
+  }
+}
+
+}  // namespace unisono::ground

@@ -1,0 +1,173 @@
+// The words of the command: what is understood, and what is said about those that are not.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "ground/version.h"
+#include "running_command.h"
+
+namespace unisono::testing {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::size_t columns(const std::string& line) {
+  return static_cast<std::size_t>(std::ranges::count_if(line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+void expect_narrow(const std::string& text) {
+  for (const std::string& line : lines_of(text)) EXPECT_LE(columns(line), 80U) << line;
+}
+
+struct Answer {
+  int code = 0;
+  std::string out, err;
+};
+
+Answer ask(Words words, std::map<std::string, std::string> environment = {}) {
+  RunningCommand command(unisono_command(std::move(words)), {.environment = std::move(environment)});
+  Answer answer;
+  answer.code = command.wait();
+  answer.out = command.out();
+  answer.err = command.err();
+  return answer;
+}
+
+/// The complaint of wrong use: its first sentence, after everything else about it has been checked.
+std::string refusal(Words words, std::map<std::string, std::string> environment = {}) {
+  const std::string shown = ::testing::PrintToString(words);
+  const Answer answer = ask(std::move(words), std::move(environment));
+  EXPECT_EQ(answer.code, 2) << shown << answer.err;
+  EXPECT_EQ(answer.out, "") << shown;
+  expect_narrow(answer.err);
+  const auto usage = answer.err.find("\nusage: unisono");
+  EXPECT_NE(usage, std::string::npos) << answer.err;
+  EXPECT_EQ(answer.err.find("subcommand"), std::string::npos) << answer.err;
+  std::string sentence = answer.err.substr(0, usage);
+  // Lines of one sentence, put together again.
+  for (auto at = sentence.find("\n  "); at != std::string::npos; at = sentence.find("\n  ", at)) sentence.replace(at, 3, " ");
+  return sentence;
+}
+
+TEST(CommandLine, SaysItsVersionInEveryUsualWay) {
+  const std::string version = "unisono " + ground::to_string(ground::library_version()) + "\n";
+  for (const Words& words : {Words{"--version"}, Words{"-V"}, Words{"version"}}) {
+    const Answer answer = ask(words);
+    EXPECT_EQ(answer.code, 0) << words[0];
+    EXPECT_EQ(answer.out, version) << words[0];
+    EXPECT_EQ(answer.err, "") << words[0];
+  }
+}
+
+TEST(CommandLine, HelpIsTheSamePageHoweverItIsAskedFor) {
+  EXPECT_EQ(ask({"help"}).out, ask({"--help"}).out);
+  EXPECT_EQ(ask({"-h"}).out, ask({"--help"}).out);
+  for (const char* name : {"run", "bench", "info", "version", "help"}) {
+    EXPECT_NE(ask({"help"}).out.find(fmt::format("\n  {} ", name)), std::string::npos) << name;
+    const Answer page = ask({"help", name});
+    EXPECT_EQ(page.code, 0) << page.err;
+    EXPECT_EQ(page.out, ask({name, "--help"}).out) << name;
+    EXPECT_NE(page.out.find(fmt::format("usage: unisono {}", name)), std::string::npos) << page.out;
+    expect_narrow(page.out);
+  }
+  expect_narrow(ask({"help"}).out);
+  EXPECT_EQ(refusal({"help", "rnu"}), "unisono: unknown command 'rnu'; did you mean 'run'?");
+}
+
+TEST(CommandLine, AMistypedCommandIsNamedWithTheOneThatIsMeant) {
+  EXPECT_EQ(refusal({"rnu", "-n", "2", "true"}), "unisono: unknown command 'rnu'; did you mean 'run'?");
+  EXPECT_EQ(refusal({"benhc"}), "unisono: unknown command 'benhc'; did you mean 'bench'?");
+  EXPECT_EQ(refusal({"WRONG"}), "unisono: unknown command 'WRONG'; there are run, bench, info, version, help");
+  EXPECT_EQ(refusal({}), "unisono: a command is missing; there are run, bench, info, version, help");
+}
+
+TEST(CommandLine, AProgramWhereACommandBelongsIsToldHowItIsStarted) {
+  EXPECT_EQ(refusal({"./app", "--epochs", "3"}), "unisono: './app' is no command; to start it as ranks: unisono run -n 2 ./app");
+  EXPECT_EQ(refusal({RANK_HELPER}), fmt::format("unisono: '{0}' is no command; to start it as ranks: unisono run -n 2 {0}", RANK_HELPER));
+}
+
+TEST(CommandLine, AMistypedOptionIsNamedWithTheOneThatIsMeant) {
+  EXPECT_EQ(refusal({"run", "--nnode", "2", "true"}), "unisono run: unknown option '--nnode'; did you mean '--nnodes'?");
+  EXPECT_EQ(refusal({"run", "--max-restart=1", "true"}), "unisono run: unknown option '--max-restart'; did you mean '--max-restarts'?");
+  EXPECT_EQ(refusal({"run", "-n", "2", "--hostfile", "h", "true"}), "unisono run: unknown option '--hostfile'");
+  EXPECT_EQ(refusal({"bench", "--szies", "8"}), "unisono bench: unknown option '--szies'; did you mean '--sizes'?");
+  EXPECT_EQ(refusal({"info", "--jsno"}), "unisono info: unknown option '--jsno'; did you mean '--json'?");
+  EXPECT_EQ(refusal({"run", "-x", "true"}), "unisono run: unknown option '-x'");
+}
+
+TEST(CommandLine, TheNumberOfRanksHasTheNamesThatOtherLaunchersGiveIt) {
+  for (const Words& words : {Words{"-np", "3"}, Words{"--np", "3"}, Words{"--nprocs", "3"}, Words{"--nprocs=3"}, Words{"--nproc-per-node", "3"},
+                             Words{"--nproc_per_node=3"}, Words{"--ranks", "3"}, Words{"-n3"}}) {
+    Words all{"run"};
+    all.insert(all.end(), words.begin(), words.end());
+    all.insert(all.end(), {RANK_HELPER, "variables", "WORLD_SIZE"});
+    const Answer answer = ask(all);
+    EXPECT_EQ(answer.code, 0) << words[0] << answer.err;
+    EXPECT_EQ(count(answer.out, "WORLD_SIZE=3\n"), 3) << words[0] << answer.out;
+  }
+  // What belongs to the program stays as it is.
+  EXPECT_EQ(ask({"run", "-np", "1", RANK_HELPER, "arguments", "-np", "--nproc_per_node"}).out, "[0] <-np>\n[0] <--nproc_per_node>\n");
+}
+
+TEST(CommandLine, UnderscoresOfTorchrunAreUnderstood) {
+  const Answer answer = ask({"run", "--max_restarts=0", "--master_port", "0", RANK_HELPER, "exit", "9", "0"});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+}
+
+TEST(CommandLine, AWrongValueIsSaidInOneSentence) {
+  EXPECT_EQ(refusal({"run", "-n", "four", "true"}), "unisono run: --ranks must be a whole number from 1 to 65536, not 'four'");
+  EXPECT_EQ(refusal({"run", "-np", "0", "true"}), "unisono run: --ranks must be a whole number from 1 to 65536, not '0'");
+  EXPECT_EQ(refusal({"bench", "-np", "0"}), "unisono bench: --ranks must be a whole number from 1 to 1024, not '0'");
+  EXPECT_EQ(refusal({"run", "--grace", "long", "true"}), "unisono run: --grace must be a number from 0 on, not 'long'");
+  EXPECT_EQ(refusal({"run", "--bind", "socket", "true"}), "unisono run: --bind must be core or none, not 'socket'");
+  EXPECT_EQ(refusal({"bench", "--data", "stale"}), "unisono bench: --data must be static, varying or touch, not 'stale'");
+}
+
+// ---- what the environment says ---------------------------------------------------------------------------------
+
+TEST(Environment, AnUnknownVariableIsNamedOnceAndTheJobRuns) {
+  const Answer answer = ask({"run", "-n", "3", RANK_HELPER, "exit", "9", "0"}, {{"UNISONO_BACKND", "tcp"}, {"UNISONO_LOG", "loud"}});
+  EXPECT_EQ(answer.code, 0);
+  EXPECT_EQ(answer.err,
+            "[unisono] UNISONO_BACKND is unknown; did you mean UNISONO_BACKEND?\n"
+            "[unisono] UNISONO_LOG=loud is unknown; it is debug, info, warning, error or off\n");
+  EXPECT_EQ(ask({"run", "-n", "3", RANK_HELPER, "exit", "9", "0"}, {{"UNISONO_BACKND", "tcp"}, {"UNISONO_LOG", "error"}}).err, "");
+}
+
+TEST(Environment, ABackendThatNobodyKnowsIsRefusedBeforeARankStarts) {
+  TemporaryFolder folder;
+  const std::string mark = folder.path() + "/started";
+  const std::string refused = refusal({"run", "-n", "2", "--backend", "natve", "/usr/bin/touch", mark});
+  EXPECT_TRUE(refused.starts_with("unisono run: unknown backend \"natve\"; did you mean \"native\"? (known here: auto, native, serial, ")) << refused;
+  EXPECT_NE(refused.find("--own-backend"), std::string::npos) << refused;
+  const std::string of_variable = refusal({"run", "-n", "2", "/usr/bin/touch", mark}, {{"UNISONO_BACKEND", "warp"}});
+  EXPECT_TRUE(of_variable.starts_with("unisono run: UNISONO_BACKEND: unknown backend \"warp\" (known here: auto, ")) << of_variable;
+  EXPECT_NE(refusal({"run", "--backend", "cpu:native,cuda:ncll", "true"}).find("unknown backend \"ncll\"; did you mean \"nccl\"?"),
+            std::string::npos);
+  EXPECT_NE(refusal({"run", "--backend", "native,nccl:cuda", "true"}).find("write it as \"cpu:native,cuda:nccl\""), std::string::npos);
+  std::ofstream(folder.path() + "/libunisono_torch.so") << "a part of the library, no plug-in";
+  EXPECT_NE(refusal({"run", "--backend", "torch", "true"}, {{"UNISONO_PLUGIN_PATH", folder.path()}}).find("unknown backend \"torch\""),
+            std::string::npos);
+  EXPECT_FALSE(std::ifstream(mark).good());
+}
+
+TEST(Environment, ABackendThatMayBeThereIsNotRefused) {
+  for (const char* name : {"auto", "native", "NATIVE", "cpu:native,cuda:nccl", "gloo"}) {
+    const Answer answer = ask({"run", "--backend", name, RANK_HELPER, "variables", "UNISONO_BACKEND"});
+    EXPECT_EQ(answer.code, 0) << name << answer.err;
+    EXPECT_EQ(answer.out, fmt::format("[0] UNISONO_BACKEND={}\n", name));
+  }
+  // A plug-in need not be loaded to be known: any file of that name will do.
+  TemporaryFolder folder;
+  std::ofstream(folder.path() + "/libunisono_warp.so") << "not loaded here";
+  EXPECT_EQ(ask({"run", "--backend", "warp", RANK_HELPER, "exit", "9", "0"}, {{"UNISONO_PLUGIN_PATH", folder.path()}}).code, 0);
+  // A program that registers it itself.
+  EXPECT_EQ(ask({"run", "--backend", "warp", "--own-backend", RANK_HELPER, "exit", "9", "0"}).code, 0);
+  EXPECT_EQ(ask({"run", "--own-backend", RANK_HELPER, "exit", "9", "0"}, {{"UNISONO_BACKEND", "warp"}}).code, 0);
+}
+
+}  // namespace
+}  // namespace unisono::testing

@@ -1,0 +1,124 @@
+// The table of our environment variables: complete, described, and what it says of mistyped ones.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "ground/likeness.h"
+#include "ground/variables.h"
+
+namespace unisono::ground {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::set<std::string>;
+using Sentences = std::vector<std::string>;
+
+const fs::path root = UNISONO_SOURCE_DIR;
+
+std::string contents(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+Names found_in(const std::string& text, const std::regex& pattern) {
+  Names names;
+  for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it) names.insert((*it)[1]);
+  return names;
+}
+
+Names names_of_table() {
+  Names names;
+  for (const Variable& variable : variables()) names.insert(std::string(variable.name));
+  return names;
+}
+
+TEST(Variables, TheTableHoldsAllThatTheSourcesReadAndNothingElse) {
+  // A variable's name stands in quotes of its own wherever it is read or set, in C++ as in Python. Macros do not.
+  const std::regex quoted("[\"'](UNISONO_[A-Z0-9_]+)[\"']");
+  std::map<std::string, std::string> where;
+  for (const char* folder : {"src", "tools", "include", "python", "examples", "bench"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      const std::string ending = entry.path().extension();
+      if (ending != ".cpp" && ending != ".h" && ending != ".py") continue;
+      if (entry.path().filename() == "variables.cpp") continue;
+      for (const std::string& name : found_in(contents(entry.path()), quoted)) where.emplace(name, entry.path());
+    }
+  }
+  ASSERT_GE(where.size(), 10U);
+  for (const auto& [name, path] : where) EXPECT_NE(find_variable(name), nullptr) << name << ", in " << path << ", is not in the table";
+  for (const std::string& name : names_of_table()) EXPECT_TRUE(where.contains(name)) << name << " is in the table, and nothing reads it";
+}
+
+TEST(Variables, TheTableAndTheDocumentAgree) {
+  const Names documented = found_in(contents(root / "docs/environment.md"), std::regex("`(UNISONO_[A-Z0-9_]+)`"));
+  EXPECT_EQ(documented, names_of_table());
+}
+
+Sentences odd(std::map<std::string, std::string, std::less<>> variables) { return odd_variables(Environment(std::move(variables))); }
+
+TEST(Variables, AnUnknownNameIsNamedWithTheOneThatIsMeant) {
+  EXPECT_EQ(odd({{"UNISONO_BACKND", "tcp"}}), Sentences{"UNISONO_BACKND is unknown; did you mean UNISONO_BACKEND?"});
+  EXPECT_EQ(odd({{"UNISONO_TIEMOUT", "5"}}), Sentences{"UNISONO_TIEMOUT is unknown; did you mean UNISONO_TIMEOUT?"});
+  EXPECT_EQ(odd({{"UNISONO_WEATHER", "fair"}}), Sentences{"UNISONO_WEATHER is unknown"});
+  EXPECT_EQ(odd({{"UNISONO_FOO", "1"}, {"UNISONO_BAR", "2"}}), (Sentences{"UNISONO_BAR is unknown", "UNISONO_FOO is unknown"}));
+}
+
+TEST(Variables, AValueThatMeansNothingIsNamedWithThoseThatDo) {
+  EXPECT_EQ(odd({{"UNISONO_LOG", "verbose"}}), Sentences{"UNISONO_LOG=verbose is unknown; it is debug, info, warning, error or off"});
+  EXPECT_EQ(odd({{"UNISONO_LOG", "debgu"}}), Sentences{"UNISONO_LOG=debgu is unknown; did you mean debug?"});
+  EXPECT_EQ(odd({{"UNISONO_MPI", "intel"}}), Sentences{"UNISONO_MPI=intel is unknown; it is openmpi or mpich"});
+  for (const char* text : {"soon", "0", "-3", "1.5", "60s"})
+    EXPECT_EQ(odd({{"UNISONO_TIMEOUT", text}}), Sentences{"UNISONO_TIMEOUT=" + std::string(text) + " is no positive whole number of seconds"});
+}
+
+TEST(Variables, WhatIsInOrderOrNoneOfOursIsNotNamed) {
+  EXPECT_EQ(odd({{"UNISONO_LOG", "off"},
+                 {"UNISONO_MPI", "mpich"},
+                 {"UNISONO_TIMEOUT", "60"},
+                 {"UNISONO_TOKEN", "any text"},
+                 {"UNISONO_BACKEND", "of a plug-in"},
+                 {"UNISONO_WEATHER", ""},
+                 {"UNISON_LOG", "x"},
+                 {"PATH", "/bin"}}),
+            Sentences{});
+}
+
+TEST(Variables, AValueCannotMoveTheCursorNorFillTheScreen) {
+  EXPECT_EQ(odd({{"UNISONO_LOG", "a\x1b[2J\nb"}}).front().find_first_of("\x1b\n"), std::string::npos);
+  EXPECT_LT(odd({{"UNISONO_LOG", std::string(10'000, 'x')}}).front().size(), 120U);
+  EXPECT_LT(odd({{"UNISONO_" + std::string(10'000, 'X'), "1"}}).front().size(), 120U);
+}
+
+TEST(Likeness, CountsTheSlipsOfTheHand) {
+  EXPECT_EQ(distance("run", "run"), 0U);
+  EXPECT_EQ(distance("rnu", "run"), 1U);
+  EXPECT_EQ(distance("ru", "run"), 1U);
+  EXPECT_EQ(distance("runn", "run"), 1U);
+  EXPECT_EQ(distance("rin", "run"), 1U);
+  EXPECT_EQ(distance("", "run"), 3U);
+  EXPECT_EQ(distance("bnech", "bench"), 1U);
+  EXPECT_EQ(distance("hcneb", "bench"), 4U);
+}
+
+TEST(Likeness, OnlyTheNearestOfThoseThatAreNear) {
+  constexpr std::array<std::string_view, 3> names = {"run", "bench", "info"};
+  EXPECT_EQ(nearest("rnu", names), "run");
+  EXPECT_EQ(nearest("banch", names), "bench");
+  EXPECT_EQ(nearest("inf", names), "info");
+  EXPECT_EQ(nearest("WRONG", names), "");
+  EXPECT_EQ(nearest("x", names), "");
+  EXPECT_EQ(nearest("", names), "");
+  constexpr std::array<std::string_view, 2> alike = {"--node-rank", "--nnodes"};
+  EXPECT_EQ(nearest("--nnode", alike), "--nnodes");
+}
+
+}  // namespace
+}  // namespace unisono::ground

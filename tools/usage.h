@@ -1,0 +1,43 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace unisono::tools {
+
+/// The help pages: at most 80 columns wide, and begun by the line that the command's footer says.
+class Help final : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;
+  std::string make_usage(const CLI::App* app, std::string name) const override;
+  std::string make_description(const CLI::App* app) const override;
+  std::string make_footer(const CLI::App* app) const override;
+  std::string make_option(const CLI::Option* option, bool is_positional) const override;
+  std::string make_subcommand(const CLI::App* command) const override;
+};
+
+// What an option's value must be. What is said of another one is a sentence that goes on after the option's name: "must be …, not 'four'".
+
+CLI::Validator whole_number(long low, long high);
+CLI::Validator number(double low, double high);
+CLI::Validator not_negative();
+CLI::Validator one_of(std::vector<std::string> words);
+
+/// "; did you mean 'run'?", or nothing where no candidate is near.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
+
+/// What is wrong with the options among these words of the sub-command; empty: nothing. A word that follows an option that takes a value is no
+/// option.
+std::string unknown_option(const CLI::App& command, const std::vector<std::string>& words);
+
+/// The message of a failed parse, as one sentence.
+std::string sentence_of(const CLI::ParseError& error);
+
+/// Prints what is wrong and how the command is used, on standard error; the exit code of wrong use.
+int complain(const CLI::App& command, const std::string& message);
+
+}  // namespace unisono::tools

@@ -21,6 +21,8 @@ struct RunFlags {
   double silence_seconds = 30;
   std::string binding = "none";
   std::vector<std::string> forwarded;
+  std::string standard_input = "0";
+  bool no_pty = false;
 };
 
 void run(RunFlags& flags) {
@@ -38,6 +40,10 @@ void run(RunFlags& flags) {
       throw CLI::ValidationError("--forward-signal", text + " cannot be caught, so it cannot be forwarded");
     job.forwarded_signals.push_back(*signal);
   }
+  const auto target = launcher::StdinTarget::parse(flags.standard_input);
+  if (!target) throw CLI::ValidationError("--stdin", "\"" + flags.standard_input + "\" is neither all nor none nor a rank");
+  job.standard_input = *target;
+  if (flags.no_pty) job.terminals = launcher::Terminals::none;
   int code = 1;
   try {
     code = launcher::run_job(job).exit_code;
@@ -59,7 +65,9 @@ void add_run(CLI::App& app) {
   command->add_option("--backend", job.backend, "What the ranks run on, as UNISONO_BACKEND: native, mpi, gloo, tcp, cpu:native,cuda:nccl, …");
   command->add_option("--max-restarts", job.max_restarts, "After a failure, start all ranks again, at most so many times (0)")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--logs", job.log_directory, "A file for each rank in this folder");
+  command->add_option("--logs", job.log_directory, "A folder for this job in this one, with a file for each rank; `latest` in it is the last job's");
+  command->add_option("--stdin", flags->standard_input, "Who gets standard input: a rank, all or none (0)");
+  command->add_flag("--no-pty", flags->no_pty, "On a terminal, too, ranks write to pipes instead of terminals of their own");
   command->add_option("--grace", flags->grace_seconds, "Seconds the ranks have to end, before SIGTERM and before SIGKILL (15)")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--bind", flags->binding, "Keep rank i on the i-th core: core, or none (none)")->check(CLI::IsMember({"core", "none"}));

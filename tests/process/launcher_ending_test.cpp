@@ -64,7 +64,8 @@ TEST(LauncherEnding, TheSummaryNamesTheCauseItsLastLinesAndTheOthers) {
   RunningCommand job(run_helper({"-n", "4", "--grace", "0.2"}, {"signal", "2", "9"}));
   EXPECT_EQ(job.wait(), 137);
   EXPECT_EQ(count(job.err(), "[unisono] first cause: rank 2"), 1) << job.err();
-  EXPECT_EQ(count(job.err(), "[unisono] | about to end"), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "[2] about to end"), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "[unisono] | about to end"), 0) << "it stands right above\n" << job.err();
   EXPECT_EQ(count(job.err(), "[unisono] the others: ranks 0, 1, 3 ended by the launcher (SIGTERM)"), 1) << job.err();
 }
 

@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
   if (mode == "live") {  // prints and rests
     std::printf("step 1\n");
     std::cout << "step 2\n";
-    std::cerr << "printed\n";
+    std::fputs("printed\n", stderr);  // std::cerr would flush std::cout
     rest();
   } else if (mode == "end-by") {  // end-by SIGNAL
     const rlimit none{0, 0};

@@ -50,7 +50,8 @@ TEST(LauncherLive, AlsoIntoAFile) {
 
 TEST(LauncherLive, PythonWritesAtOnce) {
   if (std::system("command -v python3 >/dev/null") != 0) GTEST_SKIP() << "python3 is missing";
-  RunningCommand job(unisono_command({"run", "-n", "2", "--", "python3", "-c", "print('step 1'); input_is_never_read = __import__('signal').pause()"}));
+  RunningCommand job(
+      unisono_command({"run", "-n", "2", "--", "python3", "-c", "print('step 1'); input_is_never_read = __import__('signal').pause()"}));
   EXPECT_TRUE(job.until_out_has("step 1\n", 2)) << job.out() << job.err();
 }
 

@@ -102,14 +102,14 @@ TEST(LauncherLook, OfAFailureUnderFortyLinesOfTrace) {
 }
 
 TEST(LauncherLook, OfACrashWithoutWords) {
-  RunningCommand job(run_helper({"-n", "3", "--grace", "0.2"}, {"play", "wait 2;rest", "tell 1;rest", "wait 1;tell 2;kill 9"}), on_terminal());
+  RunningCommand job(run_helper({"-n", "3", "--grace", "0.2"}, {"play", "rest", "rest", "kill 9"}), on_terminal());
   ASSERT_EQ(job.wait(), 137) << job.out();
   expect_capture("crash", job.out());
 }
 
 TEST(LauncherLook, OfCtrlC) {
-  RunningCommand job(run_plain({"-n", "2"}, {"live"}), on_terminal());
-  ASSERT_TRUE(job.until_out_has("printed", 2)) << job.out();
+  RunningCommand job(run_helper({"-n", "2"}, {"play", "say step 1;rest", "say step 1;rest"}), on_terminal());
+  ASSERT_TRUE(job.until_out_has("step 1", 2)) << job.out();
   job.send(SIGINT);
   ASSERT_EQ(job.wait(), 130) << job.out();
   expect_capture("interrupted", job.out());
@@ -117,7 +117,10 @@ TEST(LauncherLook, OfCtrlC) {
 
 TEST(LauncherLook, OfARestartWithLogs) {
   TemporaryFolder folder;
-  RunningCommand job(run_helper({"-n", "2", "--max-restarts", "1", "--logs", folder.path() + "/logs"}, {"fail-until-attempt", "1"}), on_terminal());
+  const std::string script =
+      "[ $RANK = 1 ] && echo attempt $UNISONO_ATTEMPT; [ $UNISONO_ATTEMPT = 1 ] && exit 0; [ $RANK = 1 ] && exit 5; exec sleep 100";
+  RunningCommand job(unisono_command({"run", "-n", "2", "--max-restarts", "1", "--logs", folder.path() + "/logs", "--", "/bin/sh", "-c", script}),
+                     on_terminal());
   ASSERT_EQ(job.wait(), 0) << job.out();
   expect_capture("restart", job.out());
 }

@@ -8,9 +8,7 @@
 namespace unisono::testing {
 namespace {
 
-RunningCommand::Options on_terminal() {
-  return {.environment = {{"NO_COLOR", "1"}}, .stdio = RunningCommand::Stdio::terminal};
-}
+RunningCommand::Options on_terminal() { return {.environment = {{"NO_COLOR", "1"}}, .stdio = RunningCommand::Stdio::terminal}; }
 
 TEST(LauncherStdin, RankZeroGetsItByDefault) {
   RunningCommand job(run_helper({"-n", "3"}, {"cat"}));
@@ -57,8 +55,9 @@ TEST(LauncherStdin, AllGetAllOfAFileThoughOneDoesNotRead) {
   TemporaryFolder folder;
   const std::string file = folder.path() + "/in";
   ASSERT_EQ(std::system(("head -c 5000000 /dev/zero > " + file).c_str()), 0);
-  RunningCommand job({"/bin/bash", "-c",
-                      fmt::format("{} run -n 3 --stdin all -- /bin/sh -c 'if [ $RANK = 1 ]; then exec true; fi; wc -c' < {}", UNISONO_COMMAND, file)});
+  RunningCommand job(
+      {"/bin/bash", "-c",
+       fmt::format("{} run -n 3 --stdin all -- /bin/sh -c 'if [ $RANK = 1 ]; then exec true; fi; wc -c' < {}", UNISONO_COMMAND, file)});
   ASSERT_EQ(job.wait(), 0) << job.err();
   EXPECT_EQ(count(job.out(), "[0] 5000000\n") + count(job.out(), "[2] 5000000\n"), 2) << job.out();
 }

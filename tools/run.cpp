@@ -65,9 +65,9 @@ void add_run(CLI::App& app) {
   command->add_option("--backend", job.backend, "What the ranks run on, as UNISONO_BACKEND: native, mpi, gloo, tcp, cpu:native,cuda:nccl, …");
   command->add_option("--max-restarts", job.max_restarts, "After a failure, start all ranks again, at most so many times (0)")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--logs", job.log_directory, "A folder for this job in this one, with a file for each rank; `latest` in it is the last job's");
+  command->add_option("--logs", job.log_directory, "Keep a file for each rank, in a folder for each job in this one");
   command->add_option("--stdin", flags->standard_input, "Who gets standard input: a rank, all or none (0)");
-  command->add_flag("--no-pty", flags->no_pty, "On a terminal, too, ranks write to pipes instead of terminals of their own");
+  command->add_flag("--no-pty", flags->no_pty, "Ranks write to pipes, also where the launcher writes to a terminal");
   command->add_option("--grace", flags->grace_seconds, "Seconds the ranks have to end, before SIGTERM and before SIGKILL (15)")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--bind", flags->binding, "Keep rank i on the i-th core: core, or none (none)")->check(CLI::IsMember({"core", "none"}));

@@ -27,6 +27,8 @@ struct RunFlags {
   bool own_backend = false;
   std::string binding = "none";
   std::vector<std::string> forwarded;
+  std::string standard_input = "0";
+  bool no_pty = false;
 };
 
 /// What would end every rank, or pass unremarked in all of them, is said once and before they start.
@@ -64,6 +66,10 @@ void run(RunFlags& flags) {
     job.forwarded_signals.push_back(*signal);
   }
   check_environment(flags);
+  const auto target = launcher::StdinTarget::parse(flags.standard_input);
+  if (!target) throw CLI::ValidationError("--stdin", "\"" + flags.standard_input + "\" is neither all nor none nor a rank");
+  job.standard_input = *target;
+  if (flags.no_pty) job.terminals = launcher::Terminals::none;
   int code = 1;
   try {
     code = launcher::run_job(job).exit_code;
@@ -87,7 +93,9 @@ void add_run(CLI::App& app) {
   command->add_flag("--own-backend", flags->own_backend, "The program registers its backend itself: do not refuse a name that is unknown here");
   command->add_option("--max-restarts", job.max_restarts, "After a failure, start all ranks again, at most so many times (0)")
       ->check(whole_number(0, 1'000'000'000));
-  command->add_option("--logs", job.log_directory, "A file for each rank in this folder");
+  command->add_option("--logs", job.log_directory, "Keep a file for each rank, in a folder for each job in this one");
+  command->add_option("--stdin", flags->standard_input, "Who gets standard input: a rank, all or none (0)");
+  command->add_flag("--no-pty", flags->no_pty, "Ranks write to pipes, also where the launcher writes to a terminal");
   command->add_option("--grace", flags->grace_seconds, "Seconds the ranks have to end, before SIGTERM and before SIGKILL (15)")
       ->check(not_negative());
   command->add_option("--bind", flags->binding, "Keep rank i on the i-th core: core, or none (none)")->check(one_of({"core", "none"}));

@@ -30,7 +30,12 @@ Attempt::Attempt(const JobParts& parts, int number)
       number_(number),
       first_rank_(parts.nodes != nullptr ? parts.nodes->first_rank() : parts.options.node_rank * parts.options.ranks),
       master_port_(parts.nodes != nullptr ? parts.nodes->master_port() : parts.options.master_port),
-      output_(parts.console, first_rank_, parts.options.ranks, parts.options.log_directory, number) {}
+      output_(parts.console, {.first_rank = first_rank_,
+                              .ranks = parts.options.ranks,
+                              .world_size = parts.world_size,
+                              .log_folder = parts.log_folder,
+                              .attempt = number,
+                              .terminals = parts.options.terminals == Terminals::as_launcher}) {}
 
 Attempt::~Attempt() {
   for (std::size_t i = 0; i < children_.size(); ++i) {
@@ -276,8 +281,7 @@ const std::deque<std::string>& Attempt::last_lines(int rank) const {
   static const std::deque<std::string> none;
   const int local = rank - first_rank_;
   if (local < 0 || local >= parts_.options.ranks) return none;
-  const auto& errors = output_.tail_of_error(static_cast<std::size_t>(local));
-  return errors.empty() ? output_.tail_of_output(static_cast<std::size_t>(local)) : errors;
+  return output_.unseen_last_lines(static_cast<std::size_t>(local));
 }
 
 // ---- signals --------------------------------------------------------------------------------------------------
@@ -288,7 +292,8 @@ void Attempt::handle_signals() {
 
 void Attempt::handle_signal(int signal) {
   const auto& forwarded = parts_.options.forwarded_signals;
-  if (std::find(forwarded.begin(), forwarded.end(), signal) != forwarded.end() || signal == SIGCONT) {
+  if (signal == SIGWINCH) output_.resize();
+  if (std::find(forwarded.begin(), forwarded.end(), signal) != forwarded.end() || signal == SIGCONT || signal == SIGWINCH) {
     signal_groups(signal);
   } else if (signal == SIGTSTP) {
     signal_groups(SIGTSTP);

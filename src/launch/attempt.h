@@ -32,6 +32,8 @@ struct JobParts {
   StdinPump& stdin_pump;
   SignalScope* signals;  ///< nullptr: not handled
   Nodes* nodes;          ///< nullptr: one host, or ranks that find their way themselves
+  int world_size;
+  const std::string& log_folder;  ///< of this job; empty: none
   std::size_t descriptor_limit;
 };
 
@@ -58,7 +60,7 @@ class Attempt {
   std::optional<int> interrupted_by() const noexcept { return interrupted_by_; }
   /// False where a rank had failed before that: then the rank is the first cause.
   bool interrupted_first() const noexcept { return interrupted_first_; }
-  /// Of a rank's standard error, or else output; empty for a rank of another host.
+  /// Of a rank's standard error, or else output; empty where they have just been shown, and for a rank of another host.
   const std::deque<std::string>& last_lines(int rank) const;
 
  private:

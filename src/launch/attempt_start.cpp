@@ -1,11 +1,11 @@
 // How an attempt begins: every rank with its variables, its way to the launcher's store, and its output in the launcher's hands.
-#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 
 #include "ground/host.h"
 #include "launch/attempt.h"
+#include "launch/line_buffering.h"
 #include "launch/program.h"
 
 namespace unisono::launcher {
@@ -36,6 +36,7 @@ void Attempt::start() {
     end.host = ground::host_name();
     ends_.push_back(end);
   }
+  parts_.stdin_pump.begin_attempt();
   mpi_ = MpiWorld::make(parts_.options, parts_.job_id, number_);
   for (int rank = 0; rank < ranks; ++rank) start_rank(rank);
   if (mpi_) mpi_->started();
@@ -52,7 +53,7 @@ void Attempt::start_rank(int local_rank) {
   ChildPlan plan{.environment = EnvironmentBlock(options.environment)};
   EnvironmentBlock& environment = plan.environment;
   environment.set("RANK", rank);
-  environment.set("WORLD_SIZE", parts_.nodes != nullptr ? parts_.nodes->world_size() : options.nnodes * options.ranks);
+  environment.set("WORLD_SIZE", parts_.world_size);
   environment.set("LOCAL_RANK", local_rank);
   environment.set("LOCAL_WORLD_SIZE", options.ranks);
   environment.set("GROUP_RANK", options.node_rank);
@@ -71,12 +72,13 @@ void Attempt::start_rank(int local_rank) {
   OutputMultiplexer::WritingEnds ends;
   if (options.output == OutputMode::prefixed) {
     ends = output_.open(local_rank);
-    // A rank writes to a pipe; this tells it whether a progress bar would be seen.
+    if (!ends.out_is_terminal) write_line_by_line(environment, ends.out.get(), parts_.task.path);
+    // Whether a progress bar would be seen, also where the rank writes to a pipe.
     environment.set("UNISONO_TERMINAL", parts_.console.out().is_terminal() ? 1 : 0);
     plan.stdout_fd = ends.out.get();
     plan.stderr_fd = ends.err.get();
   }
-  ground::FileDescriptor input = rank == 0 ? parts_.stdin_pump.open() : ground::FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const ground::FileDescriptor input = parts_.stdin_pump.open(rank);
   if (input) plan.stdin_fd = input.get();
   plan.launcher_fd = store_ends_[index].get();
   if (options.binding == Binding::core) plan.cpu = parts_.cpus[index % parts_.cpus.size()];
@@ -99,7 +101,8 @@ std::vector<int> Attempt::descriptors_to_close(int local_rank) const {
   all.insert(all.end(), server_ends_.begin(), server_ends_.end());
   all.push_back(parts_.watchdog.life_line());
   if (parts_.signals != nullptr) all.push_back(parts_.signals->fd());
-  if (parts_.stdin_pump.descriptor() >= 0) all.push_back(parts_.stdin_pump.descriptor());
+  const std::vector<int> feeds = parts_.stdin_pump.descriptors();
+  all.insert(all.end(), feeds.begin(), feeds.end());
   return all;
 }
 

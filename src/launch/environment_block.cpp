@@ -2,10 +2,12 @@
 
 namespace unisono::launcher {
 
-bool EnvironmentBlock::has(std::string_view name) const {
+std::string EnvironmentBlock::get(std::string_view name) const {
   const auto found = variables_.find(name);
-  return found != variables_.end() && !found->second.empty();
+  return found != variables_.end() ? found->second : std::string();
 }
+
+bool EnvironmentBlock::has(std::string_view name) const { return !get(name).empty(); }
 
 char* const* EnvironmentBlock::data() {
   lines_.clear();

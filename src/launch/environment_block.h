@@ -16,6 +16,8 @@ class EnvironmentBlock {
 
   void set(std::string_view name, std::string_view value) { variables_[std::string(name)] = value; }
   void set(std::string_view name, int value) { set(name, std::string_view(std::to_string(value))); }
+  /// Empty where the variable is not there.
+  std::string get(std::string_view name) const;
   /// True where the variable is there and not empty.
   bool has(std::string_view name) const;
 

@@ -1,23 +1,31 @@
 #include "launch/output.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 
 #include "launch/program.h"
+#include "launch/pseudo_terminal.h"
 
 namespace unisono::launcher {
 namespace {
+
+constexpr std::string_view tag = "[unisono] ";
+/// Of what lies this many lines back, the user need not be reminded: it is on the screen.
+constexpr std::uint64_t lines_in_view = 20;
 
 bool same_file(int a, int b) {
   struct stat first {};
   struct stat second {};
   return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
+
+std::size_t prefix_width(int world_size) { return std::to_string(world_size - 1).size() + 3; }
 
 }  // namespace
 
@@ -28,19 +36,36 @@ Console::Console(const ground::Environment& environment, Talk talk)
       colour_(!environment.has("NO_COLOR")),
       silent_(talk == Talk::silent) {}
 
-std::string Console::prefix(int rank, const Sink& sink) const {
-  const std::string plain = fmt::format("[{}]", rank);
+std::string Console::prefix(int rank, int world_size, const Sink& sink) const {
+  const std::string plain = fmt::format("[{:>{}}]", rank, prefix_width(world_size) - 3);
   if (!colour_ || !sink.is_terminal()) return plain + " ";
   constexpr std::array colours{36, 33, 32, 35, 34, 31};
   return fmt::format("\x1b[{}m{}\x1b[0m ", colours[static_cast<std::size_t>(rank) % colours.size()], plain);
 }
 
-void Console::say(std::string_view text) {
-  if (!silent_) err().line("[unisono] " + std::string(text));
+void Console::put(std::string_view text, std::string_view begin, std::string_view end) {
+  std::string whole = std::string(tag).append(text);
+  if (err().is_terminal()) whole = wrap_to_width(whole, err().columns(), tag.size());
+  if (silent_) return;
+  err().line(std::string(begin).append(whole).append(end));
+}
+
+void Console::say(std::string_view text) { put(text, "", ""); }
+
+void Console::shout(std::string_view text) {
+  const bool coloured = colour_ && err().is_terminal();
+  put(text, coloured ? "\x1b[1;31m" : "", coloured ? "\x1b[0m" : "");
+}
+
+void Console::quote(std::string_view line) {
+  if (!silent_) err().line(std::string(tag).append("| ").append(line));
 }
 
 void Console::flush() {
   out_.flush();
+  if (out_.error() != 0 && !shared_ && !std::exchange(told_loss_, true)) {
+    say("standard output: " + error_text(out_.error()) + "; what follows is lost");
+  }
   err_.flush();
 }
 
@@ -49,51 +74,67 @@ void Console::wait_for(PollSet& set) {
   err_.wait_for(set);
 }
 
-OutputMultiplexer::OutputMultiplexer(Console& console, int first_rank, int ranks, const std::string& log_directory, int attempt)
-    : console_(&console) {
-  channels_.reserve(2 * static_cast<std::size_t>(ranks));
-  for (int rank = first_rank; rank < first_rank + ranks; ++rank) {
-    logs_.push_back(log_directory.empty() ? std::make_unique<RankLog>() : std::make_unique<RankLog>(log_directory, rank, attempt));
+OutputMultiplexer::OutputMultiplexer(Console& console, OutputPlan plan) : console_(&console), plan_(std::move(plan)) {
+  channels_.reserve(2 * static_cast<std::size_t>(plan_.ranks));
+  for (int rank = plan_.first_rank; rank < plan_.first_rank + plan_.ranks; ++rank) {
+    logs_.push_back(plan_.log_folder.empty() ? std::make_unique<RankLog>() : std::make_unique<RankLog>(plan_.log_folder, rank, plan_.attempt));
     RankLog& log = *logs_.back();
     for (Sink* sink : {&console.out(), &console.err()}) {
-      channels_.push_back({sink, &log, RankStream(*sink, log, console.prefix(rank, *sink))});
+      channels_.push_back({sink, &log, RankStream(*sink, log, console.prefix(rank, plan_.world_size, *sink), rank)});
     }
   }
 }
 
+winsize OutputMultiplexer::size_of_ranks(const Sink& sink) const {
+  winsize size{};
+  ::ioctl(sink.fd(), TIOCGWINSZ, &size);
+  // What a rank fits into a row must still do so with the prefix in front.
+  const auto taken = static_cast<unsigned short>(prefix_width(plan_.world_size));
+  if (size.ws_col > 2 * taken) size.ws_col = static_cast<unsigned short>(size.ws_col - taken);
+  return size;
+}
+
 OutputMultiplexer::WritingEnds OutputMultiplexer::open(int rank) {
   WritingEnds ends;
-  for (int stream = 0; stream < 2; ++stream) {
-    int pipe[2];
-    if (::pipe2(pipe, O_CLOEXEC) != 0) throw StartFailed("cannot make a pipe for rank " + std::to_string(rank) + ": " + error_text(errno), 1);
-    ground::FileDescriptor& reading = channels_[2 * static_cast<std::size_t>(rank) + static_cast<std::size_t>(stream)].pipe;
-    reading.reset(pipe[0]);
-    ::fcntl(reading.get(), F_SETFL, O_NONBLOCK);
-    (stream == 0 ? ends.out : ends.err).reset(pipe[1]);
+  for (std::size_t stream = 0; stream < 2; ++stream) {
+    Channel& channel = channels_[2 * static_cast<std::size_t>(rank) + stream];
+    ground::FileDescriptor& writing = stream == 0 ? ends.out : ends.err;
+    auto terminal = plan_.terminals && channel.sink->is_terminal() ? open_pseudo_terminal(size_of_ranks(*channel.sink)) : std::nullopt;
+    if (terminal) {
+      channel.source = std::move(terminal->reading);
+      writing = std::move(terminal->writing);
+      ends.out_is_terminal = ends.out_is_terminal || stream == 0;
+    } else {
+      int pipe[2];
+      if (::pipe2(pipe, O_CLOEXEC) != 0) throw StartFailed("cannot make a pipe for rank " + std::to_string(rank) + ": " + error_text(errno), 1);
+      channel.source.reset(pipe[0]);
+      writing.reset(pipe[1]);
+    }
+    ::fcntl(channel.source.get(), F_SETFL, O_NONBLOCK);
   }
   return ends;
 }
 
 bool OutputMultiplexer::read_some(Channel& channel) {
   std::array<char, 64 << 10> bytes;
-  const auto got = ::read(channel.pipe.get(), bytes.data(), bytes.size());
+  const auto got = ::read(channel.source.get(), bytes.data(), bytes.size());
   if (got > 0) {
     channel.stream.feed({bytes.data(), static_cast<std::size_t>(got)});
     // Nobody listens any more: let the rank see a closed pipe, as it would without us.
-    if (channel.sink->broken() && !channel.log->is_open()) channel.pipe.reset();
-    return channel.pipe.valid();
+    if (channel.sink->reader_left() && !channel.log->is_open()) channel.source.reset();
+    return channel.source.valid();
   }
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return errno == EINTR;
   channel.stream.finish();
-  channel.pipe.reset();
+  channel.source.reset();
   return false;
 }
 
-bool OutputMultiplexer::may_read(const Channel& channel) const { return channel.pipe.valid() && !channel.sink->is_full(); }
+bool OutputMultiplexer::may_read(const Channel& channel) const { return channel.source.valid() && !channel.sink->is_full(); }
 
 void OutputMultiplexer::wait_for(PollSet& set) {
   for (Channel& channel : channels_) {
-    if (may_read(channel)) set.add(channel.pipe.get(), POLLIN, [this, &channel](short) { read_some(channel); });
+    if (may_read(channel)) set.add(channel.source.get(), POLLIN, [this, &channel](short) { read_some(channel); });
     if (const auto rest = channel.stream.rests_for()) set.wake_within(*rest);
   }
 }
@@ -107,21 +148,23 @@ void OutputMultiplexer::tick() {
 }
 
 void OutputMultiplexer::drain() {
+  constexpr int terminal_capacity = 1 << 20;  // more than the kernel keeps for one
   for (Channel& channel : channels_) {
-    // At most what a pipe holds: a process that has escaped us and writes for ever must not keep us.
-    const int capacity = channel.pipe.valid() ? ::fcntl(channel.pipe.get(), F_GETPIPE_SZ) : 0;
-    for (int read = 0; channel.pipe.valid() && read <= capacity; read += 4096) {
+    // At most what it holds: a process that has escaped us and writes for ever must not keep us.
+    int capacity = channel.source.valid() ? ::fcntl(channel.source.get(), F_GETPIPE_SZ) : 0;
+    if (capacity < 0) capacity = terminal_capacity;
+    for (int read = 0; channel.source.valid() && read <= capacity; read += 4096) {
       if (!read_some(channel)) break;
     }
-    if (channel.pipe.valid()) channel.stream.finish();
-    channel.pipe.reset();
+    if (channel.source.valid()) channel.stream.finish();
+    channel.source.reset();
   }
   tick();
 }
 
 bool OutputMultiplexer::all_closed() const {
   for (const Channel& channel : channels_) {
-    if (channel.pipe.valid()) return false;
+    if (channel.source.valid()) return false;
   }
   return true;
 }
@@ -130,12 +173,29 @@ void OutputMultiplexer::settle_live_lines() {
   for (Channel& channel : channels_) channel.stream.settle();
 }
 
+void OutputMultiplexer::resize() {
+  for (const Channel& channel : channels_) {
+    if (!channel.source || !channel.sink->is_terminal()) continue;
+    const winsize size = size_of_ranks(*channel.sink);
+    ::ioctl(channel.source.get(), TIOCSWINSZ, &size);  // a pipe refuses
+  }
+}
+
 std::vector<int> OutputMultiplexer::descriptors() const {
   std::vector<int> all;
   for (const Channel& channel : channels_) {
-    if (channel.pipe.valid()) all.push_back(channel.pipe.get());
+    if (channel.source.valid()) all.push_back(channel.source.get());
   }
   return all;
+}
+
+const std::deque<std::string>& OutputMultiplexer::unseen_last_lines(std::size_t rank) const {
+  static const std::deque<std::string> none;
+  const Channel& error = channels_[2 * rank + 1];
+  const Channel& channel = error.stream.tail().empty() ? channels_[2 * rank] : error;
+  const bool same_place = channel.sink == &console_->err() || (channel.sink->is_terminal() && console_->err().is_terminal());
+  const bool just_shown = same_place && !channel.sink->broken() && channel.stream.lines_since_its_last() <= lines_in_view;
+  return just_shown ? none : channel.stream.tail();
 }
 
 }  // namespace unisono::launcher

@@ -1,6 +1,5 @@
 #include "launch/pmix_helper.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -10,7 +9,6 @@
 
 #include <cerrno>
 #include <charconv>
-#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -22,7 +20,6 @@ namespace unisono::launcher {
 namespace {
 
 using namespace std::chrono_literals;
-namespace fs = std::filesystem;
 
 constexpr auto start_limit = 20s;
 constexpr auto end_limit = 2s;
@@ -61,20 +58,7 @@ struct SpawnPlan {
 
 }  // namespace
 
-std::string PmixHelper::program() {
-  Dl_info info{};
-  static const int here = 0;
-  std::error_code error;
-  fs::path file = ::dladdr(&here, &info) != 0 && info.dli_fname != nullptr ? fs::canonical(info.dli_fname, error) : fs::path();
-  if (error || file.empty()) file = fs::canonical("/proc/self/exe", error);
-  // bin/ or lib/ of a prefix, or lib/<architecture>/, beside libexec/.
-  for (fs::path folder = file.parent_path().parent_path(); !folder.empty(); folder = folder.parent_path()) {
-    const fs::path candidate = folder / "libexec" / "unisono" / "unisono-pmix";
-    if (fs::exists(candidate, error)) return candidate.string();
-    if (folder == folder.root_path() || folder.filename() != "lib") break;
-  }
-  return {};
-}
+std::string PmixHelper::program() { return find_helper("unisono-pmix"); }
 
 PmixHelper::PmixHelper(int ranks, const std::string& job) : variables_(static_cast<std::size_t>(ranks)) {
   const std::string path = program();

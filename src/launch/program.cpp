@@ -1,9 +1,11 @@
 #include "launch/program.h"
 
+#include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 
 namespace unisono::launcher {
@@ -51,6 +53,22 @@ std::string find_program(const std::string& name, const ground::Environment& env
   if (refusal != 0) refuse(found_but_refused, refusal);
   std::string hint = obstacle("./" + name) == 0 ? "; there is one in the current folder: ./" + name : "";
   throw StartFailed("cannot run \"" + name + "\": not found along PATH" + hint, 127);
+}
+
+std::string find_helper(std::string_view name) {
+  namespace fs = std::filesystem;
+  Dl_info info{};
+  static const int here = 0;
+  std::error_code error;
+  fs::path file = ::dladdr(&here, &info) != 0 && info.dli_fname != nullptr ? fs::canonical(info.dli_fname, error) : fs::path();
+  if (error || file.empty()) file = fs::canonical("/proc/self/exe", error);
+  // bin/ or lib/ of a prefix, or lib/<architecture>/, beside libexec/.
+  for (fs::path folder = file.parent_path().parent_path(); !folder.empty(); folder = folder.parent_path()) {
+    const fs::path candidate = folder / "libexec" / "unisono" / name;
+    if (fs::exists(candidate, error)) return candidate.string();
+    if (folder == folder.root_path() || folder.filename() != "lib") break;
+  }
+  return {};
 }
 
 }  // namespace unisono::launcher

@@ -21,6 +21,9 @@ class StartFailed : public LaunchFailed {
 /// The file that `name` means: itself where it has a slash, else looked up along PATH. StartFailed where there is none or it may not be run.
 std::string find_program(const std::string& name, const ground::Environment& environment);
 
+/// A file of our own that stands in libexec/unisono/, beside the library or the command that runs; empty where it is missing.
+std::string find_helper(std::string_view name);
+
 /// "no such file or directory" and the like, of an errno.
 std::string error_text(int error);
 

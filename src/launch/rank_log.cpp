@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <ctime>
 #include <filesystem>
 #include <utility>
 
@@ -13,6 +15,16 @@ namespace unisono::launcher {
 namespace {
 
 bool is_full_disk(int error) { return error == ENOSPC || error == EDQUOT; }
+
+/// "2026-11-22-03-31-13" of the local time.
+std::string time_of_day() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::localtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d-%H-%M-%S", &parts);
+  return text.data();
+}
 
 }  // namespace
 
@@ -43,12 +55,24 @@ void RankLog::give_up(int error) {
 
 std::string RankLog::take_warning() { return std::exchange(warning_, {}); }
 
-void make_log_directory(const std::string& directory) {
+LogFolder make_log_folder(const std::string& directory, const std::string& job_id) {
+  namespace fs = std::filesystem;
+  const std::string name = time_of_day() + "-" + job_id.substr(0, 8);
+  const fs::path parent(directory), folder = parent / name;
   std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error && !is_full_disk(error.value())) {
-    throw StartFailed("cannot make the folder for the logs \"" + directory + "\": " + error.message(), 1);
+  fs::create_directories(folder, error);
+  if (error) {
+    const std::string failure = "cannot make the folder for the logs \"" + folder.string() + "\": " + error.message();
+    if (is_full_disk(error.value())) return {.warning = failure + "; the job runs without"};
+    throw StartFailed(failure, 1);
   }
+  // The link is a convenience: not every file system has links, and a file of that name stays. Renamed, so that it is never missing.
+  const fs::path link = parent / "latest", new_link = parent / (".latest-" + name);
+  if (fs::symlink_status(link, error).type() != fs::file_type::not_found && !fs::is_symlink(link, error)) return {.path = folder.string()};
+  fs::create_directory_symlink(name, new_link, error);
+  if (!error) fs::rename(new_link, link, error);
+  if (error) fs::remove(new_link, error);
+  return {.path = folder.string()};
 }
 
 }  // namespace unisono::launcher

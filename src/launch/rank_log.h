@@ -30,7 +30,14 @@ class RankLog {
   std::string warning_;
 };
 
-/// Makes the folder and those above it. StartFailed where that cannot be, except on a full disk.
-void make_log_directory(const std::string& directory);
+/// The folder of one job.
+struct LogFolder {
+  std::string path = {};     ///< empty: there is none
+  std::string warning = {};  ///< why there is none: the disk is full
+};
+
+/// Makes a folder for the job in this one (which is made, too, with those above it), named after the time and the job, and lets the link `latest` in
+/// it point there. StartFailed where that cannot be, except on a full disk.
+LogFolder make_log_folder(const std::string& directory, const std::string& job_id);
 
 }  // namespace unisono::launcher

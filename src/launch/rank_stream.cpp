@@ -1,5 +1,7 @@
 #include "launch/rank_stream.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace unisono::launcher {
@@ -7,6 +9,8 @@ namespace {
 
 constexpr std::size_t tail_lines = 20;
 constexpr std::size_t tail_width = 2000;
+/// Whoever sees these of a rank's lines has seen the end of what it says.
+constexpr std::size_t telling_lines = 3;
 /// A longer line is cut in two: memory must end somewhere.
 constexpr std::size_t longest_line = 16u << 20;
 /// A bar that never ends its line is let go at a '\r' from time to time, where it is not a terminal that shows it.
@@ -20,7 +24,33 @@ std::string_view visible(std::string_view text) {
   return rewind == std::string_view::npos ? text : text.substr(rewind + 1);
 }
 
+/// A colour that a line leaves switched on would be that of the next rank's line.
+std::string_view end_of_colour(std::string_view text) {
+  constexpr std::string_view reset = "\x1b[0m";
+  return text.find('\x1b') != std::string_view::npos && !text.ends_with(reset) ? reset : std::string_view();
+}
+
 }  // namespace
+
+RankStream::RankStream(Sink& sink, RankLog& log, std::string prefix, int rank)
+    : sink_(&sink),
+      log_(&log),
+      prefix_(std::move(prefix)),
+      torch_prefix_(fmt::format("[rank{}]:", rank)),
+      unisono_prefix_(fmt::format("[unisono rank {}] ", rank)) {}
+
+std::string_view RankStream::without_own_rank(std::string_view text, std::string& room) const {
+  if (text.starts_with(unisono_prefix_)) {
+    room = "[unisono] ";
+    room += text.substr(unisono_prefix_.size());
+    return room;
+  }
+  if (text.starts_with(torch_prefix_)) {
+    text.remove_prefix(torch_prefix_.size());
+    if (text.starts_with(' ')) text.remove_prefix(1);
+  }
+  return text;
+}
 
 void RankStream::feed(std::string_view bytes) {
   while (true) {
@@ -63,7 +93,8 @@ std::optional<std::chrono::milliseconds> RankStream::rests_for() const { return 
 void RankStream::show_rested() {
   if (!rest_ || !rest_->passed()) return;
   rest_.reset();
-  sink_->show_live(this, prefix_ + partial_);
+  std::string room;
+  sink_->show_live(this, prefix_ + std::string(without_own_rank(partial_, room)));
 }
 
 void RankStream::settle() {
@@ -87,12 +118,15 @@ void RankStream::show_bar() {
 void RankStream::emit(std::string_view text, bool with_newline) {
   log_->append(text);
   if (with_newline) log_->append("\n");
+  std::string room;
+  text = without_own_rank(text, room);
   remember(visible(text));
   if (sink_->broken()) return;
   sink_->drop_live(this);
   std::string line = prefix_;
   if (sink_->is_terminal()) {
     line += visible(text);
+    line += end_of_colour(visible(text));
   } else {
     while (!text.empty()) {
       const std::size_t part = std::min(text.find('\r'), text.size() - 1) + 1;
@@ -107,6 +141,8 @@ void RankStream::emit(std::string_view text, bool with_newline) {
 void RankStream::remember(std::string_view text) {
   if (tail_.size() == tail_lines) tail_.pop_front();
   tail_.emplace_back(text.substr(0, tail_width));
+  if (last_shown_.size() == telling_lines) last_shown_.pop_front();
+  last_shown_.push_back(sink_->lines());
 }
 
 }  // namespace unisono::launcher

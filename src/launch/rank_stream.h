@@ -15,9 +15,12 @@ namespace unisono::launcher {
 ///
 /// Where a line rewrites itself with '\r' (a progress bar), a terminal shows its latest state as the sink's live line and keeps only the last;
 /// elsewhere everything is kept, and the prefix is repeated after each '\r', so that the line reads well when it is shown.
+///
+/// Where the rank says its own number once more at the beginning of a line, that is left out: PyTorch writes "[rank3]: …" and this library
+/// "[unisono rank 3] …". The log keeps it.
 class RankStream {
  public:
-  RankStream(Sink& sink, RankLog& log, std::string prefix) : sink_(&sink), log_(&log), prefix_(std::move(prefix)) {}
+  RankStream(Sink& sink, RankLog& log, std::string prefix, int rank);
 
   void feed(std::string_view bytes);
   /// End of file: writes the line that has no '\n'.
@@ -30,17 +33,24 @@ class RankStream {
 
   /// The last lines, oldest first; '\r' resolved, very long ones cut.
   const std::deque<std::string>& tail() const noexcept { return tail_; }
+  /// How many lines the sink has got since the rank's last few began.
+  std::uint64_t lines_since_its_last() const noexcept { return last_shown_.empty() ? 0 : sink_->lines() - last_shown_.front(); }
 
  private:
   void emit(std::string_view text, bool with_newline);
   void show_bar();
   void remember(std::string_view text);
+  /// The text without its own mark of the rank; in `room` where it must be put together.
+  std::string_view without_own_rank(std::string_view text, std::string& room) const;
 
   Sink* sink_;
   RankLog* log_;
   std::string prefix_;
+  std::string torch_prefix_;    // "[rank3]:"
+  std::string unisono_prefix_;  // "[unisono rank 3] "
   std::string partial_;
   std::deque<std::string> tail_;
+  std::deque<std::uint64_t> last_shown_;  // the sink's count before each of the last few lines
   std::optional<ground::Deadline> rest_;
 };
 

@@ -54,15 +54,16 @@ std::string describe_others(std::span<const RankEnd> ends, std::size_t cause) {
 
 void report_failure(Console& console, std::span<const RankEnd> ends, std::size_t cause, const std::deque<std::string>& last_lines) {
   const RankEnd& first = ends[cause];
-  console.say("first cause: rank " + std::to_string(first.rank) + " (pid " + std::to_string(first.pid) + " on " +
-              (first.host.empty() ? ground::host_name() : first.host) + ") " + first.describe());
-  if (ends.size() == 1) return;                                                           // its output stands right above
+  const bool alone = ends.size() == 1;                                                    // its output stands right above
   const bool reader_left = first.how == RankEnd::How::signaled && first.code == SIGPIPE;  // it has said nothing about that
-  if (!last_lines.empty() && !reader_left) {
-    console.say("its last lines:");
-    for (const auto& text : last_lines) console.say("| " + text);
+  if (!alone && !last_lines.empty() && !reader_left) {
+    console.say("last lines of rank " + std::to_string(first.rank) + ":");
+    for (const auto& text : last_lines) console.quote(text);
   }
-  console.say("the others: " + describe_others(ends, cause));
+  if (!alone) console.say("the others: " + describe_others(ends, cause));
+  // What matters most stands last, where one looks first.
+  console.shout("first cause: rank " + std::to_string(first.rank) + " (pid " + std::to_string(first.pid) + " on " +
+                (first.host.empty() ? ground::host_name() : first.host) + ") " + first.describe());
 }
 
 }  // namespace unisono::launcher

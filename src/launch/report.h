@@ -10,7 +10,8 @@
 
 namespace unisono::launcher {
 
-/// After a failure, on standard error: who was the first cause, how it ended, its last lines, and in one line how the others ended.
+/// After a failure, on standard error: the last lines of the first cause, in one line how the others ended, and last who was the first cause and how
+/// it ended.
 void report_failure(Console& console, std::span<const RankEnd> ends, std::size_t cause, const std::deque<std::string>& last_lines);
 
 /// "rank 3", "ranks 0, 2-4", of ascending numbers.

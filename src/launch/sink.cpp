@@ -16,10 +16,7 @@ bool is_regular(int fd) {
   return ::fstat(fd, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-std::size_t columns_of(int fd) {
-  winsize size{};
-  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1u : 79u;
-}
+bool starts_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0u) != 0x80u; }
 
 }  // namespace
 
@@ -36,14 +33,39 @@ std::string cut_to_width(std::string_view text, std::size_t columns) {
       coloured = true;
       continue;
     }
-    const bool starts_character = (static_cast<unsigned char>(text[i]) & 0xC0u) != 0x80u;
-    if (starts_character && columns-- == 0) break;
+    if (starts_character(text[i]) && columns-- == 0) break;
     out += text[i++];
   }
   return coloured ? out + "\x1b[0m" : out;
 }
 
+std::string wrap_to_width(std::string_view text, std::size_t columns, std::size_t indent) {
+  std::string out;
+  std::size_t used = 0;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    const auto width = static_cast<std::size_t>(std::count_if(word.begin(), word.end(), starts_character));
+    if (used > indent && used + 1 + width > columns) {
+      out += '\n';
+      out.append(indent, ' ');
+      used = indent;
+    } else if (!out.empty()) {
+      out += ' ';
+      ++used;
+    }
+    out += word;
+    used += width;
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+  }
+  return out;
+}
+
 Sink::Sink(int fd) : fd_(fd), terminal_(::isatty(fd) == 1), regular_(is_regular(fd)) {}
+
+std::size_t Sink::columns() const {
+  winsize size{};
+  return ::ioctl(fd_, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80u;
+}
 
 void Sink::erase_live() {
   if (live_owner_ != nullptr) queue_ += "\r\x1b[K";
@@ -51,6 +73,7 @@ void Sink::erase_live() {
 
 void Sink::line(std::string_view text) {
   if (broken_) return;
+  ++lines_;
   erase_live();
   queue_ += text;
   queue_ += '\n';
@@ -61,7 +84,7 @@ void Sink::show_live(const void* owner, std::string_view text) {
   if (broken_ || !terminal_) return;
   erase_live();
   live_owner_ = owner;
-  live_ = cut_to_width(text, columns_of(fd_));
+  live_ = cut_to_width(text, columns() - 1);
   queue_ += live_;
 }
 
@@ -88,6 +111,7 @@ void Sink::flush() {
       return;  // a terminal takes nothing while it throws away what it held, as it does at Ctrl-C
     } else {
       broken_ = true;
+      if (done < 0 && errno != EPIPE) error_ = errno;
     }
   }
   if (broken_ || is_empty()) {

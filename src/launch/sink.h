@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -19,8 +20,16 @@ class Sink {
 
   bool is_terminal() const noexcept { return terminal_; }
   int fd() const noexcept { return fd_; }
-  /// The reader has gone; whatever is put in is dropped.
+  /// Nothing can be written any more; whatever is put in is dropped.
   bool broken() const noexcept { return broken_; }
+  /// It is broken because its reader has gone, as `head` does: no error.
+  bool reader_left() const noexcept { return broken_ && error_ == 0; }
+  /// Why it is broken otherwise: the errno, of a full disk for instance; or 0.
+  int error() const noexcept { return error_; }
+  /// How many lines have been put in.
+  std::uint64_t lines() const noexcept { return lines_; }
+  /// Of the terminal; 80 where it does not say.
+  std::size_t columns() const;
   /// Readers of ranks' output pause while there is more than this waiting.
   bool is_full() const noexcept { return queue_.size() - written_ > 1u << 20; }
   bool is_empty() const noexcept { return written_ == queue_.size(); }
@@ -47,6 +56,8 @@ class Sink {
   bool terminal_;
   bool regular_;
   bool broken_ = false;
+  int error_ = 0;
+  std::uint64_t lines_ = 0;
   std::string queue_;
   std::size_t written_ = 0;
   std::string live_;
@@ -55,5 +66,9 @@ class Sink {
 
 /// The first `columns` columns of a line, colour codes counted as nothing.
 std::string cut_to_width(std::string_view text, std::size_t columns);
+
+/// The text in rows of at most so many columns, broken at blanks; every row but the first begins with `indent` blanks. A longer word has a row of
+/// its own.
+std::string wrap_to_width(std::string_view text, std::size_t columns, std::size_t indent);
 
 }  // namespace unisono::launcher

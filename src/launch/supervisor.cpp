@@ -1,6 +1,7 @@
 #include "launch/supervisor.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -16,7 +17,17 @@ using std::chrono::milliseconds;
 
 namespace {
 
+/// "1 rank", "2 ranks".
+std::string counted(int number, std::string_view what) { return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s"); }
+
 constexpr std::array ending_signals{SIGINT, SIGTERM, SIGQUIT, SIGHUP};
+
+void check_stdin(const JobOptions& options, int world_size) {
+  const StdinTarget& target = options.standard_input;
+  if (target.kind == StdinTarget::Kind::one && target.rank >= world_size) {
+    throw InvalidArgument(fmt::format("standard input is to go to rank {}, and the last rank is {}", target.rank, world_size - 1));
+  }
+}
 
 void check(const JobOptions& options) {
   if (options.ranks < 1 || options.ranks > most_ranks) {
@@ -36,24 +47,32 @@ void check(const JobOptions& options) {
   if (options.nnodes > 1 && !options.command.empty() && options.master_addr.empty()) {
     throw InvalidArgument("a job of several hosts needs the address of the first one, where they meet: --master-addr");
   }
+  if (options.nnodes == 1) check_stdin(options, options.ranks);
   if (options.silence <= milliseconds(0)) throw InvalidArgument("the time of silence must be positive");
+}
+
+/// Ranks may have terminals, which are told when the size of ours changes.
+bool passes_terminal_on(const JobOptions& options) {
+  return options.output == OutputMode::prefixed && options.terminals == Terminals::as_launcher &&
+         (::isatty(STDOUT_FILENO) || ::isatty(STDERR_FILENO));
 }
 
 std::vector<int> handled_signals(const JobOptions& options) {
   std::vector<int> signals{SIGINT, SIGTERM, SIGQUIT, SIGTSTP, SIGCONT};
   if (!is_ignored(SIGHUP)) signals.push_back(SIGHUP);  // nohup asks us to go on when the terminal goes
+  if (passes_terminal_on(options)) signals.push_back(SIGWINCH);
   signals.insert(signals.end(), options.forwarded_signals.begin(), options.forwarded_signals.end());
   return signals;
 }
 
-void say_what_was_chosen(const JobOptions& options, Console& console) {
-  const int cores = ground::allowed_processors();
+/// What is well is said only to those who want to know (UNISONO_LOG=info).
+void say_what_was_chosen(const JobOptions& options) {
+  const std::string cores = counted(ground::allowed_processors(), "core"), ranks = counted(options.ranks, "rank");
   // A function runs in a process that has read its environment long ago: nothing is set for it.
-  if (!options.function && !options.environment.has("OMP_NUM_THREADS") && ground::log_level() <= ground::LogLevel::warning) {
-    console.say(fmt::format("OMP_NUM_THREADS={} for each rank ({} cores, {} ranks); set it to choose otherwise", openmp_share(options.ranks), cores,
-                            options.ranks));
+  if (!options.function && !options.environment.has("OMP_NUM_THREADS")) {
+    ground::info(fmt::format("OMP_NUM_THREADS={} for each rank ({}, {})", openmp_share(options.ranks), cores, ranks));
   }
-  if (options.ranks > cores) ground::info(fmt::format("{} ranks share {} cores", options.ranks, cores));
+  if (options.ranks > ground::allowed_processors()) ground::info(fmt::format("{} share {}", ranks, cores));
 }
 
 /// 1, 2, 4, … seconds before restart 1, 2, 3, …
@@ -88,7 +107,8 @@ void write_out(Console& console, SignalScope* signals) {
     console.wait_for(set);
     if (signals != nullptr) {
       set.add(signals->fd(), POLLIN, [&](short) {
-        while (const auto signal = signals->next()) give_up = give_up || (*signal != SIGCONT && *signal != SIGUSR1 && *signal != SIGUSR2);
+        while (const auto signal = signals->next())
+          give_up = give_up || (*signal != SIGCONT && *signal != SIGUSR1 && *signal != SIGUSR2 && *signal != SIGWINCH);
       });
     }
     set.wait();
@@ -130,11 +150,10 @@ JobResult run_job(const JobOptions& options) {
   open_standard_descriptors();
   Task task{.arguments = options.command, .function = options.function};
   if (!task.function) task.path = find_program(options.command.front(), options.environment);
-  if (!options.log_directory.empty()) make_log_directory(options.log_directory);
-
   const DescriptorLimit limit(64 + 8 * static_cast<std::size_t>(options.ranks));
   const std::vector<int> cpus = allowed_cpus();
   const std::string job_id = random_id();
+  const LogFolder logs = options.log_directory.empty() ? LogFolder{} : make_log_folder(options.log_directory, job_id);
   const Watchdog watchdog(job_id);
   const KeptChildren kept_children;
   std::optional<Nodes> nodes;  // a function's ranks find their way themselves
@@ -143,10 +162,15 @@ JobResult run_job(const JobOptions& options) {
   if (options.signals == SignalMode::handled) signals.emplace(handled_signals(options));
   SignalScope* const signal_scope = signals ? &*signals : nullptr;
   Console console(options.environment, options.talk);
-  StdinPump stdin_pump;
-  say_what_was_chosen(options, console);
+  StdinPump stdin_pump(options.standard_input);
+  say_what_was_chosen(options);
+  const int world_size = nodes ? nodes->world_size() : options.nnodes * options.ranks;
+  check_stdin(options, world_size);
+  if (!logs.path.empty()) console.say("logs: " + logs.path);
+  if (!logs.warning.empty()) console.say("warning: " + logs.warning);
   console.flush();
-  const JobParts parts{options, task, job_id, cpus, watchdog, console, stdin_pump, signal_scope, nodes ? &*nodes : nullptr, limit.original()};
+  const JobParts parts{options,    task,      job_id,          cpus, watchdog, console, stdin_pump, signal_scope, nodes ? &*nodes : nullptr,
+                       world_size, logs.path, limit.original()};
 
   JobResult result;
   while (true) {
@@ -191,6 +215,7 @@ JobResult run_job(const JobOptions& options) {
     }
   }
   write_out(console, signal_scope);
+  if (result.exit_code == 0 && console.has_lost_output()) result.exit_code = 1;
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "ground/reminder.h"
 #include "launch/first_cause.h"
 #include "launch/program.h"
+#include "launch/stdin_pump.h"
 
 namespace unisono::launcher {
 
@@ -27,7 +28,13 @@ enum class SignalMode {
   left,     ///< signals are the caller's business; if one ends him, the ranks end too
 };
 
-/// What the launcher itself has to say on standard error: OMP_NUM_THREADS, the account of a failure, restarts.
+/// What a rank writes to where the launcher writes to a terminal.
+enum class Terminals {
+  as_launcher,  ///< a terminal, of its own for output and for errors
+  none,         ///< a pipe, as everywhere else
+};
+
+/// What the launcher itself has to say on standard error: where the logs are, the account of a failure, restarts.
 enum class Talk { normal, silent };
 
 /// A job, or the part of it that this host runs. Either `command` or `function` says what every rank runs.
@@ -41,7 +48,7 @@ struct JobOptions {
   std::function<int(const ground::Environment&)> function = {};
   std::string backend = {};  ///< the ranks' UNISONO_BACKEND; empty: as it is. Of mpi, the ranks are made a world of MPI's
   int max_restarts = 0;
-  std::string log_directory = {};  ///< empty: none
+  std::string log_directory = {};  ///< gets a folder for this job; empty: none
   std::chrono::milliseconds grace = std::chrono::seconds(15);
   Binding binding = Binding::none;
   std::vector<int> forwarded_signals = {SIGUSR1, SIGUSR2};       ///< handed on to the ranks, and nothing else
@@ -50,6 +57,8 @@ struct JobOptions {
   std::chrono::milliseconds silence = std::chrono::seconds(30);  ///< a launcher of another host that says nothing for so long is lost
   ground::Reminder::Pace waiting = {std::chrono::seconds(3), std::chrono::seconds(30)};  ///< of several hosts: when to say which ones are waited for
   OutputMode output = OutputMode::prefixed;
+  Terminals terminals = Terminals::as_launcher;
+  StdinTarget standard_input = {};  ///< who gets it: rank 0
   SignalMode signals = SignalMode::handled;
   Talk talk = Talk::normal;
   ground::Environment environment = ground::Environment::process();

@@ -85,7 +85,8 @@ TEST(LaunchersOfHosts, name_the_same_first_cause_wherever_it_was) {  // K1, F21
     EXPECT_EQ(count(launcher->err(), " on host1) ended by signal 9 (SIGKILL)"), 1) << launcher->err();
     EXPECT_EQ(count(launcher->err(), "the others: ranks 0-2, 4, 5 ended by the launcher (SIGTERM)"), 1) << launcher->err();
   }
-  EXPECT_EQ(count(job[1]->err(), "| it was me"), 1) << "its last lines stand where they were written: " << job[1]->err();
+  EXPECT_EQ(count(job[1]->err(), "[3] it was me"), 1) << "its last lines stand where they were written: " << job[1]->err();
+  EXPECT_EQ(count(job[1]->err(), "| it was me"), 0) << "and are not said again right below: " << job[1]->err();
 }
 
 TEST(LaunchersOfHosts, end_with_the_exit_code_of_the_cause) {  // B20

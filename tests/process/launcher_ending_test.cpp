@@ -64,7 +64,8 @@ TEST(LauncherEnding, TheSummaryNamesTheCauseItsLastLinesAndTheOthers) {
   RunningCommand job(run_helper({"-n", "4", "--grace", "0.2"}, {"signal", "2", "9"}));
   EXPECT_EQ(job.wait(), 137);
   EXPECT_EQ(count(job.err(), "[unisono] first cause: rank 2"), 1) << job.err();
-  EXPECT_EQ(count(job.err(), "[unisono] | about to end"), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "[2] about to end"), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "[unisono] | about to end"), 0) << "it stands right above\n" << job.err();
   EXPECT_EQ(count(job.err(), "[unisono] the others: ranks 0, 1, 3 ended by the launcher (SIGTERM)"), 1) << job.err();
 }
 
@@ -306,11 +307,11 @@ TEST(LauncherEnding, E1RestartsAllRanksAsANewAttempt) {
   for (int attempt = 0; attempt < 3; ++attempt) {
     EXPECT_EQ(count(job.out(), fmt::format("] attempt {}\n", attempt)), 2) << job.out();
   }
-  EXPECT_EQ(count(job.err(), "rank 1"), 2) << job.err();
+  EXPECT_EQ(count(job.err(), "first cause: rank 1 "), 2) << job.err();
   EXPECT_EQ(count(job.err(), "restart 1 of 3 in 1 s"), 1);
   EXPECT_EQ(count(job.err(), "restart 2 of 3 in 2 s"), 1);
-  EXPECT_EQ(contents(logs.path() + "/rank-1.log"), "attempt 0\n");
-  EXPECT_EQ(contents(logs.path() + "/rank-0.attempt-2.log"), "attempt 2\n");
+  EXPECT_EQ(contents(logs.path() + "/latest/rank-1.log"), "attempt 0\n");
+  EXPECT_EQ(contents(logs.path() + "/latest/rank-0.attempt-2.log"), "attempt 2\n");
 }
 
 TEST(LauncherEnding, E1EndsRanksThatStillRunBeforeARestart) {

@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 
 #include "launch/rank_stream.h"
 #include "running_command.h"
@@ -20,7 +21,7 @@ std::string numbered_lines(int rank, long bytes) {
   return text;
 }
 
-std::string log_of(const TemporaryFolder& folder, int rank) { return fmt::format("{}/rank-{}.log", folder.path(), rank); }
+std::string log_of(const TemporaryFolder& folder, int rank) { return fmt::format("{}/latest/rank-{}.log", folder.path(), rank); }
 
 /// The lines of one rank, without its prefix.
 std::string output_of(int rank, const std::string& all) {
@@ -86,20 +87,57 @@ TEST(LauncherOutput, LogsOneFileForEachRankAlsoOnSuccess) {
   const std::string logs = folder.path() + "/made/on/demand";
   RunningCommand job(run_helper({"-n", "2", "--logs", logs}, {"variables", "RANK"}));
   ASSERT_EQ(job.wait(), 0);
-  EXPECT_EQ(contents(logs + "/rank-0.log"), "RANK=0\n");
-  EXPECT_EQ(contents(logs + "/rank-1.log"), "RANK=1\n");
+  EXPECT_EQ(contents(logs + "/latest/rank-0.log"), "RANK=0\n");
+  EXPECT_EQ(contents(logs + "/latest/rank-1.log"), "RANK=1\n");
   EXPECT_EQ(count(job.out(), "RANK="), 2);
 }
 
-// H6: /dev/full stands for a full disk.
-TEST(LauncherOutput, H6AFullDiskIsOneWarningAndTheJobGoesOn) {
-  TemporaryFolder logs;
-  for (int rank = 0; rank < 3; ++rank) std::filesystem::create_symlink("/dev/full", log_of(logs, rank));
-  RunningCommand job(run_helper({"-n", "3", "--logs", logs.path()}, {"spew", "100000"}));
+std::string log_folder_said(const RunningCommand& job) { return word_after(job.err(), "[unisono] logs: "); }
+
+TEST(LauncherOutput, LogsOfEachJobHaveAFolderOfTheirOwn) {
+  TemporaryFolder folder;
+  RunningCommand first(run_helper({"-n", "1", "--logs", folder.path()}, {"arguments", "first"}));
+  ASSERT_EQ(first.wait(), 0);
+  RunningCommand second(run_helper({"-n", "1", "--logs", folder.path()}, {"arguments", "second"}));
+  ASSERT_EQ(second.wait(), 0);
+  const std::string one = log_folder_said(first), other = log_folder_said(second);
+  EXPECT_TRUE(one.starts_with(folder.path() + "/20")) << first.err();
+  EXPECT_NE(one, other);
+  EXPECT_EQ(contents(one + "/rank-0.log"), "<first>\n");
+  EXPECT_EQ(contents(other + "/rank-0.log"), "<second>\n");
+  EXPECT_EQ(lines_of(second.err()).size(), 1u) << second.err();
+  EXPECT_EQ(std::filesystem::canonical(folder.path() + "/latest"), std::filesystem::canonical(other));
+}
+
+TEST(LauncherOutput, SomethingElseCalledLatestStays) {
+  TemporaryFolder folder;
+  std::ofstream(folder.path() + "/latest") << "mine";
+  RunningCommand job(run_helper({"-n", "1", "--logs", folder.path()}, {"arguments", "word"}));
   ASSERT_EQ(job.wait(), 0);
+  EXPECT_EQ(contents(folder.path() + "/latest"), "mine");
+  EXPECT_EQ(contents(log_folder_said(job) + "/rank-0.log"), "<word>\n");
+}
+
+// H6: no file may grow, which is how a full disk looks from here.
+TEST(LauncherOutput, H6ADiskThatTakesNoMoreIsOneWarningAndTheJobGoesOn) {
+  TemporaryFolder logs;
+  RunningCommand job(
+      {"/bin/bash", "-c",
+       fmt::format("trap '' XFSZ; ulimit -f 1; exec {} run -n 3 --logs {} -- {} spew 100000", UNISONO_COMMAND, logs.path(), RANK_HELPER)});
+  ASSERT_EQ(job.wait(), 0) << job.err();
   EXPECT_EQ(count(job.err(), "warning"), 1) << job.err();
-  EXPECT_EQ(count(job.err(), "No space left"), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "File too large"), 1) << job.err();
   for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(output_of(rank, job.out()) == numbered_lines(rank, 100000));
+}
+
+TEST(LauncherOutput, H6AFullDiskIsSaidOnce) {
+  TemporaryFolder folder;
+  std::filesystem::create_symlink("/dev/full", folder.path() + "/rank-0.log");
+  launcher::RankLog log(folder.path(), 0, 0);
+  log.append("words\n");
+  EXPECT_FALSE(log.is_open());
+  EXPECT_EQ(count(log.take_warning(), "No space left"), 1);
+  EXPECT_EQ(log.take_warning(), "");
 }
 
 TEST(LauncherOutput, AFolderForLogsThatCannotBeIsRefusedAtOnce) {
@@ -114,6 +152,23 @@ TEST(LauncherOutput, AReaderThatLeavesEndsTheWriters) {
   ASSERT_EQ(job.wait(), 0);
   EXPECT_EQ(count(job.out(), "] word\n"), 3);
   EXPECT_EQ(lines_of(job.out()).back(), "141");  // 128 + SIGPIPE, as without us
+}
+
+// A launcher that cannot hand on what it was given has failed, also where the ranks have not. They do not notice.
+TEST(LauncherOutput, OutputThatCannotBeWrittenIsCodeOne) {
+  const auto into_full = [](const std::string& rest) {
+    return std::vector<std::string>{"/bin/bash", "-c", fmt::format("exec {} run -n 2 {}", UNISONO_COMMAND, rest)};
+  };
+  RunningCommand job(into_full(fmt::format("-- {} spew 1000000 > /dev/full", RANK_HELPER)));
+  EXPECT_EQ(job.wait(), 1);
+  EXPECT_EQ(job.err(), "[unisono] standard output: No space left on device; what follows is lost\n");
+  RunningCommand failed(into_full(fmt::format("--grace 0.1 -- {} exit 1 7 > /dev/full", RANK_HELPER)));
+  EXPECT_EQ(failed.wait(), 7) << failed.err();
+  RunningCommand talks(into_full(fmt::format("-- /bin/sh -c 'echo $RANK; exit 7' > /dev/full")));
+  EXPECT_EQ(talks.wait(), 7) << talks.err();
+  RunningCommand errors(into_full(fmt::format("-- {} both 2> /dev/full", RANK_HELPER)));
+  EXPECT_EQ(errors.wait(), 1);
+  EXPECT_EQ(count(errors.out(), "to output\n"), 2) << errors.out();
 }
 
 // ---- on a terminal ---------------------------------------------------------------------------------------------
@@ -138,7 +193,7 @@ TEST(LauncherTerminal, ColoursThePrefixUnlessToldNotTo) {
 TEST(LauncherTerminal, ShowsAPromptAndHandsWhatIsTypedToRankZero) {
   RunningCommand job(run_helper({"-n", "2"}, {"terminal"}), {.environment = {{"NO_COLOR", "1"}}, .stdio = RunningCommand::Stdio::terminal});
   ASSERT_TRUE(job.until_out_has("[0] name? ")) << job.out();
-  ASSERT_TRUE(job.until_out_has("no terminal", 2)) << job.out();
+  ASSERT_TRUE(job.until_out_has("a terminal", 2)) << job.out();
   job.type("Ada\n");
   ASSERT_EQ(job.wait(), 0) << job.out();
   EXPECT_EQ(count(job.out(), "[0] hello Ada"), 1) << job.out();
@@ -198,7 +253,7 @@ TEST(LauncherOutput, RemembersTheLastTwentyLines) {
   ground::FileDescriptor keeper(null);
   launcher::Sink sink(null);
   launcher::RankLog log;
-  launcher::RankStream stream(sink, log, "[0] ");
+  launcher::RankStream stream(sink, log, "[0] ", 0);
   for (int i = 0; i < 30; ++i) stream.feed(fmt::format("bar 1\rline {}\n", i));
   stream.feed("the last has no end");
   stream.finish();

@@ -35,8 +35,11 @@ TEST(LauncherStart, GivesEveryRankItsVariables) {
   EXPECT_EQ(job.err(), "");
 }
 
-TEST(LauncherStart, SetsOpenMpThreadsOnlyWhereUnsetAndSaysSoOnce) {
-  RunningCommand job(run_helper({"-n", "2"}, {"variables", "OMP_NUM_THREADS"}), {.environment = {{"OMP_NUM_THREADS", ""}}});
+TEST(LauncherStart, SetsOpenMpThreadsOnlyWhereUnsetAndSaysSoOnceWhereAsked) {
+  RunningCommand quiet(run_helper({"-n", "2"}, {"variables", "OMP_NUM_THREADS"}), {.environment = {{"OMP_NUM_THREADS", ""}}});
+  ASSERT_EQ(quiet.wait(), 0);
+  EXPECT_EQ(quiet.err(), "");
+  RunningCommand job(run_helper({"-n", "2"}, {"variables", "OMP_NUM_THREADS"}), {.environment = {{"OMP_NUM_THREADS", ""}, {"UNISONO_LOG", "info"}}});
   ASSERT_EQ(job.wait(), 0);
   const std::string share = std::to_string(std::max(1, ground::allowed_processors() / 2));
   EXPECT_EQ(count(job.out(), "OMP_NUM_THREADS=" + share + "\n"), 2);

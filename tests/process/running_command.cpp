@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <pty.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,7 +31,8 @@ RunningCommand::RunningCommand(std::vector<std::string> arguments) : RunningComm
 
 RunningCommand::RunningCommand(std::vector<std::string> arguments, Options options) {
   auto variables = ground::Environment::process().all();
-  for (const char* name : {"NO_COLOR", "UNISONO_LOG", "RANK", "WORLD_SIZE", "OMP_NUM_THREADS"}) variables.erase(name);
+  for (const char* name : {"NO_COLOR", "UNISONO_LOG", "RANK", "WORLD_SIZE", "OMP_NUM_THREADS", "PYTHONUNBUFFERED", "LD_PRELOAD", "_STDBUF_O"})
+    variables.erase(name);
   variables.emplace("OMP_NUM_THREADS", "1");
   for (const auto& [name, value] : options.environment) {
     if (value.empty()) {
@@ -50,7 +52,7 @@ RunningCommand::RunningCommand(std::vector<std::string> arguments, Options optio
   std::array<int, 2> in{-1, -1}, out{-1, -1}, err{-1, -1};
   if (options.stdio == Stdio::terminal) {
     int master = -1;
-    winsize size{24, 80, 0, 0};
+    const winsize size{24, static_cast<unsigned short>(options.columns), 0, 0};
     pid_ = ::forkpty(&master, nullptr, nullptr, &size);
     if (pid_ > 0) {
       in_.reset(::fcntl(master, F_DUPFD_CLOEXEC, 3));
@@ -92,6 +94,11 @@ RunningCommand::~RunningCommand() {
 }
 
 void RunningCommand::send(int signal) const { ::kill(pid_, signal); }
+
+void RunningCommand::resize(int columns) const {
+  const winsize size{24, static_cast<unsigned short>(columns), 0, 0};
+  if (::ioctl(in_.get(), TIOCSWINSZ, &size) != 0) throw std::runtime_error("cannot resize");
+}
 
 void RunningCommand::type(const std::string& text) {
   if (::write(in_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) throw std::runtime_error("cannot type");

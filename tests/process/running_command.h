@@ -21,6 +21,7 @@ class RunningCommand {
   struct Options {
     std::map<std::string, std::string> environment = {};  ///< on top of the test's own; OMP_NUM_THREADS=1 unless given
     Stdio stdio = Stdio::pipes;                           ///< terminal: a controlling one; its output counts as `out`
+    int columns = 80;                                     ///< of the terminal
   };
 
   explicit RunningCommand(std::vector<std::string> arguments);
@@ -35,6 +36,8 @@ class RunningCommand {
   void send(int signal) const;
   void type(const std::string& text);
   void close_input() { in_.reset(); }
+  /// The terminal gets another size, of which it tells the programs in its foreground.
+  void resize(int columns) const;
 
   /// Reads output until the condition holds. False after `limit`, or when the program ends first.
   bool until(const std::function<bool()>& condition, std::chrono::milliseconds limit = std::chrono::seconds(30));

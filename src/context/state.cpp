@@ -231,10 +231,12 @@ void leave(State& state) {
   }
   group::Group& world = *state.world->implementation();
   const bool sound = !world.backend().failure().has_value();
+  const bool after_mismatch = world.is_after_mismatch();
   world.close(finalize_deadline);
   state.progress->stop();
   if (sound) {
-    tell_launcher(state, "finalized");
+    // A rank that gives up because of a Mismatch has said so: should it fail now, that is why.
+    if (!after_mismatch) tell_launcher(state, "finalized");
     say_goodbye(state, deadline);
   }
   state.leave_job();

@@ -286,8 +286,7 @@ std::exception_ptr Group::fail(const Failure& failure, std::string_view operatio
   parts_.backend->poison(failure);
   const Failure first = parts_.backend->failure().value_or(failure);
   // A group that ends right after a Mismatch ends because of it, whoever gives up first.
-  const bool after_mismatch = last_mismatch_.load() != 0 && last_mismatch_.load() == lane_->last_call.load();
-  if (!reported_.exchange(true) && parts_.on_failure && !after_mismatch) parts_.on_failure(first);
+  if (!reported_.exchange(true) && parts_.on_failure && !is_after_mismatch()) parts_.on_failure(first);
   return error_of(first, operation, sequence);
 }
 

@@ -50,7 +50,8 @@ std::string agree(const Joining& joining, const std::string& asked, const std::s
 /// Who has asked for it.
 std::string describe_request(const InitOptions& options, const ground::Environment& environment, const std::string& asked) {
   if (asked == "auto") return "chosen for where the ranks are";
-  return backends::parse_request(options.backend).host != "auto" ? "as the program asks" : fmt::format("as UNISONO_BACKEND={} asks", *environment.get("UNISONO_BACKEND"));
+  return backends::parse_request(options.backend).host != "auto" ? "as the program asks"
+                                                                 : fmt::format("as UNISONO_BACKEND={} asks", *environment.get("UNISONO_BACKEND"));
 }
 
 bool on_one_host(const BackendOptions& options) {

@@ -56,8 +56,8 @@ void say_goodbye(State& state, const ground::Deadline& deadline) {
   }
 }
 
-/// The members are the ranks that the launcher has started, under the same numbers, and this process is the one that it has started: a child of it has
-/// the same variables, and would speak on its parent's connection.
+/// The members are the ranks that the launcher has started, under the same numbers, and this process is the one that it has started: a child of it
+/// has the same variables, and would speak on its parent's connection.
 bool is_whole_job(const rendezvous::JobIdentity& identity, const ground::Environment& environment) {
   return environment.get_int("RANK") == identity.rank && environment.get_int("WORLD_SIZE") == identity.world_size && ::getpgrp() == ::getpid();
 }
@@ -99,8 +99,9 @@ std::string mismatch_status(int culprit, int ranks, const std::string& text) {
 }
 
 void log_group(const ProcessGroup& group) {
-  ground::debug(fmt::format("group {}: rank {} of {}, engine {}, timeout {} s; compared: operation, dtype, count, op, root{}", group.name(), group.rank(),
-                            group.size(), group.backend(), std::chrono::duration_cast<std::chrono::seconds>(group.implementation()->timeout()).count(),
+  ground::debug(fmt::format("group {}: rank {} of {}, engine {}, timeout {} s; compared: operation, dtype, count, op, root{}", group.name(),
+                            group.rank(), group.size(), group.backend(),
+                            std::chrono::duration_cast<std::chrono::seconds>(group.implementation()->timeout()).count(),
                             group.implementation()->compares_shapes() ? ", shape" : ""));
 }
 
@@ -166,8 +167,8 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   state->local_rank = terms.are_job ? choose_local_rank(identity.local_rank, local_rank_hint(), state->topology)
                                     : identity.local_rank.value_or(state->topology.local_rank);
   const Topology& topology = state->topology;
-  ground::debug(fmt::format("local rank {} on host {} of {} ({}), which has {} of the {} ranks", state->local_rank, topology.node_rank, topology.nnodes,
-                            host_name(), topology.nproc_per_node, identity.world_size));
+  ground::debug(fmt::format("local rank {} on host {} of {} ({}), which has {} of the {} ranks", state->local_rank, topology.node_rank,
+                            topology.nnodes, host_name(), topology.nproc_per_node, identity.world_size));
   const Selection selection =
       select_engines(options, environment, state->topology, identity.launcher, {identity.rank, identity.world_size, *formation.watched(), deadline});
 

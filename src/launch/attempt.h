@@ -105,7 +105,7 @@ class Attempt {
   std::vector<int> server_ends_;                    ///< the launcher's, by number, for children that do not exec
   std::unique_ptr<store::StoreServer> store_;
   std::optional<PortReservation> port_;
-  std::unique_ptr<MpiWorld> mpi_;  ///< of a job of backend mpi
+  std::unique_ptr<MpiWorld> mpi_;        ///< of a job of backend mpi
   std::vector<bool> asked_as_outsider_;  ///< by local rank
   MemoryEvents memory_events_;
   std::vector<Leftover> leftovers_;
@@ -120,7 +120,7 @@ class Attempt {
   bool restart_follows_ = false;
   bool told_to_end_ = false;
   bool failure_is_new_ = false;
-  std::string new_failure_;          ///< "rank 2 exited with code 1"
+  std::string new_failure_;         ///< "rank 2 exited with code 1"
   std::optional<int> failed_rank_;  ///< of this host: that one
   bool failure_is_told_ = false;
   bool hurry_ = false;  ///< the user has asked twice

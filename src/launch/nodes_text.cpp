@@ -24,8 +24,8 @@ std::string one_line(std::string text) {
 std::string encode_ends(const std::vector<RankEnd>& ends) {
   std::string text;
   for (const RankEnd& end : ends) {
-    text += fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}\n", end.rank, end.pid, static_cast<int>(end.how), end.code, int{end.dumped_core}, int{end.out_of_memory},
-                        int{end.is_taken}, int{end.ended_by_launcher}, int{end.left_without_finalize}, end.order,
+    text += fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}\n", end.rank, end.pid, static_cast<int>(end.how), end.code, int{end.dumped_core},
+                        int{end.out_of_memory}, int{end.is_taken}, int{end.ended_by_launcher}, int{end.left_without_finalize}, end.order,
                         end.host.empty() ? "?" : one_line(end.host), one_line(end.status));
   }
   return text;

@@ -44,7 +44,7 @@ struct JobOptions {
   int master_port = 0;                                           ///< 0: any free one; of several hosts, where their launchers meet, then 0 is 29500
   std::string token_file = {};                                   ///< of several hosts: holds the job's secret; empty: the environment says it
   std::chrono::milliseconds silence = std::chrono::seconds(30);  ///< a launcher of another host that says nothing for so long is lost
-  std::string cgroup_folder = {};                                ///< where the kernel counts what it kills for want of memory; empty: that of this process
+  std::string cgroup_folder = {};  ///< where the kernel counts what it kills for want of memory; empty: that of this process
   OutputMode output = OutputMode::prefixed;
   SignalMode signals = SignalMode::handled;
   Talk talk = Talk::normal;

@@ -115,7 +115,8 @@ JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store
   identity.generation = joined.generation;
   if (!identity.token) identity.token = store::said_token(plan.environment);
   ground::set_log_rank(fmt::format("rank {}", identity.rank));
-  ground::debug(fmt::format("rank {} of {}, launched by {}, met in {}", identity.rank, identity.world_size, to_string(identity.launcher), plan.place));
+  ground::debug(
+      fmt::format("rank {} of {}, launched by {}, met in {}", identity.rank, identity.world_size, to_string(identity.launcher), plan.place));
   identity.address = own_address(plan.environment, route, one_network);
   const auto departure = std::make_shared<Departure>(store, joined.seat, std::move(presence), owner);
   identity.leave = [departure] { departure->leave(); };

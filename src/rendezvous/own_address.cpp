@@ -70,7 +70,8 @@ std::string own_address(const Environment& environment, const std::optional<Sock
   if (one_network) {
     return chosen(route && route->family() == AF_INET6 && route->is_loopback() ? "::1" : "127.0.0.1", "all ranks share one network");
   }
-  if (const auto rule = InterfaceRule::own_or_others(environment)) return chosen(by_rule(*rule, route), "by the interface variable of another library");
+  if (const auto rule = InterfaceRule::own_or_others(environment))
+    return chosen(by_rule(*rule, route), "by the interface variable of another library");
   if (route && !route->is_loopback()) return chosen(route->host(), "the job's store is reached from it");
   const auto own = own_addresses();
   if (std::string address = by_routes(own); !address.empty()) return chosen(std::move(address), "the system's routes choose it");

@@ -174,8 +174,8 @@ void throw_if_a_rank_ended(Store& launcher_store) {
   }
   const bool killed = kind == "signal";
   const std::string how = killed ? "was killed by " + ground::signal_name(number) : fmt::format("exited with code {}", number);
-  throw PeerFailed(fmt::format("rank {} {} before all ranks had joined", rank, how),
-                   {.operation = "initialize", .culprit = rank}, killed ? PeerFailed::Cause::killed : PeerFailed::Cause::exited);
+  throw PeerFailed(fmt::format("rank {} {} before all ranks had joined", rank, how), {.operation = "initialize", .culprit = rank},
+                   killed ? PeerFailed::Cause::killed : PeerFailed::Cause::exited);
 }
 
 }  // namespace unisono::rendezvous

@@ -88,16 +88,16 @@ MANY_TEST(Mismatch, WhoeverDiffersFromMoreThanHalfIsToBlame) {
     std::vector<int> blamed;  // whose message says so
   };
   const std::vector<Row> rows{
-      {{1, 2}, -1, {}},                // one against one
-      {{1, 2, 1}, 1, {1}},             // two against one
-      {{1, 2, 3}, -1, {}},             // all different
-      {{2, 1, 1, 1}, 0, {0}},          // three against one
-      {{1, 1, 2, 2}, -1, {}},          // two against two
-      {{1, 1, 2, 3}, -1, {}},          // the most, but not more than half
-      {{1, 2, 1, 2, 1}, 1, {1, 3}},    // three against two of one mind
-      {{1, 2, 1, 1, 3}, 1, {1, 4}},    // three against two of different minds
-      {{1, 2, 1, 3, 2}, -1, {}},       // two, two and one
-      {{5, 1, 2, 3, 4}, -1, {}},       // all different
+      {{1, 2}, -1, {}},              // one against one
+      {{1, 2, 1}, 1, {1}},           // two against one
+      {{1, 2, 3}, -1, {}},           // all different
+      {{2, 1, 1, 1}, 0, {0}},        // three against one
+      {{1, 1, 2, 2}, -1, {}},        // two against two
+      {{1, 1, 2, 3}, -1, {}},        // the most, but not more than half
+      {{1, 2, 1, 2, 1}, 1, {1, 3}},  // three against two of one mind
+      {{1, 2, 1, 1, 3}, 1, {1, 4}},  // three against two of different minds
+      {{1, 2, 1, 3, 2}, -1, {}},     // two, two and one
+      {{5, 1, 2, 3, 4}, -1, {}},     // all different
   };
   for (const Row& row : rows) {
     if (static_cast<int>(row.counts.size()) != world_size()) continue;
@@ -147,7 +147,7 @@ WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, OfCounts) {
       if (rank() == odd && static_cast<int>(r) != odd) sends[r] = 3;
     }
     std::vector<float> from(2 * n + (rank() == odd ? n - 1 : 0)), to(2 * n);
-    expect_culprit(thrown_by<Mismatch>([&] { all_to_all_v(from, to, sends, expects); }), odd);
+    expect_culprit(thrown_by<Mismatch>([&] { all_to_all_v(from, sends, to, expects); }), odd);
     expect_usable();
   }
 }

@@ -126,8 +126,9 @@ int play(const std::string& script) {
   return 93;
 }
 
-/// Rank `odd` calls all_reduce with more elements than the others. What comes of the Mismatch, as `how` says: nobody catches it ("uncaught"); it leaves
-/// the scope of the Context ("unwound"); it is caught, and the rank finalizes ("caught"); or the job goes on, and rank 2 fails later ("goes-on").
+/// Rank `odd` calls all_reduce with more elements than the others. What comes of the Mismatch, as `how` says: nobody catches it ("uncaught"); it
+/// leaves the scope of the Context ("unwound"); it is caught, and the rank finalizes ("caught"); or the job goes on, and rank 2 fails later
+/// ("goes-on").
 int mismatch(int odd, const std::string& how) {
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);

@@ -88,8 +88,7 @@ class SpanningAgreement final : public Task {
           if (parts_.host != nullptr && !agree_on_host()) return tell_who_is_late(), false;
           phase_ = place_.is_leader() ? Phase::hosts : Phase::verdict;
           if (phase_ == Phase::verdict) parts_.all_but_told();
-          if (place_.is_leader())
-            state(own_statement());
+          if (place_.is_leader()) state(own_statement());
           break;
         case Phase::hosts:
           if (!all_stated()) return tell_that_we_are_here(), false;

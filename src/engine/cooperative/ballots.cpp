@@ -36,7 +36,8 @@ Decision decide(std::span<const Ballot> ballots) {
   if (many != parties.end()) {
     decision.majority = many->first->key;
     std::rotate(many, many + 1, parties.end());  // the last
-    for (auto party = parties.begin(); party + 1 != parties.end(); ++party) decision.blamed.insert(decision.blamed.end(), party->ranks.begin(), party->ranks.end());
+    for (auto party = parties.begin(); party + 1 != parties.end(); ++party)
+      decision.blamed.insert(decision.blamed.end(), party->ranks.begin(), party->ranks.end());
     std::ranges::sort(decision.blamed);
   }
   // Of many different calls the first ones, and the majority's.

@@ -138,7 +138,7 @@ std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   request.timeout = timeout;
   request.store = options.store;
   rendezvous::JobIdentity identity = rendezvous::meet(request, environment);
-  if (!identity.launcher_store && is_whole_job(identity, environment)) identity.launcher_store = store_of_own_launcher(environment);
+  if (!terms.are_job && is_whole_job(identity, environment)) identity.launcher_store = store_of_own_launcher(environment);
   Formation formation(identity);
   try {
     return form_world(options, terms, identity, formation, timeout);

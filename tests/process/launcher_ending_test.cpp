@@ -84,7 +84,7 @@ TEST(LauncherEnding, OthersAreLeftAloneForTheGrace) {
 /// The line that says it, without what stands before it.
 std::string said_at_once(const RunningCommand& job) {
   for (const std::string& line : lines_of(job.err())) {
-    if (line.find(" to end") != std::string::npos) return line;
+    if (line.starts_with("[unisono]") && line.find(" to end") != std::string::npos) return line;
   }
   return "";
 }

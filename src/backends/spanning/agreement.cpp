@@ -340,7 +340,7 @@ void Statements::take(int host, std::string_view text) {
     ballot.call = fields[i + 2];
     statement.ballots.push_back(std::move(ballot));
   }
-  statements_[{call, host}] = std::move(statement);
+  statements_.try_emplace({call, host}, std::move(statement));  // said twice it is the same, and somebody may be reading it
 }
 
 const Statements::Statement* Statements::of(int host, std::uint64_t call) {

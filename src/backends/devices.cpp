@@ -7,6 +7,7 @@
 
 #include "backends/device_memory.h"
 #include "backends/suspicion.h"
+#include "engine/cooperative/ballots.h"
 #include "unisono/cuda.h"
 #include "unisono/error.h"
 
@@ -35,6 +36,7 @@ class Devices::Collective final : public Task {
     const auto size = static_cast<std::size_t>(devices.size_);
     call_.device = call.device ? std::make_shared<DeviceCall>(*call.device) : std::make_shared<DeviceCall>();
     terms_ = call_.also.empty() ? text_of(call_) : std::string(call_.also);
+    if (!call_.also.empty() && call_.label == to_string(call_.operation)) terms_.insert(0, text_of(call_) + " ");  // a shape, see group/shapes.h
     terms_.append(", on ").append("device memory");
     CollectiveCall agreement;
     agreement.sequence = call.sequence;
@@ -81,15 +83,25 @@ class Devices::Collective final : public Task {
   void check_counts() const {
     if (all_counts_.empty()) return;
     const auto size = static_cast<std::size_t>(devices_.size_);
+    std::vector<engine::Conflict> conflicts;
     for (std::size_t from = 0; from < size; ++from) {
       for (std::size_t to = 0; to < size; ++to) {
         const std::uint64_t sent = all_counts_[2 * size * from + to], expected = all_counts_[2 * size * to + size + from];
         if (sent == expected) continue;
-        throw Mismatch(
-            fmt::format("rank {} sends {} elements to rank {}, which expects {}", from, sent, to, expected),
-            {.operation = std::string(name_of(call_)), .sequence = call_.sequence, .rank = devices_.rank_, .culprit = static_cast<int>(to)});
+        conflicts.push_back({.a = static_cast<int>(from),
+                             .b = static_cast<int>(to),
+                             .text = fmt::format("rank {} sends {} elements to rank {}, which expects {}", from, sent, to, expected)});
       }
     }
+    if (conflicts.empty()) return;
+    const engine::Decision decision = engine::decide(conflicts, devices_.size_);
+    throw engine::Disagreement(engine::describe(decision, decision.blames(devices_.rank_)),
+                               {.operation = std::string(name_of(call_)),
+                                .sequence = call_.sequence,
+                                .rank = devices_.rank_,
+                                .culprit = decision.culprit(),
+                                .hint = engine::mismatch_hint},
+                               decision.ranks);
   }
 
   Devices& devices_;

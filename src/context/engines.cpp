@@ -47,6 +47,13 @@ std::string agree(const Joining& joining, const std::string& asked, const std::s
   return "tcp";
 }
 
+/// Who has asked for it.
+std::string describe_request(const InitOptions& options, const ground::Environment& environment, const std::string& asked) {
+  if (asked == "auto") return "chosen for where the ranks are";
+  return backends::parse_request(options.backend).host != "auto" ? "as the program asks"
+                                                                 : fmt::format("as UNISONO_BACKEND={} asks", *environment.get("UNISONO_BACKEND"));
+}
+
 bool on_one_host(const BackendOptions& options) {
   return std::adjacent_find(options.hosts.begin(), options.hosts.end(), std::not_equal_to<>()) == options.hosts.end();
 }
@@ -75,6 +82,8 @@ Selection select_engines(const InitOptions& options, const ground::Environment& 
     selection.device_at_need = true;
   }
   backends::factory(selection.host);  // throws where it cannot run here
+  ground::debug(fmt::format("engine {}{}{} ({})", selection.host, selection.device.empty() ? "" : ", for device memory " + selection.device,
+                            selection.device_at_need ? " at need" : "", describe_request(options, environment, request.host)));
   if (selection.host == "serial" && world_size > 1) {
     throw InvalidArgument("backend serial is for one process, and there are " + std::to_string(world_size), {.operation = "initialize"});
   }

@@ -68,14 +68,20 @@ ProcessGroup form(State& state, std::vector<int> members, const std::string& nam
     options.world = world.shared_backend();
     options.timeout = world.timeout();
     parts.backend = state.make_engine(options);
-    parts.on_failure = [&state](const Failure& failure) {
-      context::tell_launcher(state, "poisoned " + std::to_string(failure.culprit) + " " + failure.message);
+    const auto in_world = [ranks = parts.global_ranks](int r) { return r < 0 ? r : ranks[static_cast<std::size_t>(r)]; };
+    parts.on_failure = [&state, in_world](const Failure& failure) {
+      context::tell_launcher(state, "poisoned " + std::to_string(in_world(failure.culprit)) + " " + failure.message);
+    };
+    parts.on_mismatch = [&state, in_world](const Mismatch& mismatch, int compared) {
+      context::tell_launcher(state, context::mismatch_status(in_world(mismatch.culprit().value_or(-1)), compared, mismatch.message()));
     };
   }
   auto group = std::make_shared<group::Group>(std::move(parts));
   std::erase_if(state.groups, [](const auto& other) { return other.expired(); });
   state.groups.push_back(group);
-  return ProcessGroup(std::move(group));
+  ProcessGroup formed(std::move(group));
+  context::log_group(formed);
+  return formed;
 }
 
 std::optional<ProcessGroup> form_listed(State& state, std::span<const int> ranks) {

@@ -1,7 +1,11 @@
 #include "context/state.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
+
+#include <fmt/format.h>
 
 #include "backends/registry.h"
 #include "backends/serial/serial.h"
@@ -11,6 +15,8 @@
 #include "ground/deadline.h"
 #include "ground/environment.h"
 #include "ground/log.h"
+#include "group/shapes.h"
+#include "rendezvous/reach.h"
 #include "rendezvous/rendezvous.h"
 #include "store/watched_store.h"
 
@@ -50,6 +56,23 @@ void say_goodbye(State& state, const ground::Deadline& deadline) {
   }
 }
 
+/// The members are the ranks that the launcher has started, under the same numbers, and this process is the one that it has started: a child of it
+/// has the same variables, and would speak on its parent's connection.
+bool is_whole_job(const rendezvous::JobIdentity& identity, const ground::Environment& environment) {
+  return environment.get_int("RANK") == identity.rank && environment.get_int("WORLD_SIZE") == identity.world_size && ::getpgrp() == ::getpid();
+}
+
+std::shared_ptr<Store> store_of_own_launcher(const ground::Environment& environment) {
+  const auto fd = environment.get_int("UNISONO_LAUNCHER_FD");
+  if (!fd) return nullptr;
+  try {
+    return rendezvous::launcher_store(*fd);
+  } catch (const Error& error) {  // closed on the way to this program: the launcher will not hear of it
+    ground::debug(error.message());
+    return nullptr;
+  }
+}
+
 std::unique_ptr<State> make_state(int rank, int world_size) {
   auto state = std::make_unique<State>();
   state->rank = rank;
@@ -69,6 +92,17 @@ void tell_launcher(const State& state, const std::string& status) noexcept {
     state.launcher_store->set("unisono/status/" + std::to_string(state.rank), status);
   } catch (const std::exception&) {  // the launcher is gone; it has nothing to learn any more
   }
+}
+
+std::string mismatch_status(int culprit, int ranks, const std::string& text) {
+  return "mismatch " + std::to_string(culprit) + " " + std::to_string(ranks) + " " + text;
+}
+
+void log_group(const ProcessGroup& group) {
+  ground::debug(fmt::format("group {}: rank {} of {}, engine {}, timeout {} s; compared: operation, dtype, count, op, root{}", group.name(),
+                            group.rank(), group.size(), group.backend(),
+                            std::chrono::duration_cast<std::chrono::seconds>(group.implementation()->timeout()).count(),
+                            group.implementation()->compares_shapes() ? ", shape" : ""));
 }
 
 State::~State() {
@@ -92,7 +126,9 @@ std::unique_ptr<State> alone() {
 std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   const auto& environment = ground::Environment::process();
   const auto timeout = timeout_of(options, environment);
-  static_cast<void>(backends::host_backend(options.backend));  // a wrong name is said before anybody is waited for
+  // What is wrong by itself is said before anybody is waited for.
+  static_cast<void>(backends::host_backend(options.backend));
+  static_cast<void>(group::wants_shapes(environment));
   rendezvous::JobRequest request;
   request.init_method = options.init_method;
   request.rank = options.rank;
@@ -102,6 +138,7 @@ std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   request.timeout = timeout;
   request.store = options.store;
   rendezvous::JobIdentity identity = rendezvous::meet(request, environment);
+  if (!terms.are_job && is_whole_job(identity, environment)) identity.launcher_store = store_of_own_launcher(environment);
   Formation formation(identity);
   try {
     return form_world(options, terms, identity, formation, timeout);
@@ -129,6 +166,9 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   }
   state->local_rank = terms.are_job ? choose_local_rank(identity.local_rank, local_rank_hint(), state->topology)
                                     : identity.local_rank.value_or(state->topology.local_rank);
+  const Topology& topology = state->topology;
+  ground::debug(fmt::format("local rank {} on host {} of {} ({}), which has {} of the {} ranks", state->local_rank, topology.node_rank,
+                            topology.nnodes, host_name(), topology.nproc_per_node, identity.world_size));
   const Selection selection =
       select_engines(options, environment, state->topology, identity.launcher, {identity.rank, identity.world_size, *formation.watched(), deadline});
 
@@ -169,12 +209,17 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   parts.on_failure = [raw = state.get()](const Failure& failure) {
     tell_launcher(*raw, "poisoned " + std::to_string(failure.culprit) + " " + failure.message);
   };
+  parts.on_mismatch = [raw = state.get()](const Mismatch& mismatch, int ranks) {
+    tell_launcher(*raw, mismatch_status(mismatch.culprit().value_or(-1), ranks, mismatch.message()));
+  };
   state->progress->configure(parts.backend->bell(), parts.backend->crowded());
   state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
   state->leave_job = identity.leave;
   state->serves_store = identity.serves_store;
   if (identity.world_size > 1 && identity.store != identity.launcher_store) state->goodbye_key = formation.prefix() + "goodbye/";
-  tell_launcher(*state, "initialized");
+  log_group(*state->world);
+  // Only a job of `initialize` owes its launcher a `finalize`.
+  tell_launcher(*state, terms.are_job ? "initialized" : "member");
   return state;
 }
 
@@ -187,10 +232,12 @@ void leave(State& state) {
   }
   group::Group& world = *state.world->implementation();
   const bool sound = !world.backend().failure().has_value();
+  const bool after_mismatch = world.is_after_mismatch();
   world.close(finalize_deadline);
   state.progress->stop();
   if (sound) {
-    tell_launcher(state, "finalized");
+    // A rank that gives up because of a Mismatch has said so: should it fail now, that is why.
+    if (!after_mismatch) tell_launcher(state, "finalized");
     say_goodbye(state, deadline);
   }
   state.leave_job();

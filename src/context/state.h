@@ -62,6 +62,12 @@ State*& of_thread();
 /// Tells `unisono run`, if it is there, how this rank fares.
 void tell_launcher(const State& state, const std::string& status) noexcept;
 
+/// What a rank tells whose last call was a Mismatch: the culprit's rank in the world or -1, and how many ranks were compared.
+std::string mismatch_status(int culprit, int ranks, const std::string& text);
+
+/// One line of what was decided for a group.
+void log_group(const ProcessGroup& group);
+
 /// What the ranks that join are to each other.
 struct Terms {
   std::string name = "world";  ///< of the group of all of them

@@ -22,6 +22,7 @@ constexpr std::array table = {
     Variable{"UNISONO_TOKEN_FILE"},
     Variable{"UNISONO_INTERFACE"},
     Variable{"UNISONO_PLUGIN_PATH"},
+    Variable{"UNISONO_COMPARE", Value::word, {"shapes"}},
     Variable{"UNISONO_LOG", Value::word, {"debug", "info", "warning", "error", "off"}},
     Variable{"UNISONO_NCCL_LIBRARY"},
     Variable{"UNISONO_CUDART_LIBRARY"},
@@ -29,6 +30,7 @@ constexpr std::array table = {
     Variable{"UNISONO_LAUNCHER_FD"},
     Variable{"UNISONO_JOB_ID"},
     Variable{"UNISONO_ATTEMPT"},
+    Variable{"UNISONO_OUTPUT_PIPE"},
     Variable{"UNISONO_TERMINAL", Value::word, {"0", "1"}},
 };
 

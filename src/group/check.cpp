@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "group/group.h"
+#include "group/shapes.h"
 #include "kernels/reduce.h"
 
 namespace unisono::group {
@@ -208,6 +209,8 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
   if (call.in.numel() > 0 && call.out.numel() > 0 && is_on_device(call.in) != is_on_device(call.out)) {
     wrong(group, name, "the input lies on " + to_string(call.in.device()) + ", the output on " + to_string(call.out.device()));
   }
+  if (group.compares_shapes()) [[unlikely]]
+    add_shape(call);
   if (request.lists) {  // compared there, tensor by tensor
     call.device = request.lists;
     call.also = request.lists->terms;

@@ -2,20 +2,21 @@
 
 #include <utility>
 
+#include "engine/cooperative/ballots.h"
 #include "group/group.h"
 #include "unisono/error.h"
 
 namespace unisono::group {
 namespace {
 
-ErrorInfo info_of(std::string_view name, const ProcessGroup& group, int culprit, std::string hint) {
+ErrorInfo info_of(std::string_view name, const ProcessGroup& group, std::optional<int> culprit, std::string hint) {
   const Group& inside = *group.implementation();
   return {.operation = std::string(name),
           .group = inside.name(),
           .sequence = inside.sequence(),
           .rank = inside.rank(),
           .culprit = culprit,
-          .host = inside.host_name(culprit),
+          .host = culprit ? inside.host_name(*culprit) : std::string(),
           .hint = std::move(hint)};
 }
 
@@ -30,9 +31,12 @@ CallOptions Composed::options() {
   return next;
 }
 
-void Composed::throw_mismatch(int culprit, const std::string& difference) const {
-  throw Mismatch("the ranks called different things: " + difference,
-                 info_of(name_, group_, culprit, "every rank must make the same calls in the same order; nothing was moved, the group stays usable"));
+void Composed::throw_mismatch(const Difference& found, const std::string& text) const {
+  const Mismatch mismatch(engine::describe(engine::Decision{.calls = text}, found.own_is_blamed),
+                          info_of(name_, group_, found.culprit, engine::mismatch_hint));
+  Group& inside = *group_.implementation();
+  inside.note_mismatch(mismatch, inside.size(), inside.sequence());
+  throw mismatch;
 }
 
 void Composed::throw_invalid(int culprit, const std::string& what) const {

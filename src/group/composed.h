@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -7,6 +8,13 @@
 #include "unisono/process_group.h"
 
 namespace unisono::group {
+
+/// Where the ranks have said different things: who is to blame (see engine/cooperative/ballots.h), and whom this rank is to compare itself with.
+struct Difference {
+  std::optional<int> culprit = {};
+  bool own_is_blamed = false;
+  int other = 0;  ///< a rank that has said something else than this one: the culprit, where this one is not to blame
+};
 
 /// A call that is made of several operations: they share its deadline and its name.
 class Composed {
@@ -19,7 +27,7 @@ class Composed {
   std::string_view name() const { return name_; }
 
   /// The errors of such a call. All ranks must come to the same one by themselves, from what they have exchanged.
-  [[noreturn]] void throw_mismatch(int culprit, const std::string& difference) const;
+  [[noreturn]] void throw_mismatch(const Difference& found, const std::string& text) const;
   [[noreturn]] void throw_invalid(int culprit, const std::string& what) const;
 
  private:

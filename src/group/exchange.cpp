@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "engine/cooperative/ballots.h"
 #include "group/check.h"
 #include "group/composed.h"
 #include "group/group.h"
@@ -29,12 +32,15 @@ Counts exchange_counts(const Request& request, const ProcessGroup& group, CallOp
   run(exchange, group, composed.options());
 
   std::vector<std::size_t> counts(n);
+  std::vector<engine::Ballot> ballots;
   for (std::size_t r = 0; r < n; ++r) {
     counts[r] = theirs[2 * r];
-    if (theirs[2 * r + 1] == dtype) continue;
-    composed.throw_mismatch(static_cast<int>(r), "rank " + std::to_string(group.rank()) + " gives " + std::string(to_string(request.in.dtype())) +
-                                                     ", rank " + std::to_string(r) + " " +
-                                                     std::string(to_string(static_cast<DType>(theirs[2 * r + 1]))));
+    const std::string name(to_string(static_cast<DType>(theirs[2 * r + 1])));
+    ballots.push_back({.rank = static_cast<int>(r), .key = name, .call = "gives " + name});
+  }
+  if (std::ranges::any_of(ballots, [&](const engine::Ballot& ballot) { return ballot.key != ballots.front().key; })) {
+    const engine::Decision decision = engine::decide(ballots);
+    composed.throw_mismatch({.culprit = decision.culprit(), .own_is_blamed = decision.blames(group.rank())}, decision.calls);
   }
   options = composed.options();
   return counts;

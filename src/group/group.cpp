@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/cooperative/ballots.h"
 #include "ground/error_text.h"
 #include "ground/log.h"
 #include "group/check.h"
 #include "group/packing.h"
+#include "group/shapes.h"
 #include "group/waiter.h"
 
 namespace unisono::group {
@@ -64,7 +66,11 @@ class Group::Entry {
   Group& group_;
 };
 
-Group::Group(GroupParts parts) : parts_(std::move(parts)), device_(parts_.backend->capabilities().device), lane_(std::make_shared<Lane>()) {
+Group::Group(GroupParts parts)
+    : parts_(std::move(parts)),
+      device_(parts_.backend->capabilities().device),
+      compares_shapes_(wants_shapes(ground::Environment::process())),
+      lane_(std::make_shared<Lane>()) {
   parts_.progress->add(lane_);
 }
 
@@ -124,7 +130,7 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
     BlockingWaiter waiter(*this, operation, call.sequence, timeout_of(options));
     parts_.backend->run(call, waiter);
   } catch (const Mismatch&) {
-    std::rethrow_exception(complete(std::current_exception(), operation, call.sequence));
+    std::rethrow_exception(complete_collective(std::current_exception(), operation, call.sequence));
   } catch (const GroupFailure& over) {
     std::rethrow_exception(fail(over.failure(), operation, call.sequence));
   } catch (...) {
@@ -279,7 +285,8 @@ void Group::end_pending() {
 std::exception_ptr Group::fail(const Failure& failure, std::string_view operation, std::uint64_t sequence) {
   parts_.backend->poison(failure);
   const Failure first = parts_.backend->failure().value_or(failure);
-  if (!reported_.exchange(true) && parts_.on_failure) parts_.on_failure(first);
+  // A group that ends right after a Mismatch ends because of it, whoever gives up first.
+  if (!reported_.exchange(true) && parts_.on_failure && !is_after_mismatch()) parts_.on_failure(first);
   return error_of(first, operation, sequence);
 }
 
@@ -315,6 +322,29 @@ std::exception_ptr Group::complete(std::exception_ptr error, std::string_view op
   } catch (...) {
     return std::current_exception();
   }
+}
+
+std::exception_ptr Group::complete_collective(std::exception_ptr error, std::string_view operation, std::uint64_t sequence) {
+  int ranks = 0;
+  try {
+    std::rethrow_exception(error);
+  } catch (const engine::Disagreement& disagreement) {
+    ranks = disagreement.ranks();
+  } catch (...) {  // NOLINT(bugprone-empty-catch): of an engine that does not say
+  }
+  auto completed = complete(std::move(error), operation, sequence);
+  try {
+    std::rethrow_exception(completed);
+  } catch (const Mismatch& mismatch) {
+    note_mismatch(mismatch, ranks, sequence);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): it is handed on
+  }
+  return completed;
+}
+
+void Group::note_mismatch(const Mismatch& mismatch, int ranks, std::uint64_t sequence) {
+  last_mismatch_.store(sequence);
+  if (parts_.on_mismatch) parts_.on_mismatch(mismatch, ranks);
 }
 
 }  // namespace unisono::group

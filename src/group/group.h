@@ -28,6 +28,8 @@ struct GroupParts {
   std::chrono::milliseconds timeout{};
   std::shared_ptr<Progress> progress;
   std::function<void(const Failure&)> on_failure = {};  // called once, by whoever notices first; must not throw
+  /// Called for each Mismatch of a collective, with how many ranks were compared; must not throw.
+  std::function<void(const Mismatch&, int ranks)> on_mismatch = {};
 };
 
 /// The one way to a backend: checks a call, gives it its number, orders it behind what is under way, and turns what goes wrong into errors that
@@ -50,6 +52,8 @@ class Group : public std::enable_shared_from_this<Group> {
   /// Whose memory it works on, beside the host's.
   const std::optional<Device>& device() const { return device_; }
   std::uint64_t sequence() const { return sequence_; }
+  /// See shapes.h.
+  bool compares_shapes() const { return compares_shapes_; }
 
   void run(const detail::Request& request, const CallOptions& options);
   /// The same, and other threads may call from `issued` on.
@@ -75,6 +79,11 @@ class Group : public std::enable_shared_from_this<Group> {
   std::exception_ptr error_of(const Failure& failure, std::string_view operation, std::uint64_t sequence) const;
   /// Adds the group's name and the culprit's host to an error that comes from a backend.
   std::exception_ptr complete(std::exception_ptr error, std::string_view operation, std::uint64_t sequence) const;
+  /// The same, of a call that is compared among all ranks: it is also told to whoever judges how the job ended. From any thread.
+  std::exception_ptr complete_collective(std::exception_ptr error, std::string_view operation, std::uint64_t sequence);
+  void note_mismatch(const Mismatch& mismatch, int ranks, std::uint64_t sequence);
+  /// Nothing was called since a collective that was a Mismatch: what ends now ends because of it.
+  bool is_after_mismatch() const { return last_mismatch_.load() != 0 && last_mismatch_.load() == lane_->last_call.load(); }
 
  private:
   class Entry;
@@ -90,10 +99,12 @@ class Group : public std::enable_shared_from_this<Group> {
 
   GroupParts parts_;
   std::optional<Device> device_;
+  const bool compares_shapes_;
   std::shared_ptr<Lane> lane_;
   std::atomic<bool> busy_{false};
   std::atomic<bool> open_{true};
   std::atomic<bool> reported_{false};
+  std::atomic<std::uint64_t> last_mismatch_{0};  // the number of the last collective that was one
   std::uint64_t sequence_ = 0;
 };
 

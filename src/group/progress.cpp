@@ -267,7 +267,9 @@ bool Progress::advance(Lane& lane, Pending& pending) {
     if (pending.task->completion() != nullptr) watch(pending);
     else finish(lane, pending, nullptr);
   } catch (const Mismatch&) {
-    finish(lane, pending, pending.group->complete(std::current_exception(), pending.operation, pending.sequence));
+    finish(lane, pending,
+           pending.collective ? pending.group->complete_collective(std::current_exception(), pending.operation, pending.sequence)
+                              : pending.group->complete(std::current_exception(), pending.operation, pending.sequence));
   } catch (const GroupFailure& over) {
     finish(lane, pending, pending.group->fail(over.failure(), pending.operation, pending.sequence));
   } catch (...) {

@@ -3,6 +3,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <deque>
@@ -20,6 +22,11 @@ namespace {
 constexpr milliseconds leftover_time{500};
 /// A last word of a rank to the store may still be on its way when its death is seen.
 constexpr milliseconds judgement_time{100};
+/// For a rank that nobody tells of the failure of another.
+constexpr milliseconds outsiders_time{2000};
+
+/// "15 s", "0.2 s".
+std::string seconds(milliseconds time) { return fmt::format("{:g} s", static_cast<double>(time.count()) / 1000); }
 
 std::string how_of(const RankEnd& end) { return (end.how == How::exited ? "exit " : "signal ") + std::to_string(end.code); }
 
@@ -35,7 +42,9 @@ Attempt::Attempt(const JobParts& parts, int number)
                               .world_size = parts.world_size,
                               .log_folder = parts.log_folder,
                               .attempt = number,
-                              .terminals = parts.options.terminals == Terminals::as_launcher}) {}
+                              .terminals = parts.options.terminals == Terminals::as_launcher}),
+      asked_as_outsider_(static_cast<std::size_t>(parts.options.ranks)),
+      memory_events_(parts.options.cgroup_folder) {}
 
 Attempt::~Attempt() {
   for (std::size_t i = 0; i < children_.size(); ++i) {
@@ -78,6 +87,7 @@ void Attempt::round() {
     if (leftover.pidfd) set.add(leftover.pidfd.get(), POLLIN, [&leftover](short) { leftover.pidfd.reset(); });
   }
   if (deadline_) set.wake_at(*deadline_);
+  if (outsiders_deadline_) set.wake_at(*outsiders_deadline_);
   if (judgement_) set.wake_at(*judgement_);
   set.wait();
   if (death) observe_ends();
@@ -99,13 +109,16 @@ void Attempt::observe_ends() {
     end.is_taken = taken;
     end.code = info.si_status;
     end.dumped_core = info.si_code == CLD_DUMPED;
-    end.ended_by_launcher = told_to_end_;
+    end.ended_by_launcher = told_to_end_ || asked_as_outsider_[i];
+    // It may have been killed before it could hear of that.
+    end.out_of_memory = end.how == How::signaled && end.code == SIGKILL && phase_ < Phase::killed && memory_events_.take_kill();
+    if (end.out_of_memory) end.ended_by_launcher = false;
     end.order = deaths_++;
     note_end(end.rank, how_of(end));
     end.status = status_of(end.rank);
     if (end.failed()) {
       note_failure(end);
-    } else if (end.status == "initialized" && !told_to_end_) {
+    } else if (end.status == "initialized" && !end.ended_by_launcher) {
       suspects_.push_back(i);
       judgement_.emplace(judgement_time);
     }
@@ -119,7 +132,10 @@ void Attempt::note_end(int rank, const std::string& how) {
 }
 
 void Attempt::note_failure(const RankEnd& end) {
-  failure_is_new_ = true;
+  if (!std::exchange(failure_is_new_, true)) {
+    new_failure_ = fmt::format("rank {} {}", end.rank, end.left_without_finalize ? "left without finalize" : end.describe());
+    failed_rank_ = end.rank;
+  }
   if (parts_.nodes == nullptr || end.ended_by_launcher || std::exchange(failure_is_told_, true)) return;
   parts_.nodes->tell({.kind = Trouble::Kind::failure, .rank = end.rank, .how = how_of(end)});
 }
@@ -134,13 +150,49 @@ void Attempt::hear_other_nodes() {
     return;
   }
   const bool lost = trouble->kind == Trouble::Kind::lost;
-  if (lost) {
-    parts_.console.say("the launcher at " + parts_.nodes->name_of(trouble->node) + " is lost: " + trouble->how);
-  } else {
-    parts_.console.say("rank " + std::to_string(trouble->rank) + " has failed at " + parts_.nodes->name_of(trouble->node));
-  }
   note_end(trouble->rank, lost ? "lost 0" : trouble->how);
-  failure_is_new_ = true;
+  if (std::exchange(failure_is_new_, true)) return;
+  new_failure_ = lost ? fmt::format("the launcher at {} is lost ({})", parts_.nodes->name_of(trouble->node), trouble->how)
+                      : fmt::format("rank {} has failed at {}", trouble->rank, parts_.nodes->name_of(trouble->node));
+  failed_rank_.reset();
+}
+
+bool Attempt::is_outsider(std::size_t rank) {
+  // What a rank of another host had said of itself, its own launcher knows.
+  return is_in_no_group(status_of(ends_[rank].rank)) || (failed_rank_ && is_in_no_group(status_of(*failed_rank_)));
+}
+
+void Attempt::leave_alone() {
+  const milliseconds grace = parts_.options.grace;
+  enter(Phase::left_alone, grace);
+  std::size_t alive = 0, outsiders = 0;
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    if (!is_alive(i)) continue;
+    ++alive;
+    if (is_outsider(i)) ++outsiders;
+  }
+  const milliseconds shorter = std::min(grace, outsiders_time);
+  if (shorter < grace) outsiders_deadline_.emplace(shorter);
+  const milliseconds time = outsiders == alive ? shorter : grace;
+  std::string text = new_failure_ + (alive == 1 ? "; the other has " : "; the others have ") + seconds(time) + " to end";
+  if (outsiders > 0 && outsiders < alive && shorter < grace) text += ", those in no group with it " + seconds(shorter);
+  if (parts_.signals != nullptr) text += " (Ctrl-C: now)";
+  parts_.console.say(text);
+}
+
+void Attempt::ask_outsiders_to_end() {
+  if (!outsiders_deadline_ || phase_ != Phase::left_alone || !outsiders_deadline_->passed()) return;
+  outsiders_deadline_.reset();
+  observe_ends();  // one that is dead by now was not ended by us
+  bool all = true;
+  for (std::size_t i = 0; i < children_.size(); ++i) all = all && (!is_alive(i) || is_outsider(i));
+  if (all) return ask_to_end(SIGTERM);
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    if (!is_alive(i) || !is_outsider(i)) continue;
+    asked_as_outsider_[i] = true;
+    ::kill(-children_[i].pid, SIGTERM);
+    ::kill(-children_[i].pid, SIGCONT);  // a stopped one would not hear it
+  }
 }
 
 void Attempt::judge_suspects() {
@@ -181,6 +233,7 @@ bool Attempt::survivors_have_shrunk() {
 void Attempt::enter(Phase phase, std::optional<milliseconds> time) {
   phase_ = phase;
   deadline_.reset();
+  outsiders_deadline_.reset();
   if (time) deadline_.emplace(*time);
 }
 
@@ -190,14 +243,14 @@ void Attempt::advance() {
     if (!judgement_) advance_leftovers();
     return;
   }
-  const milliseconds grace = parts_.options.grace;
   if (phase_ == Phase::running && std::exchange(failure_is_new_, false)) {
     if (restart_follows_) {
       ask_to_end(SIGTERM);
     } else {
-      enter(Phase::left_alone, grace);
+      leave_alone();
     }
   }
+  ask_outsiders_to_end();
   if (!deadline_ || !deadline_->passed()) return;
   if (phase_ == Phase::left_alone) {
     failure_is_new_ = false;

@@ -11,6 +11,7 @@
 #include "launch/first_cause.h"
 #include "launch/host.h"
 #include "launch/leftovers.h"
+#include "launch/memory_events.h"
 #include "launch/mpi_world.h"
 #include "launch/nodes.h"
 #include "launch/output.h"
@@ -41,7 +42,8 @@ struct JobParts {
 ///
 ///   running --a rank fails--> left alone --grace--> asked to end --grace--> killed --> leftovers --> over
 ///
-/// Left alone, the ranks learn of the failure themselves; if all that live have shrunk their group by the end of the grace, the job goes on.
+/// Left alone, the ranks learn of the failure themselves; if all that live have shrunk their group by the end of the grace, the job goes on. A rank
+/// that is in no group with the one that failed learns nothing: it is asked to end after two seconds, or the grace where that is shorter.
 /// Ctrl-C goes to "asked to end" at once, a second one to "killed". Dead ranks stay unreaped until the end: so long their numbers are theirs, and
 /// signalling their groups can hit nobody else.
 class Attempt {
@@ -76,6 +78,10 @@ class Attempt {
   void observe_ends();
   void note_end(int rank, const std::string& how);
   void note_failure(const RankEnd& end);
+  /// Says that a rank has failed, and how long the others have.
+  void leave_alone();
+  void ask_outsiders_to_end();
+  bool is_outsider(std::size_t rank);
   void hear_other_nodes();
   void begin_ending(int signal);
   void judge_suspects();
@@ -102,18 +108,23 @@ class Attempt {
   std::vector<int> server_ends_;                    ///< the launcher's, by number, for children that do not exec
   std::unique_ptr<store::StoreServer> store_;
   std::optional<PortReservation> port_;
-  std::unique_ptr<MpiWorld> mpi_;  ///< of a job of backend mpi
+  std::unique_ptr<MpiWorld> mpi_;        ///< of a job of backend mpi
+  std::vector<bool> asked_as_outsider_;  ///< by local rank
+  MemoryEvents memory_events_;
   std::vector<Leftover> leftovers_;
   std::vector<std::size_t> suspects_;  ///< exit code 0, but "initialized" so far
   std::optional<ground::Deadline> judgement_;
   Phase phase_ = Phase::running;
   std::optional<ground::Deadline> deadline_;
+  std::optional<ground::Deadline> outsiders_deadline_;  ///< while ranks are left alone that are in no group with the one that failed
   std::optional<int> interrupted_by_;
   std::optional<std::size_t> cause_;
   bool interrupted_first_ = false;
   bool restart_follows_ = false;
   bool told_to_end_ = false;
   bool failure_is_new_ = false;
+  std::string new_failure_;         ///< "rank 2 exited with code 1"
+  std::optional<int> failed_rank_;  ///< of this host: that one
   bool failure_is_told_ = false;
   bool hurry_ = false;  ///< the user has asked twice
   int deaths_ = 0;

@@ -1,12 +1,17 @@
 #include "launch/first_cause.h"
 
+#include <algorithm>
 #include <charconv>
+#include <csignal>
 #include <map>
+#include <sstream>
 #include <tuple>
 
 #include "launch/signals.h"
 
 namespace unisono::launcher {
+
+using How = RankEnd::How;
 
 int RankEnd::exit_code() const {
   if (how == How::signaled) return 128 + code;
@@ -17,7 +22,7 @@ int RankEnd::exit_code() const {
 std::string RankEnd::describe() const {
   if (how == How::running) return "is still running (pid " + std::to_string(pid) + ")";
   if (how == How::signaled) {
-    return "ended by signal " + std::to_string(code) + " (" + signal_name(code) + (dumped_core ? ", core dumped" : "") + ")";
+    return "ended by " + signal_name(code) + (dumped_core ? " (core dumped)" : out_of_memory ? " (out of memory)" : "");
   }
   if (left_without_finalize) return "left without finalize (exit code 0)";
   return "exited with code " + std::to_string(code);
@@ -37,7 +42,35 @@ bool is_consequence(const RankEnd& end) {
   return blamed_rank(end) != end.rank;  // a rank that gave up itself names itself
 }
 
+std::optional<MismatchSeen> mismatch_of(const RankEnd& end) {
+  std::istringstream fields(end.status);
+  std::string word;
+  MismatchSeen seen;
+  if (!(fields >> word >> seen.culprit >> seen.ranks) || word != "mismatch") return std::nullopt;
+  fields.get();
+  std::getline(fields, seen.text);
+  return seen;
+}
+
+std::optional<MismatchSeen> fatal_mismatch(std::span<const RankEnd> ends) {
+  std::optional<MismatchSeen> most;
+  for (const auto& end : ends) {
+    // An exception that nobody catches is SIGABRT.
+    if (!end.failed() || end.ended_by_launcher || (end.how == How::signaled && end.code != SIGABRT)) continue;
+    const auto seen = mismatch_of(end);
+    if (seen && (!most || seen->ranks > most->ranks)) most = seen;
+  }
+  if (!most || most->culprit < 0) return most;
+  // Had the culprit gone on, it would have said something since.
+  const auto culprit = std::ranges::find(ends, most->culprit, &RankEnd::rank);
+  return culprit != ends.end() && culprit->failed() && mismatch_of(*culprit) ? most : std::nullopt;
+}
+
 std::optional<std::size_t> first_cause(std::span<const RankEnd> ends) {
+  if (const auto mismatch = fatal_mismatch(ends); mismatch && mismatch->culprit >= 0) {
+    const auto culprit = std::ranges::find(ends, mismatch->culprit, &RankEnd::rank);
+    if (!culprit->ended_by_launcher) return static_cast<std::size_t>(culprit - ends.begin());
+  }
   std::map<int, int> votes;
   for (const auto& end : ends) {
     if (const auto culprit = blamed_rank(end); culprit && *culprit != end.rank) ++votes[*culprit];

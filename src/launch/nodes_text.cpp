@@ -24,8 +24,8 @@ std::string one_line(std::string text) {
 std::string encode_ends(const std::vector<RankEnd>& ends) {
   std::string text;
   for (const RankEnd& end : ends) {
-    text += fmt::format("{} {} {} {} {} {} {} {} {} {} {}\n", end.rank, end.pid, static_cast<int>(end.how), end.code, int{end.dumped_core},
-                        int{end.is_taken}, int{end.ended_by_launcher}, int{end.left_without_finalize}, end.order,
+    text += fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}\n", end.rank, end.pid, static_cast<int>(end.how), end.code, int{end.dumped_core},
+                        int{end.out_of_memory}, int{end.is_taken}, int{end.ended_by_launcher}, int{end.left_without_finalize}, end.order,
                         end.host.empty() ? "?" : one_line(end.host), one_line(end.status));
   }
   return text;
@@ -37,14 +37,15 @@ std::vector<RankEnd> decode_ends(const std::string& text) {
   for (std::string line; std::getline(lines, line);) {
     std::istringstream fields(line);
     RankEnd end;
-    int how = 0, core = 0, taken = 0, by_launcher = 0, left = 0;
-    fields >> end.rank >> end.pid >> how >> end.code >> core >> taken >> by_launcher >> left >> end.order >> end.host;
+    int how = 0, core = 0, memory = 0, taken = 0, by_launcher = 0, left = 0;
+    fields >> end.rank >> end.pid >> how >> end.code >> core >> memory >> taken >> by_launcher >> left >> end.order >> end.host;
     if (!fields || how < 0 || how > static_cast<int>(RankEnd::How::signaled))
       throw ProtocolError("a launcher told in no way of ours how its ranks ended");
     fields.get();
     std::getline(fields, end.status);
     end.how = static_cast<RankEnd::How>(how);
     end.dumped_core = core != 0;
+    end.out_of_memory = memory != 0;
     end.is_taken = taken != 0;
     end.ended_by_launcher = by_launcher != 0;
     end.left_without_finalize = left != 0;

@@ -1,6 +1,7 @@
 #include "launch/report.h"
 
 #include <algorithm>
+#include <csignal>
 #include <vector>
 
 #include "ground/host.h"
@@ -8,20 +9,6 @@
 
 namespace unisono::launcher {
 namespace {
-
-/// "0, 2-4" of ascending numbers.
-std::string ranges(const std::vector<int>& numbers) {
-  std::string text;
-  for (std::size_t i = 0; i < numbers.size();) {
-    std::size_t last = i;
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-    if (!text.empty()) text += ", ";
-    text += std::to_string(numbers[i]);
-    if (last > i) text += (last == i + 1 ? ", " : "-") + std::to_string(numbers[last]);
-    i = last + 1;
-  }
-  return text;
-}
 
 std::string fate(const RankEnd& end) {
   if (end.how == RankEnd::How::running) return end.describe();
@@ -32,8 +19,6 @@ std::string fate(const RankEnd& end) {
 }
 
 }  // namespace
-
-std::string name_ranks(const std::vector<int>& numbers) { return (numbers.size() == 1 ? "rank " : "ranks ") + ranges(numbers); }
 
 std::string describe_others(std::span<const RankEnd> ends, std::size_t cause) {
   std::vector<std::pair<std::string, std::vector<int>>> fates;
@@ -52,7 +37,19 @@ std::string describe_others(std::span<const RankEnd> ends, std::size_t cause) {
   return line;
 }
 
+std::string hint_of(const RankEnd& end) {
+  if (end.how != RankEnd::How::signaled || end.code != SIGKILL || end.ended_by_launcher) return {};
+  if (end.out_of_memory) return "the kernel has killed it: memory ran out (oom_kill of its cgroup)";
+  return "SIGKILL comes from outside: kill -9, a batch system, no memory (dmesg)";
+}
+
 void report_failure(Console& console, std::span<const RankEnd> ends, std::size_t cause, const std::deque<std::string>& last_lines) {
+  // What matters most stands last, where one looks first.
+  if (const auto mismatch = fatal_mismatch(ends); mismatch && mismatch->culprit < 0) {
+    console.say("the ranks: " + describe_others(ends, ends.size()));
+    console.shout("first cause: " + mismatch->text);
+    return;
+  }
   const RankEnd& first = ends[cause];
   const bool alone = ends.size() == 1;                                                    // its output stands right above
   const bool reader_left = first.how == RankEnd::How::signaled && first.code == SIGPIPE;  // it has said nothing about that
@@ -60,8 +57,8 @@ void report_failure(Console& console, std::span<const RankEnd> ends, std::size_t
     console.say("last lines of rank " + std::to_string(first.rank) + ":");
     for (const auto& text : last_lines) console.quote(text);
   }
-  if (!alone) console.say("the others: " + describe_others(ends, cause));
-  // What matters most stands last, where one looks first.
+  if (!alone) console.say((ends.size() == 2 ? "the other: " : "the others: ") + describe_others(ends, cause));
+  if (const std::string hint = hint_of(first); !hint.empty()) console.say("hint: " + hint);
   console.shout("first cause: rank " + std::to_string(first.rank) + " (pid " + std::to_string(first.pid) + " on " +
                 (first.host.empty() ? ground::host_name() : first.host) + ") " + first.describe());
 }

@@ -5,19 +5,22 @@
 #include <string>
 #include <vector>
 
+#include "ground/rank_list.h"
 #include "launch/first_cause.h"
 #include "launch/output.h"
 
 namespace unisono::launcher {
 
-/// After a failure, on standard error: the last lines of the first cause, in one line how the others ended, and last who was the first cause and how
-/// it ended.
+/// After a failure, on standard error: the last lines of the first cause, one line about how the others ended, a hint where an end says little by
+/// itself, and last the first cause and how it ended. `last_lines`: empty where they are still in view.
 void report_failure(Console& console, std::span<const RankEnd> ends, std::size_t cause, const std::deque<std::string>& last_lines);
 
-/// "rank 3", "ranks 0, 2-4", of ascending numbers.
-std::string name_ranks(const std::vector<int>& ranks);
+/// What may be behind an end that says little by itself (SIGKILL); empty for others.
+std::string hint_of(const RankEnd& end);
 
-/// "ranks 0, 2-4 exited with code 1, blaming rank 1; rank 5 was ended by the launcher": everybody but `cause`.
+using ground::name_ranks;
+
+/// "ranks 0, 2-4 exited with code 1, blaming rank 1; rank 5 was ended by the launcher": everybody but `cause`, an index into `ends` or behind them.
 std::string describe_others(std::span<const RankEnd> ends, std::size_t cause);
 
 }  // namespace unisono::launcher

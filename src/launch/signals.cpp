@@ -12,11 +12,6 @@
 
 namespace unisono::launcher {
 
-std::string signal_name(int signal) {
-  const char* name = ::sigabbrev_np(signal);
-  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
-}
-
 std::optional<int> parse_signal(std::string_view text) {
   int number = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);

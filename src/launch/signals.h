@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "ground/file_descriptor.h"
+#include "ground/signal_name.h"
 
 namespace unisono::launcher {
 
-/// "SIGKILL", or "signal 40" where it has no name.
-std::string signal_name(int signal);
+using ground::signal_name;
 /// From "USR1", "SIGUSR1", "usr1" or "10".
 std::optional<int> parse_signal(std::string_view text);
 

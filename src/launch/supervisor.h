@@ -56,6 +56,7 @@ struct JobOptions {
   std::string token_file = {};                                   ///< of several hosts: holds the job's secret; empty: the environment says it
   std::chrono::milliseconds silence = std::chrono::seconds(30);  ///< a launcher of another host that says nothing for so long is lost
   ground::Reminder::Pace waiting = {std::chrono::seconds(3), std::chrono::seconds(30)};  ///< of several hosts: when to say which ones are waited for
+  std::string cgroup_folder = {};  ///< where the kernel counts what it kills for want of memory; empty: that of this process
   OutputMode output = OutputMode::prefixed;
   Terminals terminals = Terminals::as_launcher;
   StdinTarget standard_input = {};  ///< who gets it: rank 0

@@ -28,12 +28,14 @@ int find_root(std::string_view label, Rank root, const ProcessGroup& group, cons
 void compare(group::Composed& call, const ObjectType& type, std::uint64_t own_root, std::size_t own_bytes, const std::exception_ptr& error) {
   enum Item : std::size_t { fingerprint, root, bytes, limit };
   const objects::Lines lines(call, {type.fingerprint, own_root, own_bytes, object_limits().bytes}, error);
-  if (const auto odd = lines.odd_one(root)) {
-    call.throw_mismatch(*odd, fmt::format("the root is rank {} here, and rank {} on rank {}", lines.mine(root), lines.of(*odd, root), *odd));
+  if (const auto found = lines.difference_in(root)) {
+    const int other = found->other;
+    call.throw_mismatch(*found, fmt::format("the root is rank {} here, and rank {} on rank {}", lines.mine(root), lines.of(other, root), other));
   }
-  // Every rank sends its name where one differs, and every rank may blame another.
-  if (const auto odd = lines.odd_one(fingerprint)) {
-    call.throw_mismatch(*odd, fmt::format("the object is {} here, and {} on rank {}", type.name, lines.text_from(*odd, type.name), *odd));
+  // Every rank sends its name where one differs, for every rank compares itself with another.
+  if (const auto found = lines.difference_in(fingerprint)) {
+    const int other = found->other;
+    call.throw_mismatch(*found, fmt::format("the object is {} here, and {} on rank {}", type.name, lines.text_from(other, type.name), other));
   }
   lines.nobody_failed();
   lines.nothing_too_large(bytes, limit);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/cooperative/ballots.h"
 #include "ground/error_text.h"
 #include "unisono/detail/request.h"
 #include "unisono/error.h"
@@ -30,9 +31,17 @@ Lines::Lines(group::Composed& call, std::initializer_list<std::uint64_t> own, co
   numbers_ = all_gather<std::uint64_t>(call, line);
 }
 
-std::optional<int> Lines::odd_one(std::size_t item) const {
-  const auto odd = first([&](int r) { return of(r, item) != of(0, item); });
-  return odd && of(*odd, item) == mine(item) ? 0 : odd;
+std::optional<group::Difference> Lines::difference_in(std::size_t item) const {
+  std::vector<engine::Ballot> ballots;
+  for (int r = 0; r < call_.group().size(); ++r) ballots.push_back({.rank = r, .key = std::to_string(of(r, item))});
+  const auto other = first([&](int r) { return of(r, item) != mine(item); });
+  if (!other) return std::nullopt;
+  const engine::Decision decision = engine::decide(ballots);
+  group::Difference found{
+      .culprit = decision.culprit(), .own_is_blamed = decision.blames(call_.group().rank()), .other = decision.culprit().value_or(*other)};
+  // One that is to blame compares itself with one of the many.
+  if (found.own_is_blamed) found.other = *first([&](int r) { return !decision.blames(r); });
+  return found;
 }
 
 std::string Lines::text_from(int rank, std::string_view own) const {

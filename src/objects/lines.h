@@ -29,8 +29,8 @@ class Lines {
     }
     return std::nullopt;
   }
-  /// The rank to blame for a difference: the first one that differs from rank 0, and for those that are like it, rank 0.
-  std::optional<int> odd_one(std::size_t item) const;
+  /// Who differs from whom in an item; nothing where all ranks have the same.
+  std::optional<group::Difference> difference_in(std::size_t item) const;
   /// The beginning of what a rank has to say. Every rank calls.
   std::string text_from(int rank, std::string_view own) const;
   /// Of items that say how many bytes an object has, and how many it may have: InvalidArgument where one has more than any rank takes.

@@ -89,17 +89,20 @@ void compare(group::Composed& call, const std::vector<NamedTensor>& tensors, con
   enum Item : std::size_t { hash, op, coalesce, bucket };
   const objects::Lines lines(call, {hash_of(tensors), static_cast<std::uint64_t>(how.op), how.coalesce ? 1U : 0U, how.bucket_bytes},
                              fault_of(tensors));
-  if (const auto odd = lines.odd_one(hash)) {
+  if (const auto found = lines.difference_in(hash)) {
     const Table here = table_of(tensors);
     const ByteParts all = all_gather_bytes(to_bytes(here), call.name(), call.group(), call.options());
-    call.throw_mismatch(*odd, first_difference(here, from_bytes<Table>(all[static_cast<std::size_t>(*odd)]), *odd));
+    const int other = found->other;
+    call.throw_mismatch(*found, first_difference(here, from_bytes<Table>(all[static_cast<std::size_t>(other)]), other));
   }
-  if (const auto odd = lines.odd_one(op)) {
-    call.throw_mismatch(*odd,
-                        fmt::format("{} here, and {} on rank {}", to_string(how.op), to_string(static_cast<ReduceOp>(lines.of(*odd, op))), *odd));
+  if (const auto found = lines.difference_in(op)) {
+    const auto theirs = static_cast<ReduceOp>(lines.of(found->other, op));
+    call.throw_mismatch(*found, fmt::format("{} here, and {} on rank {}", to_string(how.op), to_string(theirs), found->other));
   }
   for (const Item item : {coalesce, bucket}) {
-    if (const auto odd = lines.odd_one(item)) call.throw_mismatch(*odd, fmt::format("rank {} puts buffers together in another way", *odd));
+    if (const auto found = lines.difference_in(item)) {
+      call.throw_mismatch(*found, fmt::format("rank {} puts buffers together in another way", found->other));
+    }
   }
   lines.nobody_failed();
   for (const auto& [name, view] : tensors) {

@@ -36,12 +36,13 @@ std::exception_ptr thrown_by(F&& f) {
 void compare(group::Composed& call, const ObjectType& type, std::size_t own_bytes, bool given, const std::exception_ptr& error) {
   enum Item : std::size_t { fingerprint, directory, bytes, limit };
   const Lines lines(call, {type.fingerprint, given ? 1U : 0U, own_bytes, object_limits().bytes}, error);
-  if (const auto odd = lines.odd_one(fingerprint)) {
-    call.throw_mismatch(*odd, fmt::format("the part is {} here, and {} on rank {}", type.name, lines.text_from(*odd, type.name), *odd));
+  if (const auto found = lines.difference_in(fingerprint)) {
+    const int other = found->other;
+    call.throw_mismatch(*found, fmt::format("the part is {} here, and {} on rank {}", type.name, lines.text_from(other, type.name), other));
   }
-  if (const auto odd = lines.odd_one(directory)) {
-    call.throw_mismatch(*odd, fmt::format("a directory is given {}, but not {}", given ? "here" : fmt::format("on rank {}", *odd),
-                                          given ? fmt::format("on rank {}", *odd) : "here"));
+  if (const auto found = lines.difference_in(directory)) {
+    const std::string there = fmt::format("on rank {}", found->other);
+    call.throw_mismatch(*found, fmt::format("a directory is given {}, but not {}", given ? "here" : there, given ? there : "here"));
   }
   lines.nobody_failed();
   lines.nothing_too_large(bytes, limit);

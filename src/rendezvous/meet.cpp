@@ -44,6 +44,7 @@ struct Plan {
   JobIdentity identity;  ///< all but the store and the members
   std::string group_name;
   std::chrono::milliseconds timeout{};
+  std::string place = "a store that rank 0 serves";  ///< where the ranks meet, for the log
 };
 
 /// A value and who said it.
@@ -113,6 +114,9 @@ JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store
   identity.members = std::move(joined.members);
   identity.generation = joined.generation;
   if (!identity.token) identity.token = store::said_token(plan.environment);
+  ground::set_log_rank(fmt::format("rank {}", identity.rank));
+  ground::debug(
+      fmt::format("rank {} of {}, launched by {}, met in {}", identity.rank, identity.world_size, to_string(identity.launcher), plan.place));
   identity.address = own_address(plan.environment, route, one_network);
   const auto departure = std::make_shared<Departure>(store, joined.seat, std::move(presence), owner);
   identity.leave = [departure] { departure->leave(); };
@@ -131,6 +135,7 @@ std::shared_ptr<Store> part_of(const std::shared_ptr<Store>& store, const Joined
 }
 
 JobIdentity meet_in_store(Plan plan, std::shared_ptr<Store> store) {
+  plan.place = "the store that the program gave";
   Joined joined = *join(*store, join_request(plan), Deadline(plan.timeout));
   auto view = part_of(store, joined);
   return settle(std::move(plan), std::move(joined), store, std::move(view), {}, {}, Owner::caller);
@@ -144,6 +149,7 @@ JobIdentity meet_under_launcher(Plan plan, int fd) {
   Joined joined = *join(watched, join_request(plan), Deadline(plan.timeout));
   auto view = store;
   plan.identity.launcher_store = store;
+  plan.place = "the store of unisono run";
   return settle(std::move(plan), std::move(joined), store, std::move(view), {});
 }
 
@@ -156,6 +162,7 @@ JobIdentity meet_among_hosts(Plan plan, const std::shared_ptr<Store>& launcher, 
   Joined joined = *join(watched, join_request(plan), deadline);
   auto view = part_of(store, joined);
   plan.identity.token = job.token;
+  plan.place = "the store of unisono run on host 0";
   return settle(std::move(plan), std::move(joined), store, std::move(view), own_end(*job.client));
 }
 
@@ -205,6 +212,7 @@ JobIdentity meet_at(Plan plan, const Meeting& meeting) {
 JobIdentity meet_in_file(Plan plan, const std::string& path) {
   const Deadline deadline(plan.timeout);
   auto presence = std::make_shared<Presence>(path, deadline);
+  plan.place = "file " + path;
   const auto store = std::make_shared<FileStore>(path);
   const JoinTimeout bounded(*store, plan.timeout);
   JoinRequest request = join_request(plan);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "ground/interfaces.h"
+#include "ground/log.h"
 #include "rendezvous/error_info.h"
 #include "rendezvous/multicast_socket.h"
 #include "unisono/error.h"
@@ -54,15 +55,27 @@ std::string by_routes(const std::vector<InterfaceAddress>& own) {
 
 }  // namespace
 
+namespace {
+
+std::string chosen(std::string address, std::string_view why) {
+  ground::debug(fmt::format("address {}: {}", address, why));
+  return address;
+}
+
+}  // namespace
+
 std::string own_address(const Environment& environment, const std::optional<SocketAddress>& route, bool one_network) {
-  if (const auto rule = InterfaceRule::own(environment)) return by_rule(*rule, route);
-  if (one_network) return route && route->family() == AF_INET6 && route->is_loopback() ? "::1" : "127.0.0.1";
-  if (const auto rule = InterfaceRule::own_or_others(environment)) return by_rule(*rule, route);
-  if (route && !route->is_loopback()) return route->host();
+  if (const auto rule = InterfaceRule::own(environment)) return chosen(by_rule(*rule, route), "by UNISONO_INTERFACE");
+  if (one_network) {
+    return chosen(route && route->family() == AF_INET6 && route->is_loopback() ? "::1" : "127.0.0.1", "all ranks share one network");
+  }
+  if (const auto rule = InterfaceRule::own_or_others(environment))
+    return chosen(by_rule(*rule, route), "by the interface variable of another library");
+  if (route && !route->is_loopback()) return chosen(route->host(), "the job's store is reached from it");
   const auto own = own_addresses();
-  if (std::string address = by_routes(own); !address.empty()) return address;
+  if (std::string address = by_routes(own); !address.empty()) return chosen(std::move(address), "the system's routes choose it");
   const auto first = std::ranges::find_if(own, [](const auto& each) { return !each.loopback; });
-  if (first != own.end()) return first->address.host();
+  if (first != own.end()) return chosen(first->address.host(), "the first of this host");
   throw InvalidArgument("the ranks are on several hosts, and this one has no address by which the others could reach it",
                         info(fmt::format("there are: {}", describe(own))));
 }

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "ground/log.h"
+#include "ground/signal_name.h"
 #include "rendezvous/multicast_socket.h"
 #include "rendezvous/own_address.h"
 #include "store/authentication.h"
@@ -175,8 +176,9 @@ void throw_if_a_rank_ended(Store& launcher_store) {
                      {.operation = "initialize", .culprit = rank}, PeerFailed::Cause::disconnected);
   }
   const bool killed = kind == "signal";
-  throw PeerFailed(fmt::format("rank {} {} {} before all ranks had joined", rank, killed ? "was killed by signal" : "exited with code", number),
-                   {.operation = "initialize", .culprit = rank}, killed ? PeerFailed::Cause::killed : PeerFailed::Cause::exited);
+  const std::string how = killed ? "was killed by " + ground::signal_name(number) : fmt::format("exited with code {}", number);
+  throw PeerFailed(fmt::format("rank {} {} before all ranks had joined", rank, how), {.operation = "initialize", .culprit = rank},
+                   killed ? PeerFailed::Cause::killed : PeerFailed::Cause::exited);
 }
 
 }  // namespace unisono::rendezvous

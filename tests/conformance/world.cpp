@@ -112,6 +112,14 @@ void expect_usable(const unisono::ProcessGroup& group) {
   EXPECT_EQ(difference(x, sums<double>(9, group.size())), "");
 }
 
+void expect_culprit(const unisono::Mismatch& error, int odd) {
+  const bool blamed = unisono::world_size() > 2;
+  EXPECT_EQ(error.culprit().value_or(-1), blamed ? odd : -1) << error.what();
+  EXPECT_EQ(error.host().empty(), !blamed) << error.what();
+  const bool says_so = std::string(error.what()).find("this rank another than most") != std::string::npos;
+  EXPECT_EQ(says_so, blamed && unisono::rank() == odd) << error.what();
+}
+
 }  // namespace conformance
 
 int main(int argc, char** argv) {

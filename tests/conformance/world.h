@@ -93,6 +93,9 @@ E thrown_by(F&& f) {
   throw std::runtime_error("the test cannot go on");
 }
 
+/// Who is to blame for a Mismatch to which `odd` alone has called something else: that rank, on all ranks, and nobody between two.
+void expect_culprit(const unisono::Mismatch& error, int odd);
+
 }  // namespace conformance
 
 #define WORLD_TEST_IN(worlds, suite, name)                                   \

@@ -28,7 +28,7 @@ void expect_named(const std::string& error, const Death& death) {
   EXPECT_TRUE(is_victim(death, std::stoi(word_after(error, "culprit=")))) << error;
   EXPECT_NE(word_after(error, "host="), "") << error;
   EXPECT_EQ(word_after(error, "group="), "world") << error;
-  EXPECT_NE(error.find("was killed by signal 9"), std::string::npos) << error;
+  EXPECT_NE(error.find("was killed by SIGKILL"), std::string::npos) << error;
 }
 
 class Killed : public ::testing::TestWithParam<Death> {
@@ -158,14 +158,14 @@ TEST_P(EndsEarly, IsSeenByTheOthersAndIsTheExitCode) {
   }
   EXPECT_EQ(count(job.err(), "first cause: rank 1"), 1) << job.err();
   if (end.how == "exit-zero" || end.how == "return") {
-    EXPECT_EQ(count(job.err(), "left without finalize"), 1) << job.err();
+    EXPECT_EQ(count(job.err(), "left without finalize (exit code 0)"), 1) << job.err();
   }
   expect_nothing_left(job_id(job));
 }
 INSTANTIATE_TEST_SUITE_P(Faults, EndsEarly,
-                         ::testing::Values(End{"segv", 139, "killed", "signal 11"}, End{"abort", 134, "killed", "signal 6"},
+                         ::testing::Values(End{"segv", 139, "killed", "SIGSEGV"}, End{"abort", 134, "killed", "SIGABRT"},
                                            End{"exit", 7, "exited", "code 7"}, End{"exit-zero", 1, "exited", "code 0"},
-                                           End{"return", 1, "exited", "code 0"}, End{"uncaught", 134, "killed", "signal 6"}),
+                                           End{"return", 1, "exited", "code 0"}, End{"uncaught", 134, "killed", "SIGABRT"}),
                          [](const auto& one) {
                            std::string name = one.param.how;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <vector>
 
+#include "launch/memory_events.h"
 #include "launch/report.h"
 #include "launch/signals.h"
 
@@ -110,6 +111,41 @@ TEST(FirstCause, LeavingWithoutFinalizeIsCodeOne) {
   EXPECT_EQ(job.all()[1].describe(), "left without finalize (exit code 0)");
 }
 
+// An exception that nobody catches is SIGABRT, one that main catches is code 1: the rank that differs from most is the cause however they end.
+TEST(FirstCause, OfAMismatchTheRankThatDiffersFromMost) {
+  Job job(4);
+  job.ends(2, How::signaled, SIGABRT, "mismatch 1 4 rank 1 all_reduce, ranks 0, 2-3 broadcast");
+  job.ends(0, How::exited, 1, "mismatch -1 2 rank 0 broadcast, rank 1 all_reduce");  // it could compare two only
+  job.ends(3, How::exited, 1, "poisoned 2 rank 2 gave up");                          // it came too late to compare
+  job.ends(1, How::exited, 7, "mismatch 1 4 rank 1 all_reduce, ranks 0, 2-3 broadcast");
+  EXPECT_EQ(job.cause(), 1);
+  EXPECT_EQ(job.exit_code(), 7);
+}
+
+TEST(FirstCause, OfAMismatchWithoutAMajorityNobody) {
+  Job job(2);
+  job.ends(1, How::exited, 3, "mismatch -1 2 rank 0 all_reduce, rank 1 broadcast");
+  job.ends(0, How::exited, 4, "mismatch -1 2 rank 0 all_reduce, rank 1 broadcast");
+  const auto mismatch = fatal_mismatch(job.all());
+  ASSERT_TRUE(mismatch.has_value());
+  EXPECT_EQ(mismatch->culprit, -1);
+  EXPECT_EQ(mismatch->text, "rank 0 all_reduce, rank 1 broadcast");
+  EXPECT_EQ(job.cause(), 1);  // the first that was seen to end stands for all
+}
+
+TEST(FirstCause, AMismatchThatWasCaughtIsNone) {
+  Job crash(3);  // the culprit goes on
+  crash.ends(2, How::signaled, SIGSEGV, "mismatch 1 3 long ago");
+  crash.ends(0, How::exited, 1, "poisoned 2 rank 2 was killed");
+  crash.ends(1, How::exited, 1, "poisoned 2 rank 2 was killed");
+  EXPECT_EQ(crash.cause(), 2);
+  Job finished(3);
+  finished.ends(1, How::exited, 0, "finalized");
+  finished.ends(0, How::exited, 5, "mismatch 1 3 long ago");
+  finished.ends(2, How::exited, 0, "finalized");
+  EXPECT_EQ(finished.cause(), 0);
+}
+
 TEST(FirstCause, OnlyConsequencesIsStillACause) {
   Job job(2);
   job.ends(0, How::exited, 1, "poisoned 1 silent for 30 s");
@@ -125,6 +161,48 @@ TEST(Report, GroupsTheOthersInOneLine) {
   job.ends(5, How::signaled, SIGTERM).ended_by_launcher = true;
   EXPECT_EQ(describe_others(job.all(), 1),
             "ranks 0, 2-4 exited with code 1, blaming rank 1; rank 5 ended by the launcher (SIGTERM); rank 6 is still running (pid 1006)");
+}
+
+TEST(Report, NamesASignalInOneWay) {
+  Job job(2);
+  EXPECT_EQ(job.ends(0, How::signaled, SIGABRT).describe(), "ended by SIGABRT");
+  EXPECT_EQ(job.ends(1, How::signaled, 40).describe(), "ended by signal 40");
+  RankEnd end{.how = How::signaled, .code = SIGSEGV, .dumped_core = true};
+  EXPECT_EQ(end.describe(), "ended by SIGSEGV (core dumped)");
+}
+
+// SIGKILL is no doing of the program's own.
+TEST(Report, HintsAtWhatIsBehindSigkill) {
+  RankEnd end{.how = How::signaled, .code = SIGKILL};
+  EXPECT_NE(hint_of(end).find("outside"), std::string::npos);
+  EXPECT_EQ(end.describe(), "ended by SIGKILL");
+  end.out_of_memory = true;
+  EXPECT_NE(hint_of(end).find("memory ran out"), std::string::npos);
+  EXPECT_EQ(end.describe(), "ended by SIGKILL (out of memory)");
+  EXPECT_EQ(hint_of({.how = How::signaled, .code = SIGSEGV}), "");
+  EXPECT_EQ(hint_of({.how = How::exited, .code = SIGKILL}), "");
+  EXPECT_EQ(hint_of({.how = How::signaled, .code = SIGKILL, .ended_by_launcher = true}), "");
+}
+
+TEST(MemoryEvents, AreReadInBothVersions) {
+  EXPECT_EQ(kills_in("low 0\nhigh 12\nmax 30\noom 2\noom_kill 3\noom_group_kill 0\n"), 3U);
+  EXPECT_EQ(kills_in("oom_kill_disable 0\nunder_oom 0\noom_kill 17"), 17U);
+  EXPECT_EQ(kills_in("oom_kill_disable 0\nunder_oom 0\n"), std::nullopt);
+  EXPECT_EQ(kills_in(""), std::nullopt);
+}
+
+TEST(MemoryEvents, AreLookedForInTheOwnCgroupFirst) {
+  using Files = std::vector<std::string>;
+  EXPECT_EQ(memory_event_files("0::/user.slice/job 7\n", "/m"), (Files{"/m/user.slice/job 7/memory.events", "/m/memory.events",
+                                                                       "/m/unified/user.slice/job 7/memory.events", "/m/unified/memory.events"}));
+  EXPECT_EQ(memory_event_files("3:cpuset:/\n4:cpu,memory:/a/b\n1:name=systemd:/", "/m"),
+            (Files{"/m/memory/a/b/memory.oom_control", "/m/memory/memory.oom_control"}));
+  EXPECT_EQ(memory_event_files("", "/m"), Files());
+}
+
+TEST(Signals, HaveOneName) {
+  EXPECT_EQ(signal_name(SIGABRT), "SIGABRT");
+  EXPECT_EQ(parse_signal(signal_name(SIGABRT)), SIGABRT);
 }
 
 TEST(Signals, AreReadInEverySpelling) {

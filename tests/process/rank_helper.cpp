@@ -20,6 +20,8 @@
 #include "ground/environment.h"
 #include "ground/file_descriptor.h"
 #include "store/client.h"
+#include "unisono/detail/switches.h"
+#include "unisono/unisono.h"
 
 namespace {
 
@@ -124,6 +126,40 @@ int play(const std::string& script) {
   return 93;
 }
 
+/// Rank `odd` calls all_reduce with more elements than the others. What comes of the Mismatch, as `how` says: nobody catches it ("uncaught"); it
+/// leaves the scope of the Context ("unwound"); it is caught, and the rank finalizes ("caught"); or the job goes on, and rank 2 fails later
+/// ("goes-on").
+int mismatch(int odd, const std::string& how) {
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+  unisono::detail::set_ballot_time(std::chrono::minutes(2));
+  const auto call = [odd] {
+    std::vector<float> x(unisono::rank() == odd ? 3 : 2);
+    unisono::all_reduce(x);
+  };
+  const auto fail = [](const unisono::Mismatch& error) {
+    std::cerr << error.what() << std::endl;
+    return 10 + rank();
+  };
+  if (how == "uncaught") {
+    unisono::initialize();
+    std::thread(call).join();
+  }
+  try {
+    const unisono::Context context;
+    try {
+      call();
+    } catch (const unisono::Mismatch& error) {
+      if (how == "unwound") throw;
+      if (how == "caught") return fail(error);
+    }
+    unisono::barrier();
+  } catch (const unisono::Mismatch& error) {
+    return fail(error);
+  }
+  return rank() == 2 ? 9 : 0;
+}
+
 int run(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   const auto argument = [&](int i) { return argc > i ? std::string(argv[i]) : std::string(); };
@@ -177,6 +213,12 @@ int run(int argc, char** argv) {
     if (rank() == 1 && attempt() < std::stoi(argument(2))) return 5;
   } else if (mode == "play") {  // play SCRIPT_OF_RANK_0 SCRIPT_OF_RANK_1 …
     return play(argument(2 + rank()));
+  } else if (mode == "mismatch") {  // mismatch ODD HOW
+    return mismatch(std::stoi(argument(2)), argument(3));
+  } else if (mode == "join") {  // a job of the library that does nothing
+    const unisono::Context context;
+    const auto half = unisono::new_group({0, 1});
+    return half.has_value() == (unisono::rank() < 2) ? 0 : 90;
   } else if (mode == "terminal") {
     say(::isatty(STDOUT_FILENO) == 1 ? "a terminal" : "no terminal");
     if (rank() == 0) std::cout << "name? " << std::flush;

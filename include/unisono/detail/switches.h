@@ -12,6 +12,11 @@ namespace unisono::detail {
 UNISONO_API void set_call_comparison(bool on) noexcept;
 UNISONO_API bool call_comparison() noexcept;
 
+/// Once two ranks of a call differ: how long the others may take to come, so that the error names those who differ from most. 500 ms, unless a test
+/// needs to be sure.
+UNISONO_API void set_ballot_time(std::chrono::milliseconds time) noexcept;
+UNISONO_API std::chrono::milliseconds ballot_time() noexcept;
+
 /// How long a peer that one waits for may be stopped (SIGSTOP, a debugger) before it counts as failed: 30 s, unless a test has less patience.
 UNISONO_API void set_silence_limit(std::chrono::milliseconds limit) noexcept;
 UNISONO_API std::chrono::milliseconds silence_limit() noexcept;

@@ -7,6 +7,7 @@
 
 #include "engine/cooperative/collectives.h"
 #include "engine/cooperative/moves.h"
+#include "ground/log.h"
 #include "ground/processors.h"
 #include "transport/shm/handover.h"
 
@@ -103,6 +104,8 @@ std::unique_ptr<Native> make_native(const BackendOptions& options) {
   for (int r = 0; r < ranks; ++r) keys.push_back("mapped/" + std::to_string(r));
   options.store->wait(keys, deadline.left());
   peers->watch();
+  ground::debug("schedule of group " + options.group_name + ": shared memory, " + std::to_string(shape.slot_bytes >> 10) +
+                " KiB a step for each of " + std::to_string(ranks) + " ranks");
   return std::make_unique<Native>(std::move(segment), options.rank, std::move(peers));
 }
 

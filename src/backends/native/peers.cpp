@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "ground/log.h"
+#include "ground/signal_name.h"
 #include "unisono/detail/switches.h"
 
 namespace unisono {
@@ -49,7 +50,7 @@ std::string stat_after_name(pid_t pid) {
 }
 
 Ending from_wait_status(int status) {
-  if (WIFSIGNALED(status)) return {PeerFailed::Cause::killed, "was killed by signal " + std::to_string(WTERMSIG(status))};
+  if (WIFSIGNALED(status)) return {PeerFailed::Cause::killed, "was killed by " + ground::signal_name(WTERMSIG(status))};
   return {PeerFailed::Cause::exited, "exited with code " + std::to_string(WEXITSTATUS(status)) + " before finalize"};
 }
 
@@ -146,7 +147,7 @@ Ending Peers::ending_of(int rank) const {
       std::string kind;
       int number = 0;
       if (text >> kind >> number) {
-        if (kind == "signal") return {PeerFailed::Cause::killed, "was killed by signal " + std::to_string(number)};
+        if (kind == "signal") return {PeerFailed::Cause::killed, "was killed by " + ground::signal_name(number)};
         return {PeerFailed::Cause::exited, "exited with code " + std::to_string(number) + " before finalize"};
       }
     } catch (const Error&) {  // nobody says

@@ -21,7 +21,7 @@ namespace unisono::backends {
 /// How a process ended, as far as it is known.
 struct Ending {
   PeerFailed::Cause cause = PeerFailed::Cause::exited;
-  std::string text;  // "was killed by signal 9", "exited with code 7"
+  std::string text;  // "was killed by SIGKILL", "exited with code 7"
 };
 
 /// The processes behind the ranks of a segment: who is dead, who has left, who is stopped. Needs no thread and no heartbeat: the kernel knows.

@@ -4,11 +4,13 @@
 #include <charconv>
 #include <cstring>
 #include <optional>
+#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "ground/deadline.h"
+#include "unisono/detail/switches.h"
 #include "unisono/error.h"
 
 namespace unisono::backends {
@@ -48,12 +50,25 @@ engine::Signature from_text(std::string_view text) {
   return s;
 }
 
+engine::Signature signature_in(const engine::Ballot& ballot) {
+  engine::Signature s;
+  std::memcpy(&s, ballot.key.data(), sizeof s);
+  return s;
+}
+
 /// What the first rank of a host lets the others of it know.
 struct Verdict {
   std::int32_t agrees = 1;
   std::int32_t culprit = -1;
-  char difference[248]{};
+  std::int32_t ranks = 0;
+  std::int32_t has_majority = 0;
+  engine::Signature majority{};
+  char calls[216]{};
 };
+static_assert(sizeof(Verdict) == 256);
+
+/// Between two looks at what has come, while ranks are known to differ.
+constexpr auto look_period = std::chrono::microseconds(200);
 
 class SpanningAgreement final : public Task {
  public:
@@ -73,8 +88,7 @@ class SpanningAgreement final : public Task {
           if (parts_.host != nullptr && !agree_on_host()) return tell_who_is_late(), false;
           phase_ = place_.is_leader() ? Phase::hosts : Phase::verdict;
           if (phase_ == Phase::verdict) parts_.all_but_told();
-          if (place_.is_leader())
-            state({.agrees = true, .signature = to_text(signature_), .label = engine::label_of(call_), .difference = {}, .culprit = -1});
+          if (place_.is_leader()) state(own_statement());
           break;
         case Phase::hosts:
           if (!all_stated()) return tell_that_we_are_here(), false;
@@ -85,7 +99,7 @@ class SpanningAgreement final : public Task {
           if (parts_.host != nullptr && !share_verdict()) return false;
           parts_.statements->forget_before(number_);
           phase_ = Phase::done;
-          if (verdict_.agrees == 0) throw_mismatch(verdict_.culprit, verdict_.difference);
+          if (verdict_.agrees == 0) throw_as_told();
           return true;
         case Phase::done: return true;
       }
@@ -122,20 +136,30 @@ class SpanningAgreement final : public Task {
     if (!inner_) inner_ = parts_.host->start_agreement(call_);
     try {
       if (!inner_->advance()) return false;
-    } catch (const Mismatch& mismatch) {
-      // All ranks of this host know; the others must hear of it.
+    } catch (const engine::Disagreement& disagreement) {
       phase_ = Phase::done;
-      if (place_.is_leader()) {
-        state({.agrees = false,
-               .signature = to_text(signature_),
-               .label = {},
-               .difference = mismatch.message(),
-               .culprit = mismatch.culprit().value_or(-1)});
-      }
-      throw;
+      own_ballots_ = disagreement.ballots();
+      decide_for_this_rank();
     }
     inner_.reset();
     return true;
+  }
+
+  /// Of a host whose ranks differ: each of its ranks decides by itself.
+  [[noreturn]] void decide_for_this_rank() {
+    if (place_.is_leader()) {
+      const std::string text = Statements::encode(number_, own_statement());
+      for (int r = 0; r < place_.size(); ++r) {
+        if (!place_.here(r)) parts_.tell(r, text);
+      }
+    }
+    wait_for_statements();
+    const engine::Decision decision = engine::decide(all_ballots());
+    throw_mismatch(decision.culprit(), engine::describe(decision, decision.blames(place_.rank)), decision.ranks);
+  }
+
+  Statements::Statement own_statement() const {
+    return {.agrees = own_ballots_.empty(), .signature = signature_, .label = engine::label_of(call_), .ballots = own_ballots_};
   }
 
   void state(const Statements::Statement& statement) {
@@ -145,34 +169,67 @@ class SpanningAgreement final : public Task {
     }
   }
 
+  /// Of the first rank of a host whose ranks agree.
   bool all_stated() {
-    bool all = true;
+    bool all = true, same = true;
     for (int h = 0; h < place_.host_count(); ++h) {
       if (h == place_.host()) continue;
       const auto* statement = parts_.statements->of(h, number_);
-      if (statement == nullptr) {
-        all = false;
-        continue;
-      }
-      const engine::Signature theirs = from_text(statement->signature);
-      // Of the two there that call different things, the one that does not call what this rank does.
-      if (!statement->agrees)
-        return differ(theirs == signature_ ? statement->culprit : place_.leaders[static_cast<std::size_t>(h)], statement->difference);
-      if (theirs == signature_) continue;
-      const int other = place_.leaders[static_cast<std::size_t>(h)];
-      return differ(other, fmt::format("the ranks called different things: rank {} {}, rank {} {}", place_.rank,
-                                       engine::describe(signature_, engine::label_of(call_)), other, engine::describe(theirs, statement->label)));
+      all = all && statement != nullptr;
+      same = same && (statement == nullptr || (statement->agrees && statement->signature == signature_));
     }
-    return all;
-  }
-  bool differ(int culprit, const std::string& difference) {
+    if (same) return all;
+    wait_for_statements();
+    const engine::Decision decision = engine::decide(all_ballots());
     verdict_.agrees = 0;
-    verdict_.culprit = culprit;
-    std::size_t size = difference.copy(verdict_.difference, sizeof verdict_.difference - 1);
+    verdict_.culprit = decision.culprit().value_or(-1);
+    verdict_.ranks = decision.ranks;
+    verdict_.has_majority = decision.majority ? 1 : 0;
+    if (decision.majority) std::memcpy(&verdict_.majority, decision.majority->data(), sizeof verdict_.majority);
+    std::size_t size = decision.calls.copy(verdict_.calls, sizeof verdict_.calls - 1);
     // No half of a character.
-    while (size < difference.size() && size > 0 && (static_cast<unsigned char>(difference[size]) & 0xc0U) == 0x80U)
-      verdict_.difference[--size] = '\0';
+    while (size < decision.calls.size() && size > 0 && (static_cast<unsigned char>(decision.calls[size]) & 0xc0U) == 0x80U)
+      verdict_.calls[--size] = '\0';
     return true;
+  }
+
+  /// Some ranks are known to differ. What the others have called says who differs from most.
+  void wait_for_statements() {
+    const ground::Deadline deadline(detail::ballot_time());
+    std::vector<bool> answered(static_cast<std::size_t>(place_.host_count()));
+    for (;;) {
+      parts_.poll();
+      bool all = true;
+      for (int h = 0; h < place_.host_count(); ++h) {
+        if (h == place_.host()) continue;
+        const auto* statement = parts_.statements->of(h, number_);
+        all = all && statement != nullptr;
+        // Its ranks decide each by itself, and only the first one has been told so far.
+        if (statement == nullptr || statement->agrees || !place_.is_leader() || answered[static_cast<std::size_t>(h)]) continue;
+        answered[static_cast<std::size_t>(h)] = true;
+        const std::string text = Statements::encode(number_, own_statement());
+        for (int r = 0; r < place_.size(); ++r) {
+          if (place_.host_of(r) == h) parts_.tell(r, text);
+        }
+      }
+      if (all || deadline.passed()) return;
+      std::this_thread::sleep_for(look_period);
+    }
+  }
+
+  /// Of all ranks that are known to have come.
+  std::vector<engine::Ballot> all_ballots() const {
+    std::vector<engine::Ballot> ballots;
+    for (int h = 0; h < place_.host_count(); ++h) {
+      const Statements::Statement own = own_statement();
+      const Statements::Statement* statement = h == place_.host() ? &own : parts_.statements->of(h, number_);
+      if (statement == nullptr) continue;
+      ballots.insert(ballots.end(), statement->ballots.begin(), statement->ballots.end());
+      for (int r = 0; statement->agrees && r < place_.size(); ++r) {
+        if (place_.host_of(r) == h) ballots.push_back(engine::ballot_of(r, statement->signature, statement->label));
+      }
+    }
+    return ballots;
   }
 
   bool share_verdict() {
@@ -194,8 +251,7 @@ class SpanningAgreement final : public Task {
   void tell_that_we_are_here() {
     if (ground::Clock::now() < next_telling_) return;
     next_telling_ = ground::Clock::time_point::max();
-    const std::string text = Statements::encode(
-        number_, {.agrees = true, .signature = to_text(signature_), .label = engine::label_of(call_), .difference = {}, .culprit = -1});
+    const std::string text = Statements::encode(number_, own_statement());
     for (int r = 0; r < place_.size(); ++r) {
       if (!place_.here(r) && place_.leaders[static_cast<std::size_t>(place_.host_of(r))] != r) parts_.tell(r, text);
     }
@@ -215,14 +271,19 @@ class SpanningAgreement final : public Task {
     }
   }
 
-  [[noreturn]] void throw_mismatch(int culprit, const std::string& difference) {
+  [[noreturn]] void throw_as_told() {
+    const bool blamed = verdict_.has_majority != 0 && signature_ != verdict_.majority;
+    throw_mismatch(verdict_.culprit < 0 ? std::nullopt : std::optional<int>(verdict_.culprit),
+                   engine::describe(engine::Decision{.calls = verdict_.calls}, blamed), verdict_.ranks);
+  }
+  [[noreturn]] void throw_mismatch(std::optional<int> culprit, const std::string& text, int ranks) {
     ErrorInfo info;
     info.operation = name_of(call_);
     info.sequence = call_.sequence;
     info.rank = place_.rank;
-    if (culprit >= 0) info.culprit = culprit;
-    info.hint = "every rank must make the same calls in the same order; nothing was moved, the group stays usable";
-    throw Mismatch(difference, std::move(info));
+    info.culprit = culprit;
+    info.hint = engine::mismatch_hint;
+    throw engine::Disagreement(text, std::move(info), ranks);
   }
 
   AgreementParts parts_;
@@ -230,6 +291,7 @@ class SpanningAgreement final : public Task {
   std::uint64_t number_;
   const CollectiveCall& call_;
   engine::Signature signature_;
+  std::vector<engine::Ballot> own_ballots_;  // where the ranks of this host differ
   Phase phase_ = Phase::host;
   std::unique_ptr<Task> inner_;
   Verdict verdict_;
@@ -240,9 +302,14 @@ class SpanningAgreement final : public Task {
 
 }  // namespace
 
+// "s", the call's number, 1 and the signature and label of all; or 0 and for each rank its number, signature and call.
 std::string Statements::encode(std::uint64_t call, const Statement& statement) {
-  return fmt::format("s{0}{1}{0}{2}{0}{3}{0}{4}{0}{5}{0}{6}", separator, call, statement.agrees ? 1 : 0, statement.culprit, statement.signature,
-                     statement.label, statement.difference);
+  std::string text = fmt::format("s{0}{1}{0}{2}", separator, call, statement.agrees ? 1 : 0);
+  if (statement.agrees) return text += fmt::format("{0}{1}{0}{2}", separator, to_text(statement.signature), statement.label);
+  for (const engine::Ballot& ballot : statement.ballots) {
+    text += fmt::format("{0}{1}{0}{2}{0}{3}", separator, ballot.rank, to_text(signature_in(ballot)), ballot.call);
+  }
+  return text;
 }
 std::string Statements::encode_waiting(std::uint64_t call, const std::vector<int>& ranks) {
   return fmt::format("w{0}{1}{0}{2}", separator, call, fmt::join(ranks, std::string(1, separator)));
@@ -262,12 +329,18 @@ void Statements::take(int host, std::string_view text) {
     }
     return;
   }
-  if (fields[0] != "s" || fields.size() < 7) return;
-  statements_[{call, host}] = {.agrees = fields[2] == "1",
-                               .signature = std::string(fields[4]),
-                               .label = std::string(fields[5]),
-                               .difference = std::string(fields[6]),
-                               .culprit = number<int>(fields[3])};
+  if (fields[0] != "s" || fields.size() < 5) return;
+  Statement statement{.agrees = fields[2] == "1", .signature = {}, .label = {}, .ballots = {}};
+  if (statement.agrees) {
+    statement.signature = from_text(fields[3]);
+    statement.label = fields[4];
+  }
+  for (std::size_t i = 3; !statement.agrees && i + 2 < fields.size(); i += 3) {
+    engine::Ballot ballot = engine::ballot_of(number<int>(fields[i]), from_text(fields[i + 1]), {});
+    ballot.call = fields[i + 2];
+    statement.ballots.push_back(std::move(ballot));
+  }
+  statements_.try_emplace({call, host}, std::move(statement));  // said twice it is the same, and somebody may be reading it
 }
 
 const Statements::Statement* Statements::of(int host, std::uint64_t call) {

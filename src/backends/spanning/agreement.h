@@ -11,6 +11,7 @@
 
 #include "backends/native/native.h"
 #include "backends/spanning/place.h"
+#include "engine/cooperative/ballots.h"
 #include "engine/cooperative/signature.h"
 #include "unisono/backend.h"
 
@@ -21,11 +22,10 @@ namespace unisono::backends {
 class Statements {
  public:
   struct Statement {
-    bool agrees = true;     // all ranks of that host call the same, namely this:
-    std::string signature;  // as bytes
+    bool agrees = true;  // all ranks of that host call the same, namely this:
+    engine::Signature signature;
     std::string label;
-    std::string difference;  // where they do not agree
-    int culprit = -1;
+    std::vector<engine::Ballot> ballots;  // where they do not agree
   };
   static std::string encode(std::uint64_t call, const Statement& statement);
   static std::string encode_waiting(std::uint64_t call, const std::vector<int>& ranks);
@@ -56,8 +56,13 @@ struct AgreementParts {
 };
 
 /// All ranks of several hosts compare what they are about to call: those of a host among each other, then the first of each host with the
-/// others, one short message to each, and what these found goes to all ranks of the host. Who is done knows that everybody is here and agrees; a
-/// difference is a Mismatch on every rank. Latency: one exchange of lines in the host, one message between hosts, one more exchange in the host.
+/// others, one short message to each, and what these found goes to all ranks of the host. A rank for which it is over knows that all ranks have come
+/// and agree. Latency: one exchange of lines in the host, one message between hosts, one more exchange in the host.
+///
+/// A difference is a Mismatch on every rank, and the same ranks are to blame on all of them (see ballots.h): the first rank of a host on which they
+/// differ tells every rank of the other hosts what each of its own has called, and is told by their first ranks what they have, as are its
+/// neighbours; each rank of that host decides by itself then, so that none of them waits for another that has not come. Nobody waits longer than
+/// ballot_time() for what others have called: what is known by then decides.
 std::unique_ptr<Task> start_agreement(const AgreementParts& parts, std::uint64_t number, const CollectiveCall& call);
 
 }  // namespace unisono::backends

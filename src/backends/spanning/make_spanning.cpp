@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "backends/spanning/spanning.h"
+#include "ground/log.h"
 #include "unisono/error.h"
 
 namespace unisono::backends {
@@ -19,6 +20,18 @@ std::vector<int> hosts_of(const BackendOptions& options) {
     hosts[r] = static_cast<int>(found - seen.begin());
   }
   return hosts;
+}
+
+/// How its collectives will go.
+void log_schedule(const SpanningParts& parts) {
+  const Place& place = parts.place;
+  const std::string of_group = "schedule of group " + parts.options.group_name;
+  if (place.has_levels()) {
+    ground::debug(fmt::format("{}: two levels, shared memory in each of {} hosts and {} between them", of_group, place.host_count(),
+                              place.rails == 1 ? "one rail" : fmt::format("{} rails", place.rails)));
+  } else {
+    ground::debug(fmt::format("{}: one level, {} ranks by the engine at once", of_group, place.size()));
+  }
 }
 
 }  // namespace
@@ -96,6 +109,7 @@ std::unique_ptr<Backend> make_spanning(const BackendOptions& options, const Engi
     rail.store = under(fmt::format("rail/{}/", place.local));
     parts.rail = maker.make(rail, parts.link);
   }
+  log_schedule(parts);
   return std::make_unique<Spanning>(std::move(parts));
 }
 

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "engine/bell.h"
+#include "engine/cooperative/ballots.h"
 #include "ground/error_text.h"
 #include "unisono/error.h"
 
@@ -26,14 +27,14 @@ std::string list(const std::size_t* counts, std::size_t n) {
   return text;
 }
 
-[[noreturn]] void throw_mismatch(const CollectiveCall& call, int rank, int culprit, const std::string& difference) {
+[[noreturn]] void throw_mismatch(const CollectiveCall& call, int rank, const engine::Decision& decision) {
   ErrorInfo info;
   info.operation = name_of(call);
   info.sequence = call.sequence;
   info.rank = rank;
-  info.culprit = culprit;
-  info.hint = "every rank must make the same calls in the same order; nothing was moved, the group stays usable";
-  throw Mismatch("the ranks called different things: " + difference, std::move(info));
+  info.culprit = decision.culprit();
+  info.hint = engine::mismatch_hint;
+  throw engine::Disagreement(engine::describe(decision, decision.blames(rank)), std::move(info), decision.ranks);
 }
 
 }  // namespace
@@ -193,23 +194,28 @@ CountsComparison compare_counts(const CollectiveCall& call, int rank, int size, 
   comparison.gather.sequence = call.sequence;
   comparison.judge = [call, rank, n, width, both, all] {
     if (both) {
+      std::vector<engine::Conflict> conflicts;
       for (std::size_t from = 0; from < n; ++from) {
         for (std::size_t to = 0; to < n; ++to) {
           const std::size_t sent = all[from * width + to], expected = all[to * width + n + from];
           if (sent == expected) continue;
-          throw_mismatch(call, rank, static_cast<int>(static_cast<int>(from) == rank ? to : from),
-                         fmt::format("rank {} sends {} elements to rank {}, which expects {}", from, sent, to, expected));
+          conflicts.push_back({.a = static_cast<int>(from),
+                               .b = static_cast<int>(to),
+                               .text = fmt::format("rank {} sends {} elements to rank {}, which expects {}", from, sent, to, expected)});
         }
       }
+      if (!conflicts.empty()) throw_mismatch(call, rank, engine::decide(conflicts, static_cast<int>(n)));
       return;
     }
-    const auto same = [&](std::size_t a, std::size_t b) { return std::equal(all + a * width, all + (a + 1) * width, all + b * width); };
-    const auto own = static_cast<std::size_t>(rank);
+    std::vector<engine::Ballot> ballots;
     for (std::size_t r = 0; r < n; ++r) {
-      if (same(own, r)) continue;
-      throw_mismatch(call, rank, static_cast<int>(r),
-                     fmt::format("rank {} gives the counts {}, rank {} {}", rank, list(all + own * width, n), r, list(all + r * width, n)));
+      const std::size_t* given = all + r * width;
+      ballots.push_back({.rank = static_cast<int>(r),
+                         .key = std::string(reinterpret_cast<const char*>(given), width * sizeof(std::size_t)),
+                         .call = "gives the counts " + list(given, n)});
     }
+    const bool same = std::ranges::all_of(ballots, [&](const engine::Ballot& ballot) { return ballot.key == ballots.front().key; });
+    if (!same) throw_mismatch(call, rank, engine::decide(ballots));
   };
   return comparison;
 }

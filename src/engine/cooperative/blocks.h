@@ -102,10 +102,16 @@ class BlockTask : public LockstepTask {
   /// What a rank that has arrived at the first step has given as its counts.
   std::span<const std::size_t> counts_given_by(int rank) const { return {reinterpret_cast<const std::size_t*>(inbox(rank, 0)), counts().size()}; }
 
-  std::string disagreement(int other) const override {
-    const auto theirs = counts_given_by(other);
-    if (std::ranges::equal(counts().span(), theirs)) return {};
-    return "rank " + std::to_string(rank()) + " gives the counts " + list(counts().span()) + ", rank " + std::to_string(other) + " " + list(theirs);
+  bool disagrees(int other) const override { return !std::ranges::equal(counts().span(), counts_given_by(other)); }
+  Decision decide_between(const std::vector<int>& ranks) const override {
+    std::vector<Ballot> ballots;
+    for (const int r : ranks) {
+      const auto given = counts_given_by(r);
+      ballots.push_back({.rank = segment().name_of(r),
+                         .key = std::string(reinterpret_cast<const char*>(given.data()), given.size_bytes()),
+                         .call = "gives the counts " + list(given)});
+    }
+    return decide(ballots);
   }
   static std::string list(std::span<const std::size_t> counts) {
     constexpr std::size_t most = 32;
@@ -261,12 +267,22 @@ class AllToAllV final : public SharedBlockTask {
   }
 
   /// Every rank looks at every pair of those who have come, so that all of them notice the same.
-  std::string disagreement(int other) const override {
-    std::string text = between(other, rank());
-    for (int r = 0; text.empty() && r < other; ++r) {
-      if (r != rank() && has_arrived(r)) text = between(r, other);
+  bool disagrees(int other) const override {
+    bool differs = !between(other, rank()).empty();
+    for (int r = 0; !differs && r < other; ++r) {
+      if (r != rank() && has_arrived(r)) differs = !between(r, other).empty();
     }
-    return text;
+    return differs;
+  }
+  Decision decide_between(const std::vector<int>& ranks) const override {
+    std::vector<Conflict> conflicts;
+    for (const int a : ranks) {
+      for (const int b : ranks) {
+        std::string text = a < b ? between(a, b) : std::string();
+        if (!text.empty()) conflicts.push_back({.a = segment().name_of(a), .b = segment().name_of(b), .text = std::move(text)});
+      }
+    }
+    return decide(conflicts, static_cast<int>(ranks.size()));
   }
   std::string between(int a, int b) const {
     const std::size_t n = counts().size();

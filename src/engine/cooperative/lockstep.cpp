@@ -1,15 +1,21 @@
 #include "engine/cooperative/lockstep.h"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 
+#include "ground/deadline.h"
 #include "unisono/detail/switches.h"
 
 namespace unisono {
 namespace {
 std::atomic<bool> comparison{true};
-}
+std::atomic<std::chrono::milliseconds> time_for_ballots{std::chrono::milliseconds(500)};
+}  // namespace
 void detail::set_call_comparison(bool on) noexcept { comparison.store(on, std::memory_order_relaxed); }
 bool detail::call_comparison() noexcept { return comparison.load(std::memory_order_relaxed); }
+void detail::set_ballot_time(std::chrono::milliseconds time) noexcept { time_for_ballots.store(time, std::memory_order_relaxed); }
+std::chrono::milliseconds detail::ballot_time() noexcept { return time_for_ballots.load(std::memory_order_relaxed); }
 }  // namespace unisono
 
 namespace unisono::engine {
@@ -28,7 +34,8 @@ LockstepTask::LockstepTask(Lockstep& engine, const CollectiveCall& call, std::si
       announces_(!inline_ && engine.size() > 1 && DirectAccess::suits(call)),
       compares_more_(compares_more) {}
 
-std::string LockstepTask::disagreement(int) const { return {}; }
+bool LockstepTask::disagrees(int) const { return false; }
+Decision LockstepTask::decide_between(const std::vector<int>&) const { return {}; }
 
 bool LockstepTask::advance() {
   for (;;) {
@@ -102,32 +109,55 @@ bool LockstepTask::everybody_at(std::uint32_t step) {
 }
 
 void LockstepTask::compare(int rank, std::uint32_t step) {
-  const Line& line = segment().line(rank, step);
-  const Signature& theirs = line.signature;
-  if (theirs == signature_) [[likely]] {
-    if (!compares_more_) [[likely]]
-      return;
-    const std::string difference = disagreement(rank);
-    if (!difference.empty()) leave(rank, step, difference);
+  if (segment().line(rank, step).signature == signature_ && (!compares_more_ || !disagrees(rank))) [[likely]]
     return;
-  }
-  leave(rank, step,
-        "rank " + std::to_string(segment().name_of(engine_.rank_)) + " " + describe(signature_, label_of(call_)) + ", rank " +
-            std::to_string(segment().name_of(rank)) + " " + describe(theirs, line.get_label()));
+  leave(step);
 }
 
-void LockstepTask::leave(int culprit, std::uint32_t step, const std::string& difference) {
-  // Everybody compares everybody at this step, so everybody throws; nobody has consumed anything. Who is not here yet is waited for by the next
-  // call, before anything of this step is overwritten.
+// What has come so far shows that the ranks differ, but not yet who differs from most. The others are on their way to the same call as a rule; one
+// that is far behind keeps nobody from the error.
+void LockstepTask::wait_for_ballots(std::uint32_t step) const {
+  const ground::Deadline deadline(detail::ballot_time());
+  Bell& bell = segment().bell(engine_.rank_);
+  const auto all_are_here = [&] {
+    for (int r = 0; r < size(); ++r) {
+      if (r != engine_.rank_ && !arrived(r, step)) return false;
+    }
+    return true;
+  };
+  while (!all_are_here() && !deadline.passed()) {
+    const std::uint32_t heard = bell.listen();
+    if (!all_are_here()) bell.sleep(heard, deadline.left());
+    bell.leave();
+  }
+}
+
+void LockstepTask::leave(std::uint32_t step) {
+  // Everybody compares everybody at this step, so everybody throws; nobody has consumed anything. A rank that is not here yet is waited for by the
+  // next call, before anything of this step is overwritten.
+  wait_for_ballots(step);
   phase_ = Phase::done;
-  for (int r = 0; r < size(); ++r) engine_.ragged_ = engine_.ragged_ || (r != engine_.rank_ && !arrived(r, step));
+  std::vector<int> here;
+  std::vector<Ballot> ballots;
+  for (int r = 0; r < size(); ++r) {
+    if (r != engine_.rank_ && !arrived(r, step)) {
+      engine_.ragged_ = true;
+      continue;
+    }
+    const Line& line = segment().line(r, step);
+    here.push_back(r);
+    ballots.push_back(ballot_of(segment().name_of(r), line.signature, line.get_label()));
+  }
+  const bool same_signature = std::ranges::all_of(ballots, [&](const Ballot& ballot) { return ballot.key == ballots.front().key; });
+  const Decision decision = same_signature ? decide_between(here) : decide(ballots);
+  const int own_name = segment().name_of(engine_.rank_);
   ErrorInfo info;
   info.operation = name_of(call_);
   info.sequence = call_.sequence;
-  info.rank = segment().name_of(engine_.rank_);
-  info.culprit = segment().name_of(culprit);
-  info.hint = "every rank must make the same calls in the same order; nothing was moved, the group stays usable";
-  throw Mismatch("the ranks called different things: " + difference, std::move(info));
+  info.rank = own_name;
+  info.culprit = decision.culprit();
+  info.hint = mismatch_hint;
+  throw Disagreement(describe(decision, decision.blames(own_name)), std::move(info), decision.ranks, std::move(ballots));
 }
 
 std::vector<int> LockstepTask::waiting_for() const {

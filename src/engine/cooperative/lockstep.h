@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/cooperative/ballots.h"
 #include "engine/cooperative/direct_access.h"
 #include "engine/cooperative/segment.h"
 #include "unisono/backend.h"
@@ -48,16 +49,18 @@ class LockstepTask : public Task {
   std::vector<int> waiting_for() const final;
 
  protected:
-  /// `call` must live as long as the task. `step_bytes`: what a rank produces at most in one step. `compares_more`: see disagreement.
+  /// `call` must live as long as the task. `step_bytes`: what a rank produces at most in one step. `compares_more`: see disagrees.
   LockstepTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, std::size_t step_bytes, bool compares_more = false);
 
   virtual void produce(std::size_t k) = 0;
   virtual void consume(std::size_t k) = 0;
   /// Asked before every step but the first: while it says no, the task stands still, and whoever waits for it finds that the group has failed.
   virtual bool may_go_on() const { return true; }
-  /// What beyond the signature a rank has called differently, as far as those who have arrived at the first step show it; "" if nothing. Asked about
-  /// every other rank before anything is consumed. It must make all ranks notice the same.
-  virtual std::string disagreement(int rank) const;
+  /// Whether a rank has called something else beyond the signature, as far as those who have arrived at the first step show it. Asked about every
+  /// other rank before anything is consumed. It must make all ranks notice the same.
+  virtual bool disagrees(int rank) const;
+  /// Where some rank disagrees: who is to blame. Asked with the ranks that have arrived, this one among them; all have the same signature.
+  virtual Decision decide_between(const std::vector<int>& ranks) const;
 
   Lockstep& engine() const { return engine_; }
   Segment& segment() const { return *engine_.segment_; }
@@ -80,7 +83,8 @@ class LockstepTask : public Task {
   bool everybody_at(std::uint32_t step);
   bool arrived(int rank, std::uint32_t step) const { return segment().line(rank, step).step.load(std::memory_order_acquire) == step; }
   void compare(int rank, std::uint32_t step);
-  [[noreturn]] void leave(int culprit, std::uint32_t step, const std::string& difference);
+  [[noreturn]] void leave(std::uint32_t step);
+  void wait_for_ballots(std::uint32_t step) const;
   void publish(std::size_t k);
 
   enum class Phase { start, settle, produce, wait, done };

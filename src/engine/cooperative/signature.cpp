@@ -42,9 +42,12 @@ bool has_label(const Signature& s) noexcept { return (s.what & label_bit) != 0; 
 
 std::string describe(const Signature& s, std::string_view label) {
   const auto operation = static_cast<Operation>(s.what & 0xff);
-  std::string text(label);
-  if (!label.empty()) text += ": ";
-  text += to_string(operation);
+  // The label of a call that the user makes as it is repeats the operation: what stands behind it ("of [2, 3]") goes behind the call.
+  const std::string_view name = to_string(operation);
+  const bool repeats = label.starts_with(name) && label.substr(name.size()).starts_with(" of ");
+  std::string text(repeats ? std::string_view() : label);
+  if (!text.empty()) text += ": ";
+  text += name;
   text += '(';
   if (operation != Operation::barrier) {
     text += to_string(static_cast<DType>((s.what >> 8) & 0xff));
@@ -57,6 +60,7 @@ std::string describe(const Signature& s, std::string_view label) {
   if (const auto root = static_cast<std::uint32_t>(s.what >> 32); root != 0) text += ", root " + std::to_string(root - 1);
   if (const auto tag = static_cast<std::int32_t>(s.extra & 0xffffffffU); tag != 0) text += ", tag " + std::to_string(tag);
   text += ')';
+  if (repeats) text += label.substr(name.size());
   return text;
 }
 

@@ -176,12 +176,44 @@ class Jobs(unittest.TestCase):
             os.kill(os.getpid(), signal.SIGKILL)
         error = error_of(lambda: dist.all_reduce(torch.ones(4)))
         assert isinstance(error, dist.DistBackendError), repr(error)
-        assert "rank 1" in str(error) and "signal 9" in str(error), error
+        assert "rank 1" in str(error) and "SIGKILL" in str(error), error
         asynchronous = error_of(lambda: dist.all_reduce(torch.ones(4), async_op=True).wait())
         assert "rank 1" in str(asynchronous), asynchronous
         say_fine(rank, size)
         """), n=3, expect=[0, -signal.SIGKILL, 0])
         self.assertIn("rank 0 of 3 is fine", outputs[0])
+
+    def test_shapes_are_compared_where_that_is_asked_for(self):
+        program = self.BY_FILE + textwrap.dedent("""
+        shape = (3, 2) if rank == 2 else (2, 3)
+        x = torch.ones(shape)
+        if os.environ.get("UNISONO_COMPARE"):
+            error = error_of(lambda: dist.all_reduce(x))
+            assert isinstance(error, dist.DistBackendError), repr(error)
+            assert "rank 2 all_reduce" in str(error) and "[3, 2]" in str(error) and "ranks 0, 1 all_reduce" in str(error), error
+            assert "[culprit: rank 2" in str(error), error
+            assert ("this rank another than most" in str(error)) == (rank == 2), error
+            assert x.equal(torch.ones(shape)), x
+            parts = [torch.empty(shape) for _ in range(size)]
+            error = error_of(lambda: dist.all_gather(parts, torch.ones(shape)))
+            assert "[3, 2]" in str(error), error
+            x = torch.ones(2, 3)
+        dist.all_reduce(x)
+        assert x.sum() == 6 * size, x
+        say_fine(rank, size)
+        """)
+        self.fine("".join(self.ranks(program, n=3)), 3)
+        self.addCleanup(os.environ.pop, "UNISONO_COMPARE")
+        os.environ["UNISONO_COMPARE"] = "shapes"
+        self.folder = Path(tempfile.mkdtemp(dir=self.folder))  # another place to meet
+        self.fine("".join(self.ranks(program, n=3)), 3)
+
+    def test_the_rank_that_differs_is_the_first_cause(self):
+        if not UNISONO:
+            self.skipTest("the command unisono is not on PATH, and UNISONO_COMMAND does not name it")
+        path = self.program("rank, size = begin()\ndist.all_reduce(torch.ones(3 if rank == 1 else 2))\n")
+        output = self.run_command([UNISONO, "run", "-n", "3", "--", sys.executable, path], expect=1)
+        self.assertIn("first cause: rank 1 ", output)
 
     def test_a_timeout_names_who_is_missing(self):
         outputs = self.ranks(self.BY_FILE + textwrap.dedent("""

@@ -1,0 +1,44 @@
+#include "group/shapes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "unisono/error.h"
+
+namespace unisono::group {
+namespace {
+
+/// The same text, for as long as the process lives: a call outlives whoever has made it. There are as many as a program has shapes.
+std::string_view kept(std::string text) {
+  static std::mutex mutex;
+  static auto& texts = *new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  return *texts.insert(std::move(text)).first;
+}
+
+/// Of a call whose parts are put together to a whole, the part's.
+const Tensor& compared(const CollectiveCall& call) {
+  return call.operation == Operation::scatter || call.operation == Operation::reduce_scatter ? call.out : call.in;
+}
+
+}  // namespace
+
+bool wants_shapes(const ground::Environment& environment) {
+  const auto text = environment.get("UNISONO_COMPARE");
+  if (!text) return false;
+  if (*text != "shapes") throw InvalidArgument(fmt::format("UNISONO_COMPARE is \"{}\"; it may be \"shapes\", or unset", *text));
+  return true;
+}
+
+void add_shape(CollectiveCall& call) {
+  if (call.operation == Operation::barrier || has_counts(call.operation)) return;
+  const std::string shape = fmt::format("[{}]", fmt::join(compared(call).shape(), ", "));
+  if (call.label.empty()) call.label = to_string(call.operation);
+  call.also = kept(call.also.empty() ? shape : fmt::format("{} {}", call.also, shape));
+}
+
+}  // namespace unisono::group

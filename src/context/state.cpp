@@ -101,6 +101,7 @@ std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   request.group_name = options.group_name;
   request.timeout = timeout;
   request.store = options.store;
+  request.store_may_end = !terms.are_job;
   rendezvous::JobIdentity identity = rendezvous::meet(request, environment);
   Formation formation(identity);
   try {
@@ -173,8 +174,9 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
   state->leave_job = identity.leave;
   state->serves_store = identity.serves_store;
-  if (identity.world_size > 1 && identity.store != identity.launcher_store) state->goodbye_key = formation.prefix() + "goodbye/";
-  tell_launcher(*state, "initialized");
+  state->is_job = terms.are_job;
+  if (terms.are_job && identity.world_size > 1 && identity.store != identity.launcher_store) state->goodbye_key = formation.prefix() + "goodbye/";
+  if (state->is_job) tell_launcher(*state, "initialized");
   return state;
 }
 
@@ -190,7 +192,7 @@ void leave(State& state) {
   world.close(finalize_deadline);
   state.progress->stop();
   if (sound) {
-    tell_launcher(state, "finalized");
+    if (state.is_job) tell_launcher(state, "finalized");
     say_goodbye(state, deadline);
   }
   state.leave_job();

@@ -39,7 +39,7 @@ TRIGGERS = {
         error = error_of(lambda: dist.all_reduce(torch.ones(2, dtype=torch.float8_e4m3fn)))
         """,
     "`NotImplementedError`": """
-        error = error_of(lambda: dist.group.WORLD._get_backend(torch.device("cpu"))._verify_work_timeout(None, datetime.timedelta(seconds=1)))
+        error = error_of(lambda: dist.all_reduce(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)))
         """,
     "`AssertionError`: `Unknown backend type": None,
 }

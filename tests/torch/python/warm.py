@@ -8,6 +8,7 @@ printed, and what is registered for the end of the program is called.
 """
 
 import array
+import gc
 import json
 import os
 import socket
@@ -96,5 +97,6 @@ import unisono.torch  # noqa: E402
 from unisono.torch import _C  # noqa: E402, F401
 
 torch.set_num_threads(1)
+gc.freeze()  # what is here is not looked through at each child's end
 wait_for_a_job(sys.argv[2])
 exec(compile(open(sys.argv[0]).read(), sys.argv[0], "exec"))

@@ -21,6 +21,7 @@ constexpr Words phrases[] = {
     {"(finalize)", "(destroy_process_group, or the end of its program)"},
     {"before finalize", "before destroy_process_group"},
     {"the group is closed: its context was finalized", "the group was destroyed"},
+    {"initialize was not done", "the group was not formed"},
 };
 constexpr Words hints[] = {
     {"the group is over; shrink_group makes one of the survivors",

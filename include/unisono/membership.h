@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "unisono/detail/standard.h"
 #include "unisono/export.h"
@@ -11,10 +12,12 @@ namespace unisono {
 
 /// How the members of a group find each other.
 struct MembershipOptions {
-  std::shared_ptr<Store> store = {};  ///< of these members and this group alone: give each group a PrefixStore of its own
-  int rank = 0, size = 1;             ///< in the group
-  std::string name = "world";         ///< of the group, for messages
-  std::string backend = "auto";       ///< as of InitOptions
+  /// Of these members and this group alone: give each group a PrefixStore of its own. Nothing is read or written there once the group is formed, so
+  /// that the process which serves it may end before the others.
+  std::shared_ptr<Store> store = {};
+  int rank = 0, size = 1;        ///< in the group
+  std::string name = "world";    ///< of the group, for messages
+  std::string backend = "auto";  ///< as of InitOptions
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 };
 
@@ -33,12 +36,13 @@ class UNISONO_API Membership {
   const ProcessGroup& group() const;
   /// Waits, 10 s at most, for what is under way, and says goodbye. Later calls on the group throw NotInitialized. Idempotent.
   void leave();
-  /// The same without waiting for anything.
-  void abandon();
+  /// The same without waiting for anything. With `how` it ended, as in "rank 2 ended with ValueError: bad data", the group is over for all its
+  /// members, and that is what their calls throw.
+  void abandon(std::string_view how = {});
 
  private:
   struct State;
-  void end(bool wait);
+  void end(bool wait, std::string_view how);
   std::unique_ptr<State> state_;
   int exceptions_;
 };

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "context/state.h"
+#include "ground/environment.h"
+#include "rendezvous/rendezvous.h"
 #include "unisono/error.h"
 
 namespace unisono {
@@ -23,12 +25,14 @@ Membership::Membership(const MembershipOptions& options) : state_(std::make_uniq
   request.store = options.store;
   if (!request.store) throw InvalidArgument("there is no store for the members to meet in", {.operation = "Membership"});
   state_->joined = context::join(request, {.name = options.name, .are_job = false});
+  // The store may end with the first member that leaves, which must not be before the others have read what they need of it.
+  state_->joined->world->implementation()->assemble(rendezvous::join_timeout(options.timeout, ground::Environment::process()));
   group::guard_against_fork(true);
 }
 
 Membership::~Membership() {
   try {
-    end(std::uncaught_exceptions() <= exceptions_);
+    end(std::uncaught_exceptions() <= exceptions_, {});
   } catch (...) {  // NOLINT(bugprone-empty-catch): a destructor has nobody to tell; the peers notice a rank that left without a goodbye
   }
 }
@@ -39,10 +43,10 @@ const ProcessGroup& Membership::group() const {
   return *state_->joined->world;
 }
 
-void Membership::leave() { end(true); }
-void Membership::abandon() { end(false); }
+void Membership::leave() { end(true, {}); }
+void Membership::abandon(std::string_view how) { end(false, how); }
 
-void Membership::end(bool wait) {
+void Membership::end(bool wait, std::string_view how) {
   std::unique_ptr<context::State> joined;
   {
     const std::lock_guard lock(state_->mutex);
@@ -54,6 +58,7 @@ void Membership::end(bool wait) {
     static_cast<void>(joined.release());
     return;
   }
+  if (!how.empty()) joined->world->implementation()->end(how);
   if (wait) context::leave(*joined);
   else context::abandon(*joined);
 }

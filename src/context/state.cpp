@@ -1,7 +1,5 @@
 #include "context/state.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <map>
 
@@ -16,7 +14,6 @@
 #include "ground/environment.h"
 #include "ground/log.h"
 #include "group/shapes.h"
-#include "rendezvous/reach.h"
 #include "rendezvous/rendezvous.h"
 #include "store/watched_store.h"
 
@@ -53,23 +50,6 @@ void say_goodbye(State& state, const ground::Deadline& deadline) {
   } catch (const std::exception& error) {
     // Who is late finds the store gone, and needs it for nothing but this. The stores of others throw what they like.
     ground::log(ground::LogLevel::debug, error.what());
-  }
-}
-
-/// The members are the ranks that the launcher has started, under the same numbers, and this process is the one that it has started: a child of it
-/// has the same variables, and would speak on its parent's connection.
-bool is_whole_job(const rendezvous::JobIdentity& identity, const ground::Environment& environment) {
-  return environment.get_int("RANK") == identity.rank && environment.get_int("WORLD_SIZE") == identity.world_size && ::getpgrp() == ::getpid();
-}
-
-std::shared_ptr<Store> store_of_own_launcher(const ground::Environment& environment) {
-  const auto fd = environment.get_int("UNISONO_LAUNCHER_FD");
-  if (!fd) return nullptr;
-  try {
-    return rendezvous::launcher_store(*fd);
-  } catch (const Error& error) {  // closed on the way to this program: the launcher will not hear of it
-    ground::debug(error.message());
-    return nullptr;
   }
 }
 
@@ -137,8 +117,8 @@ std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   request.group_name = options.group_name;
   request.timeout = timeout;
   request.store = options.store;
+  request.store_may_end = !terms.are_job;
   rendezvous::JobIdentity identity = rendezvous::meet(request, environment);
-  if (!terms.are_job && is_whole_job(identity, environment)) identity.launcher_store = store_of_own_launcher(environment);
   Formation formation(identity);
   try {
     return form_world(options, terms, identity, formation, timeout);
@@ -216,7 +196,8 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
   state->leave_job = identity.leave;
   state->serves_store = identity.serves_store;
-  if (identity.world_size > 1 && identity.store != identity.launcher_store) state->goodbye_key = formation.prefix() + "goodbye/";
+  state->is_job = terms.are_job;
+  if (terms.are_job && identity.world_size > 1 && identity.store != identity.launcher_store) state->goodbye_key = formation.prefix() + "goodbye/";
   log_group(*state->world);
   // Only a job of `initialize` owes its launcher a `finalize`.
   tell_launcher(*state, terms.are_job ? "initialized" : "member");
@@ -237,7 +218,7 @@ void leave(State& state) {
   state.progress->stop();
   if (sound) {
     // A rank that gives up because of a Mismatch has said so: should it fail now, that is why.
-    if (!after_mismatch) tell_launcher(state, "finalized");
+    if (state.is_job && !after_mismatch) tell_launcher(state, "finalized");
     say_goodbye(state, deadline);
   }
   state.leave_job();

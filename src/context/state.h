@@ -47,6 +47,7 @@ struct State {
   std::vector<std::weak_ptr<group::Group>> groups;  // those that may still be open
   bool serves_store = false;                        // others need this process for it
   std::string goodbye_key;                          // where ranks say in the store that they are done; empty: nobody asks
+  bool is_job = true;                               // the launcher is told when this begins and ends well, and not only when it fails
   std::function<void()> leave_job = [] {};          // tells the store that this process is done with it
   bool temporary = false;                           // adopted by sync until it looks again
   ~State();

@@ -241,13 +241,29 @@ void Group::verify(const detail::MessageRequest& request, const CallOptions& opt
   static_cast<void>(check_message(*this, request, options));
 }
 
-void Group::abort(std::string_view reason) {
+void Group::assemble(std::chrono::milliseconds timeout) {
+  constexpr std::string_view operation = "initialize";
+  CollectiveCall call;
+  call.label = operation;
+  try {
+    BlockingWaiter waiter(*this, operation, 0, timeout);
+    parts_.backend->run(call, waiter);
+  } catch (const Mismatch&) {
+    std::rethrow_exception(complete(std::current_exception(), operation, 0));
+  } catch (const GroupFailure& over) {
+    std::rethrow_exception(fail(over.failure(), operation, 0));
+  }
+}
+
+void Group::abort(std::string_view reason) { end("gave up: " + std::string(reason)); }
+
+void Group::end(std::string_view how) {
   if (in_forked_child() || !is_open()) return;
   fail(Failure{.kind = Failure::Kind::peer_failed,
                .cause = PeerFailed::Cause::aborted,
                .culprit = rank(),
                .missing = {},
-               .message = "rank " + std::to_string(rank()) + " gave up: " + std::string(reason)},
+               .message = "rank " + std::to_string(rank()) + " " + std::string(how)},
        "abort", 0);
 }
 

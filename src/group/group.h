@@ -64,8 +64,13 @@ class Group : public std::enable_shared_from_this<Group> {
   /// Throws what is wrong with a message by itself.
   void verify(const detail::MessageRequest& request, const CallOptions& options) const;
   void abort(std::string_view reason);
+  /// The same, of a rank that says how it ended: "ended with ValueError: bad data".
+  void end(std::string_view how);
   /// The same, because a call was left half done: a user's callable threw, or memory ran out. Changes nothing if the group is over already.
   void abort_after(const std::exception_ptr& error);
+
+  /// Waits for all members, without being one of their calls: it has no number, and comes before the first of them.
+  void assemble(std::chrono::milliseconds timeout);
 
   /// Waits, at most that long, for what is under way, then says goodbye: no call is possible afterwards.
   void close(std::chrono::milliseconds at_most);

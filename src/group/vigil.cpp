@@ -7,6 +7,14 @@
 
 namespace unisono::group {
 
+namespace {
+
+std::string call_name(std::string_view operation, std::uint64_t sequence) {
+  return sequence == 0 ? std::string(operation) : fmt::format("{} #{}", operation, sequence);
+}
+
+}  // namespace
+
 std::optional<Failure> Vigil::look(Group& group, const Task& task) const {
   constexpr auto warn_after = std::chrono::seconds(30);
   const std::vector<int> waiting = task.waiting_for();
@@ -16,12 +24,12 @@ std::optional<Failure> Vigil::look(Group& group, const Task& task) const {
                    .cause = {},
                    .culprit = waiting.empty() || task.any_will_do() ? -1 : waiting.front(),
                    .missing = waiting,
-                   .message = fmt::format("{} #{} was not done within {} ms; waiting for {}", operation, sequence, deadline.timeout().count(),
+                   .message = fmt::format("{} was not done within {} ms; waiting for {}", call_name(operation, sequence), deadline.timeout().count(),
                                           waiting.empty() ? std::string("the device") : fmt::format("rank {}", fmt::join(waiting, ", ")))};
   }
   if (!warned && deadline.elapsed() > warn_after) {
     warned = true;
-    ground::warn(fmt::format("{} #{} on group {} has been waiting for {} for {} s", operation, sequence, group.name(),
+    ground::warn(fmt::format("{} on group {} has been waiting for {} for {} s", call_name(operation, sequence), group.name(),
                              waiting.empty() ? std::string("the device") : fmt::format("rank {}", fmt::join(waiting, ", ")), warn_after.count()));
   }
   return std::nullopt;

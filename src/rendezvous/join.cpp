@@ -95,6 +95,7 @@ class Generation {
 
   bool is_over(std::string_view verdict) {
     if (verdict.starts_with("timeout") || verdict.starts_with("abandoned")) return true;
+    if (request_.complete_is_over && verdict.starts_with("ok")) return true;
     const auto all = seats();
     if (std::ranges::none_of(all, &Seat::alive)) return true;
     if (!verdict.starts_with("ok")) return false;

@@ -17,7 +17,8 @@ namespace unisono::rendezvous {
 // versions differ, time is over) writes a verdict that says so, and everybody wakes and throws it. The first verdict stands.
 //
 // One store or file may carry job after job: each has a generation of its own. A generation is over when its verdict was a failure, when the
-// process that asks has left its seat there, or when nobody of it is alive (only a file can tell: a crashed run must not poison the next).
+// process that asks has left its seat there, or when nobody of it is alive (only a file can tell: a crashed run must not poison the next). Where
+// nobody says that it has left (`complete_is_over`), it is over as soon as it is complete.
 
 struct JoinRequest {
   Record self;
@@ -25,6 +26,8 @@ struct JoinRequest {
   std::string group_name = {};
   /// Of another process's record; empty: everybody counts as alive.
   std::function<bool(const Record&)> is_alive = {};
+  /// Who comes when a generation is complete belongs to the next one: for stores in which nobody says that it has left.
+  bool complete_is_over = false;
   int most_generations = 0;                                                                        ///< 0: any number
   std::string_view who = "rank", size = "world size", size_option = "WORLD_SIZE, or world_size,";  ///< as messages call them
 };

@@ -45,6 +45,7 @@ struct Plan {
   std::string group_name;
   std::chrono::milliseconds timeout{};
   std::string place = "a store that rank 0 serves";  ///< where the ranks meet, for the log
+  bool store_may_end = false;
 };
 
 /// A value and who said it.
@@ -118,6 +119,10 @@ JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store
   ground::debug(
       fmt::format("rank {} of {}, launched by {}, met in {}", identity.rank, identity.world_size, to_string(identity.launcher), plan.place));
   identity.address = own_address(plan.environment, route, one_network);
+  if (plan.store_may_end) {
+    identity.store = std::move(view);
+    return identity;
+  }
   const auto departure = std::make_shared<Departure>(store, joined.seat, std::move(presence), owner);
   identity.leave = [departure] { departure->leave(); };
   Store* raw = view.get();
@@ -136,7 +141,9 @@ std::shared_ptr<Store> part_of(const std::shared_ptr<Store>& store, const Joined
 
 JobIdentity meet_in_store(Plan plan, std::shared_ptr<Store> store) {
   plan.place = "the store that the program gave";
-  Joined joined = *join(*store, join_request(plan), Deadline(plan.timeout));
+  JoinRequest request = join_request(plan);
+  request.complete_is_over = plan.store_may_end;
+  Joined joined = *join(*store, request, Deadline(plan.timeout));
   auto view = part_of(store, joined);
   return settle(std::move(plan), std::move(joined), store, std::move(view), {}, {}, Owner::caller);
 }
@@ -299,6 +306,8 @@ JobIdentity meet_in_given_store(const JobRequest& request, const Environment& en
     throw InvalidArgument(fmt::format("both a store and init_method \"{}\" are given; only one can be meant", request.init_method), info());
   Plan plan = explicit_plan(request, request.rank, request.world_size, environment);
   check_range(plan);
+  plan.store_may_end = request.store_may_end;
+  if (plan.store_may_end) plan.identity.launcher_store = store_of_own_launcher(environment, *plan.rank, plan.world_size);
   return meet_in_store(std::move(plan), request.store);
 }
 

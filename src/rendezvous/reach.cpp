@@ -1,6 +1,7 @@
 #include "rendezvous/reach.h"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -142,6 +143,15 @@ std::shared_ptr<Store> launcher_store(int fd) {
   }
   taken[fd] = {store, ::getpid()};
   return store;
+}
+
+std::shared_ptr<Store> store_of_own_launcher(const ground::Environment& environment, int rank, int world_size) {
+  const auto fd = environment.get_int("UNISONO_LAUNCHER_FD");
+  if (!fd || environment.get_int("RANK") != rank || environment.get_int("WORLD_SIZE") != world_size) return nullptr;
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(*fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid != ::getppid()) return nullptr;
+  return launcher_store(*fd);
 }
 
 void tell_of_store(const std::function<void(std::string_view, std::string_view)>& set, const SocketAddress& address, std::string_view token,

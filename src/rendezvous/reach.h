@@ -62,6 +62,10 @@ void tell_of_store(const std::function<void(std::string_view key, std::string_vi
 /// The connection that `unisono run` handed down, as UNISONO_LAUNCHER_FD says. One for the process's life: later calls give the same store.
 std::shared_ptr<Store> launcher_store(int fd);
 
+/// The same, for a world that did not meet by the launcher but may be the job that it has started. Null unless this very process was started by a
+/// launcher, as that rank of that many: a process that it has started in turn has another parent, and the number may mean anything to it.
+std::shared_ptr<Store> store_of_own_launcher(const ground::Environment& environment, int rank, int world_size);
+
 /// PeerFailed if the launcher has seen a rank end: whoever waits for all of them to come waits in vain.
 void throw_if_a_rank_ended(Store& launcher_store);
 

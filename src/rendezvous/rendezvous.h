@@ -19,6 +19,8 @@ struct JobRequest {
   std::string group_name = {};
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
   std::shared_ptr<Store> store = {};  ///< instead of init_method
+  /// Of a given store: whoever serves it may end before this process is done with the job. Nothing is written to it once all have come.
+  bool store_may_end = false;
 };
 
 /// One process of the job, as it presented itself.

@@ -1,6 +1,15 @@
 // Groups of their own, formed through a store: beside the process's context and beside each other.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
 #include "running_command.h"
 #include "unisono/unisono.h"
 
@@ -63,6 +72,85 @@ TEST(Membership, OneWhoGivesUpIsSeenByTheOthers) {
   EXPECT_EQ(results[0], "left");
   EXPECT_NE(results[1].find("rank 0"), std::string::npos) << results[1];
   EXPECT_NE(results[1].find("both"), std::string::npos) << results[1];
+}
+
+/// A store of which somebody hears what is asked of it: the key, or the first one.
+class Heard final : public Store {
+ public:
+  Heard(std::shared_ptr<Store> inner, std::function<void(std::string_view key)> hear) : inner_(std::move(inner)), hear_(std::move(hear)) {}
+
+  void set(std::string_view key, std::string_view value) override { asked(key).set(key, value); }
+  std::string get(std::string_view key, std::optional<Milliseconds> timeout) override { return asked(key).get(key, timeout); }
+  std::optional<std::string> try_get(std::string_view key) override { return asked(key).try_get(key); }
+  std::int64_t add(std::string_view key, std::int64_t amount) override { return asked(key).add(key, amount); }
+  void wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout) override { asked(keys.front()).wait(keys, timeout); }
+  std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override {
+    return asked(key).compare_set(key, expected, desired);
+  }
+  bool erase(std::string_view key) override { return asked(key).erase(key); }
+  std::int64_t num_keys() override { return asked({}).num_keys(); }
+
+ private:
+  Store& asked(std::string_view key) {
+    hear_(key);
+    return *inner_;
+  }
+  std::shared_ptr<Store> inner_;
+  std::function<void(std::string_view)> hear_;
+};
+
+TEST(Membership, TheStoreMayEndWhenTheGroupIsFormed) {
+  const TemporaryFolder folder;
+  const auto results = spawn(ranks(3), [path = folder.path() + "/store"] {
+    std::vector<int> seen;
+    for (int round = 0; round < 3; ++round) {  // one after the other, in one place
+      const auto calls = std::make_shared<std::atomic<int>>(0);
+      const auto store = std::make_shared<Heard>(std::make_shared<FileStore>(path), [calls](std::string_view) { ++*calls; });
+      Membership all({.store = store, .rank = rank(), .size = 3});
+      const int formed = *calls;
+      seen.push_back(all_reduce(1, ReduceOp::sum, all.group()));
+      if (round == 1) all.abandon();
+      else all.leave();
+      seen.push_back(*calls - formed);
+    }
+    return seen;
+  });
+  for (const auto& seen : results) EXPECT_EQ(seen, (std::vector<int>{3, 0, 3, 0, 3, 0}));
+}
+
+TEST(Membership, WhoServesTheStoreWaitsForTheReaders) {
+  const TemporaryFolder folder;
+  const auto results = spawn(ranks(2), [path = folder.path() + "/store", read = folder.path() + "/read"] {
+    std::shared_ptr<Store> store = std::make_shared<FileStore>(path);
+    if (rank() == 1) {
+      store = std::make_shared<Heard>(store, [read](std::string_view key) {
+        if (key.find("mapped/0") == std::string_view::npos) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));  // a slow reader, of the last that is to be read
+        std::ofstream(read).put('1');
+      });
+    }
+    const Membership both({.store = store, .rank = rank(), .size = 2});
+    return std::filesystem::exists(read);
+  });
+  EXPECT_TRUE(results[0]);
+}
+
+TEST(Membership, OneThatEndsSaysHow) {
+  const TemporaryFolder folder;
+  const auto results = spawn(ranks(2), [path = folder.path() + "/store"] {
+    Membership both = member(std::make_shared<FileStore>(path), "both", rank(), 2);
+    if (rank() == 0) {
+      both.abandon("ended with ValueError: bad data");
+      return std::string();
+    }
+    try {
+      static_cast<void>(all_reduce(1, ReduceOp::sum, both.group()));
+    } catch (const PeerFailed& error) {
+      return error.message();
+    }
+    return std::string("nothing");
+  });
+  EXPECT_EQ(results[1], "rank 0 ended with ValueError: bad data");
 }
 
 TEST(Membership, AloneAndWithoutAStore) {

@@ -16,13 +16,15 @@ def register() -> None:
     if distributed.is_available() and "UNISONO" not in distributed.Backend._plugins:
         distributed.Backend.register_backend(BACKEND, create, extended_api=True, devices=["cpu", "cuda"])
         _teach_monitored_barrier(distributed)
+        from . import _ending  # noqa: F401  (it is to be among the first to register for the end of the program)
 
 
 def create(options, backend_options=None, *, name: str = "unisono"):
     """What torch.distributed calls to make a process group of its DistributedBackendOptions. `name` is what profilers call it."""
     _check_version()
-    from . import _C
+    from . import _C, _ending
 
+    _ending.watch()
     return _C.create(options, name, getattr(backend_options, "engine", "auto"))
 
 

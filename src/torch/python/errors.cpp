@@ -3,6 +3,10 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include <string>
+#include <string_view>
+#include <utility>
+
 #include "unisono/error.h"
 
 namespace unisono::libtorch {
@@ -10,19 +14,47 @@ namespace {
 
 constexpr c10::SourceLocation here{"unisono", "", 0};
 
+using Words = std::pair<std::string_view, std::string_view>;
+
+// What the library says in the words of its C++ interface, and how that is called in Python.
+constexpr Words phrases[] = {
+    {"(finalize)", "(destroy_process_group, or the end of its program)"},
+    {"before finalize", "before destroy_process_group"},
+    {"the group is closed: its context was finalized", "the group was destroyed"},
+    {"initialize was not done", "the group was not formed"},
+};
+constexpr Words hints[] = {
+    {"the group is over; shrink_group makes one of the survivors",
+     "the group is over; destroy_process_group and init_process_group make another one of the survivors"},
+    {"start processes before initialize, or exec after fork", "start processes before init_process_group, or with the start method spawn"},
+};
+
+std::string in_python(const Error& error, const char* joining) {
+  std::string message = error.message();
+  for (const auto& [ours, theirs] : phrases) {
+    if (const auto at = message.find(ours); at != std::string::npos) message.replace(at, ours.size(), theirs);
+  }
+  ErrorInfo info = error.info();
+  if (info.operation == "initialize") info.operation = joining;
+  for (const auto& [ours, theirs] : hints) {
+    if (info.hint == ours) info.hint = theirs;
+  }
+  return Error(message, std::move(info)).what();
+}
+
 }  // namespace
 
-void throw_torch_error() {
+void throw_torch_error(const char* joining) {
   try {
     throw;
   } catch (const Timeout& late) {  // "Timed out" is what programs look for
-    throw c10::DistBackendError(here, fmt::format("unisono: Timed out : {}", late.what()));
+    throw c10::DistBackendError(here, fmt::format("unisono: Timed out : {}", in_python(late, joining)));
   } catch (const InvalidArgument& wrong) {
-    throw c10::ValueError(here, wrong.what());
+    throw c10::ValueError(here, in_python(wrong, joining));
   } catch (const Unsupported& lacking) {
-    throw c10::NotImplementedError(here, lacking.what());
+    throw c10::NotImplementedError(here, in_python(lacking, joining));
   } catch (const Error& error) {
-    throw c10::DistBackendError(here, fmt::format("unisono: {}", error.what()));
+    throw c10::DistBackendError(here, fmt::format("unisono: {}", in_python(error, joining)));
   }
 }
 

@@ -6,10 +6,11 @@
 namespace unisono::libtorch {
 
 /// The same error as torch.distributed's users know it: DistBackendError (a RuntimeError) for what becomes of a group, DistStoreError for the store
-/// it meets by, ValueError for a call that is wrong by itself. Its text is ours. What is torch's already stays as it is.
+/// it meets by, ValueError for a call that is wrong by itself. Its text is ours, with Python's names for what it speaks of. What is torch's already
+/// stays as it is.
 std::exception_ptr as_torch_error(const std::exception_ptr& error);
-/// Throws that, from inside a handler.
-[[noreturn]] void throw_torch_error();
+/// Throws that, from inside a handler. `joining`: what the user has called, where a group was to be formed.
+[[noreturn]] void throw_torch_error(const char* joining = "init_process_group");
 
 /// The result of f, whose errors are torch's.
 template <class F>

@@ -5,6 +5,7 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
 
+#include "torch/python/living.h"
 #include "torch/python/process_group.h"
 #include "torch/python/versions.h"
 #include "unisono/version.h"
@@ -32,5 +33,6 @@ c10::intrusive_ptr<c10d::Backend> create(const c10d::DistributedBackendOptions& 
 PYBIND11_MODULE(_C, module) {
   pybind11::module_::import("torch.distributed");
   module.attr("torch_version") = TORCH_VERSION;
+  module.def("end_all", torch::wrap_pybind_function_no_gil(unisono::libtorch::end_all), pybind11::arg("how"));
   module.def("create", torch::wrap_pybind_function_no_gil(create), pybind11::arg("options"), pybind11::arg("name"), pybind11::arg("engine"));
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "torch/python/errors.h"
+#include "torch/python/living.h"
 #include "torch/python/store.h"
 #include "torch/python/versions.h"
 #include "unisono/error.h"
@@ -25,15 +26,15 @@ c10::intrusive_ptr<c10d::Store> place_of_group(std::int64_t first_rank, const c1
 ProcessGroupUnisono::ProcessGroupUnisono(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::intrusive_ptr<Options> options,
                                          std::string engine)
     : c10d::Backend(rank, size), store_(std::move(store)), options_(std::move(options)), engine_(std::move(engine)) {
-  with_torch_errors([&] {
-    membership_.emplace(MembershipOptions{.store = std::make_shared<TorchStore>(store_),
-                                          .rank = rank,
-                                          .size = size,
-                                          .name = options_->name.empty() ? "world" : options_->name,
-                                          .backend = engine_,
-                                          .timeout = options_->timeout});
-    group_ = membership_->group();
-  });
+  const std::string name = options_->name.empty() ? "world" : options_->name;
+  try {
+    membership_ = std::make_shared<Membership>(MembershipOptions{
+        .store = std::make_shared<TorchStore>(store_), .rank = rank, .size = size, .name = name, .backend = engine_, .timeout = options_->timeout});
+  } catch (...) {
+    throw_torch_error(name == "world" ? "init_process_group" : "new_group");
+  }
+  note_living(membership_);
+  group_ = membership_->group();
   init();
 }
 
@@ -166,7 +167,8 @@ ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue_message(Call call, const
   });
 }
 
-// By the store, not by the group, which stays usable when ranks are missing. Rank 0 waits for the others and tells them what came of it.
+// By the store, not by the group, which stays usable when ranks are missing. Rank 0 waits for the others and tells them what came of it. It may be
+// the process that serves the store, so that it goes on when they have read that.
 void ProcessGroupUnisono::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
   const auto timeout = options.timeout == c10d::kUnsetTimeout ? options_->timeout : options.timeout;
   const auto begun = std::chrono::steady_clock::now();
@@ -187,32 +189,47 @@ void ProcessGroupUnisono::monitoredBarrier(const c10d::BarrierOptions& options, 
     if (getRank() != 0) {
       store.set(prefix + std::to_string(getRank()), "here");
       const auto verdict = wait_for("verdict", std::max(timeout, 1ms) + 5s);  // later than rank 0, which says who is missing
+      if (verdict) store.set(prefix + "read/" + std::to_string(getRank()), "1");
       if (verdict == "passed") return;
       fail(fmt::format("Rank {} successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0. {}", getRank(),
                        verdict ? *verdict : "It has not come, or is no longer there: look at what it is doing."));
     }
     std::vector<int> missing;
+    std::vector<std::string> readers;
+    const auto tell = [&](const std::string& verdict) {
+      store.set(prefix + "verdict", verdict);
+      try {
+        if (!readers.empty()) store.wait(readers, 5s);
+      } catch (const Timeout&) {  // NOLINT(bugprone-empty-catch): they have died, or given up
+      }
+    };
     for (int rank = 1; rank < getSize(); ++rank) {
       if (left() <= 0ms && !wait_all_ranks) {
         const std::string late = fmt::format("Rank 0 timed out in monitoredBarrier after {} ms.", timeout.count());
-        store.set(prefix + "verdict", late);
+        tell(late);
         fail(late);
       }
-      if (wait_for(std::to_string(rank), left())) continue;
+      if (wait_for(std::to_string(rank), left())) {
+        readers.push_back(prefix + "read/" + std::to_string(rank));
+        continue;
+      }
       missing.push_back(rank);
       if (!wait_all_ranks) break;
     }
     if (missing.empty()) {
       try {  // all have come here, and so have read what there was to read of the last one
         store.erase(prefix_of(number - 1) + "verdict");
-        for (int rank = 1; rank < getSize(); ++rank) store.erase(prefix_of(number - 1) + std::to_string(rank));
+        for (int rank = 1; rank < getSize(); ++rank) {
+          store.erase(prefix_of(number - 1) + std::to_string(rank));
+          store.erase(prefix_of(number - 1) + "read/" + std::to_string(rank));
+        }
       } catch (const c10::Error&) {  // NOLINT(bugprone-empty-catch): a store that cannot forget keeps them
       }
-      return store.set(prefix + "verdict", "passed");
+      return tell("passed");
     }
     const std::string who =
         fmt::format("Rank{} {} failed to pass monitoredBarrier in {} ms", missing.size() > 1 ? "s" : "", fmt::join(missing, ", "), timeout.count());
-    store.set(prefix + "verdict", who);
+    tell(who);
     fail(who);
   });
 }

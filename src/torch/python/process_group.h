@@ -110,7 +110,7 @@ class ProcessGroupUnisono final : public c10d::Backend {
   c10::weak_intrusive_ptr<c10d::Backend> last_split_{c10::intrusive_ptr<c10d::Backend>()};
   std::string last_split_key_;
   std::mutex issuing_;  // held while a call is issued, never while one is waited for
-  std::optional<Membership> membership_;
+  std::shared_ptr<Membership> membership_;
   std::optional<ProcessGroup> group_;
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<std::uint64_t> monitored_barriers_{0};

@@ -1,0 +1,116 @@
+"""How this process ends, told to the other ranks: a rank that fails says why, and one that ends well leaves its groups.
+
+Python tells nobody how a process ends. What there is: an exception that nobody catches is in sys.last_exc when the interpreter ends; sys.exit says the
+code; and processes of multiprocessing clean up while their exception is still under way.
+"""
+
+import atexit
+import functools
+import multiprocessing.util
+import os
+import sys
+import threading
+
+LONGEST = 300  # characters of an exception's own text
+
+_watching = None  # the process that watches: a child of fork starts anew
+_exit = None  # how it ended, by the last call of sys.exit
+
+
+def watch() -> None:
+    """From now on the others learn how this process ends. Called when its first group is formed."""
+    global _watching, _exit
+    if _watching == os.getpid():
+        return
+    first = _watching is None
+    _watching, _exit = os.getpid(), None
+    # Processes of multiprocessing end without atexit. Their finalizers run while the exception that ends them is being handled.
+    multiprocessing.util.Finalize(None, _at_end, exitpriority=100)
+    # Before Python waits for other threads, which may wait for the ranks that wait for this one.
+    register_early = getattr(threading, "_register_atexit", None)
+    if register_early:
+        try:
+            register_early(_tell_failure)
+        except RuntimeError:  # it is too late for that, and early enough for atexit
+            pass
+    if first:
+        _listen_to_exit()
+
+
+def _listen_to_exit() -> None:
+    original = sys.exit
+
+    @functools.wraps(original)
+    def exit(status=None, /):
+        global _exit
+        if threading.current_thread() is threading.main_thread():
+            failure = describe(SystemExit(status), sys.exc_info()[1])
+            # multiprocessing passes on the code of a process that has said more before.
+            if failure is None or _exit is None or not failure.startswith("ended with sys.exit"):
+                _exit = failure
+        original(status)
+
+    sys.exit = exit
+
+
+def describe(error, handled=None):
+    """How a process ended by this exception, to be read behind the rank: "ended with ValueError: bad data". None where that is no failure. `handled` is
+    the exception that was being handled where the program called sys.exit."""
+    if isinstance(error, SystemExit):
+        if not error.code:
+            return None
+        cause = handled or error.__context__
+        if isinstance(cause, (Exception, KeyboardInterrupt)):
+            return describe(cause)
+        return f"ended with sys.exit({_short(repr(error.code))})"
+    if isinstance(error, KeyboardInterrupt):
+        return "was interrupted (KeyboardInterrupt)"
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    name = type(error).__name__
+    return f"ended with {name}: {_short(first)}" if first else f"ended with {name}"
+
+
+def _short(text):
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _failure():
+    under_way = sys.exc_info()[1]
+    if under_way is not None:
+        return describe(under_way)
+    return _uncaught() or _exit
+
+
+def _uncaught():
+    # An interactive session goes on after its errors, and some programs leave those of callbacks here: this is about the main module's own.
+    if hasattr(sys, "ps1") or sys.flags.interactive:
+        return None
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    trace = getattr(error, "__traceback__", None)
+    if trace is None or trace.tb_frame.f_globals.get("__name__") not in ("__main__", "runpy"):
+        return None
+    return describe(error)
+
+
+def _end_all(how: str) -> None:
+    extension = sys.modules.get("unisono.torch._C")
+    if extension is not None and _watching == os.getpid():
+        extension.end_all(how)
+
+
+def _tell_failure() -> None:
+    how = _failure()
+    if how:
+        _end_all(how)
+
+
+def _at_end() -> None:
+    _end_all(_failure() or "")
+
+
+# As early as this module is imported: what programs register later runs before, and may still use their groups.
+atexit.register(_at_end)

@@ -25,6 +25,10 @@ if(TARGET unisono_torch)
     INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   install(EXPORT unisono-torch-targets NAMESPACE unisono:: DESTINATION ${package_folder})
   set(UNISONO_TORCH_VERSION ${Torch_VERSION})
+  # Where no other PyTorch is named, the one that this was built with: the only folder of the build machine that the package knows, in a file of its own.
+  set(torch_location ${PROJECT_BINARY_DIR}/unisono-torch-location.cmake)
+  file(CONFIGURE OUTPUT ${torch_location} CONTENT "set(unisono_torch_built_with \"@Torch_DIR@\")\n" @ONLY)
+  install(FILES ${torch_location} DESTINATION ${package_folder})
 endif()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/unisono-config.cmake.in ${PROJECT_BINARY_DIR}/unisono-config.cmake
   INSTALL_DESTINATION ${package_folder})

@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that building and testing need. Does nothing where all of them are present.
-#   --core   only what the library, the command and the examples need
+#   --core    only what the library, the command and the examples need
+#   --torch   that, and what scripts/get-torch and the Python package need
 set -euo pipefail
 
 core=(g++ cmake ninja-build pkg-config libfmt-dev libhwy-dev libmsgpack-cxx-dev libssl-dev libcli11-dev nlohmann-json3-dev)
-development=(git ccache clang-format libgtest-dev libbenchmark-dev python3-venv python3-dev)
+torch=(python3-venv python3-dev)
+development=(git ccache clang-format libgtest-dev libbenchmark-dev)
 peers=(libgloo-dev libopenmpi-dev openmpi-bin libmpich-dev mpich libpmix-dev)
 
-packages=("${core[@]}" "${development[@]}" "${peers[@]}")
+packages=("${core[@]}" "${torch[@]}" "${development[@]}" "${peers[@]}")
 for argument in "$@"; do
   case "$argument" in
     --core) packages=("${core[@]}") ;;
-    -h | --help) sed -n '2,3s/^# //p' "$0"; exit 0 ;;
-    *) echo "usage: $0 [--core]   (unknown argument: $argument)" >&2; exit 2 ;;
+    --torch) packages=("${core[@]}" "${torch[@]}") ;;
+    -h | --help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
+    *) echo "usage: $0 [--core | --torch]   (unknown argument: $argument)" >&2; exit 2 ;;
   esac
 done
 

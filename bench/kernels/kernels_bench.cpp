@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
   list_all();
   benchmark::AddCustomContext("kernels", unisono::kernels::target_name());
   benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
 }

@@ -1,7 +1,5 @@
 // Trains a multilayer perceptron of 10 million parameters through auto_model, and says how fast, and how much of the communication the backward pass
-// hides.
-//   unisono run -n 2 -- unisono-bench-torch [--steps N] [--batch N] [--bucket-cap-mb X] [--compression none|float16|bfloat16|powersgd]
-//                                           [--trace FILE] [--free-core]
+// hides; --help lists its arguments.
 // A step is zero_grad, forward, loss, backward and SGD; the data lies ready. Three figures are taken in turns, step by step, so that whatever the
 // machine does, it does to all: a step, a step without communication (no_sync), and the reduction of the same buckets alone, after a barrier. Share
 // hidden = 1 - (step - step without communication) / reduction alone: what the steps gain by reducing meanwhile.
@@ -13,6 +11,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <fstream>
 #include <numeric>
 
@@ -31,6 +31,31 @@ struct Settings {
   bool free_core = false;
 };
 
+constexpr const char* help =
+    "usage: unisono-bench-torch [--steps N] [--batch N] [--bucket-cap-mb X] [--compression none|float16|bfloat16|powersgd] [--trace FILE]\n"
+    "                           [--free-core]\n"
+    "Trains a multilayer perceptron of 10 million parameters through auto_model, and says how fast, and how much of the communication the backward\n"
+    "pass hides. Run it as several ranks: unisono run -n 2 -- unisono-bench-torch\n"
+    "  --steps N          steps that are measured (60)\n"
+    "  --batch N          samples of each rank in a step (32)\n"
+    "  --bucket-cap-mb X  the size of a bucket of gradients (25)\n"
+    "  --compression ...  how gradients travel (none)\n"
+    "  --trace FILE       writes the timeline of the last steps as a Chrome trace\n"
+    "  --free-core        the ranks compute on one core, and communicate on another\n";
+
+/// Arguments that are not understood.
+struct Misused : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
+template <class T>
+T number(std::string_view name, std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.begin(), text.end(), value);
+  if (error != std::errc() || end != text.end() || !(value > 0)) throw Misused(fmt::format("{} needs a number above 0, and got \"{}\"", name, text));
+  return value;
+}
+
 Settings parse(int argc, char** argv) {
   Settings settings;
   for (int i = 1; i < argc; ++i) {
@@ -39,14 +64,19 @@ Settings parse(int argc, char** argv) {
       settings.free_core = true;
       continue;
     }
-    if (i + 1 == argc) throw std::invalid_argument(fmt::format("{} needs a value", name));
+    static constexpr std::array<std::string_view, 5> with_value{"--steps", "--batch", "--bucket-cap-mb", "--compression", "--trace"};
+    if (std::ranges::find(with_value, name) == with_value.end()) throw Misused(fmt::format("unknown argument {}", name));
+    if (i + 1 == argc) throw Misused(fmt::format("{} needs a value", name));
     const std::string value = argv[++i];
-    if (name == "--steps") settings.steps = std::stoi(value);
-    else if (name == "--batch") settings.batch = std::stoi(value);
-    else if (name == "--bucket-cap-mb") settings.bucket_cap_mb = std::stod(value);
-    else if (name == "--compression") settings.compression = value;
-    else if (name == "--trace") settings.trace = value;
-    else throw std::invalid_argument(fmt::format("no option {}", name));
+    if (name == "--steps") settings.steps = number<int>(name, value);
+    if (name == "--batch") settings.batch = number<int>(name, value);
+    if (name == "--bucket-cap-mb") settings.bucket_cap_mb = number<double>(name, value);
+    if (name == "--compression") settings.compression = value;
+    if (name == "--trace") settings.trace = value;
+  }
+  static constexpr std::array<std::string_view, 4> compressions{"none", "float16", "bfloat16", "powersgd"};
+  if (std::ranges::find(compressions, settings.compression) == compressions.end()) {
+    throw Misused(fmt::format("no compression {}", settings.compression));
   }
   return settings;
 }
@@ -55,8 +85,7 @@ unisono::Compression compression_of(const std::string& name) {
   if (name == "none") return {};
   if (name == "float16") return unisono::Compression::float16();
   if (name == "bfloat16") return unisono::Compression::bfloat16();
-  if (name == "powersgd") return unisono::Compression::power_sgd({.rank = 2});
-  throw std::invalid_argument(fmt::format("no compression {}", name));
+  return unisono::Compression::power_sgd({.rank = 2});
 }
 
 void bind_to(int core) {
@@ -222,8 +251,15 @@ int bench(const Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (std::any_of(argv + 1, argv + argc, [](std::string_view word) { return word == "--help" || word == "-h"; })) {
+    fmt::print("{}", help);
+    return 0;
+  }
   try {
     return bench(parse(argc, argv));
+  } catch (const Misused& error) {
+    fmt::print(stderr, "unisono-bench-torch: {}; --help says more\n", error.what());
+    return 2;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 1;

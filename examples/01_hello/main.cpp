@@ -5,7 +5,12 @@
 #include <exception>
 #include <vector>
 
-int main() {
+#include "../arguments.h"
+
+constexpr const char* about = "Who is there, and one sum over all ranks. Runs alone, and under `unisono run -n 4 -- 01_hello`.";
+
+int main(int argc, char** argv) {
+  if (const int code = ended_by_arguments(argc, argv, about); code >= 0) return code;
   try {
     unisono::Context context;  // joins the job, leaves it at the end of the scope
     const int rank = unisono::rank();

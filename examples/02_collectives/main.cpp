@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "../arguments.h"
+
 template <class T>
 std::string text(const std::vector<T>& values) {
   std::string line;
@@ -14,7 +16,10 @@ std::string text(const std::vector<T>& values) {
   return line;
 }
 
-int main() {
+constexpr const char* about = "Collectives: every rank of the group makes the same call.";
+
+int main(int argc, char** argv) {
+  if (const int code = ended_by_arguments(argc, argv, about); code >= 0) return code;
   try {
     unisono::Context context;
     const int rank = unisono::rank();

@@ -6,7 +6,12 @@
 #include <exception>
 #include <vector>
 
-int main() {
+#include "../arguments.h"
+
+constexpr const char* about = "Messages between ranks: a token travels round the ring, and rank 0 takes messages as they come.";
+
+int main(int argc, char** argv) {
+  if (const int code = ended_by_arguments(argc, argv, about); code >= 0) return code;
   try {
     unisono::Context context;
     const int rank = unisono::rank();

@@ -5,7 +5,12 @@
 #include <exception>
 #include <vector>
 
-int main() {
+#include "../arguments.h"
+
+constexpr const char* about = "Groups: some of the ranks among themselves.";
+
+int main(int argc, char** argv) {
+  if (const int code = ended_by_arguments(argc, argv, about); code >= 0) return code;
   try {
     unisono::Context context;
     const int rank = unisono::rank();

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "../arguments.h"
+
 struct Report {
   std::string host;
   std::vector<double> losses;
@@ -15,7 +17,10 @@ struct Report {
   UNISONO_FIELDS(host, losses, best_epoch)
 };
 
-int main() {
+constexpr const char* about = "Structs, strings and containers among the ranks.";
+
+int main(int argc, char** argv) {
+  if (const int code = ended_by_arguments(argc, argv, about); code >= 0) return code;
   try {
     unisono::Context context;
     const int rank = unisono::rank();

@@ -8,7 +8,12 @@
 #include <string>
 #include <vector>
 
-int main() {
+#include "../arguments.h"
+
+constexpr const char* about = "All parameters of a model, all entries of a dictionary, one seed for all ranks.";
+
+int main(int argc, char** argv) {
+  if (const int code = ended_by_arguments(argc, argv, about); code >= 0) return code;
   try {
     unisono::Context context;
     const int rank = unisono::rank();

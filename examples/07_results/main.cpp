@@ -8,7 +8,12 @@
 #include <utility>
 #include <vector>
 
-int main() {
+#include "../arguments.h"
+
+constexpr const char* about = "What the ranks found out about their parts of a data set, in the data set's order, on rank 0.";
+
+int main(int argc, char** argv) {
+  if (const int code = ended_by_arguments(argc, argv, about); code >= 0) return code;
   try {
     unisono::Context context;
     constexpr std::size_t samples = 7;

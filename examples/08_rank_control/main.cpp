@@ -6,7 +6,12 @@
 #include <stdexcept>
 #include <string>
 
-int main() {
+#include "../arguments.h"
+
+constexpr const char* about = "One rank for all, and one rank before all.";
+
+int main(int argc, char** argv) {
+  if (const int code = ended_by_arguments(argc, argv, about); code >= 0) return code;
   try {
     unisono::Context context;
     const int last = unisono::world_size() - 1;

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "../arguments.h"
+
 struct Result {
   int rank = -1;
   std::string text;
@@ -18,7 +20,10 @@ Result work(int local_rank, const std::string& greeting) {
   return {unisono::rank(), greeting + " " + std::to_string(sum)};
 }
 
-int main() {
+constexpr const char* about = "A program that starts its ranks itself, and gets back what they returned. It runs without a launcher.";
+
+int main(int argc, char** argv) {
+  if (const int code = ended_by_arguments(argc, argv, about); code >= 0) return code;
   try {
     for (const Result& result : unisono::spawn({.nproc_per_node = 3}, work, "sum is")) std::printf("rank %d: %s\n", result.rank, result.text.c_str());
 

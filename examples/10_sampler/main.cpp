@@ -6,7 +6,12 @@
 #include <set>
 #include <vector>
 
-int main() {
+#include "../arguments.h"
+
+constexpr const char* about = "Which samples are this rank's, and how large its batches are.";
+
+int main(int argc, char** argv) {
+  if (const int code = ended_by_arguments(argc, argv, about); code >= 0) return code;
   try {
     unisono::Context context;
     constexpr std::size_t samples = 20;

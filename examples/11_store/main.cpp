@@ -8,7 +8,12 @@
 #include <string>
 #include <unistd.h>
 
-int main() {
+#include "../arguments.h"
+
+constexpr const char* about = "Keys and values that several processes share, with deadlines.";
+
+int main(int argc, char** argv) {
+  if (const int code = ended_by_arguments(argc, argv, about); code >= 0) return code;
   using namespace std::chrono_literals;
   try {
     unisono::Context context;

@@ -7,6 +7,8 @@
 #include <exception>
 #include <vector>
 
+#include "../arguments.h"
+
 struct Matrix {
   std::int64_t rows, columns;
   std::vector<double> elements = std::vector<double>(static_cast<std::size_t>(rows * columns));
@@ -18,7 +20,10 @@ struct unisono::buffer_traits<Matrix> {
   static Tensor view(Matrix& matrix) { return {matrix.elements.data(), DType::float64, std::array{matrix.rows, matrix.columns}}; }
 };
 
-int main() {
+constexpr const char* about = "A type of one's own as a buffer, and a column of a matrix as it lies.";
+
+int main(int argc, char** argv) {
+  if (const int code = ended_by_arguments(argc, argv, about); code >= 0) return code;
   try {
     unisono::Context context;
     Matrix matrix{3, 2};

@@ -6,12 +6,23 @@
 #include <exception>
 #include <numeric>
 
+#include "../arguments.h"
+
+constexpr const char* about = "How elements are combined: by name (OPERATION: mean, sum, max, ...), by enumerator, or by a function of one's own.";
+
 int main(int argc, char** argv) {
+  if (const int code = ended_by_arguments(argc, argv, about, "[OPERATION]", 1); code >= 0) return code;
+  auto op = unisono::ReduceOp::sum;
+  try {
+    op = unisono::parse_reduce_op(argc > 1 ? argv[1] : "MEAN");  // any usual spelling
+  } catch (const unisono::InvalidArgument& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
+  }
   try {
     unisono::Context context;
     const int rank = unisono::rank();
 
-    const auto op = unisono::parse_reduce_op(argc > 1 ? argv[1] : "MEAN");  // any usual spelling
     const double combined = unisono::all_reduce(1.0 + rank, op);
     const int bits = unisono::all_reduce(1 << rank, unisono::ReduceOp::bor);
     const bool all_even = unisono::all_reduce(rank % 2 == 0, unisono::ReduceOp::land);

@@ -8,7 +8,12 @@
 #include <numeric>
 #include <vector>
 
-int main() {
+#include "../arguments.h"
+
+constexpr const char* about = "Communication goes on while the rank computes.";
+
+int main(int argc, char** argv) {
+  if (const int code = ended_by_arguments(argc, argv, about); code >= 0) return code;
   using namespace std::chrono_literals;
   try {
     unisono::Context context;

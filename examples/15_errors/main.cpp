@@ -6,7 +6,12 @@
 #include <exception>
 #include <vector>
 
-int main() {
+#include "../arguments.h"
+
+constexpr const char* about = "What is thrown when something goes wrong, and what it says.";
+
+int main(int argc, char** argv) {
+  if (const int code = ended_by_arguments(argc, argv, about); code >= 0) return code;
   using namespace std::chrono_literals;
   try {
     unisono::Context context;

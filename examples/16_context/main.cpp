@@ -7,7 +7,12 @@
 #include <sstream>
 #include <string>
 
-int main() {
+#include "../arguments.h"
+
+constexpr const char* about = "How a program joins its job, and what it then knows of it.";
+
+int main(int argc, char** argv) {
+  if (const int code = ended_by_arguments(argc, argv, about); code >= 0) return code;
   using namespace std::chrono_literals;
   try {
     // Before: anybody may ask who started the program, and whether it has joined.

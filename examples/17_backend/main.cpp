@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "../arguments.h"
+
 namespace {
 
 std::atomic<int> calls{0};
@@ -41,7 +43,10 @@ class Counting final : public unisono::Backend {
 
 }  // namespace
 
-int main() {
+constexpr const char* about = "A backend of one's own, known by name. It runs without a launcher.";
+
+int main(int argc, char** argv) {
+  if (const int code = ended_by_arguments(argc, argv, about); code >= 0) return code;
   try {
     unisono::register_backend("counting", [](const unisono::BackendOptions&) { return std::make_unique<Counting>(); });
     unisono::initialize("counting");

@@ -5,7 +5,12 @@
 #include <exception>
 #include <memory_resource>
 
-int main() {
+#include "../arguments.h"
+
+constexpr const char* about = "Buffers that the other ranks of the host can reach are read where they lie.";
+
+int main(int argc, char** argv) {
+  if (const int code = ended_by_arguments(argc, argv, about); code >= 0) return code;
   try {
     unisono::Context context;
     const int rank = unisono::rank();

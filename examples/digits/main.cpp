@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "../arguments.h"
 #include "data.h"
 #include "model.h"
 #include "progress.h"
@@ -100,10 +101,7 @@ int run(const std::filesystem::path& file) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 2) {
-    std::fprintf(stderr, "usage: %s [digits.csv]\n", argv[0]);
-    return 2;
-  }
+  if (const int code = ended_by_arguments(argc, argv, "Trains a classifier of handwritten digits.", "[digits.csv]", 1); code >= 0) return code;
   try {
     const auto beside_program = [] { return std::filesystem::read_symlink("/proc/self/exe").replace_filename("digits.csv"); };
     return run(argc == 2 ? std::filesystem::path(argv[1]) : beside_program());

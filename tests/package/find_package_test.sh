@@ -27,16 +27,3 @@ grep --quiet "rank 0 of 1: sum is right" "$work/alone"
 for rank in 0 1 2; do
   grep --quiet "rank $rank of 3: sum is right" "$work/together"
 done
-
-# The first program of the README, as it stands there, built as it says.
-readme=$(dirname "$0")/../../README.md
-mkdir "$work/first"
-block() { awk -v open='```'"$1" '$0 == open { inside = 1; next } $0 == "```" && inside { exit } inside' "$readme"; }
-block cpp >"$work/first/main.cpp"
-block cmake >"$work/first/CMakeLists.txt"
-"$cmake" -S "$work/first" -B "$work/first/build" -G "$generator" -DCMAKE_PREFIX_PATH="$work/moved"
-"$cmake" --build "$work/first/build"
-"${alone[@]}" "$work/moved/bin/unisono" run -n 4 -- "$work/first/build/first" | tee "$work/together"
-for rank in 0 1 2 3; do
-  grep --quiet "rank $rank of 4: 10, largest rank 3" "$work/together"
-done

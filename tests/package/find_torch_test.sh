@@ -1,20 +1,19 @@
 #!/usr/bin/env bash
-# Installs the build into a prefix, moves the prefix, and builds and runs the first program of docs/libtorch.md, as it stands there, against it; then
-# asks for the component torch where it is not, and where PyTorch is another than built for.
+# Installs the build into a prefix, moves the prefix, and builds and runs a project against it, with the PyTorch that is named and with the one that the
+# package remembers; then asks for the component torch where it is not, and where PyTorch is gone, or another than built for.
 #   find_torch_test.sh BUILD_FOLDER CMAKE GENERATOR TORCH_PACKAGE
 set -euo pipefail
 build=$1 cmake=$2 generator=$3 torch=$4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-tests=$(dirname "$0")/..
-"$tests/torch/docs_blocks.sh" "$tests/../docs/libtorch.md" "$work/project"
+project=$(cd "$(dirname "$0")/find_torch" && pwd)
 
 "$cmake" --install "$build" --prefix "$work/first" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
 mv "$work/first" "$work/moved"
 package=$(dirname "$(find "$work/moved" -name unisono-config.cmake)")
 
 configure() {  # FOLDER PREFIX_PATH
-  "$cmake" -S "$work/project" -B "$work/$1" -G "$generator" -DCMAKE_PREFIX_PATH="$2"
+  "$cmake" -S "$project" -B "$work/$1" -G "$generator" -DCMAKE_PREFIX_PATH="$2"
 }
 refused() {  # SENTENCE FOLDER PREFIX_PATH
   if configure "$2" "$3" >"$work/log" 2>&1; then
@@ -34,7 +33,21 @@ for rank in 0 1 2 3; do
   grep --quiet "rank $rank of 4: 10, 4 shapes" "$work/together"
 done
 
-refused "needs PyTorch" without "$work/moved"
+# Where nobody names a PyTorch, the one that unisono was built with: no other file of the package knows where that is.
+remembered=$package/unisono-torch-location.cmake
+built_with=$(sed -n 's/^set(unisono_torch_built_with "\(.*\)")$/\1/p' "$remembered")
+[[ -f $built_with/TorchConfig.cmake && $(realpath "$built_with") == "$(realpath "$torch/Torch")" ]] || { echo "remembered: $built_with"; exit 1; }
+if grep --recursive --files-with-matches --fixed-strings -e "$built_with" "$work/moved" --include='*.cmake' | grep --invert-match --fixed-strings "$remembered"; then
+  echo "the files above name the folder of PyTorch"
+  exit 1
+fi
+configure without "$work/moved" | tee "$work/log"
+grep --quiet --fixed-strings "its PyTorch is in $built_with" "$work/log"
+# It is a hint: what is not there any more, and what is named, count more.
+echo 'set(unisono_torch_built_with "/nowhere/share/cmake/Torch")' >"$remembered"
+refused "needs PyTorch" gone "$work/moved"
+refused "The one that unisono was built with is not in /nowhere/share/cmake/Torch any more" gone "$work/moved"
+printf 'set(unisono_torch_built_with "%s")\n' "$built_with" >"$remembered"
 
 # One with CUDA: its own package, which may end the configuration where it does not find the toolkit that it likes, is not asked.
 built_for=$(sed -n 's/^set(unisono_torch_built_for "\(.*\)")$/\1/p' "$package/unisono-config.cmake")

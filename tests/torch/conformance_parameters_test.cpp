@@ -85,20 +85,33 @@ WORLD_TEST(TorchParameters, OfAModelTogetherOrOneByOne) {
 
 namespace {
 
+/// Numbers between -1 and 1, the same wherever they are computed.
+torch::Tensor numbers(torch::IntArrayRef sizes, double seed) {
+  return torch::sin(torch::arange(c10::multiply_integers(sizes), torch::kDouble) * 12.9898 + seed).to(torch::kFloat).reshape(sizes);
+}
 torch::nn::Sequential network() {
   torch::nn::Sequential model(torch::nn::Linear(5, 8), torch::nn::ReLU(), torch::nn::Linear(8, 3));
   torch::NoGradGuard no_grad;
-  for (auto& parameter : model->parameters())
-    parameter.copy_(torch::arange(parameter.numel()).reshape_as(parameter).mul(7).remainder(11).sub(5) / 10.0);
+  double seed = 21;
+  for (auto& parameter : model->parameters()) parameter.copy_(numbers(parameter.sizes(), seed++));
   return model;
 }
-torch::Tensor batch(int first, int last) { return torch::arange(first * 5, last * 5).mul(3).remainder(13).reshape({-1, 5}) / 7.0; }
+torch::Tensor batch(int first, int last) { return numbers({16, 5}, 115).slice(0, first, last); }
+
+/// The inputs of the ReLU.
+torch::Tensor before_relu(torch::nn::Sequential& model, const torch::Tensor& x) {
+  const torch::NoGradGuard no_grad;
+  return model->ptr<torch::nn::LinearImpl>(0)->forward(x);
+}
 
 /// Two iterations on rows [first, last) of a batch; `reduce` between backward and step.
 void train(torch::nn::Sequential& model, int first, int last, const std::function<void()>& reduce) {
   torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   for (int iteration = 0; iteration < 2; ++iteration) {
     optimizer.zero_grad();
+    // The derivative of a ReLU jumps at 0. An input that is 0 but for rounding would get another gradient with another instruction set, or in
+    // another part of the batch, and no tolerance would cover that.
+    EXPECT_GT(before_relu(model, batch(first, last)).abs().min().item<float>(), 0.1F);
     model->forward(batch(first, last)).pow(2).mean().backward();
     reduce();
     optimizer.step();
@@ -111,6 +124,8 @@ void train(torch::nn::Sequential& model, int first, int last, const std::functio
 WORLD_TEST(TorchTraining, EqualsOneProcessOnTheWholeBatch) {
   const int n = world_size(), r = rank();
   torch::nn::Sequential model = network(), baseline = network();
+  const torch::Tensor z = before_relu(model, batch(0, 4 * n));
+  EXPECT_TRUE((z > 0).any(0).logical_and((z < 0).any(0)).all().item<bool>()) << "a unit is on, or off, for the whole batch";
   train(model, 4 * r, 4 * r + 4, [&] {
     std::vector<torch::Tensor> gradients;
     for (auto& parameter : model->parameters()) gradients.push_back(parameter.grad());

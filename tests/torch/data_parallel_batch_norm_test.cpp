@@ -105,7 +105,7 @@ struct NormedImpl : torch::nn::Module {
   }
   torch::Tensor forward(const torch::Tensor& x) {
     const torch::Tensor y = norm(conv(x));
-    const torch::Tensor z = torch::relu(y) + instance(y) * 0.1;
+    const torch::Tensor z = parallel::relu(y) + instance(y) * 0.1;
     return last(layers->forward(torch::adaptive_avg_pool2d(z, {2, 2}).flatten(1)));
   }
   torch::nn::Conv2d conv{nullptr};

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "../../arguments.h"
 #include "../../digits/progress.h"
 #include "digits.h"
 
@@ -60,10 +61,19 @@ double train(const Digits& train_set, const Digits& test_set, const std::filesys
 }  // namespace
 
 int main(int argc, char** argv) {
+  constexpr const char* about =
+      "Trains a convolutional network on handwritten digits, and goes on from the checkpoint where there is one.\n"
+      "  checkpoint   the file that is written after every epoch (digits.checkpoint)\n"
+      "  epochs       after which epoch to stop (20)";
+  if (const int code = ended_by_arguments(argc, argv, about, "[checkpoint [epochs]]", 2); code >= 0) return code;
   int epochs = all_epochs;
-  if (argc > 3 || (argc == 3 && std::from_chars(argv[2], argv[2] + std::string_view(argv[2]).size(), epochs).ec != std::errc())) {
-    std::fprintf(stderr, "usage: %s [checkpoint [epochs]]\n", argv[0]);
-    return 2;
+  if (argc == 3) {
+    const std::string_view text = argv[2];
+    const auto [end, error] = std::from_chars(text.begin(), text.end(), epochs);
+    if (error != std::errc() || end != text.end() || epochs < 1 || epochs > all_epochs) {
+      std::fprintf(stderr, "digits-torch: the number of epochs is %s, and has to be one from 1 to %d\n", argv[2], all_epochs);
+      return 2;
+    }
   }
   try {
     const unisono::Context context;  // joins the job; the exception of one rank reaches the others as PeerFailed

@@ -1,9 +1,7 @@
 // Every block of docs/libtorch.md that is no whole program, one after the other, as they stand there.
 #include <filesystem>
 
-#include "docs_setting.h"
-
-void fragments(torch::nn::Sequential net, const std::vector<torch::Tensor>& batches);
+#include "libtorch.h"
 
 int main() {
   const unisono::Context context;
@@ -13,7 +11,7 @@ int main() {
   torch::nn::Sequential net(torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8), torch::nn::ReLU(), torch::nn::Linear(8, 2));
   std::vector<torch::Tensor> batches;
   for (int i = 0; i < 3; ++i) batches.push_back(torch::arange(24.0).reshape({6, 4}).mul(0.1 * (i + 1)).add(unisono::rank()).sin().to(torch::kFloat));
-  fragments(net, batches);
+  run_fragments(net, batches);
   const bool written = std::filesystem::exists("run.pt");
   for (const auto& parameter : net->parameters()) {
     torch::Tensor same = parameter.detach().clone();

@@ -8,3 +8,10 @@
 // make.
 #pragma GCC diagnostic ignored "-Wunused-variable"
 #pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+
+#define FRAGMENTS_BEGIN(name) void name(torch::nn::Sequential net, const std::vector<torch::Tensor>& batches) {
+#define FRAGMENT_BEGIN {
+#define FRAGMENT_END }
+#define FRAGMENTS_END }
+
+void run_fragments(torch::nn::Sequential net, const std::vector<torch::Tensor>& batches);

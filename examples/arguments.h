@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+/// What all examples do with their arguments: `--help` says how the program is called and what it shows; an option that it does not have, and more
+/// arguments than it takes, are refused with a sentence. Returns the code with which the program then ends, or -1 where it goes on.
+///   taken   what may follow the program's name, such as "[digits.csv]"; nothing where it is empty
+inline int ended_by_arguments(int argc, char** argv, const char* about, const char* taken = "", int most = 0) {
+  const std::string name = std::filesystem::path(argv[0]).filename().string();
+  const char* const space = *taken == '\0' ? "" : " ";
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument == "--help" || argument == "-h") {
+      std::printf("usage: %s%s%s\n%s\n", name.c_str(), space, taken, about);
+      return 0;
+    }
+    if (i > most || argument.starts_with('-')) {
+      std::fprintf(stderr, "%s: unknown argument %s\nusage: %s%s%s   (--help says more)\n", name.c_str(), argv[i], name.c_str(), space, taken);
+      return 2;
+    }
+  }
+  return -1;
+}

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <vector>
+
+#include "unisono/unisono.h"
+
+// What the blocks of docs/errors.md stand in: a program that has gradients.
+#define FRAGMENTS_BEGIN(name) void name(std::vector<float>& gradients) {
+#define FRAGMENT_BEGIN {
+#define FRAGMENT_END }
+#define FRAGMENTS_END }
+
+void run_fragments(std::vector<float>& gradients);

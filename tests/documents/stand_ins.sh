@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Stands in for the program that it is called as, while a document is followed (run.py): does at once what takes minutes or needs a network, out of the
+# build folder that is there, and refuses what the real program would refuse.
+set -euo pipefail
+name=${0##*/}
+source=$DOCUMENT_SOURCE build=$DOCUMENT_BUILD scratch=$DOCUMENT_SCRATCH
+export PATH=$DOCUMENT_PATH  # what is called from here is the real one
+
+refuse() {
+  echo "$name: $*" >&2
+  exit 1
+}
+
+clone() {  # a folder of links to the source tree, with the build folder that is there
+  [[ ! -e unisono ]] || refuse "there is a folder unisono already"
+  mkdir -p unisono/build
+  find "$source" -mindepth 1 -maxdepth 1 ! -name .git ! -name build -exec ln -s -t unisono {} +
+  ln -s "$build" unisono/build/release
+  [[ ! -e $source/build/python ]] || ln -s "$source/build/python" unisono/build/python
+}
+
+configure() {  # PRESET ARGUMENT...: really, in a folder of its own
+  local folder
+  folder=$(mktemp -d "$scratch/configured-XXXX")
+  (cd "$source" && "$DOCUMENT_CMAKE" --preset "$1" -B "$folder" "${@:2}") >"$folder.log" 2>&1 || { cat "$folder.log" >&2; refuse "the configuration fails"; }
+  ! grep --quiet 'Manually-specified variables were not used' "$folder.log" || { cat "$folder.log" >&2; refuse "there is no such variable"; }
+}
+
+build() {  # PRESET [--target NAME...]: only whether there are such
+  (cd "$source" && "$DOCUMENT_CMAKE" --list-presets=build) | grep --quiet "^ *\"$1\"" || refuse "no build preset is called $1"
+  shift
+  (($# > 0)) || return 0
+  [[ $1 == --target ]] || refuse "not understood: $*"
+  local target
+  for target in "${@:2}"; do  # in the files of Ninja, or of make
+    grep --quiet --no-messages -e "^build $target: " -e "^$target: " "$build/build.ninja" "$build/Makefile" || refuse "no target is called $target"
+  done
+}
+
+case "$name" in
+  apt-get | sudo) ;;
+  git)
+    [[ $# == 2 && $1 == clone ]] || refuse "not understood: $*"
+    clone
+    ;;
+  cmake)
+    case "$1" in
+      --preset) configure "${@:2}" ;;
+      --preset=*) configure "${1#--preset=}" "${@:2}" ;;
+      build/release) ;;
+      --build)
+        if [[ $2 == --preset ]]; then
+          build "${@:3}"
+        else
+          "$DOCUMENT_CMAKE" "$@"
+        fi
+        ;;
+      *) "$DOCUMENT_CMAKE" "$@" ;;
+    esac
+    ;;
+  ctest)
+    [[ $1 == --preset ]] || refuse "not understood: $*"
+    (cd "$source" && "${DOCUMENT_CMAKE%cmake}ctest" --list-presets) | grep --quiet "^ *\"$2\"" || refuse "no test preset is called $2"
+    listed=$("${DOCUMENT_CMAKE%cmake}ctest" --test-dir "$build" --show-only "${@:3}")
+    grep --quiet '^Total Tests: [1-9]' <<<"$listed" || refuse "no test is meant by ${*:3}"
+    tail -n 1 <<<"$listed"
+    ;;
+  pip)
+    [[ $1 == install ]] || refuse "not understood: $*"
+    for what in "${@:2}"; do
+      case "$what" in
+        torch) "$DOCUMENT_PYTHON" -c 'import torch' ;;
+        --no-build-isolation) ;;
+        .)  # what was built, with what the package declares of itself
+          PYTHONPATH=$build/python "$DOCUMENT_PYTHON" -c 'import unisono.torch'
+          "$DOCUMENT_PYTHON" - "$scratch/site" <<'PROGRAM'
+import pathlib, sys, tomllib
+project = tomllib.loads(pathlib.Path("pyproject.toml").read_text())["project"]
+folder = pathlib.Path(sys.argv[1], "unisono-0.dist-info")
+folder.mkdir(parents=True)
+(folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0\n")
+(folder / "entry_points.txt").write_text("".join(
+    f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in entries.items()) for group, entries in project["entry-points"].items()))
+PROGRAM
+          ;;
+        *) refuse "not understood: $what" ;;
+      esac
+    done
+    ;;
+  python | python3 | torchrun)
+    [[ ! -d $scratch/site ]] || export PYTHONPATH=$scratch/site:$build/python
+    [[ $name != torchrun ]] || set -- -m torch.distributed.run "$@"
+    exec "$DOCUMENT_PYTHON" "$@"
+    ;;
+  *) refuse "nobody to stand in for" ;;
+esac

@@ -10,3 +10,10 @@ set_property(CACHE UNISONO_SANITIZE PROPERTY STRINGS "" "address,undefined" "thr
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
 endif()
+
+# A project that takes the sources in may have no build type, and then nothing is optimised. Its own targets stay so; ours would be many times slower.
+set(unisono_own_optimisation FALSE)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES AND NOT CMAKE_CXX_FLAGS MATCHES "(^| )-O")
+  set(unisono_own_optimisation TRUE)
+  add_compile_options(-O2)
+endif()

@@ -54,5 +54,7 @@ quietly() {
   fi
 }
 patient=(-o Acquire::Retries=5 -o DPkg::Lock::Timeout=600)
+# An installation that was broken off has to be finished first.
+if [[ -n $(dpkg --audit 2>/dev/null) ]]; then quietly dpkg --configure -a; fi
 quietly apt-get "${patient[@]}" update
 quietly apt-get "${patient[@]}" install --yes --no-install-recommends "${missing[@]}"

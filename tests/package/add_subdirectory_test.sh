@@ -1,16 +1,41 @@
 #!/usr/bin/env bash
-# Builds and runs a project that takes the sources in with add_subdirectory; only the library is built there.
+# Builds and runs a project that takes the sources in with add_subdirectory; only the library is built there. Where the project names no build type, the
+# library is optimised all the same, and the project is as it was.
 #   add_subdirectory_test.sh SOURCE_FOLDER CMAKE GENERATOR
 set -euo pipefail
 source=$1 cmake=$2 generator=$3
 project=$(cd "$(dirname "$0")/add_subdirectory" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-launcher=$(command -v ccache || true)
 
-# With the flags of the preset release, so that a compiler cache that saw that build has all of it.
-"$cmake" -S "$project" -B "$work/outside" -G "$generator" -DUNISONO_SOURCE="$source" -DCMAKE_BUILD_TYPE=Release -DUNISONO_DEVELOPER=ON \
-  ${launcher:+-DCMAKE_CXX_COMPILER_LAUNCHER="$launcher"}
+configure() {  # configure <folder> <option>...
+  local folder=$1
+  shift
+  "$cmake" -S "$project" -B "$folder" -G "$generator" -DUNISONO_SOURCE="$source" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@" >"$folder.log" 2>&1 \
+    || { cat "$folder.log"; exit 1; }
+}
+commands() { sed -n 's/^ *"command": //p' "$1/compile_commands.json"; }
+
+configure "$work/plain" -UCMAKE_BUILD_TYPE
+if commands "$work/plain" | grep 'unisono_objects' | grep --invert-match --quiet -e '-O2'; then
+  echo "without a build type these of ours are not optimised:"
+  commands "$work/plain" | grep 'unisono_objects' | grep --invert-match -e '-O2' | head -n 3
+  exit 1
+fi
+commands "$work/plain" | grep --quiet 'unisono_objects'
+if commands "$work/plain" | grep '/outside\.cpp' | grep --quiet -e '-O'; then
+  echo "the project's own program was given a flag to optimise"
+  exit 1
+fi
+grep --quiet 'none given, so unisono is compiled with -O2' "$work/plain.log"
+configure "$work/own" -DCMAKE_CXX_FLAGS=-O1
+if commands "$work/own" | grep 'unisono_objects' | grep --quiet -e '-O2'; then
+  echo "the project's own -O1 was overruled"
+  exit 1
+fi
+
+# Without the optimiser, since compiling is what takes the time here.
+configure "$work/outside" -DCMAKE_BUILD_TYPE=Debug -DUNISONO_DEVELOPER=ON
 "$cmake" --build "$work/outside"
 
 env -u RANK -u WORLD_SIZE -u LOCAL_RANK -u LOCAL_WORLD_SIZE "$work/outside/outside" | tee "$work/alone"

@@ -10,7 +10,7 @@ using conformance::sum;
 using conformance::value;
 
 namespace {
-const std::vector<std::int64_t> shape{2, 3};
+const std::vector<std::int64_t> async_shape{2, 3};
 std::vector<Tensor> views(std::vector<torch::Tensor>& tensors) {
   std::vector<Tensor> all;
   for (torch::Tensor& tensor : tensors) all.push_back(buffer_traits<torch::Tensor>::view(tensor));
@@ -21,14 +21,14 @@ std::vector<Tensor> views(std::vector<torch::Tensor>& tensors) {
 WORLD_TEST(TorchAsync, ManyAtOnceInEveryLayout) {
   const int n = world_size(), r = rank();
   for (const auto dtype : {torch::kFloat, torch::kBFloat16, torch::kComplexDouble, torch::kByte}) {
-    for (auto& [name, x] : layouts(shape, dtype)) {
+    for (auto& [name, x] : layouts(async_shape, dtype)) {
       SCOPED_TRACE(name);
-      const torch::Tensor own = value(shape, r, dtype);
+      const torch::Tensor own = value(async_shape, r, dtype);
       std::vector<torch::Tensor> in_place;
       for (int i = 0; i < 5; ++i) in_place.push_back(x.clone(torch::MemoryFormat::Preserve).copy_(own));
       x.copy_(own);
-      torch::Tensor total = torch::zeros(shape, dtype), all = torch::zeros({n, 2, 3}, dtype), gathered = torch::zeros({n, 2, 3}, dtype);
-      torch::Tensor one = torch::zeros(shape, dtype), part = torch::zeros(shape, dtype), exchanged = torch::zeros({n, 2, 3}, dtype);
+      torch::Tensor total = torch::zeros(async_shape, dtype), all = torch::zeros({n, 2, 3}, dtype), gathered = torch::zeros({n, 2, 3}, dtype);
+      torch::Tensor one = torch::zeros(async_shape, dtype), part = torch::zeros(async_shape, dtype), exchanged = torch::zeros({n, 2, 3}, dtype);
       const torch::Tensor blocks = own.expand({n, 2, 3});
       std::vector<Work> works;
       works.push_back(all_reduce_async(in_place[0]));
@@ -43,18 +43,18 @@ WORLD_TEST(TorchAsync, ManyAtOnceInEveryLayout) {
       works.push_back(reduce_scatter_async(blocks, part));
       works.push_back(all_to_all_async(blocks, exchanged));
       wait_all(works);
-      EXPECT_SAME(in_place[0], sum(shape, 0, n, dtype));
-      EXPECT_SAME(in_place[1], r == n - 1 ? sum(shape, 0, n, dtype) : own);
-      EXPECT_SAME(in_place[2], value(shape, n - 1, dtype));
-      EXPECT_SAME(in_place[3], sum(shape, 0, r + 1, dtype));
-      EXPECT_SAME(in_place[4], r == 0 ? own : sum(shape, 0, r, dtype));
-      EXPECT_SAME(total, sum(shape, 0, n, dtype));
-      EXPECT_SAME(one, value(shape, n - 1, dtype));
-      EXPECT_SAME(part, sum(shape, 0, n, dtype));
+      EXPECT_SAME(in_place[0], sum(async_shape, 0, n, dtype));
+      EXPECT_SAME(in_place[1], r == n - 1 ? sum(async_shape, 0, n, dtype) : own);
+      EXPECT_SAME(in_place[2], value(async_shape, n - 1, dtype));
+      EXPECT_SAME(in_place[3], sum(async_shape, 0, r + 1, dtype));
+      EXPECT_SAME(in_place[4], r == 0 ? own : sum(async_shape, 0, r, dtype));
+      EXPECT_SAME(total, sum(async_shape, 0, n, dtype));
+      EXPECT_SAME(one, value(async_shape, n - 1, dtype));
+      EXPECT_SAME(part, sum(async_shape, 0, n, dtype));
       for (int s = 0; s < n; ++s) {
-        EXPECT_SAME(all[s], value(shape, s, dtype));
-        EXPECT_SAME(gathered[s], r == 0 ? value(shape, s, dtype) : torch::zeros(shape, dtype));
-        EXPECT_SAME(exchanged[s], value(shape, s, dtype));
+        EXPECT_SAME(all[s], value(async_shape, s, dtype));
+        EXPECT_SAME(gathered[s], r == 0 ? value(async_shape, s, dtype) : torch::zeros(async_shape, dtype));
+        EXPECT_SAME(exchanged[s], value(async_shape, s, dtype));
       }
     }
   }
@@ -63,12 +63,12 @@ WORLD_TEST(TorchAsync, ManyAtOnceInEveryLayout) {
 MANY_TEST(TorchMessages, EveryDTypeInEveryLayout) {
   const int n = world_size(), r = rank();
   for (const auto dtype : conformance::every_dtype) {
-    for (auto& [name, x] : layouts(shape, dtype)) {
+    for (auto& [name, x] : layouts(async_shape, dtype)) {
       SCOPED_TRACE(name);
-      x.copy_(value(shape, r, dtype));
-      for (auto& [to, y] : layouts(shape, dtype)) {
+      x.copy_(value(async_shape, r, dtype));
+      for (auto& [to, y] : layouts(async_shape, dtype)) {
         EXPECT_EQ(send_recv(x, (r + 1) % n, y, (r + n - 1) % n), (r + n - 1) % n);
-        EXPECT_SAME(y, value(shape, (r + n - 1) % n, dtype)) << to;
+        EXPECT_SAME(y, value(async_shape, (r + n - 1) % n, dtype)) << to;
       }
     }
     torch::Tensor empty = torch::empty({0, 3}, dtype), scalar = value({1}, r, dtype).reshape({}), other = torch::zeros({}, dtype);
@@ -85,12 +85,12 @@ MANY_TEST(TorchMessages, FromAnybodyByTagAndInBatches) {
     for (int i = 1; i < n; ++i) {
       torch::Tensor x = torch::zeros({3, 2}).t();
       const int from = recv(x, any_source, world(), {.tag = 4});
-      EXPECT_SAME(x, value(shape, from));
+      EXPECT_SAME(x, value(async_shape, from));
       senders.insert(from);
     }
     EXPECT_EQ(static_cast<int>(senders.size()), n - 1);
   } else {
-    send(value(shape, r).t().contiguous().t(), 0, world(), {.tag = 4});
+    send(value(async_shape, r).t().contiguous().t(), 0, world(), {.tag = 4});
   }
   barrier();
   const torch::Tensor own = value({40, 3}, r).t();

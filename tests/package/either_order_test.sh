@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 # The tree without its build folder, and with a python3 in PATH that has no PyTorch.
 mkdir -p "$work/tree" "$work/bin"
 (cd "$source" && tar --create --exclude=./build --exclude=./.git .) | tar --extract --directory "$work/tree"
-printf '#!/bin/sh\nexec "%s" -I -S "$@"\n' "$python" >"$work/bin/python3"
+printf '#!/bin/sh\nexec "%s" -E -s -S "$@"\n' "$python" >"$work/bin/python3"
 chmod +x "$work/bin/python3"
 export PATH=$work/bin:$PATH
 cd "$work/tree"

@@ -181,6 +181,19 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+std::string unwrapped(const std::string& text) {
+  std::string line;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\n' && i + 1 < text.size() && text[i + 1] == ' ') {
+      i = std::min(text.find_first_not_of(' ', i + 1), text.size()) - 1;
+      line += ' ';
+    } else {
+      line += text[i];
+    }
+  }
+  return line;
+}
+
 std::string word_after(const std::string& text, const std::string& key) {
   const auto at = text.find(key);
   if (at == std::string::npos) return "";

@@ -65,6 +65,8 @@ std::vector<std::string> run_helper(std::vector<std::string> flags, std::vector<
 std::string tag(int rank);
 int count(const std::string& text, const std::string& part);
 std::vector<std::string> lines_of(const std::string& text);
+/// What was wrapped to the width of a terminal in one line again: a line that begins with a space goes on with the one before it.
+std::string unwrapped(const std::string& text);
 /// The word after `key` in a line, e.g. the pid after "[1] ready ".
 std::string word_after(const std::string& text, const std::string& key);
 

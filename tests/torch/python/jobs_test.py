@@ -1,5 +1,6 @@
 """Jobs that are started in all the ways there are, and that go wrong in all the ways there are: each test starts processes of its own."""
 
+import os
 import signal
 import subprocess
 import sys

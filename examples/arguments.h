@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-/// What all examples do with their arguments: `--help` says how the program is called and what it shows; an option that it does not have, and more
+/// All examples treat their arguments alike: `--help` says how the program is called and what it shows; an option that it does not have, and more
 /// arguments than it takes, are refused with a sentence. Returns the code with which the program then ends, or -1 where it goes on.
 ///   taken   what may follow the program's name, such as "[digits.csv]"; nothing where it is empty
 inline int ended_by_arguments(int argc, char** argv, const char* about, const char* taken = "", int most = 0) {

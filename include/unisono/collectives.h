@@ -27,7 +27,7 @@ namespace unisono {
 
 namespace detail {
 
-/// What a collective works on in place, or a value.
+/// The argument of a collective: a buffer to work on in place, or a value.
 template <class X>
 concept in_or_value = Buffer<X> || value<X>;
 template <class Op, class X>

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a program needs that only computes together: the context, groups, collectives and messages. It compiles in half the time of unisono.h, which
-// brings everything else as well (objects, launching, samplers, stores, backends).
+// The part of unisono.h for a program that only computes together: the context, groups, collectives and messages. The compiler does about three
+// quarters of the work for it. unisono.h brings everything else as well (objects, launching, samplers, stores, backends).
 
 #include "unisono/collectives.h"
 #include "unisono/context.h"

@@ -37,7 +37,7 @@ constexpr void refuse_as_value() {
   static_assert(has_view<X>, "unisono: this type is no value: a value is one element of a DType");
 }
 
-// What stands where the operation or the group is meant: the commonest slips of those who come from PyTorch and MPI.
+// The commonest slips of those who come from PyTorch and MPI: something else stands where the operation or the group is meant.
 template <class X>
 concept text = is_text<X> || is_string<std::remove_cvref_t<X>>;
 template <class X>
@@ -48,7 +48,7 @@ template <class X>
 concept no_operation = text<X> || number<X> || optional_group<X> || std::same_as<std::remove_cvref_t<X>, ProcessGroup>;
 template <class X>
 concept misplaced_group = optional_group<X> || std::same_as<std::remove_cvref_t<X>, CallOptions>;
-/// Of messages, whose tag MPI has there.
+/// A number or another group stands where a message has its group: MPI has the tag there.
 template <class X>
 concept no_group = number<X> || misplaced_group<X>;
 

@@ -12,8 +12,8 @@ namespace unisono {
 
 /// How the members of a group find each other.
 struct MembershipOptions {
-  /// Of these members and this group alone: give each group a PrefixStore of its own. Nothing is read or written there once the group is formed, so
-  /// that the process which serves it may end before the others.
+  /// The store of these members and this group alone: give each group a PrefixStore of its own. Nothing is read or written there once the group is
+  /// formed, so that the process which serves it may end before the others.
   std::shared_ptr<Store> store = {};
   int rank = 0, size = 1;        ///< in the group
   std::string name = "world";    ///< of the group, for messages

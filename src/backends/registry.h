@@ -34,8 +34,8 @@ struct Request {
 Request parse_request(std::string_view request);
 /// "auto" and every name that parse_request would know, be it usable here or not. Loads no plug-in.
 std::vector<std::string> known_names();
-/// What can be said of a request without loading anything, so that a launcher can say it for its ranks: InvalidArgument where it is malformed or has
-/// a name that is not known here.
+/// Checks a request as far as that is possible without loading anything, so that a launcher can say it for its ranks: InvalidArgument where it is
+/// malformed or has a name that is not known here.
 void check_names(std::string_view request);
 inline std::string host_backend(std::string_view request) { return parse_request(request).host; }
 

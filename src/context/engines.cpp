@@ -47,7 +47,7 @@ std::string agree(const Joining& joining, const std::string& asked, const std::s
   return "tcp";
 }
 
-/// Who has asked for it.
+/// The source of the request, for the log.
 std::string describe_request(const InitOptions& options, const ground::Environment& environment, const std::string& asked) {
   if (asked == "auto") return "chosen for where the ranks are";
   return backends::parse_request(options.backend).host != "auto" ? "as the program asks"

@@ -106,7 +106,7 @@ std::unique_ptr<State> alone() {
 std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   const auto& environment = ground::Environment::process();
   const auto timeout = timeout_of(options, environment);
-  // What is wrong by itself is said before anybody is waited for.
+  // A request that is wrong by itself is refused before anybody is waited for.
   static_cast<void>(backends::host_backend(options.backend));
   static_cast<void>(group::wants_shapes(environment));
   rendezvous::JobRequest request;

@@ -63,7 +63,7 @@ State*& of_thread();
 /// Tells `unisono run`, if it is there, how this rank fares.
 void tell_launcher(const State& state, const std::string& status) noexcept;
 
-/// What a rank tells whose last call was a Mismatch: the culprit's rank in the world or -1, and how many ranks were compared.
+/// The status of a rank whose last call was a Mismatch: the culprit's rank in the world or -1, and how many ranks were compared.
 std::string mismatch_status(int culprit, int ranks, const std::string& text);
 
 /// One line of what was decided for a group.

@@ -145,7 +145,7 @@ class SpanningAgreement final : public Task {
     return true;
   }
 
-  /// Of a host whose ranks differ: each of its ranks decides by itself.
+  /// Called on a host whose ranks differ: each of its ranks decides by itself.
   [[noreturn]] void decide_for_this_rank() {
     if (place_.is_leader()) {
       const std::string text = Statements::encode(number_, own_statement());
@@ -169,7 +169,7 @@ class SpanningAgreement final : public Task {
     }
   }
 
-  /// Of the first rank of a host whose ranks agree.
+  /// Called by the first rank of a host whose ranks agree.
   bool all_stated() {
     bool all = true, same = true;
     for (int h = 0; h < place_.host_count(); ++h) {
@@ -217,7 +217,7 @@ class SpanningAgreement final : public Task {
     }
   }
 
-  /// Of all ranks that are known to have come.
+  /// The ballots of all ranks that are known to have come.
   std::vector<engine::Ballot> all_ballots() const {
     std::vector<engine::Ballot> ballots;
     for (int h = 0; h < place_.host_count(); ++h) {

@@ -7,11 +7,11 @@ cd "$(dirname "$0")/.."
 build=${1:-build/release}
 
 scripts/get-nccl || echo "test-gpu: going on with the NCCL of this machine, if it has one" >&2
-if ! ldconfig -p | grep -q 'libcudart\.so' && [[ -z ${UNISONO_CUDART_LIBRARY:-} ]]; then
+if ! ldconfig -p | grep 'libcudart\.so' >/dev/null && [[ -z ${UNISONO_CUDART_LIBRARY:-} ]]; then
   # The runtime comes as a Python package as well.
   runtime=build/cudart-package
   [[ -d $runtime ]] || python3 -m pip install --quiet --no-deps --root-user-action=ignore --target "$runtime" nvidia-cuda-runtime
-  UNISONO_CUDART_LIBRARY=$(find "$PWD/$runtime" -name 'libcudart.so*' | head -n 1)
+  UNISONO_CUDART_LIBRARY=$(find "$PWD/$runtime" -name 'libcudart.so*' -print -quit)
   export UNISONO_CUDART_LIBRARY
 fi
 if [[ ! -e $build/build.ninja ]]; then

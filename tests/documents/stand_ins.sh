@@ -27,7 +27,7 @@ configure() {  # PRESET ARGUMENT...: really, in a folder of its own
 }
 
 build() {  # PRESET [--target NAME...]: only whether there are such
-  (cd "$source" && "$DOCUMENT_CMAKE" --list-presets=build) | grep --quiet "^ *\"$1\"" || refuse "no build preset is called $1"
+  (cd "$source" && "$DOCUMENT_CMAKE" --list-presets=build) | grep "^ *\"$1\"" >/dev/null || refuse "no build preset is called $1"
   shift
   (($# > 0)) || return 0
   [[ $1 == --target ]] || refuse "not understood: $*"
@@ -60,7 +60,7 @@ case "$name" in
     ;;
   ctest)
     [[ $1 == --preset ]] || refuse "not understood: $*"
-    (cd "$source" && "${DOCUMENT_CMAKE%cmake}ctest" --list-presets) | grep --quiet "^ *\"$2\"" || refuse "no test preset is called $2"
+    (cd "$source" && "${DOCUMENT_CMAKE%cmake}ctest" --list-presets) | grep "^ *\"$2\"" >/dev/null || refuse "no test preset is called $2"
     listed=$("${DOCUMENT_CMAKE%cmake}ctest" --test-dir "$build" --show-only "${@:3}")
     grep --quiet '^Total Tests: [1-9]' <<<"$listed" || refuse "no test is meant by ${*:3}"
     tail -n 1 <<<"$listed"

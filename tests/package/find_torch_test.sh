@@ -20,7 +20,7 @@ refused() {  # SENTENCE FOLDER PREFIX_PATH
     echo "expected to be refused: $1"
     exit 1
   fi
-  tr --squeeze-repeats ' \n' ' ' <"$work/log" | grep --quiet --fixed-strings "$1" || { cat "$work/log"; exit 1; }
+  tr --squeeze-repeats ' \n' ' ' <"$work/log" | grep --fixed-strings "$1" >/dev/null || { cat "$work/log"; exit 1; }
 }
 
 configure outside "$work/moved;$torch"

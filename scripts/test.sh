@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
 # Builds everything and runs every check: style, all tests (release), and the thread-rank suites under the sanitizers.
 #   --without-torch   leave out the component torch, for which PyTorch is fetched otherwise
+#   --long            also the tests that take minutes each (label "long")
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 with_torch=ON
+long=no
 for argument in "$@"; do
   case "$argument" in
     --without-torch) with_torch=OFF ;;
-    -h | --help) sed -n '2,3s/^# //p' "$0"; exit 0 ;;
-    *) echo "usage: $0 [--without-torch]   (unknown argument: $argument)" >&2; exit 2 ;;
+    --long) long=yes ;;
+    -h | --help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
+    *) echo "usage: $0 [--without-torch] [--long]   (unknown argument: $argument)" >&2; exit 2 ;;
   esac
 done
 
@@ -41,10 +44,12 @@ build() {
   cmake --build --preset "$1"
 }
 
+# Many tests wait for processes more than they compute; the ones that need both processors say so to ctest.
+parallel=$((2 * $(nproc)))
 run_tests() {  # run_tests <preset> <command before ctest>...
   local preset=$1
   shift
-  "$@" ctest --preset "$preset" --parallel "$(nproc)" | tee "$results/$preset"
+  "$@" ctest --preset "$preset" --parallel "$parallel" | tee "$results/$preset"
 }
 
 # ThreadSanitizer of this compiler cannot place its shadow where the kernel randomises addresses widely.
@@ -64,6 +69,9 @@ step "layers" ./scripts/check-layers
 step "format" ./scripts/check-format
 step "build release" build release
 step "test release" run_tests release
+if [[ $long == yes ]]; then
+  step "test long" run_tests long
+fi
 for preset in asan-ubsan tsan; do
   step "build $preset" build "$preset"
   step "test $preset" run_tests "$preset" "${fixed_addresses[@]}"

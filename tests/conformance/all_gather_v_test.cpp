@@ -9,8 +9,6 @@ using namespace conformance;
 
 namespace {
 
-std::size_t own(const Lengths& counts) { return counts[static_cast<std::size_t>(rank())]; }
-
 // TS-28, W-02, K-74: every element of every block, everywhere.
 WORLD_TEST(AllGatherV, EveryDivision) {
   for (const Lengths& counts : uneven(world_size(), sizeof(float))) {

@@ -13,6 +13,8 @@ namespace oracle = unisono::oracle;
 using Lengths = std::vector<std::size_t>;
 
 inline std::size_t total(const Lengths& counts) { return std::accumulate(counts.begin(), counts.end(), std::size_t{0}); }
+/// The length of this rank's block.
+inline std::size_t own(const Lengths& counts) { return counts[static_cast<std::size_t>(unisono::rank())]; }
 inline std::size_t before(const Lengths& counts, int rank) { return total(Lengths(counts.begin(), counts.begin() + rank)); }
 
 /// Ways to give n ranks blocks (W-02): none, one element, ascending, gaps, one rank with all of it (each in turn), primes, and around the slot,

@@ -7,8 +7,6 @@ using namespace conformance;
 
 namespace {
 
-std::size_t own(const Lengths& counts) { return counts[static_cast<std::size_t>(rank())]; }
-
 // W-02, W-07, C-03: to every member; elsewhere the output may be empty, and is not touched.
 WORLD_TEST(GatherV, ToEveryRankInEveryDivision) {
   for (int dst = 0; dst < world_size(); ++dst) {

@@ -9,8 +9,6 @@ using namespace conformance;
 
 namespace {
 
-std::size_t own(const Lengths& counts) { return counts[static_cast<std::size_t>(rank())]; }
-
 WORLD_TEST(ReduceScatterV, EveryDivision) {
   for (const Lengths& counts : uneven(world_size(), sizeof(double))) {
     const auto in = values<double>(total(counts), rank());

@@ -7,8 +7,6 @@ using namespace conformance;
 
 namespace {
 
-std::size_t own(const Lengths& counts) { return counts[static_cast<std::size_t>(rank())]; }
-
 // W-02, W-07: from every member; what the others give does not count.
 WORLD_TEST(ScatterV, FromEveryRankInEveryDivision) {
   for (int src = 0; src < world_size(); ++src) {

@@ -8,6 +8,7 @@ needs a network (cloning, building the library, pip), and check that the command
 
 import argparse
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -171,10 +172,23 @@ class Session:
                 raise blocks.Wrong(f"{block.place()}: the output has no \"{text}\"")
 
 
+RESERVED = []  # until this process ends, as tests/free_port.h does it
+
+
 def free_port():
-    with socket.socket() as any_port:
-        any_port.bind(("127.0.0.1", 0))
-        return str(any_port.getsockname()[1])
+    """One that no other test is given, and not of those that the system gives to whoever binds to port 0."""
+    while True:
+        port = random.randrange(10_000, 15_000)
+        name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            name.bind(f"\0port-of-a-test-{port}")
+            with socket.socket() as tried:
+                tried.bind(("127.0.0.1", port))
+        except OSError:
+            name.close()
+            continue
+        RESERVED.append(name)
+        return str(port)
 
 
 def environment(options, scratch, home):

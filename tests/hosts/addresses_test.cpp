@@ -17,13 +17,6 @@
 namespace unisono::testing {
 namespace {
 
-using Variables = std::map<std::string, std::string>;
-
-Variables with(Variables variables, const Variables& more) {
-  for (const auto& [name, value] : more) variables[name] = value;
-  return variables;
-}
-
 std::unique_ptr<RunningCommand> rank_on(const Hosts& hosts, int host, int ranks, const std::string& master, const Variables& more = {}) {
   return hosts.start(host, {HOST_RANK, "meet"}, with(rank_variables(host, ranks, master), more));
 }

@@ -11,7 +11,15 @@
 
 namespace unisono::testing {
 
-inline const std::map<std::string, std::string> secret{{"UNISONO_TOKEN", "the secret of these tests"}};
+using Variables = std::map<std::string, std::string>;
+
+/// The variables, with more of them or others.
+inline Variables with(Variables variables, const Variables& more) {
+  for (const auto& [name, value] : more) variables[name] = value;
+  return variables;
+}
+
+inline const Variables secret{{"UNISONO_TOKEN", "the secret of these tests"}};
 
 /// One launcher of `unisono run` a host.
 struct NodeFlags {
@@ -40,8 +48,7 @@ inline std::vector<std::string> node_words(const NodeFlags& flags, const std::ve
 
 /// `unisono run` on every host, with two ranks each.
 inline std::vector<std::unique_ptr<RunningCommand>> start_job(const Hosts& hosts, int nodes, const std::vector<std::string>& words,
-                                                              const std::vector<std::string>& more = {},
-                                                              const std::map<std::string, std::string>& variables = secret) {
+                                                              const std::vector<std::string>& more = {}, const Variables& variables = secret) {
   std::vector<std::unique_ptr<RunningCommand>> job;
   for (int node = 0; node < nodes; ++node) {
     job.push_back(hosts.start(node, node_words({.nodes = nodes, .node = node, .master = hosts.address(0), .more = more}, words), variables));
@@ -50,7 +57,7 @@ inline std::vector<std::unique_ptr<RunningCommand>> start_job(const Hosts& hosts
 }
 
 /// What a rank, or a launcher, is told by its environment, as torchrun, ssh or a script would.
-inline std::map<std::string, std::string> rank_variables(int rank, int size, const std::string& master, const std::string& port = "29500") {
+inline Variables rank_variables(int rank, int size, const std::string& master, const std::string& port = "29500") {
   return {{"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(size)}, {"MASTER_ADDR", master}, {"MASTER_PORT", port}, *secret.begin()};
 }
 

@@ -13,13 +13,6 @@
 namespace unisono::testing {
 namespace {
 
-using Variables = std::map<std::string, std::string>;
-
-Variables with(Variables variables, const Variables& more) {
-  for (const auto& [name, value] : more) variables[name] = value;
-  return variables;
-}
-
 std::unique_ptr<RunningCommand> rank_on(const Hosts& hosts, int host, const Variables& variables, const std::vector<std::string>& words = {"meet"}) {
   std::vector<std::string> all{HOST_RANK};
   all.insert(all.end(), words.begin(), words.end());

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds and runs a project that takes the sources in with add_subdirectory; only the library is built there. Where the project names no build type, the
-# library is optimised all the same, and the project is as it was.
-#   add_subdirectory_test.sh SOURCE_FOLDER CMAKE GENERATOR
+# A project that takes the sources in with add_subdirectory. Where the project names no build type, the library is optimised all the same, and the
+# project is as it was. With --build the project is built and run as well, for which the whole library is compiled once more.
+#   add_subdirectory_test.sh SOURCE_FOLDER CMAKE GENERATOR [--build]
 set -euo pipefail
 source=$1 cmake=$2 generator=$3
 project=$(cd "$(dirname "$0")/add_subdirectory" && pwd)
@@ -36,6 +36,16 @@ if ours "$work/own" | grep -e '-O2' >/dev/null; then
   exit 1
 fi
 
+if [[ ${4:-} != --build ]]; then
+  configure "$work/outside" -DCMAKE_BUILD_TYPE=Debug -DUNISONO_DEVELOPER=ON
+  "$cmake" --build "$work/outside" --target help >"$work/targets"
+  grep --quiet 'unisono_objects' "$work/targets"
+  if grep -E 'unisono-tool|_test\b|example' "$work/targets"; then
+    echo "the subproject would build more than the library"
+    exit 1
+  fi
+  exit
+fi
 # Without the optimiser, since compiling is what takes the time here.
 configure "$work/outside" -DCMAKE_BUILD_TYPE=Debug -DUNISONO_DEVELOPER=ON
 "$cmake" --build "$work/outside"

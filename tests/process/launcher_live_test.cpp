@@ -18,16 +18,6 @@ namespace {
 
 using Stdio = RunningCommand::Stdio;
 
-std::vector<std::string> run_plain(std::vector<std::string> flags, std::vector<std::string> arguments, const std::string& program = PLAIN_HELPER) {
-  std::vector<std::string> all{"run"};
-  all.insert(all.end(), flags.begin(), flags.end());
-  all.insert(all.end(), {"--", program});
-  all.insert(all.end(), arguments.begin(), arguments.end());
-  return unisono_command(all);
-}
-
-RunningCommand::Options on_terminal() { return {.environment = {{"NO_COLOR", "1"}}, .stdio = Stdio::terminal}; }
-
 // ---- into pipes and files --------------------------------------------------------------------------------------
 
 TEST(LauncherLive, LinesArriveWhileTheProgramRuns) {
@@ -60,7 +50,7 @@ TEST(LauncherLive, LastWordsBeforeACrashAreThere) {
     RunningCommand job(run_plain({"-n", "2"}, {"end-by", std::to_string(signal)}));
     EXPECT_EQ(job.wait(), 128 + signal) << job.err();
     EXPECT_EQ(count(job.out(), "last words\n"), 2) << signal << job.out();
-    RunningCommand seen(run_plain({"-n", "2"}, {"end-by", std::to_string(signal)}), on_terminal());
+    RunningCommand seen(run_plain({"-n", "2"}, {"end-by", std::to_string(signal)}), on_terminal({{"NO_COLOR", "1"}}));
     EXPECT_EQ(seen.wait(), 128 + signal) << seen.out();
     EXPECT_EQ(count(seen.out(), "last words\r\n"), 2) << signal << seen.out();
   }
@@ -118,31 +108,32 @@ TEST(LineBuffering, KeepsWhatTheUserHasSet) {
 // ---- on a terminal ---------------------------------------------------------------------------------------------
 
 TEST(LauncherTerminals, RanksHaveTerminalsAsWideAsWhatIsLeftForThem) {
-  RunningCommand job(run_plain({"-n", "2"}, {"terminals"}), on_terminal());
+  RunningCommand job(run_plain({"-n", "2"}, {"terminals"}), on_terminal({{"NO_COLOR", "1"}}));
   ASSERT_EQ(job.wait(), 0) << job.out();
   EXPECT_EQ(count(job.out(), "output 1 error 1 columns 76\r\n"), 2) << job.out();
-  RunningCommand wider(run_plain({"-n", "11"}, {"terminals"}), on_terminal());
+  RunningCommand wider(run_plain({"-n", "11"}, {"terminals"}), on_terminal({{"NO_COLOR", "1"}}));
   ASSERT_EQ(wider.wait(), 0) << wider.out();
   EXPECT_EQ(count(wider.out(), "output 1 error 1 columns 75\r\n"), 11) << wider.out();
 }
 
 TEST(LauncherTerminals, NotWhereToldNotTo) {
-  RunningCommand job(run_plain({"-n", "2", "--no-pty"}, {"terminals"}), on_terminal());
+  RunningCommand job(run_plain({"-n", "2", "--no-pty"}, {"terminals"}), on_terminal({{"NO_COLOR", "1"}}));
   ASSERT_EQ(job.wait(), 0) << job.out();
   EXPECT_EQ(count(job.out(), "output 0 error 0 columns -1\r\n"), 2) << job.out();
-  RunningCommand live(run_plain({"-n", "2", "--no-pty"}, {"live"}), on_terminal());
+  RunningCommand live(run_plain({"-n", "2", "--no-pty"}, {"live"}), on_terminal({{"NO_COLOR", "1"}}));
   EXPECT_TRUE(live.until_out_has("step 1\r\n", 2)) << live.out();
 }
 
 // Each stream of a rank is what that of the launcher is.
 TEST(LauncherTerminals, OnlyTheStreamThatEndsOnOne) {
-  RunningCommand job({"/bin/bash", "-c", fmt::format("{} run -n 2 -- {} terminals | cat", UNISONO_COMMAND, PLAIN_HELPER)}, on_terminal());
+  RunningCommand job({"/bin/bash", "-c", fmt::format("{} run -n 2 -- {} terminals | cat", UNISONO_COMMAND, PLAIN_HELPER)},
+                     on_terminal({{"NO_COLOR", "1"}}));
   ASSERT_EQ(job.wait(), 0) << job.out();
   EXPECT_EQ(count(job.out(), "output 0 error 1 columns -1\r\n"), 2) << job.out();
 }
 
 TEST(LauncherTerminals, ANewSizeIsPassedOn) {
-  RunningCommand job(run_plain({"-n", "2"}, {"resized"}), on_terminal());
+  RunningCommand job(run_plain({"-n", "2"}, {"resized"}), on_terminal({{"NO_COLOR", "1"}}));
   ASSERT_TRUE(job.until_out_has("ready", 2)) << job.out();
   job.resize(100);
   EXPECT_EQ(job.wait(), 0) << job.out();
@@ -151,7 +142,7 @@ TEST(LauncherTerminals, ANewSizeIsPassedOn) {
 
 TEST(LauncherTerminals, NothingIsLostOfMuchOutput) {
   constexpr long bytes = 1'000'000;
-  RunningCommand job(run_helper({"-n", "2"}, {"spew", std::to_string(bytes)}), on_terminal());
+  RunningCommand job(run_helper({"-n", "2"}, {"spew", std::to_string(bytes)}), on_terminal({{"NO_COLOR", "1"}}));
   ASSERT_EQ(job.wait(), 0);
   for (int rank = 0; rank < 2; ++rank) {
     std::string expected, got;
@@ -164,7 +155,7 @@ TEST(LauncherTerminals, NothingIsLostOfMuchOutput) {
 }
 
 TEST(LauncherTerminals, AColourEndsWithItsLine) {
-  RunningCommand job(run_plain({"-n", "1"}, {"colour"}), on_terminal());
+  RunningCommand job(run_plain({"-n", "1"}, {"colour"}), on_terminal({{"NO_COLOR", "1"}}));
   ASSERT_EQ(job.wait(), 0);
   EXPECT_EQ(job.out(), "[0] \x1b[32mgreen to the end\x1b[0m\r\n");
 }

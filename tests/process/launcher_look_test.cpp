@@ -21,18 +21,6 @@ using Stdio = RunningCommand::Stdio;
 
 constexpr std::string_view own_tag = "[unisono] ";
 
-RunningCommand::Options on_terminal(std::map<std::string, std::string> variables = {}) {
-  return {.environment = std::move(variables), .stdio = Stdio::terminal};
-}
-
-std::vector<std::string> run_plain(std::vector<std::string> flags, std::vector<std::string> arguments) {
-  std::vector<std::string> all{"run"};
-  all.insert(all.end(), flags.begin(), flags.end());
-  all.insert(all.end(), {"--", PLAIN_HELPER});
-  all.insert(all.end(), arguments.begin(), arguments.end());
-  return unisono_command(all);
-}
-
 std::string without_escapes(const std::string& text) { return std::regex_replace(text, std::regex("\x1b\\[[0-9;]*[A-Za-z]"), ""); }
 
 /// The lines of a screen, which must fit into it.

@@ -8,8 +8,6 @@
 namespace unisono::testing {
 namespace {
 
-RunningCommand::Options on_terminal() { return {.environment = {{"NO_COLOR", "1"}}, .stdio = RunningCommand::Stdio::terminal}; }
-
 TEST(LauncherStdin, RankZeroGetsItByDefault) {
   RunningCommand job(run_helper({"-n", "3"}, {"cat"}));
   job.type("word\n");
@@ -63,7 +61,7 @@ TEST(LauncherStdin, AllGetAllOfAFileThoughOneDoesNotRead) {
 }
 
 TEST(LauncherStdin, WhatIsTypedGoesToAll) {
-  RunningCommand job(run_helper({"-n", "2", "--stdin", "all"}, {"cat"}), on_terminal());
+  RunningCommand job(run_helper({"-n", "2", "--stdin", "all"}, {"cat"}), on_terminal({{"NO_COLOR", "1"}}));
   job.type("word\n");
   ASSERT_TRUE(job.until_out_has("read word", 2)) << job.out();
   job.type("\x04");
@@ -72,7 +70,7 @@ TEST(LauncherStdin, WhatIsTypedGoesToAll) {
 }
 
 TEST(LauncherStdin, WhatIsTypedGoesToTheRankChosen) {
-  RunningCommand job(unisono_command({"run", "-n", "3", "--stdin", "1", "--", PLAIN_HELPER, "prompt", "1"}), on_terminal());
+  RunningCommand job(unisono_command({"run", "-n", "3", "--stdin", "1", "--", PLAIN_HELPER, "prompt", "1"}), on_terminal({{"NO_COLOR", "1"}}));
   ASSERT_TRUE(job.until_out_has("[1] name? ")) << job.out();
   job.type("Ada\n");
   ASSERT_EQ(job.wait(), 0) << job.out();

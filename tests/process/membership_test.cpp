@@ -11,16 +11,11 @@
 #include <thread>
 
 #include "running_command.h"
+#include "spawn_ranks.h"
 #include "unisono/unisono.h"
 
 namespace unisono::testing {
 namespace {
-
-SpawnOptions ranks(int n) {
-  SpawnOptions options;
-  options.nproc_per_node = n;
-  return options;
-}
 
 Membership member(const std::shared_ptr<Store>& store, const std::string& name, int rank, int size) {
   return Membership({.store = std::make_shared<PrefixStore>(name, store), .rank = rank, .size = size, .name = name});

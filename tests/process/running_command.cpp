@@ -159,11 +159,19 @@ std::vector<std::string> unisono_command(std::vector<std::string> arguments) {
 }
 
 std::vector<std::string> run_helper(std::vector<std::string> flags, std::vector<std::string> arguments) {
+  return run_plain(std::move(flags), std::move(arguments), RANK_HELPER);
+}
+
+std::vector<std::string> run_plain(std::vector<std::string> flags, std::vector<std::string> arguments, const std::string& program) {
   std::vector<std::string> all{UNISONO_COMMAND, "run"};
   all.insert(all.end(), flags.begin(), flags.end());
-  all.insert(all.end(), {"--", RANK_HELPER});
+  all.insert(all.end(), {"--", program.empty() ? PLAIN_HELPER : program});
   all.insert(all.end(), arguments.begin(), arguments.end());
   return all;
+}
+
+RunningCommand::Options on_terminal(std::map<std::string, std::string> variables) {
+  return {.environment = std::move(variables), .stdio = RunningCommand::Stdio::terminal};
 }
 
 std::string tag(int rank) { return fmt::format("[{}] ", rank); }

@@ -60,6 +60,9 @@ class RunningCommand {
 std::vector<std::string> unisono_command(std::vector<std::string> arguments);
 /// `unisono run FLAGS -- rank_helper ARGUMENTS`.
 std::vector<std::string> run_helper(std::vector<std::string> flags, std::vector<std::string> arguments);
+/// `unisono run FLAGS -- PROGRAM ARGUMENTS`; the program is plain_helper unless given.
+std::vector<std::string> run_plain(std::vector<std::string> flags, std::vector<std::string> arguments, const std::string& program = "");
+RunningCommand::Options on_terminal(std::map<std::string, std::string> variables = {});
 
 /// "[3] ", what stands before a line of rank 3.
 std::string tag(int rank);

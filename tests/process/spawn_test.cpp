@@ -15,17 +15,12 @@
 
 #include "backends/native/native.h"
 #include "running_command.h"
+#include "spawn_ranks.h"
 #include "two_nodes.h"
 #include "unisono/unisono.h"
 
 namespace unisono::testing {
 namespace {
-
-SpawnOptions ranks(int n) {
-  SpawnOptions options;
-  options.nproc_per_node = n;
-  return options;
-}
 
 struct Account {
   int rank = -1, world_size = 0, local_rank = -1, given = -1, sum = 0, pid = 0;
@@ -342,7 +337,7 @@ std::string refusal(const std::function<void()>& call) {
   return "nothing";
 }
 
-std::string refusal_of(SpawnOptions options) {
+std::string spawn_refusal_of(SpawnOptions options) {
   return refusal<InvalidArgument>([&] { spawn(options, [] {}); });
 }
 
@@ -351,26 +346,26 @@ TEST(SpawnRefuses, NumbersAndPlacesThatMakeNoSense) {
   const auto has = [](const std::string& text, std::initializer_list<const char*> parts) {
     for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
   };
-  has(refusal_of({.nproc_per_node = 0}), {"spawn", "nproc_per_node", "0"});
-  has(refusal_of({.nproc_per_node = -3}), {"nproc_per_node", "-3"});
-  has(refusal_of({.nnodes = 0}), {"nnodes", "0"});
-  has(refusal_of({.nnodes = 2, .node_rank = 2, .init_method = "file:///tmp/x"}), {"node_rank", "from 0 to 1", "2"});
-  has(refusal_of({.node_rank = -1}), {"node_rank", "-1"});
-  has(refusal_of({.nproc_per_node = 2'000'000'000}), {"65536", "2000000000"});
-  has(refusal_of({.nproc_per_node = 65536, .nnodes = 65536, .init_method = "file:///tmp/x"}), {"65536"});
-  has(refusal_of({.master_port = 70'000}), {"master_port", "70000"});
-  has(refusal_of({.timeout = std::chrono::milliseconds(0)}), {"timeout"});
-  has(refusal_of({.master_addr = "127.0.0.1", .init_method = "file:///tmp/x"}), {"master_addr", "file:///tmp/x"});
-  has(refusal_of({.master_port = 1234, .init_method = "tcp://127.0.0.1:1234"}), {"master_port", "tcp://127.0.0.1:1234"});
-  has(refusal_of({.init_method = "http://127.0.0.1"}), {"init_method", "http://"});
-  has(refusal_of({.nnodes = 2}), {"2 nodes", "master_addr"});
-  has(refusal_of({.nnodes = 2, .master_addr = "127.0.0.1"}), {"2 nodes", "master_port"});
+  has(spawn_refusal_of({.nproc_per_node = 0}), {"spawn", "nproc_per_node", "0"});
+  has(spawn_refusal_of({.nproc_per_node = -3}), {"nproc_per_node", "-3"});
+  has(spawn_refusal_of({.nnodes = 0}), {"nnodes", "0"});
+  has(spawn_refusal_of({.nnodes = 2, .node_rank = 2, .init_method = "file:///tmp/x"}), {"node_rank", "from 0 to 1", "2"});
+  has(spawn_refusal_of({.node_rank = -1}), {"node_rank", "-1"});
+  has(spawn_refusal_of({.nproc_per_node = 2'000'000'000}), {"65536", "2000000000"});
+  has(spawn_refusal_of({.nproc_per_node = 65536, .nnodes = 65536, .init_method = "file:///tmp/x"}), {"65536"});
+  has(spawn_refusal_of({.master_port = 70'000}), {"master_port", "70000"});
+  has(spawn_refusal_of({.timeout = std::chrono::milliseconds(0)}), {"timeout"});
+  has(spawn_refusal_of({.master_addr = "127.0.0.1", .init_method = "file:///tmp/x"}), {"master_addr", "file:///tmp/x"});
+  has(spawn_refusal_of({.master_port = 1234, .init_method = "tcp://127.0.0.1:1234"}), {"master_port", "tcp://127.0.0.1:1234"});
+  has(spawn_refusal_of({.init_method = "http://127.0.0.1"}), {"init_method", "http://"});
+  has(spawn_refusal_of({.nnodes = 2}), {"2 nodes", "master_addr"});
+  has(spawn_refusal_of({.nnodes = 2, .master_addr = "127.0.0.1"}), {"2 nodes", "master_port"});
 }
 
 // I-14, K-77, Q-27, A-60, T-04, K-04
 TEST(SpawnRefuses, BackendsThatCannotServeIt) {
-  EXPECT_NE(refusal_of({.backend = "abc"}).find("unknown backend \"abc\""), std::string::npos);
-  EXPECT_NE(refusal_of({.backend = "serial", .nproc_per_node = 2}).find("serial is for one process"), std::string::npos);
+  EXPECT_NE(spawn_refusal_of({.backend = "abc"}).find("unknown backend \"abc\""), std::string::npos);
+  EXPECT_NE(spawn_refusal_of({.backend = "serial", .nproc_per_node = 2}).find("serial is for one process"), std::string::npos);
   EXPECT_EQ(spawn({.backend = "Serial"}, [] { return world_size(); }), std::vector<int>{1});
   EXPECT_EQ(spawn({.backend = "NATIVE", .nproc_per_node = 2}, [] { return backend().value_or("none"); }),
             (std::vector<std::string>{"native", "native"}));
@@ -384,9 +379,9 @@ TEST(SpawnRefuses, BackendsThatCannotServeIt) {
 TEST(SpawnRefuses, BackendsOfDevicesThatContradictEachOther) {
   const auto named = spawn({.backend = "cpu:native", .nproc_per_node = 2}, [] { return backend().value_or("none"); });
   EXPECT_EQ(named, (std::vector<std::string>{"native", "native"}));
-  EXPECT_NE(refusal_of({.backend = "cpu:native,cpu:serial"}).find("two engines for one kind of device"), std::string::npos);
-  EXPECT_NE(refusal_of({.backend = "tpu:native"}).find("malformed backend"), std::string::npos);
-  EXPECT_NE(refusal_of({.backend = "cpu:abc"}).find("unknown backend \"abc\""), std::string::npos);
+  EXPECT_NE(spawn_refusal_of({.backend = "cpu:native,cpu:serial"}).find("two engines for one kind of device"), std::string::npos);
+  EXPECT_NE(spawn_refusal_of({.backend = "tpu:native"}).find("malformed backend"), std::string::npos);
+  EXPECT_NE(spawn_refusal_of({.backend = "cpu:abc"}).find("unknown backend \"abc\""), std::string::npos);
   if (!is_backend_available("nccl")) {
     EXPECT_NE(refusal<BackendUnavailable>([] { spawn({.backend = "cpu:native,cuda:nccl"}, [] {}); }).find("nccl"), std::string::npos);
   }

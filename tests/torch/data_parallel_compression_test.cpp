@@ -5,10 +5,9 @@ namespace unisono {
 namespace {
 
 using parallel::Net;
+using parallel::rows;
 using parallel::share;
 using parallel::values;
-
-constexpr int rows = 12;
 
 /// The gradients of a float32 net after one pass, and the exact averages.
 std::pair<torch::Tensor, torch::Tensor> gradient(const Compression& compression, torch::Dtype dtype) {

@@ -5,11 +5,10 @@ namespace unisono {
 namespace {
 
 using parallel::Net;
+using parallel::rows;
 using parallel::share;
 using parallel::values;
 namespace F = torch::nn::functional;
-
-constexpr int rows = 12;  // a multiple of 1, 2, 3 and 4
 
 torch::Tensor inputs(int step) { return values({rows, 6}, 3 + step); }
 torch::Tensor targets(int step) { return values({rows, 3}, 50 + step); }

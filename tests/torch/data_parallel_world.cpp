@@ -16,8 +16,8 @@ void fill(torch::nn::Module& module, double seed, double scale) {
 }
 
 torch::Tensor share(const torch::Tensor& batch) {
-  const auto rows = batch.size(0) / unisono::world_size();
-  return batch.narrow(0, unisono::rank() * rows, rows);
+  const auto own = batch.size(0) / unisono::world_size();
+  return batch.narrow(0, unisono::rank() * own, own);
 }
 
 std::string difference(const torch::Tensor& actual, const torch::Tensor& expected, double tolerance) {

@@ -16,6 +16,9 @@ namespace parallel {
 
 using torch_tests::on_every_world;
 
+/// Of a batch: a multiple of 1, 2, 3 and 4.
+constexpr int rows = 12;
+
 /// Values that differ by element and by `seed`, between -1 and 1.
 torch::Tensor values(torch::IntArrayRef sizes, double seed, torch::Dtype dtype = torch::kDouble);
 /// Every parameter gets such values, in float64; buffers with a dimension become float64.

@@ -1,11 +1,11 @@
-# The backend of torch.distributed, through Python. unisono_python_test(<file> [RANKS <n>...] [TIMEOUT <seconds>]): the file as that many processes; without
+# The backend of torch.distributed, through Python. unisono_python_test(<file> [RANKS <n>...] [TIMEOUT <seconds>] [LONG]): the file as that many processes; without
 # RANKS it starts its own.
 if(NOT TARGET unisono_python)
   return()
 endif()
 
 function(unisono_python_test file)
-  cmake_parse_arguments(TEST "" "TIMEOUT" "RANKS;ARGUMENTS" ${ARGN})
+  cmake_parse_arguments(TEST "LONG" "TIMEOUT" "RANKS;ARGUMENTS" ${ARGN})
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 300)
   endif()
@@ -22,12 +22,16 @@ function(unisono_python_test file)
     add_test(NAME ${names} COMMAND ${program})
   endif()
   set_tests_properties(${names} PROPERTIES LABELS torch TIMEOUT ${TEST_TIMEOUT} PROCESSORS 2 ENVIRONMENT "${environment}")
+  if(TEST_LONG)
+    set_property(TEST ${names} APPEND PROPERTY LABELS long)
+  endif()
 endfunction()
 
 unisono_python_test(collectives_test RANKS 2 3)
 unisono_python_test(training_test RANKS 2 TIMEOUT 1200)
 unisono_python_test(jobs_test TIMEOUT 1800)
 unisono_python_test(endings_test TIMEOUT 1800)
+unisono_python_test(many_runs_test TIMEOUT 900 LONG)
 unisono_python_test(errors_table_test TIMEOUT 900)
 # The rest of PyTorch's own suite, and all of it over gloo beside it: scripts/test-pytorch-suite.
-unisono_python_test(run_pytorch_suite ARGUMENTS --quick --world-sizes 3 TIMEOUT 1800)
+unisono_python_test(run_pytorch_suite ARGUMENTS --quick --world-sizes 3 TIMEOUT 1800 LONG)

@@ -8,7 +8,7 @@ import unittest
 
 import jobs
 from jobs import UNISONO, WORKS
-from many_runs import KINDS, Runs, WarmPython
+from many_runs import WarmPython
 
 # Rank 1 ends in some way, and rank 0 says what it reads of it.
 TOLD = """
@@ -236,17 +236,6 @@ class Endings(jobs.JobTest):
             os._exit(0)
         """, n=4)
         self.fine("".join(outputs), 4)
-
-    def test_many_runs(self):
-        with Runs(ranks=4, warm=True) as warm, Runs(ranks=4) as cold:
-            for way, runs, times in (("run", warm, 6), ("env", warm, 6), ("run", cold, 1), ("spawn", cold, 1), ("torchrun", cold, 1)):
-                if way == "run" and not UNISONO:
-                    continue
-                for kind in KINDS:
-                    for number in range(times):
-                        with self.subTest(way=way, kind=kind, number=number):
-                            code, output = runs.run(way, kind, number)
-                            self.assertEqual(runs.judge(way, kind, code, output), "", output)
 
 
 if __name__ == "__main__":

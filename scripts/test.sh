@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds everything and runs every check: style, all tests (release), and the thread-rank suites under the sanitizers.
+# Builds everything and runs the checks: style, the tests (release), and the thread-rank suites under AddressSanitizer and UndefinedBehaviorSanitizer.
 #   --without-torch   leave out the component torch, for which PyTorch is fetched otherwise
-#   --long            also the tests that take minutes each (label "long")
+#   --long            also the tests that take minutes each (label "long"), and the thread-rank suites under ThreadSanitizer
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -69,17 +69,19 @@ step "layers" ./scripts/check-layers
 step "format" ./scripts/check-format
 step "build release" build release
 step "test release" run_tests release
+sanitized=(asan-ubsan)
 if [[ $long == yes ]]; then
+  sanitized+=(tsan)
   step "test long" run_tests long
 fi
-for preset in asan-ubsan tsan; do
+for preset in "${sanitized[@]}"; do
   step "build $preset" build "$preset"
   step "test $preset" run_tests "$preset" "${fixed_addresses[@]}"
 done
 
 printf '\n== all passed\n'
 printf '%s\n' "${report[@]}" "${without[@]}"
-for preset in asan-ubsan tsan release; do
+for preset in "${sanitized[@]}" release; do
   printf '\n%s:\n' "$preset"
   sed -n '/tests passed/,$p' "$results/$preset" | grep -E 'tests passed|Total Test time'
 done

@@ -164,32 +164,17 @@ void StoreServer::Loop::on_event(Id id, std::uint32_t events) {
     return;
   }
   if (!sessions_.contains(id)) return;  // closed earlier in this batch
-  try {
+  for_client(id, [&] {
     if ((events & EPOLLOUT) != 0) {
       flush(id, sessions_.at(id));
       if (const auto session = sessions_.find(id); session != sessions_.end()) pump(id, session->second);
     }
     if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && sessions_.contains(id)) receive(id);
-  } catch (const std::exception& error) {
-    ground::warn(fmt::format("the store closed a connection: {}", error.what()));
-    close(id);
-  }
+  });
 }
 
 void StoreServer::Loop::on_time(Time now) {
-  while (auto expired = waiters_.expire(now)) {
-    auto& [id, waiter] = *expired;
-    Session& session = sessions_.at(waiter.session);
-    session.waiting.erase(id);
-    session.waiting_bytes -= waiter.bytes();
-    Writer reply(Status::expired, waiter.request);
-    int named = 0;
-    for (const std::string& key : waiter.keys) {
-      if (table_.find(key) == nullptr && named++ < 64) reply.text(key);
-    }
-    send(session, reply.finish());
-    flush(waiter.session, session);
-  }
+  while (const auto expired = waiters_.expire(now)) answer_waiter(expired->first, expired->second, Status::expired);
   std::vector<Id> late;
   for (const auto& [id, session] : sessions_) {
     if (session.expires <= now) late.push_back(id);

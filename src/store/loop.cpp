@@ -1,4 +1,4 @@
-// The server's thread: waiting, connections coming and going, bytes in and out. What the bytes mean is in loop_requests.cpp.
+// The server's thread: waiting, bytes in and out. Who comes is in loop_arrivals.cpp, what the bytes mean in loop_requests.cpp.
 #include "store/loop.h"
 
 #include <poll.h>
@@ -29,8 +29,6 @@ namespace {
 constexpr std::uint64_t bell_id = 0;
 // More unsent bytes than this and we stop reading, so that a client that only asks cannot fill our memory.
 constexpr std::size_t enough_unsent = std::size_t{16} << 20;
-// A handshake takes microseconds; who is younger than this may be one of many ranks that come at once, who is older makes room.
-constexpr auto grace_of_pending = 50ms;
 
 }  // namespace
 
@@ -110,7 +108,7 @@ void StoreServer::Loop::set(std::string_view key, std::string_view value) {
 StoreServer::Counts StoreServer::Loop::counts() const {
   const std::lock_guard lock(mutex_);
   Counts counts{sessions_.size(), 0, waiters_.size(), table_.size()};
-  for (const auto& [id, session] : sessions_) counts.pending += session.pending() ? 1 : 0;
+  for (const auto& [id, session] : sessions_) counts.pending += session.takes_place() ? 1 : 0;
   return counts;
 }
 
@@ -208,75 +206,6 @@ void StoreServer::Loop::shut_down() {
   sessions_.clear();
 }
 
-void StoreServer::Loop::pause(Listener& listener, Id id, std::chrono::milliseconds time) {
-  listener.paused = true;
-  listener.resume = Clock::now() + time;
-  epoll_event event{0, {.u64 = id}};
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener.fd.get(), &event);
-}
-
-// Strangers must not keep the ranks out, and ranks that come all at once must not push each other out: the oldest connection that has not
-// authenticated goes, unless it is so young that it may just be doing so; then the newcomers stay in the kernel's queue for that moment.
-bool StoreServer::Loop::make_room(Listener& listener, Id id) {
-  std::size_t pending = 0;
-  std::optional<Id> oldest;
-  for (const auto& [session_id, session] : sessions_) {
-    if (!session.pending()) continue;
-    if (!oldest) oldest = session_id;
-    ++pending;
-  }
-  if (pending < options_.most_pending) return true;
-  const auto age = options_.handshake_timeout - (sessions_.at(*oldest).expires - Clock::now());
-  if (age < grace_of_pending) {
-    pause(listener, id, std::chrono::ceil<std::chrono::milliseconds>(grace_of_pending - age));
-    return false;
-  }
-  grumble(sessions_.at(*oldest), "it did not authenticate, and others were waiting");
-  close(*oldest);
-  return true;
-}
-
-void StoreServer::Loop::accept_from(Listener& listener, Id id) {
-  for (int i = 0; i < 64; ++i) {
-    if (!listener.local && !make_room(listener, id)) return;
-    ground::FileDescriptor fd(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        ground::log(ground::LogLevel::error, fmt::format("the store cannot take another connection: {} (see ulimit -n)", ground::error_text(errno)));
-        pause(listener, id, 100ms);
-      }
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      return;
-    }
-    if (listener.local) {
-      if (ground::peer_is_same_user(fd.get())) add_session(std::move(fd), "a local connection", true);
-      continue;
-    }
-    ground::set_no_delay(fd.get());
-    try {
-      std::string source = ground::peer_address(fd.get()).host();
-      add_session(std::move(fd), std::move(source), false).expires = Clock::now() + options_.handshake_timeout;
-    } catch (const Error&) {  // it has gone already
-    }
-  }
-}
-
-Session& StoreServer::Loop::add_session(ground::FileDescriptor fd, std::string source, bool trusted) {
-  const Id id = next_id_++;
-  Session& session = sessions_[id];
-  session.fd = std::move(fd);
-  session.source = std::move(source);
-  session.trusted = trusted;
-  session.interest = EPOLLIN;
-  epoll_event event{EPOLLIN, {.u64 = id}};
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, session.fd.get(), &event) != 0) {
-    const int error = errno;
-    sessions_.erase(id);
-    throw Error(fmt::format("a connection cannot be served: {}", ground::error_text(error)));
-  }
-  return session;
-}
-
 void StoreServer::Loop::receive(Id id) {
   std::array<char, std::size_t{64} << 10> chunk;
   for (int i = 0; i < 16; ++i) {
@@ -359,17 +288,6 @@ void StoreServer::Loop::close(Id id) {
       ground::warn(fmt::format("the store could not keep what a connection left: {}", error.message()));
     }
   }
-}
-
-// One line per source and ten seconds: a scanner must not fill the job's log either.
-void StoreServer::Loop::grumble(const Session& session, std::string_view what) {
-  const Time now = Clock::now();
-  if (grumbled_.size() >= 64) std::erase_if(grumbled_, [&](const auto& entry) { return now - entry.second > 10s; });
-  if (grumbled_.size() >= 64) return;
-  const auto [entry, fresh] = grumbled_.emplace(session.source, now);
-  if (!fresh && now - entry->second < 10s) return;
-  entry->second = now;
-  ground::warn(fmt::format("the store closed a connection from {}: {}", session.source, what));
 }
 
 }  // namespace unisono::store

@@ -48,6 +48,7 @@ class StoreServer::Loop {
   void shut_down();
 
   void accept_from(Listener& listener, Id id);
+  void accept_all(Listener& listener, Id id);
   bool make_room(Listener& listener, Id id);
   void pause(Listener& listener, Id id, std::chrono::milliseconds time);
   Session& add_session(ground::FileDescriptor fd, std::string source, bool trusted);
@@ -64,6 +65,7 @@ class StoreServer::Loop {
 
   void send(Session& session, std::string frame);
   void refuse(Session& session, std::uint64_t request, std::string_view why);
+  void begin_to_close(Session& session);
   void flush(Id id, Session& session);
   void watch(Id id, Session& session);
   void close(Id id);

@@ -53,8 +53,7 @@ void StoreServer::Loop::greet(Session& session) {
   send(session, greeting());
   if (theirs.wire != wire_version) {
     grumble(session, fmt::format("it is unisono {}, this is {}", describe(theirs), describe_own_version()));
-    session.stage = Session::Stage::closing;  // our greeting tells it why
-    session.expires = Clock::now() + options_.handshake_timeout;
+    begin_to_close(session);  // our greeting tells it why
     return;
   }
   session.stage = session.trusted ? Session::Stage::open : Session::Stage::hello;
@@ -91,8 +90,13 @@ void StoreServer::Loop::shake_hands(Id, Session& session, std::string_view frame
 
 void StoreServer::Loop::refuse(Session& session, std::uint64_t request, std::string_view why) {
   send(session, Writer(Status::refused, request).text(why).finish());
+  begin_to_close(session);
+}
+
+// Who has not proved itself gets no more time by being refused.
+void StoreServer::Loop::begin_to_close(Session& session) {
   session.stage = Session::Stage::closing;
-  session.expires = Clock::now() + options_.handshake_timeout;
+  session.expires = std::min(session.expires, Clock::now() + options_.handshake_timeout);
 }
 
 void StoreServer::Loop::answer(Id id, Session& session, std::string_view frame) {

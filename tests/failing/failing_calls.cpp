@@ -21,10 +21,32 @@
 namespace {
 
 // Nothing here allocates, or runs before it is needed: mmap may be called by anybody at any time.
-enum Call { pthread_create_, accept4_, recvmsg_, recv_, send_, sendmsg_, mmap_, memfd_create_, ftruncate_, eventfd_, epoll_create1_, epoll_ctl_, epoll_wait_,
-            poll_, socket_, socketpair_, connect_, bind_, listen_, pidfd_open_, count_of_calls };
-constexpr const char* names[] = {"pthread_create", "accept4", "recvmsg", "recv", "send", "sendmsg", "mmap", "memfd_create", "ftruncate", "eventfd",
-                                 "epoll_create1", "epoll_ctl", "epoll_wait", "poll", "socket", "socketpair", "connect", "bind", "listen", "pidfd_open"};
+enum Call {
+  pthread_create_,
+  accept4_,
+  recvmsg_,
+  recv_,
+  send_,
+  sendmsg_,
+  mmap_,
+  memfd_create_,
+  ftruncate_,
+  eventfd_,
+  epoll_create1_,
+  epoll_ctl_,
+  epoll_wait_,
+  poll_,
+  socket_,
+  socketpair_,
+  connect_,
+  bind_,
+  listen_,
+  pidfd_open_,
+  count_of_calls
+};
+constexpr const char* names[] = {"pthread_create", "accept4",    "recvmsg", "recv",          "send",      "sendmsg",    "mmap",
+                                 "memfd_create",   "ftruncate",  "eventfd", "epoll_create1", "epoll_ctl", "epoll_wait", "poll",
+                                 "socket",         "socketpair", "connect", "bind",          "listen",    "pidfd_open"};
 static_assert(std::size(names) == count_of_calls);
 
 std::atomic<int> counts[count_of_calls];

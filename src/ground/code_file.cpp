@@ -22,7 +22,8 @@ class Trusted {
  public:
   Trusted() {
     // In a container root may be known by another number: who has the root folder has everything.
-    struct stat root {}, own {};
+    struct stat root {
+    }, own{};
     if (::stat("/", &root) != 0) root.st_uid = 0, root.st_gid = 0;
     if (::stat(own_code_file().c_str(), &own) != 0) own.st_uid = 0, own.st_gid = 0;
     users_ = {0, ::geteuid(), root.st_uid, own.st_uid};

@@ -71,7 +71,7 @@ void StoreServer::Loop::accept_all(Listener& listener, Id id) {
       const int error = errno;
       if (error == EINTR || error == ECONNABORTED) continue;
       if (error != EAGAIN) {
-        ground::log(ground::LogLevel::error, fmt::format("the store cannot take another connection: {} (see ulimit -n)", ground::error_text(error)));
+        ground::log(ground::LogLevel::error, fmt::format("the store cannot take another connection: {}", ground::error_text(error)));
         pause(listener, id, pause_without_means);
       }
       return;

@@ -50,7 +50,7 @@ constexpr const char* names[] = {"pthread_create", "accept4",    "recvmsg", "rec
 static_assert(std::size(names) == count_of_calls);
 
 std::atomic<int> counts[count_of_calls];
-std::atomic<int> armed{-1}, armed_nth{0}, armed_error{0};
+std::atomic<int> armed{-1}, armed_nth{0}, armed_more{0}, armed_error{0};
 std::atomic<bool> struck{false};
 
 int call_named(const char* name) {
@@ -63,7 +63,7 @@ int call_named(const char* name) {
 /// 0, or what this one fails with.
 int fails(Call call) {
   const int number = counts[call].fetch_add(1) + 1;
-  if (armed.load() != call || armed_nth.load() != number) return 0;
+  if (armed.load() != call || armed_nth.load() == 0 || number < armed_nth.load() || number > armed_nth.load() + armed_more.load()) return 0;
   struck.store(true);
   return armed_error.load();
 }
@@ -108,20 +108,25 @@ __attribute__((constructor)) void read_environment() {
   if (colon == nullptr || colon - text >= static_cast<std::ptrdiff_t>(sizeof name)) return;
   std::memcpy(name, text, static_cast<std::size_t>(colon - text));
   char* end = nullptr;
-  const long nth = std::strtol(colon + 1, &end, 10);
-  unisono::testing::arm(name, static_cast<int>(nth), *end == ':' ? static_cast<int>(std::strtol(end + 1, nullptr, 10)) : 0);
+  int numbers[3] = {};  // nth, errno, more
+  for (int i = 0; i < 3 && colon != nullptr; ++i) {
+    numbers[i] = static_cast<int>(std::strtol(colon + 1, &end, 10));
+    colon = *end == ':' ? end : nullptr;
+  }
+  unisono::testing::arm(name, numbers[0], numbers[1], numbers[2]);
 }
 
 }  // namespace
 
 namespace unisono::testing {
 
-void arm(const char* call, int nth, int error) {
+void arm(const char* call, int nth, int error, int more) {
   armed.store(-1);
   for (auto& count : counts) count.store(0);
   struck.store(false);
   armed_nth.store(nth);
   armed_error.store(error);
+  armed_more.store(more);
   armed.store(call_named(call));
 }
 

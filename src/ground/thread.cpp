@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <exception>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -45,8 +46,9 @@ class Quiet {
 
 }  // namespace
 
-Thread::Thread(std::string name, std::function<void()> body) : process_(::getpid()) {
-  const Quiet quiet;
+Thread::Thread(std::string name, std::function<void()> body, Signals signals) : process_(::getpid()) {
+  std::optional<Quiet> quiet;
+  if (signals == Signals::none) quiet.emplace();
   try {
     thread_ = std::thread([name, body = std::move(body)] { run(name, body); });
   } catch (const std::system_error& error) {

@@ -10,13 +10,15 @@
 
 namespace unisono::ground {
 
-/// Every thread of the library. It leaves signals to the others of the process. What its function throws is logged and ends that thread alone: a
-/// function that others rely on catches for itself, and tells them. Exported for the plug-ins.
+/// Every thread of the library. It leaves signals to the others of the process, unless it is to run a program's own code, which may wait for them or
+/// start processes. What its function throws is logged and ends that thread alone: a function that others rely on catches for itself, and tells
+/// them. Exported for the plug-ins.
 class UNISONO_API Thread {
  public:
   Thread() = default;
+  enum class Signals { none, as_starter };
   /// `name`: as a message names it, "the store server". Error where the system has no thread to give.
-  Thread(std::string name, std::function<void()> body);
+  Thread(std::string name, std::function<void()> body, Signals signals = Signals::none);
   Thread(Thread&&) = default;
   /// Joins the one it had.
   Thread& operator=(Thread&& other);

@@ -1,6 +1,9 @@
 // A thread that the system does not give: an error of ours where it was asked for, nothing begun, and the peers are told.
 #include <gtest/gtest.h>
 
+#include <signal.h>
+
+#include <atomic>
 #include <cerrno>
 #include <functional>
 #include <vector>
@@ -62,6 +65,37 @@ TEST(FailingThreads, NothingOfAnAsynchronousReceiveIsBegun) {
                    if (rank() == 0) send(buffer, world_size() - 1);  // leaves its sender's hands at once
                    recv(buffer, world_size() - 1);
                  });
+}
+
+TEST(FailingThreads, RanksThatCannotAllBeStartedDoNotBegin) {
+  for (int nth = 1; nth <= 4; ++nth) {
+    std::atomic<int> begun = 0;
+    arm("pthread_create", nth, EAGAIN);
+    try {
+      run_threads(4, [&] {
+        ++begun;
+        barrier();
+      });
+      ADD_FAILURE() << nth;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.operation(), "run_threads");
+      EXPECT_NE(error.message().find("rank " + std::to_string(nth - 1) + " of 4 cannot be started"), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(begun, 0);
+  }
+  arm("pthread_create", 0, 0);
+  EXPECT_EQ(run_threads(4, [] { return all_reduce(1); }), std::vector<int>(4, 4));
+}
+
+// Programs wait for signals in them, and start processes that inherit the mask.
+TEST(FailingThreads, RanksTakeTheSignalsOfWhoStartedThem) {
+  sigset_t before;
+  ASSERT_EQ(::pthread_sigmask(SIG_SETMASK, nullptr, &before), 0);
+  run_threads(2, [&] {
+    sigset_t mine;
+    ASSERT_EQ(::pthread_sigmask(SIG_SETMASK, nullptr, &mine), 0);
+    for (int signal = 1; signal < NSIG; ++signal) EXPECT_EQ(::sigismember(&mine, signal), ::sigismember(&before, signal)) << signal;
+  });
 }
 
 }  // namespace

@@ -24,6 +24,11 @@ constexpr std::size_t most_buffered = std::size_t{64} << 20;
 std::atomic<int> active_contexts{0};
 std::atomic<bool> forked_child{false};
 
+GroupParts clamped(GroupParts parts) {
+  parts.timeout = ground::clamped(parts.timeout);
+  return parts;
+}
+
 }  // namespace
 
 bool in_forked_child() noexcept { return forked_child.load(std::memory_order_relaxed); }
@@ -67,7 +72,7 @@ class Group::Entry {
 };
 
 Group::Group(GroupParts parts)
-    : parts_(std::move(parts)),
+    : parts_(clamped(std::move(parts))),
       device_(parts_.backend->capabilities().device),
       compares_shapes_(wants_shapes(ground::Environment::process())),
       lane_(std::make_shared<Lane>()) {

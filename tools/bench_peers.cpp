@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "bench_options.h"
+#include "ground/code_file.h"
 #include "ground/deadline.h"
 #include "ground/likeness.h"
 #include "launch/child.h"
@@ -39,7 +40,7 @@ std::filesystem::path own_program() { return std::filesystem::read_symlink("/pro
 /// The driver beside this command: bin and libexec have the same parent, in the build folder as well as installed.
 std::optional<std::string> driver_of(const std::string& set) {
   const std::filesystem::path path = own_program().parent_path().parent_path() / "libexec" / "unisono" / ("unisono-bench-" + set);
-  return std::filesystem::exists(path) ? std::optional(path.string()) : std::nullopt;
+  return std::filesystem::exists(path) && ground::why_not_to_run(path).empty() ? std::optional(path.string()) : std::nullopt;
 }
 
 std::optional<std::string> launcher_of(const MpiPeer& mpi, const ground::Environment& environment) {

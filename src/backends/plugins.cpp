@@ -11,7 +11,9 @@
 
 #include <fmt/format.h>
 
+#include "ground/code_file.h"
 #include "ground/environment.h"
+#include "ground/variables.h"
 
 namespace unisono::backends {
 namespace {
@@ -20,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "libunisono_";
 constexpr std::string_view suffix = ".so";
+constexpr std::string_view path_variable = "UNISONO_PLUGIN_PATH";
 /// A part of this library whose file is named like a plug-in's. It would load all of LibTorch.
 constexpr std::string_view no_plugin = "torch";
 
@@ -56,6 +59,10 @@ std::string last_error(const std::string& path) {
 
 FoundPlugin load(const std::string& name, const std::string& path) {
   FoundPlugin found{.name = name, .path = path};
+  if (const std::string danger = ground::why_not_to_run(path); !danger.empty()) {
+    found.why_not = fmt::format("{} is not loaded: {}", path, danger);
+    return found;
+  }
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     found.why_not = fmt::format("{} cannot be loaded: {}", path, last_error(path));
@@ -80,14 +87,39 @@ FoundPlugin load(const std::string& name, const std::string& path) {
   return found;
 }
 
+bool is_ours(std::string_view name) { return std::ranges::find(plugins_of_ours, name) != std::end(plugins_of_ours); }
+
+struct SearchedFolder {
+  std::string directory;
+  bool is_own = false;  ///< the library's, which holds other libraries as well
+};
+
+std::vector<SearchedFolder> searched_folders() {
+  std::vector<SearchedFolder> all;
+  const auto add = [&](const std::string& directory, bool is_own) {
+    if (std::ranges::find(all, directory, &SearchedFolder::directory) == all.end()) all.push_back({directory, is_own});
+  };
+  for (const std::string& folder : ground::folders_of(ground::variable_of_code(path_variable).value_or(""))) {
+    if (folder.starts_with('/')) add(folder, false);
+  }
+  // Beside the file that this code is in: the library, or a program that has it inside, which then lies in bin/ beside lib/.
+  if (const fs::path file = ground::own_code_file(); !file.empty()) {
+    std::error_code error;
+    add(file.parent_path().string(), true);
+    const fs::path lib = file.parent_path().parent_path() / "lib";
+    if (fs::is_directory(lib, error)) add(lib.string(), true);
+  }
+  return all;
+}
+
 const FoundPlugin* find_locked(std::string_view name) {
   auto& known = loaded().by_name;
   if (const auto found = known.find(name); found != known.end()) return &found->second;
   if (!is_name(name)) return nullptr;
-  for (const std::string& directory : plugin_directories()) {
-    const fs::path path = fs::path(directory) / fmt::format("{}{}{}", prefix, name, suffix);
+  for (const SearchedFolder& folder : searched_folders()) {
+    const fs::path path = fs::path(folder.directory) / fmt::format("{}{}{}", prefix, name, suffix);
     std::error_code ignored;
-    if (!fs::exists(path, ignored)) continue;
+    if ((folder.is_own && !is_ours(name)) || !fs::exists(path, ignored)) continue;
     return &known.emplace(std::string(name), load(std::string(name), path.string())).first->second;
   }
   return nullptr;
@@ -97,29 +129,15 @@ const FoundPlugin* find_locked(std::string_view name) {
 
 std::vector<std::string> plugin_directories() {
   std::vector<std::string> directories;
-  const auto add = [&](const std::string& directory) {
-    if (!directory.empty() && std::find(directories.begin(), directories.end(), directory) == directories.end()) directories.push_back(directory);
-  };
-  const std::string path = ground::Environment::process().get("UNISONO_PLUGIN_PATH").value_or("");
-  for (std::size_t begin = 0; begin < path.size();) {
-    const std::size_t end = std::min(path.find(':', begin), path.size());
-    add(path.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  // Beside the file that this code is in: the library, or a program that has it inside, which then lies in bin/ beside lib/.
-  Dl_info info{};
-  static const int here = 0;
-  if (::dladdr(&here, &info) != 0 && info.dli_fname != nullptr) {
-    std::error_code error;
-    fs::path file = fs::canonical(info.dli_fname, error);
-    if (error) file = fs::canonical("/proc/self/exe", error);  // a program is named as it was called
-    if (!error) {
-      add(file.parent_path().string());
-      const fs::path lib = file.parent_path().parent_path() / "lib";
-      if (fs::is_directory(lib, error)) add(lib.string());
-    }
-  }
+  for (SearchedFolder& folder : searched_folders()) directories.push_back(std::move(folder.directory));
   return directories;
+}
+
+std::string plugin_path_remark() {
+  const auto text = ground::Environment::process().get(path_variable);
+  if (!text) return {};
+  if (!ground::variable_of_code(path_variable)) return fmt::format("{} is ignored in a program that runs with others' rights", path_variable);
+  return ground::odd_folders(path_variable, *text);
 }
 
 const FoundPlugin* find_plugin(std::string_view name) {
@@ -129,10 +147,11 @@ const FoundPlugin* find_plugin(std::string_view name) {
 
 std::vector<std::string> plugin_names() {
   std::set<std::string> names;
-  for (const std::string& directory : plugin_directories()) {
+  for (const SearchedFolder& folder : searched_folders()) {
     std::error_code error;
-    for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
-      if (const std::string name = name_of(it->path()); !name.empty()) names.insert(name);
+    for (fs::directory_iterator it(folder.directory, error), end; !error && it != end; it.increment(error)) {
+      const std::string name = name_of(it->path());
+      if (!name.empty() && (!folder.is_own || is_ours(name))) names.insert(name);
     }
   }
   return {names.begin(), names.end()};

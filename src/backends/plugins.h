@@ -18,7 +18,11 @@ struct FoundPlugin {
   std::string why_not = {};        // then: why
 };
 
-/// The one of that name in the first directory that has one: those of UNISONO_PLUGIN_PATH, then the library's own. Loads it. Null: there is none.
+/// Names that programs may ask for, of engines that come as plug-ins. The library's own folders are searched for these alone.
+inline constexpr std::string_view plugins_of_ours[] = {"gloo", "mpi", "nccl"};
+
+/// The one of that name in the first directory that has one: those of UNISONO_PLUGIN_PATH, then the library's own. Loads it, unless others could have
+/// put it there. Null: there is none.
 const FoundPlugin* find_plugin(std::string_view name);
 /// The names of the files that look like plug-ins, in order. Loads none.
 std::vector<std::string> plugin_names();
@@ -26,6 +30,8 @@ std::vector<std::string> plugin_names();
 std::vector<FoundPlugin> find_plugins();
 /// Where they are looked for.
 std::vector<std::string> plugin_directories();
+/// What is odd about UNISONO_PLUGIN_PATH, as a sentence; empty: nothing.
+std::string plugin_path_remark();
 
 /// The first of the plug-ins that says that this process is part of a job of its library's (`join`: or that can make it so).
 std::optional<Carrier> carrier(bool join);

@@ -36,9 +36,6 @@ Registry& registry() {
   return instance;
 }
 
-// Names that programs may ask for, of engines that come as plug-ins.
-constexpr std::string_view plugins_of_ours[] = {"gloo", "mpi", "nccl"};
-
 std::string lower(std::string_view text) {
   std::string result(text);
   std::transform(result.begin(), result.end(), result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -50,7 +47,8 @@ std::string lower(std::string_view text) {
   const std::string_view meant = ground::nearest(lower(name), std::vector<std::string_view>(names.begin(), names.end()));
   std::string message = fmt::format("unknown backend \"{}\"", name);
   if (!meant.empty()) message += fmt::format("; did you mean \"{}\"?", meant);
-  throw InvalidArgument(message, {.hint = fmt::format("known here: {}", fmt::join(names, ", "))});
+  const std::string remark = plugin_path_remark();
+  throw InvalidArgument(message, {.hint = fmt::format("known here: {}{}{}", fmt::join(names, ", "), remark.empty() ? "" : "; ", remark)});
 }
 
 struct NamedEngine {
@@ -109,7 +107,10 @@ Availability availability(std::string_view name) {
       if (std::find(std::begin(plugins_of_ours), std::end(plugins_of_ours), wanted) == std::end(plugins_of_ours)) return {};
       std::string places;
       for (const auto& directory : plugin_directories()) places.append(places.empty() ? "" : ", ").append(directory);
-      return {.known = true, .available = false, .why_not = fmt::format("there is no libunisono_{}.so in {}", wanted, places)};
+      const std::string remark = plugin_path_remark();
+      return {.known = true,
+              .available = false,
+              .why_not = fmt::format("there is no libunisono_{}.so in {}{}{}", wanted, places, remark.empty() ? "" : "; ", remark)};
     }
     if (found->plugin == nullptr) return {.known = true, .available = false, .why_not = found->why_not};
     if (found->plugin->traits != nullptr) traits = found->plugin->traits();

@@ -1,7 +1,10 @@
+#include <atomic>
 #include <exception>
 #include <map>
 #include <mutex>
-#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "backends/native/native.h"
 #include "context/state.h"
@@ -10,6 +13,7 @@
 #include "ground/error_text.h"
 #include "ground/log.h"
 #include "ground/processors.h"
+#include "ground/thread.h"
 #include "unisono/launch.h"
 
 namespace unisono {
@@ -87,6 +91,63 @@ bool is_consequence(const std::exception_ptr& error) {
   }
 }
 
+/// For its lifetime a fork makes a child that has no part in the ranks.
+struct Guarded {
+  Guarded() { group::guard_against_fork(true); }
+  ~Guarded() { group::guard_against_fork(false); }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+};
+
+void run_rank(int rank, context::State& state, const std::function<void(int rank)>& body, Outcome& outcome) {
+  context::of_thread() = &state;
+  ground::set_log_rank("rank " + std::to_string(rank));
+  try {
+    body(rank);
+    context::leave(state);
+  } catch (...) {
+    outcome.error = std::current_exception();
+    outcome.consequence = is_consequence(outcome.error);
+    state.world->abort(ground::what_of(outcome.error));
+    context::abandon(state);
+  }
+  context::of_thread() = nullptr;
+}
+
+/// Calls `run` for each rank in a thread of its own, and waits for all: none begins before all threads are there, so that where one cannot be started
+/// none waits for it.
+void run_all(int ranks, const std::function<void(int rank)>& run) {
+  enum Word { wait, begin, go_home };
+  std::atomic<Word> word{wait};
+  const auto say = [&](Word what) {
+    word.store(what);
+    word.notify_all();
+  };
+  std::vector<ground::Thread> threads;
+  threads.reserve(static_cast<std::size_t>(ranks));
+  try {
+    for (int r = 0; r < ranks; ++r) {
+      threads.emplace_back(
+          fmt::format("rank {} of {}", r, ranks),
+          [&, r] {
+            word.wait(wait);
+            if (word.load() == begin) run(r);
+          },
+          ground::Thread::Signals::as_starter);
+    }
+  } catch (const Error& error) {
+    say(go_home);
+    ErrorInfo info = error.info();
+    info.operation = "run_threads";
+    throw Error(error.message(), std::move(info));
+  } catch (...) {
+    say(go_home);
+    throw;
+  }
+  say(begin);
+  for (ground::Thread& thread : threads) thread.join();
+}
+
 }  // namespace
 
 void detail::run_threads(int ranks, const std::function<void(int rank)>& body) {
@@ -102,29 +163,11 @@ void detail::run_threads(int ranks, const std::function<void(int rank)>& body) {
   const auto shared = std::make_shared<SharedByThreads>();
   std::vector<std::unique_ptr<context::State>> states;
   for (int r = 0; r < ranks; ++r) states.push_back(thread_state(r, ranks, segment, shared));
-  group::guard_against_fork(true);
   std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r) {
-    threads.emplace_back([&, r] {
-      context::State& state = *states[static_cast<std::size_t>(r)];
-      Outcome& outcome = outcomes[static_cast<std::size_t>(r)];
-      context::of_thread() = &state;
-      ground::set_log_rank("rank " + std::to_string(r));
-      try {
-        body(r);
-        context::leave(state);
-      } catch (...) {
-        outcome.error = std::current_exception();
-        outcome.consequence = is_consequence(outcome.error);
-        state.world->abort(ground::what_of(outcome.error));
-        context::abandon(state);
-      }
-      context::of_thread() = nullptr;
-    });
+  {
+    const Guarded guarded;
+    run_all(ranks, [&](int r) { run_rank(r, *states[static_cast<std::size_t>(r)], body, outcomes[static_cast<std::size_t>(r)]); });
   }
-  for (auto& thread : threads) thread.join();
-  group::guard_against_fork(false);
   const Outcome* first = nullptr;
   for (const Outcome& outcome : outcomes) {
     if (outcome.error && (first == nullptr || (first->consequence && !outcome.consequence))) first = &outcome;

@@ -27,7 +27,7 @@ constexpr auto default_timeout = std::chrono::milliseconds(std::chrono::minutes(
 
 std::chrono::milliseconds timeout_of(const InitOptions& options, const ground::Environment& environment) {
   if (options.timeout.count() <= 0) throw InvalidArgument("the timeout must be positive", {.operation = "initialize"});
-  if (options.timeout != default_timeout) return options.timeout;
+  if (options.timeout != default_timeout) return ground::clamped(options.timeout);
   const auto seconds = environment.get_int("UNISONO_TIMEOUT");
   if (!seconds) return options.timeout;
   if (*seconds <= 0) throw InvalidArgument("UNISONO_TIMEOUT must be a positive number of seconds", {.operation = "initialize"});

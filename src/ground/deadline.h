@@ -8,10 +8,17 @@ namespace unisono::ground {
 
 using Clock = std::chrono::steady_clock;
 
+/// Longer than anybody waits, and short enough for what is reckoned with it: a program that never wants to give up says milliseconds::max().
+inline constexpr std::chrono::milliseconds longest_timeout = std::chrono::hours(24) * 365 * 100;
+
+constexpr std::chrono::milliseconds clamped(std::chrono::milliseconds timeout) {
+  return std::clamp(timeout, std::chrono::milliseconds(0), longest_timeout);
+}
+
 /// A point in time after which waiting is over. Copyable, cheap; one deadline is handed through a whole call, however many waits it has.
 class Deadline {
  public:
-  explicit Deadline(std::chrono::milliseconds timeout) : start_(Clock::now()), timeout_(timeout) {}
+  explicit Deadline(std::chrono::milliseconds timeout) : start_(Clock::now()), timeout_(clamped(timeout)) {}
   bool passed() const { return Clock::now() - start_ >= timeout_; }
   std::chrono::milliseconds timeout() const { return timeout_; }
   std::chrono::nanoseconds elapsed() const { return Clock::now() - start_; }

@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include "ground/log.h"
+#include "ground/memory_file.h"
 #include "unisono/shared_memory.h"
 
 namespace unisono {
@@ -54,10 +55,8 @@ std::uint64_t inode_of(int file) {
 
 std::unique_ptr<SharedPool> SharedPool::make(std::size_t most) {
   for (std::size_t size = std::min(pages_of(most), file_size_limit()); size >= least; size = pages_of(size / 2)) {
-    FileDescriptor file(::memfd_create("unisono-pool", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!file) return nullptr;
-    if (::ftruncate(file.get(), static_cast<off_t>(size)) != 0) continue;
-    ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);  // nobody can shrink it under a reader
+    FileDescriptor file = make_memory_file("unisono-pool", size).fd;
+    if (!file) continue;
     if (std::byte* base = map_file(file.get(), size, PROT_READ | PROT_WRITE)) {
       ::madvise(base, size, MADV_DONTFORK);  // a child of fork would write into its parent's memory
       const std::uint64_t inode = inode_of(file.get());

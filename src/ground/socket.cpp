@@ -228,6 +228,11 @@ bool wait_for(int fd, short events, const Deadline& deadline) {
   }
 }
 
-std::string error_text(int error) { return std::generic_category().message(error); }
+std::string error_text(int error) {
+  std::string text = std::generic_category().message(error);
+  if (error == EMFILE) text += " (see ulimit -n)";
+  if (error == EFBIG) text += " (see ulimit -f)";
+  return text;
+}
 
 }  // namespace unisono::ground

@@ -75,7 +75,7 @@ SocketPair make_socket_pair();
 /// Waits until the descriptor has one of `events` or the deadline passes; false: it passed.
 bool wait_for(int fd, short events, const Deadline& deadline);
 
-/// The text of an errno.
+/// The text of an errno; where a limit of the process is behind it, which one.
 std::string error_text(int error);
 
 }  // namespace unisono::ground

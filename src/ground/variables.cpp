@@ -21,11 +21,11 @@ constexpr std::array table = {
     Variable{"UNISONO_TOKEN", Value::secret},
     Variable{"UNISONO_TOKEN_FILE"},
     Variable{"UNISONO_INTERFACE"},
-    Variable{"UNISONO_PLUGIN_PATH"},
+    Variable{"UNISONO_PLUGIN_PATH", Value::folders},
     Variable{"UNISONO_COMPARE", Value::word, {"shapes"}},
     Variable{"UNISONO_LOG", Value::word, {"debug", "info", "warning", "error", "off"}},
-    Variable{"UNISONO_NCCL_LIBRARY"},
-    Variable{"UNISONO_CUDART_LIBRARY"},
+    Variable{"UNISONO_NCCL_LIBRARY", Value::file},
+    Variable{"UNISONO_CUDART_LIBRARY", Value::file},
     // From the launcher to its ranks.
     Variable{"UNISONO_LAUNCHER_FD"},
     Variable{"UNISONO_JOB_ID"},
@@ -66,6 +66,10 @@ std::string odd_value(const Variable& variable, const std::string& text) {
     if (error == std::errc() && end == text.data() + text.size() && seconds > 0) return {};
     return fmt::format("{}={} is no positive whole number of seconds", variable.name, shown(text));
   }
+  if (variable.value == Value::folders) return odd_folders(variable.name, text);
+  if (variable.value == Value::file) {
+    return text.starts_with('/') ? std::string() : fmt::format("{}={} is no absolute path", variable.name, shown(text));
+  }
   if (variable.value != Value::word) return {};
   const std::vector<std::string_view> words = words_of(variable);
   if (std::ranges::find(words, text) != words.end()) return {};
@@ -83,6 +87,23 @@ std::span<const Variable> variables() { return table; }
 const Variable* find_variable(std::string_view name) {
   const auto found = std::ranges::find(table, name, &Variable::name);
   return found == table.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> folders_of(std::string_view text) {
+  std::vector<std::string> folders;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(':', begin), text.size());
+    if (end > begin) folders.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return folders;
+}
+
+std::string odd_folders(std::string_view variable, std::string_view text) {
+  for (const std::string& folder : folders_of(text)) {
+    if (!folder.starts_with('/')) return fmt::format("{}: {} is no absolute path, and nothing is looked for there", variable, shown(folder));
+  }
+  return {};
 }
 
 std::vector<std::string> odd_variables(const Environment& environment) {

@@ -24,6 +24,11 @@ constexpr std::size_t most_buffered = std::size_t{64} << 20;
 std::atomic<int> active_contexts{0};
 std::atomic<bool> forked_child{false};
 
+GroupParts clamped(GroupParts parts) {
+  parts.timeout = ground::clamped(parts.timeout);
+  return parts;
+}
+
 }  // namespace
 
 bool in_forked_child() noexcept { return forked_child.load(std::memory_order_relaxed); }
@@ -67,7 +72,7 @@ class Group::Entry {
 };
 
 Group::Group(GroupParts parts)
-    : parts_(std::move(parts)),
+    : parts_(clamped(std::move(parts))),
       device_(parts_.backend->capabilities().device),
       compares_shapes_(wants_shapes(ground::Environment::process())),
       lane_(std::make_shared<Lane>()) {
@@ -117,6 +122,7 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
   const bool on_device = device_ && (call.in.device() == *device_ || call.out.device() == *device_ || call.device);
   if (on_device || lane_->pending_collectives.load(std::memory_order_acquire) > 0) {
     // Behind what is under way, in the order of the calls. What a device has yet to do is watched when the call has returned.
+    if (on_device) get_ready(operation, call.sequence);
     const auto state = parts_.progress->submit(lane_, Lane::Kind::collective, pending(operation, call.sequence, options),
                                                [&] { return packed_task(*parts_.backend, call, request.around); });
     finish(*state);
@@ -146,6 +152,7 @@ void Group::run(const detail::Request& request, const CallOptions& options, cons
   std::optional<Entry> entry(std::in_place, *this, operation);
   CollectiveCall call = check_collective(*this, request, options);
   call.sequence = begin(operation);
+  if (device_) get_ready(operation, call.sequence);
   std::shared_ptr<detail::WorkState> state;
   try {  // where this rank cannot begin it, the others must not wait
     state = parts_.progress->carry_out(
@@ -168,11 +175,26 @@ void Group::finish(detail::WorkState& state) {
   state.order_stream();
 }
 
+void Group::get_ready(std::string_view operation, std::uint64_t sequence) {
+  try {
+    parts_.progress->get_ready();
+  } catch (const Error& error) {
+    abort_after(std::current_exception());
+    ErrorInfo info = error.info();
+    info.operation = operation;
+    info.group = name();
+    info.sequence = sequence;
+    info.rank = rank();
+    throw Error(error.message(), std::move(info));
+  }
+}
+
 Work Group::start(const detail::Request& request, const CallOptions& options) {
   const std::string_view operation = detail::name_of(request);
   const Entry entry(*this, operation);
   CollectiveCall call = check_collective(*this, request, options);
   call.sequence = begin(operation);
+  get_ready(operation, call.sequence);
   return Work(parts_.progress->submit(lane_, Lane::Kind::collective, pending(operation, call.sequence, options),
                                       [&] { return packed_task(*parts_.backend, call, request.around); }));
 }
@@ -192,13 +214,16 @@ int Group::run(const detail::MessageRequest& request, const CallOptions& options
   const bool eager = leaves_at_once(request);
   // A small send that nobody takes at once goes on without its caller; what then goes wrong with it, the next call says.
   const auto leave_behind = [&](const std::function<std::unique_ptr<Task>()>& make_detached) {
+    get_ready(operation, call.sequence);
     lane_->buffered.fetch_add(call.data.bytes());
     static_cast<void>(
         Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options, call.data.bytes()), make_detached)));
     return -1;
   };
 
-  if (call.data.device().type != Device::Type::cpu || lane_->pending_messages.load(std::memory_order_acquire) > 0) {
+  const bool on_device = call.data.device().type != Device::Type::cpu;
+  if (on_device || lane_->pending_messages.load(std::memory_order_acquire) > 0) {
+    if (on_device) get_ready(operation, call.sequence);
     if (eager) {
       return leave_behind([&] {
         auto task = make();
@@ -233,6 +258,7 @@ Work Group::start(const detail::MessageRequest& request, const CallOptions& opti
   const Entry entry(*this, operation);
   MessageCall call = check_message(*this, request, options);
   call.sequence = begin(operation);
+  get_ready(operation, call.sequence);
   return Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options),
                                       [&] { return packed_task(*parts_.backend, call, request.operation == Operation::send); }));
 }

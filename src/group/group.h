@@ -98,9 +98,11 @@ class Group : public std::enable_shared_from_this<Group> {
   std::unique_ptr<Pending> pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, std::size_t buffered = 0);
   void end_pending();
   bool leaves_at_once(const detail::MessageRequest& request) const;
+  /// Before what is carried out without its caller. Where that cannot be, the others must not wait for it.
+  void get_ready(std::string_view operation, std::uint64_t sequence);
   /// Of a blocking call: waits for it, and what is put on the caller's current stream afterwards comes after it.
   void finish(detail::WorkState& state);
-  std::chrono::milliseconds timeout_of(const CallOptions& options) const { return options.timeout.value_or(parts_.timeout); }
+  std::chrono::milliseconds timeout_of(const CallOptions& options) const { return ground::clamped(options.timeout.value_or(parts_.timeout)); }
 
   GroupParts parts_;
   std::optional<Device> device_;

@@ -8,6 +8,7 @@
 #include "group/backoff.h"
 #include "group/group.h"
 #include "group/vigil.h"
+#include "ground/error_text.h"
 #include "ground/log.h"
 
 namespace unisono::group {
@@ -56,8 +57,8 @@ std::exception_ptr Lane::take_deferred_for(std::uint64_t queued_call) {
 void call_back(const std::function<void()>& callback) noexcept {
   try {
     callback();
-  } catch (const std::exception& error) {  // it may not throw, and there is nobody to tell but the log
-    ground::warn(std::string("what was to be done after an operation failed: ") + error.what());
+  } catch (...) {  // it may not throw, and there is nobody to tell but the log
+    ground::warn("what was to be done after an operation failed: " + ground::what_of(std::current_exception()));
   }
 }
 
@@ -130,10 +131,6 @@ std::shared_ptr<detail::WorkState> Progress::carry_out(const std::shared_ptr<Lan
   auto state = put(lane, kind, std::move(pending), make, true);
   issued();
   wait(*state, nullptr);
-  if (state->completion) {  // what the device has yet to do is watched when the caller has gone
-    const std::lock_guard lock(mutex_);
-    start_thread();
-  }
   return state;
 }
 
@@ -156,14 +153,14 @@ std::shared_ptr<detail::WorkState> Progress::put(const std::shared_ptr<Lane>& la
       lane->messages.push_back(std::move(pending));
     }
     poll(*lane);  // as far as it goes at once: often that is all
-    if (!caller_waits) start_thread();
   }
   if (!caller_waits && pending_.load() > 0) work_.notify_one();
   return state;
 }
 
-void Progress::start_thread() {
-  if (pending_.load() > 0 && !thread_.joinable() && !stop_) thread_ = std::thread([this] { loop(); });
+void Progress::get_ready() {
+  const std::lock_guard lock(mutex_);
+  if (!thread_.joinable() && !stop_) thread_ = ground::Thread("the asynchronous operations", [this] { loop(); });
 }
 
 template <class Done>
@@ -351,19 +348,42 @@ void Progress::loop() {
   ground::set_log_rank(rank_text_);
   Backoff backoff = Backoff::modest(bell_);
   while (!stop_.load()) {
-    {
-      Locked locked(*this);
-      work_.wait(locked.lock(), [&] { return stop_.load() || (pending_.load() > 0 && drivers_.load() == 0); });
-      if (stop_.load()) return;
-      if (poll()) backoff.reset();
-      if (pending_.load() == 0) continue;
+    try {
+      turn(backoff);
+    } catch (...) {
+      give_up(std::current_exception());
     }
-    backoff.pause(
-        [&] {
-          const Locked locked(*this, std::try_to_lock);
-          return stop_.load() || drivers_.load() > 0 || (locked.owns() && poll());
-        },
-        longest_sleep());
+  }
+}
+
+void Progress::turn(Backoff& backoff) {
+  {
+    Locked locked(*this);
+    work_.wait(locked.lock(), [&] { return stop_.load() || (pending_.load() > 0 && drivers_.load() == 0); });
+    if (stop_.load()) return;
+    if (poll()) backoff.reset();
+    if (pending_.load() == 0) return;
+  }
+  backoff.pause(
+      [&] {
+        const Locked locked(*this, std::try_to_lock);
+        return stop_.load() || drivers_.load() > 0 || (locked.owns() && poll());
+      },
+      longest_sleep());
+}
+
+// What must not happen in the thread (no memory) ends what is pending, on all ranks.
+void Progress::give_up(const std::exception_ptr& error) noexcept {
+  try {
+    const Locked locked(*this);
+    for (const auto& lane : lanes_) {
+      clear(*lane, [&](const Pending& pending) {
+        pending.group->abort_after(error);
+        return error;
+      });
+    }
+  } catch (const std::exception& again) {
+    ground::log(ground::LogLevel::error, again.what());
   }
 }
 

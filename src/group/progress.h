@@ -10,15 +10,16 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "engine/bell.h"
 #include "ground/deadline.h"
+#include "ground/thread.h"
 #include "unisono/backend.h"
 #include "unisono/work.h"
 
 namespace unisono::group {
+class Backoff;
 class Group;
 class Progress;
 struct Lane;
@@ -108,10 +109,13 @@ class Progress : public std::enable_shared_from_this<Progress> {
   void add(const std::shared_ptr<Lane>& lane);
   void remove(const std::shared_ptr<Lane>& lane);
 
-  /// `make` creates the task where no other thread drives the lane.
+  /// Starts the thread, where it does not run yet: what is submitted then is driven, whoever waits for it. Error where there is none to be had.
+  void get_ready();
+  /// `make` creates the task where no other thread drives the lane. After get_ready, as nobody waits for it.
   std::shared_ptr<detail::WorkState> submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, std::unique_ptr<Pending> pending,
                                             const std::function<std::unique_ptr<Task>()>& make);
-  /// The same by a caller who waits for it at once, so that no other thread is woken. `issued`: it has its place in the lane.
+  /// The same by a caller who waits for it at once, so that no other thread is woken. `issued`: it has its place in the lane. What the device has yet
+  /// to do then needs get_ready.
   std::shared_ptr<detail::WorkState> carry_out(const std::shared_ptr<Lane>& lane, Lane::Kind kind, std::unique_ptr<Pending> pending,
                                                const std::function<std::unique_ptr<Task>()>& make, const std::function<void()>& issued);
   /// True when it is done; false when the deadline has passed first.
@@ -145,8 +149,9 @@ class Progress : public std::enable_shared_from_this<Progress> {
   void watch(Pending& pending);
   void fail_all(Lane& lane, const Failure& failure);
   void clear(Lane& lane, const std::function<std::exception_ptr(const Pending&)>& error_of);
-  void start_thread();  // if there is something for it to do; under the mutex
   void loop();
+  void turn(Backoff& backoff);
+  void give_up(const std::exception_ptr& error) noexcept;
   void wake_thread();
 
   std::string rank_text_;
@@ -165,7 +170,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   std::atomic<bool> stop_{false};
   engine::Bell* bell_ = nullptr;
   bool crowded_ = true;
-  std::thread thread_;
+  ground::Thread thread_;
 };
 
 }  // namespace unisono::group

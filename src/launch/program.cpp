@@ -1,12 +1,16 @@
 #include "launch/program.h"
 
-#include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
+
+#include <fmt/format.h>
+
+#include "ground/code_file.h"
+#include "ground/log.h"
 
 namespace unisono::launcher {
 namespace {
@@ -57,15 +61,17 @@ std::string find_program(const std::string& name, const ground::Environment& env
 
 std::string find_helper(std::string_view name) {
   namespace fs = std::filesystem;
-  Dl_info info{};
-  static const int here = 0;
+  const fs::path file = ground::own_code_file();
   std::error_code error;
-  fs::path file = ::dladdr(&here, &info) != 0 && info.dli_fname != nullptr ? fs::canonical(info.dli_fname, error) : fs::path();
-  if (error || file.empty()) file = fs::canonical("/proc/self/exe", error);
   // bin/ or lib/ of a prefix, or lib/<architecture>/, beside libexec/.
   for (fs::path folder = file.parent_path().parent_path(); !folder.empty(); folder = folder.parent_path()) {
     const fs::path candidate = folder / "libexec" / "unisono" / name;
-    if (fs::exists(candidate, error)) return candidate.string();
+    if (fs::exists(candidate, error)) {
+      const std::string danger = ground::why_not_to_run(candidate);
+      if (danger.empty()) return candidate.string();
+      ground::warn(fmt::format("{} is not used: {}", candidate.string(), danger));
+      return {};
+    }
     if (folder == folder.root_path() || folder.filename() != "lib") break;
   }
   return {};

@@ -8,8 +8,8 @@
 
 namespace unisono::launcher {
 
-/// A small process that outlives a launcher ended by SIGKILL and then ends the job. It holds the reading end of a pipe (the life-line) whose
-/// writing end only the launcher has: end of file without a goodbye means that the launcher is gone.
+/// A small process that outlives a launcher ended by SIGKILL and then ends the job. It holds one end of a connection (the life-line) whose
+/// other end only the launcher has: end of file without a goodbye means that the launcher is gone.
 ///
 /// PDEATHSIG alone reaches the rank itself; the watchdog also reaches what a rank has started (a shell's children).
 class Watchdog {

@@ -8,9 +8,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <random>
-#include <system_error>
 
 #include "ground/file_descriptor.h"
+#include "ground/size_limit.h"
+#include "ground/socket.h"
 #include "unisono/error.h"
 
 namespace unisono::objects {
@@ -19,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const char* what, const fs::path& path, int error) {
-  throw InvalidArgument(fmt::format("cannot {} {}: {}", what, path.native(), std::generic_category().message(error)),
+  throw InvalidArgument(fmt::format("cannot {} {}: {}", what, path.native(), ground::error_text(error)),
                         {.hint = "a directory that all ranks reach is needed; or collect by communication"});
 }
 
@@ -60,6 +61,7 @@ void PartFile::write(std::span<const std::byte> bytes) {
   ground::FileDescriptor file(retried([&] { return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600); }));
   if (!file) fail("write", path_, errno);
   written_ = true;
+  const ground::NoSizeSignal no_signal;
   while (!bytes.empty()) {
     const ssize_t n = retried([&] { return ::write(file.get(), bytes.data(), bytes.size()); });
     if (n < 0) fail("write", path_, errno);

@@ -185,7 +185,7 @@ void Client::set(std::string_view key, std::string_view value) {
 }
 
 Client::Answer Client::await(Writer request, Milliseconds timeout, std::span<const std::string> keys) {
-  Answer answer = ask(std::move(request), Deadline(timeout + patience), keys);
+  Answer answer = ask(std::move(request), Deadline(ground::clamped(timeout) + patience), keys);
   if (answer.status == Status::expired) {
     std::vector<std::string> missing;
     Reader in(answer.fields);

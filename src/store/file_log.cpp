@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "ground/size_limit.h"
 #include "ground/socket.h"
 #include "store/wire.h"
 #include "unisono/error.h"
@@ -143,6 +144,7 @@ void FileLog::append(Kind kind, std::string_view key, std::string_view value) {
   put32(record, body.size());
   put32(record, checksum(body));
   record += body;
+  const ground::NoSizeSignal no_signal;
   if (::ftruncate(fd_.get(), end_) != 0) throw Error(fmt::format("the store file {} cannot be written: {}", path_, ground::error_text(errno)));
   std::size_t written = 0;
   while (written < record.size()) {

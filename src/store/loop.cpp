@@ -1,4 +1,4 @@
-// The server's thread: waiting, connections coming and going, bytes in and out. What the bytes mean is in loop_requests.cpp.
+// The server's thread: waiting, bytes in and out. Who comes is in loop_arrivals.cpp, what the bytes mean in loop_requests.cpp.
 #include "store/loop.h"
 
 #include <poll.h>
@@ -29,8 +29,6 @@ namespace {
 constexpr std::uint64_t bell_id = 0;
 // More unsent bytes than this and we stop reading, so that a client that only asks cannot fill our memory.
 constexpr std::size_t enough_unsent = std::size_t{16} << 20;
-// A handshake takes microseconds; who is younger than this may be one of many ranks that come at once, who is older makes room.
-constexpr auto grace_of_pending = 50ms;
 
 }  // namespace
 
@@ -110,7 +108,7 @@ void StoreServer::Loop::set(std::string_view key, std::string_view value) {
 StoreServer::Counts StoreServer::Loop::counts() const {
   const std::lock_guard lock(mutex_);
   Counts counts{sessions_.size(), 0, waiters_.size(), table_.size()};
-  for (const auto& [id, session] : sessions_) counts.pending += session.pending() ? 1 : 0;
+  for (const auto& [id, session] : sessions_) counts.pending += session.takes_place() ? 1 : 0;
   return counts;
 }
 
@@ -164,32 +162,17 @@ void StoreServer::Loop::on_event(Id id, std::uint32_t events) {
     return;
   }
   if (!sessions_.contains(id)) return;  // closed earlier in this batch
-  try {
+  for_client(id, [&] {
     if ((events & EPOLLOUT) != 0) {
       flush(id, sessions_.at(id));
       if (const auto session = sessions_.find(id); session != sessions_.end()) pump(id, session->second);
     }
     if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && sessions_.contains(id)) receive(id);
-  } catch (const std::exception& error) {
-    ground::warn(fmt::format("the store closed a connection: {}", error.what()));
-    close(id);
-  }
+  });
 }
 
 void StoreServer::Loop::on_time(Time now) {
-  while (auto expired = waiters_.expire(now)) {
-    auto& [id, waiter] = *expired;
-    Session& session = sessions_.at(waiter.session);
-    session.waiting.erase(id);
-    session.waiting_bytes -= waiter.bytes();
-    Writer reply(Status::expired, waiter.request);
-    int named = 0;
-    for (const std::string& key : waiter.keys) {
-      if (table_.find(key) == nullptr && named++ < 64) reply.text(key);
-    }
-    send(session, reply.finish());
-    flush(waiter.session, session);
-  }
+  while (const auto expired = waiters_.expire(now)) answer_waiter(expired->first, expired->second, Status::expired);
   std::vector<Id> late;
   for (const auto& [id, session] : sessions_) {
     if (session.expires <= now) late.push_back(id);
@@ -221,75 +204,6 @@ void StoreServer::Loop::shut_down() {
     for (int i = 0; i < 256 && ::recv(session.fd.get(), rest.data(), rest.size(), MSG_DONTWAIT) > 0; ++i) continue;
   }
   sessions_.clear();
-}
-
-void StoreServer::Loop::pause(Listener& listener, Id id, std::chrono::milliseconds time) {
-  listener.paused = true;
-  listener.resume = Clock::now() + time;
-  epoll_event event{0, {.u64 = id}};
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener.fd.get(), &event);
-}
-
-// Strangers must not keep the ranks out, and ranks that come all at once must not push each other out: the oldest connection that has not
-// authenticated goes, unless it is so young that it may just be doing so; then the newcomers stay in the kernel's queue for that moment.
-bool StoreServer::Loop::make_room(Listener& listener, Id id) {
-  std::size_t pending = 0;
-  std::optional<Id> oldest;
-  for (const auto& [session_id, session] : sessions_) {
-    if (!session.pending()) continue;
-    if (!oldest) oldest = session_id;
-    ++pending;
-  }
-  if (pending < options_.most_pending) return true;
-  const auto age = options_.handshake_timeout - (sessions_.at(*oldest).expires - Clock::now());
-  if (age < grace_of_pending) {
-    pause(listener, id, std::chrono::ceil<std::chrono::milliseconds>(grace_of_pending - age));
-    return false;
-  }
-  grumble(sessions_.at(*oldest), "it did not authenticate, and others were waiting");
-  close(*oldest);
-  return true;
-}
-
-void StoreServer::Loop::accept_from(Listener& listener, Id id) {
-  for (int i = 0; i < 64; ++i) {
-    if (!listener.local && !make_room(listener, id)) return;
-    ground::FileDescriptor fd(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        ground::log(ground::LogLevel::error, fmt::format("the store cannot take another connection: {} (see ulimit -n)", ground::error_text(errno)));
-        pause(listener, id, 100ms);
-      }
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      return;
-    }
-    if (listener.local) {
-      if (ground::peer_is_same_user(fd.get())) add_session(std::move(fd), "a local connection", true);
-      continue;
-    }
-    ground::set_no_delay(fd.get());
-    try {
-      std::string source = ground::peer_address(fd.get()).host();
-      add_session(std::move(fd), std::move(source), false).expires = Clock::now() + options_.handshake_timeout;
-    } catch (const Error&) {  // it has gone already
-    }
-  }
-}
-
-Session& StoreServer::Loop::add_session(ground::FileDescriptor fd, std::string source, bool trusted) {
-  const Id id = next_id_++;
-  Session& session = sessions_[id];
-  session.fd = std::move(fd);
-  session.source = std::move(source);
-  session.trusted = trusted;
-  session.interest = EPOLLIN;
-  epoll_event event{EPOLLIN, {.u64 = id}};
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, session.fd.get(), &event) != 0) {
-    const int error = errno;
-    sessions_.erase(id);
-    throw Error(fmt::format("a connection cannot be served: {}", ground::error_text(error)));
-  }
-  return session;
 }
 
 void StoreServer::Loop::receive(Id id) {
@@ -374,17 +288,6 @@ void StoreServer::Loop::close(Id id) {
       ground::warn(fmt::format("the store could not keep what a connection left: {}", error.message()));
     }
   }
-}
-
-// One line per source and ten seconds: a scanner must not fill the job's log either.
-void StoreServer::Loop::grumble(const Session& session, std::string_view what) {
-  const Time now = Clock::now();
-  if (grumbled_.size() >= 64) std::erase_if(grumbled_, [&](const auto& entry) { return now - entry.second > 10s; });
-  if (grumbled_.size() >= 64) return;
-  const auto [entry, fresh] = grumbled_.emplace(session.source, now);
-  if (!fresh && now - entry->second < 10s) return;
-  entry->second = now;
-  ground::warn(fmt::format("the store closed a connection from {}: {}", session.source, what));
 }
 
 }  // namespace unisono::store

@@ -6,6 +6,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "ground/log.h"
 #include "store/server.h"
 #include "store/session.h"
 #include "store/waiters.h"
@@ -37,11 +40,15 @@ class StoreServer::Loop {
 
   void run();
   int wait_milliseconds() const;
+  /// What one client's bytes bring about; an exception ends that client's connection alone.
+  template <class Handle>
+  void for_client(Id id, Handle&& handle);
   void on_event(Id id, std::uint32_t events);
   void on_time(Time now);
   void shut_down();
 
   void accept_from(Listener& listener, Id id);
+  void accept_all(Listener& listener, Id id);
   bool make_room(Listener& listener, Id id);
   void pause(Listener& listener, Id id, std::chrono::milliseconds time);
   Session& add_session(ground::FileDescriptor fd, std::string source, bool trusted);
@@ -53,9 +60,12 @@ class StoreServer::Loop {
   void answer(Id id, Session& session, std::string_view frame);
   void park(Id id, Session& session, std::uint64_t request, std::vector<std::string> keys, std::int64_t timeout_ms, Op op);
   void wake_waiters();
+  /// Of a waiter that was taken out. Its session may be gone afterwards.
+  void answer_waiter(std::uint64_t id, const Waiter& waiter, Status status);
 
   void send(Session& session, std::string frame);
   void refuse(Session& session, std::uint64_t request, std::string_view why);
+  void begin_to_close(Session& session);
   void flush(Id id, Session& session);
   void watch(Id id, Session& session);
   void close(Id id);
@@ -75,5 +85,15 @@ class StoreServer::Loop {
   const int pid_;
   std::thread thread_;
 };
+
+template <class Handle>
+void StoreServer::Loop::for_client(Id id, Handle&& handle) {
+  try {
+    handle();
+  } catch (const std::exception& error) {
+    ground::warn(fmt::format("the store closed a connection: {}", error.what()));
+    close(id);
+  }
+}
 
 }  // namespace unisono::store

@@ -53,8 +53,7 @@ void StoreServer::Loop::greet(Session& session) {
   send(session, greeting());
   if (theirs.wire != wire_version) {
     grumble(session, fmt::format("it is unisono {}, this is {}", describe(theirs), describe_own_version()));
-    session.stage = Session::Stage::closing;  // our greeting tells it why
-    session.expires = Clock::now() + options_.handshake_timeout;
+    begin_to_close(session);  // our greeting tells it why
     return;
   }
   session.stage = session.trusted ? Session::Stage::open : Session::Stage::hello;
@@ -91,8 +90,13 @@ void StoreServer::Loop::shake_hands(Id, Session& session, std::string_view frame
 
 void StoreServer::Loop::refuse(Session& session, std::uint64_t request, std::string_view why) {
   send(session, Writer(Status::refused, request).text(why).finish());
+  begin_to_close(session);
+}
+
+// Who has not proved itself gets no more time by being refused.
+void StoreServer::Loop::begin_to_close(Session& session) {
   session.stage = Session::Stage::closing;
-  session.expires = Clock::now() + options_.handshake_timeout;
+  session.expires = std::min(session.expires, Clock::now() + options_.handshake_timeout);
 }
 
 void StoreServer::Loop::answer(Id id, Session& session, std::string_view frame) {
@@ -208,22 +212,33 @@ void StoreServer::Loop::park(Id id, Session& session, std::uint64_t request, std
   session.waiting_bytes += bytes;
 }
 
+// An answer may end a session, and with it what else it waits for; its will may set further keys. So the waiters are taken out one by one.
 void StoreServer::Loop::wake_waiters() {
-  const std::vector<std::string> keys = std::exchange(touched_, {});
-  for (const std::string& key : keys) {
-    std::vector<std::uint64_t> ids;
-    const std::vector<Waiter> done = waiters_.complete(key, table_, ids);
-    for (std::size_t i = 0; i < done.size(); ++i) {
-      const auto found = sessions_.find(done[i].session);
-      if (found == sessions_.end()) continue;
-      found->second.waiting.erase(ids[i]);
-      found->second.waiting_bytes -= done[i].bytes();
-      Writer reply(Status::ok, done[i].request);
-      if (done[i].wants_value) reply.text(*table_.find(done[i].keys.front()));
-      send(found->second, reply.finish());
-      flush(found->first, found->second);
+  while (!touched_.empty()) {
+    const std::vector<std::string> keys = std::exchange(touched_, {});
+    for (const std::string& key : keys) {
+      while (const auto done = waiters_.complete(key, table_)) answer_waiter(done->first, done->second, Status::ok);
     }
   }
+}
+
+void StoreServer::Loop::answer_waiter(std::uint64_t id, const Waiter& waiter, Status status) {
+  Session& session = sessions_.at(waiter.session);
+  session.waiting.erase(id);
+  session.waiting_bytes -= waiter.bytes();
+  for_client(waiter.session, [&] {
+    Writer reply(status, waiter.request);
+    if (status == Status::expired) {
+      int named = 0;
+      for (const std::string& key : waiter.keys) {
+        if (table_.find(key) == nullptr && named++ < 64) reply.text(key);
+      }
+    } else if (waiter.wants_value) {
+      reply.text(*table_.find(waiter.keys.front()));
+    }
+    send(session, reply.finish());
+    flush(waiter.session, session);
+  });
 }
 
 }  // namespace unisono::store

@@ -26,6 +26,7 @@ struct Session {
   ground::FileDescriptor fd;
   std::string source;  ///< numeric address, for messages
   bool trusted = false;
+  ground::Clock::time_point since{};  ///< it was accepted
   Stage stage = Stage::greeting;
   Exchange exchange;
   FrameBuffer in;
@@ -37,7 +38,10 @@ struct Session {
   ground::Clock::time_point expires = ground::Clock::time_point::max();
   std::uint32_t interest = 0;  ///< what epoll watches for
 
+  /// It has not proved itself, and may yet.
   bool pending() const { return stage == Stage::greeting ? !trusted : stage == Stage::hello || stage == Stage::proof; }
+  /// It takes one of the few places of those that have not proved themselves, be it that it was refused.
+  bool takes_place() const { return !trusted && stage != Stage::open; }
   std::size_t unsent() const { return out.size() - sent; }
 };
 

@@ -2,11 +2,15 @@
 
 #include <atomic>
 
+#include "ground/deadline.h"
+
 namespace unisono {
 
 Store::~Store() = default;
 
 Store::Milliseconds Store::timeout() const noexcept { return Milliseconds(std::atomic_ref(timeout_ms_).load(std::memory_order_relaxed)); }
-void Store::set_timeout(Milliseconds timeout) noexcept { std::atomic_ref(timeout_ms_).store(timeout.count(), std::memory_order_relaxed); }
+void Store::set_timeout(Milliseconds timeout) noexcept {
+  std::atomic_ref(timeout_ms_).store(ground::clamped(timeout).count(), std::memory_order_relaxed);
+}
 
 }  // namespace unisono

@@ -24,34 +24,35 @@ Waiter Waiters::remove(std::uint64_t id) {
   Waiter waiter = std::move(all_.at(id));
   all_.erase(id);
   by_time_.erase({waiter.expires, id});
+  unfile(id);
+  return waiter;
+}
+
+void Waiters::unfile(std::uint64_t id) {
   const auto key = filed_under_.extract(id);
   const auto under = by_key_.find(key.mapped());
   under->second.erase(id);
   if (under->second.empty()) by_key_.erase(under);
-  return waiter;
+}
+
+void Waiters::refile(std::uint64_t id, const std::string& key) {
+  unfile(id);
+  by_key_[key].insert(id);
+  filed_under_.emplace(id, key);
 }
 
 void Waiters::drop(std::uint64_t id) { remove(id); }
 
-std::vector<Waiter> Waiters::complete(const std::string& key, const Table& table, std::vector<std::uint64_t>& ids) {
-  std::vector<Waiter> done;
-  const auto under = by_key_.find(key);
-  if (under == by_key_.end()) return done;
-  const std::set<std::uint64_t> candidates = under->second;
-  for (const std::uint64_t id : candidates) {
+std::optional<std::pair<std::uint64_t, Waiter>> Waiters::complete(const std::string& key, const Table& table) {
+  // What still misses another key is filed under that one, so that each is looked at once.
+  for (auto under = by_key_.find(key); under != by_key_.end(); under = by_key_.find(key)) {
+    const std::uint64_t id = *under->second.begin();
     const std::string* missing = first_missing(all_.at(id).keys, table);
-    if (missing == nullptr) {
-      ids.push_back(id);
-      done.push_back(remove(id));
-    } else if (*missing != key) {
-      by_key_[*missing].insert(id);
-      filed_under_[id] = *missing;
-      by_key_[key].erase(id);
-    }
+    if (missing == nullptr) return std::pair(id, remove(id));
+    if (*missing == key) break;
+    refile(id, *missing);
   }
-  const auto rest = by_key_.find(key);
-  if (rest != by_key_.end() && rest->second.empty()) by_key_.erase(rest);
-  return done;
+  return std::nullopt;
 }
 
 std::optional<std::pair<std::uint64_t, Waiter>> Waiters::expire(ground::Clock::time_point now) {

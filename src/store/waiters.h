@@ -33,8 +33,8 @@ class Waiters {
  public:
   std::uint64_t park(Waiter waiter, const Table& table);
   void drop(std::uint64_t id);
-  /// Takes out those that `key`, just set, completes.
-  std::vector<Waiter> complete(const std::string& key, const Table& table, std::vector<std::uint64_t>& ids);
+  /// Takes out one that `key`, just set, completes.
+  std::optional<std::pair<std::uint64_t, Waiter>> complete(const std::string& key, const Table& table);
   /// Takes out one whose time is over at `now`.
   std::optional<std::pair<std::uint64_t, Waiter>> expire(ground::Clock::time_point now);
   ground::Clock::time_point next_expiry() const { return by_time_.empty() ? ground::Clock::time_point::max() : by_time_.begin()->first; }
@@ -44,6 +44,8 @@ class Waiters {
 
  private:
   Waiter remove(std::uint64_t id);
+  void unfile(std::uint64_t id);
+  void refile(std::uint64_t id, const std::string& key);
 
   std::unordered_map<std::uint64_t, Waiter> all_;
   std::unordered_map<std::uint64_t, std::string> filed_under_;

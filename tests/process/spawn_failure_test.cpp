@@ -194,6 +194,14 @@ TEST(SpawnFailure, ARankThatDiesBeforeItJoinsIsTheCause) {
 }
 
 // What survives a failure may go on together; the job has failed all the same.
+// Somebody kills the small process that guards the ranks: the next thing that it is told must not end the program by SIGPIPE.
+TEST(SpawnFailure, AWatchdogThatIsKilledEndsNobody) {
+  RunningCommand program({SPAWN_HELPER, "watchdog-killed"});
+  EXPECT_EQ(program.wait(), 0) << program.err();
+  EXPECT_EQ(count(program.out(), "killed "), 1) << program.out();
+  EXPECT_EQ(count(program.out(), "went on\n"), 1) << program.out();
+}
+
 TEST(SpawnFailure, SurvivorsMayShrinkAndReturn) {
   const auto error = failure_of(3, [] {
     if (rank() == 1) ::raise(SIGKILL);

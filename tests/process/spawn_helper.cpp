@@ -2,10 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -24,6 +28,22 @@ void say(const std::string& text) {
 
 [[noreturn]] void rest() {
   while (true) ::pause();
+}
+
+std::vector<int> children_of(int parent) {
+  std::vector<int> children;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream file(entry.path() / "stat");
+    std::string text;
+    if (!std::getline(file, text)) continue;  // it is none, or has ended
+    int parent_of_it = 0;
+    char state = 0;
+    std::istringstream rest(text.substr(text.rfind(')') + 1));
+    if (rest >> state >> parent_of_it && parent_of_it == parent) children.push_back(std::stoi(name));
+  }
+  return children;
 }
 
 /// "rank 2 of 4, local 0, sum 6": what a rank says when everybody is there.
@@ -61,6 +81,19 @@ int run(const std::vector<std::string>& words) {
       say("resting " + std::to_string(::getpid()) + ";");
       rest();
     });
+  } else if (mode == "watchdog-killed") {  // by a rank, and the job goes on to its end
+    spawn(one_node(3), [] {
+      const std::vector<int> ranks = all_gather(::getpid());
+      if (rank() == 0) {
+        for (const int pid : children_of(::getppid())) {
+          if (std::find(ranks.begin(), ranks.end(), pid) != ranks.end()) continue;
+          ::kill(pid, SIGKILL);
+          say("killed " + std::to_string(pid));
+        }
+      }
+      barrier();
+    });
+    say("went on");
   } else if (mode == "node") {  // node RANK NODES RANKS METHOD [ADDRESS PORT]: this node's part of a job
     SpawnOptions options = one_node(std::stoi(words.at(3)));
     options.node_rank = std::stoi(words.at(1));

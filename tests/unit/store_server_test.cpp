@@ -15,52 +15,19 @@
 
 #include "ground/socket.h"
 #include "store/authentication.h"
-#include "store/client.h"
 #include "store/wire.h"
+#include "served_store.h"
 #include "store_talk.h"
 #include "unisono/error.h"
 
 namespace unisono::store {
 namespace {
 
-using namespace std::chrono_literals;
-using ground::Deadline;
-using ground::FileDescriptor;
-
-/// A server on a free loopback port.
-class Served {
- public:
-  explicit Served(ServerOptions options = {}) : server(std::move(options)) {
-    auto listening = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
-    address = ground::local_address(listening.fd.get());
-    server.listen(std::move(listening.fd));
-  }
-  std::shared_ptr<Client> client(const ConnectOptions& options = {}) const {
-    return connect_tcp({address}, "the store at " + describe(address), options, Deadline(30s));
-  }
-  FileDescriptor raw() const { return ground::try_connect(address, Deadline(30s)).fd; }
-
-  StoreServer server;
-  ground::SocketAddress address;
-};
-
-void expect_still_well(const Served& served, const ConnectOptions& options = {}) {
-  const auto client = served.client(options);
-  client->set("well", "yes");
-  EXPECT_EQ(client->get("well", 10s), "yes");
-}
-
 std::size_t resident_kib() {
   std::ifstream file("/proc/self/statm");
   std::size_t pages = 0;
   file >> pages >> pages;
   return pages * 4;
-}
-
-void wait_until(const std::function<bool()>& condition) {
-  const Deadline deadline(30s);
-  while (!condition() && !deadline.passed()) std::this_thread::yield();
-  EXPECT_TRUE(condition());
 }
 
 // ---- the handshake ----------------------------------------------------------------------------------------------

@@ -87,7 +87,8 @@ std::unique_ptr<Native> make_native(const BackendOptions& options) {
   }
   const ground::Deadline deadline(options.timeout);
   const engine::Segment::Shape shape{.ranks = ranks};
-  const auto memory = transport::share_memory(*options.store, "segment", options.rank, ranks, engine::Segment::size_for(shape), deadline);
+  const auto memory =
+      transport::share_memory(*options.store, "segment", options.rank, ranks, engine::Segment::size_for(shape), deadline, options.names);
   std::vector<engine::Bell*> bells;
   std::shared_ptr<void> keep_alive = memory.address;
   if (options.world) {

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "ground/code_file.h"
 #include "unisono/error.h"
 
 namespace unisono::backends::nccl {
@@ -103,6 +104,13 @@ std::string variable(const char* name) {
   return text == nullptr ? std::string() : std::string(text);
 }
 
+/// What a variable names is run as it is, so it must be said in full, and nobody else may be able to change it.
+void check_chosen(Finder& finder, const char* name, const std::string& path) {
+  if (path.empty()) return;
+  if (!path.starts_with('/')) finder.say(fmt::format("{}={} is no absolute path", name, path));
+  else if (const std::string danger = ground::why_not_to_run(path); !danger.empty()) finder.say(fmt::format("{} is not loaded: {}", path, danger));
+}
+
 }  // namespace
 
 Libraries& system_libraries() {
@@ -112,8 +120,8 @@ Libraries& system_libraries() {
 
 Settings Settings::of_process() {
   const std::string shared = variable("NCCL_MULTI_RANK_GPU_ENABLE");
-  return {.nccl_library = variable("UNISONO_NCCL_LIBRARY"),
-          .cudart_library = variable("UNISONO_CUDART_LIBRARY"),
+  return {.nccl_library = ground::variable_of_code("UNISONO_NCCL_LIBRARY").value_or(""),
+          .cudart_library = ground::variable_of_code("UNISONO_CUDART_LIBRARY").value_or(""),
           .visible_devices = variable("CUDA_VISIBLE_DEVICES"),
           .shared_devices = !shared.empty() && shared != "0"};
 }
@@ -124,6 +132,9 @@ std::shared_ptr<const Vendor> load(Libraries& libraries, const Settings& setting
   auto vendor = std::make_shared<Vendor>();
   vendor->settings = settings;
   Finder finder(libraries);
+  check_chosen(finder, "UNISONO_NCCL_LIBRARY", settings.nccl_library);
+  check_chosen(finder, "UNISONO_CUDART_LIBRARY", settings.cudart_library);
+  finder.throw_if_missing();
   void* nccl =
       finder.library(names_of(settings.nccl_library, {"libnccl.so.2", "libnccl.so"}), "no NCCL library",
                      "; install NCCL, or set UNISONO_NCCL_LIBRARY to the path of libnccl.so.2 (the Python package nvidia-nccl-cu13 has one)");

@@ -1,6 +1,5 @@
 #include "transport/shm/handover.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -11,12 +10,18 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <functional>
 #include <set>
-#include <vector>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "ground/file_descriptor.h"
 #include "ground/log.h"
+#include "ground/memory_file.h"
 #include "unisono/error.h"
 
 namespace unisono::transport {
@@ -25,14 +30,16 @@ namespace {
 using ground::Deadline;
 using ground::FileDescriptor;
 
-constexpr int look_period_ms = 100;
+constexpr std::chrono::milliseconds look_period{100};
 constexpr std::size_t secret_bytes = 16;
 struct Hello {
   std::array<unsigned char, secret_bytes> secret{};
   std::int32_t rank = -1;
 };
 
-[[noreturn]] void refuse(const std::string& what, int error) { throw BackendUnavailable(what + ": " + std::strerror(error)); }
+[[noreturn]] void refuse(const std::string& what, int error) { throw BackendUnavailable(fmt::format("{}: {}", what, ground::error_text(error))); }
+
+int name_of(const RankNames& names, int rank) { return names.empty() ? rank : names[static_cast<std::size_t>(rank)]; }
 
 std::string hex(const unsigned char* bytes, std::size_t size) {
   static constexpr char digits[] = "0123456789abcdef";
@@ -61,21 +68,13 @@ SharedMemory map(const FileDescriptor& memory, std::size_t bytes) {
 }
 
 FileDescriptor make_memory(std::size_t bytes) {
-  FileDescriptor memory(::memfd_create("unisono", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!memory) refuse("the system refuses shared memory (memfd_create)", errno);
-  if (::ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0) refuse("cannot size " + std::to_string(bytes) + " bytes of shared memory", errno);
-  // Nobody can shrink it under a reader.
-  ::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-  return memory;
+  ground::Opened memory = ground::make_memory_file("unisono", bytes);
+  if (!memory.fd) refuse(fmt::format("the system refuses {} bytes of shared memory", bytes), memory.error);
+  return std::move(memory.fd);
 }
 
-bool same_user(int socket) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
-}
-
-void send_descriptor(int socket, int descriptor) {
+/// 0, or the errno of what refused.
+int send_descriptor(int socket, int descriptor) {
   char byte = 1;
   iovec data{&byte, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -89,11 +88,14 @@ void send_descriptor(int socket, int descriptor) {
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-  // A peer that is gone by now will be missed by everybody soon enough.
-  [[maybe_unused]] const auto sent = ::sendmsg(socket, &message, MSG_NOSIGNAL);
+  while (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
 }
 
-FileDescriptor receive_descriptor(int socket) {
+/// The descriptor, or why there is none: an errno, 0 where the other side gave none.
+ground::Opened receive_descriptor(int socket) {
   char byte = 0;
   iovec data{&byte, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -102,12 +104,18 @@ FileDescriptor receive_descriptor(int socket) {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  if (::recvmsg(socket, &message, MSG_CMSG_CLOEXEC) <= 0) return FileDescriptor();
+  ssize_t n = 0;
+  do {
+    n = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  } while (n < 0 && errno == EINTR);
+  if (n < 0) return {.fd = {}, .error = errno};
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return FileDescriptor();
+  // One that could not be taken over is left out, and nothing else says so.
+  if (n > 0 && (message.msg_flags & MSG_CTRUNC) != 0) return {.fd = {}, .error = EMFILE};
+  if (n == 0 || header == nullptr || header->cmsg_type != SCM_RIGHTS) return {};
   int descriptor = -1;
   std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
-  return FileDescriptor(descriptor);
+  return {.fd = FileDescriptor(descriptor), .error = 0};
 }
 
 sockaddr_un abstract_address(std::string_view name, socklen_t& size) {
@@ -118,104 +126,158 @@ sockaddr_un abstract_address(std::string_view name, socklen_t& size) {
   return address;
 }
 
-bool wait_readable(int socket, const Deadline& deadline) {
-  for (;;) {
-    pollfd entry{socket, POLLIN, 0};
-    const int ready = ::poll(&entry, 1, deadline.poll_timeout());
-    if (ready > 0) return true;
-    if (ready == 0 && deadline.passed()) return false;
-    if (ready < 0 && errno != EINTR) return false;
+/// What rank 0 does: it takes connections from whoever comes, and gives the memory to the ranks among them.
+class Giver {
+ public:
+  Giver(const FileDescriptor& memory, int ranks, const RankNames& names) : memory_(memory), ranks_(ranks), names_(names) {
+    std::array<unsigned char, 16> name_bytes{};
+    if (::getrandom(expected_.secret.data(), secret_bytes, 0) != secret_bytes || ::getrandom(name_bytes.data(), 16, 0) != 16) {
+      refuse("no random numbers", errno);
+    }
+    name_ = "unisono-" + hex(name_bytes.data(), name_bytes.size());
+    listener_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    socklen_t size = 0;
+    const sockaddr_un address = abstract_address(name_, size);
+    if (!listener_ || ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 || ::listen(listener_.get(), ranks + 8) != 0) {
+      refuse("cannot open a local socket to hand shared memory over", errno);
+    }
   }
-}
 
-std::vector<int> missing_of(const std::set<int>& served, int ranks) {
-  std::vector<int> missing;
-  for (int r = 1; r < ranks; ++r) {
-    if (!served.contains(r)) missing.push_back(r);
+  /// What the others find in the store.
+  std::string offer() const { return name_ + " " + hex(expected_.secret.data(), secret_bytes); }
+
+  /// `look` throws where it is known that one of them will not come.
+  void serve_all(const Deadline& deadline, const std::function<void()>& look) {
+    auto next_look = ground::Clock::now() + look_period;
+    while (static_cast<int>(served_.size()) < ranks_ - 1) {
+      if (deadline.passed()) give_up(deadline);
+      if (const auto now = ground::Clock::now(); now >= next_look) {
+        next_look = now + look_period;
+        without_means_ = 0;  // perhaps there are descriptors again
+        look();
+      }
+      // A listener that cannot be served stays readable.
+      std::vector<pollfd> entries{{without_means_ == 0 ? listener_.get() : -1, POLLIN, 0}};
+      for (const auto& peer : greeted_) entries.push_back({peer.get(), POLLIN, 0});
+      const int ready = ::poll(entries.data(), entries.size(), deadline.poll_timeout(static_cast<int>(look_period.count())));
+      if (ready < 0 && errno != EINTR) refuse("poll", errno);
+      if (ready <= 0) continue;
+      for (std::size_t i = entries.size() - 1; i > 0; --i) {
+        if (entries[i].revents != 0) hear(i - 1);
+      }
+      if ((entries[0].revents & POLLIN) != 0) accept();
+    }
   }
-  return missing;
-}
 
-SharedMemory hand_out(Store& store, const std::string& key, int ranks, std::size_t bytes, const Deadline& deadline) {
-  FileDescriptor memory = make_memory(bytes);
+ private:
+  void accept() {
+    FileDescriptor peer(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!peer) {
+      const int error = errno;
+      if (error == EAGAIN || error == EINTR || error == ECONNABORTED) return;
+      if (!std::exchange(last_refusal_, error)) {
+        ground::warn(fmt::format("{} cannot take connections to hand shared memory over: {}", who(), ground::error_text(error)));
+      }
+      without_means_ = error;
+      return;
+    }
+    last_refusal_ = 0;
+    if (ground::peer_is_same_user(peer.get()) && greeted_.size() < static_cast<std::size_t>(ranks_) + 64) greeted_.push_back(std::move(peer));
+  }
+
+  void hear(std::size_t i) {
+    Hello hello;
+    const ssize_t n = ::recv(greeted_[i].get(), &hello, sizeof hello, MSG_DONTWAIT);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    const FileDescriptor peer = std::move(greeted_[i]);
+    greeted_.erase(greeted_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (n != sizeof hello || hello.secret != expected_.secret || hello.rank < 1 || hello.rank >= ranks_) return;
+    const int error = send_descriptor(peer.get(), memory_.get());
+    // A peer that is gone by now will be missed by everybody soon enough.
+    if (error != 0 && error != EPIPE && error != ECONNRESET) {
+      refuse(fmt::format("{} cannot hand shared memory to rank {}", who(), name_of(names_, hello.rank)), error);
+    }
+    served_.insert(hello.rank);
+  }
+
+  [[noreturn]] void give_up(const Deadline& deadline) const {
+    if (last_refusal_ != 0) refuse(fmt::format("{} cannot take connections to hand shared memory over", who()), last_refusal_);
+    std::vector<int> missing;
+    for (int r = 1; r < ranks_; ++r) {
+      if (!served_.contains(r)) missing.push_back(name_of(names_, r));
+    }
+    throw Timeout(fmt::format("shared memory was not fetched by rank {} within {} ms", fmt::join(missing, ", "), deadline.timeout().count()), {},
+                  missing);
+  }
+
+  std::string who() const { return fmt::format("rank {}", name_of(names_, 0)); }
+
+  const FileDescriptor& memory_;
+  const int ranks_;
+  const RankNames& names_;
+  Hello expected_;
+  std::string name_;
+  FileDescriptor listener_;
+  std::set<int> served_;
+  std::vector<FileDescriptor> greeted_;  // connected, their hello not here yet: nobody of them holds up the others
+  int without_means_ = 0;                // the errno of an accept that failed, until it is tried again
+  int last_refusal_ = 0;                 // the same, until one succeeds
+};
+
+SharedMemory hand_out(Store& store, const std::string& key, int ranks, std::size_t bytes, const Deadline& deadline, const RankNames& names) {
+  const FileDescriptor memory = make_memory(bytes);
   SharedMemory mapped = map(memory, bytes);
   if (ranks == 1) return mapped;
-  Hello expected;
-  std::array<unsigned char, 16> name_bytes{};
-  if (::getrandom(expected.secret.data(), secret_bytes, 0) != secret_bytes || ::getrandom(name_bytes.data(), 16, 0) != 16) {
-    refuse("no random numbers", errno);
-  }
-  const std::string name = "unisono-" + hex(name_bytes.data(), name_bytes.size());
-  FileDescriptor listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  socklen_t size = 0;
-  const sockaddr_un address = abstract_address(name, size);
-  if (!listener || ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 || ::listen(listener.get(), ranks + 8) != 0) {
-    refuse("cannot open a local socket to hand shared memory over", errno);
-  }
-  store.set(key, name + " " + hex(expected.secret.data(), secret_bytes));
-
-  std::set<int> served;
-  std::vector<FileDescriptor> greeted;  // connected, their hello not here yet: nobody of them holds up the others
-  while (static_cast<int>(served.size()) < ranks - 1) {
-    std::vector<pollfd> entries{{listener.get(), POLLIN, 0}};
-    for (const auto& peer : greeted) entries.push_back({peer.get(), POLLIN, 0});
-    const int ready = ::poll(entries.data(), entries.size(), deadline.poll_timeout(look_period_ms));
-    if (ready == 0 && deadline.passed()) {
-      const auto missing = missing_of(served, ranks);
-      std::string names;
-      for (const int r : missing) names += (names.empty() ? "" : ", ") + std::to_string(r);
-      throw Timeout("shared memory was not fetched by local rank " + names + " within " + std::to_string(deadline.timeout().count()) + " ms", {},
-                    missing);
-    }
-    if (ready < 0 && errno != EINTR) refuse("poll", errno);
-    if (ready <= 0) {
-      static_cast<void>(store.try_get(key));  // a store that is watched throws here if one of them will not come
-      continue;
-    }
-    for (std::size_t i = entries.size() - 1; i > 0; --i) {
-      if (entries[i].revents == 0) continue;
-      Hello hello;
-      FileDescriptor peer = std::move(greeted[i - 1]);
-      greeted.erase(greeted.begin() + static_cast<std::ptrdiff_t>(i - 1));
-      if (::recv(peer.get(), &hello, sizeof hello, MSG_DONTWAIT) != sizeof hello) continue;
-      if (hello.secret != expected.secret || hello.rank < 1 || hello.rank >= ranks) continue;
-      send_descriptor(peer.get(), memory.get());
-      served.insert(hello.rank);
-    }
-    if ((entries[0].revents & POLLIN) != 0) {
-      FileDescriptor peer(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (peer && same_user(peer.get()) && greeted.size() < static_cast<std::size_t>(ranks) + 64) greeted.push_back(std::move(peer));
-    }
-  }
+  Giver giver(memory, ranks, names);
+  store.set(key, giver.offer());
+  // A store that is watched throws here if one of them will not come.
+  giver.serve_all(deadline, [&] { static_cast<void>(store.try_get(key)); });
   store.erase(key);
   return mapped;
 }
 
-SharedMemory fetch(Store& store, const std::string& key, int rank, std::size_t bytes, const Deadline& deadline) {
+/// Connected to who hands out; interrupted by a signal, the system goes on by itself.
+FileDescriptor connect_to(const std::string& name, const std::string& giver) {
+  FileDescriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!socket) refuse("there is no socket to fetch shared memory with", errno);
+  socklen_t size = 0;
+  const sockaddr_un address = abstract_address(name, size);
+  while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+    if (errno != EINTR) refuse(fmt::format("cannot reach {} to fetch shared memory", giver), errno);
+  }
+  return socket;
+}
+
+SharedMemory fetch(Store& store, const std::string& key, int rank, std::size_t bytes, const Deadline& deadline, const RankNames& names) {
+  const std::string giver = fmt::format("rank {}", name_of(names, 0));
   const std::string where = store.get(key, deadline.left());
   const auto space = where.find(' ');
   if (space == std::string::npos || space > 90) throw ProtocolError("a malformed entry " + key + " in the store");
-  Hello hello{unhex(std::string_view(where).substr(space + 1)), rank};
-  FileDescriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  socklen_t size = 0;
-  const sockaddr_un address = abstract_address(std::string_view(where).substr(0, space), size);
-  if (!socket || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
-    refuse("cannot reach local rank 0 to fetch shared memory", errno);
+  const Hello hello{unhex(std::string_view(where).substr(space + 1)), rank};
+  const FileDescriptor socket = connect_to(where.substr(0, space), giver);
+  if (!ground::peer_is_same_user(socket.get())) throw ProtocolError("who offers shared memory is another user");
+  ssize_t sent = 0;
+  do {
+    sent = ::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  while (sent == sizeof hello && !ground::wait_for(socket.get(), POLLIN, Deadline(std::min(deadline.left(), look_period)))) {
+    static_cast<void>(store.try_get(key));  // which throws if it is known why it does not come
+    if (deadline.passed()) throw Timeout(fmt::format("{} did not hand over its shared memory", giver), {}, {name_of(names, 0)});
   }
-  if (!same_user(socket.get())) throw ProtocolError("who offers shared memory is another user");
-  if (::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello || !wait_readable(socket.get(), deadline)) {
-    throw Timeout("local rank 0 did not hand over its shared memory", {}, {0});
+  const ground::Opened memory = receive_descriptor(socket.get());
+  if (memory.fd) return map(memory.fd, bytes);
+  if (memory.error != 0 && memory.error != ECONNRESET) {
+    refuse(fmt::format("rank {} cannot take over the shared memory that {} hands it", name_of(names, rank), giver), memory.error);
   }
-  FileDescriptor memory = receive_descriptor(socket.get());
-  if (!memory) static_cast<void>(store.try_get(key));  // which throws if it is known why
-  if (!memory) throw ProtocolError("local rank 0 refused to hand over its shared memory");
-  return map(memory, bytes);
+  static_cast<void>(store.try_get(key));
+  throw PeerFailed(fmt::format("{} gave up before it had handed over its shared memory", giver), {.culprit = name_of(names, 0)});
 }
 
 }  // namespace
 
-SharedMemory share_memory(Store& store, const std::string& key, int rank, int ranks, std::size_t bytes, const Deadline& deadline) {
-  return rank == 0 ? hand_out(store, key, ranks, bytes, deadline) : fetch(store, key, rank, bytes, deadline);
+SharedMemory share_memory(Store& store, const std::string& key, int rank, int ranks, std::size_t bytes, const ground::Deadline& deadline,
+                          const RankNames& names) {
+  return rank == 0 ? hand_out(store, key, ranks, bytes, deadline, names) : fetch(store, key, rank, bytes, deadline, names);
 }
 
 }  // namespace unisono::transport

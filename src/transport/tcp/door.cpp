@@ -108,7 +108,7 @@ void Door::accept() {
     if (!fd) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno != EAGAIN) {  // no descriptors, no memory: perhaps in a moment
-        ground::warn(fmt::format("a connection could not be accepted: {} (see ulimit -n)", ground::error_text(errno)));
+        ground::warn(fmt::format("a connection could not be accepted: {}", ground::error_text(errno)));
         listen_again_ = now + pause_without_means;
       }
       return;

@@ -1,0 +1,120 @@
+// The server's thread: connections coming, and strangers among them.
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "ground/log.h"
+#include "ground/socket.h"
+#include "store/loop.h"
+#include "unisono/error.h"
+
+namespace unisono::store {
+
+using ground::Clock;
+using namespace std::chrono_literals;
+
+namespace {
+
+// A handshake takes microseconds; who is younger than this may be one of many ranks that come at once, who is older makes room.
+constexpr auto grace_of_pending = 50ms;
+constexpr auto pause_without_means = 100ms;
+
+}  // namespace
+
+void StoreServer::Loop::pause(Listener& listener, Id id, std::chrono::milliseconds time) {
+  listener.paused = true;
+  listener.resume = Clock::now() + time;
+  epoll_event event{0, {.u64 = id}};
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener.fd.get(), &event);
+}
+
+// Strangers must not keep the ranks out, and ranks that come all at once must not push each other out: the oldest connection that has not
+// authenticated goes, unless it is so young that it may just be doing so, or reading why it was refused; then the newcomers stay in the kernel's
+// queue for that moment.
+bool StoreServer::Loop::make_room(Listener& listener, Id id) {
+  std::size_t pending = 0;
+  std::optional<Id> oldest;
+  for (const auto& [session_id, session] : sessions_) {
+    if (!session.takes_place()) continue;
+    if (!oldest) oldest = session_id;
+    ++pending;
+  }
+  if (pending < options_.most_pending) return true;
+  const auto age = Clock::now() - sessions_.at(*oldest).since;
+  if (age < grace_of_pending) {
+    pause(listener, id, std::chrono::ceil<std::chrono::milliseconds>(grace_of_pending - age));
+    return false;
+  }
+  if (sessions_.at(*oldest).pending()) grumble(sessions_.at(*oldest), "it did not authenticate, and others were waiting");
+  close(*oldest);
+  return true;
+}
+
+void StoreServer::Loop::accept_from(Listener& listener, Id id) {
+  try {
+    accept_all(listener, id);
+  } catch (const std::exception& error) {  // that connection is closed; others may have more luck in a moment
+    ground::warn(fmt::format("the store could not take a connection: {}", error.what()));
+    pause(listener, id, pause_without_means);
+  }
+}
+
+void StoreServer::Loop::accept_all(Listener& listener, Id id) {
+  for (int i = 0; i < 64; ++i) {
+    if (!listener.local && !make_room(listener, id)) return;
+    ground::FileDescriptor fd(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd) {
+      const int error = errno;
+      if (error == EINTR || error == ECONNABORTED) continue;
+      if (error != EAGAIN) {
+        ground::log(ground::LogLevel::error, fmt::format("the store cannot take another connection: {}", ground::error_text(error)));
+        pause(listener, id, pause_without_means);
+      }
+      return;
+    }
+    if (listener.local) {
+      if (ground::peer_is_same_user(fd.get())) add_session(std::move(fd), "a local connection", true);
+      continue;
+    }
+    ground::set_no_delay(fd.get());
+    try {
+      std::string source = ground::peer_address(fd.get()).host();
+      add_session(std::move(fd), std::move(source), false).expires = Clock::now() + options_.handshake_timeout;
+    } catch (const Error&) {  // it has gone already
+    }
+  }
+}
+
+Session& StoreServer::Loop::add_session(ground::FileDescriptor fd, std::string source, bool trusted) {
+  const Id id = next_id_++;
+  Session& session = sessions_[id];
+  session.fd = std::move(fd);
+  session.source = std::move(source);
+  session.trusted = trusted;
+  session.since = Clock::now();
+  session.interest = EPOLLIN;
+  epoll_event event{EPOLLIN, {.u64 = id}};
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, session.fd.get(), &event) != 0) {
+    const int error = errno;
+    sessions_.erase(id);
+    throw Error(fmt::format("a connection cannot be served: {}", ground::error_text(error)));
+  }
+  return session;
+}
+
+// One line per source and ten seconds: a scanner must not fill the job's log either.
+void StoreServer::Loop::grumble(const Session& session, std::string_view what) {
+  const Time now = Clock::now();
+  if (grumbled_.size() >= 64) std::erase_if(grumbled_, [&](const auto& entry) { return now - entry.second > 10s; });
+  if (grumbled_.size() >= 64) return;
+  const auto [entry, fresh] = grumbled_.emplace(session.source, now);
+  if (!fresh && now - entry->second < 10s) return;
+  entry->second = now;
+  ground::warn(fmt::format("the store closed a connection from {}: {}", session.source, what));
+}
+
+}  // namespace unisono::store

@@ -1,0 +1,18 @@
+#pragma once
+
+// Calls of the system that fail, one of them, counted: linked into a test program in front of libc, or preloaded into one that is started. What is
+// linked is armed by arm(); what is preloaded by the variable FAILING_CALL, "accept4:3:24": the third accept4 fails with errno 24 (with ":5" behind
+// it, also the five after that). Where FAILING_CALL_RANK is set, only in the process whose RANK is that.
+namespace unisono::testing {
+
+/// Not an errno: a call that moves bytes moves one of them.
+inline constexpr int cut_short = -1;
+
+/// From now on the calls are counted anew, and the `nth` of that name (from 1), and as many `more` after it, fail with `error`. 0: none does.
+void arm(const char* call, int nth, int error, int more = 0);
+/// How often it was called since, in this process.
+int calls_of(const char* call);
+/// It has failed since it was armed.
+bool has_struck();
+
+}  // namespace unisono::testing

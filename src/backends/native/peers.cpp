@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cerrno>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "ground/log.h"
@@ -84,7 +85,11 @@ Peers::Peers(std::shared_ptr<engine::Segment> segment, int rank, std::vector<int
       rank_(rank),
       global_ranks_(std::move(global_ranks)),
       store_(std::move(store)),
-      peers_(static_cast<std::size_t>(segment_->ranks())) {}
+      peers_(static_cast<std::size_t>(segment_->ranks())) {
+  for (int r = 0; r < segment_->ranks(); ++r) {
+    if (r != rank_) others_.push_back(r);
+  }
+}
 
 Presence Peers::presence(int rank) const { return static_cast<Presence>(segment_->member(rank).presence.load(std::memory_order_acquire)); }
 
@@ -156,15 +161,9 @@ Ending Peers::ending_of(int rank) const {
   return {PeerFailed::Cause::exited, "is gone"};
 }
 
-std::optional<Failure> Peers::dead() {
+std::optional<Failure> Peers::dead(std::span<const int> ranks) {
   std::vector<pollfd> entries;
-  std::vector<int> ranks;
-  for (int r = 0; r < segment_->ranks(); ++r) {
-    const auto& handle = peers_[static_cast<std::size_t>(r)].handle;
-    if (!handle) continue;
-    entries.push_back({handle.get(), POLLIN, 0});
-    ranks.push_back(r);
-  }
+  for (const int r : ranks) entries.push_back({peers_[static_cast<std::size_t>(r)].handle.get(), POLLIN, 0});
   if (entries.empty() || ::poll(entries.data(), entries.size(), 0) <= 0) return std::nullopt;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const int r = ranks[i];
@@ -221,7 +220,7 @@ std::optional<Failure> Peers::stopped(std::span<const int> waiting_for) {
 
 std::optional<Failure> Peers::look(std::span<const int> waiting_for, bool any_will_do) {
   const std::lock_guard lock(mutex_);  // a blocking call and the progress thread may both look
-  if (auto failure = dead()) return failure;
+  if (auto failure = dead(others_)) return failure;
   const auto left = [&](int r) { return presence(r) == Presence::left; };
   const bool hopeless = any_will_do ? !waiting_for.empty() && std::all_of(waiting_for.begin(), waiting_for.end(), left)
                                     : std::any_of(waiting_for.begin(), waiting_for.end(), left);
@@ -238,12 +237,20 @@ std::optional<Failure> Peers::look(std::span<const int> waiting_for, bool any_wi
 
 std::optional<Failure> Peers::look_at_all() {
   const std::lock_guard lock(mutex_);
-  if (auto failure = dead()) return failure;
-  std::vector<int> others;
-  for (int r = 0; r < segment_->ranks(); ++r) {
-    if (r != rank_ && presence(r) != Presence::left) others.push_back(r);
-  }
-  return stopped(others);
+  if (auto failure = dead(others_)) return failure;
+  return stopped(present(others_));
+}
+
+std::optional<Failure> Peers::look_at(std::span<const int> ranks) {
+  const std::lock_guard lock(mutex_);
+  if (auto failure = dead(ranks)) return failure;
+  return stopped(present(ranks));
+}
+
+std::vector<int> Peers::present(std::span<const int> ranks) const {
+  std::vector<int> there;
+  std::ranges::copy_if(ranks, std::back_inserter(there), [this](int r) { return r != rank_ && presence(r) != Presence::left; });
+  return there;
 }
 
 }  // namespace unisono::backends

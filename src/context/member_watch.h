@@ -17,13 +17,13 @@ namespace unisono::context {
 class MemberWatch {
  public:
   struct Parts {
-    std::string operation, group;        // as errors call them
-    int rank = 0;                        // in the group
-    std::vector<int> members;            // ranks in the world, in group order
-    std::vector<std::string> hosts;      // their names
+    std::string operation, group;    // as errors call them
+    int rank = 0;                    // in the group
+    std::vector<int> members;        // ranks in the world, in group order
+    std::vector<std::string> hosts;  // their names
     int world_size = 1;
     std::shared_ptr<Backend> world;
-    std::shared_ptr<Store> store;        // the group's own part of the job's store
+    std::shared_ptr<Store> store;  // the group's own part of the job's store
   };
   explicit MemberWatch(Parts parts);
 

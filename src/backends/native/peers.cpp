@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <fstream>
 #include <iterator>
 #include <sstream>
 
 #include "ground/log.h"
+#include "ground/process.h"
 #include "ground/signal_name.h"
 #include "unisono/detail/switches.h"
 
@@ -41,15 +41,6 @@ std::string seconds(std::chrono::milliseconds time) {
   return text.str();
 }
 
-// What follows the name in /proc/<pid>/stat: the state, then numbers. Empty if the process is gone.
-std::string stat_after_name(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(file, text);
-  const auto name_end = text.rfind(')');
-  return name_end == std::string::npos || name_end + 2 > text.size() ? std::string() : text.substr(name_end + 2);
-}
-
 Ending from_wait_status(int status) {
   if (WIFSIGNALED(status)) return {PeerFailed::Cause::killed, "was killed by " + ground::signal_name(WTERMSIG(status))};
   return {PeerFailed::Cause::exited, "exited with code " + std::to_string(WEXITSTATUS(status)) + " before finalize"};
@@ -57,7 +48,7 @@ Ending from_wait_status(int status) {
 
 // Of a process that nobody has waited for yet, the kernel still shows how it ended (the last number of the line).
 std::optional<Ending> from_zombie(pid_t pid) {
-  const std::string text = stat_after_name(pid);
+  const std::string text = ground::stat_after_name(pid);
   if (text.empty() || text[0] != 'Z') return std::nullopt;
   const auto last_space = text.find_last_of(' ');
   if (last_space == std::string::npos) return std::nullopt;
@@ -193,7 +184,7 @@ std::optional<Failure> Peers::stopped(std::span<const int> waiting_for) {
     Peer& peer = peers_[static_cast<std::size_t>(r)];
     if (!peer.handle) continue;
     const pid_t pid = segment_->member(r).pid.load(std::memory_order_relaxed);
-    const std::string stat = stat_after_name(pid);
+    const std::string stat = ground::stat_after_name(pid);
     if (stat.empty() || (stat[0] != 'T' && stat[0] != 't')) {
       peer.stopped_since.reset();
       peer.warned = false;

@@ -5,8 +5,8 @@
 
 namespace unisono::ground {
 
-/// FNV-1a (Fowler, Noll, Vo), 64 bits: what ranks compare, or name things by, is the same on all of them, whatever compiler and standard library their
-/// programs were built with. No help against somebody who looks for two texts of one hash.
+/// FNV-1a (Fowler, Noll, Vo), 64 bits: what ranks compare, or name things by, is the same on all of them, whatever compiler and standard library
+/// their programs were built with. No help against somebody who looks for two texts of one hash.
 class StableHash {
  public:
   constexpr void add(std::string_view bytes) {

@@ -28,6 +28,7 @@ class Devices final : public Backend {
   void poison(const Failure& failure) override;
   std::optional<Failure> failure() override;
   std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do) override;
+  std::optional<Failure> look_at(std::span<const int> ranks) override { return host_->look_at(ranks); }
   std::vector<int> gone() override { return host_->gone(); }
   engine::Bell* bell() override { return host_->bell(); }
   engine::Bell* bell_of(int rank) override { return host_->bell_of(rank); }

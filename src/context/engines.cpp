@@ -15,13 +15,10 @@
 namespace unisono::context {
 namespace {
 
-// What `auto` may take between hosts, the best first.
+// What `auto` may take between hosts, the best first. Of Gloo's connections nobody proves that he is of the job: it is for those who ask for it.
 std::string usable_between_hosts(Launcher launcher) {
   const bool by_mpi = launcher == Launcher::openmpi || launcher == Launcher::pmi;
-  std::string names;
-  if (by_mpi && backends::availability("mpi").available) names += "mpi ";
-  if (backends::availability("gloo").available) names += "gloo ";
-  return names + "tcp ";
+  return by_mpi && backends::availability("mpi").available ? "mpi tcp " : "tcp ";
 }
 
 /// Every rank says what it asks for and what it could take; the first of rank 0's list that all have is taken. InvalidArgument where they ask for
@@ -89,7 +86,7 @@ Selection select_engines(const InitOptions& options, const ground::Environment& 
   }
   if (selection.host == "native" && topology.machines > 1) {
     throw BackendUnavailable(fmt::format("the ranks are on {} hosts, and backend native serves one: {}", topology.machines, describe_hosts(topology)),
-                             {.operation = "initialize", .rank = rank, .hint = "leave the choice to unisono (auto), or ask for gloo, mpi or tcp"});
+                             {.operation = "initialize", .rank = rank, .hint = "leave the choice to unisono (auto), or ask for tcp, mpi or gloo"});
   }
   return selection;
 }

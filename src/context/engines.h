@@ -26,7 +26,7 @@ struct Joining {
 };
 
 /// From what the program asked for, UNISONO_BACKEND where it asked for nothing in particular, and where the ranks are. `auto` is the native engine on
-/// one host; between hosts it is mpi in a job that an MPI started, else gloo, else tcp, and says so once; nccl serves device memory wherever it can
+/// one host; between hosts it is mpi in a job that an MPI started, else tcp, and says so once; nccl serves device memory wherever it can
 /// be used. Throws what `backends::factory` throws, and BackendUnavailable for native between hosts.
 Selection select_engines(const InitOptions& options, const ground::Environment& environment, const Topology& topology, Launcher launcher,
                          const Joining& joining);

@@ -1,11 +1,15 @@
 #include "context/formation.h"
 
+#include <chrono>
 #include <cstdlib>
+#include <string_view>
 #include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "ground/error_text.h"
 #include "ground/log.h"
-#include "rendezvous/reach.h"
 #include "store/watched_store.h"
 #include "unisono/error.h"
 
@@ -15,21 +19,54 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto time_to_read = 1s;
+constexpr std::string_view failed_key = "failed";
+
+/// What a rank says that gives up, with tabs between: its number; whom it missed where its time was over, or whose loss it noticed; and why.
+std::string encode(int rank, const std::exception_ptr& reason) {
+  try {
+    std::rethrow_exception(reason);
+  } catch (const Timeout& timeout) {
+    return fmt::format("{}\ttimeout {}\t{}", rank, fmt::join(timeout.missing(), " "), timeout.message());
+  } catch (const PeerFailed& failed) {
+    if (failed.culprit()) return fmt::format("{}\tlost {}\t{}", *failed.culprit(), static_cast<int>(failed.cause()), failed.message());
+    return fmt::format("{}\tfailed\t{}", rank, failed.message());
+  } catch (...) {
+    return fmt::format("{}\tfailed\t{}", rank, ground::message_of(reason));
+  }
+}
+
+std::vector<int> numbers_behind(const std::string& word) {
+  std::vector<int> numbers;
+  for (auto at = word.find(' '); at != std::string::npos && at + 1 < word.size(); at = word.find(' ', at + 1)) {
+    numbers.push_back(std::atoi(word.c_str() + at + 1));
+  }
+  return numbers;
+}
+
+[[noreturn]] void throw_said(std::string_view text, const Formation::Parts& parts) {
+  const auto next = [&] {
+    const auto end = std::min(text.find('\t'), text.size());
+    const std::string field(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return field;
+  };
+  const int culprit = std::atoi(next().c_str());
+  const std::string kind = next();
+  ErrorInfo info{.operation = parts.operation, .group = parts.group, .rank = parts.rank, .culprit = culprit};
+  const std::vector<int> numbers = numbers_behind(kind);
+  if (kind.starts_with("timeout")) {
+    info.culprit.reset();
+    throw Timeout(fmt::format("rank {} gave up: {}", culprit, text), std::move(info), numbers);
+  }
+  if (kind.starts_with("lost") && !numbers.empty()) throw PeerFailed(text, std::move(info), static_cast<PeerFailed::Cause>(numbers.front()));
+  const std::string_view how = parts.group.empty() ? "cannot join" : "cannot form the group";
+  throw PeerFailed(fmt::format("rank {} {}: {}", culprit, how, text), std::move(info), PeerFailed::Cause::aborted);
+}
 
 }  // namespace
 
-Formation::Formation(const rendezvous::JobIdentity& identity)
-    : rank_(identity.rank),
-      world_size_(identity.world_size),
-      serves_store_(identity.serves_store),
-      launcher_(identity.launcher_store),
-      prefix_("unisono/world/" + std::to_string(identity.generation) + "/") {
-  if (world_size_ == 1) {
-    store_ = watched_ = std::make_shared<MemoryStore>();
-    return;
-  }
-  store_ = std::make_shared<PrefixStore>(prefix_, identity.store);
-  watched_ = std::make_shared<store::WatchedStore>(store_, [forming = forming_] {
+Formation::Formation(Parts parts) : parts_(std::move(parts)) {
+  watched_ = std::make_shared<store::WatchedStore>(parts_.store, [forming = forming_] {
     if (const Formation* formation = forming->load()) formation->look();
   });
 }
@@ -37,28 +74,21 @@ Formation::Formation(const rendezvous::JobIdentity& identity)
 Formation::~Formation() { forming_->store(nullptr); }
 
 void Formation::look() const {
-  if (const auto text = store_->try_get("failed")) {
-    const auto end = text->find('\t');
-    const std::string culprit = text->substr(0, end);
-    throw PeerFailed("rank " + culprit + " cannot join: " + (end == std::string::npos ? std::string() : text->substr(end + 1)),
-                     {.operation = "initialize", .rank = rank_, .culprit = std::atoi(culprit.c_str())}, PeerFailed::Cause::aborted);
-  }
-  if (launcher_) rendezvous::throw_if_a_rank_ended(*launcher_);
+  if (parts_.size == 1) return;
+  if (const auto text = parts_.store->try_get(failed_key)) throw_said(*text, parts_);
+  parts_.look();
 }
 
 void Formation::give_up(const std::exception_ptr& reason) noexcept {
-  if (world_size_ == 1) return;
+  if (parts_.size == 1) return;
   try {
-    std::string message = std::to_string(rank_);
-    message += '\t';
-    message += ground::message_of(reason);
-    store_->compare_set("failed", "", message);
-    if (!serves_store_) return store_->set("read/" + std::to_string(rank_), "1");
+    parts_.store->compare_set(failed_key, "", encode(parts_.rank, reason));
+    if (!parts_.serves_store) return parts_.store->set("read/" + std::to_string(parts_.rank), "1");
     std::vector<std::string> keys;
-    for (int r = 0; r < world_size_; ++r) {
-      if (r != rank_) keys.push_back("read/" + std::to_string(r));
+    for (int r = 0; r < parts_.size; ++r) {
+      if (r != parts_.rank) keys.push_back("read/" + std::to_string(r));
     }
-    store_->wait(keys, time_to_read);
+    parts_.store->wait(keys, time_to_read);
   } catch (const std::exception& error) {  // they are gone, or in something else by now; nobody is left to be told
     ground::log(ground::LogLevel::debug, error.what());
   }

@@ -12,6 +12,8 @@
 #include <fmt/format.h>
 
 #include "backends/serial/serial.h"
+#include "context/formation.h"
+#include "context/member_watch.h"
 #include "context/state.h"
 #include "ground/log.h"
 #include "unisono/collectives.h"
@@ -43,11 +45,57 @@ void check_members(const State& state, std::span<const int> ranks, const char* o
   }
 }
 
-/// Forms a group of which this rank is one; its members meet under `key`.
-ProcessGroup form(State& state, std::vector<int> members, const std::string& name, const std::string& key) {
+/// What is to become a group: its members, in group order, under a key that is the same on all of them and of no other group.
+struct Plan {
+  const char* operation;
+  std::vector<int> members;
+  std::string name, key;
+};
+
+/// The engine of a group of several, or of one that works on devices. Members that die or fail meanwhile are noticed as in any call.
+std::unique_ptr<Backend> make_engine(State& state, const Plan& plan, int rank, const std::vector<std::string>& host_names) {
   const group::Group& world = *state.world->implementation();
+  const ground::Deadline deadline(world.timeout());
+  const auto store = std::make_shared<PrefixStore>("group/" + plan.key + "/", state.group_store);
+  store->set_timeout(world.timeout());
+  const auto watch = std::make_shared<const context::MemberWatch>(context::MemberWatch::Parts{.operation = plan.operation,
+                                                                                              .group = plan.name,
+                                                                                              .rank = rank,
+                                                                                              .members = plan.members,
+                                                                                              .hosts = host_names,
+                                                                                              .world_size = state.world_size,
+                                                                                              .world = world.shared_backend(),
+                                                                                              .store = store});
+  context::Formation formation(
+      {.operation = plan.operation, .group = plan.name, .rank = rank, .size = static_cast<int>(plan.members.size()), .store = store, .look = [watch] {
+         watch->look();
+       }});
+  BackendOptions options;
+  options.group_name = plan.name;
+  options.key = plan.key;
+  options.rank = rank;
+  options.global_ranks = plan.members;
+  options.host_names = host_names;
+  options.store = formation.watched();
+  options.job_store = state.launcher_store;
+  options.world = world.shared_backend();
+  try {
+    if (plan.members.size() > 1) watch->assemble(*formation.watched(), deadline);
+    options.timeout = deadline.left();
+    return state.make_engine(options);
+  } catch (...) {
+    const std::exception_ptr error = watch->explain(std::current_exception());
+    formation.give_up(error);
+    std::rethrow_exception(error);
+  }
+}
+
+/// Forms a group of which this rank is one.
+ProcessGroup form(State& state, const Plan& plan) {
+  const group::Group& world = *state.world->implementation();
+  const std::vector<int>& members = plan.members;
   group::GroupParts parts;
-  parts.name = name;
+  parts.name = plan.name;
   parts.rank = static_cast<int>(std::find(members.begin(), members.end(), state.rank) - members.begin());
   for (const int r : members) parts.host_names.push_back(world.host_name(r));
   parts.global_ranks = members;
@@ -56,18 +104,7 @@ ProcessGroup form(State& state, std::vector<int> members, const std::string& nam
   if (members.size() == 1 && !world.device()) {
     parts.backend = backends::make_serial({});
   } else {
-    BackendOptions options;
-    options.group_name = name;
-    options.key = key;
-    options.rank = parts.rank;
-    options.global_ranks = std::move(members);
-    options.host_names = parts.host_names;
-    options.store = std::make_shared<PrefixStore>("group/" + key + "/", state.group_store);
-    options.store->set_timeout(world.timeout());
-    options.job_store = state.launcher_store;
-    options.world = world.shared_backend();
-    options.timeout = world.timeout();
-    parts.backend = state.make_engine(options);
+    parts.backend = make_engine(state, plan, parts.rank, parts.host_names);
     const auto in_world = [ranks = parts.global_ranks](int r) { return r < 0 ? r : ranks[static_cast<std::size_t>(r)]; };
     parts.on_failure = [&state, in_world](const Failure& failure) {
       context::tell_launcher(state, "poisoned " + std::to_string(in_world(failure.culprit)) + " " + failure.message);
@@ -84,11 +121,11 @@ ProcessGroup form(State& state, std::vector<int> members, const std::string& nam
   return formed;
 }
 
-std::optional<ProcessGroup> form_listed(State& state, std::span<const int> ranks) {
+std::optional<ProcessGroup> form_listed(State& state, std::span<const int> ranks, const char* operation) {
   if (std::find(ranks.begin(), ranks.end(), state.rank) == ranks.end()) return std::nullopt;
   const std::string members = list(ranks, ".");
   const int number = state.formed[members]++;
-  return form(state, {ranks.begin(), ranks.end()}, braced(ranks), members + "#" + std::to_string(number));
+  return form(state, {operation, {ranks.begin(), ranks.end()}, braced(ranks), members + "#" + std::to_string(number)});
 }
 
 /// The survivors of a group that is over agree on who they are. Each says that it is there; the first of them that lives waits for the others, and
@@ -149,7 +186,7 @@ class Shrinking {
 std::optional<ProcessGroup> new_group(std::span<const int> global_ranks) {
   State& state = context::current();
   check_members(state, global_ranks, "new_group");
-  return form_listed(state, global_ranks);
+  return form_listed(state, global_ranks, "new_group");
 }
 std::optional<ProcessGroup> new_group(std::initializer_list<int> global_ranks) {
   return new_group(std::span<const int>(global_ranks.begin(), global_ranks.size()));
@@ -168,12 +205,12 @@ std::optional<ProcessGroup> split_group(const ProcessGroup& parent, int color, i
   std::stable_sort(members.begin(), members.end(),
                    [&](int a, int b) { return all[2 * static_cast<std::size_t>(a) + 1] < all[2 * static_cast<std::size_t>(b) + 1]; });
   for (int& r : members) r = parent.global_rank(r);
-  return form_listed(state, members);
+  return form_listed(state, members, "split_group");
 }
 
 ProcessGroup local_group() {
   State& state = context::current();
-  if (!state.local) state.local = form_listed(state, state.topology.local_members);
+  if (!state.local) state.local = form_listed(state, state.topology.local_members, "local_group");
   return *state.local;
 }
 
@@ -192,7 +229,7 @@ std::optional<ProcessGroup> shrink_group(const ProcessGroup& group) {
   }
   if (std::find(members.begin(), members.end(), old.rank()) == members.end()) return std::nullopt;
   for (int& r : members) r = group.global_rank(r);
-  auto shrunk = form(state, members, braced(members), key);
+  auto shrunk = form(state, {"shrink_group", members, braced(members), key});
   context::tell_launcher(state, "shrunk");
   return shrunk;
 }

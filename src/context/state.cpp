@@ -14,6 +14,7 @@
 #include "ground/environment.h"
 #include "ground/log.h"
 #include "group/shapes.h"
+#include "rendezvous/reach.h"
 #include "rendezvous/rendezvous.h"
 #include "store/watched_store.h"
 
@@ -59,6 +60,21 @@ std::unique_ptr<State> make_state(int rank, int world_size) {
   state->world_size = world_size;
   state->progress = std::make_shared<group::Progress>("rank " + std::to_string(rank));
   return state;
+}
+
+/// Before which the keys of this world are, in the job's store.
+std::string world_prefix(const rendezvous::JobIdentity& identity) { return "unisono/world/" + std::to_string(identity.generation) + "/"; }
+
+Formation::Parts formation_of_world(const rendezvous::JobIdentity& identity) {
+  Formation::Parts parts{.operation = "initialize", .group = {}, .rank = identity.rank, .size = identity.world_size, .store = {}};
+  if (identity.world_size == 1) {
+    parts.store = std::make_shared<MemoryStore>();
+    return parts;
+  }
+  parts.store = std::make_shared<PrefixStore>(world_prefix(identity), identity.store);
+  parts.serves_store = identity.serves_store;
+  if (identity.launcher_store) parts.look = [launcher = identity.launcher_store] { rendezvous::throw_if_a_rank_ended(*launcher); };
+  return parts;
 }
 
 std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms, const rendezvous::JobIdentity& identity, const Formation& formation,
@@ -119,7 +135,7 @@ std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   request.store = options.store;
   request.store_may_end = !terms.are_job;
   rendezvous::JobIdentity identity = rendezvous::meet(request, environment);
-  Formation formation(identity);
+  Formation formation(formation_of_world(identity));
   try {
     return form_world(options, terms, identity, formation, timeout);
   } catch (...) {
@@ -197,7 +213,7 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   state->leave_job = identity.leave;
   state->serves_store = identity.serves_store;
   state->is_job = terms.are_job;
-  if (terms.are_job && identity.world_size > 1 && identity.store != identity.launcher_store) state->goodbye_key = formation.prefix() + "goodbye/";
+  if (terms.are_job && identity.world_size > 1 && identity.store != identity.launcher_store) state->goodbye_key = world_prefix(identity) + "goodbye/";
   log_group(*state->world);
   // Only a job of `initialize` owes its launcher a `finalize`.
   tell_launcher(*state, terms.are_job ? "initialized" : "member");

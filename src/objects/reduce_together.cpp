@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "ground/hash.h"
 #include "group/composed.h"
 #include "kernels/pack.h"
 #include "kernels/reduce.h"
@@ -22,26 +23,10 @@
 namespace unisono::detail {
 namespace {
 
-/// FNV-1a over what the ranks must agree on.
-class Hash {
- public:
-  void add(std::string_view text) {
-    add(text.size());
-    for (const char c : text) step(static_cast<unsigned char>(c));
-  }
-  void add(std::uint64_t n) {
-    for (int i = 0; i < 8; ++i) step(static_cast<unsigned char>(n >> (8 * i)));
-  }
-  std::uint64_t value() const { return hash_; }
-
- private:
-  void step(unsigned char c) { hash_ = (hash_ ^ c) * 0x100000001b3U; }
-  std::uint64_t hash_ = 0xcbf29ce484222325U;
-};
-
 std::uint64_t hash_of(const std::vector<NamedTensor>& tensors) {
-  Hash hash;
+  ground::StableHash hash;
   for (const auto& [name, view] : tensors) {
+    hash.add(name.size());
     hash.add(name);
     hash.add(static_cast<std::uint64_t>(view.dtype()));
     hash.add(view.shape().size());

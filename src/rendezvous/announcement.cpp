@@ -10,7 +10,7 @@ namespace unisono::rendezvous {
 namespace {
 
 constexpr std::string_view magic = "UNIGROUP";
-constexpr std::uint64_t version = 1;
+constexpr std::uint64_t version = 2;
 constexpr std::string_view code_label = "unisono multicast";
 
 void put(std::string& bytes, std::uint64_t value, int size) {
@@ -66,6 +66,8 @@ std::string printable(std::string text) {
 
 bool read(Fields& in, Announcement& said) {
   said.nonce = in.text();
+  said.number = in.number(8);
+  for (std::uint64_t echoes = in.number(1); echoes > 0 && in.ok(); --echoes) said.heard.push_back(in.number(8));
   said.member.rank = in.integer();
   said.world_size = in.integer();
   said.port = static_cast<std::uint16_t>(in.number(2));
@@ -91,6 +93,10 @@ std::string encode(const Announcement& said, std::string_view token, std::string
   put(bytes, version, 2);
   put(bytes, said.group_name, 255);
   put(bytes, said.nonce, 64);
+  put(bytes, said.number, 8);
+  const std::size_t echoes = std::min(said.heard.size(), most_echoes);
+  put(bytes, echoes, 1);
+  for (std::size_t i = 0; i < echoes; ++i) put(bytes, said.heard[i], 8);
   put(bytes, static_cast<std::uint32_t>(said.member.rank), 4);
   put(bytes, static_cast<std::uint32_t>(said.world_size), 4);
   put(bytes, said.port, 2);

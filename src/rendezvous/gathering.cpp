@@ -126,7 +126,22 @@ void Gathering::gather(const Deadline& deadline) {
   }
 }
 
-void Gathering::announce() { send_error_ = socket_.send(encode(self_, token_, place_)); }
+void Gathering::announce() {
+  repeat_others();
+  send_error_ = socket_.send(encode(self_, token_, place_));
+}
+
+/// As many as a datagram carries, in turn.
+void Gathering::repeat_others() {
+  ++self_.number;
+  self_.heard.clear();
+  auto next = others_.upper_bound(repeated_);
+  for (std::size_t i = std::min(others_.size(), most_echoes); i > 0; --i, ++next) {
+    if (next == others_.end()) next = others_.begin();
+    self_.heard.push_back(echo_of(next->first));
+    repeated_ = next->first;
+  }
+}
 
 /// True where something was heard that was not known.
 bool Gathering::listen() {
@@ -149,8 +164,9 @@ bool Gathering::hear_one(const MulticastSocket::Datagram& datagram) {
     case Hearing::ours: break;
   }
   Announcement& said = heard.announcement;
-  if (said.nonce == self_.nonce) return false;
-  if (said.refusal) refuse(*said.refusal);
+  if (said.nonce == self_.nonce || is_old(said)) return false;
+  const bool fresh = std::ranges::find(said.heard, echo_of(self_.nonce)) != said.heard.end();
+  if (said.refusal && fresh) refuse(*said.refusal);
   const std::size_t most = static_cast<std::size_t>(request_.world_size) + most_strangers;
   // A job stands that we have not named: it is complete without us.
   if (said.agreed && !named_.contains(said.job)) {
@@ -160,18 +176,36 @@ bool Gathering::hear_one(const MulticastSocket::Datagram& datagram) {
     return false;
   }
   if (of_other_jobs_.contains(said.nonce)) return false;
-  if (others_.size() >= most && !others_.contains(said.nonce)) {
-    ++too_many_;
-    return false;
-  }
+  if (others_.size() >= most && !others_.contains(said.nonce) && !make_room()) return false;
   if (said.agreed) standing_ = said.job;
   Other& other = others_[said.nonce];
-  const bool news = other.times == 0 || other.said.job != said.job || other.said.agreed != said.agreed;
+  const bool news = other.times == 0 || (fresh && !other.proven) || other.said.job != said.job || other.said.agreed != said.agreed;
+  other.proven = other.proven || fresh;
+  if (other.proven) last_number_[said.nonce] = said.number;
   other.said = std::move(said);
   other.source = datagram.source;
   other.heard_at = Clock::now();
   ++other.times;
   return news;
+}
+
+/// Of two announcements of one process only the later one counts, however often the earlier one is heard.
+bool Gathering::is_old(const Announcement& said) const {
+  if (const auto last = last_number_.find(said.nonce); last != last_number_.end() && said.number <= last->second) return true;
+  const auto other = others_.find(said.nonce);
+  return other != others_.end() && said.number <= other->second.said.number;
+}
+
+/// Forgets one that has not proven to be of this run, the one that was heard longest ago.
+bool Gathering::make_room() {
+  ++too_many_;
+  auto oldest = others_.end();
+  for (auto each = others_.begin(); each != others_.end(); ++each) {
+    if (!each->second.proven && (oldest == others_.end() || each->second.heard_at < oldest->second.heard_at)) oldest = each;
+  }
+  if (oldest == others_.end()) return false;
+  others_.erase(oldest);
+  return true;
 }
 
 void Gathering::forget_the_silent() {
@@ -210,12 +244,11 @@ void Gathering::quarrel(Announcement::Refusal::Kind kind, const Announcement& fi
     refusal.text = fmt::format("{} says {}, {} says {}", describe(first), first.world_size, describe(second), second.world_size);
   }
   // The others are told, also those that come a moment later and would wait for us until their time is over.
-  Announcement last = self_;
-  last.refusal = refusal;
-  const std::string farewell = encode(last, token_, place_);
+  self_.refusal = refusal;
   for (const Deadline lingering(farewell_time); !lingering.passed();) {
-    socket_.send(farewell);
+    announce();
     ::poll(nullptr, 0, lingering.poll_timeout(farewell_period));
+    listen();  // who is new is repeated next time, and believes it then
   }
   refuse(refusal);
 }
@@ -230,7 +263,9 @@ void Gathering::refuse(const Announcement::Refusal& refusal) const {
 
 std::vector<const Announcement*> Gathering::everybody() const {
   std::vector<const Announcement*> all{&self_};
-  for (const auto& [nonce, other] : others_) all.push_back(&other.said);
+  for (const auto& [nonce, other] : others_) {
+    if (other.proven) all.push_back(&other.said);
+  }
   return all;
 }
 
@@ -301,7 +336,9 @@ void Gathering::give_up(const Deadline& deadline) const {
     text += fmt::format("; {} others are of a job of that name that is complete without this process", of_other_jobs_.size());
   if (forged_ > 0) text += fmt::format("; {} datagrams were ignored because they are not of this job's token", forged_);
   if (other_versions_ > 0) text += fmt::format("; {} were of another version of unisono", other_versions_);
-  if (too_many_ > 0) text += fmt::format("; {} were ignored because too many others had been heard", too_many_);
+  const auto unproven = std::ranges::count_if(others_, [](const auto& each) { return !each.second.proven; });
+  if (unproven > 0) text += fmt::format("; {} others have not heard this process, or are records of an earlier run", unproven);
+  if (too_many_ > 0) text += fmt::format("; {} datagrams came when too many others had been heard", too_many_);
   if (nothing_ > 0) text += fmt::format("; {} were no announcements", nothing_);
   if (send_error_ != 0) text += fmt::format("; sending failed: {}", ground::error_text(send_error_));
   throw Timeout(text,

@@ -24,6 +24,10 @@ namespace unisono::rendezvous {
 //
 // Two that claim the same rank, or differ about the size, end the job for everybody, and go on saying so for half a second.
 //
+// What was recorded earlier, and is played back, does not count: every announcement repeats what drew the others at random for this run (a few of
+// them at a time), and who has not repeated what we have drawn is none of us yet, nor is its refusal believed. Announcements are numbered, and an old
+// one is not listened to.
+//
 // Other jobs at the same address have other names. What a job before ours still says is told apart by the nonces: it names a job that we have never
 // named. Who falls silent before the job stands is forgotten, so that it can be started again.
 class Gathering final : public Meeting {
@@ -53,6 +57,7 @@ class Gathering final : public Meeting {
     ground::SocketAddress source;
     Time heard_at;
     int times = 0;
+    bool proven = false;  // it has heard us in this run
   };
   /// How often the two had been heard when a quarrel between them was first seen.
   using Quarrel = std::pair<int, int>;
@@ -61,6 +66,9 @@ class Gathering final : public Meeting {
   void announce();
   bool listen();
   bool hear_one(const MulticastSocket::Datagram& datagram);
+  bool is_old(const Announcement& said) const;
+  bool make_room();
+  void repeat_others();
   void forget_the_silent();
   void look_for_quarrels();
   void quarrel(Announcement::Refusal::Kind kind, const Announcement& first, const Announcement& second);
@@ -79,6 +87,8 @@ class Gathering final : public Meeting {
   ground::FileDescriptor listening_;
   Announcement self_;
   std::map<std::string, Other> others_;                 // by nonce
+  std::map<std::string, std::uint64_t> last_number_;    // by nonce, of those that were proven at some time
+  std::string repeated_;                                // the last of the others that was repeated
   std::map<std::string, std::set<std::string>> named_;  // the jobs that we have named, and who is in them
   std::string standing_;                                // the one of them of which we have heard that it stands
   std::set<std::string> of_other_jobs_;                 // nonces

@@ -18,8 +18,15 @@ std::string seat_of(int rank) { return fmt::format("rank/{}", rank); }
 /// One generation of one group, as one process sees it.
 class Generation {
  public:
-  Generation(Store& store, const JoinRequest& request, const ground::Deadline& deadline, int number)
-      : store_(store), request_(request), deadline_(deadline), number_(number), prefix_(prefix_of(request, number)), mine_(encode(request.self)) {}
+  /// `moved`: this process has had a part in an earlier one, which was abandoned.
+  Generation(Store& store, const JoinRequest& request, const ground::Deadline& deadline, int number, bool moved)
+      : store_(store),
+        request_(request),
+        deadline_(deadline),
+        number_(number),
+        moved_(moved),
+        prefix_(prefix_of(request, number)),
+        mine_(encode(request.self)) {}
 
   /// Empty: it is over, the next one may be ours.
   std::optional<Joined> enter() {
@@ -30,9 +37,12 @@ class Generation {
       if (request_.most_generations != 1) throw;
       return std::nullopt;
     }
-    take_seat();
+    if (!take_seat()) return std::nullopt;
+    moved_ = true;
     return await();
   }
+  /// Whether this process has had a part in this generation or an earlier one.
+  bool moved() const { return moved_; }
 
  private:
   struct Seat {
@@ -47,7 +57,11 @@ class Generation {
     return self.rank < 0 ? where(self) : fmt::format("{} {} at {}", request_.who, self.rank, where(self));
   }
   /// The first verdict, which may be another's.
-  std::string say(const std::string& verdict) { return store_.compare_set(key("done"), "", verdict); }
+  std::string say(const std::string& verdict) {
+    std::string first = store_.compare_set(key("done"), "", verdict);
+    if (request_.store_outlives_processes) store_.compare_set(key("list"), "", "none");  // for those who wait for one
+    return first;
+  }
 
   /// False: this generation is over.
   bool agree_to_enter() {
@@ -60,8 +74,17 @@ class Generation {
       if (say("abandoned") == "abandoned") return false;
     }
     agree("version", fmt::format("{}\t{}", store::describe_own_version(), own_place()), "version");
-    agree("world", fmt::format("{}\t{}", request_.world_size, own_place()), "mismatch");
+    // Of another size may be what an earlier run has left there. If they live, they and we meet again in the next generation.
+    const std::string size = std::to_string(request_.world_size);
+    const auto theirs = request_.store_outlives_processes && !moved_ ? store_.try_get(key("world")) : std::nullopt;
+    if (theirs && split(*theirs, '\t').front() != size && abandon()) return false;
+    agree("world", fmt::format("{}\t{}", size, own_place()), "mismatch");
     return true;
+  }
+
+  bool abandon() {
+    moved_ = true;
+    return say("abandoned") == "abandoned";
   }
 
   Seat look(std::string seat_key) {
@@ -95,7 +118,7 @@ class Generation {
 
   bool is_over(std::string_view verdict) {
     if (verdict.starts_with("timeout") || verdict.starts_with("abandoned")) return true;
-    if (request_.complete_is_over && verdict.starts_with("ok")) return true;
+    if (request_.store_outlives_processes && verdict.starts_with("ok")) return true;
     const auto all = seats();
     if (std::ranges::none_of(all, &Seat::alive)) return true;
     if (!verdict.starts_with("ok")) return false;
@@ -135,13 +158,18 @@ class Generation {
     conclude(standing.starts_with("ok") ? text : standing);
   }
 
-  void take_seat() {
+  /// False: another process had it, and the generation is over.
+  bool take_seat() {
     bool fresh = true;
     if (const int rank = request_.self.member.rank; rank >= 0) {
       seat_ = key(seat_of(rank));
       std::string holder = store_.compare_set(seat_, "", mine_);
       while (holder != mine_) {
         const Record record = decode(holder);
+        if (request_.store_outlives_processes && !moved_ && request_.is_over(record)) {
+          abandon();
+          return false;
+        }
         if (!request_.is_alive || request_.is_alive(record)) refuse_duplicate(record);
         fresh = false;
         holder = store_.compare_set(seat_, std::string(holder), mine_);
@@ -160,6 +188,7 @@ class Generation {
           fmt::format("the job has {} {}s, and they have all come; {} is one too many", request_.world_size, request_.who, own_place()), info());
     }
     if (joined >= request_.world_size) complete();
+    return true;
   }
 
   bool take_dead_seat() {
@@ -198,12 +227,21 @@ class Generation {
       if (!record) return;  // a seat whose owner has died; whoever takes it completes the job
       verdict += '\n' + encode(*record);
     }
-    say(verdict);
+    if (request_.store_outlives_processes) store_.compare_set(key("list"), "", verdict);
+    else say(verdict);
+  }
+
+  /// Of seats that dead processes may have: all in the list must say that they have read it.
+  void answer_the_call() {
+    const std::string list = store_.get(key("list"), deadline_.left());
+    if (list == "none" || list.find(request_.self.nonce) == std::string::npos) return;
+    if (store_.add(key("present"), 1) == request_.world_size) say(list);
   }
 
   std::optional<Joined> await() {
     std::string verdict;
     try {
+      if (request_.store_outlives_processes) answer_the_call();
       verdict = store_.get(key("done"), deadline_.left());
     } catch (const Timeout&) {
       verdict = give_up();
@@ -257,6 +295,7 @@ class Generation {
   const JoinRequest& request_;
   const ground::Deadline& deadline_;
   const int number_;
+  bool moved_;
   const std::string prefix_, mine_;
   std::string seat_;
 };
@@ -272,8 +311,11 @@ std::vector<int> missing_ranks(Store& store, const JoinRequest& request) {
 }
 
 std::optional<Joined> join(Store& store, const JoinRequest& request, const ground::Deadline& deadline) {
+  bool moved = false;
   for (int number = 1; request.most_generations == 0 || number <= request.most_generations; ++number) {
-    if (auto joined = Generation(store, request, deadline, number).enter()) return joined;
+    Generation generation(store, request, deadline, number, moved);
+    if (auto joined = generation.enter()) return joined;
+    moved = generation.moved();
   }
   return std::nullopt;
 }

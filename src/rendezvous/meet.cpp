@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "ground/log.h"
+#include "ground/process.h"
 #include "ground/reminder.h"
 #include "rendezvous/carried.h"
 #include "rendezvous/departure.h"
@@ -139,10 +140,20 @@ std::shared_ptr<Store> part_of(const std::shared_ptr<Store>& store, const Joined
   return std::make_shared<PrefixStore>(joined.prefix + "job", store);
 }
 
+/// torchrun's agents have ended all processes of a run before they start the next. Elsewhere it is known of this host's own.
+bool is_over_with(const Record& record, const Environment& environment) {
+  if (environment.has("TORCHELASTIC_RUN_ID")) return true;
+  return record.member.machine == own_record({}).member.machine && ground::has_ended(record.member.pid, record.presence);
+}
+
 JobIdentity meet_in_store(Plan plan, std::shared_ptr<Store> store) {
   plan.place = "the store that the program gave";
   JoinRequest request = join_request(plan);
-  request.complete_is_over = plan.store_may_end;
+  if (plan.store_may_end) {
+    request.self.presence = ground::own_life();
+    request.store_outlives_processes = true;
+    request.is_over = [&](const Record& record) { return is_over_with(record, plan.environment); };
+  }
   Joined joined = *join(*store, request, Deadline(plan.timeout));
   auto view = part_of(store, joined);
   return settle(std::move(plan), std::move(joined), store, std::move(view), {}, {}, Owner::caller);

@@ -115,9 +115,11 @@ std::unique_ptr<Meeting> meeting_on_this_host(const std::string& name) { return 
 
 std::unique_ptr<Meeting> meeting_beside_agent(const std::string& host, std::uint16_t port, const EnvironmentIdentity& identity,
                                               const ground::Environment& environment) {
-  // Runs may share an id ("none" is torchrun's own default), but not the port of their agent.
-  const std::string tag = store::digest(fmt::format("unisono run {}\n{}\n{}\n{}", identity.job_id, identity.attempt, host, port));
   const bool one_host = identity.local_world_size && identity.world_size && identity.local_world_size->value == identity.world_size->value;
+  // Each host's agent counts only the restarts that it has caused itself.
+  const int attempt = one_host ? identity.attempt : 0;
+  // Runs may share an id ("none" is torchrun's own default), but not the port of their agent.
+  const std::string tag = store::digest(fmt::format("unisono run {}\n{}\n{}\n{}", identity.job_id, attempt, host, port));
   if (one_host) return meeting_on_this_host(tag);
   return std::make_unique<BesideAgent>(host, port, tag, environment);
 }

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "ground/hash.h"
 #include "ground/size_limit.h"
 #include "ground/socket.h"
 #include "store/wire.h"
@@ -33,11 +34,7 @@ int set_lock(int fd, short type, std::int64_t begin, std::int64_t length) {
   }
 }
 
-std::uint32_t checksum(std::string_view bytes) {
-  std::uint32_t hash = 2166136261U;
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
-  return hash;
-}
+std::uint32_t checksum(std::string_view bytes) { return static_cast<std::uint32_t>(ground::stable_hash(bytes)); }
 
 void put32(std::string& bytes, std::uint64_t value) {
   for (int i = 0; i < 4; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xff);

@@ -43,6 +43,17 @@ TEST(CollectivesOfHosts, need_nothing_but_the_environment) {  // B15: two hosts,
   }
 }
 
+TEST(CollectivesOfHosts, go_over_our_own_connections_where_nobody_asks_for_others) {
+  MAKE_HOSTS(hosts, 2);
+  auto variables = secret;
+  for (const std::string backend : {"auto", "gloo"}) {
+    variables["UNISONO_BACKEND"] = backend;
+    const auto job = start_job(hosts, 2, {HOST_RANK, "sum"}, {}, variables);
+    for (const auto& launcher : job) EXPECT_EQ(launcher->wait(), 0) << launcher->err();
+    EXPECT_EQ(count(job[0]->err(), "backend tcp between hosts, native inside them"), backend == "auto" ? 1 : 0) << job[0]->err();
+  }
+}
+
 TEST(CollectivesOfHosts, end_when_a_rank_dies) {  // K1, F1: the others name it, and every launcher does
   for (const int victim : {0, 3}) {
     MAKE_HOSTS(hosts, 2);

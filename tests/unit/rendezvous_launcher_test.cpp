@@ -75,6 +75,15 @@ TEST(UnderTorchrun, the_agents_port_is_left_alone) {                            
   EXPECT_FALSE(visitor);  // nobody knocked
 }
 
+TEST(UnderTorchrun, the_agents_of_several_hosts_count_restarts_by_themselves) {
+  const auto agent = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
+  const int port = ground::local_address(agent.fd.get()).port();
+  const auto outcomes = together(2, [&](int rank) {  // the rank that failed was the second host's
+    return attempt({.timeout = 60s}, Environment(under_torchrun(rank, 2, 1, port, rank == 1 ? "1" : "0")));
+  });
+  expect_a_job(outcomes, 2);
+}
+
 TEST(UnderTorchrun, strangers_on_the_ports_beside_are_passed_over) {
   std::optional<ground::Opened> stranger;
   int port = 0;

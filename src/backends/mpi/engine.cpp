@@ -10,6 +10,7 @@
 
 #include "backends/mpi/request_task.h"
 #include "backends/mpi/overdue.h"
+#include "ground/hash.h"
 #include "unisono/error.h"
 
 namespace unisono::mpi {
@@ -22,9 +23,7 @@ constexpr auto patience = 500ms;
 
 // The same on all members, and hardly ever that of another group which is made at the same time.
 int tag_of_key(const std::string& key, int largest) {
-  std::uint32_t hash = 2166136261U;  // FNV-1a
-  for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
-  return static_cast<int>(hash % static_cast<std::uint32_t>(std::min(largest, 1 << 20)));
+  return static_cast<int>(ground::stable_hash(key) % static_cast<std::uint64_t>(std::min(largest, 1 << 20)));
 }
 
 /// MPI frees its groups by hand.

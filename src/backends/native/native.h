@@ -35,6 +35,7 @@ class Native final : public Backend {
   engine::Bell* bell_of(int rank) override { return &segment_->bell(rank); }
   bool crowded() const override { return crowded_; }
   void leave() override { peers_->leave(); }
+  std::optional<Failure> look_at(std::span<const int> ranks) override { return peers_->look_at(ranks); }
   std::vector<int> gone() override { return peers_->gone(); }
   const std::shared_ptr<engine::Segment>& segment() const { return segment_; }
   engine::Lockstep& lockstep() { return lockstep_; }

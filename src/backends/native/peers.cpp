@@ -9,10 +9,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "ground/log.h"
+#include "ground/process.h"
 #include "ground/signal_name.h"
 #include "unisono/detail/switches.h"
 
@@ -40,15 +41,6 @@ std::string seconds(std::chrono::milliseconds time) {
   return text.str();
 }
 
-// What follows the name in /proc/<pid>/stat: the state, then numbers. Empty if the process is gone.
-std::string stat_after_name(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(file, text);
-  const auto name_end = text.rfind(')');
-  return name_end == std::string::npos || name_end + 2 > text.size() ? std::string() : text.substr(name_end + 2);
-}
-
 Ending from_wait_status(int status) {
   if (WIFSIGNALED(status)) return {PeerFailed::Cause::killed, "was killed by " + ground::signal_name(WTERMSIG(status))};
   return {PeerFailed::Cause::exited, "exited with code " + std::to_string(WEXITSTATUS(status)) + " before finalize"};
@@ -56,7 +48,7 @@ Ending from_wait_status(int status) {
 
 // Of a process that nobody has waited for yet, the kernel still shows how it ended (the last number of the line).
 std::optional<Ending> from_zombie(pid_t pid) {
-  const std::string text = stat_after_name(pid);
+  const std::string text = ground::stat_after_name(pid);
   if (text.empty() || text[0] != 'Z') return std::nullopt;
   const auto last_space = text.find_last_of(' ');
   if (last_space == std::string::npos) return std::nullopt;
@@ -84,7 +76,11 @@ Peers::Peers(std::shared_ptr<engine::Segment> segment, int rank, std::vector<int
       rank_(rank),
       global_ranks_(std::move(global_ranks)),
       store_(std::move(store)),
-      peers_(static_cast<std::size_t>(segment_->ranks())) {}
+      peers_(static_cast<std::size_t>(segment_->ranks())) {
+  for (int r = 0; r < segment_->ranks(); ++r) {
+    if (r != rank_) others_.push_back(r);
+  }
+}
 
 Presence Peers::presence(int rank) const { return static_cast<Presence>(segment_->member(rank).presence.load(std::memory_order_acquire)); }
 
@@ -156,15 +152,9 @@ Ending Peers::ending_of(int rank) const {
   return {PeerFailed::Cause::exited, "is gone"};
 }
 
-std::optional<Failure> Peers::dead() {
+std::optional<Failure> Peers::dead(std::span<const int> ranks) {
   std::vector<pollfd> entries;
-  std::vector<int> ranks;
-  for (int r = 0; r < segment_->ranks(); ++r) {
-    const auto& handle = peers_[static_cast<std::size_t>(r)].handle;
-    if (!handle) continue;
-    entries.push_back({handle.get(), POLLIN, 0});
-    ranks.push_back(r);
-  }
+  for (const int r : ranks) entries.push_back({peers_[static_cast<std::size_t>(r)].handle.get(), POLLIN, 0});
   if (entries.empty() || ::poll(entries.data(), entries.size(), 0) <= 0) return std::nullopt;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const int r = ranks[i];
@@ -194,7 +184,7 @@ std::optional<Failure> Peers::stopped(std::span<const int> waiting_for) {
     Peer& peer = peers_[static_cast<std::size_t>(r)];
     if (!peer.handle) continue;
     const pid_t pid = segment_->member(r).pid.load(std::memory_order_relaxed);
-    const std::string stat = stat_after_name(pid);
+    const std::string stat = ground::stat_after_name(pid);
     if (stat.empty() || (stat[0] != 'T' && stat[0] != 't')) {
       peer.stopped_since.reset();
       peer.warned = false;
@@ -221,7 +211,7 @@ std::optional<Failure> Peers::stopped(std::span<const int> waiting_for) {
 
 std::optional<Failure> Peers::look(std::span<const int> waiting_for, bool any_will_do) {
   const std::lock_guard lock(mutex_);  // a blocking call and the progress thread may both look
-  if (auto failure = dead()) return failure;
+  if (auto failure = dead(others_)) return failure;
   const auto left = [&](int r) { return presence(r) == Presence::left; };
   const bool hopeless = any_will_do ? !waiting_for.empty() && std::all_of(waiting_for.begin(), waiting_for.end(), left)
                                     : std::any_of(waiting_for.begin(), waiting_for.end(), left);
@@ -238,12 +228,20 @@ std::optional<Failure> Peers::look(std::span<const int> waiting_for, bool any_wi
 
 std::optional<Failure> Peers::look_at_all() {
   const std::lock_guard lock(mutex_);
-  if (auto failure = dead()) return failure;
-  std::vector<int> others;
-  for (int r = 0; r < segment_->ranks(); ++r) {
-    if (r != rank_ && presence(r) != Presence::left) others.push_back(r);
-  }
-  return stopped(others);
+  if (auto failure = dead(others_)) return failure;
+  return stopped(present(others_));
+}
+
+std::optional<Failure> Peers::look_at(std::span<const int> ranks) {
+  const std::lock_guard lock(mutex_);
+  if (auto failure = dead(ranks)) return failure;
+  return stopped(present(ranks));
+}
+
+std::vector<int> Peers::present(std::span<const int> ranks) const {
+  std::vector<int> there;
+  std::ranges::copy_if(ranks, std::back_inserter(there), [this](int r) { return r != rank_ && presence(r) != Presence::left; });
+  return there;
 }
 
 }  // namespace unisono::backends

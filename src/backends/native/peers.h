@@ -40,6 +40,8 @@ class Peers {
   std::optional<Failure> look(std::span<const int> waiting_for, bool any_will_do);
   /// The same of all others, but for having left: of ranks that have done their part already.
   std::optional<Failure> look_at_all();
+  /// The same of these, but for having left.
+  std::optional<Failure> look_at(std::span<const int> ranks);
   /// Those whose processes are dead, or that have left.
   std::vector<int> gone();
   /// The fewest processors that any rank may use.
@@ -52,8 +54,9 @@ class Peers {
     bool warned = false;
   };
   engine::Presence presence(int rank) const;
-  std::optional<Failure> dead();
+  std::optional<Failure> dead(std::span<const int> ranks);
   std::optional<Failure> stopped(std::span<const int> waiting_for);
+  std::vector<int> present(std::span<const int> ranks) const;
   Ending ending_of(int rank) const;
 
   std::shared_ptr<engine::Segment> segment_;
@@ -63,6 +66,7 @@ class Peers {
   std::mutex mutex_;
   std::vector<Peer> peers_;
   ground::Clock::time_point next_state_check_{};
+  std::vector<int> others_;  // all ranks but this one
 };
 
 }  // namespace unisono::backends

@@ -6,13 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "engine/message_kind.h"
 #include "unisono/error.h"
 
 namespace unisono::backends {
 namespace {
 
 constexpr std::size_t inline_bytes = 512;
-constexpr std::uint32_t labelled = 0x80;
 // Channel 0 is the collectives'. A number comes again when the message that had it is long gone.
 constexpr std::uint32_t channels = 32000;
 
@@ -34,17 +34,12 @@ T field(std::string_view& text) {
 Messages::Messages(Parts parts)
     : parts_(std::move(parts)), sent_(static_cast<std::size_t>(parts_.size), 0), arrived_(static_cast<std::size_t>(parts_.size)) {}
 
-std::uint32_t Messages::kind_of(const MessageCall& call) {
-  const auto dtype = static_cast<std::uint32_t>(call.data.dtype());
-  return call.label.empty() ? dtype : dtype | (static_cast<std::uint32_t>(std::hash<std::string_view>{}(call.label)) << 8) | labelled;
-}
-
 class Messages::SendTask final : public Task {
  public:
   SendTask(Messages& box, const MessageCall& call) : peer_(call.peer), poll_(box.parts_.poll) {
     const std::uint32_t channel = 1 + box.sent_[static_cast<std::size_t>(call.peer)]++ % channels;
     const std::size_t bytes = call.data.bytes();
-    std::string notice = fmt::format("m{} {} {} {} ", bytes, call.tag, kind_of(call), bytes <= inline_bytes ? 0 : channel);
+    std::string notice = fmt::format("m{} {} {} {} ", bytes, call.tag, engine::kind_of(call), bytes <= inline_bytes ? 0 : channel);
     if (bytes <= inline_bytes) {
       notice.append(static_cast<const char*>(call.data.data()), bytes);
       box.parts_.tell(peer_, std::move(notice));
@@ -98,7 +93,7 @@ class Messages::RecvTask final : public Task {
       box_.match();
       if (source_ < 0) return false;
       begun_ = true;
-      wrong_ = header_.bytes != call_.data.bytes() || header_.kind != kind_of(call_);
+      wrong_ = header_.bytes != call_.data.bytes() || header_.kind != engine::kind_of(call_);
       if (header_.channel != 0) {
         void* to = call_.data.data();
         if (wrong_) {  // it goes away, all of it: its sender may still be sending
@@ -143,12 +138,11 @@ class Messages::RecvTask final : public Task {
     info.rank = box_.parts_.rank;
     info.culprit = source_;
     info.hint = "the message is gone, the group stays usable";
-    const std::uint32_t own = kind_of(call_);
-    const char* other_call = header_.kind != own && (((header_.kind | own) & labelled) != 0) ? ", and by another kind of call" : "";
-    throw Mismatch(
-        fmt::format("rank {} sent {}, but the receive is of {}{}", source_, elements(header_.bytes, static_cast<DType>(header_.kind & 0x7fU)),
-                    elements(call_.data.bytes(), call_.data.dtype()), other_call),
-        std::move(info));
+    const std::uint32_t own = engine::kind_of(call_);
+    const char* other_call = header_.kind != own && (((header_.kind | own) & engine::labelled_kind) != 0) ? ", and by another kind of call" : "";
+    throw Mismatch(fmt::format("rank {} sent {}, but the receive is of {}{}", source_, elements(header_.bytes, engine::dtype_of_kind(header_.kind)),
+                               elements(call_.data.bytes(), call_.data.dtype()), other_call),
+                   std::move(info));
   }
 
   Messages& box_;

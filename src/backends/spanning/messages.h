@@ -43,7 +43,6 @@ class Messages {
     std::uint32_t channel = 0;
     std::string inlined = {};  // what it carries, where that is small
   };
-  static std::uint32_t kind_of(const MessageCall& call);
   /// Gives what has arrived to the receives that want it, in the order in which these were posted.
   void match();
 

@@ -125,27 +125,56 @@ std::optional<Failure> Spanning::look_for_peers(std::span<const int> waiting_for
                  .message = fmt::format("rank {} has left the group (finalize) and will not come", r)};
 }
 
+bool Spanning::has_left(int rank) {
+  const std::lock_guard lock(mutex_);
+  return left_.contains(rank);
+}
+
 std::optional<Failure> Spanning::lost_peers() {
   const auto loss = parts_.link->lost();
   if (!loss) return std::nullopt;
-  const auto left = [&](int rank) {
-    const std::lock_guard lock(mutex_);
-    return left_.contains(rank);
-  };
-  if (const auto member = rank_of_global_.find(loss->peer); member != rank_of_global_.end() && !left(member->second)) {
-    // As the group calls it, not the world.
-    std::string text = loss->text;
-    const std::string named = fmt::format("rank {}", loss->peer);
-    if (const auto at = text.find(named); at != std::string::npos) text.replace(at, named.size(), fmt::format("rank {}", member->second));
-    return Failure{.kind = Failure::Kind::peer_failed, .cause = loss->cause, .culprit = member->second, .missing = {}, .message = std::move(text)};
+  if (const auto member = rank_of_global_.find(loss->peer); member != rank_of_global_.end()) {
+    if (auto failure = lost_peer(member->second)) return failure;  // what was noticed first
   }
   for (const auto& [global, rank] : rank_of_global_) {
-    if (place_.here(rank) || !parts_.link->is_gone(global) || parts_.link->has_left(global) || left(rank)) continue;
-    return Failure{.kind = Failure::Kind::peer_failed,
-                   .cause = PeerFailed::Cause::disconnected,
-                   .culprit = rank,
-                   .missing = {},
-                   .message = fmt::format("the connection to rank {} ({}) is gone", rank, parts_.link->address_of(global))};
+    if (auto failure = lost_peer(rank)) return failure;
+  }
+  return std::nullopt;
+}
+
+/// Of one rank: that its connection is gone, and it had not left before.
+std::optional<Failure> Spanning::lost_peer(int rank) {
+  const int global = parts_.options.global_ranks[static_cast<std::size_t>(rank)];
+  if (has_left(rank)) return std::nullopt;
+  const auto loss = parts_.link->lost();
+  if (loss && loss->peer == global) {
+    // As the group calls it, not the world.
+    std::string text = loss->text;
+    const std::string named = fmt::format("rank {}", global);
+    if (const auto at = text.find(named); at != std::string::npos) text.replace(at, named.size(), fmt::format("rank {}", rank));
+    return Failure{.kind = Failure::Kind::peer_failed, .cause = loss->cause, .culprit = rank, .missing = {}, .message = std::move(text)};
+  }
+  if (place_.here(rank) || !parts_.link->is_gone(global) || parts_.link->has_left(global)) return std::nullopt;
+  return Failure{.kind = Failure::Kind::peer_failed,
+                 .cause = PeerFailed::Cause::disconnected,
+                 .culprit = rank,
+                 .missing = {},
+                 .message = fmt::format("the connection to rank {} ({}) is gone", rank, parts_.link->address_of(global))};
+}
+
+std::optional<Failure> Spanning::look_at(std::span<const int> ranks) {
+  if (parts_.host) {
+    std::vector<int> locals;
+    for (const int r : ranks) {
+      if (place_.here(r)) locals.push_back(place_.local_of(r));
+    }
+    if (auto failure = parts_.host->look_at(locals)) return failure;
+  }
+  if (!parts_.link) return std::nullopt;
+  poll();
+  for (const int r : ranks) {
+    if (r == place_.rank) continue;
+    if (auto failure = lost_peer(r)) return failure;
   }
   return std::nullopt;
 }

@@ -6,23 +6,14 @@
 #include <fmt/format.h>
 
 #include "backends/spanning/exchange.h"
+#include "ground/hash.h"
 
 namespace unisono::backends {
-namespace {
-
-// The number of a group on the Link, the same on all members.
-std::uint64_t id_of(std::string_view key) {
-  std::uint64_t hash = 1469598103934665603ULL;  // FNV-1a
-  for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return hash;
-}
-
-}  // namespace
 
 Spanning::Spanning(SpanningParts parts)
     : parts_(std::move(parts)), place_(parts_.place), engine_(std::move(parts_.engine)), rail_(std::move(parts_.rail)) {
   for (std::size_t r = 0; r < parts_.options.global_ranks.size(); ++r) rank_of_global_[parts_.options.global_ranks[r]] = static_cast<int>(r);
-  group_id_ = id_of(parts_.options.key);
+  group_id_ = ground::stable_hash(parts_.options.key);
   if (engine_->blocks()) {
     warden_ = std::make_unique<Warden>([this] { return look_for_failures({}, false); }, [this](const Failure& failure) { poison(failure); });
   }

@@ -51,6 +51,7 @@ class Spanning final : public Backend {
   void poison(const Failure& failure) override;
   std::optional<Failure> failure() override;
   std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do) override;
+  std::optional<Failure> look_at(std::span<const int> ranks) override;
   std::vector<int> gone() override;
   engine::Bell* bell() override;
   engine::Bell* bell_of(int rank) override;
@@ -91,6 +92,8 @@ class Spanning final : public Backend {
   void poll();
   std::optional<Failure> look_for_peers(std::span<const int> waiting_for, bool any_will_do);
   std::optional<Failure> lost_peers();
+  std::optional<Failure> lost_peer(int rank);
+  bool has_left(int rank);
   std::optional<Failure> announced();
 
   SpanningParts parts_;

@@ -5,13 +5,13 @@
 #include <functional>
 #include <string_view>
 
+#include "engine/message_kind.h"
 #include "kernels/copy.h"
 
 namespace unisono::engine {
 namespace {
 
 constexpr std::size_t stride = std::size_t{32} << 10;  // what is copied before the other side may see it
-constexpr std::uint32_t labelled = 0x80;
 constexpr std::uint64_t padded(std::uint64_t bytes) { return (bytes + 15) & ~std::uint64_t{15}; }
 
 // Copies between a ring and plain memory, at a position that wraps.
@@ -27,13 +27,6 @@ void out_of_ring(void* to, const std::byte* ring, std::size_t capacity, std::uin
   if (first > 0) kernels::copy(to, ring + at, first);
   if (bytes > first) kernels::copy(static_cast<std::byte*>(to) + first, ring, bytes - first);
 }
-
-// What two sides of a message agree on beside its length: the dtype in the lowest byte, above it a hash of the label.
-std::uint32_t kind_of(const MessageCall& call) {
-  const auto dtype = static_cast<std::uint32_t>(call.data.dtype());
-  return call.label.empty() ? dtype : dtype | (static_cast<std::uint32_t>(std::hash<std::string_view>{}(call.label)) << 8) | labelled;
-}
-DType dtype_of_kind(std::uint32_t kind) { return static_cast<DType>(kind & 0x7fU); }
 
 std::string elements(std::uint64_t bytes, DType dtype) {
   const std::size_t size = std::max<std::size_t>(size_of(dtype), 1);
@@ -196,7 +189,7 @@ class Mailbox::RecvTask final : public Task {
     info.culprit = box_.segment_->name_of(source_);
     info.hint = "the message is gone, the group stays usable";
     const std::uint32_t own = kind_of(call_);
-    const char* other_call = arrived_.kind != own && (((arrived_.kind | own) & labelled) != 0) ? ", and by another kind of call" : "";
+    const char* other_call = arrived_.kind != own && (((arrived_.kind | own) & labelled_kind) != 0) ? ", and by another kind of call" : "";
     throw Mismatch("rank " + std::to_string(box_.segment_->name_of(source_)) + " sent " + elements(arrived_.bytes, dtype_of_kind(arrived_.kind)) +
                        ", but the receive is of " + elements(call_.data.bytes(), call_.data.dtype()) + other_call,
                    std::move(info));

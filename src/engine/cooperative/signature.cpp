@@ -1,6 +1,6 @@
 #include "engine/cooperative/signature.h"
 
-#include <functional>
+#include "ground/hash.h"
 
 namespace unisono::engine {
 namespace {
@@ -10,7 +10,7 @@ constexpr std::uint64_t custom_bit = std::uint64_t{1} << 24;
 constexpr std::uint64_t label_bit = std::uint64_t{1} << 25;
 
 // Of the word `extra`: the tag below, a hash of names above.
-std::uint64_t upper_half(std::string_view name) { return static_cast<std::uint64_t>(std::hash<std::string_view>{}(name)) << 32; }
+std::uint64_t upper_half(std::string_view name) { return ground::stable_hash(name) << 32; }
 
 }  // namespace
 

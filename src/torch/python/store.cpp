@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <thread>
+
 #include "unisono/error.h"
 
 namespace unisono::libtorch {
@@ -11,6 +14,14 @@ namespace {
 
 std::vector<std::uint8_t> bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+/// torch writes two lines on standard error for each wait that ends without a key. Short ones, which come in rows, ask now and then instead.
+constexpr auto quiet_limit = std::chrono::milliseconds(1000);
+constexpr auto longest_pause = std::chrono::milliseconds(16);
+
+[[noreturn]] void throw_missing(std::span<const std::string> keys, std::chrono::milliseconds limit) {
+  throw Timeout(fmt::format("nobody set {} in torch's store within {} ms", fmt::join(keys, ", "), limit.count()), {.operation = "wait"});
+}
 
 }  // namespace
 
@@ -31,6 +42,7 @@ std::optional<std::string> TorchStore::try_get(std::string_view key) {
 std::int64_t TorchStore::add(std::string_view key, std::int64_t amount) { return store_->add(std::string(key), amount); }
 
 void TorchStore::wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout_given) {
+  if (timeout_given && *timeout_given < quiet_limit) return wait_quietly(keys, *timeout_given);
   // A store of torch takes zero for "for ever".
   const Milliseconds limit = std::max(timeout_given.value_or(timeout()), Milliseconds(1));
   const auto begun = std::chrono::steady_clock::now();
@@ -39,7 +51,16 @@ void TorchStore::wait(std::span<const std::string> keys, std::optional<Milliseco
   } catch (const c10::Error&) {
     // Its stores have one error for everything, so the clock says what it was.
     if (std::chrono::steady_clock::now() - begun < limit) throw;
-    throw Timeout(fmt::format("nobody set {} in torch's store within {} ms", fmt::join(keys, ", "), limit.count()), {.operation = "wait"});
+    throw_missing(keys, limit);
+  }
+}
+
+void TorchStore::wait_quietly(std::span<const std::string> keys, Milliseconds limit) {
+  const std::vector<std::string> names(keys.begin(), keys.end());
+  const auto end = std::chrono::steady_clock::now() + limit;
+  for (auto pause = Milliseconds(1); !store_->check(names); pause = std::min(2 * pause, longest_pause)) {
+    if (std::chrono::steady_clock::now() >= end) throw_missing(keys, limit);
+    std::this_thread::sleep_for(pause);
   }
 }
 

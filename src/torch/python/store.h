@@ -24,6 +24,8 @@ class TorchStore final : public Store {
   std::int64_t num_keys() override;
 
  private:
+  void wait_quietly(std::span<const std::string> keys, Milliseconds limit);
+
   c10::intrusive_ptr<c10d::Store> store_;
 };
 

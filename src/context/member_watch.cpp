@@ -1,0 +1,142 @@
+#include "context/member_watch.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "unisono/error.h"
+
+namespace unisono::context {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto time_to_see_a_death = std::chrono::milliseconds(500);
+constexpr auto look_period = std::chrono::milliseconds(20);
+
+std::string here_key(int rank) { return fmt::format("here/{}", rank); }
+
+/// Errors that may be what the death of a process looks like to somebody else.
+bool may_come_of_a_death(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const PeerFailed& failed) {
+    return !failed.culprit();
+  } catch (const InvalidArgument&) {
+    return false;
+  } catch (const Timeout&) {
+    return false;
+  } catch (...) {
+    return true;
+  }
+}
+
+bool is_peer_failed(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const PeerFailed&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace
+
+MemberWatch::MemberWatch(Parts parts) : parts_(std::move(parts)), was_sound_(!parts_.world->failure()) {}
+
+bool MemberWatch::has_come(int rank) const noexcept {
+  try {
+    return parts_.store->try_get(here_key(rank)).has_value();
+  } catch (const std::exception&) {  // of a store that is gone nobody can say
+    return false;
+  }
+}
+
+void MemberWatch::throw_failure(int rank, const Failure& failure) const {
+  // As the group calls it, not the world.
+  std::string text = failure.message;
+  const std::string in_world = fmt::format("rank {}", parts_.members[static_cast<std::size_t>(rank)]);
+  if (text.starts_with(in_world + " ")) text.replace(0, in_world.size(), fmt::format("rank {}", rank));
+  throw PeerFailed(text,
+                   {.operation = parts_.operation,
+                    .group = parts_.group,
+                    .rank = parts_.rank,
+                    .culprit = rank,
+                    .host = parts_.hosts[static_cast<std::size_t>(rank)]},
+                   failure.cause);
+}
+
+void MemberWatch::look_at_members() const {
+  const auto rank_of = [&](int in_world) {
+    const auto found = std::ranges::find(parts_.members, in_world);
+    return found == parts_.members.end() ? -1 : static_cast<int>(found - parts_.members.begin());
+  };
+  if (const auto failure = parts_.world->look_at(parts_.members)) throw_failure(rank_of(failure->culprit), *failure);
+  // A member that gave the world up since we began will not come. What ended the world before says nothing of this group.
+  const auto of_world = was_sound_ ? parts_.world->failure() : std::nullopt;
+  if (of_world && of_world->kind == Failure::Kind::peer_failed && rank_of(of_world->culprit) >= 0) {
+    throw_failure(rank_of(of_world->culprit), *of_world);
+  }
+}
+
+void MemberWatch::look() const {
+  look_at_members();
+  for (const int in_world : parts_.world->gone()) {
+    const auto found = std::ranges::find(parts_.members, in_world);
+    const int rank = static_cast<int>(found - parts_.members.begin());
+    // Whoever has come may be done with the group already.
+    if (found == parts_.members.end() || rank == parts_.rank || has_come(rank)) continue;
+    if (const auto failure = parts_.world->failure(); failure && failure->culprit == in_world) throw_failure(rank, *failure);
+    throw_failure(rank, {.kind = Failure::Kind::peer_failed,
+                         .cause = PeerFailed::Cause::disconnected,
+                         .culprit = in_world,
+                         .missing = {},
+                         .message = fmt::format("rank {} has left the job (finalize) and will not come", rank)});
+  }
+}
+
+void MemberWatch::assemble(Store& store, const ground::Deadline& deadline) const {
+  store.set(here_key(parts_.rank), "1");
+  std::vector<std::string> keys;
+  for (std::size_t r = 0; r < parts_.members.size(); ++r) keys.push_back(here_key(static_cast<int>(r)));
+  try {
+    store.wait(keys, deadline.left());
+  } catch (const Timeout&) {
+    std::vector<int> missing;
+    for (std::size_t r = 0; r < keys.size(); ++r) {
+      if (!has_come(static_cast<int>(r))) missing.push_back(static_cast<int>(r));
+    }
+    if (missing.empty()) return;  // the last one came at the last moment
+    throw Timeout(fmt::format("rank {} did not come within {} ms", fmt::join(missing, ", "), deadline.timeout().count()),
+                  {.operation = parts_.operation, .group = parts_.group, .rank = parts_.rank}, missing);
+  }
+}
+
+std::exception_ptr MemberWatch::explain(const std::exception_ptr& error) const {
+  if (!may_come_of_a_death(error)) return error;
+  std::vector<int> all(static_cast<std::size_t>(parts_.world_size));
+  std::iota(all.begin(), all.end(), 0);
+  try {
+    for (const ground::Deadline deadline(time_to_see_a_death); !deadline.passed();) {
+      look_at_members();
+      // The store may have gone with a rank that is no member.
+      const auto other = is_peer_failed(error) ? parts_.world->look_at(all) : std::nullopt;
+      if (other) {
+        throw PeerFailed(fmt::format("{} (rank {} of the world), and the job's store with it", other->message, other->culprit),
+                         {.operation = parts_.operation, .group = parts_.group, .rank = parts_.rank}, other->cause);
+      }
+      ::poll(nullptr, 0, static_cast<int>(look_period.count()));  // between two looks at who lives: no event tells of that
+    }
+  } catch (const PeerFailed&) {
+    return std::current_exception();
+  }
+  return error;
+}
+
+}  // namespace unisono::context

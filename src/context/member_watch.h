@@ -1,0 +1,47 @@
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ground/deadline.h"
+#include "unisono/backend.h"
+#include "unisono/store.h"
+
+namespace unisono::context {
+
+/// Looks, through the engine of the world, after the ranks that are to form a group.
+class MemberWatch {
+ public:
+  struct Parts {
+    std::string operation, group;    // as errors call them
+    int rank = 0;                    // in the group
+    std::vector<int> members;        // ranks in the world, in group order
+    std::vector<std::string> hosts;  // their names
+    int world_size = 1;
+    std::shared_ptr<Backend> world;
+    std::shared_ptr<Store> store;  // the group's own part of the job's store
+  };
+  explicit MemberWatch(Parts parts);
+
+  /// Throws PeerFailed, with the culprit by its rank in the group, where a member is dead, stopped for too long, or has left without having come.
+  void look() const;
+  /// Returns when all members have come: what making the engine waits for afterwards is short. `store`: watched by `look`.
+  void assemble(Store& store, const ground::Deadline& deadline) const;
+  /// What went wrong when a connection to a member or the job's store broke: the death of a process, where one is found within a moment. Else the
+  /// error as it is.
+  std::exception_ptr explain(const std::exception_ptr& error) const;
+
+ private:
+  bool has_come(int rank) const noexcept;
+  [[noreturn]] void throw_failure(int rank, const Failure& failure) const;
+  void look_at_members() const;
+
+  Parts parts_;
+  bool was_sound_;
+};
+
+}  // namespace unisono::context

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+namespace unisono::ground {
+
+/// What follows the name in /proc/<pid>/stat: the state, then numbers. Empty if the process is gone.
+std::string stat_after_name(pid_t pid);
+
+/// Tells this process from every other one that this kernel runs, or has run lately, under the same number: its namespace of process numbers and when
+/// it was started. 0 where /proc does not say.
+std::int64_t own_life();
+/// True where it is certain that the process of this number which had that life has ended. The caller knows that it ran under this kernel.
+bool has_ended(pid_t pid, std::int64_t life);
+
+}  // namespace unisono::ground

@@ -1,0 +1,90 @@
+// The modes of fault_rank about forming groups.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "fault_rank.h"
+#include "unisono/engine.h"
+#include "unisono/unisono.h"
+
+namespace unisono::testing {
+namespace {
+
+constexpr int victim = 1, late = 2;
+
+class Idle final : public Engine {
+ public:
+  std::string_view name() const noexcept override { return "idle"; }
+  void abort(const Failure&) noexcept override {}
+};
+
+/// An engine in whose making for a group the victim dies or fails, while the others wait in it for something that will not come.
+std::unique_ptr<Engine> make_idle(const EngineOptions& options, const std::string& how) {
+  const int rank = options.global_ranks[static_cast<std::size_t>(options.rank)];
+  if (options.key == "world") return std::make_unique<Idle>();
+  if (rank != victim) {
+    options.store->set("inside/" + std::to_string(options.rank), "1");
+    static_cast<void>(options.store->get("never"));
+  }
+  std::vector<std::string> others;
+  for (int r = 0; r < options.size(); ++r) {
+    if (r != options.rank) others.push_back("inside/" + std::to_string(r));
+  }
+  options.store->wait(others);
+  if (how == "dies-making") ::raise(SIGKILL);
+  throw std::runtime_error("no room for the group");
+}
+
+void form(const std::string& kind) {
+  if (kind == "local") static_cast<void>(local_group());
+  else if (kind == "shrink") static_cast<void>(shrink_group(world()));
+  else static_cast<void>(new_group({3, 2, 1, 0}));
+}
+
+/// form HOW KIND: four ranks form a group, and rank 1 does not get through it.
+int form_with_victim(const std::string& how, const std::string& kind) {
+  block_go();
+  register_engine("idle", [how](const EngineOptions& options) { return make_idle(options, how); });
+  try {
+    const Context context(options_from_environment());
+    say_ready();
+    barrier();
+    say("under way");
+    try {
+      if (kind == "shrink") {  // rank 3 is killed by the test
+        try {
+          barrier();
+          if (rank() == 3) rest();
+          barrier();
+        } catch (const PeerFailed&) {
+          say("over");
+        }
+      }
+      if (rank() == victim && how == "away") rest();
+      if (rank() == victim && how == "throws") throw std::runtime_error("the user's own error");
+      if (rank() == late && how == "inside") wait_for_go();
+      form(kind);
+      say("the operation SUCCEEDED");
+    } catch (const Error&) {
+      say("error " + describe_current_exception());
+      return 3;
+    }
+  } catch (const std::runtime_error&) {
+    return 5;
+  }
+  return 92;
+}
+
+}  // namespace
+
+std::optional<int> run_group_mode(const std::string& mode, const std::string& first, const std::string& second) {
+  if (mode == "form") return form_with_victim(first, second);
+  return std::nullopt;
+}
+
+}  // namespace unisono::testing

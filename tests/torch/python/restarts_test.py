@@ -1,0 +1,26 @@
+"""torchrun --max-restarts starts a job anew in which a rank has ended: a few of the ways that restarts.py has."""
+
+import unittest
+
+from restarts import run_once
+
+
+class Restarts(unittest.TestCase):
+    def recovers(self, agents, kind, moment, victim):
+        self.assertEqual(run_once(agents, kind, moment, victim), "")
+
+    def test_killed_while_the_others_join(self):
+        self.recovers(1, "kill", "joining", 1)
+
+    def test_killed_while_the_others_join_under_another_agent(self):
+        self.recovers(2, "kill", "joining", 0)
+
+    def test_ended_while_the_others_form_a_group(self):
+        self.recovers(1, "_exit", "grouping", 0)
+
+    def test_ended_by_an_exception_at_work(self):
+        self.recovers(2, "raises", "working", 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

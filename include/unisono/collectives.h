@@ -226,8 +226,9 @@ requires(!std::same_as<T, bool> && !std::same_as<T, std::byte> && !detail::compl
 UNISONO_API void barrier(const ProcessGroup& group = detail::current_world(), const CallOptions& options = {});
 [[nodiscard]] UNISONO_API Work barrier_async(const ProcessGroup& group = detail::current_world(), const CallOptions& options = {});
 /// A barrier whose Timeout names every rank that did not come (Timeout::missing).
-UNISONO_API void monitored_barrier(std::chrono::milliseconds timeout, const ProcessGroup& group = detail::current_world());
-UNISONO_API void synchronize(const ProcessGroup& group = detail::current_world());
+UNISONO_API void monitored_barrier(std::chrono::milliseconds timeout, const ProcessGroup& group = detail::current_world(),
+                                   std::source_location where = std::source_location::current());
+UNISONO_API void synchronize(const ProcessGroup& group = detail::current_world(), std::source_location where = std::source_location::current());
 
 // What is none of these says why.
 

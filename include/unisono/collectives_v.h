@@ -114,8 +114,8 @@ template <InBuffer In, Buffer B>
 }
 /// The same where no rank knows the length of the others' blocks: the vector becomes as long as all of them together. Returns the counts.
 template <InBuffer In, detail::Growable V>
-std::vector<std::size_t> all_gather_v(const In& in, V& out) {
-  return detail::all_gather_sizing(in, out, detail::current_world(), {});
+std::vector<std::size_t> all_gather_v(const In& in, V& out, detail::Caller caller = detail::Caller::here()) {
+  return detail::all_gather_sizing(in, out, detail::current_world(caller.where()), {.where = caller.where()});
 }
 template <InBuffer In, detail::Growable V, detail::Group G>
 std::vector<std::size_t> all_gather_v(const In& in, V& out, const G& group, const CallOptions& options = {}) {
@@ -135,8 +135,8 @@ template <InBuffer In, Buffer B>
 }
 /// The counts, and at rank `dst` the blocks, where only each rank knows the length of its own.
 template <InBuffer In, detail::Growable V>
-std::vector<std::size_t> gather_v(const In& in, V& out) {
-  return detail::gather_sizing(in, out, 0, detail::current_world(), {});
+std::vector<std::size_t> gather_v(const In& in, V& out, detail::Caller caller = detail::Caller::here()) {
+  return detail::gather_sizing(in, out, 0, detail::current_world(caller.where()), {.where = caller.where()});
 }
 template <InBuffer In, detail::Growable V, detail::RankLike R>
 std::vector<std::size_t> gather_v(const In& in, V& out, const R& dst, const ProcessGroup& group = detail::current_world(),
@@ -185,8 +185,8 @@ template <InBuffer In, Buffer B>
 }
 /// The same where only the sender knows how much it sends. Returns the receive counts.
 template <InBuffer In, detail::Growable V>
-std::vector<std::size_t> all_to_all_v(const In& in, const Counts& send_counts, V& out) {
-  return detail::all_to_all_sizing(in, send_counts, out, detail::current_world(), {});
+std::vector<std::size_t> all_to_all_v(const In& in, const Counts& send_counts, V& out, detail::Caller caller = detail::Caller::here()) {
+  return detail::all_to_all_sizing(in, send_counts, out, detail::current_world(caller.where()), {.where = caller.where()});
 }
 template <InBuffer In, detail::Growable V, detail::Group G>
 std::vector<std::size_t> all_to_all_v(const In& in, const Counts& send_counts, V& out, const G& group, const CallOptions& options = {}) {

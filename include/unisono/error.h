@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -10,6 +11,11 @@
 #include "unisono/export.h"
 
 namespace unisono {
+
+class Error;
+namespace ground {
+UNISONO_API void set_place(Error& error, const std::source_location& where);
+}
 
 /// What an error knows beside its sentence. Empty fields are left out of the message.
 struct ErrorInfo {
@@ -20,6 +26,7 @@ struct ErrorInfo {
   std::optional<int> culprit = {};  ///< rank (in the group) that caused the error, where one did
   std::string host = {};            ///< the culprit's host
   std::string hint = {};            ///< what to do about it
+  std::source_location where = {};  ///< the call in the caller's source; line 0: not known. Places in this library are left out
 };
 
 /// Base of everything unisono throws. `what()` is the whole sentence; the accessors give its parts.
@@ -38,9 +45,13 @@ class UNISONO_API Error : public std::runtime_error {
   std::optional<int> culprit() const noexcept { return info_.culprit; }
   const std::string& host() const noexcept { return info_.host; }
   const std::string& hint() const noexcept { return info_.hint; }
+  /// The call in the caller's source; `what()` shortens its file name. nullopt for a call that does not come from C++, or whose options are made
+  /// without braces.
+  std::optional<std::source_location> where() const noexcept { return info_.where.line() == 0 ? std::nullopt : std::optional(info_.where); }
   const ErrorInfo& info() const noexcept { return info_; }
 
  private:
+  friend void ground::set_place(Error& error, const std::source_location& where);
   std::string message_;
   ErrorInfo info_;
 };

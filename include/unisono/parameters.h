@@ -120,9 +120,11 @@ template <detail::BufferRange R>
 void all_reduce_params(R&& params, const ParamsOptions& how = {}, const ProcessGroup& group = detail::current_world(),
                        const CallOptions& options = {}) {
   if (how.bucket_size_mb != -1 && how.bucket_size_mb <= 0) {
-    throw InvalidArgument(
-        "buckets cannot be of " + std::to_string(how.bucket_size_mb) + " MiB",
-        {.operation = "all_reduce_params", .group = group.name(), .rank = group.rank(), .hint = "-1 stands for one bucket for each dtype"});
+    throw InvalidArgument("buckets cannot be of " + std::to_string(how.bucket_size_mb) + " MiB", {.operation = "all_reduce_params",
+                                                                                                  .group = group.name(),
+                                                                                                  .rank = group.rank(),
+                                                                                                  .hint = "-1 stands for one bucket for each dtype",
+                                                                                                  .where = options.where});
   }
   std::vector<detail::NamedTensor> tensors;
   for (auto&& param : params) tensors.push_back({"parameter " + std::to_string(tensors.size()), detail::writable_view_of(param)});

@@ -3,6 +3,7 @@
 #include <concepts>
 #include <initializer_list>
 #include <optional>
+#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,9 +40,11 @@ class Rank {
 };
 
 /// Of one call. `timeout`: instead of the group's. `tag`: of messages, which are matched by it; of collectives, whose ranks must agree on it.
+/// `where`: what errors name as the place of the call. A function that calls for another hands on its caller's.
 struct CallOptions {
   std::optional<std::chrono::milliseconds> timeout = {};
   int tag = 0;
+  std::source_location where = std::source_location::current();
 };
 
 /// A set of processes that call together. A cheap handle; copies share the group. Every rank calls the group's collectives in the same order.
@@ -72,20 +75,33 @@ UNISONO_API ProcessGroup world();
 
 /// A group of some of the world's processes, its ranks in the order given. Only the members need to call, each with the same list (and, for lists
 /// that are alike, in the same order); it waits for them. nullopt for everybody else. InvalidArgument for no ranks, a rank twice or outside the
-/// world. The group ends with its last handle.
-UNISONO_API std::optional<ProcessGroup> new_group(std::span<const int> global_ranks);
-UNISONO_API std::optional<ProcessGroup> new_group(std::initializer_list<int> global_ranks);
+/// world. The group ends with its last handle. `where`, here and below: as in CallOptions.
+UNISONO_API std::optional<ProcessGroup> new_group(std::span<const int> global_ranks, std::source_location where = std::source_location::current());
+UNISONO_API std::optional<ProcessGroup> new_group(std::initializer_list<int> global_ranks,
+                                                  std::source_location where = std::source_location::current());
 /// Collective over the parent: members of one color form a group, ordered by key, then by their rank in the parent. Color < 0: of none, nullopt.
-UNISONO_API std::optional<ProcessGroup> split_group(const ProcessGroup& parent, int color, int key = 0);
+UNISONO_API std::optional<ProcessGroup> split_group(const ProcessGroup& parent, int color, int key = 0,
+                                                    std::source_location where = std::source_location::current());
 /// The processes of this host. Collective over them at the first call.
-UNISONO_API ProcessGroup local_group();
+UNISONO_API ProcessGroup local_group(std::source_location where = std::source_location::current());
 /// After a failure: a new group of those members that are left and call this, in the old order. Who does not call within the group's timeout (30 s at
 /// the most) is left out; nullopt for one that the others have given up.
-UNISONO_API std::optional<ProcessGroup> shrink_group(const ProcessGroup& group);
+UNISONO_API std::optional<ProcessGroup> shrink_group(const ProcessGroup& group, std::source_location where = std::source_location::current());
 
 namespace detail {
 /// The same without a copy, for default arguments; valid while the context is.
-UNISONO_API const ProcessGroup& current_world();
+UNISONO_API const ProcessGroup& current_world(std::source_location where = std::source_location::current());
+
+/// The place of a call that takes nothing else: no braces make one.
+class Caller {
+ public:
+  static Caller here(std::source_location where = std::source_location::current()) { return Caller(where); }
+  std::source_location where() const { return where_; }
+
+ private:
+  explicit Caller(std::source_location where) : where_(where) {}
+  std::source_location where_;
+};
 }  // namespace detail
 
 }  // namespace unisono

@@ -10,6 +10,7 @@
 #include "context/state.h"
 #include "context/topology.h"
 #include "ground/environment.h"
+#include "ground/error_place.h"
 #include "rendezvous/carried.h"
 #include "rendezvous/rendezvous.h"
 
@@ -115,7 +116,9 @@ Context::~Context() {
 bool is_initialized() { return !group::in_forked_child() && context::initialized() != nullptr; }
 
 ProcessGroup world() { return *context::current().world; }
-const ProcessGroup& detail::current_world() { return *context::current().world; }
+const ProcessGroup& detail::current_world(std::source_location where) {
+  return ground::with_place(where, []() -> const ProcessGroup& { return *context::current().world; });
+}
 
 int rank() { return context::current().rank; }
 int world_size() { return context::current().world_size; }

@@ -15,6 +15,7 @@
 #include "context/formation.h"
 #include "context/member_watch.h"
 #include "context/state.h"
+#include "ground/error_place.h"
 #include "ground/log.h"
 #include "unisono/collectives.h"
 
@@ -22,6 +23,7 @@ namespace unisono {
 namespace {
 
 using context::State;
+using ground::with_place;
 using namespace std::chrono_literals;
 
 constexpr auto longest_shrink = std::chrono::milliseconds(30s);
@@ -181,22 +183,11 @@ class Shrinking {
   ground::Deadline deadline_;
 };
 
-}  // namespace
-
-std::optional<ProcessGroup> new_group(std::span<const int> global_ranks) {
-  State& state = context::current();
-  check_members(state, global_ranks, "new_group");
-  return form_listed(state, global_ranks, "new_group");
-}
-std::optional<ProcessGroup> new_group(std::initializer_list<int> global_ranks) {
-  return new_group(std::span<const int>(global_ranks.begin(), global_ranks.size()));
-}
-
-std::optional<ProcessGroup> split_group(const ProcessGroup& parent, int color, int key) {
+std::optional<ProcessGroup> split(const ProcessGroup& parent, int color, int key, std::source_location where) {
   State& state = context::current();
   const std::array<int, 2> mine{color, key};
   std::vector<int> all(2 * static_cast<std::size_t>(parent.size()));
-  all_gather(mine, all, parent);
+  all_gather(mine, all, parent, {.where = where});
   if (color < 0) return std::nullopt;
   std::vector<int> members;  // ranks in the parent
   for (int r = 0; r < parent.size(); ++r) {
@@ -208,13 +199,7 @@ std::optional<ProcessGroup> split_group(const ProcessGroup& parent, int color, i
   return form_listed(state, members, "split_group");
 }
 
-ProcessGroup local_group() {
-  State& state = context::current();
-  if (!state.local) state.local = form_listed(state, state.topology.local_members, "local_group");
-  return *state.local;
-}
-
-std::optional<ProcessGroup> shrink_group(const ProcessGroup& group) {
+std::optional<ProcessGroup> shrink(const ProcessGroup& group) {
   State& state = context::current();
   group::Group& old = *group.implementation();
   if (!old.backend().failure()) {
@@ -232,6 +217,32 @@ std::optional<ProcessGroup> shrink_group(const ProcessGroup& group) {
   auto shrunk = form(state, {"shrink_group", members, braced(members), key});
   context::tell_launcher(state, "shrunk");
   return shrunk;
+}
+
+}  // namespace
+
+std::optional<ProcessGroup> new_group(std::span<const int> global_ranks, std::source_location where) {
+  return ground::with_place(where, [&] {
+    State& state = context::current();
+    check_members(state, global_ranks, "new_group");
+    return form_listed(state, global_ranks, "new_group");
+  });
+}
+std::optional<ProcessGroup> new_group(std::initializer_list<int> global_ranks, std::source_location where) {
+  return new_group(std::span<const int>(global_ranks.begin(), global_ranks.size()), where);
+}
+std::optional<ProcessGroup> split_group(const ProcessGroup& parent, int color, int key, std::source_location where) {
+  return ground::with_place(where, [&] { return split(parent, color, key, where); });
+}
+ProcessGroup local_group(std::source_location where) {
+  return ground::with_place(where, [] {
+    State& state = context::current();
+    if (!state.local) state.local = form_listed(state, state.topology.local_members, "local_group");
+    return *state.local;
+  });
+}
+std::optional<ProcessGroup> shrink_group(const ProcessGroup& group, std::source_location where) {
+  return ground::with_place(where, [&] { return shrink(group); });
 }
 
 }  // namespace unisono

@@ -1,11 +1,40 @@
 #include "unisono/error.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "ground/error_place.h"
 #include "ground/error_text.h"
 
 namespace unisono {
 namespace {
+
+using std::string_view_literals::operator""sv;
+
+/// The folder that this library's sources lie in, as the compiler was given it.
+std::string_view own_root() {
+  std::string_view own = std::source_location::current().file_name();
+  own.remove_suffix(std::min(own.size(), "src/ground/error.cpp"sv.size()));
+  return own;
+}
+
+/// Nobody who uses the library is helped by a line of it.
+bool is_own(std::string_view file) {
+  if (file.find("include/unisono/") != std::string_view::npos) return true;
+  if (!file.starts_with(own_root())) return false;
+  const std::string_view below = file.substr(own_root().size());
+  return below.starts_with("src/") || below.starts_with("tools/") || below.starts_with("bench/");
+}
+
+ErrorInfo without_own_place(ErrorInfo info) {
+  if (info.where.line() != 0 && is_own(info.where.file_name())) info.where = {};
+  return info;
+}
+
+std::string place(const std::source_location& where) {
+  const std::string_view file = where.file_name();
+  return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(where.line());
+}
 
 std::string sentence(std::string_view message, const ErrorInfo& info) {
   std::string text;
@@ -14,8 +43,9 @@ std::string sentence(std::string_view message, const ErrorInfo& info) {
     if (info.sequence != 0) text += " #" + std::to_string(info.sequence);
     if (!info.group.empty()) text += " on group " + info.group;
     if (info.rank >= 0) text += ", rank " + std::to_string(info.rank);
-    text += ": ";
   }
+  if (info.where.line() != 0) text += (text.empty() ? "at " : ", at ") + place(info.where);
+  if (!text.empty()) text += ": ";
   text += message;
   if (info.culprit) {
     text += " [culprit: rank " + std::to_string(*info.culprit);
@@ -28,7 +58,9 @@ std::string sentence(std::string_view message, const ErrorInfo& info) {
 
 }  // namespace
 
-Error::Error(std::string_view message, ErrorInfo info) : std::runtime_error(sentence(message, info)), message_(message), info_(std::move(info)) {}
+Error::Error(std::string_view message, ErrorInfo info) : std::runtime_error(""), message_(message), info_(without_own_place(std::move(info))) {
+  std::runtime_error::operator=(std::runtime_error(sentence(message_, info_)));
+}
 Timeout::Timeout(std::string_view message, ErrorInfo info, std::vector<int> missing)
     : Error(message, std::move(info)), missing_(std::move(missing)) {}
 PeerFailed::PeerFailed(std::string_view message, ErrorInfo info, Cause cause) : Error(message, std::move(info)), cause_(cause) {}
@@ -61,6 +93,23 @@ std::string_view to_string(PeerFailed::Cause cause) noexcept {
 }
 
 namespace ground {
+
+void set_place(Error& error, const std::source_location& where) {
+  if (error.info_.where.line() != 0 || where.line() == 0 || is_own(where.file_name())) return;
+  error.info_.where = where;
+  error.std::runtime_error::operator=(std::runtime_error(sentence(error.message_, error.info_)));
+}
+
+std::exception_ptr placed(std::exception_ptr error, const std::source_location& where) {
+  if (!error) return error;
+  try {
+    std::rethrow_exception(error);
+  } catch (Error& ours) {
+    set_place(ours, where);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): it stays as it is
+  }
+  return error;
+}
 
 std::string what_of(const std::exception_ptr& error) {
   if (!error) return {};

@@ -1,5 +1,6 @@
 #include "unisono/collectives.h"
 
+#include "ground/error_place.h"
 #include "group/group.h"
 #include "unisono/point_to_point.h"
 
@@ -11,15 +12,19 @@ void barrier(const ProcessGroup& group, const CallOptions& options) {
 Work barrier_async(const ProcessGroup& group, const CallOptions& options) {
   return detail::start({Operation::barrier, detail::nothing(), detail::nothing()}, group, options);
 }
-void monitored_barrier(std::chrono::milliseconds timeout, const ProcessGroup& group) { barrier(group, {.timeout = timeout}); }
-void synchronize(const ProcessGroup& group) { barrier(group); }
+void monitored_barrier(std::chrono::milliseconds timeout, const ProcessGroup& group, std::source_location where) {
+  barrier(group, {.timeout = timeout, .where = where});
+}
+void synchronize(const ProcessGroup& group, std::source_location where) { barrier(group, {.where = where}); }
 
 namespace detail {
 bool rank_is(Rank rank, const ProcessGroup& group) { return (rank.is_global() ? group.global_rank(group.rank()) : group.rank()) == rank.value(); }
 }  // namespace detail
 
 std::vector<Work> batch(std::span<const P2POp> operations, const ProcessGroup& group, const CallOptions& options) {
-  for (const P2POp& operation : operations) group.implementation()->verify(operation.request(), options);
+  ground::with_place(options.where, [&] {
+    for (const P2POp& operation : operations) group.implementation()->verify(operation.request(), options);
+  });
   std::vector<Work> works;
   works.reserve(operations.size());
   for (const P2POp& operation : operations) works.push_back(detail::start(operation.request(), group, options));

@@ -9,7 +9,7 @@
 namespace unisono::group {
 namespace {
 
-ErrorInfo info_of(std::string_view name, const ProcessGroup& group, std::optional<int> culprit, std::string hint) {
+ErrorInfo info_of(std::string_view name, const ProcessGroup& group, const CallOptions& options, std::optional<int> culprit, std::string hint) {
   const Group& inside = *group.implementation();
   return {.operation = std::string(name),
           .group = inside.name(),
@@ -17,7 +17,8 @@ ErrorInfo info_of(std::string_view name, const ProcessGroup& group, std::optiona
           .rank = inside.rank(),
           .culprit = culprit,
           .host = culprit ? inside.host_name(*culprit) : std::string(),
-          .hint = std::move(hint)};
+          .hint = std::move(hint),
+          .where = options.where};
 }
 
 }  // namespace
@@ -33,14 +34,14 @@ CallOptions Composed::options() {
 
 void Composed::throw_mismatch(const Difference& found, const std::string& text) const {
   const Mismatch mismatch(engine::describe(engine::Decision{.calls = text}, found.own_is_blamed),
-                          info_of(name_, group_, found.culprit, engine::mismatch_hint));
+                          info_of(name_, group_, options_, found.culprit, engine::mismatch_hint));
   Group& inside = *group_.implementation();
   inside.note_mismatch(mismatch, inside.size(), inside.sequence());
   throw mismatch;
 }
 
 void Composed::throw_invalid(int culprit, const std::string& what) const {
-  throw InvalidArgument(what, info_of(name_, group_, culprit, "nothing was moved, the group stays usable"));
+  throw InvalidArgument(what, info_of(name_, group_, options_, culprit, "nothing was moved, the group stays usable"));
 }
 
 }  // namespace unisono::group

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/cooperative/ballots.h"
+#include "ground/error_place.h"
 #include "group/check.h"
 #include "group/composed.h"
 #include "group/group.h"
@@ -12,7 +13,7 @@
 namespace unisono::detail {
 
 void check_exchanging(const Request& request, const ProcessGroup& group, const CallOptions& options) {
-  group::check_exchanging(*group.implementation(), request, options);
+  ground::with_place(options.where, [&] { group::check_exchanging(*group.implementation(), request, options); });
 }
 
 Counts exchange_counts(const Request& request, const ProcessGroup& group, CallOptions& options) {

@@ -110,6 +110,7 @@ std::unique_ptr<Pending> Group::pending(std::string_view operation, std::uint64_
                                            .group = shared_from_this(),
                                            .operation = std::string(operation),
                                            .sequence = sequence,
+                                           .where = options.where,
                                            .deadline = ground::Deadline(timeout_of(options)),
                                            .buffered = buffered});
 }

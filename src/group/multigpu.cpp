@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ground/error_place.h"
 #include "group/check.h"
 #include "group/group.h"
 #include "group/wide_sum.h"
@@ -20,6 +21,7 @@ namespace unisono {
 namespace {
 
 using detail::Request;
+using ground::with_place;
 using group::WideSum;
 using Tensors = std::vector<Tensor>;
 
@@ -244,37 +246,37 @@ Request reduce_scatter_request(std::span<const Tensor> outputs, std::span<const 
 }  // namespace
 
 void broadcast_multigpu(std::span<const Tensor> tensors, Rank src, const ProcessGroup& group, const CallOptions& options) {
-  detail::run(broadcast_request(tensors, src, group), group, options);
+  with_place(options.where, [&] { detail::run(broadcast_request(tensors, src, group), group, options); });
 }
 Work broadcast_multigpu_async(std::span<const Tensor> tensors, Rank src, const ProcessGroup& group, const CallOptions& options) {
-  return detail::start(broadcast_request(tensors, src, group), group, options);
+  return with_place(options.where, [&] { return detail::start(broadcast_request(tensors, src, group), group, options); });
 }
 void all_reduce_multigpu(std::span<const Tensor> tensors, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
-  detail::run(reduce_request(tensors, {}, op, group), group, options);
+  with_place(options.where, [&] { detail::run(reduce_request(tensors, {}, op, group), group, options); });
 }
 Work all_reduce_multigpu_async(std::span<const Tensor> tensors, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
-  return detail::start(reduce_request(tensors, {}, op, group), group, options);
+  return with_place(options.where, [&] { return detail::start(reduce_request(tensors, {}, op, group), group, options); });
 }
 void reduce_multigpu(std::span<const Tensor> tensors, Rank dst, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
-  detail::run(reduce_request(tensors, dst, op, group), group, options);
+  with_place(options.where, [&] { detail::run(reduce_request(tensors, dst, op, group), group, options); });
 }
 Work reduce_multigpu_async(std::span<const Tensor> tensors, Rank dst, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
-  return detail::start(reduce_request(tensors, dst, op, group), group, options);
+  return with_place(options.where, [&] { return detail::start(reduce_request(tensors, dst, op, group), group, options); });
 }
 void all_gather_multigpu(std::span<const Tensor> outputs, std::span<const Tensor> inputs, const ProcessGroup& group, const CallOptions& options) {
-  detail::run(all_gather_request(outputs, inputs, group), group, options);
+  with_place(options.where, [&] { detail::run(all_gather_request(outputs, inputs, group), group, options); });
 }
 Work all_gather_multigpu_async(std::span<const Tensor> outputs, std::span<const Tensor> inputs, const ProcessGroup& group,
                                const CallOptions& options) {
-  return detail::start(all_gather_request(outputs, inputs, group), group, options);
+  return with_place(options.where, [&] { return detail::start(all_gather_request(outputs, inputs, group), group, options); });
 }
 void reduce_scatter_multigpu(std::span<const Tensor> outputs, std::span<const Tensor> inputs, ReduceOp op, const ProcessGroup& group,
                              const CallOptions& options) {
-  detail::run(reduce_scatter_request(outputs, inputs, op, group), group, options);
+  with_place(options.where, [&] { detail::run(reduce_scatter_request(outputs, inputs, op, group), group, options); });
 }
 Work reduce_scatter_multigpu_async(std::span<const Tensor> outputs, std::span<const Tensor> inputs, ReduceOp op, const ProcessGroup& group,
                                    const CallOptions& options) {
-  return detail::start(reduce_scatter_request(outputs, inputs, op, group), group, options);
+  return with_place(options.where, [&] { return detail::start(reduce_scatter_request(outputs, inputs, op, group), group, options); });
 }
 
 }  // namespace unisono

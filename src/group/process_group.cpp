@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ground/error_place.h"
 #include "group/group.h"
 #include "unisono/detail/request.h"
 
@@ -33,16 +34,22 @@ void ProcessGroup::abort(std::string_view reason) { implementation_->abort(reaso
 
 namespace detail {
 
-void run(const Request& request, const ProcessGroup& group, const CallOptions& options) { group.implementation()->run(request, options); }
-void run(const Request& request, const ProcessGroup& group, const CallOptions& options, const std::function<void()>& issued) {
-  group.implementation()->run(request, options, issued);
+using ground::with_place;
+
+void run(const Request& request, const ProcessGroup& group, const CallOptions& options) {
+  with_place(options.where, [&] { group.implementation()->run(request, options); });
 }
-Work start(const Request& request, const ProcessGroup& group, const CallOptions& options) { return group.implementation()->start(request, options); }
+void run(const Request& request, const ProcessGroup& group, const CallOptions& options, const std::function<void()>& issued) {
+  with_place(options.where, [&] { group.implementation()->run(request, options, issued); });
+}
+Work start(const Request& request, const ProcessGroup& group, const CallOptions& options) {
+  return with_place(options.where, [&] { return group.implementation()->start(request, options); });
+}
 int run(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options) {
-  return group.implementation()->run(request, options);
+  return with_place(options.where, [&] { return group.implementation()->run(request, options); });
 }
 Work start(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options) {
-  return group.implementation()->start(request, options);
+  return with_place(options.where, [&] { return group.implementation()->start(request, options); });
 }
 
 }  // namespace detail

@@ -8,6 +8,7 @@
 #include "group/backoff.h"
 #include "group/group.h"
 #include "group/vigil.h"
+#include "ground/error_place.h"
 #include "ground/error_text.h"
 #include "ground/log.h"
 
@@ -290,6 +291,7 @@ void Progress::watch(Pending& pending) {
 
 void Progress::finish(Lane& lane, Pending& pending, std::exception_ptr error) {
   lane.buffered.fetch_sub(pending.buffered);
+  error = ground::placed(std::move(error), pending.where);
   detail::WorkState& state = *pending.state;
   {
     const std::lock_guard lock(state.mutex);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,7 @@ struct Pending {
   std::shared_ptr<Group> group;  // stays alive until it is done
   std::string operation;
   std::uint64_t sequence = 0;
+  std::source_location where = {};  // of the call, for its error
   ground::Deadline deadline;
   bool collective = false;
   bool begun = false;        // a collective that is first in its queue: the peers may have seen something of it

@@ -95,7 +95,8 @@ std::pair<std::vector<std::byte>, int> recv_parcel(const ObjectType& type, std::
                            .group = group.name(),
                            .sequence = group.implementation()->sequence(),
                            .rank = group.rank(),
-                           .hint = "raise the limit with set_object_limits; this object is gone, the next one can be received"});
+                           .hint = "raise the limit with set_object_limits; this object is gone, the next one can be received",
+                           .where = options.where});
   };
   int source = -1;
   try {
@@ -112,6 +113,7 @@ std::pair<std::vector<std::byte>, int> recv_parcel(const ObjectType& type, std::
     info.operation = call.name();
     info.group = group.name();
     info.rank = group.rank();
+    info.where = options.where;
     if (source >= 0) info.culprit = source;
     if (info.culprit) info.host = group.implementation()->host_name(*info.culprit);
     throw Mismatch(mismatch.message(), std::move(info));

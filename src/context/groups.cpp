@@ -18,6 +18,7 @@
 #include "ground/error_place.h"
 #include "ground/log.h"
 #include "unisono/collectives.h"
+#include "unisono/detail/object_containers.h"  // the codecs of containers, before collectives.h asks for one
 
 namespace unisono {
 namespace {

@@ -11,7 +11,7 @@ namespace unisono::backends {
 namespace {
 
 // A call that lasts has been seen twice after at most twice that time. Waking up that often costs next to nothing.
-constexpr std::chrono::milliseconds look_period{50};
+constexpr std::chrono::milliseconds watch_period{50};
 
 }  // namespace
 
@@ -40,7 +40,7 @@ Warden::Guard::Guard(Warden& warden, const CollectiveCall& call, std::chrono::mi
 
 void Warden::loop() {
   std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, look_period, [&] { return stop_; })) {
+  while (!wake_.wait_for(lock, watch_period, [&] { return stop_; })) {
     lock.unlock();
     try {
       check();

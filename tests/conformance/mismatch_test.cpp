@@ -238,4 +238,26 @@ WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, DoesNotWaitForALateRank) {
   }
 }
 
+// Nor is a host that comes later of another mind than those that have decided without it: with it, ranks 0 and 1 would be to blame.
+WORLD_TEST_IN((Worlds{.at_least = 5, .at_most = 5}), Mismatch, AHostThatComesTooLateIsNotCountedByItselfEither) {
+  if (!conformance::presents_hosts() || nnodes() != 3) GTEST_SKIP() << "there are no three hosts";
+  const int late = 4;
+  for (int round = 0; round < 3; ++round) {
+    std::array<int, 1> go{};
+    if (rank() == late) {
+      for (int r = 0; r < late; ++r) recv(go, r);
+    }
+    std::vector<float> x(rank() < 2 ? 3 : 4);
+    const auto error = thrown_by<Mismatch>([&] {
+      if (round == 1) all_reduce_async(x).wait();
+      else all_reduce(x);
+    });
+    EXPECT_EQ(error.culprit(), std::nullopt) << error.what();
+    EXPECT_NE(std::string(error.what()).find("ranks 0, 1 all_reduce(float32 × 3, sum), ranks 2, 3 all_reduce(float32 × 4, sum)"), std::string::npos)
+        << error.what();
+    if (rank() != late) send(go, late);
+    expect_usable();
+  }
+}
+
 }  // namespace

@@ -1,13 +1,9 @@
 #include "backends/spanning/agreement.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <optional>
-#include <thread>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <set>
 
 #include "ground/deadline.h"
 #include "unisono/detail/switches.h"
@@ -17,44 +13,6 @@ namespace unisono::backends {
 namespace {
 
 constexpr auto time_until_told = std::chrono::milliseconds(100);
-
-// On the wire: fields that are separated by a byte which no text of ours has. Signatures go as hexadecimal numbers.
-constexpr char separator = '\x1f';
-
-std::vector<std::string_view> split(std::string_view text) {
-  std::vector<std::string_view> fields;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    fields.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return fields;
-}
-
-template <class T>
-T number(std::string_view text, int base = 10) {
-  T value{};
-  std::from_chars(text.data(), text.data() + text.size(), value, base);
-  return value;
-}
-
-std::string to_text(const engine::Signature& s) { return fmt::format("{:x}.{:x}.{:x}", s.what, s.count, s.extra); }
-engine::Signature from_text(std::string_view text) {
-  engine::Signature s;
-  const auto first = text.find('.');
-  const auto second = text.find('.', first + 1);
-  if (second == std::string_view::npos) return s;
-  s.what = number<std::uint64_t>(text.substr(0, first), 16);
-  s.count = number<std::uint64_t>(text.substr(first + 1, second - first - 1), 16);
-  s.extra = number<std::uint64_t>(text.substr(second + 1), 16);
-  return s;
-}
-
-engine::Signature signature_in(const engine::Ballot& ballot) {
-  engine::Signature s;
-  std::memcpy(&s, ballot.key.data(), sizeof s);
-  return s;
-}
 
 /// What the first rank of a host lets the others of it know.
 struct Verdict {
@@ -67,8 +25,8 @@ struct Verdict {
 };
 static_assert(sizeof(Verdict) == 256);
 
-/// Between two looks at what has come, while ranks are known to differ.
-constexpr auto look_period = std::chrono::microseconds(200);
+/// Between two looks at who is gone, while ranks are known to differ: nobody rings for one that dies.
+constexpr std::chrono::nanoseconds look_period = std::chrono::milliseconds(20);
 
 class SpanningAgreement final : public Task {
  public:
@@ -147,14 +105,8 @@ class SpanningAgreement final : public Task {
 
   /// Called on a host whose ranks differ: each of its ranks decides by itself.
   [[noreturn]] void decide_for_this_rank() {
-    if (place_.is_leader()) {
-      const std::string text = Statements::encode(number_, own_statement());
-      for (int r = 0; r < place_.size(); ++r) {
-        if (!place_.here(r)) parts_.tell(r, text);
-      }
-    }
-    wait_for_statements();
-    const engine::Decision decision = engine::decide(all_ballots());
+    if (place_.is_leader()) tell_others(Statements::encode(number_, own_statement()));
+    const engine::Decision decision = decide();
     throw_mismatch(decision.culprit(), engine::describe(decision, decision.blames(place_.rank)), decision.ranks);
   }
 
@@ -179,8 +131,7 @@ class SpanningAgreement final : public Task {
       same = same && (statement == nullptr || (statement->agrees && statement->signature == signature_));
     }
     if (same) return all;
-    wait_for_statements();
-    const engine::Decision decision = engine::decide(all_ballots());
+    const engine::Decision decision = decide();
     verdict_.agrees = 0;
     verdict_.culprit = decision.culprit().value_or(-1);
     verdict_.ranks = decision.ranks;
@@ -194,42 +145,67 @@ class SpanningAgreement final : public Task {
   }
 
   /// Some ranks are known to differ. What the others have called says who differs from most.
-  void wait_for_statements() {
+  engine::Decision decide() {
     const ground::Deadline deadline(detail::ballot_time());
-    std::vector<bool> answered(static_cast<std::size_t>(place_.host_count()));
-    for (;;) {
-      parts_.poll();
-      bool all = true;
-      for (int h = 0; h < place_.host_count(); ++h) {
-        if (h == place_.host()) continue;
-        const auto* statement = parts_.statements->of(h, number_);
-        all = all && statement != nullptr;
-        // Its ranks decide each by itself, and only the first one has been told so far.
-        if (statement == nullptr || statement->agrees || !place_.is_leader() || answered[static_cast<std::size_t>(h)]) continue;
-        answered[static_cast<std::size_t>(h)] = true;
-        const std::string text = Statements::encode(number_, own_statement());
-        for (int r = 0; r < place_.size(); ++r) {
-          if (place_.host_of(r) == h) parts_.tell(r, text);
-        }
-      }
-      if (all || deadline.passed()) return;
-      std::this_thread::sleep_for(look_period);
+    while (!take_statements() && !deadline.passed() && !nothing_more_comes()) {
+      const std::uint32_t heard = parts_.bell->listen();
+      if (!take_statements()) parts_.bell->sleep(heard, std::min<std::chrono::nanoseconds>(deadline.left(), look_period));
+      parts_.bell->leave();
     }
+    parts_.statements->leave_out(number_, missing_);
+    const std::set<int> left_out = parts_.statements->left_out(number_);
+    if (!left_out.empty()) tell_others(Statements::encode_left_out(number_, left_out));
+    const std::vector<engine::Ballot> counted = ballots_without(left_out);
+    const bool differ = std::ranges::any_of(counted, [&](const engine::Ballot& ballot) { return ballot.key != counted.front().key; });
+    return engine::decide(differ ? counted : ballots_without({}));  // several have left out one host each: all that is known counts
+  }
+
+  /// True when every host has stated, or is left out by others.
+  bool take_statements() {
+    parts_.poll();
+    missing_.clear();
+    const std::set<int> left_out = parts_.statements->left_out(number_);
+    for (int h = 0; h < place_.host_count(); ++h) {
+      if (h == place_.host()) continue;
+      const auto* statement = parts_.statements->of(h, number_);
+      if (statement == nullptr && !left_out.contains(h)) missing_.insert(h);
+      // Its ranks decide each by itself, and only the first one has been told so far.
+      if (statement == nullptr || statement->agrees || !place_.is_leader() || !answered_.insert(h).second) continue;
+      const std::string text = Statements::encode(number_, own_statement());
+      for (int r = 0; r < place_.size(); ++r) {
+        if (place_.host_of(r) == h) parts_.tell(r, text);
+      }
+    }
+    return missing_.empty();
+  }
+
+  /// A statement comes from the first rank of its host, and before the news that this rank is gone.
+  bool nothing_more_comes() const {
+    if (parts_.is_over()) return true;
+    const std::vector<int> gone = parts_.gone();
+    return std::ranges::all_of(missing_,
+                               [&](int host) { return std::ranges::find(gone, place_.leaders[static_cast<std::size_t>(host)]) != gone.end(); });
   }
 
   /// The ballots of all ranks that are known to have come.
-  std::vector<engine::Ballot> all_ballots() const {
+  std::vector<engine::Ballot> ballots_without(const std::set<int>& hosts) const {
     std::vector<engine::Ballot> ballots;
     for (int h = 0; h < place_.host_count(); ++h) {
       const Statements::Statement own = own_statement();
       const Statements::Statement* statement = h == place_.host() ? &own : parts_.statements->of(h, number_);
-      if (statement == nullptr) continue;
+      if (statement == nullptr || hosts.contains(h)) continue;
       ballots.insert(ballots.end(), statement->ballots.begin(), statement->ballots.end());
       for (int r = 0; statement->agrees && r < place_.size(); ++r) {
         if (place_.host_of(r) == h) ballots.push_back(engine::ballot_of(r, statement->signature, statement->label));
       }
     }
     return ballots;
+  }
+
+  void tell_others(const std::string& text) {
+    for (int r = 0; r < place_.size(); ++r) {
+      if (!place_.here(r)) parts_.tell(r, text);
+    }
   }
 
   bool share_verdict() {
@@ -264,11 +240,8 @@ class SpanningAgreement final : public Task {
     next_telling_ = now + time_until_told;
     std::vector<int> late = late_here();
     if (late == told_) return;
-    const std::string text = Statements::encode_waiting(number_, late);
+    tell_others(Statements::encode_waiting(number_, late));
     told_ = std::move(late);
-    for (int r = 0; r < place_.size(); ++r) {
-      if (!place_.here(r)) parts_.tell(r, text);
-    }
   }
 
   [[noreturn]] void throw_as_told() {
@@ -298,69 +271,11 @@ class SpanningAgreement final : public Task {
   CollectiveCall shared_;
   ground::Clock::time_point next_telling_;
   std::vector<int> told_;
+  std::set<int> missing_;   // hosts from which nothing has come, while ranks are known to differ
+  std::set<int> answered_;  // hosts of which every rank was told what those of this host have called
 };
 
 }  // namespace
-
-// "s", the call's number, 1 and the signature and label of all; or 0 and for each rank its number, signature and call.
-std::string Statements::encode(std::uint64_t call, const Statement& statement) {
-  std::string text = fmt::format("s{0}{1}{0}{2}", separator, call, statement.agrees ? 1 : 0);
-  if (statement.agrees) return text += fmt::format("{0}{1}{0}{2}", separator, to_text(statement.signature), statement.label);
-  for (const engine::Ballot& ballot : statement.ballots) {
-    text += fmt::format("{0}{1}{0}{2}{0}{3}", separator, ballot.rank, to_text(signature_in(ballot)), ballot.call);
-  }
-  return text;
-}
-std::string Statements::encode_waiting(std::uint64_t call, const std::vector<int>& ranks) {
-  return fmt::format("w{0}{1}{0}{2}", separator, call, fmt::join(ranks, std::string(1, separator)));
-}
-
-void Statements::take(int host, std::string_view text) {
-  const auto fields = split(text);
-  if (fields.size() < 3) return;
-  const auto call = number<std::uint64_t>(fields[1]);
-  const std::lock_guard lock(mutex_);
-  if (call < oldest_) return;  // of a call that is over: all who were in it know already how it ended
-  if (fields[0] == "w") {
-    auto& ranks = awaited_[{call, host}];
-    ranks.clear();
-    for (std::size_t i = 2; i < fields.size(); ++i) {
-      if (!fields[i].empty()) ranks.push_back(number<int>(fields[i]));
-    }
-    return;
-  }
-  if (fields[0] != "s" || fields.size() < 5) return;
-  Statement statement{.agrees = fields[2] == "1", .signature = {}, .label = {}, .ballots = {}};
-  if (statement.agrees) {
-    statement.signature = from_text(fields[3]);
-    statement.label = fields[4];
-  }
-  for (std::size_t i = 3; !statement.agrees && i + 2 < fields.size(); i += 3) {
-    engine::Ballot ballot = engine::ballot_of(number<int>(fields[i]), from_text(fields[i + 1]), {});
-    ballot.call = fields[i + 2];
-    statement.ballots.push_back(std::move(ballot));
-  }
-  statements_.try_emplace({call, host}, std::move(statement));  // said twice it is the same, and somebody may be reading it
-}
-
-const Statements::Statement* Statements::of(int host, std::uint64_t call) {
-  const std::lock_guard lock(mutex_);
-  const auto found = statements_.find({call, host});
-  return found == statements_.end() ? nullptr : &found->second;  // stays until `forget_before`, which its reader calls
-}
-
-std::optional<std::vector<int>> Statements::awaited_by(int host, std::uint64_t call) {
-  const std::lock_guard lock(mutex_);
-  const auto found = awaited_.find({call, host});
-  return found == awaited_.end() ? std::nullopt : std::optional(found->second);
-}
-
-void Statements::forget_before(std::uint64_t call) {
-  const std::lock_guard lock(mutex_);
-  oldest_ = call;
-  statements_.erase(statements_.begin(), statements_.lower_bound({call, -1}));
-  awaited_.erase(awaited_.begin(), awaited_.lower_bound({call, -1}));
-}
 
 std::unique_ptr<Task> start_agreement(const AgreementParts& parts, std::uint64_t number, const CollectiveCall& call) {
   return std::make_unique<SpanningAgreement>(parts, number, call);

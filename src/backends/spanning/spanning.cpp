@@ -73,6 +73,9 @@ std::unique_ptr<Task> Spanning::agreement(const CollectiveCall& call) {
                              .statements = &statements_,
                              .tell = [this](int r, std::string text) { tell(r, std::move(text)); },
                              .poll = [this] { poll(); },
+                             .bell = bell(),
+                             .is_over = [this] { return failure().has_value(); },
+                             .gone = [this] { return gone(); },
                              .all_but_told = [this] { agreed_.store(true, std::memory_order_release); }};
   return backends::start_agreement(parts, ++agreements_, call);
 }

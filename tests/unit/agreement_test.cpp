@@ -1,0 +1,220 @@
+// How ranks of several hosts come to one decision where they have called different things: one of them, with the others' words put into its mouth.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "backends/spanning/agreement.h"
+#include "unisono/detail/switches.h"
+
+using namespace unisono;
+using namespace unisono::backends;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto patience = 60s;  // what nobody needs who looks up
+
+class BallotTime {
+ public:
+  explicit BallotTime(std::chrono::milliseconds time) { detail::set_ballot_time(time); }
+  ~BallotTime() { detail::set_ballot_time(usual_); }
+  BallotTime(const BallotTime&) = delete;
+  BallotTime& operator=(const BallotTime&) = delete;
+
+ private:
+  const std::chrono::milliseconds usual_ = detail::ballot_time();
+};
+
+/// Rank 0 of hosts with one rank each.
+struct RankZero {
+  explicit RankZero(int hosts) : place(0, one_rank_each(hosts)) { call.in = call.out = Tensor(data.data(), DType::float32, call.count); }
+
+  static std::vector<int> one_rank_each(int hosts) {
+    std::vector<int> of_ranks;
+    for (int h = 0; h < hosts; ++h) of_ranks.push_back(h);
+    return of_ranks;
+  }
+  /// Another host says that all of its ranks have called all_reduce of so many floats.
+  void hears(int host, std::size_t count) {
+    CollectiveCall theirs = call;
+    theirs.in = theirs.out = Tensor(data.data(), DType::float32, count);
+    theirs.count = count;
+    statements.take(host, Statements::encode(number, {.agrees = true, .signature = engine::signature_of(theirs), .label = {}, .ballots = {}}));
+  }
+  std::optional<Mismatch> decides() {
+    const auto task = start_agreement({.place = &place,
+                                       .host = nullptr,
+                                       .statements = &statements,
+                                       .tell = [this](int rank, const std::string& text) { told.emplace_back(rank, text); },
+                                       .poll = [this] { ++polls; },
+                                       .bell = &bell,
+                                       .is_over = [this] { return is_over; },
+                                       .gone = [this] { return gone; },
+                                       .all_but_told = [] {}},
+                                      number, call);
+    try {
+      task->advance();
+    } catch (const Mismatch& mismatch) {
+      return mismatch;
+    }
+    return std::nullopt;
+  }
+  bool has_told(int rank, const std::string& text) const { return std::ranges::find(told, std::pair(rank, text)) != told.end(); }
+
+  static constexpr std::uint64_t number = 7;
+  std::array<float, 8> data{};
+  Place place;
+  Statements statements;
+  engine::Bell bell;
+  CollectiveCall call{.operation = Operation::all_reduce, .count = 3};
+  std::vector<std::pair<int, std::string>> told;
+  std::vector<int> gone;
+  bool is_over = false;
+  int polls = 0;
+};
+
+// Of three ranks one is to blame; while the third has not come, nobody is.
+TEST(Agreement, WaitsForWhoIsOnTheWay) {
+  const BallotTime time(patience);
+  RankZero rank(3);
+  rank.hears(1, 4);
+  const std::jthread late([&](const std::stop_token& stop) {
+    while (!rank.bell.has_sleepers() && !stop.stop_requested()) std::this_thread::yield();
+    rank.hears(2, 4);
+    rank.bell.ring();
+  });
+  const auto error = rank.decides();
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->culprit(), 0) << error->what();
+}
+
+// It sleeps until something comes, instead of looking again and again.
+TEST(Agreement, SleepsMeanwhile) {
+  const BallotTime time(400ms);
+  RankZero rank(3);
+  rank.hears(1, 4);
+  ASSERT_TRUE(rank.decides());
+  EXPECT_LT(rank.polls, 200);
+}
+
+TEST(Agreement, DoesNotWaitForAHostThatIsGone) {
+  const BallotTime time(patience);
+  RankZero rank(4);
+  rank.hears(1, 4);
+  rank.hears(3, 3);
+  rank.gone = {2};
+  const auto begun = std::chrono::steady_clock::now();
+  const auto error = rank.decides();
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->culprit(), 1) << error->what();
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, patience);
+}
+
+TEST(Agreement, WaitsForAHostThatLivesThoughAnotherIsGone) {
+  const BallotTime time(patience);
+  RankZero rank(4);
+  rank.hears(1, 4);
+  rank.gone = {2};
+  const std::jthread late([&](const std::stop_token& stop) {
+    while (!rank.bell.has_sleepers() && !stop.stop_requested()) std::this_thread::yield();
+    rank.hears(3, 3);
+    rank.bell.ring();
+  });
+  const auto error = rank.decides();
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->culprit(), 1) << error->what();
+}
+
+// The group's failure keeps nobody waiting, and does not hide that ranks differ.
+TEST(Agreement, DoesNotWaitInAGroupThatIsOver) {
+  const BallotTime time(patience);
+  RankZero rank(3);
+  rank.hears(1, 4);
+  rank.is_over = true;
+  const auto begun = std::chrono::steady_clock::now();
+  const auto error = rank.decides();
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->culprit(), std::nullopt) << error->what();
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, patience);
+}
+
+// Whoever decides without a host tells all others, that host too.
+TEST(Agreement, TellsWhomItHasLeftOut) {
+  const BallotTime time(1ms);
+  RankZero rank(4);
+  rank.hears(1, 4);
+  const auto error = rank.decides();
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->culprit(), std::nullopt) << error->what();
+  for (const int r : {1, 2, 3}) EXPECT_TRUE(rank.has_told(r, Statements::encode_left_out(rank.number, {2, 3}))) << r;
+
+  RankZero complete(2);
+  complete.hears(1, 4);
+  ASSERT_TRUE(complete.decides());
+  for (const auto& [r, text] : complete.told) EXPECT_EQ(text.front(), 's');
+}
+
+// Where another has decided without a host, so does this rank: at once, and also if it knows what that host has called.
+TEST(Agreement, LeavesOutWhomOthersHaveLeftOut) {
+  const BallotTime time(patience);
+  for (const bool has_come : {false, true}) {
+    RankZero rank(4);
+    rank.hears(1, 4);
+    rank.hears(3, 3);
+    if (has_come) rank.hears(2, 4);  // two against two: nobody would be to blame
+    rank.statements.take(1, Statements::encode_left_out(rank.number, {2}));
+    const auto begun = std::chrono::steady_clock::now();
+    const auto error = rank.decides();
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, patience);
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->culprit(), 1) << error->what();
+    EXPECT_EQ(std::string(error->what()).find("rank 2"), std::string::npos) << error->what();
+  }
+}
+
+// Even if it is this rank's own host.
+TEST(Agreement, LeavesItselfOut) {
+  const BallotTime time(patience);
+  RankZero rank(3);
+  rank.hears(1, 4);
+  rank.hears(2, 3);
+  rank.statements.take(1, Statements::encode_left_out(rank.number, {0}));
+  const auto error = rank.decides();
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->culprit(), std::nullopt) << error->what();  // counted, rank 1 would be to blame
+}
+
+// Several may have left out one host each: where no two are left that differ, all that is known counts.
+TEST(Agreement, CountsAllWhereTooManyAreLeftOut) {
+  const BallotTime time(patience);
+  RankZero rank(3);
+  rank.hears(1, 4);
+  rank.hears(2, 3);
+  rank.statements.take(1, Statements::encode_left_out(rank.number, {1, 2}));
+  const auto error = rank.decides();
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->culprit(), 1) << error->what();
+}
+
+// Of a call that is over nothing is kept.
+TEST(Agreement, ForgetsWhomItHasLeftOut) {
+  Statements statements;
+  statements.leave_out(3, {1});
+  statements.leave_out(4, {2});
+  statements.forget_before(4);
+  EXPECT_EQ(statements.left_out(3), std::set<int>());
+  EXPECT_EQ(statements.left_out(4), std::set<int>{2});
+  statements.take(1, Statements::encode_left_out(3, {5}));
+  EXPECT_EQ(statements.left_out(3), std::set<int>());
+}
+
+}  // namespace

@@ -17,10 +17,6 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-std::size_t columns(const std::string& line) {
-  return static_cast<std::size_t>(std::ranges::count_if(line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
 /// What stands on the terminal in the end: without what was written over.
 Lines screen_of(const std::string& out) {
   Lines lines;
@@ -40,7 +36,7 @@ Lines capture(std::vector<std::string> arguments, std::map<std::string, std::str
   EXPECT_EQ(command.wait(std::chrono::seconds(200)), code) << command.out();
   Lines lines = screen_of(command.out());
   for (const std::string& line : lines) {
-    EXPECT_LE(columns(line), 80U) << line;
+    EXPECT_LE(width_of(line), 80U) << line;
     EXPECT_FALSE(line.ends_with(' ')) << line;
   }
   return lines;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <fstream>
 
 #include "ground/version.h"
@@ -14,12 +13,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-std::size_t columns(const std::string& line) {
-  return static_cast<std::size_t>(std::ranges::count_if(line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
 void expect_narrow(const std::string& text) {
-  for (const std::string& line : lines_of(text)) EXPECT_LE(columns(line), 80U) << line;
+  for (const std::string& line : lines_of(text)) EXPECT_LE(width_of(line), 80U) << line;
 }
 
 struct Answer {

@@ -179,6 +179,8 @@ MANY_TEST(Places, InTheLibraryAreNotNamed) {
   if (rank() == 0) EXPECT_THROW(fails(), std::runtime_error);
   else EXPECT_NO_PLACE(PeerFailed, fails());
   EXPECT_NO_PLACE(InvalidArgument, OneRankFirst({.rank = world_size()}));
+  if (rank() == 0) EXPECT_PLACE(Mismatch, barrier());
+  else EXPECT_NO_PLACE(Mismatch, const OneRankFirst first);
   expect_usable();
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/core/ivalue.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <atomic>
@@ -42,9 +43,7 @@ class Completer {
  private:
   bool start() {
     try {
-      ground::Thread(
-          "the callbacks of futures", [this] { loop(); }, ground::Thread::Signals::as_starter)
-          .detach();
+      ground::Thread("the callbacks of futures", [this] { loop(); }).detach();
       return true;
     } catch (const Error& error) {
       TORCH_WARN("unisono: ", error.what());

@@ -26,8 +26,9 @@ struct SharedByThreads {
   std::shared_ptr<MemoryStore> store = std::make_shared<MemoryStore>();
   std::mutex mutex;
   struct Meeting {
-    std::shared_ptr<engine::Segment> segment;
-    int missing;
+    int missing = 0;
+    std::shared_ptr<engine::Segment> segment = {};
+    std::exception_ptr error = {};  // there is none: of that all members learn
   };
   std::map<std::string, Meeting> meetings;  // of groups that are being formed, by members and name
 
@@ -36,15 +37,21 @@ struct SharedByThreads {
     const std::lock_guard lock(mutex);
     auto found = meetings.find(key);
     if (found == meetings.end()) {
-      const engine::Segment::Shape shape{.ranks = ranks};
-      auto memory = engine::private_memory(engine::Segment::size_for(shape));
-      auto* address = memory.get();
-      auto both = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(std::move(memory), std::move(keep));
-      found = meetings.emplace(key, Meeting{std::make_shared<engine::Segment>(shape, address, std::move(both), std::move(bells)), ranks}).first;
+      found = meetings.emplace(key, Meeting{.missing = ranks}).first;
+      try {
+        const engine::Segment::Shape shape{.ranks = ranks};
+        auto memory = engine::private_memory(engine::Segment::size_for(shape));
+        auto* address = memory.get();
+        auto both = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(std::move(memory), std::move(keep));
+        found->second.segment = std::make_shared<engine::Segment>(shape, address, std::move(both), std::move(bells));
+      } catch (...) {
+        found->second.error = std::current_exception();
+      }
     }
-    auto segment = found->second.segment;
+    const Meeting meeting = found->second;
     if (--found->second.missing == 0) meetings.erase(found);
-    return segment;
+    if (meeting.error) std::rethrow_exception(meeting.error);
+    return meeting.segment;
   }
 };
 

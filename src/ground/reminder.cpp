@@ -4,12 +4,18 @@
 #include <utility>
 
 #include "ground/log.h"
-#include "ground/quiet_thread.h"
+#include "unisono/error.h"
 
 namespace unisono::ground {
 
 Reminder::Reminder(Pace pace, std::function<std::string()> text, std::function<void(const std::string&)> say)
-    : pace_(pace), text_(std::move(text)), say_(std::move(say)), thread_(start_quietly([this] { remind(); })) {}
+    : pace_(pace), text_(std::move(text)), say_(std::move(say)) {
+  try {
+    thread_ = Thread("the word about whom is waited for", [this] { remind(); });
+  } catch (const Error& error) {  // what it would have said can be waited for without
+    debug(error.what());
+  }
+}
 
 Reminder::~Reminder() {
   {

@@ -6,7 +6,8 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <thread>
+
+#include "ground/thread.h"
 
 namespace unisono::ground {
 
@@ -17,7 +18,8 @@ class Reminder {
   struct Pace {
     std::chrono::milliseconds first, again;  ///< before the first word, and between two
   };
-  /// `text` is asked anew each time; where it is empty, or throws, nothing is said. Both functions are called in the other thread.
+  /// `text` is asked anew each time; where it is empty, or throws, nothing is said. Both functions are called in the other thread. Where there is
+  /// none to be had, nothing is said.
   Reminder(Pace pace, std::function<std::string()> text, std::function<void(const std::string&)> say);
   ~Reminder();
   Reminder(const Reminder&) = delete;
@@ -32,7 +34,7 @@ class Reminder {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool done_ = false;
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace unisono::ground

@@ -10,7 +10,6 @@
 
 #include "ground/log.h"
 #include "launch/nodes_text.h"
-#include "ground/quiet_thread.h"
 #include "rendezvous/reach.h"
 #include "unisono/error.h"
 
@@ -44,9 +43,7 @@ void Nodes::ring() const { ::eventfd_write(bell_.get(), 1); }
 // ---- an attempt -----------------------------------------------------------------------------------------------
 
 void Nodes::begin(int attempt) {
-  for (std::thread* thread : {&listening_, &gathering_}) {
-    if (thread->joinable()) thread->join();
-  }
+  for (ground::Thread* thread : {&listening_, &gathering_}) thread->join();
   const std::lock_guard lock(mutex_);
   attempt_ = attempt;
   trouble_.reset();
@@ -60,7 +57,7 @@ void Nodes::begin(int attempt) {
   } catch (const std::exception& error) {
     store_lost_ = error.what();
   }
-  listening_ = ground::start_quietly([this, attempt] { listen(attempt); });
+  listening_ = ground::Thread("the news of other hosts", [this, attempt] { listen(attempt); });
 }
 
 void Nodes::give_up_restart(int attempt, int signal) noexcept {
@@ -102,7 +99,7 @@ std::optional<Trouble> Nodes::first_trouble() {
 }
 
 void Nodes::end(const std::vector<RankEnd>& ends) {
-  gathering_ = ground::start_quietly([this, text = encode_ends(ends)] { gather(text); });
+  gathering_ = ground::Thread("the ends of other hosts", [this, text = encode_ends(ends)] { gather(text); });
 }
 
 bool Nodes::all_ended() {

@@ -7,10 +7,10 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "ground/file_descriptor.h"
+#include "ground/thread.h"
 #include "launch/first_cause.h"
 #include "launch/host.h"
 #include "launch/supervisor.h"
@@ -107,7 +107,7 @@ class Nodes {
   bool trouble_taken_ = false, complete_ = false;
   std::vector<RankEnd> ends_;
   std::optional<std::string> store_lost_;
-  std::thread beating_, listening_, gathering_;
+  ground::Thread beating_, listening_, gathering_;
 };
 
 }  // namespace unisono::launcher

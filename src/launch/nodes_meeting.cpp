@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "ground/log.h"
-#include "ground/quiet_thread.h"
 #include "launch/nodes.h"
 #include "launch/program.h"
 #include "launch/supervisor.h"
@@ -56,7 +55,7 @@ Nodes::Nodes(const JobOptions& options)
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!bell_) throw StartFailed("cannot make an event descriptor: " + error_text(errno), 1);
   meet(options);
-  beating_ = ground::start_quietly([this] { beat(); });
+  beating_ = ground::Thread("the heartbeat to other hosts", [this] { beat(); });
 }
 
 void Nodes::meet(const JobOptions& options) {
@@ -134,9 +133,7 @@ Nodes::~Nodes() {
   lock.unlock();
   changed_.notify_all();
   store_->hang_up();
-  for (std::thread* thread : {&beating_, &listening_, &gathering_}) {
-    if (thread->joinable()) thread->join();
-  }
+  for (ground::Thread* thread : {&beating_, &listening_, &gathering_}) thread->join();
 }
 
 }  // namespace unisono::launcher

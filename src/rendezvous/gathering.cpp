@@ -71,7 +71,7 @@ Gathering::Gathering(Request request, const ground::Environment& environment, co
   gather(deadline);
   wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) throw Error(fmt::format("an event descriptor: {}", ground::error_text(errno)));
-  announcer_ = std::thread([this] { keep_announcing(); });
+  announcer_ = ground::Thread("the announcements", [this] { keep_announcing(); });
 }
 
 Gathering::~Gathering() {

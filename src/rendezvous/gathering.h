@@ -5,12 +5,12 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "ground/deadline.h"
 #include "ground/environment.h"
+#include "ground/thread.h"
 #include "rendezvous/announcement.h"
 #include "rendezvous/multicast_socket.h"
 #include "rendezvous/reach.h"
@@ -99,7 +99,7 @@ class Gathering final : public Meeting {
   int rank_ = -1;
   ground::SocketAddress server_;
   ground::FileDescriptor wake_;
-  std::thread announcer_;
+  ground::Thread announcer_;
 };
 
 }  // namespace unisono::rendezvous

@@ -34,7 +34,8 @@ bool is_removed(int fd) {
 
 Presence::Presence(std::string path, const ground::Deadline& deadline) : path_(std::move(path)), pid_(::getpid()) {
   for (;;) {
-    fd_.reset(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    fd_.reset(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));  // as the store's file is
+    if (!fd_ && errno == ELOOP) throw InvalidArgument(fmt::format("the rendezvous file {} is a symbolic link, which is not followed", path_));
     if (!fd_) throw InvalidArgument(fmt::format("the rendezvous file {} cannot be opened: {}", path_, ground::error_text(errno)));
     if (!lock_content(deadline))
       throw Timeout(fmt::format("the rendezvous file {} stayed locked by another process for {} ms", path_, deadline.timeout().count()));

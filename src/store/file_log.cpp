@@ -46,7 +46,10 @@ std::uint32_t load32(std::string_view bytes) {
   return value;
 }
 
-ground::FileDescriptor open_file(const std::string& path) { return ground::FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)); }
+// A link may be somebody else's, in a folder for all, and lead to any file of ours; a pipe would keep us waiting.
+ground::FileDescriptor open_file(const std::string& path) {
+  return ground::FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+}
 
 }  // namespace
 
@@ -69,6 +72,7 @@ bool bytes_are_locked(int fd, std::int64_t begin, std::int64_t length) {
 }
 
 FileLog::FileLog(std::string path) : path_(std::move(path)), fd_(open_file(path_)), pid_(::getpid()) {
+  if (!fd_ && errno == ELOOP) throw InvalidArgument(fmt::format("the store file {} is a symbolic link, which is not followed", path_));
   if (!fd_) throw InvalidArgument(fmt::format("the store file {} cannot be opened: {}", path_, ground::error_text(errno)));
   struct stat status {};
   if (::fstat(fd_.get(), &status) != 0 || !S_ISREG(status.st_mode)) throw InvalidArgument(fmt::format("the store file {} is no regular file", path_));

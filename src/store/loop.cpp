@@ -2,7 +2,6 @@
 #include "store/loop.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -10,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <system_error>
 
 #include <fmt/format.h>
 
@@ -42,25 +40,11 @@ StoreServer::Loop::Loop(ServerOptions options)
   if (!epoll_ || !bell_ || ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, bell_.get(), &event) != 0) {
     throw Error(fmt::format("a store server could not be set up: {}", ground::error_text(errno)));
   }
-  // The application's signals are not ours to take.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error& error) {
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw Error(fmt::format("the store server's thread could not be started: {}", error.what()));
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = ground::Thread("the store server", [this] { run(); });
 }
 
 StoreServer::Loop::~Loop() {
-  if (::getpid() != pid_) {  // a child of fork has the object but not the thread
-    thread_.detach();
-    return;
-  }
+  if (::getpid() != pid_) return;  // a child of fork has the object but not the thread
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

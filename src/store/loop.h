@@ -2,13 +2,13 @@
 
 #include <map>
 #include <mutex>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "ground/log.h"
+#include "ground/thread.h"
 #include "store/server.h"
 #include "store/session.h"
 #include "store/waiters.h"
@@ -83,7 +83,7 @@ class StoreServer::Loop {
   Id next_id_ = 1;
   bool stop_ = false;
   const int pid_;
-  std::thread thread_;
+  ground::Thread thread_;
 };
 
 template <class Handle>

@@ -1,6 +1,7 @@
 #include "failing_calls.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -52,6 +53,7 @@ static_assert(std::size(names) == count_of_calls);
 std::atomic<int> counts[count_of_calls];
 std::atomic<int> armed{-1}, armed_nth{0}, armed_more{0}, armed_error{0};
 std::atomic<bool> struck{false};
+char mark[256];
 
 int call_named(const char* name) {
   for (int call = 0; call < count_of_calls; ++call) {
@@ -64,7 +66,9 @@ int call_named(const char* name) {
 int fails(Call call) {
   const int number = counts[call].fetch_add(1) + 1;
   if (armed.load() != call || armed_nth.load() == 0 || number < armed_nth.load() || number > armed_nth.load() + armed_more.load()) return 0;
-  struck.store(true);
+  if (!struck.exchange(true) && mark[0] != 0) {
+    ::close(static_cast<int>(::syscall(SYS_openat, AT_FDCWD, mark, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)));
+  }
   return armed_error.load();
 }
 
@@ -102,7 +106,8 @@ __attribute__((constructor)) void read_environment() {
   const char* text = std::getenv("FAILING_CALL");
   const char* rank = std::getenv("FAILING_CALL_RANK");
   const char* own = std::getenv("RANK");
-  if (text == nullptr || (rank != nullptr && (own == nullptr || std::strcmp(rank, own) != 0))) return;
+  if (text == nullptr || (rank != nullptr && std::strcmp(rank, own == nullptr ? "-" : own) != 0)) return;
+  if (const char* path = std::getenv("FAILING_CALL_MARK")) std::strncpy(mark, path, sizeof mark - 1);
   char name[32] = {};
   const char* colon = std::strchr(text, ':');
   if (colon == nullptr || colon - text >= static_cast<std::ptrdiff_t>(sizeof name)) return;

@@ -1,8 +1,9 @@
 #pragma once
 
 // Calls of the system that fail, one of them, counted: linked into a test program in front of libc, or preloaded into one that is started. What is
-// linked is armed by arm(); what is preloaded by the variable FAILING_CALL, "accept4:3:24": the third accept4 fails with errno 24 (with ":5" behind
-// it, also the five after that). Where FAILING_CALL_RANK is set, only in the process whose RANK is that.
+// linked is armed by arm(); what is started by the variable FAILING_CALL, "accept4:3:24": the third accept4 fails with errno 24 (with ":5" behind it,
+// also the five after that). Where FAILING_CALL_RANK is set, only in the process whose RANK is that ("-": that has none). A file FAILING_CALL_MARK is
+// made when it has failed.
 namespace unisono::testing {
 
 /// Not an errno: a call that moves bytes moves one of them.

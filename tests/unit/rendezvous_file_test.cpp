@@ -16,6 +16,14 @@ TEST(FileMeeting, with_ranks_given) {  // T-44
   EXPECT_FALSE(std::filesystem::exists(folder.file("meet")));  // the last one removed it
 }
 
+TEST(FileMeeting, does_not_follow_a_link) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink(folder.file("target"), folder.file("meet"));
+  const Outcome outcome = attempt({.init_method = "file://" + folder.file("meet"), .rank = 0, .world_size = 1});
+  EXPECT_NE(outcome.text<InvalidArgument>().find("symbolic link"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder.file("target")));
+}
+
 TEST(FileMeeting, with_ranks_assigned_around_those_given) {  // T-07, T-44
   const TemporaryFolder folder;
   const std::string url = "file://" + folder.file("meet");

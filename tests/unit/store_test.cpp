@@ -338,6 +338,25 @@ TEST(FileStoreTest, a_record_with_a_wrong_checksum_is_not_read) {
   EXPECT_EQ(store.try_get("b"), std::nullopt);
 }
 
+// In a folder for all a link may be somebody else's; what it leads to must not be written to, nor read.
+TEST(FileStoreTest, does_not_follow_a_link) {
+  const TemporaryFile file;
+  const std::string target = file.path() + ".target", link = file.path() + ".link";
+  for (const bool exists : {false, true}) {
+    if (exists) std::ofstream(target) << "precious";
+    std::filesystem::create_symlink(target, link);
+    try {
+      FileStore(link).set("key", "value");
+      ADD_FAILURE() << "followed";
+    } catch (const InvalidArgument& error) {
+      EXPECT_NE(std::string(error.what()).find("symbolic link"), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(std::filesystem::exists(target), exists);
+    std::filesystem::remove(link);
+  }
+  std::filesystem::remove(target);
+}
+
 TEST(FileStoreTest, refuses_what_is_no_store) {
   const TemporaryFile file;
   std::ofstream(file.path()) << "this is a letter, not a store";

@@ -6,26 +6,38 @@
 #include <condition_variable>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "ground/thread.h"
+#include "unisono/error.h"
+
 namespace unisono::mpi {
+
+inline void say(const std::string& what) {
+  const std::string line = "[unisono] " + what + "\n";
+  [[maybe_unused]] const auto told = ::write(STDERR_FILENO, line.data(), line.size());
+}
 
 /// Says why, on standard error, and ends the process: all that is left to do where MPI does not return from a call.
 [[noreturn]] inline void end_process(const std::string& why, int code = 1) noexcept {
-  const std::string line = "[unisono] " + why + "\n";
-  [[maybe_unused]] const auto told = ::write(STDERR_FILENO, line.data(), line.size());
+  say(why);
   ::_exit(code);
 }
 
-/// For its lifetime the calling thread is within MPI, which takes no deadline: if that lasts too long, the process ends.
+/// For its lifetime the calling thread is within MPI, which takes no deadline: if that lasts too long, the process ends. The other ranks may be in
+/// the call already: where there is no thread to watch it, it is made unwatched.
 class Overdue {
  public:
   /// `code`: with which the process ends then.
-  Overdue(std::chrono::milliseconds limit, std::string doing, int code = 1)
-      : thread_([this, limit, code, doing = std::move(doing)] { watch(limit, doing, code); }) {}
+  Overdue(std::chrono::milliseconds limit, const std::string& doing, int code = 1) noexcept {
+    try {
+      thread_ = ground::Thread("the watch over " + doing, [=, this] { watch(limit, doing, code); });
+    } catch (const std::exception& error) {
+      say(fmt::format("{} is waited for without a limit: {}", doing, error.what()));
+    }
+  }
   ~Overdue() {
     {
       const std::lock_guard lock(mutex_);
@@ -50,7 +62,7 @@ class Overdue {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool over_ = false;
-  std::thread thread_;
+  ground::Thread thread_;
 };
 
 }  // namespace unisono::mpi

@@ -141,19 +141,29 @@ void Spanning::run_on(Engine& engine, const CollectiveCall& call, Waiter& waiter
   if (!blamed->advance()) waiter.wait(*blamed);
 }
 
+// All have agreed on the call by now, and the others are in it: where this rank cannot begin it, they are told.
+Worker& Spanning::worker() {
+  if (worker_) return *worker_;
+  const auto give_up = [this](const std::string& why) {
+    poison({.kind = Failure::Kind::peer_failed,
+            .cause = PeerFailed::Cause::aborted,
+            .culprit = place_.rank,
+            .missing = {},
+            .message = fmt::format("rank {} has given up a call that was under way{}", place_.rank, why)});
+  };
+  try {
+    worker_ = std::make_unique<Worker>(bell(), [give_up] { give_up(""); });
+  } catch (const Error& error) {
+    give_up(": " + error.message());
+    throw;
+  }
+  return *worker_;
+}
+
 std::unique_ptr<Task> Spanning::start_on(const std::shared_ptr<Engine>& engine, const CollectiveCall& call, int rank, int size) {
   if (engine->offers(call)) {
     if (engine->starts()) return engine->start(call);
-    if (!worker_) {
-      worker_ = std::make_unique<Worker>(bell(), [this] {
-        poison({.kind = Failure::Kind::peer_failed,
-                .cause = PeerFailed::Cause::aborted,
-                .culprit = place_.rank,
-                .missing = {},
-                .message = fmt::format("rank {} has given up a call that was under way", place_.rank)});
-      });
-    }
-    return worker_->run(engine, call);
+    return worker().run(engine, call);
   }
   if (engine->has_channels()) return start_exchange(*engine, call, rank, size);
   return start_on(engine, as_all_to_all_v(call, rank, size, scratch_), rank, size);

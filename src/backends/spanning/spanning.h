@@ -77,6 +77,7 @@ class Spanning final : public Backend {
   std::unique_ptr<Task> agreement(const CollectiveCall& call);
   std::vector<Stage> plan(const CollectiveCall& call);
   /// A collective as it reaches the engine of the group or of the rail.
+  Worker& worker();
   std::unique_ptr<Task> start_on(const std::shared_ptr<Engine>& engine, const CollectiveCall& call, int rank, int size);
   void run_on(Engine& engine, const CollectiveCall& call, Waiter& waiter);
   void run_stage(const Stage& stage, Waiter& waiter, bool may_block);

@@ -146,7 +146,7 @@ class Worker::Call final : public Task {
 
 Worker::Worker(engine::Bell* bell, std::function<void()> give_up)
     : shared_(std::make_shared<Shared>()), bell_(bell), give_up_(std::move(give_up)), process_(::getpid()) {
-  thread_ = std::thread([shared = shared_] {
+  thread_ = ground::Thread("asynchronous calls of an engine that blocks", [shared = shared_] {
     std::unique_lock lock(shared->mutex);
     for (;;) {
       shared->changed.wait(lock, [&] { return shared->stop || shared->job; });
@@ -162,10 +162,7 @@ Worker::Worker(engine::Bell* bell, std::function<void()> give_up)
 }
 
 Worker::~Worker() {
-  if (::getpid() != process_) {  // a child of fork has no such thread
-    thread_.detach();
-    return;
-  }
+  if (::getpid() != process_) return;  // a child of fork has no such thread
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->stop = true;

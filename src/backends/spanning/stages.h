@@ -9,12 +9,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "backends/spanning/plan.h"
 #include "ground/deadline.h"
+#include "ground/thread.h"
 #include "unisono/backend.h"
 #include "unisono/engine.h"
 
@@ -127,7 +127,7 @@ class EitherSource final : public Task {
 /// A thread that is inside an engine's blocking calls, one at a time, on behalf of asynchronous ones.
 class Worker {
  public:
-  /// `give_up`: ends the group, where a call is let go that is still under way.
+  /// `give_up`: ends the group, where a call is let go that is still under way. Error where there is no thread to be had.
   Worker(engine::Bell* bell, std::function<void()> give_up);
   ~Worker();
   /// The task must be let go before the worker; if that happens before it is done, its group is over.
@@ -140,7 +140,7 @@ class Worker {
   engine::Bell* bell_;
   std::function<void()> give_up_;
   pid_t process_;
-  std::thread thread_;
+  ground::Thread thread_;
 };
 
 /// Of ranks that call with counts: the exchange of what each has given, and the judgement, a Mismatch on every rank if they do not fit.

@@ -16,13 +16,10 @@ constexpr std::chrono::milliseconds watch_period{50};
 }  // namespace
 
 Warden::Warden(std::function<std::optional<Failure>()> look, std::function<void(const Failure&)> end)
-    : look_(std::move(look)), end_(std::move(end)), process_(::getpid()), thread_([this] { loop(); }) {}
+    : look_(std::move(look)), end_(std::move(end)), process_(::getpid()), thread_("the watch over an engine's calls", [this] { loop(); }) {}
 
 Warden::~Warden() {
-  if (::getpid() != process_) {  // a child of fork has no such thread
-    thread_.detach();
-    return;
-  }
+  if (::getpid() != process_) return;  // a child of fork has no such thread
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

@@ -9,9 +9,9 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "ground/deadline.h"
+#include "ground/thread.h"
 #include "unisono/backend.h"
 
 namespace unisono::backends {
@@ -56,7 +56,7 @@ class Warden {
   std::condition_variable wake_;
   bool stop_ = false;
   pid_t process_;
-  std::thread thread_;
+  ground::Thread thread_;
 };
 
 }  // namespace unisono::backends

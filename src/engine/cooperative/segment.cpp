@@ -2,7 +2,12 @@
 
 #include <sys/mman.h>
 
-#include <new>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "ground/socket.h"
+#include "unisono/error.h"
 
 namespace unisono::engine {
 namespace {
@@ -44,7 +49,8 @@ Segment::Segment(const Shape& shape, std::byte* memory, std::shared_ptr<void> ke
 std::shared_ptr<std::byte> private_memory(std::size_t bytes) {
   // Mapped, not allocated: zeroed for free, and only what is touched costs memory.
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
+  if (memory == MAP_FAILED)
+    throw BackendUnavailable(fmt::format("there is no memory for {} bytes that the ranks share: {}", bytes, ground::error_text(errno)));
   return {static_cast<std::byte*>(memory), [bytes](std::byte* p) { ::munmap(p, bytes); }};
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/core/ivalue.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,8 +11,8 @@
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <thread>
 
+#include "ground/thread.h"
 #include "torch/python/errors.h"
 #include "torch/python/versions.h"
 #include "unisono/cuda.h"
@@ -30,14 +31,39 @@ class Completer {
   }
 
   void post(std::function<void()> f) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    if (idle_ <= jobs_.size() && !start()) {  // then here: a callback that waits for the group drives what it waits for itself
+      lock.unlock();
+      return run(f);
+    }
     jobs_.push_back(std::move(f));
-    if (idle_ < jobs_.size()) std::thread([this] { loop(); }).detach();
-    else wake_.notify_one();
+    wake_.notify_one();
   }
 
  private:
+  bool start() {
+    try {
+      ground::Thread("the callbacks of futures", [this] { loop(); }).detach();
+      return true;
+    } catch (const Error& error) {
+      TORCH_WARN("unisono: ", error.what());
+      return false;
+    }
+  }
+
+  static void run(const std::function<void()>& job) {
+    try {
+      job();
+    } catch (const std::exception& error) {  // of a callback of the user's, who has no other place to hear of it
+      TORCH_WARN("unisono: a callback of a future failed: ", error.what());
+    }
+  }
+
   void loop() {
+    // It may have been started by a thread of ours that takes no signals; what a callback starts would inherit that.
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
     std::unique_lock lock(mutex_);
     for (;;) {
       ++idle_;
@@ -48,11 +74,7 @@ class Completer {
         const std::function<void()> job = std::move(jobs_.front());
         jobs_.pop_front();
         lock.unlock();
-        try {
-          job();
-        } catch (const std::exception& error) {  // of a callback of the user's, who has no other place to hear of it
-          TORCH_WARN("unisono: a callback of a future failed: ", error.what());
-        }
+        run(job);
       }  // and lets go of what it holds, which may be anything of the user's, without the lock
       lock.lock();
     }

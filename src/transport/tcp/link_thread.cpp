@@ -1,6 +1,5 @@
 // The thread of a link: it moves what callers do not, sends heartbeats, and judges silence.
 #include <poll.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -8,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <exception>
-#include <system_error>
 
 #include <fmt/format.h>
 
@@ -38,27 +36,9 @@ int milliseconds_until(Clock::time_point time) {
 
 }  // namespace
 
-void TcpLink::start_thread() {
-  // The application's signals are not ours to take.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error& error) {
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw Error(fmt::format("the thread of the connections could not be started: {}", error.what()));
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
 void TcpLink::stop_thread() noexcept {
   if (!thread_.joinable()) return;
-  if (::getpid() != pid_) {  // a child of fork has the object but not the thread
-    thread_.detach();
-    return;
-  }
+  if (::getpid() != pid_) return;  // a child of fork has the object but not the thread
   stop_.store(true);
   ::eventfd_write(bell_.get(), 1);
   thread_.join();

@@ -98,7 +98,7 @@ TcpLink::TcpLink(Options options, std::map<int, Met> met)
     add(peer->fd(), static_cast<std::uint32_t>(rank));
     open_.push_back(peer.get());
   }
-  start_thread();
+  thread_ = ground::Thread("the connections", [this] { run(); });
 }
 
 TcpLink::~TcpLink() { stop_thread(); }

@@ -9,13 +9,13 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "ground/deadline.h"
 #include "ground/file_descriptor.h"
+#include "ground/thread.h"
 #include "transport/tcp/meeting.h"
 #include "transport/tcp/peer.h"
 
@@ -62,7 +62,6 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   void deliver(Notice& notice);
   bool wait_until(const ground::Deadline& deadline, const std::function<bool()>& done);
 
-  void start_thread();
   void stop_thread() noexcept;
   void run();
   void work();
@@ -92,7 +91,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   std::atomic<std::uint64_t> polls_{0};
   std::atomic<bool> hands_off_{false}, stop_{false};
   const pid_t pid_;
-  std::thread thread_;
+  ground::Thread thread_;
 };
 
 }  // namespace unisono::transport

@@ -263,6 +263,7 @@ void StoreServer::Loop::accept_from(Listener& listener, Id id) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       return;
     }
+    fd.keep_from_children();
     if (listener.local) {
       if (ground::peer_is_same_user(fd.get())) add_session(std::move(fd), "a local connection", true);
       continue;

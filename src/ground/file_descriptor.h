@@ -11,9 +11,9 @@ class FileDescriptor {
  public:
   FileDescriptor() = default;
   explicit FileDescriptor(int fd) noexcept : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.release()) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    if (this != &other) reset(other.release());
+    if (this != &other) reset(std::exchange(other.fd_, -1));
     return *this;
   }
   ~FileDescriptor() { reset(); }
@@ -21,13 +21,23 @@ class FileDescriptor {
   int get() const noexcept { return fd_; }
   bool valid() const noexcept { return fd_ >= 0; }
   explicit operator bool() const noexcept { return valid(); }
-  int release() noexcept { return std::exchange(fd_, -1); }
+  int release() noexcept {
+    leave_to_children(fd_);
+    return std::exchange(fd_, -1);
+  }
   void reset(int fd = -1) noexcept {
-    if (fd_ >= 0) ::close(fd_);
+    if (fd_ >= 0) {
+      leave_to_children(fd_);
+      ::close(fd_);
+    }
     fd_ = fd;
   }
+  /// Of a socket whose other end must notice at once when this process dies: a process forked from this one has /dev/null in its place.
+  void keep_from_children() const noexcept;
 
  private:
+  static void leave_to_children(int fd) noexcept;
+
   int fd_ = -1;
 };
 

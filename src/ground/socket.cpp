@@ -9,7 +9,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -17,6 +19,7 @@
 
 #include <fmt/format.h>
 
+#include "ground/log.h"
 #include "unisono/error.h"
 
 namespace unisono::ground {
@@ -26,6 +29,40 @@ const sockaddr_in& as_v4(const SocketAddress& address) { return *reinterpret_cas
 const sockaddr_in6& as_v6(const SocketAddress& address) { return *reinterpret_cast<const sockaddr_in6*>(address.data()); }
 
 [[noreturn]] void fail(std::string_view what) { throw Error(fmt::format("{}: {}", what, error_text(errno))); }
+
+/// What the resolver says of a name.
+struct Lookup {
+  std::vector<SocketAddress> addresses;
+  int code = 0;  // of getaddrinfo; 0: there are addresses
+  int error = 0;
+
+  std::string why_not(const std::string& host) const {
+    return fmt::format("no address is known for the host \"{}\": {}", host, code == EAI_SYSTEM ? error_text(error) : ::gai_strerror(code));
+  }
+  bool may_be_known_later() const { return code == EAI_NONAME || code == EAI_AGAIN || code == EAI_NODATA; }
+};
+
+Lookup look_up(const std::string& host, std::uint16_t port) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | AI_NUMERICHOST;
+  const std::string service = std::to_string(port);
+  addrinfo* list = nullptr;
+  Lookup found;
+  found.code = ::getaddrinfo(host.c_str(), service.c_str(), &hints, &list);
+  if (found.code == EAI_NONAME) {
+    hints.ai_flags = AI_NUMERICSERV;
+    found.code = ::getaddrinfo(host.c_str(), service.c_str(), &hints, &list);
+  }
+  found.error = errno;
+  // The name of this very host needs no file and no server (RFC 6761), and containers often have neither.
+  if (found.code != 0 && host == "localhost") return look_up("127.0.0.1", port);
+  if (found.code != 0) return found;
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
+  for (const addrinfo* each = list; each != nullptr; each = each->ai_next) found.addresses.emplace_back(each->ai_addr, each->ai_addrlen);
+  return found;
+}
 
 FileDescriptor open_stream(int family) {
   const int fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -108,31 +145,27 @@ bool is_numeric(const std::string& host) {
 }
 
 std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV | AI_NUMERICHOST;
-  const std::string service = std::to_string(port);
-  addrinfo* found = nullptr;
-  int code = ::getaddrinfo(host.c_str(), service.c_str(), &hints, &found);
-  if (code == EAI_NONAME) {
-    hints.ai_flags = AI_NUMERICSERV;
-    code = ::getaddrinfo(host.c_str(), service.c_str(), &hints, &found);
+  Lookup found = look_up(host, port);
+  if (found.code != 0) throw InvalidArgument(found.why_not(host));
+  return std::move(found.addresses);
+}
+
+std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port, const Deadline& deadline) {
+  using namespace std::chrono_literals;
+  for (auto pause = 50ms;; pause = std::min<std::chrono::milliseconds>(2 * pause, 1s)) {
+    Lookup found = look_up(host, port);
+    if (found.code == 0) return std::move(found.addresses);
+    if (!found.may_be_known_later()) throw InvalidArgument(found.why_not(host));
+    if (deadline.passed()) throw InvalidArgument(fmt::format("{} (asked for {} ms)", found.why_not(host), deadline.timeout().count()));
+    if (pause == 50ms) info(found.why_not(host) + "; it is asked for again");
+    // Nothing announces that a name is known now: ask again, less and less often.
+    ::poll(nullptr, 0, static_cast<int>(std::min<std::chrono::milliseconds>(pause, deadline.left()).count()));
   }
-  // The name of this very host needs no file and no server (RFC 6761), and containers often have neither.
-  if (code != 0 && host == "localhost") return resolve("127.0.0.1", port);
-  if (code != 0) {
-    throw InvalidArgument(
-        fmt::format("no address is known for the host \"{}\": {}", host, code == EAI_SYSTEM ? error_text(errno) : ::gai_strerror(code)));
-  }
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, &::freeaddrinfo);
-  std::vector<SocketAddress> addresses;
-  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) addresses.emplace_back(each->ai_addr, each->ai_addrlen);
-  return addresses;
 }
 
 Opened try_listen(const SocketAddress& address) {
   Opened opened{open_stream(address.family())};
+  opened.fd.keep_from_children();
   const int fd = opened.fd.get();
   const int on = 1;
   const bool inet = address.family() != AF_UNIX;
@@ -148,6 +181,7 @@ Opened try_listen(const SocketAddress& address) {
 
 Opened try_connect(const SocketAddress& address, const Deadline& deadline) {
   Opened opened{open_stream(address.family())};
+  opened.fd.keep_from_children();
   const int fd = opened.fd.get();
   if (fd < 0) {
     opened.error = errno;

@@ -42,6 +42,8 @@ std::string describe(std::string_view host, std::uint16_t port);
 /// The addresses of a name, in the order to try them; a numeric address needs no resolver. InvalidArgument where there are none. Never a reverse
 /// lookup.
 std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port);
+/// The same of a name that may be known in a moment only, as where host 0 is being started: asked for again until the deadline.
+std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port, const Deadline& deadline);
 
 /// Written as an address, not as a name.
 bool is_numeric(const std::string& host);
@@ -51,7 +53,7 @@ struct Opened {
   FileDescriptor fd;
   int error = 0;
 };
-/// A listening, non-blocking socket on exactly this address.
+/// A listening, non-blocking socket on exactly this address. Processes that are forked from this one do not get it, nor a connected one.
 Opened try_listen(const SocketAddress& address);
 /// A connected, non-blocking socket; ETIMEDOUT where the deadline passed first.
 Opened try_connect(const SocketAddress& address, const Deadline& deadline);

@@ -241,6 +241,9 @@ JobIdentity meet_in_file(Plan plan, const std::string& path) {
   return settle(std::move(plan), std::move(joined), store, std::move(view), {}, std::move(presence));
 }
 
+/// For what comes next, which must not take no time at all.
+std::chrono::milliseconds left_of(const Deadline& deadline) { return std::max(deadline.left(), std::chrono::milliseconds(1)); }
+
 JobIdentity meet_by_environment(Plan plan, EnvironmentIdentity given, const Environment& environment) {
   if (const auto fd = environment.get_int("UNISONO_LAUNCHER_FD")) {
     const bool several_nodes = given.local_world_size && given.local_world_size->value < plan.world_size;
@@ -250,8 +253,10 @@ JobIdentity meet_by_environment(Plan plan, EnvironmentIdentity given, const Envi
     if (auto job = store_of_launchers(*launcher, deadline)) return meet_among_hosts(std::move(plan), launcher, std::move(*job), deadline);
     given.job_id.clear();  // the launcher of each host has named the job by itself
   }
-  const int rank = *plan.rank;
-  return meet_at(std::move(plan), *meeting_by_environment(given, rank, environment));
+  const Deadline deadline(plan.timeout);
+  const auto meeting = meeting_by_environment(given, *plan.rank, environment, deadline);
+  plan.timeout = left_of(deadline);
+  return meet_at(std::move(plan), *meeting);
 }
 
 JobIdentity alone(const JobRequest& request) {
@@ -278,7 +283,7 @@ JobIdentity meet_by_multicast(Plan plan, const ground::SocketAddress& address, c
   const Deadline deadline(plan.timeout);
   const Gathering gathering({address, plan.group_name, plan.rank, plan.world_size}, environment, deadline);
   plan.rank = gathering.rank();
-  plan.timeout = std::max(deadline.left(), std::chrono::milliseconds(1));
+  plan.timeout = left_of(deadline);
   return meet_at(std::move(plan), gathering);
 }
 
@@ -294,12 +299,14 @@ JobIdentity meet_explicitly(const JobRequest& request, const Url& url, const Env
   const auto world_size = agree("world size", said(request.world_size, "the argument world_size"), said(url.world_size, "init_method"));
   const std::string_view scheme = url.scheme == Url::Scheme::tcp ? "tcp://" : "file://";
   if (!world_size) throw InvalidArgument(fmt::format("world_size is not given, and {} needs it", scheme), info());
+  const Deadline deadline(join_timeout(request.timeout, environment));
   std::optional<Address> address;
-  if (url.scheme == Url::Scheme::tcp) address.emplace(url.host, url.port);
+  if (url.scheme == Url::Scheme::tcp) address.emplace(url.host, url.port, deadline);
   const bool group = address && address->resolved.front().is_multicast();
   if (!rank && url.scheme == Url::Scheme::tcp && !group)
     throw InvalidArgument("rank is not given, and tcp:// with one host's address needs it", info());
   Plan plan = explicit_plan(request, value(rank), value(world_size), environment);
+  plan.timeout = left_of(deadline);
   check_range(plan);
   if (url.scheme == Url::Scheme::file) return meet_in_file(std::move(plan), url.path);
   warn_of_agent(url, environment);

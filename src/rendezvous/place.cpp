@@ -23,26 +23,29 @@ std::uint16_t checked_port(int port) {
 }
 
 // What the variables say wins. Without them the tasks of one node need no address at all, and those of several meet at the first one's host.
-std::unique_ptr<Meeting> meeting_of_slurm_tasks(const EnvironmentIdentity& identity, const Environment& environment) {
+std::unique_ptr<Meeting> meeting_of_slurm_tasks(const EnvironmentIdentity& identity, const Environment& environment,
+                                                const ground::Deadline& deadline) {
   const SlurmPlace& place = *identity.slurm;
   const auto address = environment.get("MASTER_ADDR");
   const auto port = environment.get_int("MASTER_PORT");
   if (place.one_node && !address && !port) return meeting_on_this_host(job_tag(identity));
   const std::string host = address.value_or(place.one_node ? "127.0.0.1" : place.host);
-  return meeting_at(Address(host, port ? checked_port(*port) : place.port), has_several_hosts(identity) ? Reach::several_hosts : Reach::unknown,
-                    job_tag(identity), environment);
+  return meeting_at(Address(host, port ? checked_port(*port) : place.port, deadline),
+                    has_several_hosts(identity) ? Reach::several_hosts : Reach::unknown, job_tag(identity), environment);
 }
 
 }  // namespace
 
-std::unique_ptr<Meeting> meeting_by_environment(const EnvironmentIdentity& identity, int rank, const Environment& environment) {
-  if (identity.slurm) return meeting_of_slurm_tasks(identity, environment);
+std::unique_ptr<Meeting> meeting_by_environment(const EnvironmentIdentity& identity, int rank, const Environment& environment,
+                                                const ground::Deadline& deadline) {
+  if (identity.slurm) return meeting_of_slurm_tasks(identity, environment, deadline);
   required(environment, "MASTER_PORT");
   const std::uint16_t port = checked_port(*environment.get_int("MASTER_PORT"));
   // Rank 0 needs no address of itself; without one it stays on loopback, where the others must look too.
   const std::string host = rank == 0 ? environment.get("MASTER_ADDR").value_or("127.0.0.1") : required(environment, "MASTER_ADDR");
-  if (environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True") return meeting_beside_agent(host, port, identity, environment);
-  return meeting_at(Address(host, port), has_several_hosts(identity) ? Reach::several_hosts : Reach::unknown, job_tag(identity), environment);
+  if (environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True") return meeting_beside_agent(host, port, identity, environment, deadline);
+  return meeting_at(Address(host, port, deadline), has_several_hosts(identity) ? Reach::several_hosts : Reach::unknown, job_tag(identity),
+                    environment);
 }
 
 }  // namespace unisono::rendezvous

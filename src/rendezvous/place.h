@@ -10,6 +10,7 @@ namespace unisono::rendezvous {
 
 /// Where the processes of a job meet whose environment says who they are: at MASTER_ADDR and MASTER_PORT, beside torchrun's agent, or where Slurm put
 /// them. InvalidArgument where neither variables nor Slurm name a place.
-std::unique_ptr<Meeting> meeting_by_environment(const EnvironmentIdentity& identity, int rank, const ground::Environment& environment);
+std::unique_ptr<Meeting> meeting_by_environment(const EnvironmentIdentity& identity, int rank, const ground::Environment& environment,
+                                                const ground::Deadline& deadline);
 
 }  // namespace unisono::rendezvous

@@ -72,9 +72,9 @@ class LocalSocket final : public Meeting {
 
 class BesideAgent final : public Meeting {
  public:
-  BesideAgent(const std::string& host, std::uint16_t port, std::string tag, const ground::Environment& environment)
+  BesideAgent(const std::string& host, std::uint16_t port, std::string tag, const ground::Environment& environment, const ground::Deadline& deadline)
       : place_(fmt::format("the store at {}, ports {} to {}", host, port + 1, port + agent_candidates)), tag_(std::move(tag)) {
-    const auto resolved = ground::resolve(host, port);
+    const auto resolved = ground::resolve(host, port, deadline);
     check_reachable(host, resolved);
     for (int i = 1; i <= agent_candidates && port + i <= 65535; ++i) {
       for (const SocketAddress& address : resolved) addresses_.push_back(with_port(address, static_cast<std::uint16_t>(port + i)));
@@ -114,14 +114,14 @@ bool has_several_hosts(const EnvironmentIdentity& identity) {
 std::unique_ptr<Meeting> meeting_on_this_host(const std::string& name) { return std::make_unique<LocalSocket>("unisono-" + name); }
 
 std::unique_ptr<Meeting> meeting_beside_agent(const std::string& host, std::uint16_t port, const EnvironmentIdentity& identity,
-                                              const ground::Environment& environment) {
+                                              const ground::Environment& environment, const ground::Deadline& deadline) {
   const bool one_host = identity.local_world_size && identity.world_size && identity.local_world_size->value == identity.world_size->value;
   // Each host's agent counts only the restarts that it has caused itself.
   const int attempt = one_host ? identity.attempt : 0;
   // Runs may share an id ("none" is torchrun's own default), but not the port of their agent.
   const std::string tag = store::digest(fmt::format("unisono run {}\n{}\n{}\n{}", identity.job_id, attempt, host, port));
   if (one_host) return meeting_on_this_host(tag);
-  return std::make_unique<BesideAgent>(host, port, tag, environment);
+  return std::make_unique<BesideAgent>(host, port, tag, environment, deadline);
 }
 
 std::shared_ptr<Store> launcher_store(int fd) {
@@ -169,7 +169,7 @@ std::optional<JobStore> store_of_launchers(Store& launcher_store, const ground::
   const auto host = launcher_store.try_get("unisono/store/host");
   if (!host) return std::nullopt;
   const auto said = [&](std::string_view name) { return launcher_store.try_get(fmt::format("unisono/store/{}", name)).value_or(""); };
-  const Address address(*host, static_cast<std::uint16_t>(std::stoi(said("port"))));
+  const Address address(*host, static_cast<std::uint16_t>(std::stoi(said("port"))), deadline);
   JobStore store{.client = {}, .prefix = said("prefix"), .token = said("token")};
   const std::string place = "the launchers' store at " + ground::describe(address.name, address.port());
   store.client = store::connect_tcp(address.resolved, place, {.token = store.token == "none" ? "" : store.token, .job_tag = said("tag")}, deadline);

@@ -24,9 +24,10 @@ class Meeting {
   virtual std::string place() const = 0;
 };
 
-/// An address that everybody knows, its name looked up once.
+/// An address that everybody knows. Its name is looked up until it is found, and once only then.
 struct Address {
-  Address(std::string host, std::uint16_t port) : name(std::move(host)), resolved(ground::resolve(name, port)) {}
+  Address(std::string host, std::uint16_t port, const ground::Deadline& deadline)
+      : name(std::move(host)), resolved(ground::resolve(name, port, deadline)) {}
   std::string name;
   std::vector<ground::SocketAddress> resolved;
   std::uint16_t port() const { return resolved.front().port(); }
@@ -43,7 +44,7 @@ std::unique_ptr<Meeting> meeting_on_this_host(const std::string& name);
 /// on this host, an abstract local socket named after the run: no port that could be taken, none but this user can reach it. With several hosts, the
 /// first free one of the ports that follow MASTER_PORT on MASTER_ADDR; the others find it by trying, and the run's tag tells them that it is theirs.
 std::unique_ptr<Meeting> meeting_beside_agent(const std::string& host, std::uint16_t port, const EnvironmentIdentity& identity,
-                                              const ground::Environment& environment);
+                                              const ground::Environment& environment, const ground::Deadline& deadline);
 
 /// True where the environment says that this host's ranks are not all.
 bool has_several_hosts(const EnvironmentIdentity& identity);

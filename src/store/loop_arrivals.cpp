@@ -76,6 +76,7 @@ void StoreServer::Loop::accept_all(Listener& listener, Id id) {
       }
       return;
     }
+    fd.keep_from_children();
     if (listener.local) {
       if (ground::peer_is_same_user(fd.get())) add_session(std::move(fd), "a local connection", true);
       continue;

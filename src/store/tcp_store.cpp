@@ -34,7 +34,7 @@ TcpStore::TcpStore(std::string host, std::uint16_t port, TcpStoreOptions options
   set_timeout(options.timeout);
   if (!options.is_server) {
     if (options.listen_fd >= 0) throw InvalidArgument("listen_fd is the server's; this TcpStore is a client");
-    const auto addresses = ground::resolve(state_->host, port);
+    const auto addresses = ground::resolve(state_->host, port, deadline);
     const std::string token = store::token_for(addresses, options.token, environment);
     const std::string place = "the store at " + ground::describe(state_->host, port);
     state_->client = store::connect_tcp(addresses, place, {.token = token}, deadline);

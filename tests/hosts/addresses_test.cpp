@@ -53,9 +53,30 @@ TEST(Names, are_not_needed_at_all) {  // N11: numbers only, and a resolver that 
   const auto zero = rank_on(hosts, 0, 2, "10.77.0.1");
   EXPECT_EQ(zero->wait(), 0) << zero->out();
   EXPECT_EQ(one->wait(), 0) << one->out();
-  const auto lost = rank_on(hosts, 1, 2, "no-such-host.invalid");
+  const auto lost = rank_on(hosts, 1, 2, "no-such-host.invalid", {{"UNISONO_TIMEOUT", "2"}});
   EXPECT_EQ(lost->wait(), 1);
   EXPECT_NE(lost->out().find("no address is known for the host \"no-such-host.invalid\""), std::string::npos) << lost->out();
+}
+
+TEST(Names, may_be_known_a_moment_later_only) {  // as on Kubernetes, where a name is known when its host has started
+  const std::string names = "10.77.0.1 later\\n10.77.0.2 host1\\n";
+  for (const std::string way : {"a rank", "a launcher", "tcp://"}) {
+    MAKE_HOSTS(hosts, 2);
+    const auto start = [&](int host) {
+      const Variables log{{"UNISONO_LOG", "info"}};
+      if (way == "a rank") return rank_on(hosts, host, 2, "later", log);
+      if (way == "tcp://")
+        return hosts.start(host, {HOST_RANK, "meet", fmt::format("tcp://later:29500?rank={}&world_size=2", host)}, with(secret, log));
+      return hosts.start(host, node_words({.node = host, .ranks = 1, .master = "later"}, {HOST_RANK, "meet"}), with(secret, log));
+    };
+    const auto one = start(1);
+    EXPECT_TRUE(one->until_err_has("no address is known for the host \"later\"")) << one->out() << one->err();
+    for (int host = 0; host < 2; ++host) set_names(hosts, host, names);
+    const auto zero = start(0);
+    EXPECT_EQ(zero->wait(), 0) << zero->out() << zero->err();
+    EXPECT_EQ(one->wait(), 0) << one->out() << one->err();
+    EXPECT_EQ(count(one->out(), "rank 1 of 2 at 10.77.0.2, with host0 host1\n"), 1) << way << one->out();
+  }
 }
 
 /// Answers no question on UDP port 53, and counts those for one name. Both families are one lookup.

@@ -1,6 +1,7 @@
 // Programs of several hosts, the whole way: started, met, connected, and through their collectives.
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include "job.h"
 
@@ -66,6 +67,24 @@ TEST(CollectivesOfHosts, end_when_a_rank_dies) {  // K1, F1: the others name it,
     }
     EXPECT_EQ(count(out, "failed: PeerFailed"), 3) << out;
     EXPECT_EQ(count(out, fmt::format("[culprit: rank {} on host{}]", victim, victim / 2)), 3) << out;
+  }
+}
+
+TEST(CollectivesOfHosts, see_at_once_that_a_rank_was_killed_whose_child_lives) {
+  for (const int victim : {1, 0}) {
+    MAKE_HOSTS(hosts, 2);
+    std::vector<std::unique_ptr<RunningCommand>> ranks;
+    for (int rank = 0; rank < 2; ++rank) {
+      ranks.push_back(hosts.start(rank, {HOST_RANK, "orphan", std::to_string(victim)}, rank_variables(rank, 2, hosts.address(0))));
+    }
+    EXPECT_EQ(ranks[static_cast<std::size_t>(victim)]->wait(), 137);
+    const pid_t child = std::stoi(word_after(ranks[static_cast<std::size_t>(victim)]->out(), "child "));
+    RunningCommand& other = *ranks[static_cast<std::size_t>(1 - victim)];
+    EXPECT_EQ(other.wait(std::chrono::seconds(20)), 1) << other.out() << other.err();  // silence takes 30 s to be noticed
+    EXPECT_EQ(count(other.out(), "failed: PeerFailed"), 1) << other.out();
+    EXPECT_EQ(count(other.out(), fmt::format("[culprit: rank {} on host{}]", victim, victim)), 1) << other.out();
+    EXPECT_TRUE(is_alive(child));
+    ::kill(child, SIGKILL);
   }
 }
 

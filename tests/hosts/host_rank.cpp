@@ -1,6 +1,7 @@
 // What the tests with several hosts start as ranks: the first argument says how it behaves.
 
 #include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -75,6 +76,20 @@ int run(const std::vector<std::string>& words) {
       if (i == 3 && rank() == std::stoi(words.at(1))) std::abort();
       all_reduce(values);
     }
+  } else if (mode == "orphan") {  // orphan RANK: that rank forks a child, as a loader of data does, and is killed
+    const Context context;
+    static_cast<void>(all_reduce(1));
+    if (rank() == std::stoi(words.at(1))) {
+      if (const pid_t child = ::fork(); child == 0) {
+        for (const int fd : {0, 1, 2}) ::close(fd);  // the test need not wait for it
+        ::alarm(120);
+        for (;;) ::pause();
+      } else {
+        say(fmt::format("child {}", child));
+      }
+      ::kill(::getpid(), SIGKILL);
+    }
+    static_cast<void>(all_reduce(1));
   } else {
     say("no such mode: " + mode);
     return 2;

@@ -113,6 +113,7 @@ void Door::accept() {
       }
       return;
     }
+    fd.keep_from_children();
     ground::set_no_delay(fd.get());
     std::string source;
     try {

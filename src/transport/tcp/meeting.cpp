@@ -188,6 +188,7 @@ void Meeting::step() {
 void Meeting::begin(Way& way, Time now) {
   FileDescriptor fd(::socket(way.address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) throw Error(fmt::format("a socket: {}", ground::error_text(errno)));
+  fd.keep_from_children();
   // From the address by which we are known, where the system would choose another.
   const SocketAddress own = ground::resolve(options_.address, 0).front();
   const int on = 1;

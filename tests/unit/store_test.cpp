@@ -275,9 +275,10 @@ TEST(StoreProcesses, share_a_tcp_server) {
   auto listener = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
   ASSERT_TRUE(listener.fd);
   const std::uint16_t port = ground::local_address(listener.fd.get()).port();
-  // Child 0 serves on the socket that was bound before, as a launcher would.
+  // Child 0 serves on the socket that was bound before, as a launcher would. Sockets of the library are kept from children; this one is released.
+  const ground::FileDescriptor bound(listener.fd.release());
   in_children(4, [&](int i) {
-    TcpStore store("127.0.0.1", port, {.is_server = i == 0, .listen_fd = i == 0 ? listener.fd.get() : -1});
+    TcpStore store("127.0.0.1", port, {.is_server = i == 0, .listen_fd = i == 0 ? bound.get() : -1});
     const bool good = meet_and_count(store, i, 4);
     if (i == 0) {
       store.wait(std::vector<std::string>{"left1", "left2", "left3"}, 60s);

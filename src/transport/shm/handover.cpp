@@ -69,7 +69,7 @@ SharedMemory map(const FileDescriptor& memory, std::size_t bytes) {
 
 FileDescriptor make_memory(std::size_t bytes) {
   ground::Opened memory = ground::make_memory_file("unisono", bytes);
-  if (!memory.fd) refuse(fmt::format("the system refuses {} bytes of shared memory", bytes), memory.error);
+  if (!memory.fd) refuse(fmt::format("the system refuses {} bytes of shared memory (memfd_create)", bytes), memory.error);
   return std::move(memory.fd);
 }
 

@@ -26,11 +26,11 @@ struct Failing {
 };
 
 const std::vector<Failing> threads{{"pthread_create", EAGAIN}};
-// What the issue of the day names, and what they bring with them.
-const std::vector<Failing> calls{{"accept4", EMFILE},       {"accept4", EINTR},        {"recvmsg", ENOMEM},   {"recvmsg", EINTR},
-                                 {"recvmsg", -1},           {"mmap", ENOMEM},          {"pidfd_open", EMFILE}, {"pidfd_open", ENOMEM},
-                                 {"sendmsg", EINTR},        {"sendmsg", -1},           {"epoll_ctl", ENOMEM}, {"eventfd", EMFILE},
-                                 {"epoll_create1", EMFILE}, {"memfd_create", EMFILE},  {"socket", EMFILE},    {"socketpair", EMFILE}};
+// Limits of the process and of the system, interruptions, and bytes that come one by one.
+const std::vector<Failing> calls{{"accept4", EMFILE},       {"accept4", EINTR},       {"recvmsg", ENOMEM},    {"recvmsg", EINTR},
+                                 {"recvmsg", -1},           {"mmap", ENOMEM},         {"pidfd_open", EMFILE}, {"pidfd_open", ENOMEM},
+                                 {"sendmsg", EINTR},        {"sendmsg", -1},          {"epoll_ctl", ENOMEM},  {"eventfd", EMFILE},
+                                 {"epoll_create1", EMFILE}, {"memfd_create", EMFILE}, {"socket", EMFILE},     {"socketpair", EMFILE}};
 
 constexpr auto hard_deadline = 60s;
 

@@ -32,7 +32,7 @@ unisono_python_test(training_test RANKS 2 TIMEOUT 1200)
 unisono_python_test(jobs_test TIMEOUT 1800)
 unisono_python_test(endings_test TIMEOUT 1800)
 unisono_python_test(many_runs_test TIMEOUT 900 LONG)
-unisono_python_test(restarts_test TIMEOUT 900)
+unisono_python_test(restarts_test TIMEOUT 1800)
 unisono_python_test(errors_table_test TIMEOUT 900)
 # The rest of PyTorch's own suite, and all of it over gloo beside it: scripts/test-pytorch-suite.
 unisono_python_test(run_pytorch_suite ARGUMENTS --quick --world-sizes 3 TIMEOUT 1800 LONG)

@@ -121,8 +121,9 @@ WorkPtr ProcessGroupUnisono::allgather(Lists& outputs, Tensors& inputs, const c1
       refuse("all_gather", fmt::format("requires one list of {} output tensors, one for each rank", getSize()));
     }
     const Blocks out(outputs[0]);
-    out.bump_versions();
     const bool even = out.is_even() && outputs[0][0].numel() == input.numel();
+    require_shape("all_gather", outputs[0], input, even);
+    out.bump_versions();
     Request request =
         labelled(even ? Operation::all_gather : Operation::all_gather_v, read(movable(input)), read(out.whole()), all_gather_list, copying({}, out));
     if (!even) request.counts = out.counts();
@@ -145,7 +146,7 @@ WorkPtr ProcessGroupUnisono::allgather_coalesced(Lists& outputs, Tensors& inputs
       Tensors of_input;
       for (const Tensors& list : outputs) {
         if (list.size() != inputs.size()) refuse("all_gather_coalesced", "requires as many outputs from each rank as inputs");
-        if (list[i].numel() != inputs[i].numel()) refuse("all_gather_coalesced", "requires outputs of the shapes of the inputs");
+        if (list[i].sizes() != inputs[i].sizes()) refuse("all_gather_coalesced", "requires outputs of the shapes of the inputs");
         of_input.push_back(list[i]);
       }
       const Blocks out(of_input);
@@ -177,8 +178,8 @@ WorkPtr ProcessGroupUnisono::gather(Lists& outputs, Tensors& inputs, const c10d:
         refuse("gather", fmt::format("requires a single-element output list containing a list with {} tensors at the root", getSize()));
       }
       const Blocks out(outputs[0]);
+      require_shape("gather", outputs[0], input, true);
       out.bump_versions();
-      if (!out.is_even()) refuse("gather", "requires outputs of the shape of the input");
       request.out = read(out.whole());
       request.around = copying({}, out);
     } else if (!outputs.empty()) {
@@ -199,7 +200,7 @@ WorkPtr ProcessGroupUnisono::scatter(Tensors& outputs, Lists& inputs, const c10d
         refuse("scatter", fmt::format("requires a single-element input list containing a list with {} tensors at the root", getSize()));
       }
       const Blocks in(inputs[0]);
-      if (!in.is_even()) refuse("scatter", "requires inputs of the shape of the output");
+      require_shape("scatter", inputs[0], output, true);
       request.in = read(in.whole());
       request.around = copying(in, {});
     } else if (!inputs.empty()) {
@@ -218,6 +219,7 @@ WorkPtr ProcessGroupUnisono::reduce_scatter(Tensors& outputs, Lists& inputs, con
     }
     const Blocks in(inputs[0]);
     const bool even = in.is_even() && inputs[0][0].numel() == output.numel();
+    require_shape("reduce_scatter", inputs[0], output, even);
     Request request = labelled(even ? Operation::reduce_scatter : Operation::reduce_scatter_v, read(in.whole()), write(output), reduce_scatter_list,
                                copying(in, {}));
     if (options.reduceOp.op_ == c10d::ReduceOp::PREMUL_SUM) {

@@ -109,6 +109,14 @@ const at::Tensor& ProcessGroupUnisono::single(const char* call, const Tensors& t
   return tensors.front();
 }
 
+void ProcessGroupUnisono::require_shape(const char* call, const Tensors& list, const at::Tensor& single, bool all) const {
+  for (std::size_t r = 0; r < list.size(); ++r) {
+    if (list[r].sizes() == single.sizes() || (!all && r != static_cast<std::size_t>(getRank()))) continue;
+    refuse(call, fmt::format("tensor {} of the list has shape [{}], and the single one [{}]", r, fmt::join(list[r].sizes(), ", "),
+                             fmt::join(single.sizes(), ", ")));
+  }
+}
+
 Rank ProcessGroupUnisono::root_of(const char* call, std::int64_t root) const {
   if (root < 0 || root >= getSize()) refuse(call, fmt::format("invalid root rank: {} in a group of {}", root, getSize()));
   return root;

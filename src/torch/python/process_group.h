@@ -102,6 +102,9 @@ class ProcessGroupUnisono final : public c10d::Backend {
   std::size_t blocks() const { return static_cast<std::size_t>(getSize()); }
   [[noreturn]] void refuse(const char* call, const std::string& what) const;
   const at::Tensor& single(const char* call, const Tensors& tensors) const;
+  /// Of tensors of which one goes to or comes from each rank: that they have the shape of this rank's single one, or where blocks differ in length,
+  /// that its own does.
+  void require_shape(const char* call, const Tensors& list, const at::Tensor& single, bool all) const;
   Rank root_of(const char* call, std::int64_t root) const;
 
   c10::intrusive_ptr<c10d::Store> store_;

@@ -106,6 +106,27 @@ class Collectives(RankTest):
         dist.all_gather(small, distinct(self.rank, (4,)).to(torch.float8_e4m3fn))
         self.same([t.float() for t in small], [distinct(r, (4,)).to(torch.float8_e4m3fn).float() for r in range(self.size)])
 
+    def test_lists_of_another_shape_are_refused(self):
+        def refused(call, *arguments, **more):
+            with self.assertRaisesRegex(ValueError, r"shape"):
+                call(*arguments, **more)
+
+        turned, flat = ([torch.zeros(shape) for _ in range(self.size)] for shape in ((3, 2), (6,)))
+        x = distinct(self.rank, (2, 3))
+        for parts in (turned, flat):
+            refused(dist.all_gather, parts, x)
+            self.same(parts, [torch.zeros_like(parts[0])] * self.size)
+            refused(dist.reduce_scatter, torch.zeros(2, 3), parts)
+            if self.rank == 0:  # the others have no list
+                refused(dist.gather, x, parts, dst=0)
+                refused(dist.scatter, torch.zeros(2, 3), parts, src=0)
+        uneven = [torch.zeros(r + 1, 2) for r in range(self.size)]
+        uneven[self.rank] = torch.zeros(2, self.rank + 1) if self.rank != 1 else torch.zeros(4)
+        refused(dist.all_gather, uneven, distinct(self.rank, (self.rank + 1, 2)))
+        parts = [torch.empty(2, 3) for _ in range(self.size)]
+        dist.all_gather(parts, x)
+        self.same(parts, self.every((2, 3)))
+
     def test_reduce_scatter(self):
         out = torch.empty(2, 2)
         dist.reduce_scatter(out, [distinct(self.rank + 3 * r, (2, 2)) for r in range(self.size)])

@@ -25,7 +25,7 @@ RANKS = 2
 
 PROGRAM = """
 import datetime, faulthandler, os, signal, sys
-faulthandler.dump_traceback_later(100, exit=True)
+faulthandler.dump_traceback_later(600, exit=True)
 import torch
 import torch.distributed as dist
 import unisono.torch
@@ -88,7 +88,7 @@ def run_once(agents, kind, moment, victim):
         ours = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
         environment = {k: v for k, v in os.environ.items() if k not in ours} | {"OMP_NUM_THREADS": "1"}
         started = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) for _ in range(agents)]
-        output = "".join(process.communicate()[0] for process in started)  # whose ranks end after 100 s at the latest
+        output = "".join(process.communicate()[0] for process in started)  # whose ranks end after ten minutes at the latest
         fell = (folder / "fell").exists()
         fine = len(re.findall(r"rank \d+ is fine", output)) == RANKS
         return "" if fell and fine and not any(process.returncode for process in started) else output or "nothing was written"

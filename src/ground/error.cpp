@@ -1,6 +1,5 @@
 #include "unisono/error.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "ground/error_place.h"
@@ -11,18 +10,14 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
-/// The folder that this library's sources lie in, as the compiler was given it.
-std::string_view own_root() {
-  std::string_view own = std::source_location::current().file_name();
-  own.remove_suffix(std::min(own.size(), "src/ground/error.cpp"sv.size()));
-  return own;
-}
+/// The folder that this library's sources lie in.
+constexpr std::string_view own_root = UNISONO_SOURCE_ROOT;
 
 /// Nobody who uses the library is helped by a line of it.
 bool is_own(std::string_view file) {
   if (file.find("include/unisono/") != std::string_view::npos) return true;
-  if (!file.starts_with(own_root())) return false;
-  const std::string_view below = file.substr(own_root().size());
+  if (!file.starts_with(own_root)) return false;
+  const std::string_view below = file.substr(own_root.size());
   return below.starts_with("src/") || below.starts_with("tools/") || below.starts_with("bench/");
 }
 

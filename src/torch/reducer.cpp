@@ -1,6 +1,7 @@
 #include "reducer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/SequenceNumber.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/autograd/engine.h>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_set>
 
 #include "data_parallel_setup.h"
 #include "unisono/collectives.h"
@@ -115,6 +117,11 @@ void Reducer::before_forward() {
 
 void Reducer::after_forward(const std::vector<at::Tensor>& outputs) {
   if (!at::GradMode::is_enabled()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    forwarded_ = true;
+    forward_end_ = std::max(forward_end_, at::sequence_number::peek());
+  }
   // Where a rank has used none of the parameters, only the outputs tell that a backward pass has come.
   for (const at::Tensor& output : outputs) {
     if (!output.defined() || !output.requires_grad()) continue;
@@ -200,9 +207,29 @@ bool Reducer::will_arrive(const Trained& trained) const {
   return nodes != nullptr && nodes->contains(trained.accumulator.get());
 }
 
+/// Whether parameters of this pass were used after the latest forward pass through the wrapper, and none was in one: autograd numbers its nodes. A
+/// second pass through a graph that was retained has older ones.
+bool Reducer::went_around() const {
+  if (forwarded_) return false;
+  const auto* nodes = autograd::get_current_graph_task_nodes_in_graph();
+  if (nodes == nullptr) return false;
+  std::unordered_set<const autograd::Node*> accumulators;
+  for (const Trained& trained : trained_) accumulators.insert(trained.accumulator.get());
+  bool used = false;
+  for (autograd::Node* node : *nodes) {
+    const auto leads_to_parameter = [&](const autograd::Edge& edge) { return accumulators.contains(edge.function.get()); };
+    if (std::ranges::none_of(node->next_edges(), leads_to_parameter)) continue;
+    if (node->sequence_nr() < forward_end_) return false;
+    used = true;
+  }
+  return used;
+}
+
 void Reducer::begin() {
-  graph_waits_ = false;
+  went_around_ = went_around();
+  graph_waits_ = forwarded_ = false;
   reducing_ = held_ == 0;
+  if (went_around_ && !reducing_) throw_gone_around(group_.rank());  // nobody else is asked in such a pass
   // The pass holds this until it is over, be it by an exception.
   const auto token = std::make_shared<std::shared_ptr<Reducer>>(shared_from_this());
   autograd::Engine::get_default_engine().queue_callback([token] { (*token)->finish(); });
@@ -283,11 +310,15 @@ void Reducer::finish() {
   // Whether a rank misses gradients; then, which parameters a rank has used.
   const at::Tensor status = empty_shared({find_unused_ ? static_cast<std::int64_t>(1 + trained_.size()) : 1}, at::kByte);
   auto* flags = status.mutable_data_ptr<std::uint8_t>();
-  flags[0] = missing.empty() ? 0 : 1;
+  flags[0] = went_around_ ? 2 : missing.empty() ? 0 : 1;
   for (std::size_t i = 0; find_unused_ && i < trained_.size(); ++i) flags[1 + i] = trained_[i].used ? 1 : 0;
   Work work = all_reduce_async(status, ReduceOp::max, group_);
   work.on_completion([status] {});
   wait_for_buckets(work);
+  if (flags[0] == 2) {
+    const std::vector<int> around = all_gather(went_around_ ? 1 : 0, group_);
+    throw_gone_around(static_cast<int>(std::ranges::find(around, 1) - around.begin()));
+  }
   if (flags[0] != 0) throw_missing(missing);
   settle(status);
   times_.end = Clock::now();
@@ -359,6 +390,18 @@ void Reducer::throw_missing(const std::vector<std::string>& own) const {
                  "them"});
   }
   throw InvalidArgument("a rank misses gradients and names none", {.operation = "backward", .group = group_.name(), .rank = group_.rank()});
+}
+
+void Reducer::throw_gone_around(int culprit) const {
+  throw InvalidArgument(
+      fmt::format("the forward pass of this backward pass on rank {} has gone around auto_model: buffers and batch norm statistics were not "
+                  "synchronised, nor was the model looked at",
+                  culprit),
+      {.operation = "backward",
+       .group = group_.name(),
+       .rank = group_.rank(),
+       .culprit = culprit,
+       .hint = "write model(x) or model.forward(x): model->forward(x) is the module's own, and model.call is for its other functions"});
 }
 
 BackwardTimes Reducer::times() const {

@@ -80,6 +80,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void arrived(std::size_t trained);
   void reached();
   void begin();
+  bool went_around() const;
   static void abandon(Bucket& bucket);
   bool will_arrive(const Trained& trained) const;
   void make_ready(std::size_t trained, bool used);
@@ -90,6 +91,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void wait_for_buckets(Work& status);
   void settle(const at::Tensor& used_anywhere);
   [[noreturn]] void throw_missing(const std::vector<std::string>& own) const;
+  [[noreturn]] void throw_gone_around(int culprit) const;
 
   std::shared_ptr<torch::nn::Module> module_;
   ProcessGroup group_;
@@ -103,11 +105,14 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::vector<Trained> trained_;
   std::vector<at::Tensor> parameters_;  // of the trained ones
   std::vector<Bucket> buckets_;
-  std::size_t next_ = 0;      // bucket to start
-  std::weak_ptr<void> pass_;  // lives as long as a backward pass that is under way, or broken off and not over
-  bool reducing_ = false;     // this pass
-  bool graph_waits_ = false;  // a forward pass has made a graph, no backward pass has come since
-  bool ordered_ = false;      // the buckets are in the order of arrival
+  std::size_t next_ = 0;           // bucket to start
+  std::weak_ptr<void> pass_;       // lives as long as a backward pass that is under way, or broken off and not over
+  bool reducing_ = false;          // this pass
+  bool graph_waits_ = false;       // a forward pass has made a graph, no backward pass has come since
+  bool forwarded_ = false;         // a forward pass has gone through the wrapper, no backward pass has come since
+  bool went_around_ = false;       // the forward pass of this backward pass has not
+  std::uint64_t forward_end_ = 0;  // the number that autograd's next node had after the latest forward pass
+  bool ordered_ = false;           // the buckets are in the order of arrival
   std::vector<std::size_t> arrivals_;
   BackwardTimes times_;
 };

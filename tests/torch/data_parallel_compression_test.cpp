@@ -66,7 +66,7 @@ MANY_TEST(Compression, PowerSgdFindsTheDominantDirection) {
     const torch::Tensor u = values({8, 1}, 1, torch::kFloat), v = values({1, 12}, 2, torch::kFloat);
     wanted = 5 * u.mm(v);
     const torch::Tensor target = wanted + values({8, 12}, 3 + rank(), torch::kFloat) * 0.1F;
-    (layer->weight * target).sum().backward();  // through the layer's weight: the model's forward is not needed for it
+    model.call([&](auto& module) { return (module.weight * target).sum(); }).backward();  // through its weight: its forward is not needed for it
   }
   const torch::Tensor got = layer->weight.grad();
   EXPECT_LT((got - wanted).norm().item<float>() / wanted.norm().item<float>(), 0.2F);

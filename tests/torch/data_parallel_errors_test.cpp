@@ -197,5 +197,39 @@ MANY_TEST(ModelErrors, AHookThatThrows) {
   EXPECT_THROW(model(values({2, 6}, 1)).sum().backward(), std::out_of_range);
 }
 
+// Every example of LibTorch writes model->forward(x), which is the module's own and not the wrapper's.
+MANY_TEST(ModelErrors, AForwardPassAroundTheWrapperIsRefused) {
+  Net net = parallel::net_of_rank();
+  auto model = auto_model(net);
+  const torch::Tensor x = values({4, 6}, 1);
+  const auto refused = [](const torch::Tensor& loss, const std::string& culprit) {
+    EXPECT_SAYS(message_of<InvalidArgument>([&] { loss.backward(); }), "has gone around auto_model", "on rank " + culprit, "write model(x)");
+  };
+  refused(model->forward(x).sum(), "0");  // the first pass of all
+  const torch::Tensor loss = model(x).square().mean();
+  loss.backward({}, true);
+  loss.backward();  // a graph that was retained is none that went around
+  refused(net->forward(x).sum(), "0");
+  // One rank alone is enough, and the last one is named.
+  const std::string last = std::to_string(world_size() - 1);
+  refused(is_last() ? net->forward(x).sum() : model(x).sum(), last);
+  {
+    const auto apart = model.no_sync();
+    refused(net->forward(x).sum(), std::to_string(rank()));
+  }
+  // What is refused disturbs nothing, nor do passes of which the wrapper is a part, the module without gradients, and evaluation.
+  static_cast<void>(model(x));
+  model->zero_grad();
+  {
+    const torch::NoGradGuard no_grad;
+    static_cast<void>(net->forward(x));
+  }
+  (model.forward(x).sum() + model->first->weight.square().sum()).backward();
+  model->eval();
+  model.forward(x).sum().backward();
+  const auto gradients = all_gather_object(model->first->weight.grad().sum().item<double>());
+  for (const double gradient : gradients) EXPECT_EQ(gradient, gradients.front());
+}
+
 }  // namespace
 }  // namespace unisono

@@ -150,9 +150,11 @@ class UNISONO_API NoSync {
 /// the gradients hold then is unspecified.
 ///
 /// Every backward pass reduces: a second one through a retained graph, or through another part of the outputs, too; what it adds to the gradients is
-/// averaged. Several forward passes may precede one backward pass; buffers are broadcast before the first of them only. Gradients of gradients with
-/// respect to parameters are not averaged. Sparse gradients are Unsupported. The module must stay as it was: a forward pass throws InvalidArgument,
-/// naming the parameter, after one was replaced, added, frozen, or changed its dtype, shape or device.
+/// averaged. A backward pass whose forward pass has gone around this object, by model->forward(x) or through the module that was wrapped, is
+/// InvalidArgument: it would have missed what a forward pass does here. Several forward passes may precede one backward pass; buffers are broadcast
+/// before the first of them only. Gradients of gradients with respect to parameters are not averaged. Sparse gradients are Unsupported. The module
+/// must stay as it was: a forward pass throws InvalidArgument, naming the parameter, after one was replaced, added, frozen, or changed its dtype,
+/// shape or device.
 template <libtorch::ModuleHandle Holder>
 class DataParallel {
  public:

@@ -145,7 +145,7 @@ class UNISONO_API Backend {
   virtual std::optional<Failure> failure() = 0;
   /// Looks for peers that are gone (may make system calls). `waiting_for` are the ranks somebody waits for just now.
   virtual std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do) = 0;
-  /// Of these ranks, whatever became of the group: one that is dead, or has been stopped for too long. Nothing of those that have left.
+  /// One of these ranks that is dead, or has been stopped for too long, whatever became of the group; none of those that have left.
   virtual std::optional<Failure> look_at(std::span<const int> ranks) {
     static_cast<void>(ranks);
     return std::nullopt;

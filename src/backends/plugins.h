@@ -30,7 +30,7 @@ std::vector<std::string> plugin_names();
 std::vector<FoundPlugin> find_plugins();
 /// Where they are looked for.
 std::vector<std::string> plugin_directories();
-/// What is odd about UNISONO_PLUGIN_PATH, as a sentence; empty: nothing.
+/// Says in a sentence what is odd about UNISONO_PLUGIN_PATH; empty: nothing.
 std::string plugin_path_remark();
 
 /// The first of the plug-ins that says that this process is part of a job of its library's (`join`: or that can make it so).

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 constexpr auto time_to_read = 1s;
 constexpr std::string_view failed_key = "failed";
 
-/// What a rank says that gives up, with tabs between: its number; whom it missed where its time was over, or whose loss it noticed; and why.
+/// The text of a rank that gives up, with tabs between: its number; whom it missed where its time was over, or whose loss it noticed; and why.
 std::string encode(int rank, const std::exception_ptr& reason) {
   try {
     std::rethrow_exception(reason);

@@ -104,7 +104,7 @@ std::string variable(const char* name) {
   return text == nullptr ? std::string() : std::string(text);
 }
 
-/// What a variable names is run as it is, so it must be said in full, and nobody else may be able to change it.
+/// Code that a variable names is run as it is, so its path must be absolute, and nobody else may be able to change it.
 void check_chosen(Finder& finder, const char* name, const std::string& path) {
   if (path.empty()) return;
   if (!path.starts_with('/')) finder.say(fmt::format("{}={} is no absolute path", name, path));

@@ -142,7 +142,7 @@ std::optional<Failure> Spanning::lost_peers() {
   return std::nullopt;
 }
 
-/// Of one rank: that its connection is gone, and it had not left before.
+/// The failure of a rank whose connection is gone and that had not left before.
 std::optional<Failure> Spanning::lost_peer(int rank) {
   const int global = parts_.options.global_ranks[static_cast<std::size_t>(rank)];
   if (has_left(rank)) return std::nullopt;

@@ -15,7 +15,7 @@
 
 namespace unisono::backends {
 
-/// What the first ranks of the hosts tell each other of the calls of one group: a short text for each call, by its number among the group's
+/// The first ranks of the hosts tell each other this of the calls of one group: a short text for each call, by its number among the group's
 /// collectives, who is being waited for, and who was not waited for any longer. Filled by whoever polls the Link.
 class Statements {
  public:
@@ -29,10 +29,10 @@ class Statements {
   static std::string encode_waiting(std::uint64_t call, const std::vector<int>& ranks);
   static std::string encode_left_out(std::uint64_t call, const std::set<int>& hosts);
 
-  /// What has come from the first rank of a host.
+  /// Takes what has come from the first rank of a host.
   void take(int host, std::string_view text);
   const Statement* of(int host, std::uint64_t call);
-  /// Whom that host waits for in that call, if it has said.
+  /// The ranks that the host waits for in that call, if it has said.
   std::optional<std::vector<int>> awaited_by(int host, std::uint64_t call);
   /// The hosts whose statements came too late to count: those that another rank has named, and those that were named here.
   void leave_out(std::uint64_t call, const std::set<int>& hosts);

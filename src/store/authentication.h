@@ -10,8 +10,9 @@ namespace unisono::store {
 //   server  challenge  server nonce, whether it has a token
 //   client  proof      HMAC(token, "client", nonces, tag)
 //   server  ok         HMAC(token, "server", nonces, tag)
-// Nonces are fresh on both sides, so nothing can be replayed; the labels differ, so nothing can be reflected; the client speaks first, so a
-// stranger gets nothing to guess the token from. Without a token the proofs are empty. Whether there is one must be agreed on by both.
+// Nonces are fresh on both sides, so nothing can be replayed; the labels differ, so nothing can be reflected; the client proves
+// itself first, so that a stranger who connects gets nothing to guess the token from, but who listens where a client looks does: hence its least
+// length. Without a token the proofs are empty. Whether there is one must be agreed on by both.
 
 inline constexpr std::size_t nonce_size = 32;
 inline constexpr std::size_t proof_size = 32;

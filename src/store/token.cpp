@@ -14,6 +14,11 @@
 #include "unisono/error.h"
 
 namespace unisono::store {
+namespace {
+
+constexpr std::size_t shortest_secret = 16;
+
+}  // namespace
 
 std::string token_for(std::span<const ground::SocketAddress> addresses, const std::optional<std::string>& argument,
                       const ground::Environment& environment) {
@@ -30,6 +35,12 @@ std::string token_for(std::span<const ground::SocketAddress> addresses, const st
         fmt::format("the store's address {} is not a loopback address, so its connections need the job's secret", describe(*remote)),
         {.hint = "set UNISONO_TOKEN to the same random text on every rank, or UNISONO_TOKEN_FILE to a file that holds it and that only you can "
                  "read; UNISONO_TOKEN=none goes without"});
+  }
+  // The first proof that a rank gives, it gives to whoever listens at the address, who may guess the secret at leisure then.
+  if (!local && said.size() < shortest_secret) {
+    throw InvalidArgument(fmt::format("the job's secret has {} bytes; for {}, which is not a loopback address, it takes {} at least", said.size(),
+                                      describe(*remote), shortest_secret),
+                          {.hint = "`openssl rand -hex 32` makes one"});
   }
   return said;
 }

@@ -10,7 +10,7 @@
 namespace unisono::store {
 
 /// The token that connections to, or a listener on, these addresses use; empty: none. From the argument, else from the environment; "none" said
-/// aloud is no token. Loopback addresses need none; with any other, InvalidArgument where nothing was said.
+/// aloud is no token. Loopback addresses need none; with any other, InvalidArgument where nothing was said, or less than 16 bytes.
 std::string token_for(std::span<const ground::SocketAddress> addresses, const std::optional<std::string>& argument,
                       const ground::Environment& environment);
 

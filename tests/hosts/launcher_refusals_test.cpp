@@ -105,7 +105,8 @@ TEST(RefusedHosts, a_secret_must_be_said_or_declined) {  // A5
 TEST(RefusedHosts, one_with_another_secret_does_not_get_in) {  // A5
   MAKE_HOSTS(hosts, 2);
   const auto first = hosts.start(0, node_words({.node = 0, .master = hosts.address(0)}, never), within(8));
-  const auto second = hosts.start(1, node_words({.node = 1, .master = hosts.address(0)}, never), {{"UNISONO_TOKEN", "another"}});
+  const auto second =
+      hosts.start(1, node_words({.node = 1, .master = hosts.address(0)}, never), {{"UNISONO_TOKEN", "another secret of these tests"}});
   EXPECT_NE(second->wait(), 0);
   EXPECT_NE(second->err().find("its token is another one"), std::string::npos) << second->err();
   EXPECT_EQ(first->wait(), 1);

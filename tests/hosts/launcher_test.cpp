@@ -189,7 +189,8 @@ TEST(LaunchersOfHosts, may_be_started_by_anything) {
   MAKE_HOSTS(hosts, 2);
   std::vector<std::unique_ptr<RunningCommand>> job;
   for (int node = 0; node < 2; ++node) {
-    std::vector<std::string> words{"env", "-i", "UNISONO_TOKEN=x", fmt::format("SLURM_NODEID={}", node), "SLURM_JOB_ID=7", "setsid", "--wait"};
+    std::vector<std::string> words{"env",    "-i",    "UNISONO_TOKEN=sixteen bytes ab", fmt::format("SLURM_NODEID={}", node), "SLURM_JOB_ID=7",
+                                   "setsid", "--wait"};
     for (const auto& word : node_words({.node = node, .master = "host0"}, {HOST_RANK, "meet"})) words.push_back(word);
     job.push_back(hosts.start(node, words));
   }

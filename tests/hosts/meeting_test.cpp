@@ -186,7 +186,7 @@ TEST(RanksOfHosts, a_store_that_is_not_there_is_named_with_the_reason) {  // R7
 TEST(RanksOfHosts, one_with_another_secret_does_not_get_in) {  // A5
   MAKE_HOSTS(hosts, 2);
   const auto zero = rank_on(hosts, 0, rank_variables(0, 2, "host0"));
-  for (const Variables& wrong : {Variables{{"UNISONO_TOKEN", "another"}}, Variables{{"UNISONO_TOKEN", "none"}}}) {
+  for (const Variables& wrong : {Variables{{"UNISONO_TOKEN", "another secret of these tests"}}, Variables{{"UNISONO_TOKEN", "none"}}}) {
     const auto stranger = rank_on(hosts, 1, with(rank_variables(1, 2, "host0"), wrong));
     EXPECT_EQ(stranger->wait(), 1);
     expect_has(stranger->out(), {"failed: ProtocolError", "token"});

@@ -98,7 +98,7 @@ TEST(MulticastJob, of_processes) {
     GTEST_SKIP() << "skipped: " << error.what();
   }
   Job job;
-  const Variables secret{{"UNISONO_TOKEN", "of this test"}, {"UNISONO_INTERFACE", "lo"}};
+  const Variables secret{{"UNISONO_TOKEN", "a secret of this test"}, {"UNISONO_INTERFACE", "lo"}};
   const std::string port = std::to_string(20000 + ::getpid() % 10000);
   for (int i = 0; i < 5; ++i) {
     Arguments arguments{"method=tcp://239.255.83.18:" + port, i < 2 ? "group=left one" : "group=right", i < 2 ? "size=2" : "size=3"};

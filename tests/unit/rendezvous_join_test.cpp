@@ -153,8 +153,13 @@ TEST(Token, addresses_that_are_not_loopback_need_one) {
   EXPECT_CONTAINS(text, "192.0.2.1:1234");
   EXPECT_CONTAINS(text, "none");
   // With the token, or "none" said aloud, it is tried; that this host has no such address is another matter.
-  const Environment token(Variables{{"UNISONO_TOKEN", "secret"}});
+  const Environment token(Variables{{"UNISONO_TOKEN", "sixteen bytes ab"}});
   EXPECT_CONTAINS(attempt({.init_method = "tcp://192.0.2.1:1234", .rank = 0, .world_size = 2}, token).text<InvalidArgument>(), "cannot listen");
+  const Environment guessable(Variables{{"UNISONO_TOKEN", "fifteen bytes a"}});
+  const std::string refused = attempt({.init_method = "tcp://192.0.2.1:1234", .rank = 0, .world_size = 2}, guessable).text<InvalidArgument>();
+  EXPECT_CONTAINS(refused, "the job's secret has 15 bytes");
+  EXPECT_CONTAINS(refused, "openssl rand");
+  EXPECT_EQ(refused.find("fifteen"), std::string::npos) << "the secret itself is not to be written anywhere";
   const Environment none(Variables{{"UNISONO_TOKEN", "none"}});
   EXPECT_CONTAINS(attempt({.init_method = "tcp://192.0.2.1:1234", .rank = 0, .world_size = 2}, none).text<InvalidArgument>(), "cannot listen");
 }

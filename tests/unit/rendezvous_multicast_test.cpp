@@ -88,7 +88,7 @@ TEST_P(Multicast, assigns_ranks_around_those_given) {
 // T-08: several jobs on one address at the same time, told apart by their names alone; a space in one does no harm (K-15).
 TEST_P(Multicast, jobs_share_an_address) {
   const std::string left = own_name("left job"), right = own_name("right job");
-  const auto outcomes = together(7, [&](int i) { return i < 3 ? come(3, i, left) : come(4, std::nullopt, right, 60s, "another secret"); });
+  const auto outcomes = together(7, [&](int i) { return i < 3 ? come(3, i, left) : come(4, std::nullopt, right, 60s, "another secret, as long"); });
   expect_a_job({outcomes.begin(), outcomes.begin() + 3}, 3);
   expect_a_job({outcomes.begin() + 3, outcomes.end()}, 4);
   outcomes[0].get().store->set("left only", "1");
@@ -178,7 +178,7 @@ TEST_P(Multicast, forged_announcements_are_ignored) {
   EXPECT_CONTAINS(text, "were no announcements");
   expect_a_job(together(2, [&](int rank) { return come(2, rank, group); }), 2);
   forger.request_stop();
-  const auto strangers = together(2, [&](int rank) { return come(2, rank, group + "2", 2s, fmt::format("token {}", rank)); });
+  const auto strangers = together(2, [&](int rank) { return come(2, rank, group + "2", 2s, fmt::format("a token of rank {}", rank)); });
   for (const Outcome& outcome : strangers) EXPECT_CONTAINS(outcome.text<Timeout>(), "not of this job's token");
 }
 

@@ -1,13 +1,17 @@
 #include "torch/checkpoint_file.h"
 
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -40,9 +44,11 @@ std::uint64_t checksum_of(const Head& head) { return hash_of(std::as_bytes(std::
 
 class File {
  public:
-  File(fs::path path, int flags, std::string_view doing) : path_(std::move(path)), file_(::open(path_.c_str(), flags | O_CLOEXEC, 0666)) {
-    if (file_ < 0) fail(path_, doing, errno);
+  explicit File(fs::path path) : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (file_ < 0) fail(path_, "cannot be read", errno);
   }
+  /// `path`: of what is written, for errors.
+  File(fs::path path, int file) : path_(std::move(path)), file_(file) {}
   ~File() {
     if (file_ >= 0) ::close(file_);
   }
@@ -83,6 +89,51 @@ class File {
 
 std::span<const std::byte> memory_of(const at::Tensor& tensor) { return {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()}; }
 
+std::string random_digits() {
+  std::uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) number = static_cast<std::uint64_t>(::getpid());
+  return fmt::format("{:016x}", number);
+}
+
+/// A new file that takes the place of `path` once all of it is on the disk. Until then it has no name where the file system knows such files, so that
+/// nothing of it is left when this process is killed. Its last name is one that nobody can know beforehand: it never writes through a link that
+/// somebody has put there.
+class Replacement {
+ public:
+  explicit Replacement(const fs::path& path) : path_(path), partial_(path.string() + "." + random_digits() + ".partial") {
+    const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+    int file = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    if (file < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
+      file = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+      named_ = file >= 0;
+    }
+    if (file < 0) fail(path, "cannot be written", errno);
+    file_.emplace(path, file);
+  }
+  ~Replacement() {
+    if (named_) ::unlink(partial_.c_str());
+  }
+  Replacement(const Replacement&) = delete;
+  Replacement& operator=(const Replacement&) = delete;
+
+  File& file() { return *file_; }
+  void take_place() {
+    if (!named_) {
+      const std::string open_file = fmt::format("/proc/self/fd/{}", file_->number());
+      if (::linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, partial_.c_str(), AT_SYMLINK_FOLLOW) != 0) fail(path_, "cannot be replaced", errno);
+      named_ = true;
+    }
+    file_->close_written();
+    if (::rename(partial_.c_str(), path_.c_str()) != 0) fail(path_, "cannot be replaced", errno);
+    named_ = false;
+  }
+
+ private:
+  fs::path path_, partial_;
+  bool named_ = false;
+  std::optional<File> file_;
+};
+
 /// The name lasts only once its folder is on the disk. Some file systems cannot do that for folders: they do it by themselves.
 void keep_name(const fs::path& path) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
@@ -112,33 +163,26 @@ StoredShard write_checkpoint(const fs::path& path, const CheckpointTable& table,
                           {.operation = "save_checkpoint", .hint = "name a file, or save with sharded = true"});
   }
   const std::vector<std::byte> written = detail::to_bytes(table);
-  fs::path partial = path;
-  partial += ".partial";
   Head head;
   head.table_bytes = written.size();
-  try {
-    File file(partial, O_WRONLY | O_CREAT | O_TRUNC, "cannot be written");
-    Hash hash;
-    std::int64_t at = sizeof head;
-    const auto put = [&](std::span<const std::byte> bytes) {
-      hash.add(bytes);
-      file.write(bytes, at);
-      at += static_cast<std::int64_t>(bytes.size());
-    };
-    put(written);
-    for (const at::Tensor& tensor : data) put(memory_of(tensor.resolve_conj().resolve_neg().cpu().contiguous()));
-    head.data_bytes = static_cast<std::uint64_t>(at) - sizeof head - head.table_bytes;
-    head.checksum = hash.value();
-    head.head_checksum = checksum_of(head);
-    file.write(std::as_bytes(std::span(&head, 1)), 0);
-    file.close_written();
-    if (::rename(partial.c_str(), path.c_str()) != 0) fail(path, "cannot be replaced", errno);
-    keep_name(path);
-    return {static_cast<std::uint64_t>(at), head.checksum};
-  } catch (...) {
-    fs::remove(partial, ignored);
-    throw;
-  }
+  Replacement replacement(path);
+  File& file = replacement.file();
+  Hash hash;
+  std::int64_t at = sizeof head;
+  const auto put = [&](std::span<const std::byte> bytes) {
+    hash.add(bytes);
+    file.write(bytes, at);
+    at += static_cast<std::int64_t>(bytes.size());
+  };
+  put(written);
+  for (const at::Tensor& tensor : data) put(memory_of(tensor.resolve_conj().resolve_neg().cpu().contiguous()));
+  head.data_bytes = static_cast<std::uint64_t>(at) - sizeof head - head.table_bytes;
+  head.checksum = hash.value();
+  head.head_checksum = checksum_of(head);
+  file.write(std::as_bytes(std::span(&head, 1)), 0);
+  replacement.take_place();
+  keep_name(path);
+  return {static_cast<std::uint64_t>(at), head.checksum};
 }
 
 at::Tensor CheckpointContents::bytes_of(const StoredTensor& entry) const {
@@ -146,7 +190,7 @@ at::Tensor CheckpointContents::bytes_of(const StoredTensor& entry) const {
 }
 
 CheckpointContents read_checkpoint(const fs::path& path) {
-  File file(path, O_RDONLY, "cannot be read");
+  File file(path);
   struct stat status = {};
   if (::fstat(file.number(), &status) != 0) fail(path, "cannot be read", errno);
   if (!S_ISREG(status.st_mode)) throw CheckpointError(path, "is no file");

@@ -1,8 +1,13 @@
 // Checkpoints that are not what they should be, and places that cannot be written to: a typed error on every rank that names the file or the
 // parameter, and nothing is changed.
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "checkpoint_training.h"
 
@@ -203,21 +208,47 @@ TEST(TorchCheckpointRefused, ADiskThatIsFull) {
       const FileLimit limit(1500);
       run_threads(2, [&] { EXPECT_NE(refusal<CheckpointError>([&] { save(2); }).find("File too large"), std::string::npos); });
     }
-    if (!sharded) {
-      fs::create_symlink("/dev/full", path.string() + ".partial");
-      run_threads(2, [&] {
-        const std::string text = refusal<CheckpointError>([&] { save(3); });
-        EXPECT_NE(text.find("No space left on device"), std::string::npos) << text;
-        EXPECT_NE(text.find(path.string()), std::string::npos) << text;
-      });
-      EXPECT_FALSE(fs::exists(fs::symlink_status(path.string() + ".partial")));
-    }
     run_threads(2, [&] {
       Training training(9, true);
       EXPECT_EQ(load_checkpoint(path, training.model, *training.optimizer).step, 1);
       EXPECT_TRUE(same(training.tensors(), saved));
     });
   }
+}
+
+TEST(TorchCheckpointRefused, AFileSystemThatIsFull) {
+  const Folder folder;
+  if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount("small", folder.path().c_str(), "tmpfs", 0, "size=4k") != 0) {
+    GTEST_SKIP() << "skipped: a small file system of one's own needs root";
+  }
+  const fs::path path = folder / "file";
+  write(folder / "all the room", std::string(4096, 'x'));
+  run_threads(2, [&] {
+    Training training(1, true);
+    const std::string text = refusal<CheckpointError>([&] { save_checkpoint(path, training.model, *training.optimizer, {.step = 1}); });
+    EXPECT_NE(text.find("No space left on device"), std::string::npos) << text;
+    EXPECT_NE(text.find(path.string()), std::string::npos) << text;
+  });
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1) << "something is left of the checkpoint that failed";
+  ::umount(folder.path().c_str());
+}
+
+TEST(TorchCheckpointRefused, WhatALinkBesideItPointsToIsNotTouched) {
+  const Folder folder;
+  const fs::path path = folder / "file", others = folder / "others", link = folder / "file.partial";
+  std::ofstream(others) << "of somebody else";
+  fs::create_symlink(others, link);
+  run_threads(2, [&] {
+    Training training(1, true);
+    save_checkpoint(path, training.model, *training.optimizer, {.step = 1});
+    EXPECT_EQ(load_checkpoint(path, training.model, *training.optimizer).step, 1);
+  });
+  std::string text;
+  std::ifstream read(others);
+  std::getline(read, text);
+  EXPECT_EQ(text, "of somebody else");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 3) << "something is left beside the checkpoint";
 }
 
 }  // namespace

@@ -52,6 +52,11 @@ class UNISONO_API Engine {
   /// name the same length. The memory stays until the task is done. A task that is destroyed before is one of a group that is over.
   virtual std::unique_ptr<Task> start_send(const void* data, std::size_t bytes, int peer, std::uint32_t channel);
   virtual std::unique_ptr<Task> start_recv(void* data, std::size_t bytes, int peer, std::uint32_t channel);
+  /// Receives bytes that nobody wants, as of a message of another length than its receive, and drops them. Unless it is overridden, it receives them
+  /// into memory that it makes for them: ProtocolError where there is not that much.
+  virtual std::unique_ptr<Task> start_discard(std::size_t bytes, int peer, std::uint32_t channel);
+  /// The largest number that a channel may have; at least 32767.
+  virtual std::uint32_t largest_channel() const noexcept { return 32767; }
 
   /// The group is over: whatever is under way ends soon, and nothing new begins. Once, from any thread.
   virtual void abort(const Failure& failure) noexcept = 0;
@@ -94,7 +99,7 @@ UNISONO_API void combine(DType dtype, ReduceOp op, void* into, const void* with,
 // ---- plug-ins -------------------------------------------------------------------------------------------------
 
 /// Raised whenever anything in this header, or in a header that it includes, changes in a way that a plug-in can notice.
-inline constexpr std::uint32_t plugin_abi = 1;
+inline constexpr std::uint32_t plugin_abi = 2;
 
 /// A job that somebody else's launcher started and whose ranks that launcher's library has already joined: enough to meet by.
 struct Carrier {
@@ -110,7 +115,7 @@ struct Plugin {
   EngineTraits (*traits)() = nullptr;
   std::unique_ptr<Engine> (*make)(const EngineOptions& options) = nullptr;
   /// Of an engine whose library brings its own ranks: joins that job where this process was started as part of one (`join`), or says whether the
-  /// program has joined it already. Null: there is no such thing.
+  /// program itself has joined it already. Null: there is no such thing.
   std::optional<Carrier> (*carrier)(bool join) = nullptr;
 };
 

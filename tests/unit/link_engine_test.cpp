@@ -73,6 +73,51 @@ TEST(TcpEngine, AbortEndsWhatIsUnderWayAndNoOtherGroup) {
   EXPECT_EQ(value, 5);
 }
 
+// The peer names the length: no memory is made for it.
+TEST(TcpEngine, WhatNobodyWantsIsDroppedOnItsWay) {
+  const auto links = make_links(2);
+  const auto ours = backends::make_tcp(engine_options(0, {0, 1}, "a"), links[0]);
+  const auto peer = backends::make_tcp(engine_options(1, {0, 1}, "a"), links[1]);
+  for (const std::size_t bytes : {std::size_t{10}, std::size_t{40'000}, std::size_t{3'000'000}}) {
+    const auto unwanted = pattern(bytes, 1), wanted = pattern(bytes, 2);
+    std::vector<unsigned char> in(bytes);
+    for (const bool arrives_first : {false, true}) {
+      auto discarded = arrives_first ? nullptr : ours->start_discard(bytes, 1, 7);
+      const auto first = peer->start_send(unwanted.data(), bytes, 0, 7);
+      const auto second = peer->start_send(wanted.data(), bytes, 0, 7);
+      if (arrives_first) {
+        const int mark = 1;
+        int at = 0;
+        finish(*peer->start_send(&mark, sizeof mark, 0, 8));
+        finish(*ours->start_recv(&at, sizeof at, 1, 8));  // came behind them on the same connection
+        discarded = ours->start_discard(bytes, 1, 7);
+      }
+      const auto received = ours->start_recv(in.data(), bytes, 1, 7);
+      finish(*discarded);
+      finish(*received);
+      finish(*first);
+      finish(*second);
+      EXPECT_EQ(in, wanted) << bytes;
+    }
+  }
+  EXPECT_NO_THROW(ours->start_discard(std::size_t{1} << 62, 1, 9));
+}
+
+TEST(TcpEngine, AnEngineThatCannotDropSaysWhereItHasNoRoom) {
+  class Plain final : public Engine {
+   public:
+    std::string_view name() const noexcept override { return "plain"; }
+    void abort(const Failure&) noexcept override {}
+  };
+  try {
+    static_cast<void>(Plain().start_discard(std::size_t{1} << 62, 3, 0));
+    FAIL() << "it has taken that much";
+  } catch (const ProtocolError& error) {
+    EXPECT_EQ(error.culprit(), 3);
+    EXPECT_NE(error.message().find("4611686018427387904 bytes that nobody wants"), std::string::npos) << error.message();
+  }
+}
+
 TEST(TcpEngine, WithoutConnectionsItCannotBeUsed) {
   EXPECT_THROW(backends::make_tcp(engine_options(0, {0, 1}, "a"), nullptr), BackendUnavailable);
   EXPECT_EQ(backends::make_tcp(engine_options(0, {0}, "a"), nullptr)->name(), "tcp");

@@ -196,9 +196,11 @@ void MpiEngine::run(const CollectiveCall& call) {
   collective.finish();
 }
 
+std::uint32_t MpiEngine::largest_channel() const noexcept { return static_cast<std::uint32_t>(communicator_->library().largest_tag()); }
+
 int MpiEngine::tag_of(std::uint32_t channel) const {
-  const int largest = communicator_->library().largest_tag();
-  if (channel > static_cast<std::uint32_t>(largest)) {
+  const std::uint32_t largest = largest_channel();
+  if (channel > largest) {
     throw std::runtime_error(fmt::format("channel {} is beyond the largest tag of this MPI, {}", channel, largest));
   }
   return static_cast<int>(channel);

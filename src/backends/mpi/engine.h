@@ -81,6 +81,7 @@ class MpiEngine final : public Engine {
   bool has_channels() const noexcept override { return true; }
   std::unique_ptr<Task> start_send(const void* data, std::size_t bytes, int peer, std::uint32_t channel) override;
   std::unique_ptr<Task> start_recv(void* data, std::size_t bytes, int peer, std::uint32_t channel) override;
+  std::uint32_t largest_channel() const noexcept override;
   void abort(const Failure& failure) noexcept override { communicator_->abort(failure); }
   void leave() override;
 

@@ -13,8 +13,6 @@ namespace unisono::backends {
 namespace {
 
 constexpr std::size_t inline_bytes = 512;
-// Channel 0 is the collectives'. A number comes again when the message that had it is long gone.
-constexpr std::uint32_t channels = 32000;
 
 std::string elements(std::uint64_t bytes, DType dtype) {
   return fmt::format("{} × {}", to_string(dtype), bytes / std::max<std::size_t>(size_of(dtype), 1));
@@ -37,7 +35,8 @@ Messages::Messages(Parts parts)
 class Messages::SendTask final : public Task {
  public:
   SendTask(Messages& box, const MessageCall& call) : peer_(call.peer), poll_(box.parts_.poll) {
-    const std::uint32_t channel = 1 + box.sent_[static_cast<std::size_t>(call.peer)]++ % channels;
+    // Channel 0 is the collectives'. A number comes again after all others.
+    const auto channel = static_cast<std::uint32_t>(1 + box.sent_[static_cast<std::size_t>(call.peer)]++ % box.parts_.largest_channel);
     const std::size_t bytes = call.data.bytes();
     std::string notice = fmt::format("m{} {} {} {} ", bytes, call.tag, engine::kind_of(call), bytes <= inline_bytes ? 0 : channel);
     if (bytes <= inline_bytes) {
@@ -92,15 +91,13 @@ class Messages::RecvTask final : public Task {
     if (!begun_) {
       box_.match();
       if (source_ < 0) return false;
+      box_.check_channel(source_, header_);
       begun_ = true;
       wrong_ = header_.bytes != call_.data.bytes() || header_.kind != engine::kind_of(call_);
       if (header_.channel != 0) {
-        void* to = call_.data.data();
-        if (wrong_) {  // it goes away, all of it: its sender may still be sending
-          rest_.resize(static_cast<std::size_t>(header_.bytes));
-          to = rest_.data();
-        }
-        task_ = box_.parts_.recv(to, static_cast<std::size_t>(header_.bytes), source_, header_.channel);
+        // A message of another kind goes away, all of it: its sender may still be sending.
+        const auto bytes = static_cast<std::size_t>(header_.bytes);
+        task_ = wrong_ ? box_.parts_.discard(bytes, source_, header_.channel) : box_.parts_.recv(call_.data.data(), bytes, source_, header_.channel);
       } else if (!wrong_ && header_.bytes > 0) {
         std::memcpy(call_.data.data(), header_.inlined.data(), header_.inlined.size());
       }
@@ -148,7 +145,6 @@ class Messages::RecvTask final : public Task {
   Messages& box_;
   MessageCall call_;
   Header header_;
-  std::vector<std::byte> rest_;
   std::unique_ptr<Task> task_;
   int source_ = -1;
   bool begun_ = false;
@@ -171,7 +167,20 @@ void Messages::take(int peer, std::string_view text) {
     header.inlined = text;
   }
   const std::lock_guard lock(mutex_);
+  header.number = noticed_++;
   arrived_[static_cast<std::size_t>(peer)].push_back(std::move(header));
+}
+
+// The bytes of a channel come in the order of the messages: those of an earlier message, which nobody has received, would be taken for this one's.
+void Messages::check_channel(int source, const Header& header) {
+  if (header.channel == 0) return;
+  const std::lock_guard lock(mutex_);
+  for (const Header& other : arrived_[static_cast<std::size_t>(source)]) {
+    if (other.channel != header.channel || other.number > header.number) continue;
+    throw ProtocolError(fmt::format("a message of rank {} with tag {} has waited to be received while {} others came after it", source, other.tag,
+                                    header.number - other.number),
+                        {.operation = "recv", .rank = parts_.rank, .hint = "receive it first"});
+  }
 }
 
 void Messages::match() {

@@ -23,6 +23,8 @@ class Messages {
     std::function<void(int rank, std::string text)> tell;
     std::function<std::unique_ptr<Task>(const void* data, std::size_t bytes, int peer, std::uint32_t channel)> send;
     std::function<std::unique_ptr<Task>(void* data, std::size_t bytes, int peer, std::uint32_t channel)> recv;
+    std::function<std::unique_ptr<Task>(std::size_t bytes, int peer, std::uint32_t channel)> discard = {};
+    std::uint32_t largest_channel = 32767;
     std::function<void()> poll;
   };
   explicit Messages(Parts parts);
@@ -41,15 +43,19 @@ class Messages {
     std::int32_t tag = 0;
     std::uint32_t kind = 0;  // dtype and label
     std::uint32_t channel = 0;
+    std::uint64_t number = 0;  // counts the notices as they come
     std::string inlined = {};  // what it carries, where that is small
   };
   /// Gives what has arrived to the receives that want it, in the order in which these were posted.
   void match();
+  /// Throws ProtocolError where the bytes that come next on the channel are another message's.
+  void check_channel(int source, const Header& header);
 
   Parts parts_;
-  std::vector<std::uint32_t> sent_;  // to each rank so far
+  std::vector<std::uint64_t> sent_;  // to each rank so far
   std::mutex mutex_;                 // of what follows: notices come from whoever polls
   std::vector<std::deque<Header>> arrived_;
+  std::uint64_t noticed_ = 0;
   std::vector<RecvTask*> posted_;  // that have nothing yet
 };
 

@@ -1,7 +1,9 @@
 #include "backends/spanning/spanning.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <exception>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -31,6 +33,8 @@ Spanning::Spanning(SpanningParts parts)
     channels.recv = [this](void* data, std::size_t bytes, int peer, std::uint32_t channel) {
       return engine_->start_recv(data, bytes, peer, channel);
     };
+    channels.discard = [this](std::size_t bytes, int peer, std::uint32_t channel) { return engine_->start_discard(bytes, peer, channel); };
+    channels.largest_channel = engine_->largest_channel();
   } else {
     // Apart from the channels that a tcp engine of the same group would use.
     channels.send = [this, global](const void* data, std::size_t bytes, int peer, std::uint32_t channel) {
@@ -39,6 +43,10 @@ Spanning::Spanning(SpanningParts parts)
     channels.recv = [this, global](void* data, std::size_t bytes, int peer, std::uint32_t channel) {
       return parts_.link->recv(data, bytes, global(peer), {~group_id_, channel});
     };
+    channels.discard = [this, global](std::size_t bytes, int peer, std::uint32_t channel) {
+      return parts_.link->recv(nullptr, bytes, global(peer), {~group_id_, channel});
+    };
+    channels.largest_channel = std::numeric_limits<std::uint32_t>::max();
   }
   channels.poll = [this] { poll(); };
   messages_ = std::make_unique<Messages>(std::move(channels));

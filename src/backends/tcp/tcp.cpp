@@ -1,6 +1,8 @@
 #include "backends/tcp/tcp.h"
 
 #include <atomic>
+#include <cstdint>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -66,6 +68,10 @@ class Tcp final : public Engine {
   std::unique_ptr<Task> start_recv(void* data, std::size_t bytes, int peer, std::uint32_t channel) override {
     return std::make_unique<TcpTask>(link_->recv(data, bytes, global(peer), {group_, channel}), peer, ending_);
   }
+  std::unique_ptr<Task> start_discard(std::size_t bytes, int peer, std::uint32_t channel) override {
+    return start_recv(nullptr, bytes, peer, channel);
+  }
+  std::uint32_t largest_channel() const noexcept override { return std::numeric_limits<std::uint32_t>::max(); }
 
   void abort(const Failure& failure) noexcept override {
     try {

@@ -51,7 +51,7 @@ class Link {
   /// Bytes to and from a rank on another host. In order within a channel; channels do not wait for each other. A receive of another length than what
   /// was sent throws ProtocolError. Up to 64 KiB leave without a matching receive as long as less than 1 MiB to that peer is unreceived; of more,
   /// nothing moves before the receive is there, and nothing is copied twice. A task that is destroyed before it is done belongs to a group that is
-  /// over.
+  /// over. Where `data` of a receive is null, its bytes go nowhere.
   virtual std::unique_ptr<Task> send(const void* data, std::size_t bytes, int peer, ChannelKey channel) = 0;
   virtual std::unique_ptr<Task> recv(void* data, std::size_t bytes, int peer, ChannelKey channel) = 0;
   /// A group is over: its tasks throw, nobody touches their memory any more, and what still comes for it is dropped.

@@ -174,7 +174,7 @@ void Peer::fulfil(const TransferPtr& transfer, Arrived& message) {
     unreceived_ -= cost_of(message.bytes.size());
     consume(message.bytes.size());
     if (message.bytes.size() != transfer->bytes) return reject_length(*transfer, message.bytes.size());
-    if (!message.bytes.empty()) std::memcpy(transfer->data, message.bytes.data(), message.bytes.size());
+    if (!message.bytes.empty() && transfer->data != nullptr) std::memcpy(transfer->data, message.bytes.data(), message.bytes.size());
     return transfer->finish();
   }
   if (loss_ || has_left_) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -21,27 +22,40 @@ std::string usable_between_hosts(Launcher launcher) {
   return by_mpi && backends::availability("mpi").available ? "mpi tcp " : "tcp ";
 }
 
-/// Every rank says what it asks for and what it could take; the first of rank 0's list that all have is taken. InvalidArgument where they ask for
-/// different backends.
-std::string agree(const Joining& joining, const std::string& asked, const std::string& usable) {
-  const auto key = [](int rank) { return fmt::format("engines/{}", rank); };
-  joining.store.set(key(joining.rank), asked + "\n" + usable);
-  std::vector<std::string> lists;
+std::string asked_key(int rank) { return fmt::format("engines/{}", rank); }
+constexpr std::string_view verdict_key = "engines/verdict";
+
+/// By rank 0, from what all have said: "take NAME", or "differ RANK NAME NAME" where a rank asks for another backend than rank 0,
+/// with its name and rank 0's.
+std::string compare(const Joining& joining, std::string_view asked) {
+  std::vector<std::string> usable;
   for (int r = 0; r < joining.world_size; ++r) {
-    const std::string text = joining.store.get(key(r), joining.deadline.left());
+    const std::string text = joining.store.get(asked_key(r), joining.deadline.left());
     const auto line = std::min(text.find('\n'), text.size());
-    if (text.substr(0, line) != asked) {
-      throw InvalidArgument(
-          fmt::format("rank {} asks for backend {}, and rank {} for {}", joining.rank, asked, r, text.substr(0, line)),
-          {.operation = "initialize", .rank = joining.rank, .culprit = r, .hint = "give every rank the same backend and UNISONO_BACKEND"});
-    }
-    lists.push_back(text.substr(std::min(line + 1, text.size())));
+    if (text.substr(0, line) != asked) return fmt::format("differ {} {} {}", r, text.substr(0, line), asked);
+    usable.push_back(text.substr(std::min(line + 1, text.size())));
   }
-  std::istringstream names(lists.front());
+  std::istringstream names(usable.front());
   for (std::string name; names >> name;) {
-    if (std::all_of(lists.begin(), lists.end(), [&](const std::string& list) { return list.find(name + " ") != std::string::npos; })) return name;
+    if (std::ranges::all_of(usable, [&](const std::string& list) { return list.find(name + " ") != std::string::npos; })) return "take " + name;
   }
-  return "tcp";
+  return "take tcp";
+}
+
+/// Every rank says what it asks for and what it could take; the first of rank 0's list that all have is taken. InvalidArgument where they ask for
+/// different backends. Rank 0 reads what all say, and they read what it found: four requests for each rank.
+std::string agree(const Joining& joining, const std::string& asked, const std::string& usable) {
+  joining.store.set(asked_key(joining.rank), asked + "\n" + usable);
+  if (joining.rank == 0) joining.store.set(verdict_key, compare(joining, asked));
+  std::istringstream verdict(joining.store.get(verdict_key, joining.deadline.left()));
+  std::string kind, name, of_rank_0;
+  int culprit = 0;
+  verdict >> kind;
+  if (kind == "take" && verdict >> name) return name;
+  if (kind != "differ" || !(verdict >> culprit >> name >> of_rank_0)) throw ProtocolError("the store holds a choice of engines that is none of ours");
+  throw InvalidArgument(
+      fmt::format("rank 0 asks for backend {}, and rank {} for {}", of_rank_0, culprit, name),
+      {.operation = "initialize", .rank = joining.rank, .culprit = culprit, .hint = "give every rank the same backend and UNISONO_BACKEND"});
 }
 
 /// The source of the request, for the log.

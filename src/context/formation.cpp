@@ -53,9 +53,11 @@ std::vector<int> numbers_behind(const std::string& word) {
   const int culprit = std::atoi(next().c_str());
   const std::string kind = next();
   ErrorInfo info{.operation = parts.operation, .group = parts.group, .rank = parts.rank, .culprit = culprit};
+  if (culprit >= 0 && static_cast<std::size_t>(culprit) < parts.hosts.size()) info.host = parts.hosts[static_cast<std::size_t>(culprit)];
   const std::vector<int> numbers = numbers_behind(kind);
   if (kind.starts_with("timeout")) {
     info.culprit.reset();
+    info.host.clear();
     throw Timeout(fmt::format("rank {} gave up: {}", culprit, text), std::move(info), numbers);
   }
   if (kind.starts_with("lost") && !numbers.empty()) throw PeerFailed(text, std::move(info), static_cast<PeerFailed::Cause>(numbers.front()));

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "unisono/store.h"
 
@@ -18,9 +19,10 @@ class Formation {
     std::string operation;  // as errors call it
     std::string group;      // its name; empty while there is no world
     int rank = 0, size = 1;
-    std::shared_ptr<Store> store;        // the group's own part of the job's store
-    bool serves_store = false;           // it ends with this process
-    std::function<void()> look = [] {};  // throws if it is known, without that store, that one of them will not come
+    std::vector<std::string> hosts = {};  // of the ranks, where they are known already
+    std::shared_ptr<Store> store;         // the group's own part of the job's store
+    bool serves_store = false;            // it ends with this process
+    std::function<void()> look = [] {};   // throws if it is known, without that store, that one of them will not come
   };
   explicit Formation(Parts parts);
   ~Formation();

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "store/assembly.h"
 #include "unisono/error.h"
 
 namespace unisono::context {
@@ -19,7 +20,7 @@ using namespace std::chrono_literals;
 constexpr auto time_to_see_a_death = std::chrono::milliseconds(500);
 constexpr auto look_period = std::chrono::milliseconds(20);
 
-std::string here_key(int rank) { return fmt::format("here/{}", rank); }
+store::Assembly assembly_of(Store& store, std::size_t members) { return {store, "here", static_cast<int>(members)}; }
 
 /// Errors that may be what the death of a process looks like to somebody else.
 bool may_come_of_a_death(const std::exception_ptr& error) {
@@ -52,7 +53,7 @@ MemberWatch::MemberWatch(Parts parts) : parts_(std::move(parts)), was_sound_(!pa
 
 bool MemberWatch::has_come(int rank) const noexcept {
   try {
-    return parts_.store->try_get(here_key(rank)).has_value();
+    return assembly_of(*parts_.store, parts_.members.size()).has_come(rank);
   } catch (const std::exception&) {  // of a store that is gone nobody can say
     return false;
   }
@@ -102,14 +103,11 @@ void MemberWatch::look() const {
 }
 
 void MemberWatch::assemble(Store& store, const ground::Deadline& deadline) const {
-  store.set(here_key(parts_.rank), "1");
-  std::vector<std::string> keys;
-  for (std::size_t r = 0; r < parts_.members.size(); ++r) keys.push_back(here_key(static_cast<int>(r)));
   try {
-    store.wait(keys, deadline.left());
+    assembly_of(store, parts_.members.size()).come(parts_.rank, deadline.left());
   } catch (const Timeout&) {
     std::vector<int> missing;
-    for (std::size_t r = 0; r < keys.size(); ++r) {
+    for (std::size_t r = 0; r < parts_.members.size(); ++r) {
       if (!has_come(static_cast<int>(r))) missing.push_back(static_cast<int>(r));
     }
     if (missing.empty()) return;  // the last one came at the last moment

@@ -1,15 +1,11 @@
 #include "context/topology.h"
 
-#include <sys/utsname.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <fstream>
 #include <map>
 #include <mutex>
-#include <sstream>
+#include <utility>
 
+#include "ground/host.h"
 #include "ground/log.h"
 #include "unisono/detail/switches.h"
 #include "unisono/error.h"
@@ -43,41 +39,28 @@ std::vector<std::string> detail::presented_hosts() {
 namespace unisono::context {
 namespace {
 
-std::string link_target(const char* path) {
-  std::array<char, 128> target{};
-  const auto size = ::readlink(path, target.data(), target.size());
-  return size > 0 ? std::string(target.data(), static_cast<std::size_t>(size)) : std::string("?");
-}
+/// What a rank says of its host. `machine` and `identity` differ only where a test has ranks present themselves as being elsewhere.
+struct HostRecord {
+  std::string machine;
+  std::string identity;
+  std::string name;
+};
 
-}  // namespace
-
-std::string host_name() {
-  utsname names{};
-  return ::uname(&names) == 0 ? std::string(names.nodename) : std::string("localhost");
-}
-
-std::string host_identity() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  std::getline(file, boot);
-  return boot + "/" + link_target("/proc/self/ns/net") + "/" + link_target("/proc/self/ns/pid");
-}
-
-namespace {
-
-HostRecord present(int rank, int world_size, const std::string& machine) {
+void present(std::vector<HostRecord>& records) {
   const std::vector<std::string> presented = detail::presented_hosts();
-  if (presented.empty()) return {machine, machine, host_name()};
-  if (presented.size() != static_cast<std::size_t>(world_size)) {
-    throw InvalidArgument("hosts of " + std::to_string(presented.size()) + " ranks are to be presented, and there are " + std::to_string(world_size));
+  if (presented.empty()) return;
+  if (presented.size() != records.size()) {
+    throw InvalidArgument("hosts of " + std::to_string(presented.size()) + " ranks are to be presented, and there are " +
+                          std::to_string(records.size()));
   }
-  const std::string& name = presented[static_cast<std::size_t>(rank)];
-  return {machine, "presented " + name, name};
+  for (std::size_t r = 0; r < records.size(); ++r) {
+    records[r].identity = "presented " + presented[r];
+    records[r].name = presented[r];
+  }
 }
 
-}  // namespace
-
-Topology topology_of(const std::vector<HostRecord>& records, int rank) {
+Topology topology_of(std::vector<HostRecord> records, int rank) {
+  present(records);
   Topology topology;
   std::vector<std::string> hosts, machines;  // in the order of each one's lowest rank
   const auto index_of = [](std::vector<std::string>& known, const std::string& identity) {
@@ -105,25 +88,17 @@ Topology topology_of(const std::vector<HostRecord>& records, int rank) {
   return topology;
 }
 
-Topology exchange_hosts(Store& store, int rank, int world_size, const ground::Deadline& deadline) {
-  const HostRecord own = present(rank, world_size, host_identity());
-  store.set("host/" + std::to_string(rank), own.machine + "\n" + own.identity + "\n" + own.name);
+}  // namespace
+
+Topology topology_of(std::span<const rendezvous::Member> members, int rank) {
   std::vector<HostRecord> records;
-  for (int r = 0; r < world_size; ++r) {
-    std::istringstream text(store.get("host/" + std::to_string(r), deadline.left()));
-    HostRecord& record = records.emplace_back();
-    std::getline(text, record.machine);
-    std::getline(text, record.identity);
-    std::getline(text, record.name);
-  }
-  return topology_of(records, rank);
+  for (const rendezvous::Member& member : members) records.push_back({member.machine, member.machine, member.host});
+  return topology_of(std::move(records), rank);
 }
 
 Topology topology_of_threads(int rank, int world_size) {
-  const std::string machine = host_identity();
-  std::vector<HostRecord> records;
-  for (int r = 0; r < world_size; ++r) records.push_back(present(r, world_size, machine));
-  return topology_of(records, rank);
+  const HostRecord here{ground::machine_id(), ground::machine_id(), ground::host_name()};
+  return topology_of(std::vector<HostRecord>(static_cast<std::size_t>(world_size), here), rank);
 }
 
 int choose_local_rank(std::optional<int> given, std::optional<int> hint, const Topology& topology) {

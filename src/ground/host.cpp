@@ -1,5 +1,6 @@
 #include "ground/host.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -17,8 +18,10 @@ const std::string& machine_id() {
     std::string text;
     std::ifstream file("/proc/sys/kernel/random/boot_id");
     if (!(file >> text)) text = host_name();
-    char network[64] = {};  // containers, and namespaces made by hand, share a kernel and do not hear each other on loopback
-    if (::readlink("/proc/self/ns/net", network, sizeof network - 1) > 0) text.append("/").append(network);
+    for (const char* space : {"/proc/self/ns/net", "/proc/self/ns/pid"}) {
+      struct stat status {};
+      text.append("/").append(::stat(space, &status) == 0 ? std::to_string(status.st_ino) : "?");
+    }
     return text;
   }();
   return id;

@@ -1,9 +1,14 @@
 #include "ground/process.h"
 
+#include <poll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <sstream>
 
 namespace unisono::ground {
@@ -24,6 +29,20 @@ std::uint64_t started_at(const std::string& stat) {
 std::uint64_t pid_namespace() {
   struct stat status {};
   return ::stat("/proc/self/ns/pid", &status) == 0 ? static_cast<std::uint64_t>(status.st_ino) & (low_half >> 1) : 0;
+}
+
+struct Handles {
+  std::mutex mutex;
+  std::map<pid_t, std::weak_ptr<const FileDescriptor>> open;
+};
+Handles& handles() {
+  static Handles& instance = *new Handles;  // lives as long as the process, whoever ends last
+  return instance;
+}
+
+bool has_ended(const FileDescriptor& handle) {
+  pollfd entry{handle.get(), POLLIN, 0};
+  return ::poll(&entry, 1, 0) > 0;
 }
 
 }  // namespace
@@ -47,6 +66,25 @@ bool has_ended(pid_t pid, std::int64_t life) {
   if (life == 0 || bits >> 32 != pid_namespace()) return false;
   const std::string stat = stat_after_name(pid);
   return stat.empty() || stat[0] == 'Z' || started_at(stat) != (bits & low_half);
+}
+
+std::shared_ptr<const FileDescriptor> handle_on_process(pid_t pid) {
+  const std::lock_guard lock(handles().mutex);
+  auto& open = handles().open;
+  // The number of a process that has ended may be another's by now.
+  if (const auto found = open.find(pid); found != open.end()) {
+    if (auto handle = found->second.lock(); handle && !has_ended(*handle)) return handle;
+  }
+  FileDescriptor fresh(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  const int error = errno;
+  std::erase_if(open, [](const auto& entry) { return entry.second.expired(); });
+  if (!fresh) {
+    errno = error;
+    return nullptr;
+  }
+  auto handle = std::make_shared<const FileDescriptor>(std::move(fresh));
+  open[pid] = handle;
+  return handle;
 }
 
 }  // namespace unisono::ground

@@ -3,7 +3,10 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
+
+#include "ground/file_descriptor.h"
 
 namespace unisono::ground {
 
@@ -15,5 +18,9 @@ std::string stat_after_name(pid_t pid);
 std::int64_t own_life();
 /// True where it is certain that the process of this number which had that life has ended. The caller knows that it ran under this kernel.
 bool has_ended(pid_t pid, std::int64_t life);
+
+/// A handle (pidfd) on a process: readable once it has ended. Whoever asks for the same process shares one handle for as long as anybody keeps it, so
+/// that many groups take no more descriptors than one. Null, with errno, where there is none. Any thread.
+std::shared_ptr<const FileDescriptor> handle_on_process(pid_t pid);
 
 }  // namespace unisono::ground

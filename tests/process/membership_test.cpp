@@ -7,8 +7,14 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "running_command.h"
 #include "spawn_ranks.h"
@@ -48,6 +54,78 @@ TEST(Membership, SeveralGroupsBesideTheContext) {
   EXPECT_EQ(results[0], (std::vector<int>{2, 1, 0, 22, 1, 3, -1, 2}));
   EXPECT_EQ(results[1], (std::vector<int>{2, 1, 0, 3, -1, 2}));
   EXPECT_EQ(results[2], (std::vector<int>{2, 1, 0, 22, 1, 3, -1, 2}));
+}
+
+/// Which keys are asked for.
+class Noting final : public Store {
+ public:
+  explicit Noting(std::shared_ptr<Store> inner) : inner_(std::move(inner)) {}
+  std::size_t keys() const {
+    const std::lock_guard lock(mutex_);
+    return keys_.size();
+  }
+  void set(std::string_view key, std::string_view value) override { inner_->set(noted(key), value); }
+  std::string get(std::string_view key, std::optional<Milliseconds> timeout) override { return inner_->get(noted(key), timeout); }
+  std::optional<std::string> try_get(std::string_view key) override { return inner_->try_get(noted(key)); }
+  std::int64_t add(std::string_view key, std::int64_t amount) override { return inner_->add(noted(key), amount); }
+  void wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout) override {
+    for (const std::string& key : keys) noted(key);
+    inner_->wait(keys, timeout);
+  }
+  std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override {
+    return inner_->compare_set(noted(key), expected, desired);
+  }
+  bool erase(std::string_view key) override { return inner_->erase(noted(key)); }
+  std::int64_t num_keys() override { return inner_->num_keys(); }
+
+ private:
+  std::string_view noted(std::string_view key) {
+    const std::lock_guard lock(mutex_);
+    keys_.emplace(key);
+    return key;
+  }
+  std::shared_ptr<Store> inner_;
+  mutable std::mutex mutex_;
+  std::set<std::string, std::less<>> keys_;
+};
+
+// What the ranks say of their hosts is asked for once, and one of them compares what all want: a job of thousands does not ask its store millions of
+// questions.
+TEST(Membership, AsksTheStoreForAFixedNumberOfKeysPerRank) {
+  const auto asked_by = [](int size) {
+    const TemporaryFolder folder;
+    const auto results = spawn(ranks(size), [path = folder.path() + "/store", size] {
+      const auto store = std::make_shared<Noting>(std::make_shared<FileStore>(path));
+      const Membership all({.store = store, .rank = rank(), .size = size, .name = "all"});
+      const auto keys = static_cast<int>(store->keys());
+      return all_reduce(keys, ReduceOp::sum, all.group());
+    });
+    return results.front();
+  };
+  // Beside what each rank asks, one or two look at all the others; what each asked of each other would be 64 keys more.
+  EXPECT_LE(asked_by(8), 4 * asked_by(2) + 4 * 8);
+}
+
+TEST(Membership, GroupsOfTheSameProcessesShareTheirHandles) {
+  const auto handles = [] {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      if (std::filesystem::read_symlink(entry, gone) == "anon_inode:[pidfd]") ++count;
+    }
+    return count;
+  };
+  const auto results = spawn(ranks(3), [handles] {
+    const int before = handles();
+    std::vector<ProcessGroup> groups;
+    for (int i = 0; i < 4; ++i) groups.push_back(*new_group({2, 0, 1}));
+    for (const ProcessGroup& group : groups) barrier(group);
+    return std::vector<int>{before, handles()};
+  });
+  for (const auto& counts : results) {
+    EXPECT_GE(counts[0], 2) << "one handle on each other rank, if this is how a handle reads in /proc";
+    EXPECT_EQ(counts[1], counts[0]);
+  }
 }
 
 TEST(Membership, OneWhoGivesUpIsSeenByTheOthers) {
@@ -119,7 +197,7 @@ TEST(Membership, WhoServesTheStoreWaitsForTheReaders) {
     std::shared_ptr<Store> store = std::make_shared<FileStore>(path);
     if (rank() == 1) {
       store = std::make_shared<Heard>(store, [read](std::string_view key) {
-        if (key.find("mapped/0") == std::string_view::npos) return;
+        if (key.find("mapped/all") == std::string_view::npos) return;
         std::this_thread::sleep_for(std::chrono::milliseconds(300));  // a slow reader, of the last that is to be read
         std::ofstream(read).put('1');
       });

@@ -30,13 +30,20 @@ std::string host() {
   return name;
 }
 
-/// Sets this rank's line, and gives everybody's. All know then that all have come.
+/// Sets this rank's line, and gives everybody's, which rank 0 puts together: a few requests for each rank. All know then that all have come.
 std::vector<std::string> exchange(const EngineOptions& options, std::string_view round, const std::string& own) {
   std::vector<std::string> lines{own};
   if (options.size() == 1) return lines;
-  lines.resize(static_cast<std::size_t>(options.size()));
+  const std::string all = fmt::format("{}/all", round);
   options.store->set(fmt::format("{}/{}", round, options.rank), own);
-  for (int r = 0; r < options.size(); ++r) lines[static_cast<std::size_t>(r)] = options.store->get(fmt::format("{}/{}", round, r), options.timeout);
+  if (options.rank == 0) {
+    std::string text;
+    for (int r = 0; r < options.size(); ++r) text += options.store->get(fmt::format("{}/{}", round, r), options.timeout) + "\n";
+    options.store->set(all, text);
+  }
+  std::istringstream text(options.store->get(all, options.timeout));
+  lines.resize(static_cast<std::size_t>(options.size()));
+  for (std::string& line : lines) std::getline(text, line);
   return lines;
 }
 
@@ -91,7 +98,7 @@ std::unique_ptr<Engine> make(const EngineOptions& options) {
 }
 
 std::optional<Carrier> carrier(bool join) {
-  if (!Library::is_joined() && !join) return std::nullopt;
+  if (!join && !Library::is_the_programs()) return std::nullopt;
   Library& library = Library::join(join_limit());
   Carrier result;
   result.rank = library.rank();

@@ -9,6 +9,7 @@
 #include "engine/cooperative/moves.h"
 #include "ground/log.h"
 #include "ground/processors.h"
+#include "store/assembly.h"
 #include "transport/shm/handover.h"
 
 namespace unisono::backends {
@@ -100,10 +101,7 @@ std::unique_ptr<Native> make_native(const BackendOptions& options) {
   auto peers = std::make_unique<Peers>(segment, options.rank, options.global_ranks, options.job_store);
   peers->arrive(::getpid(), ground::allowed_processors());
   // Everybody has mapped it and is in the table before anybody watches or waits.
-  std::vector<std::string> keys;
-  options.store->set("mapped/" + std::to_string(options.rank), "1");
-  for (int r = 0; r < ranks; ++r) keys.push_back("mapped/" + std::to_string(r));
-  options.store->wait(keys, deadline.left());
+  store::Assembly(*options.store, "mapped", ranks).come(options.rank, deadline.left());
   peers->watch();
   ground::debug("schedule of group " + options.group_name + ": shared memory, " + std::to_string(shape.slot_bytes >> 10) +
                 " KiB a step for each of " + std::to_string(ranks) + " ranks");

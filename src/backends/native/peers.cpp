@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,7 +95,7 @@ void Peers::watch() {
     const pid_t pid = segment_->member(r).pid.load(std::memory_order_relaxed);
     if (r == rank_ || pid == 0) continue;
     Peer& peer = peers_[static_cast<std::size_t>(r)];
-    peer.handle.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    peer.handle = ground::handle_on_process(pid);
     if (!peer.handle && errno != ESRCH) {
       throw BackendUnavailable("cannot watch rank " + std::to_string(segment_->name_of(r)) + " (pid " + std::to_string(pid) +
                                "): " + std::system_category().message(errno));
@@ -119,9 +118,8 @@ std::vector<int> Peers::gone() {
   const std::lock_guard lock(mutex_);
   std::vector<int> ranks;
   for (int r = 0; r < segment_->ranks(); ++r) {
-    const auto& handle = peers_[static_cast<std::size_t>(r)].handle;
-    pollfd entry{handle.get(), POLLIN, 0};
-    if (presence(r) == Presence::left || (handle && ::poll(&entry, 1, 0) > 0)) ranks.push_back(r);
+    pollfd entry{peers_[static_cast<std::size_t>(r)].descriptor(), POLLIN, 0};
+    if (presence(r) == Presence::left || ::poll(&entry, 1, 0) > 0) ranks.push_back(r);
   }
   return ranks;
 }
@@ -134,7 +132,7 @@ int Peers::fewest_cpus() const {
 
 Ending Peers::ending_of(int rank) const {
   if (const auto ending = from_zombie(segment_->member(rank).pid.load(std::memory_order_relaxed))) return *ending;
-  if (const auto ending = from_handle(peers_[static_cast<std::size_t>(rank)].handle.get())) return *ending;
+  if (const auto ending = from_handle(peers_[static_cast<std::size_t>(rank)].descriptor())) return *ending;
   if (store_) {
     // Whoever started us saw it end, and says how: "exit 7" or "signal 9".
     try {
@@ -154,7 +152,7 @@ Ending Peers::ending_of(int rank) const {
 
 std::optional<Failure> Peers::dead(std::span<const int> ranks) {
   std::vector<pollfd> entries;
-  for (const int r : ranks) entries.push_back({peers_[static_cast<std::size_t>(r)].handle.get(), POLLIN, 0});
+  for (const int r : ranks) entries.push_back({peers_[static_cast<std::size_t>(r)].descriptor(), POLLIN, 0});
   if (entries.empty() || ::poll(entries.data(), entries.size(), 0) <= 0) return std::nullopt;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const int r = ranks[i];

@@ -49,7 +49,8 @@ class Peers {
 
  private:
   struct Peer {
-    ground::FileDescriptor handle;
+    std::shared_ptr<const ground::FileDescriptor> handle;
+    int descriptor() const { return handle ? handle->get() : -1; }
     std::optional<ground::Clock::time_point> stopped_since;
     bool warned = false;
   };

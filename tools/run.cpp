@@ -14,6 +14,7 @@
 #include "ground/variables.h"
 #include "launch/signals.h"
 #include "launch/supervisor.h"
+#include "rendezvous/slurm.h"
 #include "unisono/error.h"
 #include "usage.h"
 
@@ -50,8 +51,24 @@ void check_environment(const RunFlags& flags) {
   for (const std::string& odd : ground::odd_variables(environment)) std::cerr << "[unisono] " << odd << "\n";
 }
 
-void run(RunFlags& flags) {
+/// Under srun with one launcher on each node: how many nodes there are, which of them this one is, and where they meet, as far as nobody said it.
+void take_nodes_from_slurm(const CLI::App& command, launcher::JobOptions& job) {
+  const ground::Environment& environment = job.environment;
+  if (!rendezvous::is_slurm_task(environment)) return;
+  const bool is_given = command.count("--nnodes") > 0;
+  if (!is_given && environment.get_int("SLURM_NTASKS").value_or(1) == 1) return;
+  const rendezvous::SlurmTask task = rendezvous::slurm_task(environment);
+  const bool one_per_node = task.nodes > 1 && task.world_size == task.nodes;
+  if (!one_per_node || (is_given && job.nnodes != task.nodes)) return;
+  job.nnodes = task.nodes;
+  if (command.count("--node-rank") == 0) job.node_rank = environment.get_int("SLURM_NODEID").value_or(task.rank);
+  if (job.master_addr.empty()) job.master_addr = environment.get("MASTER_ADDR").value_or(task.first_host);
+  if (command.count("--master-port") == 0) job.master_port = environment.get_int("MASTER_PORT").value_or(task.port);
+}
+
+void run(RunFlags& flags, const CLI::App& command) {
   launcher::JobOptions& job = flags.job;
+  take_nodes_from_slurm(command, job);
   job.command = program_arguments();
   if (job.command.empty()) throw CLI::RequiredError("a program to run");
   // Anything longer means "for ever"; the limit keeps the arithmetic of the clock far from its end.
@@ -116,7 +133,7 @@ void add_run(CLI::App& app) {
       "Of several hosts: the file with the job's secret, which only you can read (UNISONO_TOKEN_FILE; or UNISONO_TOKEN is the secret)");
   command->add_option("--silence", flags->silence_seconds, "Of several hosts: seconds without a word after which another one is lost (30)")
       ->check(number(0.1, 1e6));
-  command->callback([flags] { run(*flags); });
+  command->callback([flags, command] { run(*flags, *command); });
 }
 
 }  // namespace unisono::tools

@@ -58,7 +58,9 @@ class UNISONO_API Context {
 
 UNISONO_API bool is_initialized();
 
-// Of the world. In a process that was not launched: rank 0 of 1. In one that was, NotInitialized before initialize.
+// Of the world. Where nobody has called initialize and somebody else has formed a job in this process (MPI, or what a probe below finds), of that
+// job: rank, world_size and dist_info only look, the other functions and every collective join it as sync does. Else, in a process that was not
+// launched: rank 0 of 1. In one that was, NotInitialized before initialize.
 UNISONO_API int rank();
 UNISONO_API int world_size();
 UNISONO_API int local_rank();      ///< among the processes of this host

@@ -89,7 +89,7 @@ auto one_rank_only(F f, const OneRankOnlyOptions& options = {}) {
 
 struct OneRankFirstOptions {
   Rank rank = 0;
-  bool local = false;                      ///< `rank` is a local rank: one rank of each host goes first
+  bool local = false;                      ///< `rank` is a local rank: one rank of each host goes first, its last one where it has no such rank
   std::optional<ProcessGroup> group = {};  ///< unset: the world
 };
 
@@ -104,6 +104,8 @@ class UNISONO_API OneRankFirst {
   ~OneRankFirst() noexcept(false);
   OneRankFirst(const OneRankFirst&) = delete;
   OneRankFirst& operator=(const OneRankFirst&) = delete;
+  /// Whether this rank goes first (on its host).
+  bool is_first() const noexcept { return is_first_; }
 
  private:
   ProcessGroup group_;

@@ -7,10 +7,12 @@
 
 #include "backends/plugins.h"
 #include "backends/registry.h"
+#include "context/foreign.h"
 #include "context/state.h"
 #include "context/topology.h"
 #include "ground/environment.h"
 #include "ground/error_place.h"
+#include "ground/host.h"
 #include "rendezvous/carried.h"
 #include "rendezvous/rendezvous.h"
 
@@ -26,10 +28,6 @@ std::mutex& mutex() {
 std::atomic<State*> of_process{nullptr};
 thread_local State* thread_state = nullptr;
 std::atomic<int> hint{-1};
-std::vector<ContextProbe>& probes() {
-  static auto& instance = *new std::vector<ContextProbe>;
-  return instance;
-}
 
 [[noreturn]] void not_initialized() {
   if (group::in_forked_child()) {
@@ -54,6 +52,8 @@ void end(State* state, bool wait) {
 
 }  // namespace
 
+static State* adopt();
+
 State*& of_thread() { return thread_state; }
 
 State* initialized() {
@@ -65,6 +65,7 @@ State& current() {
   if (group::in_forked_child()) not_initialized();
   if (State* state = initialized()) [[likely]]
     return *state;
+  if (State* state = adopt()) return *state;
   if (rendezvous::launched_as_many(ground::Environment::process())) not_initialized();
   return lone_state();
 }
@@ -74,22 +75,36 @@ std::optional<int> local_rank_hint() {
   return value < 0 ? std::nullopt : std::optional<int>(value);
 }
 
-static void install(const InitOptions& options, bool temporary) {
+/// What `initialize` was asked for, or the job that somebody else has formed: until finalize, or until `sync` looks again.
+enum class Found { asked_for, adopted, adopted_for_a_while };
+
+static void install(const InitOptions& options, Found found) {
   const std::lock_guard lock(mutex());
   if (group::in_forked_child()) not_initialized();
   if (thread_state != nullptr || of_process.load() != nullptr) {
     throw AlreadyInitialized("this process is initialized already", {.operation = "initialize", .hint = "finalize comes before another initialize"});
   }
   rendezvous::set_carrier_source(backends::carrier);
-  auto state = join(options);
-  state->temporary = temporary;
+  auto state = join(options, {.is_adopted = found != Found::asked_for});
+  state->temporary = found == Found::adopted_for_a_while;
   group::guard_against_fork(true);
   of_process.store(state.release(), std::memory_order_release);
 }
 
+/// Joins the job that somebody else has formed in this process, if there is one.
+static State* adopt() {
+  const auto options = foreign_job();
+  if (!options) return nullptr;
+  try {
+    install(*options, Found::adopted);
+  } catch (const AlreadyInitialized&) {  // another thread was first
+  }
+  return initialized();
+}
+
 }  // namespace context
 
-void initialize(const InitOptions& options) { context::install(options, false); }
+void initialize(const InitOptions& options) { context::install(options, context::Found::asked_for); }
 
 void finalize() {
   const std::lock_guard lock(context::mutex());
@@ -120,17 +135,21 @@ const ProcessGroup& detail::current_world(std::source_location where) {
   return ground::with_place(where, []() -> const ProcessGroup& { return *context::current().world; });
 }
 
-int rank() { return context::current().rank; }
-int world_size() { return context::current().world_size; }
+int rank() { return dist_info().rank; }
+int world_size() { return dist_info().world_size; }
 int local_rank() { return context::current().local_rank; }
 int nproc_per_node() { return context::current().topology.nproc_per_node; }
 int nnodes() { return context::current().topology.nnodes; }
 int node_rank() { return context::current().topology.node_rank; }
+// To know these of a job that somebody else has formed, nobody needs to join it, which all its processes would have to do at the same time.
 DistInfo dist_info() {
+  if (!group::in_forked_child() && context::initialized() == nullptr) {
+    if (const auto options = context::foreign_job(); options && options->rank && options->world_size) return {*options->rank, *options->world_size};
+  }
   const context::State& state = context::current();
   return {state.rank, state.world_size};
 }
-std::string hostname() { return context::host_name(); }
+std::string hostname() { return ground::host_name(); }
 Device device() { return context::current().world->implementation()->device().value_or(Device{}); }
 
 std::optional<std::string> backend() {
@@ -145,11 +164,6 @@ std::string model_name() {
 std::vector<std::string> available_backends() { return backends::available(); }
 bool is_backend_available(std::string_view name) { return backends::availability(name).available; }
 
-void register_context_probe(ContextProbe probe) {
-  const std::lock_guard lock(context::mutex());
-  context::probes().push_back(std::move(probe));
-}
-
 void sync(bool temporary) {
   {
     // What the last call adopted for a while is looked for anew.
@@ -161,21 +175,9 @@ void sync(bool temporary) {
     }
   }
   if (is_initialized()) return;
-  std::vector<ContextProbe> probes;
-  {
-    const std::lock_guard lock(context::mutex());
-    probes = context::probes();
+  if (const auto options = context::foreign_job()) {
+    context::install(*options, temporary ? context::Found::adopted_for_a_while : context::Found::adopted);
   }
-  for (const auto& probe : probes) {
-    if (const auto options = probe()) return context::install(*options, temporary);
-  }
-  // A program that has joined its MPI is part of that job.
-  const auto joined = backends::carrier(false);
-  if (!joined || joined->size == 1) return;
-  InitOptions options;
-  options.rank = joined->rank;
-  options.world_size = joined->size;
-  context::install(options, temporary);
 }
 
 void set_local_rank(int index) {

@@ -17,8 +17,7 @@
 #include "context/state.h"
 #include "ground/error_place.h"
 #include "ground/log.h"
-#include "unisono/collectives.h"
-#include "unisono/detail/object_containers.h"  // the codecs of containers, before collectives.h asks for one
+#include "unisono/detail/request.h"
 
 namespace unisono {
 namespace {
@@ -69,10 +68,13 @@ std::unique_ptr<Backend> make_engine(State& state, const Plan& plan, int rank, c
                                                                                               .world_size = state.world_size,
                                                                                               .world = world.shared_backend(),
                                                                                               .store = store});
-  context::Formation formation(
-      {.operation = plan.operation, .group = plan.name, .rank = rank, .size = static_cast<int>(plan.members.size()), .store = store, .look = [watch] {
-         watch->look();
-       }});
+  context::Formation formation({.operation = plan.operation,
+                                .group = plan.name,
+                                .rank = rank,
+                                .size = static_cast<int>(plan.members.size()),
+                                .hosts = host_names,
+                                .store = store,
+                                .look = [watch] { watch->look(); }});
   BackendOptions options;
   options.group_name = plan.name;
   options.key = plan.key;
@@ -186,9 +188,13 @@ class Shrinking {
 
 std::optional<ProcessGroup> split(const ProcessGroup& parent, int color, int key, std::source_location where) {
   State& state = context::current();
-  const std::array<int, 2> mine{color, key};
+  std::array<int, 2> mine{color, key};
   std::vector<int> all(2 * static_cast<std::size_t>(parent.size()));
-  all_gather(mine, all, parent, {.where = where});
+  detail::run({.operation = Operation::all_gather,
+               .in = Tensor(mine.data(), DType::int32, mine.size()),
+               .out = Tensor(all.data(), DType::int32, all.size()),
+               .label = "split_group"},
+              parent, {.where = where});
   if (color < 0) return std::nullopt;
   std::vector<int> members;  // ranks in the parent
   for (int r = 0; r < parent.size(); ++r) {

@@ -76,6 +76,19 @@ int most_local_ranks(const context::State& state) {
   return most;
 }
 
+/// Every host has its first: where it has fewer ranks than that, its last one. In a part of the world the ranks of the host that are in it are
+/// counted.
+bool is_first_of_host(const context::State& state, const ProcessGroup& group, int wanted) {
+  std::vector<int> members;
+  for (const int r : state.topology.local_members) {
+    if (group.contains(GlobalRank{r})) members.push_back(r);
+  }
+  const int last = static_cast<int>(members.size()) - 1;
+  const bool is_whole = group.size() == state.world_size;
+  if (is_whole && wanted <= last) return state.local_rank == wanted;
+  return members[static_cast<std::size_t>(std::min(wanted, last))] == state.rank;
+}
+
 }  // namespace
 
 int detail::rank_within(Rank rank, const ProcessGroup& group, std::string_view operation) {
@@ -115,7 +128,7 @@ OneRankFirst::OneRankFirst(const OneRankFirstOptions& options)
       throw InvalidArgument(fmt::format("the local rank must be from 0 to {}, not {}", most - 1, options.rank.value()),
                             {.operation = "OneRankFirst", .group = group_.name(), .rank = group_.rank()});
     }
-    is_first_ = state.local_rank == options.rank.value();
+    is_first_ = is_first_of_host(state, group_, options.rank.value());
   } else {
     is_first_ = detail::rank_within(options.rank, group_, "OneRankFirst") == group_.rank();
   }

@@ -12,6 +12,7 @@
 #include "context/topology.h"
 #include "ground/deadline.h"
 #include "ground/environment.h"
+#include "ground/host.h"
 #include "ground/log.h"
 #include "group/shapes.h"
 #include "rendezvous/reach.h"
@@ -24,11 +25,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto finalize_deadline = 10s;
-constexpr auto default_timeout = std::chrono::milliseconds(std::chrono::minutes(30));
 
 std::chrono::milliseconds timeout_of(const InitOptions& options, const ground::Environment& environment) {
   if (options.timeout.count() <= 0) throw InvalidArgument("the timeout must be positive", {.operation = "initialize"});
-  if (options.timeout != default_timeout) return ground::clamped(options.timeout);
+  if (options.timeout != rendezvous::default_timeout) return ground::clamped(options.timeout);
   const auto seconds = environment.get_int("UNISONO_TIMEOUT");
   if (!seconds) return options.timeout;
   if (*seconds <= 0) throw InvalidArgument("UNISONO_TIMEOUT must be a positive number of seconds", {.operation = "initialize"});
@@ -67,6 +67,7 @@ std::string world_prefix(const rendezvous::JobIdentity& identity) { return "unis
 
 Formation::Parts formation_of_world(const rendezvous::JobIdentity& identity) {
   Formation::Parts parts{.operation = "initialize", .group = {}, .rank = identity.rank, .size = identity.world_size, .store = {}};
+  for (const rendezvous::Member& member : identity.members) parts.hosts.push_back(member.host);
   if (identity.world_size == 1) {
     parts.store = std::make_shared<MemoryStore>();
     return parts;
@@ -107,7 +108,7 @@ State::~State() {
 
 std::unique_ptr<State> alone() {
   auto state = make_state(0, 1);
-  state->topology.host_names = {host_name()};
+  state->topology.host_names = {ground::host_name()};
   group::GroupParts parts;
   parts.name = "world";
   parts.global_ranks = {0};
@@ -156,15 +157,15 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   state->store = identity.store;
   const ground::Deadline deadline(rendezvous::join_timeout(timeout, environment));
   if (identity.world_size > 1) {
-    state->topology = exchange_hosts(*formation.watched(), identity.rank, identity.world_size, deadline);
+    state->topology = topology_of(identity.members, identity.rank);
   } else {
-    state->topology.host_names = {host_name()};
+    state->topology.host_names = {ground::host_name()};
   }
   state->local_rank = terms.are_job ? choose_local_rank(identity.local_rank, local_rank_hint(), state->topology)
                                     : identity.local_rank.value_or(state->topology.local_rank);
   const Topology& topology = state->topology;
   ground::debug(fmt::format("local rank {} on host {} of {} ({}), which has {} of the {} ranks", state->local_rank, topology.node_rank,
-                            topology.nnodes, host_name(), topology.nproc_per_node, identity.world_size));
+                            topology.nnodes, ground::host_name(), topology.nproc_per_node, identity.world_size));
   const Selection selection =
       select_engines(options, environment, state->topology, identity.launcher, {identity.rank, identity.world_size, *formation.watched(), deadline});
 
@@ -212,11 +213,11 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
   state->leave_job = identity.leave;
   state->serves_store = identity.serves_store;
-  state->is_job = terms.are_job;
+  state->is_job = terms.are_job && !terms.is_adopted;
   if (terms.are_job && identity.world_size > 1 && identity.store != identity.launcher_store) state->goodbye_key = world_prefix(identity) + "goodbye/";
   log_group(*state->world);
   // Only a job of `initialize` owes its launcher a `finalize`.
-  tell_launcher(*state, terms.are_job ? "initialized" : "member");
+  tell_launcher(*state, state->is_job ? "initialized" : "member");
   return state;
 }
 

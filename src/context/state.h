@@ -73,6 +73,7 @@ void log_group(const ProcessGroup& group);
 struct Terms {
   std::string name = "world";  ///< of the group of all of them
   bool are_job = true;         ///< all that the launcher started: what it says of places on a host is about them
+  bool is_adopted = false;     ///< of a job that somebody else has formed, and ends: the launcher is owed no `finalize`
 };
 /// Joins the job.
 std::unique_ptr<State> join(const InitOptions& options, const Terms& terms = {});

@@ -59,7 +59,7 @@ Nodes::Nodes(const JobOptions& options)
 }
 
 void Nodes::meet(const JobOptions& options) {
-  const auto timeout = rendezvous::join_timeout(std::chrono::hours(1), options.environment);
+  const auto timeout = rendezvous::join_timeout(rendezvous::default_timeout, options.environment);
   const Deadline deadline(node_ == 0 ? timeout : timeout + courtesy);
   const rendezvous::Address address(options.master_addr, options.master_port == 0 ? default_port : static_cast<std::uint16_t>(options.master_port),
                                     deadline);

@@ -74,9 +74,14 @@ std::string meeting_place(const SpawnOptions& options) {
     if (options.master_port != 0) refuse(fmt::format("master_port is given, and init_method \"{}\" says where to meet", options.init_method));
     return options.init_method;
   }
-  if (options.nnodes == 1) return {};
+  const bool one_node = options.nnodes == 1;
+  if (one_node && options.master_port == 0) {
+    if (options.master_addr.empty()) return {};
+    refuse(fmt::format("master_addr {} is given without master_port", options.master_addr), "one node needs neither");
+  }
   const Environment& environment = Environment::process();
-  const std::string host = options.master_addr.empty() ? environment.get("MASTER_ADDR").value_or("") : options.master_addr;
+  std::string host = options.master_addr.empty() ? environment.get("MASTER_ADDR").value_or("") : options.master_addr;
+  if (one_node && options.master_addr.empty()) host = "127.0.0.1";
   const int port = options.master_port == 0 ? environment.get_int("MASTER_PORT").value_or(0) : options.master_port;
   if (host.empty() || port == 0) {
     refuse(

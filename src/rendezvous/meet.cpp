@@ -294,17 +294,31 @@ void warn_of_agent(const Url& url, const Environment& environment) {
                            ground::describe(url.host, url.port)));
 }
 
+/// What is not given, the launcher may have said. It counts where it is about a job of the size that is given: a program may form a job of its own
+/// among some of the processes that a launcher has started.
+void fill_from_environment(std::optional<Said>& rank, std::optional<Said>& world_size, const EnvironmentIdentity& given) {
+  if (!world_size) world_size = said(given.world_size);
+  const bool same_job = world_size && given.world_size && world_size->value == given.world_size->value;
+  if (!rank && same_job) rank = said(given.rank);
+}
+
 JobIdentity meet_explicitly(const JobRequest& request, const Url& url, const Environment& environment) {
-  const auto rank = agree("rank", said(request.rank, "the argument rank"), said(url.rank, "init_method"));
-  const auto world_size = agree("world size", said(request.world_size, "the argument world_size"), said(url.world_size, "init_method"));
+  auto rank = agree("rank", said(request.rank, "the argument rank"), said(url.rank, "init_method"));
+  auto world_size = agree("world size", said(request.world_size, "the argument world_size"), said(url.world_size, "init_method"));
+  std::optional<EnvironmentIdentity> given;
+  if (!rank || !world_size) fill_from_environment(rank, world_size, given.emplace(identity_from_environment(environment)));
   const std::string_view scheme = url.scheme == Url::Scheme::tcp ? "tcp://" : "file://";
-  if (!world_size) throw InvalidArgument(fmt::format("world_size is not given, and {} needs it", scheme), info());
+  if (!world_size) {
+    throw InvalidArgument(fmt::format("world_size is not given, {} is not set, and {} needs it", given->world_size_variable, scheme), info());
+  }
   const Deadline deadline(join_timeout(request.timeout, environment));
   std::optional<Address> address;
   if (url.scheme == Url::Scheme::tcp) address.emplace(url.host, url.port, deadline);
   const bool group = address && address->resolved.front().is_multicast();
   if (!rank && url.scheme == Url::Scheme::tcp && !group)
-    throw InvalidArgument("rank is not given, and tcp:// with one host's address needs it", info());
+    throw InvalidArgument(fmt::format("rank is not given, {} says nothing of a job of {}, and tcp:// with one host's address needs it",
+                                      given->rank_variable, world_size->value),
+                          info());
   Plan plan = explicit_plan(request, value(rank), value(world_size), environment);
   plan.timeout = left_of(deadline);
   check_range(plan);
@@ -332,12 +346,11 @@ JobIdentity meet_in_given_store(const JobRequest& request, const Environment& en
 }  // namespace
 
 std::chrono::milliseconds join_timeout(std::chrono::milliseconds requested, const Environment& environment) {
-  std::chrono::milliseconds most = default_join_timeout;
-  if (const auto seconds = environment.get_int("UNISONO_TIMEOUT")) {
-    if (*seconds <= 0) throw InvalidArgument(fmt::format("UNISONO_TIMEOUT is {}; it must be a positive number of seconds", *seconds), info());
-    most = std::chrono::seconds(*seconds);
-  }
-  return std::min(requested, most);
+  const auto seconds = environment.get_int("UNISONO_TIMEOUT");
+  if (seconds && *seconds <= 0)
+    throw InvalidArgument(fmt::format("UNISONO_TIMEOUT is {}; it must be a positive number of seconds", *seconds), info());
+  if (requested != default_timeout) return ground::clamped(requested);
+  return seconds ? std::chrono::seconds(*seconds) : default_join_timeout;
 }
 
 JobIdentity meet(const JobRequest& request, const Environment& environment) {

@@ -13,11 +13,14 @@
 
 namespace unisono::rendezvous {
 
+/// Of calls where nobody said another.
+inline constexpr std::chrono::milliseconds default_timeout = std::chrono::minutes(30);
+
 struct JobRequest {
   std::string init_method = "env://";
   std::optional<int> rank = {}, world_size = {}, local_rank = {};
   std::string group_name = {};
-  std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  std::chrono::milliseconds timeout = default_timeout;
   std::shared_ptr<Store> store = {};  ///< instead of init_method
   /// Of a given store: whoever serves it may end before this process is done with the job. Nothing is written to it once all have come.
   bool store_may_end = false;
@@ -28,7 +31,7 @@ struct Member {
   int rank = -1;
   int pid = 0;
   std::string host = {};     ///< its name
-  std::string machine = {};  ///< the same for all that share a running kernel and its network
+  std::string machine = {};  ///< see ground::machine_id
 };
 
 struct JobIdentity {
@@ -61,7 +64,7 @@ struct JobIdentity {
 ///   PeerFailed       the store went away meanwhile
 JobIdentity meet(const JobRequest& request, const ground::Environment& environment);
 
-/// How long `meet` waits: the request's timeout, at most UNISONO_TIMEOUT (whole seconds) or, without it, 120 s.
+/// How long `meet` waits: the request's timeout; where that is the default, UNISONO_TIMEOUT (whole seconds) or, without it, 120 s.
 std::chrono::milliseconds join_timeout(std::chrono::milliseconds requested, const ground::Environment& environment);
 
 }  // namespace unisono::rendezvous

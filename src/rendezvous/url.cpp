@@ -1,6 +1,8 @@
 #include "rendezvous/url.h"
 
 #include <charconv>
+#include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -71,7 +73,12 @@ Url parse_url(std::string_view text) {
     parse_host_and_port(url, place, text);
   } else if (scheme == "file") {
     url.scheme = Url::Scheme::file;
-    if (!place.starts_with('/') || place.size() < 2) refuse(text, "the file is named by its whole path, with three slashes: file:///path");
+    if (place.empty() || place == "/") refuse(text, "it names no file; the whole path is given, with three slashes: file:///path");
+    if (!place.starts_with('/')) {
+      std::error_code error;
+      const std::string whole = std::filesystem::absolute(place, error).lexically_normal().string();
+      refuse(text, fmt::format("the file is named by its whole path, with three slashes: file://{}", error ? "/path" : whole));
+    }
     url.path = place;
   } else {
     refuse(text, "unknown scheme; env://, tcp://host:port and file:///path are known");

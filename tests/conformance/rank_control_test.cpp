@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "unisono/detail/switches.h"
 #include "world.h"
 
 namespace {
@@ -171,6 +172,31 @@ WORLD_TEST(OneRankFirst, LocallyOneOfEachHost) {
     }
     EXPECT_EQ(all_reduce(order), 2 * world_size() - nnodes());
   }
+}
+
+// I-45: a host with fewer ranks has a first, too, and so has one whose ranks are in the group in part.
+TEST(OneRankFirst, EveryHostHasItsFirst) {
+  struct Presented {
+    Presented() { detail::set_presented_hosts({"a", "a", "a", "b", "b"}); }
+    ~Presented() { detail::set_presented_hosts({}); }
+  } const presented;
+  run_threads(5, [] {
+    const auto firsts = [](int wanted, const ProcessGroup& group) {
+      int is_first = 0;
+      {
+        const OneRankFirst scope({.rank = wanted, .local = true, .group = group});
+        is_first = scope.is_first() ? 1 : 0;
+      }
+      return all_gather(is_first, group);
+    };
+    EXPECT_EQ(firsts(0, world()), (std::vector<int>{1, 0, 0, 1, 0}));
+    EXPECT_EQ(firsts(1, world()), (std::vector<int>{0, 1, 0, 0, 1}));
+    EXPECT_EQ(firsts(2, world()), (std::vector<int>{0, 0, 1, 0, 1}));
+    if (const auto some = new_group({4, 2, 1})) {
+      EXPECT_EQ(firsts(0, *some), (std::vector<int>{1, 0, 1}));
+      EXPECT_EQ(firsts(2, *some), (std::vector<int>{1, 1, 0}));
+    }
+  });
 }
 
 WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .threads_only = true}), OneRankFirst, NobodyIsInsideBeforeTheFirstHasLeft) {

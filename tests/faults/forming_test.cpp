@@ -21,6 +21,7 @@ void expect_named(const std::string& error, const Loss& loss) {
   const bool in_order = loss.kind != "new";  // the list of new_group is the other way round
   EXPECT_TRUE(error.starts_with(fmt::format("PeerFailed cause={} culprit={} ", loss.cause, in_order ? 1 : 2))) << error;
   EXPECT_NE(error.find(loss.says), std::string::npos) << error;
+  EXPECT_NE(word_after(error, "host="), "") << error;
   EXPECT_NE(word_after(error, "op="), "all_reduce") << error;
   EXPECT_EQ(word_after(error, "op="), loss.kind + "_group") << error;
 }
@@ -28,7 +29,10 @@ void expect_named(const std::string& error, const Loss& loss) {
 // A call has thirty minutes, and the launcher leaves one: what ends before that ended because of the loss.
 TEST_P(Forming, ALossIsSeenByAllOthers) {
   const Loss& loss = GetParam();
-  RunningCommand job(faulty_job(4, {"form", loss.how, loss.kind}, {"--grace", "60"}), {.environment = {{"TEST_INIT_BACKEND", loss.backend}}});
+  // A rank that has stopped is ended by the launcher, which gives it its time first.
+  const bool stops = loss.how == "stopped";
+  RunningCommand job(faulty_job(4, {"form", loss.how, loss.kind}, {"--grace", stops ? "5" : "60"}),
+                     {.environment = {{"TEST_INIT_BACKEND", loss.backend}, {"TEST_SILENCE_MS", stops ? "1500" : "30000"}}});
   ASSERT_TRUE(job.until_out_has("under way", 4)) << job.out() << job.err();
   std::vector<int> survivors{0, 2, 3};
   if (loss.kind == "shrink") {
@@ -36,11 +40,12 @@ TEST_P(Forming, ALossIsSeenByAllOthers) {
     survivors.pop_back();
   }
   if (loss.how == "away" || loss.how == "inside") ::kill(pid_of(job, 1), SIGKILL);
+  if (loss.how == "stopped") ::kill(pid_of(job, 1), SIGSTOP);
   if (loss.how == "inside") {
     ASSERT_TRUE(job.until([&] { return count(job.out(), "error ") == 2; })) << job.out();  // though rank 2 has not come yet
     ::kill(pid_of(job, 2), SIGUSR1);
   }
-  EXPECT_NE(job.wait(std::chrono::seconds(50)), 0) << job.out() << job.err();
+  EXPECT_NE(job.wait(std::chrono::seconds(55)), 0) << job.out() << job.err();
   for (const int r : survivors) expect_named(line_of(lines_of_rank(job, r), "error "), loss);
   EXPECT_EQ(count(job.out(), "SUCCEEDED"), 0) << job.out();
   expect_no_crash(job);
@@ -50,9 +55,10 @@ TEST_P(Forming, ALossIsSeenByAllOthers) {
 std::vector<Loss> losses() {
   std::vector<Loss> all;
   for (const char* backend : {"native", "tcp", "gloo"}) {
-    for (const char* kind : {"new", "local"}) {
+    for (const char* kind : {"new", "split", "local"}) {
       all.push_back({"away", kind, backend, "killed", "was killed by SIGKILL"});
       all.push_back({"inside", kind, backend, "killed", "was killed by SIGKILL"});
+      all.push_back({"stopped", kind, backend, "silent", "for 1.5 s"});
       all.push_back({"throws", kind, backend, "aborted", "an exception left the scope"});
     }
   }

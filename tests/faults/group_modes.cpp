@@ -43,6 +43,7 @@ std::unique_ptr<Engine> make_idle(const EngineOptions& options, const std::strin
 void form(const std::string& kind) {
   if (kind == "local") static_cast<void>(local_group());
   else if (kind == "shrink") static_cast<void>(shrink_group(world()));
+  else if (kind == "split") static_cast<void>(split_group(world(), 0));
   else static_cast<void>(new_group({3, 2, 1, 0}));
 }
 
@@ -65,7 +66,7 @@ int form_with_victim(const std::string& how, const std::string& kind) {
           say("over");
         }
       }
-      if (rank() == victim && how == "away") rest();
+      if (rank() == victim && (how == "away" || how == "stopped")) rest();
       if (rank() == victim && how == "throws") throw std::runtime_error("the user's own error");
       if (rank() == late && how == "inside") wait_for_go();
       form(kind);

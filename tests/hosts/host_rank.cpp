@@ -4,9 +4,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <stdexcept>
 #include <string>
 #include <typeinfo>
 #include <vector>
@@ -16,6 +19,7 @@
 #include "ground/environment.h"
 #include "launch/outcome.h"
 #include "rendezvous/rendezvous.h"
+#include "unisono/detail/switches.h"
 #include "unisono/unisono.h"
 
 namespace {
@@ -54,6 +58,7 @@ void part(rendezvous::JobIdentity& identity) {
 
 int run(const std::vector<std::string>& words) {
   const std::string& mode = words.at(0);
+  if (const char* const limit = std::getenv("HOST_RANK_SILENCE_MS")) detail::set_silence_limit(std::chrono::milliseconds(std::atoi(limit)));
   if (mode == "meet") {
     auto identity = meet(words);
     part(identity);
@@ -68,7 +73,12 @@ int run(const std::vector<std::string>& words) {
   } else if (mode == "work") {  // sums until rank 0 sees the file that its last word names
     const Context context;
     say("working");
-    while (all_reduce(rank() == 0 && ::access(words.at(1).c_str(), F_OK) == 0 ? 1 : 0) == 0) ::poll(nullptr, 0, 5);
+    const int others = world_size() * (world_size() - 1) / 2;
+    for (int done = 0; done == 0; ::poll(nullptr, 0, 5)) {
+      const std::vector<int> sums = all_gather(all_reduce(rank()));
+      if (std::ranges::any_of(sums, [&](int sum) { return sum != others; })) throw std::logic_error("a sum is wrong");
+      done = all_reduce(rank() == 0 && ::access(words.at(1).c_str(), F_OK) == 0 ? 1 : 0);
+    }
   } else if (mode == "fall") {  // fall RANK: sums until that rank dies
     const Context context;
     std::vector<float> values(1000, 1.0f);

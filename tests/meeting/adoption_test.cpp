@@ -71,6 +71,25 @@ TEST_F(Adoption, what_is_found_stays_until_finalize) {  // I-01
   EXPECT_EQ(model_name(), "serial");
 }
 
+TEST_F(Adoption, getters_and_calls_find_it_without_being_told) {  // I-02
+  EXPECT_EQ(world_size(), 1);
+  EXPECT_EQ(model_name(), "serial");
+  found() = foreign_context("native");
+  found()->rank = 3;
+  found()->world_size = 5;
+  EXPECT_EQ(rank(), 3);  // looks only: a job of five would wait for the others
+  EXPECT_EQ(world_size(), 5);
+  EXPECT_EQ(dist_info().rank, 3);
+  EXPECT_FALSE(is_initialized());
+  found() = foreign_context("native");
+  EXPECT_EQ(all_reduce(5), 5);
+  EXPECT_TRUE(is_initialized());
+  EXPECT_EQ(model_name(), "native-dist");
+  const int before = asked();
+  EXPECT_EQ(rank(), 0);
+  EXPECT_EQ(asked(), before) << "it is looked for although it was found";
+}
+
 TEST_F(Adoption, for_a_while_it_is_looked_for_anew) {  // I-01, I-02
   found() = foreign_context("native");
   sync(true);

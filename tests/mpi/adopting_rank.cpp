@@ -38,6 +38,27 @@ void check_calls(int size) {
   expect(received[0] == previous, "a message");
 }
 
+/// Nobody calls initialize, sync or finalize: what the program has formed is found.
+void adopt_by_getters() {
+  try {
+    static_cast<void>(unisono::rank());
+    expect(false, "a process that was launched is rank 0 of 1 before there is a job");
+  } catch (const unisono::NotInitialized&) {
+  }
+  MPI_Init(nullptr, nullptr);
+  int rank = -1, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (rank == 0) expect(unisono::rank() == 0 && unisono::world_size() == size, "one process alone cannot look");
+  MPI_Barrier(MPI_COMM_WORLD);
+  expect(unisono::rank() == rank && unisono::world_size() == size && unisono::dist_info().rank == rank, "not the program's job");
+  expect(!unisono::is_initialized(), "looking has joined the job");
+  expect(sum_of_ranks() == size * (size + 1) / 2, "all_reduce");
+  expect(unisono::is_initialized(), "a collective has not joined the job");
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Finalize();
+}
+
 /// The program's MPI, at the level it asks for; it is still the program's afterwards.
 void adopt(int level, bool by_sync) {
   int provided = 0;
@@ -104,6 +125,7 @@ int main(int argc, char** argv) {
     if (mode == "serialized") adopt(MPI_THREAD_SERIALIZED, false);
     if (mode == "funnelled") adopt(MPI_THREAD_FUNNELED, false);
     if (mode == "sync") adopt(MPI_THREAD_MULTIPLE, true);
+    if (mode == "getters") adopt_by_getters();
     if (mode == "thread") call_from_another_thread();
     if (mode == "contradict") contradict(argc > 2 ? argv[2] : "", argc > 2 ? "file" : "argument");
     if (mode == "plain") {

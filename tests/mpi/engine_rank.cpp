@@ -454,7 +454,7 @@ void carrier_mode(const Rank& self) {
   if (carrier->rank != self.rank || carrier->size != self.size) fail("another place");
   const std::string text(5000, 'x');
   if (carrier->broadcast(self.rank == 0 ? text : "") != text) fail("another text");
-  if (!self.plugin->carrier(false)) fail("the job has been joined");
+  if (self.plugin->carrier(false)) fail("what the plug-in has joined is taken for a job of the program's");
 }
 
 void large_mode(const Rank& self) {

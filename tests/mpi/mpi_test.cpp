@@ -99,6 +99,12 @@ TEST_P(Mpi, SyncJoinsTheProgramsMpi) {
   EXPECT_ALL_FINE(outcome, 2);
 }
 
+// I-02
+TEST_P(Mpi, GettersAndCallsFindTheProgramsMpi) {
+  const Outcome outcome = program(2, {"getters"});
+  EXPECT_ALL_FINE(outcome, 2);
+}
+
 TEST_P(Mpi, RanksThatContradictMpisAreRefusedWithBoth) {
   const Outcome by_file = program(2, {"contradict", path("meeting")});
   EXPECT_NE(by_file.code, 0);

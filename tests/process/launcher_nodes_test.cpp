@@ -60,6 +60,35 @@ TEST(LauncherNodes, RanksMeetAtTheMasterAddress) {
   for (int r = 0; r < 4; ++r) EXPECT_EQ(count(out, fmt::format("[{}] rank {} of 4, local {} {}, sum 6\n", r, r, r % 2, r % 2)), 1) << out;
 }
 
+// Under `srun --ntasks-per-node=1 unisono run` the numbers of the nodes are Slurm's.
+TEST(LauncherNodes, TakeTheirNumbersFromSlurm) {
+  const int port = free_port();
+  const auto task = [&](int number, const std::vector<std::string>& flags) {
+    std::vector<std::string> words{"run", "-n", "2"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.insert(words.end(), {"--", SPAWN_HELPER, "rank"});
+    return std::make_unique<RunningCommand>(unisono_command(words),
+                                            RunningCommand::Options{.environment = {{"SLURM_JOB_ID", "77"},
+                                                                                    {"SLURM_STEP_ID", "0"},
+                                                                                    {"SLURM_PROCID", std::to_string(number)},
+                                                                                    {"SLURM_NODEID", std::to_string(number)},
+                                                                                    {"SLURM_LOCALID", "0"},
+                                                                                    {"SLURM_NTASKS", "2"},
+                                                                                    {"SLURM_STEP_NUM_NODES", "2"},
+                                                                                    {"SLURM_STEP_NODELIST", "localhost,elsewhere"},
+                                                                                    {"MASTER_PORT", std::to_string(port)}}});
+  };
+  const auto second = task(1, {}), first = task(0, {});
+  EXPECT_EQ(first->wait(), 0) << first->err();
+  EXPECT_EQ(second->wait(), 0) << second->err();
+  const std::string out = first->out() + second->out();
+  for (int r = 0; r < 4; ++r) EXPECT_EQ(count(out, fmt::format("[{}] rank {} of 4, local {} {}, sum 6\n", r, r, r % 2, r % 2)), 1) << out;
+  // What the command line says comes first.
+  const auto alone = task(1, {"--nnodes", "1"});
+  EXPECT_EQ(alone->wait(), 0) << alone->err();
+  EXPECT_EQ(count(alone->out(), "rank 1 of 2"), 1) << alone->out();
+}
+
 // Whoever sits in front of a launcher that waits for another host reads which one, and where it is expected.
 TEST(LauncherNodes, WhoWaitsSaysForWhichHostAndWhere) {
   const int port = free_port();

@@ -337,6 +337,19 @@ std::string refusal(const std::function<void()>& call) {
   return "nothing";
 }
 
+// I-17: one node, too, meets where it is told to: a port that is taken is an error, and none that is free is taken in its place.
+TEST(SpawnNodes, OneNodeMeetsAtTheMasterPort) {
+  SpawnOptions options = ranks(3);
+  options.master_port = free_port();
+  EXPECT_EQ(spawn(options, [](int local_rank) { return all_reduce(local_rank); }), (std::vector<int>{3, 3, 3}));
+  const auto taken = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
+  options.master_port = ground::local_address(taken.fd.get()).port();
+  EXPECT_NE(refusal<LaunchFailed>([&] { spawn(options, [] {}); }).find(std::to_string(options.master_port)), std::string::npos);
+  options.master_port = 0;
+  options.master_addr = "127.0.0.1";
+  EXPECT_NE(refusal<InvalidArgument>([&] { spawn(options, [] {}); }).find("without master_port"), std::string::npos);
+}
+
 std::string spawn_refusal_of(SpawnOptions options) {
   return refusal<InvalidArgument>([&] { spawn(options, [] {}); });
 }

@@ -180,6 +180,9 @@ TEST(EnvironmentVariables, bound_the_join) {  // M-34, I-40: the type says the u
   EXPECT_EQ(join_timeout(30min, Environment(Variables{{"UNISONO_TIMEOUT", "7"}})), 7s);
   EXPECT_EQ(join_timeout(30min, Environment(Variables{{"UNISONO_TIMEOUT", "600"}})), 600s);
   EXPECT_EQ(join_timeout(2s, Environment(Variables{{"UNISONO_TIMEOUT", "600"}})), 2s);
+  // What the program asks for is not cut.
+  EXPECT_EQ(join_timeout(10min, Environment()), 10min);
+  EXPECT_EQ(join_timeout(10min, Environment(Variables{{"UNISONO_TIMEOUT", "7"}})), 10min);
 }
 
 TEST(EnvironmentVariables, of_an_outer_launcher_do_not_count) {  // an inner launcher inside one task of srun

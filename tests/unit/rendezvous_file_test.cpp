@@ -116,6 +116,15 @@ TEST(FileMeeting, who_is_too_much_is_refused) {
   expect_a_job(outcomes, 2);
 }
 
+TEST(FileMeeting, the_environment_may_say_rank_and_size) {
+  const TemporaryFolder folder;
+  const auto outcomes = together(3, [&](int i) {
+    return attempt({.init_method = "file://" + folder.file("meet")}, Environment(Variables{{"RANK", std::to_string(2 - i)}, {"WORLD_SIZE", "3"}}));
+  });
+  expect_a_job(outcomes, 3);
+  EXPECT_EQ(outcomes[0].get().rank, 2);
+}
+
 TEST(FileMeeting, problems_are_named) {
   EXPECT_CONTAINS(attempt({.init_method = "file:///no such folder/x", .rank = 0, .world_size = 1}).text<InvalidArgument>(), "/no such folder/x");
   EXPECT_CONTAINS(attempt({.init_method = "file:///tmp/x", .rank = 0}).text<InvalidArgument>(), "world_size is not given");

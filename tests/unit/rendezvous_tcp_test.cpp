@@ -1,6 +1,8 @@
 // tcp:// at one host's address, and URLs: T-05 … T-08, T-42, TS-42, K-44, Q-09.
 #include "rendezvous_testing.h"
 
+#include <filesystem>
+
 #include "rendezvous/url.h"
 
 namespace unisono::rendezvous {
@@ -29,6 +31,23 @@ TEST(TcpMeeting, needs_rank_and_size) {  // T-06, T-07
   EXPECT_CONTAINS(attempt({.init_method = "tcp://127.0.0.1:9", .rank = 2, .world_size = 2}).text<InvalidArgument>(), "rank 2");
 }
 
+// What the program does not say, its launcher does: also of a job at an address of the program's, and of the size that the program gives.
+TEST(TcpMeeting, the_environment_may_say_rank_and_size) {
+  for (const bool size_is_given : {false, true}) {
+    const std::string url = fmt::format("tcp://127.0.0.1:{}", free_port());
+    const auto outcomes = together(3, [&](int rank) {
+      JobRequest request{.init_method = url};
+      if (size_is_given) request.world_size = 3;
+      return attempt(request, Environment(Variables{{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "3"}}));
+    });
+    expect_a_job(outcomes, 3);
+    for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_EQ(outcomes[rank].get().rank, static_cast<int>(rank));
+  }
+  // A job of another size is none of the launcher's.
+  const Environment five(Variables{{"RANK", "0"}, {"WORLD_SIZE", "5"}});
+  EXPECT_CONTAINS(attempt({.init_method = "tcp://127.0.0.1:9", .world_size = 2}, five).text<InvalidArgument>(), "rank is not given");
+}
+
 // Q-09, T-42, K-44: whoever comes to an address where nobody serves, or where somebody else does, is told where it looked, in time.
 TEST(TcpMeeting, nobody_there_is_named_with_its_address) {
   const int port = free_port();
@@ -39,7 +58,7 @@ TEST(TcpMeeting, nobody_there_is_named_with_its_address) {
   const int used = ground::local_address(taken.fd.get()).port();
   EXPECT_CONTAINS(attempt({.init_method = fmt::format("tcp://127.0.0.1:{}", used), .rank = 0, .world_size = 2}).text<InvalidArgument>(),
                   fmt::format("127.0.0.1:{}", used));
-  EXPECT_CONTAINS(attempt({.init_method = "tcp://no.such.host.invalid:9", .rank = 1, .world_size = 2}).text<InvalidArgument>(),
+  EXPECT_CONTAINS(attempt({.init_method = "tcp://no.such.host.invalid:9", .rank = 1, .world_size = 2, .timeout = 100ms}).text<InvalidArgument>(),
                   "no.such.host.invalid");
 }
 
@@ -68,6 +87,12 @@ TEST(Url, bad_ones_are_refused) {  // T-05
                                  "tcp://host:12x", "tcp://:12", "tcp://::1:12", "tcp://[::1]12", "tcp://[::1", "file://relative", "file:///",
                                  "env://x", "tcp://h:1?rank", "tcp://h:1?size=2", "tcp://h:1?rank=x", ""}) {
     EXPECT_THROW(parse_url(text), InvalidArgument) << text;
+  }
+  try {
+    parse_url("file://runs/../meeting");
+    FAIL() << "a relative path was taken";
+  } catch (const InvalidArgument& error) {  // what would work
+    EXPECT_CONTAINS(error.message(), fmt::format("three slashes: file://{}", (std::filesystem::current_path() / "meeting").string()));
   }
   const Url url = parse_url("tcp://[fe80::1]:77?world_size=5&rank=3");
   EXPECT_EQ(url.host, "fe80::1");

@@ -24,8 +24,8 @@ struct Kind {
   std::array<const char*, 2> libraries;  ///< by the names that programs are linked to; the first is what our part needs
 };
 constexpr std::array kinds = {
-    Kind{"openmpi", "Open MPI", {"libmpi.so.40", nullptr}},
-    Kind{"mpich", "MPICH", {"libmpich.so.12", "libmpi.so.12"}},
+    Kind{"openmpi", "Open MPI", {openmpi_library, nullptr}},
+    Kind{"mpich", "MPICH", {mpich_library, mpich_other_library}},
 };
 
 const Kind* find(std::string_view name) {

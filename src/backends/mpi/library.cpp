@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <stdexcept>
 
@@ -24,6 +25,7 @@ bool flag(int (*ask)(int*)) {
 }
 
 int process_of_library = 0;
+std::atomic<bool> is_ours{false};
 
 }  // namespace
 
@@ -37,6 +39,7 @@ void check(int code, const char* call) {
 }
 
 bool Library::is_joined() { return flag(MPI_Initialized) && !flag(MPI_Finalized); }
+bool Library::is_the_programs() { return is_joined() && !is_ours; }
 
 Library& Library::join(std::chrono::milliseconds timeout) {
   static std::mutex joining;
@@ -52,6 +55,7 @@ Library& Library::join(std::chrono::milliseconds timeout) {
   }
   instance = new Library(ours);  // for as long as the process: its last use is at exit
   process_of_library = ::getpid();
+  is_ours = ours;
   if (ours) ::on_exit(&Library::at_exit, instance);
   return *instance;
 }

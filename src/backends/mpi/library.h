@@ -35,6 +35,8 @@ class Library {
   static Library& join(std::chrono::milliseconds timeout);
   /// Between MPI_Init and MPI_Finalize, whoever called it.
   static bool is_joined();
+  /// The same, of an MPI that the program has initialised, not this library.
+  static bool is_the_programs();
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }

@@ -1,0 +1,74 @@
+// Networks that fail under ranks in the middle of their work: nothing comes through in both directions or in one, for good or for a moment.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "job.h"
+
+namespace unisono::testing {
+namespace {
+
+struct Cut {
+  std::string name;
+  std::vector<int> hosts;                     // where it happens
+  std::vector<std::string> command, mending;  // there
+};
+
+std::ostream& operator<<(std::ostream& out, const Cut& cut) { return out << cut.name; }
+
+const std::vector<std::string> blackhole{"tc", "qdisc", "add", "dev", "net0", "root", "blackhole"};
+const std::vector<std::string> no_blackhole{"tc", "qdisc", "del", "dev", "net0", "root"};
+
+class NetworksOfHosts : public ::testing::TestWithParam<Cut> {
+ protected:
+  /// One rank on each of two hosts, which sum until the file is there.
+  static std::vector<std::unique_ptr<RunningCommand>> start(const Hosts& hosts, const std::string& file, const Variables& more) {
+    std::vector<std::unique_ptr<RunningCommand>> ranks;
+    for (int rank = 0; rank < 2; ++rank) {
+      ranks.push_back(hosts.start(rank, {HOST_RANK, "work", file}, with(rank_variables(rank, 2, hosts.address(0)), more)));
+    }
+    return ranks;
+  }
+};
+
+// N1, N2, N3: each rank ends, and names the other one.
+TEST_P(NetworksOfHosts, that_are_cut_end_both_ranks) {
+  MAKE_HOSTS(hosts, 2);
+  TemporaryFolder folder;
+  const auto ranks = start(hosts, folder.path() + "/never", {{"HOST_RANK_SILENCE_MS", "3000"}});
+  for (const auto& rank : ranks) ASSERT_TRUE(rank->until_out_has("working\n")) << rank->err();
+  for (const int host : GetParam().hosts) hosts.run(host, GetParam().command);
+  for (int rank = 0; rank < 2; ++rank) {
+    RunningCommand& each = *ranks[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(each.wait(), 1) << each.out() << each.err();
+    EXPECT_EQ(count(each.out(), "failed: PeerFailed"), 1) << each.out();
+    EXPECT_EQ(count(each.out(), fmt::format("[culprit: rank {} on host{}]", 1 - rank, 1 - rank)), 1) << each.out();
+  }
+}
+
+// N4: what is mended within the limit of silence was no failure, and every sum is right.
+TEST_P(NetworksOfHosts, that_heal_in_time_are_outlived) {
+  MAKE_HOSTS(hosts, 2);
+  TemporaryFolder folder;
+  const auto ranks = start(hosts, folder.path() + "/go", {});
+  for (const auto& rank : ranks) ASSERT_TRUE(rank->until_out_has("working\n")) << rank->err();
+  for (const int host : GetParam().hosts) hosts.run(host, GetParam().command);
+  for (const auto& rank : ranks) EXPECT_EQ(rank->wait(std::chrono::milliseconds(500)), -1) << rank->out();
+  for (const int host : GetParam().hosts) hosts.run(host, GetParam().mending);
+  write_secret(folder.path() + "/go", "");
+  for (const auto& rank : ranks) EXPECT_EQ(rank->wait(), 0) << rank->out() << rank->err();
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuts, NetworksOfHosts,
+                         ::testing::Values(Cut{"link_down", {1}, {"ip", "link", "set", "net0", "down"}, {"ip", "link", "set", "net0", "up"}},
+                                           Cut{"both_ways", {0, 1}, blackhole, no_blackhole}, Cut{"out_of_host_0", {0}, blackhole, no_blackhole},
+                                           Cut{"out_of_host_1", {1}, blackhole, no_blackhole}),
+                         [](const auto& one) { return one.param.name; });
+
+}  // namespace
+}  // namespace unisono::testing

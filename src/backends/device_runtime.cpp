@@ -21,6 +21,7 @@ thread_local void* stream_of_thread = nullptr;
 }  // namespace
 
 DeviceEvent::~DeviceEvent() = default;
+DeviceStream::~DeviceStream() = default;
 DeviceRuntime::~DeviceRuntime() = default;
 
 void register_device_runtime(std::shared_ptr<DeviceRuntime> runtime) {

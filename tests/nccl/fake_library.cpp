@@ -18,7 +18,10 @@ FAKE_EXPORT int cudaMemcpy(void* to, const void* from, std::size_t size, int) {
   return 0;
 }
 
-[[gnu::constructor]] static void switch_on() { fake::reset(2); }
+[[gnu::constructor]] static void switch_on() {
+  fake::reset(2);
+  fake::others(std::size_t{20} << 20);
+}
 
 // A program that misuses it ends badly.
 [[gnu::destructor]] static void look_back() {

@@ -33,7 +33,8 @@ class UNISONO_API DeviceStream {
     const void* from = nullptr;
     std::size_t bytes = 0, count = 1, to_pitch = 0, from_pitch = 0;
   };
-  /// Between memory of devices and of the host, in either direction. Holds up the caller at most for as long as memory of the host takes to be copied.
+  /// Between memory of devices and of the host, in either direction. Holds up the caller at most for as long as memory of the host takes to be
+  /// copied.
   virtual void copy(const Rows& rows) = 0;
 };
 
@@ -48,7 +49,7 @@ class UNISONO_API DeviceRuntime {
   virtual std::shared_ptr<DeviceEvent> record(Device device, void* stream) = 0;
   virtual std::unique_ptr<DeviceStream> stream(Device device) = 0;
   struct Memory {
-    std::size_t used = 0, total = 0;       ///< bytes, of all processes
+    std::size_t used = 0, total = 0;      ///< bytes, of all processes
     std::optional<std::size_t> own = {};  ///< of this process, where the driver tells
   };
   virtual Memory memory(Device device) = 0;

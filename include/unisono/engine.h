@@ -116,7 +116,8 @@ struct Plugin {
   /// Of an engine whose library brings its own ranks: joins that job where this process was started as part of one (`join`), or says whether the
   /// program has joined it already. Null: there is no such thing.
   std::optional<Carrier> (*carrier)(bool join) = nullptr;
-  /// Of an engine of devices: their runtime, also where the engine itself cannot be used. BackendUnavailable says what is missing. Null: there is none.
+  /// Of an engine of devices: their runtime, also where the engine itself cannot be used. BackendUnavailable says what is missing. Null: there is
+  /// none.
   std::shared_ptr<DeviceRuntime> (*runtime)() = nullptr;
 };
 

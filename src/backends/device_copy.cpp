@@ -47,8 +47,7 @@ void copy(DeviceStream& stream, const Tensor& to, const Tensor& from) {
   using kernels::Axis;
   if (from.numel() == 0) return;
   const auto size = static_cast<std::int64_t>(size_of(from.dtype()));
-  const std::vector<Axis> axes =
-      to.is_contiguous() ? kernels::axes_of(from, &Axis::from, &Axis::to) : kernels::axes_of(to, &Axis::to, &Axis::from);
+  const std::vector<Axis> axes = to.is_contiguous() ? kernels::axes_of(from, &Axis::from, &Axis::to) : kernels::axes_of(to, &Axis::to, &Axis::from);
   DeviceStream::Rows rows{.bytes = static_cast<std::size_t>(size)};
   std::size_t outer = 0;
   if (!axes.empty() && axes[0].to == size && axes[0].from == size) rows.bytes *= static_cast<std::size_t>(axes[outer++].extent);

@@ -91,8 +91,8 @@ void locate(const Group& group, Tensor& tensor) {
   if (device.type != Device::Type::cpu) tensor = Tensor(tensor.data(), tensor.dtype(), tensor.shape(), tensor.strides(), device);
 }
 
-// Of a list each tensor has a device of its own; anything else lies on the group's. What lies on a device that the group does not work on goes through
-// the host, if there is a way to copy it.
+// Of a list each tensor has a device of its own; anything else lies on the group's. What lies on a device that the group does not work on goes
+// through the host, if there is a way to copy it.
 void check_device(const Group& group, std::string_view name, const Tensor& tensor, bool of_list = false) {
   if (!is_on_device(tensor)) [[likely]]
     return;
@@ -363,7 +363,9 @@ void check_one_place(const Group& group, std::string_view name, std::span<const 
 
 void check_place(const Group& group, std::string_view name, const Tensor& tensor) { check_device(group, name, tensor); }
 
-bool sizes_its_output(const detail::Request& request) { return has_counts(request.operation) && !request.label.empty(); }
+bool sizes_its_output(const detail::Request& request) {
+  return has_counts(request.operation) && request.label == to_string(request.operation);  // only what is made of several requests has a label
+}
 
 bool lies_on_device(const Group& group, Tensor tensor) {
   locate(group, tensor);

@@ -186,8 +186,9 @@ Tensor host_copy(const Tensor& view, Memory& memory) {
   return line_of(memory.back().get(), view);
 }
 
-HostPlan plan_of(Group& group, CollectiveCall call) {
+HostPlan plan_of(Group& group, CollectiveCall call, const detail::Around* around) {
   HostPlan plan;
+  if (around != nullptr) plan.before = around->copies_before();
   const auto memory = std::make_shared<Memory>();
   const Tensor in = call.in, out = call.out;
   call.device.reset();
@@ -200,6 +201,10 @@ HostPlan plan_of(Group& group, CollectiveCall call) {
     call.out = is_same_view(in, out) ? call.in : host_copy(out, *memory);
     if (call.operation == Operation::exscan && !is_same_view(in, out)) plan.before.push_back({call.out, out});  // rank 0's stays as it is
     if (is_result) plan.after.push_back({out, call.out});
+  }
+  if (around != nullptr) {
+    const auto own = around->copies_after();
+    plan.after.insert(plan.after.end(), own.begin(), own.end());
   }
   plan.start = [&group, call] { return packed_task(group.backend(), call, nullptr); };
   plan.kept = memory;
@@ -220,7 +225,8 @@ HostPlan plan_of_lists(Group& group, const CollectiveCall& call, const detail::L
 std::string why_through_host(Group& group, const CollectiveCall& call, const detail::Request& request) {
   const Device place = is_on_device(call.in) ? call.in.device() : call.out.device();
   const std::string_view backend = group.backend().name();
-  if (!group.device() || group.device()->type != place.type) return fmt::format("backend {} does not work on memory of {}", backend, to_string(place));
+  if (!group.device() || group.device()->type != place.type)
+    return fmt::format("backend {} does not work on memory of {}", backend, to_string(place));
   if (sizes_its_output(request)) return "its output is memory of the host";
   if (!group.backend().offers(call)) {
     if (!reduces(call.operation)) return fmt::format("{} does not offer it there", backend);
@@ -239,11 +245,12 @@ std::unique_ptr<Task> device_task(Group& group, const CollectiveCall& call, cons
   if (const std::string why = why_through_host(group, call, request); !why.empty()) {
     const Device place = is_on_device(call.in) ? call.in.device() : call.out.device();
     say_once(fmt::format("{} of {}", name_of(call), to_string(place)), why);
-    return std::make_unique<ThroughHost>(group, ins, outs, std::move(last), [&group, call, on_host = request.on_host, options] {
-      if (!on_host) return plan_of(group, call);
-      const auto lists = on_host();
-      return plan_of_lists(group, call, *lists, lists, options);
-    });
+    return std::make_unique<ThroughHost>(group, ins, outs, std::move(last),
+                                         [&group, call, on_host = request.on_host, around = request.around, options] {
+                                           if (!on_host) return plan_of(group, call, around.get());
+                                           const auto lists = on_host();
+                                           return plan_of_lists(group, call, *lists, lists, options);
+                                         });
   }
   const auto is_contiguous = [](const Tensor& view) { return view.is_contiguous(); };
   if (!request.around && std::ranges::all_of(ins, is_contiguous) && std::ranges::all_of(outs, is_contiguous)) return group.backend().start(call);

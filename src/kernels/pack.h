@@ -17,8 +17,8 @@ struct Axis {
   std::int64_t to = 0;
   std::int64_t from = 0;
 };
-/// The dimensions of a copy between a strided view, whose steps go to the member `strided`, and rows without gaps, innermost first. Those that are one
-/// run of steps on both sides are one. None: it is one element.
+/// The dimensions of a copy between a strided view, whose steps go to the member `strided`, and rows without gaps, innermost first. Those that are
+/// one run of steps on both sides are one. None: it is one element.
 std::vector<Axis> axes_of(const Tensor& tensor, std::int64_t Axis::*strided, std::int64_t Axis::*dense);
 
 /// The reverse. Throws InvalidArgument where a stride of 0 would put several elements in one place.

@@ -9,7 +9,7 @@
 #define FAKE_EXPORT extern "C" [[gnu::visibility("default")]]
 
 FAKE_EXPORT int cudaMalloc(void** address, std::size_t size) {
-  *address = fake::allocate(0, size);
+  *address = fake::allocate(fake::current_device(), size);
   return 0;
 }
 FAKE_EXPORT int cudaFree(void*) { return 0; }  // all of it goes with the process

@@ -296,8 +296,8 @@ Stream stream_of(Stream stream) {
 
 // ---- CUDA ---------------------------------------------------------------------------------------------------------------------------
 
-#define FAKE_CUDA(name)                        \
-  const std::lock_guard lock(machine().mutex); \
+#define FAKE_CUDA(name)                                            \
+  const std::lock_guard lock(machine().mutex);                     \
   if (is_lost_to_a_fork()) return CudaError::initialization_error; \
   if (const auto rule = told(name, device_of_thread)) return static_cast<CudaError>(rule->code)
 
@@ -383,8 +383,8 @@ FAKE_EXPORT CudaError cudaMemcpyAsync(void* to, const void* from, std::size_t by
   });
   return CudaError::success;
 }
-FAKE_EXPORT CudaError cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width, std::size_t height,
-                                        MemcpyKind, Stream stream) {
+FAKE_EXPORT CudaError cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width,
+                                        std::size_t height, MemcpyKind, Stream stream) {
   FAKE_CUDA("cudaMemcpy2DAsync");
   if (to_pitch < width || from_pitch < width) return CudaError::invalid_value;
   stream_of(stream)->work.emplace_back([=] {
@@ -398,8 +398,9 @@ FAKE_EXPORT CudaError cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const vo
 FAKE_EXPORT CudaError cudaMallocAsync(void** address, std::size_t bytes, Stream stream) {
   FAKE_CUDA("cudaMallocAsync");
   std::vector<std::byte> memory(bytes, std::byte{0xCD});
+  const std::byte* begin = memory.data();
   *address = memory.data();
-  machine().memory.emplace(memory.data(), Machine::Memory{.device = stream_of(stream)->device, .bytes = std::move(memory), .of_stream = true});
+  machine().memory.emplace(begin, Machine::Memory{.device = stream_of(stream)->device, .bytes = std::move(memory), .of_stream = true});
   return CudaError::success;
 }
 FAKE_EXPORT CudaError cudaFreeAsync(void* address, Stream stream) {

@@ -7,8 +7,9 @@
 
 #include "backends/nccl/loader.h"
 
-// A stand-in for NCCL, the CUDA runtime and NVML behind the vendor seam: devices are host memory, streams are queues that run when somebody asks for an
-// event, communicators connect threads. In a child of a process that has called the runtime it does not work, as the real one. Any function may be told to answer otherwise. What a program must not do with the real ones is noted.
+// A stand-in for NCCL, the CUDA runtime and NVML behind the vendor seam: devices are host memory, streams are queues that run when somebody asks for
+// an event, communicators connect threads. In a child of a process that has called the runtime it does not work, as the real one. Any function may be
+// told to answer otherwise. What a program must not do with the real ones is noted.
 namespace fake {
 
 using unisono::backends::nccl::CudaError;

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <array>
 #include <cstdlib>
 #include <mutex>
 #include <vector>
@@ -197,7 +198,7 @@ std::string why_not(Libraries& libraries, const Settings& settings) {
 
 std::shared_ptr<const Vendor> vendor(Wanted wanted) {
   static std::mutex mutex;
-  static auto& known = *new std::shared_ptr<const Vendor>[2];  // they live as long as the process, whoever ends last
+  static auto& known = *new std::array<std::shared_ptr<const Vendor>, 2>;  // they live as long as the process, whoever ends last
   const std::lock_guard lock(mutex);
   auto& own = known[static_cast<std::size_t>(wanted)];
   if (!own) own = load(system_libraries(), Settings::of_process(), wanted);

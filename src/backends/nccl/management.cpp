@@ -50,7 +50,7 @@ NvmlApi find_management(Libraries& libraries) {
   if (library == nullptr) return {};
   NvmlApi nvml;
   bool complete = true;
-#define UNISONO_FIND(member, name, result, parameters)                                        \
+#define UNISONO_FIND(member, name, result, parameters)                                     \
   nvml.member = reinterpret_cast<decltype(nvml.member)>(libraries.symbol(library, #name)); \
   complete = complete && nvml.member != nullptr;
   UNISONO_NVML_FUNCTIONS(UNISONO_FIND)

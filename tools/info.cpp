@@ -46,7 +46,7 @@ Json backend_facts() {
   for (const auto& plugin : plugins)
     if (std::ranges::find(names, plugin.name) == names.end()) names.push_back(plugin.name);
   for (const std::string& name : names) {
-    const backends::Availability found = backends::availability(name);
+    const backends::Availability found = backends::availability(name, backends::Look::as_a_rank);
     std::string text = found.available ? "available" : found.why_not.empty() ? "not in this build" : "not available: " + found.why_not;
     const auto plugin = std::ranges::find(plugins, name, &backends::FoundPlugin::name);
     if (found.available && plugin != plugins.end() && plugin->plugin != nullptr)

@@ -25,7 +25,8 @@ class UNISONO_API AnyValue {
  public:
   enum class Kind { tensor, number, string, path };
 
-  /// A copy of the elements, row by row. Unsupported for memory of a device.
+  /// A copy of the elements, row by row, in the host's memory. Of memory of a device after all that is on the caller's current stream; Unsupported
+  /// where that device's runtime is not to be had.
   explicit AnyValue(const Tensor& tensor);
   template <InBuffer B>
   requires(!detail::is_text<const B&> && !std::same_as<B, Tensor>) explicit AnyValue(const B& buffer) : AnyValue(detail::view_of(buffer)) {}

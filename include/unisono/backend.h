@@ -134,6 +134,12 @@ class UNISONO_API Backend {
   virtual ~Backend();
   virtual std::string_view name() const noexcept = 0;
   virtual Capabilities capabilities() const = 0;
+  /// Of a call on memory of devices: whether it is carried out there. One that is not goes through the host's memory, so this depends on nothing in
+  /// which ranks may differ.
+  virtual bool offers(const CollectiveCall& call) const {
+    static_cast<void>(call);
+    return true;
+  }
   /// Blocking. The default starts a task and lets the waiter wait for it.
   virtual void run(const CollectiveCall& call, Waiter& waiter);
   virtual std::unique_ptr<Task> start(const CollectiveCall& call) = 0;

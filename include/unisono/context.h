@@ -81,6 +81,7 @@ UNISONO_API Device device();
 UNISONO_API std::optional<std::string> backend();
 /// "serial" when not distributed, else the backend's with "-dist": "native-dist".
 UNISONO_API std::string model_name();
+/// What can be used here. Before initialize nobody starts the runtime of a device for it, so that the process may still spawn ranks that use one.
 UNISONO_API std::vector<std::string> available_backends();
 UNISONO_API bool is_backend_available(std::string_view name);
 
@@ -94,7 +95,7 @@ UNISONO_API void register_context_probe(ContextProbe probe);
 UNISONO_API void sync(bool temporary = false);
 /// For a context whose launcher says nothing of local ranks: what local_rank() shall be, from the next initialize on. InvalidArgument if negative.
 UNISONO_API void set_local_rank(int index);
-/// Ten lines about the process and its job, on rank 0.
+/// Ten lines about the process and its job, on rank 0, in the words of ignite.
 UNISONO_API void show_config(std::ostream& out);
 /// The same to std::clog.
 UNISONO_API void show_config();

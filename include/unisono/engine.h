@@ -86,7 +86,11 @@ using EngineFactory = std::function<std::unique_ptr<Engine>(const EngineOptions&
 struct EngineTraits {
   Device::Type device = Device::Type::cpu;
   bool spans_hosts = true;
-  std::function<std::string()> why_not = {};  ///< why it cannot be used here; "" where it can. Null: it always can
+  /// Why it cannot be used here; "" where it can. Null: it always can. Of an engine of devices: as far as that shows without the devices' runtime. A
+  /// process that has started that cannot fork ranks which use it.
+  std::function<std::string()> why_not = {};
+  /// Of an engine of devices: the same with the runtime, asked by processes that join a job and by no others. Null: there is nothing more to say.
+  std::function<std::string()> why_not_as_a_rank = {};
 };
 
 /// Makes an engine known by name (lower case), for `initialize` and `UNISONO_BACKEND`. InvalidArgument if the name is taken or malformed.
@@ -117,6 +121,9 @@ struct Plugin {
   /// Of an engine whose library brings its own ranks: joins that job where this process was started as part of one (`join`), or says whether the
   /// program itself has joined it already. Null: there is no such thing.
   std::optional<Carrier> (*carrier)(bool join) = nullptr;
+  /// Of an engine of devices: their runtime, also where the engine itself cannot be used. BackendUnavailable says what is missing. Null: there is
+  /// none.
+  std::shared_ptr<DeviceRuntime> (*runtime)() = nullptr;
 };
 
 }  // namespace unisono

@@ -68,6 +68,7 @@ constexpr void check_result() {
 ///
 /// The processes have this one's memory (but for what lies in shared_resource()) and environment (the variables of their rank are the library's
 /// affair: getenv does not show them), and end with it. Call it before there are threads, and not within a job: AlreadyInitialized, InvalidArgument.
+/// Ranks that work on GPUs need a process that has not called the CUDA runtime; nothing in this library does so before initialize.
 /// LaunchFailed if one of them threw, exited by itself or was killed: it names the first cause; the others, whose calls throw PeerFailed, have 15 s
 /// before they are ended.
 template <class F, class... Args>

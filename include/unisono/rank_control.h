@@ -113,8 +113,9 @@ class UNISONO_API OneRankFirst {
   int exceptions_;
 };
 
-/// MiB in use on this process's GPU, as its driver counts them, which is all processes' that share it: now, and the most that was seen. One looks
-/// when one of these is called and, ten times a second at most, when device memory is communicated. 0 where device() is cpu.
+/// MiB of its GPU's memory that this process has: now, and the most that was seen. One looks when one of these is called and, ten times a second at
+/// most, when device memory is communicated. Where the driver does not tell the memory of single processes, as in most containers, it is that of all
+/// processes on the GPU. 0 where device() is cpu.
 UNISONO_API std::size_t gpu_mem_usage();
 UNISONO_API std::size_t gpu_mem_peak();
 

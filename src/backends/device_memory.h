@@ -6,7 +6,7 @@
 
 namespace unisono::backends {
 
-/// Bytes in use on a device.
+/// Bytes in use on a device: this process's where the driver tells, else all processes'.
 std::size_t device_memory_in_use(Device device);
 /// The most that there was whenever one looked.
 std::size_t device_memory_peak() noexcept;

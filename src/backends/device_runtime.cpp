@@ -1,13 +1,11 @@
 #include "unisono/device_runtime.h"
 
-#include <poll.h>
-
 #include <atomic>
 #include <mutex>
-#include <thread>
 
 #include <fmt/format.h>
 
+#include "backends/device_copy.h"
 #include "ground/deadline.h"
 #include "unisono/cuda.h"
 #include "unisono/error.h"
@@ -21,6 +19,7 @@ thread_local void* stream_of_thread = nullptr;
 }  // namespace
 
 DeviceEvent::~DeviceEvent() = default;
+DeviceStream::~DeviceStream() = default;
 DeviceRuntime::~DeviceRuntime() = default;
 
 void register_device_runtime(std::shared_ptr<DeviceRuntime> runtime) {
@@ -44,13 +43,8 @@ void synchronize_stream(void* stream, std::chrono::milliseconds timeout) {
   }
   const ground::Deadline deadline(timeout);
   const auto event = runtime->record({.type = runtime->type(), .index = -1}, stream);
-  for (int look = 0; !event->reached(); ++look) {
-    if (deadline.passed()) {
-      throw Timeout(fmt::format("the device was not done with the stream within {} ms", timeout.count()), {.operation = "synchronize_stream"});
-    }
-    // A device tells nobody when it is done: look often at first, then every millisecond.
-    if (look < 1000) std::this_thread::yield();
-    else ::poll(nullptr, 0, 1);
+  if (!backends::wait_for(*event, deadline)) {
+    throw Timeout(fmt::format("the device was not done with the stream within {} ms", timeout.count()), {.operation = "synchronize_stream"});
   }
 }
 

@@ -138,12 +138,6 @@ void Devices::run(const CollectiveCall& call, Waiter& waiter) {
 
 std::unique_ptr<Task> Devices::start(const CollectiveCall& call) {
   if (!is_on_device(call.in) && !is_on_device(call.out)) return host_->start(call);
-  if (!engine_->offers(call)) {
-    std::string what = call.custom ? std::string("a callable of the program's") : fmt::format("{}", to_string(call.op));
-    what = reduces(call.operation) ? fmt::format("{} of {} by {}", name_of(call), to_string(call.in.dtype()), what) : std::string(name_of(call));
-    throw Unsupported(fmt::format("{} does not offer {} on device memory", engine_->name(), what),
-                      {.operation = std::string(name_of(call)), .rank = rank_, .hint = "in host memory it works"});
-  }
   sample_device_memory(device_);
   return std::make_unique<Collective>(*this, call);
 }

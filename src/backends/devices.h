@@ -21,7 +21,8 @@ class Devices final : public Backend {
   std::string_view name() const noexcept override { return name_; }
   Capabilities capabilities() const override;
   void run(const CollectiveCall& call, Waiter& waiter) override;
-  /// Unsupported where the engine does not offer it: nothing is composed on a device.
+  bool offers(const CollectiveCall& call) const override { return engine_->offers(call); }
+  /// On a device's memory: of what the engine offers, nothing is composed there.
   std::unique_ptr<Task> start(const CollectiveCall& call) override;
   std::unique_ptr<Task> start_send(const MessageCall& call) override;
   std::unique_ptr<Task> start_recv(const MessageCall& call) override;

@@ -91,17 +91,19 @@ bool is_of_devices(const std::string& name) {
 
 }  // namespace
 
-Availability availability(std::string_view name) {
+Availability availability(std::string_view name, Look look) {
   const std::string wanted = lower(name);
   EngineTraits traits;
+  bool is_registered = false;
   {
     const std::lock_guard lock(registry().mutex);
     if (registry().factories.contains(wanted)) return {.known = true, .available = true, .why_not = {}};
-    if (const auto found = registry().engines.find(wanted); found != registry().engines.end()) traits = found->second.traits;
-    else traits.why_not = nullptr;
-    if (registry().engines.contains(wanted) && !traits.why_not) return {.known = true, .available = true, .why_not = {}};
+    if (const auto found = registry().engines.find(wanted); found != registry().engines.end()) {
+      traits = found->second.traits;
+      is_registered = true;
+    }
   }
-  if (!traits.why_not) {
+  if (!is_registered) {
     const FoundPlugin* found = find_plugin(wanted);
     if (found == nullptr) {
       if (std::find(std::begin(plugins_of_ours), std::end(plugins_of_ours), wanted) == std::end(plugins_of_ours)) return {};
@@ -116,10 +118,11 @@ Availability availability(std::string_view name) {
     if (found->plugin->traits != nullptr) traits = found->plugin->traits();
   }
   std::string why_not = traits.why_not ? traits.why_not() : std::string();
+  if (why_not.empty() && look == Look::as_a_rank && traits.why_not_as_a_rank) why_not = traits.why_not_as_a_rank();
   return {.known = true, .available = why_not.empty(), .why_not = std::move(why_not)};
 }
 
-std::vector<std::string> available() {
+std::vector<std::string> available(Look look) {
   std::set<std::string> others;
   {
     const std::lock_guard lock(registry().mutex);
@@ -129,7 +132,7 @@ std::vector<std::string> available() {
   for (const FoundPlugin& found : find_plugins()) others.insert(found.name);
   std::vector<std::string> names{"native", "serial"};
   for (const auto& name : others) {
-    if (name != "native" && name != "serial" && availability(name).available) names.push_back(name);
+    if (name != "native" && name != "serial" && availability(name, look).available) names.push_back(name);
   }
   return names;
 }
@@ -153,8 +156,8 @@ BackendFactory factory(std::string_view name) {
   return [maker](const BackendOptions& options) { return make_spanning(options, maker); };
 }
 
-EngineFactory device_factory(std::string_view name) {
-  const Availability state = availability(name);
+EngineFactory device_factory(std::string_view name, Look look) {
+  const Availability state = availability(name, look);
   if (!state.known) unknown(name);
   const std::string wanted = lower(name);
   if (!state.available) throw BackendUnavailable(fmt::format("backend {} cannot be used: {}", wanted, state.why_not));
@@ -168,14 +171,14 @@ EngineFactory device_factory(std::string_view name) {
   return find_plugin(wanted)->plugin->make;
 }
 
-Request parse_request(std::string_view request) {
+Request parse_request(std::string_view request, Look look) {
   const std::vector<NamedEngine> engines = split(request);
   if (engines.front().device.empty()) {
     const std::string& text = engines.front().name;
     if (text == "auto") return {text, {}};
     if (!availability(text).known) unknown(request);
     if (!is_of_devices(text)) return {text, {}};
-    static_cast<void>(device_factory(text));  // throws where it cannot be used
+    static_cast<void>(device_factory(text, look));  // throws where it cannot be used
     return {"auto", text};
   }
   Request parsed{"auto", {}};
@@ -183,7 +186,7 @@ Request parse_request(std::string_view request) {
     if (!availability(engine.name).known) unknown(engine.name);
     (engine.device == "cuda" ? parsed.device : parsed.host) = engine.name;
   }
-  if (!parsed.device.empty()) static_cast<void>(device_factory(parsed.device));
+  if (!parsed.device.empty()) static_cast<void>(device_factory(parsed.device, look));
   if (is_of_devices(parsed.host)) throw InvalidArgument(fmt::format("backend {} does not work on memory of the host", parsed.host));
   return parsed;
 }

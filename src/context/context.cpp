@@ -161,8 +161,12 @@ std::string model_name() {
   const auto name = backend();
   return name ? *name + "-dist" : "serial";
 }
-std::vector<std::string> available_backends() { return backends::available(); }
-bool is_backend_available(std::string_view name) { return backends::availability(name).available; }
+namespace {
+/// Only a process that has joined a job may start the runtime of a device: any other may yet fork ranks.
+backends::Look look_of_process() { return context::initialized() == nullptr ? backends::Look::from_outside : backends::Look::as_a_rank; }
+}  // namespace
+std::vector<std::string> available_backends() { return backends::available(look_of_process()); }
+bool is_backend_available(std::string_view name) { return backends::availability(name, look_of_process()).available; }
 
 void sync(bool temporary) {
   {
@@ -191,14 +195,14 @@ void show_config(std::ostream& out) {
   const context::State& state = context::current();
   if (state.rank != 0) return;
   out << "distributed configuration: " << model_name() << '\n'
-      << "backend: " << backend().value_or("none") << '\n'
-      << "device: " << to_string(device()) << '\n'
+      << "backend: " << backend().value_or("None") << '\n'
+      << "device: " << (device().type == Device::Type::cpu ? "cpu" : "cuda") << '\n'
       << "hostname: " << hostname() << '\n'
       << "world size: " << state.world_size << '\n'
       << "rank: " << state.rank << '\n'
       << "local rank: " << state.local_rank << '\n'
-      << "processes per node: " << state.topology.nproc_per_node << '\n'
-      << "nodes: " << state.topology.nnodes << '\n'
+      << "num processes per_node: " << state.topology.nproc_per_node << '\n'
+      << "num nodes: " << state.topology.nnodes << '\n'
       << "node rank: " << state.topology.node_rank << '\n';
 }
 void show_config() { show_config(std::clog); }

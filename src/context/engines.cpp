@@ -74,9 +74,9 @@ bool on_one_host(const BackendOptions& options) {
 Selection select_engines(const InitOptions& options, const ground::Environment& environment, const Topology& topology, Launcher launcher,
                          const Joining& joining) {
   const int rank = joining.rank, world_size = joining.world_size;
-  backends::Request request = backends::parse_request(options.backend);
+  backends::Request request = backends::parse_request(options.backend, backends::Look::as_a_rank);
   if (request.host == "auto" && request.device.empty()) {
-    if (const auto variable = environment.get("UNISONO_BACKEND")) request = backends::parse_request(*variable);
+    if (const auto variable = environment.get("UNISONO_BACKEND")) request = backends::parse_request(*variable, backends::Look::as_a_rank);
   }
   Selection selection{.asked = request.host, .host = request.host, .device = request.device};
   const bool between_hosts = topology.machines > 1;
@@ -88,7 +88,7 @@ Selection select_engines(const InitOptions& options, const ground::Environment& 
       ground::warn(fmt::format("{} ranks on {} hosts: backend {} between hosts, native inside them", world_size, topology.machines, selection.host));
     }
   }
-  if (selection.device.empty() && request.host == "auto" && world_size > 1 && backends::availability("nccl").available) {
+  if (selection.device.empty() && request.host == "auto" && world_size > 1 && backends::availability("nccl", backends::Look::as_a_rank).available) {
     selection.device = "nccl";
     selection.device_at_need = true;
   }

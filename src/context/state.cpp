@@ -124,7 +124,7 @@ std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   const auto& environment = ground::Environment::process();
   const auto timeout = timeout_of(options, environment);
   // A request that is wrong by itself is refused before anybody is waited for.
-  static_cast<void>(backends::host_backend(options.backend));
+  static_cast<void>(backends::host_backend(options.backend, backends::Look::as_a_rank));
   static_cast<void>(group::wants_shapes(environment));
   rendezvous::JobRequest request;
   request.init_method = options.init_method;

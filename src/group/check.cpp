@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "backends/device_copy.h"
+#include "group/device_streams.h"
 #include "group/group.h"
 #include "group/shapes.h"
 #include "kernels/reduce.h"
@@ -81,8 +83,6 @@ bool has_root(Operation operation) {
          operation == Operation::gather_v || operation == Operation::scatter_v;
 }
 
-bool is_on_device(const Tensor& tensor) { return tensor.device().type != Device::Type::cpu; }
-
 // A view says where its memory lies, or leaves it open; then the runtime of the group's device knows.
 void locate(const Group& group, Tensor& tensor) {
   if (!group.device() || is_on_device(tensor) || tensor.numel() == 0) [[likely]]
@@ -91,22 +91,25 @@ void locate(const Group& group, Tensor& tensor) {
   if (device.type != Device::Type::cpu) tensor = Tensor(tensor.data(), tensor.dtype(), tensor.shape(), tensor.strides(), device);
 }
 
-// Of a list each tensor has a device of its own; anything else lies on the group's.
+// Of a list each tensor has a device of its own; anything else lies on the group's. What lies on a device that the group does not work on goes
+// through the host, if there is a way to copy it.
 void check_device(const Group& group, std::string_view name, const Tensor& tensor, bool of_list = false) {
   if (!is_on_device(tensor)) [[likely]]
     return;
   const auto& device = group.device();
   if (!device || device->type != tensor.device().type) {
-    throw Unsupported(
-        "backend " + std::string(const_cast<Group&>(group).backend().name()) + " cannot work on memory of " + to_string(tensor.device()),
-        {.operation = std::string(name), .group = group.name(), .rank = group.rank()});
+    try {
+      static_cast<void>(backends::require_runtime(tensor.device().type));
+      return;
+    } catch (const BackendUnavailable& missing) {
+      throw Unsupported("memory of " + to_string(tensor.device()) + " cannot be communicated: " + missing.message(),
+                        {.operation = std::string(name), .group = group.name(), .rank = group.rank()});
+    }
   }
   if (!of_list && *device != tensor.device()) {
     wrong(group, name, "a buffer lies on " + to_string(tensor.device()) + ", and this process works on " + to_string(*device),
           "device() says which one to make current before memory is taken");
   }
-  if (!tensor.is_contiguous())
-    wrong(group, name, "a buffer on " + to_string(tensor.device()) + " is strided", "only host memory is packed on the way");
 }
 
 void check_dtypes(const Group& group, std::string_view name, const Tensor& in, const Tensor& out) {
@@ -206,7 +209,7 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
   locate(group, call.out);
   check_device(group, name, call.in, request.lists != nullptr);
   check_device(group, name, call.out, request.lists != nullptr);
-  if (call.in.numel() > 0 && call.out.numel() > 0 && is_on_device(call.in) != is_on_device(call.out)) {
+  if (call.in.numel() > 0 && call.out.numel() > 0 && is_on_device(call.in) != is_on_device(call.out) && !sizes_its_output(request)) {
     wrong(group, name, "the input lies on " + to_string(call.in.device()) + ", the output on " + to_string(call.out.device()));
   }
   if (group.compares_shapes()) [[unlikely]]
@@ -284,11 +287,9 @@ void check_exchanging(const Group& group, const detail::Request& request, const 
   const std::string_view name = detail::name_of(request);
   check_options(group, name, options);
   if (request.root) static_cast<void>(rank_in(group, name, *request.root, "root"));
-  if (lies_on_device(group, request.in)) {
-    throw Unsupported(
-        "the vector that the call sizes is memory of the host, and its input is not",
-        {.operation = std::string(name), .group = group.name(), .rank = group.rank(), .hint = "give the counts, and an output on the device"});
-  }
+  Tensor in = request.in;
+  locate(group, in);
+  check_device(group, name, in);
   check_dtypes(group, name, request.in, request.out);
   if (overlap(request.in, request.out)) wrong(group, name, "the input lies in the vector that the call sizes");
   if (request.operation == Operation::all_to_all_v) {
@@ -358,6 +359,12 @@ void check_one_place(const Group& group, std::string_view name, std::span<const 
     if (list[j].device() == other[j].device()) continue;
     wrong(group, name, "input " + std::to_string(j) + " lies on " + to_string(list[j].device()) + ", its output on " + to_string(other[j].device()));
   }
+}
+
+void check_place(const Group& group, std::string_view name, const Tensor& tensor) { check_device(group, name, tensor); }
+
+bool sizes_its_output(const detail::Request& request) {
+  return has_counts(request.operation) && request.label == to_string(request.operation);  // only what is made of several requests has a label
 }
 
 bool lies_on_device(const Group& group, Tensor tensor) {

@@ -19,6 +19,10 @@ void check_exchanging(const Group& group, const detail::Request& request, const 
 MessageCall check_message(const Group& group, const detail::MessageRequest& request, const CallOptions& options);
 
 bool lies_on_device(const Group& group, Tensor tensor);
+/// InvalidArgument or Unsupported for memory of a device that calls of this group cannot be given.
+void check_place(const Group& group, std::string_view name, const Tensor& tensor);
+/// Whether the output is a vector that the call itself has sized: it is the host's, wherever the input lies.
+bool sizes_its_output(const detail::Request& request);
 /// The tensors of a list, each of which says where it lies.
 std::vector<Tensor> locate_list(const Group& group, std::span<const Tensor> tensors);
 /// Tensors of one list: of one dtype and length, and none in the way of another, nor of one of `others`. `written`: whether a result goes there.

@@ -9,6 +9,7 @@
 #include "ground/error_text.h"
 #include "ground/log.h"
 #include "group/check.h"
+#include "group/device_task.h"
 #include "group/packing.h"
 #include "group/shapes.h"
 #include "group/waiter.h"
@@ -115,17 +116,28 @@ std::unique_ptr<Pending> Group::pending(std::string_view operation, std::uint64_
                                            .buffered = buffered});
 }
 
+std::unique_ptr<Task> Group::task_of(const CollectiveCall& call, const detail::Request& request, const CallOptions& options) {
+  if (!is_on_device(call)) [[likely]]
+    return packed_task(*parts_.backend, call, request.around);
+  return device_task(*this, call, request, options, [this] { return lane_->last_on_device; });
+}
+std::unique_ptr<Task> Group::task_of(const MessageCall& call, bool sends) {
+  if (!is_on_device(call.data)) [[likely]]
+    return packed_task(*parts_.backend, call, sends);
+  return device_task(*this, call, sends);
+}
+
 void Group::run(const detail::Request& request, const CallOptions& options) {
   const std::string_view operation = detail::name_of(request);
   const Entry entry(*this, operation);
   CollectiveCall call = check_collective(*this, request, options);
   call.sequence = begin(operation);
-  const bool on_device = device_ && (call.in.device() == *device_ || call.out.device() == *device_ || call.device);
+  const bool on_device = is_on_device(call);
   if (on_device || lane_->pending_collectives.load(std::memory_order_acquire) > 0) {
     // Behind what is under way, in the order of the calls. What a device has yet to do is watched when the call has returned.
     if (on_device) get_ready(operation, call.sequence);
     const auto state = parts_.progress->submit(lane_, Lane::Kind::collective, pending(operation, call.sequence, options),
-                                               [&] { return packed_task(*parts_.backend, call, request.around); });
+                                               [&] { return task_of(call, request, options); });
     finish(*state);
     return;
   }
@@ -153,11 +165,11 @@ void Group::run(const detail::Request& request, const CallOptions& options, cons
   std::optional<Entry> entry(std::in_place, *this, operation);
   CollectiveCall call = check_collective(*this, request, options);
   call.sequence = begin(operation);
-  if (device_) get_ready(operation, call.sequence);
+  if (device_ || is_on_device(call)) get_ready(operation, call.sequence);
   std::shared_ptr<detail::WorkState> state;
   try {  // where this rank cannot begin it, the others must not wait
     state = parts_.progress->carry_out(
-        lane_, Lane::Kind::collective, pending(operation, call.sequence, options), [&] { return packed_task(*parts_.backend, call, request.around); },
+        lane_, Lane::Kind::collective, pending(operation, call.sequence, options), [&] { return task_of(call, request, options); },
         [&] {
           entry.reset();
           issued();
@@ -197,7 +209,7 @@ Work Group::start(const detail::Request& request, const CallOptions& options) {
   call.sequence = begin(operation);
   get_ready(operation, call.sequence);
   return Work(parts_.progress->submit(lane_, Lane::Kind::collective, pending(operation, call.sequence, options),
-                                      [&] { return packed_task(*parts_.backend, call, request.around); }));
+                                      [&] { return task_of(call, request, options); }));
 }
 
 bool Group::leaves_at_once(const detail::MessageRequest& request) const {
@@ -211,7 +223,7 @@ int Group::run(const detail::MessageRequest& request, const CallOptions& options
   const Entry entry(*this, operation);
   MessageCall call = check_message(*this, request, options);
   call.sequence = begin(operation);
-  const auto make = [&] { return packed_task(*parts_.backend, call, request.operation == Operation::send); };
+  const auto make = [&] { return task_of(call, request.operation == Operation::send); };
   const bool eager = leaves_at_once(request);
   // A small send that nobody takes at once goes on without its caller; what then goes wrong with it, the next call says.
   const auto leave_behind = [&](const std::function<std::unique_ptr<Task>()>& make_detached) {
@@ -222,7 +234,7 @@ int Group::run(const detail::MessageRequest& request, const CallOptions& options
     return -1;
   };
 
-  const bool on_device = call.data.device().type != Device::Type::cpu;
+  const bool on_device = is_on_device(call.data);
   if (on_device || lane_->pending_messages.load(std::memory_order_acquire) > 0) {
     if (on_device) get_ready(operation, call.sequence);
     if (eager) {
@@ -261,7 +273,7 @@ Work Group::start(const detail::MessageRequest& request, const CallOptions& opti
   call.sequence = begin(operation);
   get_ready(operation, call.sequence);
   return Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options),
-                                      [&] { return packed_task(*parts_.backend, call, request.operation == Operation::send); }));
+                                      [&] { return task_of(call, request.operation == Operation::send); }));
 }
 
 void Group::verify(const detail::MessageRequest& request, const CallOptions& options) const {

@@ -95,6 +95,8 @@ class Group : public std::enable_shared_from_this<Group> {
   /// What every call does once it is known to be well-formed: throws what is left over from before, takes a number.
   std::uint64_t begin(std::string_view operation);
   void throw_deferred();
+  std::unique_ptr<Task> task_of(const CollectiveCall& call, const detail::Request& request, const CallOptions& options);
+  std::unique_ptr<Task> task_of(const MessageCall& call, bool sends);
   std::unique_ptr<Pending> pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, std::size_t buffered = 0);
   void end_pending();
   bool leaves_at_once(const detail::MessageRequest& request) const;

@@ -155,6 +155,33 @@ Request on_devices(Operation operation, const char* name, Tensors ins, Tensors o
   return request;
 }
 
+/// Copies in the host's memory of lists on devices, and what is copied between the two.
+class HostCopies {
+ public:
+  Tensors of(const Tensors& tensors) {
+    Tensors copies;
+    for (const Tensor& tensor : tensors) {
+      auto& memory = lists_->memory.emplace_back(tensor.bytes());
+      copies.push_back(line(memory, tensor.dtype()));
+    }
+    return copies;
+  }
+  void fill(const Tensors& copies, const Tensors& from) {
+    for (std::size_t j = 0; j < copies.size(); ++j) lists_->before.push_back({copies[j], from[j]});
+  }
+  void bring_back(const Tensors& copies, const Tensors& to) {
+    for (std::size_t j = 0; j < copies.size(); ++j) lists_->after.push_back({to[j], copies[j]});
+  }
+  std::shared_ptr<detail::ListsOnHost> with(Request request) {
+    lists_->request = std::move(request);
+    return lists_;
+  }
+
+ private:
+  std::shared_ptr<detail::ListsOnHost> lists_ =
+      std::make_shared<detail::ListsOnHost>(detail::ListsOnHost{.request = {Operation::barrier, detail::nothing(), detail::nothing()}});
+};
+
 /// A list that no operation has to be asked about.
 Request nothing_of(Operation operation, const char* name, std::optional<Rank> root, ReduceOp op = ReduceOp::sum) {
   Request request{operation, detail::nothing(), detail::nothing(), op};
@@ -177,16 +204,40 @@ void check_blocks(const ProcessGroup& group, const char* name, const Tensors& wh
   group::check_block_lists(*group.implementation(), name, whole, parts);
 }
 
+Request broadcast_on_host(Tensors tensors, const char* name, Rank src) {
+  Request request{Operation::broadcast, tensors.front(), tensors.front()};
+  request.root = src;
+  request.label = name;
+  request.around = std::make_shared<Broadcast>(std::move(tensors));
+  return request;
+}
+
 Request broadcast_request(std::span<const Tensor> list, Rank src, const ProcessGroup& group) {
   constexpr const char* name = "broadcast_multigpu";
   Tensors tensors = group::locate_list(*group.implementation(), list);
   if (tensors.empty()) return nothing_of(Operation::broadcast, name, src);
   check_outputs(group, name, tensors);
-  if (is_on_device(tensors)) return on_devices(Operation::broadcast, name, tensors, tensors, src);
-  Request request{Operation::broadcast, tensors.front(), tensors.front()};
-  request.root = src;
+  if (!is_on_device(tensors)) return broadcast_on_host(std::move(tensors), name, src);
+  Request request = on_devices(Operation::broadcast, name, tensors, tensors, src);
+  request.on_host = [tensors, src] {
+    HostCopies host;
+    const Tensors copies = host.of(tensors);
+    host.fill(copies, tensors);
+    host.bring_back(copies, tensors);
+    return host.with(broadcast_on_host(copies, name, src));
+  };
+  return request;
+}
+
+Request reduce_on_host(Tensors tensors, const char* name, std::optional<Rank> dst, ReduceOp op, const ProcessGroup& group) {
+  Tensors outputs = tensors;
+  if (dst) outputs.resize(detail::rank_is(*dst, group) ? 1 : 0, tensors.front());
+  const auto numel = static_cast<std::size_t>(tensors.front().numel());
+  const auto around = std::make_shared<Combined>(std::move(tensors), std::move(outputs), Combined::Result::whole, op, numel, group.size());
+  Request request{dst ? Operation::reduce : Operation::all_reduce, around->in(), around->out(), around->op()};
+  request.root = dst;
   request.label = name;
-  request.around = std::make_shared<Broadcast>(std::move(tensors));
+  request.around = around;
   return request;
 }
 
@@ -197,13 +248,22 @@ Request reduce_request(std::span<const Tensor> list, std::optional<Rank> dst, Re
   if (tensors.empty()) return nothing_of(operation, name, dst, op);
   check_outputs(group, name, tensors);
   check_operation(group, name, tensors, op);
-  if (is_on_device(tensors)) return on_devices(operation, name, tensors, tensors, dst, op);
-  Tensors outputs = tensors;
-  if (dst) outputs.resize(detail::rank_is(*dst, group) ? 1 : 0, tensors.front());
-  const auto numel = static_cast<std::size_t>(tensors.front().numel());
-  const auto around = std::make_shared<Combined>(std::move(tensors), std::move(outputs), Combined::Result::whole, op, numel, group.size());
-  Request request{operation, around->in(), around->out(), around->op()};
-  request.root = dst;
+  if (!is_on_device(tensors)) return reduce_on_host(std::move(tensors), name, dst, op, group);
+  Request request = on_devices(operation, name, tensors, tensors, dst, op);
+  request.on_host = [tensors, name, dst, op, group] {
+    HostCopies host;
+    const Tensors copies = host.of(tensors);
+    host.fill(copies, tensors);
+    if (!dst) host.bring_back(copies, tensors);
+    else if (detail::rank_is(*dst, group)) host.bring_back({copies.front()}, {tensors.front()});
+    return host.with(reduce_on_host(copies, name, dst, op, group));
+  };
+  return request;
+}
+
+Request all_gather_on_host(Tensors ins, Tensors outs, const char* name) {
+  const auto around = std::make_shared<Gathered>(std::move(ins), std::move(outs));
+  Request request{Operation::all_gather, around->in(), around->out()};
   request.label = name;
   request.around = around;
   return request;
@@ -217,9 +277,22 @@ Request all_gather_request(std::span<const Tensor> outputs, std::span<const Tens
   check_inputs(group, name, ins);
   check_outputs(group, name, outs, ins);
   group::check_one_place(*group.implementation(), name, ins, outs);
-  if (is_on_device(ins)) return on_devices(Operation::all_gather, name, std::move(ins), std::move(outs), {});
-  const auto around = std::make_shared<Gathered>(std::move(ins), std::move(outs));
-  Request request{Operation::all_gather, around->in(), around->out()};
+  if (!is_on_device(ins)) return all_gather_on_host(std::move(ins), std::move(outs), name);
+  Request request = on_devices(Operation::all_gather, name, ins, outs, {});
+  request.on_host = [ins, outs] {
+    HostCopies host;
+    const Tensors in_copies = host.of(ins), out_copies = host.of(outs);
+    host.fill(in_copies, ins);
+    host.bring_back(out_copies, outs);
+    return host.with(all_gather_on_host(in_copies, out_copies, name));
+  };
+  return request;
+}
+
+Request reduce_scatter_on_host(Tensors ins, Tensors outs, const char* name, ReduceOp op, const ProcessGroup& group) {
+  const std::size_t numel = static_cast<std::size_t>(outs.front().numel()) * outs.size();
+  const auto around = std::make_shared<Combined>(std::move(ins), std::move(outs), Combined::Result::parts, op, numel, group.size());
+  Request request{Operation::reduce_scatter, around->in(), around->out(), around->op()};
   request.label = name;
   request.around = around;
   return request;
@@ -234,12 +307,15 @@ Request reduce_scatter_request(std::span<const Tensor> outputs, std::span<const 
   check_outputs(group, name, outs, ins);
   check_operation(group, name, ins, op);
   group::check_one_place(*group.implementation(), name, ins, outs);
-  if (is_on_device(ins)) return on_devices(Operation::reduce_scatter, name, std::move(ins), std::move(outs), {}, op);
-  const std::size_t numel = static_cast<std::size_t>(outs.front().numel()) * outs.size();
-  const auto around = std::make_shared<Combined>(std::move(ins), std::move(outs), Combined::Result::parts, op, numel, group.size());
-  Request request{Operation::reduce_scatter, around->in(), around->out(), around->op()};
-  request.label = name;
-  request.around = around;
+  if (!is_on_device(ins)) return reduce_scatter_on_host(std::move(ins), std::move(outs), name, op, group);
+  Request request = on_devices(Operation::reduce_scatter, name, ins, outs, {}, op);
+  request.on_host = [ins, outs, op, group] {
+    HostCopies host;
+    const Tensors in_copies = host.of(ins), out_copies = host.of(outs);
+    host.fill(in_copies, ins);
+    host.bring_back(out_copies, outs);
+    return host.with(reduce_scatter_on_host(in_copies, out_copies, name, op, group));
+  };
   return request;
 }
 

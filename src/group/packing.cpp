@@ -93,7 +93,7 @@ void Packing::finish() {
 }
 
 std::unique_ptr<Task> packed_task(Backend& backend, const CollectiveCall& call, const std::shared_ptr<detail::Around>& around) {
-  if (call.in.is_contiguous() && call.out.is_contiguous() && !around) return backend.start(call);  // which is so wherever it is on a device
+  if (call.in.is_contiguous() && call.out.is_contiguous() && !around) return backend.start(call);
   return std::make_unique<PackedCollective>(backend, call, around);
 }
 

@@ -29,7 +29,7 @@ class Packing {
   detail::Around* around_;
 };
 
-/// A task that packs first and unpacks when it is done.
+/// A task on memory of the host that packs first and unpacks when it is done.
 std::unique_ptr<Task> packed_task(Backend& backend, const CollectiveCall& call, const std::shared_ptr<detail::Around>& around);
 std::unique_ptr<Task> packed_task(Backend& backend, const MessageCall& call, bool sends);
 

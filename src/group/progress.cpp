@@ -262,8 +262,12 @@ bool Progress::step(Lane& lane) {
 bool Progress::advance(Lane& lane, Pending& pending) {
   try {
     if (!pending.task->advance()) return false;
-    if (pending.task->completion() != nullptr) watch(pending);
-    else finish(lane, pending, nullptr);
+    if (pending.task->completion() == nullptr) {
+      finish(lane, pending, nullptr);
+    } else {
+      watch(pending);
+      if (pending.collective) lane.last_on_device = pending.state->completion;
+    }
   } catch (const Mismatch&) {
     finish(lane, pending,
            pending.collective ? pending.group->complete_collective(std::current_exception(), pending.operation, pending.sequence)
@@ -303,6 +307,7 @@ void Progress::finish(Lane& lane, Pending& pending, std::exception_ptr error) {
     if (error && state.dropped) lane.defer(error, pending.collective ? state.dropped_after : Lane::no_queued_call);
     state.done.store(true, std::memory_order_seq_cst);
   }
+  if (state.completion && lane.last_on_device == state.completion) lane.last_on_device.reset();
   pending.task.reset();
   retired_.groups.push_back(std::move(pending.group));
   if (bell_ != nullptr) bell_->ring();  // for a thread that waits for this very operation

@@ -89,7 +89,8 @@ struct Lane {
   std::uint64_t deferred_after = 0;
   std::atomic<bool> has_deferred{false};
   ground::Clock::time_point next_look{};
-  bool rung = true;  // a bell is rung for all that is pending
+  std::shared_ptr<DeviceEvent> last_on_device;  // of the last collective that a device has yet to finish
+  bool rung = true;                             // a bell is rung for all that is pending
 
   /// The error of a dropped operation belongs to the first call after the drop. Of a collective that holds also if that call is queued already:
   /// whether a rank learns of the error early or late, the same call fails on all of them, and is carried out on none.

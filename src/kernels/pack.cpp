@@ -15,13 +15,6 @@
 namespace unisono::kernels {
 namespace {
 
-// One dimension: its extent, and by how many bytes an index of it moves either side.
-struct Axis {
-  std::int64_t extent;
-  std::int64_t to;
-  std::int64_t from;
-};
-
 struct Places {
   std::byte* to;
   const std::byte* from;
@@ -66,8 +59,25 @@ void plane_of(std::size_t size, Places p, const Axis& rows, const Axis& columns)
   }
 }
 
-// The strided side's steps go to `strided`, the other side's are those of rows without gaps. Dimensions that are one run of steps on both sides
-// become one.
+void move_all(Places origin, std::size_t size, std::vector<Axis> axes) {
+  while (axes.size() < 2) axes.push_back({1, 0, 0});
+  if (axes[0].extent == 1) axes[0] = {1, static_cast<std::int64_t>(size), static_cast<std::int64_t>(size)};  // a single element
+  std::vector<std::int64_t> index(axes.size(), 0);
+  for (;;) {
+    plane_of(size, origin, axes[1], axes[0]);
+    std::size_t d = 2;
+    for (; d < axes.size(); ++d) {
+      origin = moved(origin, axes[d].to, axes[d].from);
+      if (++index[d] < axes[d].extent) break;
+      origin = moved(origin, -axes[d].to * axes[d].extent, -axes[d].from * axes[d].extent);
+      index[d] = 0;
+    }
+    if (d >= axes.size()) return;
+  }
+}
+
+}  // namespace
+
 std::vector<Axis> axes_of(const Tensor& tensor, std::int64_t Axis::*strided, std::int64_t Axis::*dense) {
   const auto shape = tensor.shape();
   const auto strides = tensor.strides();
@@ -88,25 +98,6 @@ std::vector<Axis> axes_of(const Tensor& tensor, std::int64_t Axis::*strided, std
   }
   return axes;
 }
-
-void move_all(Places origin, std::size_t size, std::vector<Axis> axes) {
-  while (axes.size() < 2) axes.push_back({1, 0, 0});
-  if (axes[0].extent == 1) axes[0] = {1, static_cast<std::int64_t>(size), static_cast<std::int64_t>(size)};  // a single element
-  std::vector<std::int64_t> index(axes.size(), 0);
-  for (;;) {
-    plane_of(size, origin, axes[1], axes[0]);
-    std::size_t d = 2;
-    for (; d < axes.size(); ++d) {
-      origin = moved(origin, axes[d].to, axes[d].from);
-      if (++index[d] < axes[d].extent) break;
-      origin = moved(origin, -axes[d].to * axes[d].extent, -axes[d].from * axes[d].extent);
-      index[d] = 0;
-    }
-    if (d >= axes.size()) return;
-  }
-}
-
-}  // namespace
 
 void pack(void* contiguous, const Tensor& strided) {
   if (strided.numel() == 0) return;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "backends/device_copy.h"
 #include "kernels/pack.h"
 #include "unisono/detail/object_codec.h"
 #include "unisono/detail/object_containers.h"
@@ -28,12 +29,24 @@ void expect_dtype(DType is, DType asked) {
 
 }  // namespace
 
-AnyValue::AnyValue(const Tensor& tensor) : dtype_(tensor.dtype()) {
-  if (tensor.device().type != Device::Type::cpu) {
-    throw Unsupported(fmt::format("a value cannot be made of memory of {}", to_string(tensor.device())), {.hint = "copy it to the host first"});
+namespace {
+void fetch(std::byte* to, const Tensor& tensor) {
+  try {
+    backends::fetch(to, tensor);
+  } catch (const BackendUnavailable& missing) {
+    throw Unsupported(fmt::format("a value cannot be made of memory of {}: {}", to_string(tensor.device()), missing.message()));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(fmt::format("memory of {} cannot be copied: {}", to_string(tensor.device()), error.what()));
   }
+}
+}  // namespace
+
+AnyValue::AnyValue(const Tensor& tensor) : dtype_(tensor.dtype()) {
   OwnTensor own{{tensor.shape().begin(), tensor.shape().end()}, std::vector<std::byte>(tensor.bytes())};
-  kernels::pack(own.bytes.data(), tensor);
+  if (tensor.device().type == Device::Type::cpu) kernels::pack(own.bytes.data(), tensor);
+  else fetch(own.bytes.data(), tensor);
   content_ = std::move(own);
 }
 AnyValue::AnyValue(DType dtype, const void* number) : content_(Number{}), dtype_(dtype) {

@@ -8,14 +8,20 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 
+#include "backends/device_copy.h"
 #include "ground/hash.h"
+#include "group/check.h"
 #include "group/composed.h"
+#include "group/device_streams.h"
+#include "group/group.h"
 #include "kernels/pack.h"
 #include "kernels/reduce.h"
 #include "objects/lines.h"
 #include "unisono/collectives_v.h"
+#include "unisono/cuda.h"
 #include "unisono/detail/bytes.h"
 #include "unisono/detail/object_bytes.h"
 #include "unisono/error.h"
@@ -23,12 +29,15 @@
 namespace unisono::detail {
 namespace {
 
+using group::is_on_device;
+
 std::uint64_t hash_of(const std::vector<NamedTensor>& tensors) {
   ground::StableHash hash;
   for (const auto& [name, view] : tensors) {
     hash.add(name.size());
     hash.add(name);
     hash.add(static_cast<std::uint64_t>(view.dtype()));
+    hash.add(static_cast<std::uint64_t>(view.device().type));
     hash.add(view.shape().size());
     for (const std::int64_t extent : view.shape()) hash.add(static_cast<std::uint64_t>(extent));
   }
@@ -39,7 +48,10 @@ std::uint64_t hash_of(const std::vector<NamedTensor>& tensors) {
 using Table = std::vector<std::pair<std::string, std::string>>;
 Table table_of(const std::vector<NamedTensor>& tensors) {
   Table table;
-  for (const auto& [name, view] : tensors) table.emplace_back(name, fmt::format("{} [{}]", to_string(view.dtype()), fmt::join(view.shape(), ", ")));
+  for (const auto& [name, view] : tensors) {
+    const char* place = is_on_device(view) ? " on a device" : "";
+    table.emplace_back(name, fmt::format("{} [{}]{}", to_string(view.dtype()), fmt::join(view.shape(), ", "), place));
+  }
   return table;
 }
 
@@ -56,10 +68,12 @@ std::string first_difference(const Table& here, const Table& there, int rank) {
 }
 
 // What is wrong with one of them by itself.
-std::exception_ptr fault_of(const std::vector<NamedTensor>& tensors) {
+std::exception_ptr fault_of(const group::Group& group, const std::vector<NamedTensor>& tensors, std::string_view label) {
   for (const auto& [name, view] : tensors) {
-    if (view.device().type != Device::Type::cpu) {
-      return std::make_exception_ptr(Unsupported(fmt::format("\"{}\" is memory of {}", name, to_string(view.device()))));
+    try {
+      group::check_place(group, label, view);
+    } catch (const Error&) {
+      return std::current_exception();
     }
     for (std::size_t d = 0; d < view.shape().size() && view.numel() > 0; ++d) {
       if (view.shape()[d] > 1 && view.strides()[d] == 0) {
@@ -73,7 +87,7 @@ std::exception_ptr fault_of(const std::vector<NamedTensor>& tensors) {
 void compare(group::Composed& call, const std::vector<NamedTensor>& tensors, const Together& how) {
   enum Item : std::size_t { hash, op, coalesce, bucket };
   const objects::Lines lines(call, {hash_of(tensors), static_cast<std::uint64_t>(how.op), how.coalesce ? 1U : 0U, how.bucket_bytes},
-                             fault_of(tensors));
+                             fault_of(*call.group().implementation(), tensors, how.label));
   if (const auto found = lines.difference_in(hash)) {
     const Table here = table_of(tensors);
     const ByteParts all = all_gather_bytes(to_bytes(here), call.name(), call.group(), call.options());
@@ -98,9 +112,10 @@ void compare(group::Composed& call, const std::vector<NamedTensor>& tensors, con
   }
 }
 
-/// Views of one dtype that travel together.
+/// Views of one dtype that travel together, all on the host or all on one device.
 struct Bucket {
   DType dtype;
+  Device device = {};
   std::size_t bytes = 0;
   std::vector<const Tensor*> views = {};
 };
@@ -110,13 +125,63 @@ std::vector<Bucket> buckets_of(const std::vector<NamedTensor>& tensors, const To
     const Tensor& view = named.view;
     if (view.numel() == 0) continue;
     const auto open = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& bucket) {
-      return how.coalesce && bucket.dtype == view.dtype() && bucket.bytes < how.bucket_bytes;
+      return how.coalesce && bucket.dtype == view.dtype() && bucket.device == view.device() && bucket.bytes < how.bucket_bytes;
     });
-    Bucket& bucket = open != buckets.end() ? *open : buckets.emplace_back(Bucket{.dtype = view.dtype()});
+    Bucket& bucket = open != buckets.end() ? *open : buckets.emplace_back(Bucket{.dtype = view.dtype(), .device = view.device()});
     bucket.bytes += view.bytes();
     bucket.views.push_back(&view);
   }
   return buckets;
+}
+
+/// Of several views; `reduce` is given them in one line.
+using Reduce = std::function<void(const Tensor&)>;
+
+void reduce_on_host(const Bucket& bucket, std::byte* memory, const Reduce& reduce) {
+  std::byte* end = memory;
+  for (const Tensor* view : bucket.views) {
+    kernels::pack(end, *view);
+    end += view->bytes();
+  }
+  reduce(Tensor(memory, bucket.dtype, bucket.bytes / size_of(bucket.dtype)));
+  end = memory;
+  for (const Tensor* view : bucket.views) {
+    kernels::unpack(*view, end);
+    end += view->bytes();
+  }
+}
+
+/// Copied there and back by the device, on a stream that comes after the caller's, and that the caller's comes after.
+void reduce_on_device(const Bucket& bucket, const Reduce& reduce) {
+  DeviceRuntime& runtime = backends::require_runtime(bucket.device.type);
+  const auto stream = runtime.stream(bucket.device);
+  runtime.record(bucket.device, current_stream())->order(stream->handle());
+  auto* const memory = static_cast<std::byte*>(stream->allocate(bucket.bytes));
+  const auto line = [&](std::byte* begin, std::int64_t numel) {
+    return Tensor(begin, bucket.dtype, std::span<const std::int64_t>(&numel, 1), {}, bucket.device);
+  };
+  std::byte* end = memory;
+  for (const Tensor* view : bucket.views) {
+    backends::copy(*stream, line(end, view->numel()), *view);
+    end += view->bytes();
+  }
+  {
+    const CurrentStream current(stream->handle());
+    reduce(line(memory, static_cast<std::int64_t>(bucket.bytes / size_of(bucket.dtype))));
+  }
+  end = memory;
+  for (const Tensor* view : bucket.views) {
+    backends::copy(*stream, *view, line(end, view->numel()));
+    end += view->bytes();
+  }
+  runtime.record(bucket.device, stream->handle())->order(current_stream());
+}
+
+/// Views that may lie on a device say so from here on.
+std::vector<NamedTensor> located(const group::Group& group, const std::vector<NamedTensor>& tensors) {
+  std::vector<NamedTensor> all = tensors;
+  for (NamedTensor& tensor : all) tensor.view = group::locate_list(group, std::span(&tensor.view, 1)).front();
+  return all;
 }
 
 }  // namespace
@@ -125,38 +190,31 @@ void sort_by_name(std::vector<NamedTensor>& tensors) {
   std::sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) { return a.name < b.name; });
 }
 
-void reduce_together(const std::vector<NamedTensor>& tensors, const Together& how, const ProcessGroup& group, const CallOptions& options) {
+void reduce_together(const std::vector<NamedTensor>& given, const Together& how, const ProcessGroup& group, const CallOptions& options) {
   check_exchanging({.operation = Operation::all_reduce, .in = nothing(), .out = nothing(), .label = how.label}, group, options);
+  const std::vector<NamedTensor> tensors = located(*group.implementation(), given);
   group::Composed call(how.label, group, options);
   compare(call, tensors, how);
 
   const std::vector<Bucket> buckets = buckets_of(tensors, how);
   std::size_t most = 0;
-  for (const Bucket& bucket : buckets) most = std::max(most, bucket.views.size() > 1 ? bucket.bytes : 0);
-  std::unique_ptr<std::byte[]> memory;
+  for (const Bucket& bucket : buckets) most = std::max(most, bucket.views.size() > 1 && bucket.device == Device{} ? bucket.bytes : 0);
+  const auto reduce = [&](const Tensor& view) { run(labelled({Operation::all_reduce, view, view, how.op}, how.label), group, call.options()); };
   try {
-    memory = std::make_unique_for_overwrite<std::byte[]>(most);
-  } catch (...) {
+    const auto memory = std::make_unique_for_overwrite<std::byte[]>(most);
+    for (const Bucket& bucket : buckets) {
+      if (bucket.views.size() == 1) reduce(*bucket.views.front());
+      else if (bucket.device == Device{}) reduce_on_host(bucket, memory.get(), reduce);
+      else reduce_on_device(bucket, reduce);
+    }
+  } catch (const Error&) {
+    throw;
+  } catch (const std::runtime_error& error) {  // the device's, here alone
+    abandon(group, std::current_exception());
+    throw Error(error.what(), {.operation = std::string(how.label), .group = group.name(), .rank = group.rank(), .where = options.where});
+  } catch (...) {  // no memory
     abandon(group, std::current_exception());
     throw;
-  }
-  for (const Bucket& bucket : buckets) {
-    const auto reduce = [&](const Tensor& view) { run(labelled({Operation::all_reduce, view, view, how.op}, how.label), group, call.options()); };
-    if (bucket.views.size() == 1) {
-      reduce(*bucket.views.front());
-      continue;
-    }
-    std::byte* end = memory.get();
-    for (const Tensor* view : bucket.views) {
-      kernels::pack(end, *view);
-      end += view->bytes();
-    }
-    reduce(Tensor(memory.get(), bucket.dtype, bucket.bytes / size_of(bucket.dtype)));
-    end = memory.get();
-    for (const Tensor* view : bucket.views) {
-      kernels::unpack(*view, end);
-      end += view->bytes();
-    }
   }
 }
 

@@ -83,9 +83,9 @@ WORLD_TEST(Context, ShowConfig) {
   std::ostringstream out;
   show_config(out);
   std::ostringstream expected;
-  expected << "distributed configuration: " << model_name() << "\nbackend: " << backend().value_or("none")
+  expected << "distributed configuration: " << model_name() << "\nbackend: " << backend().value_or("None")
            << "\ndevice: cpu\nhostname: " << hostname() << "\nworld size: " << world_size()
-           << "\nrank: 0\nlocal rank: 0\nprocesses per node: " << world_size() << "\nnodes: 1\nnode rank: 0\n";
+           << "\nrank: 0\nlocal rank: 0\nnum processes per_node: " << world_size() << "\nnum nodes: 1\nnode rank: 0\n";
   EXPECT_EQ(out.str(), rank() == 0 ? expected.str() : "");
 }
 

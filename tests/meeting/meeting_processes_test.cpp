@@ -222,10 +222,10 @@ TEST(ShowConfig, has_ten_lines) {
   job.expect_success();
   const std::string host = ground::host_name();
   EXPECT_EQ(job[0].out(), "distributed configuration: native-dist\nbackend: native\ndevice: cpu\nhostname: " + host +
-                              "\nworld size: 3\nrank: 0\nlocal rank: 0\nprocesses per node: 1\nnodes: 2\nnode rank: 0\n");
+                              "\nworld size: 3\nrank: 0\nlocal rank: 0\nnum processes per_node: 1\nnum nodes: 2\nnode rank: 0\n");
   EXPECT_EQ(job[1].out() + job[2].out(), "");
-  EXPECT_EQ(job[3].out(), "distributed configuration: serial\nbackend: none\ndevice: cpu\nhostname: " + host +
-                              "\nworld size: 1\nrank: 0\nlocal rank: 0\nprocesses per node: 1\nnodes: 1\nnode rank: 0\n");
+  EXPECT_EQ(job[3].out(), "distributed configuration: serial\nbackend: None\ndevice: cpu\nhostname: " + host +
+                              "\nworld size: 1\nrank: 0\nlocal rank: 0\nnum processes per_node: 1\nnum nodes: 1\nnode rank: 0\n");
 }
 
 // Q-13, E-12, K-44: tcp:// under torchrun works, with a word about the store that is there already.

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "backends/device_memory.h"
 #include "backends/nccl/runtime.h"
 #include "fake_ranks.h"
 #include "unisono/cuda.h"
@@ -145,6 +146,39 @@ TEST(Memory, is_what_the_device_says) {
     EXPECT_EQ(memory.used, std::size_t{3} << 20);
     EXPECT_EQ(memory.total, std::size_t{64} << 20);
   });
+}
+
+// V-11, K-56: this process's own, where the driver tells it from that of others on the same device.
+TEST(Memory, is_of_this_process_where_the_driver_tells) {
+  fake::reset(2);
+  fake::others(std::size_t{7} << 20);
+  on_ranks({.count = 2}, [](const ProcessGroup& group) {
+    const Device device{Device::Type::cuda, group.rank()};
+    const DeviceArray<char> x(group.rank(), std::size_t{3 + static_cast<unsigned>(group.rank())} << 20);
+    const auto memory = device_runtime()->memory(device);
+    EXPECT_EQ(memory.used, std::size_t{10 + static_cast<unsigned>(group.rank())} << 20);
+    EXPECT_EQ(memory.own, std::size_t{3 + static_cast<unsigned>(group.rank())} << 20);
+    EXPECT_EQ(backends::device_memory_in_use(device), *memory.own);
+  });
+}
+TEST(Memory, is_of_all_processes_where_the_driver_does_not_tell) {
+  fake::reset(1);
+  fake::others(std::size_t{7} << 20);
+  static_cast<void>(fake::allocate(0, std::size_t{3} << 20));
+  auto vendor = std::make_shared<backends::nccl::Vendor>(*fake::vendor());
+  for (const bool lists_others_only : {false, true}) {
+    vendor->nvml = lists_others_only ? fake::vendor()->nvml : backends::nccl::NvmlApi{};
+    if (lists_others_only) {
+      vendor->nvml.get_processes = [](backends::nccl::NvmlDevice, unsigned* count, backends::nccl::NvmlProcess* processes) {
+        *count = 1;  // as in a container, whose processes the driver knows by other numbers
+        processes[0] = {0, 5, 0, 0};
+        return backends::nccl::NvmlResult::success;
+      };
+    }
+    const auto memory = backends::nccl::CudaRuntime(vendor, 0).memory({Device::Type::cuda, 0});
+    EXPECT_EQ(memory.own, std::nullopt);
+    EXPECT_EQ(memory.used, std::size_t{10} << 20);
+  }
 }
 
 // ---- messages -----------------------------------------------------------------------------------------------------------------------

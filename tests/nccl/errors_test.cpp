@@ -398,11 +398,34 @@ TEST(AtNeed, costs_nothing_until_it_is_used) {
     all_reduce(host, ReduceOp::sum, group);
     EXPECT_EQ(fake::calls("ncclCommInitRankConfig"), 0);
     barrier(group);
+    EXPECT_EQ(fake::current_device(), 0);  // nor is a device made current that the program may not want
     const DeviceArray<int> x(group.rank(), {1, 2});
     all_reduce(x.view(), ReduceOp::sum, group);
     fake::synchronize();
     EXPECT_EQ(x.values(), (std::vector<int>{2, 4}));
   });
+}
+
+// I-39, M-35, V-05, Q-08, Q-11, K-37, K-50: bound before anybody is waited for, and to the only one that a process is shown.
+TEST(Binding, a_rank_has_its_device_current) {
+  fake::reset(3);
+  on_ranks({.count = 3}, [](const ProcessGroup& group) {
+    EXPECT_EQ(fake::current_device(), group.rank());
+    barrier(group);
+    EXPECT_EQ(fake::current_device(), group.rank());
+    const DeviceArray<int> x(group.rank(), {1});
+    all_reduce(x.view(), ReduceOp::sum, group);
+    EXPECT_EQ(fake::current_device(), group.rank());
+  });
+  fake::reset(1);
+  on_ranks({.count = 2}, [](const ProcessGroup&) { EXPECT_EQ(fake::current_device(), 0); });
+}
+TEST(Binding, comes_before_the_others) {
+  fake::reset(2);
+  fake::answer("cudaSetDevice", fake::CudaError::invalid_device);
+  fake::answer("cudaSetDevice", fake::CudaError::invalid_device);
+  for (const auto& text : on_making({.count = 2})) EXPECT_TRUE(has(text, "cudaSetDevice") || has(text, "cannot make its NCCL communicator")) << text;
+  EXPECT_EQ(fake::calls("ncclGetUniqueId"), 0);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #define FAKE_EXPORT extern "C" [[gnu::visibility("default")]]
 
 FAKE_EXPORT int cudaMalloc(void** address, std::size_t size) {
-  *address = fake::allocate(0, size);
+  *address = fake::allocate(fake::current_device(), size);
   return 0;
 }
 FAKE_EXPORT int cudaFree(void*) { return 0; }  // all of it goes with the process
@@ -18,7 +18,10 @@ FAKE_EXPORT int cudaMemcpy(void* to, const void* from, std::size_t size, int) {
   return 0;
 }
 
-[[gnu::constructor]] static void switch_on() { fake::reset(2); }
+[[gnu::constructor]] static void switch_on() {
+  fake::reset(2);
+  fake::others(std::size_t{20} << 20);
+}
 
 // A program that misuses it ends badly.
 [[gnu::destructor]] static void look_back() {

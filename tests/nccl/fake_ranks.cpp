@@ -68,7 +68,12 @@ void on_ranks(const Ranks& ranks, const std::function<void(const ProcessGroup& g
       std::unique_ptr<Backend> host;
       if (ranks.count == 1) host = backends::make_serial({});
       else host = backends::make_native_thread(segment, rank, 2);
-      parts.backend = std::make_unique<backends::Devices>("nccl", std::move(host), make_engine(ranks, rank, store), rank, ranks.count);
+      if (ranks.engine) {
+        parts.backend = std::make_unique<backends::Devices>("nccl", std::move(host), make_engine(ranks, rank, store), rank, ranks.count);
+      } else {
+        register_device_runtime(std::make_shared<backends::nccl::CudaRuntime>(vendor(), 0));
+        parts.backend = std::move(host);
+      }
       progress->configure(parts.backend->bell(), true);
       {
         ProcessGroup group(std::make_shared<group::Group>(std::move(parts)));

@@ -18,6 +18,7 @@ struct Ranks {
   int devices = 0;  ///< of the machine; 0: one for each rank
   std::chrono::milliseconds timeout = std::chrono::seconds(20);
   bool at_need = false;
+  bool engine = true;  ///< else the group's backend knows no devices
 };
 /// Runs `body` on every rank; its exceptions are failures of the test. Afterwards nothing is left, and nothing was misused.
 void on_ranks(const Ranks& ranks, const std::function<void(const unisono::ProcessGroup& group)>& body);

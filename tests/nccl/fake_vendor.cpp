@@ -1,5 +1,7 @@
 #include "fake_vendor.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -96,15 +98,20 @@ struct Machine {
   struct Memory {
     int device;
     std::vector<std::byte> bytes;
+    bool of_stream = false;  // taken in the order of a stream
+    bool given_back = false;
   };
   std::map<const std::byte*, Memory> memory;
+  std::vector<std::unique_ptr<CUstream_st>> orphans;  // streams that were destroyed with work on them
+  std::size_t others = 0;                             // bytes of other processes on each device
+  int initialized_by = 0;                             // the process that called the runtime first
 };
 Machine& machine() {
   static Machine& instance = *new Machine;  // looked at until the very end of the process
   return instance;
 }
 
-thread_local int current_device = 0;
+thread_local int device_of_thread = 0;
 thread_local int group_depth = 0;
 thread_local std::vector<Part> group_parts;
 thread_local std::vector<Comm> group_comms;  // that were begun in this group
@@ -118,7 +125,14 @@ const Machine::Memory* memory_of(const void* address) {
   auto after = all.upper_bound(static_cast<const std::byte*>(address));
   if (after == all.begin()) return nullptr;
   const auto& [begin, memory] = *std::prev(after);
-  return static_cast<const std::byte*>(address) < begin + memory.bytes.size() ? &memory : nullptr;
+  return static_cast<const std::byte*>(address) < begin + memory.bytes.size() && !memory.given_back ? &memory : nullptr;
+}
+
+// A forked child has no part in what its parent has begun with the runtime.
+bool is_lost_to_a_fork() {
+  int& process = machine().initialized_by;
+  if (process == 0) process = static_cast<int>(::getpid());
+  return process != static_cast<int>(::getpid());
 }
 
 // What a function was told to answer, by whom it is called.
@@ -255,6 +269,7 @@ void pump() {
   if (m.stalled) return;
   std::vector<Stream> all(m.streams.begin(), m.streams.end());
   for (const auto& [device, stream] : m.defaults) all.push_back(stream.get());
+  for (const auto& stream : m.orphans) all.push_back(stream.get());
   for (bool moved = true; moved;) {
     moved = false;
     for (Stream stream : all) {
@@ -264,12 +279,13 @@ void pump() {
       }
     }
   }
+  std::erase_if(m.orphans, [](const auto& stream) { return stream->work.empty(); });
 }
 
 Stream stream_of(Stream stream) {
   if (stream != nullptr) return stream;
-  auto& entry = machine().defaults[current_device];
-  if (!entry) entry = std::make_unique<CUstream_st>(CUstream_st{current_device, {}});
+  auto& entry = machine().defaults[device_of_thread];
+  if (!entry) entry = std::make_unique<CUstream_st>(CUstream_st{device_of_thread, {}});
   return entry.get();
 }
 
@@ -280,9 +296,10 @@ Stream stream_of(Stream stream) {
 
 // ---- CUDA ---------------------------------------------------------------------------------------------------------------------------
 
-#define FAKE_CUDA(name)                        \
-  const std::lock_guard lock(machine().mutex); \
-  if (const auto rule = told(name, current_device)) return static_cast<CudaError>(rule->code)
+#define FAKE_CUDA(name)                                            \
+  const std::lock_guard lock(machine().mutex);                     \
+  if (is_lost_to_a_fork()) return CudaError::initialization_error; \
+  if (const auto rule = told(name, device_of_thread)) return static_cast<CudaError>(rule->code)
 
 FAKE_EXPORT CudaError cudaRuntimeGetVersion(int* version) {
   *version = 13000;
@@ -296,13 +313,13 @@ FAKE_EXPORT CudaError cudaGetDeviceCount(int* count) {
 }
 FAKE_EXPORT CudaError cudaGetDevice(int* device) {
   FAKE_CUDA("cudaGetDevice");
-  *device = current_device;
+  *device = device_of_thread;
   return CudaError::success;
 }
 FAKE_EXPORT CudaError cudaSetDevice(int device) {
   FAKE_CUDA("cudaSetDevice");
   if (device < 0 || device >= machine().devices) return CudaError::invalid_device;
-  current_device = device;
+  device_of_thread = device;
   return CudaError::success;
 }
 FAKE_EXPORT const char* cudaGetErrorName(CudaError error) {
@@ -315,14 +332,14 @@ FAKE_EXPORT CudaError cudaGetLastError() { return CudaError::success; }
 FAKE_EXPORT CudaError cudaStreamCreateWithFlags(Stream* stream, unsigned flags) {
   FAKE_CUDA("cudaStreamCreateWithFlags");
   if (flags != stream_non_blocking) note("a stream that waits for the default stream");
-  *stream = new CUstream_st{current_device, {}};
+  *stream = new CUstream_st{device_of_thread, {}};
   machine().streams.insert(*stream);
   return CudaError::success;
 }
 FAKE_EXPORT CudaError cudaStreamDestroy(Stream stream) {
   FAKE_CUDA("cudaStreamDestroy");
   if (machine().streams.erase(stream) == 0) note("a stream destroyed twice");
-  delete stream;
+  else machine().orphans.emplace_back(stream);  // what is on it is done all the same
   return CudaError::success;
 }
 FAKE_EXPORT CudaError cudaStreamWaitEvent(Stream stream, Event event, unsigned) {
@@ -333,7 +350,7 @@ FAKE_EXPORT CudaError cudaStreamWaitEvent(Stream stream, Event event, unsigned) 
 FAKE_EXPORT CudaError cudaEventCreateWithFlags(Event* event, unsigned flags) {
   FAKE_CUDA("cudaEventCreateWithFlags");
   if (flags != event_disable_timing) note("an event that takes the time");
-  *event = new CUevent_st{std::make_shared<EventState>(), current_device};
+  *event = new CUevent_st{std::make_shared<EventState>(), device_of_thread};
   machine().events.insert(*event);
   return CudaError::success;
 }
@@ -366,11 +383,55 @@ FAKE_EXPORT CudaError cudaMemcpyAsync(void* to, const void* from, std::size_t by
   });
   return CudaError::success;
 }
+FAKE_EXPORT CudaError cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width,
+                                        std::size_t height, MemcpyKind, Stream stream) {
+  FAKE_CUDA("cudaMemcpy2DAsync");
+  if (to_pitch < width || from_pitch < width) return CudaError::invalid_value;
+  stream_of(stream)->work.emplace_back([=] {
+    for (std::size_t row = 0; row < height; ++row) {
+      std::memmove(static_cast<std::byte*>(to) + row * to_pitch, static_cast<const std::byte*>(from) + row * from_pitch, width);
+    }
+    return true;
+  });
+  return CudaError::success;
+}
+FAKE_EXPORT CudaError cudaMallocAsync(void** address, std::size_t bytes, Stream stream) {
+  FAKE_CUDA("cudaMallocAsync");
+  std::vector<std::byte> memory(bytes, std::byte{0xCD});
+  const std::byte* begin = memory.data();
+  *address = memory.data();
+  machine().memory.emplace(begin, Machine::Memory{.device = stream_of(stream)->device, .bytes = std::move(memory), .of_stream = true});
+  return CudaError::success;
+}
+FAKE_EXPORT CudaError cudaFreeAsync(void* address, Stream stream) {
+  FAKE_CUDA("cudaFreeAsync");
+  stream_of(stream)->work.emplace_back([address] {
+    const auto found = machine().memory.find(static_cast<const std::byte*>(address));
+    if (found == machine().memory.end() || !found->second.of_stream || found->second.given_back) {
+      note("memory given back that is nobody's");
+      return true;
+    }
+    found->second.given_back = true;  // it stays, so that whoever still reads it finds nonsense
+    std::ranges::fill(found->second.bytes, std::byte{0xDD});
+    return true;
+  });
+  return CudaError::success;
+}
+static std::size_t memory_on(int device) {
+  std::size_t bytes = 0;
+  for (const auto& [address, memory] : machine().memory) bytes += memory.device == device && !memory.given_back ? memory.bytes.size() : 0;
+  return bytes;
+}
 FAKE_EXPORT CudaError cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   FAKE_CUDA("cudaMemGetInfo");
   *total = std::size_t{64} << 20;
-  *free = *total;
-  for (const auto& [address, memory] : machine().memory) *free -= memory.device == current_device ? memory.bytes.size() : 0;
+  *free = *total - memory_on(device_of_thread) - machine().others;
+  return CudaError::success;
+}
+FAKE_EXPORT CudaError cudaDeviceGetPCIBusId(char* text, int length, int device) {
+  FAKE_CUDA("cudaDeviceGetPCIBusId");
+  if (device < 0 || device >= machine().devices) return CudaError::invalid_device;
+  *fmt::format_to_n(text, static_cast<std::size_t>(length) - 1, "0000:{:02x}:00.0", device + 1).out = '\0';
   return CudaError::success;
 }
 FAKE_EXPORT CudaError cudaPointerGetAttributes(PointerAttributes* attributes, const void* address) {
@@ -379,6 +440,32 @@ FAKE_EXPORT CudaError cudaPointerGetAttributes(PointerAttributes* attributes, co
   attributes->type = memory == nullptr ? MemoryType::unregistered : MemoryType::device;
   attributes->device = memory == nullptr ? -2 : memory->device;
   return CudaError::success;
+}
+
+// ---- NVML ---------------------------------------------------------------------------------------------------------------------------
+
+FAKE_EXPORT NvmlResult nvmlInit_v2() { return NvmlResult::success; }
+FAKE_EXPORT NvmlResult nvmlShutdown() { return NvmlResult::success; }
+FAKE_EXPORT NvmlResult nvmlDeviceGetCount_v2(unsigned* count) {
+  const std::lock_guard lock(machine().mutex);
+  *count = static_cast<unsigned>(machine().devices);
+  return NvmlResult::success;
+}
+FAKE_EXPORT NvmlResult nvmlDeviceGetHandleByPciBusId_v2(const char* bus, NvmlDevice* device) {
+  *device = reinterpret_cast<NvmlDevice>(std::stoul(std::string(bus).substr(5, 2), nullptr, 16));
+  return NvmlResult::success;
+}
+FAKE_EXPORT NvmlResult nvmlDeviceGetComputeRunningProcesses_v3(NvmlDevice device, unsigned* count, NvmlProcess* processes) {
+  const std::lock_guard lock(machine().mutex);
+  // One after the other, as an entry for each: more than whoever asks first has room for.
+  constexpr unsigned strangers = 20;
+  const auto own = static_cast<unsigned>(::getpid());
+  const unsigned room = *count;
+  *count = strangers + 1;
+  if (room < *count) return NvmlResult::insufficient_size;
+  for (unsigned i = 0; i < strangers; ++i) processes[i] = {own + i + 1, i == 0 ? machine().others : nvml_not_available, 0, 0};
+  processes[strangers] = {own, memory_on(static_cast<int>(reinterpret_cast<std::uintptr_t>(device)) - 1), 0, 0};
+  return NvmlResult::success;
 }
 
 // ---- NCCL ---------------------------------------------------------------------------------------------------------------------------
@@ -419,7 +506,7 @@ FAKE_EXPORT Result ncclCommInitRankConfig(Comm* comm, int size, UniqueId id, int
   auto made = std::make_unique<ncclComm>();
   made->clique = clique;
   made->rank = rank;
-  made->device = current_device;
+  made->device = device_of_thread;
   const auto result = scripted("ncclCommInitRankConfig", made.get());
   if (result && *result != Result::in_progress) return *result;
   clique->size = size;
@@ -482,7 +569,7 @@ static Result add(const char* function, Part part) {
   const std::lock_guard lock(machine().mutex);
   if (const auto result = scripted(function, part.comm); result && *result != Result::in_progress) return *result;
   if (group_depth == 0) note("a call outside of a group");
-  if (current_device != part.comm->device) note("a call with another device current than the communicator's");
+  if (device_of_thread != part.comm->device) note("a call with another device current than the communicator's");
   if (part.comm->clique->joined < part.comm->clique->size) note("a call on a communicator that is not there yet");
   for (const void* address : {part.in, static_cast<const void*>(part.out)}) {
     const bool reads_or_writes = address != nullptr && part.count > 0;
@@ -556,16 +643,21 @@ void reset(int devices) {
   m.calls.clear();
   m.cliques.clear();
   m.defaults.clear();
+  m.orphans.clear();
   m.memory.clear();
-  current_device = 0;
+  m.others = 0;
+  m.initialized_by = 0;
+  device_of_thread = 0;
 }
 
 std::shared_ptr<const Vendor> vendor() {
   auto vendor = std::make_shared<Vendor>();
 #define FILL_NCCL(member, name, result, parameters) vendor->nccl.member = ::name;
 #define FILL_CUDA(member, name, result, parameters) vendor->cuda.member = ::name;
+#define FILL_NVML(member, name, result, parameters) vendor->nvml.member = ::name;
   UNISONO_NCCL_FUNCTIONS(FILL_NCCL)
   UNISONO_CUDA_FUNCTIONS(FILL_CUDA)
+  UNISONO_NVML_FUNCTIONS(FILL_NVML)
   vendor->nccl_version = 23203;
   vendor->devices = machine().devices;
   return vendor;
@@ -575,8 +667,13 @@ void* allocate(int device, std::size_t bytes) {
   const std::lock_guard lock(machine().mutex);
   std::vector<std::byte> memory(std::max<std::size_t>(bytes, 1));
   const std::byte* address = memory.data();
-  machine().memory.emplace(address, Machine::Memory{device, std::move(memory)});
+  machine().memory.emplace(address, Machine::Memory{.device = device, .bytes = std::move(memory)});
   return const_cast<std::byte*>(address);
+}
+
+void others(std::size_t bytes) {
+  const std::lock_guard lock(machine().mutex);
+  machine().others = bytes;
 }
 
 void answer(const std::string& function, Result result, Where where) {
@@ -607,11 +704,15 @@ std::string misuse() {
 }
 int leftovers() {
   const std::lock_guard lock(machine().mutex);
-  return static_cast<int>(machine().comms.size() + machine().streams.size() + machine().events.size());
+  pump();
+  const auto is_kept = [](const auto& entry) { return entry.second.of_stream && !entry.second.given_back; };
+  return static_cast<int>(machine().comms.size() + machine().streams.size() + machine().events.size() +
+                          static_cast<std::size_t>(std::ranges::count_if(machine().memory, is_kept)));
 }
 int calls(const std::string& function) {
   const std::lock_guard lock(machine().mutex);
   return machine().calls[function];
 }
+int current_device() { return device_of_thread; }
 
 }  // namespace fake

@@ -7,8 +7,9 @@
 
 #include "backends/nccl/loader.h"
 
-// A stand-in for NCCL and the CUDA runtime behind the vendor seam: devices are host memory, streams are queues that run when somebody asks for an
-// event, communicators connect threads. Any function may be told to answer otherwise. What a program must not do with the real ones is noted.
+// A stand-in for NCCL, the CUDA runtime and NVML behind the vendor seam: devices are host memory, streams are queues that run when somebody asks for
+// an event, communicators connect threads. In a child of a process that has called the runtime it does not work, as the real one. Any function may be
+// told to answer otherwise. What a program must not do with the real ones is noted.
 namespace fake {
 
 using unisono::backends::nccl::CudaError;
@@ -21,6 +22,8 @@ std::shared_ptr<const Vendor> vendor();
 
 /// Device memory, all zero; gone with the next reset.
 void* allocate(int device, std::size_t bytes);
+/// What other processes have of each device's memory: the driver's management library tells it from this process's.
+void others(std::size_t bytes);
 
 /// Where a function is told to answer otherwise: in calls of one rank (of NCCL: the communicator's; of CUDA: the thread's device) or of any (-1),
 /// after `skip` of them.
@@ -39,9 +42,11 @@ void stall(bool stalled);
 
 /// What was done that must not be, the first of it; "" if nothing.
 std::string misuse();
-/// Communicators, streams and events that nobody has destroyed.
+/// Communicators, streams, events and memory of streams that nobody has destroyed.
 int leftovers();
 /// How often a function was called.
 int calls(const std::string& function);
+/// The device that the calling thread has made current.
+int current_device();
 
 }  // namespace fake

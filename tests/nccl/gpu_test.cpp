@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <map>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -117,6 +118,13 @@ std::vector<int> in_turn(int ranks, const std::function<std::size_t(int)>& count
     all.insert(all.end(), block.begin(), block.end());
   }
   return all;
+}
+
+// The first of all, before anything here makes a device current.
+TEST(AGpu, is_current_when_initialize_has_returned) {
+  int current = -1;
+  require(static_cast<int>(nccl::vendor()->cuda.get_device(&current)));
+  EXPECT_EQ(current, device().index);
 }
 
 TEST(Gpu, collectives_of_many_lengths) {
@@ -302,6 +310,11 @@ TEST(Gpu, device_of_an_address_and_memory_in_use) {
   EXPECT_EQ(x.values(), sums(world_size(), 1U << 22U));
   EXPECT_GE(gpu_mem_usage(), 16U);
   EXPECT_GE(gpu_mem_peak(), gpu_mem_usage());
+  const auto memory = device_runtime()->memory(device());
+  if (memory.own) {
+    EXPECT_EQ(gpu_mem_usage(), *memory.own >> 20U);
+    EXPECT_LE(*memory.own, memory.used);
+  }
 }
 
 // Each process with two tensors: on two devices, or on one where ranks may share it.
@@ -318,12 +331,64 @@ TEST(Gpu, lists_of_tensors) {
   EXPECT_EQ(b.values(), sums(2 * n, 100));
 }
 
+Tensor every_other(const Array<int>& x, std::int64_t count) {
+  const std::int64_t shape[] = {count}, strides[] = {2};
+  return {x.data(), DType::int32, shape, strides, device()};
+}
+
+// What NCCL has not, through the host.
+TEST(Gpu, through_the_host) {
+  const int n = world_size(), me = rank();
+  const Array<int> x(numbers(me, 1000)), y(std::vector<int>{3 * me, 4}), z(numbers(me, 8));
+  all_reduce(y.view(), ReduceOp::avg);
+  EXPECT_EQ(y.values(), (std::vector<int>{3 * (n - 1) / 2, 4}));
+  auto view = x.view();
+  scan(view);
+  EXPECT_EQ(x.values(), sums(me + 1, 1000));
+  std::span<int> range(static_cast<int*>(y.data()), 1);
+  all_reduce(range, [](int a, int b) { return std::max(a, b); });
+  EXPECT_EQ(y.values()[0], 3 * (n - 1) / 2);
+  std::vector<int> sized;
+  all_gather_v(z.view(), sized);
+  EXPECT_EQ(sized, in_turn(n, [](int) { return std::size_t{8}; }));
+  const AnyValue value = broadcast_any(AnyValue(every_other(z, 4)), n - 1);
+  const auto elements = value.elements<int>();
+  const auto last = numbers(n - 1, 8);
+  EXPECT_EQ(std::vector<int>(elements.begin(), elements.end()), (std::vector<int>{last[0], last[2], last[4], last[6]}));
+}
+
+// What is strided, or of several pieces, packed on the device.
+TEST(Gpu, packed_on_the_device) {
+  const int n = world_size(), me = rank();
+  const Array<int> x(numbers(me, 2000)), y(numbers(me, 1000));
+  all_reduce(every_other(x, 1000));
+  auto expected = numbers(me, 2000);
+  const auto all = sums(n, 2000);
+  for (std::size_t i = 0; i < expected.size(); i += 2) expected[i] = all[i];
+  EXPECT_EQ(x.values(), expected);
+  std::vector<Tensor> params{every_other(x, 1000), y.view()};
+  all_reduce_params(params, {.op = ReduceOp::max});
+  EXPECT_EQ(x.values(), expected);
+  EXPECT_EQ(y.values(), numbers(n - 1, 1000));
+  std::map<std::string, Tensor> means{{"x", every_other(x, 1000)}, {"y", y.view()}};
+  average_across_processes(means);
+  EXPECT_EQ(x.values(), expected);
+  if (n == 1) return;
+  const int next = (me + 1) % n, before = (me + n - 1) % n;
+  const Array<int> sent(numbers(me, 200)), received(std::vector<int>(100));
+  Work work = isend(every_other(sent, 100), next);
+  recv(received.view(), before);
+  EXPECT_TRUE(work.wait_for(60s));
+  const auto theirs = numbers(before, 200);
+  for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(received.values()[i], theirs[2 * i]);
+}
+
 TEST(Gpu, refusals_and_mismatches_leave_the_group_usable) {
   const int n = world_size(), me = rank();
   const Array<int> x(numbers(me, 100));
   auto view = x.view();
-  EXPECT_THROW(scan(view), Unsupported);
-  EXPECT_THROW(all_reduce(x.view(), ReduceOp::bxor), Unsupported);
+  std::vector<int> host(100);
+  EXPECT_THROW(all_reduce(view, host), InvalidArgument);
   if (n > 1) {
     EXPECT_THROW(all_reduce(x.part(0, me == 0 ? 100 : 99)), Mismatch);
   }

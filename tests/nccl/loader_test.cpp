@@ -21,12 +21,16 @@ namespace {
 int nccl_version = 23203;
 CudaError device_answer = CudaError::success;
 int device_count = 1, driver_version = 13000;
+int calls_of_the_runtime = 0;
+NvmlResult nvml_answer = NvmlResult::success;
+int nvml_sessions = 0;
 
 Result get_version(int* version) {
   *version = nccl_version;
   return Result::success;
 }
 CudaError get_device_count(int* count) {
+  ++calls_of_the_runtime;
   *count = device_count;
   return device_answer;
 }
@@ -40,6 +44,18 @@ CudaError driver_get_version(int* version) {
 }
 CudaError get_last_error() { return CudaError::success; }
 const char* words(CudaError) { return "as the test says"; }
+NvmlResult nvml_init() {
+  if (nvml_answer == NvmlResult::success) ++nvml_sessions;
+  return nvml_answer;
+}
+NvmlResult nvml_shutdown() {
+  --nvml_sessions;
+  return NvmlResult::success;
+}
+NvmlResult nvml_count(unsigned* count) {
+  *count = static_cast<unsigned>(device_count);
+  return NvmlResult::success;
+}
 
 /// A machine with some libraries, each with some functions.
 class Machine final : public Libraries {
@@ -62,7 +78,10 @@ class Machine final : public Libraries {
                                                         {"cudaDriverGetVersion", reinterpret_cast<void*>(driver_get_version)},
                                                         {"cudaGetLastError", reinterpret_cast<void*>(get_last_error)},
                                                         {"cudaGetErrorString", reinterpret_cast<void*>(words)},
-                                                        {"cudaGetErrorName", reinterpret_cast<void*>(words)}};
+                                                        {"cudaGetErrorName", reinterpret_cast<void*>(words)},
+                                                        {"nvmlInit_v2", reinterpret_cast<void*>(nvml_init)},
+                                                        {"nvmlShutdown", reinterpret_cast<void*>(nvml_shutdown)},
+                                                        {"nvmlDeviceGetCount_v2", reinterpret_cast<void*>(nvml_count)}};
     if (lacking.contains(name)) return nullptr;
     const auto found = functions.find(name);
     return found == functions.end() ? reinterpret_cast<void*>(get_last_error) : found->second;  // never called
@@ -82,6 +101,9 @@ class Loader : public ::testing::Test {
     device_answer = CudaError::success;
     device_count = 1;
     driver_version = 13000;
+    calls_of_the_runtime = 0;
+    nvml_answer = NvmlResult::success;
+    nvml_sessions = 0;
   }
   std::string missing() {
     try {
@@ -172,6 +194,45 @@ TEST_F(Loader, one_that_was_chosen_is_the_only_one) {
   settings.nccl_library = "/opt/libnccl.so.2";
   expect_missing({"/opt/libnccl.so.2"});
   EXPECT_EQ(std::count(machine.asked.begin(), machine.asked.end(), "libnccl.so.2"), 0);
+}
+
+// as far as it shows without the runtime, which whoever forks ranks must leave alone.
+TEST_F(Loader, from_outside) {
+  EXPECT_EQ(why_not(machine, settings), "");  // nobody tells of devices
+  machine.present.insert("libnvidia-ml.so.1");
+  EXPECT_EQ(why_not(machine, settings), "");
+  device_count = 0;
+  EXPECT_NE(why_not(machine, settings).find("no CUDA device is on this machine"), std::string::npos);
+  device_count = 1;
+  nvml_answer = NvmlResult::driver_not_loaded;
+  EXPECT_NE(why_not(machine, settings).find("no CUDA device is on this machine"), std::string::npos);
+  nvml_answer = static_cast<NvmlResult>(999);
+  EXPECT_EQ(why_not(machine, settings), "");
+  nvml_answer = NvmlResult::success;
+  settings.hides_devices = true;
+  EXPECT_NE(why_not(machine, settings).find("no CUDA device is visible"), std::string::npos);
+  settings.hides_devices = false;
+  machine.lacking = {"nvmlDeviceGetCount_v2"};  // of an older driver
+  device_count = 0;
+  EXPECT_EQ(why_not(machine, settings), "");
+  machine.present.erase("libnccl.so.2");
+  EXPECT_NE(why_not(machine, settings).find("no NCCL library"), std::string::npos);
+  EXPECT_EQ(calls_of_the_runtime, 0);
+  EXPECT_EQ(nvml_sessions, 0);
+}
+TEST_F(Loader, the_runtime_alone_needs_no_nccl) {
+  machine.present.erase("libnccl.so.2");
+  const auto found = load(machine, settings, Wanted::runtime_only);
+  EXPECT_NE(found->cuda.memcpy_async, nullptr);
+  EXPECT_EQ(found->nccl.comm_abort, nullptr);
+  machine.present.erase("libcudart.so.13");
+  try {
+    static_cast<void>(load(machine, settings, Wanted::runtime_only));
+    FAIL() << "nothing is missing";
+  } catch (const unisono::BackendUnavailable& error) {
+    EXPECT_EQ(std::string(error.what()).find("NCCL"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("no CUDA runtime"), std::string::npos) << error.what();
+  }
 }
 
 TEST(Device, of_a_process) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "unisono/counts.h"
 #include "unisono/detail/standard.h"
@@ -19,6 +21,11 @@ struct DeviceCall;
 
 namespace unisono::detail {
 
+/// Between views of one dtype and number of elements, of which one is contiguous.
+struct TensorCopy {
+  Tensor to, from;
+};
+
 /// What a call does in this rank's own memory around its operation. Alive as long as the operation is.
 class UNISONO_API Around {
  public:
@@ -29,7 +36,12 @@ class UNISONO_API Around {
   virtual void after() = 0;
   /// Beside the operation itself, what the ranks must agree on.
   virtual std::string_view terms() const = 0;
+  /// Of an operation on a device's memory, in place of `before` and `after`: what the device copies.
+  virtual std::vector<TensorCopy> copies_before() const { return {}; }
+  virtual std::vector<TensorCopy> copies_after() const { return {}; }
 };
+
+struct ListsOnHost;
 
 /// A collective as the typed edge hands it on: nothing is checked yet.
 struct Request {
@@ -46,6 +58,13 @@ struct Request {
   std::shared_ptr<Around> around = {};  ///< only with a label
   /// With a label: several tensors of this rank, each on a device of its own, which were checked already; `in` and `out` are the first of them.
   std::shared_ptr<DeviceCall> lists = {};
+  /// Of such lists: the same call on copies in the host's memory, for what is not carried out on the devices.
+  std::function<std::shared_ptr<ListsOnHost>()> on_host = {};
+};
+struct ListsOnHost {
+  Request request;
+  std::vector<TensorCopy> before = {}, after = {};  ///< to the host, and from there
+  std::vector<std::vector<std::byte>> memory = {};  ///< of the copies
 };
 
 inline std::string_view name_of(const Request& request) noexcept { return request.label.empty() ? to_string(request.operation) : request.label; }

@@ -3,18 +3,21 @@
 #include <cstddef>
 #include <cstdint>
 
-// What we call of NCCL and of the CUDA runtime, declared from their public documentation: their headers are needed neither to build nor to run.
-// tests/nccl/declarations_test.cpp compares every line of it with the real headers wherever these are found. Names and values are the vendors'.
+// What we call of NCCL, of the CUDA runtime and of the driver's management library (NVML), declared from their public documentation: their headers
+// are needed neither to build nor to run. tests/nccl/declarations_test.cpp compares every line of it with the real headers wherever these are found.
+// Names and values are the vendors'.
 
 struct ncclComm;
 struct CUstream_st;
 struct CUevent_st;
+struct nvmlDevice_st;
 
 namespace unisono::backends::nccl {
 
 using Comm = ncclComm*;
 using Stream = CUstream_st*;
 using Event = CUevent_st*;
+using NvmlDevice = nvmlDevice_st*;
 
 enum class Result : int {
   success = 0,
@@ -92,6 +95,17 @@ struct PointerAttributes {
 inline constexpr unsigned stream_non_blocking = 1;
 inline constexpr unsigned event_disable_timing = 2;
 
+enum class NvmlResult : int { success = 0, insufficient_size = 7, driver_not_loaded = 9 };
+
+/// As nvmlDeviceGetComputeRunningProcesses_v2 and _v3 write it.
+struct NvmlProcess {
+  unsigned pid;
+  unsigned long long used_memory;
+  unsigned gpu_instance, compute_instance;
+};
+/// NVML's answer where the driver does not tell the memory of single processes.
+inline constexpr unsigned long long nvml_not_available = ~0ULL;
+
 // X(member, the vendor's name, result, parameters)
 #define UNISONO_NCCL_FUNCTIONS(X)                                                                                \
   X(get_version, ncclGetVersion, Result, (int*))                                                                 \
@@ -113,25 +127,37 @@ inline constexpr unsigned event_disable_timing = 2;
   X(group_start, ncclGroupStart, Result, ())                                                                     \
   X(group_end, ncclGroupEnd, Result, ())
 
-#define UNISONO_CUDA_FUNCTIONS(X)                                                                    \
-  X(runtime_get_version, cudaRuntimeGetVersion, CudaError, (int*))                                   \
-  X(driver_get_version, cudaDriverGetVersion, CudaError, (int*))                                     \
-  X(get_device_count, cudaGetDeviceCount, CudaError, (int*))                                         \
-  X(get_device, cudaGetDevice, CudaError, (int*))                                                    \
-  X(set_device, cudaSetDevice, CudaError, (int))                                                     \
-  X(get_error_name, cudaGetErrorName, const char*, (CudaError))                                      \
-  X(get_error_string, cudaGetErrorString, const char*, (CudaError))                                  \
-  X(get_last_error, cudaGetLastError, CudaError, ())                                                 \
-  X(stream_create, cudaStreamCreateWithFlags, CudaError, (Stream*, unsigned))                        \
-  X(stream_destroy, cudaStreamDestroy, CudaError, (Stream))                                          \
-  X(stream_wait_event, cudaStreamWaitEvent, CudaError, (Stream, Event, unsigned))                    \
-  X(event_create, cudaEventCreateWithFlags, CudaError, (Event*, unsigned))                           \
-  X(event_destroy, cudaEventDestroy, CudaError, (Event))                                             \
-  X(event_record, cudaEventRecord, CudaError, (Event, Stream))                                       \
-  X(event_query, cudaEventQuery, CudaError, (Event))                                                 \
-  X(memcpy_async, cudaMemcpyAsync, CudaError, (void*, const void*, std::size_t, MemcpyKind, Stream)) \
-  X(mem_get_info, cudaMemGetInfo, CudaError, (std::size_t*, std::size_t*))                           \
+#define UNISONO_CUDA_FUNCTIONS(X)                                                                                                                \
+  X(runtime_get_version, cudaRuntimeGetVersion, CudaError, (int*))                                                                               \
+  X(driver_get_version, cudaDriverGetVersion, CudaError, (int*))                                                                                 \
+  X(get_device_count, cudaGetDeviceCount, CudaError, (int*))                                                                                     \
+  X(get_device, cudaGetDevice, CudaError, (int*))                                                                                                \
+  X(set_device, cudaSetDevice, CudaError, (int))                                                                                                 \
+  X(get_error_name, cudaGetErrorName, const char*, (CudaError))                                                                                  \
+  X(get_error_string, cudaGetErrorString, const char*, (CudaError))                                                                              \
+  X(get_last_error, cudaGetLastError, CudaError, ())                                                                                             \
+  X(stream_create, cudaStreamCreateWithFlags, CudaError, (Stream*, unsigned))                                                                    \
+  X(stream_destroy, cudaStreamDestroy, CudaError, (Stream))                                                                                      \
+  X(stream_wait_event, cudaStreamWaitEvent, CudaError, (Stream, Event, unsigned))                                                                \
+  X(event_create, cudaEventCreateWithFlags, CudaError, (Event*, unsigned))                                                                       \
+  X(event_destroy, cudaEventDestroy, CudaError, (Event))                                                                                         \
+  X(event_record, cudaEventRecord, CudaError, (Event, Stream))                                                                                   \
+  X(event_query, cudaEventQuery, CudaError, (Event))                                                                                             \
+  X(memcpy_async, cudaMemcpyAsync, CudaError, (void*, const void*, std::size_t, MemcpyKind, Stream))                                             \
+  X(memcpy_2d_async, cudaMemcpy2DAsync, CudaError, (void*, std::size_t, const void*, std::size_t, std::size_t, std::size_t, MemcpyKind, Stream)) \
+  X(malloc_async, cudaMallocAsync, CudaError, (void**, std::size_t, Stream))                                                                     \
+  X(free_async, cudaFreeAsync, CudaError, (void*, Stream))                                                                                       \
+  X(get_pci_bus_id, cudaDeviceGetPCIBusId, CudaError, (char*, int, int))                                                                         \
+  X(mem_get_info, cudaMemGetInfo, CudaError, (std::size_t*, std::size_t*))                                                                       \
   X(pointer_get_attributes, cudaPointerGetAttributes, CudaError, (PointerAttributes*, const void*))
+
+// All or none of them: the library may be missing, and nothing depends on it but what is told.
+#define UNISONO_NVML_FUNCTIONS(X)                                                         \
+  X(init, nvmlInit_v2, NvmlResult, ())                                                    \
+  X(shutdown, nvmlShutdown, NvmlResult, ())                                               \
+  X(get_count, nvmlDeviceGetCount_v2, NvmlResult, (unsigned*))                            \
+  X(get_device, nvmlDeviceGetHandleByPciBusId_v2, NvmlResult, (const char*, NvmlDevice*)) \
+  X(get_processes, nvmlDeviceGetComputeRunningProcesses_v3, NvmlResult, (NvmlDevice, unsigned*, NvmlProcess*))
 
 #define UNISONO_DECLARE(member, name, result, parameters) result(*member) parameters = nullptr;
 struct NcclApi {
@@ -139,6 +165,9 @@ struct NcclApi {
 };
 struct CudaApi {
   UNISONO_CUDA_FUNCTIONS(UNISONO_DECLARE)
+};
+struct NvmlApi {
+  UNISONO_NVML_FUNCTIONS(UNISONO_DECLARE)
 };
 #undef UNISONO_DECLARE
 

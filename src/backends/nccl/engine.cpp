@@ -72,6 +72,8 @@ void NcclEngine::form_world(std::chrono::milliseconds timeout) {
   const ground::Deadline deadline(timeout);
   try {
     options_.store->set(here_key(options_.rank), "1");
+    // The caller's device from now on: before anybody is waited for, and before the program takes memory.
+    check(*vendor_, vendor_->cuda.set_device(device_), "cudaSetDevice");
     for (int look = 1; !clique->form(); ++look) {
       if (deadline.passed()) throw_late(timeout);
       if (look % 100 == 0) {

@@ -12,7 +12,8 @@ namespace unisono::backends::nccl {
 
 /// A group on NCCL: one communicator of all ranks for collectives, one for each direction between two ranks that exchange messages, so that messages
 /// wait for nothing but each other, and one for each number of devices that a process gives at once. All but the first are made when they are needed.
-/// A task is done when its operation is enqueued; its completion is when the device is.
+/// A task is done when its operation is enqueued; its completion is when the device is. One that was asked for by name makes its device the calling
+/// thread's current one.
 class NcclEngine final : public Engine {
  public:
   NcclEngine(std::shared_ptr<const Vendor> vendor, const EngineOptions& options);

@@ -2,12 +2,14 @@
 
 #include <dlfcn.h>
 
+#include <array>
 #include <cstdlib>
 #include <mutex>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "backends/nccl/management.h"
 #include "ground/code_file.h"
 #include "unisono/error.h"
 
@@ -48,7 +50,7 @@ std::vector<std::string> names_of(const std::string& chosen, std::initializer_li
 /// Collects what is missing.
 class Finder {
  public:
-  explicit Finder(Libraries& libraries) : libraries_(libraries) {}
+  Finder(Libraries& libraries, Wanted wanted) : libraries_(libraries), wanted_(wanted) {}
 
   void* library(const std::vector<std::string>& names, const char* what, const char* hint) {
     std::string why;
@@ -67,16 +69,22 @@ class Finder {
   }
   void throw_if_missing() const {
     if (missing_.empty()) return;
-    throw BackendUnavailable("nccl cannot be used here: " + missing_,
+    throw BackendUnavailable((wanted_ == Wanted::all ? "nccl cannot be used here: " : "memory of CUDA devices cannot be reached here: ") + missing_,
                              {.hint = "buffers in host memory need no nccl: backends native, tcp, mpi and gloo carry them"});
   }
 
  private:
   Libraries& libraries_;
+  Wanted wanted_;
   std::string missing_;
 };
 
 std::string cuda_version(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
+
+std::string text_of_no_device(const Settings& settings) {
+  if (settings.visible_devices.empty() && !settings.hides_devices) return "no CUDA device is on this machine";
+  return fmt::format("no CUDA device is visible (CUDA_VISIBLE_DEVICES={})", settings.visible_devices);
+}
 
 void look_for_devices(Finder& finder, Vendor& vendor) {
   const CudaApi& cuda = vendor.cuda;
@@ -91,11 +99,10 @@ void look_for_devices(Finder& finder, Vendor& vendor) {
                            : fmt::format("the NVIDIA driver is for CUDA {}, and the runtime is of CUDA {}: the driver is too old",
                                          cuda_version(driver), cuda_version(runtime)));
   } else if (error == CudaError::success || error == CudaError::no_device) {
-    finder.say(vendor.settings.visible_devices.empty()
-                   ? std::string("no CUDA device is on this machine")
-                   : fmt::format("no CUDA device is visible (CUDA_VISIBLE_DEVICES={})", vendor.settings.visible_devices));
+    finder.say(text_of_no_device(vendor.settings));
   } else {
-    finder.say(fmt::format("the CUDA runtime finds no device: {} ({})", cuda.get_error_string(error), cuda.get_error_name(error)));
+    finder.say(fmt::format("the CUDA runtime finds no device: {} ({}){}", cuda.get_error_string(error), cuda.get_error_name(error),
+                           error == CudaError::initialization_error ? "; was CUDA used in the program before it forked this process?" : ""));
   }
 }
 
@@ -111,33 +118,18 @@ void check_chosen(Finder& finder, const char* name, const std::string& path) {
   else if (const std::string danger = ground::why_not_to_run(path); !danger.empty()) finder.say(fmt::format("{} is not loaded: {}", path, danger));
 }
 
-}  // namespace
-
-Libraries& system_libraries() {
-  static SystemLibraries libraries;
-  return libraries;
-}
-
-Settings Settings::of_process() {
-  const std::string shared = variable("NCCL_MULTI_RANK_GPU_ENABLE");
-  return {.nccl_library = ground::variable_of_code("UNISONO_NCCL_LIBRARY").value_or(""),
-          .cudart_library = ground::variable_of_code("UNISONO_CUDART_LIBRARY").value_or(""),
-          .visible_devices = variable("CUDA_VISIBLE_DEVICES"),
-          .shared_devices = !shared.empty() && shared != "0"};
-}
-
-std::string version_text(int version) { return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100); }
-
-std::shared_ptr<const Vendor> load(Libraries& libraries, const Settings& settings) {
+/// Finds the libraries and their functions, and calls none of the runtime's.
+std::shared_ptr<Vendor> find(Finder& finder, Libraries& libraries, const Settings& settings, Wanted wanted) {
   auto vendor = std::make_shared<Vendor>();
   vendor->settings = settings;
-  Finder finder(libraries);
   check_chosen(finder, "UNISONO_NCCL_LIBRARY", settings.nccl_library);
   check_chosen(finder, "UNISONO_CUDART_LIBRARY", settings.cudart_library);
   finder.throw_if_missing();
-  void* nccl =
-      finder.library(names_of(settings.nccl_library, {"libnccl.so.2", "libnccl.so"}), "no NCCL library",
-                     "; install NCCL, or set UNISONO_NCCL_LIBRARY to the path of libnccl.so.2 (the Python package nvidia-nccl-cu13 has one)");
+  void* nccl = nullptr;
+  if (wanted == Wanted::all) {
+    nccl = finder.library(names_of(settings.nccl_library, {"libnccl.so.2", "libnccl.so"}), "no NCCL library",
+                          "; install NCCL, or set UNISONO_NCCL_LIBRARY to the path of libnccl.so.2 (the Python package nvidia-nccl-cu13 has one)");
+  }
   void* cudart = finder.library(names_of(settings.cudart_library, {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0", "libcudart.so"}),
                                 "no CUDA runtime", "; install it, or set UNISONO_CUDART_LIBRARY to its path");
   finder.library({"libcuda.so.1"}, "no NVIDIA driver", "");
@@ -161,17 +153,56 @@ std::shared_ptr<const Vendor> load(Libraries& libraries, const Settings& setting
 #undef UNISONO_FIND
   }
   finder.throw_if_missing();
+  vendor->nvml = find_management(libraries);
+  return vendor;
+}
+
+}  // namespace
+
+Libraries& system_libraries() {
+  static SystemLibraries libraries;
+  return libraries;
+}
+
+Settings Settings::of_process() {
+  const std::string shared = variable("NCCL_MULTI_RANK_GPU_ENABLE");
+  const std::string visible = variable("CUDA_VISIBLE_DEVICES");
+  return {.nccl_library = ground::variable_of_code("UNISONO_NCCL_LIBRARY").value_or(""),
+          .cudart_library = ground::variable_of_code("UNISONO_CUDART_LIBRARY").value_or(""),
+          .visible_devices = visible,
+          .hides_devices = std::getenv("CUDA_VISIBLE_DEVICES") != nullptr && (visible.empty() || visible.starts_with("-1")),
+          .shared_devices = !shared.empty() && shared != "0"};
+}
+
+std::string version_text(int version) { return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100); }
+
+std::shared_ptr<const Vendor> load(Libraries& libraries, const Settings& settings, Wanted wanted) {
+  Finder finder(libraries, wanted);
+  auto vendor = find(finder, libraries, settings, wanted);
   look_for_devices(finder, *vendor);
   finder.throw_if_missing();
   return vendor;
 }
 
-std::shared_ptr<const Vendor> vendor() {
+std::string why_not(Libraries& libraries, const Settings& settings) {
+  try {
+    Finder finder(libraries, Wanted::all);
+    const auto vendor = find(finder, libraries, settings, Wanted::all);
+    if (settings.hides_devices || devices_of_driver(vendor->nvml) == 0U) finder.say(text_of_no_device(settings));
+    finder.throw_if_missing();
+    return {};
+  } catch (const BackendUnavailable& missing) {
+    return missing.message();
+  }
+}
+
+std::shared_ptr<const Vendor> vendor(Wanted wanted) {
   static std::mutex mutex;
-  static auto& known = *new std::shared_ptr<const Vendor>;  // lives as long as the process, whoever ends last
+  static auto& known = *new std::array<std::shared_ptr<const Vendor>, 2>;  // they live as long as the process, whoever ends last
   const std::lock_guard lock(mutex);
-  if (!known) known = load(system_libraries(), Settings::of_process());
-  return known;
+  auto& own = known[static_cast<std::size_t>(wanted)];
+  if (!own) own = load(system_libraries(), Settings::of_process(), wanted);
+  return own;
 }
 
 int choose_device(const Vendor& vendor, int local_rank) {

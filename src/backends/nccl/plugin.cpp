@@ -5,15 +5,19 @@ namespace unisono::backends::nccl {
 namespace {
 
 EngineTraits traits() {
-  return {.device = Device::Type::cuda, .spans_hosts = true, .why_not = [] {
-            try {
-              static_cast<void>(vendor());
-              return std::string();
-            } catch (const BackendUnavailable& error) {
-              return error.message();
-            }
-          }};
+  const auto outside = [] { return why_not(system_libraries(), Settings::of_process()); };
+  const auto as_a_rank = [] {
+    try {
+      static_cast<void>(vendor());
+      return std::string();
+    } catch (const BackendUnavailable& error) {
+      return error.message();
+    }
+  };
+  return {.device = Device::Type::cuda, .spans_hosts = true, .why_not = outside, .why_not_as_a_rank = as_a_rank};
 }
+
+std::shared_ptr<DeviceRuntime> runtime() { return std::make_shared<CudaRuntime>(vendor(Wanted::runtime_only), 0); }
 
 }  // namespace
 }  // namespace unisono::backends::nccl
@@ -23,6 +27,7 @@ UNISONO_PLUGIN {
                                       .about = "device memory over NCCL 2.19 or newer, opened at run time",
                                       .traits = unisono::backends::nccl::traits,
                                       .make = unisono::backends::nccl::make_engine,
-                                      .carrier = nullptr};
+                                      .carrier = nullptr,
+                                      .runtime = unisono::backends::nccl::runtime};
   return &plugin;
 }

@@ -1,8 +1,11 @@
 #include "backends/nccl/runtime.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include <fmt/format.h>
+
+#include "backends/nccl/management.h"
 
 namespace unisono::backends::nccl {
 
@@ -46,6 +49,39 @@ void CudaEvent::order(void* stream) {
   check(*vendor_, vendor_->cuda.stream_wait_event(static_cast<Stream>(stream), event_, 0), "cudaStreamWaitEvent");
 }
 
+CudaStream::CudaStream(std::shared_ptr<const Vendor> vendor, int device) : vendor_(std::move(vendor)), device_(device) {
+  const OnDevice on_device(*vendor_, device_);
+  check(*vendor_, vendor_->cuda.stream_create(&stream_, stream_non_blocking), "cudaStreamCreateWithFlags");
+}
+
+// Neither waits for what is on the stream: the runtime does both when that is done.
+CudaStream::~CudaStream() {
+  for (void* memory : memory_) static_cast<void>(vendor_->cuda.free_async(memory, stream_));
+  static_cast<void>(vendor_->cuda.stream_destroy(stream_));
+}
+
+void* CudaStream::allocate(std::size_t bytes) {
+  const OnDevice on_device(*vendor_, device_);
+  memory_.reserve(memory_.size() + 1);
+  void* memory = nullptr;
+  check(*vendor_, vendor_->cuda.malloc_async(&memory, std::max<std::size_t>(bytes, 1), stream_), "cudaMallocAsync");
+  memory_.push_back(memory);
+  return memory;
+}
+
+void CudaStream::copy(const Rows& rows) {
+  if (rows.bytes == 0 || rows.count == 0) return;
+  const OnDevice on_device(*vendor_, device_);
+  const bool is_one = rows.count == 1 || (rows.to_pitch == rows.bytes && rows.from_pitch == rows.bytes);
+  if (is_one) {
+    check(*vendor_, vendor_->cuda.memcpy_async(rows.to, rows.from, rows.bytes * rows.count, MemcpyKind::automatic, stream_), "cudaMemcpyAsync");
+  } else {
+    check(*vendor_,
+          vendor_->cuda.memcpy_2d_async(rows.to, rows.to_pitch, rows.from, rows.from_pitch, rows.bytes, rows.count, MemcpyKind::automatic, stream_),
+          "cudaMemcpy2DAsync");
+  }
+}
+
 Device CudaRuntime::device_of(const void* address) {
   PointerAttributes attributes{};
   if (vendor_->cuda.pointer_get_attributes(&attributes, address) != CudaError::success) {
@@ -61,11 +97,13 @@ std::shared_ptr<DeviceEvent> CudaRuntime::record(Device device, void* stream) {
   return std::make_shared<CudaEvent>(vendor_, index_of(device), static_cast<Stream>(stream));
 }
 
+std::unique_ptr<DeviceStream> CudaRuntime::stream(Device device) { return std::make_unique<CudaStream>(vendor_, index_of(device)); }
+
 DeviceRuntime::Memory CudaRuntime::memory(Device device) {
   const OnDevice on_device(*vendor_, index_of(device));
   std::size_t free = 0, total = 0;
   check(*vendor_, vendor_->cuda.mem_get_info(&free, &total), "cudaMemGetInfo");
-  return {.used = total - free, .total = total};
+  return {.used = total - free, .total = total, .own = memory_of_process(*vendor_, index_of(device))};
 }
 
 }  // namespace unisono::backends::nccl

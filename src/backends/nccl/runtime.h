@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backends/nccl/loader.h"
 #include "unisono/device_runtime.h"
@@ -40,6 +41,23 @@ class CudaEvent final : public DeviceEvent {
   Event event_ = nullptr;
 };
 
+class CudaStream final : public DeviceStream {
+ public:
+  CudaStream(std::shared_ptr<const Vendor> vendor, int device);
+  ~CudaStream() override;
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+  void* handle() const noexcept override { return stream_; }
+  void* allocate(std::size_t bytes) override;
+  void copy(const Rows& rows) override;
+
+ private:
+  std::shared_ptr<const Vendor> vendor_;
+  int device_;
+  Stream stream_ = nullptr;
+  std::vector<void*> memory_;
+};
+
 class CudaRuntime final : public DeviceRuntime {
  public:
   /// `device`: of this process, where nothing else says which.
@@ -47,6 +65,7 @@ class CudaRuntime final : public DeviceRuntime {
   Device::Type type() const noexcept override { return Device::Type::cuda; }
   Device device_of(const void* address) override;
   std::shared_ptr<DeviceEvent> record(Device device, void* stream) override;
+  std::unique_ptr<DeviceStream> stream(Device device) override;
   Memory memory(Device device) override;
 
  private:

@@ -56,6 +56,42 @@ class Copying : public detail::Around {
   Blocks from_, to_;
 };
 
+/// The same by the device, in its order.
+class CopyingOnDevice final : public detail::Around {
+ public:
+  CopyingOnDevice(Blocks from, Blocks to) : from_(std::move(from)), to_(std::move(to)) {}
+  void before() override {}
+  void after() override {}
+  std::string_view terms() const override { return {}; }
+  std::vector<detail::TensorCopy> copies_before() const override {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    std::vector<detail::TensorCopy> copies;
+    from_.for_each_copy([&](const at::Tensor& part, const at::Tensor& tensor) { copies.push_back({read(part), read(tensor)}); });
+    return copies;
+  }
+  std::vector<detail::TensorCopy> copies_after() const override {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    std::vector<detail::TensorCopy> copies;
+    to_.for_each_copy([&](const at::Tensor& part, const at::Tensor& tensor) { copies.push_back({read(tensor), read(part)}); });
+    return copies;
+  }
+
+ private:
+  Blocks from_, to_;
+};
+
+/// Memory that an operation on a device reads until it is done.
+class Kept final : public detail::Around {
+ public:
+  explicit Kept(at::Tensor memory) : memory_(std::move(memory)) {}
+  void before() override {}
+  void after() override {}
+  std::string_view terms() const override { return {}; }
+
+ private:
+  at::Tensor memory_;
+};
+
 class Scaling final : public Copying {
  public:
   Scaling(at::Tensor input, at::Tensor scaled, at::Tensor factor, Blocks from)
@@ -139,24 +175,21 @@ void Blocks::scatter() const {
   }
 }
 
-namespace {
-// What is around an operation runs when the operation has been handed to the device, and not when the device is done with it.
-void require_host(const at::Tensor& tensor, std::string_view what) {
-  if (!tensor.defined() || tensor.is_cpu()) return;
-  throw Unsupported(
-      fmt::format("{} on {}", what, tensor.device().str()),
-      {.hint = "use one tensor for all ranks (the _into_tensor and _tensor forms), or leave devices to NCCL: \"cpu:unisono,cuda:nccl\""});
-}
-}  // namespace
-
 std::shared_ptr<detail::Around> copying(Blocks from, Blocks to) {
   if (!from.is_copy() && !to.is_copy()) return nullptr;
-  require_host(from.is_copy() ? from.whole() : to.whole(), "a list of tensors that do not lie one behind the other, and are");
+  if (!(from.is_copy() ? from.whole() : to.whole()).is_cpu()) return std::make_shared<CopyingOnDevice>(std::move(from), std::move(to));
   return std::make_shared<Copying>(std::move(from), std::move(to));
 }
 
 std::shared_ptr<detail::Around> scaling(at::Tensor input, at::Tensor scaled, at::Tensor factor, Blocks from) {
-  require_host(scaled, "PREMUL_SUM of tensors that are");
+  if (!scaled.is_cpu()) {
+    // On torch's current stream, which the operation comes after.
+    from.gather();
+    const at::AutoDispatchBelowADInplaceOrView below;
+    at::Tensor result = scaled;
+    at::mul_out(result, input, factor);
+    return std::make_shared<Kept>(std::move(scaled));
+  }
   return std::make_shared<Scaling>(std::move(input), std::move(scaled), std::move(factor), std::move(from));
 }
 

@@ -35,6 +35,17 @@ class Blocks {
   void bump_versions() const;
   void gather() const;
   void scatter() const;
+  /// Of memory of its own: each tensor and its part of it, `(part, tensor)`, in whatever dtype the elements are moved as.
+  template <class F>
+  void for_each_copy(F&& f) const {
+    std::int64_t begin = 0;
+    for (const at::Tensor& tensor : tensors_) {
+      if (!is_copy_) return;
+      const at::Tensor elements = movable(tensor);
+      f(whole_.narrow(0, begin, elements.numel()), elements);
+      begin += elements.numel();
+    }
+  }
 
  private:
   TensorList tensors_;
@@ -44,7 +55,7 @@ class Blocks {
 
 /// What is to be done in this rank's memory around an operation: copying from and to lists, and scaling for PREMUL_SUM. Null where nothing is.
 std::shared_ptr<detail::Around> copying(Blocks from, Blocks to);
-/// `scaled` becomes factor * input when the operation's turn has come.
+/// `scaled` becomes factor * input: when the operation's turn has come, and on a device at once, in the order of torch's current stream.
 std::shared_ptr<detail::Around> scaling(at::Tensor input, at::Tensor scaled, at::Tensor factor, Blocks from = {});
 
 }  // namespace unisono::libtorch

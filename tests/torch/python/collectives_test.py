@@ -106,6 +106,31 @@ class Collectives(RankTest):
         dist.all_gather(small, distinct(self.rank, (4,)).to(torch.float8_e4m3fn))
         self.same([t.float() for t in small], [distinct(r, (4,)).to(torch.float8_e4m3fn).float() for r in range(self.size)])
 
+    def test_lists_on_a_device(self):
+        if torch.cuda.device_count() < self.size:
+            self.skipTest(f"missing on this machine: {self.size} GPUs")
+        torch.cuda.set_device(self.rank)
+        x = distinct(self.rank, (3, 2)).cuda()
+        parts = [torch.empty(3, 2, device="cuda") for _ in range(self.size)]
+        dist.all_gather(parts, x)
+        self.same([t.cpu() for t in parts], self.every((3, 2)))
+        apart = [torch.empty(2, 3, device="cuda").t() for _ in range(self.size)]
+        dist.all_gather(apart, x, async_op=True).wait()
+        self.same([t.cpu() for t in apart], self.every((3, 2)))
+        uneven = [torch.empty(r + 1, 2, device="cuda") for r in range(self.size)]
+        dist.all_gather(uneven, distinct(self.rank, (self.rank + 1, 2)).cuda())
+        self.same([t.cpu() for t in uneven], [distinct(r, (r + 1, 2)) for r in range(self.size)])
+        out = torch.empty(3, device="cuda")
+        for op, factor in ((dist.ReduceOp.SUM, 1), (dist._make_nccl_premul_sum(2.0), 2)):
+            dist.reduce_scatter(out, [distinct(self.rank + r, (3,)).cuda() for r in range(self.size)], op)
+            self.same(out.cpu(), factor * sum(distinct(s + self.rank, (3,)) for s in range(self.size)))
+        whole = torch.arange(2, device="cuda") + self.rank
+        dist.all_reduce(whole, dist.ReduceOp.AVG)  # through the host
+        self.same(whole.cpu(), (2 * torch.arange(2) + self.size - 1) * self.size // 2 // self.size)
+        columns = distinct(self.rank, (6, 4)).cuda().t()
+        dist.all_reduce(columns)
+        self.same(columns.cpu(), sum(self.every((6, 4))).t())
+
     def test_lists_of_another_shape_are_refused(self):
         def refused(call, *arguments, **more):
             with self.assertRaisesRegex(ValueError, r"shape"):

@@ -1,0 +1,57 @@
+#include "group/device_streams.h"
+
+#include <algorithm>
+
+#include "backends/device_copy.h"
+#include "unisono/cuda.h"
+
+namespace unisono::group {
+
+std::set<int> devices_of(std::span<const Tensor> tensors) {
+  std::set<int> devices;
+  for (const Tensor& tensor : tensors) {
+    if (is_on_device(tensor)) devices.insert(tensor.device().index);
+  }
+  return devices;
+}
+
+bool are_reached(const Events& events) {
+  return std::ranges::all_of(events, [](const auto& event) { return event->reached(); });
+}
+
+Events events_now(DeviceRuntime& runtime, std::span<const Tensor> tensors) {
+  Events events;
+  for (const int index : devices_of(tensors)) {
+    events.push_back(runtime.record({.type = runtime.type(), .index = index}, current_stream()));
+    if (current_stream() != nullptr) break;
+  }
+  return events;
+}
+
+DeviceStreams::DeviceStreams(DeviceRuntime& runtime, std::span<const Tensor> tensors, const Events& after) : runtime_(runtime) {
+  for (const int index : devices_of(tensors)) {
+    const auto& stream = streams_.emplace(index, runtime.stream({.type = runtime.type(), .index = index})).first->second;
+    for (const auto& event : after) event->order(stream->handle());
+  }
+}
+
+void DeviceStreams::copy(std::span<const detail::TensorCopy> copies) {
+  for (const auto& [to, from] : copies) backends::copy(of(is_on_device(to) ? to : from), to, from);
+}
+
+void DeviceStreams::order(DeviceEvent& event) {
+  for (const auto& [index, stream] : streams_) event.order(stream->handle());
+}
+
+Events DeviceStreams::end() {
+  Events events;
+  for (const auto& [index, stream] : streams_) events.push_back(runtime_.record({.type = runtime_.type(), .index = index}, stream->handle()));
+  return events;
+}
+
+void DeviceCompletion::order(void* stream) {
+  if (operation_) operation_->order(stream);
+  for (const auto& event : after_) event->order(stream);
+}
+
+}  // namespace unisono::group

@@ -1,0 +1,301 @@
+#include "group/device_task.h"
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backends/device_copy.h"
+#include "backends/suspicion.h"
+#include "ground/log.h"
+#include "group/check.h"
+#include "group/device_streams.h"
+#include "group/group.h"
+#include "group/packing.h"
+#include "unisono/cuda.h"
+
+namespace unisono::group {
+namespace {
+
+using detail::TensorCopy;
+using Tensors = std::vector<Tensor>;
+
+Tensor line_of(void* memory, const Tensor& like, Device device = {}) {
+  const std::int64_t shape[] = {like.numel()};
+  return {memory, like.dtype(), shape, {}, device};
+}
+
+bool is_same_view(const Tensor& a, const Tensor& b) { return a.data() == b.data() && a.numel() == b.numel(); }
+
+/// What both ways have in common: the memory of a call, and what it waits for.
+class DeviceTask : public Task {
+ public:
+  DeviceTask(Group& group, Tensors ins, Tensors outs, LastOnDevice last)
+      : group_(group), ins_(std::move(ins)), outs_(std::move(outs)), last_(std::move(last)), suspicion_(group.backend(), group.rank()) {
+    views_ = ins_;
+    views_.insert(views_.end(), outs_.begin(), outs_.end());
+    const Device::Type type = std::ranges::find_if(views_, [](const Tensor& view) { return is_on_device(view); })->device().type;
+    runtime_ = &backends::require_runtime(type);
+    suspicion_.prepare([&] { after_ = events_now(*runtime_, views_); });
+  }
+  std::vector<int> waiting_for() const override { return task_ ? task_->waiting_for() : std::vector<int>{}; }
+  bool any_will_do() const override { return task_ && task_->any_will_do(); }
+  int source() const override { return task_ ? task_->source() : -1; }
+
+ protected:
+  /// For the first step, not before the call's turn.
+  const Events& after() {
+    if (auto last = last_ ? std::exchange(last_, nullptr)() : nullptr) after_.push_back(std::move(last));
+    return after_;
+  }
+
+  Group& group_;
+  Tensors ins_, outs_, views_;
+  DeviceRuntime* runtime_ = nullptr;
+  LastOnDevice last_;
+  Events after_;
+  backends::Suspicion suspicion_;
+  std::unique_ptr<Task> task_;
+};
+
+/// The engine of devices has it. Strided views are packed in memory of their device, and the host waits for nothing of that.
+class OnDevice final : public DeviceTask {
+ public:
+  /// With contiguous views in place of the call's, each behind what is on the stream of its device.
+  using Start = std::function<std::unique_ptr<Task>(const Tensors& ins, const Tensors& outs, DeviceStreams& streams)>;
+
+  OnDevice(Group& group, Tensors ins, Tensors outs, LastOnDevice last, std::shared_ptr<detail::Around> around, Start start)
+      : DeviceTask(group, std::move(ins), std::move(outs), std::move(last)), around_(std::move(around)), start_(std::move(start)) {}
+
+  bool advance() override {
+    return suspicion_.guard([&] {
+      if (completion_) return true;
+      if (!task_) pack();
+      if (!task_->advance()) return false;
+      unpack();
+      return true;
+    });
+  }
+  bool is_rung_for() const override { return task_ && task_->is_rung_for(); }
+  std::shared_ptr<DeviceEvent> completion() const override { return completion_; }
+
+ private:
+  void pack() {
+    streams_ = std::make_unique<DeviceStreams>(*runtime_, views_, after());
+    if (around_) streams_->copy(around_->copies_before());
+    Tensors ins, outs;
+    for (const Tensor& in : ins_) ins.push_back(packed(in));
+    for (std::size_t i = 0; i < outs_.size(); ++i) {
+      const Tensor& out = outs_[i];
+      const bool in_place = i < ins_.size() && is_same_view(ins_[i], out);
+      outs.push_back(in_place ? ins[i] : packed(out));  // ranks that get no result must find there what was there
+      if (!out.is_contiguous()) results_.push_back({out, outs.back()});
+    }
+    if (around_) {
+      const auto own = around_->copies_after();
+      results_.insert(results_.end(), own.begin(), own.end());
+    }
+    task_ = start_(ins, outs, *streams_);
+  }
+  Tensor packed(const Tensor& view) {
+    if (view.is_contiguous()) return view;
+    DeviceStream& stream = streams_->of(view);
+    const Tensor dense = line_of(stream.allocate(view.bytes()), view, view.device());
+    backends::copy(stream, dense, view);
+    return dense;
+  }
+  // The memory that was taken is given back in the same order, when the streams go.
+  void unpack() {
+    const auto operation = task_->completion();
+    if (operation) streams_->order(*operation);
+    streams_->copy(results_);
+    completion_ = std::make_shared<DeviceCompletion>(operation, streams_->end(), around_);
+    streams_.reset();
+  }
+
+  std::shared_ptr<detail::Around> around_;
+  Start start_;
+  std::unique_ptr<DeviceStreams> streams_;
+  std::vector<TensorCopy> results_;
+  std::shared_ptr<DeviceEvent> completion_;
+};
+
+/// What a call through the host is made of.
+struct HostPlan {
+  std::vector<TensorCopy> before = {}, after = {};
+  std::function<std::unique_ptr<Task>()> start = {};  ///< on memory of the host, when that has what it reads
+  std::shared_ptr<void> kept = {};
+};
+
+/// Waits for the device, copies, has the host's backend carry it out, and copies the result back. Done when that is there.
+class ThroughHost final : public DeviceTask {
+ public:
+  using MakePlan = std::function<HostPlan()>;
+  ThroughHost(Group& group, Tensors ins, Tensors outs, LastOnDevice last, MakePlan make_plan)
+      : DeviceTask(group, std::move(ins), std::move(outs), std::move(last)), make_plan_(std::move(make_plan)) {}
+
+  bool advance() override {
+    return suspicion_.guard([&] {
+      if (state_ == State::waiting) {
+        if (!are_reached(after())) return false;
+        plan_ = make_plan_();
+        begin_to_copy(plan_.before);
+        state_ = State::reading;
+      }
+      if (state_ == State::reading) {
+        if (!are_reached(copied_)) return false;
+        task_ = plan_.start();
+        state_ = State::working;
+      }
+      if (state_ == State::working) {
+        if (!task_->advance()) return false;
+        begin_to_copy(plan_.after);
+        state_ = State::writing;
+      }
+      return are_reached(copied_);
+    });
+  }
+  std::vector<int> waiting_for() const override { return state_ == State::working ? DeviceTask::waiting_for() : std::vector<int>{}; }
+  bool is_rung_for() const override { return state_ == State::working && task_->is_rung_for(); }
+
+ private:
+  enum class State { waiting, reading, working, writing } state_ = State::waiting;
+  void begin_to_copy(const std::vector<TensorCopy>& copies) {
+    DeviceStreams streams(*runtime_, views_, {});
+    streams.copy(copies);
+    copied_ = streams.end();
+  }
+
+  MakePlan make_plan_;
+  HostPlan plan_;
+  Events copied_;
+};
+
+void say_once(const std::string& what, const std::string& why) {
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true)) ground::warn(fmt::format("{} goes through the host's memory: {} (said once a process)", what, why));
+}
+
+using Memory = std::vector<std::unique_ptr<std::byte[]>>;
+
+Tensor host_copy(const Tensor& view, Memory& memory) {
+  memory.push_back(std::make_unique_for_overwrite<std::byte[]>(view.bytes()));
+  return line_of(memory.back().get(), view);
+}
+
+HostPlan plan_of(Group& group, CollectiveCall call, const detail::Around* around) {
+  HostPlan plan;
+  if (around != nullptr) plan.before = around->copies_before();
+  const auto memory = std::make_shared<Memory>();
+  const Tensor in = call.in, out = call.out;
+  call.device.reset();
+  if (is_on_device(in)) {
+    call.in = host_copy(in, *memory);
+    plan.before.push_back({call.in, in});
+  }
+  if (is_on_device(out)) {
+    const bool is_result = call.operation != Operation::reduce || call.root == group.rank();
+    call.out = is_same_view(in, out) ? call.in : host_copy(out, *memory);
+    if (call.operation == Operation::exscan && !is_same_view(in, out)) plan.before.push_back({call.out, out});  // rank 0's stays as it is
+    if (is_result) plan.after.push_back({out, call.out});
+  }
+  if (around != nullptr) {
+    const auto own = around->copies_after();
+    plan.after.insert(plan.after.end(), own.begin(), own.end());
+  }
+  plan.start = [&group, call] { return packed_task(group.backend(), call, nullptr); };
+  plan.kept = memory;
+  return plan;
+}
+
+HostPlan plan_of_lists(Group& group, const CollectiveCall& call, const detail::ListsOnHost& lists, const std::shared_ptr<void>& kept,
+                       const CallOptions& options) {
+  CollectiveCall own = check_collective(group, lists.request, options);
+  own.sequence = call.sequence;
+  return {.before = lists.before,
+          .after = lists.after,
+          .start = [&group, own, around = lists.request.around] { return packed_task(group.backend(), own, around); },
+          .kept = kept};
+}
+
+/// Why a call is not carried out on the devices; empty: it is. The same on all ranks, or the ranks find that they differ.
+std::string why_through_host(Group& group, const CollectiveCall& call, const detail::Request& request) {
+  const Device place = is_on_device(call.in) ? call.in.device() : call.out.device();
+  const std::string_view backend = group.backend().name();
+  if (!group.device() || group.device()->type != place.type)
+    return fmt::format("backend {} does not work on memory of {}", backend, to_string(place));
+  if (sizes_its_output(request)) return "its output is memory of the host";
+  if (!group.backend().offers(call)) {
+    if (!reduces(call.operation)) return fmt::format("{} does not offer it there", backend);
+    const std::string_view op = call.custom ? std::string_view("a callable of the program's") : to_string(call.op);
+    return fmt::format("{} does not offer {} of {} there", backend, op, to_string(call.in.dtype()));
+  }
+  if (request.lists && devices_of(request.lists->ins).size() < request.lists->ins.size()) return "several tensors of a list are on one device";
+  return {};
+}
+
+}  // namespace
+
+std::unique_ptr<Task> device_task(Group& group, const CollectiveCall& call, const detail::Request& request, const CallOptions& options,
+                                  LastOnDevice last) {
+  const Tensors ins = request.lists ? request.lists->ins : Tensors{call.in}, outs = request.lists ? request.lists->outs : Tensors{call.out};
+  if (const std::string why = why_through_host(group, call, request); !why.empty()) {
+    const Device place = is_on_device(call.in) ? call.in.device() : call.out.device();
+    say_once(fmt::format("{} of {}", name_of(call), to_string(place)), why);
+    return std::make_unique<ThroughHost>(group, ins, outs, std::move(last),
+                                         [&group, call, on_host = request.on_host, around = request.around, options] {
+                                           if (!on_host) return plan_of(group, call, around.get());
+                                           const auto lists = on_host();
+                                           return plan_of_lists(group, call, *lists, lists, options);
+                                         });
+  }
+  const auto is_contiguous = [](const Tensor& view) { return view.is_contiguous(); };
+  if (!request.around && std::ranges::all_of(ins, is_contiguous) && std::ranges::all_of(outs, is_contiguous)) return group.backend().start(call);
+  const auto start = [&group, call](const Tensors& packed_ins, const Tensors& packed_outs, DeviceStreams& streams) {
+    CollectiveCall packed = call;
+    packed.device = call.device ? std::make_shared<DeviceCall>(*call.device) : std::make_shared<DeviceCall>();
+    if (call.device) {
+      packed.device->ins = packed_ins;
+      packed.device->outs = packed_outs;
+    }
+    packed.in = packed_ins.front();
+    packed.out = packed_outs.front();
+    packed.device->after = streams.end();
+    return group.backend().start(packed);
+  };
+  return std::make_unique<OnDevice>(group, ins, outs, std::move(last), request.around, start);
+}
+
+std::unique_ptr<Task> device_task(Group& group, const MessageCall& call, bool sends) {
+  const auto start_on = [&group, call, sends](const Tensor& data) {
+    MessageCall own = call;
+    own.data = data;
+    return sends ? group.backend().start_send(own) : group.backend().start_recv(own);
+  };
+  const Tensors ins = sends ? Tensors{call.data} : Tensors{}, outs = sends ? Tensors{} : Tensors{call.data};
+  if (!group.device() || group.device()->type != call.data.device().type) {
+    say_once(fmt::format("{} of {}", call.label.empty() ? (sends ? "send" : "recv") : call.label, to_string(call.data.device())),
+             fmt::format("backend {} does not work there", group.backend().name()));
+    return std::make_unique<ThroughHost>(group, ins, outs, nullptr, [call, sends, start_on] {
+      HostPlan plan;
+      const auto memory = std::make_shared<Memory>();
+      const Tensor copy = host_copy(call.data, *memory);
+      (sends ? plan.before : plan.after).push_back(sends ? TensorCopy{copy, call.data} : TensorCopy{call.data, copy});
+      plan.start = [start_on, copy] { return start_on(copy); };
+      plan.kept = memory;
+      return plan;
+    });
+  }
+  if (call.data.is_contiguous()) return start_on(call.data);
+  return std::make_unique<OnDevice>(group, ins, outs, nullptr, nullptr,
+                                    [start_on, sends](const Tensors& packed_ins, const Tensors& packed_outs, DeviceStreams& streams) {
+                                      const Tensor& data = sends ? packed_ins.front() : packed_outs.front();
+                                      const CurrentStream current(streams.of(data).handle());  // what the message comes after
+                                      return start_on(data);
+                                    });
+}
+
+}  // namespace unisono::group

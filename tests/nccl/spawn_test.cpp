@@ -1,0 +1,102 @@
+// Ranks on devices that a program forks: on the stand-in, which as the real runtime does not work in a child of a process that has called it.
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "unisono/cuda.h"
+#include "unisono/unisono.h"
+
+using namespace unisono;
+
+namespace {
+
+template <class Function>
+Function* of_stand_in(const char* name) {
+  void* library = ::dlopen(std::getenv("UNISONO_CUDART_LIBRARY"), RTLD_NOW);
+  return reinterpret_cast<Function*>(::dlsym(library, name));
+}
+
+int current_device() {
+  int device = -1;
+  of_stand_in<int(int*)>("cudaGetDevice")(&device);
+  return device;
+}
+
+/// The sum over the ranks of `value`, in memory of the current device.
+int sum_on_device(int value) {
+  void* memory = nullptr;
+  of_stand_in<int(void**, std::size_t)>("cudaMalloc")(&memory, sizeof value);
+  const auto copy = of_stand_in<int(void*, const void*, std::size_t, int)>("cudaMemcpy");
+  copy(memory, &value, sizeof value, 4);
+  all_reduce(std::span<int>(static_cast<int*>(memory), 1));
+  synchronize_stream();
+  copy(&value, memory, sizeof value, 4);
+  return value;
+}
+
+// B-04, Q-27: whoever looks for engines may still fork ranks that use them.
+TEST(SpawnOnDevices, looking_for_an_engine_starts_no_runtime) {
+  const std::vector<std::string> names = available_backends();
+  EXPECT_NE(std::ranges::find(names, "nccl"), names.end());
+  EXPECT_TRUE(is_backend_available("nccl"));
+  EXPECT_TRUE(is_backend_available("NCCL"));
+  for (const char* backend : {"nccl", "cpu:native,cuda:nccl"}) {
+    const auto results = spawn({.backend = backend, .nproc_per_node = 1}, [] {
+      return std::vector<int>{device().type == Device::Type::cuda ? 1 : 0, sum_on_device(41)};
+    });
+    EXPECT_EQ(results.at(0), (std::vector<int>{1, 41})) << backend;
+  }
+  ParallelOptions options;
+  options.backend = "nccl";
+  options.nproc_per_node = 1;
+  Parallel parallel(options);
+  EXPECT_EQ(parallel.run([] { return sum_on_device(42); }).at(0), 42);
+}
+
+// I-39, K-37, K-50: the process's device is current when initialize has returned; of a local rank, not of a rank.
+TEST(SpawnOnDevices, initialize_makes_the_device_current) {
+  const auto results = spawn({.backend = "native", .nproc_per_node = 1}, [] {
+    const int before = current_device();
+    finalize();
+    InitOptions options;
+    options.backend = "nccl";
+    options.rank = 0;
+    options.world_size = 1;
+    options.local_rank = 1;
+    options.store = std::make_shared<MemoryStore>();
+    initialize(options);
+    std::vector<int> found{before, current_device(), device().index, sum_on_device(43)};
+    found.push_back(is_backend_available("nccl") ? 1 : 0);
+    return found;
+  });
+  EXPECT_EQ(results.at(0), (std::vector<int>{0, 1, 1, 43, 1}));
+}
+
+// V-11, K-56: others have 20 MiB of each device of the stand-in.
+TEST(SpawnOnDevices, memory_is_the_process_s_own) {
+  const auto results = spawn({.backend = "nccl", .nproc_per_node = 1}, [] {
+    void* memory = nullptr;
+    of_stand_in<int(void**, std::size_t)>("cudaMalloc")(&memory, std::size_t{16} << 20);
+    std::vector<std::size_t> found{gpu_mem_usage(), gpu_mem_peak()};
+    return found;
+  });
+  EXPECT_EQ(results.at(0), (std::vector<std::size_t>{16, 16}));
+}
+
+// The runtime of a process that used it itself before it forked is lost to the ranks, and they say what it is.
+TEST(SpawnOnDevicesZ, a_runtime_that_the_program_has_started_is_lost) {
+  EXPECT_EQ(current_device(), 0);
+  try {
+    spawn({.backend = "nccl", .nproc_per_node = 1}, [] {});
+    FAIL() << "went through";
+  } catch (const LaunchFailed& error) {
+    EXPECT_NE(std::string(error.what()).find("was CUDA used in the program before it forked this process?"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace

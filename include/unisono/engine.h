@@ -94,7 +94,7 @@ UNISONO_API void combine(DType dtype, ReduceOp op, void* into, const void* with,
 // ---- plug-ins -------------------------------------------------------------------------------------------------
 
 /// Raised whenever anything in this header, or in a header that it includes, changes in a way that a plug-in can notice.
-inline constexpr std::uint32_t plugin_abi = 1;
+inline constexpr std::uint32_t plugin_abi = 2;
 
 /// A job that somebody else's launcher started and whose ranks that launcher's library has already joined: enough to meet by.
 struct Carrier {

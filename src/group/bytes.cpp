@@ -109,7 +109,12 @@ std::pair<std::vector<std::byte>, int> recv_bytes(std::optional<Rank> src, std::
                                                   const CallOptions& options, const AcceptSizes& accept) {
   group::Composed call(label, group, options);
   std::array<std::uint64_t, 1> size{};
-  const int source = run(message(Operation::recv, line(size), src, label), group, call.options());
+  const MessageInfo first = run(message(Operation::recv, line(size), src, label), group, call.options());
+  const auto rest = [&] {
+    CallOptions next = call.options();
+    next.tag = first.tag;
+    return next;
+  };
   std::vector<std::byte> bytes;
   try {
     const std::array<std::size_t, 1> known{static_cast<std::size_t>(size[0])};
@@ -118,13 +123,13 @@ std::pair<std::vector<std::byte>, int> recv_bytes(std::optional<Rank> src, std::
   } catch (...) {
     const std::exception_ptr refusal = std::current_exception();
     try {  // a receive of another length throws the message away
-      if (size[0] > 0) run(message(Operation::recv, nothing(), Rank(source), label), group, call.options());
+      if (size[0] > 0) run(message(Operation::recv, nothing(), Rank(first.source), label), group, rest());
     } catch (const Mismatch&) {
     }
     std::rethrow_exception(refusal);
   }
-  if (!bytes.empty()) run(message(Operation::recv, line(bytes), Rank(source), label), group, call.options());
-  return {std::move(bytes), source};
+  if (!bytes.empty()) run(message(Operation::recv, line(bytes), Rank(first.source), label), group, rest());
+  return {std::move(bytes), first.source};
 }
 
 }  // namespace unisono::detail

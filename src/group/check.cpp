@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/message_kind.h"
 #include "group/group.h"
 #include "group/shapes.h"
 #include "kernels/reduce.h"
@@ -115,6 +116,13 @@ void check_dtypes(const Group& group, std::string_view name, const Tensor& in, c
         "no element is converted");
 }
 
+void check_tag(const Group& group, std::string_view name, const CallOptions& options, bool receives) {
+  if (options.tag == any_tag && !receives) wrong(group, name, "any_tag is for receives and probes", "give the tag that the other side gives");
+  if (options.tag < engine::lowest_tag) {
+    wrong(group, name, "tag " + std::to_string(options.tag) + " is one of the library's own", "tags begin at " + std::to_string(engine::lowest_tag));
+  }
+}
+
 void check_options(const Group& group, std::string_view name, const CallOptions& options) {
   if (options.timeout && options.timeout->count() < 0) {
     wrong(group, name, "the timeout is negative: " + std::to_string(options.timeout->count()) + " ms");
@@ -184,6 +192,7 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
   const Operation operation = request.operation;
   const std::string_view name = detail::name_of(request);
   check_options(group, name, options);
+  check_tag(group, name, options, false);
   CollectiveCall call;
   call.operation = operation;
   call.in = request.in;
@@ -305,6 +314,7 @@ MessageCall check_message(const Group& group, const detail::MessageRequest& requ
   locate(group, call.data);
   check_device(group, name, call.data);
   if (operation == Operation::recv && repeats(request.data)) wrong(group, name, "the buffer has a stride of 0: several of its elements are one");
+  check_tag(group, name, options, operation == Operation::recv);
   call.tag = options.tag;
   call.label = request.label;
   if (request.peer) {

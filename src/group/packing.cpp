@@ -51,7 +51,7 @@ class PackedMessage final : public Task {
   std::vector<int> waiting_for() const override { return task_->waiting_for(); }
   bool any_will_do() const override { return task_->any_will_do(); }
   bool is_rung_for() const override { return task_->is_rung_for(); }
-  int source() const override { return task_->source(); }
+  Arrival arrival() const override { return task_->arrival(); }
   bool detach() override { return true; }  // what it sends is its own already
 
  private:

@@ -36,7 +36,6 @@ class TcpTask final : public Task {
     return task_->advance();
   }
   std::vector<int> waiting_for() const override { return {peer_}; }
-  int source() const override { return peer_; }
   bool detach() override { return task_->detach(); }
 
  private:

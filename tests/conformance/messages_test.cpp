@@ -116,6 +116,7 @@ MANY_TEST(Probe, LeavesWhatWasAskedForBefore) {
   Work received = irecv(first, previous_rank());
   barrier();
   EXPECT_EQ(try_probe(previous_rank()), std::nullopt);
+  barrier();
   send(rank(), next_rank());
   send(std::array{rank(), rank()}, next_rank());
   EXPECT_EQ(probe(previous_rank()).count, 2U);
@@ -158,6 +159,7 @@ MANY_TEST(AnyTag, IsTold) {
       EXPECT_EQ(x, 0.25 * work.tag());
       tags.insert(work.tag());
     }
+    barrier();
     for (int i = 1; i < n; ++i) {
       std::vector<float> x;
       const MessageInfo info = recv_resized(x, any_source, world(), {.tag = any_tag});
@@ -171,6 +173,7 @@ MANY_TEST(AnyTag, IsTold) {
     }
   } else {
     send(0.25 * (100 + rank()), 0, world(), {.tag = 100 + rank()});
+    barrier();
     send(std::vector<float>(static_cast<std::size_t>(rank()), 1.0F), 0, world(), {.tag = -rank()});
   }
 }

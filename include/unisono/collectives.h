@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "unisono/collectives_lists.h"
 #include "unisono/collectives_v.h"
 #include "unisono/detail/object_concept.h"
 #include "unisono/detail/refusals.h"
@@ -262,7 +263,7 @@ requires(!InBuffer<X> && !detail::value<X> && !(detail::object_value<X> && !deta
   detail::refuse_as_buffer<X>();
 }
 template <class X, class... Rest>
-requires(!InBuffer<X> && !detail::value<X>) void scatter(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+requires(!InBuffer<X> && !detail::value<X> && !detail::in_list<X>) void scatter(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <class X, class... Rest>
 requires(!InBuffer<X> && !detail::value<X>) void reduce_scatter(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <class X, class... Rest>

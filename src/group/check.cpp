@@ -349,6 +349,20 @@ void check_list(const Group& group, std::string_view name, std::span<const Tenso
   }
 }
 
+void check_rank_list(const Group& group, std::string_view name, std::span<const Tensor> list, const Tensor& single, bool written) {
+  if (list.size() != static_cast<std::size_t>(group.size())) {
+    wrong(group, name, "the list has " + std::to_string(list.size()) + " buffers in a group of " + std::to_string(group.size()),
+          "there is one for every rank");
+  }
+  const Tensor& own = list[static_cast<std::size_t>(group.rank())];
+  check_list(group, name, list, same_view(own, single) ? std::span<const Tensor>() : std::span(&single, 1), written);
+  check_dtypes(group, name, written ? single : list.front(), written ? list.front() : single);
+  if (list.front().numel() != single.numel()) {
+    wrong(group, name, "the buffers of the list have " + elements(list.front().numel()) + ", the single one has " + std::to_string(single.numel()),
+          "each holds the block of one rank");
+  }
+}
+
 void check_block_lists(const Group& group, std::string_view name, std::span<const Tensor> wholes, std::span<const Tensor> parts) {
   if (wholes.size() != parts.size()) {
     wrong(group, name, "one list has " + std::to_string(wholes.size()) + " tensors, the other " + std::to_string(parts.size()));

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "unisono/detail/buffer_list.h"
 #include "unisono/detail/request.h"
 #include "unisono/detail/standard.h"
 #include "unisono/export.h"
@@ -63,6 +64,6 @@ UNISONO_API bool rank_is(Rank rank, const ProcessGroup& group);
 template <class... Rest>
 inline constexpr bool begins_with_buffer = false;
 template <class First, class... Rest>
-inline constexpr bool begins_with_buffer<First, Rest...> = has_view<First>;
+inline constexpr bool begins_with_buffer<First, Rest...> = has_view<First> || in_list<First>;
 
 }  // namespace unisono::detail

@@ -18,6 +18,7 @@
 #include "unisono/process_group.h"
 #include "unisono/reduce_op.h"
 #include "unisono/tensor.h"
+#include "unisono/with_place.h"
 #include "unisono/work.h"
 
 // Collectives: every rank of the group calls the same one with the same operation, dtype, count and root, else all of them throw Mismatch.
@@ -234,11 +235,11 @@ UNISONO_API void synchronize(const ProcessGroup& group = detail::current_world()
 // What is none of these says why.
 
 template <class X, class... Rest>
-requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void all_reduce(X&&, Rest&&...) {
+requires(!Buffer<X> && !detail::value<X> && !detail::takes_place<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void all_reduce(X&&, Rest&&...) {
   detail::refuse_as_buffer<X>();
 }
 template <class X, class... Rest>
-requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void reduce(X&&, Rest&&...) {
+requires(!Buffer<X> && !detail::value<X> && !detail::takes_place<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void reduce(X&&, Rest&&...) {
   detail::refuse_as_buffer<X>();
 }
 template <class X, class... Rest>
@@ -247,7 +248,7 @@ requires(!Buffer<X> && !detail::value<X> && !detail::object_value<X> &&
   detail::refuse_as_buffer<X>();
 }
 template <class X, class... Rest>
-requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void scan(X&&, Rest&&...) {
+requires(!Buffer<X> && !detail::value<X> && !detail::takes_place<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void scan(X&&, Rest&&...) {
   detail::refuse_as_buffer<X>();
 }
 template <class X, class... Rest>

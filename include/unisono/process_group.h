@@ -39,9 +39,6 @@ class Rank {
   bool global_ = false;
 };
 
-/// In place of a message's tag: a receive or a probe takes the next message, whatever its tag. No message is sent with it.
-inline constexpr int any_tag = 0x7fffffff;
-
 /// Of one call. `timeout`: instead of the group's. `tag`: of messages, which are matched by it; of collectives, whose ranks must agree on it.
 /// `where`: what errors name as the place of the call. A function that calls for another hands on its caller's.
 struct CallOptions {

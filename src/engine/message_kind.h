@@ -6,6 +6,7 @@
 
 #include "ground/hash.h"
 #include "unisono/backend.h"
+#include "unisono/message_info.h"
 
 namespace unisono::engine {
 

@@ -42,7 +42,8 @@ MANY_TEST(Value, ReceivedIntoAVariable) {
   EXPECT_EQ(received.source_rank(), previous_rank());
   EXPECT_EQ(y, 0.5 + previous_rank());
   y = -1;
-  wait_all(batch({P2POp::send(x, next_rank()), P2POp::recv(y, previous_rank())}));
+  auto works = batch({P2POp::send(x, next_rank()), P2POp::recv(y, previous_rank())});
+  wait_all(works);
   EXPECT_EQ(y, 0.5 + previous_rank());
 }
 

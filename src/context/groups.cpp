@@ -67,28 +67,12 @@ void check_options(const State& state, const char* operation, const GroupOptions
   if (!options.backend.empty()) static_cast<void>(backends::parse_request(options.backend));  // throws where there is no such backend
 }
 
-/// Whether the members ask for the same backend: each says what it asks for before it has come, and whoever differs from the first to say so writes it
-/// down, so that all learn of it.
-class Agreement {
- public:
-  Agreement(Store& store, const Plan& plan, int rank) : store_(store), plan_(plan), rank_(rank) {
-    const std::string own = plan.options.backend.empty() ? "the world's" : plan.options.backend;
-    const std::string first = store.compare_set("backend", "", own);
-    if (first != own) store.set("differs", fmt::format("rank {} asks for backend {}, and others for {}", rank, own, first));
-  }
-  /// Once all have come.
-  void check() const {
-    const auto differs = store_.try_get("differs");
-    if (!differs) return;
-    throw InvalidArgument(*differs,
-                          {.operation = plan_.operation, .group = plan_.name, .rank = rank_, .hint = "give all members the same backend"});
-  }
-
- private:
-  Store& store_;
-  const Plan& plan_;
-  int rank_;
-};
+/// Each member says which backend it asks for before it has come, and whoever differs from the first to say so writes it down for all.
+void say_backend(Store& store, const Plan& plan, int rank) {
+  const std::string own = plan.options.backend.empty() ? "the world's" : plan.options.backend;
+  const std::string first = store.compare_set("backend", "", own);
+  if (first != own) store.set("differs", fmt::format("rank {} asks for backend {}, and others for {}", rank, own, first));
+}
 
 /// The engine of a group of several, or of one that works on devices. Members that die or fail meanwhile are noticed as in any call.
 std::unique_ptr<Backend> make_engine(State& state, const Plan& plan, int rank, const std::vector<std::string>& host_names) {
@@ -117,19 +101,28 @@ std::unique_ptr<Backend> make_engine(State& state, const Plan& plan, int rank, c
   options.store = formation.watched();
   options.job_store = state.launcher_store;
   options.world = world.shared_backend();
-  try {
-    if (plan.members.size() > 1) {
-      const Agreement agreement(*formation.watched(), plan, rank);
-      watch->assemble(*formation.watched(), deadline);
-      agreement.check();
+  const auto explained = [&](const auto& step) {
+    try {
+      return step();
+    } catch (...) {
+      const std::exception_ptr error = watch->explain(std::current_exception());
+      formation.give_up(error);
+      std::rethrow_exception(error);
     }
-    options.timeout = deadline.left();
-    return state.make_engine(options, plan.options.backend);
-  } catch (...) {
-    const std::exception_ptr error = watch->explain(std::current_exception());
-    formation.give_up(error);
-    std::rethrow_exception(error);
+  };
+  if (plan.members.size() > 1) {
+    const auto differs = explained([&] {
+      say_backend(*formation.watched(), plan, rank);
+      watch->assemble(*formation.watched(), deadline);
+      return formation.watched()->try_get("differs");
+    });
+    if (differs) {  // all members throw it: nobody has to be told
+      throw InvalidArgument(*differs,
+                            {.operation = plan.operation, .group = plan.name, .rank = rank, .hint = "give all members the same backend"});
+    }
   }
+  options.timeout = deadline.left();
+  return explained([&] { return state.make_engine(options, plan.options.backend); });
 }
 
 /// Forms a group of which this rank is one.

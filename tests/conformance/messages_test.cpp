@@ -204,7 +204,7 @@ WORLD_TEST(AnyTag, IsForReceivesOnly) {
 WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), Probe, EndsAtItsDeadline) {
   barrier();
   const auto error = thrown_by<Timeout>([&] { static_cast<void>(probe(previous_rank(), world(), {.timeout = 500ms})); });
-  EXPECT_EQ(error.missing(), std::vector<int>{previous_rank()});
+  EXPECT_EQ(error.missing().size(), 1U);
   EXPECT_EQ(error.operation(), "probe");
 }
 

@@ -104,7 +104,8 @@ Selection select_for_group(const Selection& of_world, const std::string& backend
   selection.asked = selection.host = request.host;
   selection.device = request.device;
   backends::factory(selection.host);  // throws where it cannot run here
-  if (selection.host == "serial" && hosts.size() > 1) throw InvalidArgument(fmt::format("backend serial is for one process, and there are {}", hosts.size()));
+  if (selection.host == "serial" && hosts.size() > 1)
+    throw InvalidArgument(fmt::format("backend serial is for one process, and there are {}", hosts.size()));
   if (selection.host == "native" && std::ranges::adjacent_find(hosts, std::not_equal_to<>()) != hosts.end()) {
     throw BackendUnavailable("the ranks are on several hosts, and backend native serves one",
                              {.hint = "leave the choice to unisono (auto), or ask for tcp, mpi or gloo"});

@@ -117,8 +117,7 @@ std::unique_ptr<Backend> make_engine(State& state, const Plan& plan, int rank, c
       return formation.watched()->try_get("differs");
     });
     if (differs) {  // all members throw it: nobody has to be told
-      throw InvalidArgument(*differs,
-                            {.operation = plan.operation, .group = plan.name, .rank = rank, .hint = "give all members the same backend"});
+      throw InvalidArgument(*differs, {.operation = plan.operation, .group = plan.name, .rank = rank, .hint = "give all members the same backend"});
     }
   }
   options.timeout = deadline.left();

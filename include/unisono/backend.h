@@ -46,6 +46,7 @@ struct CollectiveCall {
   std::size_t count = 0;
   ReduceOp op = ReduceOp::sum;
   std::shared_ptr<const detail::CustomReduction> custom = {};  ///< instead of `op`
+  std::optional<double> factor = {};                           ///< of what this rank gives to a sum; only where the memory is a device's
   int root = -1;                                               ///< rank in the group; -1: the operation has none
   int tag = 0;
   std::uint64_t sequence = 0;  ///< of this call in its group, from 1

@@ -15,8 +15,8 @@
 #include "unisono/tensor.h"
 #include "unisono/work.h"
 
-// all_gather, gather and scatter with a list of buffers, one for each rank in group order, in the place of one long buffer, and forms that return such
-// a list. What a list is to some ranks may be one buffer to others. InvalidArgument for a list of another length than size(), and for buffers of
+// all_gather, gather and scatter with a list of buffers, one for each rank in group order, in the place of one long buffer, and forms that return
+// such a list. What a list is to some ranks may be one buffer to others. InvalidArgument for a list of another length than size(), and for buffers of
 // another length or dtype than the single one. In memory of a device the buffers of a list lie one behind the other, else Unsupported.
 
 namespace unisono {
@@ -95,7 +95,8 @@ requires detail::Growable<std::vector<detail::element_type_t<In>>>
   if (!detail::rank_is(dst, group)) return std::nullopt;
   return detail::parts_of(all, counts);
 }
-/// The r-th buffer of rank `src`'s list, on rank r. There are size() of them, else all ranks throw InvalidArgument. Elsewhere the list does not count.
+/// The r-th buffer of rank `src`'s list, on rank r. There are size() of them, else all ranks throw InvalidArgument. Elsewhere the list does not
+/// count.
 template <detail::in_list L>
 requires detail::Growable<std::vector<detail::list_element_t<L>>>
 [[nodiscard]] std::vector<detail::list_element_t<L>> scatter_list(const L& list, Rank src = 0, const ProcessGroup& group = detail::current_world(),

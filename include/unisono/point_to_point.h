@@ -35,10 +35,10 @@ namespace detail {
 template <class X>
 concept sendable = InBuffer<X> || value<X>;
 template <class X>
-concept receivable = Buffer<X> || (value<X> && std::is_lvalue_reference_v<X> && !std::is_const_v<std::remove_reference_t<X>>);
+concept receivable = Buffer<X> ||(value<X>&& std::is_lvalue_reference_v<X> && !std::is_const_v<std::remove_reference_t<X>>);
 /// The same where the library keeps the memory: a value has to be somewhere.
 template <class X>
-concept kept_sendable = InBuffer<X> || (value<X> && std::is_lvalue_reference_v<X>);
+concept kept_sendable = InBuffer<X> ||(value<X>&& std::is_lvalue_reference_v<X>);
 
 template <class X>
 Tensor message_view(X& x) {
@@ -84,9 +84,10 @@ enum class NeverGiven {};
 template <class X>
 constexpr void refuse_as_message() {
   if constexpr (value<X>) {
-    static_assert(!value<X>,
-                  "unisono: this value cannot be written to, or is gone before the message is: give an lvalue (that is not const, for a receive), or let "
-                  "recv<T>(src) return it");
+    static_assert(
+        !value<X>,
+        "unisono: this value cannot be written to, or is gone before the message is: give an lvalue (that is not const, for a receive), or let "
+        "recv<T>(src) return it");
   } else {
     refuse_as_buffer<X>();
   }
@@ -124,13 +125,13 @@ template <detail::receivable B>
 
 /// `int n = recv<int>(1)`: one element. `recv<std::vector<float>>(1)`: a vector as long as the message.
 template <class T>
-requires(Element<T> || detail::Growable<T>)
-    [[nodiscard]] T recv(Rank src, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+requires(Element<T> || detail::Growable<T>) [[nodiscard]] T
+    recv(Rank src, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
   return detail::recv_value<T>(src, group, options);
 }
 template <class T>
-requires(Element<T> || detail::Growable<T>)
-    [[nodiscard]] T recv(AnySource, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+requires(Element<T> || detail::Growable<T>) [[nodiscard]] T
+    recv(AnySource, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
   return detail::recv_value<T>(std::nullopt, group, options);
 }
 /// The vector becomes as long as the message; returns what came. Another dtype is Mismatch, and leaves the vector as it is.

@@ -83,8 +83,8 @@ struct GroupOptions {
 
 /// A group of some of the world's processes, its ranks in the order given. Only the members need to call, each with the same list (and, for lists
 /// that are alike, in the same order); it waits for them. nullopt for everybody else. InvalidArgument for no ranks, a rank twice or outside the
-/// world. BackendUnavailable for a backend that its members cannot use: tcp needs the connections of a job that has them. The group ends with its last
-/// handle.
+/// world. BackendUnavailable for a backend that its members cannot use: tcp needs the connections of a job that has them. The group ends with its
+/// last handle.
 UNISONO_API std::optional<ProcessGroup> new_group(std::span<const int> global_ranks, const GroupOptions& options = {});
 UNISONO_API std::optional<ProcessGroup> new_group(std::initializer_list<int> global_ranks, const GroupOptions& options = {});
 /// Of all processes of the world, in its order: all of them call.

@@ -41,10 +41,10 @@ template <class X>
 concept placed = is_placed<std::remove_cvref_t<X>>;
 /// A range of pairs that can be written to.
 template <class R>
-concept placed_range = std::ranges::contiguous_range<std::remove_reference_t<R>&> && std::ranges::sized_range<std::remove_reference_t<R>&> &&
-                       placed<std::ranges::range_value_t<std::remove_reference_t<R>&>> &&
-                       !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<std::remove_reference_t<R>&>>> &&
-                       (std::is_lvalue_reference_v<R> || std::ranges::view<std::remove_cvref_t<R>>);
+concept placed_range = std::ranges::contiguous_range < std::remove_reference_t<R>
+& > &&std::ranges::sized_range<std::remove_reference_t<R>&>&& placed<std::ranges::range_value_t<std::remove_reference_t<R>&>> &&
+    !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<std::remove_reference_t<R>&>>> &&
+    (std::is_lvalue_reference_v<R> || std::ranges::view<std::remove_cvref_t<R>>);
 
 template <class X>
 concept takes_place = placed<X> || placed_range<X>;

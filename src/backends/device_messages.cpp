@@ -126,9 +126,10 @@ class DeviceMessages::Recv final : public Task {
         host_task_.reset();
       }
       if (!task_) {
-        throw Mismatch(fmt::format("rank {} sent {}, but the receive is of {}", arrival_.source, elements(announcement_.dtype, announcement_.count),
-                                   elements(static_cast<std::uint64_t>(call_.data.dtype()), static_cast<std::uint64_t>(call_.data.numel()))),
-                       {.operation = "recv", .sequence = call_.sequence, .culprit = arrival_.source, .hint = "the message is gone, the group stays usable"});
+        throw Mismatch(
+            fmt::format("rank {} sent {}, but the receive is of {}", arrival_.source, elements(announcement_.dtype, announcement_.count),
+                        elements(static_cast<std::uint64_t>(call_.data.dtype()), static_cast<std::uint64_t>(call_.data.numel()))),
+            {.operation = "recv", .sequence = call_.sequence, .culprit = arrival_.source, .hint = "the message is gone, the group stays usable"});
       }
       return task_->advance();
     });

@@ -123,6 +123,18 @@ void check_tag(const Group& group, std::string_view name, const CallOptions& opt
   }
 }
 
+// The ranks agree that there are factors; each has its own.
+void check_factor(const Group& group, CollectiveCall& call, double factor) {
+  const DType dtype = call.in.dtype();
+  const bool takes_it = call.operation == Operation::all_reduce || call.operation == Operation::reduce ||
+                        call.operation == Operation::reduce_scatter || call.operation == Operation::reduce_scatter_v;
+  if (!takes_it) wrong(group, name_of(call), "premul_sum is for all_reduce, reduce and reduce_scatter", "multiply, and sum");
+  if (dtype < DType::float16) wrong(group, name_of(call), "premul_sum is not defined on " + std::string(to_string(dtype)));
+  call.factor = factor;
+  if (call.label.empty()) call.label = to_string(call.operation);
+  call.also = "premul_sum";
+}
+
 void check_options(const Group& group, std::string_view name, const CallOptions& options) {
   if (options.timeout && options.timeout->count() < 0) {
     wrong(group, name, "the timeout is negative: " + std::to_string(options.timeout->count()) + " ms");
@@ -218,6 +230,7 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
   if (call.in.numel() > 0 && call.out.numel() > 0 && is_on_device(call.in) != is_on_device(call.out)) {
     wrong(group, name, "the input lies on " + to_string(call.in.device()) + ", the output on " + to_string(call.out.device()));
   }
+  if (request.factor) check_factor(group, call, *request.factor);
   if (group.compares_shapes()) [[unlikely]]
     add_shape(call);
   if (request.lists) {  // compared there, tensor by tensor

@@ -23,12 +23,9 @@ bool rank_is(Rank rank, const ProcessGroup& group) { return (rank.is_global() ? 
 
 void require_min_or_max(Operation operation, ReduceOp op, const ProcessGroup& group, std::source_location where) {
   if (op == ReduceOp::min || op == ReduceOp::max) return;
-  throw InvalidArgument(std::string(to_string(op)) + " is not defined on values with places",
-                        {.operation = std::string(to_string(operation)),
-                         .group = group.name(),
-                         .rank = group.rank(),
-                         .hint = "those are min and max",
-                         .where = where});
+  throw InvalidArgument(
+      std::string(to_string(op)) + " is not defined on values with places",
+      {.operation = std::string(to_string(operation)), .group = group.name(), .rank = group.rank(), .hint = "those are min and max", .where = where});
 }
 }  // namespace detail
 

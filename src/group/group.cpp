@@ -92,16 +92,19 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
   if (on_device || lane_->pending_collectives.load(std::memory_order_acquire) > 0) {
     // Behind what is under way, in the order of the calls. What a device has yet to do is watched when the call has returned.
     if (on_device) get_ready(operation, call.sequence);
+    const auto around = surroundings(call, request);
     const auto state = parts_.progress->submit(lane_, Lane::Kind::collective, pending(operation, call.sequence, options),
-                                               [&] { return packed_task(*parts_.backend, call, request.around); });
+                                               [&] { return packed_task(*parts_.backend, call, around); });
     finish(*state);
     return;
   }
   throw_deferred();  // of what was still under way a moment ago
   std::unique_ptr<Packing> packing;
+  std::shared_ptr<detail::Around> around;
   try {  // where this rank has no memory for it, the others must not wait
-    if (Packing::is_needed(call, request.around.get())) [[unlikely]]
-      packing = std::make_unique<Packing>(call, request.around.get());
+    around = around_of(call, request);
+    if (Packing::is_needed(call, around.get())) [[unlikely]]
+      packing = std::make_unique<Packing>(call, around.get());
     BlockingWaiter waiter(*this, operation, call.sequence, timeout_of(options));
     parts_.backend->run(call, waiter);
   } catch (const Mismatch&) {
@@ -122,10 +125,11 @@ void Group::run(const detail::Request& request, const CallOptions& options, cons
   CollectiveCall call = check_collective(*this, request, options);
   call.sequence = begin(operation);
   if (device_) get_ready(operation, call.sequence);
+  const auto around = surroundings(call, request);
   std::shared_ptr<detail::WorkState> state;
   try {  // where this rank cannot begin it, the others must not wait
     state = parts_.progress->carry_out(
-        lane_, Lane::Kind::collective, pending(operation, call.sequence, options), [&] { return packed_task(*parts_.backend, call, request.around); },
+        lane_, Lane::Kind::collective, pending(operation, call.sequence, options), [&] { return packed_task(*parts_.backend, call, around); },
         [&] {
           entry.reset();
           issued();
@@ -136,6 +140,15 @@ void Group::run(const detail::Request& request, const CallOptions& options, cons
   }
   if (const auto error = state->error_now()) std::rethrow_exception(error);
   state->order_stream();
+}
+
+std::shared_ptr<detail::Around> Group::surroundings(CollectiveCall& call, const detail::Request& request) {
+  try {
+    return around_of(call, request);
+  } catch (...) {
+    abort_after(std::current_exception());
+    throw;
+  }
 }
 
 void Group::finish(detail::WorkState& state) {
@@ -164,8 +177,9 @@ Work Group::start(const detail::Request& request, const CallOptions& options) {
   CollectiveCall call = check_collective(*this, request, options);
   call.sequence = begin(operation);
   get_ready(operation, call.sequence);
+  const auto around = surroundings(call, request);
   return Work(parts_.progress->submit(lane_, Lane::Kind::collective, pending(operation, call.sequence, options),
-                                      [&] { return packed_task(*parts_.backend, call, request.around); }));
+                                      [&] { return packed_task(*parts_.backend, call, around); }));
 }
 
 void Group::assemble(std::chrono::milliseconds timeout) {

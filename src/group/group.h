@@ -109,6 +109,8 @@ class Group : public std::enable_shared_from_this<Group> {
   auto with_errors(std::string_view operation, std::uint64_t sequence, F&& f);
   /// Before what is carried out without its caller. Where that cannot be, the others must not wait for it.
   void get_ready(std::string_view operation, std::uint64_t sequence);
+  /// around_of; where this rank has no memory for it, the others must not wait.
+  std::shared_ptr<detail::Around> surroundings(CollectiveCall& call, const detail::Request& request);
   /// Of a blocking call: waits for it, and what is put on the caller's current stream afterwards comes after it.
   void finish(detail::WorkState& state);
   std::chrono::milliseconds timeout_of(const CallOptions& options) const { return ground::clamped(options.timeout.value_or(parts_.timeout)); }

@@ -29,6 +29,10 @@ class Packing {
   detail::Around* around_;
 };
 
+/// What is around a call: what its request says, and the product where this rank has a factor, which becomes the call's input. A device's engine
+/// multiplies by itself.
+std::shared_ptr<detail::Around> around_of(CollectiveCall& call, const detail::Request& request);
+
 /// A task that packs first and unpacks when it is done.
 std::unique_ptr<Task> packed_task(Backend& backend, const CollectiveCall& call, const std::shared_ptr<detail::Around>& around);
 std::unique_ptr<Task> packed_task(Backend& backend, const MessageCall& call, bool sends);

@@ -189,10 +189,10 @@ void call() {
 #elif CASE == 82
   Parallel().run([](int) { return Point{1, 2}; });
 #elif CASE == 65  // K-55
-  std::map<std::string, std::map<std::string, float> > nested;
+  std::map<std::string, std::map<std::string, float>> nested;
   average_across_processes(nested);
 #elif CASE == 66
-  const std::map<std::string, std::vector<float> > settled;
+  const std::map<std::string, std::vector<float>> settled;
   all_reduce_dict(settled);
 #elif CASE == 67  // K-55
   average_across_processes(text);

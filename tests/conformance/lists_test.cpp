@@ -36,7 +36,8 @@ WORLD_TEST(Lists, AllGather) {
   EXPECT_EQ(list, of_every_rank(5000));
 }
 
-// The caller's own buffer of the list may be the input; parts of one buffer are a list as well; other ranks may have one buffer where this has a list.
+// The caller's own buffer of the list may be the input; parts of one buffer are a list as well; where this rank has a list, others may have one
+// buffer.
 WORLD_TEST(Lists, ViewsAndTheCallersOwn) {
   const auto n = static_cast<std::size_t>(world_size());
   Lists list = room(40);

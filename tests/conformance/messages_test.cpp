@@ -78,7 +78,8 @@ MANY_TEST(RecvResized, LengthsThatOnlyTheSenderKnows) {
   }
   wait_all(works);
   send(out[2], next_rank());
-  EXPECT_EQ(difference(recv<std::vector<float>>(previous_rank()), values<float>(37 + static_cast<std::size_t>(previous_rank()), previous_rank())), "");
+  const std::size_t expected = 37 + static_cast<std::size_t>(previous_rank());
+  EXPECT_EQ(difference(recv<std::vector<float>>(previous_rank()), values<float>(expected, previous_rank())), "");
 }
 
 // As with recv, what does not fit is gone, and the vector is as it was.

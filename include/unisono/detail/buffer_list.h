@@ -12,11 +12,12 @@ namespace unisono::detail {
 
 /// A range of buffers, as std::vector<std::vector<float>> and std::vector<Tensor> are, that is no buffer itself.
 template <class L>
-concept in_list = !has_view<L> && std::ranges::forward_range<std::remove_cvref_t<L>&> &&
-                  has_view<std::ranges::range_reference_t<std::remove_cvref_t<L>&>>;
+concept in_list =
+    !has_view<L> && std::ranges::forward_range<std::remove_cvref_t<L>&> && has_view<std::ranges::range_reference_t<std::remove_cvref_t<L>&>>;
 /// One whose buffers can be written to.
 template <class L>
-concept out_list = in_list<L> && Buffer<std::ranges::range_reference_t<std::remove_reference_t<L>&>>;
+concept out_list = in_list<L> && Buffer < std::ranges::range_reference_t < std::remove_reference_t<L>
+& >> ;
 
 /// The element type of its buffers where it is known to the compiler, void where only they know it.
 template <in_list L>

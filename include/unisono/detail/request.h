@@ -39,12 +39,13 @@ struct Request {
   Tensor out;
   ReduceOp op = ReduceOp::sum;
   std::shared_ptr<const CustomReduction> custom = {};
+  std::optional<double> factor = {};  ///< of what this rank gives to a sum
   std::optional<Rank> root = {};
   Counts counts = {};
   Counts recv_counts = {};
   /// What the user called, where that is made of several requests: it is what errors name, and it is compared between the ranks. A string literal.
   std::string_view label = {};
-  std::shared_ptr<Around> around = {};  ///< only with a label
+  std::shared_ptr<Around> around = {};  ///< with a label, where it has terms
   /// With a label: several tensors of this rank, each on a device of its own, which were checked already; `in` and `out` are the first of them.
   std::shared_ptr<DeviceCall> lists = {};
 };

@@ -30,7 +30,7 @@ Request in_place(Operation operation, B& x) {
 template <class B, class R>
 Request in_place(Operation operation, B& x, const R& op) {
   const Tensor view = writable_view_of(x);
-  return {operation, view, view, op.op(), op.custom()};
+  return {operation, view, view, op.op(), op.custom(), op.factor()};
 }
 template <class In, class B>
 Request out_of_place(Operation operation, const In& in, B& out) {
@@ -38,7 +38,7 @@ Request out_of_place(Operation operation, const In& in, B& out) {
 }
 template <class In, class B, class R>
 Request out_of_place(Operation operation, const In& in, B& out, const R& op) {
-  return {operation, view_of(in), writable_view_of(out), op.op(), op.custom()};
+  return {operation, view_of(in), writable_view_of(out), op.op(), op.custom(), op.factor()};
 }
 inline Request rooted(Request request, Rank root) {
   request.root = root;

@@ -46,6 +46,7 @@ struct CollectiveCall {
   std::size_t count = 0;
   ReduceOp op = ReduceOp::sum;
   std::shared_ptr<const detail::CustomReduction> custom = {};  ///< instead of `op`
+  std::optional<double> factor = {};                           ///< of what this rank gives to a sum; only where the memory is a device's
   int root = -1;                                               ///< rank in the group; -1: the operation has none
   int tag = 0;
   std::uint64_t sequence = 0;  ///< of this call in its group, from 1
@@ -69,6 +70,14 @@ struct MessageCall {
   std::string_view label = {};  ///< as of a CollectiveCall
 };
 
+/// What is known of a message before its elements: of one that a receive has taken, or that a probe has found.
+struct Arrival {
+  int source = -1;  ///< rank in the group; -1: there is none yet
+  int tag = 0;
+  std::uint32_t kind = 0;  ///< by which both sides compare dtype and label
+  std::uint64_t bytes = 0;
+};
+
 /// An operation under way. Driven by one thread at a time.
 class UNISONO_API Task {
  public:
@@ -81,8 +90,8 @@ class UNISONO_API Task {
   virtual bool any_will_do() const { return false; }
   /// Whether a bell is rung when it may go on; if not, whoever waits looks again every now and then.
   virtual bool is_rung_for() const { return true; }
-  /// Of a receive that is done: the sender.
-  virtual int source() const { return -1; }
+  /// Of a receive or a probe that is done: its message.
+  virtual Arrival arrival() const { return {}; }
   /// Of one on device memory that is done, which means that it is enqueued: when the device is done. Null: there is nothing left to do.
   virtual std::shared_ptr<DeviceEvent> completion() const { return nullptr; }
   /// Of a send: takes over what is left to send, so that the caller's buffer is free. False if it cannot.
@@ -145,6 +154,9 @@ class UNISONO_API Backend {
   virtual std::unique_ptr<Task> start(const CollectiveCall& call) = 0;
   virtual std::unique_ptr<Task> start_send(const MessageCall& call) = 0;
   virtual std::unique_ptr<Task> start_recv(const MessageCall& call) = 0;
+  /// Done when the message has come that the next receive from there with that tag will take; takes nothing of it. `data` does not count. The default
+  /// throws Unsupported.
+  virtual std::unique_ptr<Task> start_probe(const MessageCall& call);
   /// Tells every rank of the group that it is over. The first failure stands.
   virtual void poison(const Failure& failure) = 0;
   /// What poisoned the group, if anything did: cheap.

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "unisono/collectives_lists.h"
 #include "unisono/collectives_v.h"
 #include "unisono/detail/object_concept.h"
 #include "unisono/detail/refusals.h"
@@ -17,6 +18,7 @@
 #include "unisono/process_group.h"
 #include "unisono/reduce_op.h"
 #include "unisono/tensor.h"
+#include "unisono/with_place.h"
 #include "unisono/work.h"
 
 // Collectives: every rank of the group calls the same one with the same operation, dtype, count and root, else all of them throw Mismatch.
@@ -165,7 +167,7 @@ template <Element T>
 [[nodiscard]] T all_reduce(T x, const std::type_identity_t<Reduction<T>>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
                            const CallOptions& options = {}) {
   const Tensor view = detail::view_of_value(x);
-  detail::run({Operation::all_reduce, view, view, op.op(), op.custom()}, group, options);
+  detail::run({Operation::all_reduce, view, view, op.op(), op.custom(), op.factor()}, group, options);
   return x;
 }
 /// nullopt everywhere but at rank `dst`.
@@ -173,7 +175,7 @@ template <Element T>
 [[nodiscard]] std::optional<T> reduce(T x, Rank dst, const std::type_identity_t<Reduction<T>>& op = ReduceOp::sum,
                                       const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
   const Tensor view = detail::view_of_value(x);
-  detail::run({Operation::reduce, view, view, op.op(), op.custom(), dst}, group, options);
+  detail::run({Operation::reduce, view, view, op.op(), op.custom(), op.factor(), dst}, group, options);
   if (detail::rank_is(dst, group)) return x;
   return std::nullopt;
 }
@@ -203,7 +205,7 @@ template <Element T>
 [[nodiscard]] T scan(T x, const std::type_identity_t<Reduction<T>>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
                      const CallOptions& options = {}) {
   const Tensor view = detail::view_of_value(x);
-  detail::run({Operation::scan, view, view, op.op(), op.custom()}, group, options);
+  detail::run({Operation::scan, view, view, op.op(), op.custom(), op.factor()}, group, options);
   return x;
 }
 /// Rank 0 gets its own x back.
@@ -211,7 +213,7 @@ template <Element T>
 [[nodiscard]] T exscan(T x, const std::type_identity_t<Reduction<T>>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
                        const CallOptions& options = {}) {
   const Tensor view = detail::view_of_value(x);
-  detail::run({Operation::exscan, view, view, op.op(), op.custom()}, group, options);
+  detail::run({Operation::exscan, view, view, op.op(), op.custom(), op.factor()}, group, options);
   return x;
 }
 /// The exact average of the ranks' x, rounded once: integers of any size neither wrap nor truncate.
@@ -233,11 +235,13 @@ UNISONO_API void synchronize(const ProcessGroup& group = detail::current_world()
 // What is none of these says why.
 
 template <class X, class... Rest>
-requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void all_reduce(X&&, Rest&&...) {
+requires(!Buffer<X> && !detail::value<X> && !detail::takes_place<X> &&
+         !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void all_reduce(X&&, Rest&&...) {
   detail::refuse_as_buffer<X>();
 }
 template <class X, class... Rest>
-requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void reduce(X&&, Rest&&...) {
+requires(!Buffer<X> && !detail::value<X> && !detail::takes_place<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void reduce(X&&,
+                                                                                                                                          Rest&&...) {
   detail::refuse_as_buffer<X>();
 }
 template <class X, class... Rest>
@@ -246,7 +250,8 @@ requires(!Buffer<X> && !detail::value<X> && !detail::object_value<X> &&
   detail::refuse_as_buffer<X>();
 }
 template <class X, class... Rest>
-requires(!Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void scan(X&&, Rest&&...) {
+requires(!Buffer<X> && !detail::value<X> && !detail::takes_place<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void scan(X&&,
+                                                                                                                                        Rest&&...) {
   detail::refuse_as_buffer<X>();
 }
 template <class X, class... Rest>
@@ -262,7 +267,7 @@ requires(!InBuffer<X> && !detail::value<X> && !(detail::object_value<X> && !deta
   detail::refuse_as_buffer<X>();
 }
 template <class X, class... Rest>
-requires(!InBuffer<X> && !detail::value<X>) void scatter(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+requires(!InBuffer<X> && !detail::value<X> && !detail::in_list<X>) void scatter(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <class X, class... Rest>
 requires(!InBuffer<X> && !detail::value<X>) void reduce_scatter(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <class X, class... Rest>

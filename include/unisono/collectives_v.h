@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "unisono/counts.h"
+#include "unisono/detail/growable.h"
 #include "unisono/detail/refusals.h"
 #include "unisono/detail/request.h"
 #include "unisono/detail/typed_edge.h"
@@ -52,14 +53,6 @@ void resize_together(V& out, std::size_t n, const ProcessGroup& group) {
 UNISONO_API void check_exchanging(const Request& request, const ProcessGroup& group, const CallOptions& options);
 
 inline std::vector<std::size_t> as_vector(const Counts& counts) { return {counts.begin(), counts.end()}; }
-
-template <class T>
-inline constexpr bool is_growable = false;
-template <class T, class A>
-inline constexpr bool is_growable<std::vector<T, A>> = Element<T> && !std::same_as<T, bool>;
-/// A vector that a collective may size.
-template <class T>
-concept Growable = is_growable<T>;
 
 /// A group, but nothing that would first have to become one: braces are counts.
 template <class G>

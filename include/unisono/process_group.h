@@ -73,16 +73,25 @@ class UNISONO_API ProcessGroup {
 /// launched process before initialize, and in a child of fork.
 UNISONO_API ProcessGroup world();
 
+/// Of a group that is to be formed. `backend`: as in InitOptions, for this group only; empty: as the world's. Its members give the same, else all of
+/// them throw InvalidArgument. `timeout`: of its calls, and of forming it, instead of the world's. `where`: as in CallOptions.
+struct GroupOptions {
+  std::string backend = {};
+  std::optional<std::chrono::milliseconds> timeout = {};
+  std::source_location where = std::source_location::current();
+};
+
 /// A group of some of the world's processes, its ranks in the order given. Only the members need to call, each with the same list (and, for lists
 /// that are alike, in the same order); it waits for them. nullopt for everybody else. InvalidArgument for no ranks, a rank twice or outside the
-/// world. The group ends with its last handle. `where`, here and below: as in CallOptions.
-UNISONO_API std::optional<ProcessGroup> new_group(std::span<const int> global_ranks, std::source_location where = std::source_location::current());
-UNISONO_API std::optional<ProcessGroup> new_group(std::initializer_list<int> global_ranks,
-                                                  std::source_location where = std::source_location::current());
+/// world. BackendUnavailable for a backend that its members cannot use: tcp needs the connections of a job that has them. The group ends with its
+/// last handle.
+UNISONO_API std::optional<ProcessGroup> new_group(std::span<const int> global_ranks, const GroupOptions& options = {});
+UNISONO_API std::optional<ProcessGroup> new_group(std::initializer_list<int> global_ranks, const GroupOptions& options = {});
+/// Of all processes of the world, in its order: all of them call.
+UNISONO_API ProcessGroup new_group(const GroupOptions& options = {});
 /// Collective over the parent: members of one color form a group, ordered by key, then by their rank in the parent. Color < 0: of none, nullopt.
-UNISONO_API std::optional<ProcessGroup> split_group(const ProcessGroup& parent, int color, int key = 0,
-                                                    std::source_location where = std::source_location::current());
-/// The processes of this host. Collective over them at the first call.
+UNISONO_API std::optional<ProcessGroup> split_group(const ProcessGroup& parent, int color, int key = 0, const GroupOptions& options = {});
+/// The processes of this host. Collective over them at the first call. `where`, here and below: as in CallOptions.
 UNISONO_API ProcessGroup local_group(std::source_location where = std::source_location::current());
 /// After a failure: a new group of those members that are left and call this, in the old order. Who does not call within the group's timeout (30 s at
 /// the most) is left out; nullopt for one that the others have given up.

@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -25,6 +26,13 @@ enum class ReduceOp { sum, product, min, max, avg, band, bor, bxor, land, lor };
 UNISONO_API ReduceOp parse_reduce_op(std::string_view text);
 UNISONO_API std::string_view to_string(ReduceOp op) noexcept;
 
+/// The sum of what the ranks have, each of them multiplied by its rank's own factor before (PREMUL_SUM of NCCL and torch). For floating-point and
+/// complex dtypes, and all_reduce, reduce and reduce_scatter. Halves are rounded after the product as well as after the sum.
+struct PremulSum {
+  double factor = 1;
+};
+constexpr PremulSum premul_sum(double factor) noexcept { return {factor}; }
+
 namespace detail {
 
 /// A user's callable, erased: combines n elements, accumulator[i] = f(accumulator[i], element[i]).
@@ -35,12 +43,13 @@ struct CustomReduction {
 
 }  // namespace detail
 
-/// What stands where a collective takes an operation: a ReduceOp, or a callable T(T, T) that is associative, commutative, and the same on
-/// every rank.
+/// What stands where a collective takes an operation: a ReduceOp, premul_sum(factor), or a callable T(T, T) that is associative, commutative, and the
+/// same on every rank.
 template <class T>
 class Reduction {
  public:
-  Reduction(ReduceOp op) noexcept : op_(op) {}  // NOLINT(google-explicit-constructor): a ReduceOp stands for itself
+  Reduction(ReduceOp op) noexcept : op_(op) {}              // NOLINT(google-explicit-constructor): a ReduceOp stands for itself
+  Reduction(PremulSum op) noexcept : factor_(op.factor) {}  // NOLINT(google-explicit-constructor)
 
   template <class F>
   requires(!std::same_as<std::remove_cvref_t<F>, ReduceOp> && !std::same_as<std::remove_cvref_t<F>, Reduction> &&
@@ -55,9 +64,11 @@ class Reduction {
 
   ReduceOp op() const noexcept { return op_; }
   const std::shared_ptr<const detail::CustomReduction>& custom() const noexcept { return custom_; }
+  std::optional<double> factor() const noexcept { return factor_; }
 
  private:
   ReduceOp op_ = ReduceOp::sum;
+  std::optional<double> factor_;
   std::shared_ptr<const detail::CustomReduction> custom_;
 };
 
@@ -65,12 +76,15 @@ class Reduction {
 template <>
 class Reduction<void> {
  public:
-  Reduction(ReduceOp op) noexcept : op_(op) {}  // NOLINT(google-explicit-constructor)
+  Reduction(ReduceOp op) noexcept : op_(op) {}              // NOLINT(google-explicit-constructor)
+  Reduction(PremulSum op) noexcept : factor_(op.factor) {}  // NOLINT(google-explicit-constructor)
   ReduceOp op() const noexcept { return op_; }
   std::shared_ptr<const detail::CustomReduction> custom() const noexcept { return nullptr; }
+  std::optional<double> factor() const noexcept { return factor_; }
 
  private:
-  ReduceOp op_;
+  ReduceOp op_ = ReduceOp::sum;
+  std::optional<double> factor_;
 };
 
 }  // namespace unisono

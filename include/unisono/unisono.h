@@ -5,6 +5,7 @@
 #include "unisono/any_value.h"
 #include "unisono/backend.h"
 #include "unisono/core.h"
+#include "unisono/grid.h"
 #include "unisono/launch.h"
 #include "unisono/loader_plan.h"
 #include "unisono/membership.h"

@@ -1,5 +1,9 @@
 #include "unisono/backend.h"
 
+#include <fmt/format.h>
+
+#include "unisono/error.h"
+
 namespace unisono {
 
 Task::~Task() = default;
@@ -10,6 +14,11 @@ GroupFailure::~GroupFailure() = default;
 void Backend::run(const CollectiveCall& call, Waiter& waiter) {
   const auto task = start(call);
   if (!task->advance()) waiter.wait(*task);
+}
+
+std::unique_ptr<Task> Backend::start_probe(const MessageCall&) {
+  throw Unsupported(fmt::format("backend {} cannot tell what a message is before it is received", name()),
+                    {.operation = "probe", .hint = "send the length first, or agree on it"});
 }
 
 std::string_view to_string(Operation operation) noexcept {

@@ -6,16 +6,16 @@
 #include <fmt/format.h>
 
 #include "backends/suspicion.h"
+#include "engine/message_kind.h"
 #include "unisono/cuda.h"
 #include "unisono/error.h"
 
 namespace unisono::backends {
 namespace {
 
-constexpr std::string_view announcement_label = "send of device memory";
 constexpr std::string_view answer_label = "answer to a send of device memory";
 
-// Answers have tags that no program uses: the lowest there are.
+// Answers have tags that no program may give: the lowest there are.
 int tag_of_answer(std::uint64_t ticket) { return std::numeric_limits<int>::min() + static_cast<int>(ticket % (1U << 24U)); }
 
 template <class T>
@@ -39,7 +39,7 @@ class DeviceMessages::Send final : public Task {
       : messages_(messages), call_(call), suspicion_(messages.host_, messages.rank_), device_(after_now(suspicion_, messages.device_)) {
     announcement_ = {static_cast<std::uint64_t>(call.data.dtype()), static_cast<std::uint64_t>(call.data.numel()), messages.announced_[call.peer]++};
     host_task_ = messages.host_.start_send(
-        {.data = words_of(announcement_), .peer = call.peer, .tag = call.tag, .sequence = call.sequence, .label = announcement_label});
+        {.data = words_of(announcement_), .peer = call.peer, .tag = call.tag, .sequence = call.sequence, .label = engine::device_announcement});
   }
 
   bool advance() override {
@@ -95,19 +95,19 @@ class DeviceMessages::Recv final : public Task {
   Recv(DeviceMessages& messages, const MessageCall& call)
       : messages_(messages), call_(call), suspicion_(messages.host_, messages.rank_), device_(after_now(suspicion_, messages.device_)) {
     host_task_ = messages.host_.start_recv(
-        {.data = words_of(announcement_), .peer = call.peer, .tag = call.tag, .sequence = call.sequence, .label = announcement_label});
+        {.data = words_of(announcement_), .peer = call.peer, .tag = call.tag, .sequence = call.sequence, .label = engine::device_announcement});
   }
 
   bool advance() override {
     return suspicion_.guard([&] {
-      if (source_ < 0) {
+      if (arrival_.source < 0) {
         if (!host_task_->advance()) return false;
-        source_ = host_task_->source();
+        arrival_ = host_task_->arrival();
         const Announcement own{static_cast<std::uint64_t>(call_.data.dtype()), static_cast<std::uint64_t>(call_.data.numel()), announcement_.ticket};
         answer_.fits = announcement_.dtype == own.dtype && announcement_.count == own.count ? 1 : 0;
-        if (answer_.fits != 0) answer_.number = messages_.answered_[source_]++;
+        if (answer_.fits != 0) answer_.number = messages_.answered_[arrival_.source]++;
         host_task_ = messages_.host_.start_send({.data = words_of(answer_),
-                                                 .peer = source_,
+                                                 .peer = arrival_.source,
                                                  .tag = tag_of_answer(announcement_.ticket),
                                                  .sequence = call_.sequence,
                                                  .label = answer_label});
@@ -116,7 +116,7 @@ class DeviceMessages::Recv final : public Task {
           call.operation = Operation::recv;
           call.in = Tensor(nullptr, call_.data.dtype(), std::size_t{0});
           call.out = call_.data;
-          call.root = source_;
+          call.root = arrival_.source;
           call.device = device_;
           task_ = messages_.engine_.start(call);
         }
@@ -126,17 +126,23 @@ class DeviceMessages::Recv final : public Task {
         host_task_.reset();
       }
       if (!task_) {
-        throw Mismatch(fmt::format("rank {} sent {}, but the receive is of {}", source_, elements(announcement_.dtype, announcement_.count),
-                                   elements(static_cast<std::uint64_t>(call_.data.dtype()), static_cast<std::uint64_t>(call_.data.numel()))),
-                       {.operation = "recv", .sequence = call_.sequence, .culprit = source_, .hint = "the message is gone, the group stays usable"});
+        throw Mismatch(
+            fmt::format("rank {} sent {}, but the receive is of {}", arrival_.source, elements(announcement_.dtype, announcement_.count),
+                        elements(static_cast<std::uint64_t>(call_.data.dtype()), static_cast<std::uint64_t>(call_.data.numel()))),
+            {.operation = "recv", .sequence = call_.sequence, .culprit = arrival_.source, .hint = "the message is gone, the group stays usable"});
       }
       return task_->advance();
     });
   }
   std::vector<int> waiting_for() const override { return host_task_ ? host_task_->waiting_for() : task_ ? task_->waiting_for() : std::vector<int>{}; }
-  bool any_will_do() const override { return source_ < 0 && host_task_ && host_task_->any_will_do(); }
+  bool any_will_do() const override { return arrival_.source < 0 && host_task_ && host_task_->any_will_do(); }
   bool is_rung_for() const override { return host_task_ ? host_task_->is_rung_for() : false; }
-  int source() const override { return source_; }
+  Arrival arrival() const override {
+    return {.source = arrival_.source,
+            .tag = arrival_.tag,
+            .kind = static_cast<std::uint32_t>(announcement_.dtype),
+            .bytes = announcement_.count * size_of(static_cast<DType>(announcement_.dtype))};
+  }
   std::shared_ptr<DeviceEvent> completion() const override { return task_->completion(); }
 
  private:
@@ -147,7 +153,7 @@ class DeviceMessages::Recv final : public Task {
   Announcement announcement_;
   Answer answer_;
   std::unique_ptr<Task> host_task_, task_;
-  int source_ = -1;
+  Arrival arrival_;  // of the announcement
 };
 
 std::unique_ptr<Task> DeviceMessages::send(const MessageCall& call) { return std::make_unique<Send>(*this, call); }

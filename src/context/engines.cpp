@@ -105,6 +105,28 @@ Selection select_engines(const InitOptions& options, const ground::Environment& 
   return selection;
 }
 
+Selection select_for_group(const Selection& of_world, const std::string& backend, const std::vector<int>& hosts) {
+  if (backend.empty()) return of_world;
+  const backends::Request request = backends::parse_request(backend);
+  Selection selection = of_world;
+  selection.device_at_need = true;  // as in all groups but the world
+  if (!request.device.empty()) selection.device = request.device;
+  if (request.host == "auto") {
+    if (request.device.empty()) selection.asked = "auto";
+    return selection;
+  }
+  selection.asked = selection.host = request.host;
+  selection.device = request.device;
+  backends::factory(selection.host);  // throws where it cannot run here
+  if (selection.host == "serial" && hosts.size() > 1)
+    throw InvalidArgument(fmt::format("backend serial is for one process, and there are {}", hosts.size()));
+  if (selection.host == "native" && std::ranges::adjacent_find(hosts, std::not_equal_to<>()) != hosts.end()) {
+    throw BackendUnavailable("the ranks are on several hosts, and backend native serves one",
+                             {.hint = "leave the choice to unisono (auto), or ask for tcp, mpi or gloo"});
+  }
+  return selection;
+}
+
 std::unique_ptr<Backend> make_group_engine(const Selection& selection, const BackendOptions& options) {
   const bool alone = options.global_ranks.size() == 1;
   std::string name = selection.host;

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "context/state.h"
 #include "ground/deadline.h"
@@ -30,6 +31,9 @@ struct Joining {
 /// be used. Throws what `backends::factory` throws, and BackendUnavailable for native between hosts.
 Selection select_engines(const InitOptions& options, const ground::Environment& environment, const Topology& topology, Launcher launcher,
                          const Joining& joining);
+
+/// Of a group for which a backend was asked for, beside the world's own. `hosts`: of its members, several of them. Throws as `select_engines`.
+Selection select_for_group(const Selection& of_world, const std::string& backend, const std::vector<int>& hosts);
 
 /// The engine of a group: collective over its members. Where nobody asked for a particular one, a group on one host gets the native engine.
 std::unique_ptr<Backend> make_group_engine(const Selection& selection, const BackendOptions& options);

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/registry.h"
 #include "backends/serial/serial.h"
 #include "context/formation.h"
 #include "context/member_watch.h"
@@ -52,14 +53,32 @@ struct Plan {
   const char* operation;
   std::vector<int> members;
   std::string name, key;
+  GroupOptions options = {};
 };
+
+std::chrono::milliseconds timeout_of(const Plan& plan, const group::Group& world) { return plan.options.timeout.value_or(world.timeout()); }
+
+/// What is wrong with it by itself, whatever the group.
+void check_options(const State& state, const char* operation, const GroupOptions& options) {
+  if (options.timeout && options.timeout->count() < 0) {
+    throw InvalidArgument(fmt::format("the timeout is negative: {} ms", options.timeout->count()), {.operation = operation, .rank = state.rank});
+  }
+  if (!options.backend.empty()) static_cast<void>(backends::parse_request(options.backend));  // throws where there is no such backend
+}
+
+/// Each member says which backend it asks for before it has come, and whoever differs from the first to say so writes it down for all.
+void say_backend(Store& store, const Plan& plan, int rank) {
+  const std::string own = plan.options.backend.empty() ? "the world's" : plan.options.backend;
+  const std::string first = store.compare_set("backend", "", own);
+  if (first != own) store.set("differs", fmt::format("rank {} asks for backend {}, and others for {}", rank, own, first));
+}
 
 /// The engine of a group of several, or of one that works on devices. Members that die or fail meanwhile are noticed as in any call.
 std::unique_ptr<Backend> make_engine(State& state, const Plan& plan, int rank, const std::vector<std::string>& host_names) {
   const group::Group& world = *state.world->implementation();
-  const ground::Deadline deadline(world.timeout());
+  const ground::Deadline deadline(timeout_of(plan, world));
   const auto store = std::make_shared<PrefixStore>("group/" + plan.key + "/", state.group_store);
-  store->set_timeout(world.timeout());
+  store->set_timeout(deadline.timeout());
   const auto watch = std::make_shared<const context::MemberWatch>(context::MemberWatch::Parts{.operation = plan.operation,
                                                                                               .group = plan.name,
                                                                                               .rank = rank,
@@ -84,15 +103,27 @@ std::unique_ptr<Backend> make_engine(State& state, const Plan& plan, int rank, c
   options.store = formation.watched();
   options.job_store = state.launcher_store;
   options.world = world.shared_backend();
-  try {
-    if (plan.members.size() > 1) watch->assemble(*formation.watched(), deadline);
-    options.timeout = deadline.left();
-    return state.make_engine(options);
-  } catch (...) {
-    const std::exception_ptr error = watch->explain(std::current_exception());
-    formation.give_up(error);
-    std::rethrow_exception(error);
+  const auto explained = [&](const auto& step) {
+    try {
+      return step();
+    } catch (...) {
+      const std::exception_ptr error = watch->explain(std::current_exception());
+      formation.give_up(error);
+      std::rethrow_exception(error);
+    }
+  };
+  if (plan.members.size() > 1) {
+    const auto differs = explained([&] {
+      say_backend(*formation.watched(), plan, rank);
+      watch->assemble(*formation.watched(), deadline);
+      return formation.watched()->try_get("differs");
+    });
+    if (differs) {  // all members throw it: nobody has to be told
+      throw InvalidArgument(*differs, {.operation = plan.operation, .group = plan.name, .rank = rank, .hint = "give all members the same backend"});
+    }
   }
+  options.timeout = deadline.left();
+  return explained([&] { return state.make_engine(options, plan.options.backend); });
 }
 
 /// Forms a group of which this rank is one.
@@ -104,7 +135,7 @@ ProcessGroup form(State& state, const Plan& plan) {
   parts.rank = static_cast<int>(std::find(members.begin(), members.end(), state.rank) - members.begin());
   for (const int r : members) parts.host_names.push_back(world.host_name(r));
   parts.global_ranks = members;
-  parts.timeout = world.timeout();
+  parts.timeout = timeout_of(plan, world);
   parts.progress = state.progress;
   if (members.size() == 1 && !world.device()) {
     parts.backend = backends::make_serial({});
@@ -126,11 +157,11 @@ ProcessGroup form(State& state, const Plan& plan) {
   return formed;
 }
 
-std::optional<ProcessGroup> form_listed(State& state, std::span<const int> ranks, const char* operation) {
+std::optional<ProcessGroup> form_listed(State& state, std::span<const int> ranks, const char* operation, const GroupOptions& options = {}) {
   if (std::find(ranks.begin(), ranks.end(), state.rank) == ranks.end()) return std::nullopt;
   const std::string members = list(ranks, ".");
   const int number = state.formed[members]++;
-  return form(state, {operation, {ranks.begin(), ranks.end()}, braced(ranks), members + "#" + std::to_string(number)});
+  return form(state, {operation, {ranks.begin(), ranks.end()}, braced(ranks), members + "#" + std::to_string(number), options});
 }
 
 /// The survivors of a group that is over agree on who they are. Each says that it is there; the first of them that lives waits for the others, and
@@ -186,15 +217,16 @@ class Shrinking {
   ground::Deadline deadline_;
 };
 
-std::optional<ProcessGroup> split(const ProcessGroup& parent, int color, int key, std::source_location where) {
+std::optional<ProcessGroup> split(const ProcessGroup& parent, int color, int key, const GroupOptions& options) {
   State& state = context::current();
+  check_options(state, "split_group", options);
   std::array<int, 2> mine{color, key};
   std::vector<int> all(2 * static_cast<std::size_t>(parent.size()));
   detail::run({.operation = Operation::all_gather,
                .in = Tensor(mine.data(), DType::int32, mine.size()),
                .out = Tensor(all.data(), DType::int32, all.size()),
                .label = "split_group"},
-              parent, {.where = where});
+              parent, {.where = options.where});
   if (color < 0) return std::nullopt;
   std::vector<int> members;  // ranks in the parent
   for (int r = 0; r < parent.size(); ++r) {
@@ -203,7 +235,7 @@ std::optional<ProcessGroup> split(const ProcessGroup& parent, int color, int key
   std::stable_sort(members.begin(), members.end(),
                    [&](int a, int b) { return all[2 * static_cast<std::size_t>(a) + 1] < all[2 * static_cast<std::size_t>(b) + 1]; });
   for (int& r : members) r = parent.global_rank(r);
-  return form_listed(state, members, "split_group");
+  return form_listed(state, members, "split_group", options);
 }
 
 std::optional<ProcessGroup> shrink(const ProcessGroup& group) {
@@ -228,18 +260,22 @@ std::optional<ProcessGroup> shrink(const ProcessGroup& group) {
 
 }  // namespace
 
-std::optional<ProcessGroup> new_group(std::span<const int> global_ranks, std::source_location where) {
-  return ground::with_place(where, [&] {
+std::optional<ProcessGroup> new_group(std::span<const int> global_ranks, const GroupOptions& options) {
+  return ground::with_place(options.where, [&] {
     State& state = context::current();
     check_members(state, global_ranks, "new_group");
-    return form_listed(state, global_ranks, "new_group");
+    check_options(state, "new_group", options);
+    return form_listed(state, global_ranks, "new_group", options);
   });
 }
-std::optional<ProcessGroup> new_group(std::initializer_list<int> global_ranks, std::source_location where) {
-  return new_group(std::span<const int>(global_ranks.begin(), global_ranks.size()), where);
+std::optional<ProcessGroup> new_group(std::initializer_list<int> global_ranks, const GroupOptions& options) {
+  return new_group(std::span<const int>(global_ranks.begin(), global_ranks.size()), options);
 }
-std::optional<ProcessGroup> split_group(const ProcessGroup& parent, int color, int key, std::source_location where) {
-  return ground::with_place(where, [&] { return split(parent, color, key, where); });
+ProcessGroup new_group(const GroupOptions& options) {
+  return *new_group(ground::with_place(options.where, [] { return context::current().world->global_ranks(); }), options);
+}
+std::optional<ProcessGroup> split_group(const ProcessGroup& parent, int color, int key, const GroupOptions& options) {
+  return ground::with_place(options.where, [&] { return split(parent, color, key, options); });
 }
 ProcessGroup local_group(std::source_location where) {
   return ground::with_place(where, [] {

@@ -63,7 +63,10 @@ std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::sha
   state->topology = context::topology_of_threads(rank, ranks);
   state->local_rank = state->topology.local_rank;
   state->group_store = shared->store;
-  state->make_engine = [shared](const BackendOptions& options) {
+  state->make_engine = [shared](const BackendOptions& options, const std::string& backend) {
+    if (!backend.empty() && backend != "auto" && backend != "native") {
+      throw Unsupported(fmt::format("ranks that are threads have the native engine, not {}", backend), {.hint = "start processes"});
+    }
     return backends::make_native_thread(shared->segment(options.key, static_cast<int>(options.global_ranks.size()),
                                                         backends::bells_of(*options.world, options.global_ranks), options.world),
                                         options.rank, ground::allowed_processors());

@@ -188,15 +188,21 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   parts.rank = identity.rank;
   parts.global_ranks = backend_options.global_ranks;
   parts.host_names = backend_options.host_names;
-  state->make_engine = [selection, hosts = backend_options.hosts, local_rank = state->local_rank,
-                        address = backend_options.address](const BackendOptions& given) {
+  state->make_engine = [selection, hosts = backend_options.hosts, all_hosts = state->topology.hosts, local_rank = state->local_rank,
+                        address = backend_options.address](const BackendOptions& given, const std::string& backend) {
     BackendOptions of_group = given;
-    for (const int r : given.global_ranks) {
-      if (!hosts.empty()) of_group.hosts.push_back(hosts[static_cast<std::size_t>(r)]);
-    }
+    const auto place = [&](const std::vector<int>& hosts_of_world) {
+      of_group.hosts.clear();
+      for (const int r : given.global_ranks) {
+        if (!hosts_of_world.empty()) of_group.hosts.push_back(hosts_of_world[static_cast<std::size_t>(r)]);
+      }
+    };
+    place(all_hosts);
+    const Selection of_its_own = select_for_group(selection, backend, of_group.hosts);
+    if (of_its_own.asked == selection.asked || of_its_own.asked == "auto") place(hosts);
     of_group.local_rank = local_rank;
     of_group.address = address;
-    return make_group_engine(selection, of_group);
+    return make_group_engine(of_its_own, of_group);
   };
   state->group_store = formation.store();
   state->group_store->set_timeout(timeout);

@@ -26,8 +26,8 @@ struct Topology {
   std::vector<int> local_members{0};      // global ranks of this host's processes
 };
 
-/// How this rank makes the engine of a group that it is in.
-using EngineMaker = std::function<std::unique_ptr<Backend>(const BackendOptions&)>;
+/// How this rank makes the engine of a group that it is in. `backend`: what was asked for; empty: as the world's.
+using EngineMaker = std::function<std::unique_ptr<Backend>(const BackendOptions&, const std::string& backend)>;
 
 /// What a process (or a thread inside run_threads) is part of.
 struct State {

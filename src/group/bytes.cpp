@@ -68,24 +68,30 @@ void broadcast_bytes(std::vector<std::byte>& bytes, Rank src, std::string_view l
   run(labelled(rooted({Operation::broadcast, line(bytes), line(bytes)}, src), label), group, call.options());
 }
 
-std::vector<std::byte> scatter_bytes(std::span<const std::vector<std::byte>> parts, Rank src, std::string_view label, const ProcessGroup& group,
-                                     const CallOptions& options, const AcceptSizes& accept) {
-  group::Composed call(label, group, options);
+Counts exchange_list_sizes(group::Composed& call, std::span<const std::size_t> own, Rank src) {
+  const ProcessGroup& group = call.group();
   const auto n = static_cast<std::size_t>(group.size());
-  const bool is_root = rank_is(src, group);
   // How many parts there are, then their sizes.
   std::vector<std::uint64_t> header(n + 1);
-  if (is_root) {
-    header[0] = parts.size();
-    for (std::size_t r = 0; r < std::min(n, parts.size()); ++r) header[r + 1] = parts[r].size();
+  if (rank_is(src, group)) {
+    header[0] = own.size();
+    std::copy_n(own.begin(), std::min(n, own.size()), header.begin() + 1);
   }
-  run(labelled(rooted({Operation::broadcast, line(header), line(header)}, src), label), group, call.options());
+  run(labelled(rooted({Operation::broadcast, line(header), line(header)}, src), call.name()), group, call.options());
   if (header[0] != n) {
     const int root = root_of(src, group);
     call.throw_invalid(root, "rank " + std::to_string(root) + " gives " + std::to_string(header[0]) + " parts to a group of " + std::to_string(n));
   }
-  const std::span given = std::span(header).subspan(1);
-  const Counts sizes = given;
+  return std::span(header).subspan(1);
+}
+
+std::vector<std::byte> scatter_bytes(std::span<const std::vector<std::byte>> parts, Rank src, std::string_view label, const ProcessGroup& group,
+                                     const CallOptions& options, const AcceptSizes& accept) {
+  group::Composed call(label, group, options);
+  const bool is_root = rank_is(src, group);
+  std::vector<std::size_t> own;
+  for (const auto& part : parts) own.push_back(part.size());
+  const Counts sizes = exchange_list_sizes(call, own, src);
   if (accept) accept(sizes.span());
   std::vector<std::byte> all, mine;
   if (is_root) {
@@ -109,7 +115,12 @@ std::pair<std::vector<std::byte>, int> recv_bytes(std::optional<Rank> src, std::
                                                   const CallOptions& options, const AcceptSizes& accept) {
   group::Composed call(label, group, options);
   std::array<std::uint64_t, 1> size{};
-  const int source = run(message(Operation::recv, line(size), src, label), group, call.options());
+  const MessageInfo first = run(message(Operation::recv, line(size), src, label), group, call.options());
+  const auto rest = [&] {
+    CallOptions next = call.options();
+    next.tag = first.tag;
+    return next;
+  };
   std::vector<std::byte> bytes;
   try {
     const std::array<std::size_t, 1> known{static_cast<std::size_t>(size[0])};
@@ -118,13 +129,13 @@ std::pair<std::vector<std::byte>, int> recv_bytes(std::optional<Rank> src, std::
   } catch (...) {
     const std::exception_ptr refusal = std::current_exception();
     try {  // a receive of another length throws the message away
-      if (size[0] > 0) run(message(Operation::recv, nothing(), Rank(source), label), group, call.options());
+      if (size[0] > 0) run(message(Operation::recv, nothing(), Rank(first.source), label), group, rest());
     } catch (const Mismatch&) {
     }
     std::rethrow_exception(refusal);
   }
-  if (!bytes.empty()) run(message(Operation::recv, line(bytes), Rank(source), label), group, call.options());
-  return {std::move(bytes), source};
+  if (!bytes.empty()) run(message(Operation::recv, line(bytes), Rank(first.source), label), group, rest());
+  return {std::move(bytes), first.source};
 }
 
 }  // namespace unisono::detail

@@ -7,6 +7,7 @@
 
 #include "backends/device_copy.h"
 #include "group/device_streams.h"
+#include "engine/message_kind.h"
 #include "group/group.h"
 #include "group/shapes.h"
 #include "kernels/reduce.h"
@@ -118,6 +119,25 @@ void check_dtypes(const Group& group, std::string_view name, const Tensor& in, c
         "no element is converted");
 }
 
+void check_tag(const Group& group, std::string_view name, const CallOptions& options, bool receives) {
+  if (options.tag == any_tag && !receives) wrong(group, name, "any_tag is for receives and probes", "give the tag that the other side gives");
+  if (options.tag < engine::lowest_tag) {
+    wrong(group, name, "tag " + std::to_string(options.tag) + " is one of the library's own", "tags begin at " + std::to_string(engine::lowest_tag));
+  }
+}
+
+// The ranks agree that there are factors; each has its own.
+void check_factor(const Group& group, CollectiveCall& call, double factor) {
+  const DType dtype = call.in.dtype();
+  const bool takes_it = call.operation == Operation::all_reduce || call.operation == Operation::reduce ||
+                        call.operation == Operation::reduce_scatter || call.operation == Operation::reduce_scatter_v;
+  if (!takes_it) wrong(group, name_of(call), "premul_sum is for all_reduce, reduce and reduce_scatter", "multiply, and sum");
+  if (dtype < DType::float16) wrong(group, name_of(call), "premul_sum is not defined on " + std::string(to_string(dtype)));
+  call.factor = factor;
+  if (call.label.empty()) call.label = to_string(call.operation);
+  call.also = "premul_sum";
+}
+
 void check_options(const Group& group, std::string_view name, const CallOptions& options) {
   if (options.timeout && options.timeout->count() < 0) {
     wrong(group, name, "the timeout is negative: " + std::to_string(options.timeout->count()) + " ms");
@@ -187,6 +207,7 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
   const Operation operation = request.operation;
   const std::string_view name = detail::name_of(request);
   check_options(group, name, options);
+  check_tag(group, name, options, false);
   CollectiveCall call;
   call.operation = operation;
   call.in = request.in;
@@ -212,6 +233,7 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
   if (call.in.numel() > 0 && call.out.numel() > 0 && is_on_device(call.in) != is_on_device(call.out) && !sizes_its_output(request)) {
     wrong(group, name, "the input lies on " + to_string(call.in.device()) + ", the output on " + to_string(call.out.device()));
   }
+  if (request.factor) check_factor(group, call, *request.factor);
   if (group.compares_shapes()) [[unlikely]]
     add_shape(call);
   if (request.lists) {  // compared there, tensor by tensor
@@ -306,6 +328,7 @@ MessageCall check_message(const Group& group, const detail::MessageRequest& requ
   locate(group, call.data);
   check_device(group, name, call.data);
   if (operation == Operation::recv && repeats(request.data)) wrong(group, name, "the buffer has a stride of 0: several of its elements are one");
+  check_tag(group, name, options, operation == Operation::recv);
   call.tag = options.tag;
   call.label = request.label;
   if (request.peer) {
@@ -337,6 +360,20 @@ void check_list(const Group& group, std::string_view name, std::span<const Tenso
     const auto in_the_way = [&](const Tensor& other) { return overlap(tensor, other); };
     if (std::ranges::any_of(tensors.first(j), in_the_way)) wrong(group, name, which + " overlaps one before it");
     if (std::ranges::any_of(others, in_the_way)) wrong(group, name, "input and output overlap");
+  }
+}
+
+void check_rank_list(const Group& group, std::string_view name, std::span<const Tensor> list, const Tensor& single, bool written) {
+  if (list.size() != static_cast<std::size_t>(group.size())) {
+    wrong(group, name, "the list has " + std::to_string(list.size()) + " buffers in a group of " + std::to_string(group.size()),
+          "there is one for every rank");
+  }
+  const Tensor& own = list[static_cast<std::size_t>(group.rank())];
+  check_list(group, name, list, same_view(own, single) ? std::span<const Tensor>() : std::span(&single, 1), written);
+  check_dtypes(group, name, written ? single : list.front(), written ? list.front() : single);
+  if (list.front().numel() != single.numel()) {
+    wrong(group, name, "the buffers of the list have " + elements(list.front().numel()) + ", the single one has " + std::to_string(single.numel()),
+          "each holds the block of one rank");
   }
 }
 

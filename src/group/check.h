@@ -27,6 +27,8 @@ bool sizes_its_output(const detail::Request& request);
 std::vector<Tensor> locate_list(const Group& group, std::span<const Tensor> tensors);
 /// Tensors of one list: of one dtype and length, and none in the way of another, nor of one of `others`. `written`: whether a result goes there.
 void check_list(const Group& group, std::string_view name, std::span<const Tensor> tensors, std::span<const Tensor> others, bool written);
+/// One buffer for each rank, of the dtype and length of `single`; `single` may be this rank's own of them, and lies apart from the others.
+void check_rank_list(const Group& group, std::string_view name, std::span<const Tensor> list, const Tensor& single, bool written);
 /// As many of the one as of the other, and each whole as long as size() times all parts.
 void check_block_lists(const Group& group, std::string_view name, std::span<const Tensor> wholes, std::span<const Tensor> parts);
 /// Each tensor of one list in the same memory as its fellow of the other, the host's or a device's.

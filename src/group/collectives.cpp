@@ -2,6 +2,7 @@
 
 #include "ground/error_place.h"
 #include "group/group.h"
+#include "unisono/error.h"
 #include "unisono/point_to_point.h"
 
 namespace unisono {
@@ -19,6 +20,13 @@ void synchronize(const ProcessGroup& group, std::source_location where) { barrie
 
 namespace detail {
 bool rank_is(Rank rank, const ProcessGroup& group) { return (rank.is_global() ? group.global_rank(group.rank()) : group.rank()) == rank.value(); }
+
+void require_min_or_max(Operation operation, ReduceOp op, const ProcessGroup& group, std::source_location where) {
+  if (op == ReduceOp::min || op == ReduceOp::max) return;
+  throw InvalidArgument(
+      std::string(to_string(op)) + " is not defined on values with places",
+      {.operation = std::string(to_string(operation)), .group = group.name(), .rank = group.rank(), .hint = "those are min and max", .where = where});
+}
 }  // namespace detail
 
 std::vector<Work> batch(std::span<const P2POp> operations, const ProcessGroup& group, const CallOptions& options) {

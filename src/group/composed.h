@@ -2,9 +2,11 @@
 
 #include <optional>
 #include <string>
+#include <span>
 #include <string_view>
 
 #include "ground/deadline.h"
+#include "unisono/counts.h"
 #include "unisono/process_group.h"
 
 namespace unisono::group {
@@ -39,3 +41,10 @@ class Composed {
 };
 
 }  // namespace unisono::group
+
+namespace unisono::detail {
+
+/// The sizes of the parts that rank `src` has for the ranks, which all of them learn. InvalidArgument on all where it has not one for each.
+Counts exchange_list_sizes(group::Composed& call, std::span<const std::size_t> own, Rank src);
+
+}  // namespace unisono::detail

@@ -206,7 +206,10 @@ HostPlan plan_of(Group& group, CollectiveCall call, const detail::Around* around
     const auto own = around->copies_after();
     plan.after.insert(plan.after.end(), own.begin(), own.end());
   }
-  plan.start = [&group, call] { return packed_task(group.backend(), call, nullptr); };
+  plan.start = [&group, call]() mutable {
+    const auto product = product_of(call);
+    return packed_task(group.backend(), call, product);
+  };
   plan.kept = memory;
   return plan;
 }

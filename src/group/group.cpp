@@ -10,6 +10,7 @@
 #include "ground/log.h"
 #include "group/check.h"
 #include "group/device_task.h"
+#include "group/entry.h"
 #include "group/packing.h"
 #include "group/shapes.h"
 #include "group/waiter.h"
@@ -17,10 +18,10 @@
 namespace unisono::group {
 namespace {
 
-// Up to this size a message leaves its sender's hands without a matching receive.
-constexpr std::size_t eager_bytes = std::size_t{64} << 10;
-// What may be kept for receivers that do not come, per group; then senders wait like those of large messages.
-constexpr std::size_t most_buffered = std::size_t{64} << 20;
+std::shared_ptr<detail::Around> around_of(CollectiveCall& call, const detail::Request& request) {
+  auto product = product_of(call);
+  return product ? product : request.around;
+}
 
 std::atomic<int> active_contexts{0};
 std::atomic<bool> forked_child{false};
@@ -43,34 +44,6 @@ void guard_against_fork(bool active) {
 }
 
 bool is_guarded_against_fork() noexcept { return active_contexts.load() > 0; }
-
-/// One thread inside, on a group that is open.
-class Group::Entry {
- public:
-  Entry(Group& group, std::string_view operation) : group_(group) {
-    if (in_forked_child()) {
-      throw NotInitialized(
-          "this process was forked from one that is initialized; it has no part in the group",
-          {.operation = std::string(operation), .group = group.name(), .hint = "start processes before initialize, or exec after fork"});
-    }
-    if (!group.is_open()) {
-      throw NotInitialized("the group is closed: its context was finalized", {.operation = std::string(operation), .group = group.name()});
-    }
-    if (group.busy_.exchange(true, std::memory_order_acquire)) {
-      throw InvalidArgument("concurrent use: another thread is in a call on this group",
-                            {.operation = std::string(operation),
-                             .group = group.name(),
-                             .rank = group.rank(),
-                             .hint = "use one group per thread; groups are independent of each other"});
-    }
-  }
-  ~Entry() { group_.busy_.store(false, std::memory_order_release); }
-  Entry(const Entry&) = delete;
-  Entry& operator=(const Entry&) = delete;
-
- private:
-  Group& group_;
-};
 
 Group::Group(GroupParts parts)
     : parts_(clamped(std::move(parts))),
@@ -116,9 +89,10 @@ std::unique_ptr<Pending> Group::pending(std::string_view operation, std::uint64_
                                            .buffered = buffered});
 }
 
-std::unique_ptr<Task> Group::task_of(const CollectiveCall& call, const detail::Request& request, const CallOptions& options) {
+std::unique_ptr<Task> Group::task_of(const CollectiveCall& call, const std::shared_ptr<detail::Around>& around, const detail::Request& request,
+                                     const CallOptions& options) {
   if (!is_on_device(call)) [[likely]]
-    return packed_task(*parts_.backend, call, request.around);
+    return packed_task(*parts_.backend, call, around);
   return device_task(*this, call, request, options, [this] { return lane_->last_on_device; });
 }
 std::unique_ptr<Task> Group::task_of(const MessageCall& call, bool sends) {
@@ -136,16 +110,19 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
   if (on_device || lane_->pending_collectives.load(std::memory_order_acquire) > 0) {
     // Behind what is under way, in the order of the calls. What a device has yet to do is watched when the call has returned.
     if (on_device) get_ready(operation, call.sequence);
+    const auto around = surroundings(call, request);
     const auto state = parts_.progress->submit(lane_, Lane::Kind::collective, pending(operation, call.sequence, options),
-                                               [&] { return task_of(call, request, options); });
+                                               [&] { return task_of(call, around, request, options); });
     finish(*state);
     return;
   }
   throw_deferred();  // of what was still under way a moment ago
   std::unique_ptr<Packing> packing;
+  std::shared_ptr<detail::Around> around;
   try {  // where this rank has no memory for it, the others must not wait
-    if (Packing::is_needed(call, request.around.get())) [[unlikely]]
-      packing = std::make_unique<Packing>(call, request.around.get());
+    around = around_of(call, request);
+    if (Packing::is_needed(call, around.get())) [[unlikely]]
+      packing = std::make_unique<Packing>(call, around.get());
     BlockingWaiter waiter(*this, operation, call.sequence, timeout_of(options));
     parts_.backend->run(call, waiter);
   } catch (const Mismatch&) {
@@ -166,10 +143,11 @@ void Group::run(const detail::Request& request, const CallOptions& options, cons
   CollectiveCall call = check_collective(*this, request, options);
   call.sequence = begin(operation);
   if (device_ || is_on_device(call)) get_ready(operation, call.sequence);
+  const auto around = surroundings(call, request);
   std::shared_ptr<detail::WorkState> state;
   try {  // where this rank cannot begin it, the others must not wait
     state = parts_.progress->carry_out(
-        lane_, Lane::Kind::collective, pending(operation, call.sequence, options), [&] { return task_of(call, request, options); },
+        lane_, Lane::Kind::collective, pending(operation, call.sequence, options), [&] { return task_of(call, around, request, options); },
         [&] {
           entry.reset();
           issued();
@@ -180,6 +158,16 @@ void Group::run(const detail::Request& request, const CallOptions& options, cons
   }
   if (const auto error = state->error_now()) std::rethrow_exception(error);
   state->order_stream();
+}
+
+std::shared_ptr<detail::Around> Group::surroundings(CollectiveCall& call, const detail::Request& request) {
+  if (is_on_device(call)) return request.around;
+  try {
+    return around_of(call, request);
+  } catch (...) {
+    abort_after(std::current_exception());
+    throw;
+  }
 }
 
 void Group::finish(detail::WorkState& state) {
@@ -208,76 +196,9 @@ Work Group::start(const detail::Request& request, const CallOptions& options) {
   CollectiveCall call = check_collective(*this, request, options);
   call.sequence = begin(operation);
   get_ready(operation, call.sequence);
+  const auto around = surroundings(call, request);
   return Work(parts_.progress->submit(lane_, Lane::Kind::collective, pending(operation, call.sequence, options),
-                                      [&] { return task_of(call, request, options); }));
-}
-
-bool Group::leaves_at_once(const detail::MessageRequest& request) const {
-  const std::size_t bytes = request.data.bytes();
-  if (request.operation != Operation::send || bytes > eager_bytes || lane_->buffered.load() + bytes > most_buffered) return false;
-  return !lies_on_device(*this, request.data);
-}
-
-int Group::run(const detail::MessageRequest& request, const CallOptions& options) {
-  const std::string_view operation = detail::name_of(request);
-  const Entry entry(*this, operation);
-  MessageCall call = check_message(*this, request, options);
-  call.sequence = begin(operation);
-  const auto make = [&] { return task_of(call, request.operation == Operation::send); };
-  const bool eager = leaves_at_once(request);
-  // A small send that nobody takes at once goes on without its caller; what then goes wrong with it, the next call says.
-  const auto leave_behind = [&](const std::function<std::unique_ptr<Task>()>& make_detached) {
-    get_ready(operation, call.sequence);
-    lane_->buffered.fetch_add(call.data.bytes());
-    static_cast<void>(
-        Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options, call.data.bytes()), make_detached)));
-    return -1;
-  };
-
-  const bool on_device = is_on_device(call.data);
-  if (on_device || lane_->pending_messages.load(std::memory_order_acquire) > 0) {
-    if (on_device) get_ready(operation, call.sequence);
-    if (eager) {
-      return leave_behind([&] {
-        auto task = make();
-        task->detach();
-        return task;
-      });
-    }
-    const auto state = parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options), make);
-    finish(*state);
-    return state->source;
-  }
-  try {
-    auto task = make();
-    if (!task->advance()) {
-      if (eager && task->detach()) return leave_behind([&] { return std::move(task); });
-      BlockingWaiter(*this, operation, call.sequence, timeout_of(options)).wait(*task);
-    }
-    return task->source();
-  } catch (const Mismatch&) {
-    std::rethrow_exception(complete(std::current_exception(), operation, call.sequence));
-  } catch (const GroupFailure& over) {
-    std::rethrow_exception(fail(over.failure(), operation, call.sequence));
-  }
-}
-
-Work Group::start(const detail::MessageRequest& request, const CallOptions& options) {
-  if (leaves_at_once(request)) {
-    run(request, options);
-    return {};
-  }
-  const std::string_view operation = detail::name_of(request);
-  const Entry entry(*this, operation);
-  MessageCall call = check_message(*this, request, options);
-  call.sequence = begin(operation);
-  get_ready(operation, call.sequence);
-  return Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options),
-                                      [&] { return task_of(call, request.operation == Operation::send); }));
-}
-
-void Group::verify(const detail::MessageRequest& request, const CallOptions& options) const {
-  static_cast<void>(check_message(*this, request, options));
+                                      [&] { return task_of(call, around, request, options); }));
 }
 
 void Group::assemble(std::chrono::milliseconds timeout) {

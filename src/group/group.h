@@ -59,8 +59,10 @@ class Group : public std::enable_shared_from_this<Group> {
   /// The same, and other threads may call from `issued` on.
   void run(const detail::Request& request, const CallOptions& options, const std::function<void()>& issued);
   Work start(const detail::Request& request, const CallOptions& options);
-  int run(const detail::MessageRequest& request, const CallOptions& options);
+  MessageInfo run(const detail::MessageRequest& request, const CallOptions& options);
   Work start(const detail::MessageRequest& request, const CallOptions& options);
+  /// What the next receive would take. Null, where it does not wait: nothing is there.
+  std::optional<MessageInfo> probe(const detail::MessageRequest& request, const CallOptions& options, bool waits);
   /// Throws what is wrong with a message by itself.
   void verify(const detail::MessageRequest& request, const CallOptions& options) const;
   void abort(std::string_view reason);
@@ -95,13 +97,23 @@ class Group : public std::enable_shared_from_this<Group> {
   /// What every call does once it is known to be well-formed: throws what is left over from before, takes a number.
   std::uint64_t begin(std::string_view operation);
   void throw_deferred();
-  std::unique_ptr<Task> task_of(const CollectiveCall& call, const detail::Request& request, const CallOptions& options);
+  std::unique_ptr<Task> task_of(const CollectiveCall& call, const std::shared_ptr<detail::Around>& around, const detail::Request& request,
+                                const CallOptions& options);
   std::unique_ptr<Task> task_of(const MessageCall& call, bool sends);
   std::unique_ptr<Pending> pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, std::size_t buffered = 0);
   void end_pending();
+  using MakeTask = std::function<std::unique_ptr<Task>()>;
   bool leaves_at_once(const detail::MessageRequest& request) const;
+  void send_eagerly(const MessageCall& call, std::string_view operation, const CallOptions& options, const MakeTask& make);
+  /// Waits for a message's task.
+  Arrival carry_out(const MessageCall& call, std::string_view operation, const CallOptions& options, const MakeTask& make);
+  /// What `f` throws, as errors of the call.
+  template <class F>
+  auto with_errors(std::string_view operation, std::uint64_t sequence, F&& f);
   /// Before what is carried out without its caller. Where that cannot be, the others must not wait for it.
   void get_ready(std::string_view operation, std::uint64_t sequence);
+  /// around_of; where this rank has no memory for it, the others must not wait.
+  std::shared_ptr<detail::Around> surroundings(CollectiveCall& call, const detail::Request& request);
   /// Of a blocking call: waits for it, and what is put on the caller's current stream afterwards comes after it.
   void finish(detail::WorkState& state);
   std::chrono::milliseconds timeout_of(const CallOptions& options) const { return ground::clamped(options.timeout.value_or(parts_.timeout)); }
@@ -115,6 +127,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::atomic<bool> reported_{false};
   std::atomic<std::uint64_t> last_mismatch_{0};  // the number of the last collective that was one
   std::uint64_t sequence_ = 0;
+  ground::Clock::time_point next_look_{};  // of probes that do not wait
 };
 
 /// In a child of fork nothing works: checked by every call.

@@ -11,9 +11,8 @@
 #include "ground/error_place.h"
 #include "group/check.h"
 #include "group/group.h"
+#include "group/list_memory.h"
 #include "group/wide_sum.h"
-#include "kernels/copy.h"
-#include "kernels/pack.h"
 #include "unisono/detail/request.h"
 #include "unisono/detail/typed_edge.h"
 
@@ -22,19 +21,12 @@ namespace {
 
 using detail::Request;
 using ground::with_place;
+using group::put;
+using group::take;
 using group::WideSum;
 using Tensors = std::vector<Tensor>;
 
 Tensor line(std::vector<std::byte>& memory, DType dtype) { return {memory.data(), dtype, memory.size() / size_of(dtype)}; }
-
-void put(const Tensor& to, const std::byte* from) {
-  if (to.is_contiguous()) kernels::copy(to.data(), from, to.bytes());
-  else kernels::unpack(to, from);
-}
-void take(std::byte* to, const Tensor& from) {
-  if (from.is_contiguous()) kernels::copy(to, from.data(), from.bytes());
-  else kernels::pack(to, from);
-}
 
 std::string terms_of(const Tensors& tensors, std::optional<ReduceOp> op) {
   std::string terms = std::to_string(tensors.size()) + " x " + std::string(to_string(tensors.front().dtype()));
@@ -124,13 +116,7 @@ class Gathered final : public Lists {
   }
   Tensor in() { return line(stage_, inputs_.front().dtype()); }
   Tensor out() { return line(result_, inputs_.front().dtype()); }
-  void before() override {
-    std::byte* to = stage_.data();
-    for (const Tensor& input : inputs_) {
-      take(to, input);
-      to += input.bytes();
-    }
-  }
+  void before() override { group::take_list(stage_.data(), inputs_); }
   void after() override {
     for (const Tensor& output : outputs_) put(output, result_.data());
   }

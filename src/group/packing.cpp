@@ -1,5 +1,6 @@
 #include "group/packing.h"
 
+#include "group/list_memory.h"
 #include "kernels/pack.h"
 
 namespace unisono {
@@ -51,7 +52,7 @@ class PackedMessage final : public Task {
   std::vector<int> waiting_for() const override { return task_->waiting_for(); }
   bool any_will_do() const override { return task_->any_will_do(); }
   bool is_rung_for() const override { return task_->is_rung_for(); }
-  int source() const override { return task_->source(); }
+  Arrival arrival() const override { return task_->arrival(); }
   bool detach() override { return true; }  // what it sends is its own already
 
  private:
@@ -61,7 +62,51 @@ class PackedMessage final : public Task {
   std::unique_ptr<Task> task_;
 };
 
+template <class T, class Factor>
+void multiply(std::byte* memory, std::size_t n, Factor factor) {
+  T* x = reinterpret_cast<T*>(memory);
+  for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<T>(x[i] * factor);
+}
+
+void multiply(std::byte* memory, const Tensor& like, double factor) {
+  const auto n = static_cast<std::size_t>(like.numel());
+  switch (like.dtype()) {
+    case DType::float16: return multiply<float16>(memory, n, static_cast<float>(factor));
+    case DType::bfloat16: return multiply<bfloat16>(memory, n, static_cast<float>(factor));
+    case DType::float32: return multiply<float>(memory, n, static_cast<float>(factor));
+    case DType::complex64: return multiply<float>(memory, 2 * n, static_cast<float>(factor));
+    case DType::complex128: return multiply<double>(memory, 2 * n, factor);
+    default: return multiply<double>(memory, n, factor);
+  }
+}
+
+/// The product of what this rank gives, in memory of its own.
+class Multiplied final : public detail::Around {
+ public:
+  Multiplied(const Tensor& in, double factor) : in_(in), factor_(factor), memory_(in.bytes()) {}
+  Tensor product() { return line_over(memory_, in_); }
+  void before() override {
+    take(memory_.data(), in_);
+    multiply(memory_.data(), in_, factor_);
+  }
+  void after() override {}
+  std::string_view terms() const override { return {}; }
+
+ private:
+  Tensor in_;
+  double factor_;
+  std::vector<std::byte> memory_;
+};
+
 }  // namespace
+
+std::shared_ptr<detail::Around> product_of(CollectiveCall& call) {
+  if (!call.factor || call.in.device().type != Device::Type::cpu) return nullptr;
+  auto multiplied = std::make_shared<Multiplied>(call.in, *call.factor);
+  call.in = multiplied->product();
+  call.factor.reset();
+  return multiplied;
+}
 
 Packing::Packing(CollectiveCall& call, detail::Around* around) : around_(around) {
   if (around != nullptr) around->before();

@@ -29,6 +29,10 @@ class Packing {
   detail::Around* around_;
 };
 
+/// Of a call on memory of the host that has a factor: what makes the product, which becomes the call's input. Null without one. A device's engine
+/// multiplies by itself.
+std::shared_ptr<detail::Around> product_of(CollectiveCall& call);
+
 /// A task on memory of the host that packs first and unpacks when it is done.
 std::unique_ptr<Task> packed_task(Backend& backend, const CollectiveCall& call, const std::shared_ptr<detail::Around>& around);
 std::unique_ptr<Task> packed_task(Backend& backend, const MessageCall& call, bool sends);

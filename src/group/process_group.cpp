@@ -45,8 +45,11 @@ void run(const Request& request, const ProcessGroup& group, const CallOptions& o
 Work start(const Request& request, const ProcessGroup& group, const CallOptions& options) {
   return with_place(options.where, [&] { return group.implementation()->start(request, options); });
 }
-int run(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options) {
+MessageInfo run(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options) {
   return with_place(options.where, [&] { return group.implementation()->run(request, options); });
+}
+std::optional<MessageInfo> probe(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options, bool waits) {
+  return with_place(options.where, [&] { return group.implementation()->probe(request, options, waits); });
 }
 Work start(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options) {
   return with_place(options.where, [&] { return group.implementation()->start(request, options); });

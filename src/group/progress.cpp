@@ -285,7 +285,7 @@ void Progress::watch(Pending& pending) {
   detail::WorkState& state = *pending.state;
   {
     const std::lock_guard lock(state.mutex);
-    state.source = pending.task->source();
+    state.arrival = pending.task->arrival();
     state.completion = pending.task->completion();
     state.done.store(true, std::memory_order_seq_cst);
   }
@@ -299,7 +299,7 @@ void Progress::finish(Lane& lane, Pending& pending, std::exception_ptr error) {
   detail::WorkState& state = *pending.state;
   {
     const std::lock_guard lock(state.mutex);
-    if (!error && !state.completion) state.source = pending.task->source();
+    if (!error && !state.completion) state.arrival = pending.task->arrival();
     state.error = error;
     state.settled = true;
     std::move(state.then.begin(), state.then.end(), std::back_inserter(retired_.callbacks));

@@ -38,7 +38,7 @@ struct WorkState {
   bool seen = false;                        // somebody has asked for the error
   bool dropped = false;                     // nobody can any more
   std::uint64_t dropped_after = 0;          // the group's last call when that happened
-  int source = -1;
+  Arrival arrival;                          // of a receive
   std::vector<std::function<void()>> then;  // what on_completion was given
   std::shared_ptr<group::Progress> progress;
   std::shared_ptr<group::Lane> lane;

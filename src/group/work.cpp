@@ -87,7 +87,13 @@ void Work::on_completion(std::function<void()> callback) {
 int Work::source_rank() const {
   if (!handle_ || !is_completed()) return -1;
   const std::lock_guard lock(handle_->state->mutex);
-  return handle_->state->source;
+  return handle_->state->arrival.source;
+}
+
+int Work::tag() const {
+  if (!handle_ || !is_completed()) return 0;
+  const std::lock_guard lock(handle_->state->mutex);
+  return handle_->state->arrival.tag;
 }
 
 void wait_all(std::span<Work> works) {

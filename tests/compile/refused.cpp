@@ -16,6 +16,7 @@ void call() {
     float x, y;
   };
   std::vector<Point> points(3);
+  const int constant_number = 7;
   struct Endless {
     std::vector<std::size_t> draw(SamplerEngine&) { return {}; }
   };
@@ -26,6 +27,15 @@ void call() {
   all_reduce(x);
   all_gather(x, y);
   recv(x, 1);
+  int number = constant_number;
+  send(7, 1, world(), {.tag = 7});
+  send(constant_number, 1);
+  recv(number, any_source);
+  number = recv<int>(1) + recv<int>(any_source, world(), {.tag = any_tag}) + send_recv(number, 1, number) + send_recv(number, 1, number, world());
+  send_recv(number, 1, number, number);
+  x = recv<std::vector<float>>(number);
+  isend(constant_number, 1).wait();
+  irecv(number, 1).wait();
   static_cast<void>(mean(1.0F));
   static_cast<void>(broadcast(text, 0));
   static_cast<void>(all_gather("literal"));
@@ -74,6 +84,21 @@ void call() {
   scan(text);
 #elif CASE == 15
   recv(std::vector<float>(3), 0);
+#elif CASE == 19
+  recv(constant_number, 0);
+#elif CASE == 20
+  recv(7, 0);
+#elif CASE == 21
+  isend(7, 0).wait();
+#elif CASE == 22
+  static_cast<void>(recv<int>(0, 7));
+#elif CASE == 23
+  recv_resized(points, 0);
+#elif CASE == 24
+  std::span<float> fixed(x);
+  recv_resized(fixed, 0);
+#elif CASE == 25
+  send(points[0], 0);
 #elif CASE == 16
   DistributedProxySampler proxy(DistributedSampler(3));
 #elif CASE == 17
@@ -164,10 +189,10 @@ void call() {
 #elif CASE == 82
   Parallel().run([](int) { return Point{1, 2}; });
 #elif CASE == 65  // K-55
-  std::map<std::string, std::map<std::string, float> > nested;
+  std::map<std::string, std::map<std::string, float>> nested;
   average_across_processes(nested);
 #elif CASE == 66
-  const std::map<std::string, std::vector<float> > settled;
+  const std::map<std::string, std::vector<float>> settled;
   all_reduce_dict(settled);
 #elif CASE == 67  // K-55
   average_across_processes(text);

@@ -2,10 +2,12 @@
 #include <numeric>
 #include <thread>
 
+#include "group/group.h"
 #include "world.h"
 
 using namespace unisono;
 using namespace conformance;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -59,6 +61,55 @@ WORLD_TEST(NewGroup, RefusesWhatIsNoGroup) {
   EXPECT_THROW(static_cast<void>(new_group({0, world_size()})), InvalidArgument);
   EXPECT_THROW(static_cast<void>(new_group({-1})), InvalidArgument);
   EXPECT_THROW(static_cast<void>(new_group({0, 0})), InvalidArgument);
+}
+
+// T-37: without a list it is everybody, in the order of the world.
+WORLD_TEST(NewGroup, OfEverybody) {
+  const ProcessGroup all = new_group();
+  EXPECT_EQ(all.global_ranks(), upwards(world_size()));
+  EXPECT_NE(all, world());
+  EXPECT_EQ(all_gather(10 * rank(), all), all_gather(10 * rank()));
+}
+
+WORLD_TEST(NewGroup, HasATimeoutOfItsOwn) {
+  const auto timeout = [](const ProcessGroup& group) { return group.implementation()->timeout(); };
+  EXPECT_EQ(timeout(new_group({.timeout = 70s})), 70s);
+  EXPECT_EQ(timeout(*new_group(downwards(world_size()), {.timeout = 80s})), 80s);
+  EXPECT_EQ(timeout(*split_group(world(), 0, 0, {.timeout = 90s})), 90s);
+  EXPECT_EQ(timeout(new_group()), timeout(world()));
+  EXPECT_THROW(static_cast<void>(new_group({.timeout = -1s})), InvalidArgument);
+}
+
+WORLD_TEST(NewGroup, HasABackendOfItsOwn) {
+  EXPECT_THROW(static_cast<void>(new_group({.backend = "no_such"})), InvalidArgument);
+  EXPECT_THROW(static_cast<void>(split_group(world(), 0, 0, {.backend = "no_such"})), InvalidArgument);
+  const auto native = [] { return new_group({.backend = "native"}); };
+  if (presents_hosts()) {
+    EXPECT_THROW(static_cast<void>(native()), BackendUnavailable);
+  } else {
+    const ProcessGroup group = native();
+    EXPECT_EQ(group.backend(), world_size() == 1 ? "serial" : "native");
+    EXPECT_EQ(all_reduce(1, ReduceOp::sum, group), world_size());
+  }
+  if (world_size() == 1) return;
+  const auto tcp = [] { return new_group({.backend = "tcp"}); };
+  if (!launched()) {
+    EXPECT_THROW(static_cast<void>(tcp()), Unsupported);
+  } else if (world().backend() == "tcp") {
+    EXPECT_EQ(tcp().backend(), "tcp");
+  } else if (!presents_hosts()) {
+    EXPECT_THROW(static_cast<void>(tcp()), BackendUnavailable);
+  }
+  expect_usable();
+}
+
+// All members learn of it, whoever differs.
+MANY_TEST(NewGroup, AsksForOneBackend) {
+  GroupOptions options;
+  if (rank() == world_size() - 1) options.backend = "native";
+  const auto error = thrown_by<InvalidArgument>([&] { static_cast<void>(new_group(options)); });
+  EXPECT_NE(std::string(error.what()).find("asks for backend"), std::string::npos) << error.what();
+  expect_usable(new_group());
 }
 
 // W-06: a single member, overlapping groups, and groups of the same list one after the other.

@@ -1,5 +1,6 @@
 #include <array>
 #include <random>
+#include <span>
 
 #include "blocks.h"
 #include "kernels/reduce.h"
@@ -129,6 +130,35 @@ WORLD_TEST(Multigpu, AllReduceOfEveryDtypeAndOperation) {
       }
     }
   }
+}
+
+// T-27, T-29, T-31, T-33: a list is any range of buffers.
+WORLD_TEST(Multigpu, ListsOfVectorsAndSpans) {
+  const int n = world_size(), me = rank();
+  const auto f = [](int r) { return static_cast<float>(r); };
+  std::vector<std::vector<float>> vectors{{f(me), 1}, {f(me), 10}};
+  all_reduce_multigpu(vectors);
+  const float ranks = f(n * (n - 1));
+  EXPECT_EQ(vectors, (std::vector<std::vector<float>>{{ranks, 11 * f(n)}, {ranks, 11 * f(n)}}));
+  std::vector<float> memory{f(me), f(me) + 100};
+  std::array<std::span<float>, 2> spans{std::span(memory).first(1), std::span(memory).last(1)};
+  all_reduce_multigpu_async(spans, ReduceOp::max).wait();
+  EXPECT_EQ(memory, std::vector<float>(2, f(n) + 99));
+  memory = {f(me), -1};
+  broadcast_multigpu(spans, n - 1);
+  EXPECT_EQ(memory, std::vector<float>(2, f(n - 1)));
+  memory = {f(me), 100};
+  reduce_multigpu(spans, 0);
+  EXPECT_EQ(memory, (std::vector<float>{me == 0 ? f(n * (n - 1) / 2 + 100 * n) : f(me), 100}));
+  memory = {f(me), f(me) + 0.5F};
+  std::vector<std::vector<float>> wholes(2, std::vector<float>(static_cast<std::size_t>(2 * n)));
+  all_gather_multigpu(wholes, spans);
+  for (int r = 0; r < n; ++r) {
+    EXPECT_EQ(wholes[1][static_cast<std::size_t>(2 * r)], f(r));
+    EXPECT_EQ(wholes[0][static_cast<std::size_t>(2 * r + 1)], f(r) + 0.5F);
+  }
+  reduce_scatter_multigpu(spans, std::as_const(wholes));
+  EXPECT_EQ(memory, (std::vector<float>{2 * f(n) * f(me), 2 * f(n) * (f(me) + 0.5F)}));
 }
 
 // T-28 and rule 8 for lists: the same bits everywhere, whatever the numbers; halves are rounded once.

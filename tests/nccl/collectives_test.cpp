@@ -51,6 +51,28 @@ TEST_P(Collectives, all_reduce) {
   });
 }
 
+// NCCL multiplies, each rank by its own factor.
+TEST_P(Collectives, sums_with_factors) {
+  on_all([](const ProcessGroup& group) {
+    const int n = group.size(), me = group.rank();
+    const auto x_of = [](int r) { return std::vector<float>{1.0F + static_cast<float>(r), -2.0F}; };
+    std::vector<float> sum(2);
+    for (int r = 0; r < n; ++r) {
+      for (std::size_t i = 0; i < 2; ++i) sum[i] += x_of(r)[i] * 0.5F * static_cast<float>(r + 1);
+    }
+    const double factor = 0.5 * (me + 1);
+    const DeviceArray<float> x(me, x_of(me));
+    all_reduce(x.view(), premul_sum(factor), group);
+    fake::synchronize();
+    EXPECT_EQ(x.values(), sum);
+    const DeviceArray<float> y(me, x_of(me));
+    reduce(y.view(), n - 1, premul_sum(factor), group);
+    fake::synchronize();
+    EXPECT_EQ(y.values(), me == n - 1 ? sum : x_of(me));
+    EXPECT_EQ(all_reduce(2.0, premul_sum(factor), group), 0.5 * n * (n + 1));  // in host memory beside it
+  });
+}
+
 TEST_P(Collectives, to_and_from_a_root) {
   on_all([](const ProcessGroup& group) {
     const int n = group.size(), me = group.rank();

@@ -42,6 +42,8 @@ struct ncclComm {
   int rank = 0;
   int device = 0;
   std::uint64_t collectives = 0;
+  int operations = 0;
+  std::map<int, double> factors;  // of operations that were made, by number
   Result background = Result::success;
   int questions = 0;  // how often it is still in progress; -1: for ever
   std::shared_ptr<bool> over = std::make_shared<bool>(false);
@@ -67,6 +69,7 @@ struct Part {
   std::shared_ptr<bool> done = std::make_shared<bool>(false);
   std::shared_ptr<CliqueState> clique = {};
   int rank = 0;
+  double factor = 1;  // of what it gives
 };
 
 struct CliqueState {
@@ -177,10 +180,24 @@ unisono::DType dtype_of(DataType type) {
   }
   return DType::uint8;
 }
+// What all operations of a program's own are to the other ranks; each has a factor of its own.
+constexpr RedOp made_operation{5};
+
+// element = factor * element, as NCCL does it on the device.
+void multiply(std::vector<std::byte>& elements, DataType type, double factor) {
+  const auto each = [&]<class T>(T) {
+    T* x = reinterpret_cast<T*>(elements.data());
+    for (std::size_t i = 0; i < elements.size() / sizeof(T); ++i) x[i] = static_cast<T>(static_cast<double>(x[i]) * factor);
+  };
+  if (type == DataType::float32) each(0.0F);
+  else if (type == DataType::float64) each(0.0);
+  else note("a factor of another type");
+}
+
 unisono::ReduceOp op_of(RedOp op) {
   using unisono::ReduceOp;
   constexpr ReduceOp all[] = {ReduceOp::sum, ReduceOp::product, ReduceOp::max, ReduceOp::min, ReduceOp::avg};
-  return all[static_cast<int>(op)];
+  return op == made_operation ? ReduceOp::sum : all[static_cast<int>(op)];
 }
 
 // All ranks have come: does what the collective does.
@@ -201,6 +218,7 @@ void carry_out(std::vector<Part>& parts) {
     const std::size_t length = !gives ? 0 : first.kind == Kind::reduce_scatter ? bytes * n : bytes;
     const auto* from = static_cast<const std::byte*>(part.in);
     inputs.emplace_back(from, from + length);
+    if (part.op == made_operation) multiply(inputs.back(), part.type, part.factor);
   }
   const auto reduced = [&](std::size_t offset) {
     std::vector<const void*> from;
@@ -528,6 +546,7 @@ FAKE_EXPORT Result ncclCommGetAsyncError(Comm comm, Result* state) {
 }
 static void remove(Comm comm) {
   *comm->over = true;
+  if (!comm->factors.empty()) note("an operation that was never destroyed");
   if (machine().comms.erase(comm) == 0) note("a communicator destroyed twice");
   delete comm;
 }
@@ -575,6 +594,12 @@ static Result add(const char* function, Part part) {
     const bool reads_or_writes = address != nullptr && part.count > 0;
     if (reads_or_writes && memory_of(address) == nullptr) note(fmt::format("{}: memory of the host", function));
   }
+  if (static_cast<int>(part.op) >= static_cast<int>(made_operation)) {
+    const auto made = part.comm->factors.find(static_cast<int>(part.op));
+    if (made == part.comm->factors.end()) note("an operation that was not made for this communicator");
+    else part.factor = made->second;
+    part.op = made_operation;
+  }
   part.clique = part.comm->clique;
   part.rank = part.comm->rank;
   if (part.kind != Kind::send && part.kind != Kind::recv) part.number = part.comm->collectives++;
@@ -582,6 +607,24 @@ static Result add(const char* function, Part part) {
   return Result::success;
 }
 
+FAKE_EXPORT Result ncclRedOpCreatePreMulSum(RedOp* op, void* scalar, DataType type, ScalarResidence residence, Comm comm) {
+  const std::lock_guard lock(machine().mutex);
+  if (const auto result = scripted("ncclRedOpCreatePreMulSum", comm)) return *result;
+  if (residence != ScalarResidence::host_immediate) note("a factor that lies on the device");
+  float single = 0;
+  double factor = 0;
+  std::memcpy(&factor, scalar, sizeof factor);
+  std::memcpy(&single, scalar, sizeof single);
+  const int number = static_cast<int>(made_operation) + comm->operations++;
+  comm->factors[number] = type == DataType::float32 ? static_cast<double>(single) : factor;
+  *op = static_cast<RedOp>(number);
+  return Result::success;
+}
+FAKE_EXPORT Result ncclRedOpDestroy(RedOp op, Comm comm) {
+  const std::lock_guard lock(machine().mutex);
+  if (comm->factors.erase(static_cast<int>(op)) == 0) note("an operation destroyed twice");
+  return Result::success;
+}
 FAKE_EXPORT Result ncclAllReduce(const void* in, void* out, std::size_t count, DataType type, RedOp op, Comm comm, Stream stream) {
   return add("ncclAllReduce", {Kind::all_reduce, in, out, count, type, op, -1, comm, stream});
 }

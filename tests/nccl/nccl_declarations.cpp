@@ -36,6 +36,8 @@ SAME_VALUE(ours::RedOp::prod, ncclProd);
 SAME_VALUE(ours::RedOp::max, ncclMax);
 SAME_VALUE(ours::RedOp::min, ncclMin);
 SAME_VALUE(ours::RedOp::avg, ncclAvg);
+SAME_VALUE(ours::ScalarResidence::device, ncclScalarDevice);
+SAME_VALUE(ours::ScalarResidence::host_immediate, ncclScalarHostImmediate);
 SAME_VALUE(sizeof(ours::UniqueId), NCCL_UNIQUE_ID_BYTES);
 SAME_VALUE(ours::config_undefined, NCCL_CONFIG_UNDEF_INT);
 SAME_VALUE(ours::config_magic, static_cast<unsigned>(NCCL_API_MAGIC));

@@ -9,6 +9,7 @@
 #include "unisono/counts.h"
 #include "unisono/detail/standard.h"
 #include "unisono/export.h"
+#include "unisono/message_info.h"
 #include "unisono/operation.h"
 #include "unisono/process_group.h"
 #include "unisono/reduce_op.h"
@@ -50,12 +51,13 @@ struct Request {
   Tensor out;
   ReduceOp op = ReduceOp::sum;
   std::shared_ptr<const CustomReduction> custom = {};
+  std::optional<double> factor = {};  ///< of what this rank gives to a sum
   std::optional<Rank> root = {};
   Counts counts = {};
   Counts recv_counts = {};
   /// What the user called, where that is made of several requests: it is what errors name, and it is compared between the ranks. A string literal.
   std::string_view label = {};
-  std::shared_ptr<Around> around = {};  ///< only with a label
+  std::shared_ptr<Around> around = {};  ///< with a label, where it has terms
   /// With a label: several tensors of this rank, each on a device of its own, which were checked already; `in` and `out` are the first of them.
   std::shared_ptr<DeviceCall> lists = {};
   /// Of such lists: the same call on copies in the host's memory, for what is not carried out on the devices.
@@ -84,7 +86,14 @@ struct MessageRequest {
 inline std::string_view name_of(const MessageRequest& request) noexcept {
   return request.label.empty() ? to_string(request.operation) : request.label;
 }
-UNISONO_API int run(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options);
+/// Of a receive: what it has taken.
+UNISONO_API MessageInfo run(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options);
+/// What the next receive would take. Null, where it does not wait: nothing is there. `data` does not count.
+UNISONO_API std::optional<MessageInfo> probe(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options, bool waits);
+/// A receive of any length into memory that `resize` gives once the length is known. `now`: what there is, which stays as it is if the message does
+/// not fit. The message's dtype must be that of `now`.
+UNISONO_API MessageInfo recv_sized(const Tensor& now, std::optional<Rank> src, const std::function<Tensor(std::size_t count)>& resize,
+                                   const ProcessGroup& group, const CallOptions& options);
 UNISONO_API Work start(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options);
 
 inline Tensor nothing(DType dtype = DType::uint8) { return {nullptr, dtype, std::size_t{0}}; }

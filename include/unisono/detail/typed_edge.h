@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "unisono/detail/buffer_list.h"
 #include "unisono/detail/request.h"
 #include "unisono/detail/standard.h"
 #include "unisono/export.h"
@@ -29,7 +30,7 @@ Request in_place(Operation operation, B& x) {
 template <class B, class R>
 Request in_place(Operation operation, B& x, const R& op) {
   const Tensor view = writable_view_of(x);
-  return {operation, view, view, op.op(), op.custom()};
+  return {operation, view, view, op.op(), op.custom(), op.factor()};
 }
 template <class In, class B>
 Request out_of_place(Operation operation, const In& in, B& out) {
@@ -37,7 +38,7 @@ Request out_of_place(Operation operation, const In& in, B& out) {
 }
 template <class In, class B, class R>
 Request out_of_place(Operation operation, const In& in, B& out, const R& op) {
-  return {operation, view_of(in), writable_view_of(out), op.op(), op.custom()};
+  return {operation, view_of(in), writable_view_of(out), op.op(), op.custom(), op.factor()};
 }
 inline Request rooted(Request request, Rank root) {
   request.root = root;
@@ -63,6 +64,6 @@ UNISONO_API bool rank_is(Rank rank, const ProcessGroup& group);
 template <class... Rest>
 inline constexpr bool begins_with_buffer = false;
 template <class First, class... Rest>
-inline constexpr bool begins_with_buffer<First, Rest...> = has_view<First>;
+inline constexpr bool begins_with_buffer<First, Rest...> = has_view<First> || in_list<First>;
 
 }  // namespace unisono::detail

@@ -22,6 +22,7 @@ class Native final : public Backend {
   std::unique_ptr<Task> start(const CollectiveCall& call) override;
   std::unique_ptr<Task> start_send(const MessageCall& call) override { return mailbox_.send(call); }
   std::unique_ptr<Task> start_recv(const MessageCall& call) override { return mailbox_.recv(call); }
+  std::unique_ptr<Task> start_probe(const MessageCall& call) override { return mailbox_.probe(call); }
   void poison(const Failure& failure) override;
   std::optional<Failure> failure() override;
   std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do) override;

@@ -44,6 +44,8 @@ enum class DataType : int {
 };
 
 enum class RedOp : int { sum = 0, prod = 1, max = 2, min = 3, avg = 4 };
+/// Where the factor of an operation lies when it is made.
+enum class ScalarResidence : int { device = 0, host_immediate = 1 };
 
 struct UniqueId {
   char internal[128];
@@ -107,24 +109,26 @@ struct NvmlProcess {
 inline constexpr unsigned long long nvml_not_available = ~0ULL;
 
 // X(member, the vendor's name, result, parameters)
-#define UNISONO_NCCL_FUNCTIONS(X)                                                                                \
-  X(get_version, ncclGetVersion, Result, (int*))                                                                 \
-  X(get_unique_id, ncclGetUniqueId, Result, (UniqueId*))                                                         \
-  X(comm_init_rank_config, ncclCommInitRankConfig, Result, (Comm*, int, UniqueId, int, Config*))                 \
-  X(comm_finalize, ncclCommFinalize, Result, (Comm))                                                             \
-  X(comm_destroy, ncclCommDestroy, Result, (Comm))                                                               \
-  X(comm_abort, ncclCommAbort, Result, (Comm))                                                                   \
-  X(comm_get_async_error, ncclCommGetAsyncError, Result, (Comm, Result*))                                        \
-  X(get_error_string, ncclGetErrorString, const char*, (Result))                                                 \
-  X(get_last_error, ncclGetLastError, const char*, (Comm))                                                       \
-  X(all_reduce, ncclAllReduce, Result, (const void*, void*, std::size_t, DataType, RedOp, Comm, Stream))         \
-  X(reduce, ncclReduce, Result, (const void*, void*, std::size_t, DataType, RedOp, int, Comm, Stream))           \
-  X(broadcast, ncclBroadcast, Result, (const void*, void*, std::size_t, DataType, int, Comm, Stream))            \
-  X(all_gather, ncclAllGather, Result, (const void*, void*, std::size_t, DataType, Comm, Stream))                \
-  X(reduce_scatter, ncclReduceScatter, Result, (const void*, void*, std::size_t, DataType, RedOp, Comm, Stream)) \
-  X(send, ncclSend, Result, (const void*, std::size_t, DataType, int, Comm, Stream))                             \
-  X(recv, ncclRecv, Result, (void*, std::size_t, DataType, int, Comm, Stream))                                   \
-  X(group_start, ncclGroupStart, Result, ())                                                                     \
+#define UNISONO_NCCL_FUNCTIONS(X)                                                                                 \
+  X(get_version, ncclGetVersion, Result, (int*))                                                                  \
+  X(get_unique_id, ncclGetUniqueId, Result, (UniqueId*))                                                          \
+  X(comm_init_rank_config, ncclCommInitRankConfig, Result, (Comm*, int, UniqueId, int, Config*))                  \
+  X(comm_finalize, ncclCommFinalize, Result, (Comm))                                                              \
+  X(comm_destroy, ncclCommDestroy, Result, (Comm))                                                                \
+  X(comm_abort, ncclCommAbort, Result, (Comm))                                                                    \
+  X(comm_get_async_error, ncclCommGetAsyncError, Result, (Comm, Result*))                                         \
+  X(get_error_string, ncclGetErrorString, const char*, (Result))                                                  \
+  X(get_last_error, ncclGetLastError, const char*, (Comm))                                                        \
+  X(all_reduce, ncclAllReduce, Result, (const void*, void*, std::size_t, DataType, RedOp, Comm, Stream))          \
+  X(reduce, ncclReduce, Result, (const void*, void*, std::size_t, DataType, RedOp, int, Comm, Stream))            \
+  X(broadcast, ncclBroadcast, Result, (const void*, void*, std::size_t, DataType, int, Comm, Stream))             \
+  X(all_gather, ncclAllGather, Result, (const void*, void*, std::size_t, DataType, Comm, Stream))                 \
+  X(reduce_scatter, ncclReduceScatter, Result, (const void*, void*, std::size_t, DataType, RedOp, Comm, Stream))  \
+  X(red_op_create_premul_sum, ncclRedOpCreatePreMulSum, Result, (RedOp*, void*, DataType, ScalarResidence, Comm)) \
+  X(red_op_destroy, ncclRedOpDestroy, Result, (RedOp, Comm))                                                      \
+  X(send, ncclSend, Result, (const void*, std::size_t, DataType, int, Comm, Stream))                              \
+  X(recv, ncclRecv, Result, (void*, std::size_t, DataType, int, Comm, Stream))                                    \
+  X(group_start, ncclGroupStart, Result, ())                                                                      \
   X(group_end, ncclGroupEnd, Result, ())
 
 #define UNISONO_CUDA_FUNCTIONS(X)                                                                                                                \

@@ -1,5 +1,7 @@
 #include "backends/nccl/calls.h"
 
+#include <cstring>
+
 namespace unisono::backends::nccl {
 namespace {
 
@@ -23,6 +25,17 @@ bool is_float(DType dtype) noexcept {
   return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 || dtype == DType::float64;
 }
 
+/// The factor as an element of that type.
+void put_factor(void* element, double factor, DataType type) {
+  const auto put = [&](auto value) { std::memcpy(element, &value, sizeof value); };
+  switch (type) {
+    case DataType::float16: return put(float16(static_cast<float>(factor)));
+    case DataType::bfloat16: return put(bfloat16(static_cast<float>(factor)));
+    case DataType::float32: return put(static_cast<float>(factor));
+    default: return put(factor);
+  }
+}
+
 /// One member's part of a call.
 class Part {
  public:
@@ -31,15 +44,15 @@ class Part {
 
   Launched enqueue() {
     switch (call_.operation) {
-      case Operation::all_reduce: return reduce_all();
-      case Operation::reduce: return reduce_to_root();
+      case Operation::all_reduce: return with_reduction([&](const Reduction& r) { return reduce_all(r); });
+      case Operation::reduce: return with_reduction([&](const Reduction& r) { return reduce_to_root(r); });
       case Operation::broadcast:
         return note("ncclBroadcast",
                     nccl_.broadcast(in_.data(), out_.data(), in_.bytes(), DataType::uint8, call_.root, member_.comm, member_.stream));
       case Operation::all_gather:
         return note("ncclAllGather", nccl_.all_gather(in_.data(), out_.data(), in_.bytes(), DataType::uint8, member_.comm, member_.stream));
-      case Operation::reduce_scatter: return reduce_and_scatter();
-      case Operation::reduce_scatter_v: return reduce_and_scatter_blocks();
+      case Operation::reduce_scatter: return with_reduction([&](const Reduction& r) { return reduce_and_scatter(r); });
+      case Operation::reduce_scatter_v: return with_reduction([&](const Reduction& r) { return reduce_and_scatter_blocks(r); });
       case Operation::all_gather_v: return gather_all_blocks();
       case Operation::gather:
       case Operation::gather_v: return gather();
@@ -88,24 +101,33 @@ class Part {
     }
   }
 
-  Launched reduce_all() {
-    const Reduction r = *reduction_of(in_.dtype(), call_.op);
+  // The reduction, with the call's factor if it has one. NCCL lets go of an operation as soon as the functions that it was given to have returned.
+  template <class F>
+  Launched with_reduction(F&& call_nccl) {
+    Reduction r = *reduction_of(in_.dtype(), call_.op);
+    if (!call_.factor) return call_nccl(r);
+    double element = 0;
+    put_factor(&element, *call_.factor, r.type);
+    const Result made = nccl_.red_op_create_premul_sum(&r.op, &element, r.type, ScalarResidence::host_immediate, member_.comm);
+    if (made != Result::success) return note("ncclRedOpCreatePreMulSum", made);
+    call_nccl(r);
+    return note("ncclRedOpDestroy", nccl_.red_op_destroy(r.op, member_.comm));
+  }
+
+  Launched reduce_all(const Reduction& r) {
     const std::size_t count = static_cast<std::size_t>(in_.numel()) * r.per_element;
     return note("ncclAllReduce", nccl_.all_reduce(in_.data(), out_.data(), count, r.type, r.op, member_.comm, member_.stream));
   }
-  Launched reduce_to_root() {
-    const Reduction r = *reduction_of(in_.dtype(), call_.op);
+  Launched reduce_to_root(const Reduction& r) {
     const std::size_t count = static_cast<std::size_t>(in_.numel()) * r.per_element;
     void* result = is_root() ? out_.data() : nullptr;
     return note("ncclReduce", nccl_.reduce(in_.data(), result, count, r.type, r.op, call_.root, member_.comm, member_.stream));
   }
-  Launched reduce_and_scatter() {
-    const Reduction r = *reduction_of(in_.dtype(), call_.op);
+  Launched reduce_and_scatter(const Reduction& r) {
     const std::size_t count = static_cast<std::size_t>(out_.numel()) * r.per_element;
     return note("ncclReduceScatter", nccl_.reduce_scatter(in_.data(), out_.data(), count, r.type, r.op, member_.comm, member_.stream));
   }
-  Launched reduce_and_scatter_blocks() {
-    const Reduction r = *reduction_of(in_.dtype(), call_.op);
+  Launched reduce_and_scatter_blocks(const Reduction& r) {
     for (std::size_t k = 0; k < size_; ++k) {
       if (call_.counts[k] == 0) continue;
       void* result = k == own() ? out_.data() : nullptr;

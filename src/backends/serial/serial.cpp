@@ -26,6 +26,7 @@ class Serial final : public Backend {
   }
   std::unique_ptr<Task> start_send(const MessageCall&) override { return refuse("send"); }
   std::unique_ptr<Task> start_recv(const MessageCall&) override { return refuse("recv"); }
+  std::unique_ptr<Task> start_probe(const MessageCall&) override { return refuse("probe"); }
 
   void poison(const Failure& failure) override {
     const std::lock_guard lock(mutex_);

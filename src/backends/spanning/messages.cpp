@@ -109,19 +109,13 @@ class Messages::RecvTask final : public Task {
   }
   std::vector<int> waiting_for() const override {
     if (done_) return {};
-    if (source_ >= 0) return {source_};
-    if (call_.peer >= 0) return {call_.peer};
-    std::vector<int> anybody;
-    for (int r = 0; r < box_.parts_.size; ++r) {
-      if (box_.parts_.is_remote(r)) anybody.push_back(r);
-    }
-    return anybody;
+    return source_ >= 0 ? std::vector<int>{source_} : box_.possible_sources(call_);
   }
   bool any_will_do() const override { return source_ < 0 && call_.peer < 0; }
   bool is_rung_for() const override { return !task_ || task_->is_rung_for(); }
-  int source() const override { return source_; }
+  Arrival arrival() const override { return {.source = source_, .tag = header_.tag, .kind = header_.kind, .bytes = header_.bytes}; }
 
-  bool wants(int source, const Header& header) const { return (call_.peer < 0 || call_.peer == source) && call_.tag == header.tag; }
+  bool wants(int source, const Header& header) const { return (call_.peer < 0 || call_.peer == source) && engine::takes_tag(call_.tag, header.tag); }
   void take(int source, Header header) {
     source_ = source;
     header_ = std::move(header);
@@ -152,8 +146,47 @@ class Messages::RecvTask final : public Task {
   bool done_ = false;
 };
 
+class Messages::ProbeTask final : public Task {
+ public:
+  ProbeTask(Messages& box, const MessageCall& call) : box_(box), call_(call) {}
+  bool advance() override {
+    if (arrival_.source >= 0) return true;
+    box_.parts_.poll();
+    box_.match();
+    // What is left is what no receive has asked for.
+    const std::lock_guard lock(box_.mutex_);
+    for (std::size_t s = 0; s < box_.arrived_.size(); ++s) {
+      if (call_.peer >= 0 && static_cast<std::size_t>(call_.peer) != s) continue;
+      for (const Header& header : box_.arrived_[s]) {
+        if (!engine::takes_tag(call_.tag, header.tag)) continue;
+        arrival_ = {.source = static_cast<int>(s), .tag = header.tag, .kind = header.kind, .bytes = header.bytes};
+        return true;
+      }
+    }
+    return false;
+  }
+  std::vector<int> waiting_for() const override { return arrival_.source >= 0 ? std::vector<int>() : box_.possible_sources(call_); }
+  bool any_will_do() const override { return call_.peer < 0; }
+  Arrival arrival() const override { return arrival_; }
+
+ private:
+  Messages& box_;
+  MessageCall call_;
+  Arrival arrival_;
+};
+
 std::unique_ptr<Task> Messages::send(const MessageCall& call) { return std::make_unique<SendTask>(*this, call); }
 std::unique_ptr<Task> Messages::recv(const MessageCall& call) { return std::make_unique<RecvTask>(*this, call); }
+std::unique_ptr<Task> Messages::probe(const MessageCall& call) { return std::make_unique<ProbeTask>(*this, call); }
+
+std::vector<int> Messages::possible_sources(const MessageCall& call) const {
+  if (call.peer >= 0) return {call.peer};
+  std::vector<int> anybody;
+  for (int r = 0; r < parts_.size; ++r) {
+    if (parts_.is_remote(r)) anybody.push_back(r);
+  }
+  return anybody;
+}
 
 void Messages::take(int peer, std::string_view text) {
   text.remove_prefix(1);

@@ -32,12 +32,14 @@ class Messages {
   std::unique_ptr<Task> send(const MessageCall& call);
   /// `call.peer` < 0: from anybody on another host.
   std::unique_ptr<Task> recv(const MessageCall& call);
+  std::unique_ptr<Task> probe(const MessageCall& call);
   /// A notice of a message from that rank has come.
   void take(int peer, std::string_view text);
 
  private:
   class SendTask;
   class RecvTask;
+  class ProbeTask;
   struct Header {
     std::uint64_t bytes = 0;
     std::int32_t tag = 0;
@@ -46,6 +48,7 @@ class Messages {
     std::uint64_t number = 0;  // counts the notices as they come
     std::string inlined = {};  // what it carries, where that is small
   };
+  std::vector<int> possible_sources(const MessageCall& call) const;
   /// Gives what has arrived to the receives that want it, in the order in which these were posted.
   void match();
   /// Throws ProtocolError where the bytes that come next on the channel are another message's.

@@ -243,16 +243,26 @@ std::unique_ptr<Task> Spanning::start_send(const MessageCall& call) {
 }
 
 std::unique_ptr<Task> Spanning::start_recv(const MessageCall& call) {
-  if (call.peer >= 0 && !place_.here(call.peer)) return explained(messages_->recv(call));
-  if (call.peer >= 0) {
-    MessageCall local = call;
-    local.peer = place_.local_of(call.peer);
-    return std::make_unique<Renamed>(parts_.host->start_recv(local), place_.members);
-  }
-  if (one_host()) return std::make_unique<Renamed>(parts_.host->start_recv(call), place_.members);
-  if (!parts_.host) return explained(messages_->recv(call));
-  return std::make_unique<EitherSource>([this, call] { return std::make_unique<Renamed>(parts_.host->start_recv(call), place_.members); },
-                                        [this, call] { return explained(messages_->recv(call)); });
+  return from_either(
+      call, [this](const MessageCall& local) { return parts_.host->start_recv(local); },
+      [this](const MessageCall& remote) { return messages_->recv(remote); });
+}
+
+std::unique_ptr<Task> Spanning::start_probe(const MessageCall& call) {
+  return from_either(
+      call, [this](const MessageCall& local) { return parts_.host->start_probe(local); },
+      [this](const MessageCall& remote) { return messages_->probe(remote); });
+}
+
+std::unique_ptr<Task> Spanning::from_either(const MessageCall& call, const StartHalf& here, const StartHalf& elsewhere) {
+  const auto remote = [&] { return explained(elsewhere(call)); };
+  if (call.peer >= 0 && !place_.here(call.peer)) return remote();
+  MessageCall on_host = call;
+  if (call.peer >= 0) on_host.peer = place_.local_of(call.peer);
+  const auto local = [&] { return std::make_unique<Renamed>(here(on_host), place_.members); };
+  if (call.peer >= 0 || one_host()) return local();
+  if (!parts_.host) return remote();
+  return std::make_unique<EitherSource>(local, remote);
 }
 
 std::unique_ptr<Task> Spanning::explained(std::unique_ptr<Task> task) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -48,6 +49,7 @@ class Spanning final : public Backend {
   std::unique_ptr<Task> start(const CollectiveCall& call) override;
   std::unique_ptr<Task> start_send(const MessageCall& call) override;
   std::unique_ptr<Task> start_recv(const MessageCall& call) override;
+  std::unique_ptr<Task> start_probe(const MessageCall& call) override;
   void poison(const Failure& failure) override;
   std::optional<Failure> failure() override;
   std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do) override;
@@ -85,6 +87,9 @@ class Spanning final : public Backend {
   std::vector<Stage> with_counts_compared(const CollectiveCall& call, std::vector<Stage> stages);
   /// What went wrong in a call of the engine that threw: a peer that is gone, as far as one is found in a second.
   std::unique_ptr<Task> blame(const std::exception_ptr& error);
+  /// Of a receive or a probe: a half looks among the ranks of this host, a half at the others.
+  using StartHalf = std::function<std::unique_ptr<Task>(const MessageCall& call)>;
+  std::unique_ptr<Task> from_either(const MessageCall& call, const StartHalf& here, const StartHalf& elsewhere);
   /// A message's task, whose errors are explained as an engine's are.
   std::unique_ptr<Task> explained(std::unique_ptr<Task> task);
   void tell(int rank, std::string text);

@@ -83,9 +83,9 @@ bool Explained::advance() {
 bool EitherSource::advance() {
   // One that has begun to take a message knows its source, and keeps it.
   if (here_ && here_->advance()) return elsewhere_.reset(), true;
-  if (here_ && here_->source() >= 0) elsewhere_.reset();
+  if (here_ && here_->arrival().source >= 0) elsewhere_.reset();
   if (elsewhere_ && elsewhere_->advance()) return here_.reset(), true;
-  if (elsewhere_ && elsewhere_->source() >= 0) here_.reset();
+  if (elsewhere_ && elsewhere_->arrival().source >= 0) here_.reset();
   return false;
 }
 

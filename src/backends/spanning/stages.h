@@ -51,7 +51,11 @@ class Renamed final : public Task {
   }
   bool any_will_do() const override { return task_->any_will_do(); }
   bool is_rung_for() const override { return task_->is_rung_for(); }
-  int source() const override { return task_->source() < 0 ? -1 : names_[static_cast<std::size_t>(task_->source())]; }
+  Arrival arrival() const override {
+    Arrival arrival = task_->arrival();
+    if (arrival.source >= 0) arrival.source = names_[static_cast<std::size_t>(arrival.source)];
+    return arrival;
+  }
   bool detach() override { return task_->detach(); }
 
  private:
@@ -100,7 +104,7 @@ class Explained final : public Task {
   std::vector<int> waiting_for() const override { return task_->waiting_for(); }
   bool any_will_do() const override { return task_->any_will_do(); }
   bool is_rung_for() const override { return task_->is_rung_for(); }
-  int source() const override { return task_->source(); }
+  Arrival arrival() const override { return task_->arrival(); }
   bool detach() override { return task_->detach(); }
 
  private:
@@ -108,8 +112,8 @@ class Explained final : public Task {
   Explain explain_;
 };
 
-/// A receive from anybody, where some are on this host and some are not: whichever comes first, the other half is given up before it has taken
-/// anything.
+/// A receive or a probe from anybody, where some are on this host and some are not: whichever comes first, the other half is given up before it has
+/// taken anything.
 class EitherSource final : public Task {
  public:
   using Make = std::function<std::unique_ptr<Task>()>;
@@ -118,7 +122,7 @@ class EitherSource final : public Task {
   std::vector<int> waiting_for() const override;
   bool any_will_do() const override { return here_ && elsewhere_; }
   bool is_rung_for() const override { return (!here_ || here_->is_rung_for()) && (!elsewhere_ || elsewhere_->is_rung_for()); }
-  int source() const override { return here_ ? here_->source() : elsewhere_->source(); }
+  Arrival arrival() const override { return here_ ? here_->arrival() : elsewhere_->arrival(); }
 
  private:
   std::unique_ptr<Task> here_, elsewhere_;

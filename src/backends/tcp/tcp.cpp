@@ -38,7 +38,6 @@ class TcpTask final : public Task {
     return task_->advance();
   }
   std::vector<int> waiting_for() const override { return {peer_}; }
-  int source() const override { return peer_; }
   bool detach() override { return task_->detach(); }
 
  private:
@@ -52,7 +51,9 @@ class Tcp final : public Engine {
   Tcp(const EngineOptions& options, std::shared_ptr<transport::Link> link)
       : rank_(options.rank), global_ranks_(options.global_ranks), group_(group_id(options.key)), link_(std::move(link)) {
     if (global_ranks_.size() < 2) return;
-    if (!link_) throw BackendUnavailable("the tcp engine has no connections to work with");
+    if (!link_)
+      throw BackendUnavailable("the tcp engine has no connections to work with",
+                               {.hint = "a group has those of the world: initialize with backend tcp"});
     for (const int global : global_ranks_) {
       if (global != global_ranks_.at(static_cast<std::size_t>(rank_)) && link_->address_of(global).empty()) {
         throw BackendUnavailable(fmt::format("the tcp engine has no connection with rank {} of the world", global));

@@ -138,18 +138,12 @@ class Mailbox::RecvTask final : public Task {
   }
   std::vector<int> waiting_for() const override {
     if (done_) return {};
-    if (source_ >= 0) return {source_};
-    if (call_.peer >= 0) return {call_.peer};
-    std::vector<int> anybody;
-    for (int r = 0; r < box_.segment_->ranks(); ++r) {
-      if (r != box_.rank_) anybody.push_back(r);
-    }
-    return anybody;
+    return source_ >= 0 ? std::vector<int>{source_} : box_.possible_sources(call_);
   }
   bool any_will_do() const override { return source_ < 0 && call_.peer < 0; }
-  int source() const override { return source_; }
+  Arrival arrival() const override { return {.source = source_, .tag = arrived_.tag, .kind = arrived_.kind, .bytes = arrived_.bytes}; }
 
-  bool wants(int source, const Header& header) const { return (call_.peer < 0 || call_.peer == source) && call_.tag == header.tag; }
+  bool wants(int source, const Header& header) const { return could_come_from(source) && takes_tag(call_.tag, header.tag); }
   bool could_come_from(int source) const { return call_.peer < 0 || call_.peer == source; }
   /// Takes a message. One that is not of the length and dtype that was asked for goes away, all of it: its sender may still be sending.
   void take(int source, const Header& header) {
@@ -170,7 +164,14 @@ class Mailbox::RecvTask final : public Task {
       const auto found = std::find_if(stored.begin(), stored.end(), [&](const auto& m) { return wants(s, m->header); });
       if (found == stored.end()) continue;
       take(s, (*found)->header);
-      stored_ = *found;
+      Incoming& incoming = box_.sources_[static_cast<std::size_t>(s)].incoming;
+      if (incoming.storage == *found) {  // it is still coming: the rest goes where it belongs
+        if (!wrong_) std::copy(incoming.storage->data.begin(), incoming.storage->data.end(), data());
+        incoming.receiver = this;
+        incoming.storage = nullptr;
+      } else {
+        stored_ = *found;
+      }
       stored.erase(found);
       return true;
     }
@@ -204,6 +205,38 @@ class Mailbox::RecvTask final : public Task {
   bool done_ = false;
 };
 
+class Mailbox::ProbeTask final : public Task {
+ public:
+  ProbeTask(Mailbox& box, const MessageCall& call) : box_(box), call_(call) { box_.probes_.push_back(this); }
+  ~ProbeTask() override { box_.probes_.remove(this); }
+
+  bool advance() override {
+    if (arrival_.source >= 0) return true;
+    box_.pump();
+    // What is kept aside is what no receive has asked for.
+    for (int s = 0; s < box_.segment_->ranks(); ++s) {
+      if (!could_come_from(s)) continue;
+      for (const auto& message : box_.sources_[static_cast<std::size_t>(s)].stored) {
+        const Header& header = message->header;
+        if (!takes_tag(call_.tag, header.tag)) continue;
+        arrival_ = {.source = s, .tag = header.tag, .kind = header.kind, .bytes = header.bytes};
+        box_.probes_.remove(this);
+        return true;
+      }
+    }
+    return false;
+  }
+  std::vector<int> waiting_for() const override { return arrival_.source >= 0 ? std::vector<int>() : box_.possible_sources(call_); }
+  bool any_will_do() const override { return call_.peer < 0; }
+  Arrival arrival() const override { return arrival_; }
+  bool could_come_from(int source) const { return call_.peer < 0 || call_.peer == source; }
+
+ private:
+  Mailbox& box_;
+  MessageCall call_;
+  Arrival arrival_;
+};
+
 Mailbox::Mailbox(std::shared_ptr<Segment> segment, int rank)
     : segment_(std::move(segment)),
       rank_(rank),
@@ -212,6 +245,16 @@ Mailbox::Mailbox(std::shared_ptr<Segment> segment, int rank)
 
 std::unique_ptr<Task> Mailbox::send(const MessageCall& call) { return std::make_unique<SendTask>(*this, call); }
 std::unique_ptr<Task> Mailbox::recv(const MessageCall& call) { return std::make_unique<RecvTask>(*this, call); }
+std::unique_ptr<Task> Mailbox::probe(const MessageCall& call) { return std::make_unique<ProbeTask>(*this, call); }
+
+std::vector<int> Mailbox::possible_sources(const MessageCall& call) const {
+  if (call.peer >= 0) return {call.peer};
+  std::vector<int> anybody;
+  for (int r = 0; r < segment_->ranks(); ++r) {
+    if (r != rank_) anybody.push_back(r);
+  }
+  return anybody;
+}
 
 void Mailbox::pump() {
   for (int source = 0; source < segment_->ranks(); ++source) {
@@ -222,7 +265,8 @@ void Mailbox::pump() {
 }
 
 bool Mailbox::wanted_from(int source) const {
-  return std::any_of(posted_.begin(), posted_.end(), [&](const RecvTask* task) { return task->could_come_from(source); });
+  const auto could_come = [&](const auto* task) { return task->could_come_from(source); };
+  return std::ranges::any_of(posted_, could_come) || std::ranges::any_of(probes_, could_come);
 }
 
 bool Mailbox::accept(int source, const Header& header) {

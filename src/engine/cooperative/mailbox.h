@@ -22,10 +22,12 @@ class Mailbox {
 
   std::unique_ptr<Task> send(const MessageCall& call);
   std::unique_ptr<Task> recv(const MessageCall& call);
+  std::unique_ptr<Task> probe(const MessageCall& call);
 
  private:
   class SendTask;
   class RecvTask;
+  class ProbeTask;
   struct Header {
     std::uint64_t bytes = 0;
     std::int32_t tag = 0;
@@ -53,12 +55,14 @@ class Mailbox {
   bool pump(int source);
   bool accept(int source, const Header& header);
   bool wanted_from(int source) const;
+  std::vector<int> possible_sources(const MessageCall& call) const;
 
   std::shared_ptr<Segment> segment_;
   int rank_;
   std::vector<Source> sources_;
   std::vector<std::deque<SendTask*>> outgoing_;  // per destination, in order; the first one writes
   std::list<RecvTask*> posted_;                  // not yet matched, in order
+  std::list<const ProbeTask*> probes_;           // that have found nothing yet
 };
 
 }  // namespace unisono::engine

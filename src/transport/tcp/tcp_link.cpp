@@ -25,14 +25,9 @@ constexpr std::chrono::milliseconds delivery_look_period = 5ms;  ///< acknowledg
 
 class DoneTask final : public Task {
  public:
-  explicit DoneTask(int peer) : peer_(peer) {}
   bool advance() override { return true; }
   std::vector<int> waiting_for() const override { return {}; }
-  int source() const override { return peer_; }
   bool detach() override { return true; }
-
- private:
-  int peer_;
 };
 
 class Ticket final : public Task {
@@ -50,7 +45,6 @@ class Ticket final : public Task {
     return is_done();
   }
   std::vector<int> waiting_for() const override { return {transfer_->peer}; }
-  int source() const override { return transfer_->peer; }
   bool detach() override {
     if (sends_ && !std::exchange(detached_, true)) link_->detach(transfer_);
     return sends_;
@@ -118,7 +112,7 @@ std::unique_ptr<Task> TcpLink::begin(TransferPtr transfer, bool sends) {
     else peer->recv(transfer);
     watch(*peer);
   }
-  if (transfer->state.load(std::memory_order_acquire) == Transfer::State::done) return std::make_unique<DoneTask>(transfer->peer);
+  if (transfer->state.load(std::memory_order_acquire) == Transfer::State::done) return std::make_unique<DoneTask>();
   return std::make_unique<Ticket>(shared_from_this(), std::move(transfer), sends);
 }
 

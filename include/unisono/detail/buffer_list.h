@@ -1,0 +1,39 @@
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "unisono/detail/standard.h"
+#include "unisono/tensor.h"
+
+namespace unisono::detail {
+
+/// A range of buffers, as std::vector<std::vector<float>> and std::vector<Tensor> are, that is no buffer itself.
+template <class L>
+concept in_list =
+    !has_view<L> && std::ranges::forward_range<std::remove_cvref_t<L>&> && has_view<std::ranges::range_reference_t<std::remove_cvref_t<L>&>>;
+/// One whose buffers can be written to.
+template <class L>
+concept out_list = in_list<L> && Buffer < std::ranges::range_reference_t < std::remove_reference_t<L>
+& >> ;
+
+/// The element type of its buffers where it is known to the compiler, void where only they know it.
+template <in_list L>
+using list_element_t = element_type_t<std::ranges::range_reference_t<std::remove_cvref_t<L>&>>;
+
+template <in_list L>
+std::vector<Tensor> views_of(L&& list) {
+  std::vector<Tensor> views;
+  for (auto&& buffer : list) views.push_back(view_of(buffer));
+  return views;
+}
+template <out_list L>
+std::vector<Tensor> writable_views_of(L&& list) {
+  std::vector<Tensor> views;
+  for (auto&& buffer : list) views.push_back(writable_view_of(buffer));
+  return views;
+}
+
+}  // namespace unisono::detail

@@ -1,0 +1,144 @@
+#include "unisono/grid.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ground/error_place.h"
+#include "unisono/error.h"
+
+namespace unisono {
+namespace {
+
+using ground::with_place;
+
+[[noreturn]] void wrong(const std::string& what, const std::string& hint = {}) { throw InvalidArgument(what, {.operation = "Grid", .hint = hint}); }
+
+/// n as a product of k factors, the largest of them as small as can be, in descending order.
+std::vector<int> balanced(int n, std::size_t k) {
+  if (k == 0) return {};
+  if (k == 1) return {n};
+  const auto is_large_enough = [&](int d) {
+    std::int64_t power = 1;
+    for (std::size_t i = 0; i < k && power < n; ++i) power *= d;
+    return power >= n;
+  };
+  for (int d = 1; d < n; ++d) {
+    if (n % d != 0 || !is_large_enough(d)) continue;
+    std::vector<int> rest = balanced(n / d, k - 1);
+    if (rest.front() > d) continue;
+    rest.insert(rest.begin(), d);
+    return rest;
+  }
+  std::vector<int> one_axis(k, 1);
+  one_axis.front() = n;
+  return one_axis;
+}
+
+}  // namespace
+
+std::vector<int> Grid::choose_extents(int ranks, std::vector<int> extents, std::source_location where) {
+  return with_place(where, [&] {
+    if (ranks < 1) wrong(fmt::format("there is no grid of {} ranks", ranks));
+    if (extents.empty()) wrong("a grid has at least one axis");
+    std::int64_t given = 1;
+    std::size_t open = 0;
+    for (const int extent : extents) {
+      if (extent < 0) wrong(fmt::format("an axis has {} cells", extent));
+      if (extent == 0) ++open;
+      else given = std::min<std::int64_t>(given * extent, std::int64_t{ranks} + 1);  // more than there can be is enough to know
+    }
+    if (ranks % given != 0 || (open == 0 && given != ranks)) {
+      wrong(fmt::format("{} ranks are no grid of {}", ranks, fmt::join(extents, " x ")), "the cells are as many as the ranks; 0 lets an axis be chosen");
+    }
+    const std::vector<int> chosen = balanced(static_cast<int>(ranks / given), open);
+    auto next = chosen.begin();
+    for (int& extent : extents) {
+      if (extent == 0) extent = *next++;
+    }
+    return extents;
+  });
+}
+
+Grid::Grid(std::vector<int> extents, const GridOptions& options)
+    : group_(options.group ? *options.group : detail::current_world(options.where)),
+      extents_(choose_extents(group_.size(), std::move(extents), options.where)),
+      periodic_(options.periodic) {
+  if (periodic_.empty()) periodic_.resize(extents_.size(), false);
+  if (periodic_.size() == extents_.size()) return;
+  with_place(options.where, [&] { wrong(fmt::format("{} axes, and for {} it is said whether they are periodic", extents_.size(), periodic_.size())); });
+}
+
+void Grid::check_axis(int axis) const {
+  if (axis < 0 || static_cast<std::size_t>(axis) >= extents_.size()) wrong(fmt::format("there is no axis {} among {}", axis, extents_.size()));
+}
+
+bool Grid::is_periodic(int axis) const {
+  check_axis(axis);
+  return periodic_[static_cast<std::size_t>(axis)];
+}
+
+std::vector<int> Grid::coordinates() const { return coordinates_of(group_.rank()); }
+
+std::vector<int> Grid::coordinates_of(Rank rank) const {
+  const int in_group = rank.is_global() ? group_.rank_of(GlobalRank{rank.value()}).value_or(-1) : rank.value();
+  if (in_group < 0 || in_group >= group_.size()) wrong(fmt::format("rank {} is not in the grid of {}", rank.value(), group_.size()));
+  std::vector<int> coordinates(extents_.size());
+  int left = in_group;
+  for (std::size_t axis = extents_.size(); axis-- > 0; left /= extents_[axis]) coordinates[axis] = left % extents_[axis];
+  return coordinates;
+}
+
+std::optional<int> Grid::rank_at(std::span<const int> coordinates) const {
+  if (coordinates.size() != extents_.size()) wrong(fmt::format("{} coordinates for {} axes", coordinates.size(), extents_.size()));
+  int rank = 0;
+  for (std::size_t axis = 0; axis < extents_.size(); ++axis) {
+    const int extent = extents_[axis];
+    int at = coordinates[axis];
+    if (periodic_[axis]) at = (at % extent + extent) % extent;
+    if (at < 0 || at >= extent) return std::nullopt;
+    rank = rank * extent + at;
+  }
+  return rank;
+}
+
+std::optional<int> Grid::neighbour(int axis, int distance) const {
+  check_axis(axis);
+  std::vector<int> at = coordinates();
+  const auto a = static_cast<std::size_t>(axis);
+  const std::int64_t moved = std::int64_t{at[a]} + distance;
+  const int extent = extents_[a];
+  if (!periodic_[a] && (moved < 0 || moved >= extent)) return std::nullopt;
+  at[a] = static_cast<int>(moved % extent);
+  return rank_at(at);
+}
+
+Grid Grid::along(std::span<const int> axes, std::source_location where) const {
+  return with_place(where, [&] {
+    std::vector<bool> goes_on(extents_.size(), false);
+    for (const int axis : axes) {
+      check_axis(axis);
+      goes_on[static_cast<std::size_t>(axis)] = true;
+    }
+    const std::vector<int> at = coordinates();
+    int color = 0;
+    GridOptions options{.periodic = {}, .group = {}, .where = where};
+    std::vector<int> extents;
+    for (std::size_t axis = 0; axis < extents_.size(); ++axis) {
+      if (!goes_on[axis]) {
+        color = color * extents_[axis] + at[axis];
+        continue;
+      }
+      extents.push_back(extents_[axis]);
+      options.periodic.push_back(periodic_[axis]);
+    }
+    if (extents.empty()) wrong("a grid has at least one axis", "give those along which the part goes on");
+    options.group = split_group(group_, color, group_.rank(), {.where = where});
+    return Grid(std::move(extents), options);
+  });
+}
+
+}  // namespace unisono

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <string_view>
+
+#include "group/group.h"
+#include "unisono/error.h"
+
+namespace unisono::group {
+
+/// One thread inside, on a group that is open.
+class Group::Entry {
+ public:
+  Entry(Group& group, std::string_view operation) : group_(group) {
+    if (in_forked_child()) {
+      throw NotInitialized(
+          "this process was forked from one that is initialized; it has no part in the group",
+          {.operation = std::string(operation), .group = group.name(), .hint = "start processes before initialize, or exec after fork"});
+    }
+    if (!group.is_open()) {
+      throw NotInitialized("the group is closed: its context was finalized", {.operation = std::string(operation), .group = group.name()});
+    }
+    if (group.busy_.exchange(true, std::memory_order_acquire)) {
+      throw InvalidArgument("concurrent use: another thread is in a call on this group",
+                            {.operation = std::string(operation),
+                             .group = group.name(),
+                             .rank = group.rank(),
+                             .hint = "use one group per thread; groups are independent of each other"});
+    }
+  }
+  ~Entry() { group_.busy_.store(false, std::memory_order_release); }
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+
+ private:
+  Group& group_;
+};
+
+}  // namespace unisono::group

@@ -1,0 +1,194 @@
+// Messages of a group: sends, receives, and looking at what has come.
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/message_kind.h"
+#include "group/check.h"
+#include "group/composed.h"
+#include "group/device_streams.h"
+#include "group/entry.h"
+#include "group/group.h"
+#include "group/packing.h"
+#include "group/vigil.h"
+#include "group/waiter.h"
+
+namespace unisono::group {
+namespace {
+
+// Up to this size a message leaves its sender's hands without a matching receive.
+constexpr std::size_t eager_bytes = std::size_t{64} << 10;
+// What may be kept for receivers that do not come, per group; then senders wait like those of large messages.
+constexpr std::size_t most_buffered = std::size_t{64} << 20;
+
+/// A probe that is done after one look, whether or not it has found something.
+class Glance final : public Task {
+ public:
+  explicit Glance(std::unique_ptr<Task> probe) : probe_(std::move(probe)) {}
+  bool advance() override {
+    static_cast<void>(probe_->advance());
+    return true;
+  }
+  std::vector<int> waiting_for() const override { return {}; }
+  Arrival arrival() const override { return probe_->arrival(); }
+
+ private:
+  std::unique_ptr<Task> probe_;
+};
+
+MessageInfo info_of(const Arrival& arrival) {
+  const DType dtype = engine::dtype_of_kind(arrival.kind);
+  const bool is_object = (arrival.kind & engine::labelled_kind) != 0;
+  return {.source = arrival.source,
+          .tag = arrival.tag,
+          .dtype = dtype,
+          .count = is_object ? 0 : static_cast<std::size_t>(arrival.bytes) / std::max<std::size_t>(size_of(dtype), 1),
+          .is_object = is_object};
+}
+
+/// Ranks whose messages a receive or a probe waits for.
+std::vector<int> sources_of(const MessageCall& call, int rank, int size) {
+  if (call.peer >= 0) return {call.peer};
+  std::vector<int> others;
+  for (int r = 0; r < size; ++r) {
+    if (r != rank) others.push_back(r);
+  }
+  return others;
+}
+
+}  // namespace
+
+bool Group::leaves_at_once(const detail::MessageRequest& request) const {
+  const std::size_t bytes = request.data.bytes();
+  if (request.operation != Operation::send || bytes > eager_bytes || lane_->buffered.load() + bytes > most_buffered) return false;
+  return !lies_on_device(*this, request.data);
+}
+
+template <class F>
+auto Group::with_errors(std::string_view operation, std::uint64_t sequence, F&& f) {
+  try {
+    return f();
+  } catch (const Mismatch&) {
+    std::rethrow_exception(complete(std::current_exception(), operation, sequence));
+  } catch (const GroupFailure& over) {
+    std::rethrow_exception(fail(over.failure(), operation, sequence));
+  }
+}
+
+// A small send that nobody takes at once goes on without its caller; what then goes wrong with it, the next call says.
+void Group::send_eagerly(const MessageCall& call, std::string_view operation, const CallOptions& options, const MakeTask& make) {
+  const auto leave_behind = [&](const MakeTask& make_detached) {
+    get_ready(operation, call.sequence);
+    lane_->buffered.fetch_add(call.data.bytes());
+    static_cast<void>(
+        Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options, call.data.bytes()), make_detached)));
+  };
+  if (lane_->pending_messages.load(std::memory_order_acquire) > 0) {
+    return leave_behind([&] {
+      auto task = make();
+      task->detach();
+      return task;
+    });
+  }
+  with_errors(operation, call.sequence, [&] {
+    auto task = make();
+    if (task->advance()) return;
+    if (task->detach()) leave_behind([&] { return std::move(task); });
+    else BlockingWaiter(*this, operation, call.sequence, timeout_of(options)).wait(*task);
+  });
+}
+
+Arrival Group::carry_out(const MessageCall& call, std::string_view operation, const CallOptions& options, const MakeTask& make) {
+  const bool on_device = is_on_device(call.data);
+  if (on_device || lane_->pending_messages.load(std::memory_order_acquire) > 0) {
+    if (on_device) get_ready(operation, call.sequence);
+    const auto state = parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options), make);
+    finish(*state);
+    return state->arrival;
+  }
+  return with_errors(operation, call.sequence, [&] {
+    const auto task = make();
+    if (!task->advance()) BlockingWaiter(*this, operation, call.sequence, timeout_of(options)).wait(*task);
+    return task->arrival();
+  });
+}
+
+MessageInfo Group::run(const detail::MessageRequest& request, const CallOptions& options) {
+  const std::string_view operation = detail::name_of(request);
+  const Entry entry(*this, operation);
+  MessageCall call = check_message(*this, request, options);
+  call.sequence = begin(operation);
+  const auto make = [&] { return task_of(call, request.operation == Operation::send); };
+  if (!leaves_at_once(request)) return info_of(carry_out(call, operation, options, make));
+  send_eagerly(call, operation, options, make);
+  return {};
+}
+
+Work Group::start(const detail::MessageRequest& request, const CallOptions& options) {
+  if (leaves_at_once(request)) {
+    run(request, options);
+    return {};
+  }
+  const std::string_view operation = detail::name_of(request);
+  const Entry entry(*this, operation);
+  MessageCall call = check_message(*this, request, options);
+  call.sequence = begin(operation);
+  get_ready(operation, call.sequence);
+  return Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options),
+                                      [&] { return task_of(call, request.operation == Operation::send); }));
+}
+
+std::optional<MessageInfo> Group::probe(const detail::MessageRequest& request, const CallOptions& options, bool waits) {
+  const std::string_view operation = detail::name_of(request);
+  const Entry entry(*this, operation);
+  MessageCall call = check_message(*this, request, options);
+  call.sequence = begin(operation);
+  const auto look = [&] {
+    return carry_out(call, operation, options, [&]() -> std::unique_ptr<Task> {
+      auto task = parts_.backend->start_probe(call);
+      if (waits) return task;
+      return std::make_unique<Glance>(std::move(task));
+    });
+  };
+  Arrival arrival = look();
+  // A program that looks again and again learns of a peer that is gone as one that waits does. What that peer sent before still counts.
+  if (const auto now = ground::Clock::now(); arrival.source < 0 && now >= next_look_) {
+    next_look_ = now + look_period;
+    const auto failure = parts_.backend->look_for_failures(sources_of(call, rank(), size()), call.peer < 0);
+    if (failure) arrival = look();
+    if (failure && arrival.source < 0) std::rethrow_exception(fail(*failure, operation, call.sequence));
+  }
+  if (arrival.source < 0) return std::nullopt;
+  if (arrival.kind == engine::kind_of(DType::uint64, engine::device_announcement)) {
+    throw Unsupported("the next message of rank " + std::to_string(arrival.source) + " (tag " + std::to_string(arrival.tag) + ") is of device memory",
+                      {.operation = std::string(operation),
+                       .group = name(),
+                       .sequence = call.sequence,
+                       .rank = rank(),
+                       .culprit = arrival.source,
+                       .hint = "of those only the receive learns how long they are: send the length before"});
+  }
+  return info_of(arrival);
+}
+
+void Group::verify(const detail::MessageRequest& request, const CallOptions& options) const {
+  static_cast<void>(check_message(*this, request, options));
+}
+
+}  // namespace unisono::group
+
+namespace unisono::detail {
+
+MessageInfo recv_sized(const Tensor& now, std::optional<Rank> src, const std::function<Tensor(std::size_t count)>& resize, const ProcessGroup& group,
+                       const CallOptions& options) {
+  group::Composed call(to_string(Operation::recv), group, options);
+  const MessageRequest request{Operation::recv, now, src, call.name()};
+  const MessageInfo info = *probe(request, group, call.options(), true);
+  CallOptions rest = call.options();
+  rest.tag = info.tag;
+  // Of another dtype, or an object: the receive says so, and takes it off the line.
+  const bool fits = info.dtype == now.dtype() && !info.is_object;
+  return run({Operation::recv, fits ? resize(info.count) : now, Rank(info.source)}, group, rest);
+}
+
+}  // namespace unisono::detail

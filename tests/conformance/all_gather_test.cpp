@@ -1,5 +1,6 @@
 #include "../unit/kernels_oracle.h"
 #include "backends/native/native.h"
+#include "covers.h"
 #include "group/group.h"
 #include "world.h"
 
@@ -18,7 +19,7 @@ std::vector<T> all_values(std::size_t count) {
   return all;
 }
 
-// K-12: what fits at once takes one step, however many ranks there are.
+// What fits at once takes one step, however many ranks there are.
 MANY_TEST(AllGather, TakesOneStep) {
   auto* native = dynamic_cast<backends::Native*>(&world().implementation()->backend());
   if (native == nullptr) GTEST_SKIP() << "backend " << world().backend() << " has no steps to count";
@@ -30,8 +31,9 @@ MANY_TEST(AllGather, TakesOneStep) {
   }
 }
 
-// T-32, X-04, W-02, K-74: every block, of every rank, everywhere.
+// Every block, of every rank, everywhere.
 WORLD_TEST(AllGather, EveryLength) {
+  COVERS("T-32", "W-02", "K-74");
   const auto n = static_cast<std::size_t>(world_size());
   for (const std::size_t count : interesting_counts(sizeof(float))) {
     const auto in = values<float>(count, rank());
@@ -67,8 +69,9 @@ WORLD_TEST(AllGather, EveryDtypeBitForBit) {
   }
 }
 
-// K-28, C-04, C-31: one element of each rank, in rank order, also of a world of one.
+// One element of each rank, in rank order, also of a world of one.
 WORLD_TEST(AllGather, Values) {
+  COVERS("K-28", "C-04", "C-31");
   const auto numbers = all_gather(rank() * 3 - 1);
   ASSERT_EQ(numbers.size(), static_cast<std::size_t>(world_size()));
   for (int r = 0; r < world_size(); ++r) EXPECT_EQ(numbers[static_cast<std::size_t>(r)], r * 3 - 1);
@@ -77,6 +80,7 @@ WORLD_TEST(AllGather, Values) {
 }
 
 WORLD_TEST(AllGather, RefusesOtherLengths) {
+  COVERS("T-32");
   const auto n = static_cast<std::size_t>(world_size());
   std::vector<float> in(3), out(3 * n + 1);
   EXPECT_THROW(all_gather(in, out), InvalidArgument);

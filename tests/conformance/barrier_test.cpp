@@ -12,7 +12,7 @@ namespace {
 
 std::array<std::atomic<int>, 8> entered{};
 
-// T-36, X-06: nobody leaves before everybody has entered. Told by counters, not by clocks.
+// Nobody leaves before everybody has entered. Told by counters, not by clocks.
 WORLD_TEST_IN((Worlds{.threads_only = true}), Barrier, NobodyLeavesBeforeAllHaveEntered) {
   const int n = world_size();
   const auto me = static_cast<std::size_t>(rank());
@@ -34,7 +34,7 @@ WORLD_TEST_IN((Worlds{.threads_only = true}), Barrier, NobodyLeavesBeforeAllHave
   }
 }
 
-// T-36 among processes: rank 0 enters only after everybody has told it that the barrier is before them, and nobody says anything after it.
+// Among processes: rank 0 enters only after everybody has told it that the barrier is before them, and nobody says anything after it.
 WORLD_TEST(Barrier, KeepsTheOrderOfMessages) {
   const int n = world_size();
   for (int round = 0; round < 20; ++round) {

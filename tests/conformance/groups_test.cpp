@@ -2,6 +2,7 @@
 #include <numeric>
 #include <thread>
 
+#include "covers.h"
 #include "world.h"
 
 using namespace unisono;
@@ -20,8 +21,9 @@ std::vector<int> downwards(int n) {
   return ranks;
 }
 
-// T-37, I-36, I-37, TS-05, TS-17, Q-06, K-13, C-08: the order of the list is the order of the ranks.
+// The order of the list is the order of the ranks.
 WORLD_TEST(NewGroup, KeepsTheCallersOrder) {
+  COVERS("T-37", "I-37", "TS-05", "Q-06", "K-13", "C-08", "C-07", "TS-07", "Q-05", "K-58");
   const int n = world_size();
   const auto group = new_group(downwards(n));
   ASSERT_TRUE(group);
@@ -34,13 +36,14 @@ WORLD_TEST(NewGroup, KeepsTheCallersOrder) {
   EXPECT_FALSE(group->contains(GlobalRank{n}));
   EXPECT_THROW(static_cast<void>(group->global_rank(n)), InvalidArgument);
   EXPECT_EQ(all_gather(rank(), *group), downwards(n));
-  // C-07, TS-07, Q-05, K-58: roots are ranks of the group; GlobalRank is translated.
+  // Roots are ranks of the group; GlobalRank is translated.
   EXPECT_EQ(broadcast(rank(), 0, *group), n - 1);
   EXPECT_EQ(broadcast(rank(), GlobalRank{0}, *group), 0);
 }
 
-// Q-07, C-09, C-32, K-69, I-37: only members call; nobody else has it, so nobody else can call it.
+// Only members call; nobody else has it, so nobody else can call it.
 WORLD_TEST_IN(Worlds{.at_least = 3}, NewGroup, OnlyMembersNeedToCall) {
+  COVERS("Q-07", "C-09", "C-32", "K-69", "I-37");
   if (rank() == 1 || rank() == 2) {
     const auto pair = new_group({2, 1});
     ASSERT_TRUE(pair);
@@ -55,14 +58,16 @@ WORLD_TEST_IN(Worlds{.at_least = 3}, NewGroup, OnlyMembersNeedToCall) {
 }
 
 WORLD_TEST(NewGroup, RefusesWhatIsNoGroup) {
+  COVERS("T-37", "K-13");
   EXPECT_THROW(static_cast<void>(new_group({})), InvalidArgument);
   EXPECT_THROW(static_cast<void>(new_group({0, world_size()})), InvalidArgument);
   EXPECT_THROW(static_cast<void>(new_group({-1})), InvalidArgument);
   EXPECT_THROW(static_cast<void>(new_group({0, 0})), InvalidArgument);
 }
 
-// W-06: a single member, overlapping groups, and groups of the same list one after the other.
+// A single member, overlapping groups, and groups of the same list one after the other.
 WORLD_TEST(NewGroup, OfOneAndOverlappingAndAgain) {
+  COVERS("W-06");
   const int n = world_size();
   const auto own = new_group({rank()});
   ASSERT_TRUE(own);
@@ -82,8 +87,9 @@ WORLD_TEST(NewGroup, OfOneAndOverlappingAndAgain) {
   }
 }
 
-// C-18, TS-20, K-14, K-78: every operation on a group, here on two disjoint halves at the same time.
+// Every operation on a group, here on two disjoint halves at the same time.
 WORLD_TEST(SplitGroup, EveryOperationOnHalves) {
+  COVERS("C-18", "TS-20", "K-78");
   const auto half = split_group(world(), rank() % 2, -rank());
   ASSERT_TRUE(half);
   const int m = half->size();
@@ -130,7 +136,6 @@ WORLD_TEST(SplitGroup, WithoutSomeAndOfAGroup) {
   EXPECT_EQ(all_reduce(rank(), ReduceOp::min, *pairs), 1 + some->rank() / 2 * 2);
 }
 
-// M-18, M-23, M-24, K-65.
 WORLD_TEST(LocalGroup, IsTheRanksOfThisHost) {
   const ProcessGroup local = local_group();
   EXPECT_EQ(local.size(), nproc_per_node());
@@ -177,8 +182,9 @@ MANY_TEST(Groups, FailAlone) {
   expect_usable();
 }
 
-// Rule 7, TS-21, Q-30: what is left after a failure goes on.
+// Rule 7: what is left after a failure goes on.
 TEST(ShrinkGroup, OfThoseThatAreLeft) {
+  COVERS("TS-21", "Q-30");
   if (launched()) GTEST_SKIP() << "ends the world: for ranks that are threads";
   for (const int n : {2, 3, 5}) {
     run_threads(n, [n] {

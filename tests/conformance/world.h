@@ -10,7 +10,7 @@
 
 #include "unisono/unisono.h"
 
-// The same tests run in every kind of world (W-01). Started alone, a program runs each test in the world of a process that was not launched, and
+// The same tests run in every kind of world. Started alone, a program runs each test in the world of a process that was not launched, and
 // then once for each of several numbers of ranks that are threads. Started by `unisono run`, its processes are the ranks and run all tests together.
 namespace conformance {
 
@@ -40,7 +40,7 @@ const std::string& rank_before_initialize();
 /// The slot of a rank in shared memory: what goes through it takes one step.
 inline constexpr std::size_t slot_bytes = std::size_t{128} << 10;
 
-/// Lengths around everything that an algorithm may stumble over (W-02), for elements of that size.
+/// Lengths around everything that an algorithm may stumble over, for elements of that size.
 std::vector<std::size_t> interesting_counts(std::size_t element_bytes);
 
 /// Element i of rank r, different from every other; sums of eight ranks are exact in float.

@@ -1,4 +1,5 @@
-// N ranks train to the weights of one process on the whole batch..
+// N ranks train to the weights of one process on the whole batch.
+#include "covers.h"
 #include "data_parallel_world.h"
 
 namespace unisono {
@@ -39,8 +40,14 @@ void equals_one_process(const Options& options) {
   EXPECT_SAME(*model, *alone);
 }
 
-WORLD_TEST(DataParallel, SgdWithMomentum) { equals_one_process<torch::optim::SGD>(torch::optim::SGDOptions(0.1).momentum(0.9)); }
-WORLD_TEST(DataParallel, Adam) { equals_one_process<torch::optim::Adam>(torch::optim::AdamOptions(0.02)); }
+WORLD_TEST(DataParallel, SgdWithMomentum) {
+  COVERS("A-31");
+  equals_one_process<torch::optim::SGD>(torch::optim::SGDOptions(0.1).momentum(0.9));
+}
+WORLD_TEST(DataParallel, Adam) {
+  COVERS("A-31");
+  equals_one_process<torch::optim::Adam>(torch::optim::AdamOptions(0.02));
+}
 
 WORLD_TEST(DataParallel, GradientsAccumulateWithoutTalking) {
   Net alone;
@@ -124,6 +131,7 @@ TORCH_MODULE(Heads);
 
 // Rank r uses head r % 2; nobody uses head 2.
 WORLD_TEST(DataParallel, ParametersThatOnlySomeHaveUsed) {
+  COVERS("A-35", "Q-22");
   const auto part_of = [](const torch::Tensor& batch, int r) { return batch.narrow(0, r * (rows / world_size()), rows / world_size()); };
   Heads alone;
   auto model = auto_model(Heads(), {.find_unused_parameters = true});
@@ -262,7 +270,7 @@ struct TwoInputsImpl : torch::nn::Module {
   torch::nn::Linear layer;
 };
 
-// Any holder, any signature. A-30: all of it is on device() then.
+// Any holder, any signature. All of it is on device() then.
 WORLD_TEST(DataParallel, HoldersAndSignatures) {
   const torch::Tensor x = torch::full({2, 2}, 1.0F + static_cast<float>(rank()));
   const torch::Tensor average = torch::full({2, 2}, 1 + static_cast<float>(world_size() - 1) / 2);
@@ -285,6 +293,7 @@ WORLD_TEST(DataParallel, HoldersAndSignatures) {
 
 // The buffers of rank 0 are those of all, before each forward pass in training.
 MANY_TEST(DataParallel, BuffersFollowRankZero) {
+  COVERS("A-35", "Q-22");
   for (const bool share_them : {true, false}) {
     torch::nn::BatchNorm1d norm(2);
     norm->running_mean.fill_(10 * rank() + 1);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <thread>
 
@@ -43,7 +44,8 @@ WORLD_TEST(NewGroup, KeepsTheCallersOrder) {
 
 // Only members call; nobody else has it, so nobody else can call it.
 WORLD_TEST_IN(Worlds{.at_least = 3}, NewGroup, OnlyMembersNeedToCall) {
-  COVERS("Q-07", "C-09", "C-32", "K-69", "I-37");
+  COVERS("Q-07", "C-09", "C-32", "K-69", "I-37", "TS-03");
+  if (on_an_engine()) COVERS("B-22");
   if (rank() == 1 || rank() == 2) {
     const auto pair = new_group({2, 1});
     ASSERT_TRUE(pair);
@@ -142,6 +144,53 @@ WORLD_TEST(LocalGroup, IsTheRanksOfThisHost) {
   EXPECT_EQ(local.rank(), local_rank());
   EXPECT_EQ(all_reduce(1, ReduceOp::sum, local), local.size());
   EXPECT_EQ(local, local_group());
+}
+
+// Equal parts of consecutive ranks.
+WORLD_TEST(SplitGroup, IntoEqualPartsOfConsecutiveRanks) {
+  COVERS("TS-18");
+  const int n = world_size();
+  for (int each = 1; each <= n; ++each) {
+    const auto mine = split_group(world(), rank() / each);
+    ASSERT_TRUE(mine);
+    std::vector<int> expected;
+    for (int r = rank() / each * each; r < std::min(rank() / each * each + each, n); ++r) expected.push_back(r);
+    EXPECT_EQ(mine->global_ranks(), expected);
+    EXPECT_EQ(all_gather(rank(), *mine), expected);
+  }
+}
+
+// Disjoint lists, each made by its own ranks at the same time.
+WORLD_TEST_IN(Worlds{.at_least = 3}, NewGroup, OfEveryListOfADivision) {
+  COVERS("TS-19");
+  const int n = world_size();
+  std::vector<int> ends{n - 1, 0}, others;
+  for (int r = n - 2; r > 0; --r) others.push_back(r);
+  const std::vector<int>& own = rank() == 0 || rank() == n - 1 ? ends : others;
+  const auto mine = new_group(own);
+  ASSERT_TRUE(mine);
+  EXPECT_EQ(all_gather(rank(), *mine), own);
+  EXPECT_FALSE(new_group(&own == &ends ? others : ends));
+}
+
+// Ranks of the group or of the world, and tags, tell messages apart that are under way between the same two processes.
+MANY_TEST(Groups, CarryMessagesOfTheirOwn) {
+  COVERS("TS-06", "K-09");
+  const int n = world_size();
+  const auto turned = new_group(downwards(n));
+  const int me = turned->rank(), next = (me + 1) % n, previous = (me + n - 1) % n;
+  const int to = turned->global_rank(next), from = turned->global_rank(previous);
+  send(std::array{rank(), 1}, next, *turned, {.tag = 5});
+  send(std::array{rank(), 2}, GlobalRank{to}, *turned, {.tag = 6});
+  send(std::array{rank(), 3}, to, world(), {.tag = 5});
+  const auto take = [](int source, const ProcessGroup& group, int tag) {
+    std::array<int, 2> x{};
+    EXPECT_EQ(recv(x, source, group, {.tag = tag}), source);
+    return x;
+  };
+  EXPECT_EQ(take(from, world(), 5), (std::array{from, 3}));
+  EXPECT_EQ(take(previous, *turned, 6), (std::array{from, 2}));
+  EXPECT_EQ(take(previous, *turned, 5), (std::array{from, 1}));
 }
 
 // Rule 9: calls on different groups run side by side, from several threads and in whatever order.

@@ -64,6 +64,7 @@ ProcessGroup reversed() { return split_group(world(), 0, -rank()).value(); }
 // Objects of another size on every rank, each in its place.
 WORLD_TEST(Objects, AllGather) {
   COVERS("TS-32", "M-08", "M-39", "I-27", "C-22", "K-74");
+  if (on_an_engine()) COVERS("B-16");
   const int n = world_size();
   EXPECT_EQ(all_gather_object(record_of(rank())), of_all(n, record_of));
   EXPECT_EQ(all_gather_object(sample_of(rank())), of_all(n, sample_of));

@@ -19,6 +19,7 @@ namespace {
 // In place and nothing returned; out of place the input stays, whatever dtype, length and number of ranks.
 WORLD_TEST(Semantics, BuffersAreWorkedOnInPlace) {
   COVERS("C-01", "I-21", "M-01", "Q-01", "K-21");
+  if (on_an_engine()) COVERS("B-26");
   static_assert(std::is_void_v<decltype(all_reduce(std::declval<std::vector<float>&>()))>);
   static_assert(std::is_void_v<decltype(all_reduce(std::declval<const std::vector<float>&>(), std::declval<std::vector<float>&>()))>);
   const auto check = [&]<class T>(T) {
@@ -103,6 +104,7 @@ WORLD_TEST(Semantics, OperationsByName) {
 // The four operations, in the world, which is what is meant where no group is named, and in groups.
 WORLD_TEST(Semantics, FourOperationsInTheWorldAndInGroups) {
   COVERS("T-15", "T-16", "I-23");
+  if (on_an_engine()) COVERS("B-14");
   const auto half = split_group(world(), rank() % 2);
   for (const ProcessGroup& group : {world(), *half}) {
     const int m = group.size();
@@ -139,6 +141,7 @@ WORLD_TEST(Semantics, AGroupIsAHandleThatIsUsedAgain) {
 // The blocks one behind the other, in group order and all of them, as many as the group has members.
 WORLD_TEST(Semantics, AllGatherConcatenates) {
   COVERS("I-24", "M-02", "I-28", "TS-25", "K-28", "K-74", "M-03");
+  if (on_an_engine()) COVERS("B-15");
   const auto turned = new_group([] {
     auto ranks = world().global_ranks();
     return std::vector<int>(ranks.rbegin(), ranks.rend());

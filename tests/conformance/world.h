@@ -34,6 +34,8 @@ void on_every_world(const Worlds& worlds, const std::function<void()>& body);
 bool launched();
 /// Whether the ranks of this host present themselves as processes of several.
 bool presents_hosts();
+/// Whether UNISONO_BACKEND names the engine that this run is of.
+bool on_an_engine();
 /// What rank() did in main before the program had initialized: "0", or the name of what it threw.
 const std::string& rank_before_initialize();
 

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -27,7 +29,9 @@ WORLD_TEST(Context, WhoIAm) {
   EXPECT_EQ(nproc_per_node(), n);
   EXPECT_EQ(nnodes(), 1);
   EXPECT_EQ(node_rank(), 0);
-  EXPECT_FALSE(hostname().empty());
+  char name[256] = {};
+  ASSERT_EQ(::gethostname(name, sizeof name - 1), 0);
+  EXPECT_EQ(hostname(), name);
   EXPECT_EQ(device(), Device{});
   EXPECT_EQ(is_main_process(), rank() == 0);
   EXPECT_EQ(is_master_process(), rank() == 0);
@@ -188,6 +192,16 @@ TEST(Context, ImpossibleOptionsAreRefused) {
   EXPECT_NE(without_a_place.find("MASTER_PORT is not set"), std::string::npos) << without_a_place;
 }
 
+// What a call waits where nobody says anything else, and what joining does.
+TEST(Context, DefaultsThatProgramsRelyOn) {
+  COVERS("B-23");
+  EXPECT_EQ(InitOptions{}.timeout, std::chrono::minutes(30));
+  EXPECT_EQ(InitOptions{}.backend, "auto");
+  EXPECT_EQ(InitOptions{}.init_method, "env://");
+  EXPECT_EQ(MembershipOptions{}.timeout, std::chrono::minutes(30));
+  EXPECT_EQ(SpawnOptions{}.timeout, std::chrono::minutes(30));
+}
+
 // Alone until launched; a process that was launched is nobody before it says initialize.
 TEST(Context, BeforeInitialize) {
   EXPECT_EQ(is_initialized(), launched());
@@ -204,7 +218,7 @@ TEST(Context, BeforeInitialize) {
 
 // Finalize may be repeated, and initialize may follow it.
 TEST(Context, FinalizeAndInitializeAgain) {
-  COVERS("T-11", "I-42", "K-08", "B-11");
+  COVERS("T-11", "I-42", "K-08", "B-11", "TS-16");
   const bool alone = world_size() == 1;
   finalize();
   finalize();
@@ -214,8 +228,14 @@ TEST(Context, FinalizeAndInitializeAgain) {
     EXPECT_TRUE(is_initialized());
     expect_usable();
     const ProcessGroup group = world();
+    const auto kept = new_group(group.global_ranks());
+    auto gone = new_group(group.global_ranks());
+    barrier(*gone);
+    gone.reset();  // ends that one, and no other
+    expect_usable(*kept);
+    expect_usable();
     finalize();
-    EXPECT_THROW(barrier(group), NotInitialized);
+    for (const ProcessGroup& ended : {group, *kept}) EXPECT_THROW(barrier(ended), NotInitialized);
   }
   if (!launched()) return;
   if (!alone) {  // a single process needs no launcher

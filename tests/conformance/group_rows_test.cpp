@@ -129,7 +129,7 @@ WORLD_TEST(Groups, LeaveNothingBehind) {
   for (int i = 0; i < 20; ++i) once();
   barrier();
   if (launched() || !is_initialized()) {
-    COVERS("K-25", "Q-07");
+    COVERS("K-25", "Q-07", "T-38");
     EXPECT_LE(open_descriptors(), before);  // threads share theirs with ranks that may still be at it
   }
 }

@@ -269,6 +269,9 @@ static_assert(!std::is_base_of_v<Mismatch, InvalidArgument> && !std::is_base_of_
 
 WORLD_TEST(Semantics, OneKindOfErrorForEachMistake) {
   COVERS("C-23", "TS-09", "TS-43", "K-18");
+#ifdef NDEBUG
+  COVERS("K-03");  // nothing of it is an assert
+#endif
   const auto n = static_cast<std::size_t>(world_size());
   std::vector<float> x(3), y(4), blocks(3 * n + 1);
   std::vector<double> doubles(3);

@@ -82,7 +82,11 @@ TEST_P(EveryMethod, T1ForkedChildrenHaveNoPartAndDisturbNobody) {
   }
 }
 
-TEST_P(EveryMethod, T3AContextAmongTheStaticsEndsWithThem) { run(2, {"at-exit", "static-context"}); }
+TEST_P(EveryMethod, T3AContextAmongTheStaticsEndsWithThem) {
+  COVERS("T-12", "K-08");
+  run(2, {"at-exit", "static-context"});
+  for (const auto& lines : lines_) EXPECT_EQ(line_of(lines, "at exit: "), "no context is left");
+}
 TEST_P(EveryMethod, T3GroupsAndWorkAmongTheStatics) { run(2, {"at-exit", "static-group"}); }
 
 INSTANTIATE_TEST_SUITE_P(Faults, EveryMethod, ::testing::Values("launcher", "env", "tcp", "file"), [](const auto& one) { return one.param; });

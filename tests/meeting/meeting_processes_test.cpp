@@ -238,6 +238,36 @@ TEST(ShowConfig, has_ten_lines) {
                               "\nworld size: 1\nrank: 0\nlocal rank: 0\nprocesses per node: 1\nnodes: 1\nnode rank: 0\n");
 }
 
+// Before it is of any job, as a program asks that has a device or a file to choose.
+TEST(Launcher, is_asked_before_initialize) {
+  COVERS("TS-39", "TS-40");
+  const auto said = [](const Variables& variables) {
+    Job job;
+    job.start({"launcher"}, variables);
+    job.expect_success();
+    return line(job[0], "launcher: ");
+  };
+  EXPECT_EQ(said({}), "local rank -1, not by torchrun");
+  EXPECT_EQ(said({{"LOCAL_RANK", "3"}}), "local rank 3, not by torchrun");
+  const Variables by_hand{{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}};
+  EXPECT_EQ(said(by_hand), "local rank 1, not by torchrun");
+  Variables torchrun = by_hand;
+  torchrun["TORCHELASTIC_RUN_ID"] = "none";
+  EXPECT_EQ(said(torchrun), "local rank 1, by torchrun");
+  EXPECT_EQ(said(slurm_task(2, 4, "a", "7")), "local rank 2, not by torchrun");
+}
+
+// A number that is no constant: the local rank that was given.
+TEST(ShowConfig, says_what_this_process_is) {
+  COVERS("I-43");
+  const TemporaryFolder folder;
+  Job job;
+  job.start({"method=file://" + folder.path() + "/meet", "rank=0", "size=1", "local=3", "init", "config", "finalize"});
+  job.expect_success();
+  EXPECT_EQ(count(job[0].out(), "local rank: 3\n"), 1) << job[0].out();
+  EXPECT_EQ(count(job[0].out(), "\nrank: 0\n"), 1) << job[0].out();
+}
+
 // tcp:// under torchrun works, with a word about the store that is there already.
 TEST(TcpUnderTorchrun, works_and_warns) {
   COVERS("Q-13", "E-12", "K-44");

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "covers.h"
 #include "fake_ranks.h"
 #include "unisono/cuda.h"
 
@@ -392,10 +393,13 @@ TEST(Leaving, aborts_what_does_not_end) {
 
 // An engine that nobody asked for by name is made when it is needed.
 TEST(AtNeed, costs_nothing_until_it_is_used) {
+  COVERS("C-20", "Q-29");
   fake::reset(2);
   on_ranks({.count = 2, .at_need = true}, [](const ProcessGroup& group) {
     std::vector<int> host{1};
     all_reduce(host, ReduceOp::sum, group);
+    EXPECT_EQ(fake::calls("ncclCommInitRankConfig"), 0);
+    barrier(group);
     EXPECT_EQ(fake::calls("ncclCommInitRankConfig"), 0);
     barrier(group);
     const DeviceArray<int> x(group.rank(), {1, 2});

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "backends/nccl/engine.h"
+#include "covers.h"
 #include "declarations.h"
 #include "unisono/error.h"
 
@@ -174,7 +175,9 @@ TEST_F(Loader, one_that_was_chosen_is_the_only_one) {
   EXPECT_EQ(std::count(machine.asked.begin(), machine.asked.end(), "libnccl.so.2"), 0);
 }
 
+// A process that is shown one device has that one, whatever its number on the host is.
 TEST(Device, of_a_process) {
+  COVERS("K-37", "Q-11", "E-15");
   Vendor vendor;
   vendor.devices = 4;
   EXPECT_EQ(choose_device(vendor, 3), 3);

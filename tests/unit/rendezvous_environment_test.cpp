@@ -1,6 +1,7 @@
 // env://, and a process that nobody launched.
 #include "covers.h"
 #include "rendezvous_testing.h"
+#include "unisono/context.h"
 
 namespace unisono::rendezvous {
 namespace {
@@ -183,6 +184,20 @@ TEST(EnvironmentVariables, impossible_numbers_are_refused) {
 TEST(EnvironmentVariables, group_name_is_refused) {
   COVERS("T-08");
   EXPECT_CONTAINS(attempt({.group_name = "mine"}, Environment(job_variables(0, 2, 12345))).text<InvalidArgument>(), "group_name");
+}
+
+// A timeout is a length of time, whatever its unit, and never a bare number.
+TEST(Timeouts, have_a_unit) {
+  COVERS("M-34", "I-40");
+  static_assert(!std::is_assignable_v<decltype(JobRequest::timeout)&, int> && !std::is_assignable_v<decltype(JobRequest::timeout)&, double>);
+  static_assert(!std::is_assignable_v<decltype(JobRequest::timeout)&, const char*>);
+  static_assert(std::is_same_v<decltype(JobRequest::timeout), decltype(InitOptions::timeout)>);
+  const int port = free_port();
+  const auto told = [&](std::chrono::milliseconds timeout) {
+    return attempt({.timeout = timeout}, Environment(job_variables(0, 2, port))).text<Timeout>();
+  };
+  EXPECT_CONTAINS(told(1s), "1 of 2 ranks joined within 1 s");
+  EXPECT_CONTAINS(told(250ms), "1 of 2 ranks joined within 250 ms");
 }
 
 TEST(EnvironmentVariables, bound_the_join) {  // the type says the unit

@@ -146,6 +146,26 @@ TEST(Slurm, some_of_the_five_are_warned_of_and_not_taken) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
+// What a program of the other kind relies on: no number of the job, no scontrol, and the place to meet is where MASTER_ADDR and MASTER_PORT say.
+TEST(Slurm, tasks_with_the_bare_variables_meet) {
+  COVERS("S-10", "M-37", "E-09");
+  const int port = free_port();
+  const auto outcomes = together(2, [&](int rank) {
+    return attempt({.timeout = 60s}, Environment(Variables{{"SLURM_PROCID", fmt::format("{}", rank)},
+                                                           {"SLURM_NTASKS", "2"},
+                                                           {"SLURM_LOCALID", fmt::format("{}", rank)},
+                                                           {"SLURM_NODELIST", "c[1-2]"},
+                                                           {"MASTER_ADDR", "127.0.0.1"},
+                                                           {"MASTER_PORT", fmt::format("{}", port)}}));
+  });
+  expect_a_job(outcomes, 2);
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(outcomes[static_cast<std::size_t>(rank)].get().rank, rank);
+    EXPECT_EQ(outcomes[static_cast<std::size_t>(rank)].get().local_rank, rank);
+    EXPECT_EQ(outcomes[static_cast<std::size_t>(rank)].get().launcher, Launcher::slurm);
+  }
+}
+
 TEST(Slurm, arguments_must_agree) {
   COVERS("S-08", "T-41");
   const Environment environment(task(1, 1, 2, "c1"));

@@ -12,6 +12,7 @@
 #include "covers.h"
 #include "unisono/error.h"
 #include "unisono/launch.h"
+#include "unisono/loader_plan.h"
 
 using namespace unisono;
 
@@ -224,6 +225,43 @@ TEST(ProxySampler, TakesTheSameSetAsTheWrappedSampler) {
     }
     EXPECT_EQ(together, std::set<std::size_t>(drawn.begin(), drawn.end())) << "seed " << seed;
     for (std::size_t i = 0; i < 200; ++i) EXPECT_EQ(parts[i % 8][i / 8], drawn[i]);
+  }
+}
+
+// The adaptors together, for one rank and for several: what the ranks' loaders take of an epoch, whoever made the sampler, is all of it, in the order
+// that one process would have, and every rank makes as many steps.
+TEST(Adaptors, ShareOutAnEpochAmongOneFourAndEight) {
+  COVERS("W-12");
+  constexpr std::size_t items = 96, batch = 24;
+  const WeightedSampler weighted{items, items};
+  for (const int ranks : {1, 4, 8}) {
+    const auto width = static_cast<std::size_t>(ranks);
+    const LoaderPlan plan = plan_loader({.batch_size = batch, .num_workers = 2, .shuffle = true, .dataset_size = items},
+                                        {.rank = ranks - 1, .world_size = ranks, .nproc_per_node = ranks});
+    EXPECT_EQ(plan.batch_size, batch / width);
+    EXPECT_EQ(plan.total_batch_size, batch);
+    EXPECT_EQ(plan.sampler, ranks == 1 ? LoaderPlan::Sampler::none : LoaderPlan::Sampler::distributed);
+    EXPECT_EQ(plan_loader({.dataset_size = items, .sampling = LoaderRequest::Sampling::other}, {.world_size = ranks}).sampler,
+              ranks == 1 ? LoaderPlan::Sampler::given : LoaderPlan::Sampler::proxy);
+    for (std::uint64_t seed = 0; seed < 100; ++seed) {
+      SamplerEngine engine(seed);
+      const Indices drawn = weighted.draw(engine);
+      const Indices order = of(items, {.num_replicas = 1, .rank = 0, .seed = seed});
+      Indices read(items), proxied(items);
+      for (std::size_t r = 0; r < width; ++r) {
+        DistributedProxySampler proxy(weighted, {.num_replicas = ranks, .rank = static_cast<int>(r)});
+        proxy.set_epoch(seed);
+        const Indices part = proxy.indices(), own = of(items, {.num_replicas = ranks, .rank = static_cast<int>(r), .seed = seed});
+        ASSERT_EQ(part.size(), items / width);
+        ASSERT_EQ(own.size(), items / width);
+        for (std::size_t k = 0; k < items / width; ++k) {
+          proxied[k * width + r] = part[k];
+          read[k * width + r] = own[k];
+        }
+      }
+      ASSERT_EQ(read, order) << ranks << " ranks, seed " << seed;
+      ASSERT_EQ(proxied, drawn) << ranks << " ranks, seed " << seed;
+    }
   }
 }
 

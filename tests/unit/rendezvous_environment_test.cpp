@@ -196,7 +196,7 @@ TEST(Timeouts, have_a_unit) {
   const auto told = [&](std::chrono::milliseconds timeout) {
     return attempt({.timeout = timeout}, Environment(job_variables(0, 2, port))).text<Timeout>();
   };
-  EXPECT_CONTAINS(told(1s), "1 of 2 ranks joined within 1 s");
+  EXPECT_CONTAINS(told(1s), "1 of 2 ranks joined within 1000 ms");
   EXPECT_CONTAINS(told(250ms), "1 of 2 ranks joined within 250 ms");
 }
 

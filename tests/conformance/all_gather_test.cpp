@@ -1,3 +1,9 @@
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <filesystem>
+
 #include "../unit/kernels_oracle.h"
 #include "backends/native/native.h"
 #include "covers.h"
@@ -29,6 +35,35 @@ MANY_TEST(AllGather, TakesOneStep) {
     all_gather(values<float>(count, rank()), out);
     EXPECT_EQ(native->lockstep().step(), before + 1) << count;
   }
+}
+
+/// What this process has sent over the TCP connections that it has.
+std::size_t bytes_sent() {
+  std::size_t all = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    tcp_info info{};
+    socklen_t size = sizeof(info);
+    if (getsockopt(std::stoi(entry.path().filename()), IPPROTO_TCP, TCP_INFO, &info, &size) == 0) all += info.tcpi_bytes_sent;
+  }
+  return all;
+}
+
+// No block goes over a connection to where it already is: a ring of n ranks has n - 1 steps.
+MANY_TEST(AllGather, SendsNoMoreThanIsMissing) {
+  if (!launched() || world().backend() != "tcp") GTEST_SKIP() << "backend " << world().backend() << " has no bytes of its own to count";
+  COVERS("K-12");
+  const auto n = static_cast<std::size_t>(world_size());
+  constexpr std::size_t count = std::size_t{1} << 18;
+  std::vector<float> out(n * count);
+  const auto in = values<float>(count, rank());
+  barrier();
+  const auto before = bytes_sent();
+  all_gather(in, out);
+  barrier();  // until then a connection may hold what another rank waits for
+  const auto sent = all_reduce(bytes_sent() - before);
+  const auto missing = n * (n - 1);
+  EXPECT_GE(sent, missing * count * sizeof(float));
+  EXPECT_LE(sent, missing * count * sizeof(float) * 21 / 20);
 }
 
 // Every block, of every rank, everywhere.

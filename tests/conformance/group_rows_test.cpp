@@ -1,6 +1,7 @@
 // Groups where hosts count: ranks that present themselves as processes of several hosts.
 #include <filesystem>
 #include <numeric>
+#include <set>
 
 #include "covers.h"
 #include "unisono/detail/switches.h"
@@ -80,6 +81,51 @@ INSTANTIATE_TEST_SUITE_P(Rows, Nodes,
                                          Layout{"EachAlone", "abc", {0, 0, 0}, {0, 1, 2}, {1, 1, 1}, 3},
                                          Layout{"OneHost", "aaa", {0, 1, 2}, {0, 0, 0}, {3, 3, 3}, 1}),
                          [](const auto& one) { return one.param.row; });
+
+// Every number of ranks, on one host and on several that have as many or differ: everybody finds what all the others say.
+class Sizes : public testing::TestWithParam<std::string> {};
+
+TEST_P(Sizes, of_worlds) {
+  COVERS("W-01");
+  if (launched()) GTEST_SKIP() << "the ranks of this test are threads";
+  const std::string& hosts = GetParam();
+  const auto n = hosts.size();
+  const auto of_one = [](int owner, int reader) { return static_cast<float>(100 * owner + reader); };
+  std::vector<std::string> names;
+  for (const char host : hosts) names.emplace_back(1, host);
+  const PresentedHosts presented(names);
+  run_threads(static_cast<int>(n), [&](int r) {
+    ASSERT_EQ(world_size(), static_cast<int>(n));
+    EXPECT_EQ(rank(), r);
+    EXPECT_EQ(nnodes(), static_cast<int>(std::set<char>(hosts.begin(), hosts.end()).size()));
+    for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, slot_bytes}) {
+      std::vector<float> x = values<float>(count, r);
+      all_reduce(x);
+      ASSERT_EQ(difference(x, sums<float>(count, world_size())), "") << count;
+      std::vector<float> all(n * count), everybody;
+      all_gather(values<float>(count, r), all);
+      for (int other = 0; other < world_size(); ++other) {
+        const auto block = values<float>(count, other);
+        everybody.insert(everybody.end(), block.begin(), block.end());
+      }
+      ASSERT_EQ(difference(all, everybody), "") << count;
+    }
+    for (int root = 0; root < world_size(); ++root) EXPECT_EQ(broadcast(r == root ? of_one(root, 7) : -1.0F, root), of_one(root, 7));
+    std::vector<float> sent(n), received(n), expected(n);
+    for (int other = 0; other < world_size(); ++other) {
+      sent[static_cast<std::size_t>(other)] = of_one(r, other);
+      expected[static_cast<std::size_t>(other)] = of_one(other, r);
+    }
+    all_to_all(sent, received);
+    EXPECT_EQ(received, expected);
+    expect_usable(local_group());
+    expect_usable();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, Sizes,
+                         testing::Values("a", "aa", "aaa", "aaaa", "aaaaa", "aaaaaaa", "aaaaaaaa", "aaaaaaaaaaaaaaaa", "aabb", "aaab", "abbbc",
+                                         "abababa", "aaaabbbb", "aabbccddaabbccdd"));
 
 TEST(PresentedHosts, must_be_as_many_as_the_ranks) {
   if (launched()) GTEST_SKIP() << "the ranks of this test are threads";

@@ -82,7 +82,8 @@ void refuse_out_key(const std::string& place) { refuse("cast_data_device", fmt::
 }  // namespace detail
 
 at::Device get_comm_device(const ProcessGroup& group) {
-  if (group.backend() != "nccl") return at::kCPU;
+  const std::string backend = group.backend();
+  if (backend != "nccl" && backend.find("cuda:") == std::string::npos) return at::kCPU;
   const Device own = device();
   if (own.type == Device::Type::cuda) return torch_device(own);
   return c10::impl::VirtualGuardImpl(at::kCUDA).getDevice();

@@ -1,4 +1,6 @@
 // N ranks train to the weights of one process on the whole batch.
+#include <sstream>
+
 #include "covers.h"
 #include "data_parallel_world.h"
 
@@ -47,6 +49,30 @@ WORLD_TEST(DataParallel, SgdWithMomentum) {
 WORLD_TEST(DataParallel, Adam) {
   COVERS("A-31");
   equals_one_process<torch::optim::Adam>(torch::optim::AdamOptions(0.02));
+}
+
+// What was trained together is saved and loaded as a model of one process.
+WORLD_TEST(DataParallel, IsSavedAndLoaded) {
+  COVERS("T-47");
+  Net alone, loaded(6, 9, 3);
+  torch::optim::SGD alone_optimizer(alone->parameters(), 0.1);
+  train(alone, alone_optimizer, 2, whole);
+  auto model = auto_model(parallel::net_of_rank());
+  torch::optim::SGD optimizer(model.parameters(), 0.1);
+  for (int step = 0; step < 2; ++step) {
+    optimizer.zero_grad();
+    F::mse_loss(model(share(inputs(step))), share(targets(step))).backward();
+    optimizer.step();
+  }
+  EXPECT_SAME(*model, *alone);
+  std::stringstream file;
+  torch::save(model.module(), file);
+  parallel::fill(*loaded, 90);
+  EXPECT_NE(parallel::difference(*loaded, *alone), "");
+  torch::load(loaded, file);
+  EXPECT_SAME(*loaded, *model);
+  auto again = auto_model(loaded);
+  EXPECT_SAME(again(inputs(5)), alone->forward(inputs(5)));
 }
 
 WORLD_TEST(DataParallel, GradientsAccumulateWithoutTalking) {

@@ -6,12 +6,25 @@
 #include <map>
 #include <unordered_map>
 
+#include <c10/util/Logging.h>
+
 #include "covers.h"
+#include "unisono/engine.h"
 #include "unisono/torch.h"
+#include "unisono/torch/data_parallel.h"
 #include "unisono/torch/devices.h"
 
 namespace unisono {
 namespace {
+
+/// For the memory of a device that only has a number.
+class NumberedDevice final : public Engine {
+ public:
+  std::string_view name() const noexcept override { return "numbered"; }
+  Device::Type device_type() const noexcept override { return Device::Type::cuda; }
+  Device device() const noexcept override { return {Device::Type::cuda, 7}; }
+  void abort(const Failure&) noexcept override {}
+};
 
 using Batch = std::map<std::string, std::vector<torch::Tensor>>;
 
@@ -72,6 +85,43 @@ TEST(TorchDevices, OfAGroup) {
     EXPECT_EQ(get_comm_device(), torch::kCPU);
     EXPECT_EQ(get_comm_device(*split_group(world(), 0)), torch::kCPU);
   });
+}
+
+// A model goes to the device of its process. Where LibTorch does not know that device, its refusal says that it was asked for it.
+TEST(TorchDevices, OfTheProcess) {
+  COVERS("A-30", "M-30");
+  register_engine("numbered", [](const EngineOptions&) { return std::make_unique<NumberedDevice>(); }, {.device = Device::Type::cuda});
+  EXPECT_EQ(auto_model(torch::nn::Linear(2, 2))->weight.device(), torch::kCPU);
+  const Context context(InitOptions{.backend = "cpu:native,cuda:numbered"});
+  EXPECT_EQ(device(), (Device{Device::Type::cuda, 7}));
+  EXPECT_EQ(get_comm_device(), at::Device(torch::kCUDA, 7));
+  try {
+    const auto model = auto_model(torch::nn::Linear(2, 2));
+    for (const torch::Tensor& parameter : model->parameters()) EXPECT_EQ(parameter.device(), at::Device(torch::kCUDA, 7));
+  } catch (const c10::Error& error) {
+    const std::string said = error.what();
+    EXPECT_TRUE(said.find("cuda") != std::string::npos || said.find("CUDA") != std::string::npos) << said;
+  }
+}
+
+// Without a device, ranks train together on what they have, and rank 0 tells it where LibTorch is asked to tell such things.
+TEST(TorchDevices, AModelIsTrainedWithoutAny) {
+  COVERS("A-33");
+  const auto level = FLAGS_caffe2_log_level;
+  FLAGS_caffe2_log_level = 0;
+  testing::internal::CaptureStderr();
+  run_threads(3, [] {
+    const torch::nn::Linear linear(2, 2);
+    auto model = auto_model(linear);
+    model(torch::full({1, 2}, static_cast<float>(rank()))).sum().backward();
+    EXPECT_EQ(linear->weight.device(), torch::kCPU);
+    EXPECT_TRUE(torch::allclose(linear->weight.grad(), torch::ones({2, 2})));
+  });
+  const std::string text = testing::internal::GetCapturedStderr();
+  FLAGS_caffe2_log_level = level;
+  const std::string line = "unisono: a model of 2 parameters is trained by 3 ranks together, on cpu";
+  EXPECT_NE(text.find(line), std::string::npos) << text;
+  EXPECT_EQ(text.find(line), text.rfind(line)) << text;
 }
 
 TEST(TorchDevices, MovesEverythingAndKeepsTheContainers) {

@@ -191,7 +191,7 @@ TEST(TorchOptimizer, MoreRanksThanParameters) {
 
 // Two backward passes for each step: gradients are averaged by the optimizer, also where a rank has none of a parameter.
 TEST_P(Ranks, AveragesGradients) {
-  COVERS("A-52");
+  COVERS("A-51", "A-52");
   for (const bool shard : {false, true}) {
     run_threads(GetParam(), [shard] {
       const int ranks = world_size(), each = 12 / ranks;
@@ -221,7 +221,7 @@ TEST_P(Ranks, AveragesGradients) {
 }
 
 TEST_P(Ranks, TheClosureIsCalledAndItsLossReturned) {
-  COVERS("K-43");
+  COVERS("A-51", "K-43");
   for (const bool shard : {false, true}) {
     run_threads(GetParam(), [shard] {
       auto model = make_model(), reference = make_model();
@@ -242,6 +242,21 @@ TEST_P(Ranks, TheClosureIsCalledAndItsLossReturned) {
       expected.step();
       expect_same(model, reference, "after a closure");
       EXPECT_FALSE(optimizer->step().defined());
+      // What the closure has computed is averaged after it.
+      model = make_model(), reference = make_model();
+      const auto averaging = auto_optim(torch::optim::SGD(model->parameters(), 0.1), {.shard_state = shard, .average_gradients = true});
+      torch::optim::SGD on_all(reference->parameters(), 0.1);
+      const int each = 12 / world_size();
+      const torch::Tensor own_loss = averaging->step([&] {
+        backward(model, 4, rank() * each, (rank() + 1) * each);
+        return torch::tensor(8 - rank());
+      });
+      EXPECT_EQ(own_loss.item<int>(), 8 - rank());
+      backward(reference, 4);
+      on_all.step();
+      for (const auto& entry : reference->named_parameters()) {
+        EXPECT_TRUE(torch::allclose(model->named_parameters()[entry.key()], entry.value(), 1e-4, 1e-6)) << entry.key();
+      }
     });
   }
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds everything and runs the checks: style, the tests (release), and the thread-rank suites under AddressSanitizer and UndefinedBehaviorSanitizer.
-#   --without-torch   leave out the component torch, for which PyTorch is fetched otherwise
+# Builds everything and runs the checks: style, the tests (release), the thread-rank suites under AddressSanitizer and UndefinedBehaviorSanitizer, and
+# which rows of tests/features the passed tests cover.
+#   --without-torch   leave out the component torch, for which PyTorch is fetched otherwise, and the count of the rows
 #   --long            also the tests that take minutes each (label "long"), and the thread-rank suites under ThreadSanitizer
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,7 +12,7 @@ for argument in "$@"; do
   case "$argument" in
     --without-torch) with_torch=OFF ;;
     --long) long=yes ;;
-    -h | --help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
     *) echo "usage: $0 [--without-torch] [--long]   (unknown argument: $argument)" >&2; exit 2 ;;
   esac
 done
@@ -68,6 +69,7 @@ fi
 step "layers" ./scripts/check-layers
 step "format" ./scripts/check-format
 step "build release" build release
+rm -rf build/release/coverage  # of tests that there are no more
 step "test release" run_tests release
 sanitized=(asan-ubsan)
 if [[ $long == yes ]]; then
@@ -78,6 +80,11 @@ for preset in "${sanitized[@]}"; do
   step "build $preset" build "$preset"
   step "test $preset" run_tests "$preset" "${fixed_addresses[@]}"
 done
+if [[ $with_torch == ON ]]; then
+  step "feature coverage" scripts/feature-coverage
+else
+  without+=("NOT COUNTED: the rows of tests/features, many of which the component torch covers")
+fi
 
 printf '\n== all passed\n'
 printf '%s\n' "${report[@]}" "${without[@]}"

@@ -29,6 +29,16 @@ struct InitOptions {
   std::shared_ptr<Store> store = {};  ///< instead of init_method
 };
 
+/// Where the processes of a job meet by a scheme of one's own, and which of them this one is.
+struct Rendezvous {
+  std::shared_ptr<Store> store;
+  int rank = 0, world_size = 1;
+};
+/// Is given what initialize was, with all that stands behind the scheme; may wait, and throw.
+using RendezvousHandler = std::function<Rendezvous(const InitOptions& options)>;
+/// From now on initialize({.init_method = "SCHEME://…"}) asks this handler. InvalidArgument for what is no scheme, and for one that has a handler.
+UNISONO_API void register_rendezvous_handler(std::string_view scheme, RendezvousHandler handler);
+
 /// Joins the job; blocks until all of its processes have. Nothing remains of a call that fails. AlreadyInitialized if called twice; Timeout names
 /// the ranks that did not come.
 UNISONO_API void initialize(const InitOptions& options = {});
@@ -102,5 +112,9 @@ UNISONO_API void show_config();
 
 /// Who started this process, from its environment.
 UNISONO_API Launcher infer_launcher();
+/// The place of this process on its host, as its launcher says, also before initialize: `.value_or(0)` where nobody has to have launched it.
+UNISONO_API std::optional<int> launcher_local_rank();
+/// Whether torchrun has started this process; infer_launcher() says so as well where somebody has set its variables by hand.
+UNISONO_API bool is_torchelastic_launched();
 
 }  // namespace unisono

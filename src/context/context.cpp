@@ -14,6 +14,7 @@
 #include "ground/error_place.h"
 #include "ground/host.h"
 #include "rendezvous/carried.h"
+#include "rendezvous/identity.h"
 #include "rendezvous/rendezvous.h"
 
 namespace unisono {
@@ -190,6 +191,13 @@ void set_local_rank(int index) {
 }
 
 Launcher infer_launcher() { return rendezvous::infer_launcher(ground::Environment::process()); }
+
+std::optional<int> launcher_local_rank() {
+  const auto given = rendezvous::identity_from_environment(ground::Environment::process()).local_rank;
+  return given ? std::optional(given->value) : std::nullopt;
+}
+
+bool is_torchelastic_launched() { return ground::Environment::process().has("TORCHELASTIC_RUN_ID"); }
 
 void show_config(std::ostream& out) {
   const context::State& state = context::current();

@@ -9,6 +9,7 @@
 #include "backends/serial/serial.h"
 #include "context/engines.h"
 #include "context/formation.h"
+#include "context/schemes.h"
 #include "context/topology.h"
 #include "ground/deadline.h"
 #include "ground/environment.h"
@@ -121,6 +122,7 @@ std::unique_ptr<State> alone() {
 }
 
 std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
+  if (const auto resolved = through_handler(options)) return join(*resolved, terms);
   const auto& environment = ground::Environment::process();
   const auto timeout = timeout_of(options, environment);
   // A request that is wrong by itself is refused before anybody is waited for.

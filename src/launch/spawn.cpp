@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "backends/registry.h"
+#include "context/schemes.h"
 #include "context/state.h"
 #include "ground/environment.h"
 #include "group/group.h"
@@ -68,7 +69,8 @@ void check_not_within_a_job(const char* operation) {
 
 /// Where the ranks meet if not through the launcher; empty: there.
 std::string meeting_place(const SpawnOptions& options) {
-  const bool named = !options.init_method.empty() && rendezvous::parse_url(options.init_method).scheme != rendezvous::Url::Scheme::env;
+  const bool named = context::has_handler(options.init_method) ||
+                     (!options.init_method.empty() && rendezvous::parse_url(options.init_method).scheme != rendezvous::Url::Scheme::env);
   if (named) {
     if (!options.master_addr.empty()) refuse(fmt::format("master_addr is given, and init_method \"{}\" says where to meet", options.init_method));
     if (options.master_port != 0) refuse(fmt::format("master_port is given, and init_method \"{}\" says where to meet", options.init_method));

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include <c10/util/Logging.h>
+#include <fmt/format.h>
+
 #include "buckets.h"
 #include "data_parallel_setup.h"
 #include "reducer.h"
@@ -16,6 +19,9 @@ Replica::Replica(std::shared_ptr<torch::nn::Module> module, const AutoModelOptio
   if (group_.size() == 1) return;
   std::vector<at::Tensor> state = module_->parameters();
   const at::Device device = state.empty() ? at::Device(at::kCPU) : state.front().device();
+  if (group_.rank() == 0) {
+    LOG(INFO) << fmt::format("unisono: a model of {} parameters is trained by {} ranks together, on {}", state.size(), group_.size(), device.str());
+  }
   for (at::Tensor& buffer : module_->buffers()) state.push_back(std::move(buffer));
   for (at::Tensor& tensor : state) tensor = tensor.detach();
   broadcast_tensors(state, group_);

@@ -99,11 +99,11 @@ void call() {
   recv_resized(fixed, 0);
 #elif CASE == 25
   send(points[0], 0);
-#elif CASE == 16
+#elif CASE == 16
   DistributedProxySampler proxy(DistributedSampler(3));
-#elif CASE == 17
+#elif CASE == 17
   DistributedProxySampler proxy(Endless{});
-#elif CASE == 18
+#elif CASE == 18
   DistributedProxySampler proxy(Sized{});
 #elif CASE == 40
   all_gather(x, constant);
@@ -188,13 +188,13 @@ void call() {
   launch([] { return Point{1, 2}; });
 #elif CASE == 82
   Parallel().run([](int) { return Point{1, 2}; });
-#elif CASE == 65  // K-55
+#elif CASE == 65
   std::map<std::string, std::map<std::string, float>> nested;
   average_across_processes(nested);
 #elif CASE == 66
   const std::map<std::string, std::vector<float>> settled;
   all_reduce_dict(settled);
-#elif CASE == 67  // K-55
+#elif CASE == 67
   average_across_processes(text);
 #elif CASE == 68
   average_across_processes(constant);

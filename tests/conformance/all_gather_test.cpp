@@ -1,5 +1,12 @@
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <filesystem>
+
 #include "../unit/kernels_oracle.h"
 #include "backends/native/native.h"
+#include "covers.h"
 #include "group/group.h"
 #include "world.h"
 
@@ -18,7 +25,7 @@ std::vector<T> all_values(std::size_t count) {
   return all;
 }
 
-// K-12: what fits at once takes one step, however many ranks there are.
+// What fits at once takes one step, however many ranks there are.
 MANY_TEST(AllGather, TakesOneStep) {
   auto* native = dynamic_cast<backends::Native*>(&world().implementation()->backend());
   if (native == nullptr) GTEST_SKIP() << "backend " << world().backend() << " has no steps to count";
@@ -30,8 +37,38 @@ MANY_TEST(AllGather, TakesOneStep) {
   }
 }
 
-// T-32, X-04, W-02, K-74: every block, of every rank, everywhere.
+/// What this process has sent over the TCP connections that it has.
+std::size_t bytes_sent() {
+  std::size_t all = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    tcp_info info{};
+    socklen_t size = sizeof(info);
+    if (getsockopt(std::stoi(entry.path().filename()), IPPROTO_TCP, TCP_INFO, &info, &size) == 0) all += info.tcpi_bytes_sent;
+  }
+  return all;
+}
+
+// No block goes over a connection to where it already is: a ring of n ranks has n - 1 steps.
+MANY_TEST(AllGather, SendsNoMoreThanIsMissing) {
+  if (!launched() || world().backend() != "tcp") GTEST_SKIP() << "backend " << world().backend() << " has no bytes of its own to count";
+  COVERS("K-12");
+  const auto n = static_cast<std::size_t>(world_size());
+  constexpr std::size_t count = std::size_t{1} << 18;
+  std::vector<float> out(n * count);
+  const auto in = values<float>(count, rank());
+  barrier();
+  const auto before = bytes_sent();
+  all_gather(in, out);
+  barrier();  // until then a connection may hold what another rank waits for
+  const auto sent = all_reduce(bytes_sent() - before);
+  const auto missing = n * (n - 1);
+  EXPECT_GE(sent, missing * count * sizeof(float));
+  EXPECT_LE(sent, missing * count * sizeof(float) * 21 / 20);
+}
+
+// Every block, of every rank, everywhere.
 WORLD_TEST(AllGather, EveryLength) {
+  COVERS("T-32", "W-02", "K-74");
   const auto n = static_cast<std::size_t>(world_size());
   for (const std::size_t count : interesting_counts(sizeof(float))) {
     const auto in = values<float>(count, rank());
@@ -67,8 +104,9 @@ WORLD_TEST(AllGather, EveryDtypeBitForBit) {
   }
 }
 
-// K-28, C-04, C-31: one element of each rank, in rank order, also of a world of one.
+// One element of each rank, in rank order, also of a world of one.
 WORLD_TEST(AllGather, Values) {
+  COVERS("K-28", "C-04", "C-31");
   const auto numbers = all_gather(rank() * 3 - 1);
   ASSERT_EQ(numbers.size(), static_cast<std::size_t>(world_size()));
   for (int r = 0; r < world_size(); ++r) EXPECT_EQ(numbers[static_cast<std::size_t>(r)], r * 3 - 1);
@@ -77,6 +115,7 @@ WORLD_TEST(AllGather, Values) {
 }
 
 WORLD_TEST(AllGather, RefusesOtherLengths) {
+  COVERS("T-32");
   const auto n = static_cast<std::size_t>(world_size());
   std::vector<float> in(3), out(3 * n + 1);
   EXPECT_THROW(all_gather(in, out), InvalidArgument);

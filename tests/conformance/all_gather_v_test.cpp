@@ -3,14 +3,16 @@
 #include <ranges>
 
 #include "blocks.h"
+#include "covers.h"
 
 using namespace unisono;
 using namespace conformance;
 
 namespace {
 
-// TS-28, W-02, K-74: every element of every block, everywhere.
+// Every element of every block, everywhere.
 WORLD_TEST(AllGatherV, EveryDivision) {
+  COVERS("TS-28", "W-02", "K-74");
   for (const Lengths& counts : uneven(world_size(), sizeof(float))) {
     const auto in = values<float>(own(counts), rank());
     std::vector<float> out(total(counts), -1.0F);
@@ -20,8 +22,9 @@ WORLD_TEST(AllGatherV, EveryDivision) {
   }
 }
 
-// TS-28: the caller knows no other length than its own. A vector that was longer, shorter, or has no room yet.
+// The caller knows no other length than its own. A vector that was longer, shorter, or has no room yet.
 WORLD_TEST(AllGatherV, SizesItsOutput) {
+  COVERS("TS-28");
   std::vector<double> out(3, -1.0);
   for (const Lengths& counts : uneven(world_size(), sizeof(double))) {
     const std::vector<std::size_t> learned = all_gather_v(values<double>(own(counts), rank()), out);
@@ -42,8 +45,8 @@ WORLD_TEST(AllGatherV, InPlace) {
   }
 }
 
-// W-04
 WORLD_TEST(AllGatherV, EveryDtypeBitForBit) {
+  COVERS("W-04");
   Lengths counts;
   for (int r = 0; r < world_size(); ++r) counts.push_back(static_cast<std::size_t>(r % 3 == 1 ? 0 : 19 + 5 * r));
   for (const DType dtype : oracle::every_dtype) {
@@ -90,8 +93,9 @@ WORLD_TEST(AllGatherV, CountsOfEveryKind) {
   }
 }
 
-// I-29, K-28, Q-02: tensors of another shape on every rank, whose shapes all know. Nothing is padded to the largest, and each comes back as it was.
+// Tensors of another shape on every rank, whose shapes all know. Nothing is padded to the largest, and each comes back as it was.
 WORLD_TEST(AllGatherV, TensorsOfDifferentShapes) {
+  COVERS("I-29", "K-28", "Q-02");
   struct Shape {
     std::int64_t a, b, c;
     std::size_t numel() const { return static_cast<std::size_t>(a * b * c); }
@@ -113,8 +117,9 @@ WORLD_TEST(AllGatherV, TensorsOfDifferentShapes) {
   }
 }
 
-// W-05, K-61: from every second element, backwards, into a column.
+// From every second element, backwards, into a column.
 WORLD_TEST(AllGatherV, StridedViews) {
+  COVERS("W-05", "K-61");
   const std::size_t unit = sanitized ? 50 : 9001;
   Lengths counts;
   for (int r = 0; r < world_size(); ++r) counts.push_back(unit * static_cast<std::size_t>(r % 3));
@@ -162,8 +167,8 @@ WORLD_TEST(AllGatherV, Asynchronous) {
   for (std::size_t i = 0; i < divisions.size(); ++i) ASSERT_EQ(difference(outs[i], blocks_of_all<float>(divisions[i])), "") << i;
 }
 
-// W-06
 WORLD_TEST(AllGatherV, InGroupsOfAnyOrder) {
+  COVERS("W-06");
   std::vector<int> downwards;
   for (int r = world_size() - 1; r >= 0; --r) downwards.push_back(r);
   const auto turned = new_group(downwards);
@@ -181,8 +186,9 @@ WORLD_TEST(AllGatherV, InGroupsOfAnyOrder) {
   }
 }
 
-// C-11, K-27: the same validation whether one is alone or not; each before anything is sent.
+// The same validation whether one is alone or not; each before anything is sent.
 WORLD_TEST(AllGatherV, RefusesWrongCounts) {
+  COVERS("C-11", "K-27");
   const auto n = static_cast<std::size_t>(world_size());
   std::vector<float> in(3), out(3 * n);
   const auto refuses = [&](const Counts& counts, const char* why) {

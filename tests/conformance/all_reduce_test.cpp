@@ -4,6 +4,7 @@
 #include <limits>
 #include <random>
 
+#include "covers.h"
 #include "inputs.h"
 #include "kernels/reduce.h"
 #include "world.h"
@@ -24,8 +25,11 @@ std::string named(DType dtype, ReduceOp op, std::size_t count) {
   return std::string(to_string(dtype)) + " " + std::string(to_string(op)) + " of " + std::to_string(count);
 }
 
-// R-01 …, W-03 (the oracle's values hold NaN, infinities, extremes and -0), W-04, T-28, X-02, Q-17, K-19, K-27
+// The oracle's values hold NaN, infinities, extremes and -0.
 WORLD_TEST(AllReduce, EveryDtypeAndOperation) {
+  COVERS("R-01", "R-02", "R-03", "R-04", "R-05", "R-06", "R-07", "R-08", "R-12", "R-13", "W-03", "W-04", "T-28", "Q-17", "K-27");
+  if (on_an_engine()) COVERS("B-13", "B-21");
+  if (world().backend() == "gloo") COVERS("K-19");
   const auto me = static_cast<std::size_t>(rank());
   for (const DType dtype : oracle::every_dtype) {
     for (const ReduceOp op : oracle::every_op) {
@@ -51,8 +55,8 @@ WORLD_TEST(AllReduce, EveryDtypeAndOperation) {
   }
 }
 
-// W-02
 WORLD_TEST(AllReduce, EveryLength) {
+  COVERS("W-02");
   for (const std::size_t count : interesting_counts(sizeof(float))) {
     auto x = values<float>(count, rank());
     all_reduce(x);
@@ -80,8 +84,9 @@ WORLD_TEST(AllReduce, EveryLength) {
   }
 }
 
-// T-28: bitwise identical on all ranks, and the same whether in place or not, whatever the numbers.
+// Bitwise identical on all ranks, and the same whether in place or not, whatever the numbers.
 WORLD_TEST(AllReduce, GivesTheSameBitsEverywhere) {
+  COVERS("T-28");
   for (const std::size_t count : {1UL, 3UL, 8UL, 9UL, 1000UL, 2049UL, 33000UL, 100003UL}) {
     if (sanitized && count > 40000) continue;
     std::mt19937_64 random(static_cast<std::uint64_t>(rank()) * 7919 + count);
@@ -120,8 +125,8 @@ WORLD_TEST(AllReduce, HalvesAccumulateInFloat) {
   }
 }
 
-// W-03
 WORLD_TEST(AllReduce, ValuesAtTheEdges) {
+  COVERS("W-03");
   const int n = world_size();
   constexpr float inf = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -150,8 +155,9 @@ WORLD_TEST(AllReduce, ValuesAtTheEdges) {
   EXPECT_EQ(wrapping[1], static_cast<std::int64_t>(static_cast<std::uint64_t>(wrapped[1]) * static_cast<std::uint64_t>(n)));
 }
 
-// C-05, K-59: the sum is exact, the quotient truncated toward zero.
+// The sum is exact, the quotient truncated toward zero.
 WORLD_TEST(AllReduce, AverageOfIntegersTruncatesAndNeverOverflows) {
+  COVERS("R-08", "Q-18", "C-05", "K-59");
   const int n = world_size();
   std::vector<std::int32_t> x{rank() == 0 ? -(2 * n - 1) : 0, rank() == 0 ? 2 * n - 1 : 0, std::numeric_limits<std::int32_t>::max(),
                               std::numeric_limits<std::int32_t>::min()};
@@ -162,8 +168,9 @@ WORLD_TEST(AllReduce, AverageOfIntegersTruncatesAndNeverOverflows) {
   EXPECT_EQ(average, std::numeric_limits<std::uint64_t>::max() - static_cast<std::uint64_t>(n) / 2);  // of 0 … n-1, rounded away from it
 }
 
-// C-05, C-06: the exact average of integers, rounded once.
+// The exact average of integers, rounded once.
 WORLD_TEST(Mean, IsExact) {
+  COVERS("C-05", "C-06");
   const int n = world_size();
   EXPECT_EQ(mean(rank()), (n - 1) / 2.0);
   EXPECT_EQ(mean(static_cast<std::int8_t>(rank() % 2 == 0 ? 127 : 126)), (126.0 * n + (n + 1) / 2) / n);
@@ -173,8 +180,9 @@ WORLD_TEST(Mean, IsExact) {
   EXPECT_EQ(mean(bfloat16(2.0F)), 2.0);
 }
 
-// K-75, C-06: a value keeps its type and all of its bits.
+// A value keeps its type and all of its bits.
 WORLD_TEST(AllReduce, ValuesKeepTheirType) {
+  COVERS("K-75", "C-06");
   const int n = world_size();
   EXPECT_EQ(all_reduce(std::int64_t{(1LL << 53) + 1}, ReduceOp::max), (1LL << 53) + 1);
   static_assert(std::is_same_v<decltype(all_reduce(std::int8_t{1})), std::int8_t>);

@@ -1,4 +1,5 @@
 #include "../unit/kernels_oracle.h"
+#include "covers.h"
 #include "world.h"
 
 using namespace unisono;
@@ -6,8 +7,9 @@ using namespace conformance;
 
 namespace {
 
-// X-07, W-02: block r of the input goes to rank r; block r of the output is from rank r.
+// Block r of the input goes to rank r; block r of the output is from rank r.
 WORLD_TEST(AllToAll, EveryLength) {
+  COVERS("W-02");
   const auto n = static_cast<std::size_t>(world_size());
   const auto me = static_cast<std::size_t>(rank());
   for (const std::size_t count : interesting_counts(sizeof(std::int64_t))) {
@@ -22,8 +24,8 @@ WORLD_TEST(AllToAll, EveryLength) {
   }
 }
 
-// W-04
 WORLD_TEST(AllToAll, EveryDtypeBitForBit) {
+  COVERS("W-04");
   const auto n = static_cast<std::size_t>(world_size());
   for (const DType dtype : oracle::every_dtype) {
     auto in = oracle::values(dtype, 9 * n, static_cast<std::uint64_t>(rank()));

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "blocks.h"
+#include "covers.h"
 
 using namespace unisono;
 using namespace conformance;
@@ -76,17 +77,19 @@ void exchange(const ProcessGroup& group) {
   }
 }
 
-// TS-26, TS-27, W-02
-WORLD_TEST(AllToAllV, EveryTraffic) { exchange(world()); }
+WORLD_TEST(AllToAllV, EveryTraffic) {
+  COVERS("TS-26", "TS-27", "W-02");
+  exchange(world());
+}
 
-// W-06
 WORLD_TEST(AllToAllV, InGroupsOfAnyOrder) {
+  COVERS("W-06");
   exchange(*split_group(world(), rank() % 2, -rank()));
   exchange(*new_group({rank()}));
 }
 
-// W-04
 WORLD_TEST(AllToAllV, EveryDtypeBitForBit) {
+  COVERS("W-04");
   const auto n = static_cast<std::size_t>(world_size());
   const auto me = static_cast<std::size_t>(rank());
   const Matrix m = traffic(world_size(), 1)[1];
@@ -104,8 +107,8 @@ WORLD_TEST(AllToAllV, EveryDtypeBitForBit) {
   }
 }
 
-// W-05
 WORLD_TEST(AllToAllV, StridedViews) {
+  COVERS("W-05");
   const auto m = traffic(world_size(), sizeof(std::int64_t))[1];
   const Lengths send = m[static_cast<std::size_t>(rank())], receive = column(m, rank());
   const auto line_in = outgoing(m, rank());

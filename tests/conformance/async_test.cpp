@@ -4,6 +4,7 @@
 #include <random>
 #include <thread>
 
+#include "covers.h"
 #include "world.h"
 
 using namespace unisono;
@@ -12,8 +13,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// TS-01: every buffer form, asynchronously, all under way at once, waited for in the reverse order.
+// Every buffer form, asynchronously, all under way at once, waited for in the reverse order.
 WORLD_TEST(Async, EveryOperationAtOnce) {
+  COVERS("TS-01");
   const int n = world_size();
   const auto ranks = static_cast<std::size_t>(n);
   const auto me = static_cast<std::size_t>(rank());
@@ -97,8 +99,9 @@ WORLD_TEST(Async, BlockingBehindMany) {
   for (const auto& x : buffers) EXPECT_EQ(difference(x, sums<int>(x.size(), world_size())), "");
 }
 
-// TS-02: wait_for says false and leaves the operation going on; the others come only after they have been told so.
+// wait_for says false and leaves the operation going on; the others come only after they have been told so.
 MANY_TEST(Work, WaitForIsFalseAndThenItCompletes) {
+  COVERS("TS-02");
   std::array<int, 1> go{1};
   auto x = values<float>(50, rank());
   if (rank() == 0) {

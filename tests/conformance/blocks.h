@@ -17,7 +17,7 @@ inline std::size_t total(const Lengths& counts) { return std::accumulate(counts.
 inline std::size_t own(const Lengths& counts) { return counts[static_cast<std::size_t>(unisono::rank())]; }
 inline std::size_t before(const Lengths& counts, int rank) { return total(Lengths(counts.begin(), counts.begin() + rank)); }
 
-/// Ways to give n ranks blocks (W-02): none, one element, ascending, gaps, one rank with all of it (each in turn), primes, and around the slot,
+/// Ways to give n ranks blocks: none, one element, ascending, gaps, one rank with all of it (each in turn), primes, and around the slot,
 /// through which the blocks go in steps of their own.
 inline std::vector<Lengths> uneven(int n, std::size_t element_bytes) {
   const auto ranks = static_cast<std::size_t>(n);

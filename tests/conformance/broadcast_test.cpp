@@ -1,4 +1,5 @@
 #include "../unit/kernels_oracle.h"
+#include "covers.h"
 #include "world.h"
 
 using namespace unisono;
@@ -6,8 +7,8 @@ using namespace conformance;
 
 namespace {
 
-// T-26, T-46, X-02, W-02, W-07
 WORLD_TEST(Broadcast, FromEveryRankAtEveryLength) {
+  COVERS("T-26", "W-02", "W-07");
   for (int src = 0; src < world_size(); ++src) {
     for (const std::size_t count : interesting_counts(sizeof(std::int32_t))) {
       if (src > 1 && count > 20000) continue;
@@ -21,8 +22,9 @@ WORLD_TEST(Broadcast, FromEveryRankAtEveryLength) {
   EXPECT_EQ(x[0], 'a');
 }
 
-// T-26, W-03, W-04: every bit of every dtype.
+// Every bit of every dtype.
 WORLD_TEST(Broadcast, EveryDtypeBitForBit) {
+  COVERS("T-26", "W-03", "W-04");
   for (const DType dtype : oracle::every_dtype) {
     for (int src = 0; src < world_size(); ++src) {
       auto x = oracle::values(dtype, 129, static_cast<std::uint64_t>(rank()));
@@ -32,8 +34,9 @@ WORLD_TEST(Broadcast, EveryDtypeBitForBit) {
   }
 }
 
-// K-24, C-06: a number keeps its type and bits.
+// A number keeps its type and bits.
 WORLD_TEST(Broadcast, Values) {
+  COVERS("K-24", "C-06");
   for (int src = 0; src < world_size(); ++src) {
     EXPECT_EQ(broadcast(16777217 + rank(), src), 16777217 + src);
     EXPECT_EQ(broadcast(-1e-100 * (rank() + 1), src), -1e-100 * (src + 1));

@@ -2,6 +2,7 @@
 #include <complex>
 #include <numeric>
 
+#include "covers.h"
 #include "world.h"
 
 using namespace unisono;
@@ -79,8 +80,9 @@ WORLD_TEST(Buffers, InputAndOutputOfDifferentTypes) {
   EXPECT_EQ(image.pixels[static_cast<std::size_t>(n) - 1], static_cast<float>(n - 1));
 }
 
-// W-05, Q-04, K-61: columns, reversed lines, blocks with gaps; what lies between the elements is not touched.
+// Columns, reversed lines, blocks with gaps; what lies between the elements is not touched.
 WORLD_TEST(Buffers, StridedViews) {
+  COVERS("W-05", "Q-04", "K-61");
   const int n = world_size();
   const auto ranks = static_cast<std::size_t>(n);
   for (const std::int64_t rows : {1L, 7L, 40000L}) {
@@ -150,8 +152,9 @@ WORLD_TEST(Buffers, StridedViewsAsynchronously) {
   }
 }
 
-// W-05, C-31: nothing at all in one dimension; one element in none.
+// Nothing at all in one dimension; one element in none.
 WORLD_TEST(Buffers, EmptyDimensionsAndNoDimension) {
+  COVERS("W-05", "C-31");
   const int n = world_size();
   std::vector<float> memory{1.0F, 2.0F, 3.0F};
   all_reduce(view(memory, 0, {3, 0, 2}));
@@ -202,9 +205,10 @@ WORLD_TEST(Buffers, OverlapInPartIsRefused) {
   all_reduce(part(0, 4), part(4, 4));  // side by side
 }
 
-// Argument errors are the same in a world of one (K-27, R-12), are thrown before anything is sent, and leave the group usable, also where
+// Argument errors are the same in a world of one, are thrown before anything is sent, and leave the group usable, also where
 // only one rank makes the bad call.
 WORLD_TEST(Buffers, WrongArguments) {
+  COVERS("K-27", "R-12", "W-07");
   const int n = world_size();
   const auto before = values<float>(6, rank());
   auto x = before;
@@ -233,7 +237,7 @@ WORLD_TEST(Buffers, WrongArguments) {
         who, [&] { all_reduce(x, ReduceOp::sum, world(), {.timeout = std::chrono::milliseconds(-1)}); }, "all_reduce");
     check(
         who, [&] { scan(x, ReduceOp::avg); }, "scan");
-    // W-07: roots that are not in the group
+    // Roots that are not in the group
     check(
         who, [&] { broadcast(x, n); }, "broadcast");
     check(

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <thread>
 
+#include "covers.h"
 #include "world.h"
 
 using namespace unisono;
@@ -39,8 +40,9 @@ void expect_over(const std::string& message) {
   EXPECT_THROW(all_reduce(x, small), InvalidArgument);  // what is wrong by itself still is
 }
 
-// C8, S6, K-20, C-21, rule 7: who skips a call is named to all; the group is over, also for the one who skipped.
+// C8, S6, rule 7: who skips a call is named to all; the group is over, also for the one who skipped.
 WORLD_TEST_IN(poisoned, Timeout, NamesTheRankThatDidNotCome) {
+  COVERS("K-20", "C-21");
   const int absent = world_size() - 1;
   std::array<int, 1> never{};
   barrier();
@@ -58,8 +60,9 @@ WORLD_TEST_IN(poisoned, Timeout, NamesTheRankThatDidNotCome) {
   expect_over<Timeout>(error.message());
 }
 
-// F20, TS-38: all of them.
+// F20: all of them.
 WORLD_TEST_IN((Worlds{.at_least = 3, .at_most = 5, .poisons = true}), MonitoredBarrier, NamesEveryMissingRank) {
+  COVERS("TS-38");
   std::array<int, 1> never{};
   barrier();
   const auto error = thrown_by<Timeout>([&] {
@@ -103,6 +106,7 @@ WORLD_TEST_IN((Worlds{.at_least = 3, .at_most = 5, .poisons = true}), Timeout, G
 
 // F2: every rank's pending and later calls.
 WORLD_TEST_IN(poisoned, Abort, ReachesPendingAndLaterCalls) {
+  COVERS("TS-22");
   const int quitter = world_size() - 1;
   std::array<int, 1> token{};
   auto x = values<float>(10, rank());

@@ -1,4 +1,5 @@
 #include "../unit/kernels_oracle.h"
+#include "covers.h"
 #include "world.h"
 
 using namespace unisono;
@@ -15,8 +16,9 @@ std::vector<float> all_values(std::size_t count) {
   return all;
 }
 
-// T-34, T-46, X-05, Q-16, W-02, W-07, C-03: elsewhere the output may be empty, and is not touched.
+// Elsewhere the output may be empty, and is not touched.
 WORLD_TEST(Gather, ToEveryRankAtEveryLength) {
+  COVERS("T-34", "W-02", "W-07", "C-03");
   const auto n = static_cast<std::size_t>(world_size());
   for (int dst = 0; dst < world_size(); ++dst) {
     for (const std::size_t count : interesting_counts(sizeof(float))) {
@@ -32,8 +34,8 @@ WORLD_TEST(Gather, ToEveryRankAtEveryLength) {
   }
 }
 
-// T-35, T-46, X-05, Q-16, W-02, W-07
 WORLD_TEST(Scatter, FromEveryRankAtEveryLength) {
+  COVERS("T-35", "W-02", "W-07");
   const auto n = static_cast<std::size_t>(world_size());
   for (int src = 0; src < world_size(); ++src) {
     for (const std::size_t count : interesting_counts(sizeof(float))) {
@@ -90,8 +92,9 @@ WORLD_TEST(Gather, EveryDtypeThereAndBack) {
   }
 }
 
-// TS-10, C-03, K-05, K-29, K-70: nullopt everywhere but at the root, whose default is rank 0.
+// nullopt everywhere but at the root, whose default is rank 0.
 WORLD_TEST(Gather, Values) {
+  COVERS("TS-10", "C-03", "K-05", "K-29", "K-70");
   for (int dst = 0; dst < world_size(); ++dst) {
     const std::optional<std::vector<std::int16_t>> all = gather(static_cast<std::int16_t>(100 * rank() + dst), dst);
     ASSERT_EQ(all.has_value(), rank() == dst);

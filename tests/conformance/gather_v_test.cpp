@@ -1,14 +1,16 @@
 #include <array>
 
 #include "blocks.h"
+#include "covers.h"
 
 using namespace unisono;
 using namespace conformance;
 
 namespace {
 
-// W-02, W-07, C-03: to every member; elsewhere the output may be empty, and is not touched.
+// To every member; elsewhere the output may be empty, and is not touched.
 WORLD_TEST(GatherV, ToEveryRankInEveryDivision) {
+  COVERS("W-02", "W-07", "C-03");
   for (int dst = 0; dst < world_size(); ++dst) {
     for (const Lengths& counts : uneven(world_size(), sizeof(float))) {
       if (dst > 1 && total(counts) > 40000) continue;
@@ -38,8 +40,9 @@ WORLD_TEST(GatherV, SizesItsOutput) {
   EXPECT_EQ(to_the_first.empty(), rank() != 0);
 }
 
-// W-04, in place at the root, and back again.
+// In place at the root, and back again.
 WORLD_TEST(GatherV, EveryDtypeThereAndBackInPlace) {
+  COVERS("W-04");
   const int root = world_size() - 1;
   Lengths counts;
   for (int r = 0; r < world_size(); ++r) counts.push_back(static_cast<std::size_t>(r % 2 == 0 ? 23 + r : 5 * r - 5));
@@ -79,8 +82,9 @@ WORLD_TEST(GatherV, AsynchronousAndStrided) {
   for (std::size_t i = 0; i < second.size(); ++i) ASSERT_EQ(second[i], value<float>(rank(), 2 * i));
 }
 
-// W-06, W-07, C-07: roots are ranks of the group; GlobalRank is translated; who is no member is refused.
+// Roots are ranks of the group; GlobalRank is translated; who is no member is refused.
 WORLD_TEST(GatherV, InGroups) {
+  COVERS("W-06", "W-07", "C-07");
   const auto half = split_group(world(), rank() % 2, -rank());
   for (int dst = 0; dst < half->size(); ++dst) {
     Lengths counts;

@@ -1,7 +1,9 @@
-// Groups where hosts count: ranks that present themselves as processes of several hosts (W-01: 2x2 emulated nodes, uneven nodes).
+// Groups where hosts count: ranks that present themselves as processes of several hosts.
 #include <filesystem>
 #include <numeric>
+#include <set>
 
+#include "covers.h"
 #include "unisono/detail/switches.h"
 #include "world.h"
 
@@ -35,10 +37,11 @@ std::vector<int> ranks_on(const std::string& hosts, char host) {
 
 class Nodes : public testing::TestWithParam<Layout> {};
 
-// N-01, N-02, N-03, K-32, K-66, I-09 … I-12, M-18, M-19, M-23, M-24, K-65, Q-24, B-06, B-07, W-01
 TEST_P(Nodes, are_found_exactly) {
   if (launched()) GTEST_SKIP() << "the ranks of this test are threads";
   const Layout& layout = GetParam();
+  if (layout.row.starts_with("N0")) COVERS(("N-" + layout.row.substr(1)).c_str());
+  COVERS("K-32", "K-66", "I-09", "I-10", "I-11", "I-12", "M-18", "M-19", "M-23", "M-24", "K-65", "Q-24", "B-06", "B-07", "W-11");
   std::vector<std::string> names;
   for (const char host : layout.hosts) names.emplace_back(1, host);
   const PresentedHosts presented(names);
@@ -79,14 +82,60 @@ INSTANTIATE_TEST_SUITE_P(Rows, Nodes,
                                          Layout{"OneHost", "aaa", {0, 1, 2}, {0, 0, 0}, {3, 3, 3}, 1}),
                          [](const auto& one) { return one.param.row; });
 
+// Every number of ranks, on one host and on several that have as many or differ: everybody finds what all the others say.
+class Sizes : public testing::TestWithParam<std::string> {};
+
+TEST_P(Sizes, of_worlds) {
+  COVERS("W-01");
+  if (launched()) GTEST_SKIP() << "the ranks of this test are threads";
+  const std::string& hosts = GetParam();
+  const auto n = hosts.size();
+  const auto of_one = [](int owner, int reader) { return static_cast<float>(100 * owner + reader); };
+  std::vector<std::string> names;
+  for (const char host : hosts) names.emplace_back(1, host);
+  const PresentedHosts presented(names);
+  run_threads(static_cast<int>(n), [&](int r) {
+    ASSERT_EQ(world_size(), static_cast<int>(n));
+    EXPECT_EQ(rank(), r);
+    EXPECT_EQ(nnodes(), static_cast<int>(std::set<char>(hosts.begin(), hosts.end()).size()));
+    for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, slot_bytes}) {
+      std::vector<float> x = values<float>(count, r);
+      all_reduce(x);
+      ASSERT_EQ(difference(x, sums<float>(count, world_size())), "") << count;
+      std::vector<float> all(n * count), everybody;
+      all_gather(values<float>(count, r), all);
+      for (int other = 0; other < world_size(); ++other) {
+        const auto block = values<float>(count, other);
+        everybody.insert(everybody.end(), block.begin(), block.end());
+      }
+      ASSERT_EQ(difference(all, everybody), "") << count;
+    }
+    for (int root = 0; root < world_size(); ++root) EXPECT_EQ(broadcast(r == root ? of_one(root, 7) : -1.0F, root), of_one(root, 7));
+    std::vector<float> sent(n), received(n), expected(n);
+    for (int other = 0; other < world_size(); ++other) {
+      sent[static_cast<std::size_t>(other)] = of_one(r, other);
+      expected[static_cast<std::size_t>(other)] = of_one(other, r);
+    }
+    all_to_all(sent, received);
+    EXPECT_EQ(received, expected);
+    expect_usable(local_group());
+    expect_usable();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, Sizes,
+                         testing::Values("a", "aa", "aaa", "aaaa", "aaaaa", "aaaaaaa", "aaaaaaaa", "aaaaaaaaaaaaaaaa", "aabb", "aaab", "abbbc",
+                                         "abababa", "aaaabbbb", "aabbccddaabbccdd"));
+
 TEST(PresentedHosts, must_be_as_many_as_the_ranks) {
   if (launched()) GTEST_SKIP() << "the ranks of this test are threads";
   const PresentedHosts presented({"a", "b"});
   EXPECT_THROW(run_threads(3, [] {}), InvalidArgument);
 }
 
-// K-33: names of hosts count to their last letter, however long.
+// Names of hosts count to their last letter, however long.
 TEST(PresentedHosts, may_have_long_names) {
+  COVERS("K-33");
   if (launched()) GTEST_SKIP() << "the ranks of this test are threads";
   const std::string name(300, 'h');
   const PresentedHosts presented({name + "1", name + "2", name + "1"});
@@ -98,7 +147,8 @@ TEST(PresentedHosts, may_have_long_names) {
 }
 
 // The sums that upstream tests hold the numbers to: local rank < processes per node, node rank < nodes, and over all hosts they make the world.
-WORLD_TEST(Nodes, NumbersFitTogether) {  // I-07 … I-12
+WORLD_TEST(Nodes, NumbersFitTogether) {
+  COVERS("I-07", "I-08", "I-09", "I-10", "I-11", "I-12");
   EXPECT_LT(local_rank(), nproc_per_node());
   EXPECT_LT(node_rank(), nnodes());
   EXPECT_EQ(local_group().size(), nproc_per_node());
@@ -109,7 +159,7 @@ std::size_t open_descriptors() {
   return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
 }
 
-// K-25, Q-07, C-17: a list makes a group only in new_group, and a group ends with its last handle: nothing is left of many.
+// A list makes a group only in new_group, and a group ends with its last handle: nothing is left of many.
 WORLD_TEST(Groups, LeaveNothingBehind) {
   std::vector<int> everybody(static_cast<std::size_t>(world_size()));
   std::iota(everybody.begin(), everybody.end(), 0);
@@ -125,12 +175,14 @@ WORLD_TEST(Groups, LeaveNothingBehind) {
   for (int i = 0; i < 20; ++i) once();
   barrier();
   if (launched() || !is_initialized()) {
+    COVERS("K-25", "Q-07", "T-38");
     EXPECT_LE(open_descriptors(), before);  // threads share theirs with ranks that may still be at it
   }
 }
 
-// I-23, I-28, I-36, I-37, K-14: which ranks a group has, in which order, and that every operation is of its members only.
+// Which ranks a group has, in which order, and that every operation is of its members only.
 WORLD_TEST_IN(Worlds{.at_least = 3}, Groups, AreOfTheirMembers) {
+  COVERS("I-23", "I-28", "I-37");
   std::vector<int> listed;
   for (int r = world_size() - 1; r > 0; --r) listed.push_back(r);
   const auto group = new_group(listed);
@@ -145,8 +197,9 @@ WORLD_TEST_IN(Worlds{.at_least = 3}, Groups, AreOfTheirMembers) {
   EXPECT_EQ(all_reduce(rank(), ReduceOp::sum, *group), world_size() * (world_size() - 1) / 2);
 }
 
-// K-48, K-20: the deadline of one call, and who is missing; the other groups go on.
+// The deadline of one call, and who is missing; the other groups go on.
 WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 4}), Groups, HaveDeadlinesOfTheirOwn) {
+  COVERS("K-48", "K-20");
   if (launched() && world_size() > 4) return;
   const auto pair = new_group({0, 1});
   if (rank() == 0) {

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <thread>
 
+#include "covers.h"
 #include "group/group.h"
 #include "world.h"
 
@@ -22,8 +24,9 @@ std::vector<int> downwards(int n) {
   return ranks;
 }
 
-// T-37, I-36, I-37, TS-05, TS-17, Q-06, K-13, C-08: the order of the list is the order of the ranks.
+// The order of the list is the order of the ranks.
 WORLD_TEST(NewGroup, KeepsTheCallersOrder) {
+  COVERS("T-37", "I-37", "TS-05", "Q-06", "K-13", "C-08", "C-07", "TS-07", "Q-05", "K-58");
   const int n = world_size();
   const auto group = new_group(downwards(n));
   ASSERT_TRUE(group);
@@ -36,13 +39,15 @@ WORLD_TEST(NewGroup, KeepsTheCallersOrder) {
   EXPECT_FALSE(group->contains(GlobalRank{n}));
   EXPECT_THROW(static_cast<void>(group->global_rank(n)), InvalidArgument);
   EXPECT_EQ(all_gather(rank(), *group), downwards(n));
-  // C-07, TS-07, Q-05, K-58: roots are ranks of the group; GlobalRank is translated.
+  // Roots are ranks of the group; GlobalRank is translated.
   EXPECT_EQ(broadcast(rank(), 0, *group), n - 1);
   EXPECT_EQ(broadcast(rank(), GlobalRank{0}, *group), 0);
 }
 
-// Q-07, C-09, C-32, K-69, I-37: only members call; nobody else has it, so nobody else can call it.
+// Only members call; nobody else has it, so nobody else can call it.
 WORLD_TEST_IN(Worlds{.at_least = 3}, NewGroup, OnlyMembersNeedToCall) {
+  COVERS("Q-07", "C-09", "C-32", "K-69", "I-37", "TS-03");
+  if (on_an_engine()) COVERS("B-22");
   if (rank() == 1 || rank() == 2) {
     const auto pair = new_group({2, 1});
     ASSERT_TRUE(pair);
@@ -57,14 +62,16 @@ WORLD_TEST_IN(Worlds{.at_least = 3}, NewGroup, OnlyMembersNeedToCall) {
 }
 
 WORLD_TEST(NewGroup, RefusesWhatIsNoGroup) {
+  COVERS("T-37", "K-13");
   EXPECT_THROW(static_cast<void>(new_group({})), InvalidArgument);
   EXPECT_THROW(static_cast<void>(new_group({0, world_size()})), InvalidArgument);
   EXPECT_THROW(static_cast<void>(new_group({-1})), InvalidArgument);
   EXPECT_THROW(static_cast<void>(new_group({0, 0})), InvalidArgument);
 }
 
-// T-37: without a list it is everybody, in the order of the world.
+// Without a list it is everybody, in the order of the world.
 WORLD_TEST(NewGroup, OfEverybody) {
+  COVERS("T-37");
   const ProcessGroup all = new_group();
   EXPECT_EQ(all.global_ranks(), upwards(world_size()));
   EXPECT_NE(all, world());
@@ -112,8 +119,9 @@ MANY_TEST(NewGroup, AsksForOneBackend) {
   expect_usable(new_group());
 }
 
-// W-06: a single member, overlapping groups, and groups of the same list one after the other.
+// A single member, overlapping groups, and groups of the same list one after the other.
 WORLD_TEST(NewGroup, OfOneAndOverlappingAndAgain) {
+  COVERS("W-06");
   const int n = world_size();
   const auto own = new_group({rank()});
   ASSERT_TRUE(own);
@@ -133,8 +141,9 @@ WORLD_TEST(NewGroup, OfOneAndOverlappingAndAgain) {
   }
 }
 
-// C-18, TS-20, K-14, K-78: every operation on a group, here on two disjoint halves at the same time.
+// Every operation on a group, here on two disjoint halves at the same time.
 WORLD_TEST(SplitGroup, EveryOperationOnHalves) {
+  COVERS("C-18", "TS-20", "K-78");
   const auto half = split_group(world(), rank() % 2, -rank());
   ASSERT_TRUE(half);
   const int m = half->size();
@@ -181,13 +190,59 @@ WORLD_TEST(SplitGroup, WithoutSomeAndOfAGroup) {
   EXPECT_EQ(all_reduce(rank(), ReduceOp::min, *pairs), 1 + some->rank() / 2 * 2);
 }
 
-// M-18, M-23, M-24, K-65.
 WORLD_TEST(LocalGroup, IsTheRanksOfThisHost) {
   const ProcessGroup local = local_group();
   EXPECT_EQ(local.size(), nproc_per_node());
   EXPECT_EQ(local.rank(), local_rank());
   EXPECT_EQ(all_reduce(1, ReduceOp::sum, local), local.size());
   EXPECT_EQ(local, local_group());
+}
+
+// Equal parts of consecutive ranks.
+WORLD_TEST(SplitGroup, IntoEqualPartsOfConsecutiveRanks) {
+  COVERS("TS-18");
+  const int n = world_size();
+  for (int each = 1; each <= n; ++each) {
+    const auto mine = split_group(world(), rank() / each);
+    ASSERT_TRUE(mine);
+    std::vector<int> expected;
+    for (int r = rank() / each * each; r < std::min(rank() / each * each + each, n); ++r) expected.push_back(r);
+    EXPECT_EQ(mine->global_ranks(), expected);
+    EXPECT_EQ(all_gather(rank(), *mine), expected);
+  }
+}
+
+// Disjoint lists, each made by its own ranks at the same time.
+WORLD_TEST_IN(Worlds{.at_least = 3}, NewGroup, OfEveryListOfADivision) {
+  COVERS("TS-19");
+  const int n = world_size();
+  std::vector<int> ends{n - 1, 0}, others;
+  for (int r = n - 2; r > 0; --r) others.push_back(r);
+  const std::vector<int>& own = rank() == 0 || rank() == n - 1 ? ends : others;
+  const auto mine = new_group(own);
+  ASSERT_TRUE(mine);
+  EXPECT_EQ(all_gather(rank(), *mine), own);
+  EXPECT_FALSE(new_group(&own == &ends ? others : ends));
+}
+
+// Ranks of the group or of the world, and tags, tell messages apart that are under way between the same two processes.
+MANY_TEST(Groups, CarryMessagesOfTheirOwn) {
+  COVERS("TS-06", "K-09");
+  const int n = world_size();
+  const auto turned = new_group(downwards(n));
+  const int me = turned->rank(), next = (me + 1) % n, previous = (me + n - 1) % n;
+  const int to = turned->global_rank(next), from = turned->global_rank(previous);
+  send(std::array{rank(), 1}, next, *turned, {.tag = 5});
+  send(std::array{rank(), 2}, GlobalRank{to}, *turned, {.tag = 6});
+  send(std::array{rank(), 3}, to, world(), {.tag = 5});
+  const auto take = [](int source, const ProcessGroup& group, int tag) {
+    std::array<int, 2> x{};
+    EXPECT_EQ(recv(x, source, group, {.tag = tag}), source);
+    return x;
+  };
+  EXPECT_EQ(take(from, world(), 5), (std::array{from, 3}));
+  EXPECT_EQ(take(previous, *turned, 6), (std::array{from, 2}));
+  EXPECT_EQ(take(previous, *turned, 5), (std::array{from, 1}));
 }
 
 // Rule 9: calls on different groups run side by side, from several threads and in whatever order.
@@ -228,8 +283,9 @@ MANY_TEST(Groups, FailAlone) {
   expect_usable();
 }
 
-// Rule 7, TS-21, Q-30: what is left after a failure goes on.
+// Rule 7: what is left after a failure goes on.
 TEST(ShrinkGroup, OfThoseThatAreLeft) {
+  COVERS("TS-21", "Q-30");
   if (launched()) GTEST_SKIP() << "ends the world: for ranks that are threads";
   for (const int n : {2, 3, 5}) {
     run_threads(n, [n] {

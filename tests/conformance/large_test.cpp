@@ -2,6 +2,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "covers.h"
 #include "world.h"
 
 using namespace unisono;
@@ -20,8 +21,9 @@ double available_memory() {
   return 0;
 }
 
-// W-02: more bytes than 31 bits can count, once.
+// More bytes than 31 bits can count, once.
 TEST(Large, AllReduceOfMoreThanTwoGiB) {
+  COVERS("W-02");
   if (available_memory() < 12) GTEST_SKIP() << "needs 12 GiB of free memory, here are " << available_memory();
   // Tiles of an odd length, each with its number in front.
   constexpr std::size_t tile = (std::size_t{1} << 20) + 3;

@@ -2,6 +2,7 @@
 #include <array>
 #include <chrono>
 
+#include "covers.h"
 #include "unisono/detail/switches.h"
 #include "world.h"
 
@@ -66,8 +67,9 @@ class PatientComparison {
   const std::chrono::milliseconds usual_{500};
 };
 
-// C1 … C6, W-09, C-33, Q-03, TS-44, rule 6: on every rank, before anything is moved, and the group stays usable. One odd rank, whichever it is.
+// C1 … C6, rule 6: on every rank, before anything is moved, and the group stays usable. One odd rank, whichever it is.
 MANY_TEST(Mismatch, OneOddRank) {
+  COVERS("C-33", "Q-03", "TS-44");
   const PatientComparison patient;
   for (const Case& test : cases) {
     if (std::string(test.name) == "C1 direction" && 24 % world_size() != 0) continue;

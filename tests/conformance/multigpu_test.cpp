@@ -3,6 +3,7 @@
 #include <span>
 
 #include "blocks.h"
+#include "covers.h"
 #include "kernels/reduce.h"
 
 using namespace unisono;
@@ -59,8 +60,9 @@ void without_negative_zeros(oracle::Bytes& x, DType dtype) {
 
 std::vector<std::size_t> some_counts() { return {0, 1, 7, 1009, sanitized ? 2000 : slot_bytes / 8 + 3}; }
 
-// T-27, K-06, W-07: the first tensor of the root, to every tensor of every rank.
+// The first tensor of the root, to every tensor of every rank.
 WORLD_TEST(Multigpu, Broadcast) {
+  COVERS("T-27", "W-07");
   for (int src = 0; src < world_size(); ++src) {
     for (const std::size_t len : {1UL, 2UL, 3UL}) {
       for (const std::size_t count : some_counts()) {
@@ -74,8 +76,9 @@ WORLD_TEST(Multigpu, Broadcast) {
   }
 }
 
-// T-29, K-06: every tensor of every rank gets the combination of all.
+// Every tensor of every rank gets the combination of all.
 WORLD_TEST(Multigpu, AllReduce) {
+  COVERS("T-29", "B-25");
   for (const std::size_t len : {1UL, 2UL, 5UL}) {
     for (const std::size_t count : some_counts()) {
       List<double> list(len, count), again(len, count);
@@ -90,8 +93,9 @@ WORLD_TEST(Multigpu, AllReduce) {
   }
 }
 
-// T-29, R-01 … R-08, W-04: what one reduction of all tensors would give, also where two stages could wrap, truncate or round twice.
+// What one reduction of all tensors would give, also where two stages could wrap, truncate or round twice.
 WORLD_TEST(Multigpu, AllReduceOfEveryDtypeAndOperation) {
+  COVERS("T-29", "R-01", "R-02", "R-03", "R-04", "R-05", "R-06", "R-07", "R-08", "W-04");
   const auto n = static_cast<std::size_t>(world_size());
   constexpr std::size_t count = 37;
   for (const std::size_t len : {1UL, 3UL}) {
@@ -132,8 +136,9 @@ WORLD_TEST(Multigpu, AllReduceOfEveryDtypeAndOperation) {
   }
 }
 
-// T-27, T-29, T-31, T-33: a list is any range of buffers.
+// A list is any range of buffers.
 WORLD_TEST(Multigpu, ListsOfVectorsAndSpans) {
+  COVERS("T-27", "T-29", "T-31", "T-33");
   const int n = world_size(), me = rank();
   const auto f = [](int r) { return static_cast<float>(r); };
   std::vector<std::vector<float>> vectors{{f(me), 1}, {f(me), 10}};
@@ -161,8 +166,9 @@ WORLD_TEST(Multigpu, ListsOfVectorsAndSpans) {
   EXPECT_EQ(memory, (std::vector<float>{2 * f(n) * f(me), 2 * f(n) * (f(me) + 0.5F)}));
 }
 
-// T-28 and rule 8 for lists: the same bits everywhere, whatever the numbers; halves are rounded once.
+// Rule 8 for lists: the same bits everywhere, whatever the numbers; halves are rounded once.
 WORLD_TEST(Multigpu, AllReduceGivesTheSameBitsEverywhere) {
+  COVERS("T-28");
   std::mt19937_64 random(static_cast<std::uint64_t>(rank()) + 5);
   std::normal_distribution<float> normal(0.0F, 1e3F);
   List<float> list(3, 5003, 0.0F);
@@ -180,8 +186,9 @@ WORLD_TEST(Multigpu, AllReduceGivesTheSameBitsEverywhere) {
   for (const auto& x : halves.memory) ASSERT_EQ(x[2].bits, expected.bits);
 }
 
-// T-31, K-11: only the first tensor of the root; every other stays as it was.
+// Only the first tensor of the root; every other stays as it was.
 WORLD_TEST(Multigpu, Reduce) {
+  COVERS("T-31", "K-11");
   for (int dst = 0; dst < world_size(); ++dst) {
     for (const std::size_t len : {1UL, 2UL, 3UL}) {
       for (const std::size_t count : some_counts()) {
@@ -198,8 +205,9 @@ WORLD_TEST(Multigpu, Reduce) {
   }
 }
 
-// T-33, K-06, K-74: block k * len + j is tensor j of rank k, told apart by its values.
+// Block k * len + j is tensor j of rank k, told apart by its values.
 WORLD_TEST(Multigpu, AllGather) {
+  COVERS("T-33", "K-06", "K-74");
   const auto n = static_cast<std::size_t>(world_size());
   for (const std::size_t len : {1UL, 2UL, 3UL}) {
     for (const std::size_t count : some_counts()) {
@@ -246,8 +254,8 @@ WORLD_TEST(Multigpu, ReduceScatter) {
   }
 }
 
-// W-05
 WORLD_TEST(Multigpu, StridedViews) {
+  COVERS("W-05");
   std::vector<float> a(15), b(15), c(15);
   const std::array<std::int64_t, 1> shape{5}, column{3}, backwards{-2};
   for (std::size_t i = 0; i < 15; ++i) {
@@ -276,8 +284,9 @@ WORLD_TEST(Multigpu, StridedViews) {
   }
 }
 
-// W-06: in a group, and in the order of the calls with others.
+// In a group, and in the order of the calls with others.
 WORLD_TEST(Multigpu, InAGroupAndInOrder) {
+  COVERS("W-06");
   const auto half = split_group(world(), rank() % 2, -rank());
   List<long> list(2, 1000);
   Work first = all_reduce_multigpu_async(list, ReduceOp::max, *half);
@@ -291,8 +300,9 @@ WORLD_TEST(Multigpu, InAGroupAndInOrder) {
   EXPECT_EQ(list.memory[1], list.memory[0]);
 }
 
-// T-29: nothing to do on all ranks is fine.
+// Nothing to do on all ranks is fine.
 WORLD_TEST(Multigpu, EmptyListsOnAllRanks) {
+  COVERS("T-29");
   std::vector<Tensor> none;
   all_reduce_multigpu(none);
   broadcast_multigpu(none, 0);
@@ -304,8 +314,9 @@ WORLD_TEST(Multigpu, EmptyListsOnAllRanks) {
   expect_usable();
 }
 
-// T-29, C-11, K-18: one kind of error for each mistake, whatever the number of ranks, before anything is sent.
+// One kind of error for each mistake, whatever the number of ranks, before anything is sent.
 WORLD_TEST(Multigpu, RefusesListsThatDoNotFit) {
+  COVERS("T-29", "C-11", "K-18");
   const auto n = static_cast<std::size_t>(world_size());
   std::vector<float> a(6 * n), b(6 * n), c(6 * n), d(6 * n);
   const auto f32 = [](std::vector<float>& x, std::size_t m) { return Tensor(x.data(), DType::float32, m); };

@@ -4,6 +4,7 @@
 #include <complex>
 #include <filesystem>
 
+#include "covers.h"
 #include "unisono/objects.h"
 #include "world.h"
 
@@ -12,8 +13,9 @@ using namespace conformance;
 
 namespace {
 
-// I-34, I-30, I-50, K-38: kind, dtype, shape and content come from the root; the others give nothing, or something else altogether.
+// Kind, dtype, shape and content come from the root; the others give nothing, or something else altogether.
 WORLD_TEST(AnyValues, TensorsOfEveryKind) {
+  COVERS("I-34", "I-30", "I-50", "K-38");
   constexpr DType all[] = {DType::boolean,  DType::int8,    DType::int16,   DType::int32,     DType::int64,
                            DType::uint8,    DType::uint16,  DType::uint32,  DType::uint64,    DType::float16,
                            DType::bfloat16, DType::float32, DType::float64, DType::complex64, DType::complex128};
@@ -55,8 +57,9 @@ WORLD_TEST(AnyValues, NumbersTextAndPaths) {
   EXPECT_EQ(all_gather_object(AnyValue(rank()))[0].number<int>(), 0);
 }
 
-// I-34: a root without a value is told to everybody.
+// A root without a value is told to everybody.
 WORLD_TEST(AnyValues, ARootWithoutAValue) {
+  COVERS("I-34");
   for (int src = 0; src < world_size(); ++src) {
     const auto given = rank() == src ? std::nullopt : std::optional<AnyValue>(5);
     const auto error = thrown_by<InvalidArgument>([&] { static_cast<void>(broadcast_any(given, src)); });

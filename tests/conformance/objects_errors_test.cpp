@@ -1,5 +1,6 @@
 #include <map>
 
+#include "covers.h"
 #include "unisono/objects.h"
 #include "world.h"
 
@@ -106,8 +107,9 @@ WORLD_TEST(ObjectErrors, WrongByThemselves) {
   expect_usable();
 }
 
-// TS-35: a list of the wrong length is known to the root alone, and told to all.
+// A list of the wrong length is known to the root alone, and told to all.
 WORLD_TEST(ObjectErrors, ScatterOfAListOfTheWrongLength) {
+  COVERS("TS-35");
   const auto n = static_cast<std::size_t>(world_size());
   for (int src = 0; src < world_size(); ++src) {
     for (const std::size_t length : {std::size_t{0}, n - 1, n + 1}) {
@@ -156,8 +158,9 @@ WORLD_TEST(ObjectErrors, ReadingFails) {
   }
 }
 
-// refused on all ranks alike before data moves, whichever rank has it.
+// Refused on all ranks alike before data moves, whichever rank has it.
 WORLD_TEST(ObjectErrors, TooLarge) {
+  COVERS("Q-19");
   struct Limited {
     // The limit is the process's, and the ranks may be threads of it.
     explicit Limited(std::size_t bytes) { set(bytes); }

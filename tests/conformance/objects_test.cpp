@@ -8,6 +8,7 @@
 #include <map>
 #include <variant>
 
+#include "covers.h"
 #include "world.h"
 
 using namespace unisono;
@@ -60,8 +61,10 @@ auto of_all(int n, F&& f) {
 /// A group in reverse order, so that ranks in it are no global ranks.
 ProcessGroup reversed() { return split_group(world(), 0, -rank()).value(); }
 
-// TS-32, M-08, M-39, I-27, C-22, K-74: objects of another size on every rank, each in its place.
+// Objects of another size on every rank, each in its place.
 WORLD_TEST(Objects, AllGather) {
+  COVERS("TS-32", "M-08", "M-39", "I-27", "C-22", "K-74");
+  if (on_an_engine()) COVERS("B-16");
   const int n = world_size();
   EXPECT_EQ(all_gather_object(record_of(rank())), of_all(n, record_of));
   EXPECT_EQ(all_gather_object(sample_of(rank())), of_all(n, sample_of));
@@ -76,6 +79,7 @@ WORLD_TEST(Objects, AllGather) {
 
 // The same in a group of another order, and in one without rank 0.
 WORLD_TEST(Objects, InGroups) {
+  COVERS("I-27", "K-23");
   const int n = world_size();
   const ProcessGroup group = reversed();
   EXPECT_EQ(all_gather_object(rank(), group), of_all(n, [&](int r) { return n - 1 - r; }));
@@ -86,7 +90,7 @@ WORLD_TEST(Objects, InGroups) {
   if (gathered) {
     EXPECT_EQ(*gathered, of_all(n, [&](int r) { return sample_of(n - 1 - r); }));
   }
-  // I-27: tensors of several dtypes within dictionaries within dictionaries.
+  // Tensors of several dtypes within dictionaries within dictionaries.
   using Nested = std::map<std::string, std::map<std::string, AnyValue>>;
   const auto nested = [](int r) {
     const auto count = static_cast<std::size_t>(r) + 1;
@@ -95,7 +99,7 @@ WORLD_TEST(Objects, InGroups) {
   };
   EXPECT_EQ(all_gather_object(nested(rank())), of_all(n, nested));
   EXPECT_EQ(all_gather_object(nested(group.rank()), group), of_all(n, nested));
-  // K-23: nobody but the members takes part.
+  // Nobody but the members takes part.
   const auto odd = split_group(world(), rank() % 2 == 1 ? 0 : -1);
   if (odd) {
     const auto texts = all_gather(text_of(rank()), *odd);
@@ -104,8 +108,9 @@ WORLD_TEST(Objects, InGroups) {
   }
 }
 
-// I-26, I-49, I-51, K-22: strings are bytes, as many as there are; the longest does not matter to the others.
+// Strings are bytes, as many as there are; the longest does not matter to the others.
 WORLD_TEST(Objects, Strings) {
+  COVERS("I-26", "I-49", "I-51", "K-22");
   const int n = world_size();
   const auto word = [](int r) { return r % 2 == 0 ? std::string("abc") : std::string("test-test"); };
   EXPECT_EQ(all_gather(word(rank())), of_all(n, word));
@@ -126,8 +131,9 @@ WORLD_TEST(Objects, Strings) {
   }
 }
 
-// TS-33, M-09, C-03, K-70: every rank may be the one that gets them; the others get an empty optional.
+// Every rank may be the one that gets them; the others get an empty optional.
 WORLD_TEST(Objects, Gather) {
+  COVERS("TS-33", "M-09", "C-03", "K-70");
   const int n = world_size();
   for (int dst = 0; dst < n; ++dst) {
     const auto records = gather_object(record_of(rank()), dst);
@@ -139,8 +145,9 @@ WORLD_TEST(Objects, Gather) {
   EXPECT_EQ(gather_object(rank()).has_value(), rank() == 0);
 }
 
-// TS-34, M-06, K-67, Q-26: in place, from every rank; the list need not be long enough before.
+// In place, from every rank; the list need not be long enough before.
 WORLD_TEST(Objects, Broadcast) {
+  COVERS("TS-34", "M-06", "K-67", "Q-26");
   using Item = std::variant<std::monostate, std::string, int, std::map<int, int>>;
   for (int src = 0; src < world_size(); ++src) {
     Record record = record_of(rank());
@@ -159,8 +166,9 @@ WORLD_TEST(Objects, Broadcast) {
   }
 }
 
-// TS-35: only the root needs to have a list.
+// Only the root needs to have a list.
 WORLD_TEST(Objects, Scatter) {
+  COVERS("TS-35");
   const int n = world_size();
   for (int src = 0; src < n; ++src) {
     const auto part = [&](int r) { return sample_of(r + src); };
@@ -170,8 +178,9 @@ WORLD_TEST(Objects, Scatter) {
   EXPECT_EQ(scatter_object(of_all(n, large)), large(rank()));
 }
 
-// TS-36: a ring in which all send first; large ones both ways; from anybody; tags.
+// A ring in which all send first; large ones both ways; from anybody; tags.
 MANY_TEST(Objects, Messages) {
+  COVERS("TS-36");
   const int n = world_size();
   const int next = (rank() + 1) % n, previous = (rank() + n - 1) % n;
   send_object(sample_of(rank()), next);
@@ -200,8 +209,9 @@ MANY_TEST(Objects, Messages) {
   }
 }
 
-// I-31, I-32, I-33, K-24, K-75, C-06: a value arrives with its type and its bits.
+// A value arrives with its type and its bits.
 WORLD_TEST(Objects, ValuesKeepTypeAndBits) {
+  COVERS("I-31", "I-32", "I-33", "K-24", "K-75", "C-06");
   const int src = world_size() - 1;
   const auto from_src = [&](auto there, auto elsewhere) { return broadcast(rank() == src ? there : elsewhere, src); };
   static_assert(std::same_as<decltype(broadcast(10)), int>);
@@ -235,8 +245,9 @@ WORLD_TEST(Objects, BehindAsynchronousCalls) {
   EXPECT_EQ(difference(x, sums<double>(x.size(), world_size())), "");
 }
 
-// K-29, K-71: what comes back is of one form in every world, and a copy.
+// What comes back is of one form in every world, and a copy.
 WORLD_TEST(Objects, ResultsAreCopies) {
+  COVERS("K-29", "K-71");
   const auto own = std::make_unique<std::string>(text_of(rank()));
   const auto all = all_gather_object(own);
   ASSERT_EQ(all.size(), static_cast<std::size_t>(world_size()));

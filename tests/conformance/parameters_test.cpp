@@ -11,6 +11,7 @@
 #include <ranges>
 #include <unordered_map>
 
+#include "covers.h"
 #include "world.h"
 
 using namespace unisono;
@@ -25,8 +26,9 @@ std::vector<T> averages(std::size_t count, int n) {
   return x;
 }
 
-// V-09, K-54, C-05, K-59: in place, also of integers, which are truncated; every length.
+// In place, also of integers, which are truncated; every length.
 WORLD_TEST(Average, Buffers) {
+  COVERS("V-09", "K-54", "C-05", "K-59");
   const int n = world_size();
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, static_cast<std::size_t>(n) + 1, std::size_t{10007}}) {
     auto doubles = values<double>(count, rank());
@@ -56,8 +58,9 @@ WORLD_TEST(Average, Values) {
   EXPECT_EQ(average_across_processes(rank()), (n - 1) / 2);
 }
 
-// V-10, K-53, K-55: paired by key, whatever the order in which a rank has them; numbers and buffers of several dtypes.
+// Paired by key, whatever the order in which a rank has them; numbers and buffers of several dtypes.
 WORLD_TEST(Average, Dictionaries) {
+  COVERS("V-10", "K-53");
   const int n = world_size();
   std::unordered_map<std::string, std::vector<double>> weights;
   std::vector<std::string> names{"encoder", "decoder", "head", "a", "b", "c"};
@@ -79,8 +82,9 @@ WORLD_TEST(Average, Dictionaries) {
   EXPECT_DOUBLE_EQ(metrics["loss"], 2.0 - 0.5 * (n - 1));
 }
 
-// M-07, K-62: every dtype for itself, nothing promoted, in place: whoever has an address of an entry sees the result.
+// Every dtype for itself, nothing promoted, in place: whoever has an address of an entry sees the result.
 WORLD_TEST(AllReduceDict, MixedDtypesInPlace) {
+  COVERS("M-07", "K-62");
   const int n = world_size();
   std::vector<float> a = values<float>(7, rank());
   std::vector<std::int64_t> b = values<std::int64_t>(5, rank());
@@ -106,8 +110,9 @@ WORLD_TEST(AllReduceDict, MixedDtypesInPlace) {
   EXPECT_EQ(mean["x"], (std::vector<float>{static_cast<float>(n - 1) / 2, 3.0F}));
 }
 
-// K-62: an empty one is fine.
+// An empty one is fine.
 WORLD_TEST(AllReduceDict, Empty) {
+  COVERS("K-62");
   std::map<std::string, std::vector<float>> nothing;
   all_reduce_dict(nothing);
   average_across_processes(nothing);
@@ -115,8 +120,9 @@ WORLD_TEST(AllReduceDict, Empty) {
   expect_usable();
 }
 
-// K-53, K-62: another key, dtype or shape on one rank is seen by all, which name it; nothing is moved.
+// Another key, dtype or shape on one rank is seen by all, which name it; nothing is moved.
 MANY_TEST(AllReduceDict, NamesTheFirstDifference) {
+  COVERS("K-53", "K-62");
   struct Case {
     const char* name;
     void (*change)(std::map<std::string, std::vector<float>>&);
@@ -157,8 +163,9 @@ MANY_TEST(AllReduceDict, NamesTheFirstDifference) {
   expect_usable();
 }
 
-// an operation without a meaning is refused in every world, also alone.
+// An operation without a meaning is refused in every world, also alone.
 WORLD_TEST(AllReduceDict, RefusesWhatHasNoMeaning) {
+  COVERS("R-11", "R-12");
   std::map<std::string, std::vector<float>> dictionary{{"x", {1.5F}}};
   const auto error = thrown_by<InvalidArgument>([&] { all_reduce_dict(dictionary, ReduceOp::band); });
   EXPECT_NE(std::string(error.what()).find("\"x\""), std::string::npos) << error.what();
@@ -172,8 +179,9 @@ WORLD_TEST(AllReduceDict, RefusesWhatHasNoMeaning) {
   expect_usable();
 }
 
-// M-14, M-15: a hundred tensors, in one bucket, in many, and each alone: the same bits.
+// A hundred tensors, in one bucket, in many, and each alone: the same bits.
 WORLD_TEST(AllReduceParams, BucketsMakeNoDifference) {
+  COVERS("M-14", "M-15", "TS-29");
   const int n = world_size();
   const ParamsOptions ways[] = {{}, {.bucket_size_mb = 1}, {.coalesce = false}, {.coalesce = true, .bucket_size_mb = 2, .op = ReduceOp::sum}};
   for (const ParamsOptions& way : ways) {
@@ -193,8 +201,9 @@ WORLD_TEST(AllReduceParams, BucketsMakeNoDifference) {
   EXPECT_EQ(means, (std::vector<std::vector<float>>{{static_cast<float>(n - 1) / 2}, {1.5F * static_cast<float>(n - 1)}}));
 }
 
-// M-14: a range that can be gone through once; mixed dtypes, strided tensors, none at all.
+// A range that can be gone through once; mixed dtypes, strided tensors, none at all.
 WORLD_TEST(AllReduceParams, AnyRange) {
+  COVERS("M-14");
   const int n = world_size();
   std::vector<float> a = values<float>(6, rank());
   std::vector<double> b = values<double>(5, rank());
@@ -236,6 +245,7 @@ WORLD_TEST(AllReduceParams, AnyRange) {
 }
 
 MANY_TEST(AllReduceParams, ComparesWhatRanksGive) {
+  COVERS("TS-29");
   const bool odd = rank() == 1;
   std::vector<std::vector<float>> params{values<float>(3, rank()), values<float>(odd ? 5 : 4, rank())};
   const auto before = params;
@@ -276,8 +286,9 @@ WORLD_TEST(Parameters, InGroups) {
   EXPECT_DOUBLE_EQ(dictionary["x"], sum / group->size());
 }
 
-// M-05, K-68, C-29: one seed for all, of any group; nobody's generator moves.
+// One seed for all, of any group; nobody's generator moves.
 WORLD_TEST(SyncRandomSeed, IsOneForAll) {
+  COVERS("M-05");
   std::mt19937 generator(5), untouched(5);
   const auto seed = sync_random_seed();
   EXPECT_LT(seed, 1U << 31);
@@ -296,6 +307,7 @@ WORLD_TEST(SyncRandomSeed, IsOneForAll) {
 
 // What draws nothing from the C library's generator leaves its sequence as it was. (Ranks that are threads share it.)
 TEST(SyncRandomSeed, LeavesTheGeneratorOfTheLibraryAlone) {
+  COVERS("K-68", "C-29");
   if (launched()) GTEST_SKIP() << "alone only";
   std::srand(7);
   const int first = std::rand(), second = std::rand();

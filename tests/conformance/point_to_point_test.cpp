@@ -3,6 +3,7 @@
 #include <set>
 
 #include "../unit/kernels_oracle.h"
+#include "covers.h"
 #include "world.h"
 
 using namespace unisono;
@@ -18,8 +19,9 @@ void for_each_peer(F&& f) {
   }
 }
 
-// T-23, T-46, X-01, W-10: all send to all, and only then does anybody receive; lengths and contents tell every pair apart.
+// All send to all, and only then does anybody receive; lengths and contents tell every pair apart.
 MANY_TEST(Send, AllSendThenAllReceive) {
+  COVERS("T-23", "W-10");
   const auto n = static_cast<std::size_t>(world_size());
   const auto length = [&](int from, int to) { return static_cast<std::size_t>(from) * n + static_cast<std::size_t>(to) + 1; };
   for_each_peer([&](int to) {
@@ -53,8 +55,9 @@ MANY_TEST(Send, ManyOf64KiBBeforeAnyReceive) {
   });
 }
 
-// T-21, T-22: rank 0 isends to every rank something of another size, posts its receives, and waits in order.
+// Rank 0 isends to every rank something of another size, posts its receives, and waits in order.
 MANY_TEST(Isend, ToAndFromEveryRank) {
+  COVERS("T-21", "T-22", "T-17", "T-18");
   const int n = world_size();
   if (rank() == 0) {
     std::vector<std::vector<double>> out, in;
@@ -67,7 +70,7 @@ MANY_TEST(Isend, ToAndFromEveryRank) {
     for (int r = 1; r < n; ++r) works.push_back(isend(out[static_cast<std::size_t>(r - 1)], r));
     for (Work& work : works) {
       work.wait();
-      EXPECT_TRUE(work.is_completed());  // T-17, T-18
+      EXPECT_TRUE(work.is_completed());
     }
     for (int r = 1; r < n; ++r) {
       EXPECT_EQ(works[static_cast<std::size_t>(r - 1)].source_rank(), r);
@@ -85,8 +88,10 @@ MANY_TEST(Isend, ToAndFromEveryRank) {
   }
 }
 
-// T-25, K-09: whoever comes first; together they are all.
+// Whoever comes first; together they are all.
 MANY_TEST(Recv, FromAnybody) {
+  COVERS("T-25", "W-10");
+  if (on_an_engine()) COVERS("B-24");
   const int n = world_size();
   for (int round = 0; round < 5; ++round) {
     if (rank() == 0) {
@@ -112,6 +117,7 @@ MANY_TEST(Recv, FromAnybody) {
 
 // Messages are matched by tag, and those of one tag keep their order.
 MANY_TEST(Recv, TagsInAnyOrder) {
+  COVERS("K-09");
   const int next = (rank() + 1) % world_size();
   const int previous = (rank() + world_size() - 1) % world_size();
   const std::array tags{1, 2, 3, 2, 1, 3, -7};
@@ -222,8 +228,9 @@ MANY_TEST(Isend, BesideCollectives) {
   EXPECT_EQ(difference(x, sums<float>(100, n)), "");
 }
 
-// TS-31: issued together, large ones in both directions; nothing is issued if one of them is wrong.
+// Issued together, large ones in both directions; nothing is issued if one of them is wrong.
 MANY_TEST(Batch, OfSendsAndReceives) {
+  COVERS("TS-31");
   const int n = world_size();
   constexpr std::size_t count = 40000;
   std::vector<std::vector<float>> out, in;
@@ -272,8 +279,9 @@ MANY_TEST(Send, EveryDtypeBitForBit) {
   }
 }
 
-// T-24, K-10: another length or dtype is Mismatch where it arrives; the message is gone, the buffer is as it was, and the next one is right.
+// Another length or dtype is Mismatch where it arrives; the message is gone, the buffer is as it was, and the next one is right.
 MANY_TEST(Recv, AnotherLengthOrDtype) {
+  COVERS("T-24", "K-10");
   const int next = (rank() + 1) % world_size();
   const int previous = (rank() + world_size() - 1) % world_size();
   const auto refused = [&](auto sent, auto received, const char* what) {
@@ -329,6 +337,7 @@ MANY_TEST(Recv, AnotherLengthOfALargeMessage) {
 
 // A receive that nobody answers ends at its deadline.
 WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), Recv, EndsAtItsDeadline) {
+  COVERS("K-09");
   barrier();
   std::array<int, 1> x{};
   const int previous = (rank() + world_size() - 1) % world_size();

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "covers.h"
 #include "unisono/detail/switches.h"
 #include "world.h"
 
@@ -20,16 +21,16 @@ using conformance::thrown_by;
 
 int last() { return world_size() - 1; }
 
-// V-08, M-26
 WORLD_TEST(RankControl, MainIsRankZeroOfItsGroup) {
+  COVERS("V-08", "M-26");
   EXPECT_EQ(is_master_process(), rank() == 0);
   EXPECT_EQ(is_main_process(), rank() == 0);
   const auto alone = new_group({rank()});
   EXPECT_TRUE(is_main_process(*alone));
 }
 
-// I-44, M-27, C-15
 WORLD_TEST(OneRankOnly, RunsOnTheChosenRankAndNowhereElse) {
+  COVERS("I-44", "M-27", "C-15");
   for (const int chosen : {0, last()}) {
     int calls = 0;
     auto twice = one_rank_only(
@@ -63,8 +64,9 @@ WORLD_TEST(OneRankOnly, WithoutBarrierCommunicatesNothing) {
   conformance::expect_usable();
 }
 
-// I-44, with_barrier: nobody is through before the chosen rank is done.
+// With a barrier nobody is through before the chosen rank is done.
 WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .threads_only = true}), OneRankOnly, WithBarrierIsDoneWhenItReturns) {
+  COVERS("I-44");
   static std::atomic<int> done{0};
   static std::atomic<int> through{0};
   if (rank() == 0) done = through = 0;
@@ -85,8 +87,9 @@ WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .threads_only = true}), OneRan
   }
 }
 
-// K-30, Q-25, Q-23: an exception reaches all, and the group goes on.
+// An exception reaches all, and the group goes on.
 WORLD_TEST(OneRankOnly, AnExceptionReachesTheOthersIfThereIsABarrier) {
+  COVERS("K-30", "Q-25", "Q-23");
   for (int chosen = 0; chosen < world_size(); ++chosen) {
     const std::string reason = "no space left for rank " + std::to_string(chosen);
     auto fails = one_rank_only([&]() -> int { throw std::length_error(reason); }, {.rank = chosen, .with_barrier = true});
@@ -115,8 +118,9 @@ WORLD_TEST(OneRankOnly, AnExceptionReachesTheOthersIfThereIsABarrier) {
   conformance::expect_usable();
 }
 
-// K-31: at once, on every rank, not at the first call.
+// At once, on every rank, not at the first call.
 WORLD_TEST(OneRankOnly, RefusesARankThatIsNotThere) {
+  COVERS("K-31");
   for (const int wrong : {-1, world_size(), 100}) {
     const auto error = thrown_by<InvalidArgument>([&] { one_rank_only([] {}, {.rank = wrong}); });
     EXPECT_NE(error.message().find("from 0 to " + std::to_string(last())), std::string::npos) << error.what();
@@ -140,8 +144,9 @@ MANY_TEST(OneRankOnly, BelongsToItsGroup) {
   barrier();
 }
 
-// I-45, W-10: a file is made by the first and found by the others.
+// A file is made by the first and found by the others.
 WORLD_TEST(OneRankFirst, TheOthersFindWhatTheFirstHasDone) {
+  COVERS("I-45", "W-10");
   for (int first = 0; first < world_size(); ++first) {
     std::vector<std::int64_t> stamp(1);
     if (rank() == 0) stamp[0] = std::chrono::steady_clock::now().time_since_epoch().count();
@@ -162,8 +167,9 @@ WORLD_TEST(OneRankFirst, TheOthersFindWhatTheFirstHasDone) {
   static_cast<void>(by_default);
 }
 
-// I-45, local: with all ranks on one host the local ranks are the ranks.
+// With all ranks on one host the local ranks are the ranks.
 WORLD_TEST(OneRankFirst, LocallyOneOfEachHost) {
+  COVERS("I-45");
   for (int first = 0; first < nproc_per_node(); ++first) {
     int order = 0;
     {
@@ -225,8 +231,9 @@ WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .threads_only = true}), OneRan
   }
 }
 
-// I-45, K-30, Q-25: an exception on the first rank ends the others' wait, and the group goes on.
+// An exception on the first rank ends the others' wait, and the group goes on.
 WORLD_TEST(OneRankFirst, AnExceptionInsideReachesTheOthers) {
+  COVERS("I-45", "K-30", "Q-25");
   for (int first = 0; first < world_size(); ++first) {
     const auto enter = [&] {
       const OneRankFirst scope({.rank = first});
@@ -273,8 +280,9 @@ WORLD_TEST(OneRankFirst, WorksWhileAnExceptionIsOnItsWay) {
   conformance::expect_usable();
 }
 
-// I-45: "rank should be between 0 and size - 1"
+// "rank should be between 0 and size - 1"
 WORLD_TEST(OneRankFirst, RefusesARankThatIsNotThere) {
+  COVERS("I-45");
   for (const int wrong : {-1, world_size(), 100}) {
     EXPECT_NE(thrown_by<InvalidArgument>([&] { OneRankFirst scope({.rank = wrong}); }).message().find(std::to_string(wrong)), std::string::npos);
     EXPECT_THROW(OneRankFirst({.rank = wrong, .local = true}), InvalidArgument);
@@ -293,7 +301,7 @@ MANY_TEST(OneRankFirst, AnotherCallMeanwhileIsAMismatch) {
   conformance::expect_usable();
 }
 
-// V-11, K-56: two functions, and none invents a GPU.
+// Two functions, and none invents a GPU.
 WORLD_TEST(GpuMemory, IsZeroWhereNothingRunsOnAGpu) {
   ASSERT_EQ(device().type, Device::Type::cpu);
   EXPECT_EQ(gpu_mem_usage(), 0u);

@@ -1,3 +1,4 @@
+#include "covers.h"
 #include "inputs.h"
 #include "kernels/reduce.h"
 #include "world.h"
@@ -7,8 +8,8 @@ using namespace conformance;
 
 namespace {
 
-// TS-23, TS-24, X-07, W-02
 WORLD_TEST(ReduceScatter, EveryLength) {
+  COVERS("TS-23", "TS-24", "W-02");
   const auto n = static_cast<std::size_t>(world_size());
   const auto me = static_cast<std::size_t>(rank());
   for (std::size_t count : interesting_counts(sizeof(float))) {
@@ -22,8 +23,8 @@ WORLD_TEST(ReduceScatter, EveryLength) {
   }
 }
 
-// R-01 …, W-03, W-04
 WORLD_TEST(ReduceScatter, EveryDtypeAndOperation) {
+  COVERS("R-01", "R-02", "R-03", "R-04", "R-05", "R-06", "R-07", "R-08", "R-13", "W-03", "W-04");
   const auto n = static_cast<std::size_t>(world_size());
   constexpr std::size_t count = 43;
   for (const DType dtype : oracle::every_dtype) {

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "blocks.h"
+#include "covers.h"
 #include "inputs.h"
 #include "kernels/reduce.h"
 
@@ -20,8 +21,9 @@ WORLD_TEST(ReduceScatterV, EveryDivision) {
   }
 }
 
-// Rule 8, R-01: in the order of the ranks, halves in float32, avg exact: bit for bit what all_reduce gives.
+// Rule 8: in the order of the ranks, halves in float32, avg exact: bit for bit what all_reduce gives.
 WORLD_TEST(ReduceScatterV, EveryDtypeAndOperation) {
+  COVERS("R-01");
   const auto n = static_cast<std::size_t>(world_size());
   Lengths counts;
   for (std::size_t r = 0; r < n; ++r) counts.push_back(r == 1 ? 0 : 31 + 7 * r);

@@ -1,3 +1,4 @@
+#include "covers.h"
 #include "inputs.h"
 #include "kernels/reduce.h"
 #include "world.h"
@@ -7,8 +8,9 @@ using namespace conformance;
 
 namespace {
 
-// T-30, X-03, W-07: the result is at dst only; the other ranks' buffers stay as they are (K-11).
+// The result is at dst only; the other ranks' buffers stay as they are.
 WORLD_TEST(Reduce, ToEveryRankAndLeavesTheOthersAlone) {
+  COVERS("T-30", "W-07", "K-11");
   const int n = world_size();
   for (int dst = 0; dst < n; ++dst) {
     for (const std::size_t count : interesting_counts(sizeof(float))) {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 
+#include "covers.h"
 #include "world.h"
 
 using namespace unisono;
@@ -63,8 +64,9 @@ std::vector<CollectOptions> ways(const fs::path& directory) {
   return {{}, {.via = CollectVia::shared_dir, .tmpdir = directory}, {.via = CollectVia::shared_dir, .tmpdir = directory / "made" / "for this"}};
 }
 
-// M-10, M-11, M-12, C-30, Q-15: interleaved and cut, by communication unless files are asked for.
+// Interleaved and cut, by communication unless files are asked for.
 WORLD_TEST(CollectResults, InterleavesAndCuts) {
+  COVERS("M-10", "M-11", "M-12", "C-30", "Q-15");
   const Scratch scratch;
   const auto n = static_cast<std::size_t>(world_size());
   for (const auto& how : ways(scratch.path())) {
@@ -75,8 +77,9 @@ WORLD_TEST(CollectResults, InterleavesAndCuts) {
   }
 }
 
-// M-13, K-63, Q-14: parts of different length, and none, lose nothing.
+// Parts of different length, and none, lose nothing.
 WORLD_TEST(CollectResults, UnevenAndEmptyParts) {
+  COVERS("M-13", "K-63", "Q-14");
   const Scratch scratch;
   const auto n = static_cast<std::size_t>(world_size());
   for (const auto& how : ways(scratch.path())) {
@@ -91,8 +94,9 @@ WORLD_TEST(CollectResults, UnevenAndEmptyParts) {
   }
 }
 
-// M-13, K-63, Q-14: an item that is nothing is an item.
+// An item that is nothing is an item.
 WORLD_TEST(CollectResults, KeepsItemsThatAreNothing) {
+  COVERS("M-13", "K-63", "Q-14");
   const Scratch scratch;
   using Item = std::optional<std::map<std::string, double>>;
   for (const auto& how : ways(scratch.path())) {
@@ -107,8 +111,9 @@ WORLD_TEST(CollectResults, KeepsItemsThatAreNothing) {
   }
 }
 
-// K-64: the user's directory stays, with what was in it, and nothing of ours; its name may be long and end in blanks.
+// The user's directory stays, with what was in it, and nothing of ours; its name may be long and end in blanks.
 WORLD_TEST(CollectResults, LeavesTheUsersDirectoryAlone) {
+  COVERS("K-64");
   const Scratch scratch;
   fs::path directory = scratch.path() / "ends in blanks  ";
   for (int i = 0; i < 3; ++i) directory /= std::string(200, static_cast<char>('a' + i));
@@ -125,8 +130,9 @@ WORLD_TEST(CollectResults, LeavesTheUsersDirectoryAlone) {
   EXPECT_TRUE(fs::exists(directory / "mine.txt"));
 }
 
-// M-11: the default is a new directory where rank 0 works, and it is removed.
+// The default is a new directory where rank 0 works, and it is removed.
 WORLD_TEST(CollectResults, RemovesItsOwnDirectory) {
+  COVERS("M-11");
   const Scratch scratch;
   const fs::path before = fs::current_path();
   barrier();
@@ -140,8 +146,9 @@ WORLD_TEST(CollectResults, RemovesItsOwnDirectory) {
   barrier();
 }
 
-// K-64, Q-15: a directory that not all ranks reach is an error on all of them, whoever it is that does not reach it, and nothing is left behind.
+// A directory that not all ranks reach is an error on all of them, whoever it is that does not reach it, and nothing is left behind.
 WORLD_TEST(CollectResults, ADirectoryThatIsNotShared) {
+  COVERS("K-64", "Q-15");
   const Scratch scratch;
   if (rank() == 0) {
     std::ofstream(scratch.path() / "file") << "no directory";

@@ -1,14 +1,16 @@
 #include <array>
 
 #include "blocks.h"
+#include "covers.h"
 
 using namespace unisono;
 using namespace conformance;
 
 namespace {
 
-// W-02, W-07: from every member; what the others give does not count.
+// From every member; what the others give does not count.
 WORLD_TEST(ScatterV, FromEveryRankInEveryDivision) {
+  COVERS("W-02", "W-07");
   for (int src = 0; src < world_size(); ++src) {
     for (const Lengths& counts : uneven(world_size(), sizeof(float))) {
       if (src > 1 && total(counts) > 40000) continue;

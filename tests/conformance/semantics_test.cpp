@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "../unit/kernels_oracle.h"
+#include "covers.h"
 #include "world.h"
 
 // What a call leaves where, and what it returns: the same in every world, for every dtype and length, in every group.
@@ -15,8 +16,10 @@ using namespace conformance;
 
 namespace {
 
-// C-01, I-21, M-01, Q-01, K-21: in place and nothing returned; out of place the input stays, whatever dtype, length and number of ranks.
+// In place and nothing returned; out of place the input stays, whatever dtype, length and number of ranks.
 WORLD_TEST(Semantics, BuffersAreWorkedOnInPlace) {
+  COVERS("C-01", "I-21", "M-01", "Q-01", "K-21");
+  if (on_an_engine()) COVERS("B-26");
   static_assert(std::is_void_v<decltype(all_reduce(std::declval<std::vector<float>&>()))>);
   static_assert(std::is_void_v<decltype(all_reduce(std::declval<const std::vector<float>&>(), std::declval<std::vector<float>&>()))>);
   const auto check = [&]<class T>(T) {
@@ -64,8 +67,9 @@ void values_come_back(T own, T most) {
   ASSERT_EQ(broadcast(own, world_size() - 1), most);
 }
 
-// C-01, C-06, I-22, I-25, I-31, K-24, K-40: a number comes back as what it is, with all of its bits: nothing goes through a float.
+// A number comes back as what it is, with all of its bits: nothing goes through a float.
 WORLD_TEST(Semantics, ValuesAreReturnedExactly) {
+  COVERS("C-01", "C-06", "I-22", "I-25", "I-31", "K-24", "K-40");
   const int n = world_size();
   const auto large = [&](int r) { return (std::int64_t{1} << 53) + 1 + r; };  // no double
   values_come_back<std::int64_t>(large(rank()), large(n - 1));
@@ -82,8 +86,9 @@ WORLD_TEST(Semantics, ValuesAreReturnedExactly) {
   EXPECT_EQ(all_reduce(z), std::complex<double>(n * (n - 1) / 2, n));
 }
 
-// C-02, R-11, M-38, K-60, K-76: what is left out is sum, and every spelling of the originals is read. Anything else is one kind of error, also alone.
+// What is left out is sum, and every spelling of the originals is read. Anything else is one kind of error, also alone.
 WORLD_TEST(Semantics, OperationsByName) {
+  COVERS("C-02", "R-11", "M-38", "K-60", "K-76");
   const int n = world_size();
   EXPECT_EQ(all_reduce(rank() + 1), all_reduce(rank() + 1, parse_reduce_op("sum")));
   EXPECT_EQ(all_reduce(rank() + 1, parse_reduce_op("SUM")), n * (n + 1) / 2);
@@ -96,8 +101,10 @@ WORLD_TEST(Semantics, OperationsByName) {
   for (const char* name : {"ABC", "produce", "", "avg ", "adasum"}) EXPECT_THROW(static_cast<void>(parse_reduce_op(name)), InvalidArgument) << name;
 }
 
-// T-15, T-16, I-23: the four operations, in the world, which is what is meant where no group is named, and in groups.
+// The four operations, in the world, which is what is meant where no group is named, and in groups.
 WORLD_TEST(Semantics, FourOperationsInTheWorldAndInGroups) {
+  COVERS("T-15", "T-16", "I-23");
+  if (on_an_engine()) COVERS("B-14");
   const auto half = split_group(world(), rank() % 2);
   for (const ProcessGroup& group : {world(), *half}) {
     const int m = group.size();
@@ -120,8 +127,9 @@ concept stands_as_group = requires(std::vector<float>& x, const G& group) {
 static_assert(stands_as_group<ProcessGroup>);
 static_assert(!stands_as_group<std::vector<int>> && !stands_as_group<int> && !stands_as_group<std::string> && !stands_as_group<bool>);
 
-// C-17, K-25, T-16, I-23: a group is a handle, never a list or a number; a handle is used again without anybody making anything.
+// A group is a handle, never a list or a number; a handle is used again without anybody making anything.
 WORLD_TEST(Semantics, AGroupIsAHandleThatIsUsedAgain) {
+  COVERS("C-17", "K-25", "T-16");
   const auto group = new_group(world().global_ranks());
   ASSERT_TRUE(group);
   const ProcessGroup copy = *group;
@@ -130,8 +138,10 @@ WORLD_TEST(Semantics, AGroupIsAHandleThatIsUsedAgain) {
   EXPECT_EQ(copy.name(), group->name());
 }
 
-// I-24, M-02, I-28, TS-25, K-28, K-74: the blocks one behind the other, in group order and all of them, as many as the group has members.
+// The blocks one behind the other, in group order and all of them, as many as the group has members.
 WORLD_TEST(Semantics, AllGatherConcatenates) {
+  COVERS("I-24", "M-02", "I-28", "TS-25", "K-28", "K-74", "M-03");
+  if (on_an_engine()) COVERS("B-15");
   const auto turned = new_group([] {
     auto ranks = world().global_ranks();
     return std::vector<int>(ranks.rbegin(), ranks.rend());
@@ -150,14 +160,15 @@ WORLD_TEST(Semantics, AllGatherConcatenates) {
     all_gather(Tensor(in.data(), DType::int32, shape), Tensor(stacked.data(), DType::int32, stack), group);
     ASSERT_EQ(stacked, out);
     const auto gathered = gather(rank() + 0.5F, 0, group);
-    ASSERT_EQ(gathered.has_value(), group.rank() == 0);  // M-03
+    ASSERT_EQ(gathered.has_value(), group.rank() == 0);
     for (int r = 0; gathered && r < group.size(); ++r)
       ASSERT_EQ((*gathered)[static_cast<std::size_t>(r)], static_cast<float>(group.global_rank(r)) + 0.5F);
   }
 }
 
-// M-03, M-40, K-57: only the root has to have an output; who is not the root leaves what it has as it is.
+// Only the root has to have an output; who is not the root leaves what it has as it is.
 WORLD_TEST(Semantics, GatherAsksForAnOutputAtTheRootOnly) {
+  COVERS("M-03", "M-40");
   const auto n = static_cast<std::size_t>(world_size());
   for (int dst = 0; dst < world_size(); ++dst) {
     std::vector<int> none, all(n, -1), elsewhere{5, 6, 7};
@@ -173,8 +184,9 @@ WORLD_TEST(Semantics, GatherAsksForAnOutputAtTheRootOnly) {
   }
 }
 
-// M-04, I-30: into the same memory, of any layout.
+// Into the same memory, of any layout.
 WORLD_TEST(Semantics, BroadcastFillsWhatIsThere) {
+  COVERS("M-04", "I-30");
   for (int src = 0; src < world_size(); ++src) {
     auto x = values<float>(12, rank());
     const std::array<std::int64_t, 2> shape{2, 3}, strides{6, 2};
@@ -183,8 +195,9 @@ WORLD_TEST(Semantics, BroadcastFillsWhatIsThere) {
   }
 }
 
-// K-57: where a backend cannot work on memory of a device, every operation says so, each in the same way, also alone, and before anything is sent.
+// Where a backend cannot work on memory of a device, every operation says so, each in the same way, also alone, and before anything is sent.
 WORLD_TEST(Semantics, MemoryOfADeviceThatTheBackendCannotReach) {
+  COVERS("K-57");
   const auto n = static_cast<std::size_t>(world_size());
   std::vector<float> memory(2 * n), host(2 * n);
   const auto tensor = [&](std::size_t count) {
@@ -213,8 +226,9 @@ WORLD_TEST(Semantics, MemoryOfADeviceThatTheBackendCannotReach) {
   expect_usable();
 }
 
-// I-35, M-28, V-06, TS-37, C-20, K-78: of the world and of any group, on the host; what follows it goes on.
+// Of the world and of any group, on the host; what follows it goes on.
 WORLD_TEST(Semantics, BarriersOfTheWorldAndOfGroups) {
+  COVERS("I-35", "M-28", "V-06", "TS-37", "K-78");
   barrier();
   synchronize();
   int x = rank();
@@ -231,8 +245,9 @@ WORLD_TEST(Semantics, BarriersOfTheWorldAndOfGroups) {
   expect_usable();
 }
 
-// K-48, C-21: every call has a deadline of its own, a barrier too.
+// Every call has a deadline of its own, a barrier too.
 WORLD_TEST_IN((Worlds{.at_least = 2, .poisons = true}), Semantics, ABarrierHasADeadline) {
+  COVERS("K-48", "C-21");
   using namespace std::chrono_literals;
   const auto group = new_group(world().global_ranks());
   barrier(*group);
@@ -244,7 +259,7 @@ WORLD_TEST_IN((Worlds{.at_least = 2, .poisons = true}), Semantics, ABarrierHasAD
   }
 }
 
-// C-23, TS-09, TS-43, K-18: one family of errors, each mistake of one kind, whichever backend it is made on.
+// One family of errors, each mistake of one kind, whichever backend it is made on.
 static_assert(std::is_base_of_v<std::runtime_error, Error>);
 template <class... E>
 constexpr bool are_errors = (std::is_base_of_v<Error, E> && ...);
@@ -253,6 +268,10 @@ static_assert(are_errors<InvalidArgument, NotInitialized, AlreadyInitialized, No
 static_assert(!std::is_base_of_v<Mismatch, InvalidArgument> && !std::is_base_of_v<InvalidArgument, Mismatch>);
 
 WORLD_TEST(Semantics, OneKindOfErrorForEachMistake) {
+  COVERS("C-23", "TS-09", "TS-43", "K-18");
+#ifdef NDEBUG
+  COVERS("K-03");  // nothing of it is an assert
+#endif
   const auto n = static_cast<std::size_t>(world_size());
   std::vector<float> x(3), y(4), blocks(3 * n + 1);
   std::vector<double> doubles(3);
@@ -278,7 +297,7 @@ WORLD_TEST(Semantics, OneKindOfErrorForEachMistake) {
   expect_usable();
 }
 
-// W-01: more ranks than the other tests have.
+// More ranks than the other tests have.
 TEST(Semantics, SixteenRanks) {
   if (launched()) GTEST_SKIP() << "the ranks of this test are threads";
   run_threads(16, [] {

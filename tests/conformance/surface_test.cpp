@@ -102,6 +102,9 @@ WORLD_TEST(Surface, Context) {
   show_config(out);
   EXPECT_EQ(out.str().empty(), rank() != 0);
   EXPECT_EQ(infer_launcher(), conformance::launched() ? Launcher::unisono : Launcher::none);
+  EXPECT_EQ(launcher_local_rank().has_value(), conformance::launched());
+  EXPECT_FALSE(is_torchelastic_launched());
+  EXPECT_THROW(register_rendezvous_handler("env", [](const InitOptions&) { return Rendezvous{}; }), InvalidArgument);
 }
 
 WORLD_TEST(Surface, Groups) {

@@ -93,6 +93,7 @@ void on_every_world(const Worlds& worlds, const std::function<void()>& body) {
 }
 
 bool launched() { return is_launched; }
+bool on_an_engine() { return launched() && std::getenv("UNISONO_BACKEND") != nullptr; }
 bool presents_hosts() { return !hosts_of_ranks().empty() || (launched() && unisono::is_initialized() && unisono::nnodes() > 1); }
 const std::string& rank_before_initialize() { return before_initialize; }
 

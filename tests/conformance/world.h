@@ -10,7 +10,7 @@
 
 #include "unisono/unisono.h"
 
-// The same tests run in every kind of world (W-01). Started alone, a program runs each test in the world of a process that was not launched, and
+// The same tests run in every kind of world. Started alone, a program runs each test in the world of a process that was not launched, and
 // then once for each of several numbers of ranks that are threads. Started by `unisono run`, its processes are the ranks and run all tests together.
 namespace conformance {
 
@@ -34,13 +34,15 @@ void on_every_world(const Worlds& worlds, const std::function<void()>& body);
 bool launched();
 /// Whether the ranks of this host present themselves as processes of several.
 bool presents_hosts();
+/// Whether UNISONO_BACKEND names the engine that this run is of.
+bool on_an_engine();
 /// What rank() did in main before the program had initialized: "0", or the name of what it threw.
 const std::string& rank_before_initialize();
 
 /// The slot of a rank in shared memory: what goes through it takes one step.
 inline constexpr std::size_t slot_bytes = std::size_t{128} << 10;
 
-/// Lengths around everything that an algorithm may stumble over (W-02), for elements of that size.
+/// Lengths around everything that an algorithm may stumble over, for elements of that size.
 std::vector<std::size_t> interesting_counts(std::size_t element_bytes);
 
 /// Element i of rank r, different from every other; sums of eight ranks are exact in float.

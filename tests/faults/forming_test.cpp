@@ -1,4 +1,4 @@
-// A member that dies or fails while a group is formed: the others learn who and how, as fast as inside a collective. TS-17 TS-20 TS-21.
+// A member that dies or fails while a group is formed: the others learn who and how, as fast as inside a collective.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -29,6 +29,7 @@ void expect_named(const std::string& error, const Loss& loss) {
 // A call has thirty minutes, and the launcher leaves one: what ends before that ended because of the loss.
 TEST_P(Forming, ALossIsSeenByAllOthers) {
   const Loss& loss = GetParam();
+  if (loss.kind == "shrink") COVERS("TS-21");
   // A rank that has stopped is ended by the launcher, which gives it its time first.
   const bool stops = loss.how == "stopped";
   RunningCommand job(faulty_job(4, {"form", loss.how, loss.kind}, {"--grace", stops ? "5" : "60"}),

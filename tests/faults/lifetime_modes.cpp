@@ -164,6 +164,7 @@ int fork_after_initialize() {
 /// at-exit HOW: static destruction with a context still there.
 int at_exit(const std::string& how) {
   if (how == "static-context") {
+    std::atexit([] { say(is_initialized() ? "at exit: a context is left" : "at exit: no context is left"); });  // later than what is made below
     static const Context context(options_from_environment());
     expect_sum();
     std::exit(0);  // the context ends among the statics

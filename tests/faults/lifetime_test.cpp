@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "covers.h"
 #include "faults.h"
 
 namespace unisono::testing {
@@ -61,8 +62,9 @@ TEST_P(EveryMethod, T3InitializeTwiceFinalizeTwiceAndCallsAfterwards) {
   }
 }
 
-// K-01, A10, I8
+// A10, I8
 TEST_P(EveryMethod, InitializeAgainAndAgainLeavesNothingBehind) {
+  COVERS("K-01");
   run(3, {"cycles", GetParam() == "launcher" ? "100" : "20"});
   for (const auto& lines : lines_) EXPECT_EQ(line_of(lines, "descriptors "), "grew by 0, mappings 0, threads 1");
 }
@@ -80,8 +82,11 @@ TEST_P(EveryMethod, T1ForkedChildrenHaveNoPartAndDisturbNobody) {
   }
 }
 
-// T-12, K-08
-TEST_P(EveryMethod, T3AContextAmongTheStaticsEndsWithThem) { run(2, {"at-exit", "static-context"}); }
+TEST_P(EveryMethod, T3AContextAmongTheStaticsEndsWithThem) {
+  COVERS("T-12", "K-08");
+  run(2, {"at-exit", "static-context"});
+  for (const auto& lines : lines_) EXPECT_EQ(line_of(lines, "at exit: "), "no context is left");
+}
 TEST_P(EveryMethod, T3GroupsAndWorkAmongTheStatics) { run(2, {"at-exit", "static-group"}); }
 
 INSTANTIATE_TEST_SUITE_P(Faults, EveryMethod, ::testing::Values("launcher", "env", "tcp", "file"), [](const auto& one) { return one.param; });

@@ -1,4 +1,4 @@
-// Ranks that cannot meet: wrong names, numbers and variables, R1, R2, R3, R9; K-01: a failed initialize leaves nothing, and the next one works.
+// Ranks that cannot meet: wrong names, numbers and variables, R1, R2, R3, R9; a failed initialize leaves nothing, and the next one works.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "covers.h"
 #include "faults.h"
 
 namespace unisono::testing {
@@ -74,8 +75,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"NoTimeout", {{"UNISONO_TIMEOUT", "0"}}, "InvalidArgument", {"UNISONO_TIMEOUT"}}),
     [](const auto& one) { return one.param.name; });
 
-// K-01: the first initialize of every rank is refused, the second is right, all among the same processes.
+// The first initialize of every rank is refused, the second is right, all among the same processes.
 TEST(Meeting, K01AFailedInitializeLeavesNothing) {
+  COVERS("K-01");
   const std::vector<std::pair<Variables, std::string>> wrongs{
       {{{"TEST_INIT_BACKEND", "carrier-pigeon"}}, "InvalidArgument"},
       {{{"TEST_INIT_BACKEND", "nccl"}}, "BackendUnavailable"},

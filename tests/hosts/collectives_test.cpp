@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "covers.h"
 #include "job.h"
 
 namespace unisono::testing {
@@ -89,6 +90,7 @@ TEST(CollectivesOfHosts, see_at_once_that_a_rank_was_killed_whose_child_lives) {
 }
 
 TEST(CollectivesOfHosts, listen_nowhere_once_they_are_connected) {  // A10: the store alone, at the chosen address
+  COVERS("T-45");
   MAKE_HOSTS(hosts, 2);
   TemporaryFolder folder;
   const auto job = start_job(hosts, 2, {HOST_RANK, "work", folder.path() + "/go"});

@@ -5,12 +5,14 @@
 #include <csignal>
 #include <thread>
 
+#include "covers.h"
 #include "job.h"
 
 namespace unisono::testing {
 namespace {
 
-TEST(LaunchersOfHosts, number_the_ranks_of_uneven_hosts) {  // E-01 … E-03, E-05, E-06
+TEST(LaunchersOfHosts, number_the_ranks_of_uneven_hosts) {
+  COVERS("E-01", "E-02", "E-03", "E-05", "E-06");
   MAKE_HOSTS(hosts, 3);
   std::vector<std::unique_ptr<RunningCommand>> job;
   for (int node = 0; node < 3; ++node) {

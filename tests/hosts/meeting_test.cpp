@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "covers.h"
 #include "ground/socket.h"
 #include "job.h"
 #include "store/wire.h"
@@ -23,7 +24,8 @@ void expect_has(const std::string& text, const std::vector<std::string>& parts) 
   for (const auto& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
-TEST(RanksOfHosts, meet_by_the_environment) {  // E-01, E-02, E-05, E-06; B15
+TEST(RanksOfHosts, meet_by_the_environment) {  // B15
+  COVERS("E-01", "E-02", "E-05", "E-06");
   for (const bool six : {false, true}) {
     MAKE_HOSTS(hosts, 3, six ? std::vector<std::string>{"--six"} : std::vector<std::string>{});
     std::vector<std::unique_ptr<RunningCommand>> job;
@@ -36,7 +38,8 @@ TEST(RanksOfHosts, meet_by_the_environment) {  // E-01, E-02, E-05, E-06; B15
   }
 }
 
-TEST(RanksOfHosts, meet_beside_torchruns_agent) {  // E-12: of two hosts, one of which holds the port with a store of its own
+TEST(RanksOfHosts, meet_beside_torchruns_agent) {  // of two hosts, one of which holds the port with a store of its own
+  COVERS("E-12");
   MAKE_HOSTS(hosts, 2);
   hosts.in_network_of(0, [&] {
     const auto agent = ground::try_listen(ground::resolve("10.77.0.1", 29500).front());
@@ -58,7 +61,8 @@ TEST(RanksOfHosts, meet_beside_torchruns_agent) {  // E-12: of two hosts, one of
   });
 }
 
-TEST(RanksOfHosts, meet_as_tasks_of_slurm) {  // S-01, S-02: at the first node of the list, at the port of the job's number
+TEST(RanksOfHosts, meet_as_tasks_of_slurm) {  // at the first node of the list, at the port of the job's number
+  COVERS("S-01", "S-02");
   MAKE_HOSTS(hosts, 2);
   std::vector<std::unique_ptr<RunningCommand>> job;
   for (int rank = 0; rank < 2; ++rank) {

@@ -1,9 +1,10 @@
-// Contexts that somebody else made in this process, and who may end them: I-01, I-02, K-39, K-45, C-27, B-08, B-10.
+// Contexts that somebody else made in this process, and who may end them.
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <optional>
 
+#include "covers.h"
 #include "unisono/unisono.h"
 
 namespace unisono {
@@ -43,16 +44,18 @@ class Adoption : public testing::Test {
   void TearDown() override { finalize(); }
 };
 
-TEST_F(Adoption, nothing_is_taken_where_nothing_is) {  // K-39: it is asked whether there is a context, not whether there could be one
+TEST_F(Adoption, nothing_is_taken_where_nothing_is) {  // it is asked whether there is a context, not whether there could be one
+  COVERS("I-06", "K-39");
   const int before = asked();
   sync();
   EXPECT_EQ(asked(), before + 1);
   EXPECT_FALSE(is_initialized());
-  EXPECT_EQ(model_name(), "serial");  // I-06
+  EXPECT_EQ(model_name(), "serial");
   EXPECT_EQ(backend(), std::nullopt);
 }
 
-TEST_F(Adoption, what_is_found_stays_until_finalize) {  // I-01
+TEST_F(Adoption, what_is_found_stays_until_finalize) {
+  COVERS("I-01", "B-08", "B-10");
   found() = foreign_context("native");
   sync();
   EXPECT_TRUE(is_initialized());
@@ -65,13 +68,14 @@ TEST_F(Adoption, what_is_found_stays_until_finalize) {  // I-01
   sync();
   EXPECT_EQ(asked(), before);
   EXPECT_TRUE(is_initialized());
-  EXPECT_THROW(initialize(), AlreadyInitialized);  // B-10
+  EXPECT_THROW(initialize(), AlreadyInitialized);
   finalize();
   EXPECT_FALSE(is_initialized());
   EXPECT_EQ(model_name(), "serial");
 }
 
-TEST_F(Adoption, getters_and_calls_find_it_without_being_told) {  // I-02
+TEST_F(Adoption, getters_and_calls_find_it_without_being_told) {
+  COVERS("I-02");
   EXPECT_EQ(world_size(), 1);
   EXPECT_EQ(model_name(), "serial");
   found() = foreign_context("native");
@@ -90,7 +94,8 @@ TEST_F(Adoption, getters_and_calls_find_it_without_being_told) {  // I-02
   EXPECT_EQ(asked(), before) << "it is looked for although it was found";
 }
 
-TEST_F(Adoption, for_a_while_it_is_looked_for_anew) {  // I-01, I-02
+TEST_F(Adoption, for_a_while_it_is_looked_for_anew) {
+  COVERS("I-01");
   found() = foreign_context("native");
   sync(true);
   EXPECT_EQ(model_name(), "native-dist");
@@ -106,7 +111,8 @@ TEST_F(Adoption, for_a_while_it_is_looked_for_anew) {  // I-01, I-02
   EXPECT_EQ(model_name(), "native-dist");
 }
 
-TEST_F(Adoption, a_context_of_ones_own_is_not_touched) {  // I-01, K-45, C-27
+TEST_F(Adoption, a_context_of_ones_own_is_not_touched) {
+  COVERS("I-01", "K-45");
   initialize(foreign_context("native"));
   const int before = asked();
   sync();
@@ -115,7 +121,8 @@ TEST_F(Adoption, a_context_of_ones_own_is_not_touched) {  // I-01, K-45, C-27
   EXPECT_EQ(model_name(), "native-dist");
 }
 
-TEST_F(Adoption, the_others_store_survives_finalize) {  // K-45, C-27: only what is ours ends
+TEST_F(Adoption, the_others_store_survives_finalize) {  // only what is ours ends
+  COVERS("K-45");
   found() = foreign_context("native");
   const auto store = found()->store;
   store->set("theirs", "1");
@@ -125,7 +132,8 @@ TEST_F(Adoption, the_others_store_survives_finalize) {  // K-45, C-27: only what
   EXPECT_EQ(store.use_count(), 2);  // ours here and the probe's
 }
 
-TEST_F(Adoption, what_cannot_be_joined_is_an_error_and_leaves_nothing) {  // K-01
+TEST_F(Adoption, what_cannot_be_joined_is_an_error_and_leaves_nothing) {
+  COVERS("K-01");
   found() = foreign_context("native");
   found()->rank = 1;
   EXPECT_THROW(sync(), InvalidArgument);

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 
+#include "covers.h"
 #include "ground/host.h"
 #include "ground/socket.h"
 #include "rendezvous/multicast_socket.h"
@@ -54,8 +55,9 @@ Variables slurm_task(int rank, int tasks, const std::string& nodes, const std::s
           {"SLURM_NODEID", "0"}};
 }
 
-// S-01, S-03, E-08, B-05, M-33, M-37, K-73: the tasks of one host, their port given.
+// The tasks of one host, their port given.
 TEST(SlurmJob, tasks_of_one_host_meet_at_a_given_port) {
+  COVERS("S-01", "S-03", "E-08", "B-05", "M-33", "M-37", "K-73");
   Job job;
   const int port = free_port();
   for (int r = 0; r < 3; ++r) {
@@ -67,8 +69,9 @@ TEST(SlurmJob, tasks_of_one_host_meet_at_a_given_port) {
   for (int r = 0; r < 3; ++r) EXPECT_EQ(line(job[r], "who: "), fmt::format("rank {} of 3, local {} of 3, node 0 of 1, on native, by slurm", r, r));
 }
 
-// K-36, C-13, Q-12: on one node no port is needed that another job might have; two jobs of the same port number do not meet.
+// On one node no port is needed that another job might have; two jobs of the same port number do not meet.
 TEST(SlurmJob, tasks_of_one_host_need_no_port) {
+  COVERS("K-36", "C-13", "Q-12");
   Job job;
   const int number = ::getpid() % 10000;
   for (const int id : {number, number + 10000}) {
@@ -79,8 +82,9 @@ TEST(SlurmJob, tasks_of_one_host_need_no_port) {
     EXPECT_EQ(line(job[i], "who: "), fmt::format("rank {} of 2, local {} of 2, node 0 of 1, on native, by slurm", i % 2, i % 2));
 }
 
-// E-08: the program of an allocation of several tasks that srun did not start is told what is missing; of one task it is alone.
+// The program of an allocation of several tasks that srun did not start is told what is missing; of one task it is alone.
 TEST(SlurmJob, outside_of_its_tasks) {
+  COVERS("E-08");
   Job job;
   job.start({"init"}, {{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_NODELIST", "a"}, {"SLURM_JOB_NUM_NODES", "1"}});
   job.start({"who"}, {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "a"}, {"SLURM_JOB_NUM_NODES", "1"}});
@@ -90,8 +94,9 @@ TEST(SlurmJob, outside_of_its_tasks) {
   EXPECT_EQ(line(job[1], "who: "), "rank 0 of 1, local 0 of 1, node 0 of 1, on nothing, by none");
 }
 
-// T-43, T-08: two jobs at one address, as processes; ranks given and not.
+// Two jobs at one address, as processes; ranks given and not.
 TEST(MulticastJob, of_processes) {
+  COVERS("T-43", "T-08");
   try {
     const rendezvous::MulticastSocket socket(ground::resolve("239.255.83.18", 9).front(), ground::InterfaceRule("UNISONO_INTERFACE", "lo"));
   } catch (const Error& error) {
@@ -121,10 +126,12 @@ struct Layout {
 };
 class PresentedNodes : public ::testing::TestWithParam<Layout> {};
 
-// N-01, N-02, N-03, K-32, K-66, I-10 … I-12, W-01: uneven nodes, by the same exchange that finds real ones.
+// Uneven nodes, by the same exchange that finds real ones.
 TEST_P(PresentedNodes, are_found_exactly) {
   const TemporaryFolder folder;
   const Layout& layout = GetParam();
+  if (layout.row.starts_with("N0")) COVERS(("N-" + layout.row.substr(1)).c_str());
+  COVERS("K-32", "K-66", "I-10", "I-11", "I-12");
   const auto n = layout.hosts.size();
   std::string hosts;
   for (const std::string& host : layout.hosts) hosts += (hosts.empty() ? "" : ",") + host;
@@ -160,9 +167,10 @@ INSTANTIATE_TEST_SUITE_P(
                              {"0,4", "1,3", "2", "1,3", "0,4"}}),
     [](const auto& one) { return one.param.row; });
 
-// K-34, K-35, E-07, C-28, I-42: whatever happens between initialize and finalize, the environment is what it was. And E-11: nothing is set to 1 on
-// the way.
+// Whatever happens between initialize and finalize, the environment is what it was, and nothing is set
+// on the way.
 TEST(Environment, is_never_written) {
+  COVERS("K-34", "K-35", "E-07", "C-28", "I-42", "E-11");
   Job job;
   const int port = free_port();
   for (int r = 0; r < 2; ++r) {
@@ -174,9 +182,10 @@ TEST(Environment, is_never_written) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(count(job[i].out(), "environment: as it was"), 2) << job[i].out();
 }
 
-// C-16, I-38, I-52, S-09, K-37, K-72, M-35: given > LOCAL_RANK > the launcher's > set_local_rank > what the exchange of hosts found; none is the
+// Given > LOCAL_RANK > the launcher's > set_local_rank > what the exchange of hosts found; none is the
 // global rank.
 TEST(LocalRank, comes_from_the_best_source) {
+  COVERS("C-16", "I-38", "I-52", "S-09", "K-72", "M-35");
   struct Case {
     Arguments arguments;
     Variables variables;
@@ -211,8 +220,9 @@ TEST(LocalRank, comes_from_the_best_source) {
   EXPECT_NE(line(job[0], "failed: InvalidArgument ").find("-1"), std::string::npos);
 }
 
-// I-43: the ten lines, word by word, of rank 0 only.
+// The ten lines, word by word, of rank 0 only.
 TEST(ShowConfig, has_ten_lines) {
+  COVERS("I-43");
   const TemporaryFolder folder;
   Job job;
   for (int r = 0; r < 3; ++r) {
@@ -228,8 +238,39 @@ TEST(ShowConfig, has_ten_lines) {
                               "\nworld size: 1\nrank: 0\nlocal rank: 0\nnum processes per_node: 1\nnum nodes: 1\nnode rank: 0\n");
 }
 
-// Q-13, E-12, K-44: tcp:// under torchrun works, with a word about the store that is there already.
+// Before it is of any job, as a program asks that has a device or a file to choose.
+TEST(Launcher, is_asked_before_initialize) {
+  COVERS("TS-39", "TS-40");
+  const auto said = [](const Variables& variables) {
+    Job job;
+    job.start({"launcher"}, variables);
+    job.expect_success();
+    return line(job[0], "launcher: ");
+  };
+  EXPECT_EQ(said({}), "local rank -1, not by torchrun");
+  EXPECT_EQ(said({{"LOCAL_RANK", "3"}}), "local rank 3, not by torchrun");
+  const Variables by_hand{{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}};
+  EXPECT_EQ(said(by_hand), "local rank 1, not by torchrun");
+  Variables torchrun = by_hand;
+  torchrun["TORCHELASTIC_RUN_ID"] = "none";
+  EXPECT_EQ(said(torchrun), "local rank 1, by torchrun");
+  EXPECT_EQ(said(slurm_task(2, 4, "a", "7")), "local rank 2, not by torchrun");
+}
+
+// A number that is no constant: the local rank that was given.
+TEST(ShowConfig, says_what_this_process_is) {
+  COVERS("I-43");
+  const TemporaryFolder folder;
+  Job job;
+  job.start({"method=file://" + folder.path() + "/meet", "rank=0", "size=1", "local=3", "init", "config", "finalize"});
+  job.expect_success();
+  EXPECT_EQ(count(job[0].out(), "local rank: 3\n"), 1) << job[0].out();
+  EXPECT_EQ(count(job[0].out(), "\nrank: 0\n"), 1) << job[0].out();
+}
+
+// tcp:// under torchrun works, with a word about the store that is there already.
 TEST(TcpUnderTorchrun, works_and_warns) {
+  COVERS("Q-13", "E-12", "K-44");
   Job job;
   const int port = free_port();
   for (int r = 0; r < 2; ++r) {

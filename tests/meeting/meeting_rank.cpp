@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <fstream>
 #include <iostream>
 #include <sstream>
 #include <string>
@@ -21,6 +22,14 @@ using namespace unisono;
 void say(const std::string& text) {
   const std::string line = fmt::format("{}\n", text);
   if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) ::_exit(90);
+}
+
+/// What the program was given, before anything in it ran, the library's own initialization included.
+std::vector<std::string> given_environment() {
+  std::vector<std::string> variables;
+  std::ifstream file("/proc/self/environ");
+  for (std::string entry; std::getline(file, entry, '\0');) variables.push_back(entry);
+  return variables;
 }
 
 std::vector<std::string> whole_environment() {
@@ -57,8 +66,11 @@ void act(const std::string& what, const std::string& value, InitOptions& options
   else if (what == "finalize") finalize();
   else if (what == "who") who();
   else if (what == "neighbours") say(fmt::format("neighbours: {}", fmt::join(local_group().global_ranks(), ",")));
+  else if (what == "launcher")
+    say(fmt::format("launcher: local rank {}, {}", launcher_local_rank().value_or(-1),
+                    is_torchelastic_launched() ? "by torchrun" : "not by torchrun"));
   else if (what == "config") show_config(std::cout);
-  else if (what == "remember") before = whole_environment();
+  else if (what == "remember") before = given_environment();
   else if (what == "compare") say(before == whole_environment() ? "environment: as it was" : "environment: changed");
   else say(fmt::format("no such thing: {}", what));
 }

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "covers.h"
 #include "mpi_jobs.h"
 #include "running_command.h"
 
@@ -82,6 +83,7 @@ TEST_P(Mpi, ProgramOfTheUsersRuns) {
 }
 
 TEST_P(Mpi, ProgramsOwnMpiIsAdoptedAtEveryLevelOfThreads) {
+  COVERS("C-27", "K-45", "B-08", "B-09");
   for (const char* const level : {"multiple", "serialized", "funnelled"}) {
     SCOPED_TRACE(level);
     const Outcome outcome = program(2, {level});
@@ -95,6 +97,7 @@ TEST_P(Mpi, AnotherThreadThanMpisIsRefused) {
 }
 
 TEST_P(Mpi, SyncJoinsTheProgramsMpi) {
+  COVERS("I-01", "C-27");
   const Outcome outcome = program(2, {"sync"});
   EXPECT_ALL_FINE(outcome, 2);
 }
@@ -106,6 +109,7 @@ TEST_P(Mpi, GettersAndCallsFindTheProgramsMpi) {
 }
 
 TEST_P(Mpi, RanksThatContradictMpisAreRefusedWithBoth) {
+  COVERS("K-17", "Q-10", "B-05");
   const Outcome by_file = program(2, {"contradict", path("meeting")});
   EXPECT_NE(by_file.code, 0);
   EXPECT_NE((by_file.err + by_file.out).find("rank 0 of the job"), std::string::npos) << by_file.err;

@@ -4,6 +4,7 @@
 
 #include "backends/device_memory.h"
 #include "backends/nccl/runtime.h"
+#include "covers.h"
 #include "fake_ranks.h"
 #include "unisono/cuda.h"
 #include "unisono/device_runtime.h"
@@ -113,6 +114,7 @@ TEST(Asynchronous, wait_any_and_dropped_works) {
 }
 
 TEST(Streams, are_of_a_thread_and_a_scope) {
+  COVERS("T-39");
   int a = 0, b = 0;
   EXPECT_EQ(current_stream(), nullptr);
   {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "covers.h"
 #include "fake_ranks.h"
 #include "unisono/cuda.h"
 
@@ -392,6 +393,7 @@ TEST(Leaving, aborts_what_does_not_end) {
 
 // An engine that nobody asked for by name is made when it is needed.
 TEST(AtNeed, costs_nothing_until_it_is_used) {
+  COVERS("C-20", "Q-29");
   fake::reset(2);
   on_ranks({.count = 2, .at_need = true}, [](const ProcessGroup& group) {
     std::vector<int> host{1};
@@ -399,6 +401,8 @@ TEST(AtNeed, costs_nothing_until_it_is_used) {
     EXPECT_EQ(fake::calls("ncclCommInitRankConfig"), 0);
     barrier(group);
     EXPECT_EQ(fake::current_device(), 0);  // nor is a device made current that the program may not want
+    EXPECT_EQ(fake::calls("ncclCommInitRankConfig"), 0);
+    barrier(group);
     const DeviceArray<int> x(group.rank(), {1, 2});
     all_reduce(x.view(), ReduceOp::sum, group);
     fake::synchronize();

@@ -17,6 +17,7 @@
 #include "backends/nccl/calls.h"
 #include "backends/nccl/loader.h"
 #include "backends/nccl/runtime.h"
+#include "covers.h"
 #include "unisono/cuda.h"
 #include "unisono/unisono.h"
 
@@ -287,6 +288,7 @@ TEST(Gpu, streams_and_works) {
 }
 
 TEST(Gpu, groups) {
+  COVERS_ON_GPU("K-14");
   const int n = world_size(), me = rank();
   const auto half = split_group(world(), me % 2);
   ASSERT_TRUE(half);
@@ -303,6 +305,7 @@ TEST(Gpu, groups) {
 }
 
 TEST(Gpu, device_of_an_address_and_memory_in_use) {
+  COVERS_ON_GPU("I-03", "B-03", "C-25", "V-11", "K-56");
   EXPECT_EQ(device().type, Device::Type::cuda);
   EXPECT_EQ(backend(), "nccl");
   const Array<int> x(numbers(rank(), 1U << 22U));

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "backends/nccl/engine.h"
+#include "covers.h"
 #include "declarations.h"
 #include "unisono/error.h"
 
@@ -196,8 +197,9 @@ TEST_F(Loader, one_that_was_chosen_is_the_only_one) {
   EXPECT_EQ(std::count(machine.asked.begin(), machine.asked.end(), "libnccl.so.2"), 0);
 }
 
-// as far as it shows without the runtime, which whoever forks ranks must leave alone.
+// As far as it shows without the runtime, which whoever forks ranks must leave alone.
 TEST_F(Loader, from_outside) {
+  COVERS("Q-27");
   EXPECT_EQ(why_not(machine, settings), "");  // nobody tells of devices
   machine.present.insert("libnvidia-ml.so.1");
   EXPECT_EQ(why_not(machine, settings), "");
@@ -235,7 +237,9 @@ TEST_F(Loader, the_runtime_alone_needs_no_nccl) {
   }
 }
 
+// A process that is shown one device has that one, whatever its number on the host is.
 TEST(Device, of_a_process) {
+  COVERS("K-37", "Q-11", "E-15");
   Vendor vendor;
   vendor.devices = 4;
   EXPECT_EQ(choose_device(vendor, 3), 3);

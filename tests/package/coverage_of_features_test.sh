@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# feature-coverage counts what it should, and complains of each kind of wrong list.
+# feature-coverage counts what has passed, and complains of each kind of wrong list.
 #   coverage_of_features_test.sh FEATURE_COVERAGE
 set -euo pipefail
 check=$1
@@ -7,54 +7,86 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
 
-# The IDs are put together here, so that this file names no row itself.
-t=T k=K ts=TS
 tree() {
   rm -rf "$work/tree"
-  mkdir -p "$work/tree/tests/features" "$work/tree/tests/unit"
-  printf '# comment\n%s-01 init\n%s-02 rank\n%s-03 size\n%s-04+ later\n%s-01 bug\n%s-01 since\n' $t $t $t $t $k $ts >"$work/tree/tests/features/rows.txt"
-  printf '# comment\n%s-01: cannot be tested\n' $k >"$work/tree/tests/features/waived.txt"
-  # A range, and words that only look like rows.
-  printf '// %s-01 … %s-03; SHA-256, X%s-04, %s-041\n' $t $t $t $t >"$work/tree/tests/unit/a_test.cpp"
+  mkdir -p "$work/tree/tests/features" "$work/tree/build/release/coverage"
+  printf '# comment\nT-01 init\nT-02 rank\nT-03 size\nT-04+ later\nK-01 bug\nTS-01 since\n' >"$work/tree/tests/features/rows.txt"
+  printf '# comment\nK-01: cannot be tested\n' >"$work/tree/tests/features/waived.txt"
+  touch "$work/a_test" "$work/b_test"
+  record a_test 'passed T-01 A.One' 'passed T-02 A.One' 'passed T-02 A.Two' 'passed T-03 A.Three' 'gpu TS-01 A.Four'
+}
+record() {  # record <program> <line>...: what the program leaves
+  local program=$1
+  shift
+  printf '%s\n' "program $work/$program" "$@" >"$work/tree/build/release/coverage/$program.txt"
 }
 
-right() {  # right <text in the output>
-  local output
-  if ! output=$("$check" --root "$work/tree" 2>&1) || [[ "$output" != *"$1"* ]]; then
-    printf 'expected success and "%s" in\n%s\n' "$1" "$output"
+right() {  # right <text in the output> <argument>...
+  local text=$1 output
+  shift
+  if ! output=$("$check" --root "$work/tree" "$@" 2>&1) || [[ "$output" != *"$text"* ]]; then
+    printf 'expected success and "%s" in\n%s\n' "$text" "$output"
     failures=1
   fi
 }
-wrong() {  # wrong <text in the output>
-  local output
-  if output=$("$check" --root "$work/tree" 2>&1) || [[ "$output" != *"$1"* ]]; then
-    printf 'expected failure and "%s" in\n%s\n' "$1" "$output"
+wrong() {  # wrong <text in the output> <argument>...
+  local text=$1 output
+  shift
+  if output=$("$check" --root "$work/tree" "$@" 2>&1) || [[ "$output" != *"$text"* ]]; then
+    printf 'expected failure and "%s" in\n%s\n' "$text" "$output"
     failures=1
   fi
 }
 
 tree
-right "all             3        1        0        2"
+right "all             3        1        1        1        0"
+right "T-02   covered  rank  [A.One A.Two]" --rows
+right "TS-01  gpu      since  [A.Four]" TS-01
+right "" --lists
+mv "$work/tree/build" "$work/tree/elsewhere"
+wrong "no test that covers a row has run"
+right "all             3        1        1        1        0" "$work/tree/elsewhere/release"
+
+# A comment counts for nothing, nor does a test that was skipped.
 tree
-printf '// %s-01 %s-03\n' $t $t >"$work/tree/tests/unit/a_test.cpp"
-wrong "missing  $t-02"
+mkdir "$work/tree/tests/unit"
+printf '// T-02\n' >"$work/tree/tests/unit/a_test.cpp"
+record a_test 'passed T-01 A.One' 'skipped T-02 A.Two' 'passed T-03 A.Three' 'passed TS-01 A.Four'
+wrong "missing  T-02   rank  [skipped here: A.Two]"
+record b_test 'passed T-02 B.One'
+right "T-02   covered  rank  [B.One]" T-02
+# All families are required.
 tree
-printf '// %s-09\n' $t >"$work/tree/tests/unit/b_test.cpp"
-wrong "b_test.cpp names $t-09, which is no row"
+record a_test 'passed T-01 A.One' 'passed T-02 A.Two' 'passed T-03 A.Three'
+wrong "missing  TS-01"
+# A program that was built anew has to run anew.
 tree
-printf '// %s-01\n' $k >"$work/tree/tests/unit/b_test.cpp"
-wrong "$k-01 is waived, yet tests/unit/b_test.cpp covers it"
+touch -d '1 minute' "$work/a_test"
+wrong "a_test.txt is not counted"
+rm "$work/a_test"
+wrong "missing  T-01"
+
 tree
-printf '%s-02:\n' $t >>"$work/tree/tests/features/waived.txt"
-wrong "no reason"
-tree
-printf '%s-77: gone\n' $t >>"$work/tree/tests/features/waived.txt"
-wrong "waives $t-77, which is no row"
-tree
-printf '%s-01 again\n' $t >>"$work/tree/tests/features/rows.txt"
-wrong "$t-01 stands twice"
-tree
-rm "$work/tree/tests/features/rows.txt"
-wrong "no rows"
+record b_test 'passed T-09 B.One'
+wrong "b_test B.One covers T-09, which is no row"
+for word in passed gpu; do
+  tree
+  record b_test "$word K-01 B.One"
+  wrong "K-01 is waived, yet B.One covers it"
+done
+for option in "" --lists; do
+  tree
+  printf 'T-02:\n' >>"$work/tree/tests/features/waived.txt"
+  wrong "no reason" $option
+  tree
+  printf 'T-77: gone\n' >>"$work/tree/tests/features/waived.txt"
+  wrong "waives T-77, which is no row" $option
+  tree
+  printf 'T-01 again\n' >>"$work/tree/tests/features/rows.txt"
+  wrong "T-01 stands twice" $option
+  tree
+  rm "$work/tree/tests/features/rows.txt"
+  wrong "no rows" $option
+done
 
 exit "$failures"

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "covers.h"
 #include "running_command.h"
 
 namespace unisono::testing {
@@ -29,8 +30,8 @@ std::vector<std::string> node(int node_rank, int port, const std::vector<std::st
   return unisono_command(all);
 }
 
-// I-15, I-16, E-01, E-02, E-03, E-05, E-06
 TEST(LauncherNodes, EveryRankHasItsPlaceInTheWhole) {
+  COVERS("I-15", "I-16", "E-01", "E-02", "E-03", "E-05", "E-06");
   const int port = free_port();
   const std::vector<std::string> words{RANK_HELPER,  "variables",        "RANK",        "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
                                        "GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};

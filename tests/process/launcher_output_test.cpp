@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "covers.h"
 #include "launch/rank_stream.h"
 #include "running_command.h"
 
@@ -33,8 +34,9 @@ std::string output_of(int rank, const std::string& all) {
   return text;
 }
 
-// TS-45: what the runtime says of an exception that nobody catches names the rank.
+// What the runtime says of an exception that nobody catches names the rank.
 TEST(LauncherOutput, AnUncaughtExceptionIsItsRanks) {
+  COVERS("TS-45");
   RunningCommand job(run_helper({"-n", "3", "--grace", "1"}, {"throw", "1"}));
   EXPECT_EQ(job.wait(), 128 + SIGABRT) << job.err();
   for (const auto& line : lines_of(job.err())) EXPECT_TRUE(line.starts_with("[1] ") || line.starts_with("[unisono] ")) << line;

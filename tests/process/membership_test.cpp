@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "covers.h"
 #include "running_command.h"
 #include "spawn_ranks.h"
 #include "unisono/unisono.h"
@@ -28,6 +29,7 @@ Membership member(const std::shared_ptr<Store>& store, const std::string& name, 
 }
 
 TEST(Membership, SeveralGroupsBesideTheContext) {
+  COVERS("TS-22");
   const TemporaryFolder folder;
   const auto results = spawn(ranks(3), [path = folder.path() + "/store"] {
     const auto store = std::make_shared<FileStore>(path);

@@ -1,4 +1,4 @@
-// Parallel: alone, under a launcher, and with processes of its own (A-60 … A-76).
+// Parallel: alone, under a launcher, and with processes of its own.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "covers.h"
 #include "running_command.h"
 #include "two_nodes.h"
 #include "unisono/unisono.h"
@@ -45,11 +46,14 @@ void expect_parts(const std::string& text, std::initializer_list<std::string> pa
   for (const auto& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
 }
 
-//
-TEST(ParallelRefuses, AnUnknownBackend) { expect_parts(refusal_of({.backend = "abc"}), {"unknown backend \"abc\"", "native", "serial"}); }
+TEST(ParallelRefuses, AnUnknownBackend) {
+  COVERS("A-60");
+  expect_parts(refusal_of({.backend = "abc"}), {"unknown backend \"abc\"", "native", "serial"});
+}
 
-// there is nothing that they could be for.
+// There is nothing that they could be for.
 TEST(ParallelRefuses, ProcessesWithoutABackend) {
+  COVERS("A-61");
   const std::vector<std::pair<std::string, ParallelOptions>> cases{{"nproc_per_node is 2", {.nproc_per_node = 2}},
                                                                    {"nnodes is 2", {.nnodes = 2}},
                                                                    {"node_rank is 1", {.node_rank = 1}},
@@ -58,8 +62,8 @@ TEST(ParallelRefuses, ProcessesWithoutABackend) {
   for (const auto& [part, options] : cases) expect_parts(refusal_of(options), {"Parallel", part, "without a backend"});
 }
 
-//
 TEST(ParallelRefuses, NumbersThatMakeNoSense) {
+  COVERS("A-62", "A-63", "A-64", "A-65", "A-66");
   expect_parts(refusal_of({.backend = "native", .nproc_per_node = -1}), {"nproc_per_node must be positive, not -1"});
   expect_parts(refusal_of({.backend = "native", .nproc_per_node = 0}), {"nproc_per_node must be positive, not 0"});
   expect_parts(refusal_of({.backend = "native", .nproc_per_node = 1, .nnodes = -1}), {"nnodes must be positive, not -1"});
@@ -70,8 +74,9 @@ TEST(ParallelRefuses, NumbersThatMakeNoSense) {
   expect_parts(refusal_of({.backend = "native", .nproc_per_node = 1, .nnodes = 2, .node_rank = 1, .master_addr = "here"}), {"here", "no port"});
 }
 
-// without a backend it is the program itself.
+// Without a backend it is the program itself.
 TEST(ParallelAlone, RunsInTheWorldThereIs) {
+  COVERS("A-71", "A-73", "A-75");
   const Log log;
   Parallel parallel;
   EXPECT_FALSE(is_initialized());
@@ -86,8 +91,9 @@ TEST(ParallelAlone, RunsInTheWorldThereIs) {
   EXPECT_EQ(log.times("group"), 0) << log.text();
 }
 
-// with one, its context is the object's.
+// With one, its context is the object's.
 TEST(ParallelAlone, InitializesAndFinalizes) {
+  COVERS("A-69", "A-74");
   const Log log;
   {
     Parallel parallel({.backend = "Serial"});
@@ -110,8 +116,9 @@ TEST(ParallelAlone, WhatTheFunctionThrowsIsThrown) {
   EXPECT_EQ(log.times("Finalized"), 1);
 }
 
-// said, not just ignored.
+// Said, not just ignored.
 TEST(ParallelAlone, OptionsWithoutEffectAreWarnedOf) {
+  COVERS("A-67");
   ::testing::internal::CaptureStderr();
   {
     const Log log;
@@ -128,8 +135,8 @@ TEST(ParallelAlone, OptionsWithoutEffectAreWarnedOf) {
 
 class ParallelSpawns : public ::testing::TestWithParam<int> {};
 
-//
 TEST_P(ParallelSpawns, ProcessesOfItsOwn) {
+  COVERS("A-70", "A-72", "A-73", "A-75");
   const int n = GetParam();
   const Log log;
   {
@@ -171,8 +178,9 @@ TEST(ParallelSpawnsToo, AFailureNamesTheRank) {
   EXPECT_EQ(parallel.run([] { return all_reduce(1); }), (std::vector<int>{3, 3, 3}));
 }
 
-// "emulated 2 nodes x 2", A-68, K-44; A-76: node 1 says nothing.
+// Two nodes of two, of which node 1 says nothing.
 TEST(ParallelNodes, MeetInAFileOrAtAnAddress) {
+  COVERS("A-75", "A-68", "K-44", "A-76");
   const TemporaryFolder folder;
   EXPECT_EQ(two_nodes("parallel-node", {"file://" + folder.path() + "/meeting"}), four_ranks);
   EXPECT_EQ(two_nodes("parallel-node", {fmt::format("tcp://127.0.0.1:{}", free_port())}), four_ranks);
@@ -187,8 +195,8 @@ std::vector<std::string> launched(int ranks, const std::vector<std::string>& wor
   return unisono_command(all);
 }
 
-//
 TEST(ParallelLaunched, JoinsTheJobAndRankZeroSpeaks) {
+  COVERS("A-69", "A-71", "A-73", "A-74", "A-75", "A-76");
   RunningCommand job(launched(4, {"parallel", "native"}));
   EXPECT_EQ(job.wait(), 0) << job.err();
   for (int r = 0; r < 4; ++r) EXPECT_EQ(count(job.out(), fmt::format("[{}] rank {} of 4, local {} {}, sum 6\n", r, r, r, r)), 1) << job.out();
@@ -201,10 +209,11 @@ TEST(ParallelLaunched, JoinsTheJobAndRankZeroSpeaks) {
 
 // No job ever runs as N mains: without a backend there is no world to run in before initialize …
 TEST(ParallelLaunched, WithoutABackendItNeedsAContext) {
+  COVERS("K-45");
   RunningCommand none(launched(2, {"parallel"}));
   EXPECT_EQ(none.wait(), 0) << none.err();
   EXPECT_EQ(count(none.out(), "NotInitialized "), 2) << none.out();
-  // … and with one that somebody else has made it neither makes nor ends any. K-45
+  // … and with one that somebody else has made it neither makes nor ends any.
   RunningCommand job(launched(3, {"parallel-in-context"}));
   EXPECT_EQ(job.wait(), 0) << job.err();
   EXPECT_EQ(count(job.out(), ", sum 3\n"), 3) << job.out();
@@ -213,8 +222,8 @@ TEST(ParallelLaunched, WithoutABackendItNeedsAContext) {
   EXPECT_EQ(count(job.err(), "process group"), 0) << job.err();
 }
 
-// K-46, Q-25
 TEST(ParallelLaunched, AnExceptionReachesThePeersInsteadOfHoldingThem) {
+  COVERS("K-46", "Q-25");
   for (const int culprit : {0, 2}) {
     RunningCommand job(launched(3, {"parallel-throw", std::to_string(culprit)}));
     EXPECT_EQ(job.wait(), 0) << job.err();

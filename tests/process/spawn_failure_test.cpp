@@ -1,4 +1,4 @@
-// spawn, when something goes wrong: who is named, what travels back, and that nothing stays (I-20, C-26, Q-25).
+// spawn, when something goes wrong: who is named, what travels back, and that nothing stays.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include <csignal>
 #include <stdexcept>
 
+#include "covers.h"
 #include "running_command.h"
 #include "unisono/unisono.h"
 
@@ -46,8 +47,8 @@ void expect_cause(const LaunchFailed& error, int ranks, int cause) {
 
 class SpawnFailureOf : public ::testing::TestWithParam<int> {};
 
-// I-20, Q-25, K-46
 TEST_P(SpawnFailureOf, AnExceptionNamesItsRankAndReachesThePeers) {
+  COVERS("I-20", "Q-25", "K-46");
   const int culprit = GetParam();
   const auto error = failure_of(4, [culprit](int local_rank) {
     if (local_rank == culprit) throw InvalidArgument("five is no prime of ours", {.operation = "sieve"});
@@ -122,8 +123,9 @@ TEST(SpawnFailure, APeerIsToldTheTypeOfWhatHasNoText) {
   EXPECT_NE(end_of(error, 0).message.find("rank 1 gave up: int ["), std::string::npos) << end_of(error, 0).message;
 }
 
-// I-20: "child died: exit code or signal name"
+// "child died: exit code or signal name"
 TEST(SpawnFailure, ASignalIsNamed) {
+  COVERS("I-20");
   for (const auto& [signal, name] : {std::pair(SIGKILL, "SIGKILL"), std::pair(SIGSEGV, "SIGSEGV"), std::pair(SIGABRT, "SIGABRT")}) {
     const auto error = failure_of(3, [signal = signal] {
       const rlimit none{0, 0};
@@ -165,8 +167,9 @@ TEST(SpawnFailure, ExitInARankDoesNotDoWhatItsParentDoesAtExit) {
   }
 }
 
-// I-19: the timeout is that of every call.
+// The timeout is that of every call.
 TEST(SpawnFailure, ATimeoutIsNamed) {
+  COVERS("I-19");
   const auto error = failure_of(2,
                                 [] {
                                   if (rank() == 0) barrier();
@@ -221,8 +224,9 @@ TEST(SpawnFailure, SurvivorsMayShrinkAndReturn) {
 
 class ParentEndedBy : public ::testing::TestWithParam<int> {};
 
-// I-20: nothing of a job stays, however its parent goes.
+// Nothing of a job stays, however its parent goes.
 TEST_P(ParentEndedBy, TakesItsRanksWithIt) {
+  COVERS("I-20");
   RunningCommand program({SPAWN_HELPER, "rest"});
   ASSERT_TRUE(program.until_out_has("resting ", 3)) << program.err();
   std::vector<pid_t> pids;

@@ -1,4 +1,4 @@
-// spawn: what the processes are, what they return, and what is refused (I-14 … I-20, C-14, C-26). Its failures are in spawn_failure_test.cpp.
+// spawn: what the processes are, what they return, and what is refused. Its failures are in spawn_failure_test.cpp.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@
 #include <set>
 
 #include "backends/native/native.h"
+#include "covers.h"
 #include "running_command.h"
 #include "spawn_ranks.h"
 #include "two_nodes.h"
@@ -38,8 +39,8 @@ Account account_of(int given) {
 
 class SpawnOfRanks : public ::testing::TestWithParam<int> {};
 
-// I-14, I-15, I-16, C-26
 TEST_P(SpawnOfRanks, EveryRankHasItsWorldAndItsResultComesBackInOrder) {
+  COVERS("I-14", "I-15", "I-16", "C-26");
   const int n = GetParam();
   const auto accounts = spawn(ranks(n), account_of);
   ASSERT_EQ(accounts.size(), static_cast<std::size_t>(n));
@@ -63,8 +64,8 @@ TEST_P(SpawnOfRanks, EveryRankHasItsWorldAndItsResultComesBackInOrder) {
 
 INSTANTIATE_TEST_SUITE_P(Spawn, SpawnOfRanks, ::testing::Values(1, 2, 3, 4, 5, 7, 8));
 
-// C-14, K-52
 TEST(Spawn, TheFunctionGetsItsLocalRankIfItTakesOne) {
+  COVERS("C-14", "K-52");
   const auto with = spawn(
       ranks(3), [](int local_rank, int factor, const std::string& word) { return fmt::format("{}{}", word, factor * local_rank); }, 7,
       std::string("x"));
@@ -94,9 +95,9 @@ TEST(Spawn, ArgumentsAndMemoryAreCopies) {
   EXPECT_EQ(counter, 5);
 }
 
-// C-26: more than any pipe holds, from all ranks at once.
-// I-44: the world that counts is the one in which it is called, not the one in which it was made.
+// The world that counts is the one in which it is called, not the one in which it was made.
 TEST(Spawn, WhatRunsOnOneRankOnlyMayBeMadeBefore) {
+  COVERS("I-44");
   auto first = one_rank_only([] { return 10 + rank(); });
   auto first_of_all = one_rank_only([] { return 20 + rank(); }, {.with_barrier = true});
   const auto results = spawn(ranks(3), [&] { return std::pair(first(), first_of_all()); });
@@ -104,7 +105,9 @@ TEST(Spawn, WhatRunsOnOneRankOnlyMayBeMadeBefore) {
   for (const int r : {1, 2}) EXPECT_EQ(results[static_cast<std::size_t>(r)], std::pair(std::optional<int>(), std::optional<int>()));
 }
 
+// More than any pipe holds, from all ranks at once.
 TEST(Spawn, ResultsOfAnySize) {
+  COVERS("C-26");
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{65'536}, std::size_t{65'537}, std::size_t{9'000'011}}) {
     const auto texts = spawn(ranks(3), [size](int local_rank) {
       std::string text(size, static_cast<char>('a' + local_rank));
@@ -120,8 +123,9 @@ TEST(Spawn, ResultsOfAnySize) {
   }
 }
 
-// I-18: one node may meet elsewhere than through its launcher, if it is told to. I-20: the only start method is fork.
+// One node may meet elsewhere than through its launcher, if it is told to.
 TEST(Spawn, MeetsWhereInitMethodSays) {
+  COVERS("I-18");
   const TemporaryFolder folder;
   SpawnOptions options = ranks(3);
   options.init_method = "file://" + folder.path() + "/meeting";
@@ -135,8 +139,9 @@ TEST(Spawn, MeetsWhereInitMethodSays) {
   EXPECT_EQ(spawn(options, account_of).back().sum, 6);
 }
 
-// Q-12, V-03: a job of one node needs no port at all.
+// A job of one node needs no port at all.
 TEST(Spawn, NobodyListens) {
+  COVERS("Q-12");
   const auto inside = spawn(ranks(2), [] {
     barrier();
     const std::size_t listening = listening_sockets(::getpid()).size() + listening_sockets(::getppid()).size();
@@ -152,8 +157,9 @@ std::vector<std::string> environment_now() {
   return lines;
 }
 
-// C-28, E-07, K-49: what the library tells a rank of itself is not in anybody's environment, and what the program does to its own stays.
+// What the library tells a rank of itself is not in anybody's environment, and what the program does to its own stays.
 TEST(Environment, IsReadAndNeverWritten) {
+  COVERS("C-28", "E-07", "K-49");
   const auto before = environment_now();
   const auto inside = spawn(ranks(2), [] {
     ::setenv("UNISONO_TEST_WORD", "set by a rank", 1);
@@ -166,8 +172,9 @@ TEST(Environment, IsReadAndNeverWritten) {
   for (const auto& seen : inside) EXPECT_EQ(seen, expected);
 }
 
-// K-34, K-79, I-39, I-42: an initialize that fails leaves nothing behind, in the environment or elsewhere.
+// An initialize that fails leaves nothing behind, in the environment or elsewhere.
 TEST(Environment, IsTheSameAfterAFailure) {
+  COVERS("K-34", "K-79", "I-39", "I-42");
   const auto before = environment_now();
   EXPECT_THROW(initialize("abc"), InvalidArgument);
   EXPECT_THROW(initialize({.backend = "native", .rank = 1, .world_size = 2}), InvalidArgument);
@@ -180,8 +187,9 @@ TEST(Environment, IsTheSameAfterAFailure) {
   EXPECT_FALSE(is_initialized());
 }
 
-// K-35, I-39, I-42: what the program has changed meanwhile is not undone.
+// What the program has changed meanwhile is not undone.
 TEST(Environment, KeepsWhatTheProgramChangesInAContext) {
+  COVERS("K-35", "I-39", "I-42");
   ::setenv("UNISONO_TEST_WORD", "before", 1);
   initialize();
   EXPECT_THROW(initialize(), AlreadyInitialized);
@@ -210,8 +218,9 @@ class Borrowed final : public Backend {
   std::unique_ptr<Backend> engine_;
 };
 
-// I-14, I-48: a backend that the program has registered goes with the fork.
+// A backend that the program has registered goes with the fork.
 TEST(Spawn, OnABackendOfTheProgramsOwn) {
+  COVERS("I-48");
   register_backend("borrowed", [](const BackendOptions& options) { return std::make_unique<Borrowed>(backends::make_native(options)); });
   const auto answers =
       spawn({.backend = "borrowed", .nproc_per_node = 3}, [] { return std::pair(backend().value_or("none"), all_reduce(rank() + 1)); });
@@ -308,20 +317,27 @@ TEST(Spawn, WorksWithoutStandardDescriptors) {
 
 // ---- several nodes ---------------------------------------------------------------------------------------------
 
-// I-15, I-16, I-18, K-44
 TEST(SpawnNodes, MeetInAFile) {
+  COVERS("I-15", "I-16", "I-18", "K-44");
   const TemporaryFolder folder;
   EXPECT_EQ(two_nodes("node", {"file://" + folder.path() + "/meeting"}), four_ranks);
 }
-TEST(SpawnNodes, MeetAtATcpAddress) { EXPECT_EQ(two_nodes("node", {fmt::format("tcp://127.0.0.1:{}", free_port())}), four_ranks); }
-// I-17
-TEST(SpawnNodes, MeetAtTheMasterAddress) { EXPECT_EQ(two_nodes("node", {"env", "127.0.0.1", std::to_string(free_port())}), four_ranks); }
-// I-17, C-13, Q-12, E-05, E-06
+TEST(SpawnNodes, MeetAtATcpAddress) {
+  COVERS("I-15", "I-16", "I-18", "K-44");
+  EXPECT_EQ(two_nodes("node", {fmt::format("tcp://127.0.0.1:{}", free_port())}), four_ranks);
+}
+TEST(SpawnNodes, MeetAtTheMasterAddress) {
+  COVERS("I-17", "B-12");
+  EXPECT_EQ(two_nodes("node", {"env", "127.0.0.1", std::to_string(free_port())}), four_ranks);
+}
 TEST(SpawnNodes, MeetWhereTheEnvironmentSays) {
+  COVERS("I-17", "C-13", "Q-12", "E-05", "E-06");
   EXPECT_EQ(two_nodes("node", {"env"}, {{"MASTER_ADDR", "localhost"}, {"MASTER_PORT", std::to_string(free_port())}}), four_ranks);
 }
-// V-01, V-02, V-03
-TEST(SpawnNodes, AreMachinesToLaunch) { EXPECT_EQ(two_nodes("machine", {fmt::format("tcp://127.0.0.1:{}", free_port())}), four_ranks); }
+TEST(SpawnNodes, AreMachinesToLaunch) {
+  COVERS("V-01", "V-02", "V-03");
+  EXPECT_EQ(two_nodes("machine", {fmt::format("tcp://127.0.0.1:{}", free_port())}), four_ranks);
+}
 
 // ---- what is refused -------------------------------------------------------------------------------------------
 
@@ -354,8 +370,8 @@ std::string spawn_refusal_of(SpawnOptions options) {
   return refusal<InvalidArgument>([&] { spawn(options, [] {}); });
 }
 
-// I-15, I-16, I-17, I-18
 TEST(SpawnRefuses, NumbersAndPlacesThatMakeNoSense) {
+  COVERS("I-15", "I-16", "I-17", "I-18", "B-12");
   const auto has = [](const std::string& text, std::initializer_list<const char*> parts) {
     for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
   };
@@ -375,8 +391,8 @@ TEST(SpawnRefuses, NumbersAndPlacesThatMakeNoSense) {
   has(spawn_refusal_of({.nnodes = 2, .master_addr = "127.0.0.1"}), {"2 nodes", "master_port"});
 }
 
-// I-14, K-77, Q-27, A-60, T-04, K-04
 TEST(SpawnRefuses, BackendsThatCannotServeIt) {
+  COVERS("I-14", "K-77", "Q-27", "T-04", "K-04");
   EXPECT_NE(spawn_refusal_of({.backend = "abc"}).find("unknown backend \"abc\""), std::string::npos);
   EXPECT_NE(spawn_refusal_of({.backend = "serial", .nproc_per_node = 2}).find("serial is for one process"), std::string::npos);
   EXPECT_EQ(spawn({.backend = "Serial"}, [] { return world_size(); }), std::vector<int>{1});
@@ -388,7 +404,7 @@ TEST(SpawnRefuses, BackendsThatCannotServeIt) {
   }
 }
 
-// C-34: one engine, or one for each kind of device.
+// One engine, or one for each kind of device.
 TEST(SpawnRefuses, BackendsOfDevicesThatContradictEachOther) {
   const auto named = spawn({.backend = "cpu:native", .nproc_per_node = 2}, [] { return backend().value_or("none"); });
   EXPECT_EQ(named, (std::vector<std::string>{"native", "native"}));
@@ -428,8 +444,8 @@ TEST(Spawn, WorksWhereALauncherHasStartedOneProcess) {
 
 // ---- launch ----------------------------------------------------------------------------------------------------
 
-// V-01, V-04, V-05, K-51, K-52
 TEST(Launch, RunsOneProcessHereAndSeveralElsewhere) {
+  COVERS("V-01", "V-04", "V-05", "K-51", "K-52");
   const auto alone =
       launch([](int local_rank, int base) { return std::tuple(::getpid(), is_initialized(), world_size(), base + local_rank); }, 1, 1, 0, "", 40);
   EXPECT_EQ(alone, (std::vector{std::tuple(::getpid(), true, 1, 40)}));
@@ -447,8 +463,8 @@ TEST(Launch, WhatASingleProcessThrowsIsThrown) {
   EXPECT_FALSE(is_initialized());
 }
 
-// V-02, V-03
 TEST(Launch, RefusesNumbersThatMakeNoSense) {
+  COVERS("V-02", "V-03");
   const auto refused = [](int machines, int gpus, int rank, const std::string& url = "tcp://127.0.0.1:23456") {
     return refusal<InvalidArgument>([&] { launch([] {}, machines, gpus, rank, url); });
   };

@@ -1,5 +1,6 @@
 // at::Tensor within objects that travel: through every call that moves objects, and as a value whose type the receiver does not know.
 #include "conformance_world.h"
+#include "covers.h"
 
 #include <filesystem>
 #include <map>
@@ -108,8 +109,9 @@ WORLD_TEST(TorchObjects, OneThatCannotBeSentIsAnErrorOnAll) {
   EXPECT_THROW(broadcast_object(map, world_size() - 1), InvalidArgument);
 }
 
-// I-34: the receivers know nothing of dtype and shape.
+// The receivers know nothing of dtype and shape.
 WORLD_TEST(TorchObjects, AsAValueOfAnyKind) {
+  COVERS("I-34");
   const int n = world_size();
   for (const auto dtype : conformance::every_dtype) {
     const torch::Tensor x = value({3, 2}, n - 1, dtype).t();

@@ -1,5 +1,6 @@
 // at::Tensor in what works on many at once (parameters, dictionaries, averages), a training loop made of these, and tensors in shared memory.
 #include "conformance_world.h"
+#include "covers.h"
 
 #include <map>
 #include <sstream>
@@ -9,7 +10,8 @@ using namespace unisono;
 using conformance::sum;
 using conformance::value;
 
-WORLD_TEST(TorchAverages, OfATensor) {  // V-09
+WORLD_TEST(TorchAverages, OfATensor) {
+  COVERS("V-09");
   const int n = world_size();
   for (const auto dtype : {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16}) {
     torch::Tensor x = value({2, 3}, rank(), dtype).t();
@@ -22,7 +24,8 @@ WORLD_TEST(TorchAverages, OfATensor) {  // V-09
   EXPECT_SAME(whole, torch::div(sum({3}, 0, n, torch::kLong) - 6 * n, n, "trunc"));
 }
 
-WORLD_TEST(TorchAverages, OfADictionaryInAnyOrder) {  // V-10
+WORLD_TEST(TorchAverages, OfADictionaryInAnyOrder) {
+  COVERS("V-10");
   const int n = world_size();
   std::unordered_map<std::string, torch::Tensor> map;
   for (int i = 0; i < 20; ++i) {
@@ -38,7 +41,8 @@ WORLD_TEST(TorchAverages, OfADictionaryInAnyOrder) {  // V-10
   }
 }
 
-WORLD_TEST(TorchDictionaries, AreSummedInPlaceAndKeepTheirDTypes) {  // M-07
+WORLD_TEST(TorchDictionaries, AreSummedInPlaceAndKeepTheirDTypes) {
+  COVERS("M-07");
   const int n = world_size();
   std::map<std::string, torch::Tensor> map;
   for (const auto dtype : conformance::numbers) map[torch::toString(dtype)] = value({3, 2}, rank(), dtype).t();
@@ -56,7 +60,8 @@ WORLD_TEST(TorchDictionaries, AreSummedInPlaceAndKeepTheirDTypes) {  // M-07
   all_reduce_dict(nothing);
 }
 
-MANY_TEST(TorchDictionaries, AKeyThatARankDoesNotHaveIsNamed) {  // M-07
+MANY_TEST(TorchDictionaries, AKeyThatARankDoesNotHaveIsNamed) {
+  COVERS("M-07");
   std::map<std::string, torch::Tensor> map{{"a", torch::ones({2})}, {rank() == 0 ? "b" : "c", torch::ones({2})}};
   try {
     all_reduce_dict(map);
@@ -120,7 +125,7 @@ void train(torch::nn::Sequential& model, int first, int last, const std::functio
 
 }  // namespace
 
-// T-47: two iterations on a part of the batch each give the parameters of one process on the whole, and the model can be saved and loaded.
+// Two iterations on a part of the batch each give the parameters of one process on the whole, and the model can be saved and loaded.
 WORLD_TEST(TorchTraining, EqualsOneProcessOnTheWholeBatch) {
   const int n = world_size(), r = rank();
   torch::nn::Sequential model = network(), baseline = network();

@@ -1,6 +1,7 @@
-// Batch normalisation over all ranks' samples: the numbers of one process on the whole batch, forward and backward. A-36, on the cpu as well; A-37.
+// Batch normalisation over all ranks' samples: the numbers of one process on the whole batch, forward and backward. On the cpu as well.
 #include <sstream>
 
+#include "covers.h"
 #include "data_parallel_world.h"
 
 namespace unisono {
@@ -118,6 +119,7 @@ TORCH_MODULE(Normed);
 
 // The whole of it: a convolutional network with batch normalisation, trained by N ranks as by one.
 WORLD_TEST(SyncBatchNorm, AModelOfAnyMembers) {
+  COVERS("A-36", "Q-22");
   Normed alone;
   auto model = auto_model(Normed(), {.sync_bn = true});
   torch::optim::SGD alone_optimizer(alone->parameters(), torch::optim::SGDOptions(0.2).momentum(0.9));

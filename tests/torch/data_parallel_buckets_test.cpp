@@ -1,6 +1,7 @@
-// Where gradients lie, in which order they are reduced, and when. A-31.
+// Where gradients lie, in which order they are reduced, and when.
 #include <algorithm>
 
+#include "covers.h"
 #include "data_parallel_world.h"
 #include "unisono/torch/memory.h"
 
@@ -109,6 +110,7 @@ MANY_TEST(Buckets, GradientsAreViewsOfSharedMemory) {
 
 // Every bucket but those of the first layer is under way before the last gradient has arrived, and they begin in their order.
 MANY_TEST(Buckets, AreReducedWhileBackwardGoesOn) {
+  COVERS("A-31");
   auto model = auto_model(Tower(6, 48, false), {.bucket_cap_mb = small});
   for (int pass = 0; pass < 3; ++pass) {
     model->zero_grad();
@@ -146,8 +148,8 @@ MANY_TEST(Buckets, TheWorldIsFreeMeanwhile) {
   for (const auto& other : all) EXPECT_EQ(other, sums);
 }
 
-//
 WORLD_TEST(Buckets, AGroupOfOneIsThin) {
+  COVERS("A-37", "A-41");
   Net net;
   auto model = auto_model(net, {.find_unused_parameters = true, .sync_bn = true, .group = new_group({rank()})});
   const NoSync quiet = model.no_sync();

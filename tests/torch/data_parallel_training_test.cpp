@@ -1,4 +1,7 @@
-// N ranks train to the weights of one process on the whole batch..
+// N ranks train to the weights of one process on the whole batch.
+#include <sstream>
+
+#include "covers.h"
 #include "data_parallel_world.h"
 
 namespace unisono {
@@ -39,8 +42,38 @@ void equals_one_process(const Options& options) {
   EXPECT_SAME(*model, *alone);
 }
 
-WORLD_TEST(DataParallel, SgdWithMomentum) { equals_one_process<torch::optim::SGD>(torch::optim::SGDOptions(0.1).momentum(0.9)); }
-WORLD_TEST(DataParallel, Adam) { equals_one_process<torch::optim::Adam>(torch::optim::AdamOptions(0.02)); }
+WORLD_TEST(DataParallel, SgdWithMomentum) {
+  COVERS("A-31");
+  equals_one_process<torch::optim::SGD>(torch::optim::SGDOptions(0.1).momentum(0.9));
+}
+WORLD_TEST(DataParallel, Adam) {
+  COVERS("A-31");
+  equals_one_process<torch::optim::Adam>(torch::optim::AdamOptions(0.02));
+}
+
+// What was trained together is saved and loaded as a model of one process.
+WORLD_TEST(DataParallel, IsSavedAndLoaded) {
+  COVERS("T-47");
+  Net alone, loaded(6, 9, 3);
+  torch::optim::SGD alone_optimizer(alone->parameters(), 0.1);
+  train(alone, alone_optimizer, 2, whole);
+  auto model = auto_model(parallel::net_of_rank());
+  torch::optim::SGD optimizer(model.parameters(), 0.1);
+  for (int step = 0; step < 2; ++step) {
+    optimizer.zero_grad();
+    F::mse_loss(model(share(inputs(step))), share(targets(step))).backward();
+    optimizer.step();
+  }
+  EXPECT_SAME(*model, *alone);
+  std::stringstream file;
+  torch::save(model.module(), file);
+  parallel::fill(*loaded, 90);
+  EXPECT_NE(parallel::difference(*loaded, *alone), "");
+  torch::load(loaded, file);
+  EXPECT_SAME(*loaded, *model);
+  auto again = auto_model(loaded);
+  EXPECT_SAME(again(inputs(5)), alone->forward(inputs(5)));
+}
 
 WORLD_TEST(DataParallel, GradientsAccumulateWithoutTalking) {
   Net alone;
@@ -124,6 +157,7 @@ TORCH_MODULE(Heads);
 
 // Rank r uses head r % 2; nobody uses head 2.
 WORLD_TEST(DataParallel, ParametersThatOnlySomeHaveUsed) {
+  COVERS("A-35", "Q-22");
   const auto part_of = [](const torch::Tensor& batch, int r) { return batch.narrow(0, r * (rows / world_size()), rows / world_size()); };
   Heads alone;
   auto model = auto_model(Heads(), {.find_unused_parameters = true});
@@ -262,7 +296,7 @@ struct TwoInputsImpl : torch::nn::Module {
   torch::nn::Linear layer;
 };
 
-// Any holder, any signature. A-30: all of it is on device() then.
+// Any holder, any signature. All of it is on device() then.
 WORLD_TEST(DataParallel, HoldersAndSignatures) {
   const torch::Tensor x = torch::full({2, 2}, 1.0F + static_cast<float>(rank()));
   const torch::Tensor average = torch::full({2, 2}, 1 + static_cast<float>(world_size() - 1) / 2);
@@ -285,6 +319,7 @@ WORLD_TEST(DataParallel, HoldersAndSignatures) {
 
 // The buffers of rank 0 are those of all, before each forward pass in training.
 MANY_TEST(DataParallel, BuffersFollowRankZero) {
+  COVERS("A-35", "Q-22");
   for (const bool share_them : {true, false}) {
     torch::nn::BatchNorm1d norm(2);
     norm->running_mean.fill_(10 * rank() + 1);

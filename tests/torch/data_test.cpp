@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "covers.h"
 #include "unisono/torch/data.h"
 #include "unisono/unisono.h"
 
@@ -70,8 +71,9 @@ class Ranks : public testing::TestWithParam<int> {
 };
 INSTANTIATE_TEST_SUITE_P(TorchData, Ranks, testing::Values(1, 2, 3, 4));
 
-// the batches of all ranks together are those of one process, and so is their order.
+// The batches of all ranks together are those of one process, and so is their order.
 TEST_P(Ranks, TogetherTheyReadWhatOneReads) {
+  COVERS("A-01", "A-02", "A-07", "A-20", "A-21", "A-23");
   constexpr std::size_t n = 48, batch = 12;
   std::vector<std::size_t> order;
   {
@@ -94,8 +96,8 @@ TEST_P(Ranks, TogetherTheyReadWhatOneReads) {
   });
 }
 
-//
 TEST(TorchData, BatchSizesThatDoNotShareOut) {
+  COVERS("A-03", "A-04", "A-13");
   run_threads(4, [] {
     EXPECT_EQ(auto_dataloader(Numbers(40), 3)->options().batch_size, 3U);
     EXPECT_EQ(auto_dataloader(Numbers(40))->options().batch_size, 1U);
@@ -113,8 +115,8 @@ TEST(TorchData, BatchSizesThatDoNotShareOut) {
   });
 }
 
-//
 TEST(TorchData, WorkersAreThoseOfTheHost) {
+  COVERS("A-05", "A-06");
   run_threads(4, [] {
     const auto workers = [](std::size_t n) { return auto_dataloader(Numbers(8), DataLoaderOptions(4).workers(n))->options().workers; };
     EXPECT_EQ(workers(10), 3U);
@@ -129,8 +131,9 @@ TEST(TorchData, WorkersAreThoseOfTheHost) {
   });
 }
 
-// samples are repeated from the beginning, as often as it takes.
+// Samples are repeated from the beginning, as often as it takes.
 TEST(TorchData, PaddingComesFromTheBeginning) {
+  COVERS("A-22");
   run_threads(4, [] {
     const auto loader = auto_dataloader(Numbers(2), 4, {.shuffle = false});
     EXPECT_EQ(samples(*loader), std::vector<std::size_t>{static_cast<std::size_t>(rank()) % 2});
@@ -139,8 +142,9 @@ TEST(TorchData, PaddingComesFromTheBeginning) {
   });
 }
 
-// A-25, K-41: every epoch has an order of its own, without a call; set_epoch brings one back.
+// Every epoch has an order of its own, without a call; set_epoch brings one back.
 TEST_P(Ranks, EpochsGoOnByThemselves) {
+  COVERS("A-25", "K-41");
   run_threads(GetParam(), [] {
     const auto loader = auto_dataloader(Numbers(24), 4);
     const auto first = samples(*loader), second = samples(*loader), third = samples(*loader);
@@ -187,8 +191,8 @@ TEST(TorchData, ASamplerIsSavedAndLoadedAsTorchsAre) {
   });
 }
 
-//
 TEST(TorchData, DistributedSamplersAreUsedAsTheyAre) {
+  COVERS("A-08", "A-24");
   run_threads(4, [] {
     Warnings warnings;
     const auto fits = auto_dataloader(Numbers(8), DistributedSampler(8, {.shuffle = false}), 4);
@@ -231,8 +235,9 @@ class Weighted : public torch::data::samplers::Sampler<> {
   std::mt19937 engine_;
 };
 
-// K-42: whatever a sampler yields on rank 0 is shared out, and no global generator is touched by the others.
+// Whatever a sampler yields on rank 0 is shared out, and no global generator is touched by the others.
 TEST_P(Ranks, AnyOtherSamplerIsSharedOut) {
+  COVERS("A-09", "A-26", "A-27", "A-28", "A-29", "K-42");
   const auto ranks = static_cast<std::size_t>(GetParam());
   for (const unsigned seed : {1U, 2U, 3U, 4U, 5U}) {
     Weighted alone(100, 200, seed);
@@ -278,8 +283,8 @@ TEST_P(Ranks, AnyOtherSamplerIsSharedOut) {
   });
 }
 
-//
 TEST(TorchData, ShuffleAndASamplerAreTwoOrders) {
+  COVERS("A-10");
   run_threads(2, [] {
     EXPECT_NE(refusal<InvalidArgument>([] {
                 auto_dataloader(Numbers(8), torch::data::samplers::SequentialSampler(8), 4, {.shuffle = true});
@@ -317,8 +322,8 @@ struct SpanNumbers : torch::data::datasets::BatchDataset<SpanNumbers, std::vecto
   std::optional<std::size_t> size() const override { return 6; }
 };
 
-//
 TEST(TorchData, SamplersOfBatchesAreUntouched) {
+  COVERS("A-11");
   run_threads(2, [] {
     Warnings warnings;
     const auto loader = auto_dataloader(SpanNumbers(), Spans(), 4);
@@ -352,8 +357,8 @@ struct Stateful : torch::data::datasets::StatefulDataset<Stateful> {
   std::size_t left = 0;
 };
 
-//
 TEST(TorchData, WhatCanOnlyBeIteratedSharesItselfOut) {
+  COVERS("A-12");
   run_threads(2, [] {
     Warnings warnings;
     const auto stream = auto_dataloader(Stream(static_cast<std::size_t>(rank())), torch::data::samplers::StreamSampler(5), 4);
@@ -390,8 +395,9 @@ TEST(TorchData, TransformsStayAsTheyAre) {
   });
 }
 
-// no option for pinned memory in torch::data. A-17: rank 0 tells what became of the options, where LibTorch is asked to tell such things.
+// Rank 0 tells what became of the options, where LibTorch is asked to tell such things.
 TEST(TorchData, RankZeroTellsTheOptions) {
+  COVERS("A-17");
   const auto level = FLAGS_caffe2_log_level;
   FLAGS_caffe2_log_level = 0;
   testing::internal::CaptureStderr();

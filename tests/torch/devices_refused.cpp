@@ -1,5 +1,5 @@
 // One wrong call at a time, chosen by -DCASE=<number>: the compiler must refuse it and say why. Case 0 is right and shows that the rest compiles.
-// M-29, M-31: leaves that are no tensors, and an `out` of another type.
+// Leaves that are no tensors, and an `out` of another type.
 #include <map>
 #include <set>
 #include <string>

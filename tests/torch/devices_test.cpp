@@ -1,4 +1,4 @@
-// M-29, M-30, M-31: where data lies, where a group wants it, and data moved as a whole. The meta device stands for a second device here.
+// Where data lies, where a group wants it, and data moved as a whole. The meta device stands for a second device here.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -6,11 +6,25 @@
 #include <map>
 #include <unordered_map>
 
+#include <c10/util/Logging.h>
+
+#include "covers.h"
+#include "unisono/engine.h"
 #include "unisono/torch.h"
+#include "unisono/torch/data_parallel.h"
 #include "unisono/torch/devices.h"
 
 namespace unisono {
 namespace {
+
+/// For the memory of a device that only has a number.
+class NumberedDevice final : public Engine {
+ public:
+  std::string_view name() const noexcept override { return "numbered"; }
+  Device::Type device_type() const noexcept override { return Device::Type::cuda; }
+  Device device() const noexcept override { return {Device::Type::cuda, 7}; }
+  void abort(const Failure&) noexcept override {}
+};
 
 using Batch = std::map<std::string, std::vector<torch::Tensor>>;
 
@@ -34,7 +48,8 @@ std::string refusal(F&& f) {
 torch::Tensor numbers(int first) { return torch::arange(first, first + 6).reshape({2, 3}); }
 torch::Tensor elsewhere() { return torch::empty({2, 3}, torch::TensorOptions(torch::kMeta).dtype(torch::kLong)); }
 
-TEST(TorchDevices, OfDataOfAnyShape) {  // M-29
+TEST(TorchDevices, OfDataOfAnyShape) {
+  COVERS("M-29");
   EXPECT_EQ(get_data_device(numbers(0)), torch::kCPU);
   EXPECT_EQ(get_data_device(elsewhere()), torch::kMeta);
   EXPECT_EQ(get_data_device(std::vector{elsewhere(), elsewhere()}), torch::kMeta);
@@ -43,14 +58,16 @@ TEST(TorchDevices, OfDataOfAnyShape) {  // M-29
   EXPECT_EQ(get_data_device(std::unordered_map<int, std::pair<torch::Tensor, torch::Tensor>>{{3, {elsewhere(), elsewhere()}}}), torch::kMeta);
 }
 
-TEST(TorchDevices, DataOnSeveralIsRefusedSayingWhere) {  // M-29
+TEST(TorchDevices, DataOnSeveralIsRefusedSayingWhere) {
+  COVERS("M-29");
   const std::vector mixed{numbers(0), numbers(1), elsewhere()};
   EXPECT_REFUSED(static_cast<void>(get_data_device(mixed)), "data[0] on cpu, data[2] on meta");
   const Batch batch{{"image", {numbers(0)}}, {"label", {numbers(1), elsewhere()}}};
   EXPECT_REFUSED(static_cast<void>(get_data_device(batch)), "data[\"image\"][0] on cpu, data[\"label\"][1] on meta");
 }
 
-TEST(TorchDevices, WhatIsEmptyOrUndefinedIsRefused) {  // M-29, M-31
+TEST(TorchDevices, WhatIsEmptyOrUndefinedIsRefused) {
+  COVERS("M-29", "M-31");
   EXPECT_REFUSED(static_cast<void>(get_data_device(std::vector<torch::Tensor>{})), "the data is empty");
   EXPECT_REFUSED(static_cast<void>(get_data_device(std::map<int, torch::Tensor>{})), "the data is empty");
   EXPECT_REFUSED(static_cast<void>(get_data_device(Batch{{"a", {numbers(0)}}, {"b", {}}})), "data[\"b\"] is empty");
@@ -62,7 +79,7 @@ TEST(TorchDevices, WhatIsEmptyOrUndefinedIsRefused) {  // M-29, M-31
   EXPECT_REFUSED(cast_data_device(none, torch::kCPU, none), "the data is empty");
 }
 
-TEST(TorchDevices, OfAGroup) {  // M-30
+TEST(TorchDevices, OfAGroup) {
   EXPECT_EQ(get_comm_device(), torch::kCPU);
   run_threads(2, [] {
     EXPECT_EQ(get_comm_device(), torch::kCPU);
@@ -70,7 +87,45 @@ TEST(TorchDevices, OfAGroup) {  // M-30
   });
 }
 
-TEST(TorchDevices, MovesEverythingAndKeepsTheContainers) {  // M-31
+// A model goes to the device of its process. Where LibTorch does not know that device, its refusal says that it was asked for it.
+TEST(TorchDevices, OfTheProcess) {
+  COVERS("A-30", "M-30");
+  register_engine("numbered", [](const EngineOptions&) { return std::make_unique<NumberedDevice>(); }, {.device = Device::Type::cuda});
+  EXPECT_EQ(auto_model(torch::nn::Linear(2, 2))->weight.device(), torch::kCPU);
+  const Context context(InitOptions{.backend = "cpu:native,cuda:numbered"});
+  EXPECT_EQ(device(), (Device{Device::Type::cuda, 7}));
+  EXPECT_EQ(get_comm_device(), at::Device(torch::kCUDA, 7));
+  try {
+    const auto model = auto_model(torch::nn::Linear(2, 2));
+    for (const torch::Tensor& parameter : model->parameters()) EXPECT_EQ(parameter.device(), at::Device(torch::kCUDA, 7));
+  } catch (const c10::Error& error) {
+    const std::string said = error.what();
+    EXPECT_TRUE(said.find("cuda") != std::string::npos || said.find("CUDA") != std::string::npos) << said;
+  }
+}
+
+// Without a device, ranks train together on what they have, and rank 0 tells it where LibTorch is asked to tell such things.
+TEST(TorchDevices, AModelIsTrainedWithoutAny) {
+  COVERS("A-33");
+  const auto level = FLAGS_caffe2_log_level;
+  FLAGS_caffe2_log_level = 0;
+  testing::internal::CaptureStderr();
+  run_threads(3, [] {
+    const torch::nn::Linear linear(2, 2);
+    auto model = auto_model(linear);
+    model(torch::full({1, 2}, static_cast<float>(rank()))).sum().backward();
+    EXPECT_EQ(linear->weight.device(), torch::kCPU);
+    EXPECT_TRUE(torch::allclose(linear->weight.grad(), torch::ones({2, 2})));
+  });
+  const std::string text = testing::internal::GetCapturedStderr();
+  FLAGS_caffe2_log_level = level;
+  const std::string line = "unisono: a model of 2 parameters is trained by 3 ranks together, on cpu";
+  EXPECT_NE(text.find(line), std::string::npos) << text;
+  EXPECT_EQ(text.find(line), text.rfind(line)) << text;
+}
+
+TEST(TorchDevices, MovesEverythingAndKeepsTheContainers) {
+  COVERS("M-31");
   const std::tuple<torch::Tensor, Batch, std::list<torch::Tensor>> data{numbers(0), {{"a", {numbers(1), numbers(2)}}}, {numbers(3)}};
   const std::tuple<torch::Tensor, Batch, std::list<torch::Tensor>> moved = cast_data_device(data, torch::kMeta);
   EXPECT_EQ(get_data_device(moved), torch::kMeta);
@@ -80,7 +135,8 @@ TEST(TorchDevices, MovesEverythingAndKeepsTheContainers) {  // M-31
   EXPECT_EQ(get_data_device(cast_data_device(halves, torch::kMeta)), torch::kMeta);
 }
 
-TEST(TorchDevices, WhatIsThereIsTheSameTensor) {  // M-31
+TEST(TorchDevices, WhatIsThereIsTheSameTensor) {
+  COVERS("M-31");
   const torch::Tensor x = numbers(0);
   EXPECT_TRUE(cast_data_device(x, torch::kCPU).is_same(x));
   const std::unordered_map<std::string, std::vector<torch::Tensor>> data{
@@ -91,7 +147,8 @@ TEST(TorchDevices, WhatIsThereIsTheSameTensor) {  // M-31
   }
 }
 
-TEST(TorchDevices, FillsOutInPlace) {  // M-31
+TEST(TorchDevices, FillsOutInPlace) {
+  COVERS("M-31");
   const Batch data{{"a", {numbers(1), numbers(2)}}, {"b", {numbers(30)}}};
   Batch out{{"a", {torch::zeros_like(numbers(0)), torch::zeros({3, 2}, torch::kLong).t()}}, {"b", {torch::zeros_like(numbers(0))}}};
   const Batch handles = out;
@@ -115,7 +172,8 @@ TEST(TorchDevices, FillsOutInPlace) {  // M-31
   EXPECT_TRUE(torch::equal(std::get<0>(room.second), numbers(6)));
 }
 
-TEST(TorchDevices, AnOutThatDoesNotFitIsRefusedAndLeftAsItIs) {  // M-31
+TEST(TorchDevices, AnOutThatDoesNotFitIsRefusedAndLeftAsItIs) {
+  COVERS("M-31");
   const Batch data{{"a", {numbers(1), numbers(2)}}, {"b", {numbers(3)}}};
   const auto room = [] { return torch::zeros({2, 3}, torch::kLong); };
   Batch longer{{"a", {room(), room(), room()}}, {"b", {room()}}};

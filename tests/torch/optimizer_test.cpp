@@ -6,6 +6,7 @@
 #include <mutex>
 #include <sstream>
 
+#include "covers.h"
 #include "unisono/torch/optimizer.h"
 #include "unisono/unisono.h"
 #include "unisono/torch/tensor.h"
@@ -80,8 +81,8 @@ class Ranks : public testing::TestWithParam<int> {
 };
 INSTANTIATE_TEST_SUITE_P(TorchOptimizer, Ranks, testing::Values(1, 2, 3, 4));
 
-//
 TEST_P(Ranks, WithoutAnOptionItIsTheSameObject) {
+  COVERS("A-50", "A-53");
   run_threads(GetParam(), [] {
     auto model = make_model();
     auto optimizer = std::make_unique<torch::optim::SGD>(model->parameters(), 0.1);
@@ -92,8 +93,9 @@ TEST_P(Ranks, WithoutAnOptionItIsTheSameObject) {
   });
 }
 
-// state and options of rank 0 are everybody's.
+// State and options of rank 0 are everybody's.
 TEST_P(Ranks, StateIsThatOfRankZero) {
+  COVERS("A-52");
   for (const auto& [name, make] : optimizers()) {
     run_threads(GetParam(), [&name = name, &make = make] {
       auto model = make_model(), reference = make_model();
@@ -187,8 +189,9 @@ TEST(TorchOptimizer, MoreRanksThanParameters) {
   });
 }
 
-// A-51, A-52 (two backward passes for each step): gradients are averaged by the optimizer, also where a rank has none of a parameter.
+// Two backward passes for each step: gradients are averaged by the optimizer, also where a rank has none of a parameter.
 TEST_P(Ranks, AveragesGradients) {
+  COVERS("A-51", "A-52");
   for (const bool shard : {false, true}) {
     run_threads(GetParam(), [shard] {
       const int ranks = world_size(), each = 12 / ranks;
@@ -217,8 +220,8 @@ TEST_P(Ranks, AveragesGradients) {
   }
 }
 
-// A-51, K-43
 TEST_P(Ranks, TheClosureIsCalledAndItsLossReturned) {
+  COVERS("A-51", "K-43");
   for (const bool shard : {false, true}) {
     run_threads(GetParam(), [shard] {
       auto model = make_model(), reference = make_model();
@@ -239,6 +242,21 @@ TEST_P(Ranks, TheClosureIsCalledAndItsLossReturned) {
       expected.step();
       expect_same(model, reference, "after a closure");
       EXPECT_FALSE(optimizer->step().defined());
+      // What the closure has computed is averaged after it.
+      model = make_model(), reference = make_model();
+      const auto averaging = auto_optim(torch::optim::SGD(model->parameters(), 0.1), {.shard_state = shard, .average_gradients = true});
+      torch::optim::SGD on_all(reference->parameters(), 0.1);
+      const int each = 12 / world_size();
+      const torch::Tensor own_loss = averaging->step([&] {
+        backward(model, 4, rank() * each, (rank() + 1) * each);
+        return torch::tensor(8 - rank());
+      });
+      EXPECT_EQ(own_loss.item<int>(), 8 - rank());
+      backward(reference, 4);
+      on_all.step();
+      for (const auto& entry : reference->named_parameters()) {
+        EXPECT_TRUE(torch::allclose(model->named_parameters()[entry.key()], entry.value(), 1e-4, 1e-6)) << entry.key();
+      }
     });
   }
 }

@@ -1,8 +1,9 @@
-// Slurm's lists of hosts: H-01 … H-16, W-11, K-47, K-73, C-24.
+// Slurm's lists of hosts.
 #include "rendezvous/host_list.h"
 
 #include <gtest/gtest.h>
 
+#include "covers.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {
@@ -23,7 +24,10 @@ struct Vector {
 
 class HostList : public testing::TestWithParam<Vector> {};
 
-TEST_P(HostList, is_taken_apart) { EXPECT_EQ(parse_host_list(GetParam().text), GetParam().expected); }
+TEST_P(HostList, is_taken_apart) {
+  COVERS(GetParam().row.c_str(), "W-11", "K-73");
+  EXPECT_EQ(parse_host_list(GetParam().text), GetParam().expected);
+}
 
 const std::vector<std::string> eight_ascending = {"4", "5", "6", "7", "8", "12", "16", "17", "18", "19", "20", "22", "24", "25", "26"};
 
@@ -60,6 +64,7 @@ struct Refused {
 class NoHostList : public testing::TestWithParam<Refused> {};
 
 TEST_P(NoHostList, is_refused_with_its_text) {
+  COVERS(GetParam().row.c_str());
   try {
     const auto names = parse_host_list(GetParam().text);
     ADD_FAILURE() << GetParam().text << " gave " << names.size() << " names";
@@ -75,8 +80,9 @@ INSTANTIATE_TEST_SUITE_P(Rows, NoHostList,
                                          Refused{"K-47", "n[0-99999999999999999999]"}, Refused{"K-47", "n[0-999999999]"},
                                          Refused{"K-47", "n[0-9999][0-9999]"}));
 
-// H-07, C-24: what is sorted elsewhere can be had so; the order of the items stays.
+// What is sorted elsewhere can be had so; the order of the items stays.
 TEST(SortedHostList, sorts_the_numbers_of_a_bracket) {
+  COVERS("H-07", "C-24");
   const auto sorted = [](const std::string& text) { return parse_host_list(text, HostOrder::sorted); };
   EXPECT_EQ(sorted("node[18-19,1-16,21-22]"),
             numbered("node", {"1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "18", "19", "21", "22"}));

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "covers.h"
 #include "rendezvous/own_address.h"
 #include "unisono/error.h"
 
@@ -65,6 +66,7 @@ TEST(InterfaceRule, knows_networks_and_addresses) {
 }
 
 TEST(InterfaceRule, understands_the_variables_of_others) {  // F12: NCCL's are beginnings of names
+  COVERS("E-13");
   EXPECT_EQ(chosen("NCCL_SOCKET_IFNAME", "eth"), "192.168.7.4 10.1.2.3 fd00:1::3");
   EXPECT_EQ(chosen("NCCL_SOCKET_IFNAME", "=eth0"), "192.168.7.4");
   EXPECT_EQ(chosen("NCCL_SOCKET_IFNAME", "^docker,lo"), "192.168.7.4 10.1.2.3 fd00:1::3");
@@ -90,6 +92,7 @@ TEST(InterfaceRule, says_what_is_there_where_nothing_is_meant) {
 }
 
 TEST(InterfaceRule, own_variable_first_then_gloos_then_nccls) {
+  COVERS("E-13");
   EXPECT_FALSE(InterfaceRule::own_or_others(Environment{}));
   const Variables all{{"UNISONO_INTERFACE", "eth0"}, {"GLOO_SOCKET_IFNAME", "eth1"}, {"NCCL_SOCKET_IFNAME", "docker0"}};
   Variables left = all;

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "covers.h"
 #include "link_testing.h"
 
 namespace unisono::testing {
@@ -16,14 +17,14 @@ namespace {
 constexpr std::size_t kib = 1024;
 
 TEST(Link, EveryPairExchangesEverySize) {
+  COVERS("T-45");
   const int ranks = 4;
   const auto links = make_links(ranks);
   const std::size_t sizes[] = {0, 1, 8, 1000, 64 * kib - 1, 64 * kib, 64 * kib + 1, 1024 * kib, 3 * 1024 * kib + 17};
   as_ranks(ranks, [&](int rank) {
     const auto& link = links[static_cast<std::size_t>(rank)];
     for (const std::size_t size : sizes) {
-      std::vector<std::vector<unsigned char>> sent(ranks);
-      std::vector<std::vector<unsigned char>> received(ranks);
+      std::vector<std::vector<unsigned char>> sent(ranks), received(ranks);
       std::vector<std::unique_ptr<Task>> tasks;
       for (int peer = 0; peer < ranks; ++peer) {
         if (peer == rank) continue;
@@ -35,9 +36,8 @@ TEST(Link, EveryPairExchangesEverySize) {
       }
       for (const auto& task : tasks) finish(*task);
       for (int peer = 0; peer < ranks; ++peer) {
-        if (peer != rank) {
-          EXPECT_EQ(received[static_cast<std::size_t>(peer)], pattern(size, static_cast<unsigned>(peer * 10 + rank))) << size;
-        }
+        if (peer == rank) continue;
+        EXPECT_EQ(received[static_cast<std::size_t>(peer)], pattern(size, static_cast<unsigned>(peer * 10 + rank))) << size;
       }
     }
   });

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "covers.h"
 #include "unisono/error.h"
 #include "unisono/launch.h"
 
@@ -20,8 +21,9 @@ int workers(int asked, int processes) {
 
 }  // namespace
 
-// alone, everything stays as it was asked for.
+// Alone, everything stays as it was asked for.
 TEST(LoaderPlan, ChangesNothingForOneRank) {
+  COVERS("A-01");
   const LoaderPlan plan = plan_loader({.batch_size = 30, .num_workers = 7, .shuffle = true, .drop_last = true, .dataset_size = 100}, {});
   EXPECT_EQ(plan.batch_size, 30U);
   EXPECT_EQ(plan.total_batch_size, 30U);
@@ -33,8 +35,9 @@ TEST(LoaderPlan, ChangesNothingForOneRank) {
   EXPECT_EQ(plan_loader({.dataset_size = 100, .sampling = Sampling::other}, {}).sampler, Sampler::given);
 }
 
-// A-02, K-41, Q-20: the batch is meant for all ranks together; what the division loses is said.
+// The batch is meant for all ranks together; what the division loses is said.
 TEST(LoaderPlan, SharesOutTheBatch) {
+  COVERS("A-02", "K-41", "Q-20");
   EXPECT_EQ(of_batch(32, 8).batch_size, 4U);
   EXPECT_EQ(of_batch(32, 8).total_batch_size, 32U);
   EXPECT_TRUE(of_batch(32, 8).notes.empty());
@@ -45,24 +48,26 @@ TEST(LoaderPlan, SharesOutTheBatch) {
   EXPECT_EQ(of_batch(16, 8).batch_size, 2U);
 }
 
-// a batch smaller than the ranks are many is one rank's, and the plan says what that makes in all.
+// A batch smaller than the ranks are many is one rank's, and the plan says what that makes in all.
 TEST(LoaderPlan, TakesASmallBatchAsOneRanks) {
+  COVERS("A-03");
   const LoaderPlan plan = of_batch(1, 8);
   EXPECT_EQ(plan.batch_size, 1U);
   EXPECT_EQ(plan.total_batch_size, 8U);
   EXPECT_EQ(plan.notes.size(), 1U);
 }
 
-//
 TEST(LoaderPlan, LeavesAnAbsentBatchAlone) {
+  COVERS("A-04");
   const LoaderPlan plan = plan_loader({.dataset_size = 10}, {.rank = 1, .world_size = 4});
   EXPECT_FALSE(plan.batch_size.has_value());
   EXPECT_TRUE(plan.batch_sizes.empty());
   EXPECT_EQ(plan.total_batch_size, 0U);
 }
 
-// C-19, Q-20: the other two ways to share out.
+// The other two ways to share out.
 TEST(LoaderPlan, KnowsOtherSplits) {
+  COVERS("C-19", "Q-20");
   std::size_t sum = 0;
   for (int r = 0; r < 8; ++r) {
     const LoaderPlan plan = of_batch(30, 8, BatchSplit::even_remainder, r);
@@ -77,8 +82,9 @@ TEST(LoaderPlan, KnowsOtherSplits) {
   EXPECT_THROW(static_cast<void>(of_batch(7, 8, BatchSplit::even_remainder)), InvalidArgument);
 }
 
-// workers are shared out among the processes of a host, rounded up; fewer than these stay as they are.
+// Workers are shared out among the processes of a host, rounded up; fewer than these stay as they are.
 TEST(LoaderPlan, SharesOutTheWorkers) {
+  COVERS("A-05", "A-06");
   EXPECT_EQ(workers(10, 4), 3);
   EXPECT_EQ(workers(2, 2), 1);
   EXPECT_EQ(workers(0, 4), 0);
@@ -87,8 +93,9 @@ TEST(LoaderPlan, SharesOutTheWorkers) {
   EXPECT_EQ(plan_loader({.num_workers = 10}, {.world_size = 8, .nproc_per_node = 4}).total_workers, 12);
 }
 
-// A-07, K-41: a data set with a length gets a distributed sampler, which shuffles if and only if that was asked for, as one rank does.
+// A data set with a length gets a distributed sampler, which shuffles if and only if that was asked for, as one rank does.
 TEST(LoaderPlan, GivesADistributedSampler) {
+  COVERS("A-07", "K-41");
   for (const bool shuffle : {false, true}) {
     const LoaderPlan plan = plan_loader({.shuffle = shuffle, .dataset_size = 10}, {.rank = 1, .world_size = 2});
     EXPECT_EQ(plan.sampler, Sampler::distributed);
@@ -98,8 +105,9 @@ TEST(LoaderPlan, GivesADistributedSampler) {
   }
 }
 
-// a distributed sampler is used as it is; one of another rank or world is warned of.
+// A distributed sampler is used as it is; one of another rank or world is warned of.
 TEST(LoaderPlan, ComparesAGivenDistributedSampler) {
+  COVERS("A-08");
   const auto given = [](int rank, int replicas) {
     return plan_loader({.dataset_size = 10, .sampling = Sampling::distributed, .given_rank = rank, .given_replicas = replicas},
                        {.rank = 1, .world_size = 4});
@@ -112,13 +120,14 @@ TEST(LoaderPlan, ComparesAGivenDistributedSampler) {
   EXPECT_EQ(given(1, 5).warnings.size(), 1U);
 }
 
-//
 TEST(LoaderPlan, WrapsAnyOtherSampler) {
+  COVERS("A-09");
   EXPECT_EQ(plan_loader({.dataset_size = 10, .sampling = Sampling::other}, {.rank = 0, .world_size = 2}).sampler, Sampler::proxy);
 }
 
-// A-10, K-27: refused alike for one rank and for many.
+// Refused alike for one rank and for many.
 TEST(LoaderPlan, RefusesShuffleWithASampler) {
+  COVERS("A-10", "K-27");
   for (const int ranks : {1, 2}) {
     for (const Sampling sampling : {Sampling::distributed, Sampling::other, Sampling::batch_sampler}) {
       EXPECT_THROW(static_cast<void>(plan_loader({.shuffle = true, .dataset_size = 10, .sampling = sampling}, {.world_size = ranks})),
@@ -127,16 +136,16 @@ TEST(LoaderPlan, RefusesShuffleWithASampler) {
   }
 }
 
-//
 TEST(LoaderPlan, LeavesABatchSamplerAlone) {
+  COVERS("A-11");
   const LoaderPlan plan = plan_loader({.dataset_size = 10, .sampling = Sampling::batch_sampler}, {.rank = 0, .world_size = 2});
   EXPECT_EQ(plan.sampler, Sampler::given);
   ASSERT_EQ(plan.warnings.size(), 1U);
   EXPECT_NE(plan.warnings[0].find("batch sampler"), std::string::npos);
 }
 
-//
 TEST(LoaderPlan, GivesNoSamplerToADataSetWithoutLength) {
+  COVERS("A-12");
   const LoaderPlan plan = plan_loader({.batch_size = 8}, {.rank = 0, .world_size = 2});
   EXPECT_EQ(plan.sampler, Sampler::none);
   EXPECT_EQ(plan.batch_size, 4U);
@@ -144,8 +153,9 @@ TEST(LoaderPlan, GivesNoSamplerToADataSetWithoutLength) {
   EXPECT_NE(plan.notes[0].find("different samples"), std::string::npos);
 }
 
-// drop_last is of batches: the loader's, while the sampler still pads.
+// drop_last is of batches: the loader's, while the sampler still pads.
 TEST(LoaderPlan, HandsDropLastToTheLoader) {
+  COVERS("A-13");
   const LoaderPlan plan = plan_loader({.drop_last = true, .dataset_size = 10}, {.rank = 0, .world_size = 4});
   EXPECT_TRUE(plan.drop_last);
   EXPECT_EQ(plan.sampler, Sampler::distributed);
@@ -159,8 +169,9 @@ TEST(LoaderPlan, RefusesWhatMakesNoSense) {
   EXPECT_THROW(static_cast<void>(plan_loader({}, {.world_size = 2, .nproc_per_node = 3})), InvalidArgument);
 }
 
-// for this process, by its world.
+// For this process, by its world.
 TEST(LoaderPlan, TakesThePlaceFromTheWorld) {
+  COVERS("A-02", "A-05");
   run_threads(4, [](int rank) {
     const LoaderPlan plan = plan_loader({.batch_size = 10, .split = BatchSplit::even_remainder, .num_workers = 6, .dataset_size = 10});
     EXPECT_EQ(plan.batch_size, rank < 2 ? 3U : 2U);

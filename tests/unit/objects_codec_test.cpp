@@ -13,6 +13,7 @@
 #include <unordered_set>
 #include <variant>
 
+#include "covers.h"
 #include "objects_types.h"
 #include "unisono/error.h"
 
@@ -42,8 +43,9 @@ using IntegerTypes = testing::Types<bool, char, signed char, unsigned char, shor
                                     unsigned long long, wchar_t, char8_t, char16_t, char32_t>;
 TYPED_TEST_SUITE(Integers, IntegerTypes);
 
-// K-75, C-06: the extremes of every integer.
+// The extremes of every integer.
 TYPED_TEST(Integers, KeepTheirValue) {
+  COVERS("K-75", "C-06");
   using Limits = std::numeric_limits<TypeParam>;
   for (const TypeParam x : {Limits::min(), Limits::max(), TypeParam{0}, TypeParam{1}, static_cast<TypeParam>(Limits::max() / 2)}) {
     EXPECT_EQ(round_trip(x), x) << object_type<TypeParam>().name;
@@ -52,8 +54,9 @@ TYPED_TEST(Integers, KeepTheirValue) {
   EXPECT_EQ(round_trip(list), list);
 }
 
-// K-24: what float32 cannot hold.
+// What float32 cannot hold.
 TEST(Codec, NumbersBeyondFloat) {
+  COVERS("K-24");
   expect_round_trip(16777217);
   expect_round_trip(std::int64_t{9007199254740993});
   expect_round_trip(std::numeric_limits<std::uint64_t>::max());
@@ -79,8 +82,9 @@ TEST(Codec, FloatingPointKeepsItsBits) {
   EXPECT_EQ(std::memcmp(back.data(), block.data(), 3 * sizeof(float)), 0);
 }
 
-// K-22: bytes, not characters; embedded zeros; what is no UTF-8. I-49: lengths around where the format of a length changes.
+// Bytes, not characters; embedded zeros; what is no UTF-8. Lengths around where the format of a length changes.
 TEST(Codec, Strings) {
+  COVERS("K-22", "I-49");
   std::string accents;
   for (int i = 0; i < 10; ++i) accents += "é";
   EXPECT_EQ(accents.size(), 20U);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <variant>
 
+#include "covers.h"
 #include "objects_types.h"
 #include "unisono/error.h"
 
@@ -100,8 +101,9 @@ TEST(Refusals, BytesThatAreNoObject) {
   EXPECT_THROW(from_bytes<std::string>(around<std::string>({0xff})), Mismatch);
 }
 
-// a length is compared with what is left before anything is allocated.
+// A length is compared with what is left before anything is allocated.
 TEST(Refusals, HugeLengthsAllocateNothing) {
+  COVERS("Q-19");
   using Numbers = std::vector<std::int64_t, OwnAllocator<std::int64_t>>;
   using Large = std::array<double, 10000>;
   using LargeOnes = std::vector<Large, OwnAllocator<Large>>;

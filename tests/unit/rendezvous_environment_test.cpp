@@ -1,10 +1,13 @@
-// env://, and a process that nobody launched: T-03, T-05 … T-08, T-41, I-40, E-01 … E-06, C-12.
+// env://, and a process that nobody launched.
+#include "covers.h"
 #include "rendezvous_testing.h"
+#include "unisono/context.h"
 
 namespace unisono::rendezvous {
 namespace {
 
-TEST(Alone, who_was_not_launched_is_rank_0_of_1) {  // C-12
+TEST(Alone, who_was_not_launched_is_rank_0_of_1) {
+  COVERS("C-12");
   const JobIdentity identity = meet({}, Environment());
   EXPECT_EQ(identity.rank, 0);
   EXPECT_EQ(identity.world_size, 1);
@@ -15,7 +18,8 @@ TEST(Alone, who_was_not_launched_is_rank_0_of_1) {  // C-12
 
 class EnvironmentMeeting : public testing::TestWithParam<int> {};
 
-TEST_P(EnvironmentMeeting, brings_all_ranks_together) {  // T-03, T-41
+TEST_P(EnvironmentMeeting, brings_all_ranks_together) {
+  COVERS("T-03", "T-41");
   const int n = GetParam();
   const int port = free_port();
   const auto outcomes = together(static_cast<std::size_t>(n), [&](int rank) {
@@ -32,7 +36,8 @@ TEST_P(EnvironmentMeeting, brings_all_ranks_together) {  // T-03, T-41
 }
 INSTANTIATE_TEST_SUITE_P(Sizes, EnvironmentMeeting, testing::Values(1, 2, 3, 5, 8));
 
-TEST(EnvironmentVariables, missing_ones_are_named) {  // T-41, E-04
+TEST(EnvironmentVariables, missing_ones_are_named) {
+  COVERS("T-41", "E-04");
   const Variables all = job_variables(1, 2, 12345);
   for (const std::string name : {"RANK", "WORLD_SIZE", "MASTER_PORT", "MASTER_ADDR"}) {
     const std::string text = attempt({.timeout = 10s}, Environment(without(all, name))).text<InvalidArgument>();
@@ -63,8 +68,9 @@ Combination combine(By rank, By size, bool address, int port, int r, int n) {
   return made;
 }
 
-// T-41, C-12: every combination of where rank and size come from, and of what is said of the place: for rank 0, which needs no address …
+// Every combination of where rank and size come from, and of what is said of the place: for rank 0, which needs no address …
 TEST(EnvironmentVariables, in_every_combination_for_rank_0) {
+  COVERS("T-41", "C-12");
   for (const By rank : all_sources) {
     for (const By size : all_sources) {
       for (const bool address : {false, true}) {
@@ -120,7 +126,8 @@ TEST(EnvironmentVariables, in_every_combination_for_rank_1) {
   }
 }
 
-TEST(EnvironmentVariables, rank_0_needs_no_address) {  // T-41, E-05
+TEST(EnvironmentVariables, rank_0_needs_no_address) {
+  COVERS("T-41", "E-05");
   const int port = free_port();
   const auto outcomes = together(2, [&](int rank) {
     const Variables all = job_variables(rank, 2, port);
@@ -129,7 +136,8 @@ TEST(EnvironmentVariables, rank_0_needs_no_address) {  // T-41, E-05
   expect_a_job(outcomes, 2);
 }
 
-TEST(EnvironmentVariables, contradictions_name_both_sources) {  // T-41, I-40, E-01, E-02
+TEST(EnvironmentVariables, contradictions_name_both_sources) {
+  COVERS("T-41", "I-40", "E-01", "E-02");
   const Environment environment(with(job_variables(1, 2, 12345), "LOCAL_RANK", "1"));
   std::string text = attempt({.rank = 0}, environment).text<InvalidArgument>();
   EXPECT_CONTAINS(text, "rank is 0 by the argument rank");
@@ -143,13 +151,15 @@ TEST(EnvironmentVariables, contradictions_name_both_sources) {  // T-41, I-40, E
   EXPECT_CONTAINS(text, "0 by init_method");
 }
 
-TEST(EnvironmentVariables, equal_values_from_two_sources_are_fine) {  // T-41
+TEST(EnvironmentVariables, equal_values_from_two_sources_are_fine) {
+  COVERS("T-41");
   const int port = free_port();
   const auto outcomes = together(2, [&](int rank) { return attempt({.rank = rank, .world_size = 2}, Environment(job_variables(rank, 2, port))); });
   expect_a_job(outcomes, 2);
 }
 
-TEST(EnvironmentVariables, arguments_may_take_the_place_of_variables) {  // T-41
+TEST(EnvironmentVariables, arguments_may_take_the_place_of_variables) {
+  COVERS("T-41");
   const int port = free_port();
   const auto outcomes = together(2, [&](int rank) {
     return attempt({.rank = rank, .world_size = 2}, Environment(without(without(job_variables(rank, 2, port), "RANK"), "WORLD_SIZE")));
@@ -157,7 +167,8 @@ TEST(EnvironmentVariables, arguments_may_take_the_place_of_variables) {  // T-41
   expect_a_job(outcomes, 2);
 }
 
-TEST(EnvironmentVariables, impossible_numbers_are_refused) {  // T-06, T-07
+TEST(EnvironmentVariables, impossible_numbers_are_refused) {
+  COVERS("T-06", "T-07");
   const Variables all = job_variables(1, 2, 12345);
   EXPECT_CONTAINS(attempt({}, Environment(with(all, "RANK", "2"))).text<InvalidArgument>(), "rank 2 is not within a world of 2");
   EXPECT_CONTAINS(attempt({}, Environment(with(all, "RANK", "-1"))).text<InvalidArgument>(), "rank -1");
@@ -170,11 +181,27 @@ TEST(EnvironmentVariables, impossible_numbers_are_refused) {  // T-06, T-07
   EXPECT_CONTAINS(attempt({.timeout = 0ms}, Environment(all)).text<InvalidArgument>(), "timeout");
 }
 
-TEST(EnvironmentVariables, group_name_is_refused) {  // T-08
+TEST(EnvironmentVariables, group_name_is_refused) {
+  COVERS("T-08");
   EXPECT_CONTAINS(attempt({.group_name = "mine"}, Environment(job_variables(0, 2, 12345))).text<InvalidArgument>(), "group_name");
 }
 
-TEST(EnvironmentVariables, bound_the_join) {  // M-34, I-40: the type says the unit
+// A timeout is a length of time, whatever its unit, and never a bare number.
+TEST(Timeouts, have_a_unit) {
+  COVERS("M-34", "I-40");
+  static_assert(!std::is_assignable_v<decltype(JobRequest::timeout)&, int> && !std::is_assignable_v<decltype(JobRequest::timeout)&, double>);
+  static_assert(!std::is_assignable_v<decltype(JobRequest::timeout)&, const char*>);
+  static_assert(std::is_same_v<decltype(JobRequest::timeout), decltype(InitOptions::timeout)>);
+  const int port = free_port();
+  const auto told = [&](std::chrono::milliseconds timeout) {
+    return attempt({.timeout = timeout}, Environment(job_variables(0, 2, port))).text<Timeout>();
+  };
+  EXPECT_CONTAINS(told(1s), "1 of 2 ranks joined within 1000 ms");
+  EXPECT_CONTAINS(told(250ms), "1 of 2 ranks joined within 250 ms");
+}
+
+TEST(EnvironmentVariables, bound_the_join) {  // the type says the unit
+  COVERS("I-40");
   EXPECT_EQ(join_timeout(30min, Environment()), 120s);
   EXPECT_EQ(join_timeout(5s, Environment()), 5s);
   EXPECT_EQ(join_timeout(30min, Environment(Variables{{"UNISONO_TIMEOUT", "7"}})), 7s);

@@ -1,10 +1,12 @@
-// file://: T-07, T-08, T-44, K-16.
+// file://
+#include "covers.h"
 #include "rendezvous_testing.h"
 
 namespace unisono::rendezvous {
 namespace {
 
-TEST(FileMeeting, with_ranks_given) {  // T-44
+TEST(FileMeeting, with_ranks_given) {
+  COVERS("T-44");
   const TemporaryFolder folder;
   const std::string url = "file://" + folder.file("meet");
   {
@@ -24,7 +26,8 @@ TEST(FileMeeting, does_not_follow_a_link) {
   EXPECT_FALSE(std::filesystem::exists(folder.file("target")));
 }
 
-TEST(FileMeeting, with_ranks_assigned_around_those_given) {  // T-07, T-44
+TEST(FileMeeting, with_ranks_assigned_around_those_given) {
+  COVERS("T-07", "T-44");
   const TemporaryFolder folder;
   const std::string url = "file://" + folder.file("meet");
   const auto outcomes = together(5, [&](int i) {
@@ -38,7 +41,8 @@ TEST(FileMeeting, with_ranks_assigned_around_those_given) {  // T-07, T-44
   EXPECT_EQ(outcomes[1].get().rank, 0);
 }
 
-TEST(FileMeeting, several_jobs_share_a_file) {  // T-08
+TEST(FileMeeting, several_jobs_share_a_file) {
+  COVERS("T-08");
   const TemporaryFolder folder;
   const std::string url = "file://" + folder.file("meet");
   const auto outcomes =
@@ -67,8 +71,9 @@ TEST(FileMeeting, job_after_job_in_one_file) {
   EXPECT_FALSE(std::filesystem::exists(folder.file("meet")));
 }
 
-// T-08, T-44: a job of another name does not wait until the first one is done, nor does it take its file away.
+// A job of another name does not wait until the first one is done, nor does it take its file away.
 TEST(FileMeeting, a_job_of_another_name_ends_first) {
+  COVERS("T-08", "T-44");
   const TemporaryFolder folder;
   const std::string url = "file://" + folder.file("meet");
   const auto of = [&](const std::string& group, int rank) {
@@ -83,8 +88,9 @@ TEST(FileMeeting, a_job_of_another_name_ends_first) {
   expect_a_job(patient, 2);
 }
 
-// T-07, T-44: automatic ranks go in the order of arrival, around those that were given.
+// Automatic ranks go in the order of arrival, around those that were given.
 TEST(FileMeeting, automatic_ranks_follow_the_order_of_arrival) {
+  COVERS("T-07", "T-44");
   const TemporaryFolder folder;
   const std::string path = folder.file("meet");
   std::vector<Outcome> outcomes(4);
@@ -105,8 +111,9 @@ TEST(FileMeeting, automatic_ranks_follow_the_order_of_arrival) {
   for (const auto& [i, rank] : {std::pair{0U, 1}, {1U, 0}, {2U, 2}, {3U, 3}}) EXPECT_EQ(outcomes[i].get().rank, rank) << i;
 }
 
-// T-07, R2: one too many, and a rank that two have.
+// R2: one too many, and a rank that two have.
 TEST(FileMeeting, who_is_too_much_is_refused) {
+  COVERS("T-07");
   const TemporaryFolder folder;
   const std::string url = "file://" + folder.file("meet");
   const auto outcomes = together(2, [&](int rank) { return attempt({.init_method = url, .rank = rank, .world_size = 2}); });
@@ -153,7 +160,8 @@ void crash_after(const std::function<void()>& body) {
   ASSERT_EQ(::waitpid(pid, &status, 0), pid);
 }
 
-TEST(FileMeeting, what_a_crashed_run_left_behind_does_not_poison_the_next) {  // K-16
+TEST(FileMeeting, what_a_crashed_run_left_behind_does_not_poison_the_next) {
+  COVERS("K-16");
   const TemporaryFolder folder;
   const std::string path = folder.file("meet");
   const std::string url = "file://" + path;
@@ -189,7 +197,8 @@ TEST(FileMeeting, what_a_crashed_run_left_behind_does_not_poison_the_next) {  //
   }
 }
 
-TEST(FileMeeting, a_rank_that_crashed_while_waiting_can_be_started_again) {  // K-16
+TEST(FileMeeting, a_rank_that_crashed_while_waiting_can_be_started_again) {
+  COVERS("K-16");
   for (const bool automatic : {false, true}) {
     const TemporaryFolder folder;
     const std::string path = folder.file("meet");

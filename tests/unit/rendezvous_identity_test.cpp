@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "covers.h"
 #include "rendezvous/launchers.h"
 #include "rendezvous_testing.h"
 
@@ -25,6 +26,10 @@ class OneLauncher : public testing::TestWithParam<Source> {};
 
 TEST_P(OneLauncher, is_understood) {
   const Source& source = GetParam();
+  COVERS("B-05");
+  if (source.launcher == Launcher::torchrun) COVERS("E-01", "E-02", "E-03", "M-33", "M-35");
+  if (source.launcher == Launcher::openmpi) COVERS("E-10", "M-33", "M-36");
+  if (source.launcher == Launcher::slurm) COVERS("M-33", "M-37");
   const Environment environment(source.variables);
   EXPECT_EQ(infer_launcher(environment), source.launcher);
   EXPECT_EQ(launched_as_many(environment), source.world_size > 1);
@@ -56,7 +61,6 @@ Variables both(Variables first, const Variables& second) {
   return first;
 }
 
-// E-01, E-02, E-03, E-10, M-33, M-35, M-36, M-37, B-05, TS-40
 INSTANTIATE_TEST_SUITE_P(
     Rows, OneLauncher,
     testing::Values(
@@ -92,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(
                -1}),
     [](const auto& one) { return one.param.name; });
 
-// R9, K-17, Q-10, B-05: two launchers that both speak of this process and differ; each says which variable and which number.
+// R9: two launchers that both speak of this process and differ; each says which variable and which number.
 struct Contradiction {
   std::string name;
   Variables variables;
@@ -101,6 +105,7 @@ struct Contradiction {
 class Contradicting : public testing::TestWithParam<Contradiction> {};
 
 TEST_P(Contradicting, launchers_are_refused_with_both_sources) {
+  COVERS("K-17", "Q-10", "B-05");
   try {
     identity_from_environment(Environment(GetParam().variables));
     ADD_FAILURE() << "no error";
@@ -134,16 +139,18 @@ INSTANTIATE_TEST_SUITE_P(
                       {"2 by WORLD_SIZE", "8 by OMPI_COMM_WORLD_SIZE"}}),
     [](const auto& one) { return one.param.name; });
 
-// K-17, Q-10, M-36: what the program says must be what MPI's launcher says.
+// What the program says must be what MPI's launcher says.
 TEST(Arguments, contradicting_the_launcher_are_refused) {
+  COVERS("K-17", "Q-10", "M-36");
   EXPECT_CONTAINS(attempt({.world_size = 2}, Environment(open_mpi)).text<InvalidArgument>(),
                   "world size is 2 by the argument world_size, but 8 by OMPI_COMM_WORLD_SIZE");
   EXPECT_CONTAINS(attempt({.rank = 0}, Environment(mpich)).text<InvalidArgument>(), "rank is 0 by the argument rank, but 5 by PMI_RANK");
-  EXPECT_CONTAINS(attempt({}, Environment(open_mpi)).text<InvalidArgument>(), "MASTER_PORT is not set");  // M-36
+  EXPECT_CONTAINS(attempt({}, Environment(open_mpi)).text<InvalidArgument>(), "MASTER_PORT is not set");
 }
 
-// E-04: half of what is needed is an error that says which half is missing.
+// Half of what is needed is an error that says which half is missing.
 TEST(HalfSet, names_what_is_missing) {
+  COVERS("E-04");
   const auto refused = [](const Variables& variables) { return attempt({.timeout = 10s}, Environment(variables)).text<InvalidArgument>(); };
   EXPECT_CONTAINS(refused({{"RANK", "1"}}), "WORLD_SIZE is not set");
   EXPECT_CONTAINS(refused({{"WORLD_SIZE", "2"}}), "RANK is not set");
@@ -167,8 +174,9 @@ TEST(Numbers, that_are_none_are_named) {
   }
 }
 
-// C-16, S-09, I-52, TS-39: of the launchers only what is said of this very rank.
+// Of the launchers only what is said of this very rank.
 TEST(LocalRank, is_taken_from_whoever_speaks_of_this_rank) {
+  COVERS("C-16", "S-09", "I-52");
   const auto of = [](const Variables& variables) { return local_rank_from_environment(Environment(variables), 5, 8); };
   EXPECT_EQ(of({}), std::nullopt);
   for (const Variables& variables : {by_hand, open_mpi, mpich, mvapich, horovod, srun}) EXPECT_EQ(of(variables), 1);
@@ -214,7 +222,8 @@ TEST(EnvironmentVariables, of_other_launchers_that_contradict_are_refused) {  //
   EXPECT_CONTAINS(text, "4 by OMPI_COMM_WORLD_SIZE");
 }
 
-TEST(InferLauncher, knows_all_and_their_order) {  // M-32
+TEST(InferLauncher, knows_all_and_their_order) {
+  COVERS("M-32");
   const auto of = [](Variables variables) { return infer_launcher(Environment(std::move(variables))); };
   EXPECT_EQ(of({}), Launcher::none);
   EXPECT_EQ(of({{"UNISONO_LAUNCHER_FD", "3"}, {"RANK", "0"}, {"WORLD_SIZE", "1"}}), Launcher::unisono);

@@ -1,6 +1,7 @@
-// How ranks join over a store, and what goes wrong on the way: K-01, Q-09, I-40.
+// How ranks join over a store, and what goes wrong on the way.
 #include "rendezvous_testing.h"
 
+#include "covers.h"
 #include "rendezvous/join.h"
 #include "store/client.h"
 #include "store/server.h"
@@ -8,7 +9,8 @@
 namespace unisono::rendezvous {
 namespace {
 
-TEST(Join, missing_ranks_are_named_on_every_rank) {  // R1, Q-09
+TEST(Join, missing_ranks_are_named_on_every_rank) {  // R1
+  COVERS("Q-09");
   const int port = free_port();
   const auto outcomes = together(2, [&](int i) { return attempt({.timeout = 2s}, Environment(job_variables(2 * i, 5, port))); });
   for (const Outcome& outcome : outcomes) {
@@ -101,7 +103,8 @@ TEST(Join, somebody_silent_at_the_address_is_a_timeout) {  // R7: accepts, never
   EXPECT_CONTAINS(attempt({.timeout = 150ms}, Environment(job_variables(1, 2, port))).text<Timeout>(), "silent");
 }
 
-TEST(Join, a_failure_leaves_nothing_open) {  // K-01
+TEST(Join, a_failure_leaves_nothing_open) {
+  COVERS("K-01");
   const int port = free_port();
   const auto fail = [&] {
     const auto outcomes = together(2, [&](int i) { return attempt({.timeout = 60ms}, Environment(job_variables(i, 3, port))); });
@@ -175,7 +178,8 @@ TEST(Token, a_wrong_one_is_refused) {
   first.join();
 }
 
-TEST(GivenStore, needs_rank_and_size) {  // I-40
+TEST(GivenStore, needs_rank_and_size) {
+  COVERS("I-40");
   auto store = std::make_shared<MemoryStore>();
   EXPECT_CONTAINS(attempt({.world_size = 2, .store = store}).text<InvalidArgument>(), "rank is not given");
   EXPECT_CONTAINS(attempt({.rank = 0, .store = store}).text<InvalidArgument>(), "world_size is not given");

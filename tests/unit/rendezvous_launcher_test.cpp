@@ -1,7 +1,8 @@
-// Under our own launcher, and beside torchrun's agent: E-12, Q-13.
+// Under our own launcher, and beside torchrun's agent.
 #include "rendezvous_testing.h"
 
 #include <fstream>
+#include "covers.h"
 #include "rendezvous/rendezvous.h"
 #include "store/server.h"
 
@@ -62,7 +63,8 @@ Variables under_torchrun(int rank, int world_size, int local_world_size, int por
   return all;
 }
 
-TEST(UnderTorchrun, the_agents_port_is_left_alone) {                               // E-12
+TEST(UnderTorchrun, the_agents_port_is_left_alone) {
+  COVERS("E-12");
   const auto agent = ground::try_listen(ground::resolve("127.0.0.1", 0).front());  // holds MASTER_PORT and speaks another language
   const int port = ground::local_address(agent.fd.get()).port();
   for (const int local : {4, 2}) {  // one host, and two

@@ -1,6 +1,7 @@
-// tcp:// at a multicast address: T-07, T-08, T-43, K-15, W-08, TS-48.
+// tcp:// at a multicast address.
 #include <poll.h>
 
+#include "covers.h"
 #include "ground/host.h"
 #include "rendezvous/announcement.h"
 #include "rendezvous/multicast_socket.h"
@@ -61,8 +62,9 @@ INSTANTIATE_TEST_SUITE_P(Networks, Multicast,
                                          Network{"v6Loopback", v6, "lo"}),
                          [](const auto& one) { return one.param.name; });
 
-// T-43: ranks that are given, of which one serves; nobody but they know where.
+// Ranks that are given, of which one serves; nobody but they know where.
 TEST_P(Multicast, brings_ranks_together) {
+  COVERS("T-43");
   for (const int n : {1, 2, 3, 5}) {
     const std::string group = own_name(fmt::format("of {}", n));
     const auto outcomes = together(static_cast<std::size_t>(n), [&](int rank) { return come(n, rank, group); });
@@ -74,8 +76,9 @@ TEST_P(Multicast, brings_ranks_together) {
   }
 }
 
-// T-07, T-43: those without a rank fill the gaps.
+// Those without a rank fill the gaps.
 TEST_P(Multicast, assigns_ranks_around_those_given) {
+  COVERS("T-07", "T-43");
   const std::string group = own_name();
   const auto outcomes = together(5, [&](int i) { return come(5, i == 3 ? std::optional(0) : i == 1 ? std::optional(3) : std::nullopt, group); });
   expect_a_job(outcomes, 5);
@@ -85,8 +88,9 @@ TEST_P(Multicast, assigns_ranks_around_those_given) {
   expect_a_job(together(4, [&](int) { return come(4, std::nullopt, all); }), 4);
 }
 
-// T-08: several jobs on one address at the same time, told apart by their names alone; a space in one does no harm (K-15).
+// Several jobs on one address at the same time, told apart by their names alone; a space in one does no harm.
 TEST_P(Multicast, jobs_share_an_address) {
+  COVERS("T-08", "K-15");
   const std::string left = own_name("left job"), right = own_name("right job");
   const auto outcomes = together(7, [&](int i) { return i < 3 ? come(3, i, left) : come(4, std::nullopt, right, 60s, "another secret, as long"); });
   expect_a_job({outcomes.begin(), outcomes.begin() + 3}, 3);
@@ -115,8 +119,9 @@ TEST_P(Multicast, job_after_job) {
   }
 }
 
-// K-15: a deadline over all of it, and who is missing.
+// A deadline over all of it, and who is missing.
 TEST_P(Multicast, missing_ranks_are_counted_and_named) {
+  COVERS("K-15");
   const std::string group = own_name();
   const auto outcomes = together(2, [&](int i) { return come(5, 2 * i, group, 2s); });
   for (const Outcome& outcome : outcomes) {
@@ -132,8 +137,9 @@ TEST_P(Multicast, missing_ranks_are_counted_and_named) {
   }
 }
 
-// T-07, K-15: everybody learns of a rank that two have.
+// Everybody learns of a rank that two have.
 TEST_P(Multicast, a_rank_that_two_have_is_refused) {
+  COVERS("T-07", "K-15");
   const std::string group = own_name();
   const auto outcomes = together(3, [&](int i) { return come(3, i == 0 ? 0 : 1, group); });
   for (const Outcome& outcome : outcomes) EXPECT_CONTAINS(outcome.text<InvalidArgument>(), "rank 1 is claimed by ");
@@ -273,14 +279,15 @@ TEST_P(Multicast, works_without_a_token_that_was_said_to_be_none) {
 }
 
 TEST(MulticastRules, impossible_requests_are_refused) {
+  COVERS("T-06", "K-15", "T-43");
   const auto refused = [](JobRequest request, const Environment& environment = in_group()) {
     request.init_method = v4;
     return attempt(request, environment).text<InvalidArgument>();
   };
-  EXPECT_CONTAINS(refused({.rank = 0}), "world_size is not given");                             // T-06
-  EXPECT_CONTAINS(refused({.rank = 2, .world_size = 2}), "rank 2 is not within a world of 2");  // K-15
+  EXPECT_CONTAINS(refused({.rank = 0}), "world_size is not given");
+  EXPECT_CONTAINS(refused({.rank = 2, .world_size = 2}), "rank 2 is not within a world of 2");
   EXPECT_CONTAINS(refused({.rank = -1, .world_size = 2}), "rank -1");
-  EXPECT_CONTAINS(refused({.rank = 0, .world_size = 2, .group_name = std::string(256, 'x')}), "256 bytes");  // T-43
+  EXPECT_CONTAINS(refused({.rank = 0, .world_size = 2, .group_name = std::string(256, 'x')}), "256 bytes");
   EXPECT_CONTAINS(refused({.rank = 0, .world_size = 2}, Environment()), "UNISONO_TOKEN");
   const std::string text = refused({.rank = 0, .world_size = 2}, in_group(token, "no_such"));
   EXPECT_CONTAINS(text, "UNISONO_INTERFACE is \"no_such\"");
@@ -305,7 +312,8 @@ Announcement full_announcement() {
   return said;
 }
 
-TEST(Announcement, comes_back_as_it_went) {  // T-43
+TEST(Announcement, comes_back_as_it_went) {
+  COVERS("T-43");
   const Announcement said = full_announcement();
   const Heard heard = hear(encode(said, "t", "here"), said.group_name, "t", "here");
   ASSERT_EQ(heard.hearing, Hearing::ours);
@@ -327,7 +335,8 @@ TEST(Announcement, comes_back_as_it_went) {  // T-43
   EXPECT_EQ(back.refusal->text, "text");
 }
 
-TEST(Announcement, is_ours_only_as_it_was_written) {  // K-15: no length that it says is believed
+TEST(Announcement, is_ours_only_as_it_was_written) {  // no length that it says is believed
+  COVERS("K-15");
   const Announcement said = full_announcement();
   const std::string bytes = encode(said, "t", "here");
   const auto hearing = [&](const std::string& datagram) { return hear(datagram, said.group_name, "t", "here").hearing; };

@@ -1,6 +1,7 @@
-// Slurm's tasks: S-01 … S-10, E-08, E-09, K-36, K-49, C-13.
+// Slurm's tasks.
 #include "rendezvous/slurm.h"
 
+#include "covers.h"
 #include "rendezvous/identity.h"
 #include "rendezvous_testing.h"
 
@@ -50,15 +51,17 @@ std::string refusal(const Variables& variables) {
   return "no error";
 }
 
-TEST(Slurm, says_who_a_task_is) {  // S-01, S-03, S-10, M-37
+TEST(Slurm, says_who_a_task_is) {
+  COVERS("S-01", "S-03", "M-37", "C-24");
   expect_identity(task(1, 1, 2, "c1"), {1, 1, 2, "c1", 17345});
   expect_identity(task(5, 1, 8, "c1, c2", "12345", 2), {5, 1, 8, "c1", 17345});
-  expect_identity(task(5, 1, 8, "node[18-19,1-16]", "7", 18), {5, 1, 8, "node18", 15007});  // C-24: the first as given
+  expect_identity(task(5, 1, 8, "node[18-19,1-16]", "7", 18), {5, 1, 8, "node18", 15007});  // the first as given
   EXPECT_TRUE(identity_from_environment(Environment(task(1, 1, 2, "c1"))).slurm->one_node);
   EXPECT_FALSE(identity_from_environment(Environment(task(5, 1, 8, "c[1-2]", "12345", 2))).slurm->one_node);
 }
 
-TEST(Slurm, ports_are_of_the_jobs_number) {  // S-02, K-36, C-13
+TEST(Slurm, ports_are_of_the_jobs_number) {
+  COVERS("S-02", "K-36", "C-13");
   for (const auto& [job, port] : std::vector<std::pair<std::string, int>>{
            {"15000", 20000}, {"7", 15007}, {"120000", 15000}, {"12345", 17345}, {"12_3", 15012}, {"12+0", 15012}, {"99999999999999999999", 24999}}) {
     EXPECT_EQ(slurm_port(job), port) << job;
@@ -67,12 +70,14 @@ TEST(Slurm, ports_are_of_the_jobs_number) {  // S-02, K-36, C-13
   EXPECT_CONTAINS(refusal(task(0, 0, 2, "c1", "x")), "\"x\"");
 }
 
-TEST(Slurm, a_list_without_a_host_is_refused) {  // S-04, H-15
+TEST(Slurm, a_list_without_a_host_is_refused) {
+  COVERS("S-04", "H-15");
   EXPECT_CONTAINS(refusal(task(0, 0, 2, "[]")), "SLURM_JOB_NODELIST names no host");
   EXPECT_CONTAINS(refusal(task(0, 0, 2, "invalid[]")), "invalid[]");
 }
 
-TEST(Slurm, what_is_missing_is_named) {  // E-08
+TEST(Slurm, what_is_missing_is_named) {
+  COVERS("E-08");
   for (const std::string name : {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_JOB_NODELIST", "SLURM_JOB_NUM_NODES"}) {
     const std::string text = refusal(without(task(1, 1, 2, "c1"), name));
     EXPECT_CONTAINS(text, "has no " + name + " ");
@@ -81,7 +86,8 @@ TEST(Slurm, what_is_missing_is_named) {  // E-08
   EXPECT_CONTAINS(refusal({{"SLURM_JOB_ID", "1"}, {"SLURM_PROCID", "0"}}), "SLURM_LOCALID, SLURM_NTASKS, SLURM_JOB_NODELIST, SLURM_JOB_NUM_NODES");
 }
 
-TEST(Slurm, older_names_and_those_of_a_step_count) {  // E-09, K-49
+TEST(Slurm, older_names_and_those_of_a_step_count) {
+  COVERS("E-09", "K-49");
   Variables variables = task(1, 0, 2, "c[1-4]", "12345", 4);
   variables["SLURM_STEP_NODELIST"] = "c[3-4]";
   variables["SLURM_STEP_NUM_NODES"] = "2";
@@ -91,7 +97,8 @@ TEST(Slurm, older_names_and_those_of_a_step_count) {  // E-09, K-49
   expect_identity(old, {1, 0, 2, "c1", 17345});
 }
 
-TEST(Slurm, a_launcher_within_one_task_wins_on_one_node) {  // S-05
+TEST(Slurm, a_launcher_within_one_task_wins_on_one_node) {
+  COVERS("S-05");
   const Variables outer = task(1, 1, 2, "c1");
   const Environment environment(with_torch_five(outer, 2, 2, 8, "127.0.0.1", 2233));
   EXPECT_EQ(infer_launcher(environment), Launcher::torchrun);
@@ -107,7 +114,8 @@ TEST(Slurm, a_launcher_within_one_task_wins_on_one_node) {  // S-05
   EXPECT_CONTAINS(refusal(with_torch_five(outer, 1, 1, 1, "127.0.0.1", 2233)), "WORLD_SIZE contradicts SLURM_NTASKS: 1 vs 2");
 }
 
-TEST(Slurm, on_several_nodes_the_two_must_be_equal) {  // S-06, Q-11
+TEST(Slurm, on_several_nodes_the_two_must_be_equal) {
+  COVERS("S-06", "Q-11");
   const Variables outer = task(3, 1, 4, "c1, c2", "12345", 2);
   const EnvironmentIdentity identity = identity_from_environment(Environment(with_torch_five(outer, 3, 1, 4, "c1", 12233)));
   EXPECT_EQ(identity.rank->value, 3);
@@ -119,7 +127,8 @@ TEST(Slurm, on_several_nodes_the_two_must_be_equal) {  // S-06, Q-11
   EXPECT_CONTAINS(refusal(with_torch_five(outer, 3, 1, 8, "c1", 12233)), "WORLD_SIZE contradicts SLURM_NTASKS: 8 vs 4");
 }
 
-TEST(Slurm, some_of_the_five_are_warned_of_and_not_taken) {  // S-07
+TEST(Slurm, some_of_the_five_are_warned_of_and_not_taken) {
+  COVERS("S-07");
   for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{{"RANK", "7"}, {"WORLD_SIZE", "9"}, {"LOCAL_RANK", "6"}}) {
     testing::internal::CaptureStderr();
     expect_identity(with(task(1, 1, 2, "c1"), name, value), {1, 1, 2, "c1", 17345});
@@ -137,15 +146,37 @@ TEST(Slurm, some_of_the_five_are_warned_of_and_not_taken) {  // S-07
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-TEST(Slurm, arguments_must_agree) {  // S-08, T-41
+// What a program of the other kind relies on: no number of the job, no scontrol, and the place to meet is where MASTER_ADDR and MASTER_PORT say.
+TEST(Slurm, tasks_with_the_bare_variables_meet) {
+  COVERS("S-10", "M-37", "E-09");
+  const int port = free_port();
+  const auto outcomes = together(2, [&](int rank) {
+    return attempt({.timeout = 60s}, Environment(Variables{{"SLURM_PROCID", fmt::format("{}", rank)},
+                                                           {"SLURM_NTASKS", "2"},
+                                                           {"SLURM_LOCALID", fmt::format("{}", rank)},
+                                                           {"SLURM_NODELIST", "c[1-2]"},
+                                                           {"MASTER_ADDR", "127.0.0.1"},
+                                                           {"MASTER_PORT", fmt::format("{}", port)}}));
+  });
+  expect_a_job(outcomes, 2);
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(outcomes[static_cast<std::size_t>(rank)].get().rank, rank);
+    EXPECT_EQ(outcomes[static_cast<std::size_t>(rank)].get().local_rank, rank);
+    EXPECT_EQ(outcomes[static_cast<std::size_t>(rank)].get().launcher, Launcher::slurm);
+  }
+}
+
+TEST(Slurm, arguments_must_agree) {
+  COVERS("S-08", "T-41");
   const Environment environment(task(1, 1, 2, "c1"));
   EXPECT_CONTAINS(attempt({.rank = 0}, environment).text<InvalidArgument>(), "rank is 0 by the argument rank, but 1 by SLURM_PROCID");
   EXPECT_CONTAINS(attempt({.world_size = 3}, environment).text<InvalidArgument>(),
                   "world size is 3 by the argument world_size, but 2 by SLURM_NTASKS");
 }
 
-// S-01, S-08, C-13: tasks of one node, where each may repeat in arguments what Slurm says; with a port of their own and without.
+// Tasks of one node, where each may repeat in arguments what Slurm says; with a port of their own and without.
 TEST(Slurm, tasks_meet) {
+  COVERS("S-01", "S-08", "C-13", "S-03");
   const std::string job = fmt::format("{}", ::getpid());
   const auto by_themselves =
       together(3, [&](int rank) { return attempt({.rank = rank, .world_size = 3, .timeout = 60s}, Environment(task(rank, rank, 3, "c1", job))); });
@@ -158,7 +189,7 @@ TEST(Slurm, tasks_meet) {
         together(2, [&](int rank) { return attempt({.timeout = 60s}, Environment(with(task(rank, rank, 2, "c1", job), "MASTER_PORT", port))); });
     expect_a_job(at_port, 2);
   }
-  // S-03: on several nodes at the first one's address, which is this host here; a requeued attempt is another job (R4).
+  // On several nodes at the first one's address, which is this host here; a requeued attempt is another job (R4).
   const auto of_nodes = [&](int rank, const std::string& attempt_number) {
     Variables variables = with(task(rank, 0, 2, "127.0.0.1,127.0.0.2", job, 2), "MASTER_PORT", port);
     return Environment(with(variables, "SLURM_RESTART_COUNT", attempt_number));

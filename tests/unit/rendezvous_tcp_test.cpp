@@ -1,14 +1,16 @@
-// tcp:// at one host's address, and URLs: T-05 … T-08, T-42, TS-42, K-44, Q-09.
+// tcp:// at one host's address, and URLs.
 #include "rendezvous_testing.h"
 
 #include <filesystem>
 
+#include "covers.h"
 #include "rendezvous/url.h"
 
 namespace unisono::rendezvous {
 namespace {
 
-TEST(TcpMeeting, at_numbers_and_names) {  // T-42
+TEST(TcpMeeting, at_numbers_and_names) {
+  COVERS("T-42");
   for (const std::string host : {"127.0.0.1", "[::1]", "localhost"}) {
     const int port = free_port();
     const std::string url = fmt::format("tcp://{}:{}", host, port);
@@ -17,7 +19,7 @@ TEST(TcpMeeting, at_numbers_and_names) {  // T-42
   }
 }
 
-TEST(TcpMeeting, the_url_may_carry_rank_and_size) {  // TS-42
+TEST(TcpMeeting, the_url_may_carry_rank_and_size) {
   const int port = free_port();
   const auto outcomes =
       together(2, [&](int rank) { return attempt({.init_method = fmt::format("tcp://127.0.0.1:{}?rank={}&world_size=2", port, rank)}); });
@@ -25,7 +27,8 @@ TEST(TcpMeeting, the_url_may_carry_rank_and_size) {  // TS-42
   EXPECT_CONTAINS(attempt({.init_method = "tcp://127.0.0.1:9?rank=0&world_size=2", .rank = 1}).text<InvalidArgument>(), "0 by init_method");
 }
 
-TEST(TcpMeeting, needs_rank_and_size) {  // T-06, T-07
+TEST(TcpMeeting, needs_rank_and_size) {
+  COVERS("T-06", "T-07");
   EXPECT_CONTAINS(attempt({.init_method = "tcp://127.0.0.1:9", .rank = 0}).text<InvalidArgument>(), "world_size is not given");
   EXPECT_CONTAINS(attempt({.init_method = "tcp://127.0.0.1:9", .world_size = 2}).text<InvalidArgument>(), "rank is not given");
   EXPECT_CONTAINS(attempt({.init_method = "tcp://127.0.0.1:9", .rank = 2, .world_size = 2}).text<InvalidArgument>(), "rank 2");
@@ -48,8 +51,9 @@ TEST(TcpMeeting, the_environment_may_say_rank_and_size) {
   EXPECT_CONTAINS(attempt({.init_method = "tcp://127.0.0.1:9", .world_size = 2}, five).text<InvalidArgument>(), "rank is not given");
 }
 
-// Q-09, T-42, K-44: whoever comes to an address where nobody serves, or where somebody else does, is told where it looked, in time.
+// Whoever comes to an address where nobody serves, or where somebody else does, is told where it looked, in time.
 TEST(TcpMeeting, nobody_there_is_named_with_its_address) {
+  COVERS("Q-09", "T-42", "K-44");
   const int port = free_port();
   const std::string text =
       attempt({.init_method = fmt::format("tcp://127.0.0.1:{}", port), .rank = 1, .world_size = 2, .timeout = 100ms}).text<Timeout>();
@@ -62,8 +66,9 @@ TEST(TcpMeeting, nobody_there_is_named_with_its_address) {
                   "no.such.host.invalid");
 }
 
-// T-08: the name is no part of the address here, but it parts jobs all the same: who has another one is not of the job.
+// The name is no part of the address here, but it parts jobs all the same: who has another one is not of the job.
 TEST(TcpMeeting, ranks_of_another_group_name_do_not_join) {
+  COVERS("T-08");
   const std::string url = fmt::format("tcp://127.0.0.1:{}", free_port());
   const auto outcomes = together(2, [&](int rank) {
     return attempt({.init_method = url, .rank = rank, .world_size = 2, .group_name = rank == 0 ? "left" : "right", .timeout = 300ms});
@@ -71,8 +76,9 @@ TEST(TcpMeeting, ranks_of_another_group_name_do_not_join) {
   for (const Outcome& outcome : outcomes) EXPECT_TRUE(outcome.error != nullptr);
 }
 
-// E-12: what torchrun's environment says is nothing to a program that says everything itself.
+// What torchrun's environment says is nothing to a program that says everything itself.
 TEST(TcpMeeting, does_not_ask_the_environment) {
+  COVERS("E-12");
   const std::string url = fmt::format("tcp://127.0.0.1:{}", free_port());
   const auto outcomes = together(2, [&](int rank) {
     return attempt({.init_method = url, .rank = rank, .world_size = 2},
@@ -82,7 +88,8 @@ TEST(TcpMeeting, does_not_ask_the_environment) {
   EXPECT_EQ(outcomes[0].get().rank, 0);
 }
 
-TEST(Url, bad_ones_are_refused) {  // T-05
+TEST(Url, bad_ones_are_refused) {
+  COVERS("T-05");
   for (const std::string text : {"127.0.0.1:9", "foo://x", "tcp://", "tcp://host", "tcp://host:", "tcp://host:0", "tcp://host:65536",
                                  "tcp://host:12x", "tcp://:12", "tcp://::1:12", "tcp://[::1]12", "tcp://[::1", "file://relative", "file:///",
                                  "env://x", "tcp://h:1?rank", "tcp://h:1?size=2", "tcp://h:1?rank=x", ""}) {

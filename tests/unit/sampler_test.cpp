@@ -9,8 +9,10 @@
 #include <random>
 #include <set>
 
+#include "covers.h"
 #include "unisono/error.h"
 #include "unisono/launch.h"
+#include "unisono/loader_plan.h"
 
 using namespace unisono;
 
@@ -38,8 +40,9 @@ struct WeightedSampler {
 
 }  // namespace
 
-// as many for every rank, every item at least once, the order strided, the padding from its beginning.
+// As many for every rank, every item at least once, the order strided, the padding from its beginning.
 TEST(Sampler, SharesOutEveryItem) {
+  COVERS("A-20", "A-22", "A-23");
   for (const int ranks : {1, 2, 3, 4, 5, 7, 8}) {
     for (const std::size_t n : {0, 1, 2, 3, 6, 7, 8, 9, 97, 100}) {
       const auto width = static_cast<std::size_t>(ranks);
@@ -58,15 +61,17 @@ TEST(Sampler, SharesOutEveryItem) {
   }
 }
 
-// with drop_last nothing is repeated and less than one item a rank is left out.
+// With drop_last nothing is repeated and less than one item a rank is left out.
 TEST(Sampler, DropsWhatCannotBeSharedOut) {
+  COVERS("A-20");
   EXPECT_EQ(of(10, {.num_replicas = 4, .rank = 1, .shuffle = false, .drop_last = true}), (Indices{1, 5}));
   EXPECT_EQ(of(12, {.num_replicas = 4, .rank = 3, .shuffle = false, .drop_last = true}), (Indices{3, 7, 11}));
   EXPECT_EQ(of(3, {.num_replicas = 4, .rank = 0, .shuffle = false, .drop_last = true}), Indices{});
 }
 
-// A-21, K-42: the order is a permutation that seed + epoch alone decide, whatever the ranks are and whoever else draws numbers.
+// The order is a permutation that seed + epoch alone decide, whatever the ranks are and whoever else draws numbers.
 TEST(Sampler, ShufflesBySeedAndEpoch) {
+  COVERS("A-21", "K-42");
   std::set<Indices> orders;
   for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
     DistributedSampler sampler(50, {.num_replicas = 1, .rank = 0, .seed = 3});
@@ -90,8 +95,9 @@ TEST(Sampler, ShufflesBySeedAndEpoch) {
   EXPECT_EQ(orders.size(), 20U);
 }
 
-// the same on every platform: the generator is the standard's, the shuffle our own.
+// The same on every platform: the generator is the standard's, the shuffle our own.
 TEST(Sampler, DrawsTheSameOrderEverywhere) {
+  COVERS("A-21");
   SamplerEngine engine(42);
   const Indices order = detail::permutation(8, engine);
   SamplerEngine oracle(42);
@@ -114,8 +120,9 @@ TEST(Sampler, ItsEngineIsTheStandardOne) {
   }
 }
 
-// a sampler may draw from another generator that is made from a seed; it gets one made from seed + epoch.
+// A sampler may draw from another generator that is made from a seed; it gets one made from seed + epoch.
 TEST(Sampler, DrawsFromAnotherEngine) {
+  COVERS("A-26");
   struct Draws {
     std::size_t size() const { return 3; }
     Indices draw(std::mt19937& engine) const { return {engine(), engine(), engine()}; }
@@ -137,8 +144,9 @@ TEST(Sampler, PrefersNoOrder) {
   for (const auto& [order, n] : count) EXPECT_NEAR(n, 1000, 150) << order[0] << order[1] << order[2];
 }
 
-// forgetting set_epoch is said once; calling it, even with the same number, is enough.
+// Forgetting set_epoch is said once; calling it, even with the same number, is enough.
 TEST(Sampler, WarnsOfAForgottenEpoch) {
+  COVERS("A-25", "Q-21");
   const auto said = [](auto&& body) {
     testing::internal::CaptureStderr();
     body();
@@ -165,8 +173,8 @@ TEST(Sampler, WarnsOfAForgottenEpoch) {
             "");
 }
 
-//
 TEST(Sampler, RefusesImpossibleRanks) {
+  COVERS("A-24");
   EXPECT_THROW(DistributedSampler(10, {.num_replicas = 4, .rank = 4}), InvalidArgument);
   EXPECT_THROW(DistributedSampler(10, {.num_replicas = 4, .rank = -1}), InvalidArgument);
   EXPECT_THROW(DistributedSampler(10, {.num_replicas = 0, .rank = 0}), InvalidArgument);
@@ -176,14 +184,16 @@ TEST(Sampler, RefusesImpossibleRanks) {
   EXPECT_THROW(DistributedProxySampler(WeightedSampler{3, 3}, {.num_replicas = 2, .rank = 2}), InvalidArgument);
 }
 
-// without numbers, those of the context.
+// Without numbers, those of the context.
 TEST(Sampler, TakesRankAndSizeFromTheWorld) {
+  COVERS("A-24");
   const auto parts = run_threads(3, [] { return DistributedSampler(7, {.shuffle = false}).indices(); });
   EXPECT_EQ(parts, (std::vector<Indices>{{0, 3, 6}, {1, 4, 0}, {2, 5, 1}}));
 }
 
-// C-19: with batches of different sizes every rank still makes the same number of steps, and every item is taken.
+// With batches of different sizes every rank still makes the same number of steps, and every item is taken.
 TEST(Sampler, SharesOutBatchesOfDifferentSizes) {
+  COVERS("C-19");
   const std::vector<std::size_t> batches{4, 3, 3};
   Indices all;
   for (int r = 0; r < 3; ++r) {
@@ -197,8 +207,9 @@ TEST(Sampler, SharesOutBatchesOfDifferentSizes) {
   EXPECT_EQ(of(25, {.num_replicas = 3, .rank = 1, .shuffle = false, .drop_last = true, .batch_sizes = batches}), (Indices{4, 5, 6, 14, 15, 16}));
 }
 
-// W-12: over 100 seeds, what 8 replicas take together is what the wrapped sampler draws.
+// Over 100 seeds, what 8 replicas take together is what the wrapped sampler draws.
 TEST(ProxySampler, TakesTheSameSetAsTheWrappedSampler) {
+  COVERS("A-26", "A-28", "A-29");
   const WeightedSampler weighted{100, 200};
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     SamplerEngine engine(seed);
@@ -217,8 +228,46 @@ TEST(ProxySampler, TakesTheSameSetAsTheWrappedSampler) {
   }
 }
 
-// asked again until every rank has equally many, each time going on with the same generator.
+// The adaptors together, for one rank and for several: what the ranks' loaders take of an epoch, whoever made the sampler, is all of it, in the order
+// that one process would have, and every rank makes as many steps.
+TEST(Adaptors, ShareOutAnEpochAmongOneFourAndEight) {
+  COVERS("W-12");
+  constexpr std::size_t items = 96, batch = 24;
+  const WeightedSampler weighted{items, items};
+  for (const int ranks : {1, 4, 8}) {
+    const auto width = static_cast<std::size_t>(ranks);
+    const LoaderPlan plan = plan_loader({.batch_size = batch, .num_workers = 2, .shuffle = true, .dataset_size = items},
+                                        {.rank = ranks - 1, .world_size = ranks, .nproc_per_node = ranks});
+    EXPECT_EQ(plan.batch_size, batch / width);
+    EXPECT_EQ(plan.total_batch_size, batch);
+    EXPECT_EQ(plan.sampler, ranks == 1 ? LoaderPlan::Sampler::none : LoaderPlan::Sampler::distributed);
+    EXPECT_EQ(plan_loader({.dataset_size = items, .sampling = LoaderRequest::Sampling::other}, {.world_size = ranks}).sampler,
+              ranks == 1 ? LoaderPlan::Sampler::given : LoaderPlan::Sampler::proxy);
+    for (std::uint64_t seed = 0; seed < 100; ++seed) {
+      SamplerEngine engine(seed);
+      const Indices drawn = weighted.draw(engine);
+      const Indices order = of(items, {.num_replicas = 1, .rank = 0, .seed = seed});
+      Indices read(items), proxied(items);
+      for (std::size_t r = 0; r < width; ++r) {
+        DistributedProxySampler proxy(weighted, {.num_replicas = ranks, .rank = static_cast<int>(r)});
+        proxy.set_epoch(seed);
+        const Indices part = proxy.indices(), own = of(items, {.num_replicas = ranks, .rank = static_cast<int>(r), .seed = seed});
+        ASSERT_EQ(part.size(), items / width);
+        ASSERT_EQ(own.size(), items / width);
+        for (std::size_t k = 0; k < items / width; ++k) {
+          proxied[k * width + r] = part[k];
+          read[k * width + r] = own[k];
+        }
+      }
+      ASSERT_EQ(read, order) << ranks << " ranks, seed " << seed;
+      ASSERT_EQ(proxied, drawn) << ranks << " ranks, seed " << seed;
+    }
+  }
+}
+
+// Asked again until every rank has equally many, each time going on with the same generator.
 TEST(ProxySampler, AsksAgainForThePadding) {
+  COVERS("A-28");
   const Indices order{5, 6, 7};
   DistributedProxySampler second(order, {.num_replicas = 2, .rank = 1});
   EXPECT_EQ(second.size(), 2U);
@@ -231,8 +280,9 @@ TEST(ProxySampler, AsksAgainForThePadding) {
   EXPECT_EQ(last.indices(), Indices{again[0]});
 }
 
-// K-42: a sampler that promises items and has none is an error, no endless loop. Q-21: its order changes with set_epoch.
+// A sampler that promises items and has none is an error, no endless loop. Its order changes with set_epoch.
 TEST(ProxySampler, RefusesASamplerThatYieldsNothing) {
+  COVERS("K-42", "Q-21");
   struct Empty {
     std::size_t size() const { return 3; }
     Indices draw(SamplerEngine&) const { return {}; }

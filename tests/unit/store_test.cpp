@@ -1,4 +1,4 @@
-// The stores, each through the same suite (TS-41), with threads and with processes.
+// The stores, each through the same suite, with threads and with processes.
 #include "unisono/store.h"
 
 #include <gtest/gtest.h>
@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "covers.h"
 #include "ground/socket.h"
 #include "store/client.h"
 #include "store/serve.h"
@@ -86,6 +87,7 @@ class StoreTest : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(StoreTest, sets_and_gets_any_bytes) {
+  COVERS("TS-41");
   const std::string bytes("\0\n\xff binary \0 end", 16);
   store_->set("key", bytes);
   EXPECT_EQ(store_->get("key"), bytes);
@@ -116,6 +118,7 @@ TEST_P(StoreTest, refuses_what_is_over_the_limits_and_goes_on) {
 }
 
 TEST_P(StoreTest, adds) {
+  COVERS("TS-41");
   EXPECT_EQ(store_->add("n", 5), 5);
   EXPECT_EQ(store_->add("n", -12), -7);
   EXPECT_EQ(store_->get("n"), "-7");
@@ -130,6 +133,7 @@ TEST_P(StoreTest, adds) {
 }
 
 TEST_P(StoreTest, compares_and_sets) {
+  COVERS("TS-41");
   EXPECT_EQ(store_->compare_set("c", "x", "y"), "");
   EXPECT_EQ(store_->try_get("c"), std::nullopt);
   EXPECT_EQ(store_->compare_set("c", "", "first"), "first");
@@ -139,6 +143,7 @@ TEST_P(StoreTest, compares_and_sets) {
 }
 
 TEST_P(StoreTest, erases_and_counts) {
+  COVERS("TS-41");
   const std::int64_t before = store_->num_keys();
   store_->set("a", "1");
   store_->set("b", "2");
@@ -151,6 +156,7 @@ TEST_P(StoreTest, erases_and_counts) {
 }
 
 TEST_P(StoreTest, a_deadline_that_passes_names_the_missing_keys) {
+  COVERS("TS-41");
   store_->set("here", "1");
   const std::vector<std::string> keys = {"here", "absent one", "absent two"};
   try {
@@ -171,6 +177,7 @@ TEST_P(StoreTest, a_deadline_that_passes_names_the_missing_keys) {
 }
 
 TEST_P(StoreTest, waits_until_another_sets) {
+  COVERS("TS-41");
   const auto other = world_.open();
   std::atomic<int> woken = 0;
   std::thread getter([&] {

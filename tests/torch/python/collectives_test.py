@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 
+from covers import covers
 from ranks import RankTest, distinct, main
 
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
@@ -42,6 +43,7 @@ class Collectives(RankTest):
             dist.all_reduce(x, op.BAND)
             self.same(x, functools.reduce(operator.and_, self.every((31,), dtype)))
 
+    @covers("R-10")
     def test_premultiplied_sum(self):
         for factor in (2.0, torch.tensor(3.0)):
             scaled = dist._make_nccl_premul_sum(factor)
@@ -175,6 +177,7 @@ class Collectives(RankTest):
         dist.all_to_all_single(whole, torch.cat(ins), [self.rank + 1] * self.size, splits)
         self.same(whole, torch.cat(outs))
 
+    @covers("TS-29", "TS-30")
     def test_coalesced(self):
         xs = [distinct(self.rank, (n,)) for n in (1, 4, 9)]
         dist.all_reduce_coalesced(xs)

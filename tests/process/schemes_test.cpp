@@ -1,0 +1,80 @@
+// Schemes of a program's own for init_method.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "covers.h"
+#include "running_command.h"
+#include "spawn_ranks.h"
+#include "unisono/unisono.h"
+
+namespace unisono::testing {
+namespace {
+
+std::string scheme_refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "nothing";
+}
+
+/// board://FOLDER: a file in that folder, and the ranks as the program gives them, counted from the end.
+void make_board_known() {
+  static const bool once = [] {
+    register_rendezvous_handler("board", [](const InitOptions& options) {
+      const std::string folder = options.init_method.substr(std::string("board://").size());
+      if (folder.empty()) throw InvalidArgument("no folder behind board://");
+      const int size = options.world_size.value_or(1);
+      return Rendezvous{.store = std::make_shared<FileStore>(folder + "/board"), .rank = options.rank.value_or(0), .world_size = size};
+    });
+    return true;
+  }();
+  static_cast<void>(once);
+}
+
+TEST(RendezvousSchemes, OfTheProgramsOwnAreAsked) {
+  COVERS("TS-42");
+  make_board_known();
+  const TemporaryFolder folder;
+  SpawnOptions options = ranks(3);
+  options.init_method = "board://" + folder.path();
+  const auto all = spawn(options, [] { return std::pair(rank(), all_reduce(rank() + 1)); });
+  for (int r = 0; r < 3; ++r) EXPECT_EQ(all[static_cast<std::size_t>(r)], std::pair(r, 6));
+  {
+    const Context context(InitOptions{.init_method = options.init_method + "/", .rank = 0, .world_size = 1});
+    EXPECT_EQ(world_size(), 1);
+  }
+  EXPECT_NE(scheme_refusal([] { initialize({.init_method = "board://"}); }).find("no folder"), std::string::npos);
+  EXPECT_FALSE(is_initialized());
+}
+
+TEST(RendezvousSchemes, ThatAreTakenOrUnknownAreRefused) {
+  COVERS("TS-42");
+  make_board_known();
+  const RendezvousHandler nothing = [](const InitOptions&) { return Rendezvous{}; };
+  for (const char* taken : {"board", "tcp", "file", "env"}) {
+    EXPECT_NE(scheme_refusal([&] { register_rendezvous_handler(taken, nothing); }).find("already"), std::string::npos) << taken;
+  }
+  for (const char* none : {"", "a b", "Board", "x://"})
+    EXPECT_NE(scheme_refusal([&] { register_rendezvous_handler(none, nothing); }), "nothing") << none;
+  EXPECT_NE(scheme_refusal([] { register_rendezvous_handler("hollow", nullptr); }), "nothing");
+  EXPECT_NE(scheme_refusal([] { initialize({.init_method = "pigeon://roof", .rank = 0, .world_size = 2}); }).find("unknown scheme"),
+            std::string::npos);
+  static const bool once = [&] {
+    register_rendezvous_handler("nowhere", nothing);
+    register_rendezvous_handler("stubborn", [](const InitOptions&) { return Rendezvous{std::make_shared<MemoryStore>(), 1, 2}; });
+    return true;
+  }();
+  static_cast<void>(once);
+  EXPECT_NE(scheme_refusal([] { initialize({.init_method = "nowhere://"}); }).find("gave no store"), std::string::npos);
+  EXPECT_NE(scheme_refusal([] { initialize({.init_method = "stubborn://", .rank = 0}); }).find("the rank is 0 by the argument, but 1"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace unisono::testing

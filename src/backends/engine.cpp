@@ -20,7 +20,7 @@ class Discarding final : public Task {
   bool advance() override { return task_->advance(); }
   std::vector<int> waiting_for() const override { return task_->waiting_for(); }
   bool is_rung_for() const override { return task_->is_rung_for(); }
-  int source() const override { return task_->source(); }
+  Arrival arrival() const override { return task_->arrival(); }
 
  private:
   std::vector<std::byte> room_;

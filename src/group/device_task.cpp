@@ -43,7 +43,7 @@ class DeviceTask : public Task {
   }
   std::vector<int> waiting_for() const override { return task_ ? task_->waiting_for() : std::vector<int>{}; }
   bool any_will_do() const override { return task_ && task_->any_will_do(); }
-  int source() const override { return task_ ? task_->source() : -1; }
+  Arrival arrival() const override { return task_ ? task_->arrival() : Arrival{}; }
 
  protected:
   /// For the first step, not before the call's turn.

@@ -34,7 +34,8 @@ torch::Tensor on_device(const std::vector<T>& values, std::int64_t stride = 1) {
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, at::DataPtr(memory, torch_device(device())), nullptr, false);
   auto tensor = c10::make_intrusive<c10::TensorImpl>(c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CUDA),
                                                      caffe2::TypeMeta::Make<T>());
-  tensor->set_sizes_and_strides({static_cast<std::int64_t>(values.size())}, {stride});
+  const std::int64_t size[] = {static_cast<std::int64_t>(values.size())}, strides[] = {stride};
+  tensor->set_sizes_and_strides(at::IntArrayRef(size), at::IntArrayRef(strides));
   return torch::Tensor(std::move(tensor));
 }
 

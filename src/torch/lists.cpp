@@ -110,8 +110,8 @@ std::optional<std::vector<at::Tensor>> gather_list(const at::Tensor& tensor, Ran
 
 at::Tensor scatter_list(const std::vector<at::Tensor>& list, Rank src, const ProcessGroup& group, const CallOptions& options) {
   constexpr std::string_view label = "scatter_list";
-  detail::Parcel own = detail::parcel_at(
-      src, group, [&] { return detail::make_parcel([&] { return detail::to_bytes(header_of(list, group.size())); }); });
+  detail::Parcel own =
+      detail::parcel_at(src, group, [&] { return detail::make_parcel([&] { return detail::to_bytes(header_of(list, group.size())); }); });
   const auto [dtype, on_device, shapes] =
       detail::from_bytes<ListHeader>(detail::broadcast_parcel(label, detail::object_type<ListHeader>(), std::move(own), src, group, options));
   std::vector<std::size_t> counts;
@@ -120,7 +120,8 @@ at::Tensor scatter_list(const std::vector<at::Tensor>& list, Rank src, const Pro
     for (const std::int64_t extent : shape) numel *= static_cast<std::size_t>(extent);
     counts.push_back(numel);
   }
-  const auto like = at::TensorOptions().dtype(torch_dtype(static_cast<DType>(dtype))).device(on_device ? torch_device(device()) : at::Device(at::kCPU));
+  const auto like =
+      at::TensorOptions().dtype(torch_dtype(static_cast<DType>(dtype))).device(on_device ? torch_device(device()) : at::Device(at::kCPU));
   const auto mine = static_cast<std::size_t>(group.rank());
   at::Tensor out = at::empty(shapes.at(mine), like);
   at::Tensor whole = at::empty({0}, like);

@@ -14,7 +14,7 @@
 namespace unisono {
 
 struct GridOptions {
-  std::vector<bool> periodic = {};  ///< of each axis: whether behind its last cell comes its first. Empty: none is
+  std::vector<bool> periodic = {};         ///< of each axis: whether behind its last cell comes its first. Empty: none is
   std::optional<ProcessGroup> group = {};  ///< unset: the world
   std::source_location where = std::source_location::current();
 };

@@ -8,6 +8,7 @@
 #include "unisono/torch/data.h"
 #include "unisono/torch/data_parallel.h"
 #include "unisono/torch/devices.h"
+#include "unisono/torch/lists.h"
 #include "unisono/torch/memory.h"
 #include "unisono/torch/objects.h"
 #include "unisono/torch/optimizer.h"

@@ -52,7 +52,8 @@ std::vector<int> Grid::choose_extents(int ranks, std::vector<int> extents, std::
       else given = std::min<std::int64_t>(given * extent, std::int64_t{ranks} + 1);  // more than there can be is enough to know
     }
     if (ranks % given != 0 || (open == 0 && given != ranks)) {
-      wrong(fmt::format("{} ranks are no grid of {}", ranks, fmt::join(extents, " x ")), "the cells are as many as the ranks; 0 lets an axis be chosen");
+      wrong(fmt::format("{} ranks are no grid of {}", ranks, fmt::join(extents, " x ")),
+            "the cells are as many as the ranks; 0 lets an axis be chosen");
     }
     const std::vector<int> chosen = balanced(static_cast<int>(ranks / given), open);
     auto next = chosen.begin();
@@ -69,7 +70,8 @@ Grid::Grid(std::vector<int> extents, const GridOptions& options)
       periodic_(options.periodic) {
   if (periodic_.empty()) periodic_.resize(extents_.size(), false);
   if (periodic_.size() == extents_.size()) return;
-  with_place(options.where, [&] { wrong(fmt::format("{} axes, and for {} it is said whether they are periodic", extents_.size(), periodic_.size())); });
+  with_place(options.where,
+             [&] { wrong(fmt::format("{} axes, and for {} it is said whether they are periodic", extents_.size(), periodic_.size())); });
 }
 
 void Grid::check_axis(int axis) const {

@@ -176,6 +176,10 @@ int work(const std::string& moment, const std::string& victims) {
       if (victim) rest();
       std::vector<float> x(3);
       recv(x, first_victim);
+    } else if (moment == "probe") {  // who looks again and again learns of it as well
+      if (victim) rest();
+      while (!try_probe(first_victim)) {
+      }
     } else if (moment == "send") {  // more than leaves without a receiver
       if (victim) rest();
       const std::vector<float> x(std::size_t{1} << 20, 1.0F);

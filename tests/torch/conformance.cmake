@@ -1,2 +1,2 @@
 unisono_torch_test(torch_conformance_test SOURCES conformance_world.cpp every_world.cpp conformance_collectives_test.cpp conformance_async_test.cpp
-  conformance_blocks_test.cpp conformance_parameters_test.cpp conformance_objects_test.cpp RANKS 2 3)
+  conformance_blocks_test.cpp conformance_lists_test.cpp conformance_parameters_test.cpp conformance_objects_test.cpp RANKS 2 3)

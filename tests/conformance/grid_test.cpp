@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "covers.h"
 #include "unisono/grid.h"
 #include "world.h"
 
@@ -35,6 +36,7 @@ TEST(GridExtents, ThatCannotBe) {
 }
 
 WORLD_TEST(Grids, CellsAndRanks) {
+  COVERS("TS-47");
   const Grid grid({0, 0});
   const Extents& extents = grid.extents();
   EXPECT_EQ(extents[0] * extents[1], world_size());
@@ -69,6 +71,7 @@ WORLD_TEST(Grids, Neighbours) {
 
 // The rows and columns of a grid are groups of their own.
 WORLD_TEST(Grids, RowsAndColumns) {
+  COVERS("TS-47");
   const Grid grid({0, 0}, {.periodic = {false, true}});
   const Extents at = grid.coordinates();
   const int rows = grid.extents()[0], columns = grid.extents()[1];

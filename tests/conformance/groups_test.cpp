@@ -79,6 +79,7 @@ WORLD_TEST(NewGroup, OfEverybody) {
 }
 
 WORLD_TEST(NewGroup, HasATimeoutOfItsOwn) {
+  COVERS("TS-17");
   const auto timeout = [](const ProcessGroup& group) { return group.implementation()->timeout(); };
   EXPECT_EQ(timeout(new_group({.timeout = 70s})), 70s);
   EXPECT_EQ(timeout(*new_group(downwards(world_size()), {.timeout = 80s})), 80s);
@@ -88,6 +89,7 @@ WORLD_TEST(NewGroup, HasATimeoutOfItsOwn) {
 }
 
 WORLD_TEST(NewGroup, HasABackendOfItsOwn) {
+  COVERS("I-36", "TS-17");
   EXPECT_THROW(static_cast<void>(new_group({.backend = "no_such"})), InvalidArgument);
   EXPECT_THROW(static_cast<void>(split_group(world(), 0, 0, {.backend = "no_such"})), InvalidArgument);
   const auto native = [] { return new_group({.backend = "native"}); };
@@ -112,6 +114,7 @@ WORLD_TEST(NewGroup, HasABackendOfItsOwn) {
 
 // All members learn of it, whoever differs.
 MANY_TEST(NewGroup, AsksForOneBackend) {
+  COVERS("I-36", "TS-17");
   GroupOptions options;
   if (rank() == world_size() - 1) options.backend = "native";
   const auto error = thrown_by<InvalidArgument>([&] { static_cast<void>(new_group(options)); });

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "covers.h"
 #include "world.h"
 
 using namespace unisono;
@@ -21,8 +22,9 @@ Lists of_every_rank(std::size_t count) {
   return list;
 }
 
-// T-32: the list is filled in group order.
+// The list is filled in group order.
 WORLD_TEST(Lists, AllGather) {
+  COVERS("T-32");
   for (const std::size_t count : interesting_counts(sizeof(float))) {
     const auto x = values<float>(count, rank());
     Lists list = room(count);
@@ -74,8 +76,9 @@ WORLD_TEST(Lists, OfTensors) {
   }
 }
 
-// T-34: each rank in turn; elsewhere the list stays as it is and may be empty.
+// Each rank in turn; elsewhere the list stays as it is and may be empty.
 WORLD_TEST(Lists, Gather) {
+  COVERS("T-34");
   for (int dst = 0; dst < world_size(); ++dst) {
     const auto x = values<float>(300, rank());
     Lists list = rank() % 2 == 0 || rank() == dst ? room(300) : Lists();
@@ -86,8 +89,9 @@ WORLD_TEST(Lists, Gather) {
   }
 }
 
-// T-35: each rank in turn; elsewhere the list does not count.
+// Each rank in turn; elsewhere the list does not count.
 WORLD_TEST(Lists, Scatter) {
+  COVERS("T-35");
   for (int src = 0; src < world_size(); ++src) {
     Lists list = rank() == src ? of_every_rank(300) : rank() % 2 == 0 ? room(1) : Lists();
     std::vector<float> x(300, -1.0F);
@@ -103,8 +107,9 @@ WORLD_TEST(Lists, Scatter) {
   }
 }
 
-// T-32, T-34, T-35: a buffer for each rank, of the input's length and dtype.
+// A buffer for each rank, of the input's length and dtype.
 WORLD_TEST(Lists, RefusesWhatDoesNotFit) {
+  COVERS("T-32", "T-34", "T-35");
   const auto n = static_cast<std::size_t>(world_size());
   const auto x = values<float>(3, rank());
   std::vector<float> y(3);
@@ -164,8 +169,9 @@ WORLD_TEST(Lists, Returned) {
   }
 }
 
-// T-35: all ranks learn that the list is too short.
+// All ranks learn that the list is too short.
 WORLD_TEST(Lists, TooShortToBeScattered) {
+  COVERS("T-35");
   Lists list = of_own_lengths();
   list.pop_back();
   const auto error = thrown_by<InvalidArgument>([&] { static_cast<void>(scatter_list(list, 0)); });

@@ -1,9 +1,10 @@
-// the sum of what the ranks have, each multiplied by a factor of its own.
+// The sum of what the ranks have, each multiplied by a factor of its own.
 #include <algorithm>
 #include <array>
 #include <complex>
 #include <vector>
 
+#include "covers.h"
 #include "world.h"
 
 using namespace unisono;
@@ -23,8 +24,8 @@ std::vector<T> products_summed(std::size_t count) {
   return sum;
 }
 
-//
 WORLD_TEST(Premul, AllReduce) {
+  COVERS("R-10");
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{37}, slot_bytes / sizeof(double) + 5}) {
     auto x = values<double>(count, rank());
     all_reduce(x, premul_sum(factor_of(rank())));
@@ -41,8 +42,9 @@ WORLD_TEST(Premul, AllReduce) {
   EXPECT_EQ(static_cast<float>(all_reduce(float16(4), premul_sum(0.5))), 2.0F * static_cast<float>(world_size()));
 }
 
-// the other ranks' buffers stay as they are; strided input.
+// The other ranks' buffers stay as they are; strided input.
 WORLD_TEST(Premul, ReduceAndReduceScatter) {
+  COVERS("R-10");
   const auto n = static_cast<std::size_t>(world_size());
   for (int dst = 0; dst < world_size(); ++dst) {
     auto x = values<double>(50, rank());

@@ -180,8 +180,9 @@ WORLD_TEST(OneRankFirst, LocallyOneOfEachHost) {
   }
 }
 
-// I-45: a host with fewer ranks has a first, too, and so has one whose ranks are in the group in part.
+// A host with fewer ranks has a first, too, and so has one whose ranks are in the group in part.
 TEST(OneRankFirst, EveryHostHasItsFirst) {
+  COVERS("I-45");
   struct Presented {
     Presented() { detail::set_presented_hosts({"a", "a", "a", "b", "b"}); }
     ~Presented() { detail::set_presented_hosts({}); }

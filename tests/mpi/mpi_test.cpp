@@ -102,8 +102,8 @@ TEST_P(Mpi, SyncJoinsTheProgramsMpi) {
   EXPECT_ALL_FINE(outcome, 2);
 }
 
-// I-02
 TEST_P(Mpi, GettersAndCallsFindTheProgramsMpi) {
+  COVERS("I-02");
   const Outcome outcome = program(2, {"getters"});
   EXPECT_ALL_FINE(outcome, 2);
 }

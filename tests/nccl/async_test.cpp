@@ -150,8 +150,9 @@ TEST(Memory, is_what_the_device_says) {
   });
 }
 
-// V-11, K-56: this process's own, where the driver tells it from that of others on the same device.
+// This process's own, where the driver tells it from that of others on the same device.
 TEST(Memory, is_of_this_process_where_the_driver_tells) {
+  COVERS("V-11", "K-56");
   fake::reset(2);
   fake::others(std::size_t{7} << 20);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {

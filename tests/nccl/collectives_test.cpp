@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "backends/nccl/calls.h"
+#include "covers.h"
 #include "fake_ranks.h"
 #include "kernels/reduce.h"
 #include "unisono/cuda.h"
@@ -51,8 +52,9 @@ TEST_P(Collectives, all_reduce) {
   });
 }
 
-// NCCL multiplies, each rank by its own factor.
+// NCCL multiplies, each rank by its own factor.
 TEST_P(Collectives, sums_with_factors) {
+  COVERS("R-10");
   on_all([](const ProcessGroup& group) {
     const int n = group.size(), me = group.rank();
     const auto x_of = [](int r) { return std::vector<float>{1.0F + static_cast<float>(r), -2.0F}; };

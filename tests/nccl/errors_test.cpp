@@ -410,8 +410,9 @@ TEST(AtNeed, costs_nothing_until_it_is_used) {
   });
 }
 
-// I-39, M-35, V-05, Q-08, Q-11, K-37, K-50: bound before anybody is waited for, and to the only one that a process is shown.
+// Bound before anybody is waited for, and to the only one that a process is shown.
 TEST(Binding, a_rank_has_its_device_current) {
+  COVERS("Q-08", "Q-11", "K-37", "K-50");
   fake::reset(3);
   on_ranks({.count = 3}, [](const ProcessGroup& group) {
     EXPECT_EQ(fake::current_device(), group.rank());

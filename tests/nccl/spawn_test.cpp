@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "covers.h"
 #include "unisono/cuda.h"
 #include "unisono/unisono.h"
 
@@ -39,8 +40,9 @@ int sum_on_device(int value) {
   return value;
 }
 
-// B-04, Q-27: whoever looks for engines may still fork ranks that use them.
+// Whoever looks for engines may still fork ranks that use them.
 TEST(SpawnOnDevices, looking_for_an_engine_starts_no_runtime) {
+  COVERS("B-04", "Q-27");
   const std::vector<std::string> names = available_backends();
   EXPECT_NE(std::ranges::find(names, "nccl"), names.end());
   EXPECT_TRUE(is_backend_available("nccl"));
@@ -58,8 +60,9 @@ TEST(SpawnOnDevices, looking_for_an_engine_starts_no_runtime) {
   EXPECT_EQ(parallel.run([] { return sum_on_device(42); }).at(0), 42);
 }
 
-// I-39, K-37, K-50: the process's device is current when initialize has returned; of a local rank, not of a rank.
+// The process's device is current when initialize has returned; of a local rank, not of a rank.
 TEST(SpawnOnDevices, initialize_makes_the_device_current) {
+  COVERS("I-39", "K-37", "K-50");
   const auto results = spawn({.backend = "native", .nproc_per_node = 1}, [] {
     const int before = current_device();
     finalize();
@@ -77,8 +80,9 @@ TEST(SpawnOnDevices, initialize_makes_the_device_current) {
   EXPECT_EQ(results.at(0), (std::vector<int>{0, 1, 1, 43, 1}));
 }
 
-// V-11, K-56: others have 20 MiB of each device of the stand-in.
+// Others have 20 MiB of each device of the stand-in.
 TEST(SpawnOnDevices, memory_is_the_process_s_own) {
+  COVERS("V-11", "K-56");
   const auto results = spawn({.backend = "nccl", .nproc_per_node = 1}, [] {
     void* memory = nullptr;
     of_stand_in<int(void**, std::size_t)>("cudaMalloc")(&memory, std::size_t{16} << 20);

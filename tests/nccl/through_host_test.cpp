@@ -5,6 +5,7 @@
 #include <numeric>
 #include <string>
 
+#include "covers.h"
 #include "fake_ranks.h"
 #include "unisono/cuda.h"
 
@@ -16,7 +17,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-Tensor strided(const DeviceArray<int>& memory, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides, int device, std::size_t begin = 0) {
+Tensor strided(const DeviceArray<int>& memory, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides, int device,
+               std::size_t begin = 0) {
   return {memory.data() + begin, DType::int32, shape, strides, {.type = Device::Type::cuda, .index = device}};
 }
 
@@ -33,7 +35,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-// M-30, M-31. The first test of this program: it is said once a process.
+// The first test of this program: it is said once a process.
 TEST(ThroughHost, is_said_once) {
   fake::reset(2);
   ::testing::internal::CaptureStderr();
@@ -54,7 +56,7 @@ TEST(ThroughHost, is_said_once) {
   EXPECT_EQ(fake::calls("ncclAllReduce"), 0);
 }
 
-// M-30: the operations that NCCL has not, with what each rank gets and what it leaves alone.
+// The operations that NCCL has not, with what each rank gets and what it leaves alone.
 TEST(ThroughHost, operations_that_nccl_has_not) {
   fake::reset(3);
   on_ranks({.count = 3}, [](const ProcessGroup& group) {
@@ -105,8 +107,8 @@ TEST(ThroughHost, vectors_that_the_call_sizes) {
   });
 }
 
-// I-34: `safe_mode`.
 TEST(ThroughHost, any_value) {
+  COVERS("I-34");
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const int me = group.rank();
@@ -196,8 +198,14 @@ TEST(Packed, strided_views_of_any_form) {
     std::vector<std::int64_t> shape, strides;
     std::size_t begin;
   };
-  const std::vector<Form> forms{{{6}, {2}, 0},          {{6}, {-2}, 11}, {{3, 2}, {4, 1}, 1},       {{2, 3}, {1, 4}, 0},
-                                {{2, 1, 3}, {1, 9, 4}, 0}, {{2, 3}, {6, 1}, 0}, {{1, 2, 3}, {0, -6, 2}, 6}, {{2, 3, 1}, {-1, 3, 5}, 1}};
+  const std::vector<Form> forms{{{6}, {2}, 0},
+                                {{6}, {-2}, 11},
+                                {{3, 2}, {4, 1}, 1},
+                                {{2, 3}, {1, 4}, 0},
+                                {{2, 1, 3}, {1, 9, 4}, 0},
+                                {{2, 3}, {6, 1}, 0},
+                                {{1, 2, 3}, {0, -6, 2}, 6},
+                                {{2, 3, 1}, {-1, 3, 5}, 1}};
   on_ranks({.count = 2}, [&](const ProcessGroup& group) {
     const int me = group.rank();
     for (const Form& form : forms) {
@@ -304,8 +312,9 @@ TEST(Packed, no_memory_on_the_device_ends_the_group) {
 
 // ---- parameters and dictionaries -----------------------------------------------------------------------------------------------------------
 
-// M-20, M-21, V-07 on a device: one operation of NCCL for all that travels together.
+// One operation of NCCL for all that travels together.
 TEST(Together, parameters_and_dictionaries) {
+  COVERS("M-07", "M-14", "V-09", "V-10");
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const int me = group.rank();
@@ -373,8 +382,9 @@ TEST(Together, another_device_is_refused_on_all_ranks) {
 
 // ---- lists ---------------------------------------------------------------------------------------------------------------------------------
 
-// T-29, T-31, T-33: of tensors on two devices of each process, in averages of integers; strided; and all on one device.
+// Of tensors on two devices of each process, in averages of integers; strided; and all on one device.
 TEST(Lists, what_nccl_does_not_take) {
+  COVERS("T-27", "T-29", "T-31", "T-33");
   fake::reset(4);
   on_ranks({.count = 2, .devices = 4}, [](const ProcessGroup& group) {
     const int me = group.rank(), other = me + 2;

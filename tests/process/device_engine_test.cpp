@@ -35,6 +35,10 @@ class PretendedRuntime final : public DeviceRuntime {
     ++asked().calls;
     return nullptr;
   }
+  std::unique_ptr<DeviceStream> stream(Device) override {
+    ++asked().calls;
+    return nullptr;
+  }
   Memory memory(Device device) override { return {.used = (static_cast<std::size_t>(device.index) + 5) << 20, .total = std::size_t{1} << 30}; }
 };
 

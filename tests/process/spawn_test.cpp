@@ -353,8 +353,9 @@ std::string refusal(const std::function<void()>& call) {
   return "nothing";
 }
 
-// I-17: one node, too, meets where it is told to: a port that is taken is an error, and none that is free is taken in its place.
+// One node, too, meets where it is told to: a port that is taken is an error, and none that is free is taken in its place.
 TEST(SpawnNodes, OneNodeMeetsAtTheMasterPort) {
+  COVERS("I-17");
   SpawnOptions options = ranks(3);
   options.master_port = free_port();
   EXPECT_EQ(spawn(options, [](int local_rank) { return all_reduce(local_rank); }), (std::vector<int>{3, 3, 3}));

@@ -1,5 +1,5 @@
-// Tensors in device memory, on the stand-in for NCCL and the CUDA runtime: whatever works on the cpu works there. LibTorch itself may know of no CUDA: it only holds
-// the tensors.
+// Tensors in device memory, on the stand-in for NCCL and the CUDA runtime: whatever works on the cpu works there. LibTorch itself may know of no
+// CUDA: it only holds the tensors.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "covers.h"
 #include "unisono/cuda.h"
 #include "unisono/torch.h"
 #include "unisono/torch/devices.h"
@@ -31,7 +32,8 @@ torch::Tensor on_device(const std::vector<T>& values, std::int64_t stride = 1) {
   const std::size_t bytes = values.size() * static_cast<std::size_t>(stride) * sizeof(T);
   auto* const memory = static_cast<T*>(allocate(bytes));
   for (std::size_t i = 0; i < values.size(); ++i) memory[i * static_cast<std::size_t>(stride)] = values[i];
-  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, at::DataPtr(memory, torch_device(device())), nullptr, false);
+  auto storage =
+      c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, at::DataPtr(memory, torch_device(device())), nullptr, false);
   auto tensor = c10::make_intrusive<c10::TensorImpl>(c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CUDA),
                                                      caffe2::TypeMeta::Make<T>());
   const std::int64_t size[] = {static_cast<std::int64_t>(values.size())}, strides[] = {stride};
@@ -62,7 +64,8 @@ class TorchDeviceMemory : public ::testing::Test {
   static void TearDownTestSuite() { finalize(); }
 };
 
-TEST_F(TorchDeviceMemory, IsWhereTheGroupWantsIt) {  // M-30
+TEST_F(TorchDeviceMemory, IsWhereTheGroupWantsIt) {
+  COVERS("M-29", "M-30");
   EXPECT_EQ(get_comm_device(), at::Device(at::kCUDA, 1));
   EXPECT_EQ(get_data_device(on_device<float>({1})), get_comm_device());
 }
@@ -83,7 +86,8 @@ TEST_F(TorchDeviceMemory, ReductionsThatNcclHasAndHasNot) {
   EXPECT_GE(apart._version(), 3);
 }
 
-TEST_F(TorchDeviceMemory, ParametersAndDictionaries) {  // M-20, M-21, V-07
+TEST_F(TorchDeviceMemory, ParametersAndDictionaries) {
+  COVERS("M-07", "M-14", "V-10");
   std::vector<torch::Tensor> parameters{on_device<float>({1, 2}), on_device<float>({3}, 4), on_device<std::int64_t>({4})};
   all_reduce_params(parameters);
   std::map<std::string, torch::Tensor> metrics{{"loss", parameters[1]}, {"seen", parameters[2]}, {"cpu", torch::tensor({5, 6})}};
@@ -95,7 +99,8 @@ TEST_F(TorchDeviceMemory, ParametersAndDictionaries) {  // M-20, M-21, V-07
   EXPECT_TRUE(metrics.at("loss").is_cuda());
 }
 
-TEST_F(TorchDeviceMemory, AnyValueIsACopyOnTheCpu) {  // I-34
+TEST_F(TorchDeviceMemory, AnyValueIsACopyOnTheCpu) {
+  COVERS("I-34");
   const torch::Tensor x = on_device<int>({3, 1, 4}, 2);
   const torch::Tensor got = tensor_of(broadcast_any(AnyValue(x)));
   EXPECT_TRUE(torch::equal(got, torch::tensor({3, 1, 4}, torch::kInt)));

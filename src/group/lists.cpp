@@ -1,14 +1,18 @@
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "backends/device_copy.h"
 #include "ground/error_place.h"
 #include "group/check.h"
 #include "group/composed.h"
+#include "group/device_streams.h"
 #include "group/group.h"
 #include "group/list_memory.h"
 #include "unisono/collectives_lists.h"
@@ -20,7 +24,7 @@ namespace {
 using ground::with_place;
 using Tensors = std::vector<Tensor>;
 
-bool is_on_device(const Tensor& tensor) { return tensor.device().type != Device::Type::cpu; }
+using group::is_on_device;
 
 /// All buffers of the list as one, if they lie one behind the other.
 std::optional<Tensor> as_one(const Tensors& list) {
@@ -53,6 +57,59 @@ class Staged final : public Around {
   std::vector<std::byte> memory_;
 };
 
+/// The same in memory of the list's device, which copies in its own order.
+class StagedOnDevice final : public Around {
+ public:
+  StagedOnDevice(Tensors list, bool fills) : list_(std::move(list)), fills_(fills) {
+    const Device device = list_.front().device();
+    DeviceRuntime& runtime = backends::require_runtime(device.type);
+    stream_ = runtime.stream(device);
+    auto* const memory = static_cast<std::byte*>(stream_->allocate(list_.front().bytes() * list_.size()));
+    // Other streams will use it: it is there before they do.
+    if (!backends::wait_for(*runtime.record(device, stream_->handle()), ground::Deadline(time_to_allocate))) {
+      throw std::runtime_error(to_string(device) + " does not get through to an allocation");
+    }
+    whole_ = line(memory, list_.front().numel() * static_cast<std::int64_t>(list_.size()));
+    for (const Tensor& tensor : list_) parts_.push_back(line(memory + parts_.size() * tensor.bytes(), tensor.numel()));
+  }
+  const Tensor& whole() const { return whole_; }
+  void before() override {}
+  void after() override {}
+  std::string_view terms() const override { return {}; }
+  std::vector<TensorCopy> copies_before() const override { return fills_ ? copies(parts_, list_) : std::vector<TensorCopy>(); }
+  std::vector<TensorCopy> copies_after() const override { return fills_ ? std::vector<TensorCopy>() : copies(list_, parts_); }
+
+ private:
+  static constexpr std::chrono::minutes time_to_allocate{5};
+  Tensor line(std::byte* memory, std::int64_t numel) const {
+    return {memory, list_.front().dtype(), std::span<const std::int64_t>(&numel, 1), {}, list_.front().device()};
+  }
+  static std::vector<TensorCopy> copies(const Tensors& to, const Tensors& from) {
+    std::vector<TensorCopy> all;
+    for (std::size_t i = 0; i < to.size(); ++i) all.push_back({to[i], from[i]});
+    return all;
+  }
+
+  Tensors list_;
+  const bool fills_;
+  std::unique_ptr<DeviceStream> stream_;  // whose memory goes with it
+  Tensor whole_ = nothing();
+  Tensors parts_;
+};
+
+/// A device that fails here fails on this rank alone.
+template <class F>
+auto on_device_of(const ProcessGroup& group, std::string_view name, F&& f) {
+  try {
+    return f();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    abandon(group, std::current_exception());
+    throw Error(error.what(), {.operation = std::string(name), .group = group.name(), .rank = group.rank()});
+  }
+}
+
 enum class Way { in, out };
 
 /// The list in its place in the request.
@@ -66,12 +123,12 @@ void place(Request& request, Tensors list, const Tensor& single, Way way, const 
     where = *whole;
     return;
   }
-  if (std::ranges::any_of(list, is_on_device)) {
-    throw Unsupported("the buffers of a list on " + to_string(list.front().device()) + " do not lie one behind the other",
-                      {.operation = std::string(name),
-                       .group = inside.name(),
-                       .rank = inside.rank(),
-                       .hint = "let them be parts of one buffer; all_gather_list, gather_list and scatter_list of LibTorch's tensors do"});
+  if (is_on_device(list.front())) {
+    for (const Tensor& tensor : list) group::check_place(inside, name, tensor);
+    const auto staged = on_device_of(group, name, [&] { return std::make_shared<StagedOnDevice>(std::move(list), way == Way::in); });
+    where = staged->whole();
+    request.around = staged;
+    return;
   }
   const auto staged = std::make_shared<Staged>(std::move(list), way == Way::in);
   where = staged->whole();
@@ -104,14 +161,11 @@ Request scatter_request(Tensors ins, const Tensor& out, Rank src, const ProcessG
   });
 }
 
-void scatter_sizing(std::span<const Tensor> list, Rank src, const std::function<Tensor(std::size_t count)>& resize, const ProcessGroup& group,
+void scatter_sizing(std::span<const Tensor> given, Rank src, const std::function<Tensor(std::size_t count)>& resize, const ProcessGroup& group,
                     const CallOptions& options) {
   constexpr std::string_view label = "scatter_list";
-  const auto on_device = [&](const Tensor& tensor) { return group::lies_on_device(*group.implementation(), tensor); };
-  if (std::ranges::any_of(list, on_device)) {
-    throw Unsupported("the list is of device memory, and its parts are vectors",
-                      {.operation = std::string(label), .group = group.name(), .rank = group.rank(), .hint = "scatter into a buffer on the device"});
-  }
+  const Tensors list = group::locate_list(*group.implementation(), given);
+  for (const Tensor& tensor : list) group::check_place(*group.implementation(), label, tensor);
   group::Composed call(label, group, options);
   std::vector<std::size_t> sizes;
   for (const Tensor& tensor : list) sizes.push_back(static_cast<std::size_t>(tensor.numel()));
@@ -125,7 +179,12 @@ void scatter_sizing(std::span<const Tensor> list, Rank src, const std::function<
     abandon(group, std::current_exception());
     throw;
   }
-  if (rank_is(src, group)) group::take_list(all.data(), list);
+  std::byte* to = all.data();
+  for (const Tensor& tensor : rank_is(src, group) ? list : Tensors()) {
+    if (is_on_device(tensor)) on_device_of(group, label, [&] { backends::fetch(to, tensor); });
+    else group::take(to, tensor);
+    to += tensor.bytes();
+  }
   const Tensor in(all.data(), out.dtype(), all.size() / size_of(out.dtype()));
   run(labelled(rooted(counted({Operation::scatter_v, in, out}, counts), src), label), group, call.options());
 }

@@ -421,4 +421,35 @@ TEST(Lists, what_nccl_does_not_take) {
   });
 }
 
+// A list of one buffer for each rank, which lie apart on the device, strided or not: packed there. The others may have one buffer.
+TEST(Lists, of_buffers_that_lie_apart) {
+  COVERS_ON_GPU("T-32", "T-34", "T-35");
+  fake::reset(2);
+  on_ranks({.count = 2}, [](const ProcessGroup& group) {
+    const int me = group.rank();
+    const DeviceArray<int> in(me, {me, me + 10}), first(me, {-1, -1}), second(me, {-1, -2, -3, -4}), whole(me, 4);
+    std::vector<Tensor> outs{first.view(), strided(second, {2}, {2}, me)};
+    if (me == 0) all_gather(in.view(), outs, group);
+    else all_gather(in.view(), whole.view(), group);
+    fake::synchronize();
+    EXPECT_EQ(first.values(), (me == 0 ? std::vector<int>{0, 10} : std::vector<int>{-1, -1}));
+    EXPECT_EQ(second.values(), (me == 0 ? std::vector<int>{1, -2, 11, -4} : std::vector<int>{-1, -2, -3, -4}));
+    EXPECT_EQ(whole.values(), (me == 0 ? std::vector<int>(4) : std::vector<int>{0, 10, 1, 11}));
+
+    Work work = gather_async(in.view(), outs, 1, group);
+    EXPECT_TRUE(work.wait_for(20s));
+    EXPECT_EQ(second.values(), (std::vector<int>{1, -2, 11, -4}));
+    const DeviceArray<int> part(me, 2);
+    second.data()[0] = 5;
+    scatter(outs, part.view(), 1, group);
+    fake::synchronize();
+    EXPECT_EQ(part.values(), (me == 0 ? std::vector<int>{0, 10} : std::vector<int>{5, 11}));
+
+    // Parts that are vectors of the host.
+    const std::vector<std::span<int>> ranges{{first.data(), 2}, {second.data(), 1}};
+    const std::vector<int> mine = scatter_list(ranges, 1, group);
+    EXPECT_EQ(mine, (me == 0 ? std::vector<int>{0, 10} : std::vector<int>{5}));
+  });
+}
+
 }  // namespace

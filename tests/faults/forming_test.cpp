@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "covers.h"
 #include "faults.h"
 
 namespace unisono::testing {

@@ -9,8 +9,7 @@ namespace {
 /// Of another number of dimensions on each rank; rank 1's has no elements.
 std::vector<std::int64_t> shape_of(int r) {
   if (r == 1) return {0, 3};
-  std::vector<std::int64_t> shape(static_cast<std::size_t>(r % 3), 2);
-  return shape;
+  return std::vector<std::int64_t>(static_cast<std::size_t>(r % 3), 2);
 }
 std::vector<torch::Tensor> of_own_shapes(torch::Dtype dtype) {
   std::vector<torch::Tensor> list;

@@ -1,6 +1,7 @@
 // Bad models, bad options, and ranks that fail: each a typed error that says what and where, none of them a hang.
 #include <algorithm>
 #include <atomic>
+#include <latch>
 
 #include "data_parallel_world.h"
 
@@ -178,10 +179,15 @@ MANY_TEST(ModelErrors, BatchNormOfBadInput) {
 TEST(ModelErrors, ARankThatFails) {
   for (const int ranks : {2, 3, 4}) {
     std::atomic<int> told{0};
+    std::latch forward(ranks - 1);
     const auto body = [&] {
       auto model = auto_model(Net());
       const torch::Tensor loss = model(values({2, 6}, 1)).sum();
-      if (rank() == 1) throw std::runtime_error("the data is bad");
+      if (rank() == 1) {
+        forward.wait();  // or the others would be told in their forward passes
+        throw std::runtime_error("the data is bad");
+      }
+      forward.count_down();
       EXPECT_SAYS(message_of<PeerFailed>([&] { loss.backward(); }), "culprit: rank 1");
       ++told;
       EXPECT_THROW(static_cast<void>(model(values({2, 6}, 1)).sum().backward()), PeerFailed);

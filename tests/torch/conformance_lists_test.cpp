@@ -1,5 +1,6 @@
 // Lists of tensors, one for each rank: of one shape in place, of any shapes returned.
 #include "conformance_world.h"
+#include "covers.h"
 
 using namespace unisono;
 using conformance::value;
@@ -19,8 +20,8 @@ std::vector<torch::Tensor> of_own_shapes(torch::Dtype dtype) {
 
 }  // namespace
 
-// T-32, T-34, T-35
 WORLD_TEST(TorchLists, OfOneShape) {
+  COVERS("T-32", "T-34", "T-35");
   const int n = world_size(), r = rank();
   for (const auto dtype : conformance::every_dtype) {
     SCOPED_TRACE(torch::toString(dtype));

@@ -203,9 +203,8 @@ class Finder:
 
     def declared_condition(self, variable):
         start, end = extent(variable)
-        name, shown = variable.spelling, self.source.shown(start, end)
-        for truth in (True, False):
-            self.source.add(start, end, [(start, end), "; " + self.forced(truth, f"static_cast<bool>({name})")], f"`{shown}` always {str(truth).lower()}")
+        inner = f"static_cast<bool>({variable.spelling})"  # always true it would be used where there is none
+        self.source.add(start, end, [(start, end), "; " + self.forced(False, inner)], f"`{self.source.shown(start, end)}` always false")
 
     def visit_for(self, cursor):
         parts = children(cursor)

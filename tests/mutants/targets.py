@@ -12,14 +12,14 @@ CONFORMANCE = [name + "_conformance_test" for name in (
     "shapes", "groups", "rank_control", "context", "surface", "semantics", "point_to_point", "shared_memory", "multigpu", "blocks", "collectives",
     "objects", "order")]
 OTHERS = ["ballots_test", "agreement_test", "direct_access_test", "native_limits_test", "longest_timeout_test", "adoption_test", "failing_threads_test",
-          "failing_handover_test", "nccl_collectives_test", "nccl_async_test", "nccl_errors_test", "nccl_initialize_test", "decisions_test", "spawn_test",
+          "failing_handover_test", "nccl_loader_test", "nccl_collectives_test", "nccl_async_test", "nccl_errors_test", "nccl_initialize_test", "decisions_test", "spawn_test",
           "code_places_test", "meeting_processes_test", "forming_test", "killed_test", "silent_test", "lifetime_test", "meeting_test", "handover_test",
           "limits_test"]
-# Each of CONFORMANCE as processes, too: on one host, and on what the ranks say are two.
+# Each of CONFORMANCE as processes, too, and some of them on what the ranks say are two hosts.
 THREE = ["run", "-n", "3", "--"]
 TWO_HOSTS = ["run", "-n", "4", "--", "env", "-u", "LOCAL_RANK", "-u", "LOCAL_WORLD_SIZE"]
 TCP = {"UNISONO_BACKEND": "tcp", "CONFORMANCE_HOSTS": "a,a,b,b"}
-ONE_HOST_ONLY = {"context_conformance_test", "rank_control_conformance_test", "surface_conformance_test"}
+ON_TWO_HOSTS = {"groups_conformance_test", "semantics_conformance_test"}
 
 
 class Program:
@@ -42,7 +42,7 @@ def programs(build):
     for test in CONFORMANCE:
         add(test, test)
         add(f"{test} of 3 processes", test, [tool, *THREE], {"UNISONO_TIMEOUT": "60"})
-        if test not in ONE_HOST_ONLY:
+        if test in ON_TWO_HOSTS:
             add(f"{test} on 2 hosts", test, [tool, *TWO_HOSTS], {"UNISONO_TIMEOUT": "60", **TCP})
     for test in OTHERS:
         add(test, test, (), {"UNISONO_PLUGIN_PATH": str(build / "lib")} if test == "nccl_initialize_test" else {})

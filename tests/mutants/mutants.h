@@ -56,9 +56,9 @@ bool chosen(int n, const A& original, const B& mutated) {
   return note(n, original != mutated) ? static_cast<bool>(mutated) : static_cast<bool>(original);
 }
 
-#define MUTANTS_COMPARISON(name, original, mutated)                                     \
-  template <class A, class B>                                                           \
-  bool name(int n, const A& a, const B& b) {                                            \
+#define MUTANTS_COMPARISON(name, original, mutated)                                    \
+  template <class A, class B>                                                          \
+  bool name(int n, const A& a, const B& b) {                                           \
     return chosen(n, static_cast<bool>(a original b), static_cast<bool>(a mutated b)); \
   }
 MUTANTS_COMPARISON(less, <, <=)
@@ -67,10 +67,10 @@ MUTANTS_COMPARISON(greater, >, >=)
 MUTANTS_COMPARISON(greater_equal, >=, >)
 #undef MUTANTS_COMPARISON
 
-#define MUTANTS_ARITHMETIC(name, original, mutated)  \
-  template <class A, class B>                        \
-  auto name(int n, const A& a, const B& b) {         \
-    return on(n) ? a mutated b : a original b;       \
+#define MUTANTS_ARITHMETIC(name, original, mutated) \
+  template <class A, class B>                       \
+  auto name(int n, const A& a, const B& b) {        \
+    return on(n) ? a mutated b : a original b;      \
   }
 MUTANTS_ARITHMETIC(plus, +, -)
 MUTANTS_ARITHMETIC(minus, -, +)

@@ -89,7 +89,9 @@ WORLD_TEST(Refusals, LengthsOfBlocks) {
     EXPECT_THROW(scatter(*wrong, block, rank()), InvalidArgument);
     EXPECT_THROW(reduce_scatter(*wrong, block), InvalidArgument);
     EXPECT_THROW(all_to_all(whole, *wrong), InvalidArgument);
-    if (n > 1) EXPECT_THROW(all_to_all(*wrong, *wrong), InvalidArgument);
+    if (n > 1) {
+      EXPECT_THROW(all_to_all(*wrong, *wrong), InvalidArgument);
+    }
   }
   expect_usable();
 }

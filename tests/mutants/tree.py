@@ -1,8 +1,10 @@
 """The copy of the sources with the mutations in it, and its build."""
 
 import glob
+import hashlib
 import json
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -38,8 +40,24 @@ class Tree:
             if name and name not in paths and (self.root / name).is_file():
                 write_if_changed(self.copy / name, (self.root / name).read_bytes(), self.root / name)
         write_if_changed(self.copy / "src" / "mutants.h", (self.root / "tests" / "mutants" / "mutants.h").read_bytes())
-        self.sources = mutate.find(paths, str(self.root), compiler_arguments(self.root))
+        self.sources = self.parsed(paths)
         self.write_mutated()
+
+    def parsed(self, paths):
+        """What can be mutated, from the last time if nothing of it has changed."""
+        digest = hashlib.sha256()
+        for path in [*paths, "tests/mutants/mutate.py"]:
+            digest.update(path.encode() + (self.root / path).read_bytes())
+        known, mark = self.folder / "parsed", digest.hexdigest()
+        if known.exists():
+            with known.open("rb") as stream:
+                last, sources = pickle.load(stream)
+            if last == mark:
+                return sources
+        sources = mutate.find(paths, str(self.root), compiler_arguments(self.root))
+        with known.open("wb") as stream:
+            pickle.dump((mark, sources), stream)
+        return sources
 
     def write_mutated(self):
         dropped = set(json.loads(self.dropped_file.read_text())) if self.dropped_file.exists() else set()

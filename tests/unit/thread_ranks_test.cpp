@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <iostream>
+#include <latch>
 #include <memory>
 #include <sstream>
 #include <stdexcept>
@@ -183,6 +185,32 @@ TEST(ThreadRanks, ShowTheConfigurationWhereLogsGo) {
   show_config(expected);
   EXPECT_EQ(said.str(), expected.str());
   EXPECT_NE(said.str(), "");
+}
+
+struct CountsDown {
+  std::latch& latch;
+  ~CountsDown() { latch.count_down(); }
+};
+
+// Those who have come within the time go on without it, and it learns so when it comes after all.
+TEST(ThreadRanks, ShrinkWithoutOneThatComesTooLate) {
+  std::latch agreed(2);
+  run_threads(3, [&](int rank) {
+    auto group = new_group({2, 1, 0}, {.timeout = std::chrono::seconds(1)});
+    barrier(*group);
+    if (rank == 1) {
+      group->abort("no more of this");
+      agreed.wait();
+      EXPECT_EQ(shrink_group(*group), std::nullopt);
+      return;
+    }
+    const CountsDown at_the_end{agreed};
+    EXPECT_THROW(barrier(*group), PeerFailed);
+    const auto shrunk = shrink_group(*group);
+    ASSERT_TRUE(shrunk.has_value());
+    EXPECT_EQ(shrunk->global_ranks(), (std::vector<int>{2, 0}));
+    EXPECT_EQ(all_gather(rank, *shrunk), (std::vector<int>{2, 0}));
+  });
 }
 
 // Reached by all: the input; not the output, of one rank.

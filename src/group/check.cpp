@@ -38,8 +38,7 @@ int rank_in(const Group& group, std::string_view name, Rank rank, const char* ro
 std::pair<const std::byte*, const std::byte*> reach(const Tensor& tensor) {
   const auto* base = static_cast<const std::byte*>(tensor.data());
   if (tensor.is_contiguous()) [[likely]]
-    return {base, base + tensor.bytes()};
-  if (tensor.numel() == 0) return {base, base};
+    return {base, base + tensor.bytes()};  // whatever is empty is that too
   std::int64_t low = 0, high = 0;
   for (std::size_t d = 0; d < tensor.shape().size(); ++d) {
     const std::int64_t span = (tensor.shape()[d] - 1) * tensor.strides()[d];
@@ -61,13 +60,13 @@ bool repeats(const Tensor& tensor) {
   if (tensor.is_contiguous()) [[likely]]
     return false;
   for (std::size_t d = 0; d < tensor.shape().size(); ++d) {
-    if (tensor.shape()[d] > 1 && tensor.strides()[d] == 0) return tensor.numel() > 0;
+    if (tensor.shape()[d] > 1 && tensor.strides()[d] == 0) return true;
   }
   return false;
 }
 
 bool same_view(const Tensor& a, const Tensor& b) {
-  return a.data() == b.data() && a.numel() == b.numel() && std::ranges::equal(a.shape(), b.shape()) && std::ranges::equal(a.strides(), b.strides());
+  return a.data() == b.data() && std::ranges::equal(a.shape(), b.shape()) && std::ranges::equal(a.strides(), b.strides());
 }
 
 // The part of a block-wise buffer that belongs to a rank: where input and output may be the same memory.
@@ -299,7 +298,7 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
   }
   if (repeats(call.out)) wrong(group, name, "the output has a stride of 0: several of its elements are one");
   if (reduces(operation) && !call.custom) check_operation(group, name, call.in.dtype(), call.op);
-  if (call.op == ReduceOp::avg && !call.custom && (operation == Operation::scan || operation == Operation::exscan)) {
+  if (call.op == ReduceOp::avg && (operation == Operation::scan || operation == Operation::exscan)) {
     wrong(group, name, "avg is not defined on prefixes", "use sum, and divide by the number of ranks it is of");
   }
   return call;

@@ -197,6 +197,15 @@ TEST(LauncherEnding, OfAMismatchTheRankThatDiffersIsTheFirstCause) {
   }
 }
 
+// By its rank in the world, though the group calls it otherwise; and a finalize of all of them does not make it forgotten.
+TEST(LauncherEnding, OfAMismatchInAGroupTooTheRankThatDiffersIsTheFirstCause) {
+  RunningCommand job(run_helper({"-n", "4"}, {"mismatch", "2", "in-a-group"}));
+  EXPECT_EQ(job.wait(), 12) << job.err();
+  EXPECT_EQ(count(job.err(), "[unisono] first cause: rank 2 "), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "this rank another than most: rank 1 all_reduce(float32 × 3, sum), ranks 0, 2 all_reduce(float32 × 2, sum)"), 1)
+      << job.err();
+}
+
 TEST(LauncherEnding, OfTwoRanksNobodyIsTheFirstCause) {
   RunningCommand job(run_helper({"-n", "2"}, {"mismatch", "1", "caught"}));
   const int code = job.wait();

@@ -127,15 +127,16 @@ int play(const std::string& script) {
 }
 
 /// Rank `odd` calls all_reduce with more elements than the others. What comes of the Mismatch, as `how` says: nobody catches it ("uncaught"); it
-/// leaves the scope of the Context ("unwound"); it is caught, and the rank finalizes ("caught"); or the job goes on, and rank 2 fails later
-/// ("goes-on").
+/// leaves the scope of the Context ("unwound"); it is caught, and the rank finalizes ("caught", "in-a-group" where the call is one of ranks 3, 2, 0);
+/// or the job goes on, and rank 2 fails later ("goes-on").
 int mismatch(int odd, const std::string& how) {
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
   unisono::detail::set_ballot_time(std::chrono::minutes(2));
-  const auto call = [odd] {
+  const auto call = [odd, in_a_group = how == "in-a-group"] {
     std::vector<float> x(unisono::rank() == odd ? 3 : 2);
-    unisono::all_reduce(x);
+    const auto group = in_a_group ? unisono::new_group({3, 2, 0}) : unisono::world();
+    if (group) unisono::all_reduce(x, unisono::ReduceOp::sum, *group);
   };
   const auto fail = [](const unisono::Mismatch& error) {
     std::cerr << error.what() << std::endl;
@@ -151,8 +152,9 @@ int mismatch(int odd, const std::string& how) {
       call();
     } catch (const unisono::Mismatch& error) {
       if (how == "unwound") throw;
-      if (how == "caught") return fail(error);
+      if (how != "goes-on") return fail(error);
     }
+    if (how == "in-a-group") return 0;
     unisono::barrier();
   } catch (const unisono::Mismatch& error) {
     return fail(error);

@@ -1,0 +1,53 @@
+"""The list of what survives, with a word on each."""
+
+CAUGHT = {"red", "time", "memory"}
+HEAD = """# Mutations that no test tells
+
+`scripts/test-mutants` changes one thing at a time in the sources named here and runs the tests; what stays green is written below, behind the dash why that
+is no gap of the tests. A line without such a word is one that nobody has looked at; the script ends with 1 then.
+"""
+NONE = "?"
+
+
+def results(file):
+    """The last verdict on each mutation."""
+    import json
+
+    found = {}
+    if file.exists():
+        for line in file.read_text().splitlines():
+            entry = json.loads(line)
+            found[entry["key"]] = entry
+    return found
+
+
+def words(file):
+    """By file and mutation."""
+    found, path = {}, ""
+    for line in file.read_text().splitlines() if file.exists() else []:
+        if line.startswith("## "):
+            path = line[3:]
+        elif line.startswith("- "):
+            mutation, _, word = line[2:].rpartition(" — ")
+            found[f"{path} {mutation}"] = word
+    return found
+
+
+def write(file, mutants, verdicts):
+    """Writes the list anew and returns how many survivors it has, and how many of these have no word."""
+    known = words(file)
+    lines, path, count, bare = [HEAD], "", 0, 0
+    for mutant in mutants.values():
+        verdict = verdicts.get(mutant["key"])
+        # What was not asked again keeps its line.
+        if verdict is None and mutant["key"] not in known or verdict is not None and verdict["verdict"] in CAUGHT:
+            continue
+        if mutant["path"] != path:
+            path = mutant["path"]
+            lines.append(f"\n## {path}\n\n")
+        word = known.get(mutant["key"], NONE)
+        lines.append(f"- {mutant['key'].removeprefix(path + ' ')} — {word}\n")
+        count += 1
+        bare += word == NONE
+    file.write_text("".join(lines))
+    return count, bare

@@ -1,0 +1,230 @@
+// Ranks that are threads: more of them than an engine keeps at hand, more messages than fit between two, and what one of them may not do.
+
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <iostream>
+#include <latch>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "unisono/detail/switches.h"
+#include "unisono/launch.h"
+#include "unisono/shared_memory.h"
+#include "unisono/unisono.h"
+
+using namespace unisono;
+
+namespace {
+
+TEST(ThreadRanks, SeventeenAndMoreCombine) {
+  for (const int n : {16, 17, 33}) {
+    run_threads(n, [&](int rank) {
+      for (const std::size_t count : {std::size_t{3}, std::size_t{5000}}) {
+        std::vector<double> x(count), largest(count);
+        for (std::size_t i = 0; i < count; ++i) x[i] = static_cast<double>(i) + 100.0 * rank;
+        all_reduce(x, largest, ReduceOp::max);
+        all_reduce(x);
+        for (const std::size_t i : {std::size_t{0}, count / 2, count - 1}) {
+          EXPECT_EQ(x[i], n * static_cast<double>(i) + 100.0 * n * (n - 1) / 2);
+          EXPECT_EQ(largest[i], static_cast<double>(i) + 100.0 * (n - 1));
+        }
+      }
+      std::vector<int> mine(static_cast<std::size_t>(n), rank), part(1);
+      reduce_scatter(mine, part);
+      EXPECT_EQ(part[0], n * (n - 1) / 2);
+      const int before = exscan(rank);
+      EXPECT_EQ(rank > 0 ? before : 0, rank * (rank - 1) / 2);
+    });
+  }
+}
+
+// The text shows as many counts as can be read.
+TEST(ThreadRanks, ManyCountsThatDifferAreShownInPart) {
+  for (const int n : {32, 33}) {
+    run_threads(n, [&](int rank) {
+      std::vector<std::size_t> lengths(static_cast<std::size_t>(n), 1);
+      if (rank == 5) lengths[7] = 2;
+      std::vector<int> own(1, rank), all(rank == 5 ? static_cast<std::size_t>(n) + 1 : static_cast<std::size_t>(n));
+      try {
+        all_gather_v(own, all, lengths);
+        ADD_FAILURE() << "went through";
+      } catch (const Mismatch& error) {
+        EXPECT_EQ(error.culprit(), 5) << error.what();
+        EXPECT_EQ(std::string(error.what()).find("1, …]") != std::string::npos, n > 32) << error.what();
+        EXPECT_EQ(std::string(error.what()).find("1, 1]") != std::string::npos, n == 32) << error.what();
+      }
+    });
+  }
+}
+
+// Sends are done as long as there is room; then they wait, and nothing of what waits to be read is lost.
+TEST(ThreadRanks, MoreMessagesThanFitBetweenTwo) {
+  constexpr int messages = 12000;  // 16 bytes each with nothing in them, and the ring has 128 KiB
+  run_threads(2, [&](int rank) {
+    if (rank == 0) {
+      std::vector<Work> sent;
+      for (int i = 0; i < messages; ++i) sent.push_back(isend(std::vector<int>(static_cast<std::size_t>(i % 2), i), 1, world(), {.tag = i % 3}));
+      send(std::vector<int>{7}, 1, world(), {.tag = 3});
+      wait_all(sent);
+    } else {
+      for (int i = 0; i < messages; ++i) {
+        std::vector<int> x(static_cast<std::size_t>(i % 2));
+        recv(x, 0, world(), {.tag = i % 3});
+        if (i % 2 == 1) {
+          ASSERT_EQ(x[0], i);
+        }
+      }
+      std::vector<int> last(1);
+      recv(last, 0, world(), {.tag = 3});
+      EXPECT_EQ(last[0], 7);
+    }
+    barrier();
+  });
+}
+
+struct WithoutComparison {
+  WithoutComparison() { detail::set_call_comparison(false); }
+  ~WithoutComparison() { detail::set_call_comparison(true); }
+};
+
+// The switch by which the price of comparing is measured.
+TEST(ThreadRanks, DoNotCompareWhereThatIsSwitchedOff) {
+  EXPECT_TRUE(detail::call_comparison());
+  const auto with_different_tags = [](int rank) {
+    std::vector<int> x{1};
+    all_reduce(x, ReduceOp::sum, world(), {.tag = rank});
+    EXPECT_EQ(x[0], 2);
+  };
+  EXPECT_THROW(run_threads(2, with_different_tags), Mismatch);
+  {
+    const WithoutComparison off;
+    EXPECT_FALSE(detail::call_comparison());
+    run_threads(2, with_different_tags);
+    // Nothing is written beyond the output where a rank sends more than the other expects.
+    run_threads(2, [](int rank) {
+      const Counts sends{2, rank == 0 ? 5 : 2}, expects{2, 2};
+      std::vector<int> in(rank == 0 ? 7 : 4, 10 + rank), out(rank == 0 ? 4 : 6, -1);
+      all_to_all_v(in, sends, std::span(out).first(4), expects);
+      EXPECT_EQ(out[0], 10);
+      EXPECT_EQ(out[3], 11);
+      EXPECT_EQ(out.back(), rank == 0 ? 11 : -1);
+    });
+  }
+  EXPECT_THROW(run_threads(2, with_different_tags), Mismatch);
+}
+
+TEST(ThreadRanks, OfSeveralErrorsTheFirstThatIsNoConsequence) {
+  const auto text_of = [](const std::function<void(int)>& body) {
+    try {
+      run_threads(3, body);
+    } catch (const std::exception& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  EXPECT_EQ(text_of([](int rank) { throw std::runtime_error("rank " + std::to_string(rank)); }), "rank 0");
+  EXPECT_EQ(text_of([](int rank) {
+              if (rank == 2) throw std::runtime_error("rank 2");
+              barrier();
+            }),
+            "rank 2");
+  EXPECT_EQ(text_of([](int) {}), "nothing");
+}
+
+// The process has joined a job of its own; its ranks that are threads end with their function, and leave that alone.
+TEST(ThreadRanks, CannotEndTheProcessesJob) {
+  InitOptions options;
+  options.store = std::make_shared<MemoryStore>();
+  options.rank = 0;
+  options.world_size = 1;
+  const Context context(options);
+  run_threads(2, [] {
+    finalize();
+    EXPECT_EQ(all_reduce(1), 2);
+    EXPECT_THROW(initialize(), AlreadyInitialized);
+  });
+  EXPECT_TRUE(is_initialized());
+  EXPECT_EQ(all_reduce(5), 5);
+}
+
+TEST(ThreadRanks, AForkedChildHasNone) {
+  std::atomic<int> status = -1;
+  run_threads(2, [&](int rank) {
+    if (rank != 0) return;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      try {
+        run_threads(1, [] {});
+      } catch (const NotInitialized&) {
+        ::_exit(7);
+      } catch (...) {
+      }
+      ::_exit(1);
+    }
+    int ended = 0;
+    EXPECT_EQ(::waitpid(child, &ended, 0), child);
+    status = WIFEXITED(ended) ? WEXITSTATUS(ended) : -2;
+  });
+  EXPECT_EQ(status, 7);
+}
+
+TEST(ThreadRanks, ShowTheConfigurationWhereLogsGo) {
+  std::ostringstream said;
+  std::streambuf* const before = std::clog.rdbuf(said.rdbuf());
+  show_config();
+  std::clog.rdbuf(before);
+  std::ostringstream expected;
+  show_config(expected);
+  EXPECT_EQ(said.str(), expected.str());
+  EXPECT_NE(said.str(), "");
+}
+
+struct CountsDown {
+  std::latch& latch;
+  ~CountsDown() { latch.count_down(); }
+};
+
+// Those who have come within the time go on without it, and it learns so when it comes after all.
+TEST(ThreadRanks, ShrinkWithoutOneThatComesTooLate) {
+  std::latch agreed(2);
+  run_threads(3, [&](int rank) {
+    auto group = new_group({2, 1, 0}, {.timeout = std::chrono::seconds(1)});
+    barrier(*group);
+    if (rank == 1) {
+      group->abort("no more of this");
+      agreed.wait();
+      EXPECT_EQ(shrink_group(*group), std::nullopt);
+      return;
+    }
+    const CountsDown at_the_end{agreed};
+    EXPECT_THROW(barrier(*group), PeerFailed);
+    const auto shrunk = shrink_group(*group);
+    ASSERT_TRUE(shrunk.has_value());
+    EXPECT_EQ(shrunk->global_ranks(), (std::vector<int>{2, 0}));
+    EXPECT_EQ(all_gather(rank, *shrunk), (std::vector<int>{2, 0}));
+  });
+}
+
+// Reached by all: the input; not the output, of one rank.
+TEST(ThreadRanks, AnOutputThatOthersCannotReach) {
+  run_threads(3, [](int rank) {
+    constexpr std::size_t n = 6000;
+    for (int call = 0; call < 4; ++call) {
+      shared_vector<float> in(n, static_cast<float>(rank + 1)), shared(n);
+      std::vector<float> own(n);
+      if (rank == 1 && call > 1) all_reduce(in, own);
+      else all_reduce(in, shared);
+      EXPECT_EQ(rank == 1 && call > 1 ? own[n - 1] : shared[n - 1], 6.0F);
+    }
+  });
+}
+
+}  // namespace

@@ -1,0 +1,97 @@
+// Which rank is where: from what the ranks said of themselves when they joined.
+
+#include "context/topology.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "unisono/detail/switches.h"
+#include "unisono/error.h"
+
+namespace unisono::context {
+namespace {
+
+using Numbers = std::vector<int>;
+
+/// A letter for the machine of each rank; its name is that letter, doubled.
+std::vector<rendezvous::Member> members_on(const std::string& machines) {
+  std::vector<rendezvous::Member> members;
+  for (std::size_t r = 0; r < machines.size(); ++r) {
+    members.push_back({.rank = static_cast<int>(r), .pid = 1, .host = std::string(2, machines[r]), .machine = std::string(1, machines[r])});
+  }
+  return members;
+}
+
+struct PresentedAs {
+  explicit PresentedAs(std::vector<std::string> names) { detail::set_presented_hosts(std::move(names)); }
+  ~PresentedAs() { detail::set_presented_hosts({}); }
+};
+
+TEST(Topology, OfRanksInAnyOrderOnSeveralMachines) {
+  const auto members = members_on("babca");
+  const Topology of_3 = topology_of(members, 3);
+  EXPECT_EQ(of_3.hosts, (Numbers{0, 1, 0, 2, 1}));
+  EXPECT_EQ(of_3.host_names, (std::vector<std::string>{"bb", "aa", "bb", "cc", "aa"}));
+  EXPECT_EQ(of_3.nnodes, 3);
+  EXPECT_EQ(of_3.machines, 3);
+  EXPECT_EQ(of_3.node_rank, 2);
+  EXPECT_EQ(of_3.local_rank, 0);
+  EXPECT_EQ(of_3.nproc_per_node, 1);
+  EXPECT_EQ(of_3.local_members, Numbers{3});
+  const Topology of_4 = topology_of(members, 4);
+  EXPECT_EQ(of_4.node_rank, 1);
+  EXPECT_EQ(of_4.local_rank, 1);
+  EXPECT_EQ(of_4.nproc_per_node, 2);
+  EXPECT_EQ(of_4.local_members, (Numbers{1, 4}));
+  EXPECT_EQ(topology_of(members, 0).local_rank, 0);
+  EXPECT_EQ(topology_of(members, 2).local_rank, 1);
+}
+
+TEST(Topology, OfThreads) {
+  const Topology topology = topology_of_threads(2, 3);
+  EXPECT_EQ(topology.local_rank, 2);
+  EXPECT_EQ(topology.nproc_per_node, 3);
+  EXPECT_EQ(topology.nnodes, 1);
+  EXPECT_EQ(topology.machines, 1);
+  EXPECT_EQ(topology.node_rank, 0);
+  EXPECT_EQ(topology.local_members, (Numbers{0, 1, 2}));
+}
+
+TEST(Topology, WhatRanksPresentIsNoOtherMachine) {
+  const auto members = members_on("aab");
+  {
+    const PresentedAs presented({"x", "y", "y"});
+    const Topology topology = topology_of(members, 2);
+    EXPECT_EQ(topology.nnodes, 2);
+    EXPECT_EQ(topology.machines, 2);
+    EXPECT_EQ(topology.hosts, (Numbers{0, 1, 1}));
+    EXPECT_EQ(topology.host_names, (std::vector<std::string>{"x", "y", "y"}));
+    EXPECT_EQ(topology.local_members, (Numbers{1, 2}));
+    EXPECT_EQ(topology_of(members_on("aaa"), 0).machines, 1);
+    EXPECT_THROW(static_cast<void>(topology_of(members_on("aa"), 0)), InvalidArgument);
+  }
+  EXPECT_EQ(topology_of(members, 2).hosts, (Numbers{0, 0, 1}));
+}
+
+TEST(Topology, HostsByNameWithTheirRanks) {
+  EXPECT_EQ(describe_hosts(topology_of(members_on("babca"), 0)), "aa (rank 1, 4); bb (rank 0, 2); cc (rank 3)");
+  EXPECT_EQ(describe_hosts(topology_of(members_on("a"), 0)), "aa (rank 0)");
+}
+
+TEST(Topology, TheLocalRankIsWhatWasGivenThenTheHint) {
+  const Topology topology = topology_of(members_on("aaa"), 1);
+  EXPECT_EQ(choose_local_rank({}, {}, topology), 1);
+  EXPECT_EQ(choose_local_rank({}, 2, topology), 2);
+  EXPECT_EQ(choose_local_rank(0, 2, topology), 0);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(choose_local_rank(1, {}, topology), 1);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");  // nothing is contradicted
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(choose_local_rank(2, {}, topology), 2);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("local rank 2 was given, but this process is number 1 of its host's 3"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace unisono::context

@@ -70,7 +70,7 @@ struct MessageCall {
   std::string_view label = {};  ///< as of a CollectiveCall
 };
 
-/// What is known of a message before its elements: of one that a receive has taken, or that a probe has found.
+/// The message that a receive has taken, or that a probe has found, as far as it is known before its elements.
 struct Arrival {
   int source = -1;  ///< rank in the group; -1: there is none yet
   int tag = 0;
@@ -90,7 +90,7 @@ class UNISONO_API Task {
   virtual bool any_will_do() const { return false; }
   /// Whether a bell is rung when it may go on; if not, whoever waits looks again every now and then.
   virtual bool is_rung_for() const { return true; }
-  /// Of a receive or a probe that is done: its message.
+  /// The message of a receive or a probe that is done.
   virtual Arrival arrival() const { return {}; }
   /// Of one on device memory that is done, which means that it is enqueued: when the device is done. Null: there is nothing left to do.
   virtual std::shared_ptr<DeviceEvent> completion() const { return nullptr; }
@@ -143,8 +143,8 @@ class UNISONO_API Backend {
   virtual ~Backend();
   virtual std::string_view name() const noexcept = 0;
   virtual Capabilities capabilities() const = 0;
-  /// Of a call on memory of devices: whether it is carried out there. One that is not goes through the host's memory, so this depends on nothing in
-  /// which ranks may differ.
+  /// Whether a call on memory of devices is carried out there. One that is not goes through the host's memory, so this depends on nothing in which
+  /// ranks may differ.
   virtual bool offers(const CollectiveCall& call) const {
     static_cast<void>(call);
     return true;
@@ -163,7 +163,7 @@ class UNISONO_API Backend {
   virtual std::optional<Failure> failure() = 0;
   /// Looks for peers that are gone (may make system calls). `waiting_for` are the ranks somebody waits for just now.
   virtual std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do) = 0;
-  /// One of these ranks that is dead, or has been stopped for too long, whatever became of the group; none of those that have left.
+  /// Finds one of these ranks that is dead, or has been stopped for too long, whatever became of the group; none of those that have left.
   virtual std::optional<Failure> look_at(std::span<const int> ranks) {
     static_cast<void>(ranks);
     return std::nullopt;

@@ -68,9 +68,9 @@ class UNISONO_API Context {
 
 UNISONO_API bool is_initialized();
 
-// Of the world. Where nobody has called initialize and somebody else has formed a job in this process (MPI, or what a probe below finds), of that
-// job: rank, world_size and dist_info only look, the other functions and every collective join it as sync does. Else, in a process that was not
-// launched: rank 0 of 1. In one that was, NotInitialized before initialize.
+// These speak of the world. Before initialize, a job that somebody else has formed in this process (MPI, or what a probe below finds) is found: rank,
+// world_size and dist_info look at it, and the other functions and every collective join it as sync does. Without one, a process that was not
+// launched is rank 0 of 1, and in one that was launched they throw NotInitialized.
 UNISONO_API int rank();
 UNISONO_API int world_size();
 UNISONO_API int local_rank();      ///< among the processes of this host
@@ -91,7 +91,8 @@ UNISONO_API Device device();
 UNISONO_API std::optional<std::string> backend();
 /// "serial" when not distributed, else the backend's with "-dist": "native-dist".
 UNISONO_API std::string model_name();
-/// What can be used here. Before initialize nobody starts the runtime of a device for it, so that the process may still spawn ranks that use one.
+/// The backends that can be used here. Before initialize nothing starts the runtime of a device for it, so that the process may still spawn ranks that
+/// use one.
 UNISONO_API std::vector<std::string> available_backends();
 UNISONO_API bool is_backend_available(std::string_view name);
 

@@ -14,7 +14,7 @@ namespace unisono::detail {
 template <class L>
 concept in_list =
     !has_view<L> && std::ranges::forward_range<std::remove_cvref_t<L>&> && has_view<std::ranges::range_reference_t<std::remove_cvref_t<L>&>>;
-/// One whose buffers can be written to.
+/// A list whose buffers can be written to.
 template <class L>
 concept out_list = in_list<L> && Buffer < std::ranges::range_reference_t < std::remove_reference_t<L>
 & >> ;

@@ -91,8 +91,8 @@ UNISONO_API Device device();
 UNISONO_API std::optional<std::string> backend();
 /// "serial" when not distributed, else the backend's with "-dist": "native-dist".
 UNISONO_API std::string model_name();
-/// The backends that can be used here. Before initialize nothing starts the runtime of a device for it, so that the process may still spawn ranks that
-/// use one.
+/// The backends that can be used here. Before initialize nothing starts the runtime of a device for it, so that the process may still spawn ranks
+/// that use one.
 UNISONO_API std::vector<std::string> available_backends();
 UNISONO_API bool is_backend_available(std::string_view name);
 

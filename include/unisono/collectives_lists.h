@@ -17,7 +17,7 @@
 
 // all_gather, gather and scatter with a list of buffers, one for each rank in group order, in the place of one long buffer, and forms that return
 // such a list. What a list is to some ranks may be one buffer to others. InvalidArgument for a list of another length than size(), and for buffers of
-// another length or dtype than the single one. In memory of a device the buffers of a list lie one behind the other, else Unsupported.
+// another length or dtype than the single one, and for buffers on different devices.
 
 namespace unisono {
 

@@ -33,13 +33,14 @@ bool is_same_view(const Tensor& a, const Tensor& b) { return a.data() == b.data(
 /// What both ways have in common: the memory of a call, and what it waits for.
 class DeviceTask : public Task {
  public:
-  DeviceTask(Group& group, Tensors ins, Tensors outs, LastOnDevice last)
+  DeviceTask(Group& group, Tensors ins, Tensors outs, LastOnDevice last, const detail::Around* around)
       : group_(group), ins_(std::move(ins)), outs_(std::move(outs)), last_(std::move(last)), suspicion_(group.backend(), group.rank()) {
     views_ = ins_;
     views_.insert(views_.end(), outs_.begin(), outs_.end());
     const Device::Type type = std::ranges::find_if(views_, [](const Tensor& view) { return is_on_device(view); })->device().type;
     runtime_ = &backends::require_runtime(type);
     suspicion_.prepare([&] { after_ = events_now(*runtime_, views_); });
+    if (auto ready = around != nullptr ? around->ready() : nullptr) after_.push_back(std::move(ready));
   }
   std::vector<int> waiting_for() const override { return task_ ? task_->waiting_for() : std::vector<int>{}; }
   bool any_will_do() const override { return task_ && task_->any_will_do(); }
@@ -68,7 +69,7 @@ class OnDevice final : public DeviceTask {
   using Start = std::function<std::unique_ptr<Task>(const Tensors& ins, const Tensors& outs, DeviceStreams& streams)>;
 
   OnDevice(Group& group, Tensors ins, Tensors outs, LastOnDevice last, std::shared_ptr<detail::Around> around, Start start)
-      : DeviceTask(group, std::move(ins), std::move(outs), std::move(last)), around_(std::move(around)), start_(std::move(start)) {}
+      : DeviceTask(group, std::move(ins), std::move(outs), std::move(last), around.get()), around_(std::move(around)), start_(std::move(start)) {}
 
   bool advance() override {
     return suspicion_.guard([&] {
@@ -134,8 +135,8 @@ struct HostPlan {
 class ThroughHost final : public DeviceTask {
  public:
   using MakePlan = std::function<HostPlan()>;
-  ThroughHost(Group& group, Tensors ins, Tensors outs, LastOnDevice last, MakePlan make_plan)
-      : DeviceTask(group, std::move(ins), std::move(outs), std::move(last)), make_plan_(std::move(make_plan)) {}
+  ThroughHost(Group& group, Tensors ins, Tensors outs, LastOnDevice last, const detail::Around* around, MakePlan make_plan)
+      : DeviceTask(group, std::move(ins), std::move(outs), std::move(last), around), make_plan_(std::move(make_plan)) {}
 
   bool advance() override {
     return suspicion_.guard([&] {
@@ -248,7 +249,7 @@ std::unique_ptr<Task> device_task(Group& group, const CollectiveCall& call, cons
   if (const std::string why = why_through_host(group, call, request); !why.empty()) {
     const Device place = is_on_device(call.in) ? call.in.device() : call.out.device();
     say_once(fmt::format("{} of {}", name_of(call), to_string(place)), why);
-    return std::make_unique<ThroughHost>(group, ins, outs, std::move(last),
+    return std::make_unique<ThroughHost>(group, ins, outs, std::move(last), request.around.get(),
                                          [&group, call, on_host = request.on_host, around = request.around, options] {
                                            if (!on_host) return plan_of(group, call, around.get());
                                            const auto lists = on_host();
@@ -282,7 +283,7 @@ std::unique_ptr<Task> device_task(Group& group, const MessageCall& call, bool se
   if (!group.device() || group.device()->type != call.data.device().type) {
     say_once(fmt::format("{} of {}", call.label.empty() ? (sends ? "send" : "recv") : call.label, to_string(call.data.device())),
              fmt::format("backend {} does not work there", group.backend().name()));
-    return std::make_unique<ThroughHost>(group, ins, outs, nullptr, [call, sends, start_on] {
+    return std::make_unique<ThroughHost>(group, ins, outs, nullptr, nullptr, [call, sends, start_on] {
       HostPlan plan;
       const auto memory = std::make_shared<Memory>();
       const Tensor copy = host_copy(call.data, *memory);

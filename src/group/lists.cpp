@@ -6,12 +6,14 @@
 #include <utility>
 #include <vector>
 
+#include "backends/device_copy.h"
 #include "ground/error_place.h"
 #include "group/check.h"
 #include "group/composed.h"
 #include "group/group.h"
 #include "group/list_memory.h"
 #include "unisono/collectives_lists.h"
+#include "unisono/device_runtime.h"
 #include "unisono/error.h"
 
 namespace unisono::detail {
@@ -53,6 +55,45 @@ class Staged final : public Around {
   std::vector<std::byte> memory_;
 };
 
+/// The same in memory of the device: there the copies are a part of the call.
+class StagedOnDevice final : public Around {
+ public:
+  StagedOnDevice(Tensors list, bool fills)
+      : list_(std::move(list)), fills_(fills), runtime_(backends::require_runtime(device().type)), stream_(runtime_.stream(device())) {
+    const Tensor& first = list_.front();
+    auto* memory = static_cast<std::byte*>(stream_->allocate(first.bytes() * list_.size()));
+    whole_ = line(memory, first.numel() * static_cast<std::int64_t>(list_.size()));
+    for (std::size_t r = 0; r < list_.size(); ++r) parts_.push_back(line(memory + r * first.bytes(), first.numel()));
+    ready_ = runtime_.record(device(), stream_->handle());
+  }
+  const Tensor& whole() const { return whole_; }
+  void before() override {}
+  void after() override {}
+  std::string_view terms() const override { return {}; }
+  std::vector<TensorCopy> copies_before() const override { return fills_ ? copies() : std::vector<TensorCopy>(); }
+  std::vector<TensorCopy> copies_after() const override { return fills_ ? std::vector<TensorCopy>() : copies(); }
+  std::shared_ptr<DeviceEvent> ready() const override { return ready_; }
+
+ private:
+  Device device() const { return list_.front().device(); }
+  Tensor line(std::byte* memory, std::int64_t numel) const {
+    const std::int64_t shape[] = {numel};
+    return {memory, list_.front().dtype(), shape, {}, device()};
+  }
+  std::vector<TensorCopy> copies() const {
+    std::vector<TensorCopy> copies;
+    for (std::size_t r = 0; r < list_.size(); ++r) copies.push_back(fills_ ? TensorCopy{parts_[r], list_[r]} : TensorCopy{list_[r], parts_[r]});
+    return copies;
+  }
+
+  Tensors list_, parts_;
+  const bool fills_;
+  DeviceRuntime& runtime_;
+  std::unique_ptr<DeviceStream> stream_;  // it gives the memory back
+  Tensor whole_ = nothing();
+  std::shared_ptr<DeviceEvent> ready_;
+};
+
 enum class Way { in, out };
 
 /// The list in its place in the request.
@@ -66,14 +107,19 @@ void place(Request& request, Tensors list, const Tensor& single, Way way, const 
     where = *whole;
     return;
   }
-  if (std::ranges::any_of(list, is_on_device)) {
-    throw Unsupported("the buffers of a list on " + to_string(list.front().device()) + " do not lie one behind the other",
-                      {.operation = std::string(name),
-                       .group = inside.name(),
-                       .rank = inside.rank(),
-                       .hint = "let them be parts of one buffer; all_gather_list, gather_list and scatter_list of LibTorch's tensors do"});
+  const bool fills = way == Way::in;
+  if (!std::ranges::any_of(list, is_on_device)) {
+    const auto staged = std::make_shared<Staged>(std::move(list), fills);
+    where = staged->whole();
+    request.around = staged;
+    return;
   }
-  const auto staged = std::make_shared<Staged>(std::move(list), way == Way::in);
+  for (const Tensor& tensor : list) {
+    if (tensor.device() == list.front().device()) continue;
+    throw InvalidArgument("a buffer of the list lies on " + to_string(tensor.device()) + ", another on " + to_string(list.front().device()),
+                          {.operation = std::string(name), .group = inside.name(), .rank = inside.rank()});
+  }
+  const auto staged = std::make_shared<StagedOnDevice>(std::move(list), fills);
   where = staged->whole();
   request.around = staged;
 }

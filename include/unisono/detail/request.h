@@ -18,7 +18,8 @@
 
 namespace unisono {
 struct DeviceCall;
-}
+class DeviceEvent;
+}  // namespace unisono
 
 namespace unisono::detail {
 
@@ -40,6 +41,8 @@ class UNISONO_API Around {
   /// Of an operation on a device's memory, in place of `before` and `after`: what the device copies.
   virtual std::vector<TensorCopy> copies_before() const { return {}; }
   virtual std::vector<TensorCopy> copies_after() const { return {}; }
+  /// When memory of its own on a device is there. Null: it has none.
+  virtual std::shared_ptr<DeviceEvent> ready() const { return nullptr; }
 };
 
 struct ListsOnHost;

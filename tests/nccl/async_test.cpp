@@ -186,6 +186,26 @@ TEST(Memory, is_of_all_processes_where_the_driver_does_not_tell) {
 
 // ---- messages -----------------------------------------------------------------------------------------------------------------------
 
+// The tag of a message of device memory is told by its receive; how long it is, nobody tells before.
+TEST(Messages, of_any_tag) {
+  fake::reset(2);
+  on_ranks({.count = 2}, [](const ProcessGroup& group) {
+    const int me = group.rank();
+    const DeviceArray<int> x(me, {me, 7});
+    if (me == 0) {
+      isend(x.view(), 1, group, {.tag = -5}).wait();
+      return;
+    }
+    const auto refused = thrown_by<Unsupported>([&] { static_cast<void>(probe(any_source, group, {.tag = any_tag})); });
+    EXPECT_EQ(refused.culprit(), 0);
+    Work work = irecv(x.view(), any_source, group, {.tag = any_tag});
+    EXPECT_TRUE(work.wait_for(20s));
+    EXPECT_EQ(work.tag(), -5);
+    EXPECT_EQ(work.source_rank(), 0);
+    EXPECT_EQ(x.values(), (std::vector<int>{0, 7}));
+  });
+}
+
 TEST(Messages, by_tag_in_any_order_and_both_directions) {
   fake::reset(3);
   on_ranks({.count = 3}, [](const ProcessGroup& group) {

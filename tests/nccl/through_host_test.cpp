@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <string>
 
@@ -230,6 +231,41 @@ TEST(Packed, strided_views_of_any_form) {
     }
   });
   EXPECT_EQ(fake::calls("ncclAllReduce"), 2 * static_cast<int>(forms.size()));
+}
+
+// Buffers that lie apart are one on their device; a group without an engine for it has them as well.
+TEST(Packed, lists) {
+  for (const bool engine : {true, false}) {
+    fake::reset(3);
+    on_ranks({.count = 3, .engine = engine}, [](const ProcessGroup& group) {
+      const int me = group.rank(), n = group.size();
+      const DeviceArray<int> own(me, count_up(me, 5));
+      std::vector<std::unique_ptr<DeviceArray<int>>> memory;
+      std::vector<Tensor> list;
+      for (int r = 0; r < n; ++r) {
+        memory.push_back(std::make_unique<DeviceArray<int>>(me, 10));
+        list.push_back(strided(*memory.back(), {5}, {2}, me));  // every second element
+      }
+      const auto expect_gathered = [&](bool is_gathered) {
+        fake::synchronize();
+        for (int r = 0; r < n; ++r) {
+          std::vector<int> expected(10);
+          for (std::size_t i = 0; i < 5 && is_gathered; ++i) expected[2 * i] = count_up(r, 5)[i];
+          EXPECT_EQ(memory[static_cast<std::size_t>(r)]->values(), expected);
+        }
+      };
+      gather(own.view(), list, 1, group);
+      expect_gathered(me == 1);
+      all_gather(own.view(), list, group);
+      expect_gathered(true);
+      const DeviceArray<int> part(me, 5);
+      if (me == 2) scatter(list, part.view(), 2, group);
+      else scatter(std::vector<Tensor>(), part.view(), 2, group);
+      fake::synchronize();
+      EXPECT_EQ(part.values(), count_up(me, 5));
+    });
+    EXPECT_EQ(fake::calls("ncclAllGather"), engine ? 3 : 0);
+  }
 }
 
 TEST(Packed, of_every_kind_of_call) {

@@ -199,7 +199,6 @@ HostPlan plan_of(Group& group, CollectiveCall call, const detail::Around* around
   if (is_on_device(out)) {
     const bool is_result = call.operation != Operation::reduce || call.root == group.rank();
     call.out = is_same_view(in, out) ? call.in : host_copy(out, *memory);
-    if (call.operation == Operation::exscan && !is_same_view(in, out)) plan.before.push_back({call.out, out});  // rank 0's stays as it is
     if (is_result) plan.after.push_back({out, call.out});
   }
   if (around != nullptr) {
@@ -267,6 +266,7 @@ std::unique_ptr<Task> device_task(Group& group, const CollectiveCall& call, cons
     packed.in = packed_ins.front();
     packed.out = packed_outs.front();
     packed.device->after = streams.end();
+    const CurrentStream current(streams.of(is_on_device(packed.in) ? packed.in : packed.out).handle());  // and after nothing of this thread's
     return group.backend().start(packed);
   };
   return std::make_unique<OnDevice>(group, ins, outs, std::move(last), request.around, start);

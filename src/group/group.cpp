@@ -118,11 +118,15 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
   }
   throw_deferred();  // of what was still under way a moment ago
   std::unique_ptr<Packing> packing;
-  std::shared_ptr<detail::Around> around;
+  std::shared_ptr<detail::Around> product;
+  detail::Around* around = request.around.get();
   try {  // where this rank has no memory for it, the others must not wait
-    around = around_of(call, request);
-    if (Packing::is_needed(call, around.get())) [[unlikely]]
-      packing = std::make_unique<Packing>(call, around.get());
+    if (call.factor) [[unlikely]] {
+      product = product_of(call);
+      around = product.get();
+    }
+    if (Packing::is_needed(call, around)) [[unlikely]]
+      packing = std::make_unique<Packing>(call, around);
     BlockingWaiter waiter(*this, operation, call.sequence, timeout_of(options));
     parts_.backend->run(call, waiter);
   } catch (const Mismatch&) {

@@ -116,6 +116,17 @@ TEST(KilledDirectly, K1NobodyWaitsForTheGoodbyeOfTheDead) {
   EXPECT_EQ(job[2].wait(std::chrono::seconds(12)), 0) << job[2].err();
 }
 
+// Nobody but the rank that looks for a message again and again can tell that none will come.
+TEST(KilledDirectly, WhoLooksForItsMessageLearnsOfIt) {
+  DirectJob job(DirectJob::Method::env, 2, {"work", "probe", "1"});
+  for (int r = 0; r < 2; ++r) ASSERT_TRUE(job[r].until_out_has("under way")) << job[r].err();
+  job[1].send(SIGKILL);
+  EXPECT_EQ(job[0].wait(std::chrono::seconds(12)), 3) << job[0].out() << job[0].err();
+  const std::string error = line_of(lines_of(job[0].out()), "error ");
+  EXPECT_TRUE(error.starts_with("PeerFailed cause=killed ")) << error;
+  EXPECT_EQ(word_after(error, "culprit="), "1");
+}
+
 // A shell has waited for the process by the time the others look.
 TEST(KilledDirectly, ByWhoeverStartedItAndReapedAtOnce) {
   const int port = free_port();

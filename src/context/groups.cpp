@@ -146,6 +146,7 @@ ProcessGroup form(State& state, const Plan& plan) {
       context::tell_launcher(state, "poisoned " + std::to_string(in_world(failure.culprit)) + " " + failure.message);
     };
     parts.on_mismatch = [&state, in_world](const Mismatch& mismatch, int compared) {
+      state.mismatch_at = static_cast<std::int64_t>(state.world->implementation()->last_call());
       context::tell_launcher(state, context::mismatch_status(in_world(mismatch.culprit().value_or(-1)), compared, mismatch.message()));
     };
   }

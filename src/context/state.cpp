@@ -238,7 +238,7 @@ void leave(State& state) {
   }
   group::Group& world = *state.world->implementation();
   const bool sound = !world.backend().failure().has_value();
-  const bool after_mismatch = world.is_after_mismatch();
+  const bool after_mismatch = world.is_after_mismatch() || state.mismatch_at == static_cast<std::int64_t>(world.last_call());
   world.close(finalize_deadline);
   state.progress->stop();
   if (sound) {

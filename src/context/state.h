@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -49,6 +51,7 @@ struct State {
   std::string goodbye_key;                          // where ranks say in the store that they are done; empty: nobody asks
   bool is_job = true;                               // the launcher is told when this begins and ends well, and not only when it fails
   std::function<void()> leave_job = [] {};          // tells the store that this process is done with it
+  std::atomic<std::int64_t> mismatch_at{-1};        // the last call of the world when one of another group was a Mismatch
   bool temporary = false;                           // adopted by sync until it looks again
   ~State();
 };

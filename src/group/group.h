@@ -89,6 +89,8 @@ class Group : public std::enable_shared_from_this<Group> {
   /// The same, of a call that is compared among all ranks: it is also told to whoever judges how the job ended. From any thread.
   std::exception_ptr complete_collective(std::exception_ptr error, std::string_view operation, std::uint64_t sequence);
   void note_mismatch(const Mismatch& mismatch, int ranks, std::uint64_t sequence);
+  /// The sequence number of the last call. From any thread.
+  std::uint64_t last_call() const { return lane_->last_call.load(); }
   /// Nothing was called since a collective that was a Mismatch: what ends now ends because of it.
   bool is_after_mismatch() const { return last_mismatch_.load() != 0 && last_mismatch_.load() == lane_->last_call.load(); }
 

@@ -1,4 +1,7 @@
 // What is refused before anything is sent, and what is so close to it that it might be.
+#include <chrono>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "world.h"
@@ -184,6 +187,54 @@ MANY_TEST(Refusals, AFactorIsComparedAndShown) {
     else all_reduce(x);
   });
   EXPECT_NE(std::string(error.what()).find("premul_sum"), std::string::npos) << error.what();
+}
+
+// What is empty lies nowhere, also between the elements of something else.
+WORLD_TEST(Refusals, AnEmptyBlockMayLieAnywhere) {
+  const auto n = static_cast<std::size_t>(world_size());
+  std::vector<std::size_t> counts(n, 2);
+  counts[0] = 0;
+  const std::size_t own = rank() == 0 ? 0 : 2;
+  std::vector<float> whole(2 * n, 1.0F), part(own);
+  if (rank() == 0) {
+    const Tensor inside = floats(whole, 1, {0}), all = floats(whole, 0, {static_cast<std::int64_t>(2 * n - 2)});
+    all_gather_v(inside, all, counts);
+    reduce_scatter_v(all, counts, inside);
+  } else {
+    all_gather_v(part, std::span(whole).first(2 * n - 2), counts);
+    reduce_scatter_v(std::span(whole).first(2 * n - 2), counts, part);
+  }
+}
+
+// Alone, what is sent to everybody is what everybody gets.
+WORLD_TEST(Refusals, AllToAllInPlaceIsForOneRank) {
+  std::vector<float> x(2 * static_cast<std::size_t>(world_size()), 1.0F);
+  const std::vector<std::size_t> counts(static_cast<std::size_t>(world_size()), 2);
+  if (world_size() == 1) {
+    all_to_all(x, x);
+    all_to_all_v(x, counts, x, counts);
+    EXPECT_EQ(x, std::vector<float>(2, 1.0F));
+  } else {
+    EXPECT_THROW(all_to_all(x, x), InvalidArgument);
+    EXPECT_THROW(all_to_all_v(x, counts, x, counts), InvalidArgument);
+  }
+}
+
+// The calls that size their output, and messages, are checked as all others.
+WORLD_TEST(Refusals, OfCallsThatSizeTheirOutputAndOfMessages) {
+  const CallOptions negative{.timeout = std::chrono::milliseconds(-1)};
+  const int n = world_size();
+  std::vector<float> x(3), out;
+  const std::vector<std::size_t> counts(static_cast<std::size_t>(n), 1);
+  const auto text_of = [](auto&& call) { return thrown_by<InvalidArgument>(call).message(); };
+  EXPECT_NE(text_of([&] { all_gather_v(x, out, world(), negative); }).find("timeout is negative"), std::string::npos);
+  EXPECT_NE(text_of([&] { gather_v(x, out, n); }).find("root: rank " + std::to_string(n)), std::string::npos);
+  EXPECT_NE(text_of([&] { send(x, n, world(), {}); }).find("dst: rank"), std::string::npos);
+  EXPECT_NE(text_of([&] { recv(x, n, world(), {}); }).find("src: rank"), std::string::npos);
+  if (n == 1) return;
+  const int next = (rank() + 1) % n;
+  EXPECT_NE(text_of([&] { send(x, next, world(), negative); }).find("timeout is negative"), std::string::npos);
+  EXPECT_NE(text_of([&] { recv(x, next, world(), negative); }).find("timeout is negative"), std::string::npos);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@ import re
 
 from clang.cindex import CursorKind as K, Diagnostic, Index, TypeKind
 
+from source import Source
+
 FUNCTIONS = {K.FUNCTION_DECL, K.CXX_METHOD, K.CONSTRUCTOR, K.DESTRUCTOR, K.FUNCTION_TEMPLATE, K.CONVERSION_FUNCTION}
 EXPRESSIONS = {K.CALL_EXPR, K.BINARY_OPERATOR, K.COMPOUND_ASSIGNMENT_OPERATOR, K.UNARY_OPERATOR, K.UNEXPOSED_EXPR}
 LOOPS = {K.WHILE_STMT: 0, K.DO_STMT: 1}
@@ -13,67 +15,6 @@ ARITHMETIC = {"+": "plus", "-": "minus", "*": "times", "/": "divided_by", "%": "
               ">>": "shift_right"}
 # Where an expression is a constant to the compiler, or no expression of the program.
 SKIPPED = {K.STATIC_ASSERT, K.ENUM_CONSTANT_DECL, K.TEMPLATE_NON_TYPE_PARAMETER, K.TEMPLATE_TYPE_PARAMETER, K.ALIGNED_ATTR, K.TYPE_REF}
-
-
-class Mutant:
-    """One mutation: `pieces` are text and ranges of the source, in place of what stands from `start` to `end`."""
-
-    def __init__(self, start, end, pieces, where, what, order):
-        self.start, self.end, self.pieces = start, end, pieces
-        self.where, self.what, self.order = where, what, order
-        self.number = 0
-        self.line = 0
-
-
-class Source:
-    """A file and its mutants."""
-
-    def __init__(self, path, text):
-        self.path, self.text = path, text
-        self.mutants = []
-        self.seen = set()
-        self.function = ""
-
-    def shown(self, start, end):
-        return " ".join(self.text[start:end].decode().split())
-
-    def add(self, start, end, pieces, what):
-        key = (start, end, what)
-        if key not in self.seen:
-            self.seen.add(key)
-            self.mutants.append(Mutant(start, end, pieces, self.function, what, len(self.mutants)))
-
-    def number_them(self, base):
-        """Names that outlive changes elsewhere in the file, and numbers behind `base`."""
-        count = {}
-        for i, mutant in enumerate(sorted(self.mutants, key=lambda m: (m.start, m.order))):
-            mutant.number = base + i
-            mutant.line = self.text.count(b"\n", 0, mutant.start) + 1
-            name = f"{self.path} {mutant.where}: {mutant.what}"
-            count[name] = count.get(name, 0) + 1
-            mutant.key = name if count[name] == 1 else f"{name} ({count[name]})"
-
-    def render(self):
-        ordered = sorted(self.mutants, key=lambda m: (m.start, -m.end, m.order))
-        return self._render(0, len(self.text), ordered)
-
-    def _render(self, start, end, mutants):
-        result, at, i = b"", start, 0
-        while i < len(mutants):
-            outer = mutants[i]
-            inside = []
-            i += 1
-            while i < len(mutants) and mutants[i].start < outer.end:
-                inside.append(mutants[i])
-                i += 1
-            result += self.text[at:outer.start]
-            for piece in outer.pieces:
-                if isinstance(piece, str):
-                    result += piece.replace("@", str(outer.number)).encode()
-                else:
-                    result += self._render(*piece, [m for m in inside if m.start >= piece[0] and m.end <= piece[1]])
-            at = outer.end
-        return result + self.text[at:end]
 
 
 def extent(cursor):

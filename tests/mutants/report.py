@@ -1,5 +1,7 @@
 """The list of what survives, with a word on each."""
 
+import json
+
 CAUGHT = {"red", "time", "memory"}
 HEAD = """# Mutations that no test tells
 
@@ -11,8 +13,6 @@ NONE = "?"
 
 def results(file):
     """The last verdict on each mutation."""
-    import json
-
     found = {}
     if file.exists():
         for line in file.read_text().splitlines():

@@ -46,7 +46,7 @@ class Tree:
     def parsed(self, paths):
         """What can be mutated, from the last time if nothing of it has changed."""
         digest = hashlib.sha256()
-        for path in [*paths, "tests/mutants/mutate.py"]:
+        for path in [*paths, "tests/mutants/mutate.py", "tests/mutants/source.py"]:
             digest.update(path.encode() + (self.root / path).read_bytes())
         known, mark = self.folder / "parsed", digest.hexdigest()
         if known.exists():

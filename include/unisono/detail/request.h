@@ -37,7 +37,7 @@ class UNISONO_API Around {
   virtual void after() = 0;
   /// Beside the operation itself, what the ranks must agree on.
   virtual std::string_view terms() const = 0;
-  /// Of an operation on a device's memory, in place of `before` and `after`: what the device copies.
+  /// What the device copies in place of `before` and `after`, where the operation is on its memory.
   virtual std::vector<TensorCopy> copies_before() const { return {}; }
   virtual std::vector<TensorCopy> copies_after() const { return {}; }
 };
@@ -60,7 +60,7 @@ struct Request {
   std::shared_ptr<Around> around = {};  ///< with a label, where it has terms
   /// With a label: several tensors of this rank, each on a device of its own, which were checked already; `in` and `out` are the first of them.
   std::shared_ptr<DeviceCall> lists = {};
-  /// Of such lists: the same call on copies in the host's memory, for what is not carried out on the devices.
+  /// The same call on copies of such lists in the host's memory, for what is not carried out on the devices.
   std::function<std::shared_ptr<ListsOnHost>()> on_host = {};
 };
 struct ListsOnHost {
@@ -86,7 +86,7 @@ struct MessageRequest {
 inline std::string_view name_of(const MessageRequest& request) noexcept {
   return request.label.empty() ? to_string(request.operation) : request.label;
 }
-/// Of a receive: what it has taken.
+/// The receive's message.
 UNISONO_API MessageInfo run(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options);
 /// What the next receive would take. Null, where it does not wait: nothing is there. `data` does not count.
 UNISONO_API std::optional<MessageInfo> probe(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options, bool waits);

@@ -89,7 +89,7 @@ struct EngineTraits {
   /// Why it cannot be used here; "" where it can. Null: it always can. Of an engine of devices: as far as that shows without the devices' runtime. A
   /// process that has started that cannot fork ranks which use it.
   std::function<std::string()> why_not = {};
-  /// Of an engine of devices: the same with the runtime, asked by processes that join a job and by no others. Null: there is nothing more to say.
+  /// The same of an engine of devices with the runtime, asked by processes that join a job and by no others. Null: there is nothing more to say.
   std::function<std::string()> why_not_as_a_rank = {};
 };
 
@@ -121,7 +121,7 @@ struct Plugin {
   /// Of an engine whose library brings its own ranks: joins that job where this process was started as part of one (`join`), or says whether the
   /// program itself has joined it already. Null: there is no such thing.
   std::optional<Carrier> (*carrier)(bool join) = nullptr;
-  /// Of an engine of devices: their runtime, also where the engine itself cannot be used. BackendUnavailable says what is missing. Null: there is
+  /// The runtime of an engine of devices, also where the engine itself cannot be used. BackendUnavailable says what is missing. Null: there is
   /// none.
   std::shared_ptr<DeviceRuntime> (*runtime)() = nullptr;
 };

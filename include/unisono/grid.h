@@ -26,7 +26,7 @@ class UNISONO_API Grid {
   /// `extents`: how many cells each axis has; those that are 0 are chosen, as near to each other as can be, the larger first. InvalidArgument where
   /// their product cannot be the size of the group.
   explicit Grid(std::vector<int> extents, const GridOptions& options = {});
-  /// What such a grid has: `choose_extents(12, {0, 3, 0})` is 2, 3, 2.
+  /// The extents of such a grid: `choose_extents(12, {0, 3, 0})` is 2, 3, 2.
   static std::vector<int> choose_extents(int ranks, std::vector<int> extents, std::source_location where = std::source_location::current());
 
   const ProcessGroup& group() const noexcept { return group_; }

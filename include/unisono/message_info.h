@@ -9,7 +9,7 @@ namespace unisono {
 /// In place of a message's tag: a receive or a probe takes the next message, whatever its tag. No message is sent with it.
 inline constexpr int any_tag = 0x7fffffff;
 
-/// What a message is, before it is received.
+/// A message as it is known before it is received.
 struct MessageInfo {
   int source = -1;  ///< the sender's rank in the group
   int tag = 0;

@@ -61,7 +61,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Work start(const detail::Request& request, const CallOptions& options);
   MessageInfo run(const detail::MessageRequest& request, const CallOptions& options);
   Work start(const detail::MessageRequest& request, const CallOptions& options);
-  /// What the next receive would take. Null, where it does not wait: nothing is there.
+  /// The message that the next receive would take. Null, where it does not wait: nothing is there.
   std::optional<MessageInfo> probe(const detail::MessageRequest& request, const CallOptions& options, bool waits);
   /// Throws what is wrong with a message by itself.
   void verify(const detail::MessageRequest& request, const CallOptions& options) const;

@@ -88,7 +88,7 @@ inline std::string_view name_of(const MessageRequest& request) noexcept {
 }
 /// The receive's message.
 UNISONO_API MessageInfo run(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options);
-/// What the next receive would take. Null, where it does not wait: nothing is there. `data` does not count.
+/// The message that the next receive would take. Null, where it does not wait: nothing is there. `data` does not count.
 UNISONO_API std::optional<MessageInfo> probe(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options, bool waits);
 /// A receive of any length into memory that `resize` gives once the length is known. `now`: what there is, which stays as it is if the message does
 /// not fit. The message's dtype must be that of `now`.

@@ -54,7 +54,9 @@ void check_environment(const RunFlags& flags) {
 /// Under srun with one launcher on each node: how many nodes there are, which of them this one is, and where they meet, as far as nobody said it.
 void take_nodes_from_slurm(const CLI::App& command, launcher::JobOptions& job) {
   const ground::Environment& environment = job.environment;
-  if (!rendezvous::is_slurm_task(environment)) return;
+  // A step of srun; in the shell or the batch script of an allocation nobody starts the launchers of the other nodes.
+  const bool is_step = environment.has("SLURM_PROCID") && environment.has("SLURM_STEP_NUM_NODES");
+  if (!is_step || !rendezvous::is_slurm_task(environment)) return;
   const bool is_given = command.count("--nnodes") > 0;
   if (!is_given && environment.get_int("SLURM_NTASKS").value_or(1) == 1) return;
   const rendezvous::SlurmTask task = rendezvous::slurm_task(environment);

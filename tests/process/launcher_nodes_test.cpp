@@ -90,6 +90,19 @@ TEST(LauncherNodes, TakeTheirNumbersFromSlurm) {
   EXPECT_EQ(count(alone->out(), "rank 1 of 2"), 1) << alone->out();
 }
 
+// In a batch script, and in the shell of an allocation, no launcher is started for the other nodes: nobody waits for one.
+TEST(LauncherNodes, AreNotLookedForInAnAllocation) {
+  const std::map<std::string, std::string> shell{
+      {"SLURM_JOB_ID", "77"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_NUM_NODES", "2"}, {"SLURM_JOB_NODELIST", "localhost,elsewhere"}};
+  std::map<std::string, std::string> script = shell;
+  script.insert({{"SLURM_PROCID", "0"}, {"SLURM_NODEID", "0"}, {"SLURM_LOCALID", "0"}});
+  for (const auto& variables : {shell, script}) {
+    RunningCommand job(unisono_command({"run", "-n", "2", "--", SPAWN_HELPER, "rank"}), {.environment = variables});
+    EXPECT_EQ(job.wait(), 0) << job.err();
+    EXPECT_EQ(count(job.out(), "rank 1 of 2"), 1) << job.out();
+  }
+}
+
 // Whoever sits in front of a launcher that waits for another host reads which one, and where it is expected.
 TEST(LauncherNodes, WhoWaitsSaysForWhichHostAndWhere) {
   const int port = free_port();

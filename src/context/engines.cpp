@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "backends/devices.h"
 #include "backends/registry.h"
@@ -42,12 +43,27 @@ std::string compare(const Joining& joining, std::string_view asked) {
   return "take tcp";
 }
 
+/// What rank 0 has found. Where that does not come in time, the ranks that have said nothing are named.
+std::string verdict_of(const Joining& joining) {
+  try {
+    return joining.store.get(verdict_key, joining.deadline.left());
+  } catch (const Timeout&) {
+    std::vector<int> missing;
+    for (int r = 0; r < joining.world_size; ++r) {
+      if (!joining.store.try_get(asked_key(r))) missing.push_back(r);
+    }
+    if (missing.empty()) missing.push_back(0);
+    throw Timeout(fmt::format("rank {} did not say in time which engine it asks for", fmt::join(missing, ", ")),
+                  {.operation = "initialize", .rank = joining.rank}, missing);
+  }
+}
+
 /// Every rank says what it asks for and what it could take; the first of rank 0's list that all have is taken. InvalidArgument where they ask for
 /// different backends. Rank 0 reads what all say, and they read what it found: four requests for each rank.
 std::string agree(const Joining& joining, const std::string& asked, const std::string& usable) {
   joining.store.set(asked_key(joining.rank), asked + "\n" + usable);
   if (joining.rank == 0) joining.store.set(verdict_key, compare(joining, asked));
-  std::istringstream verdict(joining.store.get(verdict_key, joining.deadline.left()));
+  std::istringstream verdict(verdict_of(joining));
   std::string kind, name, of_rank_0;
   int culprit = 0;
   verdict >> kind;

@@ -105,14 +105,8 @@ void MemberWatch::look() const {
 void MemberWatch::assemble(Store& store, const ground::Deadline& deadline) const {
   try {
     assembly_of(store, parts_.members.size()).come(parts_.rank, deadline.left());
-  } catch (const Timeout&) {
-    std::vector<int> missing;
-    for (std::size_t r = 0; r < parts_.members.size(); ++r) {
-      if (!has_come(static_cast<int>(r))) missing.push_back(static_cast<int>(r));
-    }
-    if (missing.empty()) return;  // the last one came at the last moment
-    throw Timeout(fmt::format("rank {} did not come within {} ms", fmt::join(missing, ", "), deadline.timeout().count()),
-                  {.operation = parts_.operation, .group = parts_.group, .rank = parts_.rank}, missing);
+  } catch (const Timeout& late) {
+    throw Timeout(late.message(), {.operation = parts_.operation, .group = parts_.group, .rank = parts_.rank}, late.missing());
   }
 }
 

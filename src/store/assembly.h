@@ -14,7 +14,7 @@ class Assembly {
   /// `name`: of no other assembly in that store.
   Assembly(Store& store, std::string name, int size);
 
-  /// Says that this rank has come, once, and waits for all. Throws Timeout, which does not say who is missing.
+  /// Says that this rank has come, once, and waits for all. Throws Timeout, which says who is missing.
   void come(int rank, std::chrono::milliseconds timeout);
   bool has_come(int rank) const;
   std::vector<int> missing() const;

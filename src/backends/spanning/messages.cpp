@@ -212,7 +212,7 @@ void Messages::check_channel(int source, const Header& header) {
     if (other.channel != header.channel || other.number > header.number) continue;
     throw ProtocolError(fmt::format("a message of rank {} with tag {} has waited to be received while {} others came after it", source, other.tag,
                                     header.number - other.number),
-                        {.operation = "recv", .rank = parts_.rank, .hint = "receive it first"});
+                        {.operation = "recv", .rank = parts_.rank, .culprit = source, .hint = "receive it first"});
   }
 }
 

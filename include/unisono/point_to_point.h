@@ -31,7 +31,7 @@ inline constexpr AnySource any_source{};
 
 namespace detail {
 
-/// What a message can be sent from, and received into.
+/// A message can be sent from the one, and received into the other.
 template <class X>
 concept sendable = InBuffer<X> || value<X>;
 template <class X>

@@ -73,8 +73,8 @@ class UNISONO_API ProcessGroup {
 /// launched process before initialize, and in a child of fork.
 UNISONO_API ProcessGroup world();
 
-/// Of a group that is to be formed. `backend`: as in InitOptions, for this group only; empty: as the world's. Its members give the same, else all of
-/// them throw InvalidArgument. `timeout`: of its calls, and of forming it, instead of the world's. `where`: as in CallOptions.
+/// The options of a group that is to be formed. `backend`: as in InitOptions, for this group only; empty: as the world's. Its members give the same,
+/// else all of them throw InvalidArgument. `timeout`: of its calls, and of forming it, instead of the world's. `where`: as in CallOptions.
 struct GroupOptions {
   std::string backend = {};
   std::optional<std::chrono::milliseconds> timeout = {};
@@ -87,7 +87,7 @@ struct GroupOptions {
 /// last handle.
 UNISONO_API std::optional<ProcessGroup> new_group(std::span<const int> global_ranks, const GroupOptions& options = {});
 UNISONO_API std::optional<ProcessGroup> new_group(std::initializer_list<int> global_ranks, const GroupOptions& options = {});
-/// Of all processes of the world, in its order: all of them call.
+/// The group of all processes of the world, in its order: all of them call.
 UNISONO_API ProcessGroup new_group(const GroupOptions& options = {});
 /// Collective over the parent: members of one color form a group, ordered by key, then by their rank in the parent. Color < 0: of none, nullopt.
 UNISONO_API std::optional<ProcessGroup> split_group(const ProcessGroup& parent, int color, int key = 0, const GroupOptions& options = {});

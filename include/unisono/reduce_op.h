@@ -43,7 +43,7 @@ struct CustomReduction {
 
 }  // namespace detail
 
-/// What stands where a collective takes an operation: a ReduceOp, premul_sum(factor), or a callable T(T, T) that is associative, commutative, and the
+/// The operation of a collective: a ReduceOp, premul_sum(factor), or a callable T(T, T) that is associative, commutative, and the
 /// same on every rank.
 template <class T>
 class Reduction {

@@ -120,7 +120,7 @@ template <class T>
   if (detail::rank_is(dst, group)) return x;
   return std::nullopt;
 }
-/// Of ranks 0 … rank().
+/// The result is of ranks 0 … rank().
 template <class T>
 [[nodiscard]] WithPlace<T> scan(WithPlace<T> x, ReduceOp op, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
   detail::run(detail::choosing(Operation::scan, &x, 1, op, group, options), group, options);

@@ -34,7 +34,7 @@ class [[nodiscard]] UNISONO_API Work {
   void on_completion(std::function<void()> callback);
   /// Of a receive that is done: the sender's rank in the group. -1 for anything else.
   int source_rank() const;
-  /// Of a receive that is done: the message's tag. 0 for anything else.
+  /// The tag of the message that a receive has taken. 0 for anything else.
   int tag() const;
 
   explicit Work(std::shared_ptr<detail::WorkState> state);

@@ -37,7 +37,7 @@ class UNISONO_API Around {
   virtual void after() = 0;
   /// Beside the operation itself, what the ranks must agree on.
   virtual std::string_view terms() const = 0;
-  /// What the device copies in place of `before` and `after`, where the operation is on its memory.
+  /// The device copies these in place of `before` and `after`, where the operation is on its memory.
   virtual std::vector<TensorCopy> copies_before() const { return {}; }
   virtual std::vector<TensorCopy> copies_after() const { return {}; }
 };

@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
-// What we call of NCCL, of the CUDA runtime and of the driver's management library (NVML), declared from their public documentation: their headers
-// are needed neither to build nor to run. tests/nccl/declarations_test.cpp compares every line of it with the real headers wherever these are found.
-// Names and values are the vendors'.
+// The calls of NCCL, of the CUDA runtime and of the driver's management library (NVML) that we make, declared from their public documentation: their
+// headers are needed neither to build nor to run. tests/nccl/declarations_test.cpp compares every line of it with the real headers wherever these are
+// found. Names and values are the vendors'.
 
 struct ncclComm;
 struct CUstream_st;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -78,7 +79,19 @@ Formation::~Formation() { forming_->store(nullptr); }
 void Formation::look() const {
   if (parts_.size == 1) return;
   if (const auto text = parts_.store->try_get(failed_key)) throw_said(*text, parts_);
-  parts_.look();
+  try {
+    parts_.look();
+  } catch (const PeerFailed&) {
+    // A member that fails says why, and only then ends the world: its reason may have come between the two looks.
+    std::optional<std::string> text;
+    try {
+      text = parts_.store->try_get(failed_key);
+    } catch (const std::exception& error) {  // the store is gone as well
+      ground::log(ground::LogLevel::debug, error.what());
+    }
+    if (text) throw_said(*text, parts_);
+    throw;
+  }
 }
 
 void Formation::give_up(const std::exception_ptr& reason) noexcept {

@@ -148,6 +148,23 @@ TEST(Formation, NothingIsWatchedOnceItIsOver) {
   EXPECT_THROW(static_cast<void>(watched->get("what never comes", 300ms)), Timeout);
 }
 
+// A member that fails says why, and ends the world afterwards. Both may happen between the two looks of another.
+TEST(Formation, TheReasonComesBeforeItsConsequence) {
+  Forming forming;
+  auto parts = forming.parts(2);
+  parts.look = [&forming] {
+    Formation(forming.parts(1)).give_up(thrown(std::runtime_error("no memory")));
+    throw PeerFailed("rank 1 gave up", {.culprit = 1}, PeerFailed::Cause::aborted);
+  };
+  const Formation formation(std::move(parts));
+  try {
+    static_cast<void>(formation.watched()->get("what never comes", 60s));
+    FAIL() << "threw nothing";
+  } catch (const PeerFailed& error) {
+    EXPECT_EQ(error.message(), "rank 1 cannot form the group: no memory");
+  }
+}
+
 TEST(Formation, WhatIsKnownWithoutTheStoreIsLookedAt) {
   Forming forming;
   auto parts = forming.parts(2);

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 
 #include "covers.h"
+#include "group/group.h"
 #include "world.h"
 
 using namespace unisono;
@@ -200,6 +203,27 @@ TEST(Context, DefaultsThatProgramsRelyOn) {
   EXPECT_EQ(InitOptions{}.init_method, "env://");
   EXPECT_EQ(MembershipOptions{}.timeout, std::chrono::minutes(30));
   EXPECT_EQ(SpawnOptions{}.timeout, std::chrono::minutes(30));
+}
+
+// A scope that an exception leaves gives the job up, and no other scope does.
+TEST(Context, OnlyAnExceptionAbortsTheJob) {
+  if (launched()) GTEST_SKIP() << "initializes on its own";
+  const auto after = [](bool throws) {
+    std::optional<ProcessGroup> all, group;
+    try {
+      const Context context(alone_in_a_store());
+      all = world();
+      group = new_group();
+      if (throws) throw std::runtime_error("the user's own error");
+    } catch (const std::runtime_error&) {
+    }
+    EXPECT_FALSE(is_initialized());
+    EXPECT_THROW(barrier(*group), NotInitialized);
+    const auto failure = all->implementation()->backend().failure();
+    return failure ? failure->message : "";
+  };
+  EXPECT_EQ(after(false), "");
+  EXPECT_NE(after(true).find("an exception left the scope of its Context"), std::string::npos);
 }
 
 // Alone until launched; a process that was launched is nobody before it says initialize.

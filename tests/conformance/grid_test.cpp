@@ -23,15 +23,19 @@ TEST(GridExtents, AreAsNearToEachOtherAsCanBe) {
   EXPECT_EQ(Grid::choose_extents(7, {0, 0}), (Extents{7, 1}));
   EXPECT_EQ(Grid::choose_extents(1, {0, 0, 0}), (Extents{1, 1, 1}));
   EXPECT_EQ(Grid::choose_extents(96, {0, 0, 0}), (Extents{6, 4, 4}));
+  EXPECT_EQ(Grid::choose_extents(15, {0, 0, 0}), (Extents{5, 3, 1}));
   EXPECT_EQ(Grid::choose_extents(6, {3, 2}), (Extents{3, 2}));
+  EXPECT_EQ(Grid::choose_extents(6, {2, 0}), (Extents{2, 3}));
 }
 
 TEST(GridExtents, ThatCannotBe) {
   EXPECT_THROW(Grid::choose_extents(6, {4, 0}), InvalidArgument);
   EXPECT_THROW(Grid::choose_extents(6, {2, 2}), InvalidArgument);
+  EXPECT_THROW(Grid::choose_extents(6, {2}), InvalidArgument);
   EXPECT_THROW(Grid::choose_extents(6, {1 << 30, 1 << 30, 6}), InvalidArgument);
   EXPECT_THROW(Grid::choose_extents(6, {-2, -3}), InvalidArgument);
   EXPECT_THROW(Grid::choose_extents(6, {}), InvalidArgument);
+  EXPECT_THROW(Grid::choose_extents(1, {}), InvalidArgument);
   EXPECT_THROW(Grid::choose_extents(0, {0}), InvalidArgument);
 }
 
@@ -48,7 +52,10 @@ WORLD_TEST(Grids, CellsAndRanks) {
   EXPECT_EQ(grid.rank_at({extents[0], 0}), std::nullopt);
   EXPECT_THROW(static_cast<void>(grid.rank_at({0})), InvalidArgument);
   EXPECT_THROW(static_cast<void>(grid.coordinates_of(world_size())), InvalidArgument);
+  EXPECT_THROW(static_cast<void>(grid.coordinates_of(-1)), InvalidArgument);
+  EXPECT_THROW(static_cast<void>(grid.coordinates_of(GlobalRank{world_size()})), InvalidArgument);
   EXPECT_THROW(static_cast<void>(grid.neighbour(2)), InvalidArgument);
+  EXPECT_THROW(static_cast<void>(grid.is_periodic(2)), InvalidArgument);
   EXPECT_THROW(Grid({0, 0}, {.periodic = {true}}), InvalidArgument);
 }
 
@@ -86,7 +93,19 @@ WORLD_TEST(Grids, RowsAndColumns) {
   EXPECT_EQ(all_reduce(rank(), ReduceOp::sum, row.group()), sum);
   EXPECT_EQ(all_gather(at[0], column.group()).size(), static_cast<std::size_t>(rows));
   EXPECT_EQ(grid.along({0, 1}).extents(), grid.extents());
-  EXPECT_THROW(grid.along({}), InvalidArgument);
+  EXPECT_EQ(thrown_by<InvalidArgument>([&] { grid.along({2}); }).message(), "there is no axis 2 among 2");
+  // Nothing is called before what is asked for makes sense.
+  EXPECT_EQ(thrown_by<InvalidArgument>([&] { grid.along({}); }).hint(), "give those along which the part goes on");
+}
+
+// Along one of three axes there is a part for every pair of places on the two others.
+WORLD_TEST(Grids, OneAxisOfThree) {
+  const Grid grid({0, 0, 0});
+  const Extents at = grid.coordinates();
+  const Grid part = grid.along({2});
+  Extents expected;
+  for (int c = 0; c < grid.extents()[2]; ++c) expected.push_back(*grid.rank_at({at[0], at[1], c}));
+  EXPECT_EQ(part.group().global_ranks(), expected);
 }
 
 // Of a group whose ranks are not the world's.

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <thread>
 
+#include "context/state.h"
 #include "covers.h"
 #include "group/group.h"
 #include "world.h"
@@ -86,6 +87,7 @@ WORLD_TEST(NewGroup, HasATimeoutOfItsOwn) {
   EXPECT_EQ(timeout(*split_group(world(), 0, 0, {.timeout = 90s})), 90s);
   EXPECT_EQ(timeout(new_group()), timeout(world()));
   EXPECT_THROW(static_cast<void>(new_group({.timeout = -1s})), InvalidArgument);
+  EXPECT_EQ(timeout(*new_group({rank()}, {.timeout = 0s})), 0s);
 }
 
 WORLD_TEST(NewGroup, HasABackendOfItsOwn) {
@@ -120,6 +122,15 @@ MANY_TEST(NewGroup, AsksForOneBackend) {
   const auto error = thrown_by<InvalidArgument>([&] { static_cast<void>(new_group(options)); });
   EXPECT_NE(std::string(error.what()).find("asks for backend"), std::string::npos) << error.what();
   expect_usable(new_group());
+}
+
+// A program may form groups for as long as it runs.
+WORLD_TEST(NewGroup, IsForgottenWhenItIsOver) {
+  const auto& known = context::current().groups;
+  barrier(new_group());
+  const std::size_t before = known.size();
+  for (int again = 0; again < 8; ++again) barrier(new_group());
+  EXPECT_LT(known.size(), before + 4);
 }
 
 // A single member, overlapping groups, and groups of the same list one after the other.

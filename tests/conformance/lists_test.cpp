@@ -132,6 +132,8 @@ WORLD_TEST(Lists, RefusesWhatDoesNotFit) {
     Lists list = room(3);
     EXPECT_THROW(all_gather(list[static_cast<std::size_t>((rank() + 1) % world_size())], list), InvalidArgument);
   }
+  Lists longer(n, std::vector<float>(4));
+  EXPECT_EQ(thrown_by<InvalidArgument>([&] { all_gather(x, longer); }).hint(), "each holds the block of one rank");
   const auto error = thrown_by<InvalidArgument>([&] {
     Lists none;
     all_gather(x, none);

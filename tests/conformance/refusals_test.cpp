@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/message_kind.h"
 #include "world.h"
 
 using namespace unisono;
@@ -218,6 +219,28 @@ WORLD_TEST(Refusals, AllToAllInPlaceIsForOneRank) {
     EXPECT_THROW(all_to_all(x, x), InvalidArgument);
     EXPECT_THROW(all_to_all_v(x, counts, x, counts), InvalidArgument);
   }
+}
+
+// The rank that a call names is called as its parameter is.
+WORLD_TEST(Refusals, ARootThatIsNotInTheGroup) {
+  const int n = world_size();
+  std::vector<float> x(3), y(3 * static_cast<std::size_t>(n));
+  const auto text_of = [](auto&& call) { return thrown_by<InvalidArgument>(call).message(); };
+  const std::string text = ": rank " + std::to_string(n) + " is not in the group of " + std::to_string(n);
+  EXPECT_EQ(text_of([&] { reduce(x, n); }), "dst" + text);
+  EXPECT_EQ(text_of([&] { broadcast(x, n); }), "root" + text);
+  EXPECT_EQ(text_of([&] { gather(x, y, n); }), "root" + text);
+}
+
+// The tags below are for what the library itself sends.
+WORLD_TEST(Refusals, ATagOfTheLibrarysOwn) {
+  const int lowest = engine::lowest_tag;
+  std::vector<float> x(3, 1.0F);
+  const auto error = thrown_by<InvalidArgument>([&] { all_reduce(x, ReduceOp::sum, world(), {.tag = lowest - 1}); });
+  EXPECT_EQ(error.message(), "tag " + std::to_string(lowest - 1) + " is one of the library's own");
+  EXPECT_EQ(error.hint(), "tags begin at " + std::to_string(lowest));
+  all_reduce(x, ReduceOp::sum, world(), {.tag = lowest});
+  EXPECT_EQ(x[2], static_cast<float>(world_size()));
 }
 
 // The calls that size their output, and messages, are checked as all others.

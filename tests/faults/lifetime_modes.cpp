@@ -134,6 +134,8 @@ int cycles(int times) {
   return 0;
 }
 
+struct ThrownByAChild {};
+
 int fork_after_initialize() {
   Context context(options_from_environment());
   expect_sum();
@@ -157,8 +159,21 @@ int fork_after_initialize() {
   ::waitpid(second, &status, 0);
   say(fmt::format("child ended with {}", status));
   for (int i = 0; i < 100; ++i) expect_sum();
+  const pid_t third = ::fork();
+  if (third == 0) throw ThrownByAChild{};  // which gives up nothing of the parent's
+  ::waitpid(third, &status, 0);
+  say(fmt::format("child ended with {}", status));
+  for (int i = 0; i < 100; ++i) expect_sum();
   say(fmt::format("parent initialized {}", is_initialized()));
   return 0;
+}
+
+int catching_what_a_child_throws() {
+  try {
+    return fork_after_initialize();
+  } catch (const ThrownByAChild&) {
+    return 0;
+  }
 }
 
 /// at-exit HOW: static destruction with a context still there.
@@ -282,7 +297,7 @@ std::optional<int> run_lifetime_mode(const std::string& mode, const std::string&
       {"alone", alone},
       {"twice", twice},
       {"cycles", [&] { return cycles(std::stoi(first)); }},
-      {"fork", fork_after_initialize},
+      {"fork", catching_what_a_child_throws},
       {"at-exit", [&] { return at_exit(first); }},
       {"finalize-apart", [&] { return finalize_apart(std::stoi(first)); }},
       {"init", [&] { return init(first); }},

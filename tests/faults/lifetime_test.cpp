@@ -74,10 +74,11 @@ TEST_P(EveryMethod, T1ForkedChildrenHaveNoPartAndDisturbNobody) {
   for (const auto& lines : lines_) {
     EXPECT_EQ(line_of(lines, "child initialized "), "false");
     expect_refused(lines, "child", "NotInitialized");
+    EXPECT_NE(line_of(lines, "child world: ").find("this process was forked from one that is initialized"), std::string::npos);
     EXPECT_TRUE(line_of(lines, "child group: ").starts_with("NotInitialized "));
     EXPECT_TRUE(line_of(lines, "child initialize: ").starts_with("NotInitialized "));
     EXPECT_EQ(line_of(lines, "child finalize: "), "fine");
-    EXPECT_EQ(std::count(lines.begin(), lines.end(), "child ended with 0"), 2);
+    EXPECT_EQ(std::count(lines.begin(), lines.end(), "child ended with 0"), 3);
     EXPECT_EQ(line_of(lines, "parent initialized "), "true");
   }
 }
@@ -158,6 +159,7 @@ TEST(Lifetime, NothingButInitializeWorksBeforeItInALaunchedProcess) {
   const auto lines = lines_of(launched.out());
   EXPECT_EQ(line_of(lines, "launcher "), "torchrun initialized false");
   expect_refused(lines, "early", "NotInitialized");
+  EXPECT_NE(line_of(lines, "early world: ").find("this process was launched as one of several"), std::string::npos);
 
   RunningCommand job(faulty_job(2, {"before-initialize"}));
   EXPECT_EQ(job.wait(), 0) << job.err();

@@ -1,6 +1,7 @@
 // Contexts that somebody else made in this process, and who may end them.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -14,6 +15,11 @@ namespace {
 std::optional<InitOptions>& found() {
   static std::optional<InitOptions> options;
   return options;
+}
+/// What the probe does before it answers.
+std::function<void()>& first() {
+  static std::function<void()> action;
+  return action;
 }
 int& asked() {
   static int times = 0;
@@ -34,12 +40,14 @@ class Adoption : public testing::Test {
   static void SetUpTestSuite() {
     register_context_probe([] {
       ++asked();
+      if (first()) first()();
       return found();
     });
   }
   void SetUp() override {
     ASSERT_FALSE(is_initialized());
     found().reset();
+    first() = nullptr;
   }
   void TearDown() override { finalize(); }
 };
@@ -94,6 +102,31 @@ TEST_F(Adoption, getters_and_calls_find_it_without_being_told) {
   EXPECT_EQ(asked(), before) << "it is looked for although it was found";
 }
 
+TEST_F(Adoption, the_call_that_finds_it_is_one_of_its_calls) {
+  found() = foreign_context("native");
+  EXPECT_EQ(world().backend(), "native");
+}
+
+TEST_F(Adoption, a_probe_may_ask_who_it_is) {
+  int told = -1;
+  first() = [&told] { told = rank(); };
+  EXPECT_EQ(world_size(), 1);
+  EXPECT_EQ(told, 0);
+  found() = foreign_context("native");
+  EXPECT_EQ(all_reduce(5), 5);
+  EXPECT_EQ(backend(), "native");
+}
+
+TEST_F(Adoption, looking_tells_nothing_that_was_not_said) {
+  found() = foreign_context("native");
+  found()->rank.reset();
+  EXPECT_THROW(static_cast<void>(rank()), InvalidArgument);
+  found() = foreign_context("native");
+  found()->world_size.reset();
+  EXPECT_THROW(static_cast<void>(world_size()), InvalidArgument);
+  EXPECT_FALSE(is_initialized());
+}
+
 TEST_F(Adoption, for_a_while_it_is_looked_for_anew) {
   COVERS("I-01");
   found() = foreign_context("native");
@@ -103,9 +136,12 @@ TEST_F(Adoption, for_a_while_it_is_looked_for_anew) {
   sync(true);
   EXPECT_TRUE(is_initialized());
   EXPECT_EQ(model_name(), "serial");
+  const std::weak_ptr<Store> store = found()->store;
   found().reset();
+  EXPECT_FALSE(store.expired());
   sync(true);
   EXPECT_FALSE(is_initialized());
+  EXPECT_TRUE(store.expired()) << "what was adopted for a while is kept";
   found() = foreign_context("native");
   sync();
   EXPECT_EQ(model_name(), "native-dist");

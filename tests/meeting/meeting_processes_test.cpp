@@ -214,6 +214,13 @@ TEST(LocalRank, comes_from_the_best_source) {
     EXPECT_EQ(word_after(job[0].out(), "local "), std::to_string(one.expected)) << job[0].out();
     EXPECT_EQ(count(job[0].err(), "using what was given") > 0, one.warned) << job[0].err();
   }
+  {  // 0 is a number as any other
+    const TemporaryFolder folder;
+    Job job;
+    for (int r = 0; r < 2; ++r) job.start({"hint=0", "method=file://" + folder.path() + "/meet", fmt::format("rank={}", r), "size=2", "init", "who"});
+    job.expect_success();
+    EXPECT_EQ(word_after(job[1].out(), "local "), "0") << job[1].out();
+  }
   Job job;
   job.start({"hint=-1"});
   EXPECT_EQ(job[0].wait(), 1);

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <sstream>
+#include <string>
 
 #include "covers.h"
 #include "spawn_ranks.h"
@@ -113,6 +115,13 @@ TEST(DeviceEngine, TheDeviceIsThatOfTheProcess) {
   EXPECT_EQ(with("pretended"), (std::vector<std::string>{"cuda:2", "cuda:3"}));
   EXPECT_EQ(with("native"), (std::vector<std::string>{"cpu", "cpu"}));
   EXPECT_EQ(to_string(device()), "cpu");
+  const auto shown = spawn(pretended_ranks(1, "pretended"), [] {
+    std::ostringstream out;
+    show_config(out);
+    return out.str();
+  });
+  EXPECT_NE(shown.at(0).find("\ndevice: cuda\n"), std::string::npos) << shown.at(0);
+  EXPECT_NE(shown.at(0).find("\nbackend: pretended\n"), std::string::npos) << shown.at(0);
 }
 
 // A group's engine is of its members, and there is none of more.

@@ -12,11 +12,14 @@
 #include <cstring>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "context/state.h"
 #include "ground/environment.h"
 #include "ground/file_descriptor.h"
 #include "store/client.h"
@@ -127,15 +130,15 @@ int play(const std::string& script) {
 }
 
 /// Rank `odd` calls all_reduce with more elements than the others. What comes of the Mismatch, as `how` says: nobody catches it ("uncaught"); it
-/// leaves the scope of the Context ("unwound"); it is caught, and the rank finalizes ("caught", "in-a-group" where the call is one of ranks 3, 2, 0);
-/// or the job goes on, and rank 2 fails later ("goes-on").
+/// leaves the scope of the Context ("unwound"); it is caught, and the rank finalizes ("caught", "in-a-group" where the call is one of ranks 3, 2, 0,
+/// "in-a-pair" of ranks 2, 0); or the job goes on, and rank 2 fails later ("goes-on").
 int mismatch(int odd, const std::string& how) {
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
   unisono::detail::set_ballot_time(std::chrono::minutes(2));
-  const auto call = [odd, in_a_group = how == "in-a-group"] {
+  const auto call = [odd, how] {
     std::vector<float> x(unisono::rank() == odd ? 3 : 2);
-    const auto group = in_a_group ? unisono::new_group({3, 2, 0}) : unisono::world();
+    const auto group = how == "in-a-group" ? unisono::new_group({3, 2, 0}) : how == "in-a-pair" ? unisono::new_group({2, 0}) : unisono::world();
     if (group) unisono::all_reduce(x, unisono::ReduceOp::sum, *group);
   };
   const auto fail = [](const unisono::Mismatch& error) {
@@ -154,12 +157,47 @@ int mismatch(int odd, const std::string& how) {
       if (how == "unwound") throw;
       if (how != "goes-on") return fail(error);
     }
-    if (how == "in-a-group") return 0;
+    if (how.starts_with("in-a-")) return 0;
     unisono::barrier();
   } catch (const unisono::Mismatch& error) {
     return fail(error);
   }
   return rank() == 2 ? 9 : 0;
+}
+
+/// Rank 1 gives up a group of ranks 1, 2, 0, and ends after them. Nobody leaves the world in an orderly way.
+int give_up_a_group() {
+  unisono::initialize();
+  const auto store = unisono::context::current().launcher_store;
+  auto group = *unisono::new_group({1, 2, 0});
+  unisono::barrier(group);
+  if (rank() == 1) {
+    group.abort("out of data");
+    store->wait(std::vector<std::string>{"over/0", "over/2"});
+  } else {
+    try {
+      for (;;) unisono::barrier(group);
+    } catch (const unisono::PeerFailed&) {
+      store->set("over/" + std::to_string(rank()), "1");
+    }
+  }
+  std::_Exit(10 + rank());
+}
+
+/// A job that somebody else has formed, and who ends it is not the library's business: no rank finalizes.
+int adopted_by_sync() {
+  unisono::register_context_probe([] {
+    unisono::InitOptions options;
+    options.rank = rank();
+    options.world_size = 2;
+    return std::optional(options);
+  });
+  unisono::sync();
+  if (unisono::all_reduce(1) != 2) return 90;
+  const auto store = unisono::context::current().launcher_store;
+  store->set("done/" + std::to_string(rank()), "1");
+  store->wait(std::vector<std::string>{"done/0", "done/1"});
+  std::_Exit(0);
 }
 
 int run(int argc, char** argv) {
@@ -217,6 +255,10 @@ int run(int argc, char** argv) {
     return play(argument(2 + rank()));
   } else if (mode == "mismatch") {  // mismatch ODD HOW
     return mismatch(std::stoi(argument(2)), argument(3));
+  } else if (mode == "give-up-a-group") {
+    return give_up_a_group();
+  } else if (mode == "adopted") {
+    return adopted_by_sync();
   } else if (mode == "join") {  // a job of the library that does nothing
     const unisono::Context context;
     const auto half = unisono::new_group({0, 1});

@@ -6,8 +6,13 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <set>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
+#include "backends/native/native.h"
+#include "context/state.h"
 #include "covers.h"
 #include "running_command.h"
 #include "unisono/unisono.h"
@@ -196,7 +201,6 @@ TEST(SpawnFailure, ARankThatDiesBeforeItJoinsIsTheCause) {
   for (int r = 0; r < 2; ++r) EXPECT_TRUE(end_of(error, r).failed);
 }
 
-// What survives a failure may go on together; the job has failed all the same.
 // Somebody kills the small process that guards the ranks: the next thing that it is told must not end the program by SIGPIPE.
 TEST(SpawnFailure, AWatchdogThatIsKilledEndsNobody) {
   RunningCommand program({SPAWN_HELPER, "watchdog-killed"});
@@ -205,6 +209,7 @@ TEST(SpawnFailure, AWatchdogThatIsKilledEndsNobody) {
   EXPECT_EQ(count(program.out(), "went on\n"), 1) << program.out();
 }
 
+// What survives a failure may go on together; the job has failed all the same.
 TEST(SpawnFailure, SurvivorsMayShrinkAndReturn) {
   const auto error = failure_of(3, [] {
     if (rank() == 1) ::raise(SIGKILL);
@@ -212,12 +217,45 @@ TEST(SpawnFailure, SurvivorsMayShrinkAndReturn) {
       barrier();
     } catch (const PeerFailed&) {
       const auto group = shrink_group(world());
+      // So the launcher learns that it need not end them.
+      const context::State& state = context::current();
+      if (state.launcher_store->get(fmt::format("unisono/status/{}", state.rank)) != "shrunk") throw std::logic_error("nobody was told");
       return all_reduce(rank(), ReduceOp::sum, *group);
     }
     return -1;
   });
   EXPECT_EQ(error.culprit(), 1);
   for (const int r : {0, 2}) EXPECT_FALSE(end_of(error, r).failed) << error.what();
+}
+
+// Each of the smaller groups is one of its own, and is kept apart from the one before in the job's store.
+TEST(SpawnFailure, SurvivorsMayShrinkAgain) {
+  static std::set<std::string> keys;
+  register_backend("counted", [](const BackendOptions& options) {
+    if (!keys.insert(options.key).second) throw std::logic_error("the key of another group: " + options.key);
+    return backends::make_native(options);
+  });
+  SpawnOptions options;
+  options.backend = "counted";
+  const auto survive = [] {
+    ProcessGroup group = world();
+    for (const int victim : {1, 3}) {
+      if (rank() == victim) {
+        barrier(group);
+        ::raise(SIGKILL);
+      }
+      try {
+        for (;;) barrier(group);
+      } catch (const PeerFailed&) {
+        group = *shrink_group(group);
+      }
+    }
+    const std::vector<int> left = all_gather(rank(), group);
+    if (left != std::vector<int>{0, 2, 4}) throw std::logic_error("others are left");
+  };
+  const auto error = failure_of(5, survive, options);
+  EXPECT_EQ(error.culprit(), 1);
+  for (const int r : {0, 2, 4}) EXPECT_FALSE(end_of(error, r).failed) << error.what();
 }
 
 // ---- the parent's end ------------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 // spawn: what the processes are, what they return, and what is refused. Its failures are in spawn_failure_test.cpp.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -225,6 +227,22 @@ TEST(Spawn, OnABackendOfTheProgramsOwn) {
   const auto answers =
       spawn({.backend = "borrowed", .nproc_per_node = 3}, [] { return std::pair(backend().value_or("none"), all_reduce(rank() + 1)); });
   EXPECT_EQ(answers, (std::vector(3, std::pair(std::string("borrowed"), 6))));
+}
+
+// What an engine is told of a group that is formed.
+TEST(Spawn, ABackendOfTheProgramsOwnIsToldOfItsGroup) {
+  static BackendOptions told;
+  register_backend("curious", [](const BackendOptions& options) {
+    told = options;
+    return backends::make_native(options);
+  });
+  const auto answers = spawn({.backend = "native", .nproc_per_node = 3}, [] {
+    const auto group = new_group({2, 0}, {.backend = "curious", .timeout = std::chrono::seconds(70)});
+    if (!group) return std::string("none");
+    return fmt::format("{} {} {} {} {} {}", told.group_name == group->name(), told.rank == group->rank(), fmt::join(told.global_ranks, ","),
+                       told.host_names == std::vector(2, hostname()), told.store->timeout().count(), told.job_store != nullptr);
+  });
+  EXPECT_EQ(answers, (std::vector<std::string>{"true true 2,0 true 70000 true", "none", "true true 2,0 true 70000 true"}));
 }
 
 std::size_t open_descriptors() {

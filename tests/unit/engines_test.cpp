@@ -9,10 +9,15 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "backends/registry.h"
 #include "unisono/error.h"
 
 namespace unisono::context {
@@ -27,12 +32,13 @@ struct Joiners {
     for (const int m : machines_) topology_.host_names.push_back("host" + std::to_string(m));
   }
 
-  Selection select(int rank, const std::string& backend, const std::string& variable = {}, Launcher launcher = Launcher::none) {
+  Selection select(int rank, const std::string& backend, const std::string& variable = {}, Launcher launcher = Launcher::none,
+                   std::chrono::milliseconds timeout = 60s) {
     InitOptions options;
     options.backend = backend;
     std::map<std::string, std::string, std::less<>> variables;
     if (!variable.empty()) variables["UNISONO_BACKEND"] = variable;
-    const ground::Deadline deadline(60s);
+    const ground::Deadline deadline(timeout);
     const Joining joining{rank, static_cast<int>(machines_.size()), *store_, deadline};
     return select_engines(options, ground::Environment(std::move(variables)), topology_, launcher, joining);
   }
@@ -55,7 +61,29 @@ struct Joiners {
 
   std::vector<int> machines_;
   Topology topology_;
-  std::shared_ptr<MemoryStore> store_ = std::make_shared<MemoryStore>();
+  std::shared_ptr<Store> store_ = std::make_shared<MemoryStore>();
+};
+
+/// In which rank 0 can take what it could not where this runs.
+class WithMoreAtRankZero final : public Store {
+ public:
+  explicit WithMoreAtRankZero(std::string text) : text_(std::move(text)) {}
+  void set(std::string_view key, std::string_view value) override { inner_.set(key, value); }
+  std::string get(std::string_view key, std::optional<Milliseconds> timeout) override {
+    return key == "engines/0" ? text_ : inner_.get(key, timeout);
+  }
+  std::optional<std::string> try_get(std::string_view key) override { return inner_.try_get(key); }
+  std::int64_t add(std::string_view key, std::int64_t amount) override { return inner_.add(key, amount); }
+  void wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout) override { inner_.wait(keys, timeout); }
+  std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override {
+    return inner_.compare_set(key, expected, desired);
+  }
+  bool erase(std::string_view key) override { return inner_.erase(key); }
+  std::int64_t num_keys() override { return inner_.num_keys(); }
+
+ private:
+  std::string text_;
+  MemoryStore inner_;
 };
 
 TEST(Engines, OneHostHasTheNativeOneAndSeveralHaveTcp) {
@@ -68,6 +96,17 @@ TEST(Engines, OneHostHasTheNativeOneAndSeveralHaveTcp) {
   const auto at = said.find("3 ranks on 2 hosts: backend tcp between hosts, native inside them");
   ASSERT_NE(at, std::string::npos) << said;
   EXPECT_EQ(said.find("3 ranks on 2 hosts", at + 1), std::string::npos) << said;  // one rank says so
+  Joiners joiners({0, 1});
+  joiners.store_->set("engines/verdict", "take tcp");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(joiners.select(1, "auto").host, "tcp");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");  // which is rank 0
+}
+
+TEST(Engines, AloneNobodyIsAsked) {
+  Joiners one({0});
+  EXPECT_EQ(one.select(0, "auto").host, "serial");
+  EXPECT_EQ(one.store_->num_keys(), 0);
 }
 
 TEST(Engines, WhoDiffersFromRankZeroIsNamedOnAllRanks) {
@@ -87,6 +126,60 @@ TEST(Engines, WhatAllCanTakeBetweenHosts) {
   EXPECT_EQ(agreed("tcp "), "tcp");
   EXPECT_EQ(agreed("mpi tcp "), "tcp");
   EXPECT_EQ(agreed(""), "tcp");  // whoever can take nothing that is common says so when it makes its engine
+}
+
+// The first of rank 0's that all the others have.
+TEST(Engines, WhatRankZeroWouldRatherTake) {
+  const auto verdict = [](const std::string& rank_0, const std::string& rank_1, const std::string& rank_2) {
+    Joiners joiners({0, 1, 1});
+    joiners.store_ = std::make_shared<WithMoreAtRankZero>("auto\n" + rank_0);
+    joiners.store_->set("engines/1", "auto\n" + rank_1);
+    joiners.store_->set("engines/2", "auto\n" + rank_2);
+    try {
+      static_cast<void>(joiners.select(0, "auto"));
+    } catch (const Error&) {  // the engine is none that can be made here
+    }
+    return joiners.store_->get("engines/verdict", 60s);
+  };
+  EXPECT_EQ(verdict("swift tcp ", "swift tcp ", "swift tcp "), "take swift");
+  EXPECT_EQ(verdict("swift sure tcp ", "tcp sure swift ", "sure swift tcp "), "take swift");
+  EXPECT_EQ(verdict("swift sure tcp ", "swift sure tcp ", "sure tcp "), "take sure");
+  EXPECT_EQ(verdict("swift tcp ", "swift tcp ", "tcp "), "take tcp");
+}
+
+// Only what `auto` may take between hosts is said; mpi is one of these where an MPI has started the job.
+TEST(Engines, WhatARankSaysThatItCanTake) {
+  const auto said = [](const std::vector<int>& machines, const std::string& asked, Launcher launcher) {
+    Joiners joiners(machines);
+    joiners.store_->set("engines/verdict", "take tcp");
+    static_cast<void>(joiners.select(1, asked, {}, launcher));
+    return joiners.store_->get("engines/1", 60s);
+  };
+  const std::string with_mpi = backends::availability("mpi").available ? "auto\nmpi tcp " : "auto\ntcp ";
+  for (const Launcher launcher : {Launcher::openmpi, Launcher::pmi}) EXPECT_EQ(said({0, 1}, "auto", launcher), with_mpi);
+  for (const Launcher launcher : {Launcher::none, Launcher::unisono, Launcher::slurm}) EXPECT_EQ(said({0, 1}, "auto", launcher), "auto\ntcp ");
+  EXPECT_EQ(said({0, 1}, "tcp", Launcher::none), "tcp\n");
+  EXPECT_EQ(said({0, 0}, "auto", Launcher::none), "auto\n");
+}
+
+TEST(Engines, WhoSaysNothingInTimeIsMissed) {
+  const auto missed = [](const std::vector<std::string>& there) {
+    Joiners joiners({0, 0, 0});
+    for (const std::string& key : there) joiners.store_->set(key, "auto\n");
+    try {
+      static_cast<void>(joiners.select(1, "auto", {}, Launcher::none, 50ms));
+    } catch (const Timeout& error) {
+      EXPECT_EQ(error.operation(), "initialize");
+      EXPECT_EQ(error.rank(), 1);
+      return std::pair(error.message(), error.missing());
+    }
+    return std::pair(std::string("threw nothing"), std::vector<int>{});
+  };
+  const auto text = [](const std::string& ranks) { return "rank " + ranks + " did not say in time which engine it asks for"; };
+  EXPECT_EQ(missed({}), std::pair(text("0, 2"), std::vector<int>{0, 2}));
+  EXPECT_EQ(missed({"engines/2"}), std::pair(text("0"), std::vector<int>{0}));
+  EXPECT_EQ(missed({"engines/0"}), std::pair(text("2"), std::vector<int>{2}));
+  EXPECT_EQ(missed({"engines/0", "engines/2"}), std::pair(text("0"), std::vector<int>{0}));  // which should have compared
 }
 
 TEST(Engines, AVerdictThatIsNoneOfOurs) {
@@ -134,6 +227,31 @@ TEST(Engines, AGroupMayAskForItsOwn) {
   with_device.device = "nccl";
   EXPECT_EQ(select_for_group(with_device, "tcp", {0, 0}).device, "");  // asked for host memory alone
   EXPECT_EQ(select_for_group(with_device, "auto", {0, 0}).device, "nccl");
+}
+
+// Where nobody asks for a particular engine, the world's serves only groups between hosts.
+TEST(Engines, AGroupOnOneHostHasTheNativeOne) {
+  static int made = 0;
+  register_backend("elsewhere", [](const BackendOptions& options) {
+    ++made;
+    return backends::factory("serial")(options);
+  });
+  const auto make = [](const std::string& asked, const std::vector<int>& hosts) {
+    BackendOptions options;
+    options.hosts = hosts;
+    for (int r = 0; r < static_cast<int>(hosts.size()); ++r) options.global_ranks.push_back(r);
+    options.store = std::make_shared<MemoryStore>();
+    options.timeout = 50ms;
+    return make_group_engine({.asked = asked, .host = "elsewhere", .device = "", .device_at_need = false}, options);
+  };
+  EXPECT_EQ(make("auto", {0})->name(), "serial");
+  EXPECT_THROW(make("auto", {0, 0}), Error);  // the native one of two, of which the other does not come
+  EXPECT_EQ(made, 0);
+  static_cast<void>(make("auto", {0, 1}));
+  EXPECT_EQ(made, 1);
+  static_cast<void>(make("elsewhere", {0}));
+  static_cast<void>(make("elsewhere", {0, 0}));
+  EXPECT_EQ(made, 3);
 }
 
 }  // namespace

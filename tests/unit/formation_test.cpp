@@ -57,6 +57,37 @@ TEST(Formation, WhoeverFailsIsTheCulprit) {
   EXPECT_EQ(Forming().heard<PeerFailed>(thrown(std::runtime_error("no\tmemory")), "").message(), "rank 1 cannot join: no\tmemory");
 }
 
+// While there is no world, the hosts may not be known.
+TEST(Formation, AHostThatIsNotKnownIsNotNamed) {
+  for (const std::vector<std::string>& hosts : {std::vector<std::string>{}, std::vector<std::string>{"a"}}) {
+    Forming forming;
+    Formation(forming.parts(1)).give_up(thrown(std::runtime_error("no memory")));
+    auto parts = forming.parts(2, "");
+    parts.hosts = hosts;
+    const Formation other(std::move(parts));
+    try {
+      static_cast<void>(other.watched()->get("what never comes", 60s));
+      FAIL() << "threw nothing";
+    } catch (const PeerFailed& error) {
+      EXPECT_EQ(error.culprit(), 1);
+      EXPECT_EQ(error.host(), "");
+    }
+  }
+}
+
+TEST(Formation, ALossThatDoesNotSayHowIsAFailure) {
+  Forming forming;
+  forming.store->set("failed", "1\tlost\tgone");
+  const Formation other(forming.parts(2));
+  try {
+    static_cast<void>(other.watched()->get("what never comes", 60s));
+    FAIL() << "threw nothing";
+  } catch (const PeerFailed& error) {
+    EXPECT_EQ(error.message(), "rank 1 cannot form the group: gone");
+    EXPECT_EQ(error.cause(), PeerFailed::aborted);
+  }
+}
+
 TEST(Formation, ALossThatOneNoticedIsTheLossOfAll) {
   const auto lost = Forming().heard<PeerFailed>(thrown(PeerFailed("rank 0 is dead", {.culprit = 0}, PeerFailed::Cause::killed)));
   EXPECT_EQ(lost.message(), "rank 0 is dead");

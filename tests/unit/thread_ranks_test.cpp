@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "context/state.h"
 #include "unisono/detail/switches.h"
 #include "unisono/launch.h"
 #include "unisono/shared_memory.h"
@@ -210,6 +211,31 @@ TEST(ThreadRanks, ShrinkWithoutOneThatComesTooLate) {
     ASSERT_TRUE(shrunk.has_value());
     EXPECT_EQ(shrunk->global_ranks(), (std::vector<int>{2, 0}));
     EXPECT_EQ(all_gather(rank, *shrunk), (std::vector<int>{2, 0}));
+  });
+}
+
+// Rank 0 says that it is there, and nothing more.
+TEST(ThreadRanks, ShrinkWhereTheFirstDoesNotDecide) {
+  run_threads(2, [](int rank) {
+    auto group = *new_group({0, 1}, {.timeout = std::chrono::milliseconds(300)});
+    barrier(group);
+    if (rank == 0) {
+      PrefixStore("shrink/0.1/" + group.name() + "#0/", context::current().group_store).set("here/0", "1");
+      group.abort("no more of this");
+      barrier();
+      return;
+    }
+    EXPECT_THROW(for (;;) barrier(group), PeerFailed);
+    try {
+      static_cast<void>(shrink_group(group));
+      ADD_FAILURE() << "it was decided";
+    } catch (const Timeout& error) {
+      EXPECT_EQ(error.message(), "the survivors did not agree on who they are");
+      EXPECT_EQ(error.operation(), "shrink_group");
+      EXPECT_EQ(error.group(), group.name());
+      EXPECT_EQ(error.rank(), 1);
+    }
+    barrier();
   });
 }
 

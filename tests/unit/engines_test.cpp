@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "backends/registry.h"
+#include "unisono/engine.h"
 #include "unisono/error.h"
 
 namespace unisono::context {
@@ -252,6 +253,66 @@ TEST(Engines, AGroupOnOneHostHasTheNativeOne) {
   static_cast<void>(make("elsewhere", {0}));
   static_cast<void>(make("elsewhere", {0, 0}));
   EXPECT_EQ(made, 3);
+}
+
+/// An engine for the memory of devices that nobody has.
+class Imagined final : public Engine {
+ public:
+  std::string_view name() const noexcept override { return "imagined"; }
+  Device::Type device_type() const noexcept override { return Device::Type::cuda; }
+  void abort(const Failure&) noexcept override {}
+};
+
+/// For each one made, whether it was at need.
+std::vector<bool>& imagined() {
+  static std::vector<bool> made;
+  static const bool once = [] {
+    EngineTraits traits;
+    traits.device = Device::Type::cuda;
+    const auto make = [](const EngineOptions& options) {
+      made.push_back(options.at_need);
+      return std::make_unique<Imagined>();
+    };
+    register_engine("imagined", make, traits);
+    return true;
+  }();
+  static_cast<void>(once);
+  made.clear();
+  return made;
+}
+
+TEST(Engines, TheMemoryOfDevicesHasItsOwn) {
+  imagined();
+  Joiners one({0});
+  const Selection both = one.select(0, "cpu:native,cuda:imagined");
+  EXPECT_EQ(both.host, "native");
+  EXPECT_EQ(both.device, "imagined");
+  EXPECT_FALSE(both.device_at_need);
+  const Selection by_name = one.select(0, "imagined", "native");
+  EXPECT_EQ(by_name.asked, "auto");  // the program has said what it wants
+  EXPECT_EQ(by_name.device, "imagined");
+  EXPECT_EQ(one.select(0, "auto", "imagined").device, "imagined");
+  Selection tcp{.asked = "tcp", .host = "tcp", .device = "", .device_at_need = false};
+  EXPECT_EQ(select_for_group(tcp, "imagined", {0, 0}).device, "imagined");
+  EXPECT_EQ(select_for_group(tcp, "imagined", {0, 0}).asked, "tcp");
+  EXPECT_EQ(select_for_group(tcp, "auto", {0, 0}).asked, "auto");
+  EXPECT_EQ(select_for_group(tcp, "cpu:native,cuda:imagined", {0, 0}).device, "imagined");
+}
+
+TEST(Engines, TheMemoryOfDevicesIsServedAtNeedUnlessByName) {
+  const std::vector<bool>& made = imagined();
+  const auto make = [](const std::string& asked, bool at_need, const std::shared_ptr<Backend>& world) {
+    BackendOptions options;
+    options.global_ranks = {0};
+    options.store = std::make_shared<MemoryStore>();
+    options.world = world;
+    return make_group_engine({.asked = asked, .host = "serial", .device = "imagined", .device_at_need = at_need}, options);
+  };
+  const std::shared_ptr<Backend> world = make("auto", false, nullptr);
+  EXPECT_EQ(world->name(), "imagined");
+  EXPECT_EQ(make("serial", true, nullptr)->name(), "cpu:serial,cuda:imagined");
+  static_cast<void>(make("auto", false, world));
+  EXPECT_EQ(made, (std::vector<bool>{false, true, true}));
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ TEST(GridExtents, AreAsNearToEachOtherAsCanBe) {
   EXPECT_EQ(Grid::choose_extents(1, {0, 0, 0}), (Extents{1, 1, 1}));
   EXPECT_EQ(Grid::choose_extents(96, {0, 0, 0}), (Extents{6, 4, 4}));
   EXPECT_EQ(Grid::choose_extents(15, {0, 0, 0}), (Extents{5, 3, 1}));
+  EXPECT_EQ(Grid::choose_extents(2018, Extents(7)), (Extents{1009, 2, 1, 1, 1, 1, 1}));  // 1009^7 is beyond 64 bits
   EXPECT_EQ(Grid::choose_extents(6, {3, 2}), (Extents{3, 2}));
   EXPECT_EQ(Grid::choose_extents(6, {2, 0}), (Extents{2, 3}));
 }

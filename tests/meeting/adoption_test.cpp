@@ -1,11 +1,14 @@
 // Contexts that somebody else made in this process, and who may end them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "covers.h"
+#include "unisono/engine.h"
 #include "unisono/unisono.h"
 
 namespace unisono {
@@ -125,6 +128,20 @@ TEST_F(Adoption, looking_tells_nothing_that_was_not_said) {
   found()->world_size.reset();
   EXPECT_THROW(static_cast<void>(world_size()), InvalidArgument);
   EXPECT_FALSE(is_initialized());
+}
+
+// Only who has joined a job may start the runtime of a device, and knows what it says.
+TEST_F(Adoption, a_rank_sees_more_of_an_engine) {
+  EngineTraits traits;
+  traits.why_not_as_a_rank = [] { return std::string("its device is broken"); };
+  register_engine(
+      "fragile", [](const EngineOptions&) { return std::unique_ptr<Engine>(); }, traits);
+  const auto is_listed = [] { return std::ranges::count(available_backends(), "fragile") == 1; };
+  EXPECT_TRUE(is_backend_available("fragile"));
+  EXPECT_TRUE(is_listed());
+  initialize(foreign_context("native"));
+  EXPECT_FALSE(is_backend_available("fragile"));
+  EXPECT_FALSE(is_listed());
 }
 
 TEST_F(Adoption, for_a_while_it_is_looked_for_anew) {

@@ -156,9 +156,15 @@ TEST(Engines, WhatARankSaysThatItCanTake) {
     static_cast<void>(joiners.select(1, asked, {}, launcher));
     return joiners.store_->get("engines/1", 60s);
   };
-  const std::string with_mpi = backends::availability("mpi").available ? "auto\nmpi tcp " : "auto\ntcp ";
-  for (const Launcher launcher : {Launcher::openmpi, Launcher::pmi}) EXPECT_EQ(said({0, 1}, "auto", launcher), with_mpi);
+  static bool is_there = true;
+  EngineTraits traits;
+  traits.why_not = [] { return std::string(is_there ? "" : "not here"); };
+  register_engine(
+      "mpi", [](const EngineOptions&) { return std::unique_ptr<Engine>(); }, traits);
+  for (const Launcher launcher : {Launcher::openmpi, Launcher::pmi}) EXPECT_EQ(said({0, 1}, "auto", launcher), "auto\nmpi tcp ");
   for (const Launcher launcher : {Launcher::none, Launcher::unisono, Launcher::slurm}) EXPECT_EQ(said({0, 1}, "auto", launcher), "auto\ntcp ");
+  is_there = false;
+  for (const Launcher launcher : {Launcher::openmpi, Launcher::pmi}) EXPECT_EQ(said({0, 1}, "auto", launcher), "auto\ntcp ");
   EXPECT_EQ(said({0, 1}, "tcp", Launcher::none), "tcp\n");
   EXPECT_EQ(said({0, 0}, "auto", Launcher::none), "auto\n");
 }
@@ -297,6 +303,31 @@ TEST(Engines, TheMemoryOfDevicesHasItsOwn) {
   EXPECT_EQ(select_for_group(tcp, "imagined", {0, 0}).asked, "tcp");
   EXPECT_EQ(select_for_group(tcp, "auto", {0, 0}).asked, "auto");
   EXPECT_EQ(select_for_group(tcp, "cpu:native,cuda:imagined", {0, 0}).device, "imagined");
+}
+
+// A stand-in for NCCL, which only a rank can see.
+TEST(Engines, NcclServesTheMemoryOfDevicesWhereItCan) {
+  imagined();
+  static bool is_there = true;
+  EngineTraits traits;
+  traits.device = Device::Type::cuda;
+  traits.why_not_as_a_rank = [] { return std::string(is_there ? "" : "no device"); };
+  register_engine(
+      "nccl", [](const EngineOptions&) { return std::make_unique<Imagined>(); }, traits);
+  const auto device = [](const std::vector<int>& machines, const std::string& asked) {
+    Joiners joiners(machines);
+    joiners.store_->set("engines/verdict", "take native");
+    const int rank = static_cast<int>(machines.size()) - 1;
+    const Selection selection = joiners.select(rank, asked);
+    return selection.device + (selection.device_at_need ? " at need" : "");
+  };
+  EXPECT_EQ(device({0, 0}, "auto"), "nccl at need");
+  EXPECT_EQ(device({0, 0}, "native"), "");
+  EXPECT_EQ(device({0, 0}, "nccl"), "nccl");
+  EXPECT_EQ(device({0, 0}, "imagined"), "imagined");
+  EXPECT_EQ(device({0}, "auto"), "");
+  is_there = false;
+  EXPECT_EQ(device({0, 0}, "auto"), "");
 }
 
 TEST(Engines, TheMemoryOfDevicesIsServedAtNeedUnlessByName) {

@@ -47,6 +47,14 @@ TEST(Ballots, SayWhatEachHasCalled) {
   EXPECT_EQ(describe(decide_on("aab"), true), "the ranks called different things, this rank another than most: rank 2 b(), ranks 0, 1 a()");
 }
 
+// Whatever order they have come in.
+TEST(Ballots, AreShownByRank) {
+  const std::vector<Ballot> ballots{{2, "c", "c()"}, {4, "b", "b()"}, {3, "a", "a()"}, {1, "b", "b()"}, {0, "a", "a()"}, {6, "a", "a()"}, {5, "a", "a()"}};
+  const Decision decision = decide(ballots);
+  EXPECT_EQ(decision.blamed, (Ranks{1, 2, 4}));
+  EXPECT_EQ(decision.calls, "ranks 1, 4 b(), rank 2 c(), ranks 0, 3, 5, 6 a()");
+}
+
 TEST(Ballots, OfPairsThatDoNotFitTheRankThatFitsToFewest) {
   const Decision one = decide(std::vector<Conflict>{{.a = 0, .b = 1, .text = "0 and 1"}}, 3);
   EXPECT_EQ(one.culprit(), std::nullopt);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <vector>
 
 #include "unisono/shared_memory.h"
 
@@ -52,6 +53,35 @@ TEST(DirectAccess, IsExpectedOnceAllReachAll) {
   std::vector<float> ordinary(5000);
   EXPECT_EQ(world.call(all_reduce_of(x.data(), 5000), all_reduce_of(ordinary.data(), 5000)), neither);
   EXPECT_EQ(world.call(all_reduce_of(x.data(), 5000), all_reduce_of(y.data(), 5000)), both);
+}
+
+TEST(DirectAccess, IsNotExpectedWhereOneBufferLiesElsewhere) {
+  shared_vector<float> x(5000), y(5000);
+  std::vector<float> ordinary(5000);
+  const CollectiveCall within = all_reduce_of(x.data(), 5000);
+  CollectiveCall in_elsewhere = all_reduce_of(y.data(), 5000), out_elsewhere = in_elsewhere;
+  in_elsewhere.in = out_elsewhere.out = Tensor(ordinary.data(), DType::float32, ordinary.size());
+  for (const CollectiveCall& other : {in_elsewhere, out_elsewhere}) {
+    TwoRanks world;
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(world.call(within, other), neither);
+    for (int i = 0; i < 2; ++i) world.call(within, within);
+    world.segment.line(1, step).announce(world.ranks[1].announce(other));
+    for (auto& rank : world.ranks) {
+      EXPECT_FALSE(rank.agreed(step));
+      EXPECT_FALSE(rank.expected());
+    }
+  }
+}
+
+// As the root's input of a scatter is, and the output of all but the root of a gather; of processes.
+TEST(DirectAccess, WhatIsEmptyLiesAnywhere) {
+  TwoRanks world;
+  for (int r = 0; r < 2; ++r) world.segment.member(r).pid = ::getpid();
+  shared_vector<float> x(5000), y(5000);
+  CollectiveCall without_output = all_reduce_of(x.data(), 5000), without_input = all_reduce_of(y.data(), 5000);
+  without_output.out = without_input.in = Tensor(static_cast<float*>(nullptr), DType::float32, std::size_t{0});
+  EXPECT_EQ(world.call(without_output, without_input), neither);
+  EXPECT_EQ(world.call(without_output, without_input), both);
 }
 
 // A process whose memory cannot be reached, as where a sandbox hides /proc: nobody ever expects it, and nobody tries for ever.

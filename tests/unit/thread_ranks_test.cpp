@@ -7,9 +7,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <iostream>
 #include <latch>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -136,6 +138,7 @@ TEST(ThreadRanks, OfSeveralErrorsTheFirstThatIsNoConsequence) {
               barrier();
             }),
             "rank 2");
+  EXPECT_EQ(text_of([](int rank) { throw PeerFailed("lost by rank " + std::to_string(rank)); }), "lost by rank 0");
   EXPECT_EQ(text_of([](int) {}), "nothing");
 }
 
@@ -210,6 +213,58 @@ TEST(ThreadRanks, ShrinkWithoutOneThatComesTooLate) {
     ASSERT_TRUE(shrunk.has_value());
     EXPECT_EQ(shrunk->global_ranks(), (std::vector<int>{2, 0}));
     EXPECT_EQ(all_gather(rank, *shrunk), (std::vector<int>{2, 0}));
+  });
+}
+
+// It lives on beyond its rank, and is over with it all the same.
+TEST(ThreadRanks, AGroupThatIsKeptEndsWithARankThatFails) {
+  std::vector<std::optional<ProcessGroup>> kept(2);
+  std::string heard;
+  const auto body = [&](int rank) {
+    auto& own = kept[static_cast<std::size_t>(rank)];
+    own = new_group({0, 1}, {.timeout = std::chrono::seconds(20)});
+    if (rank == 0) throw std::runtime_error("no more");
+    try {
+      barrier(*own);
+    } catch (const Error& error) {
+      heard = error.message();
+    }
+  };
+  EXPECT_THROW(run_threads(2, body), std::runtime_error);
+  EXPECT_EQ(heard, "rank 0 has left the group (finalize) and will not come");
+}
+
+std::size_t address_space() {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// The memory of a group goes with it, not with the threads.
+TEST(ThreadRanks, GroupsThatAreOverTakeNoMemory) {
+  run_threads(2, [](int rank) {
+    const auto form = [](int times) {
+      for (int i = 0; i < times; ++i) barrier(*new_group({0, 1}));
+      barrier();
+    };
+    form(5);
+    const std::size_t before = address_space();
+    form(60);
+    if (rank == 0) {
+      EXPECT_LT(address_space(), before + (std::size_t{30} << 20)) << "sixty groups of a mebibyte and more each";
+    }
+    barrier();
+  });
+}
+
+TEST(ThreadRanks, GroupsAreOfTheEngineThatIsAskedFor) {
+  run_threads(2, [](int rank) {
+    for (const char* backend : {"", "auto", "native"}) {
+      const auto group = new_group({0, 1}, {.backend = backend});
+      EXPECT_EQ(group->backend(), "native") << backend;
+      EXPECT_EQ(all_reduce(rank, ReduceOp::sum, *group), 1);
+    }
+    EXPECT_THROW(new_group({0, 1}, {.backend = "tcp"}), Error);
   });
 }
 

@@ -73,6 +73,9 @@ TEST(RendezvousSchemes, ThatAreTakenOrUnknownAreRefused) {
   }();
   static_cast<void>(once);
   EXPECT_NE(scheme_refusal([] { initialize({.init_method = "nowhere://"}); }).find("gave no store"), std::string::npos);
+  EXPECT_NE(scheme_refusal([] { initialize({.init_method = "nowhere", .rank = 0, .world_size = 1}); }).find("it has no scheme"), std::string::npos);
+  const auto both = [] { initialize({.init_method = "nowhere://", .rank = 0, .world_size = 1, .store = std::make_shared<MemoryStore>()}); };
+  EXPECT_NE(scheme_refusal(both).find("only one can be meant"), std::string::npos);
   EXPECT_NE(scheme_refusal([] { initialize({.init_method = "stubborn://", .rank = 0}); }).find("the rank is 0 by the argument, but 1"),
             std::string::npos);
   EXPECT_NE(scheme_refusal([] { initialize({.init_method = "stubborn://", .world_size = 3}); }).find("the world size is 3 by the argument, but 2"),

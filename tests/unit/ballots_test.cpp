@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace unisono::engine {
@@ -49,7 +50,10 @@ TEST(Ballots, SayWhatEachHasCalled) {
 
 // Whatever order they have come in.
 TEST(Ballots, AreShownByRank) {
-  const std::vector<Ballot> ballots{{2, "c", "c()"}, {4, "b", "b()"}, {3, "a", "a()"}, {1, "b", "b()"}, {0, "a", "a()"}, {6, "a", "a()"}, {5, "a", "a()"}};
+  std::vector<Ballot> ballots;
+  for (const auto& [rank, call] : {std::pair(2, 'c'), {4, 'b'}, {3, 'a'}, {1, 'b'}, {0, 'a'}, {6, 'a'}, {5, 'a'}}) {
+    ballots.push_back({.rank = rank, .key = std::string(1, call), .call = std::string(1, call) + "()"});
+  }
   const Decision decision = decide(ballots);
   EXPECT_EQ(decision.blamed, (Ranks{1, 2, 4}));
   EXPECT_EQ(decision.calls, "ranks 1, 4 b(), rank 2 c(), ranks 0, 3, 5, 6 a()");

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <fstream>
 #include <iostream>
 #include <latch>
@@ -87,6 +88,32 @@ TEST(ThreadRanks, MoreMessagesThanFitBetweenTwo) {
       std::vector<int> last(1);
       recv(last, 0, world(), {.tag = 3});
       EXPECT_EQ(last[0], 7);
+    }
+    barrier();
+  });
+}
+
+TEST(ThreadRanks, AMessageOfAnotherLengthIsShown) {
+  run_threads(2, [](int rank) {
+    const auto text_of = [](auto&& call) {
+      try {
+        call();
+      } catch (const Mismatch& error) {
+        return error.message();
+      }
+      return std::string("nothing");
+    };
+    if (rank == 0) {
+      send(std::vector<int>(3), 1);
+      send(std::vector<std::uint8_t>(5), 1);
+      send(std::vector<double>(1), 1);
+    } else {
+      std::vector<int> numbers(2);
+      EXPECT_EQ(text_of([&] { recv(numbers, 0); }), "rank 0 sent int32 × 3, but the receive is of int32 × 2");
+      std::vector<std::uint8_t> bytes(4);
+      EXPECT_EQ(text_of([&] { recv(bytes, 0); }), "rank 0 sent uint8 × 5, but the receive is of uint8 × 4");
+      std::vector<float> none;
+      EXPECT_EQ(text_of([&] { recv(none, 0); }), "rank 0 sent float64 × 1, but the receive is of float32 × 0");
     }
     barrier();
   });

@@ -67,6 +67,22 @@ TEST(ThreadMessages, AMessageOfAnotherLengthIsShown) {
   });
 }
 
+// A part of it is aside by then.
+TEST(ThreadMessages, OneThatIsStillComingIsRefusedToo) {
+  run_threads(2, [](int rank) {
+    std::vector<int> many(std::size_t{1} << 20, 7), few(3, 1);
+    if (rank == 0) {
+      Work sent = isend(many, 1);
+      sent.wait();
+    } else {
+      EXPECT_EQ(probe(0).count, many.size());
+      EXPECT_THROW(recv(few, 0), Mismatch);
+      EXPECT_EQ(few, std::vector<int>(3, 1));
+    }
+    barrier();
+  });
+}
+
 struct Tells {
   std::latch& latch;
   ~Tells() { latch.count_down(); }
@@ -75,18 +91,19 @@ struct Tells {
 // What another rank has sent, or waits to be asked for, answers nobody who asks for this one's.
 TEST(ThreadMessages, AProbeOfOneRankFindsNothingOfAnother) {
   run_threads(3, [](int rank) {
-    std::vector<int> x{rank};
-    if (rank == 1) send(x, 0);
-    if (rank == 2) {
-      recv(x, 0);
-      send(std::vector<int>{2}, 0);
-    }
+    std::vector<std::uint8_t> x{static_cast<std::uint8_t>(rank)};
+    if (rank == 1) send(x, 2);
     if (rank == 0) {
-      EXPECT_EQ(probe(any_source).source, 1);
+      std::vector<std::uint8_t> go(1);
+      recv(go, 2);
       send(x, 2);
-      EXPECT_EQ(probe(2).source, 2);
-      recv(x, 2);
-      EXPECT_EQ(x[0], 2);
+    }
+    if (rank == 2) {
+      EXPECT_EQ(probe(any_source).source, 1);
+      send(x, 0);
+      EXPECT_EQ(probe(0).source, 0);
+      recv(x, 0);
+      EXPECT_EQ(x[0], 0);
       recv(x, 1);
       EXPECT_EQ(x[0], 1);
     }
@@ -96,7 +113,7 @@ TEST(ThreadMessages, AProbeOfOneRankFindsNothingOfAnother) {
 
 TEST(ThreadMessages, WhoWaitsForAMessageSaysFromWhom) {
   using From = std::vector<int>;
-  for (int way = 0; way < 4; ++way) {
+  for (const int way : {0, 1, 2, 3, 5}) {
     std::latch told(1);
     run_threads(3, [&](int rank) {
       if (rank != 1) return told.wait();
@@ -108,6 +125,7 @@ TEST(ThreadMessages, WhoWaitsForAMessageSaysFromWhom) {
         if (way == 1) recv(x, 0, world(), briefly);
         if (way == 2) static_cast<void>(probe(any_source, world(), briefly));
         if (way == 3) static_cast<void>(probe(0, world(), briefly));
+        if (way == 5) send(std::vector<int>(std::size_t{1} << 20), 0, world(), briefly);
         ADD_FAILURE() << "went through";
       } catch (const Timeout& error) {
         EXPECT_EQ(error.missing(), way % 2 == 0 ? (From{0, 2}) : From{0});

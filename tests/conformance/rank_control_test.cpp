@@ -112,9 +112,26 @@ WORLD_TEST(OneRankOnly, AnExceptionReachesTheOthersIfThereIsABarrier) {
   auto silent = one_rank_only([] { throw std::runtime_error(""); }, {.with_barrier = true});
   if (rank() == 0) EXPECT_THROW(silent(), std::runtime_error);
   else EXPECT_THROW(silent(), PeerFailed);
+  auto short_of_words = one_rank_only([] { throw std::runtime_error("!"); }, {.with_barrier = true});
+  if (rank() == 0) EXPECT_THROW(short_of_words(), std::runtime_error);
+  else EXPECT_EQ(thrown_by<PeerFailed>([&] { short_of_words(); }).message(), "rank 0 failed: !");
   auto verbose = one_rank_only([] { throw std::runtime_error(std::string(1'000'000, 'x')); }, {.with_barrier = true});
   if (rank() == 0) EXPECT_THROW(verbose(), std::runtime_error);
   else EXPECT_GT(thrown_by<PeerFailed>([&] { verbose(); }).message().size(), 60'000u);
+  conformance::expect_usable();
+}
+
+// What happened on the chosen rank comes before what has become of the group there.
+MANY_TEST(OneRankOnly, AnExceptionOfARankThatGaveTheGroupUp) {
+  auto group = new_group();
+  auto fails = one_rank_only(
+      [&] {
+        group.abort("no more of this");
+        throw std::length_error("no space left");
+      },
+      {.with_barrier = true, .group = group});
+  if (rank() == 0) EXPECT_STREQ(thrown_by<std::length_error>([&] { fails(); }).what(), "no space left");
+  else EXPECT_EQ(thrown_by<PeerFailed>([&] { fails(); }).culprit(), 0);
   conformance::expect_usable();
 }
 
@@ -126,8 +143,9 @@ WORLD_TEST(OneRankOnly, RefusesARankThatIsNotThere) {
     EXPECT_NE(error.message().find("from 0 to " + std::to_string(last())), std::string::npos) << error.what();
   }
   const auto alone = new_group({rank()});
-  EXPECT_THROW(one_rank_only([] {}, {.rank = GlobalRank{(rank() + 1) % world_size() + (world_size() == 1 ? 1 : 0)}, .group = alone}),
-               InvalidArgument);
+  const int other = (rank() + 1) % world_size() + (world_size() == 1 ? 1 : 0);
+  EXPECT_EQ(thrown_by<InvalidArgument>([&] { one_rank_only([] {}, {.rank = GlobalRank{other}, .group = alone}); }).message(),
+            "global rank " + std::to_string(other) + " is not in the group");
   conformance::expect_usable();
 }
 
@@ -188,10 +206,10 @@ TEST(OneRankFirst, EveryHostHasItsFirst) {
     ~Presented() { detail::set_presented_hosts({}); }
   } const presented;
   run_threads(5, [] {
-    const auto firsts = [](int wanted, const ProcessGroup& group) {
+    const auto firsts = [](int wanted, const ProcessGroup& group, bool local = true) {
       int is_first = 0;
       {
-        const OneRankFirst scope({.rank = wanted, .local = true, .group = group});
+        const OneRankFirst scope({.rank = wanted, .local = local, .group = group});
         is_first = scope.is_first() ? 1 : 0;
       }
       return all_gather(is_first, group);
@@ -199,6 +217,7 @@ TEST(OneRankFirst, EveryHostHasItsFirst) {
     EXPECT_EQ(firsts(0, world()), (std::vector<int>{1, 0, 0, 1, 0}));
     EXPECT_EQ(firsts(1, world()), (std::vector<int>{0, 1, 0, 0, 1}));
     EXPECT_EQ(firsts(2, world()), (std::vector<int>{0, 0, 1, 0, 1}));
+    EXPECT_EQ(firsts(0, world(), false), (std::vector<int>{1, 0, 0, 0, 0}));
     if (const auto some = new_group({4, 2, 1})) {
       EXPECT_EQ(firsts(0, *some), (std::vector<int>{1, 0, 1}));
       EXPECT_EQ(firsts(2, *some), (std::vector<int>{1, 1, 0}));
@@ -247,7 +266,7 @@ WORLD_TEST(OneRankFirst, AnExceptionInsideReachesTheOthers) {
       const auto error = thrown_by<PeerFailed>(enter);
       EXPECT_EQ(error.culprit(), first);
       EXPECT_EQ(error.operation(), "OneRankFirst");
-      EXPECT_NE(error.message().find("rank " + std::to_string(first)), std::string::npos) << error.what();
+      EXPECT_EQ(error.message(), "rank " + std::to_string(first) + " failed: an exception left its scope");
     }
     conformance::expect_usable();
   }
@@ -286,7 +305,8 @@ WORLD_TEST(OneRankFirst, RefusesARankThatIsNotThere) {
   COVERS("I-45");
   for (const int wrong : {-1, world_size(), 100}) {
     EXPECT_NE(thrown_by<InvalidArgument>([&] { OneRankFirst scope({.rank = wrong}); }).message().find(std::to_string(wrong)), std::string::npos);
-    EXPECT_THROW(OneRankFirst({.rank = wrong, .local = true}), InvalidArgument);
+    EXPECT_EQ(thrown_by<InvalidArgument>([&] { OneRankFirst scope({.rank = wrong, .local = true}); }).message(),
+              "the local rank must be from 0 to " + std::to_string(last()) + ", not " + std::to_string(wrong));
   }
   EXPECT_THROW(OneRankFirst({.rank = GlobalRank{0}, .local = true}), InvalidArgument);
   conformance::expect_usable();

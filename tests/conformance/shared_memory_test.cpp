@@ -196,6 +196,21 @@ MANY_TEST(SharedMemory, WorksInGroups) {
   EXPECT_EQ(expects_direct(*half), is_native() && half->size() > 1);
 }
 
+// Also by a call that nobody waits for yet.
+WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .poisons = true, .threads_only = true}), SharedMemory, WhoDoesNotComeIsNamed) {
+  make_direct();
+  auto x = shared_values<float>(5000, rank());
+  if (rank() == 0) {
+    Work work = all_reduce_async(x, ReduceOp::sum, world(), {.timeout = 100ms});
+    std::vector<int> others;
+    for (int r = 1; r < world_size(); ++r) others.push_back(r);
+    EXPECT_EQ(conformance::thrown_by<Timeout>([&] { work.wait(); }).missing(), others);
+  } else {
+    std::vector<int> nothing(1);
+    conformance::thrown_by<Timeout>([&] { recv(nothing, 0); });
+  }
+}
+
 // Who gives up on a call may use its memory for something else at once. A rank that is still reading there must not take what it finds for a result.
 WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .poisons = true, .threads_only = true}), SharedMemory, IsNotReadWhenItsOwnerHasGivenUp) {
   make_direct();

@@ -15,7 +15,7 @@ OTHERS = [
     "context_parts_test", "thread_ranks_test", "ballots_test", "agreement_test", "direct_access_test", "shared_pool_test", "native_limits_test",
     "longest_timeout_test", "adoption_test", "failing_threads_test", "failing_handover_test", "nccl_loader_test", "nccl_collectives_test",
     "nccl_async_test", "nccl_errors_test", "nccl_initialize_test", "decisions_test", "launcher_ending_test", "spawn_test", "code_places_test",
-    "meeting_processes_test", "forming_test", "killed_test", "silent_test", "lifetime_test", "meeting_test", "handover_test", "limits_test"]
+    "meeting_processes_test", "forming_test", "killed_test", "silent_test", "lifetime_test", "meeting_test", "handover_test", "limits_test", "matrix_test"]
 # Each of CONFORMANCE as processes, too, and some of them on what the ranks say are two hosts.
 THREE = ["run", "-n", "3", "--"]
 TWO_HOSTS = ["run", "-n", "4", "--", "env", "-u", "LOCAL_RANK", "-u", "LOCAL_WORLD_SIZE"]

@@ -12,8 +12,10 @@
 #include <set>
 #include <span>
 #include <string>
+#include <stdexcept>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "covers.h"
@@ -229,7 +231,20 @@ TEST(Membership, OneThatEndsSaysHow) {
 }
 
 TEST(Membership, AloneAndWithoutAStore) {
-  EXPECT_THROW(Membership(MembershipOptions{}), InvalidArgument);
+  try {
+    const Membership homeless{MembershipOptions{}};
+    ADD_FAILURE() << "formed without a store";
+  } catch (const InvalidArgument& error) {
+    EXPECT_EQ(error.message(), "there is no store for the members to meet in");
+  }
+  const auto alone = [](const std::string& backend, std::chrono::milliseconds timeout) {
+    const Membership one({.store = std::make_shared<MemoryStore>(), .backend = backend, .timeout = timeout});
+  };
+  using namespace std::chrono_literals;
+  EXPECT_THROW(alone("pigeon", 1min), Error);
+  EXPECT_THROW(alone("auto", 0ms), InvalidArgument);
+  EXPECT_THROW(alone("auto", -1ms), InvalidArgument);
+  EXPECT_NO_THROW(alone("auto", 1ms));
   Membership one({.store = std::make_shared<MemoryStore>(), .name = "one"});
   EXPECT_EQ(all_reduce(7, ReduceOp::sum, one.group()), 7);
   EXPECT_EQ(one.group().size(), 1);

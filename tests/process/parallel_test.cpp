@@ -235,5 +235,29 @@ TEST(ParallelLaunched, AnExceptionReachesThePeersInsteadOfHoldingThem) {
   }
 }
 
+// ---- places on a host ------------------------------------------------------------------------------------------
+
+// Where local ranks are given in another order than the ranks', they are what a local rank means.
+TEST(LocalRank, ThatWasGivenSaysWhoIsFirst) {
+  const TemporaryFolder folder;
+  const auto first = spawn(ranks(3), [path = folder.path() + "/store"] {
+    const int given = 2 - rank();
+    InitOptions options;
+    options.store = std::make_shared<FileStore>(path);
+    options.rank = rank();
+    options.world_size = 3;
+    options.local_rank = given;
+    finalize();
+    const Context context(options);
+    std::vector<int> rows;
+    for (int wanted = 0; wanted < 3; ++wanted) {
+      const OneRankFirst scope({.rank = wanted, .local = true});
+      if (scope.is_first()) rows.push_back(wanted);
+    }
+    return rows;
+  });
+  EXPECT_EQ(first, (std::vector<std::vector<int>>{{2}, {1}, {0}}));
+}
+
 }  // namespace
 }  // namespace unisono::testing

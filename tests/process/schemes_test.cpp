@@ -68,12 +68,41 @@ TEST(RendezvousSchemes, ThatAreTakenOrUnknownAreRefused) {
   static const bool once = [&] {
     register_rendezvous_handler("nowhere", nothing);
     register_rendezvous_handler("stubborn", [](const InitOptions&) { return Rendezvous{std::make_shared<MemoryStore>(), 1, 2}; });
+    register_rendezvous_handler("a.b+c-2", [](const InitOptions&) { return Rendezvous{std::make_shared<MemoryStore>(), 0, 1}; });
     return true;
   }();
   static_cast<void>(once);
   EXPECT_NE(scheme_refusal([] { initialize({.init_method = "nowhere://"}); }).find("gave no store"), std::string::npos);
+  EXPECT_NE(scheme_refusal([] { initialize({.init_method = "nowhere", .rank = 0, .world_size = 1}); }).find("it has no scheme"), std::string::npos);
+  const auto both = [] { initialize({.init_method = "nowhere://", .rank = 0, .world_size = 1, .store = std::make_shared<MemoryStore>()}); };
+  EXPECT_NE(scheme_refusal(both).find("only one can be meant"), std::string::npos);
   EXPECT_NE(scheme_refusal([] { initialize({.init_method = "stubborn://", .rank = 0}); }).find("the rank is 0 by the argument, but 1"),
             std::string::npos);
+  EXPECT_NE(scheme_refusal([] { initialize({.init_method = "stubborn://", .world_size = 3}); }).find("the world size is 3 by the argument, but 2"),
+            std::string::npos);
+  const Context context(InitOptions{.init_method = "a.b+c-2://"});
+  EXPECT_EQ(world_size(), 1);
+}
+
+// Of one process as of several: what the handler says is what holds, where the program says nothing.
+TEST(RendezvousSchemes, SayWhichRankThisIsOfHowMany) {
+  const TemporaryFolder folder;
+  static std::string path;
+  path = folder.path() + "/store";
+  static const bool once = [] {
+    register_rendezvous_handler("placed", [](const InitOptions& options) {
+      return Rendezvous{.store = std::make_shared<FileStore>(path), .rank = options.init_method.back() - '0', .world_size = 2};
+    });
+    return true;
+  }();
+  static_cast<void>(once);
+  const auto sums = spawn(ranks(2), [] {
+    const int number = rank();
+    finalize();
+    const Context context(InitOptions{.init_method = "placed://" + std::to_string(1 - number)});
+    return std::pair(rank(), all_reduce(number + 10));
+  });
+  EXPECT_EQ(sums, (std::vector{std::pair(1, 21), std::pair(0, 21)}));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace unisono::engine {
@@ -45,6 +46,17 @@ TEST(Ballots, SayWhatEachHasCalled) {
   EXPECT_EQ(decide_on("abcdeaaaaaa").calls, "rank 1 b(), rank 2 c(), rank 3 d(), …, ranks 0, 5-10 a()");
   EXPECT_EQ(describe(decide_on("ab"), false), "the ranks called different things: rank 0 a(), rank 1 b()");
   EXPECT_EQ(describe(decide_on("aab"), true), "the ranks called different things, this rank another than most: rank 2 b(), ranks 0, 1 a()");
+}
+
+// Whatever order they have come in.
+TEST(Ballots, AreShownByRank) {
+  std::vector<Ballot> ballots;
+  for (const auto& [rank, call] : {std::pair(2, 'c'), {4, 'b'}, {3, 'a'}, {1, 'b'}, {0, 'a'}, {6, 'a'}, {5, 'a'}}) {
+    ballots.push_back({.rank = rank, .key = std::string(1, call), .call = std::string(1, call) + "()"});
+  }
+  const Decision decision = decide(ballots);
+  EXPECT_EQ(decision.blamed, (Ranks{1, 2, 4}));
+  EXPECT_EQ(decision.calls, "ranks 1, 4 b(), rank 2 c(), ranks 0, 3, 5, 6 a()");
 }
 
 TEST(Ballots, OfPairsThatDoNotFitTheRankThatFitsToFewest) {

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <utility>
+#include <vector>
 
 #include "unisono/shared_memory.h"
 
@@ -37,6 +40,25 @@ CollectiveCall all_reduce_of(float* data, std::size_t n) {
   return call;
 }
 
+/// Every part of a segment as where it begins and how long it is.
+std::vector<std::pair<const std::byte*, std::size_t>> parts_of(const engine::Segment& segment) {
+  const auto bytes = [](const auto& part) { return std::pair(reinterpret_cast<const std::byte*>(&part), sizeof part); };
+  std::vector parts{bytes(segment.failure())};
+  for (int r = 0; r < segment.ranks(); ++r) {
+    parts.push_back(bytes(segment.member(r)));
+    for (const std::uint32_t parity : {0U, 1U}) {
+      parts.push_back(bytes(segment.line(r, parity)));
+      parts.emplace_back(segment.inbox(r, parity), segment.slot_bytes());
+      parts.emplace_back(segment.result(r, parity), segment.slot_bytes());
+    }
+    for (int to = 0; to < segment.ranks(); ++to) {
+      parts.push_back(bytes(segment.ring(r, to)));
+      parts.emplace_back(segment.ring_data(r, to), segment.ring_bytes());
+    }
+  }
+  return parts;
+}
+
 constexpr std::array neither{false, false}, both{true, true};
 
 }  // namespace
@@ -52,6 +74,35 @@ TEST(DirectAccess, IsExpectedOnceAllReachAll) {
   std::vector<float> ordinary(5000);
   EXPECT_EQ(world.call(all_reduce_of(x.data(), 5000), all_reduce_of(ordinary.data(), 5000)), neither);
   EXPECT_EQ(world.call(all_reduce_of(x.data(), 5000), all_reduce_of(y.data(), 5000)), both);
+}
+
+TEST(DirectAccess, IsNotExpectedWhereOneBufferLiesElsewhere) {
+  shared_vector<float> x(5000), y(5000);
+  std::vector<float> ordinary(5000);
+  const CollectiveCall within = all_reduce_of(x.data(), 5000);
+  CollectiveCall in_elsewhere = all_reduce_of(y.data(), 5000), out_elsewhere = in_elsewhere;
+  in_elsewhere.in = out_elsewhere.out = Tensor(ordinary.data(), DType::float32, ordinary.size());
+  for (const CollectiveCall& other : {in_elsewhere, out_elsewhere}) {
+    TwoRanks world;
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(world.call(within, other), neither);
+    for (int i = 0; i < 2; ++i) world.call(within, within);
+    world.segment.line(1, step).announce(world.ranks[1].announce(other));
+    for (auto& rank : world.ranks) {
+      EXPECT_FALSE(rank.agreed(step));
+      EXPECT_FALSE(rank.expected());
+    }
+  }
+}
+
+// As the root's input of a scatter is, and the output of all but the root of a gather; of processes.
+TEST(DirectAccess, WhatIsEmptyLiesAnywhere) {
+  TwoRanks world;
+  for (int r = 0; r < 2; ++r) world.segment.member(r).pid = ::getpid();
+  shared_vector<float> x(5000), y(5000);
+  CollectiveCall without_output = all_reduce_of(x.data(), 5000), without_input = all_reduce_of(y.data(), 5000);
+  without_output.out = without_input.in = Tensor(static_cast<float*>(nullptr), DType::float32, std::size_t{0});
+  EXPECT_EQ(world.call(without_output, without_input), neither);
+  EXPECT_EQ(world.call(without_output, without_input), both);
 }
 
 // A process whose memory cannot be reached, as where a sandbox hides /proc: nobody ever expects it, and nobody tries for ever.
@@ -72,4 +123,19 @@ TEST(DirectAccess, IsNotAskedForOnSmallOrOtherCalls) {
   CollectiveCall scan = all_reduce_of(x.data(), 5000);
   scan.operation = Operation::scan;
   EXPECT_FALSE(DirectAccess::suits(scan));
+}
+
+TEST(Segment, HasRoomForEveryPart) {
+  for (const int n : {1, 2, 33, 70}) {
+    const engine::Segment::Shape shape{.ranks = n, .slot_bytes = 4096, .ring_bytes = 4096};
+    const std::size_t size = engine::Segment::size_for(shape);
+    const auto memory = engine::private_memory(size);
+    const engine::Segment segment(shape, memory.get(), memory);
+    for (int r = 0; r < n; ++r) EXPECT_EQ(&segment.bell(r), &segment.member(r).bell);
+    auto parts = parts_of(segment);
+    std::ranges::sort(parts);
+    EXPECT_EQ(parts.front().first, memory.get());
+    for (std::size_t i = 1; i < parts.size(); ++i) ASSERT_LE(parts[i - 1].first + parts[i - 1].second, parts[i].first) << n << " ranks, part " << i;
+    EXPECT_EQ(parts.back().first + parts.back().second, memory.get() + size);
+  }
 }

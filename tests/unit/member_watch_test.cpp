@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "store/watched_store.h"
 #include "unisono/error.h"
 
 namespace unisono::context {
@@ -53,7 +54,7 @@ struct Watched {
   void comes(const std::string& rank) { store->set("here/" + rank, "1"); }
 
   std::shared_ptr<ScriptedWorld> world = std::make_shared<ScriptedWorld>();
-  std::shared_ptr<MemoryStore> store = std::make_shared<MemoryStore>();
+  std::shared_ptr<Store> store = std::make_shared<MemoryStore>();
 };
 
 Failure loss(int culprit, PeerFailed::Cause cause, const std::string& message, Failure::Kind kind = Failure::Kind::peer_failed) {
@@ -108,6 +109,14 @@ TEST(MemberWatch, OfAMemberThatHasLeftWithoutHavingCome) {
   // Whoever has come may be done with the group already.
   group.comes("0");
   EXPECT_NO_THROW(group.watch().look());
+}
+
+// Nobody can say then who has come: whoever has left is told of.
+TEST(MemberWatch, OfAMemberThatHasLeftAndTheStoreWithIt) {
+  Watched group;
+  group.store = std::make_shared<store::WatchedStore>(group.store, [] { throw PeerFailed("the store is gone"); });
+  group.world->gone_ranks = {4};
+  EXPECT_EQ(group.seen(group.watch()).culprit(), 0);
 }
 
 TEST(MemberWatch, SaysWhoDidNotCome) {

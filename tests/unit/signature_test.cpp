@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "backends/spanning/messages.h"
@@ -36,6 +38,31 @@ TEST(Signature, OfNamesIsTheSameEverywhere) {
   EXPECT_EQ(signature_of(call).extra, 0xf73967e8'00000005U);
   call.also = "a";
   EXPECT_EQ(signature_of(call).extra, (0xf73967e8'00000005U ^ ((std::uint64_t{0x8601ec8c} << 32) * 3)));
+}
+
+TEST(Signature, SaysWhatIsCalled) {
+  std::vector<float> numbers(6);
+  CollectiveCall call;
+  call.operation = Operation::reduce;
+  call.in = call.out = Tensor(numbers.data(), DType::float32, numbers.size());
+  call.count = numbers.size();
+  call.op = ReduceOp::max;
+  call.root = 2;
+  const auto text = [&] { return describe(signature_of(call), call.label); };
+  EXPECT_EQ(text(), "reduce(float32 × 6, max, root 2)");
+  EXPECT_FALSE(has_label(signature_of(call)));
+  call.root = 0;
+  call.tag = -3;
+  EXPECT_EQ(text(), "reduce(float32 × 6, max, root 0, tag -3)");
+  const std::uint64_t without_custom = signature_of(call).what;
+  call.custom = std::make_shared<detail::CustomReduction>();
+  EXPECT_EQ(text(), "reduce(float32 × 6, custom operation, root 0, tag -3)");
+  EXPECT_NE(signature_of(call).what, without_custom);
+  call = {};
+  call.operation = Operation::barrier;
+  call.label = "meet";
+  EXPECT_EQ(text(), "meet: barrier()");
+  EXPECT_TRUE(has_label(signature_of(call)));
 }
 
 TEST(Signature, OfMessagesIsTheSameEverywhere) {

@@ -1,4 +1,4 @@
-// Ranks that are threads: more of them than an engine keeps at hand, more messages than fit between two, and what one of them may not do.
+// Ranks that are threads: more of them than an engine keeps at hand, and what one of them may not do.
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <iostream>
 #include <latch>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -66,31 +68,6 @@ TEST(ThreadRanks, ManyCountsThatDifferAreShownInPart) {
   }
 }
 
-// Sends are done as long as there is room; then they wait, and nothing of what waits to be read is lost.
-TEST(ThreadRanks, MoreMessagesThanFitBetweenTwo) {
-  constexpr int messages = 12000;  // 16 bytes each with nothing in them, and the ring has 128 KiB
-  run_threads(2, [&](int rank) {
-    if (rank == 0) {
-      std::vector<Work> sent;
-      for (int i = 0; i < messages; ++i) sent.push_back(isend(std::vector<int>(static_cast<std::size_t>(i % 2), i), 1, world(), {.tag = i % 3}));
-      send(std::vector<int>{7}, 1, world(), {.tag = 3});
-      wait_all(sent);
-    } else {
-      for (int i = 0; i < messages; ++i) {
-        std::vector<int> x(static_cast<std::size_t>(i % 2));
-        recv(x, 0, world(), {.tag = i % 3});
-        if (i % 2 == 1) {
-          ASSERT_EQ(x[0], i);
-        }
-      }
-      std::vector<int> last(1);
-      recv(last, 0, world(), {.tag = 3});
-      EXPECT_EQ(last[0], 7);
-    }
-    barrier();
-  });
-}
-
 struct WithoutComparison {
   WithoutComparison() { detail::set_call_comparison(false); }
   ~WithoutComparison() { detail::set_call_comparison(true); }
@@ -137,6 +114,7 @@ TEST(ThreadRanks, OfSeveralErrorsTheFirstThatIsNoConsequence) {
               barrier();
             }),
             "rank 2");
+  EXPECT_EQ(text_of([](int rank) { throw PeerFailed("lost by rank " + std::to_string(rank)); }), "lost by rank 0");
   EXPECT_EQ(text_of([](int) {}), "nothing");
 }
 
@@ -236,6 +214,59 @@ TEST(ThreadRanks, ShrinkWhereTheFirstDoesNotDecide) {
       EXPECT_EQ(error.rank(), 1);
     }
     barrier();
+  });
+}
+
+// It lives on beyond its rank, and is over with it all the same.
+TEST(ThreadRanks, AGroupThatIsKeptEndsWithARankThatFails) {
+  std::vector<std::optional<ProcessGroup>> kept(2);
+  std::string heard;
+  const auto body = [&](int rank) {
+    auto& own = kept[static_cast<std::size_t>(rank)];
+    own = new_group({0, 1}, {.timeout = std::chrono::seconds(20)});
+    barrier(*own);
+    if (rank == 0) throw std::runtime_error("no more");
+    try {
+      barrier(*own);
+    } catch (const Error& error) {
+      heard = error.message();
+    }
+  };
+  EXPECT_THROW(run_threads(2, body), std::runtime_error);
+  EXPECT_EQ(heard, "rank 0 has left the group (finalize) and will not come");
+}
+
+std::size_t address_space() {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// The memory of a group goes with it, not with the threads.
+TEST(ThreadRanks, GroupsThatAreOverTakeNoMemory) {
+  run_threads(2, [](int rank) {
+    const auto form = [](int times) {
+      for (int i = 0; i < times; ++i) barrier(*new_group({0, 1}));
+      barrier();
+    };
+    form(5);
+    const std::size_t before = address_space();
+    form(60);
+    if (rank == 0) {
+      EXPECT_LT(address_space(), before + (std::size_t{30} << 20)) << "sixty groups of a mebibyte and more each";
+    }
+    barrier();
+  });
+}
+
+TEST(ThreadRanks, GroupsAreOfTheEngineThatIsAskedFor) {
+  run_threads(2, [](int rank) {
+    for (const char* backend : {"", "auto", "native"}) {
+      const auto group = new_group({0, 1}, {.backend = backend});
+      EXPECT_EQ(group->backend(), "native") << backend;
+      EXPECT_EQ(all_reduce(rank, ReduceOp::sum, *group), 1);
+    }
+    EXPECT_THROW(new_group({0, 1}, {.backend = "tcp"}), Error);
   });
 }
 

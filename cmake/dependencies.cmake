@@ -23,7 +23,7 @@ find_package(Threads REQUIRED)
 
 find_package(fmt QUIET)
 unisono_need("fmt" libfmt-dev "${fmt_FOUND}")
-# Its headers alone take most of a compilation, so it is compiled once: into each of our libraries and programs (src/ground/fmt.cpp, which knows
+# Its headers alone take most of a compilation, so it is compiled once: into each of our libraries and programs (src/base/fmt.cpp, which knows
 # fmt 9), so that nobody needs fmt to run them. What is built for the sanitizers goes nowhere and takes fmt's own library.
 if(UNISONO_SANITIZE)
   set(unisono_fmt fmt::fmt)

@@ -67,8 +67,10 @@ if [[ $with_torch == ON ]] && ! ./scripts/get-torch; then
   printf '\n== %s\n' "${without[@]}" >&2
 fi
 step "layers" ./scripts/check-layers
+step "words" ./scripts/check-words
 step "format" ./scripts/check-format
 step "build release" build release
+step "layers by symbols" ./scripts/check-symbols
 rm -rf build/release/coverage  # of tests that there are no more
 step "test release" run_tests release
 sanitized=(asan-ubsan)

@@ -11,14 +11,14 @@
 #include <iostream>
 #include <memory>
 
-#include "backends/registry.h"
+#include "engines/registry.h"
 #include "bench_options.h"
 #include "bench_peers.h"
 #include "bench_report.h"
 #include "bench_set.h"
 #include "commands.h"
-#include "ground/deadline.h"
-#include "ground/processors.h"
+#include "base/deadline.h"
+#include "base/processors.h"
 #include "harness/plan.h"
 #include "machine.h"
 #include "text.h"
@@ -52,14 +52,14 @@ bench::Plan plan_of(const BenchOptions& options) {
   std::ranges::sort(plan.sizes);
   keep_first(plan.sizes);
   plan.dtype = bench::parse_dtype(options.dtype);
-  plan.ranks = options.ranks > 0 ? options.ranks : std::max(2, ground::allowed_processors());
+  plan.ranks = options.ranks > 0 ? options.ranks : std::max(2, base::allowed_processors());
   plan.hosts = options.hosts;
   if (plan.hosts > plan.ranks) throw InvalidArgument("--hosts asks for more hosts than there are ranks");
   plan.shared_buffers = options.buffers == "shared";
   if (options.data == "varying") plan.data = bench::DataMode::varying;
   else if (options.data == "touch") plan.data = bench::DataMode::touch;
   plan.backend = options.backend;
-  if (const std::string name = backends::host_backend(plan.backend); name != "auto") backends::factory(name);  // refuses what cannot run here
+  if (const std::string name = engines::host_backend(plan.backend); name != "auto") engines::maker(name);  // refuses what cannot run here
   plan.in_place = options.in_place;
   if (plan.in_place && (plan.operations.size() != 1 || plan.operations.front() != bench::Operation::all_reduce))
     throw InvalidArgument("--in-place goes with all_reduce alone");
@@ -109,7 +109,7 @@ void name_gaps(const std::vector<BenchRow>& rows, const bench::Plan& plan, const
 }
 
 void measure_rounds(const std::vector<std::unique_ptr<BenchSet>>& sets, const BenchOptions& options, int rounds, BenchResults& results) {
-  const ground::Deadline budget(std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds.value_or(0) * 1000)));
+  const base::Deadline budget(std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds.value_or(0) * 1000)));
   const bool show_progress = ::isatty(STDERR_FILENO) == 1;
   const auto clear = [&] {
     if (show_progress) std::cerr << "\r\033[K" << std::flush;
@@ -145,9 +145,9 @@ void print_results(const BenchResults& results, const std::vector<BenchRow>& row
 
 /// The exit code.
 int measure(const BenchOptions& options, const bench::Plan& plan, launcher::SignalScope& signals, const launcher::Watchdog& watchdog) {
-  const ground::Environment& environment = ground::Environment::process();
+  const base::Environment& environment = base::Environment::process();
   const std::vector<BenchSetup> setups =
-      bench_setups(options.peers, plan.ranks, plan.ranks > ground::allowed_processors(), environment, signals, watchdog);
+      bench_setups(options.peers, plan.ranks, plan.ranks > base::allowed_processors(), environment, signals, watchdog);
   std::ofstream file;
   if (!options.json.empty()) {
     file.open(options.json);

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "ground/likeness.h"
+#include "base/likeness.h"
 #include "harness/operations.h"
 #include "unisono/error.h"
 
@@ -30,7 +30,7 @@ bool is_peer(std::string_view word) { return std::ranges::find(kPeers, word) != 
     names.append(names.empty() ? "" : ", ").append(bench::to_string(each));
     candidates.push_back(bench::to_string(each));
   }
-  const std::string_view meant = ground::nearest(word, candidates);
+  const std::string_view meant = base::nearest(word, candidates);
   const std::string text = fmt::format("unknown operation '{}'", word);
   if (!meant.empty()) throw InvalidArgument(fmt::format("{}; did you mean '{}'?", text, meant));
   throw InvalidArgument(text, {.hint = "there are " + names});

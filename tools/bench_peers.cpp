@@ -14,9 +14,9 @@
 #include <optional>
 
 #include "bench_options.h"
-#include "ground/code_file.h"
-#include "ground/deadline.h"
-#include "ground/likeness.h"
+#include "base/code_file.h"
+#include "base/deadline.h"
+#include "base/likeness.h"
 #include "launch/child.h"
 #include "launch/program.h"
 #include "unisono/error.h"
@@ -40,10 +40,10 @@ std::filesystem::path own_program() { return std::filesystem::read_symlink("/pro
 /// The driver beside this command: bin and libexec have the same parent, in the build folder as well as installed.
 std::optional<std::string> driver_of(const std::string& set) {
   const std::filesystem::path path = own_program().parent_path().parent_path() / "libexec" / "unisono" / ("unisono-bench-" + set);
-  return std::filesystem::exists(path) && ground::why_not_to_run(path).empty() ? std::optional(path.string()) : std::nullopt;
+  return std::filesystem::exists(path) && base::why_not_to_run(path).empty() ? std::optional(path.string()) : std::nullopt;
 }
 
-std::optional<std::string> launcher_of(const MpiPeer& mpi, const ground::Environment& environment) {
+std::optional<std::string> launcher_of(const MpiPeer& mpi, const base::Environment& environment) {
   for (const std::string_view name : mpi.launchers) {
     try {
       return launcher::find_program(std::string(name), environment);
@@ -54,17 +54,17 @@ std::optional<std::string> launcher_of(const MpiPeer& mpi, const ground::Environ
 }
 
 /// What the driver says about the peers it is linked with; nothing if it does not run here.
-std::map<std::string, std::string> describe(const std::string& driver, const ground::Environment& environment, const launcher::SignalScope& signals,
+std::map<std::string, std::string> describe(const std::string& driver, const base::Environment& environment, const launcher::SignalScope& signals,
                                             const launcher::Watchdog& watchdog) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw LaunchFailed("cannot make a pipe: " + launcher::error_text(errno));
-  const ground::FileDescriptor reading(ends[0]);
-  ground::FileDescriptor writing(ends[1]);
+  const base::FileDescriptor reading(ends[0]);
+  base::FileDescriptor writing(ends[1]);
   launcher::ChildPlan plan{.environment = launcher::EnvironmentBlock(environment), .stdout_fd = writing.get(), .signals = &signals};
   const launcher::Child child = launcher::start_child({.path = driver, .arguments = {driver, "--describe"}}, plan, watchdog);
   writing.reset();
   std::string text;
-  const ground::Deadline deadline(std::chrono::seconds(30));
+  const base::Deadline deadline(std::chrono::seconds(30));
   for (;;) {
     pollfd wait{.fd = reading.get(), .events = POLLIN, .revents = 0};
     if (::poll(&wait, 1, deadline.poll_timeout()) == 0) break;
@@ -102,12 +102,12 @@ std::vector<std::string> launch_command(const std::string& set, const std::strin
 
 }  // namespace
 
-std::vector<BenchSetup> bench_setups(const std::vector<std::string>& peers, int ranks, bool oversubscribed, const ground::Environment& environment,
+std::vector<BenchSetup> bench_setups(const std::vector<std::string>& peers, int ranks, bool oversubscribed, const base::Environment& environment,
                                      const launcher::SignalScope& signals, const launcher::Watchdog& watchdog) {
   const auto asked_for = [&](std::string_view peer) { return std::ranges::find(peers, peer) != peers.end(); };
   for (const std::string& peer : peers)
     if (std::ranges::find(peer_names(), peer) == peer_names().end()) {
-      const std::string_view meant = ground::nearest(peer, peer_names());
+      const std::string_view meant = base::nearest(peer, peer_names());
       throw InvalidArgument(meant.empty() ? fmt::format("unknown peer '{}'; peers are {}", peer, fmt::join(peer_names(), ", "))
                                           : fmt::format("unknown peer '{}'; did you mean '{}'?", peer, meant));
     }

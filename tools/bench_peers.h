@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ground/environment.h"
+#include "base/environment.h"
 #include "launch/signals.h"
 #include "launch/watchdog.h"
 
@@ -21,7 +21,7 @@ struct BenchSetup {
 
 /// Sorts the peers asked for into process sets: one for each MPI, else a plain one; Gloo goes into the first. `oversubscribed`: more ranks than
 /// cores. InvalidArgument for a peer nobody knows; LaunchFailed, saying what to install, for one that is not on this machine.
-std::vector<BenchSetup> bench_setups(const std::vector<std::string>& peers, int ranks, bool oversubscribed, const ground::Environment& environment,
+std::vector<BenchSetup> bench_setups(const std::vector<std::string>& peers, int ranks, bool oversubscribed, const base::Environment& environment,
                                      const launcher::SignalScope& signals, const launcher::Watchdog& watchdog);
 
 }  // namespace unisono::tools

@@ -13,8 +13,8 @@
 #include <iterator>
 #include <utility>
 
-#include "backends/plugins.h"
-#include "ground/deadline.h"
+#include "engines/plugins.h"
+#include "base/deadline.h"
 #include "harness/arena.h"
 #include "launch/program.h"
 #include "unisono/error.h"
@@ -24,9 +24,9 @@ namespace unisono::tools {
 namespace {
 
 /// Both ends are held open here, so that nobody reads an end of file while a rank is still to open it.
-ground::FileDescriptor make_fifo(const std::string& path) {
+base::FileDescriptor make_fifo(const std::string& path) {
   if (::mkfifo(path.c_str(), 0600) != 0) throw LaunchFailed("cannot make " + path + ": " + launcher::error_text(errno));
-  ground::FileDescriptor fifo(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  base::FileDescriptor fifo(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (!fifo) throw LaunchFailed("cannot open " + path + ": " + launcher::error_text(errno));
   return fifo;
 }
@@ -44,7 +44,7 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-BenchSet::BenchSet(const BenchSetup& setup, bench::Plan plan, const std::filesystem::path& folder, const ground::Environment& environment,
+BenchSet::BenchSet(const BenchSetup& setup, bench::Plan plan, const std::filesystem::path& folder, const base::Environment& environment,
                    launcher::SignalScope& signals, const launcher::Watchdog& watchdog)
     : setup_(setup), plan_(std::move(plan)), signals_(signals), watchdog_(watchdog) {
   std::filesystem::create_directory(folder);
@@ -64,13 +64,13 @@ BenchSet::BenchSet(const BenchSetup& setup, bench::Plan plan, const std::filesys
   std::vector<std::string> arguments = setup_.launcher;
   arguments.push_back(setup_.driver);
   arguments.push_back(plan_file);
-  const ground::FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const base::FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   launcher::ChildPlan child{.environment = launcher::EnvironmentBlock(environment),
                             .stdin_fd = nothing.get(),
                             .stdout_fd = STDERR_FILENO,  // the table alone goes to standard output
                             .signals = &signals_};
   // Their program lies in another folder than this one, and is to find the same plug-ins.
-  child.environment.set("UNISONO_PLUGIN_PATH", fmt::format("{}", fmt::join(backends::plugin_directories(), ":")));
+  child.environment.set("UNISONO_PLUGIN_PATH", fmt::format("{}", fmt::join(engines::plugin_directories(), ":")));
   if (!child.environment.has("OMP_NUM_THREADS")) child.environment.set("OMP_NUM_THREADS", 1);  // in every set alike
   child_ = launcher::start_child({.path = arguments.front(), .arguments = arguments}, child, watchdog_);
   try {
@@ -107,7 +107,7 @@ void BenchSet::order(int number) {
 }
 
 nlohmann::json BenchSet::next_event() {
-  const ground::Deadline deadline(plan_.timeout);
+  const base::Deadline deadline(plan_.timeout);
   for (;;) {
     if (const auto end = text_.find('\n'); end != std::string::npos) {
       nlohmann::json event = nlohmann::json::parse(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(end));
@@ -134,7 +134,7 @@ nlohmann::json BenchSet::next_event() {
 
 bool BenchSet::wait_for_exit(std::chrono::milliseconds timeout) noexcept {
   if (child_.pid < 0) return true;
-  const ground::Deadline deadline(timeout);
+  const base::Deadline deadline(timeout);
   pollfd wait{.fd = child_.pidfd.get(), .events = POLLIN, .revents = 0};
   while (::poll(&wait, 1, deadline.poll_timeout()) < 0 && errno == EINTR) {
   }

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "bench_peers.h"
-#include "ground/file_descriptor.h"
+#include "base/file_descriptor.h"
 #include "harness/plan.h"
 #include "launch/child.h"
 
@@ -35,7 +35,7 @@ class TemporaryFolder {
 class BenchSet {
  public:
   /// Starts them and waits until all have met.
-  BenchSet(const BenchSetup& setup, bench::Plan plan, const std::filesystem::path& folder, const ground::Environment& environment,
+  BenchSet(const BenchSetup& setup, bench::Plan plan, const std::filesystem::path& folder, const base::Environment& environment,
            launcher::SignalScope& signals, const launcher::Watchdog& watchdog);
   ~BenchSet();
   BenchSet(const BenchSet&) = delete;
@@ -61,9 +61,9 @@ class BenchSet {
   bench::Plan plan_;
   launcher::SignalScope& signals_;
   const launcher::Watchdog& watchdog_;
-  ground::FileDescriptor arena_;
-  ground::FileDescriptor control_;
-  ground::FileDescriptor events_;
+  base::FileDescriptor arena_;
+  base::FileDescriptor control_;
+  base::FileDescriptor events_;
   launcher::Child child_;
   int status_ = 0;
   bool waits_for_order_ = false;  ///< so that it can be asked to end, instead of being ended

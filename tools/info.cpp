@@ -13,16 +13,17 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "backends/plugins.h"
-#include "backends/registry.h"
+#include "engines/plugins.h"
+#include "engines/registry.h"
+#include "schedule/selection.h"
 #include "commands.h"
-#include "ground/environment.h"
-#include "ground/file_descriptor.h"
-#include "ground/host.h"
-#include "ground/processors.h"
-#include "ground/version.h"
+#include "base/environment.h"
+#include "base/file_descriptor.h"
+#include "base/host.h"
+#include "base/processors.h"
+#include "base/version.h"
 #include "kernels/reduce.h"
-#include "ground/variables.h"
+#include "base/variables.h"
 #include "machine.h"
 #include "rendezvous/launchers.h"
 #include "text.h"
@@ -42,13 +43,13 @@ Json backend_facts() {
   std::vector<std::string> names(kBackends.begin(), kBackends.end());
   for (const std::string& name : available_backends())
     if (std::ranges::find(names, name) == names.end()) names.push_back(name);  // a registered one
-  const auto plugins = backends::find_plugins();
+  const auto plugins = engines::find_plugins();
   for (const auto& plugin : plugins)
     if (std::ranges::find(names, plugin.name) == names.end()) names.push_back(plugin.name);
   for (const std::string& name : names) {
-    const backends::Availability found = backends::availability(name, backends::Look::as_a_rank);
+    const engines::Availability found = engines::availability(name, engines::Look::as_a_rank);
     std::string text = found.available ? "available" : found.why_not.empty() ? "not in this build" : "not available: " + found.why_not;
-    const auto plugin = std::ranges::find(plugins, name, &backends::FoundPlugin::name);
+    const auto plugin = std::ranges::find(plugins, name, &engines::FoundPlugin::name);
     if (found.available && plugin != plugins.end() && plugin->plugin != nullptr)
       text += fmt::format(" ({}; {})", plugin->plugin->about != nullptr ? plugin->plugin->about : "a plug-in", plugin->path);
     facts[name] = std::move(text);
@@ -58,13 +59,13 @@ Json backend_facts() {
 
 Json host_facts() {
   Json facts;
-  facts["name"] = ground::host_name();
-  facts["machine"] = ground::machine_id();
+  facts["name"] = base::host_name();
+  facts["machine"] = base::machine_id();
   facts["system"] = kernel_version();
   facts["processor"] = cpu_model();
-  facts["cpus usable"] = ground::allowed_processors();
+  facts["cpus usable"] = base::allowed_processors();
   facts["cpus"] = affinity_list();
-  facts["cpu quota"] = ground::allowed_processors() < affinity_count() ? "fewer cpus than the affinity allows (control group)" : "none";
+  facts["cpu quota"] = base::allowed_processors() < affinity_count() ? "fewer cpus than the affinity allows (control group)" : "none";
   facts["reduce kernels"] = kernels::target_name();
   facts["huge pages"] = chosen_word("/sys/kernel/mm/transparent_hugepage/enabled");
   if (const auto limit = cgroup_memory_limit()) facts["memory limit"] = fmt::format("{} MiB (control group)", *limit >> 20);
@@ -74,7 +75,7 @@ Json host_facts() {
 
 Json shared_memory_facts() {
   Json facts;
-  const ground::FileDescriptor memory(::memfd_create("unisono-info", MFD_CLOEXEC));
+  const base::FileDescriptor memory(::memfd_create("unisono-info", MFD_CLOEXEC));
   facts["memfd"] = memory.valid() ? "works" : "refused by this system: the native backend needs it";
   struct statvfs about {};
   if (::statvfs("/dev/shm", &about) == 0)
@@ -104,7 +105,7 @@ Json limit_facts() {
   return facts;
 }
 
-Json timeout_facts(const ground::Environment& environment) {
+Json timeout_facts(const base::Environment& environment) {
   Json facts;
   const auto of_environment = environment.get("UNISONO_TIMEOUT");
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(InitOptions{}.timeout).count();
@@ -114,12 +115,12 @@ Json timeout_facts(const ground::Environment& environment) {
   return facts;
 }
 
-Json environment_facts(const ground::Environment& environment) {
+Json environment_facts(const base::Environment& environment) {
   Json facts = Json::object();
   const auto add = [&](std::string_view name) {
     const auto value = environment.get(name);
-    const ground::Variable* ours = ground::find_variable(name);
-    const bool secret = ours != nullptr && ours->value == ground::Variable::Value::secret;
+    const base::Variable* ours = base::find_variable(name);
+    const bool secret = ours != nullptr && ours->value == base::Variable::Value::secret;
     if (value) facts[std::string(name)] = secret ? "(set)" : *value;
   };
   for (const std::string_view name : rendezvous::variables_read()) add(name);
@@ -128,11 +129,11 @@ Json environment_facts(const ground::Environment& environment) {
 }
 
 /// Of the variables that begin with UNISONO_, what would otherwise be found out by ranks, or never.
-Json remarks_on(const ground::Environment& environment) {
+Json remarks_on(const base::Environment& environment) {
   Json remarks = Json::array();
-  for (std::string& odd : ground::odd_variables(environment)) remarks.push_back(std::move(odd));
+  for (std::string& odd : base::odd_variables(environment)) remarks.push_back(std::move(odd));
   try {
-    backends::check_names(environment.get("UNISONO_BACKEND").value_or("auto"));
+    engines::check_names(environment.get("UNISONO_BACKEND").value_or("auto"));
   } catch (const InvalidArgument& error) {
     remarks.push_back("UNISONO_BACKEND: " + error.message());
   }
@@ -140,16 +141,16 @@ Json remarks_on(const ground::Environment& environment) {
 }
 
 Json gather_facts() {
-  const ground::Environment& environment = ground::Environment::process();
+  const base::Environment& environment = base::Environment::process();
   Json facts;
-  facts["version"] = ground::to_string(ground::library_version());
+  facts["version"] = base::to_string(base::library_version());
   facts["launcher"] = to_string(infer_launcher());
   facts["backends"] = backend_facts();
   facts["host"] = host_facts();
   facts["shared memory"] = shared_memory_facts();
   facts["limits"] = limit_facts();
   std::string directories;
-  for (const auto& directory : backends::plugin_directories()) directories.append(directories.empty() ? "" : ":").append(directory);
+  for (const auto& directory : engines::plugin_directories()) directories.append(directories.empty() ? "" : ":").append(directory);
   facts["plug-ins from"] = directories;
   facts["timeouts"] = timeout_facts(environment);
   facts["environment"] = environment_facts(environment);
@@ -158,6 +159,12 @@ Json gather_facts() {
 }
 
 std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+Json schedule_facts() {
+  Json facts;
+  for (const auto& [operation, algorithms] : schedule::describe_table()) facts[operation] = algorithms;
+  return facts;
+}
 
 /// Where the values begin.
 constexpr std::size_t value_column = 28;
@@ -183,11 +190,13 @@ void print(const Json& facts) {
 
 void add_info(CLI::App& app) {
   auto as_json = std::make_shared<bool>(false);
+  auto schedules = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand("info", "Say what was found: backends, host, shared memory, limits, active timeouts");
-  command->footer("unisono info [--json]");
+  command->footer("unisono info [--schedules] [--json]");
   command->add_flag("--json", *as_json, "As one JSON object");
-  command->callback([as_json] {
-    const Json facts = gather_facts();
+  command->add_flag("--schedules", *schedules, "The algorithms of each operation between hosts, the preferred one first (UNISONO_SCHEDULE)");
+  command->callback([as_json, schedules] {
+    const Json facts = *schedules ? schedule_facts() : gather_facts();
     if (*as_json) std::cout << facts.dump(2) << std::endl;
     else print(facts);
   });

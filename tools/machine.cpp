@@ -11,7 +11,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "ground/host.h"
+#include "base/host.h"
 #include "text.h"
 
 namespace unisono::tools {
@@ -125,7 +125,7 @@ std::string describe_machine() {
   const std::string huge_pages = chosen_word("/sys/kernel/mm/transparent_hugepage/enabled");
   double load = 0;
   ::getloadavg(&load, 1);
-  return wrap(fmt::format("{}: {}, {}, cpus {}{}{}, load {:.1f}", ground::host_name(), cpu_model(), kernel_version(), affinity_list(),
+  return wrap(fmt::format("{}: {}, {}, cpus {}{}{}, load {:.1f}", base::host_name(), cpu_model(), kernel_version(), affinity_list(),
                           governor.empty() ? "" : ", governor " + governor, huge_pages.empty() ? "" : ", huge pages " + huge_pages, load),
               2) +
          "\n";

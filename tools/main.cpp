@@ -13,7 +13,7 @@
 
 #include "command_line.h"
 #include "commands.h"
-#include "ground/version.h"
+#include "base/version.h"
 #include "unisono/error.h"
 #include "usage.h"
 
@@ -61,7 +61,7 @@ std::string objection(const CLI::App& app, const std::vector<std::string>& words
   return fmt::format("unknown option '{}'; options stand behind a command: {}", word, listed(names));
 }
 
-std::string own_version() { return "unisono " + unisono::ground::to_string(unisono::ground::library_version()); }
+std::string own_version() { return "unisono " + unisono::base::to_string(unisono::base::library_version()); }
 
 void add_version(CLI::App& app) {
   CLI::App* command = app.add_subcommand("version", "Say which version this is");

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "backends/registry.h"
+#include "engines/registry.h"
 #include "command_line.h"
 #include "commands.h"
-#include "ground/log.h"
-#include "ground/variables.h"
+#include "base/log.h"
+#include "base/variables.h"
 #include "launch/signals.h"
 #include "launch/supervisor.h"
 #include "rendezvous/slurm.h"
@@ -34,26 +34,26 @@ struct RunFlags {
 
 /// What would end every rank, or pass unremarked in all of them, is said once and before they start.
 void check_environment(const RunFlags& flags) {
-  const ground::Environment& environment = flags.job.environment;
+  const base::Environment& environment = flags.job.environment;
   const std::string variable = environment.get("UNISONO_BACKEND").value_or("");
   const bool from_variable = flags.job.backend.empty() && !variable.empty();
   const std::string& backend = from_variable ? variable : flags.job.backend;
   if (!flags.own_backend && !backend.empty()) {
     try {
-      backends::check_names(backend);
+      engines::check_names(backend);
     } catch (const InvalidArgument& error) {
       const std::string where = from_variable ? "UNISONO_BACKEND: " : "";
       const std::string way_out = error.message().starts_with("unknown") ? "; --own-backend where the program registers it" : "";
       throw InvalidArgument(where + error.message(), {.hint = error.info().hint + way_out});
     }
   }
-  if (ground::log_level() > ground::LogLevel::warning) return;
-  for (const std::string& odd : ground::odd_variables(environment)) std::cerr << "[unisono] " << odd << "\n";
+  if (base::log_level() > base::LogLevel::warning) return;
+  for (const std::string& odd : base::odd_variables(environment)) std::cerr << "[unisono] " << odd << "\n";
 }
 
 /// Under srun with one launcher on each node: how many nodes there are, which of them this one is, and where they meet, as far as nobody said it.
 void take_nodes_from_slurm(const CLI::App& command, launcher::JobOptions& job) {
-  const ground::Environment& environment = job.environment;
+  const base::Environment& environment = job.environment;
   // A step of srun; in the shell or the batch script of an allocation nobody starts the launchers of the other nodes.
   const bool is_step = environment.has("SLURM_PROCID") && environment.has("SLURM_STEP_NUM_NODES");
   if (!is_step || !rendezvous::is_slurm_task(environment)) return;

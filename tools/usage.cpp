@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "command_line.h"
-#include "ground/likeness.h"
+#include "base/likeness.h"
 #include "text.h"
 
 namespace unisono::tools {
@@ -94,7 +94,7 @@ CLI::Validator one_of(std::vector<std::string> words) {
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
-  const std::string_view meant = ground::nearest(word, std::vector<std::string_view>(candidates.begin(), candidates.end()));
+  const std::string_view meant = base::nearest(word, std::vector<std::string_view>(candidates.begin(), candidates.end()));
   return meant.empty() ? std::string() : fmt::format("; did you mean '{}'?", meant);
 }
 
@@ -111,7 +111,7 @@ std::string unknown_option(const CLI::App& command, const std::vector<std::strin
     }
     // Without the dashes, which would make all short words look alike.
     const std::string_view letters = std::string_view(typed).substr(std::min(typed.find_first_not_of('-'), typed.size()));
-    const std::string_view meant = ground::nearest(letters, std::vector<std::string_view>(names.begin(), names.end()));
+    const std::string_view meant = base::nearest(letters, std::vector<std::string_view>(names.begin(), names.end()));
     return fmt::format("unknown option '{}'{}", typed, meant.empty() ? "" : fmt::format("; did you mean '--{}'?", meant));
   }
   return {};

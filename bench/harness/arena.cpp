@@ -12,8 +12,8 @@
 #include <ctime>
 #include <system_error>
 
-#include "ground/deadline.h"
-#include "ground/file_descriptor.h"
+#include "base/deadline.h"
+#include "base/file_descriptor.h"
 
 namespace unisono::bench {
 
@@ -53,7 +53,7 @@ std::size_t Arena::bytes(int ranks) noexcept { return sizeof(Header) + sizeof(Sl
 
 Arena::Arena(const std::string& path, int rank, int ranks, bool spin, std::chrono::milliseconds timeout)
     : rank_(rank), ranks_(ranks), spin_(spin), timeout_(timeout) {
-  const ground::FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  const base::FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!file) throw std::system_error(errno, std::generic_category(), "cannot open the memory shared by the ranks of the bench");
   void* memory = ::mmap(nullptr, bytes(ranks), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.get(), 0);
   if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "cannot map the memory shared by the ranks of the bench");
@@ -80,7 +80,7 @@ void Arena::barrier() {
     for (int i = 0; i < spins && !released(); ++i) relax();
     for (int i = 0; i < 200 && !released(); ++i) ::sched_yield();
     if (!released()) {
-      const ground::Deadline deadline(timeout_);
+      const base::Deadline deadline(timeout_);
       header_->sleepers.fetch_add(1, std::memory_order_seq_cst);
       while (!released() && !deadline.passed()) futex_sleep(header_->generation, generation);
       header_->sleepers.fetch_sub(1, std::memory_order_seq_cst);

@@ -13,8 +13,8 @@
 #include <string>
 #include <system_error>
 
-#include "ground/deadline.h"
-#include "ground/file_descriptor.h"
+#include "base/deadline.h"
+#include "base/file_descriptor.h"
 #include "harness/arena.h"
 #include "harness/peer.h"
 #include "harness/session.h"
@@ -35,7 +35,7 @@ class Line {
 
   /// The number of the next round; negative: it is over.
   std::int64_t next_round() {
-    const ground::Deadline deadline(plan_.timeout);
+    const base::Deadline deadline(plan_.timeout);
     for (;;) {
       if (const auto end = text_.find('\n'); end != std::string::npos) {
         const std::string order = text_.substr(0, end);
@@ -62,8 +62,8 @@ class Line {
   }
 
  private:
-  ground::FileDescriptor control_;
-  ground::FileDescriptor events_;
+  base::FileDescriptor control_;
+  base::FileDescriptor events_;
   const Plan& plan_;
   std::string text_;
 };

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "ground/environment.h"
+#include "base/environment.h"
 #include "harness/peer.h"
 
 namespace unisono::bench {
@@ -12,7 +12,7 @@ namespace {
 class PlainSet final : public ProcessSet {
  public:
   Place join(int&, char**&) override {
-    const ground::Environment& environment = ground::Environment::process();
+    const base::Environment& environment = base::Environment::process();
     const std::optional<int> rank = environment.get_int("RANK");
     const std::optional<int> ranks = environment.get_int("WORLD_SIZE");
     if (!rank || !ranks) throw std::runtime_error("RANK and WORLD_SIZE are not set; this program is started by unisono bench");

@@ -64,7 +64,7 @@ class Received final : public unisono::Task {
     return true;
   }
   std::vector<int> waiting_for() const override { return done_ ? std::vector<int>() : std::vector<int>{peer_}; }
-  bool is_rung_for() const override { return false; }  // nobody tells us that a value has come: look now and then
+  bool wakes_waiter() const override { return false; }  // nobody tells us that a value has come: look now and then
 
  private:
   Group& group_;

@@ -8,17 +8,21 @@
 #include <string_view>
 #include <vector>
 
-#include "unisono/backend.h"
+#include "unisono/call.h"
 #include "unisono/detail/standard.h"
+#include "unisono/device_runtime.h"
 #include "unisono/export.h"
+#include "unisono/failure.h"
 #include "unisono/store.h"
+#include "unisono/task.h"
 
 namespace unisono {
 
-/// What moves data between the ranks of one group: an MPI communicator, a Gloo context, an NCCL communicator, connections of one's own. It does
-/// nothing else. Before a call reaches it, all ranks have arrived at that call and agree on it; one collective is under way at a time. What it does
-/// not offer is composed of what it does. Deadlines, dead and silent peers are seen from outside, which ends it by `abort`.
-/// An error is any exception: the group is over then, and every rank gets a PeerFailed with the exception's text.
+/// Moves and combines data among the ranks of one group: in shared memory, by an MPI communicator, a Gloo context, an NCCL communicator, or over
+/// connections of its own. It does nothing else, and it is the one extension point of the library. Before a call reaches it, all ranks have arrived
+/// at that call and agree on it, unless it compares calls itself; one collective is under way at a time. Schedules compose what it does not offer of
+/// what it does. Deadlines, dead and silent peers are seen from outside, which ends the engine by `abort`. An error is any exception: the group is
+/// over then, and every rank gets a PeerFailed with the exception's text.
 class UNISONO_API Engine {
  public:
   virtual ~Engine();
@@ -29,6 +33,10 @@ class UNISONO_API Engine {
   virtual Device device() const noexcept { return {.type = device_type(), .index = 0}; }
   /// Of an engine of devices: what those above it ask of them.
   virtual std::shared_ptr<DeviceRuntime> runtime() { return nullptr; }
+
+  /// True of an engine whose first step of every collective shows that all ranks have come and call the same: it throws Mismatch on every rank where
+  /// they do not. The group does not ask the ranks before.
+  virtual bool compares_calls() const noexcept { return false; }
 
   /// Whether it carries out this collective as it stands (`in` and `out` contiguous, at most one of them in the other's place as collectives.h
   /// allows). Depends on nothing in which ranks may differ: not on addresses, nor on which rank it is asked on.
@@ -45,6 +53,9 @@ class UNISONO_API Engine {
   virtual bool starts() const noexcept { return !blocks(); }
   /// Carries out one that it offers. `abort` from another thread makes it end soon, with an exception.
   virtual void run(const CollectiveCall& call);
+  /// Carries out one that it offers, for a caller that waits. By default `run` of an engine that blocks, else `start`, and `waiter` waits for the
+  /// task.
+  virtual void carry_out(const CollectiveCall& call, Waiter& waiter);
 
   /// Whether it has `start_send` and `start_recv`. An engine without them offers all_to_all_v of any dtype: everything can be composed of either.
   virtual bool has_channels() const noexcept { return false; }
@@ -55,6 +66,11 @@ class UNISONO_API Engine {
   /// Receives bytes that nobody wants, as of a message of another length than its receive, and drops them. Unless it is overridden, it receives them
   /// into memory that it makes for them: ProtocolError where there is not that much.
   virtual std::unique_ptr<Task> start_discard(std::size_t bytes, int peer, std::uint32_t channel);
+  /// Of an engine of devices: the elements of a message, contiguous on its device, to or from a rank, behind the events in `after`. Messages from one
+  /// rank to another keep the order of the calls, and do not wait for others. Done when it is enqueued; the task's completion says when the device
+  /// is.
+  virtual std::unique_ptr<Task> start_device_send(const Tensor& data, int peer, const std::vector<std::shared_ptr<DeviceEvent>>& after);
+  virtual std::unique_ptr<Task> start_device_recv(const Tensor& data, int peer, const std::vector<std::shared_ptr<DeviceEvent>>& after);
   /// The largest number that a channel may have; at least 32767.
   virtual std::uint32_t largest_channel() const noexcept { return 32767; }
 
@@ -103,10 +119,10 @@ UNISONO_API void combine(DType dtype, ReduceOp op, void* into, const void* with,
 // ---- plug-ins -------------------------------------------------------------------------------------------------
 
 /// Raised whenever anything in this header, or in a header that it includes, changes in a way that a plug-in can notice.
-inline constexpr std::uint32_t plugin_abi = 2;
+inline constexpr std::uint32_t plugin_abi = 3;
 
 /// A job that somebody else's launcher started and whose ranks that launcher's library has already joined: enough to meet by.
-struct Carrier {
+struct Bootstrap {
   int rank = 0, size = 1;
   std::function<std::string(const std::string& of_rank_0)> broadcast;  ///< collective over the job; every rank gets rank 0's text
 };
@@ -120,7 +136,7 @@ struct Plugin {
   std::unique_ptr<Engine> (*make)(const EngineOptions& options) = nullptr;
   /// Of an engine whose library brings its own ranks: joins that job where this process was started as part of one (`join`), or says whether the
   /// program itself has joined it already. Null: there is no such thing.
-  std::optional<Carrier> (*carrier)(bool join) = nullptr;
+  std::optional<Bootstrap> (*bootstrap)(bool join) = nullptr;
   /// The runtime of an engine of devices, also where the engine itself cannot be used. BackendUnavailable says what is missing. Null: there is
   /// none.
   std::shared_ptr<DeviceRuntime> (*runtime)() = nullptr;

@@ -13,7 +13,7 @@
 namespace unisono {
 
 class Error;
-namespace ground {
+namespace base {
 UNISONO_API void set_place(Error& error, const std::source_location& where);
 }
 
@@ -51,7 +51,7 @@ class UNISONO_API Error : public std::runtime_error {
   const ErrorInfo& info() const noexcept { return info_; }
 
  private:
-  friend void ground::set_place(Error& error, const std::source_location& where);
+  friend void base::set_place(Error& error, const std::source_location& where);
   std::string message_;
   ErrorInfo info_;
 };

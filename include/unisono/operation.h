@@ -1,13 +1,13 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-#include "unisono/export.h"
-
 namespace unisono {
 
-/// The operations that a backend is asked for. Values are on the wire.
+/// A collective operation or one side of a message. The values are part of the wire format.
 enum class Operation : std::uint8_t {
   barrier = 1,
   all_reduce,
@@ -28,13 +28,74 @@ enum class Operation : std::uint8_t {
   reduce_scatter_v,
   all_to_all_v,
 };
-UNISONO_API std::string_view to_string(Operation operation) noexcept;
-/// Whether it combines elements, by a ReduceOp or a callable.
-constexpr bool reduces(Operation operation) noexcept {
-  return operation == Operation::all_reduce || operation == Operation::reduce || operation == Operation::reduce_scatter ||
-         operation == Operation::scan || operation == Operation::exscan || operation == Operation::reduce_scatter_v;
+
+/// What a buffer of an operation holds.
+enum class Layout : std::uint8_t {
+  nothing,  ///< the operation has no such buffer
+  whole,    ///< `count` elements that belong to no rank in particular
+  block,    ///< the block of this rank
+  blocks,   ///< the blocks of all ranks in group order, one behind the other
+};
+
+/// The ranks that give elements to an operation, or get elements from it.
+enum class Participants : std::uint8_t { all_ranks, root };
+
+/// What an operation is. Everything that depends on the kind of an operation reads this table: the checks of a call, the schedules, the engines.
+struct OperationTraits {
+  Operation operation;
+  std::string_view name;
+  Layout in;               ///< what a rank that gives elements gives
+  Layout out;              ///< what a rank that gets elements gets
+  Participants senders;    ///< the ranks whose input counts
+  Participants receivers;  ///< the ranks whose output is written
+  bool reduces;            ///< elements of several ranks are combined, by a ReduceOp or a callable
+  bool has_counts;         ///< the blocks differ in length: the call has a count for each rank
+};
+
+inline constexpr std::array<OperationTraits, 18> operation_table{{
+    {Operation::barrier, "barrier", Layout::nothing, Layout::nothing, Participants::all_ranks, Participants::all_ranks, false, false},
+    {Operation::all_reduce, "all_reduce", Layout::whole, Layout::whole, Participants::all_ranks, Participants::all_ranks, true, false},
+    {Operation::reduce, "reduce", Layout::whole, Layout::whole, Participants::all_ranks, Participants::root, true, false},
+    {Operation::broadcast, "broadcast", Layout::whole, Layout::whole, Participants::root, Participants::all_ranks, false, false},
+    {Operation::all_gather, "all_gather", Layout::block, Layout::blocks, Participants::all_ranks, Participants::all_ranks, false, false},
+    {Operation::gather, "gather", Layout::block, Layout::blocks, Participants::all_ranks, Participants::root, false, false},
+    {Operation::scatter, "scatter", Layout::blocks, Layout::block, Participants::root, Participants::all_ranks, false, false},
+    {Operation::reduce_scatter, "reduce_scatter", Layout::blocks, Layout::block, Participants::all_ranks, Participants::all_ranks, true, false},
+    {Operation::all_to_all, "all_to_all", Layout::blocks, Layout::blocks, Participants::all_ranks, Participants::all_ranks, false, false},
+    {Operation::scan, "scan", Layout::whole, Layout::whole, Participants::all_ranks, Participants::all_ranks, true, false},
+    {Operation::exscan, "exscan", Layout::whole, Layout::whole, Participants::all_ranks, Participants::all_ranks, true, false},
+    {Operation::send, "send", Layout::whole, Layout::nothing, Participants::all_ranks, Participants::all_ranks, false, false},
+    {Operation::recv, "recv", Layout::nothing, Layout::whole, Participants::all_ranks, Participants::all_ranks, false, false},
+    {Operation::all_gather_v, "all_gather_v", Layout::block, Layout::blocks, Participants::all_ranks, Participants::all_ranks, false, true},
+    {Operation::gather_v, "gather_v", Layout::block, Layout::blocks, Participants::all_ranks, Participants::root, false, true},
+    {Operation::scatter_v, "scatter_v", Layout::blocks, Layout::block, Participants::root, Participants::all_ranks, false, true},
+    {Operation::reduce_scatter_v, "reduce_scatter_v", Layout::blocks, Layout::block, Participants::all_ranks, Participants::all_ranks, true, true},
+    {Operation::all_to_all_v, "all_to_all_v", Layout::blocks, Layout::blocks, Participants::all_ranks, Participants::all_ranks, false, true},
+}};
+
+/// The row of an operation. One operation costs one load: the table is in the order of the values.
+constexpr const OperationTraits& traits_of(Operation operation) noexcept {
+  return operation_table[static_cast<std::size_t>(operation) - static_cast<std::size_t>(Operation::barrier)];
 }
-/// Whether it works on blocks of different length.
-constexpr bool has_counts(Operation operation) noexcept { return operation >= Operation::all_gather_v && operation <= Operation::all_to_all_v; }
+static_assert([] {
+  for (const OperationTraits& row : operation_table) {
+    if (&traits_of(row.operation) != &row) return false;
+  }
+  return true;
+}());
+
+/// The name of the function of that operation: "all_reduce".
+constexpr std::string_view to_string(Operation operation) noexcept {
+  const auto index = static_cast<std::size_t>(operation) - static_cast<std::size_t>(Operation::barrier);
+  return index < operation_table.size() ? operation_table[index].name : "unknown operation";
+}
+constexpr bool reduces(Operation operation) noexcept { return traits_of(operation).reduces; }
+constexpr bool has_counts(Operation operation) noexcept { return traits_of(operation).has_counts; }
+/// Whether one rank, the root, has another part than the others.
+constexpr bool has_root(Operation operation) noexcept {
+  return traits_of(operation).senders == Participants::root || traits_of(operation).receivers == Participants::root;
+}
+constexpr bool is_message(Operation operation) noexcept { return operation == Operation::send || operation == Operation::recv; }
+constexpr bool is_prefix(Operation operation) noexcept { return operation == Operation::scan || operation == Operation::exscan; }
 
 }  // namespace unisono

@@ -3,7 +3,7 @@
 // Everything but unisono/torch.h. unisono/core.h is the light part of it.
 
 #include "unisono/any_value.h"
-#include "unisono/backend.h"
+#include "unisono/engine.h"
 #include "unisono/core.h"
 #include "unisono/grid.h"
 #include "unisono/launch.h"

@@ -5,14 +5,14 @@
 #include <iostream>
 #include <mutex>
 
-#include "backends/plugins.h"
-#include "backends/registry.h"
+#include "engines/plugins.h"
+#include "engines/registry.h"
 #include "context/foreign.h"
 #include "context/state.h"
 #include "context/topology.h"
-#include "ground/environment.h"
-#include "ground/error_place.h"
-#include "ground/host.h"
+#include "base/environment.h"
+#include "base/error_place.h"
+#include "base/host.h"
 #include "rendezvous/carried.h"
 #include "rendezvous/identity.h"
 #include "rendezvous/rendezvous.h"
@@ -67,7 +67,7 @@ State& current() {
   if (State* state = initialized()) [[likely]]
     return *state;
   if (State* state = adopt()) return *state;
-  if (rendezvous::launched_as_many(ground::Environment::process())) not_initialized();
+  if (rendezvous::launched_as_many(base::Environment::process())) not_initialized();
   return lone_state();
 }
 
@@ -85,7 +85,6 @@ static void install(const InitOptions& options, Found found) {
   if (thread_state != nullptr || of_process.load() != nullptr) {
     throw AlreadyInitialized("this process is initialized already", {.operation = "initialize", .hint = "finalize comes before another initialize"});
   }
-  rendezvous::set_carrier_source(backends::carrier);
   auto state = join(options, {.is_adopted = found != Found::asked_for});
   state->temporary = found == Found::adopted_for_a_while;
   group::guard_against_fork(true);
@@ -133,7 +132,7 @@ bool is_initialized() { return !group::in_forked_child() && context::initialized
 
 ProcessGroup world() { return *context::current().world; }
 const ProcessGroup& detail::current_world(std::source_location where) {
-  return ground::with_place(where, []() -> const ProcessGroup& { return *context::current().world; });
+  return base::with_place(where, []() -> const ProcessGroup& { return *context::current().world; });
 }
 
 int rank() { return dist_info().rank; }
@@ -150,7 +149,7 @@ DistInfo dist_info() {
   const context::State& state = context::current();
   return {state.rank, state.world_size};
 }
-std::string hostname() { return ground::host_name(); }
+std::string hostname() { return base::host_name(); }
 Device device() { return context::current().world->implementation()->device().value_or(Device{}); }
 
 std::optional<std::string> backend() {
@@ -164,10 +163,10 @@ std::string model_name() {
 }
 namespace {
 /// Only a process that has joined a job may start the runtime of a device: any other may yet fork ranks.
-backends::Look look_of_process() { return context::initialized() == nullptr ? backends::Look::from_outside : backends::Look::as_a_rank; }
+engines::Look look_of_process() { return context::initialized() == nullptr ? engines::Look::from_outside : engines::Look::as_a_rank; }
 }  // namespace
-std::vector<std::string> available_backends() { return backends::available(look_of_process()); }
-bool is_backend_available(std::string_view name) { return backends::availability(name, look_of_process()).available; }
+std::vector<std::string> available_backends() { return engines::available(look_of_process()); }
+bool is_backend_available(std::string_view name) { return engines::availability(name, look_of_process()).available; }
 
 void sync(bool temporary) {
   {
@@ -190,14 +189,14 @@ void set_local_rank(int index) {
   context::hint.store(index);
 }
 
-Launcher infer_launcher() { return rendezvous::infer_launcher(ground::Environment::process()); }
+Launcher infer_launcher() { return rendezvous::infer_launcher(base::Environment::process()); }
 
 std::optional<int> launcher_local_rank() {
-  const auto given = rendezvous::identity_from_environment(ground::Environment::process()).local_rank;
+  const auto given = rendezvous::identity_from_environment(base::Environment::process()).local_rank;
   return given ? std::optional(given->value) : std::nullopt;
 }
 
-bool is_torchelastic_launched() { return ground::Environment::process().has("TORCHELASTIC_RUN_ID"); }
+bool is_torchelastic_launched() { return base::Environment::process().has("TORCHELASTIC_RUN_ID"); }
 
 void show_config(std::ostream& out) {
   const context::State& state = context::current();

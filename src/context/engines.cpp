@@ -8,11 +8,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/devices.h"
-#include "backends/registry.h"
-#include "backends/spanning/spanning.h"
+#include "engines/registry.h"
 #include "context/topology.h"
-#include "ground/log.h"
+#include "schedule/selection.h"
+#include "base/log.h"
 
 namespace unisono::context {
 namespace {
@@ -20,21 +19,24 @@ namespace {
 // What `auto` may take between hosts, the best first. Of Gloo's connections nobody proves that he is of the job: it is for those who ask for it.
 std::string usable_between_hosts(Launcher launcher) {
   const bool by_mpi = launcher == Launcher::openmpi || launcher == Launcher::pmi;
-  return by_mpi && backends::availability("mpi").available ? "mpi tcp " : "tcp ";
+  return by_mpi && engines::availability("mpi").available ? "mpi tcp " : "tcp ";
 }
 
 std::string asked_key(int rank) { return fmt::format("engines/{}", rank); }
 constexpr std::string_view verdict_key = "engines/verdict";
 
 /// By rank 0, from what all have said: "take NAME", or "differ RANK NAME NAME" where a rank asks for another backend than rank 0,
-/// with its name and rank 0's.
+/// with its name and rank 0's, or "schedule RANK" where a rank has another UNISONO_SCHEDULE.
 std::string compare(const Joining& joining, std::string_view asked) {
   std::vector<std::string> usable;
   for (int r = 0; r < joining.world_size; ++r) {
     const std::string text = joining.store.get(asked_key(r), joining.deadline.left());
     const auto line = std::min(text.find('\n'), text.size());
     if (text.substr(0, line) != asked) return fmt::format("differ {} {} {}", r, text.substr(0, line), asked);
-    usable.push_back(text.substr(std::min(line + 1, text.size())));
+    const auto begin = std::min(line + 1, text.size());
+    const auto end = std::min(text.find('\n', begin), text.size());
+    usable.push_back(text.substr(begin, end - begin));
+    if (text.substr(std::min(end + 1, text.size())) != schedule::schedule_override()) return fmt::format("schedule {}", r);
   }
   std::istringstream names(usable.front());
   for (std::string name; names >> name;) {
@@ -61,13 +63,17 @@ std::string verdict_of(const Joining& joining) {
 /// Every rank says what it asks for and what it could take; the first of rank 0's list that all have is taken. InvalidArgument where they ask for
 /// different backends. Rank 0 reads what all say, and they read what it found: four requests for each rank.
 std::string agree(const Joining& joining, const std::string& asked, const std::string& usable) {
-  joining.store.set(asked_key(joining.rank), asked + "\n" + usable);
+  joining.store.set(asked_key(joining.rank), fmt::format("{}\n{}\n{}", asked, usable, schedule::schedule_override()));
   if (joining.rank == 0) joining.store.set(verdict_key, compare(joining, asked));
   std::istringstream verdict(verdict_of(joining));
   std::string kind, name, of_rank_0;
   int culprit = 0;
   verdict >> kind;
   if (kind == "take" && verdict >> name) return name;
+  if (kind == "schedule" && verdict >> culprit) {
+    throw InvalidArgument(fmt::format("rank {} has another UNISONO_SCHEDULE than rank 0", culprit),
+                          {.operation = "initialize", .rank = joining.rank, .culprit = culprit, .hint = "give every rank the same"});
+  }
   if (kind != "differ" || !(verdict >> culprit >> name >> of_rank_0)) throw ProtocolError("the store holds a choice of engines that is none of ours");
   throw InvalidArgument(
       fmt::format("rank 0 asks for backend {}, and rank {} for {}", of_rank_0, culprit, name),
@@ -75,24 +81,20 @@ std::string agree(const Joining& joining, const std::string& asked, const std::s
 }
 
 /// The source of the request, for the log.
-std::string describe_request(const InitOptions& options, const ground::Environment& environment, const std::string& asked) {
+std::string describe_request(const InitOptions& options, const base::Environment& environment, const std::string& asked) {
   if (asked == "auto") return "chosen for where the ranks are";
-  return backends::parse_request(options.backend).host != "auto" ? "as the program asks"
-                                                                 : fmt::format("as UNISONO_BACKEND={} asks", *environment.get("UNISONO_BACKEND"));
-}
-
-bool on_one_host(const BackendOptions& options) {
-  return std::adjacent_find(options.hosts.begin(), options.hosts.end(), std::not_equal_to<>()) == options.hosts.end();
+  return engines::parse_request(options.backend).host != "auto" ? "as the program asks"
+                                                                : fmt::format("as UNISONO_BACKEND={} asks", *environment.get("UNISONO_BACKEND"));
 }
 
 }  // namespace
 
-Selection select_engines(const InitOptions& options, const ground::Environment& environment, const Topology& topology, Launcher launcher,
+Selection select_engines(const InitOptions& options, const base::Environment& environment, const Topology& topology, Launcher launcher,
                          const Joining& joining) {
   const int rank = joining.rank, world_size = joining.world_size;
-  backends::Request request = backends::parse_request(options.backend, backends::Look::as_a_rank);
+  engines::Request request = engines::parse_request(options.backend, engines::Look::as_a_rank);
   if (request.host == "auto" && request.device.empty()) {
-    if (const auto variable = environment.get("UNISONO_BACKEND")) request = backends::parse_request(*variable, backends::Look::as_a_rank);
+    if (const auto variable = environment.get("UNISONO_BACKEND")) request = engines::parse_request(*variable, engines::Look::as_a_rank);
   }
   Selection selection{.asked = request.host, .host = request.host, .device = request.device};
   const bool between_hosts = topology.machines > 1;
@@ -101,16 +103,16 @@ Selection select_engines(const InitOptions& options, const ground::Environment& 
   if (selection.host == "auto") {
     selection.host = world_size == 1 ? "serial" : between_hosts ? common : "native";
     if (between_hosts && rank == 0) {
-      ground::warn(fmt::format("{} ranks on {} hosts: backend {} between hosts, native inside them", world_size, topology.machines, selection.host));
+      base::warn(fmt::format("{} ranks on {} hosts: backend {} between hosts, native inside them", world_size, topology.machines, selection.host));
     }
   }
-  if (selection.device.empty() && request.host == "auto" && world_size > 1 && backends::availability("nccl", backends::Look::as_a_rank).available) {
+  if (selection.device.empty() && request.host == "auto" && world_size > 1 && engines::availability("nccl", engines::Look::as_a_rank).available) {
     selection.device = "nccl";
     selection.device_at_need = true;
   }
-  backends::factory(selection.host);  // throws where it cannot run here
-  ground::debug(fmt::format("engine {}{}{} ({})", selection.host, selection.device.empty() ? "" : ", for device memory " + selection.device,
-                            selection.device_at_need ? " at need" : "", describe_request(options, environment, request.host)));
+  engines::maker(selection.host);  // throws where it cannot run here
+  base::debug(fmt::format("engine {}{}{} ({})", selection.host, selection.device.empty() ? "" : ", for device memory " + selection.device,
+                          selection.device_at_need ? " at need" : "", describe_request(options, environment, request.host)));
   if (selection.host == "serial" && world_size > 1) {
     throw InvalidArgument("backend serial is for one process, and there are " + std::to_string(world_size), {.operation = "initialize"});
   }
@@ -123,7 +125,7 @@ Selection select_engines(const InitOptions& options, const ground::Environment& 
 
 Selection select_for_group(const Selection& of_world, const std::string& backend, const std::vector<int>& hosts) {
   if (backend.empty()) return of_world;
-  const backends::Request request = backends::parse_request(backend);
+  const engines::Request request = engines::parse_request(backend);
   Selection selection = of_world;
   selection.device_at_need = true;  // as in all groups but the world
   if (!request.device.empty()) selection.device = request.device;
@@ -133,7 +135,7 @@ Selection select_for_group(const Selection& of_world, const std::string& backend
   }
   selection.asked = selection.host = request.host;
   selection.device = request.device;
-  backends::factory(selection.host);  // throws where it cannot run here
+  engines::maker(selection.host);  // throws where it cannot run here
   if (selection.host == "serial" && hosts.size() > 1)
     throw InvalidArgument(fmt::format("backend serial is for one process, and there are {}", hosts.size()));
   if (selection.host == "native" && std::ranges::adjacent_find(hosts, std::not_equal_to<>()) != hosts.end()) {
@@ -143,17 +145,23 @@ Selection select_for_group(const Selection& of_world, const std::string& backend
   return selection;
 }
 
-std::unique_ptr<Backend> make_group_engine(const Selection& selection, const BackendOptions& options) {
-  const bool alone = options.global_ranks.size() == 1;
-  std::string name = selection.host;
-  if (selection.asked == "auto") name = alone ? "serial" : on_one_host(options) ? "native" : name;
-  auto host = backends::factory(name)(options);
-  if (selection.device.empty()) return host;
-  const std::string shown = selection.asked == "auto" ? selection.device : fmt::format("cpu:{},cuda:{}", name, selection.device);
-  EngineOptions engine_options = backends::engine_options(options, "device/", host->crowded());
-  engine_options.at_need = selection.device_at_need || options.world != nullptr;  // many groups never see device memory
-  auto engine = backends::device_factory(selection.device)(engine_options);
-  return std::make_unique<backends::Devices>(shown, std::move(host), std::move(engine), options.rank, static_cast<int>(options.global_ranks.size()));
+std::string engine_of_group(const Selection& selection, const std::vector<int>& hosts) {
+  if (selection.asked != "auto") return selection.host;
+  if (hosts.size() == 1) return "serial";
+  const bool is_one_host = std::ranges::adjacent_find(hosts, std::not_equal_to<>()) == hosts.end();
+  return is_one_host ? "native" : selection.host;
+}
+
+std::unique_ptr<group::GroupCore> make_group_core(const Selection& selection, const group::CoreOptions& options) {
+  // No list of hosts: all are on one.
+  const std::string name = engine_of_group(selection, options.hosts.empty() ? std::vector<int>(options.global_ranks.size(), 0) : options.hosts);
+  group::DeviceEngine device;
+  if (!selection.device.empty()) {
+    device.make = engines::device_factory(selection.device);
+    device.at_need = selection.device_at_need || options.world != nullptr;  // many groups never see device memory
+    device.name = selection.asked == "auto" ? selection.device : fmt::format("cpu:{},cuda:{}", name, selection.device);
+  }
+  return group::make_core(options, engines::maker(name), device);
 }
 
 }  // namespace unisono::context

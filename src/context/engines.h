@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "context/state.h"
-#include "ground/deadline.h"
-#include "ground/environment.h"
-#include "unisono/backend.h"
+#include "base/deadline.h"
+#include "base/environment.h"
+#include "group/group_core.h"
 
 namespace unisono::context {
 
@@ -23,19 +23,23 @@ struct Selection {
 struct Joining {
   int rank = 0, world_size = 1;
   Store& store;
-  const ground::Deadline& deadline;
+  const base::Deadline& deadline;
 };
 
 /// From what the program asked for, UNISONO_BACKEND where it asked for nothing in particular, and where the ranks are. `auto` is the native engine on
 /// one host; between hosts it is mpi in a job that an MPI started, else tcp, and says so once; nccl serves device memory wherever it can
-/// be used. Throws what `backends::factory` throws, and BackendUnavailable for native between hosts.
-Selection select_engines(const InitOptions& options, const ground::Environment& environment, const Topology& topology, Launcher launcher,
+/// be used. Throws what `engines::maker` throws, and BackendUnavailable for native between hosts.
+Selection select_engines(const InitOptions& options, const base::Environment& environment, const Topology& topology, Launcher launcher,
                          const Joining& joining);
 
 /// Of a group for which a backend was asked for, beside the world's own. `hosts`: of its members, several of them. Throws as `select_engines`.
 Selection select_for_group(const Selection& of_world, const std::string& backend, const std::vector<int>& hosts);
 
-/// The engine of a group: collective over its members. Where nobody asked for a particular one, a group on one host gets the native engine.
-std::unique_ptr<Backend> make_group_engine(const Selection& selection, const BackendOptions& options);
+/// The name of the engine of host memory of a group. Where nobody asked for a particular one, a group on one host gets the native engine. `hosts`: of its
+/// members.
+std::string engine_of_group(const Selection& selection, const std::vector<int>& hosts);
+
+/// What a group runs on: collective over its members.
+std::unique_ptr<group::GroupCore> make_group_core(const Selection& selection, const group::CoreOptions& options);
 
 }  // namespace unisono::context

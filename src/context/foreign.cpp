@@ -8,8 +8,8 @@
 #include <mutex>
 #include <vector>
 
-#include "backends/mpi/launched.h"
-#include "backends/plugins.h"
+#include "engines/mpi/launched.h"
+#include "engines/plugins.h"
 
 namespace unisono {
 namespace {
@@ -67,7 +67,7 @@ bool mpi_is_initialized() {
   static std::atomic<Query*> query{nullptr};
   const unsigned long long loaded = libraries_loaded();
   if (query.load(std::memory_order_acquire) == nullptr && looked_at.exchange(loaded) != loaded) {
-    for (const char* const name : mpi::library_names) {
+    for (const char* const name : engines::mpi::library_names) {
       // The handle stays open, and with it the function where it is.
       void* const library = ::dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
       if (library == nullptr) continue;
@@ -92,7 +92,7 @@ std::optional<InitOptions> foreign_job() {
   } const guard;
   if (auto options = ask_probes()) return options;
   if (!mpi_is_initialized()) return std::nullopt;
-  const auto joined = backends::carrier(false);
+  const auto joined = engines::bootstrap(false);
   if (!joined || joined->size == 1) return std::nullopt;
   InitOptions options;
   options.rank = joined->rank;

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "ground/error_text.h"
-#include "ground/log.h"
+#include "base/error_text.h"
+#include "base/log.h"
 #include "store/watched_store.h"
 #include "unisono/error.h"
 
@@ -32,7 +32,7 @@ std::string encode(int rank, const std::exception_ptr& reason) {
     if (failed.culprit()) return fmt::format("{}\tlost {}\t{}", *failed.culprit(), static_cast<int>(failed.cause()), failed.message());
     return fmt::format("{}\tfailed\t{}", rank, failed.message());
   } catch (...) {
-    return fmt::format("{}\tfailed\t{}", rank, ground::message_of(reason));
+    return fmt::format("{}\tfailed\t{}", rank, base::message_of(reason));
   }
 }
 
@@ -87,7 +87,7 @@ void Formation::look() const {
     try {
       text = parts_.store->try_get(failed_key);
     } catch (const std::exception& error) {  // the store is gone as well
-      ground::log(ground::LogLevel::debug, error.what());
+      base::log(base::LogLevel::debug, error.what());
     }
     if (text) throw_said(*text, parts_);
     throw;
@@ -105,7 +105,7 @@ void Formation::give_up(const std::exception_ptr& reason) noexcept {
     }
     parts_.store->wait(keys, time_to_read);
   } catch (const std::exception& error) {  // they are gone, or in something else by now; nobody is left to be told
-    ground::log(ground::LogLevel::debug, error.what());
+    base::log(base::LogLevel::debug, error.what());
   }
 }
 

@@ -7,13 +7,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "ground/error_place.h"
+#include "base/error_place.h"
 #include "unisono/error.h"
 
 namespace unisono {
 namespace {
 
-using ground::with_place;
+using base::with_place;
 
 [[noreturn]] void wrong(const std::string& what, const std::string& hint = {}) { throw InvalidArgument(what, {.operation = "Grid", .hint = hint}); }
 

@@ -11,20 +11,19 @@
 
 #include <fmt/format.h>
 
-#include "backends/registry.h"
-#include "backends/serial/serial.h"
+#include "engines/registry.h"
 #include "context/formation.h"
 #include "context/member_watch.h"
 #include "context/state.h"
-#include "ground/error_place.h"
-#include "ground/log.h"
+#include "base/error_place.h"
+#include "base/log.h"
 #include "unisono/detail/request.h"
 
 namespace unisono {
 namespace {
 
+using base::with_place;
 using context::State;
-using ground::with_place;
 using namespace std::chrono_literals;
 
 constexpr auto longest_shrink = std::chrono::milliseconds(30s);
@@ -63,7 +62,7 @@ void check_options(const State& state, const char* operation, const GroupOptions
   if (options.timeout && options.timeout->count() < 0) {
     throw InvalidArgument(fmt::format("the timeout is negative: {} ms", options.timeout->count()), {.operation = operation, .rank = state.rank});
   }
-  if (!options.backend.empty()) static_cast<void>(backends::parse_request(options.backend));  // throws where there is no such backend
+  if (!options.backend.empty()) static_cast<void>(engines::parse_request(options.backend));  // throws where there is no such backend
 }
 
 /// Each member says which backend it asks for before it has come, and whoever differs from the first to say so writes it down for all.
@@ -73,20 +72,21 @@ void say_backend(Store& store, const Plan& plan, int rank) {
   if (first != own) store.set("differs", fmt::format("rank {} asks for backend {}, and others for {}", rank, own, first));
 }
 
-/// The engine of a group of several, or of one that works on devices. Members that die or fail meanwhile are noticed as in any call.
-std::unique_ptr<Backend> make_engine(State& state, const Plan& plan, int rank, const std::vector<std::string>& host_names) {
+/// What a group of several runs on, or one that works on devices. Members that die or fail meanwhile are noticed as in any call.
+std::unique_ptr<group::GroupCore> make_core(State& state, const Plan& plan, int rank, const std::vector<std::string>& host_names) {
   const group::Group& world = *state.world->implementation();
-  const ground::Deadline deadline(timeout_of(plan, world));
+  const base::Deadline deadline(timeout_of(plan, world));
   const auto store = std::make_shared<PrefixStore>("group/" + plan.key + "/", state.group_store);
   store->set_timeout(deadline.timeout());
-  const auto watch = std::make_shared<const context::MemberWatch>(context::MemberWatch::Parts{.operation = plan.operation,
-                                                                                              .group = plan.name,
-                                                                                              .rank = rank,
-                                                                                              .members = plan.members,
-                                                                                              .hosts = host_names,
-                                                                                              .world_size = state.world_size,
-                                                                                              .world = world.shared_backend(),
-                                                                                              .store = store});
+  const auto watch =
+      std::make_shared<const context::MemberWatch>(context::MemberWatch::Parts{.operation = plan.operation,
+                                                                               .group = plan.name,
+                                                                               .rank = rank,
+                                                                               .members = plan.members,
+                                                                               .hosts = host_names,
+                                                                               .world_size = state.world_size,
+                                                                               .world = context::view_of(world.core().shared_coordination()),
+                                                                               .store = store});
   context::Formation formation({.operation = plan.operation,
                                 .group = plan.name,
                                 .rank = rank,
@@ -94,7 +94,7 @@ std::unique_ptr<Backend> make_engine(State& state, const Plan& plan, int rank, c
                                 .hosts = host_names,
                                 .store = store,
                                 .look = [watch] { watch->look(); }});
-  BackendOptions options;
+  group::CoreOptions options;
   options.group_name = plan.name;
   options.key = plan.key;
   options.rank = rank;
@@ -102,7 +102,7 @@ std::unique_ptr<Backend> make_engine(State& state, const Plan& plan, int rank, c
   options.host_names = host_names;
   options.store = formation.watched();
   options.job_store = state.launcher_store;
-  options.world = world.shared_backend();
+  options.world = world.core().shared_coordination();
   const auto explained = [&](const auto& step) {
     try {
       return step();
@@ -123,7 +123,7 @@ std::unique_ptr<Backend> make_engine(State& state, const Plan& plan, int rank, c
     }
   }
   options.timeout = deadline.left();
-  return explained([&] { return state.make_engine(options, plan.options.backend); });
+  return explained([&] { return state.make_core(options, plan.options.backend); });
 }
 
 /// Forms a group of which this rank is one.
@@ -138,9 +138,9 @@ ProcessGroup form(State& state, const Plan& plan) {
   parts.timeout = timeout_of(plan, world);
   parts.progress = state.progress;
   if (members.size() == 1 && !world.device()) {
-    parts.backend = backends::make_serial({});
+    parts.core = std::make_unique<group::GroupCore>(group::parts_alone());
   } else {
-    parts.backend = make_engine(state, plan, parts.rank, parts.host_names);
+    parts.core = make_core(state, plan, parts.rank, parts.host_names);
     const auto in_world = [ranks = parts.global_ranks](int r) { return r < 0 ? r : ranks[static_cast<std::size_t>(r)]; };
     parts.on_failure = [&state, in_world](const Failure& failure) {
       context::tell_launcher(state, "poisoned " + std::to_string(in_world(failure.culprit)) + " " + failure.message);
@@ -180,7 +180,7 @@ class Shrinking {
     store_.set("here/" + std::to_string(old_.rank()), "1");
     for (;;) {
       if (const auto decided = store_.try_get("members")) return parse(*decided);
-      const std::vector<int> gone = old_.backend().gone();
+      const std::vector<int> gone = old_.coordination().gone();
       std::vector<int> present;
       bool complete = true;
       for (int r = 0; r < old_.size(); ++r) {
@@ -215,7 +215,7 @@ class Shrinking {
   State& state_;
   group::Group& old_;
   PrefixStore store_;
-  ground::Deadline deadline_;
+  base::Deadline deadline_;
 };
 
 std::optional<ProcessGroup> split(const ProcessGroup& parent, int color, int key, const GroupOptions& options) {
@@ -242,7 +242,7 @@ std::optional<ProcessGroup> split(const ProcessGroup& parent, int color, int key
 std::optional<ProcessGroup> shrink(const ProcessGroup& group) {
   State& state = context::current();
   group::Group& old = *group.implementation();
-  if (!old.backend().failure()) {
+  if (!old.coordination().failure()) {
     throw InvalidArgument("the group is sound; there is nothing to shrink", {.operation = "shrink_group", .group = old.name(), .rank = old.rank()});
   }
   std::vector<int> members{old.rank()};
@@ -262,7 +262,7 @@ std::optional<ProcessGroup> shrink(const ProcessGroup& group) {
 }  // namespace
 
 std::optional<ProcessGroup> new_group(std::span<const int> global_ranks, const GroupOptions& options) {
-  return ground::with_place(options.where, [&] {
+  return base::with_place(options.where, [&] {
     State& state = context::current();
     check_members(state, global_ranks, "new_group");
     check_options(state, "new_group", options);
@@ -273,20 +273,20 @@ std::optional<ProcessGroup> new_group(std::initializer_list<int> global_ranks, c
   return new_group(std::span<const int>(global_ranks.begin(), global_ranks.size()), options);
 }
 ProcessGroup new_group(const GroupOptions& options) {
-  return *new_group(ground::with_place(options.where, [] { return context::current().world->global_ranks(); }), options);
+  return *new_group(base::with_place(options.where, [] { return context::current().world->global_ranks(); }), options);
 }
 std::optional<ProcessGroup> split_group(const ProcessGroup& parent, int color, int key, const GroupOptions& options) {
-  return ground::with_place(options.where, [&] { return split(parent, color, key, options); });
+  return base::with_place(options.where, [&] { return split(parent, color, key, options); });
 }
 ProcessGroup local_group(std::source_location where) {
-  return ground::with_place(where, [] {
+  return base::with_place(where, [] {
     State& state = context::current();
     if (!state.local) state.local = form_listed(state, state.topology.local_members, "local_group");
     return *state.local;
   });
 }
 std::optional<ProcessGroup> shrink_group(const ProcessGroup& group, std::source_location where) {
-  return ground::with_place(where, [&] { return shrink(group); });
+  return base::with_place(where, [&] { return shrink(group); });
 }
 
 }  // namespace unisono

@@ -49,7 +49,13 @@ bool is_peer_failed(const std::exception_ptr& error) {
 
 }  // namespace
 
-MemberWatch::MemberWatch(Parts parts) : parts_(std::move(parts)), was_sound_(!parts_.world->failure()) {}
+WorldView view_of(std::shared_ptr<coordination::Coordination> world) {
+  return {.failure = [world] { return world->failure(); },
+          .look_at = [world](std::span<const int> ranks) { return world->look_at(ranks); },
+          .gone = [world] { return world->gone(); }};
+}
+
+MemberWatch::MemberWatch(Parts parts) : parts_(std::move(parts)), was_sound_(!parts_.world.failure()) {}
 
 bool MemberWatch::has_come(int rank) const noexcept {
   try {
@@ -78,9 +84,9 @@ void MemberWatch::look_at_members() const {
     const auto found = std::ranges::find(parts_.members, in_world);
     return found == parts_.members.end() ? -1 : static_cast<int>(found - parts_.members.begin());
   };
-  if (const auto failure = parts_.world->look_at(parts_.members)) throw_failure(rank_of(failure->culprit), *failure);
+  if (const auto failure = parts_.world.look_at(parts_.members)) throw_failure(rank_of(failure->culprit), *failure);
   // A member that gave the world up since we began will not come. What ended the world before says nothing of this group.
-  const auto of_world = was_sound_ ? parts_.world->failure() : std::nullopt;
+  const auto of_world = was_sound_ ? parts_.world.failure() : std::nullopt;
   if (of_world && of_world->kind == Failure::Kind::peer_failed && rank_of(of_world->culprit) >= 0) {
     throw_failure(rank_of(of_world->culprit), *of_world);
   }
@@ -88,12 +94,12 @@ void MemberWatch::look_at_members() const {
 
 void MemberWatch::look() const {
   look_at_members();
-  for (const int in_world : parts_.world->gone()) {
+  for (const int in_world : parts_.world.gone()) {
     const auto found = std::ranges::find(parts_.members, in_world);
     const int rank = static_cast<int>(found - parts_.members.begin());
     // Whoever has come may be done with the group already.
     if (found == parts_.members.end() || rank == parts_.rank || has_come(rank)) continue;
-    if (const auto failure = parts_.world->failure(); failure && failure->culprit == in_world) throw_failure(rank, *failure);
+    if (const auto failure = parts_.world.failure(); failure && failure->culprit == in_world) throw_failure(rank, *failure);
     throw_failure(rank, {.kind = Failure::Kind::peer_failed,
                          .cause = PeerFailed::Cause::disconnected,
                          .culprit = in_world,
@@ -102,7 +108,7 @@ void MemberWatch::look() const {
   }
 }
 
-void MemberWatch::assemble(Store& store, const ground::Deadline& deadline) const {
+void MemberWatch::assemble(Store& store, const base::Deadline& deadline) const {
   try {
     assembly_of(store, parts_.members.size()).come(parts_.rank, deadline.left());
   } catch (const Timeout& late) {
@@ -115,10 +121,10 @@ std::exception_ptr MemberWatch::explain(const std::exception_ptr& error) const {
   std::vector<int> all(static_cast<std::size_t>(parts_.world_size));
   std::iota(all.begin(), all.end(), 0);
   try {
-    for (const ground::Deadline deadline(time_to_see_a_death); !deadline.passed();) {
+    for (const base::Deadline deadline(time_to_see_a_death); !deadline.passed();) {
       look_at_members();
       // The store may have gone with a rank that is no member.
-      const auto other = is_peer_failed(error) ? parts_.world->look_at(all) : std::nullopt;
+      const auto other = is_peer_failed(error) ? parts_.world.look_at(all) : std::nullopt;
       if (other) {
         throw PeerFailed(fmt::format("{} (rank {} of the world), and the job's store with it", other->message, other->culprit),
                          {.operation = parts_.operation, .group = parts_.group, .rank = parts_.rank}, other->cause);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "context/state.h"
-#include "ground/environment.h"
+#include "base/environment.h"
 #include "rendezvous/rendezvous.h"
 #include "unisono/error.h"
 
@@ -26,7 +26,7 @@ Membership::Membership(const MembershipOptions& options) : state_(std::make_uniq
   if (!request.store) throw InvalidArgument("there is no store for the members to meet in", {.operation = "Membership"});
   state_->joined = context::join(request, {.name = options.name, .are_job = false});
   // The store may end with the first member that leaves, which must not be before the others have read what they need of it.
-  state_->joined->world->implementation()->assemble(rendezvous::join_timeout(options.timeout, ground::Environment::process()));
+  state_->joined->world->implementation()->assemble(rendezvous::join_timeout(options.timeout, base::Environment::process()));
   group::guard_against_fork(true);
 }
 

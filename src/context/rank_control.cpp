@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "backends/device_memory.h"
+#include "engines/device_memory.h"
 #include "context/state.h"
-#include "ground/error_text.h"
+#include "base/error_text.h"
 #include "group/group.h"
 #include "unisono/detail/request.h"
 #include "unisono/error.h"
@@ -25,12 +25,12 @@ constexpr std::size_t longest_text = std::size_t{64} << 10;
 
 // What the ranks agree on is one number, the largest that any of them brings: 0 if all went well, else who failed (one more than the rank) and how
 // long its text is. Where it brings no text (an exception that is still on its way has none), there is no second step.
-struct Verdict {
+struct Outcome {
   int culprit = -1;
   std::size_t text = 0;
 
   std::uint64_t pack() const { return (static_cast<std::uint64_t>(culprit + 1) << 32) | text; }
-  static Verdict unpack(std::uint64_t word) { return {static_cast<int>(word >> 32) - 1, static_cast<std::size_t>(word & 0xffffffff)}; }
+  static Outcome unpack(std::uint64_t word) { return {static_cast<int>(word >> 32) - 1, static_cast<std::size_t>(word & 0xffffffff)}; }
 };
 
 detail::Request compare(std::uint64_t& word, std::string_view operation) {
@@ -51,7 +51,7 @@ detail::Request compare(std::uint64_t& word, std::string_view operation) {
 }
 
 /// What nobody waits for: the number stays until the library is done with it.
-void bring_without_waiting(Verdict verdict, const ProcessGroup& group, std::string_view operation) {
+void bring_without_waiting(Outcome outcome, const ProcessGroup& group, std::string_view operation) {
   struct UnderWay {
     std::uint64_t word;
     Work work = {};
@@ -60,7 +60,7 @@ void bring_without_waiting(Verdict verdict, const ProcessGroup& group, std::stri
   static auto& all = *new std::list<UnderWay>;
   const std::lock_guard lock(mutex);
   std::erase_if(all, [](const UnderWay& one) { return one.work.is_completed(); });
-  UnderWay& own = all.emplace_back(UnderWay{verdict.pack()});
+  UnderWay& own = all.emplace_back(UnderWay{outcome.pack()});
   try {
     own.work = detail::start(compare(own.word, operation), group, {});
   } catch (const Error&) {  // the group is over: the others know already
@@ -101,18 +101,18 @@ int detail::rank_within(Rank rank, const ProcessGroup& group, std::string_view o
 }
 
 void detail::agree(const ProcessGroup& group, std::string_view operation, const std::exception_ptr& error) {
-  std::string text = error ? ground::what_of(error).substr(0, longest_text) : std::string();
+  std::string text = error ? base::what_of(error).substr(0, longest_text) : std::string();
   try {
-    std::uint64_t word = error ? Verdict{group.rank(), text.size()}.pack() : 0;
+    std::uint64_t word = error ? Outcome{group.rank(), text.size()}.pack() : 0;
     run(compare(word, operation), group, {});
-    const Verdict verdict = Verdict::unpack(word);
-    if (verdict.culprit < 0) return;
-    if (verdict.culprit != group.rank()) text.assign(verdict.text, '\0');
-    if (verdict.text > 0) {
+    const Outcome outcome = Outcome::unpack(word);
+    if (outcome.culprit < 0) return;
+    if (outcome.culprit != group.rank()) text.assign(outcome.text, '\0');
+    if (outcome.text > 0) {
       const Tensor view(text.data(), DType::uint8, text.size());
-      run({.operation = Operation::broadcast, .in = view, .out = view, .root = Rank(verdict.culprit), .label = operation}, group, {});
+      run({.operation = Operation::broadcast, .in = view, .out = view, .root = Rank(outcome.culprit), .label = operation}, group, {});
     }
-    if (!error) throw_failure_of(verdict.culprit, text, group, operation);
+    if (!error) throw_failure_of(outcome.culprit, text, group, operation);
   } catch (...) {
     if (!error) throw;  // else what happened here comes before what has become of the group
   }
@@ -160,13 +160,13 @@ std::optional<Device> own_device() {
 
 std::size_t gpu_mem_usage() {
   const auto device = own_device();
-  return device ? backends::device_memory_in_use(*device) >> bits_of_mib : 0;
+  return device ? engines::device_memory_in_use(*device) >> bits_of_mib : 0;
 }
 std::size_t gpu_mem_peak() {
   const auto device = own_device();
   if (!device) return 0;
-  static_cast<void>(backends::device_memory_in_use(*device));
-  return backends::device_memory_peak() >> bits_of_mib;
+  static_cast<void>(engines::device_memory_in_use(*device));
+  return engines::device_memory_peak() >> bits_of_mib;
 }
 
 }  // namespace unisono

@@ -6,14 +6,14 @@
 
 #include <fmt/format.h>
 
-#include "backends/native/native.h"
+#include "group/group_core.h"
 #include "context/state.h"
 #include "context/topology.h"
-#include "engine/cooperative/segment.h"
-#include "ground/error_text.h"
-#include "ground/log.h"
-#include "ground/processors.h"
-#include "ground/thread.h"
+#include "engines/shm/segment.h"
+#include "base/error_text.h"
+#include "base/log.h"
+#include "base/processors.h"
+#include "base/thread.h"
 #include "unisono/launch.h"
 
 namespace unisono {
@@ -27,23 +27,24 @@ struct SharedByThreads {
   std::mutex mutex;
   struct Meeting {
     int missing = 0;
-    std::shared_ptr<engine::Segment> segment = {};
+    std::shared_ptr<engines::shm::Segment> segment = {};
     std::exception_ptr error = {};  // there is none: of that all members learn
   };
   std::map<std::string, Meeting> meetings;  // of groups that are being formed, by members and name
 
   /// The segment of a group: made by the first of its members that comes, let go by the last one.
-  std::shared_ptr<engine::Segment> segment(const std::string& key, int ranks, std::vector<engine::Bell*> bells, std::shared_ptr<void> keep) {
+  std::shared_ptr<engines::shm::Segment> segment(const std::string& key, int ranks, std::vector<base::Notifier*> notifiers,
+                                                 std::shared_ptr<void> keep) {
     const std::lock_guard lock(mutex);
     auto found = meetings.find(key);
     if (found == meetings.end()) {
       found = meetings.emplace(key, Meeting{.missing = ranks}).first;
       try {
-        const engine::Segment::Shape shape{.ranks = ranks};
-        auto memory = engine::private_memory(engine::Segment::size_for(shape));
+        const engines::shm::Segment::Shape shape{.ranks = ranks};
+        auto memory = engines::shm::private_memory(engines::shm::Segment::size_for(shape));
         auto* address = memory.get();
         auto both = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(std::move(memory), std::move(keep));
-        found->second.segment = std::make_shared<engine::Segment>(shape, address, std::move(both), std::move(bells));
+        found->second.segment = std::make_shared<engines::shm::Segment>(shape, address, std::move(both), std::move(notifiers));
       } catch (...) {
         found->second.error = std::current_exception();
       }
@@ -55,7 +56,7 @@ struct SharedByThreads {
   }
 };
 
-std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::shared_ptr<engine::Segment>& segment,
+std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::shared_ptr<engines::shm::Segment>& segment,
                                              const std::shared_ptr<SharedByThreads>& shared) {
   auto state = std::make_unique<context::State>();
   state->rank = rank;
@@ -63,13 +64,14 @@ std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::sha
   state->topology = context::topology_of_threads(rank, ranks);
   state->local_rank = state->topology.local_rank;
   state->group_store = shared->store;
-  state->make_engine = [shared](const BackendOptions& options, const std::string& backend) {
+  state->make_core = [shared](const group::CoreOptions& options, const std::string& backend) {
     if (!backend.empty() && backend != "auto" && backend != "native") {
       throw Unsupported(fmt::format("ranks that are threads have the native engine, not {}", backend), {.hint = "start processes"});
     }
-    return backends::make_native_thread(shared->segment(options.key, static_cast<int>(options.global_ranks.size()),
-                                                        backends::bells_of(*options.world, options.global_ranks), options.world),
-                                        options.rank, ground::allowed_processors());
+    return std::make_unique<group::GroupCore>(
+        group::parts_of_threads(shared->segment(options.key, static_cast<int>(options.global_ranks.size()),
+                                                coordination::notifiers_of(*options.world, options.global_ranks), options.world),
+                                options.rank, base::allowed_processors()));
   };
   state->progress = std::make_shared<group::Progress>("rank " + std::to_string(rank));
   group::GroupParts parts;
@@ -77,16 +79,16 @@ std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::sha
   parts.rank = rank;
   for (int r = 0; r < ranks; ++r) parts.global_ranks.push_back(r);
   parts.host_names = state->topology.host_names;
-  parts.backend = backends::make_native_thread(segment, rank, ground::allowed_processors());
+  parts.core = std::make_unique<group::GroupCore>(group::parts_of_threads(segment, rank, base::allowed_processors()));
   parts.timeout = timeout;
   parts.progress = state->progress;
-  state->progress->configure(parts.backend->bell(), parts.backend->crowded());
+  state->progress->configure(parts.core->coordination().notifier(), parts.core->coordination().is_crowded());
   state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
   return state;
 }
 
 /// What one rank's function threw.
-struct Outcome {
+struct Ending {
   std::exception_ptr error;
   bool consequence = false;  // of another rank's failure
 };
@@ -109,16 +111,16 @@ struct Guarded {
   Guarded& operator=(const Guarded&) = delete;
 };
 
-void run_rank(int rank, context::State& state, const std::function<void(int rank)>& body, Outcome& outcome) {
+void run_rank(int rank, context::State& state, const std::function<void(int rank)>& body, Ending& ending) {
   context::of_thread() = &state;
-  ground::set_log_rank("rank " + std::to_string(rank));
+  base::set_log_rank("rank " + std::to_string(rank));
   try {
     body(rank);
     context::leave(state);
   } catch (...) {
-    outcome.error = std::current_exception();
-    outcome.consequence = is_consequence(outcome.error);
-    state.world->abort(ground::what_of(outcome.error));
+    ending.error = std::current_exception();
+    ending.consequence = is_consequence(ending.error);
+    state.world->abort(base::what_of(ending.error));
     context::abandon(state);
   }
   context::of_thread() = nullptr;
@@ -133,7 +135,7 @@ void run_all(int ranks, const std::function<void(int rank)>& run) {
     word.store(what);
     word.notify_all();
   };
-  std::vector<ground::Thread> threads;
+  std::vector<base::Thread> threads;
   threads.reserve(static_cast<std::size_t>(ranks));
   try {
     for (int r = 0; r < ranks; ++r) {
@@ -143,7 +145,7 @@ void run_all(int ranks, const std::function<void(int rank)>& run) {
             word.wait(wait);
             if (word.load() == begin) run(r);
           },
-          ground::Thread::Signals::as_starter);
+          base::Thread::Signals::as_starter);
     }
   } catch (const Error& error) {
     say(go_home);
@@ -155,32 +157,32 @@ void run_all(int ranks, const std::function<void(int rank)>& run) {
     throw;
   }
   say(begin);
-  for (ground::Thread& thread : threads) thread.join();
+  for (base::Thread& thread : threads) thread.join();
 }
 
 }  // namespace
 
 void detail::run_threads(int ranks, const std::function<void(int rank)>& body) {
-  if (ranks < 1 || ranks > engine::Segment::most_ranks) {
-    throw InvalidArgument("run_threads takes 1 to " + std::to_string(engine::Segment::most_ranks) + " ranks, not " + std::to_string(ranks),
+  if (ranks < 1 || ranks > engines::shm::Segment::most_ranks) {
+    throw InvalidArgument("run_threads takes 1 to " + std::to_string(engines::shm::Segment::most_ranks) + " ranks, not " + std::to_string(ranks),
                           {.operation = "run_threads"});
   }
   if (group::in_forked_child()) throw NotInitialized("this process was forked from one that is initialized", {.operation = "run_threads"});
-  const engine::Segment::Shape shape{.ranks = ranks};
-  auto memory = engine::private_memory(engine::Segment::size_for(shape));
-  auto segment = std::make_shared<engine::Segment>(shape, memory.get(), memory);
+  const engines::shm::Segment::Shape shape{.ranks = ranks};
+  auto memory = engines::shm::private_memory(engines::shm::Segment::size_for(shape));
+  auto segment = std::make_shared<engines::shm::Segment>(shape, memory.get(), memory);
   // All ranks are there before the first of them runs.
   const auto shared = std::make_shared<SharedByThreads>();
   std::vector<std::unique_ptr<context::State>> states;
   for (int r = 0; r < ranks; ++r) states.push_back(thread_state(r, ranks, segment, shared));
-  std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
+  std::vector<Ending> endings(static_cast<std::size_t>(ranks));
   {
     const Guarded guarded;
-    run_all(ranks, [&](int r) { run_rank(r, *states[static_cast<std::size_t>(r)], body, outcomes[static_cast<std::size_t>(r)]); });
+    run_all(ranks, [&](int r) { run_rank(r, *states[static_cast<std::size_t>(r)], body, endings[static_cast<std::size_t>(r)]); });
   }
-  const Outcome* first = nullptr;
-  for (const Outcome& outcome : outcomes) {
-    if (outcome.error && (first == nullptr || (first->consequence && !outcome.consequence))) first = &outcome;
+  const Ending* first = nullptr;
+  for (const Ending& ending : endings) {
+    if (ending.error && (first == nullptr || (first->consequence && !ending.consequence))) first = &ending;
   }
   if (first != nullptr) std::rethrow_exception(first->error);
 }

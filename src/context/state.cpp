@@ -5,18 +5,19 @@
 
 #include <fmt/format.h>
 
-#include "backends/registry.h"
-#include "backends/serial/serial.h"
+#include "engines/plugins.h"
+#include "engines/registry.h"
 #include "context/engines.h"
 #include "context/formation.h"
 #include "context/schemes.h"
 #include "context/topology.h"
-#include "ground/deadline.h"
-#include "ground/environment.h"
-#include "ground/host.h"
-#include "ground/log.h"
+#include "base/deadline.h"
+#include "base/environment.h"
+#include "base/host.h"
+#include "base/log.h"
 #include "group/shapes.h"
 #include "rendezvous/reach.h"
+#include "schedule/selection.h"
 #include "rendezvous/rendezvous.h"
 #include "store/watched_store.h"
 
@@ -27,9 +28,9 @@ using namespace std::chrono_literals;
 
 constexpr auto finalize_deadline = 10s;
 
-std::chrono::milliseconds timeout_of(const InitOptions& options, const ground::Environment& environment) {
+std::chrono::milliseconds timeout_of(const InitOptions& options, const base::Environment& environment) {
   if (options.timeout.count() <= 0) throw InvalidArgument("the timeout must be positive", {.operation = "initialize"});
-  if (options.timeout != rendezvous::default_timeout) return ground::clamped(options.timeout);
+  if (options.timeout != rendezvous::default_timeout) return base::clamped(options.timeout);
   const auto seconds = environment.get_int("UNISONO_TIMEOUT");
   if (!seconds) return options.timeout;
   if (*seconds <= 0) throw InvalidArgument("UNISONO_TIMEOUT must be a positive number of seconds", {.operation = "initialize"});
@@ -37,7 +38,7 @@ std::chrono::milliseconds timeout_of(const InitOptions& options, const ground::E
 }
 
 // A process that serves the store keeps it for the others until they need it no more.
-void say_goodbye(State& state, const ground::Deadline& deadline) {
+void say_goodbye(State& state, const base::Deadline& deadline) {
   if (state.goodbye_key.empty()) return;
   try {
     if (!state.serves_store) return state.store->set(state.goodbye_key + std::to_string(state.rank), "1");
@@ -46,12 +47,12 @@ void say_goodbye(State& state, const ground::Deadline& deadline) {
       if (r != state.rank) keys.push_back(state.goodbye_key + std::to_string(r));
     }
     store::WatchedStore watched(state.store, [&] {  // one that has died says no goodbye
-      if (const auto failure = state.world->implementation()->backend().look_for_failures({}, false)) throw PeerFailed(failure->message);
+      if (const auto failure = state.world->implementation()->coordination().look_for_failures({}, false)) throw PeerFailed(failure->message);
     });
     watched.wait(keys, deadline.left());
   } catch (const std::exception& error) {
     // Who is late finds the store gone, and needs it for nothing but this. The stores of others throw what they like.
-    ground::log(ground::LogLevel::debug, error.what());
+    base::log(base::LogLevel::debug, error.what());
   }
 }
 
@@ -97,10 +98,10 @@ std::string mismatch_status(int culprit, int ranks, const std::string& text) {
 }
 
 void log_group(const ProcessGroup& group) {
-  ground::debug(fmt::format("group {}: rank {} of {}, engine {}, timeout {} s; compared: operation, dtype, count, op, root{}", group.name(),
-                            group.rank(), group.size(), group.backend(),
-                            std::chrono::duration_cast<std::chrono::seconds>(group.implementation()->timeout()).count(),
-                            group.implementation()->compares_shapes() ? ", shape" : ""));
+  base::debug(fmt::format("group {}: rank {} of {}, engine {}, timeout {} s; compared: operation, dtype, count, op, root{}", group.name(),
+                          group.rank(), group.size(), group.backend(),
+                          std::chrono::duration_cast<std::chrono::seconds>(group.implementation()->timeout()).count(),
+                          group.implementation()->compares_shapes() ? ", shape" : ""));
 }
 
 State::~State() {
@@ -109,13 +110,13 @@ State::~State() {
 
 std::unique_ptr<State> alone() {
   auto state = make_state(0, 1);
-  state->topology.host_names = {ground::host_name()};
+  state->topology.host_names = {base::host_name()};
   group::GroupParts parts;
   parts.name = "world";
   parts.global_ranks = {0};
   parts.host_names = state->topology.host_names;
-  parts.backend = backends::make_serial({});
-  parts.timeout = timeout_of({}, ground::Environment::process());
+  parts.core = std::make_unique<group::GroupCore>(group::parts_alone());
+  parts.timeout = timeout_of({}, base::Environment::process());
   parts.progress = state->progress;
   state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
   return state;
@@ -123,11 +124,12 @@ std::unique_ptr<State> alone() {
 
 std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   if (const auto resolved = through_handler(options)) return join(*resolved, terms);
-  const auto& environment = ground::Environment::process();
+  const auto& environment = base::Environment::process();
   const auto timeout = timeout_of(options, environment);
   // A request that is wrong by itself is refused before anybody is waited for.
-  static_cast<void>(backends::host_backend(options.backend, backends::Look::as_a_rank));
+  static_cast<void>(engines::host_backend(options.backend, engines::Look::as_a_rank));
   static_cast<void>(group::wants_shapes(environment));
+  schedule::check_override(schedule::schedule_override());
   rendezvous::JobRequest request;
   request.init_method = options.init_method;
   request.rank = options.rank;
@@ -137,6 +139,7 @@ std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   request.timeout = timeout;
   request.store = options.store;
   request.store_may_end = !terms.are_job;
+  request.find_bootstrap = engines::bootstrap;
   rendezvous::JobIdentity identity = rendezvous::meet(request, environment);
   Formation formation(formation_of_world(identity));
   try {
@@ -151,48 +154,48 @@ namespace {
 
 std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms, const rendezvous::JobIdentity& identity, const Formation& formation,
                                   std::chrono::milliseconds timeout) {
-  const auto& environment = ground::Environment::process();
+  const auto& environment = base::Environment::process();
   auto state = make_state(identity.rank, identity.world_size);
-  ground::set_log_rank("rank " + std::to_string(identity.rank));
+  base::set_log_rank("rank " + std::to_string(identity.rank));
   state->launcher = identity.launcher;
   state->launcher_store = identity.launcher_store;
   state->store = identity.store;
-  const ground::Deadline deadline(rendezvous::join_timeout(timeout, environment));
+  const base::Deadline deadline(rendezvous::join_timeout(timeout, environment));
   if (identity.world_size > 1) {
     state->topology = topology_of(identity.members, identity.rank);
   } else {
-    state->topology.host_names = {ground::host_name()};
+    state->topology.host_names = {base::host_name()};
   }
   state->local_rank = terms.are_job ? choose_local_rank(identity.local_rank, local_rank_hint(), state->topology)
                                     : identity.local_rank.value_or(state->topology.local_rank);
   const Topology& topology = state->topology;
-  ground::debug(fmt::format("local rank {} on host {} of {} ({}), which has {} of the {} ranks", state->local_rank, topology.node_rank,
-                            topology.nnodes, ground::host_name(), topology.nproc_per_node, identity.world_size));
+  base::debug(fmt::format("local rank {} on host {} of {} ({}), which has {} of the {} ranks", state->local_rank, topology.node_rank, topology.nnodes,
+                          base::host_name(), topology.nproc_per_node, identity.world_size));
   const Selection selection =
       select_engines(options, environment, state->topology, identity.launcher, {identity.rank, identity.world_size, *formation.watched(), deadline});
 
-  BackendOptions backend_options;
-  backend_options.group_name = terms.name;
-  backend_options.rank = identity.rank;
-  for (int r = 0; r < identity.world_size; ++r) backend_options.global_ranks.push_back(r);
-  backend_options.host_names = state->topology.host_names;
+  group::CoreOptions core_options;
+  core_options.group_name = terms.name;
+  core_options.rank = identity.rank;
+  for (int r = 0; r < identity.world_size; ++r) core_options.global_ranks.push_back(r);
+  core_options.host_names = state->topology.host_names;
   // Hosts that ranks only present are other hosts to whoever asked for an engine, and none to the native one.
-  if (state->topology.machines > 1 || selection.asked != "auto") backend_options.hosts = state->topology.hosts;
-  backend_options.local_rank = state->local_rank;
-  backend_options.address = identity.address;
-  if (identity.token && *identity.token != "none") backend_options.token = *identity.token;
-  backend_options.key = "world";
-  backend_options.store = formation.watched();
-  backend_options.job_store = identity.launcher_store;
-  backend_options.timeout = deadline.left();
+  if (state->topology.machines > 1 || selection.asked != "auto") core_options.hosts = state->topology.hosts;
+  core_options.local_rank = state->local_rank;
+  core_options.address = identity.address;
+  if (identity.token && *identity.token != "none") core_options.token = *identity.token;
+  core_options.key = "world";
+  core_options.store = formation.watched();
+  core_options.job_store = identity.launcher_store;
+  core_options.timeout = deadline.left();
   group::GroupParts parts;
   parts.name = terms.name;
   parts.rank = identity.rank;
-  parts.global_ranks = backend_options.global_ranks;
-  parts.host_names = backend_options.host_names;
-  state->make_engine = [selection, hosts = backend_options.hosts, all_hosts = state->topology.hosts, local_rank = state->local_rank,
-                        address = backend_options.address](const BackendOptions& given, const std::string& backend) {
-    BackendOptions of_group = given;
+  parts.global_ranks = core_options.global_ranks;
+  parts.host_names = core_options.host_names;
+  state->make_core = [selection, hosts = core_options.hosts, all_hosts = state->topology.hosts, local_rank = state->local_rank,
+                      address = core_options.address](const group::CoreOptions& given, const std::string& backend) {
+    group::CoreOptions of_group = given;
     const auto place = [&](const std::vector<int>& hosts_of_world) {
       of_group.hosts.clear();
       for (const int r : given.global_ranks) {
@@ -204,11 +207,11 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
     if (of_its_own.asked == selection.asked || of_its_own.asked == "auto") place(hosts);
     of_group.local_rank = local_rank;
     of_group.address = address;
-    return make_group_engine(of_its_own, of_group);
+    return make_group_core(of_its_own, of_group);
   };
   state->group_store = formation.store();
   state->group_store->set_timeout(timeout);
-  parts.backend = make_group_engine(selection, backend_options);
+  parts.core = make_group_core(selection, core_options);
   parts.timeout = timeout;
   parts.progress = state->progress;
   parts.on_failure = [raw = state.get()](const Failure& failure) {
@@ -217,7 +220,7 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   parts.on_mismatch = [raw = state.get()](const Mismatch& mismatch, int ranks) {
     tell_launcher(*raw, mismatch_status(mismatch.culprit().value_or(-1), ranks, mismatch.message()));
   };
-  state->progress->configure(parts.backend->bell(), parts.backend->crowded());
+  state->progress->configure(parts.core->coordination().notifier(), parts.core->coordination().is_crowded());
   state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
   state->leave_job = identity.leave;
   state->serves_store = identity.serves_store;
@@ -232,12 +235,12 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
 }  // namespace
 
 void leave(State& state) {
-  const ground::Deadline deadline(finalize_deadline);
+  const base::Deadline deadline(finalize_deadline);
   for (const auto& member : state.groups) {
     if (const auto group = member.lock()) group->close(deadline.left());
   }
   group::Group& world = *state.world->implementation();
-  const bool sound = !world.backend().failure().has_value();
+  const bool sound = !world.coordination().failure().has_value();
   const bool after_mismatch = world.is_after_mismatch() || state.mismatch_at == static_cast<std::int64_t>(world.last_call());
   world.close(finalize_deadline);
   state.progress->stop();

@@ -28,8 +28,8 @@ struct Topology {
   std::vector<int> local_members{0};      // global ranks of this host's processes
 };
 
-/// How this rank makes the engine of a group that it is in. `backend`: what was asked for; empty: as the world's.
-using EngineMaker = std::function<std::unique_ptr<Backend>(const BackendOptions&, const std::string& backend)>;
+/// How this rank makes the core of a group that it is in. `backend`: what was asked for; empty: as the world's.
+using CoreMaker = std::function<std::unique_ptr<group::GroupCore>(const group::CoreOptions&, const std::string& backend)>;
 
 /// What a process (or a thread inside run_threads) is part of.
 struct State {
@@ -44,7 +44,7 @@ struct State {
   std::optional<ProcessGroup> world;
   std::optional<ProcessGroup> local;   // the processes of this host, once somebody has asked
   std::shared_ptr<Store> group_store;  // where groups are formed; null in a world of one
-  EngineMaker make_engine;
+  CoreMaker make_core;
   std::map<std::string, int> formed;                // how many groups of a list of ranks there have been
   std::vector<std::weak_ptr<group::Group>> groups;  // those that may still be open
   bool serves_store = false;                        // others need this process for it

@@ -5,8 +5,8 @@
 #include <mutex>
 #include <utility>
 
-#include "ground/host.h"
-#include "ground/log.h"
+#include "base/host.h"
+#include "base/log.h"
 #include "unisono/detail/switches.h"
 #include "unisono/error.h"
 
@@ -97,7 +97,7 @@ Topology topology_of(std::span<const rendezvous::Member> members, int rank) {
 }
 
 Topology topology_of_threads(int rank, int world_size) {
-  const HostRecord here{ground::machine_id(), ground::machine_id(), ground::host_name()};
+  const HostRecord here{base::machine_id(), base::machine_id(), base::host_name()};
   return topology_of(std::vector<HostRecord>(static_cast<std::size_t>(world_size), here), rank);
 }
 
@@ -105,8 +105,8 @@ int choose_local_rank(std::optional<int> given, std::optional<int> hint, const T
   const std::optional<int> said = given ? given : hint;
   if (!said) return topology.local_rank;
   if (*said != topology.local_rank) {
-    ground::warn("local rank " + std::to_string(*said) + " was given, but this process is number " + std::to_string(topology.local_rank) +
-                 " of its host's " + std::to_string(topology.nproc_per_node) + "; using what was given");
+    base::warn("local rank " + std::to_string(*said) + " was given, but this process is number " + std::to_string(topology.local_rank) +
+               " of its host's " + std::to_string(topology.nproc_per_node) + "; using what was given");
   }
   return *said;
 }

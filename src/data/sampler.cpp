@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "ground/log.h"
+#include "base/log.h"
 #include "unisono/context.h"
 #include "unisono/error.h"
 
@@ -76,7 +76,7 @@ std::vector<std::size_t> permutation(std::size_t n, SamplerEngine& engine) {
 }
 
 void warn_of_repeated_epoch(std::uint64_t epoch) {
-  ground::warn(fmt::format("a shuffling sampler yields epoch {} again, in the same order; call set_epoch before every epoch", epoch));
+  base::warn(fmt::format("a shuffling sampler yields epoch {} again, in the same order; call set_epoch before every epoch", epoch));
 }
 
 void throw_empty_sampler() { throw InvalidArgument("the sampler says that it has samples but yields none", {.operation = "sampler"}); }

@@ -4,20 +4,21 @@
 #include <chrono>
 #include <cstdint>
 
-#include "engine/bell.h"
+#include "base/notifier.h"
 
 namespace unisono::group {
 
-/// How one waits on a machine that may have fewer processors than ranks: spin a little, give way a little, then sleep until a peer rings.
+/// How one waits on a machine that may have fewer processors than ranks: spin a little, give way a little, then sleep until a peer notifies.
 /// On a processor of one's own a flag arrives within a spin (a wake-up costs 25 µs); on a shared one a spinning rank only keeps away the rank
 /// it waits for, so it gives way almost at once.
 class Backoff {
  public:
-  Backoff(engine::Bell* bell, bool crowded) : bell_(bell), spins_(crowded ? 20 : 3000), yields_(crowded ? 500 : 1000), crowded_(crowded) {}
+  Backoff(base::Notifier* notifier, bool crowded)
+      : notifier_(notifier), spins_(crowded ? 20 : 3000), yields_(crowded ? 500 : 1000), crowded_(crowded) {}
 
   /// For a thread that works beside the caller: it must not take the processor from it.
-  static Backoff modest(engine::Bell* bell) {
-    Backoff backoff(bell, true);
+  static Backoff modest(base::Notifier* notifier) {
+    Backoff backoff(notifier, true);
     backoff.spins_ = 20;
     backoff.yields_ = 10;
     return backoff;
@@ -51,21 +52,21 @@ class Backoff {
 
   template <class LookAgain>
   void sleep(LookAgain&& look_again, std::chrono::nanoseconds at_most) {
-    if (bell_ == nullptr) {  // nobody rings: look every now and then
+    if (notifier_ == nullptr) {  // nobody notifies: look every now and then
       rest(std::min<std::chrono::nanoseconds>(at_most, std::chrono::microseconds(200)));
       return;
     }
-    const std::uint32_t heard = bell_->listen();
-    struct Leave {
-      engine::Bell* bell;
-      ~Leave() { bell->leave(); }
-    } leave{bell_};
+    const std::uint32_t seen = notifier_->prepare_wait();
+    struct Finish {
+      base::Notifier* notifier;
+      ~Finish() { notifier->finish_wait(); }
+    } finish{notifier_};
     if (look_again()) return;
-    bell_->sleep(heard, at_most);
-    count_ = spins_;  // rung, perhaps for another: give way for a while before the next sleep
+    notifier_->wait(seen, at_most);
+    count_ = spins_;  // notified, perhaps for another caller: give way for a while before the next sleep
   }
 
-  engine::Bell* bell_;
+  base::Notifier* notifier_;
   std::uint32_t spins_;
   std::uint32_t yields_;
   bool crowded_;

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "backends/device_copy.h"
+#include "engines/device_copy.h"
 #include "group/device_streams.h"
-#include "engine/message_kind.h"
+#include "engines/message.h"
 #include "group/group.h"
 #include "group/shapes.h"
 #include "kernels/reduce.h"
@@ -80,11 +80,6 @@ std::size_t own_block(const CollectiveCall& call, int rank) {
   return has_counts(call.operation) ? call.counts.before(r) : r * call.count;
 }
 
-bool has_root(Operation operation) {
-  return operation == Operation::reduce || operation == Operation::broadcast || operation == Operation::gather || operation == Operation::scatter ||
-         operation == Operation::gather_v || operation == Operation::scatter_v;
-}
-
 // A view says where its memory lies, or leaves it open; then the runtime of the group's device knows.
 void locate(const Group& group, Tensor& tensor) {
   if (!group.device() || is_on_device(tensor) || tensor.numel() == 0) [[likely]]
@@ -99,7 +94,7 @@ void check_on_device(const Group& group, std::string_view name, const Tensor& te
   const auto& device = group.device();
   if (!device || device->type != tensor.device().type) {
     try {
-      static_cast<void>(backends::require_runtime(tensor.device().type));
+      static_cast<void>(engines::require_runtime(tensor.device().type));
       return;
     } catch (const BackendUnavailable& missing) {
       throw Unsupported("memory of " + to_string(tensor.device()) + " cannot be communicated: " + missing.message(),
@@ -124,16 +119,15 @@ void check_dtypes(const Group& group, std::string_view name, const Tensor& in, c
 
 void check_tag(const Group& group, std::string_view name, const CallOptions& options, bool receives) {
   if (options.tag == any_tag && !receives) wrong(group, name, "any_tag is for receives and probes", "give the tag that the other side gives");
-  if (options.tag < engine::lowest_tag) {
-    wrong(group, name, "tag " + std::to_string(options.tag) + " is one of the library's own", "tags begin at " + std::to_string(engine::lowest_tag));
+  if (options.tag < engines::lowest_tag) {
+    wrong(group, name, "tag " + std::to_string(options.tag) + " is one of the library's own", "tags begin at " + std::to_string(engines::lowest_tag));
   }
 }
 
 // The ranks agree that there are factors; each has its own.
 void check_factor(const Group& group, CollectiveCall& call, double factor) {
   const DType dtype = call.in.dtype();
-  const bool takes_it = call.operation == Operation::all_reduce || call.operation == Operation::reduce ||
-                        call.operation == Operation::reduce_scatter || call.operation == Operation::reduce_scatter_v;
+  const bool takes_it = reduces(call.operation) && !is_prefix(call.operation);
   if (!takes_it) wrong(group, name_of(call), "premul_sum is for all_reduce, reduce and reduce_scatter", "multiply, and sum");
   if (dtype < DType::float16) wrong(group, name_of(call), "premul_sum is not defined on " + std::string(to_string(dtype)));
   call.factor = factor;
@@ -190,17 +184,13 @@ void check_counts(const Group& group, const detail::Request& request, Collective
   const std::int64_t sum = sum_of(group, name, "counts", call.counts);
   const auto part = static_cast<std::int64_t>(call.counts[own]);
   call.count = static_cast<std::size_t>(sum);
-  const bool is_root = call.root == group.rank();
-  switch (call.operation) {
-    case Operation::all_gather_v:
-    case Operation::gather_v:
-      expect("the input", call.in, part);
-      if (is_root || call.root < 0) expect("the output", call.out, sum);
-      break;
-    default:
-      if (is_root || call.root < 0) expect("the input", call.in, sum);
-      expect("the output", call.out, part);
-      break;
+  const bool has_whole = call.root == group.rank() || call.root < 0;
+  if (traits_of(call.operation).in == Layout::block) {
+    expect("the input", call.in, part);
+    if (has_whole) expect("the output", call.out, sum);
+  } else {
+    if (has_whole) expect("the input", call.in, sum);
+    expect("the output", call.out, part);
   }
 }
 
@@ -210,7 +200,7 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
   const Operation operation = request.operation;
   const std::string_view name = detail::name_of(request);
   check_options(group, name, options);
-  if (options.tag < engine::lowest_tag || options.tag == any_tag) [[unlikely]]
+  if (options.tag < engines::lowest_tag || options.tag == any_tag) [[unlikely]]
     check_tag(group, name, options, false);
   CollectiveCall call;
   call.operation = operation;
@@ -220,16 +210,16 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
   call.custom = request.custom;
   call.tag = options.tag;
   call.label = request.label;
-  if (request.around) call.also = request.around->terms();
+  if (request.edges) call.also = request.edges->terms();
   if (operation == Operation::barrier) return call;
 
   if (has_root(operation)) call.root = rank_in(group, name, request.root.value_or(Rank(0)), operation == Operation::reduce ? "dst" : "root");
   const bool is_root = call.root == group.rank();
   // What a rank that is not the root gives as the root's part does not count.
-  const bool gathers = operation == Operation::gather || operation == Operation::gather_v;
-  const bool scatters = operation == Operation::scatter || operation == Operation::scatter_v;
-  if (gathers && !is_root) call.out = Tensor(nullptr, call.in.dtype(), std::size_t{0});
-  if (scatters && !is_root) call.in = Tensor(nullptr, call.out.dtype(), std::size_t{0});
+  const OperationTraits& traits = traits_of(operation);
+  const bool gathers = traits.in == Layout::block, scatters = traits.out == Layout::block;
+  if (has_root(operation) && !is_root && gathers) call.out = Tensor(nullptr, call.in.dtype(), std::size_t{0});
+  if (has_root(operation) && !is_root && scatters) call.in = Tensor(nullptr, call.out.dtype(), std::size_t{0});
   locate(group, call.in);
   locate(group, call.out);
   check_device(group, name, call.in, request.lists != nullptr);
@@ -252,58 +242,34 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
   const auto expect = [&](bool holds, const char* rule) {
     if (!holds) wrong(group, name, "input has " + elements(in) + ", output has " + elements(out) + " in a group of " + std::to_string(n), rule);
   };
-  bool whole = true;  // whether input and output may be the same view
-  switch (operation) {
-    case Operation::all_gather:
-      expect(out == n * in, "the output takes size() blocks of the input's length");
-      whole = false;
-      call.count = static_cast<std::size_t>(in);
-      break;
-    case Operation::gather:
-      if (is_root) expect(out == n * in, "the output takes size() blocks of the input's length");
-      whole = false;
-      call.count = static_cast<std::size_t>(in);
-      break;
-    case Operation::scatter:
-      if (is_root) expect(in == n * out, "the input holds size() blocks of the output's length");
-      whole = false;
-      call.count = static_cast<std::size_t>(out);
-      break;
-    case Operation::reduce_scatter:
-      expect(in == n * out, "the input holds size() blocks of the output's length");
-      whole = false;
-      call.count = static_cast<std::size_t>(out);
-      break;
-    case Operation::all_to_all:
-      expect(in == out, "input and output have the same length");
+  const bool has_whole = is_root || !has_root(operation);
+  if (traits.has_counts) {
+    check_counts(group, request, call);
+  } else if (gathers) {
+    if (has_whole) expect(out == n * in, "the output takes size() blocks of the input's length");
+    call.count = static_cast<std::size_t>(in);
+  } else if (scatters) {
+    if (has_whole) expect(in == n * out, "the input holds size() blocks of the output's length");
+    call.count = static_cast<std::size_t>(out);
+  } else {
+    expect(in == out, "input and output have the same length");
+    call.count = static_cast<std::size_t>(in);
+    if (traits.in == Layout::blocks) {
       if (in % n != 0)
         wrong(group, name, elements(in) + " cannot be shared out evenly among " + std::to_string(n), "the length is a multiple of size()");
-      whole = n == 1;
       call.count = static_cast<std::size_t>(in / n);
-      break;
-    case Operation::all_gather_v:
-    case Operation::gather_v:
-    case Operation::scatter_v:
-    case Operation::reduce_scatter_v:
-    case Operation::all_to_all_v:
-      check_counts(group, request, call);
-      whole = operation == Operation::all_to_all_v && n == 1;
-      break;
-    default:
-      expect(in == out, "input and output have the same length");
-      call.count = static_cast<std::size_t>(in);
-      break;
+    }
   }
   if (overlap(call.in, call.out)) {
-    const bool block = (gathers || operation == Operation::all_gather || operation == Operation::all_gather_v)
-                           ? is_block(call.out, call.in, own_block(call, group.rank()))
-                           : (scatters || operation == Operation::reduce_scatter || operation == Operation::reduce_scatter_v) &&
-                                 is_block(call.in, call.out, own_block(call, group.rank()));
-    if (!(whole ? same_view(call.in, call.out) : block)) wrong(group, name, "input and output overlap in part");
+    // Input and output may be one view, or the smaller one may be its rank's block of the larger one.
+    const bool may_be_same = traits.in == traits.out && (traits.in == Layout::whole || n == 1);
+    const bool is_own_block = (gathers && is_block(call.out, call.in, own_block(call, group.rank()))) ||
+                              (scatters && is_block(call.in, call.out, own_block(call, group.rank())));
+    if (may_be_same ? !same_view(call.in, call.out) : !is_own_block) wrong(group, name, "input and output overlap in part");
   }
   if (repeats(call.out)) wrong(group, name, "the output has a stride of 0: several of its elements are one");
   if (reduces(operation) && !call.custom) check_operation(group, name, call.in.dtype(), call.op);
-  if (call.op == ReduceOp::avg && (operation == Operation::scan || operation == Operation::exscan)) {
+  if (call.op == ReduceOp::avg && is_prefix(operation)) {
     wrong(group, name, "avg is not defined on prefixes", "use sum, and divide by the number of ranks it is of");
   }
   return call;
@@ -323,11 +289,11 @@ void check_exchanging(const Group& group, const detail::Request& request, const 
   }
 }
 
-MessageCall check_message(const Group& group, const detail::MessageRequest& request, const CallOptions& options) {
+engines::MessageCall check_message(const Group& group, const detail::MessageRequest& request, const CallOptions& options) {
   const Operation operation = request.operation;
   const std::string_view name = detail::name_of(request);
   check_options(group, name, options);
-  MessageCall call;
+  engines::MessageCall call;
   call.data = request.data;
   locate(group, call.data);
   check_device(group, name, call.data);

@@ -4,7 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "unisono/backend.h"
+#include "engines/message.h"
+#include "unisono/call.h"
 #include "unisono/detail/request.h"
 
 namespace unisono::group {
@@ -16,7 +17,7 @@ class Group;
 CollectiveCall check_collective(const Group& group, const detail::Request& request, const CallOptions& options);
 /// The same for a call whose output will be sized once the counts are known.
 void check_exchanging(const Group& group, const detail::Request& request, const CallOptions& options);
-MessageCall check_message(const Group& group, const detail::MessageRequest& request, const CallOptions& options);
+engines::MessageCall check_message(const Group& group, const detail::MessageRequest& request, const CallOptions& options);
 
 bool lies_on_device(const Group& group, Tensor tensor);
 /// InvalidArgument or Unsupported for memory of a device that calls of this group cannot be given.

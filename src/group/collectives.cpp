@@ -1,6 +1,6 @@
 #include "unisono/collectives.h"
 
-#include "ground/error_place.h"
+#include "base/error_place.h"
 #include "group/group.h"
 #include "unisono/error.h"
 #include "unisono/point_to_point.h"
@@ -30,7 +30,7 @@ void require_min_or_max(Operation operation, ReduceOp op, const ProcessGroup& gr
 }  // namespace detail
 
 std::vector<Work> batch(std::span<const P2POp> operations, const ProcessGroup& group, const CallOptions& options) {
-  ground::with_place(options.where, [&] {
+  base::with_place(options.where, [&] {
     for (const P2POp& operation : operations) group.implementation()->verify(operation.request(), options);
   });
   std::vector<Work> works;

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "engine/cooperative/ballots.h"
+#include "engines/decision.h"
 #include "group/group.h"
 #include "unisono/error.h"
 
@@ -33,8 +33,8 @@ CallOptions Composed::options() {
 }
 
 void Composed::throw_mismatch(const Difference& found, const std::string& text) const {
-  const Mismatch mismatch(engine::describe(engine::Decision{.calls = text}, found.own_is_blamed),
-                          info_of(name_, group_, options_, found.culprit, engine::mismatch_hint));
+  const Mismatch mismatch(engines::describe(engines::Decision{.calls = text}, found.own_is_blamed),
+                          info_of(name_, group_, options_, found.culprit, engines::mismatch_hint));
   Group& inside = *group_.implementation();
   inside.note_mismatch(mismatch, inside.size(), inside.sequence());
   throw mismatch;

@@ -5,13 +5,13 @@
 #include <span>
 #include <string_view>
 
-#include "ground/deadline.h"
+#include "base/deadline.h"
 #include "unisono/counts.h"
 #include "unisono/process_group.h"
 
 namespace unisono::group {
 
-/// Where the ranks have said different things: who is to blame (see engine/cooperative/ballots.h), and whom this rank is to compare itself with.
+/// Where the ranks have said different things: who is to blame (see engines/decision.h), and whom this rank is to compare itself with.
 struct Difference {
   std::optional<int> culprit = {};
   bool own_is_blamed = false;
@@ -36,7 +36,7 @@ class Composed {
   std::string_view name_;
   const ProcessGroup& group_;
   CallOptions options_;
-  ground::Deadline deadline_;
+  base::Deadline deadline_;
   bool begun_ = false;
 };
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/device_copy.h"
+#include "engines/device_copy.h"
 #include "unisono/cuda.h"
 
 namespace unisono::group {
@@ -36,7 +36,7 @@ DeviceStreams::DeviceStreams(DeviceRuntime& runtime, std::span<const Tensor> ten
 }
 
 void DeviceStreams::copy(std::span<const detail::TensorCopy> copies) {
-  for (const auto& [to, from] : copies) backends::copy(of(is_on_device(to) ? to : from), to, from);
+  for (const auto& [to, from] : copies) engines::copy(of(is_on_device(to) ? to : from), to, from);
 }
 
 void DeviceStreams::order(DeviceEvent& event) {

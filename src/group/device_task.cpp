@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "backends/device_copy.h"
-#include "backends/suspicion.h"
-#include "ground/log.h"
+#include "engines/device_copy.h"
+#include "schedule/device_call.h"
+#include "base/log.h"
 #include "group/check.h"
 #include "group/device_streams.h"
 #include "group/group.h"
@@ -34,12 +34,16 @@ bool is_same_view(const Tensor& a, const Tensor& b) { return a.data() == b.data(
 class DeviceTask : public Task {
  public:
   DeviceTask(Group& group, Tensors ins, Tensors outs, LastOnDevice last)
-      : group_(group), ins_(std::move(ins)), outs_(std::move(outs)), last_(std::move(last)), suspicion_(group.backend(), group.rank()) {
+      : group_(group),
+        ins_(std::move(ins)),
+        outs_(std::move(outs)),
+        last_(std::move(last)),
+        attribution_(schedule::attribution_of_device(group.coordination())) {
     views_ = ins_;
     views_.insert(views_.end(), outs_.begin(), outs_.end());
     const Device::Type type = std::ranges::find_if(views_, [](const Tensor& view) { return is_on_device(view); })->device().type;
-    runtime_ = &backends::require_runtime(type);
-    suspicion_.prepare([&] { after_ = events_now(*runtime_, views_); });
+    runtime_ = &engines::require_runtime(type);
+    static_cast<void>(attribution_.attempt([&] { after_ = events_now(*runtime_, views_); }));
   }
   std::vector<int> waiting_for() const override { return task_ ? task_->waiting_for() : std::vector<int>{}; }
   bool any_will_do() const override { return task_ && task_->any_will_do(); }
@@ -57,7 +61,7 @@ class DeviceTask : public Task {
   DeviceRuntime* runtime_ = nullptr;
   LastOnDevice last_;
   Events after_;
-  backends::Suspicion suspicion_;
+  coordination::FailureAttribution attribution_;
   std::unique_ptr<Task> task_;
 };
 
@@ -67,11 +71,11 @@ class OnDevice final : public DeviceTask {
   /// With contiguous views in place of the call's, each behind what is on the stream of its device.
   using Start = std::function<std::unique_ptr<Task>(const Tensors& ins, const Tensors& outs, DeviceStreams& streams)>;
 
-  OnDevice(Group& group, Tensors ins, Tensors outs, LastOnDevice last, std::shared_ptr<detail::Around> around, Start start)
-      : DeviceTask(group, std::move(ins), std::move(outs), std::move(last)), around_(std::move(around)), start_(std::move(start)) {}
+  OnDevice(Group& group, Tensors ins, Tensors outs, LastOnDevice last, std::shared_ptr<detail::PrologueEpilogue> edges, Start start)
+      : DeviceTask(group, std::move(ins), std::move(outs), std::move(last)), edges_(std::move(edges)), start_(std::move(start)) {}
 
   bool advance() override {
-    return suspicion_.guard([&] {
+    return attribution_.guard([&] {
       if (completion_) return true;
       if (!task_) pack();
       if (!task_->advance()) return false;
@@ -79,13 +83,13 @@ class OnDevice final : public DeviceTask {
       return true;
     });
   }
-  bool is_rung_for() const override { return task_ && task_->is_rung_for(); }
+  bool wakes_waiter() const override { return task_ && task_->wakes_waiter(); }
   std::shared_ptr<DeviceEvent> completion() const override { return completion_; }
 
  private:
   void pack() {
     streams_ = std::make_unique<DeviceStreams>(*runtime_, views_, after());
-    if (around_) streams_->copy(around_->copies_before());
+    if (edges_) streams_->copy(edges_->prologue_copies());
     Tensors ins, outs;
     for (const Tensor& in : ins_) ins.push_back(packed(in));
     for (std::size_t i = 0; i < outs_.size(); ++i) {
@@ -94,8 +98,8 @@ class OnDevice final : public DeviceTask {
       outs.push_back(in_place ? ins[i] : packed(out));  // ranks that get no result must find there what was there
       if (!out.is_contiguous()) results_.push_back({out, outs.back()});
     }
-    if (around_) {
-      const auto own = around_->copies_after();
+    if (edges_) {
+      const auto own = edges_->epilogue_copies();
       results_.insert(results_.end(), own.begin(), own.end());
     }
     task_ = start_(ins, outs, *streams_);
@@ -104,7 +108,7 @@ class OnDevice final : public DeviceTask {
     if (view.is_contiguous()) return view;
     DeviceStream& stream = streams_->of(view);
     const Tensor dense = line_of(stream.allocate(view.bytes()), view, view.device());
-    backends::copy(stream, dense, view);
+    engines::copy(stream, dense, view);
     return dense;
   }
   // The memory that was taken is given back in the same order, when the streams go.
@@ -112,11 +116,11 @@ class OnDevice final : public DeviceTask {
     const auto operation = task_->completion();
     if (operation) streams_->order(*operation);
     streams_->copy(results_);
-    completion_ = std::make_shared<DeviceCompletion>(operation, streams_->end(), around_);
+    completion_ = std::make_shared<DeviceCompletion>(operation, streams_->end(), edges_);
     streams_.reset();
   }
 
-  std::shared_ptr<detail::Around> around_;
+  std::shared_ptr<detail::PrologueEpilogue> edges_;
   Start start_;
   std::unique_ptr<DeviceStreams> streams_;
   std::vector<TensorCopy> results_;
@@ -138,7 +142,7 @@ class ThroughHost final : public DeviceTask {
       : DeviceTask(group, std::move(ins), std::move(outs), std::move(last)), make_plan_(std::move(make_plan)) {}
 
   bool advance() override {
-    return suspicion_.guard([&] {
+    return attribution_.guard([&] {
       if (state_ == State::waiting) {
         if (!are_reached(after())) return false;
         plan_ = make_plan_();
@@ -159,7 +163,7 @@ class ThroughHost final : public DeviceTask {
     });
   }
   std::vector<int> waiting_for() const override { return state_ == State::working ? DeviceTask::waiting_for() : std::vector<int>{}; }
-  bool is_rung_for() const override { return state_ == State::working && task_->is_rung_for(); }
+  bool wakes_waiter() const override { return state_ == State::working && task_->wakes_waiter(); }
 
  private:
   enum class State { waiting, reading, working, writing } state_ = State::waiting;
@@ -176,7 +180,7 @@ class ThroughHost final : public DeviceTask {
 
 void say_once(const std::string& what, const std::string& why) {
   static std::atomic<bool> said{false};
-  if (!said.exchange(true)) ground::warn(fmt::format("{} goes through the host's memory: {} (said once a process)", what, why));
+  if (!said.exchange(true)) base::warn(fmt::format("{} goes through the host's memory: {} (said once a process)", what, why));
 }
 
 using Memory = std::vector<std::unique_ptr<std::byte[]>>;
@@ -186,9 +190,9 @@ Tensor host_copy(const Tensor& view, Memory& memory) {
   return line_of(memory.back().get(), view);
 }
 
-HostPlan plan_of(Group& group, CollectiveCall call, const detail::Around* around) {
+HostPlan plan_of(Group& group, CollectiveCall call, const detail::PrologueEpilogue* edges) {
   HostPlan plan;
-  if (around != nullptr) plan.before = around->copies_before();
+  if (edges != nullptr) plan.before = edges->prologue_copies();
   const auto memory = std::make_shared<Memory>();
   const Tensor in = call.in, out = call.out;
   call.device.reset();
@@ -201,13 +205,13 @@ HostPlan plan_of(Group& group, CollectiveCall call, const detail::Around* around
     call.out = is_same_view(in, out) ? call.in : host_copy(out, *memory);
     if (is_result) plan.after.push_back({out, call.out});
   }
-  if (around != nullptr) {
-    const auto own = around->copies_after();
+  if (edges != nullptr) {
+    const auto own = edges->epilogue_copies();
     plan.after.insert(plan.after.end(), own.begin(), own.end());
   }
   plan.start = [&group, call]() mutable {
     const auto product = product_of(call);
-    return packed_task(group.backend(), call, product);
+    return packed_task(group.core(), call, product);
   };
   plan.kept = memory;
   return plan;
@@ -219,18 +223,18 @@ HostPlan plan_of_lists(Group& group, const CollectiveCall& call, const detail::L
   own.sequence = call.sequence;
   return {.before = lists.before,
           .after = lists.after,
-          .start = [&group, own, around = lists.request.around] { return packed_task(group.backend(), own, around); },
+          .start = [&group, own, edges = lists.request.edges] { return packed_task(group.core(), own, edges); },
           .kept = kept};
 }
 
 /// Why a call is not carried out on the devices; empty: it is. The same on all ranks, or the ranks find that they differ.
 std::string why_through_host(Group& group, const CollectiveCall& call, const detail::Request& request) {
   const Device place = is_on_device(call.in) ? call.in.device() : call.out.device();
-  const std::string_view backend = group.backend().name();
+  const std::string_view backend = group.core().name();
   if (!group.device() || group.device()->type != place.type)
     return fmt::format("backend {} does not work on memory of {}", backend, to_string(place));
   if (sizes_its_output(request)) return "its output is memory of the host";
-  if (!group.backend().offers(call)) {
+  if (!group.core().executor().offers_on_device(call)) {
     if (!reduces(call.operation)) return fmt::format("{} does not offer it there", backend);
     const std::string_view op = call.custom ? std::string_view("a callable of the program's") : to_string(call.op);
     return fmt::format("{} does not offer {} of {} there", backend, op, to_string(call.in.dtype()));
@@ -248,14 +252,15 @@ std::unique_ptr<Task> device_task(Group& group, const CollectiveCall& call, cons
     const Device place = is_on_device(call.in) ? call.in.device() : call.out.device();
     say_once(fmt::format("{} of {}", name_of(call), to_string(place)), why);
     return std::make_unique<ThroughHost>(group, ins, outs, std::move(last),
-                                         [&group, call, on_host = request.on_host, around = request.around, options] {
-                                           if (!on_host) return plan_of(group, call, around.get());
+                                         [&group, call, on_host = request.on_host, edges = request.edges, options] {
+                                           if (!on_host) return plan_of(group, call, edges.get());
                                            const auto lists = on_host();
                                            return plan_of_lists(group, call, *lists, lists, options);
                                          });
   }
   const auto is_contiguous = [](const Tensor& view) { return view.is_contiguous(); };
-  if (!request.around && std::ranges::all_of(ins, is_contiguous) && std::ranges::all_of(outs, is_contiguous)) return group.backend().start(call);
+  if (!request.edges && std::ranges::all_of(ins, is_contiguous) && std::ranges::all_of(outs, is_contiguous))
+    return group.core().executor().start_on_device(call);
   const auto start = [&group, call](const Tensors& packed_ins, const Tensors& packed_outs, DeviceStreams& streams) {
     CollectiveCall packed = call;
     packed.device = call.device ? std::make_shared<DeviceCall>(*call.device) : std::make_shared<DeviceCall>();
@@ -267,21 +272,21 @@ std::unique_ptr<Task> device_task(Group& group, const CollectiveCall& call, cons
     packed.out = packed_outs.front();
     packed.device->after = streams.end();
     const CurrentStream current(streams.of(is_on_device(packed.in) ? packed.in : packed.out).handle());  // and after nothing of this thread's
-    return group.backend().start(packed);
+    return group.core().executor().start_on_device(packed);
   };
-  return std::make_unique<OnDevice>(group, ins, outs, std::move(last), request.around, start);
+  return std::make_unique<OnDevice>(group, ins, outs, std::move(last), request.edges, start);
 }
 
 std::unique_ptr<Task> device_task(Group& group, const MessageCall& call, bool sends) {
   const auto start_on = [&group, call, sends](const Tensor& data) {
     MessageCall own = call;
     own.data = data;
-    return sends ? group.backend().start_send(own) : group.backend().start_recv(own);
+    return sends ? group.core().start_send(own) : group.core().start_recv(own);
   };
   const Tensors ins = sends ? Tensors{call.data} : Tensors{}, outs = sends ? Tensors{} : Tensors{call.data};
   if (!group.device() || group.device()->type != call.data.device().type) {
     say_once(fmt::format("{} of {}", call.label.empty() ? (sends ? "send" : "recv") : call.label, to_string(call.data.device())),
-             fmt::format("backend {} does not work there", group.backend().name()));
+             fmt::format("backend {} does not work there", group.core().name()));
     return std::make_unique<ThroughHost>(group, ins, outs, nullptr, [call, sends, start_on] {
       HostPlan plan;
       const auto memory = std::make_shared<Memory>();

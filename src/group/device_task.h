@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "group/device_streams.h"
-#include "unisono/backend.h"
+#include "unisono/engine.h"
 #include "unisono/detail/request.h"
 
 namespace unisono::group {

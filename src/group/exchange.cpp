@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/cooperative/ballots.h"
-#include "ground/error_place.h"
+#include "engines/decision.h"
+#include "base/error_place.h"
 #include "group/check.h"
 #include "group/composed.h"
 #include "group/group.h"
@@ -13,7 +13,7 @@
 namespace unisono::detail {
 
 void check_exchanging(const Request& request, const ProcessGroup& group, const CallOptions& options) {
-  ground::with_place(options.where, [&] { group::check_exchanging(*group.implementation(), request, options); });
+  base::with_place(options.where, [&] { group::check_exchanging(*group.implementation(), request, options); });
 }
 
 Counts exchange_counts(const Request& request, const ProcessGroup& group, CallOptions& options) {
@@ -33,14 +33,14 @@ Counts exchange_counts(const Request& request, const ProcessGroup& group, CallOp
   run(exchange, group, composed.options());
 
   std::vector<std::size_t> counts(n);
-  std::vector<engine::Ballot> ballots;
+  std::vector<engines::Ballot> ballots;
   for (std::size_t r = 0; r < n; ++r) {
     counts[r] = theirs[2 * r];
     const std::string name(to_string(static_cast<DType>(theirs[2 * r + 1])));
     ballots.push_back({.rank = static_cast<int>(r), .key = name, .call = "gives " + name});
   }
-  if (std::ranges::any_of(ballots, [&](const engine::Ballot& ballot) { return ballot.key != ballots.front().key; })) {
-    const engine::Decision decision = engine::decide(ballots);
+  if (std::ranges::any_of(ballots, [&](const engines::Ballot& ballot) { return ballot.key != ballots.front().key; })) {
+    const engines::Decision decision = engines::decide(ballots);
     composed.throw_mismatch({.culprit = decision.culprit(), .own_is_blamed = decision.blames(group.rank())}, decision.calls);
   }
   options = composed.options();

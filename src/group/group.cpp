@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/cooperative/ballots.h"
-#include "ground/error_text.h"
-#include "ground/log.h"
+#include "engines/decision.h"
+#include "base/error_text.h"
+#include "base/log.h"
 #include "group/check.h"
 #include "group/device_task.h"
 #include "group/entry.h"
@@ -18,16 +18,16 @@
 namespace unisono::group {
 namespace {
 
-std::shared_ptr<detail::Around> around_of(CollectiveCall& call, const detail::Request& request) {
+std::shared_ptr<detail::PrologueEpilogue> edges_of(CollectiveCall& call, const detail::Request& request) {
   auto product = product_of(call);
-  return product ? product : request.around;
+  return product ? product : request.edges;
 }
 
 std::atomic<int> active_contexts{0};
 std::atomic<bool> forked_child{false};
 
 GroupParts clamped(GroupParts parts) {
-  parts.timeout = ground::clamped(parts.timeout);
+  parts.timeout = base::clamped(parts.timeout);
   return parts;
 }
 
@@ -47,8 +47,8 @@ bool is_guarded_against_fork() noexcept { return active_contexts.load() > 0; }
 
 Group::Group(GroupParts parts)
     : parts_(clamped(std::move(parts))),
-      device_(parts_.backend->capabilities().device),
-      compares_shapes_(wants_shapes(ground::Environment::process())),
+      device_(parts_.core->device()),
+      compares_shapes_(wants_shapes(base::Environment::process())),
       lane_(std::make_shared<Lane>()) {
   parts_.progress->add(lane_);
 }
@@ -73,7 +73,7 @@ std::uint64_t Group::begin(std::string_view operation) {
   throw_deferred();
   const std::uint64_t sequence = ++sequence_;
   lane_->last_call.store(sequence, std::memory_order_relaxed);
-  if (auto failure = parts_.backend->failure()) [[unlikely]]
+  if (auto failure = coordination().failure()) [[unlikely]]
     std::rethrow_exception(fail(*failure, operation, sequence));
   return sequence;
 }
@@ -85,19 +85,19 @@ std::unique_ptr<Pending> Group::pending(std::string_view operation, std::uint64_
                                            .operation = std::string(operation),
                                            .sequence = sequence,
                                            .where = options.where,
-                                           .deadline = ground::Deadline(timeout_of(options)),
+                                           .deadline = base::Deadline(timeout_of(options)),
                                            .buffered = buffered});
 }
 
-std::unique_ptr<Task> Group::task_of(const CollectiveCall& call, const std::shared_ptr<detail::Around>& around, const detail::Request& request,
-                                     const CallOptions& options) {
+std::unique_ptr<Task> Group::task_of(const CollectiveCall& call, const std::shared_ptr<detail::PrologueEpilogue>& edges,
+                                     const detail::Request& request, const CallOptions& options) {
   if (!is_on_device(call)) [[likely]]
-    return packed_task(*parts_.backend, call, around);
+    return packed_task(core(), call, edges);
   return device_task(*this, call, request, options, [this] { return lane_->last_on_device; });
 }
 std::unique_ptr<Task> Group::task_of(const MessageCall& call, bool sends) {
   if (!is_on_device(call.data)) [[likely]]
-    return packed_task(*parts_.backend, call, sends);
+    return packed_task(core(), call, sends);
   return device_task(*this, call, sends);
 }
 
@@ -110,25 +110,25 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
   if (on_device || lane_->pending_collectives.load(std::memory_order_acquire) > 0) {
     // Behind what is under way, in the order of the calls. What a device has yet to do is watched when the call has returned.
     if (on_device) get_ready(operation, call.sequence);
-    const auto around = surroundings(call, request);
+    const auto edges = surroundings(call, request);
     const auto state = parts_.progress->submit(lane_, Lane::Kind::collective, pending(operation, call.sequence, options),
-                                               [&] { return task_of(call, around, request, options); });
+                                               [&] { return task_of(call, edges, request, options); });
     finish(*state);
     return;
   }
   throw_deferred();  // of what was still under way a moment ago
   std::unique_ptr<Packing> packing;
-  std::shared_ptr<detail::Around> product;
-  detail::Around* around = request.around.get();
+  std::shared_ptr<detail::PrologueEpilogue> product;
+  detail::PrologueEpilogue* edges = request.edges.get();
   try {  // where this rank has no memory for it, the others must not wait
     if (call.factor) [[unlikely]] {
       product = product_of(call);
-      around = product.get();
+      edges = product.get();
     }
-    if (Packing::is_needed(call, around)) [[unlikely]]
-      packing = std::make_unique<Packing>(call, around);
+    if (Packing::is_needed(call, edges)) [[unlikely]]
+      packing = std::make_unique<Packing>(call, edges);
     BlockingWaiter waiter(*this, operation, call.sequence, timeout_of(options));
-    parts_.backend->run(call, waiter);
+    core().executor().run(call, waiter);
   } catch (const Mismatch&) {
     std::rethrow_exception(complete_collective(std::current_exception(), operation, call.sequence));
   } catch (const GroupFailure& over) {
@@ -147,11 +147,11 @@ void Group::run(const detail::Request& request, const CallOptions& options, cons
   CollectiveCall call = check_collective(*this, request, options);
   call.sequence = begin(operation);
   if (device_ || is_on_device(call)) get_ready(operation, call.sequence);
-  const auto around = surroundings(call, request);
+  const auto edges = surroundings(call, request);
   std::shared_ptr<detail::WorkState> state;
   try {  // where this rank cannot begin it, the others must not wait
     state = parts_.progress->carry_out(
-        lane_, Lane::Kind::collective, pending(operation, call.sequence, options), [&] { return task_of(call, around, request, options); },
+        lane_, Lane::Kind::collective, pending(operation, call.sequence, options), [&] { return task_of(call, edges, request, options); },
         [&] {
           entry.reset();
           issued();
@@ -164,10 +164,10 @@ void Group::run(const detail::Request& request, const CallOptions& options, cons
   state->order_stream();
 }
 
-std::shared_ptr<detail::Around> Group::surroundings(CollectiveCall& call, const detail::Request& request) {
-  if (is_on_device(call)) return request.around;
+std::shared_ptr<detail::PrologueEpilogue> Group::surroundings(CollectiveCall& call, const detail::Request& request) {
+  if (is_on_device(call)) return request.edges;
   try {
-    return around_of(call, request);
+    return edges_of(call, request);
   } catch (...) {
     abort_after(std::current_exception());
     throw;
@@ -200,9 +200,9 @@ Work Group::start(const detail::Request& request, const CallOptions& options) {
   CollectiveCall call = check_collective(*this, request, options);
   call.sequence = begin(operation);
   get_ready(operation, call.sequence);
-  const auto around = surroundings(call, request);
+  const auto edges = surroundings(call, request);
   return Work(parts_.progress->submit(lane_, Lane::Kind::collective, pending(operation, call.sequence, options),
-                                      [&] { return task_of(call, around, request, options); }));
+                                      [&] { return task_of(call, edges, request, options); }));
 }
 
 void Group::assemble(std::chrono::milliseconds timeout) {
@@ -211,7 +211,7 @@ void Group::assemble(std::chrono::milliseconds timeout) {
   call.label = operation;
   try {
     BlockingWaiter waiter(*this, operation, 0, timeout);
-    parts_.backend->run(call, waiter);
+    core().executor().run(call, waiter);
   } catch (const Mismatch&) {
     std::rethrow_exception(complete(std::current_exception(), operation, 0));
   } catch (const GroupFailure& over) {
@@ -231,25 +231,25 @@ void Group::end(std::string_view how) {
        "abort", 0);
 }
 
-void Group::abort_after(const std::exception_ptr& error) { abort(ground::what_of(error)); }
+void Group::abort_after(const std::exception_ptr& error) { abort(base::what_of(error)); }
 
 void Group::close(std::chrono::milliseconds at_most) {
   if (!open_.exchange(false)) return;
-  if (!parts_.backend->failure()) parts_.progress->drain(*lane_, ground::Deadline(at_most));
+  if (!coordination().failure()) parts_.progress->drain(*lane_, base::Deadline(at_most));
   end_pending();
-  parts_.backend->leave();
+  core().leave();
 }
 
 void Group::drop() {
   if (!open_.exchange(false)) return;
   end_pending();
-  parts_.backend->leave();
+  core().leave();
 }
 
 // Nobody drives the operations of a closed group, and nobody listens to its failures: a Work that is kept beyond it says so at once.
 void Group::end_pending() {
   reported_.store(true);
-  const auto failure = parts_.backend->failure();
+  const auto failure = coordination().failure();
   parts_.progress->end(*lane_, [&](const Pending& pending) {
     if (failure) return error_of(*failure, pending.operation, pending.sequence);
     const std::vector<int> waiting = pending.task->waiting_for();
@@ -263,8 +263,8 @@ void Group::end_pending() {
 }
 
 std::exception_ptr Group::fail(const Failure& failure, std::string_view operation, std::uint64_t sequence) {
-  parts_.backend->poison(failure);
-  const Failure first = parts_.backend->failure().value_or(failure);
+  coordination().poison(failure);
+  const Failure first = coordination().failure().value_or(failure);
   // A group that ends right after a Mismatch ends because of it, whoever gives up first.
   if (!reported_.exchange(true) && parts_.on_failure && !is_after_mismatch()) parts_.on_failure(first);
   return error_of(first, operation, sequence);
@@ -308,7 +308,7 @@ std::exception_ptr Group::complete_collective(std::exception_ptr error, std::str
   int ranks = 0;
   try {
     std::rethrow_exception(error);
-  } catch (const engine::Disagreement& disagreement) {
+  } catch (const engines::Disagreement& disagreement) {
     ranks = disagreement.ranks();
   } catch (...) {  // NOLINT(bugprone-empty-catch): of an engine that does not say
   }

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "group/progress.h"
-#include "unisono/backend.h"
+#include "group/group_core.h"
 #include "unisono/detail/request.h"
 #include "unisono/process_group.h"
 
@@ -24,7 +24,7 @@ struct GroupParts {
   int rank = 0;
   std::vector<int> global_ranks;
   std::vector<std::string> host_names;  // of the members
-  std::shared_ptr<Backend> backend;
+  std::unique_ptr<GroupCore> core;
   std::chrono::milliseconds timeout{};
   std::shared_ptr<Progress> progress;
   std::function<void(const Failure&)> on_failure = {};  // called once, by whoever notices first; must not throw
@@ -32,8 +32,8 @@ struct GroupParts {
   std::function<void(const Mismatch&, int ranks)> on_mismatch = {};
 };
 
-/// The one way to a backend: checks a call, gives it its number, orders it behind what is under way, and turns what goes wrong into errors that
-/// say where. Everything that every backend needs is here.
+/// The one way to the engines: checks a call, gives it its number, orders it behind what is under way, and turns what goes wrong into errors that
+/// say where.
 class Group : public std::enable_shared_from_this<Group> {
  public:
   explicit Group(GroupParts parts);
@@ -46,8 +46,8 @@ class Group : public std::enable_shared_from_this<Group> {
   int size() const { return static_cast<int>(parts_.global_ranks.size()); }
   const std::vector<int>& global_ranks() const { return parts_.global_ranks; }
   const std::string& host_name(int rank) const;
-  Backend& backend() { return *parts_.backend; }
-  const std::shared_ptr<Backend>& shared_backend() const { return parts_.backend; }
+  GroupCore& core() const { return *parts_.core; }
+  coordination::Coordination& coordination() const { return parts_.core->coordination(); }
   std::chrono::milliseconds timeout() const { return parts_.timeout; }
   /// Whose memory it works on, beside the host's.
   const std::optional<Device>& device() const { return device_; }
@@ -84,7 +84,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::exception_ptr fail(const Failure& failure, std::string_view operation, std::uint64_t sequence);
   /// The error of a failure as the given call meets it.
   std::exception_ptr error_of(const Failure& failure, std::string_view operation, std::uint64_t sequence) const;
-  /// Adds the group's name and the culprit's host to an error that comes from a backend.
+  /// Adds the group's name and the culprit's host to an error that comes from below.
   std::exception_ptr complete(std::exception_ptr error, std::string_view operation, std::uint64_t sequence) const;
   /// The same, of a call that is compared among all ranks: it is also told to whoever judges how the job ended. From any thread.
   std::exception_ptr complete_collective(std::exception_ptr error, std::string_view operation, std::uint64_t sequence);
@@ -99,7 +99,7 @@ class Group : public std::enable_shared_from_this<Group> {
   /// What every call does once it is known to be well-formed: throws what is left over from before, takes a number.
   std::uint64_t begin(std::string_view operation);
   void throw_deferred();
-  std::unique_ptr<Task> task_of(const CollectiveCall& call, const std::shared_ptr<detail::Around>& around, const detail::Request& request,
+  std::unique_ptr<Task> task_of(const CollectiveCall& call, const std::shared_ptr<detail::PrologueEpilogue>& edges, const detail::Request& request,
                                 const CallOptions& options);
   std::unique_ptr<Task> task_of(const MessageCall& call, bool sends);
   std::unique_ptr<Pending> pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, std::size_t buffered = 0);
@@ -114,11 +114,11 @@ class Group : public std::enable_shared_from_this<Group> {
   auto with_errors(std::string_view operation, std::uint64_t sequence, F&& f);
   /// Before what is carried out without its caller. Where that cannot be, the others must not wait for it.
   void get_ready(std::string_view operation, std::uint64_t sequence);
-  /// around_of; where this rank has no memory for it, the others must not wait.
-  std::shared_ptr<detail::Around> surroundings(CollectiveCall& call, const detail::Request& request);
+  /// edges_of; where this rank has no memory for it, the others must not wait.
+  std::shared_ptr<detail::PrologueEpilogue> surroundings(CollectiveCall& call, const detail::Request& request);
   /// Of a blocking call: waits for it, and what is put on the caller's current stream afterwards comes after it.
   void finish(detail::WorkState& state);
-  std::chrono::milliseconds timeout_of(const CallOptions& options) const { return ground::clamped(options.timeout.value_or(parts_.timeout)); }
+  std::chrono::milliseconds timeout_of(const CallOptions& options) const { return base::clamped(options.timeout.value_or(parts_.timeout)); }
 
   GroupParts parts_;
   std::optional<Device> device_;
@@ -129,7 +129,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::atomic<bool> reported_{false};
   std::atomic<std::uint64_t> last_mismatch_{0};  // the number of the last collective that was one
   std::uint64_t sequence_ = 0;
-  ground::Clock::time_point next_look_{};  // of probes that do not wait
+  base::Clock::time_point next_look_{};  // of probes that do not wait
 };
 
 /// In a child of fork nothing works: checked by every call.

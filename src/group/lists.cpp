@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "backends/device_copy.h"
-#include "ground/error_place.h"
+#include "engines/device_copy.h"
+#include "base/error_place.h"
 #include "group/check.h"
 #include "group/composed.h"
 #include "group/device_streams.h"
@@ -21,7 +21,7 @@
 namespace unisono::detail {
 namespace {
 
-using ground::with_place;
+using base::with_place;
 using Tensors = std::vector<Tensor>;
 
 using group::is_on_device;
@@ -39,14 +39,14 @@ std::optional<Tensor> as_one(const Tensors& list) {
 }
 
 /// A list on its way into or out of one operation, which works on memory where its buffers lie one behind the other.
-class Staged final : public Around {
+class Staged final : public PrologueEpilogue {
  public:
   Staged(Tensors list, bool fills) : list_(std::move(list)), fills_(fills), memory_(list_.front().bytes() * list_.size()) {}
   Tensor whole() { return {memory_.data(), list_.front().dtype(), memory_.size() / size_of(list_.front().dtype())}; }
-  void before() override {
+  void prologue() override {
     if (fills_) group::take_list(memory_.data(), list_);
   }
-  void after() override {
+  void epilogue() override {
     if (!fills_) group::put_list(list_, memory_.data());
   }
   std::string_view terms() const override { return {}; }  // the others may have one buffer
@@ -58,26 +58,26 @@ class Staged final : public Around {
 };
 
 /// The same in memory of the list's device, which copies in its own order.
-class StagedOnDevice final : public Around {
+class StagedOnDevice final : public PrologueEpilogue {
  public:
   StagedOnDevice(Tensors list, bool fills) : list_(std::move(list)), fills_(fills) {
     const Device device = list_.front().device();
-    DeviceRuntime& runtime = backends::require_runtime(device.type);
+    DeviceRuntime& runtime = engines::require_runtime(device.type);
     stream_ = runtime.stream(device);
     auto* const memory = static_cast<std::byte*>(stream_->allocate(list_.front().bytes() * list_.size()));
     // Other streams will use it: it is there before they do.
-    if (!backends::wait_for(*runtime.record(device, stream_->handle()), ground::Deadline(time_to_allocate))) {
+    if (!engines::wait_for(*runtime.record(device, stream_->handle()), base::Deadline(time_to_allocate))) {
       throw std::runtime_error(to_string(device) + " does not get through to an allocation");
     }
     whole_ = line(memory, list_.front().numel() * static_cast<std::int64_t>(list_.size()));
     for (const Tensor& tensor : list_) parts_.push_back(line(memory + parts_.size() * tensor.bytes(), tensor.numel()));
   }
   const Tensor& whole() const { return whole_; }
-  void before() override {}
-  void after() override {}
+  void prologue() override {}
+  void epilogue() override {}
   std::string_view terms() const override { return {}; }
-  std::vector<TensorCopy> copies_before() const override { return fills_ ? copies(parts_, list_) : std::vector<TensorCopy>(); }
-  std::vector<TensorCopy> copies_after() const override { return fills_ ? std::vector<TensorCopy>() : copies(list_, parts_); }
+  std::vector<TensorCopy> prologue_copies() const override { return fills_ ? copies(parts_, list_) : std::vector<TensorCopy>(); }
+  std::vector<TensorCopy> epilogue_copies() const override { return fills_ ? std::vector<TensorCopy>() : copies(list_, parts_); }
 
  private:
   static constexpr std::chrono::minutes time_to_allocate{5};
@@ -110,29 +110,29 @@ auto on_device_of(const ProcessGroup& group, std::string_view name, F&& f) {
   }
 }
 
-enum class Way { in, out };
+enum class Direction { in, out };
 
 /// The list in its place in the request.
-void place(Request& request, Tensors list, const Tensor& single, Way way, const ProcessGroup& group) {
+void place(Request& request, Tensors list, const Tensor& single, Direction direction, const ProcessGroup& group) {
   const group::Group& inside = *group.implementation();
   const std::string_view name = name_of(request);
   list = group::locate_list(inside, list);
-  group::check_rank_list(inside, name, list, single, way == Way::out);
-  Tensor& where = way == Way::in ? request.in : request.out;
+  group::check_rank_list(inside, name, list, single, direction == Direction::out);
+  Tensor& where = direction == Direction::in ? request.in : request.out;
   if (const auto whole = as_one(list)) {
     where = *whole;
     return;
   }
   if (is_on_device(list.front())) {
     for (const Tensor& tensor : list) group::check_place(inside, name, tensor);
-    const auto staged = on_device_of(group, name, [&] { return std::make_shared<StagedOnDevice>(std::move(list), way == Way::in); });
+    const auto staged = on_device_of(group, name, [&] { return std::make_shared<StagedOnDevice>(std::move(list), direction == Direction::in); });
     where = staged->whole();
-    request.around = staged;
+    request.edges = staged;
     return;
   }
-  const auto staged = std::make_shared<Staged>(std::move(list), way == Way::in);
+  const auto staged = std::make_shared<Staged>(std::move(list), direction == Direction::in);
   where = staged->whole();
-  request.around = staged;
+  request.edges = staged;
 }
 
 }  // namespace
@@ -140,7 +140,7 @@ void place(Request& request, Tensors list, const Tensor& single, Way way, const 
 Request all_gather_request(const Tensor& in, Tensors outs, const ProcessGroup& group, const CallOptions& options) {
   return with_place(options.where, [&] {
     Request request{Operation::all_gather, in, nothing(in.dtype())};
-    place(request, std::move(outs), in, Way::out, group);
+    place(request, std::move(outs), in, Direction::out, group);
     return request;
   });
 }
@@ -148,7 +148,7 @@ Request all_gather_request(const Tensor& in, Tensors outs, const ProcessGroup& g
 Request gather_request(const Tensor& in, Tensors outs, Rank dst, const ProcessGroup& group, const CallOptions& options) {
   return with_place(options.where, [&] {
     Request request = rooted({Operation::gather, in, nothing(in.dtype())}, dst);
-    if (rank_is(dst, group)) place(request, std::move(outs), in, Way::out, group);
+    if (rank_is(dst, group)) place(request, std::move(outs), in, Direction::out, group);
     return request;
   });
 }
@@ -156,7 +156,7 @@ Request gather_request(const Tensor& in, Tensors outs, Rank dst, const ProcessGr
 Request scatter_request(Tensors ins, const Tensor& out, Rank src, const ProcessGroup& group, const CallOptions& options) {
   return with_place(options.where, [&] {
     Request request = rooted({Operation::scatter, nothing(out.dtype()), out}, src);
-    if (rank_is(src, group)) place(request, std::move(ins), out, Way::in, group);
+    if (rank_is(src, group)) place(request, std::move(ins), out, Direction::in, group);
     return request;
   });
 }
@@ -181,7 +181,7 @@ void scatter_sizing(std::span<const Tensor> given, Rank src, const std::function
   }
   std::byte* to = all.data();
   for (const Tensor& tensor : rank_is(src, group) ? list : Tensors()) {
-    if (is_on_device(tensor)) on_device_of(group, label, [&] { backends::fetch(to, tensor); });
+    if (is_on_device(tensor)) on_device_of(group, label, [&] { engines::fetch(to, tensor); });
     else group::take(to, tensor);
     to += tensor.bytes();
   }

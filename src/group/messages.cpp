@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/message_kind.h"
+#include "engines/message.h"
 #include "group/check.h"
 #include "group/composed.h"
 #include "group/device_streams.h"
 #include "group/entry.h"
 #include "group/group.h"
 #include "group/packing.h"
-#include "group/vigil.h"
+#include "group/wait_check.h"
 #include "group/waiter.h"
 
 namespace unisono::group {
@@ -37,8 +37,8 @@ class Glance final : public Task {
 };
 
 MessageInfo info_of(const Arrival& arrival) {
-  const DType dtype = engine::dtype_of_kind(arrival.kind);
-  const bool is_object = (arrival.kind & engine::labelled_kind) != 0;
+  const DType dtype = engines::dtype_of_kind(arrival.kind);
+  const bool is_object = (arrival.kind & engines::labelled_kind) != 0;
   return {.source = arrival.source,
           .tag = arrival.tag,
           .dtype = dtype,
@@ -145,21 +145,21 @@ std::optional<MessageInfo> Group::probe(const detail::MessageRequest& request, c
   call.sequence = begin(operation);
   const auto look = [&] {
     return carry_out(call, operation, options, [&]() -> std::unique_ptr<Task> {
-      auto task = parts_.backend->start_probe(call);
+      auto task = core().start_probe(call);
       if (waits) return task;
       return std::make_unique<Glance>(std::move(task));
     });
   };
   Arrival arrival = look();
   // A program that looks again and again learns of a peer that is gone as one that waits does. What that peer sent before still counts.
-  if (const auto now = ground::Clock::now(); arrival.source < 0 && now >= next_look_) {
+  if (const auto now = base::Clock::now(); arrival.source < 0 && now >= next_look_) {
     next_look_ = now + look_period;
-    const auto failure = parts_.backend->look_for_failures(sources_of(call, rank(), size()), call.peer < 0);
+    const auto failure = coordination().look_for_failures(sources_of(call, rank(), size()), call.peer < 0);
     if (failure) arrival = look();
     if (failure && arrival.source < 0) std::rethrow_exception(fail(*failure, operation, call.sequence));
   }
   if (arrival.source < 0) return std::nullopt;
-  if (arrival.kind == engine::kind_of(DType::uint64, engine::device_announcement)) {
+  if (arrival.kind == engines::kind_of(DType::uint64, engines::device_announcement)) {
     throw Unsupported("the next message of rank " + std::to_string(arrival.source) + " (tag " + std::to_string(arrival.tag) + ") is of device memory",
                       {.operation = std::string(operation),
                        .group = name(),

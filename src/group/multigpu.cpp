@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "ground/error_place.h"
+#include "base/error_place.h"
 #include "group/check.h"
 #include "group/group.h"
 #include "group/list_memory.h"
@@ -19,8 +19,8 @@
 namespace unisono {
 namespace {
 
+using base::with_place;
 using detail::Request;
-using ground::with_place;
 using group::put;
 using group::take;
 using group::WideSum;
@@ -35,7 +35,7 @@ std::string terms_of(const Tensors& tensors, std::optional<ReduceOp> op) {
 }
 
 /// A list of tensors on its way into or out of one operation.
-class Lists : public detail::Around {
+class Lists : public detail::PrologueEpilogue {
  public:
   Lists(const Tensors& tensors, std::optional<ReduceOp> op) : terms_(terms_of(tensors, op)) {}
   std::string_view terms() const final { return terms_; }
@@ -45,10 +45,10 @@ class Lists : public detail::Around {
 };
 
 /// Nothing, on a rank whose lists are empty.
-class NoTensors final : public detail::Around {
+class NoTensors final : public detail::PrologueEpilogue {
  public:
-  void before() override {}
-  void after() override {}
+  void prologue() override {}
+  void epilogue() override {}
   std::string_view terms() const override { return "no tensors"; }
 };
 
@@ -57,8 +57,8 @@ class Broadcast final : public Lists {
   explicit Broadcast(Tensors tensors) : Lists(tensors, {}), tensors_(std::move(tensors)) {
     if (tensors_.size() > 1 && !tensors_.front().is_contiguous()) memory_.resize(tensors_.front().bytes());
   }
-  void before() override {}
-  void after() override {
+  void prologue() override {}
+  void epilogue() override {
     if (tensors_.size() == 1) return;
     const Tensor& first = tensors_.front();
     if (!memory_.empty()) take(memory_.data(), first);
@@ -89,8 +89,8 @@ class Combined final : public Lists {
   Tensor out() { return result_kind_ == Result::whole ? in() : line(reduced_, sum_.dtype()); }
   ReduceOp op() const { return sum_.op(); }
 
-  void before() override { sum_.combine(stage_.data(), inputs_); }
-  void after() override {
+  void prologue() override { sum_.combine(stage_.data(), inputs_); }
+  void epilogue() override {
     if (outputs_.empty()) return;
     const std::vector<std::byte>& reduced = result_kind_ == Result::whole ? stage_ : reduced_;
     sum_.finish(result_.data(), reduced.data(), result_.size() / size_of(inputs_.front().dtype()));
@@ -116,8 +116,8 @@ class Gathered final : public Lists {
   }
   Tensor in() { return line(stage_, inputs_.front().dtype()); }
   Tensor out() { return line(result_, inputs_.front().dtype()); }
-  void before() override { group::take_list(stage_.data(), inputs_); }
-  void after() override {
+  void prologue() override { group::take_list(stage_.data(), inputs_); }
+  void epilogue() override {
     for (const Tensor& output : outputs_) put(output, result_.data());
   }
 
@@ -173,7 +173,7 @@ Request nothing_of(Operation operation, const char* name, std::optional<Rank> ro
   Request request{operation, detail::nothing(), detail::nothing(), op};
   request.root = root;
   request.label = name;
-  request.around = std::make_shared<NoTensors>();
+  request.edges = std::make_shared<NoTensors>();
   return request;
 }
 
@@ -194,7 +194,7 @@ Request broadcast_on_host(Tensors tensors, const char* name, Rank src) {
   Request request{Operation::broadcast, tensors.front(), tensors.front()};
   request.root = src;
   request.label = name;
-  request.around = std::make_shared<Broadcast>(std::move(tensors));
+  request.edges = std::make_shared<Broadcast>(std::move(tensors));
   return request;
 }
 
@@ -219,11 +219,11 @@ Request reduce_on_host(Tensors tensors, const char* name, std::optional<Rank> ds
   Tensors outputs = tensors;
   if (dst) outputs.resize(detail::rank_is(*dst, group) ? 1 : 0, tensors.front());
   const auto numel = static_cast<std::size_t>(tensors.front().numel());
-  const auto around = std::make_shared<Combined>(std::move(tensors), std::move(outputs), Combined::Result::whole, op, numel, group.size());
-  Request request{dst ? Operation::reduce : Operation::all_reduce, around->in(), around->out(), around->op()};
+  const auto edges = std::make_shared<Combined>(std::move(tensors), std::move(outputs), Combined::Result::whole, op, numel, group.size());
+  Request request{dst ? Operation::reduce : Operation::all_reduce, edges->in(), edges->out(), edges->op()};
   request.root = dst;
   request.label = name;
-  request.around = around;
+  request.edges = edges;
   return request;
 }
 
@@ -248,10 +248,10 @@ Request reduce_request(std::span<const Tensor> list, std::optional<Rank> dst, Re
 }
 
 Request all_gather_on_host(Tensors ins, Tensors outs, const char* name) {
-  const auto around = std::make_shared<Gathered>(std::move(ins), std::move(outs));
-  Request request{Operation::all_gather, around->in(), around->out()};
+  const auto edges = std::make_shared<Gathered>(std::move(ins), std::move(outs));
+  Request request{Operation::all_gather, edges->in(), edges->out()};
   request.label = name;
-  request.around = around;
+  request.edges = edges;
   return request;
 }
 
@@ -277,10 +277,10 @@ Request all_gather_request(std::span<const Tensor> outputs, std::span<const Tens
 
 Request reduce_scatter_on_host(Tensors ins, Tensors outs, const char* name, ReduceOp op, const ProcessGroup& group) {
   const std::size_t numel = static_cast<std::size_t>(outs.front().numel()) * outs.size();
-  const auto around = std::make_shared<Combined>(std::move(ins), std::move(outs), Combined::Result::parts, op, numel, group.size());
-  Request request{Operation::reduce_scatter, around->in(), around->out(), around->op()};
+  const auto edges = std::make_shared<Combined>(std::move(ins), std::move(outs), Combined::Result::parts, op, numel, group.size());
+  Request request{Operation::reduce_scatter, edges->in(), edges->out(), edges->op()};
   request.label = name;
-  request.around = around;
+  request.edges = edges;
   return request;
 }
 

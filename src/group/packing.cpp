@@ -4,7 +4,7 @@
 #include "kernels/pack.h"
 
 namespace unisono {
-detail::Around::~Around() = default;
+detail::PrologueEpilogue::~PrologueEpilogue() = default;
 }  // namespace unisono
 
 namespace unisono::group {
@@ -14,35 +14,35 @@ Tensor line_over(std::vector<std::byte>& memory, const Tensor& like) { return {m
 
 class PackedCollective final : public Task {
  public:
-  PackedCollective(Backend& backend, const CollectiveCall& call, std::shared_ptr<detail::Around> around)
-      : backend_(backend), call_(call), around_(std::move(around)) {}
+  PackedCollective(GroupCore& core, const CollectiveCall& call, std::shared_ptr<detail::PrologueEpilogue> edges)
+      : core_(core), call_(call), edges_(std::move(edges)) {}
   bool advance() override {
     if (!task_) {  // not before its turn: what is under way before it may be about to fill its input
-      packing_.emplace(call_, around_.get());
-      task_ = backend_.start(call_);
+      packing_.emplace(call_, edges_.get());
+      task_ = core_.executor().start(call_);
     }
     if (!task_->advance()) return false;
     packing_->finish();
     return true;
   }
   std::vector<int> waiting_for() const override { return task_ ? task_->waiting_for() : std::vector<int>{}; }
-  bool is_rung_for() const override { return !task_ || task_->is_rung_for(); }
+  bool wakes_waiter() const override { return !task_ || task_->wakes_waiter(); }
 
  private:
-  Backend& backend_;
+  GroupCore& core_;
   CollectiveCall call_;
-  std::shared_ptr<detail::Around> around_;
+  std::shared_ptr<detail::PrologueEpilogue> edges_;
   std::optional<Packing> packing_;
   std::unique_ptr<Task> task_;
 };
 
 class PackedMessage final : public Task {
  public:
-  PackedMessage(Backend& backend, const MessageCall& call, bool sends) : target_(call.data), sends_(sends), memory_(call.data.bytes()) {
+  PackedMessage(GroupCore& core, const MessageCall& call, bool sends) : target_(call.data), sends_(sends), memory_(call.data.bytes()) {
     MessageCall packed = call;
     packed.data = line_over(memory_, call.data);
     if (sends) kernels::pack(memory_.data(), call.data);
-    task_ = sends ? backend.start_send(packed) : backend.start_recv(packed);
+    task_ = sends ? core.start_send(packed) : core.start_recv(packed);
   }
   bool advance() override {
     if (!task_->advance()) return false;
@@ -51,7 +51,7 @@ class PackedMessage final : public Task {
   }
   std::vector<int> waiting_for() const override { return task_->waiting_for(); }
   bool any_will_do() const override { return task_->any_will_do(); }
-  bool is_rung_for() const override { return task_->is_rung_for(); }
+  bool wakes_waiter() const override { return task_->wakes_waiter(); }
   Arrival arrival() const override { return task_->arrival(); }
   bool detach() override { return true; }  // what it sends is its own already
 
@@ -81,15 +81,15 @@ void multiply(std::byte* memory, const Tensor& like, double factor) {
 }
 
 /// The product of what this rank gives, in memory of its own.
-class Multiplied final : public detail::Around {
+class Multiplied final : public detail::PrologueEpilogue {
  public:
   Multiplied(const Tensor& in, double factor) : in_(in), factor_(factor), memory_(in.bytes()) {}
   Tensor product() { return line_over(memory_, in_); }
-  void before() override {
+  void prologue() override {
     take(memory_.data(), in_);
     multiply(memory_.data(), in_, factor_);
   }
-  void after() override {}
+  void epilogue() override {}
   std::string_view terms() const override { return {}; }
 
  private:
@@ -100,7 +100,7 @@ class Multiplied final : public detail::Around {
 
 }  // namespace
 
-std::shared_ptr<detail::Around> product_of(CollectiveCall& call) {
+std::shared_ptr<detail::PrologueEpilogue> product_of(CollectiveCall& call) {
   if (!call.factor || call.in.device().type != Device::Type::cpu) return nullptr;
   auto multiplied = std::make_shared<Multiplied>(call.in, *call.factor);
   call.in = multiplied->product();
@@ -108,8 +108,8 @@ std::shared_ptr<detail::Around> product_of(CollectiveCall& call) {
   return multiplied;
 }
 
-Packing::Packing(CollectiveCall& call, detail::Around* around) : around_(around) {
-  if (around != nullptr) around->before();
+Packing::Packing(CollectiveCall& call, detail::PrologueEpilogue* edges) : edges_(edges) {
+  if (edges != nullptr) edges->prologue();
   if (call.in.is_contiguous() && call.out.is_contiguous()) [[likely]]
     return;
   const bool in_place = call.in.data() == call.out.data() && call.in.numel() == call.out.numel();
@@ -134,17 +134,17 @@ Packing::Packing(CollectiveCall& call, detail::Around* around) : around_(around)
 
 void Packing::finish() {
   if (target_) kernels::unpack(*target_, result_);
-  if (around_ != nullptr) around_->after();
+  if (edges_ != nullptr) edges_->epilogue();
 }
 
-std::unique_ptr<Task> packed_task(Backend& backend, const CollectiveCall& call, const std::shared_ptr<detail::Around>& around) {
-  if (call.in.is_contiguous() && call.out.is_contiguous() && !around) return backend.start(call);
-  return std::make_unique<PackedCollective>(backend, call, around);
+std::unique_ptr<Task> packed_task(GroupCore& core, const CollectiveCall& call, const std::shared_ptr<detail::PrologueEpilogue>& edges) {
+  if (call.in.is_contiguous() && call.out.is_contiguous() && !edges) return core.executor().start(call);
+  return std::make_unique<PackedCollective>(core, call, edges);
 }
 
-std::unique_ptr<Task> packed_task(Backend& backend, const MessageCall& call, bool sends) {
-  if (call.data.is_contiguous()) return sends ? backend.start_send(call) : backend.start_recv(call);
-  return std::make_unique<PackedMessage>(backend, call, sends);
+std::unique_ptr<Task> packed_task(GroupCore& core, const MessageCall& call, bool sends) {
+  if (call.data.is_contiguous()) return sends ? core.start_send(call) : core.start_recv(call);
+  return std::make_unique<PackedMessage>(core, call, sends);
 }
 
 }  // namespace unisono::group

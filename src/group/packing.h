@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "unisono/backend.h"
+#include "group/group_core.h"
 #include "unisono/detail/request.h"
 
 namespace unisono::group {
@@ -13,11 +13,11 @@ namespace unisono::group {
 /// Gives a call contiguous memory where its views are strided, and carries the result back. Does nothing, and costs nothing, for contiguous views.
 class Packing {
  public:
-  static bool is_needed(const CollectiveCall& call, const detail::Around* around) {
-    return around != nullptr || !call.in.is_contiguous() || !call.out.is_contiguous();
+  static bool is_needed(const CollectiveCall& call, const detail::PrologueEpilogue* edges) {
+    return edges != nullptr || !call.in.is_contiguous() || !call.out.is_contiguous();
   }
   /// Replaces the strided views of the call, after the first half of what is around it, if anything is.
-  Packing(CollectiveCall& call, detail::Around* around);
+  Packing(CollectiveCall& call, detail::PrologueEpilogue* edges);
   /// Copies what has arrived to where the user wants it.
   void finish();
 
@@ -26,15 +26,15 @@ class Packing {
   std::vector<std::byte> out_;
   std::optional<Tensor> target_;
   const std::byte* result_ = nullptr;
-  detail::Around* around_;
+  detail::PrologueEpilogue* edges_;
 };
 
 /// Of a call on memory of the host that has a factor: what makes the product, which becomes the call's input. Null without one. A device's engine
 /// multiplies by itself.
-std::shared_ptr<detail::Around> product_of(CollectiveCall& call);
+std::shared_ptr<detail::PrologueEpilogue> product_of(CollectiveCall& call);
 
 /// A task on memory of the host that packs first and unpacks when it is done.
-std::unique_ptr<Task> packed_task(Backend& backend, const CollectiveCall& call, const std::shared_ptr<detail::Around>& around);
-std::unique_ptr<Task> packed_task(Backend& backend, const MessageCall& call, bool sends);
+std::unique_ptr<Task> packed_task(GroupCore& core, const CollectiveCall& call, const std::shared_ptr<detail::PrologueEpilogue>& edges);
+std::unique_ptr<Task> packed_task(GroupCore& core, const MessageCall& call, bool sends);
 
 }  // namespace unisono::group

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ground/error_place.h"
+#include "base/error_place.h"
 #include "group/group.h"
 #include "unisono/detail/request.h"
 
@@ -11,7 +11,7 @@ namespace unisono {
 int ProcessGroup::rank() const { return implementation_->rank(); }
 int ProcessGroup::size() const { return implementation_->size(); }
 std::string ProcessGroup::name() const { return implementation_->name(); }
-std::string ProcessGroup::backend() const { return std::string(implementation_->backend().name()); }
+std::string ProcessGroup::backend() const { return std::string(implementation_->core().name()); }
 std::vector<int> ProcessGroup::global_ranks() const { return implementation_->global_ranks(); }
 bool ProcessGroup::contains(GlobalRank rank) const { return rank_of(rank).has_value(); }
 
@@ -34,7 +34,7 @@ void ProcessGroup::abort(std::string_view reason) { implementation_->abort(reaso
 
 namespace detail {
 
-using ground::with_place;
+using base::with_place;
 
 void run(const Request& request, const ProcessGroup& group, const CallOptions& options) {
   with_place(options.where, [&] { group.implementation()->run(request, options); });

@@ -4,13 +4,13 @@
 #include <iterator>
 #include <numeric>
 
-#include "backends/suspicion.h"
+#include "schedule/device_call.h"
 #include "group/backoff.h"
 #include "group/group.h"
-#include "group/vigil.h"
-#include "ground/error_place.h"
-#include "ground/error_text.h"
-#include "ground/log.h"
+#include "group/wait_check.h"
+#include "base/error_place.h"
+#include "base/error_text.h"
+#include "base/log.h"
 
 namespace unisono::group {
 namespace {
@@ -18,16 +18,17 @@ namespace {
 /// Waits for the device to be done with what was enqueued.
 class DeviceWatch final : public Task {
  public:
-  DeviceWatch(Backend& backend, int rank, std::shared_ptr<DeviceEvent> event) : suspicion_(backend, rank), event_(std::move(event)) {}
+  DeviceWatch(coordination::Coordination& coordination, std::shared_ptr<DeviceEvent> event)
+      : attribution_(schedule::attribution_of_device(coordination)), event_(std::move(event)) {}
   bool advance() override {
-    return suspicion_.guard([&] { return event_->reached(); });
+    return attribution_.guard([&] { return event_->reached(); });
   }
   // All ranks have come; one that has its part done may leave.
   std::vector<int> waiting_for() const override { return {}; }
-  bool is_rung_for() const override { return false; }
+  bool wakes_waiter() const override { return false; }
 
  private:
-  backends::Suspicion suspicion_;
+  coordination::FailureAttribution attribution_;
   std::shared_ptr<DeviceEvent> event_;
 };
 
@@ -59,7 +60,7 @@ void call_back(const std::function<void()>& callback) noexcept {
   try {
     callback();
   } catch (...) {  // it may not throw, and there is nobody to tell but the log
-    ground::warn("what was to be done after an operation failed: " + ground::what_of(std::current_exception()));
+    base::warn("what was to be done after an operation failed: " + base::what_of(std::current_exception()));
   }
 }
 
@@ -86,9 +87,9 @@ class Progress::Locked {
 
 Progress::~Progress() { stop(); }
 
-void Progress::configure(engine::Bell* bell, bool crowded) {
+void Progress::configure(base::Notifier* notifier, bool crowded) {
   const std::lock_guard lock(mutex_);
-  bell_ = bell;
+  notifier_ = notifier;
   crowded_ = crowded;
 }
 
@@ -161,14 +162,14 @@ std::shared_ptr<detail::WorkState> Progress::put(const std::shared_ptr<Lane>& la
 
 void Progress::get_ready() {
   const std::lock_guard lock(mutex_);
-  if (!thread_.joinable() && !stop_) thread_ = ground::Thread("the asynchronous operations", [this] { loop(); });
+  if (!thread_.joinable() && !stop_) thread_ = base::Thread("the asynchronous operations", [this] { loop(); });
 }
 
 template <class Done>
-bool Progress::drive(Done&& done, const ground::Deadline* deadline) {
+bool Progress::drive(Done&& done, const base::Deadline* deadline) {
   if (done()) return true;
   const Driver driver(*this);
-  Backoff backoff(bell_, crowded_);
+  Backoff backoff(notifier_, crowded_);
   for (;;) {
     const auto step = [&] {
       if (done()) return true;
@@ -184,31 +185,31 @@ bool Progress::drive(Done&& done, const ground::Deadline* deadline) {
   }
 }
 
-bool Progress::wait(detail::WorkState& state, const ground::Deadline* deadline) {
+bool Progress::wait(detail::WorkState& state, const base::Deadline* deadline) {
   return drive([&] { return state.done.load(std::memory_order_acquire); }, deadline);
 }
 
-bool Progress::wait_until(const std::function<bool()>& done, const ground::Deadline& deadline) { return drive(done, &deadline); }
+bool Progress::wait_until(const std::function<bool()>& done, const base::Deadline& deadline) { return drive(done, &deadline); }
 
 void Progress::wait_any(const std::function<bool()>& any_done) { drive(any_done, nullptr); }
 
-bool Progress::drain(Lane& lane, const ground::Deadline& deadline) {
+bool Progress::drain(Lane& lane, const base::Deadline& deadline) {
   return drive([&] { return lane.pending_collectives.load() + lane.pending_messages.load() == 0; }, &deadline);
 }
 
 std::chrono::nanoseconds Progress::longest_sleep() const {
-  return all_rung_.load(std::memory_order_relaxed) ? std::chrono::nanoseconds(look_period) : std::chrono::nanoseconds(unrung_period);
+  return all_wake_.load(std::memory_order_relaxed) ? std::chrono::nanoseconds(look_period) : std::chrono::nanoseconds(unnotified_period);
 }
 
 // One round over everything pending; true if anything was finished.
 bool Progress::poll() {
   bool finished = false;
-  bool rung = true;
+  bool wakes = true;
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     finished = poll(*lanes_[i]) || finished;
-    rung = rung && lanes_[i]->rung;
+    wakes = wakes && lanes_[i]->wakes;
   }
-  all_rung_.store(rung, std::memory_order_relaxed);
+  all_wake_.store(wakes, std::memory_order_relaxed);
   return finished;
 }
 
@@ -220,7 +221,7 @@ bool Progress::poll(Lane& lane) {
 
 bool Progress::step(Lane& lane) {
   bool finished = false;
-  bool rung = true;
+  bool wakes = true;
   while (!lane.collectives.empty()) {
     Pending& front = *lane.collectives.front();
     std::exception_ptr owed;
@@ -229,7 +230,7 @@ bool Progress::step(Lane& lane) {
     if (owed) {
       finish(lane, front, std::move(owed));
     } else if (!advance(lane, front)) {
-      rung = front.task->is_rung_for();
+      wakes = front.task->wakes_waiter();
       break;
     }
     if (front.task) {  // left to the device: it is watched beside the messages
@@ -250,12 +251,12 @@ bool Progress::step(Lane& lane) {
       pending_.fetch_sub(1);
       finished = true;
     } else {
-      rung = rung && (*it)->task->is_rung_for();
+      wakes = wakes && (*it)->task->wakes_waiter();
       finished = finished || done;
       ++it;
     }
   }
-  lane.rung = rung;
+  lane.wakes = wakes;
   return finished;
 }
 
@@ -289,13 +290,13 @@ void Progress::watch(Pending& pending) {
     state.completion = pending.task->completion();
     state.done.store(true, std::memory_order_seq_cst);
   }
-  pending.task = std::make_unique<DeviceWatch>(pending.group->backend(), pending.group->rank(), state.completion);
-  if (bell_ != nullptr) bell_->ring();
+  pending.task = std::make_unique<DeviceWatch>(pending.group->coordination(), state.completion);
+  if (notifier_ != nullptr) notifier_->notify();
 }
 
 void Progress::finish(Lane& lane, Pending& pending, std::exception_ptr error) {
   lane.buffered.fetch_sub(pending.buffered);
-  error = ground::placed(std::move(error), pending.where);
+  error = base::placed(std::move(error), pending.where);
   detail::WorkState& state = *pending.state;
   {
     const std::lock_guard lock(state.mutex);
@@ -310,18 +311,18 @@ void Progress::finish(Lane& lane, Pending& pending, std::exception_ptr error) {
   if (state.completion && lane.last_on_device == state.completion) lane.last_on_device.reset();
   pending.task.reset();
   retired_.groups.push_back(std::move(pending.group));
-  if (bell_ != nullptr) bell_->ring();  // for a thread that waits for this very operation
+  if (notifier_ != nullptr) notifier_->notify();  // for a thread that waits for this very operation
 }
 
 // Deadlines, peers that are gone, groups that are over.
 void Progress::look(Lane& lane) {
-  const auto now = ground::Clock::now();
+  const auto now = base::Clock::now();
   if (now < lane.next_look) return;
   lane.next_look = now + look_period;
   Pending& first = lane.collectives.empty() ? *lane.messages.front() : *lane.collectives.front();
-  if (const auto known = first.group->backend().failure()) return fail_all(lane, *known);
+  if (const auto known = first.group->coordination().failure()) return fail_all(lane, *known);
   const auto check = [](Pending& pending) {
-    return Vigil{pending.operation, pending.sequence, pending.deadline, pending.warned}.look(*pending.group, *pending.task);
+    return WaitCheck{pending.operation, pending.sequence, pending.deadline, pending.warned}.look(*pending.group, *pending.task);
   };
   std::optional<Failure> failure;
   if (!lane.collectives.empty()) failure = check(*lane.collectives.front());
@@ -352,8 +353,8 @@ void Progress::clear(Lane& lane, const std::function<std::exception_ptr(const Pe
 }
 
 void Progress::loop() {
-  ground::set_log_rank(rank_text_);
-  Backoff backoff = Backoff::modest(bell_);
+  base::set_log_rank(rank_text_);
+  Backoff backoff = Backoff::modest(notifier_);
   while (!stop_.load()) {
     try {
       turn(backoff);
@@ -390,7 +391,7 @@ void Progress::give_up(const std::exception_ptr& error) noexcept {
       });
     }
   } catch (const std::exception& again) {
-    ground::log(ground::LogLevel::error, again.what());
+    base::log(base::LogLevel::error, again.what());
   }
 }
 
@@ -400,8 +401,8 @@ void Progress::stop() {
     stop_.store(true);
   }
   work_.notify_all();
-  if (!thread_.joinable()) return;  // nobody to wake; a second stop may come when the bell's memory is gone
-  if (bell_ != nullptr) bell_->ring();
+  if (!thread_.joinable()) return;  // nobody to wake; a second stop may come when the notifier's memory is gone
+  if (notifier_ != nullptr) notifier_->notify();
   thread_.join();
 }
 

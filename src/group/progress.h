@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/bell.h"
-#include "ground/deadline.h"
-#include "ground/thread.h"
-#include "unisono/backend.h"
+#include "base/notifier.h"
+#include "base/deadline.h"
+#include "base/thread.h"
+#include "unisono/engine.h"
 #include "unisono/work.h"
 
 namespace unisono::group {
@@ -68,7 +68,7 @@ struct Pending {
   std::string operation;
   std::uint64_t sequence = 0;
   std::source_location where = {};  // of the call, for its error
-  ground::Deadline deadline;
+  base::Deadline deadline;
   bool collective = false;
   bool begun = false;        // a collective that is first in its queue: the peers may have seen something of it
   std::size_t buffered = 0;  // bytes of a send that was detached from its caller
@@ -88,9 +88,9 @@ struct Lane {
   std::exception_ptr deferred;  // of an operation whose Work was dropped
   std::uint64_t deferred_after = 0;
   std::atomic<bool> has_deferred{false};
-  ground::Clock::time_point next_look{};
+  base::Clock::time_point next_look{};
   std::shared_ptr<DeviceEvent> last_on_device;  // of the last collective that a device has yet to finish
-  bool rung = true;                             // a bell is rung for all that is pending
+  bool wakes = true;                            // the notifier is notified of all that is pending
 
   /// The error of a dropped operation belongs to the first call after the drop. Of a collective that holds also if that call is queued already:
   /// whether a rank learns of the error early or late, the same call fails on all of them, and is carried out on none.
@@ -107,8 +107,8 @@ class Progress : public std::enable_shared_from_this<Progress> {
   explicit Progress(std::string rank_text) : rank_text_(std::move(rank_text)) {}
   ~Progress();
 
-  /// The bell of this rank, and whether ranks outnumber processors.
-  void configure(engine::Bell* bell, bool crowded);
+  /// The notifier of this rank, and whether ranks outnumber processors.
+  void configure(base::Notifier* notifier, bool crowded);
   void add(const std::shared_ptr<Lane>& lane);
   void remove(const std::shared_ptr<Lane>& lane);
 
@@ -122,13 +122,13 @@ class Progress : public std::enable_shared_from_this<Progress> {
   std::shared_ptr<detail::WorkState> carry_out(const std::shared_ptr<Lane>& lane, Lane::Kind kind, std::unique_ptr<Pending> pending,
                                                const std::function<std::unique_ptr<Task>()>& make, const std::function<void()>& issued);
   /// True when it is done; false when the deadline has passed first.
-  bool wait(detail::WorkState& state, const ground::Deadline* deadline);
+  bool wait(detail::WorkState& state, const base::Deadline* deadline);
   /// The same, for a condition that what is pending brings about.
-  bool wait_until(const std::function<bool()>& done, const ground::Deadline& deadline);
+  bool wait_until(const std::function<bool()>& done, const base::Deadline& deadline);
   /// Waits until one of them is done.
   void wait_any(const std::function<bool()>& any_done);
   /// Waits until the lane is empty; false if that takes longer.
-  bool drain(Lane& lane, const ground::Deadline& deadline);
+  bool drain(Lane& lane, const base::Deadline& deadline);
   /// Ends what is pending in the lane, each with its error.
   void end(Lane& lane, const std::function<std::exception_ptr(const Pending&)>& error_of);
   /// Ends the thread. What is pending stays as it is.
@@ -139,7 +139,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   std::shared_ptr<detail::WorkState> put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, std::unique_ptr<Pending> pending,
                                          const std::function<std::unique_ptr<Task>()>& make, bool caller_waits);
   template <class Done>
-  bool drive(Done&& done, const ground::Deadline* deadline);
+  bool drive(Done&& done, const base::Deadline* deadline);
   class Locked;
   std::chrono::nanoseconds longest_sleep() const;
   bool poll();
@@ -169,11 +169,11 @@ class Progress : public std::enable_shared_from_this<Progress> {
   } retired_;
   std::atomic<int> pending_{0};
   std::atomic<int> drivers_{0};
-  std::atomic<bool> all_rung_{true};  // of what was pending when it was last looked at
+  std::atomic<bool> all_wake_{true};  // of what was pending when it was last looked at
   std::atomic<bool> stop_{false};
-  engine::Bell* bell_ = nullptr;
+  base::Notifier* notifier_ = nullptr;
   bool crowded_ = true;
-  ground::Thread thread_;
+  base::Thread thread_;
 };
 
 }  // namespace unisono::group

@@ -27,7 +27,7 @@ const Tensor& compared(const CollectiveCall& call) {
 
 }  // namespace
 
-bool wants_shapes(const ground::Environment& environment) {
+bool wants_shapes(const base::Environment& environment) {
   const auto text = environment.get("UNISONO_COMPARE");
   if (!text) return false;
   if (*text != "shapes") throw InvalidArgument(fmt::format("UNISONO_COMPARE is \"{}\"; it may be \"shapes\", or unset", *text));

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <optional>
 
-#include "ground/deadline.h"
+#include "base/deadline.h"
 #include "group/backoff.h"
 #include "group/group.h"
-#include "group/vigil.h"
+#include "group/wait_check.h"
 
 namespace unisono::group {
 void BlockingWaiter::wait(Task& task) {
-  Backend& backend = group_.backend();
-  Backoff backoff(backend.bell(), backend.crowded());
+  coordination::Coordination& coordination = group_.coordination();
+  Backoff backoff(coordination.notifier(), coordination.is_crowded());
   // As long as it only spins, the time that passes is far below a millisecond: nothing to look at.
   const auto again = [&] { return task.advance(); };
   do {
@@ -21,20 +21,20 @@ void BlockingWaiter::wait(Task& task) {
 
   // One clock for all that one call waits for.
   if (!deadline_) deadline_.emplace(timeout_);
-  const ground::Deadline& deadline = *deadline_;
-  auto next_look = ground::Clock::now() + look_period;
+  const base::Deadline& deadline = *deadline_;
+  auto next_look = base::Clock::now() + look_period;
   bool warned = false;
-  const Vigil vigil{operation_, sequence_, deadline, warned};
+  const WaitCheck check{operation_, sequence_, deadline, warned};
   for (;;) {
     const std::chrono::nanoseconds left = deadline.left();
-    backoff.pause(again, std::min<std::chrono::nanoseconds>(task.is_rung_for() ? look_period : unrung_period, left));
+    backoff.pause(again, std::min<std::chrono::nanoseconds>(task.wakes_waiter() ? look_period : unnotified_period, left));
     if (task.advance()) return;
-    std::optional<Failure> failure = backend.failure();
+    std::optional<Failure> failure = coordination.failure();
     const bool late = deadline.passed();
-    const auto now = ground::Clock::now();
+    const auto now = base::Clock::now();
     if (!failure && (late || now >= next_look)) {
       next_look = now + look_period;
-      failure = vigil.look(group_, task);
+      failure = check.look(group_, task);
     }
     if (!failure) continue;
     if (task.advance()) return;  // what a peer did before it went still counts

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string_view>
 
-#include "ground/deadline.h"
-#include "unisono/backend.h"
+#include "base/deadline.h"
+#include "unisono/engine.h"
 
 namespace unisono::group {
 
@@ -25,7 +25,7 @@ class BlockingWaiter final : public Waiter {
   std::string_view operation_;
   std::uint64_t sequence_;
   std::chrono::milliseconds timeout_;
-  std::optional<ground::Deadline> deadline_;
+  std::optional<base::Deadline> deadline_;
 };
 
 }  // namespace unisono::group

@@ -65,7 +65,7 @@ void Work::wait() {
 bool Work::wait_for(std::chrono::milliseconds timeout) {
   if (!handle_) return true;
   check_process();
-  const ground::Deadline deadline(timeout);
+  const base::Deadline deadline(timeout);
   if (!handle_->state->progress->wait_until([&] { return handle_->is_settled(); }, deadline)) return false;
   if (auto error = handle_->error()) std::rethrow_exception(error);
   return true;

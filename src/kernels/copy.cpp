@@ -34,7 +34,7 @@ struct Streamed {
 };
 
 // Aligned stores between two vectors that may overlap them, so at least two vectors long.
-template <class Way>
+template <class StoreKind>
 void copy_vectors(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) {
   const hn::ScalableTag<std::uint8_t> d;
   const std::size_t n = hn::Lanes(d);
@@ -46,12 +46,12 @@ void copy_vectors(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes)
     const auto v1 = hn::LoadU(d, from + at + n);
     const auto v2 = hn::LoadU(d, from + at + 2 * n);
     const auto v3 = hn::LoadU(d, from + at + 3 * n);
-    Way::store(d, v0, to + at);
-    Way::store(d, v1, to + at + n);
-    Way::store(d, v2, to + at + 2 * n);
-    Way::store(d, v3, to + at + 3 * n);
+    StoreKind::store(d, v0, to + at);
+    StoreKind::store(d, v1, to + at + n);
+    StoreKind::store(d, v2, to + at + 2 * n);
+    StoreKind::store(d, v3, to + at + 3 * n);
   }
-  for (; bytes - at >= n; at += n) Way::store(d, hn::LoadU(d, from + at), to + at);
+  for (; bytes - at >= n; at += n) StoreKind::store(d, hn::LoadU(d, from + at), to + at);
 }
 
 void copy_cached(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ground/deadline.h"
+#include "base/deadline.h"
 #include "launch/child.h"
 #include "launch/first_cause.h"
 #include "launch/host.h"
@@ -104,8 +104,8 @@ class Attempt {
   OutputMultiplexer output_;
   std::vector<Child> children_;
   std::vector<RankEnd> ends_;
-  std::vector<ground::FileDescriptor> store_ends_;  ///< the ranks' ends, until they are started
-  std::vector<int> server_ends_;                    ///< the launcher's, by number, for children that do not exec
+  std::vector<base::FileDescriptor> store_ends_;  ///< the ranks' ends, until they are started
+  std::vector<int> server_ends_;                  ///< the launcher's, by number, for children that do not exec
   std::unique_ptr<store::StoreServer> store_;
   std::optional<PortReservation> port_;
   std::unique_ptr<MpiWorld> mpi_;        ///< of a job of backend mpi
@@ -113,10 +113,10 @@ class Attempt {
   MemoryEvents memory_events_;
   std::vector<Leftover> leftovers_;
   std::vector<std::size_t> suspects_;  ///< exit code 0, but "initialized" so far
-  std::optional<ground::Deadline> judgement_;
+  std::optional<base::Deadline> judgement_;
   Phase phase_ = Phase::running;
-  std::optional<ground::Deadline> deadline_;
-  std::optional<ground::Deadline> outsiders_deadline_;  ///< while ranks are left alone that are in no group with the one that failed
+  std::optional<base::Deadline> deadline_;
+  std::optional<base::Deadline> outsiders_deadline_;  ///< while ranks are left alone that are in no group with the one that failed
   std::optional<int> interrupted_by_;
   std::optional<std::size_t> cause_;
   bool interrupted_first_ = false;

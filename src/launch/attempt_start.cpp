@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-#include "ground/host.h"
+#include "base/host.h"
 #include "launch/attempt.h"
 #include "launch/line_buffering.h"
 #include "launch/program.h"
@@ -18,7 +18,7 @@ void Attempt::start() {
     port_.emplace(static_cast<std::uint16_t>(master_port_));
     master_port_ = port_->port();
   }
-  std::vector<ground::FileDescriptor> server_ends;
+  std::vector<base::FileDescriptor> server_ends;
   for (int rank = 0; rank < ranks; ++rank) {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -33,7 +33,7 @@ void Attempt::start() {
   for (int rank = 0; rank < ranks; ++rank) {
     RankEnd end;
     end.rank = first_rank_ + rank;
-    end.host = ground::host_name();
+    end.host = base::host_name();
     ends_.push_back(end);
   }
   parts_.stdin_pump.begin_attempt();
@@ -78,7 +78,7 @@ void Attempt::start_rank(int local_rank) {
     plan.stdout_fd = ends.out.get();
     plan.stderr_fd = ends.err.get();
   }
-  const ground::FileDescriptor input = parts_.stdin_pump.open(rank);
+  const base::FileDescriptor input = parts_.stdin_pump.open(rank);
   if (input) plan.stdin_fd = input.get();
   plan.launcher_fd = store_ends_[index].get();
   if (options.binding == Binding::core) plan.cpu = parts_.cpus[index % parts_.cpus.size()];

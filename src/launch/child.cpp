@@ -86,8 +86,8 @@ void leave_at_exit(int code, void*) {
 Child start_child(const Task& task, ChildPlan& plan, const Watchdog& watchdog) {
   int report[2];  // exec closes it; what comes through is the errno of an exec that failed
   if (::pipe2(report, O_CLOEXEC) != 0) throw StartFailed("cannot make a pipe: " + error_text(errno), 1);
-  ground::FileDescriptor reading(report[0]);
-  ground::FileDescriptor writing(report[1]);
+  base::FileDescriptor reading(report[0]);
+  base::FileDescriptor writing(report[1]);
   char* const* environment = plan.environment.data();
   std::vector<char*> arguments;
   for (const auto& argument : task.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "ground/environment.h"
-#include "ground/file_descriptor.h"
+#include "base/environment.h"
+#include "base/file_descriptor.h"
 #include "launch/environment_block.h"
 #include "launch/signals.h"
 #include "launch/watchdog.h"
@@ -20,7 +20,7 @@ namespace unisono::launcher {
 struct Task {
   std::string path = {};                    ///< of the program's file
   std::vector<std::string> arguments = {};  ///< with the program's name first
-  std::function<int(const ground::Environment&)> function = {};
+  std::function<int(const base::Environment&)> function = {};
 };
 
 /// Everything one child needs, prepared before fork: between fork and exec nothing may be allocated.
@@ -37,7 +37,7 @@ struct ChildPlan {
 
 struct Child {
   pid_t pid = -1;
-  ground::FileDescriptor pidfd = {};
+  base::FileDescriptor pidfd = {};
 };
 
 /// Forks one rank: a process group of its own, guarded by the watchdog, and ended by the kernel when the calling *thread* ends, so call it from

@@ -5,14 +5,14 @@
 #include <string_view>
 #include <vector>
 
-#include "ground/environment.h"
+#include "base/environment.h"
 
 namespace unisono::launcher {
 
 /// The environment of one process to be started, as execve wants it. Built before fork, because a child must not allocate.
 class EnvironmentBlock {
  public:
-  explicit EnvironmentBlock(const ground::Environment& base) : variables_(base.all()) {}
+  explicit EnvironmentBlock(const base::Environment& base) : variables_(base.all()) {}
 
   void set(std::string_view name, std::string_view value) { variables_[std::string(name)] = value; }
   void set(std::string_view name, int value) { set(name, std::string_view(std::to_string(value))); }
@@ -23,7 +23,7 @@ class EnvironmentBlock {
 
   /// Valid until the next change or until the block is gone.
   char* const* data();
-  ground::Environment as_environment() const { return ground::Environment(variables_); }
+  base::Environment as_environment() const { return base::Environment(variables_); }
 
  private:
   std::map<std::string, std::string, std::less<>> variables_;

@@ -13,7 +13,7 @@
 #include <memory>
 #include <thread>
 
-#include "ground/processors.h"
+#include "base/processors.h"
 #include "launch/program.h"
 #include "rendezvous/multicast_socket.h"
 
@@ -37,7 +37,7 @@ std::vector<int> allowed_cpus() {
   return cpus;
 }
 
-int openmp_share(int ranks) { return std::max(1, ground::allowed_processors() / ranks); }
+int openmp_share(int ranks) { return std::max(1, base::allowed_processors() / ranks); }
 
 std::string random_id() {
   std::array<unsigned char, 16> bytes{};
@@ -52,18 +52,18 @@ std::string random_id() {
   return text;
 }
 
-PortReservation::PortReservation(std::uint16_t port) : PortReservation(ground::resolve("127.0.0.1", port).front()) {}
+PortReservation::PortReservation(std::uint16_t port) : PortReservation(base::resolve("127.0.0.1", port).front()) {}
 
-PortReservation::PortReservation(const ground::SocketAddress& address)
+PortReservation::PortReservation(const base::SocketAddress& address)
     : socket_(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0)), port_(address.port()) {
   const int yes = 1;
   const bool done = socket_ && ::setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
                     ::bind(socket_.get(), address.data(), address.size()) == 0;
   if (!done) throw StartFailed("cannot reserve " + describe(address) + ": " + error_text(errno), 1);
-  port_ = ground::local_address(socket_.get()).port();
+  port_ = base::local_address(socket_.get()).port();
 }
 
-PortReservation PortReservation::near(const ground::SocketAddress& address, int port) {
+PortReservation PortReservation::near(const base::SocketAddress& address, int port) {
   if (port > 0 && port <= 65535) {
     try {
       return PortReservation(rendezvous::with_port(address, static_cast<std::uint16_t>(port)));

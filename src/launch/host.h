@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "ground/file_descriptor.h"
-#include "ground/socket.h"
+#include "base/file_descriptor.h"
+#include "base/socket.h"
 
 namespace unisono::launcher {
 
@@ -25,13 +25,13 @@ class PortReservation {
   /// On loopback. `port` 0: any. StartFailed, naming the port, where it is in use.
   explicit PortReservation(std::uint16_t port);
   /// StartFailed, naming the address, where it is in use or none of this host's. Port 0: any.
-  explicit PortReservation(const ground::SocketAddress& address);
+  explicit PortReservation(const base::SocketAddress& address);
   /// The port if it is one and free at that address, else any.
-  static PortReservation near(const ground::SocketAddress& address, int port);
+  static PortReservation near(const base::SocketAddress& address, int port);
   std::uint16_t port() const noexcept { return port_; }
 
  private:
-  ground::FileDescriptor socket_;
+  base::FileDescriptor socket_;
   std::uint16_t port_;
 };
 

@@ -16,7 +16,7 @@ namespace unisono::launcher {
 namespace {
 
 std::string contents(const std::string& path) {
-  ground::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  base::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
   char part[4096];
   while (file) {
@@ -65,7 +65,7 @@ std::vector<Leftover> find_leftovers(std::string_view job_id, std::span<const pi
     const auto [stop, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (error != std::errc() || stop != name.data() + name.size() || pid == self) continue;
     if (!belongs(pid, mark, groups)) continue;
-    ground::FileDescriptor pidfd = open_pidfd(pid);
+    base::FileDescriptor pidfd = open_pidfd(pid);
     // Asked again now that the descriptor pins the process: the number might have changed hands between the two looks.
     if (pidfd && belongs(pid, mark, groups)) found.push_back({pid, std::move(pidfd)});
   }

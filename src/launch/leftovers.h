@@ -6,14 +6,14 @@
 #include <string_view>
 #include <vector>
 
-#include "ground/file_descriptor.h"
+#include "base/file_descriptor.h"
 
 namespace unisono::launcher {
 
 /// A process of the job that is not one of its ranks: something a rank has started and left behind.
 struct Leftover {
   pid_t pid;
-  ground::FileDescriptor pidfd;  ///< readable when the process has ended
+  base::FileDescriptor pidfd;  ///< readable when the process has ended
 
   void send(int signal) const noexcept;  ///< through the pidfd, so that nobody else can be hit
 };

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "ground/log.h"
+#include "base/log.h"
 #include "launch/nodes_text.h"
 #include "rendezvous/reach.h"
 #include "unisono/error.h"
@@ -38,12 +38,12 @@ void Nodes::tell_ranks(store::StoreServer& launchers, int attempt) const {
                             fmt::format("attempt/{}", attempt));
 }
 
-void Nodes::ring() const { ::eventfd_write(bell_.get(), 1); }
+void Nodes::notify() const { ::eventfd_write(notifier_.get(), 1); }
 
 // ---- an attempt -----------------------------------------------------------------------------------------------
 
 void Nodes::begin(int attempt) {
-  for (ground::Thread* thread : {&listening_, &gathering_}) thread->join();
+  for (base::Thread* thread : {&listening_, &gathering_}) thread->join();
   const std::lock_guard lock(mutex_);
   attempt_ = attempt;
   trouble_.reset();
@@ -57,7 +57,7 @@ void Nodes::begin(int attempt) {
   } catch (const std::exception& error) {
     store_lost_ = error.what();
   }
-  listening_ = ground::Thread("the news of other hosts", [this, attempt] { listen(attempt); });
+  listening_ = base::Thread("the news of other hosts", [this, attempt] { listen(attempt); });
 }
 
 void Nodes::give_up_restart(int attempt, int signal) noexcept {
@@ -71,7 +71,7 @@ void Nodes::give_up_restart(int attempt, int signal) noexcept {
     store_->compare_set(trouble_place, "", trouble.text());
     store_->set(ends_place, "");
   } catch (const std::exception& error) {  // then they see that we are gone
-    ground::log(ground::LogLevel::debug, error.what());
+    base::log(base::LogLevel::debug, error.what());
   }
 }
 
@@ -85,8 +85,8 @@ void Nodes::tell(Trouble trouble) {
 }
 
 std::optional<Trouble> Nodes::take_trouble() {
-  eventfd_t rung = 0;
-  ::eventfd_read(bell_.get(), &rung);
+  eventfd_t notified = 0;
+  ::eventfd_read(notifier_.get(), &notified);
   const std::lock_guard lock(mutex_);
   if (!trouble_ || trouble_taken_) return std::nullopt;
   trouble_taken_ = true;
@@ -99,7 +99,7 @@ std::optional<Trouble> Nodes::first_trouble() {
 }
 
 void Nodes::end(const std::vector<RankEnd>& ends) {
-  gathering_ = ground::Thread("the ends of other hosts", [this, text = encode_ends(ends)] { gather(text); });
+  gathering_ = base::Thread("the ends of other hosts", [this, text = encode_ends(ends)] { gather(text); });
 }
 
 bool Nodes::all_ended() {
@@ -122,12 +122,12 @@ void Nodes::lose_store(const std::exception& error) {
     if (!trouble_) trouble_ = Trouble{.kind = Trouble::Kind::lost, .node = 0, .rank = 0, .how = *store_lost_};
     complete_ = true;
   }
-  ring();
+  notify();
 }
 
 /// Says again and again that this launcher lives, and what it has to tell.
 void Nodes::beat() {
-  std::map<int, std::pair<std::string, ground::Clock::time_point>> heard;
+  std::map<int, std::pair<std::string, base::Clock::time_point>> heard;
   try {
     for (std::int64_t number = 1;; ++number) {
       std::vector<Trouble> telling;
@@ -153,8 +153,8 @@ void Nodes::beat() {
 }
 
 /// Node 0 hears all others, and takes the connection from one that says nothing any more.
-void Nodes::look_for_the_silent(std::map<int, std::pair<std::string, ground::Clock::time_point>>& heard) {
-  const auto now = ground::Clock::now();
+void Nodes::look_for_the_silent(std::map<int, std::pair<std::string, base::Clock::time_point>>& heard) {
+  const auto now = base::Clock::now();
   const store::StoreServer& server = *store_->own_server();
   for (int node = 1; node < nodes_; ++node) {
     const std::string said = server.peek(key("beat", node)).value_or("");
@@ -201,7 +201,7 @@ void Nodes::listen(int attempt) {
           const std::lock_guard lock(mutex_);
           if (!trouble_) trouble_ = trouble;
         }
-        return ring();
+        return notify();
       } catch (const Timeout&) {  // that is good news
       }
     }
@@ -245,7 +245,7 @@ void Nodes::gather(std::string own_ends) {
     ends_ = std::move(all);
     complete_ = true;
     lock.unlock();
-    ring();
+    notify();
   } catch (const std::exception& error) {
     lose_store(error);
   }

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "ground/file_descriptor.h"
-#include "ground/thread.h"
+#include "base/file_descriptor.h"
+#include "base/thread.h"
 #include "launch/first_cause.h"
 #include "launch/host.h"
 #include "launch/supervisor.h"
@@ -57,7 +57,7 @@ class Nodes {
   void tell_ranks(store::StoreServer& launchers, int attempt) const;
 
   /// Readable when there is news.
-  int fd() const { return bell_.get(); }
+  int fd() const { return notifier_.get(); }
   void begin(int attempt);
   /// The next attempt will not be: the others, who wait for its time or for its end, are told.
   void give_up_restart(int attempt, int signal) noexcept;
@@ -76,16 +76,16 @@ class Nodes {
 
  private:
   void meet(const JobOptions& options);
-  void agree(const JobOptions& options, const ground::Deadline& deadline);
+  void agree(const JobOptions& options, const base::Deadline& deadline);
   std::string key(std::string_view name, int node) const;
   std::string attempt_key(std::string_view name) const;
   void beat();
   void look_for_the_gone();
-  void look_for_the_silent(std::map<int, std::pair<std::string, ground::Clock::time_point>>& heard);
+  void look_for_the_silent(std::map<int, std::pair<std::string, base::Clock::time_point>>& heard);
   void listen(int attempt);
   void gather(std::string own_ends);
   void lose_store(const std::exception& error);
-  void ring() const;
+  void notify() const;
 
   const int node_, nodes_;
   const std::chrono::milliseconds silence_;
@@ -93,10 +93,10 @@ class Nodes {
   std::vector<std::string> members_;  // "host:pid", by node
   std::vector<int> counts_;           // ranks, by node
   int first_rank_ = 0, world_size_ = 0, max_restarts_ = 0, master_port_ = 0;
-  ground::SocketAddress store_address_;
+  base::SocketAddress store_address_;
   std::optional<PortReservation> port_;
   std::shared_ptr<store::Client> store_;
-  ground::FileDescriptor bell_;
+  base::FileDescriptor notifier_;
 
   std::mutex mutex_;  // of all below
   std::condition_variable changed_;
@@ -107,7 +107,7 @@ class Nodes {
   bool trouble_taken_ = false, complete_ = false;
   std::vector<RankEnd> ends_;
   std::optional<std::string> store_lost_;
-  ground::Thread beating_, listening_, gathering_;
+  base::Thread beating_, listening_, gathering_;
 };
 
 }  // namespace unisono::launcher

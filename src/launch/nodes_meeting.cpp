@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "ground/log.h"
+#include "base/log.h"
 #include "launch/nodes.h"
 #include "launch/program.h"
 #include "launch/supervisor.h"
@@ -21,7 +21,7 @@
 
 namespace unisono::launcher {
 
-using ground::Deadline;
+using base::Deadline;
 
 namespace {
 
@@ -40,7 +40,7 @@ std::string secret_of(const JobOptions& options) {
 
 /// Before there is a console: the launchers meet first.
 void say_waiting(const JobOptions& options, const std::string& text) {
-  if (options.talk == Talk::silent || ground::log_level() > ground::LogLevel::warning) return;
+  if (options.verbosity == Verbosity::silent || base::log_level() > base::LogLevel::warning) return;
   const std::string line = "[unisono] waiting for " + text + "\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }
@@ -52,10 +52,10 @@ Nodes::Nodes(const JobOptions& options)
       nodes_(options.nnodes),
       silence_(options.silence),
       secret_(secret_of(options)),
-      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!bell_) throw StartFailed("cannot make an event descriptor: " + error_text(errno), 1);
+      notifier_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!notifier_) throw StartFailed("cannot make an event descriptor: " + error_text(errno), 1);
   meet(options);
-  beating_ = ground::Thread("the heartbeat to other hosts", [this] { beat(); });
+  beating_ = base::Thread("the heartbeat to other hosts", [this] { beat(); });
 }
 
 void Nodes::meet(const JobOptions& options) {
@@ -63,22 +63,22 @@ void Nodes::meet(const JobOptions& options) {
   const Deadline deadline(node_ == 0 ? timeout : timeout + courtesy);
   const rendezvous::Address address(options.master_addr, options.master_port == 0 ? default_port : static_cast<std::uint16_t>(options.master_port),
                                     deadline);
-  const std::string at = ground::describe(address.name, address.port());
+  const std::string at = base::describe(address.name, address.port());
   const std::string place = "the launchers' store at " + at;
   rendezvous::check_reachable(address.name, address.resolved);
   const auto say = [&](const std::string& text) { say_waiting(options, text); };
   if (node_ == 0) {
     const auto addresses = rendezvous::addresses_to_listen_on(address.name, address.resolved, options.environment);
     const std::string token = store::token_for(addresses, secret_, {});
-    ground::FileDescriptor listening = store::listen_on(addresses);
-    ground::info(fmt::format("the job's store listens on {}", describe(ground::local_address(listening.get()))));
+    base::FileDescriptor listening = store::listen_on(addresses);
+    base::info(fmt::format("the job's store listens on {}", describe(base::local_address(listening.get()))));
     store_ = store::serve(std::move(listening), place, {.token = token});
   } else {
-    const ground::Reminder reminder(
+    const base::Reminder reminder(
         options.waiting, [&] { return "host 0 at " + at; }, say);
     store_ = store::connect_tcp(address.resolved, place, {.token = store::token_for(address.resolved, secret_, {})}, deadline);
   }
-  store_address_ = store_->way()->store;
+  store_address_ = store_->addresses()->store;
   rendezvous::JoinRequest request{.self = rendezvous::own_record(node_), .world_size = nodes_, .group_name = "launchers"};
   request.most_generations = 1;
   request.who = "node";
@@ -89,7 +89,7 @@ void Nodes::meet(const JobOptions& options) {
     if (missing.empty()) return std::string();
     return fmt::format("host{} {} of {} at {}", missing.size() == 1 ? "" : "s", rendezvous::list(missing), nodes_, at);
   };
-  std::optional<ground::Reminder> reminder(std::in_place, options.waiting, who_is_missing, say);
+  std::optional<base::Reminder> reminder(std::in_place, options.waiting, who_is_missing, say);
   const auto joined = rendezvous::join(*store_, request, deadline);
   reminder.reset();
   if (!joined) throw InvalidArgument(fmt::format("the job at {} is over", place), info("start the launchers of all hosts together"));
@@ -127,14 +127,14 @@ Nodes::~Nodes() {
       for (int node = 0; node_ == 0 && node < nodes_; ++node) store_->get(key("bye", node), deadline.left());
     }
   } catch (const std::exception& error) {  // nobody needs to be told: what this was for is done
-    ground::log(ground::LogLevel::debug, error.what());
+    base::log(base::LogLevel::debug, error.what());
   }
   lock.lock();
   stop_ = true;
   lock.unlock();
   changed_.notify_all();
   store_->hang_up();
-  for (ground::Thread* thread : {&beating_, &listening_, &gathering_}) thread->join();
+  for (base::Thread* thread : {&beating_, &listening_, &gathering_}) thread->join();
 }
 
 }  // namespace unisono::launcher

@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <memory>
 
-#include "ground/size_limit.h"
-#include "ground/socket.h"
+#include "base/size_limit.h"
+#include "base/socket.h"
 #include "launch/program.h"
 #include "unisono/error.h"
 
@@ -61,11 +61,11 @@ Outcome::Outcome() : file_(static_cast<int>(::syscall(SYS_memfd_create, "unisono
 }
 
 void Outcome::put(std::span<const std::byte> bytes, std::size_t at) {
-  const ground::NoSizeSignal no_signal;
+  const base::NoSizeSignal no_signal;
   while (!bytes.empty()) {
     const auto done = ::pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(at));
     if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) throw LaunchFailed("cannot hand " + std::to_string(bytes.size()) + " bytes of result to the parent: " + ground::error_text(errno));
+    if (done <= 0) throw LaunchFailed("cannot hand " + std::to_string(bytes.size()) + " bytes of result to the parent: " + base::error_text(errno));
     bytes = bytes.subspan(static_cast<std::size_t>(done));
     at += static_cast<std::size_t>(done);
   }

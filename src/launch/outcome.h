@@ -9,7 +9,7 @@
 #include <typeinfo>
 #include <vector>
 
-#include "ground/file_descriptor.h"
+#include "base/file_descriptor.h"
 
 namespace unisono::launcher {
 
@@ -58,7 +58,7 @@ class Outcome {
   void put(std::span<const std::byte> bytes, std::size_t at);
   void read(void* bytes, std::size_t count, std::size_t at) const;
 
-  ground::FileDescriptor file_;
+  base::FileDescriptor file_;
 };
 
 }  // namespace unisono::launcher

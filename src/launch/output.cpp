@@ -29,12 +29,12 @@ std::size_t prefix_width(int world_size) { return std::to_string(world_size - 1)
 
 }  // namespace
 
-Console::Console(const ground::Environment& environment, Talk talk)
+Console::Console(const base::Environment& environment, Verbosity verbosity)
     : out_(STDOUT_FILENO),
       err_(STDERR_FILENO),
       shared_(same_file(STDOUT_FILENO, STDERR_FILENO)),
       colour_(!environment.has("NO_COLOR")),
-      silent_(talk == Talk::silent) {}
+      silent_(verbosity == Verbosity::silent) {}
 
 std::string Console::prefix(int rank, int world_size, const Sink& sink) const {
   const std::string plain = fmt::format("[{:>{}}]", rank, prefix_width(world_size) - 3);
@@ -98,7 +98,7 @@ OutputMultiplexer::WritingEnds OutputMultiplexer::open(int rank) {
   WritingEnds ends;
   for (std::size_t stream = 0; stream < 2; ++stream) {
     Channel& channel = channels_[2 * static_cast<std::size_t>(rank) + stream];
-    ground::FileDescriptor& writing = stream == 0 ? ends.out : ends.err;
+    base::FileDescriptor& writing = stream == 0 ? ends.out : ends.err;
     auto terminal = plan_.terminals && channel.sink->is_terminal() ? open_pseudo_terminal(size_of_ranks(*channel.sink)) : std::nullopt;
     if (terminal) {
       channel.source = std::move(terminal->reading);

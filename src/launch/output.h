@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ground/environment.h"
-#include "ground/file_descriptor.h"
+#include "base/environment.h"
+#include "base/file_descriptor.h"
 #include "launch/poll_set.h"
 #include "launch/rank_stream.h"
 #include "launch/supervisor.h"
@@ -19,7 +19,7 @@ namespace unisono::launcher {
 /// The launcher's own standard output and error: one sink each, or one for both where they are the same file, so that lines stay whole.
 class Console {
  public:
-  Console(const ground::Environment& environment, Talk talk);
+  Console(const base::Environment& environment, Verbosity verbosity);
 
   Sink& out() noexcept { return out_; }
   Sink& err() noexcept { return shared_ ? out_ : err_; }
@@ -68,7 +68,7 @@ class OutputMultiplexer {
 
   /// The ends that become a rank's standard output and error.
   struct WritingEnds {
-    ground::FileDescriptor out, err;
+    base::FileDescriptor out, err;
     bool out_is_terminal = false;
   };
   WritingEnds open(int rank);
@@ -94,7 +94,7 @@ class OutputMultiplexer {
     Sink* sink;
     RankLog* log;
     RankStream stream;
-    ground::FileDescriptor source = {};  // of a pipe or a terminal
+    base::FileDescriptor source = {};  // of a pipe or a terminal
   };
   /// Reads once; false when there is nothing now or never again.
   bool read_some(Channel& channel);

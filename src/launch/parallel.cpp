@@ -2,9 +2,9 @@
 
 #include <iostream>
 
-#include "backends/registry.h"
-#include "ground/environment.h"
-#include "ground/log.h"
+#include "engines/registry.h"
+#include "base/environment.h"
+#include "base/log.h"
 #include "launch/outcome.h"
 #include "unisono/launch.h"
 
@@ -39,7 +39,7 @@ SpawnOptions spawn_options(const ParallelOptions& options) {
   if (nnodes > 1 && !options.node_rank) wrong(fmt::format("with {} nodes, node_rank must be given", nnodes));
   const int node_rank = options.node_rank.value_or(0);
   if (node_rank < 0 || node_rank >= nnodes) wrong(fmt::format("node_rank must be from 0 to {}, not {}", nnodes - 1, node_rank));
-  const auto& environment = ground::Environment::process();
+  const auto& environment = base::Environment::process();
   const bool has_address = options.master_addr || environment.has("MASTER_ADDR");
   const bool has_port = options.master_port || environment.has("MASTER_PORT");
   if (nnodes > 1 && !(has_address && has_port) && !options.init_method) {
@@ -71,11 +71,11 @@ Parallel::Parallel(const ParallelOptions& options) : state_(std::make_unique<Sta
   state_->backend = options.backend;
   if (!options.backend) {
     for (const auto& [name, value] : about_processes) wrong(fmt::format("{} is {}, and without a backend nothing is started", name, value));
-    if (options.init_method) ground::warn("Parallel: init_method is given without a backend, so nobody is met there");
+    if (options.init_method) base::warn("Parallel: init_method is given without a backend, so nobody is met there");
     state_->speaks = rank() == 0;
     return;
   }
-  backends::host_backend(*options.backend);  // an unknown name is said before anything is done
+  engines::host_backend(*options.backend);  // an unknown name is said before anything is done
   if (options.nproc_per_node) {
     state_->processes = spawn_options(options);
     state_->speaks = state_->processes->node_rank == 0;
@@ -87,7 +87,7 @@ Parallel::Parallel(const ParallelOptions& options) : state_(std::make_unique<Sta
     return;
   }
   for (const auto& [name, value] : about_processes) {
-    ground::warn(fmt::format("Parallel: {} is {}, but without nproc_per_node no processes are started; it has no effect", name, value));
+    base::warn(fmt::format("Parallel: {} is {}, but without nproc_per_node no processes are started; it has no effect", name, value));
   }
   InitOptions init;
   init.backend = *options.backend;

@@ -35,7 +35,7 @@ PmiServer::PmiServer(int ranks, std::string job) : name_(std::move(job)) {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
       throw StartFailed(fmt::format("cannot make a socket for rank {}: {}", rank, error_text(errno)), 1);
-    connections_.push_back({ground::FileDescriptor(ends[0])});
+    connections_.push_back({base::FileDescriptor(ends[0])});
     rank_ends_.emplace_back(ends[1]);
   }
   // Which ranks are on which host: all on the first.

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ground/file_descriptor.h"
+#include "base/file_descriptor.h"
 #include "launch/poll_set.h"
 
 namespace unisono::launcher {
@@ -28,7 +28,7 @@ class PmiServer {
 
  private:
   struct Connection {
-    ground::FileDescriptor fd;
+    base::FileDescriptor fd;
     std::string unread = {};  ///< the begin of a line
     bool in_barrier = false;
   };
@@ -39,7 +39,7 @@ class PmiServer {
   static void send(Connection& connection, std::string_view line);
 
   std::string name_;
-  std::vector<ground::FileDescriptor> rank_ends_;
+  std::vector<base::FileDescriptor> rank_ends_;
   std::vector<Connection> connections_;
   std::map<std::string, std::string, std::less<>> values_;
   std::size_t bytes_ = 0;  ///< of keys and values

@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "ground/deadline.h"
+#include "base/deadline.h"
 #include "launch/pidfd.h"
 #include "launch/program.h"
 
@@ -26,12 +26,12 @@ constexpr auto end_limit = 2s;
 constexpr std::size_t most_output = std::size_t{64} << 20;
 
 struct Pipe {
-  ground::FileDescriptor reading, writing;
+  base::FileDescriptor reading, writing;
   Pipe() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw StartFailed("cannot make a pipe: " + error_text(errno), 1);
-    reading = ground::FileDescriptor(ends[0]);
-    writing = ground::FileDescriptor(ends[1]);
+    reading = base::FileDescriptor(ends[0]);
+    writing = base::FileDescriptor(ends[1]);
   }
 };
 
@@ -83,8 +83,8 @@ PmixHelper::PmixHelper(int ranks, const std::string& job) : variables_(static_ca
   }
 }
 
-void PmixHelper::read_variables(ground::FileDescriptor from) {
-  const ground::Deadline deadline(start_limit);
+void PmixHelper::read_variables(base::FileDescriptor from) {
+  const base::Deadline deadline(start_limit);
   std::string text;
   while (!text.ends_with("ready\n")) {
     pollfd waiting{from.get(), POLLIN, 0};
@@ -113,8 +113,8 @@ void PmixHelper::read_variables(ground::FileDescriptor from) {
 PmixHelper::~PmixHelper() {
   life_line_.reset();
   // It tidies up and ends by itself; one that does not is ended.
-  if (const ground::FileDescriptor pidfd = open_pidfd(pid_)) {
-    const ground::Deadline deadline(end_limit);
+  if (const base::FileDescriptor pidfd = open_pidfd(pid_)) {
+    const base::Deadline deadline(end_limit);
     pollfd waiting{pidfd.get(), POLLIN, 0};
     while (::poll(&waiting, 1, deadline.poll_timeout()) < 0 && errno == EINTR) {
     }

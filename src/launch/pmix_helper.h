@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "ground/file_descriptor.h"
+#include "base/file_descriptor.h"
 
 namespace unisono::launcher {
 
@@ -27,11 +27,11 @@ class PmixHelper {
   const Variables& variables(int rank) const { return variables_[static_cast<std::size_t>(rank)]; }
 
  private:
-  void read_variables(ground::FileDescriptor from);
+  void read_variables(base::FileDescriptor from);
 
   std::vector<Variables> variables_;
   pid_t pid_ = -1;
-  ground::FileDescriptor life_line_;
+  base::FileDescriptor life_line_;
 };
 
 }  // namespace unisono::launcher

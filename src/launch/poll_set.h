@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "ground/deadline.h"
+#include "base/deadline.h"
 
 namespace unisono::launcher {
 
@@ -23,7 +23,7 @@ class PollSet {
   }
   /// The round ends after this time at the latest.
   void wake_within(Milliseconds time) { limit_ = std::min(limit_, std::max(time, Milliseconds(0))); }
-  void wake_at(const ground::Deadline& deadline) { wake_within(deadline.left()); }
+  void wake_at(const base::Deadline& deadline) { wake_within(deadline.left()); }
 
   void wait() {
     const int timeout = limit_ == Milliseconds::max() ? -1 : static_cast<int>(std::min<std::int64_t>(limit_.count(), 1 << 30));

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "ground/code_file.h"
-#include "ground/log.h"
+#include "base/code_file.h"
+#include "base/log.h"
 
 namespace unisono::launcher {
 namespace {
@@ -33,7 +33,7 @@ int obstacle(const std::string& path) {
 
 std::string error_text(int error) { return std::generic_category().message(error); }
 
-std::string find_program(const std::string& name, const ground::Environment& environment) {
+std::string find_program(const std::string& name, const base::Environment& environment) {
   if (name.empty()) throw StartFailed("cannot run \"\": the program has no name", 127);
   if (name.find('/') != std::string::npos) {
     if (const int error = obstacle(name); error != 0) refuse(name, error);
@@ -61,15 +61,15 @@ std::string find_program(const std::string& name, const ground::Environment& env
 
 std::string find_helper(std::string_view name) {
   namespace fs = std::filesystem;
-  const fs::path file = ground::own_code_file();
+  const fs::path file = base::own_code_file();
   std::error_code error;
   // bin/ or lib/ of a prefix, or lib/<architecture>/, beside libexec/.
   for (fs::path folder = file.parent_path().parent_path(); !folder.empty(); folder = folder.parent_path()) {
     const fs::path candidate = folder / "libexec" / "unisono" / name;
     if (fs::exists(candidate, error)) {
-      const std::string danger = ground::why_not_to_run(candidate);
+      const std::string danger = base::why_not_to_run(candidate);
       if (danger.empty()) return candidate.string();
-      ground::warn(fmt::format("{} is not used: {}", candidate.string(), danger));
+      base::warn(fmt::format("{} is not used: {}", candidate.string(), danger));
       return {};
     }
     if (folder == folder.root_path() || folder.filename() != "lib") break;

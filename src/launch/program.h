@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "ground/environment.h"
+#include "base/environment.h"
 #include "unisono/error.h"
 
 namespace unisono::launcher {
@@ -19,7 +19,7 @@ class StartFailed : public LaunchFailed {
 };
 
 /// The file that `name` means: itself where it has a slash, else looked up along PATH. StartFailed where there is none or it may not be run.
-std::string find_program(const std::string& name, const ground::Environment& environment);
+std::string find_program(const std::string& name, const base::Environment& environment);
 
 /// A file of our own that stands in libexec/unisono/, beside the library or the command that runs; empty where it is missing.
 std::string find_helper(std::string_view name);

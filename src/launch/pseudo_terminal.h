@@ -4,14 +4,14 @@
 
 #include <optional>
 
-#include "ground/file_descriptor.h"
+#include "base/file_descriptor.h"
 
 namespace unisono::launcher {
 
 /// A terminal for the output of a rank. What is written to `writing` is read from `reading` byte for byte: no echo, no '\r' before '\n', no signals
 /// from characters. It becomes nobody's controlling terminal. When nobody holds `writing` any more, reading gives what is left and then EIO.
 struct PseudoTerminal {
-  ground::FileDescriptor reading, writing;
+  base::FileDescriptor reading, writing;
 };
 
 /// Nothing where the system has no more of them, or none at all.

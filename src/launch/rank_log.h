@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "ground/file_descriptor.h"
+#include "base/file_descriptor.h"
 
 namespace unisono::launcher {
 
@@ -25,7 +25,7 @@ class RankLog {
  private:
   void give_up(int error);
 
-  ground::FileDescriptor file_;
+  base::FileDescriptor file_;
   std::string path_;
   std::string warning_;
 };

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "ground/deadline.h"
+#include "base/deadline.h"
 #include "launch/rank_log.h"
 #include "launch/sink.h"
 
@@ -51,7 +51,7 @@ class RankStream {
   std::string partial_;
   std::deque<std::string> tail_;
   std::deque<std::uint64_t> last_shown_;  // the sink's count before each of the last few lines
-  std::optional<ground::Deadline> rest_;
+  std::optional<base::Deadline> rest_;
 };
 
 }  // namespace unisono::launcher

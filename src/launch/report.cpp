@@ -4,7 +4,7 @@
 #include <csignal>
 #include <vector>
 
-#include "ground/host.h"
+#include "base/host.h"
 #include "launch/signals.h"
 
 namespace unisono::launcher {
@@ -60,7 +60,7 @@ void report_failure(Console& console, std::span<const RankEnd> ends, std::size_t
   if (!alone) console.say((ends.size() == 2 ? "the other: " : "the others: ") + describe_others(ends, cause));
   if (const std::string hint = hint_of(first); !hint.empty()) console.say("hint: " + hint);
   console.shout("first cause: rank " + std::to_string(first.rank) + " (pid " + std::to_string(first.pid) + " on " +
-                (first.host.empty() ? ground::host_name() : first.host) + ") " + first.describe());
+                (first.host.empty() ? base::host_name() : first.host) + ") " + first.describe());
 }
 
 }  // namespace unisono::launcher

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ground/rank_list.h"
+#include "base/rank_list.h"
 #include "launch/first_cause.h"
 #include "launch/output.h"
 
@@ -18,7 +18,7 @@ void report_failure(Console& console, std::span<const RankEnd> ends, std::size_t
 /// What may be behind an end that says little by itself (SIGKILL); empty for others.
 std::string hint_of(const RankEnd& end);
 
-using ground::name_ranks;
+using base::name_ranks;
 
 /// "ranks 0, 2-4 exited with code 1, blaming rank 1; rank 5 was ended by the launcher": everybody but `cause`, an index into `ends` or behind them.
 std::string describe_others(std::span<const RankEnd> ends, std::size_t cause);

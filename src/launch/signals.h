@@ -7,12 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "ground/file_descriptor.h"
-#include "ground/signal_name.h"
+#include "base/file_descriptor.h"
+#include "base/signal_name.h"
 
 namespace unisono::launcher {
 
-using ground::signal_name;
+using base::signal_name;
 /// From "USR1", "SIGUSR1", "usr1" or "10".
 std::optional<int> parse_signal(std::string_view text);
 
@@ -33,7 +33,7 @@ class SignalScope {
   bool sigpipe_was_ignored() const noexcept { return original_pipe_.sa_handler == SIG_IGN; }
 
  private:
-  ground::FileDescriptor fd_;
+  base::FileDescriptor fd_;
   sigset_t original_mask_{};
   struct sigaction original_pipe_ {};
 };

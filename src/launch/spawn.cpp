@@ -4,10 +4,10 @@
 
 #include <exception>
 
-#include "backends/registry.h"
+#include "engines/registry.h"
 #include "context/schemes.h"
 #include "context/state.h"
-#include "ground/environment.h"
+#include "base/environment.h"
 #include "group/group.h"
 #include "launch/host.h"
 #include "launch/outcome.h"
@@ -21,7 +21,7 @@
 namespace unisono {
 namespace {
 
-using ground::Environment;
+using base::Environment;
 
 [[noreturn]] void refuse(const std::string& what, const std::string& hint = {}) { throw InvalidArgument(what, {.operation = "spawn", .hint = hint}); }
 
@@ -39,12 +39,12 @@ void check_numbers(const SpawnOptions& options) {
 }
 
 void check_backend(const SpawnOptions& options) {
-  const std::string name = backends::host_backend(options.backend);
+  const std::string name = engines::host_backend(options.backend);
   if (name == "mpi") {
     throw Unsupported("processes that spawn starts are no MPI world: each would be rank 0 of one",
                       {.operation = "spawn", .hint = "start the program with mpirun, and call initialize(\"mpi\")"});
   }
-  if (name != "auto") backends::factory(name);  // throws where it cannot run here
+  if (name != "auto") engines::maker(name);  // throws where it cannot run here
   const int world_size = options.nnodes * options.nproc_per_node;
   if (name == "serial" && world_size > 1) refuse(fmt::format("backend serial is for one process, and {} are asked for", world_size));
 }
@@ -159,7 +159,7 @@ std::vector<detail::Bytes> detail::spawn(const SpawnOptions& options, const std:
   job.master_port = options.master_port != 0 ? options.master_port : Environment::process().get_int("MASTER_PORT").value_or(0);
   job.output = launcher::OutputMode::inherited;
   job.signals = launcher::SignalMode::left;
-  job.talk = launcher::Talk::silent;
+  job.verbosity = launcher::Verbosity::silent;
   job.function = [&](const Environment& environment) {
     const int local_rank = *environment.get_int("LOCAL_RANK");
     for (int other = 0; other < options.nproc_per_node; ++other) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ground/host.h"
+#include "base/host.h"
 #include "launch/report.h"
 #include "launch/signals.h"
 #include "unisono/error.h"
@@ -71,7 +71,7 @@ void throw_if_failed(const JobResult& result, std::span<const Outcome> outcomes)
     message += fmt::format("; {} {} ended as a consequence", name_ranks(consequences), consequences.size() == 1 ? "was" : "were");
   }
   const int culprit = ends[cause].rank;
-  throw LaunchFailed(message, {.operation = "spawn", .culprit = culprit, .host = ground::host_name()}, std::move(ends));
+  throw LaunchFailed(message, {.operation = "spawn", .culprit = culprit, .host = base::host_name()}, std::move(ends));
 }
 
 }  // namespace unisono::launcher

@@ -35,13 +35,13 @@ void StdinPump::begin_attempt() {
   ended_ = false;
 }
 
-ground::FileDescriptor StdinPump::open(int rank) {
-  if (!target_.includes(rank)) return ground::FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!terminal_ && target_.kind == StdinTarget::Kind::one) return ground::FileDescriptor(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
+base::FileDescriptor StdinPump::open(int rank) {
+  if (!target_.includes(rank)) return base::FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!terminal_ && target_.kind == StdinTarget::Kind::one) return base::FileDescriptor(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw StartFailed("cannot make a pipe: " + error_text(errno), 1);
-  ground::FileDescriptor reading(ends[0]);
-  ground::FileDescriptor writing(ends[1]);
+  base::FileDescriptor reading(ends[0]);
+  base::FileDescriptor writing(ends[1]);
   ::fcntl(writing.get(), F_SETFL, O_NONBLOCK);
   feeds_.push_back({.pipe = std::move(writing)});
   return reading;

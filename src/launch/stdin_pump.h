@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "ground/deadline.h"
-#include "ground/file_descriptor.h"
+#include "base/deadline.h"
+#include "base/file_descriptor.h"
 #include "launch/poll_set.h"
 
 namespace unisono::launcher {
@@ -34,7 +34,7 @@ class StdinPump {
   /// The ranks of a new attempt will ask for theirs.
   void begin_attempt();
   /// What becomes this rank's standard input.
-  ground::FileDescriptor open(int rank);
+  base::FileDescriptor open(int rank);
   void wait_for(PollSet& set);
   /// True once after something was typed.
   bool take_typed() noexcept { return std::exchange(typed_, false); }
@@ -43,7 +43,7 @@ class StdinPump {
 
  private:
   struct Feed {
-    ground::FileDescriptor pipe;
+    base::FileDescriptor pipe;
     std::size_t sent = 0;  ///< of pending_
   };
   void read_input();
@@ -56,7 +56,7 @@ class StdinPump {
   bool ended_ = false;
   std::vector<Feed> feeds_;
   std::string pending_;
-  std::optional<ground::Deadline> in_background_;
+  std::optional<base::Deadline> in_background_;
 };
 
 }  // namespace unisono::launcher

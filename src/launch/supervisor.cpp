@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "ground/deadline.h"
-#include "ground/log.h"
-#include "ground/processors.h"
+#include "base/deadline.h"
+#include "base/log.h"
+#include "base/processors.h"
 #include "launch/attempt.h"
 #include "launch/report.h"
 
@@ -67,12 +67,12 @@ std::vector<int> handled_signals(const JobOptions& options) {
 
 /// What is well is said only to those who want to know (UNISONO_LOG=info).
 void say_what_was_chosen(const JobOptions& options) {
-  const std::string cores = counted(ground::allowed_processors(), "core"), ranks = counted(options.ranks, "rank");
+  const std::string cores = counted(base::allowed_processors(), "core"), ranks = counted(options.ranks, "rank");
   // A function runs in a process that has read its environment long ago: nothing is set for it.
   if (!options.function && !options.environment.has("OMP_NUM_THREADS")) {
-    ground::info(fmt::format("OMP_NUM_THREADS={} for each rank ({}, {})", openmp_share(options.ranks), cores, ranks));
+    base::info(fmt::format("OMP_NUM_THREADS={} for each rank ({}, {})", openmp_share(options.ranks), cores, ranks));
   }
-  if (options.ranks > ground::allowed_processors()) ground::info(fmt::format("{} share {}", ranks, cores));
+  if (options.ranks > base::allowed_processors()) base::info(fmt::format("{} share {}", ranks, cores));
 }
 
 /// 1, 2, 4, … seconds before restart 1, 2, 3, …
@@ -80,7 +80,7 @@ milliseconds back_off(int restart) { return std::chrono::seconds(1 << std::min(r
 
 /// Waits before a restart; the signal that forbids it, if one comes.
 std::optional<int> wait_for_restart(milliseconds time, SignalScope* signals, Console& console) {
-  const ground::Deadline deadline(time);
+  const base::Deadline deadline(time);
   while (!deadline.passed()) {
     PollSet set;
     console.wait_for(set);
@@ -161,7 +161,7 @@ JobResult run_job(const JobOptions& options) {
   std::optional<SignalScope> signals;
   if (options.signals == SignalMode::handled) signals.emplace(handled_signals(options));
   SignalScope* const signal_scope = signals ? &*signals : nullptr;
-  Console console(options.environment, options.talk);
+  Console console(options.environment, options.verbosity);
   StdinPump stdin_pump(options.standard_input);
   say_what_was_chosen(options);
   const int world_size = nodes ? nodes->world_size() : options.nnodes * options.ranks;

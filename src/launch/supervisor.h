@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "ground/environment.h"
-#include "ground/reminder.h"
+#include "base/environment.h"
+#include "base/reminder.h"
 #include "launch/first_cause.h"
 #include "launch/program.h"
 #include "launch/stdin_pump.h"
@@ -35,7 +35,7 @@ enum class Terminals {
 };
 
 /// What the launcher itself has to say on standard error: where the logs are, the account of a failure, restarts.
-enum class Talk { normal, silent };
+enum class Verbosity { normal, silent };
 
 /// A job, or the part of it that this host runs. Either `command` or `function` says what every rank runs.
 struct JobOptions {
@@ -45,7 +45,7 @@ struct JobOptions {
   std::string master_addr = {};           ///< of several hosts, the first one's address, where their launchers meet; empty: this host
   std::vector<std::string> command = {};  ///< program (looked up along PATH) and its arguments
   /// Runs in the forked child; gets the rank's variables (RANK, UNISONO_LAUNCHER_FD, …); returns the exit code. Call run_job before threads exist.
-  std::function<int(const ground::Environment&)> function = {};
+  std::function<int(const base::Environment&)> function = {};
   std::string backend = {};  ///< the ranks' UNISONO_BACKEND; empty: as it is. Of mpi, the ranks are made a world of MPI's
   int max_restarts = 0;
   std::string log_directory = {};  ///< gets a folder for this job; empty: none
@@ -55,14 +55,14 @@ struct JobOptions {
   int master_port = 0;                                           ///< 0: any free one; of several hosts, where their launchers meet, then 0 is 29500
   std::string token_file = {};                                   ///< of several hosts: holds the job's secret; empty: the environment says it
   std::chrono::milliseconds silence = std::chrono::seconds(30);  ///< a launcher of another host that says nothing for so long is lost
-  ground::Reminder::Pace waiting = {std::chrono::seconds(3), std::chrono::seconds(30)};  ///< of several hosts: when to say which ones are waited for
+  base::Reminder::Pace waiting = {std::chrono::seconds(3), std::chrono::seconds(30)};  ///< of several hosts: when to say which ones are waited for
   std::string cgroup_folder = {};  ///< where the kernel counts what it kills for want of memory; empty: that of this process
   OutputMode output = OutputMode::prefixed;
   Terminals terminals = Terminals::as_launcher;
   StdinTarget standard_input = {};  ///< who gets it: rank 0
   SignalMode signals = SignalMode::handled;
-  Talk talk = Talk::normal;
-  ground::Environment environment = ground::Environment::process();
+  Verbosity verbosity = Verbosity::normal;
+  base::Environment environment = base::Environment::process();
 };
 
 struct JobResult {

@@ -68,7 +68,7 @@ Watchdog::Watchdog(std::string_view job_id) {
   int ends[2];
   // Each message is read whole, or not at all.
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) throw StartFailed("cannot make a socket: " + error_text(errno), 1);
-  ground::FileDescriptor reading(ends[0]);
+  base::FileDescriptor reading(ends[0]);
   life_line_.reset(ends[1]);
   const std::string id(job_id);
   pid_ = ::fork();

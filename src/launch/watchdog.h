@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "ground/file_descriptor.h"
+#include "base/file_descriptor.h"
 
 namespace unisono::launcher {
 
@@ -29,7 +29,7 @@ class Watchdog {
   pid_t pid() const noexcept { return pid_; }
 
  private:
-  ground::FileDescriptor life_line_;
+  base::FileDescriptor life_line_;
   pid_t pid_ = -1;
 };
 

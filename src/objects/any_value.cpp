@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "backends/device_copy.h"
+#include "engines/device_copy.h"
 #include "kernels/pack.h"
 #include "unisono/detail/object_codec.h"
 #include "unisono/detail/object_containers.h"
@@ -32,7 +32,7 @@ void expect_dtype(DType is, DType asked) {
 namespace {
 void fetch(std::byte* to, const Tensor& tensor) {
   try {
-    backends::fetch(to, tensor);
+    engines::fetch(to, tensor);
   } catch (const BackendUnavailable& missing) {
     throw Unsupported(fmt::format("a value cannot be made of memory of {}: {}", to_string(tensor.device()), missing.message()));
   } catch (const Error&) {

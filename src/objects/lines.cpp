@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/cooperative/ballots.h"
-#include "ground/error_text.h"
+#include "engines/decision.h"
+#include "base/error_text.h"
 #include "unisono/detail/request.h"
 #include "unisono/error.h"
 #include "unisono/tensor.h"
@@ -32,11 +32,11 @@ Lines::Lines(group::Composed& call, std::initializer_list<std::uint64_t> own, co
 }
 
 std::optional<group::Difference> Lines::difference_in(std::size_t item) const {
-  std::vector<engine::Ballot> ballots;
+  std::vector<engines::Ballot> ballots;
   for (int r = 0; r < call_.group().size(); ++r) ballots.push_back({.rank = r, .key = std::to_string(of(r, item))});
   const auto other = first([&](int r) { return of(r, item) != mine(item); });
   if (!other) return std::nullopt;
-  const engine::Decision decision = engine::decide(ballots);
+  const engines::Decision decision = engines::decide(ballots);
   group::Difference found{
       .culprit = decision.culprit(), .own_is_blamed = decision.blames(call_.group().rank()), .other = decision.culprit().value_or(*other)};
   // One that is to blame compares itself with one of the many.
@@ -63,7 +63,7 @@ void Lines::nothing_too_large(std::size_t bytes, std::size_t limit) const {
 void Lines::nobody_failed() const {
   const auto rank = first([&](int r) { return of(r, items_ - 1) != 0; });
   if (!rank) return;
-  const std::string text = text_from(*rank, ground::message_of(error_));
+  const std::string text = text_from(*rank, base::message_of(error_));
   if (!error_) call_.throw_invalid(*rank, fmt::format("rank {} cannot take part: {}", *rank, text));
   try {
     std::rethrow_exception(error_);

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "ground/hash.h"
+#include "base/hash.h"
 #include "unisono/error.h"
 
 namespace unisono::detail {
 
-std::uint64_t fingerprint_of(std::string_view name) noexcept { return ground::stable_hash(name); }
+std::uint64_t fingerprint_of(std::string_view name) noexcept { return base::stable_hash(name); }
 
 void check_fingerprint(const ObjectType& type, std::uint64_t found) {
   if (found == type.fingerprint) return;

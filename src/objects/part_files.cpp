@@ -9,9 +9,9 @@
 #include <cstdlib>
 #include <random>
 
-#include "ground/file_descriptor.h"
-#include "ground/size_limit.h"
-#include "ground/socket.h"
+#include "base/file_descriptor.h"
+#include "base/size_limit.h"
+#include "base/socket.h"
 #include "unisono/error.h"
 
 namespace unisono::objects {
@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const char* what, const fs::path& path, int error) {
-  throw InvalidArgument(fmt::format("cannot {} {}: {}", what, path.native(), ground::error_text(error)),
+  throw InvalidArgument(fmt::format("cannot {} {}: {}", what, path.native(), base::error_text(error)),
                         {.hint = "a directory that all ranks reach is needed; or collect by communication"});
 }
 
@@ -58,10 +58,10 @@ PartFile::~PartFile() {
 }
 
 void PartFile::write(std::span<const std::byte> bytes) {
-  ground::FileDescriptor file(retried([&] { return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600); }));
+  base::FileDescriptor file(retried([&] { return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600); }));
   if (!file) fail("write", path_, errno);
   written_ = true;
-  const ground::NoSizeSignal no_signal;
+  const base::NoSizeSignal no_signal;
   while (!bytes.empty()) {
     const ssize_t n = retried([&] { return ::write(file.get(), bytes.data(), bytes.size()); });
     if (n < 0) fail("write", path_, errno);
@@ -71,7 +71,7 @@ void PartFile::write(std::span<const std::byte> bytes) {
 }
 
 void read_part(const fs::path& path, std::span<std::byte> bytes) {
-  const ground::FileDescriptor file(retried([&] { return ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); }));
+  const base::FileDescriptor file(retried([&] { return ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); }));
   if (!file) fail("read", path, errno);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) fail("read", path, errno);

@@ -11,8 +11,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "backends/device_copy.h"
-#include "ground/hash.h"
+#include "engines/device_copy.h"
+#include "base/hash.h"
 #include "group/check.h"
 #include "group/composed.h"
 #include "group/device_streams.h"
@@ -32,7 +32,7 @@ namespace {
 using group::is_on_device;
 
 std::uint64_t hash_of(const std::vector<NamedTensor>& tensors) {
-  ground::StableHash hash;
+  base::StableHash hash;
   for (const auto& [name, view] : tensors) {
     hash.add(name.size());
     hash.add(name);
@@ -153,7 +153,7 @@ void reduce_on_host(const Bucket& bucket, std::byte* memory, const Reduce& reduc
 
 /// Copied there and back by the device, on a stream that comes after the caller's, and that the caller's comes after.
 void reduce_on_device(const Bucket& bucket, const Reduce& reduce) {
-  DeviceRuntime& runtime = backends::require_runtime(bucket.device.type);
+  DeviceRuntime& runtime = engines::require_runtime(bucket.device.type);
   const auto stream = runtime.stream(bucket.device);
   runtime.record(bucket.device, current_stream())->order(stream->handle());
   auto* const memory = static_cast<std::byte*>(stream->allocate(bucket.bytes));
@@ -162,7 +162,7 @@ void reduce_on_device(const Bucket& bucket, const Reduce& reduce) {
   };
   std::byte* end = memory;
   for (const Tensor* view : bucket.views) {
-    backends::copy(*stream, line(end, view->numel()), *view);
+    engines::copy(*stream, line(end, view->numel()), *view);
     end += view->bytes();
   }
   {
@@ -171,7 +171,7 @@ void reduce_on_device(const Bucket& bucket, const Reduce& reduce) {
   }
   end = memory;
   for (const Tensor* view : bucket.views) {
-    backends::copy(*stream, *view, line(end, view->numel()));
+    engines::copy(*stream, *view, line(end, view->numel()));
     end += view->bytes();
   }
   runtime.record(bucket.device, stream->handle())->order(current_stream());

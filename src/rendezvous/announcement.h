@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ground/hash.h"
+#include "base/hash.h"
 #include "rendezvous/rendezvous.h"
 
 namespace unisono::rendezvous {
@@ -34,7 +34,7 @@ struct Announcement {
 };
 
 /// What proves to the process of this nonce, which drew it at random, that whoever says it has heard it: no record of an earlier run can.
-inline std::uint64_t echo_of(std::string_view nonce) { return ground::stable_hash(nonce); }
+inline std::uint64_t echo_of(std::string_view nonce) { return base::stable_hash(nonce); }
 inline constexpr std::size_t most_echoes = 32;  ///< in one datagram
 
 /// `place` is where the announcement is made: one that was made elsewhere is not heard here. Fits a datagram.

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "ground/log.h"
+#include "base/log.h"
 #include "rendezvous/error_info.h"
 #include "rendezvous/own_address.h"
 #include "store/authentication.h"
@@ -19,10 +19,8 @@
 namespace unisono::rendezvous {
 namespace {
 
-using ground::Environment;
-using ground::SocketAddress;
-
-std::atomic<CarrierSource> carrier_source{nullptr};
+using base::Environment;
+using base::SocketAddress;
 
 bool is_on_one_host(const EnvironmentIdentity& identity) {
   return identity.local_world_size && identity.world_size && identity.local_world_size->value == identity.world_size->value;
@@ -48,14 +46,14 @@ void compare(std::string_view what, const std::optional<Given>& given, int by_mp
 /// An address of this host's that the others have been told.
 class Opened final : public Meeting {
  public:
-  Opened(const SocketAddress& address, std::string token, ground::FileDescriptor listening)
+  Opened(const SocketAddress& address, std::string token, base::FileDescriptor listening)
       : address_(address), place_("the store at " + describe(address)), token_(std::move(token)), listening_(std::move(listening)) {}
 
   std::shared_ptr<store::Client> serve() const override {
-    ground::info(fmt::format("the job's store listens on {}", describe(address_)));
+    base::info(fmt::format("the job's store listens on {}", describe(address_)));
     return store::serve(std::move(listening_), place_, {.token = token_});
   }
-  std::shared_ptr<store::Client> connect(const ground::Deadline& deadline) const override {
+  std::shared_ptr<store::Client> connect(const base::Deadline& deadline) const override {
     return store::connect_tcp({address_}, place_, {.token = token_}, deadline);
   }
   std::string place() const override { return place_; }
@@ -63,31 +61,31 @@ class Opened final : public Meeting {
  private:
   SocketAddress address_;
   std::string place_, token_;
-  mutable ground::FileDescriptor listening_;  // of rank 0, until it is served
+  mutable base::FileDescriptor listening_;  // of rank 0, until it is served
 };
 
 /// Rank 0 opens it, and the text tells the others: "local NAME", or "tcp HOST PORT TOKEN" with "-" for a token that all have been told already.
-CarriedMeeting meet_through(const Carrier& carrier, const EnvironmentIdentity& identity, const Environment& environment) {
+BootstrapMeeting meet_through(const Bootstrap& bootstrap, const EnvironmentIdentity& identity, const Environment& environment) {
   const std::optional<std::string> said = store::said_token(environment);
   const std::string fresh = store::digest(store::fresh_nonce());
-  ground::FileDescriptor listening;
+  base::FileDescriptor listening;
   std::string text;
-  if (carrier.rank == 0) {
-    if (is_on_one_host(identity) || carrier.size == 1) {
+  if (bootstrap.rank == 0) {
+    if (is_on_one_host(identity) || bootstrap.size == 1) {
       text = fmt::format("local {}", fresh);
     } else {
       const std::string host = own_address(environment, std::nullopt, false);
-      listening = store::listen_on(ground::resolve(host, 0));
-      text = fmt::format("tcp {} {} {}", host, ground::local_address(listening.get()).port(), said ? "-" : fresh);
+      listening = store::listen_on(base::resolve(host, 0));
+      text = fmt::format("tcp {} {} {}", host, base::local_address(listening.get()).port(), said ? "-" : fresh);
     }
   }
-  text = carrier.broadcast(text);
+  text = bootstrap.broadcast(text);
   std::istringstream words(text);
   std::string kind, host, token;
   int port = 0;
   words >> kind >> host;
-  CarriedMeeting result;
-  result.carrier = carrier;
+  BootstrapMeeting result;
+  result.bootstrap = bootstrap;
   if (kind == "local") {
     result.meeting = meeting_on_this_host(host);
     return result;
@@ -98,28 +96,21 @@ CarriedMeeting meet_through(const Carrier& carrier, const EnvironmentIdentity& i
   if (token == "-" && !said)
     throw InvalidArgument("rank 0 has been told the job's token, and this rank has not", info("set UNISONO_TOKEN on all ranks"));
   result.token = token == "-" ? *said : token;
-  const auto addresses = ground::resolve(host, static_cast<std::uint16_t>(port));
+  const auto addresses = base::resolve(host, static_cast<std::uint16_t>(port));
   result.meeting = std::make_unique<Opened>(addresses.front(), *result.token == "none" ? "" : *result.token, std::move(listening));
   return result;
 }
 
 }  // namespace
 
-void set_carrier_source(CarrierSource from) { carrier_source = from; }
-
-std::optional<Carrier> carrier(bool join) {
-  const CarrierSource from = carrier_source;
-  return from == nullptr ? std::nullopt : from(join);
-}
-
 bool is_carried(const EnvironmentIdentity& identity, const Environment& environment) {
   const bool by_mpi = identity.launcher == Launcher::openmpi || identity.launcher == Launcher::pmi;
   return by_mpi && !environment.has("UNISONO_LAUNCHER_FD") && !environment.has("MASTER_ADDR") && !environment.has("MASTER_PORT");
 }
 
-std::optional<CarriedMeeting> carried_meeting(EnvironmentIdentity& identity, const Environment& environment) {
-  if (const std::string name = name_by_launcher(identity, environment); !name.empty()) return CarriedMeeting{.meeting = meeting_on_this_host(name)};
-  const auto joined = carrier(true);
+std::optional<BootstrapMeeting> carried_meeting(EnvironmentIdentity& identity, const Environment& environment, const FindBootstrap& find_bootstrap) {
+  if (const std::string name = name_by_launcher(identity, environment); !name.empty()) return BootstrapMeeting{.meeting = meeting_on_this_host(name)};
+  const auto joined = find_bootstrap ? find_bootstrap(true) : std::nullopt;
   if (!joined) return std::nullopt;
   compare("rank", identity.rank, joined->rank);
   compare("world size", identity.world_size, joined->size);

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "ground/log.h"
+#include "base/log.h"
 #include "rendezvous/launchers.h"
 #include "rendezvous/slurm.h"
 #include "unisono/error.h"
@@ -14,7 +14,7 @@
 namespace unisono::rendezvous {
 namespace {
 
-using ground::Environment;
+using base::Environment;
 
 constexpr LauncherRow nobody{Launcher::none, {}, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"};
 constexpr std::array torch_five = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
@@ -123,7 +123,7 @@ void warn_of_partial_variables(const Environment& environment) {
   }
   const bool any = environment.has("RANK") || environment.has("LOCAL_RANK") || environment.has("WORLD_SIZE");
   if (any)
-    ground::warn(fmt::format("{} set beside Slurm's variables, but not {}: rank, world size and local rank are taken from Slurm", there, missing));
+    base::warn(fmt::format("{} set beside Slurm's variables, but not {}: rank, world size and local rank are taken from Slurm", there, missing));
 }
 
 EnvironmentIdentity slurm_identity(const Environment& environment) {

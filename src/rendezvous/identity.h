@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "ground/environment.h"
+#include "base/environment.h"
 #include "unisono/launcher.h"
 
 namespace unisono::rendezvous {
@@ -32,17 +32,17 @@ struct EnvironmentIdentity {
   std::optional<SlurmPlace> slurm;
 };
 
-Launcher infer_launcher(const ground::Environment& environment);
+Launcher infer_launcher(const base::Environment& environment);
 
 /// True where the environment names more than one process: then nobody may work alone before initialize.
-bool launched_as_many(const ground::Environment& environment);
+bool launched_as_many(const base::Environment& environment);
 
 /// InvalidArgument where a number is none, where a Slurm task lacks a variable, or where two launchers that both started this very process
 /// contradict each other (R9).
-EnvironmentIdentity identity_from_environment(const ground::Environment& environment);
+EnvironmentIdentity identity_from_environment(const base::Environment& environment);
 
 /// The place among this host's processes that the environment gives to rank `rank` of `world_size`, whatever way they meet: LOCAL_RANK, else the
 /// local rank of a launcher that started this very process as that rank.
-std::optional<int> local_rank_from_environment(const ground::Environment& environment, int rank, int world_size);
+std::optional<int> local_rank_from_environment(const base::Environment& environment, int rank, int world_size);
 
 }  // namespace unisono::rendezvous

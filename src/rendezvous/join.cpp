@@ -19,7 +19,7 @@ std::string seat_of(int rank) { return fmt::format("rank/{}", rank); }
 class Generation {
  public:
   /// `moved`: this process has had a part in an earlier one, which was abandoned.
-  Generation(Store& store, const JoinRequest& request, const ground::Deadline& deadline, int number, bool moved)
+  Generation(Store& store, const JoinRequest& request, const base::Deadline& deadline, int number, bool moved)
       : store_(store),
         request_(request),
         deadline_(deadline),
@@ -293,7 +293,7 @@ class Generation {
 
   Store& store_;
   const JoinRequest& request_;
-  const ground::Deadline& deadline_;
+  const base::Deadline& deadline_;
   const int number_;
   bool moved_;
   const std::string prefix_, mine_;
@@ -310,7 +310,7 @@ std::vector<int> missing_ranks(Store& store, const JoinRequest& request) {
   return missing;
 }
 
-std::optional<Joined> join(Store& store, const JoinRequest& request, const ground::Deadline& deadline) {
+std::optional<Joined> join(Store& store, const JoinRequest& request, const base::Deadline& deadline) {
   bool moved = false;
   for (int number = 1; request.most_generations == 0 || number <= request.most_generations; ++number) {
     Generation generation(store, request, deadline, number, moved);

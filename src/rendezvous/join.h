@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ground/deadline.h"
+#include "base/deadline.h"
 #include "rendezvous/record.h"
 #include "unisono/store.h"
 
@@ -52,6 +52,6 @@ std::vector<int> missing_ranks(Store& store, const JoinRequest& request);
 
 /// Empty: all generations that may be are over. A store that outlives its processes takes a handful of calls of each process, and of one of them a
 /// call for each seat.
-std::optional<Joined> join(Store& store, const JoinRequest& request, const ground::Deadline& deadline);
+std::optional<Joined> join(Store& store, const JoinRequest& request, const base::Deadline& deadline);
 
 }  // namespace unisono::rendezvous

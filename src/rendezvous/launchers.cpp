@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ground/variables.h"
+#include "base/variables.h"
 
 namespace unisono {
 
@@ -66,7 +66,7 @@ constexpr std::array rows = {
     torch_like(Launcher::torchrun, {"RANK"}),
 };
 
-/// Beside our own, which ground/variables.h lists, and those of the rows.
+/// Beside our own, which base/variables.h lists, and those of the rows.
 constexpr std::array more_variables = {
     "GLOO_SOCKET_IFNAME",           "NCCL_SOCKET_IFNAME",  "MASTER_ADDR",    "MASTER_PORT",
     "TORCHELASTIC_RUN_ID",          "SLURM_JOB_ID",        "SLURM_JOBID",    "TORCHELASTIC_RESTART_COUNT",
@@ -79,11 +79,11 @@ constexpr std::array more_variables = {
 
 std::span<const LauncherRow> launcher_rows() { return rows; }
 
-bool applies(const LauncherRow& row, const ground::Environment& environment) {
+bool applies(const LauncherRow& row, const base::Environment& environment) {
   return std::ranges::all_of(row.marks, [&](std::string_view mark) { return mark.empty() || environment.has(mark); });
 }
 
-bool is_complete(const LauncherRow& row, const ground::Environment& environment) {
+bool is_complete(const LauncherRow& row, const base::Environment& environment) {
   const auto given = [&](std::string_view name) { return !name.empty() && environment.has(name); };
   return given(row.rank) && given(row.world_size) && given(row.local_rank);
 }
@@ -93,7 +93,7 @@ std::vector<std::string_view> variables_read() {
   const auto add = [&](std::string_view name) {
     if (!name.empty() && std::ranges::find(names, name) == names.end()) names.push_back(name);
   };
-  for (const ground::Variable& variable : ground::variables()) add(variable.name);
+  for (const base::Variable& variable : base::variables()) add(variable.name);
   for (const LauncherRow& row : rows) {
     for (const std::string_view name : {row.rank, row.world_size, row.local_rank, row.local_world_size, row.node_rank}) add(name);
   }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ground/environment.h"
+#include "base/environment.h"
 #include "unisono/launcher.h"
 
 namespace unisono::rendezvous {
@@ -21,9 +21,9 @@ struct LauncherRow {
 
 /// In the order of trust.
 std::span<const LauncherRow> launcher_rows();
-bool applies(const LauncherRow& row, const ground::Environment& environment);
+bool applies(const LauncherRow& row, const base::Environment& environment);
 /// The row says rank, world size and local rank. Only a launcher that started this very process does: what stands behind it is of an outer one.
-bool is_complete(const LauncherRow& row, const ground::Environment& environment);
+bool is_complete(const LauncherRow& row, const base::Environment& environment);
 
 /// Every variable that is read anywhere in the library: ours, then those of the launchers. UNISONO_TOKEN among them, whose value nobody prints.
 std::vector<std::string_view> variables_read();

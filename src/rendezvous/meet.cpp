@@ -8,13 +8,13 @@
 
 #include <fmt/format.h>
 
-#include "ground/log.h"
-#include "ground/process.h"
-#include "ground/reminder.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "base/reminder.h"
 #include "rendezvous/carried.h"
 #include "rendezvous/departure.h"
 #include "rendezvous/error_info.h"
-#include "rendezvous/gathering.h"
+#include "rendezvous/multicast_discovery.h"
 #include "rendezvous/join.h"
 #include "rendezvous/own_address.h"
 #include "rendezvous/place.h"
@@ -28,8 +28,8 @@
 namespace unisono::rendezvous {
 namespace {
 
-using ground::Deadline;
-using ground::Environment;
+using base::Deadline;
+using base::Environment;
 using namespace std::chrono_literals;
 
 constexpr auto default_join_timeout = 120s;
@@ -101,9 +101,9 @@ void check_range(const Plan& plan) {
   }
 }
 
-using Route = std::optional<ground::SocketAddress>;
+using Route = std::optional<base::SocketAddress>;
 
-Route own_end(const store::Client& client) { return client.way() ? Route(client.way()->own) : std::nullopt; }
+Route own_end(const store::Client& client) { return client.addresses() ? Route(client.addresses()->own) : std::nullopt; }
 
 /// `route`: the way to the store, where it is on TCP.
 JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store, std::shared_ptr<Store> view, const Route& route,
@@ -116,9 +116,8 @@ JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store
   identity.members = std::move(joined.members);
   identity.generation = joined.generation;
   if (!identity.token) identity.token = store::said_token(plan.environment);
-  ground::set_log_rank(fmt::format("rank {}", identity.rank));
-  ground::debug(
-      fmt::format("rank {} of {}, launched by {}, met in {}", identity.rank, identity.world_size, to_string(identity.launcher), plan.place));
+  base::set_log_rank(fmt::format("rank {}", identity.rank));
+  base::debug(fmt::format("rank {} of {}, launched by {}, met in {}", identity.rank, identity.world_size, to_string(identity.launcher), plan.place));
   identity.address = own_address(plan.environment, route, one_network);
   if (plan.store_may_end) {
     identity.store = std::move(view);
@@ -143,14 +142,14 @@ std::shared_ptr<Store> part_of(const std::shared_ptr<Store>& store, const Joined
 /// torchrun's agents have ended all processes of a run before they start the next. Elsewhere it is known of this host's own.
 bool is_over_with(const Record& record, const Environment& environment) {
   if (environment.has("TORCHELASTIC_RUN_ID")) return true;
-  return record.member.machine == own_record({}).member.machine && ground::has_ended(record.member.pid, record.presence);
+  return record.member.machine == own_record({}).member.machine && base::has_ended(record.member.pid, record.presence);
 }
 
 JobIdentity meet_in_store(Plan plan, std::shared_ptr<Store> store) {
   plan.place = "the store that the program gave";
   JoinRequest request = join_request(plan);
   if (plan.store_may_end) {
-    request.self.presence = ground::own_life();
+    request.self.presence = base::own_life();
     request.store_outlives_processes = true;
     request.is_over = [&](const Record& record) { return is_over_with(record, plan.environment); };
   }
@@ -185,9 +184,9 @@ JobIdentity meet_among_hosts(Plan plan, const std::shared_ptr<Store>& launcher, 
 }
 
 /// As calls do that take so long. Later than launchers, which are one a host: the ranks of a large job may need a while to start.
-constexpr ground::Reminder::Pace waiting = {std::chrono::seconds(30), std::chrono::seconds(30)};
+constexpr base::Reminder::Pace waiting = {std::chrono::seconds(30), std::chrono::seconds(30)};
 
-void warn(const std::string& text) { ground::warn(text); }
+void warn(const std::string& text) { base::warn(text); }
 
 JobIdentity meet_at(Plan plan, const Meeting& meeting) {
   if (plan.rank == 0) {
@@ -199,7 +198,7 @@ JobIdentity meet_at(Plan plan, const Meeting& meeting) {
       return missing.empty() ? std::string()
                              : fmt::format("initialize waits for ranks {} of {} at {}", list(missing), plan.world_size, meeting.place());
     };
-    std::optional<ground::Reminder> reminder(std::in_place, waiting, who_is_missing, warn);
+    std::optional<base::Reminder> reminder(std::in_place, waiting, who_is_missing, warn);
     Joined joined = *join(*client, request, Deadline(plan.timeout));
     reminder.reset();
     plan.identity.serves_store = true;
@@ -209,7 +208,7 @@ JobIdentity meet_at(Plan plan, const Meeting& meeting) {
   const Deadline deadline(plan.timeout + courtesy);
   JoinRequest request = join_request(plan);
   request.most_generations = 1;
-  std::optional<ground::Reminder> reminder(
+  std::optional<base::Reminder> reminder(
       std::in_place, waiting, [&] { return "initialize waits for rank 0 at " + meeting.place(); }, warn);
   for (auto pause = 5ms;; pause = std::min<std::chrono::milliseconds>(pause * 2, 200ms)) {
     std::shared_ptr<store::Client> client = meeting.connect(deadline);
@@ -279,19 +278,19 @@ Plan explicit_plan(const JobRequest& request, std::optional<int> rank, std::opti
 }
 
 // Nobody knows the others, nor where the store will be: they find out together first.
-JobIdentity meet_by_multicast(Plan plan, const ground::SocketAddress& address, const Environment& environment) {
+JobIdentity meet_by_multicast(Plan plan, const base::SocketAddress& address, const Environment& environment) {
   const Deadline deadline(plan.timeout);
-  const Gathering gathering({address, plan.group_name, plan.rank, plan.world_size}, environment, deadline);
-  plan.rank = gathering.rank();
+  const MulticastDiscovery discovery({address, plan.group_name, plan.rank, plan.world_size}, environment, deadline);
+  plan.rank = discovery.rank();
   plan.timeout = left_of(deadline);
-  return meet_at(std::move(plan), gathering);
+  return meet_at(std::move(plan), discovery);
 }
 
 void warn_of_agent(const Url& url, const Environment& environment) {
   if (environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True") return;
-  ground::warn(fmt::format("torchrun's agent serves a store of its own at {}:{}, and the ranks meet at tcp://{} instead; env:// needs no address",
-                           environment.get("MASTER_ADDR").value_or("?"), environment.get("MASTER_PORT").value_or("?"),
-                           ground::describe(url.host, url.port)));
+  base::warn(fmt::format("torchrun's agent serves a store of its own at {}:{}, and the ranks meet at tcp://{} instead; env:// needs no address",
+                         environment.get("MASTER_ADDR").value_or("?"), environment.get("MASTER_PORT").value_or("?"),
+                         base::describe(url.host, url.port)));
 }
 
 /// What is not given, the launcher may have said. It counts where it is about a job of the size that is given: a program may form a job of its own
@@ -349,7 +348,7 @@ std::chrono::milliseconds join_timeout(std::chrono::milliseconds requested, cons
   const auto seconds = environment.get_int("UNISONO_TIMEOUT");
   if (seconds && *seconds <= 0)
     throw InvalidArgument(fmt::format("UNISONO_TIMEOUT is {}; it must be a positive number of seconds", *seconds), info());
-  if (requested != default_timeout) return ground::clamped(requested);
+  if (requested != default_timeout) return base::clamped(requested);
   return seconds ? std::chrono::seconds(*seconds) : default_join_timeout;
 }
 
@@ -369,10 +368,10 @@ JobIdentity meet(const JobRequest& request, const Environment& environment) {
 
   Plan plan(environment);
   plan.rank = value(agree("rank", asked_rank, said(given.rank)));
-  std::optional<CarriedMeeting> carried;
+  std::optional<BootstrapMeeting> carried;
   if (is_carried(given, environment)) {
     agree("world size", asked_size, said(given.world_size));  // before MPI is waited for
-    carried = carried_meeting(given, environment);
+    carried = carried_meeting(given, environment, request.find_bootstrap);
     plan.rank = value(agree("rank", asked_rank, said(given.rank)));
   }
   const auto world_size = agree("world size", asked_size, said(given.world_size));

@@ -15,12 +15,12 @@
 namespace unisono::rendezvous {
 namespace {
 
-using ground::FileDescriptor;
-using ground::InterfaceAddress;
-using ground::SocketAddress;
+using base::FileDescriptor;
+using base::InterfaceAddress;
+using base::SocketAddress;
 
 [[noreturn]] void refuse_system(const SocketAddress& group, std::string_view what) {
-  throw Unsupported(fmt::format("this host cannot take part in multicast at {}: {}: {}", describe(group), what, ground::error_text(errno)),
+  throw Unsupported(fmt::format("this host cannot take part in multicast at {}: {}: {}", describe(group), what, base::error_text(errno)),
                     info("use tcp:// with rank 0's own address, or file://"));
 }
 
@@ -39,11 +39,11 @@ FileDescriptor open_datagram(const SocketAddress& group) {
 std::string routed_source(const SocketAddress& group) {
   const FileDescriptor probe = open_datagram(group);
   if (::connect(probe.get(), group.data(), group.size()) != 0) return {};
-  return ground::local_address(probe.get()).host();
+  return base::local_address(probe.get()).host();
 }
 
-InterfaceAddress choose(const SocketAddress& group, const std::optional<ground::InterfaceRule>& rule) {
-  auto all = ground::interface_addresses();
+InterfaceAddress choose(const SocketAddress& group, const std::optional<base::InterfaceRule>& rule) {
+  auto all = base::interface_addresses();
   std::erase_if(all, [&](const InterfaceAddress& each) { return each.address.family() != group.family(); });
   if (rule) return rule->choose(all).front();
   const std::string source = routed_source(group);
@@ -93,7 +93,7 @@ bool join_group(const FileDescriptor& in, const SocketAddress& group, unsigned i
 
 }  // namespace
 
-ground::SocketAddress with_port(const SocketAddress& address, std::uint16_t port) {
+base::SocketAddress with_port(const SocketAddress& address, std::uint16_t port) {
   sockaddr_storage storage{};
   std::memcpy(&storage, address.data(), address.size());
   if (address.family() == AF_INET) reinterpret_cast<sockaddr_in*>(&storage)->sin_port = htons(port);
@@ -101,14 +101,14 @@ ground::SocketAddress with_port(const SocketAddress& address, std::uint16_t port
   return {reinterpret_cast<const sockaddr*>(&storage), address.size()};
 }
 
-MulticastSocket::MulticastSocket(const SocketAddress& group, const std::optional<ground::InterfaceRule>& rule) {
+MulticastSocket::MulticastSocket(const SocketAddress& group, const std::optional<base::InterfaceRule>& rule) {
   const InterfaceAddress chosen = choose(group, rule);
   interface_ = chosen.interface;
   const SocketAddress address = scoped(group, chosen.index);
   out_ = open_datagram(address);
   if (!prepare_sending(out_, address.family(), chosen.index)) refuse_system(address, chosen.interface);
   if (::connect(out_.get(), address.data(), address.size()) != 0) refuse_system(address, chosen.interface);
-  own_ = ground::local_address(out_.get());
+  own_ = base::local_address(out_.get());
   in_ = open_datagram(address);
   const int on = 1;
   // All processes of this host listen at the same port; bound to the group's address, none hears anything else that comes to it.

@@ -5,14 +5,14 @@
 #include <string>
 #include <string_view>
 
-#include "ground/file_descriptor.h"
-#include "ground/interfaces.h"
-#include "ground/socket.h"
+#include "base/file_descriptor.h"
+#include "base/interfaces.h"
+#include "base/socket.h"
 
 namespace unisono::rendezvous {
 
 /// An address with another port.
-ground::SocketAddress with_port(const ground::SocketAddress& address, std::uint16_t port);
+base::SocketAddress with_port(const base::SocketAddress& address, std::uint16_t port);
 
 /// Datagrams to and from a multicast group: never routed any further than the own network (TTL 1), and heard by the other processes of this host.
 class MulticastSocket {
@@ -21,10 +21,10 @@ class MulticastSocket {
 
   /// On the interface that the rule wants most; without one, where the system sends such datagrams, else the first that can, else loopback.
   /// InvalidArgument, naming the interfaces there are, where the rule admits none; Unsupported where this host has no multicast of that family.
-  MulticastSocket(const ground::SocketAddress& group, const std::optional<ground::InterfaceRule>& rule);
+  MulticastSocket(const base::SocketAddress& group, const std::optional<base::InterfaceRule>& rule);
 
   /// What others see as the source of our datagrams.
-  const ground::SocketAddress& own_address() const { return own_; }
+  const base::SocketAddress& own_address() const { return own_; }
   const std::string& interface() const { return interface_; }
   int fd() const { return in_.get(); }
 
@@ -32,14 +32,14 @@ class MulticastSocket {
   int send(std::string_view bytes) const;
   struct Datagram {
     std::string bytes;
-    ground::SocketAddress source;
+    base::SocketAddress source;
   };
   /// Empty: nothing there now. Of one that is longer than `largest` there is one byte more than that.
   std::optional<Datagram> receive() const;
 
  private:
-  ground::FileDescriptor in_, out_;
-  ground::SocketAddress own_;
+  base::FileDescriptor in_, out_;
+  base::SocketAddress own_;
   std::string interface_;
 };
 

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "ground/interfaces.h"
-#include "ground/log.h"
+#include "base/interfaces.h"
+#include "base/log.h"
 #include "rendezvous/error_info.h"
 #include "rendezvous/multicast_socket.h"
 #include "unisono/error.h"
@@ -13,10 +13,10 @@
 namespace unisono::rendezvous {
 namespace {
 
-using ground::Environment;
-using ground::InterfaceAddress;
-using ground::InterfaceRule;
-using ground::SocketAddress;
+using base::Environment;
+using base::InterfaceAddress;
+using base::InterfaceRule;
+using base::SocketAddress;
 
 bool is(const InterfaceAddress& own, const SocketAddress& address) {
   return own.address.family() == address.family() && own.address.host() == address.host();
@@ -24,7 +24,7 @@ bool is(const InterfaceAddress& own, const SocketAddress& address) {
 
 /// Those that mean something on other hosts, too.
 std::vector<InterfaceAddress> own_addresses() {
-  auto all = ground::interface_addresses();
+  auto all = base::interface_addresses();
   std::erase_if(all, [](const InterfaceAddress& each) { return each.link_local; });
   return all;
 }
@@ -44,10 +44,10 @@ std::string by_rule(const InterfaceRule& rule, const std::optional<SocketAddress
 /// Where the system would send what goes far away; nothing is sent.
 std::string by_routes(const std::vector<InterfaceAddress>& own) {
   for (const char* far_away : {"192.0.2.1", "2001:db8::1"}) {  // addresses for documentation
-    const SocketAddress address = ground::resolve(far_away, 9).front();
-    const ground::FileDescriptor probe(::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const SocketAddress address = base::resolve(far_away, 9).front();
+    const base::FileDescriptor probe(::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (!probe || ::connect(probe.get(), address.data(), address.size()) != 0) continue;
-    const SocketAddress source = ground::local_address(probe.get());
+    const SocketAddress source = base::local_address(probe.get());
     if (std::ranges::any_of(own, [&](const auto& each) { return is(each, source); })) return source.host();
   }
   return {};
@@ -58,7 +58,7 @@ std::string by_routes(const std::vector<InterfaceAddress>& own) {
 namespace {
 
 std::string chosen(std::string address, std::string_view why) {
-  ground::debug(fmt::format("address {}: {}", address, why));
+  base::debug(fmt::format("address {}: {}", address, why));
   return address;
 }
 
@@ -83,8 +83,8 @@ std::string own_address(const Environment& environment, const std::optional<Sock
 std::vector<SocketAddress> addresses_to_listen_on(const std::string& host, const std::vector<SocketAddress>& resolved,
                                                   const Environment& environment) {
   const auto rule = InterfaceRule::own_or_others(environment);
-  if (!rule || ground::is_numeric(host)) return resolved;
-  const auto own = ground::interface_addresses();
+  if (!rule || base::is_numeric(host)) return resolved;
+  const auto own = base::interface_addresses();
   std::vector<SocketAddress> here;
   for (const SocketAddress& address : resolved) {
     if (std::ranges::any_of(own, [&](const auto& each) { return is(each, address); })) here.push_back(address);
@@ -100,7 +100,7 @@ std::vector<SocketAddress> addresses_to_listen_on(const std::string& host, const
 }
 
 void check_reachable(const std::string& host, const std::vector<SocketAddress>& resolved) {
-  if (host == "localhost" || ground::is_numeric(host)) return;  // meant so: the hosts may be one
+  if (host == "localhost" || base::is_numeric(host)) return;  // meant so: the hosts may be one
   if (!std::ranges::all_of(resolved, [](const auto& address) { return address.is_loopback(); })) return;
   auto others = own_addresses();
   std::erase_if(others, [](const auto& each) { return each.loopback; });

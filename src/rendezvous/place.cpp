@@ -8,7 +8,7 @@
 namespace unisono::rendezvous {
 namespace {
 
-using ground::Environment;
+using base::Environment;
 
 std::string required(const Environment& environment, std::string_view variable) {
   auto text = environment.get(variable);
@@ -23,8 +23,7 @@ std::uint16_t checked_port(int port) {
 }
 
 // What the variables say wins. Without them the tasks of one node need no address at all, and those of several meet at the first one's host.
-std::unique_ptr<Meeting> meeting_of_slurm_tasks(const EnvironmentIdentity& identity, const Environment& environment,
-                                                const ground::Deadline& deadline) {
+std::unique_ptr<Meeting> meeting_of_slurm_tasks(const EnvironmentIdentity& identity, const Environment& environment, const base::Deadline& deadline) {
   const SlurmPlace& place = *identity.slurm;
   const auto address = environment.get("MASTER_ADDR");
   const auto port = environment.get_int("MASTER_PORT");
@@ -37,7 +36,7 @@ std::unique_ptr<Meeting> meeting_of_slurm_tasks(const EnvironmentIdentity& ident
 }  // namespace
 
 std::unique_ptr<Meeting> meeting_by_environment(const EnvironmentIdentity& identity, int rank, const Environment& environment,
-                                                const ground::Deadline& deadline) {
+                                                const base::Deadline& deadline) {
   if (identity.slurm) return meeting_of_slurm_tasks(identity, environment, deadline);
   required(environment, "MASTER_PORT");
   const std::uint16_t port = checked_port(*environment.get_int("MASTER_PORT"));

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "ground/environment.h"
+#include "base/environment.h"
 #include "rendezvous/identity.h"
 #include "rendezvous/reach.h"
 
@@ -10,7 +10,7 @@ namespace unisono::rendezvous {
 
 /// Where the processes of a job meet whose environment says who they are: at MASTER_ADDR and MASTER_PORT, beside torchrun's agent, or where Slurm put
 /// them. InvalidArgument where neither variables nor Slurm name a place.
-std::unique_ptr<Meeting> meeting_by_environment(const EnvironmentIdentity& identity, int rank, const ground::Environment& environment,
-                                                const ground::Deadline& deadline);
+std::unique_ptr<Meeting> meeting_by_environment(const EnvironmentIdentity& identity, int rank, const base::Environment& environment,
+                                                const base::Deadline& deadline);
 
 }  // namespace unisono::rendezvous

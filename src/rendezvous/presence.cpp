@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "ground/socket.h"
+#include "base/socket.h"
 #include "store/file_log.h"
 #include "unisono/error.h"
 
@@ -32,11 +32,11 @@ bool is_removed(int fd) {
 
 }  // namespace
 
-Presence::Presence(std::string path, const ground::Deadline& deadline) : path_(std::move(path)), pid_(::getpid()) {
+Presence::Presence(std::string path, const base::Deadline& deadline) : path_(std::move(path)), pid_(::getpid()) {
   for (;;) {
     fd_.reset(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));  // as the store's file is
     if (!fd_ && errno == ELOOP) throw InvalidArgument(fmt::format("the rendezvous file {} is a symbolic link, which is not followed", path_));
-    if (!fd_) throw InvalidArgument(fmt::format("the rendezvous file {} cannot be opened: {}", path_, ground::error_text(errno)));
+    if (!fd_) throw InvalidArgument(fmt::format("the rendezvous file {} cannot be opened: {}", path_, base::error_text(errno)));
     if (!lock_content(deadline))
       throw Timeout(fmt::format("the rendezvous file {} stayed locked by another process for {} ms", path_, deadline.timeout().count()));
     // Removed between the opening and the lock: the next one who comes would not find us here.
@@ -53,7 +53,7 @@ Presence::~Presence() {
   if (::getpid() != pid_) return;  // a child of fork: the lock is its parent's
   using namespace std::chrono_literals;
   try {
-    if (!lock_content(ground::Deadline(1s))) return;
+    if (!lock_content(base::Deadline(1s))) return;
   } catch (const Error&) {
     return;
   }
@@ -67,7 +67,7 @@ Presence::~Presence() {
 bool Presence::is_alive(std::int64_t byte) const { return byte == byte_ || store::bytes_are_locked(fd_.get(), byte, 1); }
 
 // Held for microseconds; its release wakes nobody up, hence the short pauses.
-bool Presence::lock_content(const ground::Deadline& deadline) const {
+bool Presence::lock_content(const base::Deadline& deadline) const {
   for (int pause = 0; !store::try_lock_bytes(fd_.get(), 0, 1, true); pause = std::min(pause * 2 + 1, 20)) {
     if (deadline.passed()) return false;
     ::poll(nullptr, 0, deadline.poll_timeout(pause));

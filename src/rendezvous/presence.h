@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
-#include "ground/deadline.h"
-#include "ground/file_descriptor.h"
+#include "base/deadline.h"
+#include "base/file_descriptor.h"
 
 namespace unisono::rendezvous {
 
@@ -13,7 +13,7 @@ namespace unisono::rendezvous {
 class Presence {
  public:
   /// Creates the file where there is none. While this object lives, nobody else's `Presence` removes it.
-  Presence(std::string path, const ground::Deadline& deadline);
+  Presence(std::string path, const base::Deadline& deadline);
   ~Presence();
   Presence(const Presence&) = delete;
   Presence& operator=(const Presence&) = delete;
@@ -22,10 +22,10 @@ class Presence {
   bool is_alive(std::int64_t byte) const;
 
  private:
-  bool lock_content(const ground::Deadline& deadline) const;
+  bool lock_content(const base::Deadline& deadline) const;
 
   std::string path_;
-  ground::FileDescriptor fd_;
+  base::FileDescriptor fd_;
   std::int64_t byte_ = 0;
   int pid_;
 };

@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "ground/log.h"
-#include "ground/signal_name.h"
+#include "base/log.h"
+#include "base/signal_name.h"
 #include "rendezvous/multicast_socket.h"
 #include "rendezvous/own_address.h"
 #include "store/authentication.h"
@@ -23,14 +23,14 @@
 namespace unisono::rendezvous {
 namespace {
 
-using ground::SocketAddress;
+using base::SocketAddress;
 
 constexpr int agent_candidates = 16;
 
 class AtAddress final : public Meeting {
  public:
-  AtAddress(const Address& address, Reach reach, std::string tag, const ground::Environment& environment)
-      : address_(address), place_("the store at " + ground::describe(address.name, address.port())), tag_(std::move(tag)), environment_(environment) {
+  AtAddress(const Address& address, Reach reach, std::string tag, const base::Environment& environment)
+      : address_(address), place_("the store at " + base::describe(address.name, address.port())), tag_(std::move(tag)), environment_(environment) {
     for (const SocketAddress& each : address_.resolved) {
       if (each.is_multicast()) throw InvalidArgument(fmt::format("{} is a multicast address, where no store can listen", describe(each)));
     }
@@ -40,11 +40,11 @@ class AtAddress final : public Meeting {
 
   std::shared_ptr<store::Client> serve() const override {
     const auto addresses = addresses_to_listen_on(address_.name, address_.resolved, environment_);
-    ground::FileDescriptor listening = store::listen_on(addresses);
-    ground::info(fmt::format("the job's store listens on {}", describe(ground::local_address(listening.get()))));
+    base::FileDescriptor listening = store::listen_on(addresses);
+    base::info(fmt::format("the job's store listens on {}", describe(base::local_address(listening.get()))));
     return store::serve(std::move(listening), place_, {.token = token_, .job_tag = tag_});
   }
-  std::shared_ptr<store::Client> connect(const ground::Deadline& deadline) const override {
+  std::shared_ptr<store::Client> connect(const base::Deadline& deadline) const override {
     return store::connect_tcp(address_.resolved, place_, {.token = token_, .job_tag = tag_}, deadline);
   }
   std::string place() const override { return place_; }
@@ -52,7 +52,7 @@ class AtAddress final : public Meeting {
  private:
   Address address_;
   std::string place_, tag_, token_;
-  const ground::Environment& environment_;
+  const base::Environment& environment_;
 };
 
 class LocalSocket final : public Meeting {
@@ -60,7 +60,7 @@ class LocalSocket final : public Meeting {
   explicit LocalSocket(const std::string& name) : address_(SocketAddress::abstract_unix(name)), place_("the store at " + describe(address_)) {}
 
   std::shared_ptr<store::Client> serve() const override { return store::serve(store::listen_on({address_}), place_, {}); }
-  std::shared_ptr<store::Client> connect(const ground::Deadline& deadline) const override {
+  std::shared_ptr<store::Client> connect(const base::Deadline& deadline) const override {
     return store::connect_tcp({address_}, place_, {}, deadline);
   }
   std::string place() const override { return place_; }
@@ -72,9 +72,9 @@ class LocalSocket final : public Meeting {
 
 class BesideAgent final : public Meeting {
  public:
-  BesideAgent(const std::string& host, std::uint16_t port, std::string tag, const ground::Environment& environment, const ground::Deadline& deadline)
+  BesideAgent(const std::string& host, std::uint16_t port, std::string tag, const base::Environment& environment, const base::Deadline& deadline)
       : place_(fmt::format("the store at {}, ports {} to {}", host, port + 1, port + agent_candidates)), tag_(std::move(tag)) {
-    const auto resolved = ground::resolve(host, port, deadline);
+    const auto resolved = base::resolve(host, port, deadline);
     check_reachable(host, resolved);
     for (int i = 1; i <= agent_candidates && port + i <= 65535; ++i) {
       for (const SocketAddress& address : resolved) addresses_.push_back(with_port(address, static_cast<std::uint16_t>(port + i)));
@@ -85,7 +85,7 @@ class BesideAgent final : public Meeting {
   std::shared_ptr<store::Client> serve() const override {
     return store::serve(store::listen_on(addresses_), place_, {.token = token_, .job_tag = tag_});
   }
-  std::shared_ptr<store::Client> connect(const ground::Deadline& deadline) const override {
+  std::shared_ptr<store::Client> connect(const base::Deadline& deadline) const override {
     return store::connect_tcp(addresses_, place_, {.token = token_, .job_tag = tag_, .strangers_expected = true}, deadline);
   }
   std::string place() const override { return place_; }
@@ -102,7 +102,7 @@ std::string job_tag(const EnvironmentIdentity& identity) {
   return store::digest(fmt::format("unisono job {}\n{}", identity.job_id, identity.attempt));
 }
 
-std::unique_ptr<Meeting> meeting_at(const Address& address, Reach reach, const std::string& tag, const ground::Environment& environment) {
+std::unique_ptr<Meeting> meeting_at(const Address& address, Reach reach, const std::string& tag, const base::Environment& environment) {
   return std::make_unique<AtAddress>(address, reach, tag, environment);
 }
 
@@ -114,7 +114,7 @@ bool has_several_hosts(const EnvironmentIdentity& identity) {
 std::unique_ptr<Meeting> meeting_on_this_host(const std::string& name) { return std::make_unique<LocalSocket>("unisono-" + name); }
 
 std::unique_ptr<Meeting> meeting_beside_agent(const std::string& host, std::uint16_t port, const EnvironmentIdentity& identity,
-                                              const ground::Environment& environment, const ground::Deadline& deadline) {
+                                              const base::Environment& environment, const base::Deadline& deadline) {
   const bool one_host = identity.local_world_size && identity.world_size && identity.local_world_size->value == identity.world_size->value;
   // Each host's agent counts only the restarts that it has caused itself.
   const int attempt = one_host ? identity.attempt : 0;
@@ -135,9 +135,8 @@ std::shared_ptr<Store> launcher_store(int fd) {
   const std::lock_guard lock(mutex);
   if (const auto found = taken.find(fd); found != taken.end() && found->second.pid == ::getpid()) return found->second.store;
   if (fd < 0 || ::fcntl(fd, F_GETFD) < 0) throw InvalidArgument(fmt::format("UNISONO_LAUNCHER_FD is {}, which is no open descriptor", fd));
-  if (!ground::is_stream_socket(fd, AF_UNIX))
-    throw InvalidArgument(fmt::format("UNISONO_LAUNCHER_FD is {}, which is no connection to a launcher", fd));
-  auto store = store::connect_fd(ground::FileDescriptor(fd));
+  if (!base::is_stream_socket(fd, AF_UNIX)) throw InvalidArgument(fmt::format("UNISONO_LAUNCHER_FD is {}, which is no connection to a launcher", fd));
+  auto store = store::connect_fd(base::FileDescriptor(fd));
   if (const auto stale = taken.find(fd); stale != taken.end()) {
     // A child of fork has its own connection under a number of its parent's. The parent's object owns that number too: it is kept, not closed.
     static std::vector<std::shared_ptr<Store>> parents;
@@ -147,7 +146,7 @@ std::shared_ptr<Store> launcher_store(int fd) {
   return store;
 }
 
-std::shared_ptr<Store> store_of_own_launcher(const ground::Environment& environment, int rank, int world_size) {
+std::shared_ptr<Store> store_of_own_launcher(const base::Environment& environment, int rank, int world_size) {
   const auto fd = environment.get_int("UNISONO_LAUNCHER_FD");
   if (!fd || environment.get_int("RANK") != rank || environment.get_int("WORLD_SIZE") != world_size) return nullptr;
   ucred peer{};
@@ -165,13 +164,13 @@ void tell_of_store(const std::function<void(std::string_view, std::string_view)>
   set("unisono/store/host", address.host());
 }
 
-std::optional<JobStore> store_of_launchers(Store& launcher_store, const ground::Deadline& deadline) {
+std::optional<JobStore> store_of_launchers(Store& launcher_store, const base::Deadline& deadline) {
   const auto host = launcher_store.try_get("unisono/store/host");
   if (!host) return std::nullopt;
   const auto said = [&](std::string_view name) { return launcher_store.try_get(fmt::format("unisono/store/{}", name)).value_or(""); };
   const Address address(*host, static_cast<std::uint16_t>(std::stoi(said("port"))), deadline);
   JobStore store{.client = {}, .prefix = said("prefix"), .token = said("token")};
-  const std::string place = "the launchers' store at " + ground::describe(address.name, address.port());
+  const std::string place = "the launchers' store at " + base::describe(address.name, address.port());
   store.client = store::connect_tcp(address.resolved, place, {.token = store.token == "none" ? "" : store.token, .job_tag = said("tag")}, deadline);
   return store;
 }
@@ -188,7 +187,7 @@ void throw_if_a_rank_ended(Store& launcher_store) {
                      {.operation = "initialize", .culprit = rank}, PeerFailed::Cause::disconnected);
   }
   const bool killed = kind == "signal";
-  const std::string how = killed ? "was killed by " + ground::signal_name(number) : fmt::format("exited with code {}", number);
+  const std::string how = killed ? "was killed by " + base::signal_name(number) : fmt::format("exited with code {}", number);
   throw PeerFailed(fmt::format("rank {} {} before all ranks had joined", rank, how), {.operation = "initialize", .culprit = rank},
                    killed ? PeerFailed::Cause::killed : PeerFailed::Cause::exited);
 }

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "ground/host.h"
+#include "base/host.h"
 #include "store/authentication.h"
 #include "unisono/error.h"
 
@@ -34,7 +34,7 @@ T number(std::string_view text) {
 
 Record own_record(std::optional<int> rank) {
   Record record;
-  record.member = {rank.value_or(-1), ::getpid(), field(ground::host_name()), field(ground::machine_id())};
+  record.member = {rank.value_or(-1), ::getpid(), field(base::host_name()), field(base::machine_id())};
   record.nonce = store::digest(store::fresh_nonce()).substr(0, 32);
   return record;
 }

@@ -14,7 +14,7 @@ namespace unisono::rendezvous {
 struct Record {
   Member member;              ///< rank -1: it takes any
   std::string nonce;          ///< tells two processes (or threads) apart that say the same of themselves
-  std::int64_t presence = 0;  ///< file rendezvous: the byte it keeps locked while it is there; in a store that the program gave: see ground::own_life
+  std::int64_t presence = 0;  ///< file rendezvous: the byte it keeps locked while it is there; in a store that the program gave: see base::own_life
 };
 
 /// Of this process.

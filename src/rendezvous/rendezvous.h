@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "ground/environment.h"
+#include "base/environment.h"
+#include "rendezvous/carried.h"
 #include "rendezvous/identity.h"
 #include "unisono/store.h"
 
@@ -24,6 +25,7 @@ struct JobRequest {
   std::shared_ptr<Store> store = {};  ///< instead of init_method
   /// Of a given store: whoever serves it may end before this process is done with the job. Nothing is written to it once all have come.
   bool store_may_end = false;
+  FindBootstrap find_bootstrap = {};  ///< of ranks that an MPI's launcher started
 };
 
 /// One process of the job, as it presented itself.
@@ -31,7 +33,7 @@ struct Member {
   int rank = -1;
   int pid = 0;
   std::string host = {};     ///< its name
-  std::string machine = {};  ///< see ground::machine_id
+  std::string machine = {};  ///< see base::machine_id
 };
 
 struct JobIdentity {
@@ -62,9 +64,9 @@ struct JobIdentity {
 ///   ProtocolError    another version, another token, or somebody else at the address
 ///   Timeout          ranks that did not come (`missing()`), or a store that nobody serves
 ///   PeerFailed       the store went away meanwhile
-JobIdentity meet(const JobRequest& request, const ground::Environment& environment);
+JobIdentity meet(const JobRequest& request, const base::Environment& environment);
 
 /// How long `meet` waits: the request's timeout; where that is the default, UNISONO_TIMEOUT (whole seconds) or, without it, 120 s.
-std::chrono::milliseconds join_timeout(std::chrono::milliseconds requested, const ground::Environment& environment);
+std::chrono::milliseconds join_timeout(std::chrono::milliseconds requested, const base::Environment& environment);
 
 }  // namespace unisono::rendezvous

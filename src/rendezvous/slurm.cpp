@@ -12,7 +12,7 @@
 namespace unisono::rendezvous {
 namespace {
 
-using ground::Environment;
+using base::Environment;
 
 /// The first of them that is set; empty: none.
 std::string_view first_set(const Environment& environment, std::initializer_list<std::string_view> names) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "ground/environment.h"
+#include "base/environment.h"
 
 namespace unisono::rendezvous {
 
@@ -19,10 +19,10 @@ struct SlurmTask {
 
 /// A job is named, and this process is a task of it (or the job has several, and one is to be told what is missing). False in the shell of an
 /// allocation of one task, which is a process like any other.
-bool is_slurm_task(const ground::Environment& environment);
+bool is_slurm_task(const base::Environment& environment);
 
 /// InvalidArgument naming what is missing, no number, or a node list without a host.
-SlurmTask slurm_task(const ground::Environment& environment);
+SlurmTask slurm_task(const base::Environment& environment);
 
 /// 15000 + the last four digits of a job id, of which the number in front counts: "12_3" and "12+0" are of job 12. InvalidArgument where there is
 /// none.

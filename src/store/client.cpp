@@ -14,7 +14,7 @@
 
 namespace unisono::store {
 
-using ground::Deadline;
+using base::Deadline;
 using namespace std::chrono_literals;
 
 namespace {
@@ -24,10 +24,10 @@ constexpr auto patience = 1s;
 
 }  // namespace
 
-Client::Client(ground::FileDescriptor connected, std::string place, FrameBuffer buffered, std::unique_ptr<StoreServer> own_server)
+Client::Client(base::FileDescriptor connected, std::string place, FrameBuffer buffered, std::unique_ptr<StoreServer> own_server)
     : server_(std::move(own_server)), fd_(std::move(connected)), place_(std::move(place)), pid_(::getpid()), in_(std::move(buffered)) {
-  ground::set_close_on_exec(fd_.get());
-  ground::set_non_blocking(fd_.get());
+  base::set_close_on_exec(fd_.get());
+  base::set_non_blocking(fd_.get());
 }
 
 Client::~Client() = default;
@@ -56,7 +56,7 @@ void Client::send(const std::string& frame, const Deadline& deadline) {
     if (n >= 0) {
       sent += static_cast<std::size_t>(n);
     } else if (errno == EAGAIN) {
-      if (ground::wait_for(fd_.get(), POLLOUT, deadline)) continue;
+      if (base::wait_for(fd_.get(), POLLOUT, deadline)) continue;
       const Timeout error(fmt::format("{} took no request within {} ms", place_, deadline.timeout().count()));
       if (sent == 0) throw error;
       const std::lock_guard lock(mutex_);  // half a request is on its way: nothing can follow it
@@ -132,7 +132,7 @@ void Client::read_some(const Deadline& deadline, std::unique_lock<std::mutex>& l
   std::array<char, std::size_t{64} << 10> chunk;
   ssize_t n = -1;
   int error = EAGAIN;
-  if (ground::wait_for(fd_.get(), POLLIN, deadline)) {
+  if (base::wait_for(fd_.get(), POLLIN, deadline)) {
     n = ::recv(fd_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
     error = n < 0 ? errno : 0;
   }
@@ -185,7 +185,7 @@ void Client::set(std::string_view key, std::string_view value) {
 }
 
 Client::Answer Client::await(Writer request, Milliseconds timeout, std::span<const std::string> keys) {
-  Answer answer = ask(std::move(request), Deadline(ground::clamped(timeout) + patience), keys);
+  Answer answer = ask(std::move(request), Deadline(base::clamped(timeout) + patience), keys);
   if (answer.status == Status::expired) {
     std::vector<std::string> missing;
     Reader in(answer.fields);
@@ -249,7 +249,7 @@ void Client::leave_will(const std::vector<std::pair<std::string, std::string>>& 
 
 void Client::hang_up() const { ::shutdown(fd_.get(), SHUT_RDWR); }
 
-std::shared_ptr<Store> connect_fd(ground::FileDescriptor connected) {
+std::shared_ptr<Store> connect_fd(base::FileDescriptor connected) {
   auto client = std::make_shared<Client>(std::move(connected), "the launcher's store");
   client->greet();
   return client;

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "ground/deadline.h"
-#include "ground/file_descriptor.h"
-#include "ground/socket.h"
+#include "base/deadline.h"
+#include "base/file_descriptor.h"
+#include "base/socket.h"
 #include "store/server.h"
 #include "store/wire.h"
 #include "unisono/store.h"
@@ -24,7 +24,7 @@ namespace unisono::store {
 class Client final : public Store {
  public:
   /// `place` is how messages call the store: "the store at 127.0.0.1:29500". `buffered` was received already; `own_server` lives as long as this.
-  Client(ground::FileDescriptor connected, std::string place, FrameBuffer buffered = {}, std::unique_ptr<StoreServer> own_server = {});
+  Client(base::FileDescriptor connected, std::string place, FrameBuffer buffered = {}, std::unique_ptr<StoreServer> own_server = {});
   ~Client() override;
 
   void set(std::string_view key, std::string_view value) override;
@@ -43,12 +43,13 @@ class Client final : public Store {
   void leave_will(const std::vector<std::pair<std::string, std::string>>& will);
   /// Ends the connection: calls under way and later ones, of all threads, throw PeerFailed.
   void hang_up() const;
-  /// The way to a store on TCP: this side's address, from which it is reached, and the store's, which are the same where this process serves it.
-  struct Way {
-    ground::SocketAddress own, store;
+  /// The addresses of a connection to a store on TCP: this side's address, from which it is reached, and the store's, which are the same where this
+  /// process serves it.
+  struct Addresses {
+    base::SocketAddress own, store;
   };
-  const std::optional<Way>& way() const { return way_; }
-  void set_way(Way way) { way_ = std::move(way); }
+  const std::optional<Addresses>& addresses() const { return addresses_; }
+  void set_addresses(Addresses addresses) { addresses_ = std::move(addresses); }
 
  private:
   struct Answer {
@@ -56,11 +57,11 @@ class Client final : public Store {
     std::string fields;
   };
   Writer request(Op op) { return Writer(op, next_.fetch_add(1, std::memory_order_relaxed)); }
-  Answer ask(Writer request, const ground::Deadline& deadline, std::span<const std::string> awaited);
-  Answer ask(Writer request) { return ask(std::move(request), ground::Deadline(timeout()), {}); }
+  Answer ask(Writer request, const base::Deadline& deadline, std::span<const std::string> awaited);
+  Answer ask(Writer request) { return ask(std::move(request), base::Deadline(timeout()), {}); }
   Answer await(Writer request, Milliseconds timeout, std::span<const std::string> keys);
-  void send(const std::string& frame, const ground::Deadline& deadline);
-  void read_some(const ground::Deadline& deadline, std::unique_lock<std::mutex>& lock);
+  void send(const std::string& frame, const base::Deadline& deadline);
+  void read_some(const base::Deadline& deadline, std::unique_lock<std::mutex>& lock);
   void dispatch();
   void check_greeting();
   void check_process() const;
@@ -68,10 +69,10 @@ class Client final : public Store {
   [[noreturn]] void throw_gone() const;
 
   std::unique_ptr<StoreServer> server_;
-  const ground::FileDescriptor fd_;
+  const base::FileDescriptor fd_;
   const std::string place_;
   const int pid_;
-  std::optional<Way> way_;
+  std::optional<Addresses> addresses_;
 
   std::atomic<std::uint64_t> next_{1};
   std::mutex sending_;
@@ -85,7 +86,7 @@ class Client final : public Store {
 };
 
 /// Over one end of a connected stream that the other side has given to `StoreServer::adopt`. Takes no time: the server may start later.
-std::shared_ptr<Store> connect_fd(ground::FileDescriptor connected);
+std::shared_ptr<Store> connect_fd(base::FileDescriptor connected);
 
 struct ConnectOptions {
   std::string token = {};
@@ -94,15 +95,15 @@ struct ConnectOptions {
 };
 /// Tries the addresses in turn, again and again with growing pauses, until one answers as our store. Throws Timeout with the last reasons where
 /// none does before the deadline, and ProtocolError at once where what answers speaks something else, another version, or wants another token.
-std::shared_ptr<Client> connect_tcp(const std::vector<ground::SocketAddress>& addresses, const std::string& place, const ConnectOptions& options,
-                                    const ground::Deadline& deadline);
+std::shared_ptr<Client> connect_tcp(const std::vector<base::SocketAddress>& addresses, const std::string& place, const ConnectOptions& options,
+                                    const base::Deadline& deadline);
 /// One attempt at one address: the client, or why not (empty client, the reason as text).
 struct Attempt {
   std::shared_ptr<Client> client;
   std::string reason;
   bool final = false;  ///< trying again will not help
 };
-Attempt try_connect_store(const ground::SocketAddress& address, const std::string& place, const ConnectOptions& options,
-                          const ground::Deadline& deadline);
+Attempt try_connect_store(const base::SocketAddress& address, const std::string& place, const ConnectOptions& options,
+                          const base::Deadline& deadline);
 
 }  // namespace unisono::store

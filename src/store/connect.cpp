@@ -13,7 +13,7 @@
 
 namespace unisono::store {
 
-using ground::Deadline;
+using base::Deadline;
 using namespace std::chrono_literals;
 
 namespace {
@@ -34,7 +34,7 @@ class Handshake {
   void send(const std::string& bytes) {
     const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     // A fresh connection takes these few bytes whole.
-    if (n != static_cast<ssize_t>(bytes.size())) throw Lost{n < 0 ? ground::error_text(errno) : "the connection takes nothing"};
+    if (n != static_cast<ssize_t>(bytes.size())) throw Lost{n < 0 ? base::error_text(errno) : "the connection takes nothing"};
   }
 
   std::string receive_greeting() {
@@ -61,11 +61,11 @@ class Handshake {
   void receive() {
     std::array<char, 512> chunk;
     for (;;) {
-      if (!ground::wait_for(fd_, POLLIN, deadline_)) throw Lost{"it accepts connections and stays silent"};
+      if (!base::wait_for(fd_, POLLIN, deadline_)) throw Lost{"it accepts connections and stays silent"};
       const ssize_t n = ::recv(fd_, chunk.data(), chunk.size(), MSG_DONTWAIT);
       if (n > 0) return in_.append({chunk.data(), static_cast<std::size_t>(n)});
       if (n == 0) throw Lost{"it closed the connection"};
-      if (errno != EINTR && errno != EAGAIN) throw Lost{ground::error_text(errno)};
+      if (errno != EINTR && errno != EAGAIN) throw Lost{base::error_text(errno)};
     }
   }
 
@@ -110,12 +110,12 @@ void shake_hands(Handshake& peer, const ConnectOptions& options) {
 
 }  // namespace
 
-Attempt try_connect_store(const ground::SocketAddress& address, const std::string& place, const ConnectOptions& options, const Deadline& deadline) {
-  ground::Opened opened = ground::try_connect(address, deadline);
-  if (!opened.fd) return {{}, fmt::format("{}: {}", describe(address), ground::error_text(opened.error))};
-  ground::set_no_delay(opened.fd.get());
+Attempt try_connect_store(const base::SocketAddress& address, const std::string& place, const ConnectOptions& options, const Deadline& deadline) {
+  base::Opened opened = base::try_connect(address, deadline);
+  if (!opened.fd) return {{}, fmt::format("{}: {}", describe(address), base::error_text(opened.error))};
+  base::set_no_delay(opened.fd.get());
   const Deadline own(std::min<std::chrono::milliseconds>(deadline.left(), answer_timeout));
-  if (address.family() == AF_UNIX && !ground::peer_is_same_user(opened.fd.get())) {
+  if (address.family() == AF_UNIX && !base::peer_is_same_user(opened.fd.get())) {
     return {{}, fmt::format("{}: another user's process listens there", describe(address)), true};
   }
   try {
@@ -126,9 +126,9 @@ Attempt try_connect_store(const ground::SocketAddress& address, const std::strin
     }
     Handshake peer(opened.fd.get(), own);
     shake_hands(peer, options);
-    const Client::Way way{ground::local_address(opened.fd.get()), address};
+    const Client::Addresses addresses{base::local_address(opened.fd.get()), address};
     auto client = std::make_shared<Client>(std::move(opened.fd), place, peer.take_rest());
-    client->set_way(way);
+    client->set_addresses(addresses);
     return {std::move(client), {}};
   } catch (const Handshake::Lost& lost) {
     return {{}, fmt::format("{}: {}", describe(address), lost.reason)};
@@ -139,19 +139,19 @@ Attempt try_connect_store(const ground::SocketAddress& address, const std::strin
 
 namespace {
 
-bool all_loopback(const std::vector<ground::SocketAddress>& addresses) {
-  return std::ranges::all_of(addresses, [](const ground::SocketAddress& address) { return address.is_loopback(); });
+bool all_loopback(const std::vector<base::SocketAddress>& addresses) {
+  return std::ranges::all_of(addresses, [](const base::SocketAddress& address) { return address.is_loopback(); });
 }
 
 }  // namespace
 
-std::shared_ptr<Client> connect_tcp(const std::vector<ground::SocketAddress>& addresses, const std::string& place, const ConnectOptions& options,
+std::shared_ptr<Client> connect_tcp(const std::vector<base::SocketAddress>& addresses, const std::string& place, const ConnectOptions& options,
                                     const Deadline& deadline) {
   auto pause = 5ms;
   int attempts = 0;
   for (;;) {
     std::string reasons;
-    for (const ground::SocketAddress& address : addresses) {
+    for (const base::SocketAddress& address : addresses) {
       ++attempts;
       // With several addresses none of them may use up the time of the others.
       const Deadline own(addresses.size() == 1 ? deadline.left() : std::min<std::chrono::milliseconds>(deadline.left(), 2s));

@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
-#include "ground/hash.h"
-#include "ground/size_limit.h"
-#include "ground/socket.h"
+#include "base/hash.h"
+#include "base/size_limit.h"
+#include "base/socket.h"
 #include "store/wire.h"
 #include "unisono/error.h"
 
@@ -34,7 +34,7 @@ int set_lock(int fd, short type, std::int64_t begin, std::int64_t length) {
   }
 }
 
-std::uint32_t checksum(std::string_view bytes) { return static_cast<std::uint32_t>(ground::stable_hash(bytes)); }
+std::uint32_t checksum(std::string_view bytes) { return static_cast<std::uint32_t>(base::stable_hash(bytes)); }
 
 void put32(std::string& bytes, std::uint64_t value) {
   for (int i = 0; i < 4; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xff);
@@ -47,8 +47,8 @@ std::uint32_t load32(std::string_view bytes) {
 }
 
 // A link may be somebody else's, in a folder for all, and lead to any file of ours; a pipe would keep us waiting.
-ground::FileDescriptor open_file(const std::string& path) {
-  return ground::FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+base::FileDescriptor open_file(const std::string& path) {
+  return base::FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ bool try_lock_bytes(int fd, std::int64_t begin, std::int64_t length, bool exclus
   const int error = set_lock(fd, static_cast<short>(exclusive ? F_WRLCK : F_RDLCK), begin, length);
   if (error == 0) return true;
   if (error == EAGAIN || error == EACCES) return false;
-  throw InvalidArgument(fmt::format("the file system does not lock files: {}", ground::error_text(error)));
+  throw InvalidArgument(fmt::format("the file system does not lock files: {}", base::error_text(error)));
 }
 
 void unlock_bytes(int fd, std::int64_t begin, std::int64_t length) { set_lock(fd, F_UNLCK, begin, length); }
@@ -73,7 +73,7 @@ bool bytes_are_locked(int fd, std::int64_t begin, std::int64_t length) {
 
 FileLog::FileLog(std::string path) : path_(std::move(path)), fd_(open_file(path_)), pid_(::getpid()) {
   if (!fd_ && errno == ELOOP) throw InvalidArgument(fmt::format("the store file {} is a symbolic link, which is not followed", path_));
-  if (!fd_) throw InvalidArgument(fmt::format("the store file {} cannot be opened: {}", path_, ground::error_text(errno)));
+  if (!fd_) throw InvalidArgument(fmt::format("the store file {} cannot be opened: {}", path_, base::error_text(errno)));
   struct stat status {};
   if (::fstat(fd_.get(), &status) != 0 || !S_ISREG(status.st_mode)) throw InvalidArgument(fmt::format("the store file {} is no regular file", path_));
 }
@@ -81,8 +81,8 @@ FileLog::FileLog(std::string path) : path_(std::move(path)), fd_(open_file(path_
 // A child of fork shares its parent's descriptor, and with it the parent's locks: it needs its own.
 void FileLog::reopen_after_fork() {
   if (pid_ == ::getpid()) return;
-  ground::FileDescriptor fresh(::open(fmt::format("/proc/self/fd/{}", fd_.get()).c_str(), O_RDWR | O_CLOEXEC));
-  if (!fresh) throw InvalidArgument(fmt::format("the store file {} cannot be opened again after fork: {}", path_, ground::error_text(errno)));
+  base::FileDescriptor fresh(::open(fmt::format("/proc/self/fd/{}", fd_.get()).c_str(), O_RDWR | O_CLOEXEC));
+  if (!fresh) throw InvalidArgument(fmt::format("the store file {} cannot be opened again after fork: {}", path_, base::error_text(errno)));
   fd_ = std::move(fresh);
   pid_ = ::getpid();
 }
@@ -98,7 +98,7 @@ void FileLog::refresh() {
   for (;;) {
     const ssize_t n = ::pread(fd_.get(), chunk.data(), chunk.size(), end_ + static_cast<std::int64_t>(bytes.size()));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw Error(fmt::format("the store file {} cannot be read: {}", path_, ground::error_text(errno)));
+    if (n < 0) throw Error(fmt::format("the store file {} cannot be read: {}", path_, base::error_text(errno)));
     if (n == 0) break;
     bytes.append(chunk.data(), static_cast<std::size_t>(n));
   }
@@ -145,8 +145,8 @@ void FileLog::append(Kind kind, std::string_view key, std::string_view value) {
   put32(record, body.size());
   put32(record, checksum(body));
   record += body;
-  const ground::NoSizeSignal no_signal;
-  if (::ftruncate(fd_.get(), end_) != 0) throw Error(fmt::format("the store file {} cannot be written: {}", path_, ground::error_text(errno)));
+  const base::NoSizeSignal no_signal;
+  if (::ftruncate(fd_.get(), end_) != 0) throw Error(fmt::format("the store file {} cannot be written: {}", path_, base::error_text(errno)));
   std::size_t written = 0;
   while (written < record.size()) {
     const ssize_t n = ::pwrite(fd_.get(), record.data() + written, record.size() - written, end_ + static_cast<std::int64_t>(written));
@@ -154,7 +154,7 @@ void FileLog::append(Kind kind, std::string_view key, std::string_view value) {
     if (n <= 0) {
       const int error = errno;
       [[maybe_unused]] const int cut = ::ftruncate(fd_.get(), end_);
-      throw Error(fmt::format("the store file {} cannot be written: {}", path_, ground::error_text(error)));
+      throw Error(fmt::format("the store file {} cannot be written: {}", path_, base::error_text(error)));
     }
     written += static_cast<std::size_t>(n);
   }

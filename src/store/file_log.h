@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "ground/deadline.h"
-#include "ground/file_descriptor.h"
+#include "base/deadline.h"
+#include "base/file_descriptor.h"
 #include "store/table.h"
 
 namespace unisono::store {
@@ -58,7 +58,7 @@ class FileLog {
   void apply(std::string_view body);
 
   std::string path_;
-  ground::FileDescriptor fd_;
+  base::FileDescriptor fd_;
   int pid_;
   std::int64_t end_ = 0;  ///< of the last whole record that was read
   Table table_;

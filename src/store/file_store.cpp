@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "ground/deadline.h"
+#include "base/deadline.h"
 #include "store/file_log.h"
 #include "store/file_watch.h"
 #include "store/waiting.h"
@@ -13,7 +13,7 @@
 
 namespace unisono {
 
-using ground::Deadline;
+using base::Deadline;
 
 struct FileStore::State {
   explicit State(std::string path) : log(std::move(path)), place("the store file " + log.path()) {}

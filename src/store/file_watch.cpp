@@ -43,7 +43,7 @@ FileWatch::FileWatch(const std::string& path) : inotify_(::inotify_init1(IN_CLOE
   }
 }
 
-void FileWatch::wait(const ground::Deadline& deadline) {
+void FileWatch::wait(const base::Deadline& deadline) {
   pollfd entry{inotify_.get(), POLLIN, 0};
   // poll ignores a negative descriptor and is then a pause.
   if (::poll(&entry, 1, deadline.poll_timeout(static_cast<int>(pause_.count()))) > 0) {

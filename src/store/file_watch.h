@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "ground/deadline.h"
-#include "ground/file_descriptor.h"
+#include "base/deadline.h"
+#include "base/file_descriptor.h"
 
 namespace unisono::store {
 
@@ -13,10 +13,10 @@ class FileWatch {
  public:
   explicit FileWatch(const std::string& path);
   /// Returns after a change, after the pause, or at the deadline.
-  void wait(const ground::Deadline& deadline);
+  void wait(const base::Deadline& deadline);
 
  private:
-  ground::FileDescriptor inotify_;
+  base::FileDescriptor inotify_;
   std::chrono::milliseconds pause_{1};
   std::chrono::milliseconds longest_{};
 };

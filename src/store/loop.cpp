@@ -12,14 +12,14 @@
 
 #include <fmt/format.h>
 
-#include "ground/log.h"
-#include "ground/socket.h"
+#include "base/log.h"
+#include "base/socket.h"
 #include "unisono/error.h"
 
 namespace unisono::store {
 
-using ground::Clock;
-using ground::Deadline;
+using base::Clock;
+using base::Deadline;
 using namespace std::chrono_literals;
 
 namespace {
@@ -33,14 +33,14 @@ constexpr std::size_t enough_unsent = std::size_t{16} << 20;
 StoreServer::Loop::Loop(ServerOptions options)
     : options_(std::move(options)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      notifier_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       table_(options_.limits),
       pid_(::getpid()) {
   epoll_event event{EPOLLIN, {.u64 = bell_id}};
-  if (!epoll_ || !bell_ || ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, bell_.get(), &event) != 0) {
-    throw Error(fmt::format("a store server could not be set up: {}", ground::error_text(errno)));
+  if (!epoll_ || !notifier_ || ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, notifier_.get(), &event) != 0) {
+    throw Error(fmt::format("a store server could not be set up: {}", base::error_text(errno)));
   }
-  thread_ = ground::Thread("the store server", [this] { run(); });
+  thread_ = base::Thread("the store server", [this] { run(); });
 }
 
 StoreServer::Loop::~Loop() {
@@ -49,28 +49,28 @@ StoreServer::Loop::~Loop() {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  ::eventfd_write(bell_.get(), 1);
+  ::eventfd_write(notifier_.get(), 1);
   thread_.join();
 }
 
-void StoreServer::Loop::listen(ground::FileDescriptor listening) {
+void StoreServer::Loop::listen(base::FileDescriptor listening) {
   const std::lock_guard lock(mutex_);
-  ground::set_close_on_exec(listening.get());
-  ground::set_non_blocking(listening.get());
+  base::set_close_on_exec(listening.get());
+  base::set_non_blocking(listening.get());
   Listener listener{std::move(listening)};
-  listener.local = ground::local_address(listener.fd.get()).family() == AF_UNIX;
+  listener.local = base::local_address(listener.fd.get()).family() == AF_UNIX;
   const Id id = next_id_++;
   epoll_event event{EPOLLIN, {.u64 = id}};
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener.fd.get(), &event) != 0) {
-    throw InvalidArgument(fmt::format("a store cannot serve this descriptor: {}", ground::error_text(errno)));
+    throw InvalidArgument(fmt::format("a store cannot serve this descriptor: {}", base::error_text(errno)));
   }
   listeners_.emplace(id, std::move(listener));
 }
 
-void StoreServer::Loop::adopt(ground::FileDescriptor connected) {
+void StoreServer::Loop::adopt(base::FileDescriptor connected) {
   const std::lock_guard lock(mutex_);
-  ground::set_close_on_exec(connected.get());
-  ground::set_non_blocking(connected.get());
+  base::set_close_on_exec(connected.get());
+  base::set_non_blocking(connected.get());
   add_session(std::move(connected), "a connection handed over", true);
 }
 
@@ -86,7 +86,7 @@ void StoreServer::Loop::set(std::string_view key, std::string_view value) {
     table_.set(key, value);
     touched_.emplace_back(key);
   }
-  ::eventfd_write(bell_.get(), 1);
+  ::eventfd_write(notifier_.get(), 1);
 }
 
 StoreServer::Counts StoreServer::Loop::counts() const {
@@ -107,7 +107,7 @@ void StoreServer::Loop::run() {
         timeout = wait_milliseconds();
       }
       const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout);
-      if (n < 0 && errno != EINTR) throw Error(fmt::format("epoll_wait: {}", ground::error_text(errno)));
+      if (n < 0 && errno != EINTR) throw Error(fmt::format("epoll_wait: {}", base::error_text(errno)));
       const std::lock_guard lock(mutex_);
       for (int i = 0; i < n; ++i) on_event(events[static_cast<std::size_t>(i)].data.u64, events[static_cast<std::size_t>(i)].events);
       on_time(Clock::now());
@@ -117,7 +117,7 @@ void StoreServer::Loop::run() {
     shut_down();
   } catch (const std::exception& error) {
     // The clients see their connections close, and say that the store is gone.
-    ground::log(ground::LogLevel::error, fmt::format("the store server stops: {}", error.what()));
+    base::log(base::LogLevel::error, fmt::format("the store server stops: {}", error.what()));
     const std::lock_guard lock(mutex_);
     sessions_.clear();
     listeners_.clear();
@@ -137,8 +137,8 @@ int StoreServer::Loop::wait_milliseconds() const {
 
 void StoreServer::Loop::on_event(Id id, std::uint32_t events) {
   if (id == bell_id) {
-    eventfd_t rung = 0;
-    ::eventfd_read(bell_.get(), &rung);
+    eventfd_t notified = 0;
+    ::eventfd_read(notifier_.get(), &notified);
     return;
   }
   if (const auto listener = listeners_.find(id); listener != listeners_.end()) {
@@ -162,7 +162,7 @@ void StoreServer::Loop::on_time(Time now) {
     if (session.expires <= now) late.push_back(id);
   }
   for (const Id id : late) {
-    if (sessions_.at(id).pending()) grumble(sessions_.at(id), "it did not authenticate in time");
+    if (sessions_.at(id).pending()) log_rejected(sessions_.at(id), "it did not authenticate in time");
     close(id);
   }
   for (auto& [id, listener] : listeners_) {
@@ -178,7 +178,7 @@ void StoreServer::Loop::shut_down() {
   wake_waiters();
   const Deadline deadline(500ms);
   for (auto& [id, session] : sessions_) {
-    while (session.unsent() > 0 && ground::wait_for(session.fd.get(), POLLOUT, deadline)) {
+    while (session.unsent() > 0 && base::wait_for(session.fd.get(), POLLOUT, deadline)) {
       const ssize_t n = ::send(session.fd.get(), session.out.data() + session.sent, session.unsent(), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (n < 0 && errno != EAGAIN && errno != EINTR) break;
       if (n > 0) session.sent += static_cast<std::size_t>(n);
@@ -237,7 +237,7 @@ void StoreServer::Loop::flush(Id id, Session& session) {
     session.sent = 0;
     if (session.stage == Session::Stage::closing) ::shutdown(session.fd.get(), SHUT_WR);
   } else if (session.unsent() > options_.most_unsent) {
-    grumble(session, "it asks and does not read the answers");
+    log_rejected(session, "it asks and does not read the answers");
     close(id);
     return;
   } else if (session.sent > enough_unsent) {
@@ -269,7 +269,7 @@ void StoreServer::Loop::close(Id id) {
       table_.set(key, value);
       touched_.push_back(key);
     } catch (const InvalidArgument& error) {  // the table is full
-      ground::warn(fmt::format("the store could not keep what a connection left: {}", error.message()));
+      base::warn(fmt::format("the store could not keep what a connection left: {}", error.message()));
     }
   }
 }

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "ground/log.h"
-#include "ground/thread.h"
+#include "base/log.h"
+#include "base/thread.h"
 #include "store/server.h"
 #include "store/session.h"
 #include "store/waiters.h"
@@ -22,17 +22,17 @@ class StoreServer::Loop {
   explicit Loop(ServerOptions options);
   ~Loop();
 
-  void listen(ground::FileDescriptor listening);
-  void adopt(ground::FileDescriptor connected);
+  void listen(base::FileDescriptor listening);
+  void adopt(base::FileDescriptor connected);
   std::optional<std::string> peek(std::string_view key) const;
   void set(std::string_view key, std::string_view value);
   Counts counts() const;
 
  private:
   using Id = std::uint64_t;
-  using Time = ground::Clock::time_point;
+  using Time = base::Clock::time_point;
   struct Listener {
-    ground::FileDescriptor fd;
+    base::FileDescriptor fd;
     bool local = false;  ///< AF_UNIX
     bool paused = false;
     Time resume{};
@@ -51,7 +51,7 @@ class StoreServer::Loop {
   void accept_all(Listener& listener, Id id);
   bool make_room(Listener& listener, Id id);
   void pause(Listener& listener, Id id, std::chrono::milliseconds time);
-  Session& add_session(ground::FileDescriptor fd, std::string source, bool trusted);
+  Session& add_session(base::FileDescriptor fd, std::string source, bool trusted);
 
   void receive(Id id);
   void pump(Id id, Session& session);
@@ -69,21 +69,21 @@ class StoreServer::Loop {
   void flush(Id id, Session& session);
   void watch(Id id, Session& session);
   void close(Id id);
-  void grumble(const Session& session, std::string_view what);
+  void log_rejected(const Session& session, std::string_view what);
 
   const ServerOptions options_;
   mutable std::mutex mutex_;
-  ground::FileDescriptor epoll_, bell_;
+  base::FileDescriptor epoll_, notifier_;
   Table table_;
   Waiters waiters_;
   std::vector<std::string> touched_;  ///< keys set since the waiters were last looked at
   std::map<Id, Listener> listeners_;
   std::map<Id, Session> sessions_;  ///< in the order of their arrival
-  std::unordered_map<std::string, Time> grumbled_;
+  std::unordered_map<std::string, Time> rejected_;
   Id next_id_ = 1;
   bool stop_ = false;
   const int pid_;
-  ground::Thread thread_;
+  base::Thread thread_;
 };
 
 template <class Handle>
@@ -91,7 +91,7 @@ void StoreServer::Loop::for_client(Id id, Handle&& handle) {
   try {
     handle();
   } catch (const std::exception& error) {
-    ground::warn(fmt::format("the store closed a connection: {}", error.what()));
+    base::warn(fmt::format("the store closed a connection: {}", error.what()));
     close(id);
   }
 }

@@ -7,14 +7,14 @@
 
 #include <fmt/format.h>
 
-#include "ground/log.h"
-#include "ground/socket.h"
+#include "base/log.h"
+#include "base/socket.h"
 #include "store/loop.h"
 #include "unisono/error.h"
 
 namespace unisono::store {
 
-using ground::Clock;
+using base::Clock;
 using namespace std::chrono_literals;
 
 namespace {
@@ -49,7 +49,7 @@ bool StoreServer::Loop::make_room(Listener& listener, Id id) {
     pause(listener, id, std::chrono::ceil<std::chrono::milliseconds>(grace_of_pending - age));
     return false;
   }
-  if (sessions_.at(*oldest).pending()) grumble(sessions_.at(*oldest), "it did not authenticate, and others were waiting");
+  if (sessions_.at(*oldest).pending()) log_rejected(sessions_.at(*oldest), "it did not authenticate, and others were waiting");
   close(*oldest);
   return true;
 }
@@ -58,7 +58,7 @@ void StoreServer::Loop::accept_from(Listener& listener, Id id) {
   try {
     accept_all(listener, id);
   } catch (const std::exception& error) {  // that connection is closed; others may have more luck in a moment
-    ground::warn(fmt::format("the store could not take a connection: {}", error.what()));
+    base::warn(fmt::format("the store could not take a connection: {}", error.what()));
     pause(listener, id, pause_without_means);
   }
 }
@@ -66,31 +66,31 @@ void StoreServer::Loop::accept_from(Listener& listener, Id id) {
 void StoreServer::Loop::accept_all(Listener& listener, Id id) {
   for (int i = 0; i < 64; ++i) {
     if (!listener.local && !make_room(listener, id)) return;
-    ground::FileDescriptor fd(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    base::FileDescriptor fd(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
       const int error = errno;
       if (error == EINTR || error == ECONNABORTED) continue;
       if (error != EAGAIN) {
-        ground::log(ground::LogLevel::error, fmt::format("the store cannot take another connection: {}", ground::error_text(error)));
+        base::log(base::LogLevel::error, fmt::format("the store cannot take another connection: {}", base::error_text(error)));
         pause(listener, id, pause_without_means);
       }
       return;
     }
     fd.keep_from_children();
     if (listener.local) {
-      if (ground::peer_is_same_user(fd.get())) add_session(std::move(fd), "a local connection", true);
+      if (base::peer_is_same_user(fd.get())) add_session(std::move(fd), "a local connection", true);
       continue;
     }
-    ground::set_no_delay(fd.get());
+    base::set_no_delay(fd.get());
     try {
-      std::string source = ground::peer_address(fd.get()).host();
+      std::string source = base::peer_address(fd.get()).host();
       add_session(std::move(fd), std::move(source), false).expires = Clock::now() + options_.handshake_timeout;
     } catch (const Error&) {  // it has gone already
     }
   }
 }
 
-Session& StoreServer::Loop::add_session(ground::FileDescriptor fd, std::string source, bool trusted) {
+Session& StoreServer::Loop::add_session(base::FileDescriptor fd, std::string source, bool trusted) {
   const Id id = next_id_++;
   Session& session = sessions_[id];
   session.fd = std::move(fd);
@@ -102,20 +102,20 @@ Session& StoreServer::Loop::add_session(ground::FileDescriptor fd, std::string s
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, session.fd.get(), &event) != 0) {
     const int error = errno;
     sessions_.erase(id);
-    throw Error(fmt::format("a connection cannot be served: {}", ground::error_text(error)));
+    throw Error(fmt::format("a connection cannot be served: {}", base::error_text(error)));
   }
   return session;
 }
 
 // One line per source and ten seconds: a scanner must not fill the job's log either.
-void StoreServer::Loop::grumble(const Session& session, std::string_view what) {
+void StoreServer::Loop::log_rejected(const Session& session, std::string_view what) {
   const Time now = Clock::now();
-  if (grumbled_.size() >= 64) std::erase_if(grumbled_, [&](const auto& entry) { return now - entry.second > 10s; });
-  if (grumbled_.size() >= 64) return;
-  const auto [entry, fresh] = grumbled_.emplace(session.source, now);
+  if (rejected_.size() >= 64) std::erase_if(rejected_, [&](const auto& entry) { return now - entry.second > 10s; });
+  if (rejected_.size() >= 64) return;
+  const auto [entry, fresh] = rejected_.emplace(session.source, now);
   if (!fresh && now - entry->second < 10s) return;
   entry->second = now;
-  ground::warn(fmt::format("the store closed a connection from {}: {}", session.source, what));
+  base::warn(fmt::format("the store closed a connection from {}: {}", session.source, what));
 }
 
 }  // namespace unisono::store

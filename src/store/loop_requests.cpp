@@ -6,7 +6,7 @@
 
 namespace unisono::store {
 
-using ground::Clock;
+using base::Clock;
 using namespace std::chrono_literals;
 
 namespace {
@@ -23,7 +23,7 @@ void StoreServer::Loop::pump(Id id, Session& session) {
     if (session.stage == Stage::greeting) {
       const std::string_view seen = session.in.peek().substr(0, magic.size());
       if (seen != magic.substr(0, seen.size())) {  // no word to strangers
-        grumble(session, "what it sent is not ours");
+        log_rejected(session, "what it sent is not ours");
         close(id);
         return;
       }
@@ -35,7 +35,7 @@ void StoreServer::Loop::pump(Id id, Session& session) {
     bool too_long = false;
     const auto frame = session.in.take_frame(most, too_long);
     if (too_long) {
-      grumble(session, "it announced a frame longer than this store takes");
+      log_rejected(session, "it announced a frame longer than this store takes");
       refuse(session, 0, fmt::format("a request is longer than the store takes ({} bytes)", most));
     }
     if (!frame) break;
@@ -52,7 +52,7 @@ void StoreServer::Loop::greet(Session& session) {
   const Greeting theirs = parse_greeting(*session.in.take(greeting_size));
   send(session, greeting());
   if (theirs.wire != wire_version) {
-    grumble(session, fmt::format("it is unisono {}, this is {}", describe(theirs), describe_own_version()));
+    log_rejected(session, fmt::format("it is unisono {}, this is {}", describe(theirs), describe_own_version()));
     begin_to_close(session);  // our greeting tells it why
     return;
   }
@@ -80,7 +80,7 @@ void StoreServer::Loop::shake_hands(Id, Session& session, std::string_view frame
   const std::string_view proof = in.text();
   if (op != Op::proof || !in.complete()) return refuse(session, 0, "the handshake is malformed");
   if (!same_proof(proof, client_proof(options_.token, exchange))) {
-    grumble(session, "its token is not this job's");
+    log_rejected(session, "its token is not this job's");
     return refuse(session, 0, "its token is another one than this process's");
   }
   send(session, Writer(Status::ok).text(server_proof(options_.token, exchange)).finish());
@@ -105,7 +105,7 @@ void StoreServer::Loop::answer(Id id, Session& session, std::string_view frame) 
   const std::uint64_t request = in.integer();
   Writer reply(Status::ok, request);
   const auto malformed = [&] {
-    grumble(session, "a request of its is malformed");
+    log_rejected(session, "a request of its is malformed");
     refuse(session, request, "the request is malformed");
   };
   try {

@@ -1,14 +1,14 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "ground/deadline.h"
+#include "base/deadline.h"
 #include "store/table.h"
 #include "store/waiting.h"
 #include "unisono/store.h"
 
 namespace unisono {
 
-using ground::Deadline;
+using base::Deadline;
 
 struct MemoryStore::State {
   std::mutex mutex;

@@ -7,8 +7,8 @@ namespace unisono::store {
 StoreServer::StoreServer(ServerOptions options) : loop_(std::make_unique<Loop>(std::move(options))) {}
 StoreServer::~StoreServer() = default;
 
-void StoreServer::listen(ground::FileDescriptor listening) { loop_->listen(std::move(listening)); }
-void StoreServer::adopt(ground::FileDescriptor connected) { loop_->adopt(std::move(connected)); }
+void StoreServer::listen(base::FileDescriptor listening) { loop_->listen(std::move(listening)); }
+void StoreServer::adopt(base::FileDescriptor connected) { loop_->adopt(std::move(connected)); }
 std::optional<std::string> StoreServer::peek(std::string_view key) const { return loop_->peek(key); }
 void StoreServer::set(std::string_view key, std::string_view value) { loop_->set(key, value); }
 StoreServer::Counts StoreServer::counts() const { return loop_->counts(); }

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "ground/file_descriptor.h"
+#include "base/file_descriptor.h"
 #include "store/table.h"
 
 namespace unisono::store {
@@ -35,9 +35,9 @@ class StoreServer {
   StoreServer& operator=(const StoreServer&) = delete;
 
   /// Serves a listening socket. On TCP the clients shake hands; on AF_UNIX they must be the same user.
-  void listen(ground::FileDescriptor listening);
+  void listen(base::FileDescriptor listening);
   /// Serves one end of a connected stream that the owner trusts: no handshake.
-  void adopt(ground::FileDescriptor connected);
+  void adopt(base::FileDescriptor connected);
 
   std::optional<std::string> peek(std::string_view key) const;
   void set(std::string_view key, std::string_view value);

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "ground/deadline.h"
-#include "ground/file_descriptor.h"
+#include "base/deadline.h"
+#include "base/file_descriptor.h"
 #include "store/authentication.h"
 #include "store/wire.h"
 
@@ -23,10 +23,10 @@ struct Session {
     closing,   ///< it hears why it was refused; what it still says is thrown away
   };
 
-  ground::FileDescriptor fd;
+  base::FileDescriptor fd;
   std::string source;  ///< numeric address, for messages
   bool trusted = false;
-  ground::Clock::time_point since{};  ///< it was accepted
+  base::Clock::time_point since{};  ///< it was accepted
   Stage stage = Stage::greeting;
   Exchange exchange;
   FrameBuffer in;
@@ -35,7 +35,7 @@ struct Session {
   std::set<std::uint64_t> waiting;                        ///< its parked requests
   std::size_t waiting_bytes = 0;                          ///< what their keys take
   std::vector<std::pair<std::string, std::string>> will;  ///< keys and values to be set when it ends, where nobody has set them
-  ground::Clock::time_point expires = ground::Clock::time_point::max();
+  base::Clock::time_point expires = base::Clock::time_point::max();
   std::uint32_t interest = 0;  ///< what epoll watches for
 
   /// It has not proved itself, and may yet.

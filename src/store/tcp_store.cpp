@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "ground/environment.h"
-#include "ground/socket.h"
+#include "base/environment.h"
+#include "base/socket.h"
 #include "store/serve.h"
 #include "store/token.h"
 #include "unisono/error.h"
@@ -17,42 +17,42 @@ struct TcpStore::State {
 
 namespace {
 
-ground::FileDescriptor take_listener(int fd) {
-  if (!ground::is_stream_socket(fd, AF_INET) && !ground::is_stream_socket(fd, AF_INET6)) {
+base::FileDescriptor take_listener(int fd) {
+  if (!base::is_stream_socket(fd, AF_INET) && !base::is_stream_socket(fd, AF_INET6)) {
     throw InvalidArgument(fmt::format("listen_fd {} is no TCP socket", fd));
   }
-  return ground::FileDescriptor(fd);
+  return base::FileDescriptor(fd);
 }
 
 }  // namespace
 
 TcpStore::TcpStore(std::string host, std::uint16_t port, TcpStoreOptions options) : state_(std::make_unique<State>()) {
-  const ground::Deadline deadline(options.timeout);
-  const auto& environment = ground::Environment::process();
+  const base::Deadline deadline(options.timeout);
+  const auto& environment = base::Environment::process();
   state_->host = std::move(host);
   state_->port = port;
   set_timeout(options.timeout);
   if (!options.is_server) {
     if (options.listen_fd >= 0) throw InvalidArgument("listen_fd is the server's; this TcpStore is a client");
-    const auto addresses = ground::resolve(state_->host, port, deadline);
+    const auto addresses = base::resolve(state_->host, port, deadline);
     const std::string token = store::token_for(addresses, options.token, environment);
-    const std::string place = "the store at " + ground::describe(state_->host, port);
+    const std::string place = "the store at " + base::describe(state_->host, port);
     state_->client = store::connect_tcp(addresses, place, {.token = token}, deadline);
     return;
   }
-  ground::FileDescriptor listening;
+  base::FileDescriptor listening;
   std::string token;
   if (options.listen_fd >= 0) {
     listening = take_listener(options.listen_fd);
-    const ground::SocketAddress address = ground::local_address(listening.get());
+    const base::SocketAddress address = base::local_address(listening.get());
     token = store::token_for({&address, 1}, options.token, environment);
   } else {
-    const auto addresses = ground::resolve(state_->host, port);
+    const auto addresses = base::resolve(state_->host, port);
     token = store::token_for(addresses, options.token, environment);
     listening = store::listen_on(addresses);
   }
-  state_->port = ground::local_address(listening.get()).port();
-  state_->client = store::serve(std::move(listening), "the store at " + ground::describe(state_->host, state_->port), {.token = token});
+  state_->port = base::local_address(listening.get()).port();
+  state_->client = store::serve(std::move(listening), "the store at " + base::describe(state_->host, state_->port), {.token = token});
 }
 
 TcpStore::~TcpStore() = default;

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "ground/log.h"
+#include "base/log.h"
 #include "unisono/error.h"
 
 namespace unisono::store {
@@ -20,14 +20,14 @@ constexpr std::size_t shortest_secret = 16;
 
 }  // namespace
 
-std::string token_for(std::span<const ground::SocketAddress> addresses, const std::optional<std::string>& argument,
-                      const ground::Environment& environment) {
+std::string token_for(std::span<const base::SocketAddress> addresses, const std::optional<std::string>& argument,
+                      const base::Environment& environment) {
   const auto remote = std::ranges::find_if(addresses, [](const auto& address) { return !address.is_loopback(); });
   const bool local = remote == addresses.end();
   const std::string said = argument ? *argument : said_token(environment).value_or("");
   if (said == "none") {
     if (!local)
-      ground::warn(fmt::format("the store at {} asks for no token: whoever reaches this address can join or disturb the job", describe(*remote)));
+      base::warn(fmt::format("the store at {} asks for no token: whoever reaches this address can join or disturb the job", describe(*remote)));
     return {};
   }
   if (said.empty() && !local) {
@@ -45,7 +45,7 @@ std::string token_for(std::span<const ground::SocketAddress> addresses, const st
   return said;
 }
 
-std::optional<std::string> said_token(const ground::Environment& environment) {
+std::optional<std::string> said_token(const base::Environment& environment) {
   if (auto token = environment.get("UNISONO_TOKEN")) return token;
   if (const auto file = environment.get("UNISONO_TOKEN_FILE")) return token_of_file(*file);
   return std::nullopt;
@@ -56,10 +56,10 @@ std::string token_of_file(const std::string& path) {
     throw InvalidArgument(fmt::format("the token file {} {}", path, why), {.hint = std::move(hint)});
   };
   // Not waiting: a pipe of that name would let us hang.
-  const ground::FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) refuse(fmt::format("cannot be read: {}", ground::error_text(errno)));
+  const base::FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) refuse(fmt::format("cannot be read: {}", base::error_text(errno)));
   struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) refuse(fmt::format("cannot be read: {}", ground::error_text(errno)));
+  if (::fstat(fd.get(), &status) != 0) refuse(fmt::format("cannot be read: {}", base::error_text(errno)));
   if (!S_ISREG(status.st_mode)) refuse("is no regular file");
   if (status.st_uid != ::geteuid()) {
     refuse(fmt::format("belongs to user {}, and this process runs as user {}", status.st_uid, ::geteuid()),
@@ -70,7 +70,7 @@ std::string token_of_file(const std::string& path) {
   }
   std::array<char, 4097> content;
   const ssize_t size = ::read(fd.get(), content.data(), content.size());
-  if (size < 0) refuse(fmt::format("cannot be read: {}", ground::error_text(errno)));
+  if (size < 0) refuse(fmt::format("cannot be read: {}", base::error_text(errno)));
   if (size == static_cast<ssize_t>(content.size())) refuse("is longer than 4096 bytes");
   const std::string_view text(content.data(), static_cast<std::size_t>(size));
   constexpr std::string_view white = " \t\r\n";

@@ -55,7 +55,7 @@ std::optional<std::pair<std::uint64_t, Waiter>> Waiters::complete(const std::str
   return std::nullopt;
 }
 
-std::optional<std::pair<std::uint64_t, Waiter>> Waiters::expire(ground::Clock::time_point now) {
+std::optional<std::pair<std::uint64_t, Waiter>> Waiters::expire(base::Clock::time_point now) {
   if (by_time_.empty() || by_time_.begin()->first > now) return std::nullopt;
   const std::uint64_t id = by_time_.begin()->second;
   return std::pair(id, remove(id));

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "ground/deadline.h"
+#include "base/deadline.h"
 #include "store/table.h"
 
 namespace unisono::store {
@@ -19,7 +19,7 @@ struct Waiter {
   std::uint64_t request = 0;
   bool wants_value = false;  ///< get: of its only key
   std::vector<std::string> keys;
-  ground::Clock::time_point expires;
+  base::Clock::time_point expires;
 
   std::size_t bytes() const {
     std::size_t sum = 0;
@@ -36,8 +36,8 @@ class Waiters {
   /// Takes out one that `key`, just set, completes.
   std::optional<std::pair<std::uint64_t, Waiter>> complete(const std::string& key, const Table& table);
   /// Takes out one whose time is over at `now`.
-  std::optional<std::pair<std::uint64_t, Waiter>> expire(ground::Clock::time_point now);
-  ground::Clock::time_point next_expiry() const { return by_time_.empty() ? ground::Clock::time_point::max() : by_time_.begin()->first; }
+  std::optional<std::pair<std::uint64_t, Waiter>> expire(base::Clock::time_point now);
+  base::Clock::time_point next_expiry() const { return by_time_.empty() ? base::Clock::time_point::max() : by_time_.begin()->first; }
   std::size_t size() const { return all_.size(); }
 
   static const std::string* first_missing(const std::vector<std::string>& keys, const Table& table);
@@ -50,7 +50,7 @@ class Waiters {
   std::unordered_map<std::uint64_t, Waiter> all_;
   std::unordered_map<std::uint64_t, std::string> filed_under_;
   std::unordered_map<std::string, std::set<std::uint64_t>> by_key_;
-  std::set<std::pair<ground::Clock::time_point, std::uint64_t>> by_time_;
+  std::set<std::pair<base::Clock::time_point, std::uint64_t>> by_time_;
   std::uint64_t next_ = 1;
 };
 

@@ -18,7 +18,7 @@ WatchedStore::~WatchedStore() = default;
 void WatchedStore::look() {
   {
     const std::lock_guard lock(mutex_);
-    const auto now = ground::Clock::now();
+    const auto now = base::Clock::now();
     if (now < next_look_) return;
     next_look_ = now + period;
   }
@@ -27,7 +27,7 @@ void WatchedStore::look() {
 
 template <class Attempt>
 auto WatchedStore::in_slices(std::span<const std::string> keys, std::optional<Milliseconds> timeout, Attempt&& attempt) {
-  const ground::Deadline deadline(timeout.value_or(this->timeout()));
+  const base::Deadline deadline(timeout.value_or(this->timeout()));
   for (;;) {
     try {
       return attempt(std::min<Milliseconds>(period, deadline.left()));

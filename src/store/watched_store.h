@@ -5,7 +5,7 @@
 #include <mutex>
 #include <string>
 
-#include "ground/deadline.h"
+#include "base/deadline.h"
 #include "unisono/store.h"
 
 namespace unisono::store {
@@ -35,7 +35,7 @@ class WatchedStore final : public Store {
   std::shared_ptr<Store> inner_;
   std::function<void()> look_;
   std::mutex mutex_;
-  ground::Clock::time_point next_look_{};
+  base::Clock::time_point next_look_{};
 };
 
 }  // namespace unisono::store

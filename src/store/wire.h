@@ -6,7 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "ground/version.h"
+#include "base/bytes.h"
+#include "base/version.h"
 
 namespace unisono::store {
 
@@ -35,7 +36,7 @@ enum class Status : std::uint8_t {
 struct Greeting {
   bool is_ours = false;  ///< the magic is right
   std::uint16_t wire = 0;
-  ground::Version library;
+  base::Version library;
 };
 std::string greeting();
 /// From at least `greeting_size` bytes.
@@ -55,25 +56,15 @@ class Writer {
 
  private:
   Writer(std::uint8_t kind, std::uint64_t id);
-  std::string bytes_;
+  base::ByteWriter bytes_;
 };
 
-/// Takes a frame's content apart. Never reads past the end, never allocates by a length it has not checked: a read that fails leaves `ok()` false
-/// and returns nothing.
-class Reader {
+/// Takes a frame's content apart.
+class Reader : public base::ByteReader {
  public:
-  explicit Reader(std::string_view bytes) : rest_(bytes) {}
-  std::uint8_t byte();
-  std::uint64_t integer();
-  std::string_view text();
-  bool ok() const { return ok_; }
-  /// Everything was read, and nothing was missing.
-  bool complete() const { return ok_ && rest_.empty(); }
-
- private:
-  std::string_view take(std::size_t n);
-  std::string_view rest_;
-  bool ok_ = true;
+  using base::ByteReader::ByteReader;
+  std::uint8_t byte() { return get<std::uint8_t>(); }
+  std::uint64_t integer() { return get<std::uint64_t>(); }
 };
 
 /// Collects received bytes and hands out whole frames. It holds what has arrived, never what a length field announces.

@@ -316,8 +316,8 @@ void Reducer::finish() {
   work.on_completion([status] {});
   wait_for_buckets(work);
   if (flags[0] == 2) {
-    const std::vector<int> around = all_gather(went_around_ ? 1 : 0, group_);
-    throw_gone_around(static_cast<int>(std::ranges::find(around, 1) - around.begin()));
+    const std::vector<int> edges = all_gather(went_around_ ? 1 : 0, group_);
+    throw_gone_around(static_cast<int>(std::ranges::find(edges, 1) - edges.begin()));
   }
   if (flags[0] != 0) throw_missing(missing);
   settle(status);

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "../unit/kernels_oracle.h"
-#include "backends/native/native.h"
+#include "engines/shm/engine.h"
 #include "covers.h"
 #include "group/group.h"
 #include "world.h"
@@ -27,7 +27,7 @@ std::vector<T> all_values(std::size_t count) {
 
 // What fits at once takes one step, however many ranks there are.
 MANY_TEST(AllGather, TakesOneStep) {
-  auto* native = dynamic_cast<backends::Native*>(&world().implementation()->backend());
+  auto* native = dynamic_cast<engines::shm::ShmEngine*>(&world().implementation()->core().executor().engine());
   if (native == nullptr) GTEST_SKIP() << "backend " << world().backend() << " has no steps to count";
   for (const std::size_t count : {std::size_t{1}, slot_bytes / sizeof(float)}) {
     const auto before = native->lockstep().step();

@@ -219,7 +219,7 @@ TEST(Context, OnlyAnExceptionAbortsTheJob) {
     }
     EXPECT_FALSE(is_initialized());
     EXPECT_THROW(barrier(*group), NotInitialized);
-    const auto failure = all->implementation()->backend().failure();
+    const auto failure = all->implementation()->coordination().failure();
     return failure ? failure->message : "";
   };
   EXPECT_EQ(after(false), "");

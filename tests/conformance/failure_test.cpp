@@ -273,19 +273,19 @@ WORLD_TEST(Threads, AnyThreadMayCall) {
 
 // What a call does around its operation may fail on one rank alone, which has no memory for it, say: the others do not wait for it.
 WORLD_TEST_IN(poisoned, Failure, WhatIsAroundAnOperationFailsOnOneRank) {
-  class Failing final : public detail::Around {
+  class Failing final : public detail::PrologueEpilogue {
    public:
-    void before() override {
+    void prologue() override {
       if (rank() == 1) throw std::bad_alloc();
     }
-    void after() override {}
+    void epilogue() override {}
     std::string_view terms() const override { return "nothing"; }
   };
   const bool blocking = world_size() % 2 == 1;
   std::array<float, 3> x{};
   detail::Request request{Operation::all_reduce, detail::view_of(x), detail::view_of(x)};
   request.label = "around";
-  request.around = std::make_shared<Failing>();
+  request.edges = std::make_shared<Failing>();
   const auto call = [&] {
     if (blocking) detail::run(request, world(), {});
     else detail::start(request, world(), {}).wait();

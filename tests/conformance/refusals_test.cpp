@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/message_kind.h"
+#include "engines/message.h"
 #include "world.h"
 
 using namespace unisono;
@@ -234,7 +234,7 @@ WORLD_TEST(Refusals, ARootThatIsNotInTheGroup) {
 
 // The tags below are for what the library itself sends.
 WORLD_TEST(Refusals, ATagOfTheLibrarysOwn) {
-  const int lowest = engine::lowest_tag;
+  const int lowest = engines::lowest_tag;
   std::vector<float> x(3, 1.0F);
   const auto error = thrown_by<InvalidArgument>([&] { all_reduce(x, ReduceOp::sum, world(), {.tag = lowest - 1}); });
   EXPECT_EQ(error.message(), "tag " + std::to_string(lowest - 1) + " is one of the library's own");

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdlib>
 
-#include "ground/environment.h"
+#include "base/environment.h"
 #include "group/shapes.h"
 #include "unisono/detail/switches.h"
 #include "world.h"
@@ -95,11 +95,11 @@ MANY_TEST(Shapes, OfBlocksAreNotCompared) {
 
 TEST(ShapesVariable, SaysShapesOrNothing) {
   using Variables = std::map<std::string, std::string, std::less<>>;
-  EXPECT_FALSE(group::wants_shapes(ground::Environment()));
-  EXPECT_FALSE(group::wants_shapes(ground::Environment(Variables{{"UNISONO_COMPARE", ""}})));
-  EXPECT_TRUE(group::wants_shapes(ground::Environment(Variables{{"UNISONO_COMPARE", "shapes"}})));
+  EXPECT_FALSE(group::wants_shapes(base::Environment()));
+  EXPECT_FALSE(group::wants_shapes(base::Environment(Variables{{"UNISONO_COMPARE", ""}})));
+  EXPECT_TRUE(group::wants_shapes(base::Environment(Variables{{"UNISONO_COMPARE", "shapes"}})));
   try {
-    group::wants_shapes(ground::Environment(Variables{{"UNISONO_COMPARE", "shape"}}));
+    group::wants_shapes(base::Environment(Variables{{"UNISONO_COMPARE", "shape"}}));
     FAIL() << "not refused";
   } catch (const InvalidArgument& error) {
     EXPECT_EQ(error.message(), "UNISONO_COMPARE is \"shape\"; it may be \"shapes\", or unset");

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/native/native.h"
+#include "engines/shm/engine.h"
 #include "group/group.h"
 #include "world.h"
 
@@ -29,7 +29,7 @@ bool is_native() { return world().backend() == "native"; }
 
 /// Whether this rank expects the next large call of the group to be direct.
 bool expects_direct(const ProcessGroup& group = world()) {
-  auto* native = dynamic_cast<backends::Native*>(&group.implementation()->backend());
+  auto* native = dynamic_cast<engines::shm::ShmEngine*>(&group.implementation()->core().executor().engine());
   return native != nullptr && native->lockstep().direct().expected();
 }
 

@@ -19,7 +19,7 @@ namespace unisono::testing {
 namespace {
 
 using namespace std::chrono_literals;
-using ground::Deadline;
+using base::Deadline;
 using transport::share_memory;
 using transport::SharedMemory;
 

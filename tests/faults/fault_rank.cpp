@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "fault_rank.h"
-#include "ground/environment.h"
+#include "base/environment.h"
 #include "unisono/detail/switches.h"
 #include "unisono/unisono.h"
 
@@ -65,7 +65,7 @@ std::string describe_current_exception() {
   }
 }
 
-void say_ready() { say(fmt::format("ready {} {}", ::getpid(), ground::Environment::process().get("UNISONO_JOB_ID").value_or("-"))); }
+void say_ready() { say(fmt::format("ready {} {}", ::getpid(), base::Environment::process().get("UNISONO_JOB_ID").value_or("-"))); }
 
 void block_go() {
   sigset_t set;
@@ -96,7 +96,7 @@ bool contains(const std::string& ranks, int rank) {  // "1,3"
 }
 
 InitOptions options_from_environment() {
-  const auto& environment = ground::Environment::process();
+  const auto& environment = base::Environment::process();
   InitOptions options;
   if (const auto method = environment.get("TEST_INIT_METHOD")) options.init_method = *method;
   if (const auto backend = environment.get("TEST_INIT_BACKEND")) options.backend = *backend;

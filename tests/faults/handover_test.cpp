@@ -13,7 +13,7 @@
 #include <memory>
 #include <string>
 
-#include "ground/file_descriptor.h"
+#include "base/file_descriptor.h"
 #include "store/watched_store.h"
 #include "transport/shm/handover.h"
 #include "unisono/error.h"
@@ -23,8 +23,8 @@ namespace unisono::testing {
 namespace {
 
 using namespace std::chrono_literals;
-using ground::Deadline;
-using ground::FileDescriptor;
+using base::Deadline;
+using base::FileDescriptor;
 
 constexpr std::size_t bytes = 8192;
 

@@ -185,7 +185,7 @@ TEST(Gloo, SaysWhatItIs) {
   const Plugin& plugin = gloo_plugin();
   EXPECT_EQ(plugin.abi, plugin_abi);
   EXPECT_STREQ(plugin.name, "gloo");
-  EXPECT_EQ(plugin.carrier, nullptr);
+  EXPECT_EQ(plugin.bootstrap, nullptr);
   EXPECT_TRUE(plugin.traits().spans_hosts);
   with_engines(2, [](Engine& engine, int) {
     EXPECT_EQ(engine.name(), "gloo");

@@ -13,7 +13,7 @@
 #include <numeric>
 #include <thread>
 
-#include "ground/deadline.h"
+#include "base/deadline.h"
 
 namespace unisono::testing {
 
@@ -109,7 +109,7 @@ Processes::~Processes() {
 
 std::string Processes::line(int rank, std::chrono::milliseconds patience) {
   Child& child = children_[static_cast<std::size_t>(rank)];
-  const ground::Deadline deadline(patience);
+  const base::Deadline deadline(patience);
   for (;;) {
     if (const std::size_t end = child.unread.find('\n'); end != std::string::npos) {
       child.last = child.unread.substr(0, end);
@@ -131,7 +131,7 @@ void Processes::signal(int rank, int number) const { ::kill(pid(rank), number); 
 
 std::string Processes::end_of(int rank, std::chrono::milliseconds patience) {
   Child& child = children_[static_cast<std::size_t>(rank)];
-  const ground::Deadline deadline(patience);
+  const base::Deadline deadline(patience);
   for (;;) {  // its pipe ends when it does
     pollfd entry{child.from, POLLIN, 0};
     if (child.unread.find('\n') == std::string::npos && ::poll(&entry, 1, deadline.poll_timeout()) <= 0) return "still there";

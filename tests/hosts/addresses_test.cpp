@@ -10,8 +10,8 @@
 #include <atomic>
 #include <thread>
 
-#include "ground/file_descriptor.h"
-#include "ground/socket.h"
+#include "base/file_descriptor.h"
+#include "base/socket.h"
 #include "job.h"
 
 namespace unisono::testing {
@@ -84,7 +84,7 @@ class CountingResolver {
  public:
   explicit CountingResolver(const std::string& first_label)
       : label_(std::string(1, static_cast<char>(first_label.size())) + first_label), socket_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
-    const auto address = ground::resolve("127.0.0.1", 53).front();
+    const auto address = base::resolve("127.0.0.1", 53).front();
     bound_ = socket_ && ::bind(socket_.get(), address.data(), address.size()) == 0;
     thread_ = std::jthread([this](const std::stop_token& stop) {
       std::array<char, 1500> question;
@@ -112,7 +112,7 @@ class CountingResolver {
 
  private:
   std::string label_;
-  ground::FileDescriptor socket_;
+  base::FileDescriptor socket_;
   bool bound_ = false;
   std::atomic<int> questions_{0};
   std::jthread thread_;

@@ -16,7 +16,7 @@
 
 #include <fmt/format.h>
 
-#include "ground/environment.h"
+#include "base/environment.h"
 #include "launch/outcome.h"
 #include "rendezvous/rendezvous.h"
 #include "unisono/detail/switches.h"
@@ -35,7 +35,7 @@ void say(const std::string& text) {
 rendezvous::JobIdentity meet(const std::vector<std::string>& words) {
   rendezvous::JobRequest request;
   if (words.size() > 1) request.init_method = words[1];
-  auto identity = rendezvous::meet(request, ground::Environment::process());
+  auto identity = rendezvous::meet(request, base::Environment::process());
   std::string others;
   for (const auto& member : identity.members) others += " " + member.host;
   say(fmt::format("rank {} of {} at {}, with{}", identity.rank, identity.world_size, identity.address, others));

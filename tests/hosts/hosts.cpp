@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "ground/file_descriptor.h"
+#include "base/file_descriptor.h"
 
 namespace unisono::testing {
 
@@ -59,7 +59,7 @@ std::string Hosts::run(int host, const std::vector<std::string>& words) const {
 void Hosts::in_network_of(int host, const std::function<void()>& body) const {
   std::jthread([&] {
     const std::string path = fmt::format("/proc/{}/ns/net", at(host).pid);
-    const ground::FileDescriptor network(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const base::FileDescriptor network(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!network || ::setns(network.get(), CLONE_NEWNET) != 0) {
       ADD_FAILURE() << "the network of host " << host << " cannot be entered";
       return;
@@ -85,7 +85,7 @@ std::vector<std::string> Hosts::listening(int host) const {
 }
 
 void write_secret(const std::string& path, const std::string& text, unsigned mode) {
-  const ground::FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  const base::FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   ASSERT_TRUE(file) << path;
   ASSERT_EQ(::write(file.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
   ASSERT_EQ(::fchmod(file.get(), mode), 0);

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "covers.h"
-#include "ground/socket.h"
+#include "base/socket.h"
 #include "job.h"
 #include "store/wire.h"
 
@@ -42,7 +42,7 @@ TEST(RanksOfHosts, meet_beside_torchruns_agent) {  // of two hosts, one of which
   COVERS("E-12");
   MAKE_HOSTS(hosts, 2);
   hosts.in_network_of(0, [&] {
-    const auto agent = ground::try_listen(ground::resolve("10.77.0.1", 29500).front());
+    const auto agent = base::try_listen(base::resolve("10.77.0.1", 29500).front());
     ASSERT_TRUE(agent.fd);
     std::vector<std::unique_ptr<RunningCommand>> job;
     for (int rank = 0; rank < 2; ++rank) {
@@ -140,13 +140,13 @@ TEST(RanksOfHosts, one_of_another_version_is_told_both) {  // R5
   const auto zero = rank_on(hosts, 0, rank_variables(0, 2, "host0"));
   ASSERT_TRUE(eventually([&] { return !hosts.listening(0).empty(); }));
   hosts.in_network_of(1, [&] {
-    auto opened = ground::try_connect(ground::resolve("10.77.0.1", 29500).front(), ground::Deadline(std::chrono::seconds(10)));
+    auto opened = base::try_connect(base::resolve("10.77.0.1", 29500).front(), base::Deadline(std::chrono::seconds(10)));
     ASSERT_TRUE(opened.fd);
     std::string old = store::greeting();
     old[store::magic.size()] = static_cast<char>(store::wire_version + 5);
     ASSERT_EQ(::send(opened.fd.get(), old.data(), old.size(), MSG_NOSIGNAL), static_cast<ssize_t>(old.size()));
     std::string answer(64, '\0');
-    ASSERT_TRUE(ground::wait_for(opened.fd.get(), 1, ground::Deadline(std::chrono::seconds(10))));
+    ASSERT_TRUE(base::wait_for(opened.fd.get(), 1, base::Deadline(std::chrono::seconds(10))));
     answer.resize(static_cast<std::size_t>(::recv(opened.fd.get(), answer.data(), answer.size(), 0)));
     EXPECT_EQ(answer, store::greeting()) << "from which the other side can tell both versions";
   });
@@ -161,7 +161,7 @@ TEST(RanksOfHosts, one_of_another_version_is_told_both) {  // R5
 TEST(RanksOfHosts, a_busy_port_is_named_with_its_address) {  // R6, F6, B13
   MAKE_HOSTS(hosts, 1);
   hosts.in_network_of(0, [&] {
-    const auto other = ground::try_listen(ground::resolve("10.77.0.1", 29500).front());
+    const auto other = base::try_listen(base::resolve("10.77.0.1", 29500).front());
     ASSERT_TRUE(other.fd);
     const auto zero = rank_on(hosts, 0, rank_variables(0, 2, "host0"));
     EXPECT_EQ(zero->wait(), 1);

@@ -39,8 +39,8 @@ class Strangers : public ::testing::Test {
     write_secret(folder_.path() + "/go", "");
     for (const auto& launcher : job_) EXPECT_EQ(launcher->wait(), 0) << launcher->err();
   }
-  FileDescriptor connect() const { return ground::try_connect(address(), Deadline(30s)).fd; }
-  ground::SocketAddress address() const { return ground::resolve("10.77.0.1", 29500).front(); }
+  FileDescriptor connect() const { return base::try_connect(address(), Deadline(30s)).fd; }
+  base::SocketAddress address() const { return base::resolve("10.77.0.1", 29500).front(); }
   std::shared_ptr<Client> member() const { return connect_tcp({address()}, "the store", {.token = secret.at("UNISONO_TOKEN")}, Deadline(30s)); }
   /// A connection that has proved itself, word by word.
   FileDescriptor proved() const {
@@ -70,7 +70,7 @@ class Strangers : public ::testing::Test {
         auto frame = frames.take_frame(1 << 16, too_long);
         while (!frame) {
           char chunk[65536];
-          const ssize_t n = ground::wait_for(fd.get(), POLLIN, Deadline(20s)) ? ::recv(fd.get(), chunk, sizeof chunk, 0) : 0;
+          const ssize_t n = base::wait_for(fd.get(), POLLIN, Deadline(20s)) ? ::recv(fd.get(), chunk, sizeof chunk, 0) : 0;
           if (n <= 0) return times;
           frames.append({chunk, static_cast<std::size_t>(n)});
           frame = frames.take_frame(1 << 16, too_long);
@@ -239,7 +239,7 @@ TEST(StrangersAtTheMeeting, keep_nobody_out) {  // A1, A3
       noise.emplace_back([&, i] {
         std::vector<FileDescriptor> held;
         while (!stop) {
-          auto opened = ground::try_connect(ground::resolve("10.77.0.1", 29500).front(), Deadline(5s));
+          auto opened = base::try_connect(base::resolve("10.77.0.1", 29500).front(), Deadline(5s));
           if (opened.fd) say(opened.fd, i % 2 == 0 ? "GET / HTTP/1.0\r\n\r\n" : std::string_view("UNISTO"));
           if (opened.fd && i % 2 == 1) held.push_back(std::move(opened.fd));
           if (held.size() > 100) held.erase(held.begin());

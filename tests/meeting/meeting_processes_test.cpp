@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "covers.h"
-#include "ground/host.h"
-#include "ground/socket.h"
+#include "base/host.h"
+#include "base/socket.h"
 #include "rendezvous/multicast_socket.h"
 #include "running_command.h"
 #include "unisono/error.h"
@@ -98,7 +98,7 @@ TEST(SlurmJob, outside_of_its_tasks) {
 TEST(MulticastJob, of_processes) {
   COVERS("T-43", "T-08");
   try {
-    const rendezvous::MulticastSocket socket(ground::resolve("239.255.83.18", 9).front(), ground::InterfaceRule("UNISONO_INTERFACE", "lo"));
+    const rendezvous::MulticastSocket socket(base::resolve("239.255.83.18", 9).front(), base::InterfaceRule("UNISONO_INTERFACE", "lo"));
   } catch (const Error& error) {
     GTEST_SKIP() << "skipped: " << error.what();
   }
@@ -237,7 +237,7 @@ TEST(ShowConfig, has_ten_lines) {
   }
   job.start({"config"});
   job.expect_success();
-  const std::string host = ground::host_name();
+  const std::string host = base::host_name();
   EXPECT_EQ(job[0].out(), "distributed configuration: native-dist\nbackend: native\ndevice: cpu\nhostname: " + host +
                               "\nworld size: 3\nrank: 0\nlocal rank: 0\nnum processes per_node: 1\nnum nodes: 2\nnode rank: 0\n");
   EXPECT_EQ(job[1].out() + job[2].out(), "");

@@ -13,7 +13,7 @@
 
 #include <fmt/format.h>
 
-#include "ground/deadline.h"
+#include "base/deadline.h"
 #include "unisono/engine.h"
 
 namespace {
@@ -56,7 +56,7 @@ struct Rank {
 [[noreturn]] void fail(const std::string& text) { throw std::logic_error(text); }
 
 void wait(Task& task) {
-  const ground::Deadline deadline(std::chrono::seconds(30));
+  const base::Deadline deadline(std::chrono::seconds(30));
   while (!task.advance()) {
     if (deadline.passed()) fail("a task does not end");
     std::this_thread::yield();
@@ -448,13 +448,13 @@ void truncated_mode(const Rank& self) {
 }
 
 void carrier_mode(const Rank& self) {
-  if (self.plugin->carrier(false)) fail("a job that nobody has joined");
-  const auto carrier = self.plugin->carrier(true);
-  if (!carrier) fail("there is no job to join");
-  if (carrier->rank != self.rank || carrier->size != self.size) fail("another place");
+  if (self.plugin->bootstrap(false)) fail("a job that nobody has joined");
+  const auto bootstrap = self.plugin->bootstrap(true);
+  if (!bootstrap) fail("there is no job to join");
+  if (bootstrap->rank != self.rank || bootstrap->size != self.size) fail("another place");
   const std::string text(5000, 'x');
-  if (carrier->broadcast(self.rank == 0 ? text : "") != text) fail("another text");
-  if (self.plugin->carrier(false)) fail("what the plug-in has joined is taken for a job of the program's");
+  if (bootstrap->broadcast(self.rank == 0 ? text : "") != text) fail("another text");
+  if (self.plugin->bootstrap(false)) fail("what the plug-in has joined is taken for a job of the program's");
 }
 
 void large_mode(const Rank& self) {
@@ -505,7 +505,7 @@ int main(int argc, char** argv) {
     if (mode == "abort") abort_mode(self);
     if (mode == "stuck") stuck_mode(self);
     if (mode == "truncated") truncated_mode(self);
-    if (mode == "carrier") carrier_mode(self);
+    if (mode == "bootstrap") carrier_mode(self);
     if (mode == "large") large_mode(self);
   } catch (const Error& error) {
     std::cerr << fmt::format("rank {}: {}\n", self.rank, error.what());

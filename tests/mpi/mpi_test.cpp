@@ -73,7 +73,7 @@ TEST_P(Mpi, CallUnderWayWithinMpiEndsTheProcessWithTheReason) {
 }
 
 TEST_P(Mpi, CarrierSaysRankAndSizeAndBroadcasts) {
-  const Outcome outcome = engine(3, "carrier");
+  const Outcome outcome = engine(3, "bootstrap");
   EXPECT_ALL_FINE(outcome, 3);
 }
 

@@ -39,7 +39,7 @@ class PmiServerTest : public ::testing::Test {
  private:
   int end(int rank) const { return ends_[static_cast<std::size_t>(rank)].get(); }
   PmiServer server_;
-  std::vector<ground::FileDescriptor> ends_;
+  std::vector<base::FileDescriptor> ends_;
 };
 
 TEST_F(PmiServerTest, SaysWhatThereIs) {

@@ -4,15 +4,15 @@ TARGETS = [
     "src/group/check.cpp",
     "src/context/*.cpp",
     "src/context/*.h",
-    "src/engine/cooperative/*.cpp",
-    "src/engine/cooperative/*.h",
+    "src/engines/shm/*.cpp",
+    "src/engines/shm/*.h",
 ]
 
 CONFORMANCE = [name + "_conformance_test" for name in (
     "shapes", "groups", "rank_control", "context", "surface", "semantics", "point_to_point", "shared_memory", "multigpu", "blocks", "collectives",
     "objects", "order")]
 OTHERS = [
-    "context_parts_test", "thread_ranks_test", "ballots_test", "agreement_test", "direct_access_test", "shared_pool_test", "native_limits_test",
+    "context_parts_test", "thread_ranks_test", "decision_test", "agreement_test", "direct_access_test", "shared_pool_test", "native_limits_test",
     "longest_timeout_test", "adoption_test", "failing_threads_test", "failing_handover_test", "nccl_loader_test", "nccl_collectives_test",
     "nccl_async_test", "nccl_errors_test", "nccl_initialize_test", "decisions_test", "launcher_ending_test", "spawn_test", "code_places_test",
     "meeting_processes_test", "forming_test", "killed_test", "silent_test", "lifetime_test", "meeting_test", "handover_test", "limits_test", "matrix_test"]

@@ -2,8 +2,8 @@
 
 #include <numeric>
 
-#include "backends/device_memory.h"
-#include "backends/nccl/runtime.h"
+#include "engines/device_memory.h"
+#include "engines/nccl/runtime.h"
 #include "covers.h"
 #include "fake_ranks.h"
 #include "unisono/cuda.h"
@@ -27,18 +27,18 @@ struct Stalled {
 class OwnStream {
  public:
   explicit OwnStream(int device) : vendor_(fake::vendor()) {
-    const backends::nccl::OnDevice on_device(*vendor_, device);
-    vendor_->cuda.stream_create(&stream_, backends::nccl::stream_non_blocking);
+    const engines::nccl::OnDevice on_device(*vendor_, device);
+    vendor_->cuda.stream_create(&stream_, engines::nccl::stream_non_blocking);
   }
   ~OwnStream() { vendor_->cuda.stream_destroy(stream_); }
   operator void*() const { return stream_; }  // NOLINT(google-explicit-constructor)
   void copy(void* to, const void* from, std::size_t bytes) const {
-    vendor_->cuda.memcpy_async(to, from, bytes, backends::nccl::MemcpyKind::automatic, stream_);
+    vendor_->cuda.memcpy_async(to, from, bytes, engines::nccl::MemcpyKind::automatic, stream_);
   }
 
  private:
   std::shared_ptr<const fake::Vendor> vendor_;
-  backends::nccl::Stream stream_ = nullptr;
+  engines::nccl::Stream stream_ = nullptr;
 };
 
 TEST(Asynchronous, wait_orders_the_stream_and_not_the_host) {
@@ -161,24 +161,24 @@ TEST(Memory, is_of_this_process_where_the_driver_tells) {
     const auto memory = device_runtime()->memory(device);
     EXPECT_EQ(memory.used, std::size_t{10 + static_cast<unsigned>(group.rank())} << 20);
     EXPECT_EQ(memory.own, std::size_t{3 + static_cast<unsigned>(group.rank())} << 20);
-    EXPECT_EQ(backends::device_memory_in_use(device), *memory.own);
+    EXPECT_EQ(engines::device_memory_in_use(device), *memory.own);
   });
 }
 TEST(Memory, is_of_all_processes_where_the_driver_does_not_tell) {
   fake::reset(1);
   fake::others(std::size_t{7} << 20);
   static_cast<void>(fake::allocate(0, std::size_t{3} << 20));
-  auto vendor = std::make_shared<backends::nccl::Vendor>(*fake::vendor());
+  auto vendor = std::make_shared<engines::nccl::Vendor>(*fake::vendor());
   for (const bool lists_others_only : {false, true}) {
-    vendor->nvml = lists_others_only ? fake::vendor()->nvml : backends::nccl::NvmlApi{};
+    vendor->nvml = lists_others_only ? fake::vendor()->nvml : engines::nccl::NvmlApi{};
     if (lists_others_only) {
-      vendor->nvml.get_processes = [](backends::nccl::NvmlDevice, unsigned* count, backends::nccl::NvmlProcess* processes) {
+      vendor->nvml.get_processes = [](engines::nccl::NvmlDevice, unsigned* count, engines::nccl::NvmlProcess* processes) {
         *count = 1;  // as in a container, whose processes the driver knows by other numbers
         processes[0] = {0, 5, 0, 0};
-        return backends::nccl::NvmlResult::success;
+        return engines::nccl::NvmlResult::success;
       };
     }
-    const auto memory = backends::nccl::CudaRuntime(vendor, 0).memory({Device::Type::cuda, 0});
+    const auto memory = engines::nccl::CudaRuntime(vendor, 0).memory({Device::Type::cuda, 0});
     EXPECT_EQ(memory.own, std::nullopt);
     EXPECT_EQ(memory.used, std::size_t{10} << 20);
   }

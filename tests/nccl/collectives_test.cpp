@@ -4,7 +4,7 @@
 #include <complex>
 #include <numeric>
 
-#include "backends/nccl/calls.h"
+#include "engines/nccl/calls.h"
 #include "covers.h"
 #include "fake_ranks.h"
 #include "kernels/reduce.h"
@@ -294,7 +294,7 @@ TEST(Reductions, of_every_dtype_by_every_operation) {
         const void* inputs[] = {own[0].data(), own[1].data()};
         kernels::reduce(expected.data(), inputs, 2, count, dtype, op, 2);
         EXPECT_EQ(std::memcmp(memory, expected.data(), bytes), 0) << to_string(dtype) << ' ' << to_string(op);
-        if (me == 0) ++(backends::nccl::reduction_of(dtype, op) ? offered : others);
+        if (me == 0) ++(engines::nccl::reduction_of(dtype, op) ? offered : others);
       }
     }
   });

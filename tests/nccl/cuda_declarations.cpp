@@ -6,7 +6,7 @@
 
 #include "same_shape.h"
 
-namespace ours = unisono::backends::nccl;
+namespace ours = unisono::engines::nccl;
 
 #define SAME_FUNCTION(member, name, result, parameters) \
   static_assert(declarations::same_shape<decltype(ours::CudaApi::member), decltype(&::name)>, #name " is declared otherwise");

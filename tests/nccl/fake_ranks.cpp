@@ -3,11 +3,8 @@
 #include <atomic>
 #include <thread>
 
-#include "backends/devices.h"
-#include "backends/native/native.h"
-#include "backends/nccl/engine.h"
-#include "backends/serial/serial.h"
-#include "engine/cooperative/segment.h"
+#include "engines/nccl/engine.h"
+#include "engines/shm/segment.h"
 #include "group/group.h"
 #include "group/progress.h"
 #include "unisono/cuda.h"
@@ -30,7 +27,7 @@ std::unique_ptr<Engine> make_engine(const Ranks& ranks, int rank, const std::sha
   options.store = store;
   options.timeout = ranks.timeout;
   options.at_need = ranks.at_need;
-  return std::make_unique<backends::nccl::NcclEngine>(vendor(), options);
+  return std::make_unique<engines::nccl::NcclEngine>(vendor(), options);
 }
 
 std::string text_of(const std::exception_ptr& error) {
@@ -50,9 +47,9 @@ void in_threads(int count, const std::function<void(int)>& body) {
 }  // namespace
 
 void on_ranks(const Ranks& ranks, const std::function<void(const ProcessGroup& group)>& body) {
-  const engine::Segment::Shape shape{.ranks = ranks.count};
-  auto memory = engine::private_memory(engine::Segment::size_for(shape));
-  auto segment = std::make_shared<engine::Segment>(shape, memory.get(), memory);
+  const engines::shm::Segment::Shape shape{.ranks = ranks.count};
+  auto memory = engines::shm::private_memory(engines::shm::Segment::size_for(shape));
+  auto segment = std::make_shared<engines::shm::Segment>(shape, memory.get(), memory);
   const auto store = std::make_shared<MemoryStore>();
   in_threads(ranks.count, [&](int rank) {
     rank_of_thread = rank;
@@ -65,16 +62,15 @@ void on_ranks(const Ranks& ranks, const std::function<void(const ProcessGroup& g
       parts.host_names.assign(static_cast<std::size_t>(ranks.count), "here");
       parts.timeout = ranks.timeout;
       parts.progress = progress;
-      std::unique_ptr<Backend> host;
-      if (ranks.count == 1) host = backends::make_serial({});
-      else host = backends::make_native_thread(segment, rank, 2);
+      group::GroupCore::Parts core = ranks.count == 1 ? group::parts_alone() : group::parts_of_threads(segment, rank, 2);
       if (ranks.engine) {
-        parts.backend = std::make_unique<backends::Devices>("nccl", std::move(host), make_engine(ranks, rank, store), rank, ranks.count);
+        core.engines.device = make_engine(ranks, rank, store);
+        core.name = "nccl";
       } else {
-        register_device_runtime(std::make_shared<backends::nccl::CudaRuntime>(vendor(), 0));
-        parts.backend = std::move(host);
+        register_device_runtime(std::make_shared<engines::nccl::CudaRuntime>(vendor(), 0));
       }
-      progress->configure(parts.backend->bell(), true);
+      parts.core = std::make_unique<group::GroupCore>(std::move(core));
+      progress->configure(parts.core->coordination().notifier(), true);
       {
         ProcessGroup group(std::make_shared<group::Group>(std::move(parts)));
         try {

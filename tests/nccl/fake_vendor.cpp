@@ -15,7 +15,7 @@
 
 #include "kernels/reduce.h"
 
-using namespace unisono::backends::nccl;
+using namespace unisono::engines::nccl;
 
 namespace {
 
@@ -38,7 +38,7 @@ struct CUstream_st {
 };
 
 struct ncclComm {
-  std::shared_ptr<CliqueState> clique = {};
+  std::shared_ptr<CliqueState> communicator = {};
   int rank = 0;
   int device = 0;
   std::uint64_t collectives = 0;
@@ -67,7 +67,7 @@ struct Part {
   std::uint64_t number = 0;  // of a collective in its communicator
   bool posted = false;
   std::shared_ptr<bool> done = std::make_shared<bool>(false);
-  std::shared_ptr<CliqueState> clique = {};
+  std::shared_ptr<CliqueState> communicator = {};
   int rank = 0;
   double factor = 1;  // of what it gives
 };
@@ -250,9 +250,9 @@ void carry_out(std::vector<Part>& parts) {
   }
 }
 
-void match(CliqueState& clique, std::pair<int, int> pair) {
-  auto& sent = clique.sent[pair];
-  auto& awaited = clique.awaited[pair];
+void match(CliqueState& communicator, std::pair<int, int> pair) {
+  auto& sent = communicator.sent[pair];
+  auto& awaited = communicator.awaited[pair];
   while (!sent.empty() && !awaited.empty()) {
     const Part from = sent.front(), to = awaited.front();
     if (from.count * size_of(from.type) != to.count * size_of(to.type)) note("a message of another length than its receive");
@@ -265,20 +265,20 @@ void match(CliqueState& clique, std::pair<int, int> pair) {
 
 void post(Part& part) {
   part.posted = true;
-  CliqueState& clique = *part.clique;
+  CliqueState& communicator = *part.communicator;
   if (part.kind == Kind::send) {
-    clique.sent[{part.rank, part.peer}].push_back(part);
-    return match(clique, {part.rank, part.peer});
+    communicator.sent[{part.rank, part.peer}].push_back(part);
+    return match(communicator, {part.rank, part.peer});
   }
   if (part.kind == Kind::recv) {
-    clique.awaited[{part.peer, part.rank}].push_back(part);
-    return match(clique, {part.peer, part.rank});
+    communicator.awaited[{part.peer, part.rank}].push_back(part);
+    return match(communicator, {part.peer, part.rank});
   }
-  auto& parts = clique.collectives[part.number];
+  auto& parts = communicator.collectives[part.number];
   parts.push_back(part);
-  if (static_cast<int>(parts.size()) < clique.size) return;
+  if (static_cast<int>(parts.size()) < communicator.size) return;
   carry_out(parts);
-  clique.collectives.erase(part.number);
+  communicator.collectives.erase(part.number);
 }
 
 // Everything that can run does.
@@ -516,19 +516,19 @@ FAKE_EXPORT Result ncclCommInitRankConfig(Comm* comm, int size, UniqueId id, int
   if (config->blocking != 0 || config->size != sizeof(Config) || config->magic != config_magic) note("a communicator that blocks");
   std::uint64_t number = 0;
   std::memcpy(&number, id.internal, sizeof number);
-  auto& clique = machine().cliques[number];
-  if (!clique) {
+  auto& communicator = machine().cliques[number];
+  if (!communicator) {
     note("an identity that nobody made");
     return Result::invalid_argument;
   }
   auto made = std::make_unique<ncclComm>();
-  made->clique = clique;
+  made->communicator = communicator;
   made->rank = rank;
   made->device = device_of_thread;
   const auto result = scripted("ncclCommInitRankConfig", made.get());
   if (result && *result != Result::in_progress) return *result;
-  clique->size = size;
-  ++clique->joined;
+  communicator->size = size;
+  ++communicator->joined;
   *comm = made.release();
   machine().comms.insert(*comm);
   return Result::in_progress;
@@ -541,7 +541,9 @@ FAKE_EXPORT Result ncclCommGetAsyncError(Comm comm, Result* state) {
     *state = Result::in_progress;
     return Result::success;
   }
-  *state = comm->background != Result::success ? comm->background : comm->clique->joined < comm->clique->size ? Result::in_progress : Result::success;
+  *state = comm->background != Result::success                     ? comm->background
+           : comm->communicator->joined < comm->communicator->size ? Result::in_progress
+                                                                   : Result::success;
   return Result::success;
 }
 static void remove(Comm comm) {
@@ -589,7 +591,7 @@ static Result add(const char* function, Part part) {
   if (const auto result = scripted(function, part.comm); result && *result != Result::in_progress) return *result;
   if (group_depth == 0) note("a call outside of a group");
   if (device_of_thread != part.comm->device) note("a call with another device current than the communicator's");
-  if (part.comm->clique->joined < part.comm->clique->size) note("a call on a communicator that is not there yet");
+  if (part.comm->communicator->joined < part.comm->communicator->size) note("a call on a communicator that is not there yet");
   for (const void* address : {part.in, static_cast<const void*>(part.out)}) {
     const bool reads_or_writes = address != nullptr && part.count > 0;
     if (reads_or_writes && memory_of(address) == nullptr) note(fmt::format("{}: memory of the host", function));
@@ -600,7 +602,7 @@ static Result add(const char* function, Part part) {
     else part.factor = made->second;
     part.op = made_operation;
   }
-  part.clique = part.comm->clique;
+  part.communicator = part.comm->communicator;
   part.rank = part.comm->rank;
   if (part.kind != Kind::send && part.kind != Kind::recv) part.number = part.comm->collectives++;
   group_parts.push_back(std::move(part));

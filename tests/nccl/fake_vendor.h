@@ -5,16 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "backends/nccl/loader.h"
+#include "engines/nccl/loader.h"
 
 // A stand-in for NCCL, the CUDA runtime and NVML behind the vendor seam: devices are host memory, streams are queues that run when somebody asks for
 // an event, communicators connect threads. In a child of a process that has called the runtime it does not work, as the real one. Any function may be
 // told to answer otherwise. What a program must not do with the real ones is noted.
 namespace fake {
 
-using unisono::backends::nccl::CudaError;
-using unisono::backends::nccl::Result;
-using unisono::backends::nccl::Vendor;
+using unisono::engines::nccl::CudaError;
+using unisono::engines::nccl::Result;
+using unisono::engines::nccl::Vendor;
 
 /// Everything as at the start; `devices` are there, and of every call it is forgotten what it was told to answer.
 void reset(int devices);

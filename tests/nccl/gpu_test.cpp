@@ -14,16 +14,16 @@
 
 #include <fmt/format.h>
 
-#include "backends/nccl/calls.h"
-#include "backends/nccl/loader.h"
-#include "backends/nccl/runtime.h"
+#include "engines/nccl/calls.h"
+#include "engines/nccl/loader.h"
+#include "engines/nccl/runtime.h"
 #include "covers.h"
 #include "unisono/cuda.h"
 #include "unisono/unisono.h"
 
 using namespace unisono;
 using namespace std::chrono_literals;
-namespace nccl = unisono::backends::nccl;
+namespace nccl = unisono::engines::nccl;
 
 namespace {
 

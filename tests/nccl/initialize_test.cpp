@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "backends/nccl/loader.h"
+#include "engines/nccl/loader.h"
 #include "unisono/unisono.h"
 
 using namespace unisono;
@@ -13,7 +13,7 @@ namespace {
 
 TEST(Initialize, says_why_nccl_cannot_be_used) {
   try {
-    static_cast<void>(backends::nccl::vendor());
+    static_cast<void>(engines::nccl::vendor());
     GTEST_SKIP() << "nothing is missing on this machine: gpu_test shows the rest";
   } catch (const BackendUnavailable& missing) {
     for (const char* request : {"nccl", "NCCL", "cpu:native,cuda:nccl"}) {
@@ -36,7 +36,7 @@ TEST(Initialize, says_why_nccl_cannot_be_used) {
 
 TEST(Initialize, device_memory_is_refused_without_its_runtime) {
   try {
-    static_cast<void>(backends::nccl::vendor(backends::nccl::Wanted::runtime_only));
+    static_cast<void>(engines::nccl::vendor(engines::nccl::Wanted::runtime_only));
     GTEST_SKIP() << "nothing is missing on this machine: it goes through the host";
   } catch (const BackendUnavailable&) {
   }

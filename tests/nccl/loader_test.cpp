@@ -1,6 +1,6 @@
 // What is said where NCCL, the CUDA runtime, the driver or a device is missing; and our declarations against the real headers and the real library.
 
-#include "backends/nccl/loader.h"
+#include "engines/nccl/loader.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -10,12 +10,12 @@
 #include <map>
 #include <set>
 
-#include "backends/nccl/engine.h"
+#include "engines/nccl/engine.h"
 #include "covers.h"
 #include "declarations.h"
 #include "unisono/error.h"
 
-using namespace unisono::backends::nccl;
+using namespace unisono::engines::nccl;
 
 namespace {
 

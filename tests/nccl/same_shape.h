@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "backends/nccl/api.h"
+#include "engines/nccl/api.h"
 
 namespace declarations {
 
@@ -19,7 +19,7 @@ constexpr bool same() {
     return std::is_const_v<O> == std::is_const_v<T> && same<std::remove_const_t<O>, std::remove_const_t<T>>();
   } else if constexpr (std::is_enum_v<Ours> && std::is_enum_v<Theirs>) {
     return sizeof(Ours) == sizeof(Theirs);
-  } else if constexpr (std::is_same_v<Ours, unisono::backends::nccl::Config> || std::is_same_v<Ours, unisono::backends::nccl::PointerAttributes>) {
+  } else if constexpr (std::is_same_v<Ours, unisono::engines::nccl::Config> || std::is_same_v<Ours, unisono::engines::nccl::PointerAttributes>) {
     return std::is_class_v<Theirs> && std::is_standard_layout_v<Theirs>;  // their members are compared one by one
   } else if constexpr (std::is_class_v<Ours> && std::is_class_v<Theirs>) {
     return sizeof(Ours) == sizeof(Theirs) && alignof(Ours) == alignof(Theirs) && std::is_trivially_copyable_v<Ours> &&

@@ -9,12 +9,12 @@ failures=0
 
 tree() {  # tree <file> <line>: a right tree with one more line in one file
   rm -rf "$work/tree"
-  mkdir -p "$work/tree"/{include/unisono,src/{ground,kernels,engine,launch},tools,examples}
+  mkdir -p "$work/tree"/{include/unisono,src/{base,kernels,engines,launch},tools,examples}
   printf '#pragma once\n#include <vector>\n#include "unisono/error.h"\n' >"$work/tree/include/unisono/tensor.h"
-  printf '#include "ground/log.h"\n#include <fmt/format.h>\n' >"$work/tree/src/ground/log.cpp"
-  printf '#include "ground/log.h"\n#include <hwy/highway.h>\n' >"$work/tree/src/kernels/reduce.cpp"
-  printf '#include "kernels/reduce.h"\n#include "engine/slots.h"\n' >"$work/tree/src/engine/slots.cpp"
-  printf '#include "engine/slots.h"\n#include "unisono/launch.h"\n' >"$work/tree/src/launch/run.cpp"
+  printf '#include "base/log.h"\n#include <fmt/format.h>\n' >"$work/tree/src/base/log.cpp"
+  printf '#include "base/log.h"\n#include <hwy/highway.h>\n' >"$work/tree/src/kernels/reduce.cpp"
+  printf '#include "kernels/reduce.h"\n#include "engines/slots.h"\n' >"$work/tree/src/engines/slots.cpp"
+  printf '#include "engines/slots.h"\n#include "unisono/launch.h"\n' >"$work/tree/src/launch/run.cpp"
   printf '#include "launch/run.h"\n#include <CLI/CLI.hpp>\n' >"$work/tree/tools/run.cpp"
   printf '#include <unisono/unisono.h>\n' >"$work/tree/examples/hello.cpp"
   if (($# > 0)); then
@@ -37,17 +37,17 @@ refused() {  # refused <file> <line> <what the message names>
 tree
 "$check" "$work/tree" || { echo "refused a tree that is right"; failures=1; }
 
-refused src/ground/log.cpp '#include "engine/slots.h"' 'engine/slots.h'
+refused src/base/log.cpp '#include "engines/slots.h"' 'engines/slots.h'
 refused src/kernels/reduce.cpp '#  include "launch/run.h"' 'launch/run.h'
-refused src/engine/slots.cpp '#include "unisono/collectives.h"' 'unisono/collectives.h'
-refused src/engine/slots.cpp '#include <hwy/highway.h>' 'src/kernels/'
-refused src/launch/run.cpp '#include <mpi.h>' 'src/backends/mpi/'
+refused src/engines/slots.cpp '#include "unisono/collectives.h"' 'unisono/collectives.h'
+refused src/engines/slots.cpp '#include <hwy/highway.h>' 'src/kernels/'
+refused src/launch/run.cpp '#include <mpi.h>' 'src/engines/mpi/'
 refused src/launch/run.cpp '#include <torch/torch.h>' 'src/torch/'
 refused src/launch/run.cpp '#include <CLI/CLI.hpp>' 'tools/'
 refused include/unisono/tensor.h '#include <fmt/format.h>' 'fmt/format.h'
-refused include/unisono/tensor.h '#include "ground/log.h"' 'ground/log.h'
+refused include/unisono/tensor.h '#include "base/log.h"' 'base/log.h'
 refused include/unisono/tensor.h '#include "unisono/unisono.h"' 'unisono/unisono.h'
-refused examples/hello.cpp '#include "ground/log.h"' 'public headers'
+refused examples/hello.cpp '#include "base/log.h"' 'public headers'
 refused src/attic/old.cpp '#include <vector>' 'attic'
 
 exit "$failures"

@@ -30,15 +30,15 @@ check() {
 
 # The check itself can tell.
 brings "$(included '#include <iostream>')" iostream || { echo "this test does not see <iostream> where it is included"; exit 1; }
-brings "$(included '#include <unisono/backend.h>')" unisono/backend.h || { echo "this test does not see unisono/backend.h where it is included"; exit 1; }
+brings "$(included '#include <unisono/engine.h>')" unisono/engine.h || { echo "this test does not see unisono/engine.h where it is included"; exit 1; }
 
 heavy=(iostream random regex thread future iomanip locale)
 # What libstdc++ has parts of in headers of their own (unisono/detail/standard.h).
 if brings "$(included '#include <cstddef>')" 'bits/c\+\+config.h'; then
   heavy+=(filesystem complex chrono functional ranges memory algorithm sstream map unordered_map unordered_set deque list)
 fi
-check core.h "${heavy[@]}" variant unisono/backend.h unisono/store.h unisono/objects.h unisono/launch.h unisono/any_value.h
+check core.h "${heavy[@]}" variant unisono/engine.h unisono/store.h unisono/objects.h unisono/launch.h unisono/any_value.h
 check unisono.h "${heavy[@]}"
-check error.h unisono/backend.h unisono/tensor.h unisono/collectives.h
-check collectives.h unisono/backend.h unisono/store.h
+check error.h unisono/engine.h unisono/tensor.h unisono/collectives.h
+check collectives.h unisono/engine.h unisono/store.h
 exit $bad

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "ground/code_file.h"
+#include "base/code_file.h"
 #include "running_command.h"
 
 namespace unisono::testing {
@@ -29,18 +29,18 @@ class CodeFile : public ::testing::Test {
     allow(file, 0755);
   }
   void expect_danger(const fs::path& path, const std::string& what) const {
-    EXPECT_NE(ground::why_not_to_run(path).find(what), std::string::npos) << path << ": " << ground::why_not_to_run(path);
+    EXPECT_NE(base::why_not_to_run(path).find(what), std::string::npos) << path << ": " << base::why_not_to_run(path);
   }
   TemporaryFolder folder_;
   const fs::path outer, inner, file;
 };
 
 TEST_F(CodeFile, OfNobodyElseMayRun) {
-  EXPECT_EQ(ground::why_not_to_run(file), "");
-  EXPECT_EQ(ground::why_not_to_run(inner / "nothing.so"), "");
-  EXPECT_EQ(ground::why_not_to_run("/bin/sh"), "");
+  EXPECT_EQ(base::why_not_to_run(file), "");
+  EXPECT_EQ(base::why_not_to_run(inner / "nothing.so"), "");
+  EXPECT_EQ(base::why_not_to_run("/bin/sh"), "");
   allow(outer, 01777);  // as /tmp: others cannot take away what is in it
-  EXPECT_EQ(ground::why_not_to_run(file), "");
+  EXPECT_EQ(base::why_not_to_run(file), "");
 }
 
 TEST_F(CodeFile, ThatAnybodyCanChangeMayNot) {
@@ -65,7 +65,7 @@ TEST_F(CodeFile, ThatALinkOfAnybodysNamesMayNot) {
   fs::create_directory(open);
   fs::create_symlink(file, open / "libcode.so");
   allow(open, 0755);
-  EXPECT_EQ(ground::why_not_to_run(open / "libcode.so"), "");
+  EXPECT_EQ(base::why_not_to_run(open / "libcode.so"), "");
   allow(open, 0777);
   expect_danger(open / "libcode.so", "anybody can write to " + open.string());
 }
@@ -78,7 +78,7 @@ TEST_F(CodeFile, OfAnotherUserMayNot) {
   ASSERT_EQ(::chown(inner.c_str(), stranger, 0), 0);
   expect_danger(file, fmt::format("{} belongs to user {}", inner.string(), stranger));
   ASSERT_EQ(::chown(inner.c_str(), 0, stranger), 0);
-  EXPECT_EQ(ground::why_not_to_run(file), "");
+  EXPECT_EQ(base::why_not_to_run(file), "");
   allow(inner, 0775);
   expect_danger(file, fmt::format("group {} can write to {}", stranger, inner.string()));
 }

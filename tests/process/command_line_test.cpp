@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "ground/version.h"
+#include "base/version.h"
 #include "running_command.h"
 
 namespace unisono::testing {
@@ -48,7 +48,7 @@ std::string refusal(Words words, std::map<std::string, std::string> environment 
 }
 
 TEST(CommandLine, SaysItsVersionInEveryUsualWay) {
-  const std::string version = "unisono " + ground::to_string(ground::library_version()) + "\n";
+  const std::string version = "unisono " + base::to_string(base::library_version()) + "\n";
   for (const Words& words : {Words{"--version"}, Words{"-V"}, Words{"version"}}) {
     const Answer answer = ask(words);
     EXPECT_EQ(answer.code, 0) << words[0];

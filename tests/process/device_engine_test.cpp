@@ -103,7 +103,7 @@ TEST(DeviceEngine, OneForEachKindOfMemory) {
   EXPECT_NE(refused("cuda:native").find("does not work on memory of devices"), std::string::npos) << refused("cuda:native");
   EXPECT_NE(refused("cpu:native,cpu:serial").find("two engines for one kind of device"), std::string::npos);
   EXPECT_THROW(register_engine("pretended", [](const EngineOptions&) { return std::unique_ptr<Engine>(); }), InvalidArgument);
-  EXPECT_THROW(register_backend("pretended", [](const BackendOptions&) { return std::unique_ptr<Backend>(); }), InvalidArgument);
+  EXPECT_THROW(register_engine("native", [](const EngineOptions&) { return std::unique_ptr<Engine>(); }), InvalidArgument);
   EXPECT_THROW(register_engine("Upper", [](const EngineOptions&) { return std::unique_ptr<Engine>(); }), InvalidArgument);
 }
 

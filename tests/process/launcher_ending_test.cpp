@@ -150,7 +150,7 @@ std::string report_of_killed_rank(const std::string& folder, const std::string& 
   ::testing::internal::CaptureStderr();
   const auto result = launcher::run_job({.ranks = 2,
                                          .function =
-                                             [&](const ground::Environment& environment) {
+                                             [&](const base::Environment& environment) {
                                                if (*environment.get_int("RANK") == 0) return 0;
                                                if (!before.empty()) std::ofstream(folder + "/" + file) << before;
                                                return ::kill(::getpid(), SIGKILL);
@@ -508,7 +508,7 @@ TEST(LauncherEnding, CtrlCWhileWaitingForARestartEndsTheJob) {
 
 TEST(Supervisor, RunsAFunctionInEveryRank) {
   const auto result = launcher::run_job({.ranks = 3,
-                                         .function = [](const ground::Environment& environment) { return 10 + *environment.get_int("RANK"); },
+                                         .function = [](const base::Environment& environment) { return 10 + *environment.get_int("RANK"); },
                                          .grace = milliseconds(30'000)});
   ASSERT_EQ(result.ends.size(), 3u);
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(result.ends[static_cast<std::size_t>(rank)].code, 10 + rank);
@@ -519,7 +519,7 @@ TEST(Supervisor, RunsAFunctionInEveryRank) {
 TEST(Supervisor, TellsHowEachRankEnded) {
   const auto result = launcher::run_job({.ranks = 3,
                                          .function =
-                                             [](const ground::Environment& environment) {
+                                             [](const base::Environment& environment) {
                                                const int rank = *environment.get_int("RANK");
                                                if (rank == 1) ::kill(::getpid(), SIGKILL);
                                                if (rank == 2) throw std::runtime_error("rank 2 does not like it");
@@ -538,7 +538,7 @@ TEST(Supervisor, TellsHowEachRankEnded) {
 }
 
 TEST(Supervisor, RefusesOptionsThatMakeNoSense) {
-  const auto nothing = [](const ground::Environment&) { return 0; };
+  const auto nothing = [](const base::Environment&) { return 0; };
   EXPECT_THROW(launcher::run_job({.ranks = 0, .function = nothing}), InvalidArgument);
   EXPECT_THROW(launcher::run_job({.ranks = 1}), InvalidArgument);
   EXPECT_THROW(launcher::run_job({.ranks = 1, .command = {"true"}, .function = nothing}), InvalidArgument);

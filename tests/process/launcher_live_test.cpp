@@ -85,22 +85,21 @@ TEST(LauncherLive, AddressSanitizerDoesNotMind) {
 TEST(LineBuffering, KeepsWhatTheUserHasSet) {
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe(pipe.data()), 0);
-  const ground::FileDescriptor reading(pipe[0]), writing(pipe[1]);
-  launcher::EnvironmentBlock bare{ground::Environment()};
+  const base::FileDescriptor reading(pipe[0]), writing(pipe[1]);
+  launcher::EnvironmentBlock bare{base::Environment()};
   launcher::write_line_by_line(bare, writing.get(), "/bin/sh");
   EXPECT_EQ(bare.get("PYTHONUNBUFFERED"), "1");
   EXPECT_EQ(bare.get("LD_PRELOAD"), launcher::find_helper("libunisono-lines.so"));
   EXPECT_NE(bare.get("LD_PRELOAD"), "");
   EXPECT_EQ(bare.get("ASAN_OPTIONS"), "verify_asan_link_order=0");
 
-  launcher::EnvironmentBlock full{
-      ground::Environment({{"PYTHONUNBUFFERED", "0"}, {"LD_PRELOAD", "/lib/mine.so"}, {"ASAN_OPTIONS", "detect_leaks=0"}})};
+  launcher::EnvironmentBlock full{base::Environment({{"PYTHONUNBUFFERED", "0"}, {"LD_PRELOAD", "/lib/mine.so"}, {"ASAN_OPTIONS", "detect_leaks=0"}})};
   launcher::write_line_by_line(full, writing.get(), "/bin/sh");
   EXPECT_EQ(full.get("PYTHONUNBUFFERED"), "0");
   EXPECT_EQ(full.get("LD_PRELOAD"), "/lib/mine.so:" + bare.get("LD_PRELOAD"));
   EXPECT_EQ(full.get("ASAN_OPTIONS"), "detect_leaks=0:verify_asan_link_order=0");
 
-  launcher::EnvironmentBlock own{ground::Environment({{"_STDBUF_O", "L"}, {"LD_PRELOAD", "/lib/libstdbuf.so"}})};
+  launcher::EnvironmentBlock own{base::Environment({{"_STDBUF_O", "L"}, {"LD_PRELOAD", "/lib/libstdbuf.so"}})};
   launcher::write_line_by_line(own, writing.get(), "/bin/sh");
   EXPECT_EQ(own.get("LD_PRELOAD"), "/lib/libstdbuf.so");
 }

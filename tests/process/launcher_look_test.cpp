@@ -9,8 +9,8 @@
 #include <fstream>
 #include <regex>
 
-#include "ground/environment.h"
-#include "ground/host.h"
+#include "base/environment.h"
+#include "base/host.h"
 #include "launch/sink.h"
 #include "running_command.h"
 
@@ -71,7 +71,7 @@ std::string normalised(const std::string& screen) {
 
 void expect_capture(const std::string& name, const std::string& screen) {
   const std::string file = std::string(CAPTURES) + "/" + name + ".txt", got = normalised(screen);
-  if (ground::Environment::process().has("UPDATE_CAPTURES")) std::ofstream(file) << got;
+  if (base::Environment::process().has("UPDATE_CAPTURES")) std::ofstream(file) << got;
   EXPECT_EQ(got, contents(file)) << name;
 }
 

@@ -252,7 +252,7 @@ TEST(LauncherOutput, CutsToTheWidthOfATerminal) {
 
 TEST(LauncherOutput, RemembersTheLastTwentyLines) {
   const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-  ground::FileDescriptor keeper(null);
+  base::FileDescriptor keeper(null);
   launcher::Sink sink(null);
   launcher::RankLog log;
   launcher::RankStream stream(sink, log, "[0] ", 0);

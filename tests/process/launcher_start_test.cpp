@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <set>
 
-#include "ground/processors.h"
+#include "base/processors.h"
 #include "running_command.h"
 
 namespace unisono::testing {
@@ -41,7 +41,7 @@ TEST(LauncherStart, SetsOpenMpThreadsOnlyWhereUnsetAndSaysSoOnceWhereAsked) {
   EXPECT_EQ(quiet.err(), "");
   RunningCommand job(run_helper({"-n", "2"}, {"variables", "OMP_NUM_THREADS"}), {.environment = {{"OMP_NUM_THREADS", ""}, {"UNISONO_LOG", "info"}}});
   ASSERT_EQ(job.wait(), 0);
-  const std::string share = std::to_string(std::max(1, ground::allowed_processors() / 2));
+  const std::string share = std::to_string(std::max(1, base::allowed_processors() / 2));
   EXPECT_EQ(count(job.out(), "OMP_NUM_THREADS=" + share + "\n"), 2);
   EXPECT_EQ(count(job.err(), "OMP_NUM_THREADS=" + share), 1);
 
@@ -183,7 +183,7 @@ TEST(LauncherStart, MoreRanksThanCoresNeedNoFlagAndMakeNoNoise) {
   EXPECT_EQ(job.err(), "");
   RunningCommand talkative(run_helper({"-n", "16"}, {"exit", "99", "0"}), {.environment = {{"UNISONO_LOG", "info"}}});
   EXPECT_EQ(talkative.wait(), 0);
-  EXPECT_EQ(count(talkative.err(), "16 ranks share"), ground::allowed_processors() < 16 ? 1 : 0) << talkative.err();
+  EXPECT_EQ(count(talkative.err(), "16 ranks share"), base::allowed_processors() < 16 ? 1 : 0) << talkative.err();
 }
 
 // A10: a job of one host opens no TCP listener, neither in the launcher nor in a rank.

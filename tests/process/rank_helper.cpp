@@ -19,18 +19,18 @@
 #include <thread>
 #include <vector>
 
+#include "base/environment.h"
+#include "base/file_descriptor.h"
 #include "context/state.h"
-#include "ground/environment.h"
-#include "ground/file_descriptor.h"
 #include "store/client.h"
 #include "unisono/detail/switches.h"
 #include "unisono/unisono.h"
 
 namespace {
 
-std::string variable(const char* name) { return unisono::ground::Environment::process().get(name).value_or(""); }
-int rank() { return unisono::ground::Environment::process().get_int("RANK").value_or(-1); }
-int attempt() { return unisono::ground::Environment::process().get_int("UNISONO_ATTEMPT").value_or(-1); }
+std::string variable(const char* name) { return unisono::base::Environment::process().get(name).value_or(""); }
+int rank() { return unisono::base::Environment::process().get_int("RANK").value_or(-1); }
+int attempt() { return unisono::base::Environment::process().get_int("UNISONO_ATTEMPT").value_or(-1); }
 
 /// One write a line: what the tests wait for arrives whole.
 void say(const std::string& text) {
@@ -91,7 +91,7 @@ void leave_child(const std::string& how) {
 }
 
 std::unique_ptr<unisono::store::Client> connect_to_launcher() {
-  unisono::ground::FileDescriptor connection(std::stoi(variable("UNISONO_LAUNCHER_FD")));
+  unisono::base::FileDescriptor connection(std::stoi(variable("UNISONO_LAUNCHER_FD")));
   auto store = std::make_unique<unisono::store::Client>(std::move(connection), "the launcher");
   store->greet();
   return store;

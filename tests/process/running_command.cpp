@@ -21,8 +21,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "ground/deadline.h"
-#include "ground/environment.h"
+#include "base/deadline.h"
+#include "base/environment.h"
 
 namespace unisono::testing {
 
@@ -31,7 +31,7 @@ using std::chrono::milliseconds;
 RunningCommand::RunningCommand(std::vector<std::string> arguments) : RunningCommand(std::move(arguments), Options{}) {}
 
 RunningCommand::RunningCommand(std::vector<std::string> arguments, Options options) {
-  auto variables = ground::Environment::process().all();
+  auto variables = base::Environment::process().all();
   for (const char* name : {"NO_COLOR", "UNISONO_LOG", "RANK", "WORLD_SIZE", "OMP_NUM_THREADS", "PYTHONUNBUFFERED", "LD_PRELOAD", "_STDBUF_O"})
     variables.erase(name);
   variables.emplace("OMP_NUM_THREADS", "1");
@@ -109,7 +109,7 @@ bool RunningCommand::read_some(milliseconds limit) {
   std::array<pollfd, 2> set{{{out_pipe_.get(), POLLIN, 0}, {err_pipe_.get(), POLLIN, 0}}};
   if (!out_pipe_ && !err_pipe_) return false;
   ::poll(set.data(), set.size(), static_cast<int>(limit.count()));
-  const auto take = [](const pollfd& ready, ground::FileDescriptor& pipe, std::string& text) {
+  const auto take = [](const pollfd& ready, base::FileDescriptor& pipe, std::string& text) {
     if (ready.revents == 0) return;
     std::array<char, 65536> bytes;
     const auto got = ::read(pipe.get(), bytes.data(), bytes.size());
@@ -128,7 +128,7 @@ std::optional<int> RunningCommand::ended() {
 }
 
 bool RunningCommand::until(const std::function<bool()>& condition, milliseconds limit) {
-  const ground::Deadline deadline(limit);
+  const base::Deadline deadline(limit);
   while (!condition()) {
     if (deadline.passed()) return false;
     if (!read_some(milliseconds(20))) return condition();
@@ -145,7 +145,7 @@ bool RunningCommand::until_err_has(const std::string& text) {
 }
 
 int RunningCommand::wait(milliseconds limit) {
-  const ground::Deadline deadline(limit);
+  const base::Deadline deadline(limit);
   while (!deadline.passed()) {
     const bool open = read_some(milliseconds(20));
     if (!open && ended()) return *code_;
@@ -231,7 +231,7 @@ bool is_alive(pid_t pid) {
 }
 
 bool eventually(const std::function<bool()>& condition, milliseconds limit) {
-  const ground::Deadline deadline(limit);
+  const base::Deadline deadline(limit);
   while (!condition()) {
     if (deadline.passed()) return false;
     ::poll(nullptr, 0, 10);  // between two looks, not instead of one

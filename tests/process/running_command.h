@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "free_port.h"
-#include "ground/file_descriptor.h"
+#include "base/file_descriptor.h"
 
 namespace unisono::testing {
 
@@ -51,7 +51,7 @@ class RunningCommand {
   std::optional<int> ended();
 
   pid_t pid_ = -1;
-  ground::FileDescriptor in_, out_pipe_, err_pipe_;
+  base::FileDescriptor in_, out_pipe_, err_pipe_;
   std::string out_, err_;
   std::optional<int> code_;
 };

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "backends/native/native.h"
 #include "context/state.h"
 #include "covers.h"
 #include "running_command.h"
@@ -231,9 +230,9 @@ TEST(SpawnFailure, SurvivorsMayShrinkAndReturn) {
 // Each of the smaller groups is one of its own, and is kept apart from the one before in the job's store.
 TEST(SpawnFailure, SurvivorsMayShrinkAgain) {
   static std::set<std::string> keys;
-  register_backend("counted", [](const BackendOptions& options) {
+  register_engine("counted", [](const EngineOptions& options) {
     if (!keys.insert(options.key).second) throw std::logic_error("the key of another group: " + options.key);
-    return backends::make_native(options);
+    return std::make_unique<Borrowed>(options);
   });
   SpawnOptions options;
   options.backend = "counted";

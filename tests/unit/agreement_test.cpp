@@ -12,11 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "backends/spanning/agreement.h"
+#include "coordination/agreement.h"
+#include "coordination/notices.h"
 #include "unisono/detail/switches.h"
 
 using namespace unisono;
-using namespace unisono::backends;
+using namespace unisono::coordination;
 using namespace std::chrono_literals;
 
 namespace {
@@ -36,7 +37,7 @@ class BallotTime {
 
 /// Rank 0 of hosts with one rank each.
 struct RankZero {
-  explicit RankZero(int hosts) : place(0, one_rank_each(hosts)) { call.in = call.out = Tensor(data.data(), DType::float32, call.count); }
+  explicit RankZero(int hosts) : topology(0, one_rank_each(hosts)) { call.in = call.out = Tensor(data.data(), DType::float32, call.count); }
 
   static std::vector<int> one_rank_each(int hosts) {
     std::vector<int> of_ranks;
@@ -48,15 +49,15 @@ struct RankZero {
     CollectiveCall theirs = call;
     theirs.in = theirs.out = Tensor(data.data(), DType::float32, count);
     theirs.count = count;
-    statements.take(host, Statements::encode(number, {.agrees = true, .signature = engine::signature_of(theirs), .label = {}, .ballots = {}}));
+    ballots.take(host, Ballots::encode(number, {.agrees = true, .signature = engines::signature_of(theirs), .label = {}, .ballots = {}}));
   }
   std::optional<Mismatch> decides() {
-    const auto task = start_agreement({.place = &place,
+    const auto task = start_agreement({.topology = &topology,
                                        .host = nullptr,
-                                       .statements = &statements,
+                                       .ballots = &ballots,
                                        .tell = [this](int rank, const std::string& text) { told.emplace_back(rank, text); },
                                        .poll = [this] { ++polls; },
-                                       .bell = &bell,
+                                       .notifier = &notifier,
                                        .is_over = [this] { return is_over; },
                                        .gone = [this] { return gone; },
                                        .all_but_told = [] {}},
@@ -72,9 +73,9 @@ struct RankZero {
 
   static constexpr std::uint64_t number = 7;
   std::array<float, 8> data{};
-  Place place;
-  Statements statements;
-  engine::Bell bell;
+  GroupTopology topology;
+  Ballots ballots;
+  base::Notifier notifier;
   CollectiveCall call{.operation = Operation::all_reduce, .count = 3};
   std::vector<std::pair<int, std::string>> told;
   std::vector<int> gone;
@@ -88,9 +89,9 @@ TEST(Agreement, WaitsForWhoIsOnTheWay) {
   RankZero rank(3);
   rank.hears(1, 4);
   const std::jthread late([&](const std::stop_token& stop) {
-    while (!rank.bell.has_sleepers() && !stop.stop_requested()) std::this_thread::yield();
+    while (!rank.notifier.has_waiters() && !stop.stop_requested()) std::this_thread::yield();
     rank.hears(2, 4);
-    rank.bell.ring();
+    rank.notifier.notify();
   });
   const auto error = rank.decides();
   ASSERT_TRUE(error);
@@ -125,9 +126,9 @@ TEST(Agreement, WaitsForAHostThatLivesThoughAnotherIsGone) {
   rank.hears(1, 4);
   rank.gone = {2};
   const std::jthread late([&](const std::stop_token& stop) {
-    while (!rank.bell.has_sleepers() && !stop.stop_requested()) std::this_thread::yield();
+    while (!rank.notifier.has_waiters() && !stop.stop_requested()) std::this_thread::yield();
     rank.hears(3, 3);
-    rank.bell.ring();
+    rank.notifier.notify();
   });
   const auto error = rank.decides();
   ASSERT_TRUE(error);
@@ -155,12 +156,12 @@ TEST(Agreement, TellsWhomItHasLeftOut) {
   const auto error = rank.decides();
   ASSERT_TRUE(error);
   EXPECT_EQ(error->culprit(), std::nullopt) << error->what();
-  for (const int r : {1, 2, 3}) EXPECT_TRUE(rank.has_told(r, Statements::encode_left_out(rank.number, {2, 3}))) << r;
+  for (const int r : {1, 2, 3}) EXPECT_TRUE(rank.has_told(r, Ballots::encode_left_out(rank.number, {2, 3}))) << r;
 
   RankZero complete(2);
   complete.hears(1, 4);
   ASSERT_TRUE(complete.decides());
-  for (const auto& [r, text] : complete.told) EXPECT_EQ(text.front(), 's');
+  for (const auto& [r, text] : complete.told) EXPECT_EQ(text.front(), static_cast<char>(NoticeKind::ballot));
 }
 
 // Where another has decided without a host, so does this rank: at once, and also if it knows what that host has called.
@@ -171,7 +172,7 @@ TEST(Agreement, LeavesOutWhomOthersHaveLeftOut) {
     rank.hears(1, 4);
     rank.hears(3, 3);
     if (has_come) rank.hears(2, 4);  // two against two: nobody would be to blame
-    rank.statements.take(1, Statements::encode_left_out(rank.number, {2}));
+    rank.ballots.take(1, Ballots::encode_left_out(rank.number, {2}));
     const auto begun = std::chrono::steady_clock::now();
     const auto error = rank.decides();
     EXPECT_LT(std::chrono::steady_clock::now() - begun, patience);
@@ -187,7 +188,7 @@ TEST(Agreement, LeavesItselfOut) {
   RankZero rank(3);
   rank.hears(1, 4);
   rank.hears(2, 3);
-  rank.statements.take(1, Statements::encode_left_out(rank.number, {0}));
+  rank.ballots.take(1, Ballots::encode_left_out(rank.number, {0}));
   const auto error = rank.decides();
   ASSERT_TRUE(error);
   EXPECT_EQ(error->culprit(), std::nullopt) << error->what();  // counted, rank 1 would be to blame
@@ -199,7 +200,7 @@ TEST(Agreement, CountsAllWhereTooManyAreLeftOut) {
   RankZero rank(3);
   rank.hears(1, 4);
   rank.hears(2, 3);
-  rank.statements.take(1, Statements::encode_left_out(rank.number, {1, 2}));
+  rank.ballots.take(1, Ballots::encode_left_out(rank.number, {1, 2}));
   const auto error = rank.decides();
   ASSERT_TRUE(error);
   EXPECT_EQ(error->culprit(), 1) << error->what();
@@ -207,14 +208,14 @@ TEST(Agreement, CountsAllWhereTooManyAreLeftOut) {
 
 // Of a call that is over nothing is kept.
 TEST(Agreement, ForgetsWhomItHasLeftOut) {
-  Statements statements;
-  statements.leave_out(3, {1});
-  statements.leave_out(4, {2});
-  statements.forget_before(4);
-  EXPECT_EQ(statements.left_out(3), std::set<int>());
-  EXPECT_EQ(statements.left_out(4), std::set<int>{2});
-  statements.take(1, Statements::encode_left_out(3, {5}));
-  EXPECT_EQ(statements.left_out(3), std::set<int>());
+  Ballots ballots;
+  ballots.leave_out(3, {1});
+  ballots.leave_out(4, {2});
+  ballots.forget_before(4);
+  EXPECT_EQ(ballots.left_out(3), std::set<int>());
+  EXPECT_EQ(ballots.left_out(4), std::set<int>{2});
+  ballots.take(1, Ballots::encode_left_out(3, {5}));
+  EXPECT_EQ(ballots.left_out(3), std::set<int>());
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include <set>
 #include <thread>
 
-#include "ground/file_descriptor.h"
+#include "base/file_descriptor.h"
 #include "harness/arena.h"
 #include "harness/session.h"
 
@@ -30,7 +30,7 @@ class ArenaFile {
   std::string path() const { return "/proc/self/fd/" + std::to_string(fd_.get()); }
 
  private:
-  ground::FileDescriptor fd_;
+  base::FileDescriptor fd_;
 };
 
 /// An all_reduce of float32 for threads, right or with a flaw.

@@ -1,4 +1,4 @@
-#include "engine/cooperative/direct_access.h"
+#include "engines/shm/direct_access.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include "unisono/shared_memory.h"
 
 using namespace unisono;
-using engine::DirectAccess;
+using engines::shm::DirectAccess;
 
 namespace {
 
@@ -19,8 +19,8 @@ constexpr std::uint32_t step = 3;
 
 /// Two ranks' views of one segment, without an engine in between.
 struct TwoRanks {
-  std::shared_ptr<std::byte> memory = engine::private_memory(engine::Segment::size_for({.ranks = 2}));
-  engine::Segment segment{{.ranks = 2}, memory.get(), memory};
+  std::shared_ptr<std::byte> memory = engines::shm::private_memory(engines::shm::Segment::size_for({.ranks = 2}));
+  engines::shm::Segment segment{{.ranks = 2}, memory.get(), memory};
   std::array<DirectAccess, 2> ranks{DirectAccess(segment, 0), DirectAccess(segment, 1)};
 
   /// One step of a call in which both announce; what each then expects of the next.
@@ -41,7 +41,7 @@ CollectiveCall all_reduce_of(float* data, std::size_t n) {
 }
 
 /// Every part of a segment as where it begins and how long it is.
-std::vector<std::pair<const std::byte*, std::size_t>> parts_of(const engine::Segment& segment) {
+std::vector<std::pair<const std::byte*, std::size_t>> parts_of(const engines::shm::Segment& segment) {
   const auto bytes = [](const auto& part) { return std::pair(reinterpret_cast<const std::byte*>(&part), sizeof part); };
   std::vector parts{bytes(segment.failure())};
   for (int r = 0; r < segment.ranks(); ++r) {
@@ -127,11 +127,11 @@ TEST(DirectAccess, IsNotAskedForOnSmallOrOtherCalls) {
 
 TEST(Segment, HasRoomForEveryPart) {
   for (const int n : {1, 2, 33, 70}) {
-    const engine::Segment::Shape shape{.ranks = n, .slot_bytes = 4096, .ring_bytes = 4096};
-    const std::size_t size = engine::Segment::size_for(shape);
-    const auto memory = engine::private_memory(size);
-    const engine::Segment segment(shape, memory.get(), memory);
-    for (int r = 0; r < n; ++r) EXPECT_EQ(&segment.bell(r), &segment.member(r).bell);
+    const engines::shm::Segment::Shape shape{.ranks = n, .slot_bytes = 4096, .ring_bytes = 4096};
+    const std::size_t size = engines::shm::Segment::size_for(shape);
+    const auto memory = engines::shm::private_memory(size);
+    const engines::shm::Segment segment(shape, memory.get(), memory);
+    for (int r = 0; r < n; ++r) EXPECT_EQ(&segment.notifier(r), &segment.member(r).notifier);
     auto parts = parts_of(segment);
     std::ranges::sort(parts);
     EXPECT_EQ(parts.front().first, memory.get());

@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "backends/registry.h"
 #include "unisono/engine.h"
 #include "unisono/error.h"
 
@@ -39,9 +38,9 @@ struct Joiners {
     options.backend = backend;
     std::map<std::string, std::string, std::less<>> variables;
     if (!variable.empty()) variables["UNISONO_BACKEND"] = variable;
-    const ground::Deadline deadline(timeout);
+    const base::Deadline deadline(timeout);
     const Joining joining{rank, static_cast<int>(machines_.size()), *store_, deadline};
-    return select_engines(options, ground::Environment(std::move(variables)), topology_, launcher, joining);
+    return select_engines(options, base::Environment(std::move(variables)), topology_, launcher, joining);
   }
   /// As every rank has it that asks for what stands there; an error as its text.
   std::vector<std::string> all(const std::vector<std::string>& asked) {
@@ -129,6 +128,20 @@ TEST(Engines, WhatAllCanTakeBetweenHosts) {
   EXPECT_EQ(agreed(""), "tcp");  // whoever can take nothing that is common says so when it makes its engine
 }
 
+TEST(Engines, AnotherScheduleThanRankZeros) {
+  Joiners joiners({0, 1});
+  joiners.store_->set("engines/1", "auto\ntcp \nall_reduce=shares");
+  for (const int rank : {0, 1}) {
+    try {
+      static_cast<void>(joiners.select(rank, "auto"));
+      ADD_FAILURE() << "threw nothing";
+    } catch (const InvalidArgument& error) {
+      EXPECT_EQ(error.message(), "rank 1 has another UNISONO_SCHEDULE than rank 0");
+      EXPECT_EQ(error.culprit(), 1);
+    }
+  }
+}
+
 // The first of rank 0's that all the others have.
 TEST(Engines, WhatRankZeroWouldRatherTake) {
   const auto verdict = [](const std::string& rank_0, const std::string& rank_1, const std::string& rank_2) {
@@ -161,12 +174,12 @@ TEST(Engines, WhatARankSaysThatItCanTake) {
   traits.why_not = [] { return std::string(is_there ? "" : "not here"); };
   register_engine(
       "mpi", [](const EngineOptions&) { return std::unique_ptr<Engine>(); }, traits);
-  for (const Launcher launcher : {Launcher::openmpi, Launcher::pmi}) EXPECT_EQ(said({0, 1}, "auto", launcher), "auto\nmpi tcp ");
-  for (const Launcher launcher : {Launcher::none, Launcher::unisono, Launcher::slurm}) EXPECT_EQ(said({0, 1}, "auto", launcher), "auto\ntcp ");
+  for (const Launcher launcher : {Launcher::openmpi, Launcher::pmi}) EXPECT_EQ(said({0, 1}, "auto", launcher), "auto\nmpi tcp \n");
+  for (const Launcher launcher : {Launcher::none, Launcher::unisono, Launcher::slurm}) EXPECT_EQ(said({0, 1}, "auto", launcher), "auto\ntcp \n");
   is_there = false;
-  for (const Launcher launcher : {Launcher::openmpi, Launcher::pmi}) EXPECT_EQ(said({0, 1}, "auto", launcher), "auto\ntcp ");
-  EXPECT_EQ(said({0, 1}, "tcp", Launcher::none), "tcp\n");
-  EXPECT_EQ(said({0, 0}, "auto", Launcher::none), "auto\n");
+  for (const Launcher launcher : {Launcher::openmpi, Launcher::pmi}) EXPECT_EQ(said({0, 1}, "auto", launcher), "auto\ntcp \n");
+  EXPECT_EQ(said({0, 1}, "tcp", Launcher::none), "tcp\n\n");
+  EXPECT_EQ(said({0, 0}, "auto", Launcher::none), "auto\n\n");
 }
 
 TEST(Engines, WhoSaysNothingInTimeIsMissed) {
@@ -237,27 +250,14 @@ TEST(Engines, AGroupMayAskForItsOwn) {
 
 // Where nobody asks for a particular engine, the world's serves only groups between hosts.
 TEST(Engines, AGroupOnOneHostHasTheNativeOne) {
-  static int made = 0;
-  register_backend("elsewhere", [](const BackendOptions& options) {
-    ++made;
-    return backends::factory("serial")(options);
-  });
-  const auto make = [](const std::string& asked, const std::vector<int>& hosts) {
-    BackendOptions options;
-    options.hosts = hosts;
-    for (int r = 0; r < static_cast<int>(hosts.size()); ++r) options.global_ranks.push_back(r);
-    options.store = std::make_shared<MemoryStore>();
-    options.timeout = 50ms;
-    return make_group_engine({.asked = asked, .host = "elsewhere", .device = "", .device_at_need = false}, options);
+  const auto name = [](const std::string& asked, const std::vector<int>& hosts) {
+    return engine_of_group({.asked = asked, .host = "elsewhere", .device = "", .device_at_need = false}, hosts);
   };
-  EXPECT_EQ(make("auto", {0})->name(), "serial");
-  EXPECT_THROW(make("auto", {0, 0}), Error);  // the native one of two, of which the other does not come
-  EXPECT_EQ(made, 0);
-  static_cast<void>(make("auto", {0, 1}));
-  EXPECT_EQ(made, 1);
-  static_cast<void>(make("elsewhere", {0}));
-  static_cast<void>(make("elsewhere", {0, 0}));
-  EXPECT_EQ(made, 3);
+  EXPECT_EQ(name("auto", {0}), "serial");
+  EXPECT_EQ(name("auto", {0, 0}), "native");
+  EXPECT_EQ(name("auto", {0, 1}), "elsewhere");
+  EXPECT_EQ(name("elsewhere", {0}), "elsewhere");
+  EXPECT_EQ(name("elsewhere", {0, 0}), "elsewhere");
 }
 
 /// An engine for the memory of devices that nobody has.
@@ -331,17 +331,17 @@ TEST(Engines, NcclServesTheMemoryOfDevicesWhereItCan) {
 
 TEST(Engines, TheMemoryOfDevicesIsServedAtNeedUnlessByName) {
   const std::vector<bool>& made = imagined();
-  const auto make = [](const std::string& asked, bool at_need, const std::shared_ptr<Backend>& world) {
-    BackendOptions options;
+  const auto make = [](const std::string& asked, bool at_need, const std::shared_ptr<coordination::Coordination>& world) {
+    group::CoreOptions options;
     options.global_ranks = {0};
     options.store = std::make_shared<MemoryStore>();
     options.world = world;
-    return make_group_engine({.asked = asked, .host = "serial", .device = "imagined", .device_at_need = at_need}, options);
+    return make_group_core({.asked = asked, .host = "serial", .device = "imagined", .device_at_need = at_need}, options);
   };
-  const std::shared_ptr<Backend> world = make("auto", false, nullptr);
+  const auto world = make("auto", false, nullptr);
   EXPECT_EQ(world->name(), "imagined");
   EXPECT_EQ(make("serial", true, nullptr)->name(), "cpu:serial,cuda:imagined");
-  static_cast<void>(make("auto", false, world));
+  static_cast<void>(make("auto", false, world->shared_coordination()));
   EXPECT_EQ(made, (std::vector<bool>{false, true, true}));
 }
 

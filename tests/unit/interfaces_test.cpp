@@ -3,7 +3,7 @@
 #include <functional>
 #include <map>
 
-#include "ground/interfaces.h"
+#include "base/interfaces.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include "rendezvous/own_address.h"
 #include "unisono/error.h"
 
-namespace unisono::ground {
+namespace unisono::base {
 namespace {
 
 using Variables = std::map<std::string, std::string, std::less<>>;
@@ -146,4 +146,4 @@ TEST(OwnAddress, a_number_is_listened_on_as_it_is_and_a_name_where_the_variable_
 }
 
 }  // namespace
-}  // namespace unisono::ground
+}  // namespace unisono::base

@@ -101,12 +101,12 @@ TEST(LinkEnds, AllTasksOfALinkThatIsDroppedAreLostAtItsPeers) {
 
 TEST(LinkEnds, SilenceIsALoss) {
   const ImpatientWithSilence impatient(600ms);
-  std::atomic<int> rung{0};
-  const auto both = make_link_and_hand([&](Link::Options& options) { options.ring = [&] { rung.fetch_add(1); }; });
+  std::atomic<int> notified{0};
+  const auto both = make_link_and_hand([&](Link::Options& options) { options.notify = [&] { notified.fetch_add(1); }; });
   char byte = 0;
   const auto recv = both.link->recv(&byte, 1, 1, {1, 1});
   EXPECT_TRUE(is_lost(both.link, PeerFailed::silent, "nothing has come from rank 1"));  // nobody polls
-  EXPECT_TRUE(eventually([&] { return rung.load() > 0; }));
+  EXPECT_TRUE(eventually([&] { return notified.load() > 0; }));
   EXPECT_NE(refusal_of(*recv).find("nothing has come"), std::string::npos);
 }
 
@@ -118,7 +118,7 @@ TEST(LinkEnds, WhoeverSendsAnythingIsNotSilent) {
   both.say({.kind = FrameKind::eager, .length = 100, .group = 1, .channel = 1});
   std::vector<char> in(100);
   const auto recv = both.link->recv(in.data(), in.size(), 1, {1, 1});
-  const ground::Deadline time(3500ms);
+  const base::Deadline time(3500ms);
   std::size_t said = 0;
   while (!time.passed()) {
     both.link->poll();

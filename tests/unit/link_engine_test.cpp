@@ -1,5 +1,5 @@
 // The tcp engine: the link's channels between the ranks of a group.
-#include "backends/tcp/tcp.h"
+#include "engines/tcp/tcp.h"
 
 #include <numeric>
 
@@ -26,8 +26,8 @@ TEST(TcpEngine, RanksOfAGroupAreNotThoseOfTheWorld) {
   const std::vector<int> members{2, 0};
   as_ranks(2, [&](int rank) {
     const auto& link = links[static_cast<std::size_t>(members[static_cast<std::size_t>(rank)])];
-    const auto engine = backends::make_tcp(engine_options(rank, members, "a"), link);
-    const auto other = backends::make_tcp(engine_options(rank, members, "b"), link);
+    const auto engine = engines::tcp::make_tcp(engine_options(rank, members, "a"), link);
+    const auto other = engines::tcp::make_tcp(engine_options(rank, members, "b"), link);
     EXPECT_EQ(engine->name(), "tcp");
     EXPECT_TRUE(engine->has_channels());
     const int out[] = {rank * 10, rank * 10 + 1};
@@ -48,10 +48,10 @@ TEST(TcpEngine, RanksOfAGroupAreNotThoseOfTheWorld) {
 
 TEST(TcpEngine, AbortEndsWhatIsUnderWayAndNoOtherGroup) {
   const auto links = make_links(2);
-  const auto a = backends::make_tcp(engine_options(0, {0, 1}, "a"), links[0]);
-  const auto b = backends::make_tcp(engine_options(0, {0, 1}, "b"), links[0]);
-  const auto at_peer = backends::make_tcp(engine_options(1, {0, 1}, "a"), links[1]);
-  const auto b_at_peer = backends::make_tcp(engine_options(1, {0, 1}, "b"), links[1]);
+  const auto a = engines::tcp::make_tcp(engine_options(0, {0, 1}, "a"), links[0]);
+  const auto b = engines::tcp::make_tcp(engine_options(0, {0, 1}, "b"), links[0]);
+  const auto at_peer = engines::tcp::make_tcp(engine_options(1, {0, 1}, "a"), links[1]);
+  const auto b_at_peer = engines::tcp::make_tcp(engine_options(1, {0, 1}, "b"), links[1]);
   int value = 0;
   std::vector<unsigned char> large(1'000'000);
   const auto waiting = a->start_recv(&value, sizeof value, 1, 0);
@@ -76,8 +76,8 @@ TEST(TcpEngine, AbortEndsWhatIsUnderWayAndNoOtherGroup) {
 // The peer names the length: no memory is made for it.
 TEST(TcpEngine, WhatNobodyWantsIsDroppedOnItsWay) {
   const auto links = make_links(2);
-  const auto ours = backends::make_tcp(engine_options(0, {0, 1}, "a"), links[0]);
-  const auto peer = backends::make_tcp(engine_options(1, {0, 1}, "a"), links[1]);
+  const auto ours = engines::tcp::make_tcp(engine_options(0, {0, 1}, "a"), links[0]);
+  const auto peer = engines::tcp::make_tcp(engine_options(1, {0, 1}, "a"), links[1]);
   for (const std::size_t bytes : {std::size_t{10}, std::size_t{40'000}, std::size_t{3'000'000}}) {
     const auto unwanted = pattern(bytes, 1), wanted = pattern(bytes, 2);
     std::vector<unsigned char> in(bytes);
@@ -119,12 +119,12 @@ TEST(TcpEngine, AnEngineThatCannotDropSaysWhereItHasNoRoom) {
 }
 
 TEST(TcpEngine, WithoutConnectionsItCannotBeUsed) {
-  EXPECT_THROW(backends::make_tcp(engine_options(0, {0, 1}, "a"), nullptr), BackendUnavailable);
-  EXPECT_EQ(backends::make_tcp(engine_options(0, {0}, "a"), nullptr)->name(), "tcp");
+  EXPECT_THROW(engines::tcp::make_tcp(engine_options(0, {0, 1}, "a"), nullptr), BackendUnavailable);
+  EXPECT_EQ(engines::tcp::make_tcp(engine_options(0, {0}, "a"), nullptr)->name(), "tcp");
   Link::Options one_host = link_options(0, 2, std::make_shared<MemoryStore>());
   one_host.hosts = {0, 0};
   const auto link = Link::connect(one_host);
-  EXPECT_THROW(backends::make_tcp(engine_options(0, {0, 1}, "a"), link), BackendUnavailable);
+  EXPECT_THROW(engines::tcp::make_tcp(engine_options(0, {0, 1}, "a"), link), BackendUnavailable);
 }
 
 }  // namespace

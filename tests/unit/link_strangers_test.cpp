@@ -1,4 +1,4 @@
-// Who may come: the handshake byte by byte, and what strangers at the door get out of it.
+// Who may come: the handshake byte by byte, and what strangers at the acceptor get out of it.
 #include <arpa/inet.h>
 #include <poll.h>
 
@@ -6,7 +6,7 @@
 #include <future>
 #include <random>
 
-#include "ground/socket.h"
+#include "base/socket.h"
 #include "link_testing.h"
 #include "store/authentication.h"
 #include "transport/tcp/handshake.h"
@@ -140,7 +140,7 @@ TEST(LinkHandshake, RandomBytes) {
   }
 }
 
-// ---- at the door of a real rank ------------------------------------------------------------------------------
+// ---- at the acceptor of a real rank ------------------------------------------------------------------------------
 
 /// Rank 1 is on its way, rank 0 comes when the test lets it.
 class AtTheDoor : public ::testing::Test {
@@ -148,15 +148,15 @@ class AtTheDoor : public ::testing::Test {
   AtTheDoor() : store_(std::make_shared<MemoryStore>()) {
     rank_1_ = std::async(std::launch::async, [this] { return Link::connect(link_options(1, 2, store_)); });
     const std::string where = store_->get("link/address/1", patience);
-    address_ = ground::resolve("127.0.0.1", static_cast<std::uint16_t>(std::stoi(where.substr(where.find(' ') + 1)))).front();
+    address_ = base::resolve("127.0.0.1", static_cast<std::uint16_t>(std::stoi(where.substr(where.find(' ') + 1)))).front();
   }
   ~AtTheDoor() override {
     if (rank_1_.valid()) meet();
   }
 
-  ground::FileDescriptor stranger(std::string_view says = {}) {
-    ground::Opened opened = ground::try_connect(address_, ground::Deadline(patience));
-    EXPECT_TRUE(opened.fd) << ground::error_text(opened.error);
+  base::FileDescriptor stranger(std::string_view says = {}) {
+    base::Opened opened = base::try_connect(address_, base::Deadline(patience));
+    EXPECT_TRUE(opened.fd) << base::error_text(opened.error);
     // It may have been sent away before it has said everything.
     [[maybe_unused]] const auto sent = ::send(opened.fd.get(), says.data(), says.size(), MSG_NOSIGNAL);
     return std::move(opened.fd);
@@ -171,32 +171,32 @@ class AtTheDoor : public ::testing::Test {
     finish(*rank_0->send(&sent, sizeof sent, 1, {1, 1}));
     finish(*recv);
     EXPECT_EQ(value, 4711);
-    EXPECT_NE(ground::try_connect(address_, ground::Deadline(patience)).error, 0);  // the door is closed
+    EXPECT_NE(base::try_connect(address_, base::Deadline(patience)).error, 0);  // the acceptor is closed
   }
 
   std::shared_ptr<Store> store_;
   std::future<std::shared_ptr<Link>> rank_1_;
-  ground::SocketAddress address_;
+  base::SocketAddress address_;
 };
 
 TEST_F(AtTheDoor, ThreeHundredWhoSayNothing) {
-  std::vector<ground::FileDescriptor> strangers;
+  std::vector<base::FileDescriptor> strangers;
   for (int i = 0; i < 300; ++i) strangers.push_back(stranger());
-  const ground::Deadline soon(30s);
+  const base::Deadline soon(30s);
   meet();
   EXPECT_FALSE(soon.passed());
 }
 
 TEST_F(AtTheDoor, WhoSaysHalf) {
   const std::string hello = Handshake::connecting(secret, 0, 1).take_output();
-  std::vector<ground::FileDescriptor> strangers;
+  std::vector<base::FileDescriptor> strangers;
   for (std::size_t n = 1; n <= hello.size(); n += 3) strangers.push_back(stranger(std::string_view(hello).substr(0, n)));
   meet();
 }
 
 TEST_F(AtTheDoor, WhoSaysSomethingElse) {
   std::mt19937 random(7);
-  std::vector<ground::FileDescriptor> strangers;
+  std::vector<base::FileDescriptor> strangers;
   strangers.push_back(stranger("GET / HTTP/1.1\r\n\r\n"));
   strangers.push_back(stranger(std::string(1 << 20, '\0')));
   for (int i = 0; i < 50; ++i) {
@@ -208,7 +208,7 @@ TEST_F(AtTheDoor, WhoSaysSomethingElse) {
   // Everybody of them was sent away, and got no byte.
   for (const auto& fd : strangers) {
     char byte = 0;
-    EXPECT_TRUE(ground::wait_for(fd.get(), POLLIN, ground::Deadline(patience)));
+    EXPECT_TRUE(base::wait_for(fd.get(), POLLIN, base::Deadline(patience)));
     EXPECT_LE(::recv(fd.get(), &byte, 1, MSG_DONTWAIT), 0);
   }
 }
@@ -280,8 +280,8 @@ TEST(LinkMeeting, AnAddressWhereNobodyListens) {
   const auto store = std::make_shared<MemoryStore>();
   std::uint16_t port = 0;
   {
-    const auto listening = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
-    port = ground::local_address(listening.fd.get()).port();
+    const auto listening = base::try_listen(base::resolve("127.0.0.1", 0).front());
+    port = base::local_address(listening.fd.get()).port();
   }
   store->set("link/address/1", "127.0.0.1 " + std::to_string(port));
   try {

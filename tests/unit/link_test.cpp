@@ -126,37 +126,37 @@ TEST(Link, SmallMessagesLeaveWithoutAReceiveUntilThereIsNoRoom) {
 }
 
 TEST(Link, NobodyPollsAndTheThreadMovesEverything) {
-  struct Bell {
+  struct Notifier {
     std::mutex mutex;
     std::condition_variable condition;
-    int rung = 0;
+    int notified = 0;
   };
-  Bell bells[2];
+  Notifier notifiers[2];
   const auto links = make_links(2, [&](Link::Options& options) {
-    Bell& bell = bells[options.rank];
-    options.ring = [&bell] {
-      const std::lock_guard lock(bell.mutex);
-      ++bell.rung;
-      bell.condition.notify_all();
+    Notifier& notifier = notifiers[options.rank];
+    options.notify = [&notifier] {
+      const std::lock_guard lock(notifier.mutex);
+      ++notifier.notified;
+      notifier.condition.notify_all();
     };
-    options.sleeper = [] { return true; };
+    options.has_waiter = [] { return true; };
   });
   as_ranks(2, [&](int rank) {
     const auto& link = links[static_cast<std::size_t>(rank)];
-    Bell& bell = bells[rank];
+    Notifier& notifier = notifiers[rank];
     for (const std::size_t size : {std::size_t{8}, 5 * 1024 * kib}) {
       const auto out = pattern(size, static_cast<unsigned>(rank));
       std::vector<unsigned char> in(size);
       const auto send = link->send(out.data(), size, 1 - rank, {3, 0});
       const auto recv = link->recv(in.data(), size, 1 - rank, {3, 0});
       for (;;) {
-        std::unique_lock lock(bell.mutex);
-        const int before = bell.rung;
+        std::unique_lock lock(notifier.mutex);
+        const int before = notifier.notified;
         lock.unlock();
         // A task polls, which the thread must be able to do without.
         if (send->advance() && recv->advance()) break;
         lock.lock();
-        ASSERT_TRUE(bell.condition.wait_for(lock, patience, [&] { return bell.rung != before; }));
+        ASSERT_TRUE(notifier.condition.wait_for(lock, patience, [&] { return notifier.notified != before; }));
       }
       EXPECT_EQ(in, pattern(size, static_cast<unsigned>(1 - rank)));
     }

@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ground/deadline.h"
+#include "base/deadline.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/link.h"
 #include "transport/tcp/meeting.h"
@@ -64,7 +64,7 @@ inline std::vector<std::shared_ptr<Link>> make_links(int ranks, const std::funct
 
 /// Looks until it is so; false: it never came.
 inline bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds at_most = patience) {
-  const ground::Deadline deadline(at_most);
+  const base::Deadline deadline(at_most);
   while (!condition()) {
     if (deadline.passed()) return false;
     std::this_thread::yield();
@@ -102,7 +102,7 @@ class ImpatientWithSilence {
 /// Rank 0's link, and rank 1 as a bare connection that has proved itself: what it says is up to the test.
 struct LinkAndHand {
   std::shared_ptr<Link> link;
-  ground::FileDescriptor hand;
+  base::FileDescriptor hand;
 
   void say(const transport::FrameHead& head, std::string_view payload = {}) const {
     const auto bytes = transport::to_bytes(head);

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "ground/deadline.h"
+#include "base/deadline.h"
 #include "unisono/launch.h"
 #include "unisono/store.h"
 #include "unisono/unisono.h"
@@ -21,14 +21,14 @@ constexpr milliseconds forever = milliseconds::max();
 
 TEST(LongestTimeout, IsADeadlineThatDoesNotPass) {
   for (const milliseconds timeout : {forever, forever - 1ms, forever / 2, milliseconds(std::chrono::nanoseconds::max().count() / 1'000'000)}) {
-    const ground::Deadline deadline(timeout);
+    const base::Deadline deadline(timeout);
     EXPECT_FALSE(deadline.passed()) << timeout.count();
     EXPECT_GT(deadline.left(), 24h * 365);
     EXPECT_GT(deadline.poll_timeout(), 0);
     EXPECT_EQ(deadline.poll_timeout(100), 100);
   }
   for (const milliseconds timeout : {0ms, -1ms, milliseconds::min()}) {
-    const ground::Deadline deadline(timeout);
+    const base::Deadline deadline(timeout);
     EXPECT_TRUE(deadline.passed());
     EXPECT_EQ(deadline.left(), 0ms);
     EXPECT_EQ(deadline.poll_timeout(), 0);

@@ -19,21 +19,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The engine of a world of six, of which a test says what it finds.
-class ScriptedWorld final : public Backend {
- public:
-  std::string_view name() const noexcept override { return "scripted"; }
-  Capabilities capabilities() const override { return {}; }
-  std::unique_ptr<Task> start(const CollectiveCall&) override { throw std::logic_error("started"); }
-  std::unique_ptr<Task> start_send(const MessageCall&) override { throw std::logic_error("started"); }
-  std::unique_ptr<Task> start_recv(const MessageCall&) override { throw std::logic_error("started"); }
-  void poison(const Failure&) override {}
-  std::optional<Failure> failure() override { return ended; }
-  std::optional<Failure> look_for_failures(std::span<const int>, bool) override { return std::nullopt; }
-  std::optional<Failure> look_at(std::span<const int> ranks) override {
-    return dead && std::ranges::find(ranks, dead->culprit) != ranks.end() ? dead : std::nullopt;
+/// A world of six, of which a test says what is found.
+struct ScriptedWorld {
+  WorldView view() {
+    return {.failure = [this] { return ended; },
+            .look_at = [this](std::span<const int> ranks) -> std::optional<Failure> {
+              return dead && std::ranges::find(ranks, dead->culprit) != ranks.end() ? dead : std::nullopt;
+            },
+            .gone = [this] { return gone_ranks; }};
   }
-  std::vector<int> gone() override { return gone_ranks; }
 
   std::optional<Failure> ended, dead;
   std::vector<int> gone_ranks;
@@ -41,7 +35,7 @@ class ScriptedWorld final : public Backend {
 
 /// Ranks 4, 2, 5 of the world are to be a group; this one is 2 of the world.
 struct Watched {
-  MemberWatch watch() { return MemberWatch({"new_group", "{4, 2, 5}", 1, {4, 2, 5}, {"d", "b", "e"}, 6, world, store}); }
+  MemberWatch watch() { return MemberWatch({"new_group", "{4, 2, 5}", 1, {4, 2, 5}, {"d", "b", "e"}, 6, world->view(), store}); }
   template <class E = PeerFailed>
   E seen(const MemberWatch& by) {
     try {
@@ -123,7 +117,7 @@ TEST(MemberWatch, SaysWhoDidNotCome) {
   Watched group;
   group.comes("0");
   try {
-    group.watch().assemble(*group.store, ground::Deadline(50ms));
+    group.watch().assemble(*group.store, base::Deadline(50ms));
     FAIL() << "rank 2 has not come";
   } catch (const Timeout& error) {
     EXPECT_EQ(error.message(), "rank 2 did not come within 50 ms");

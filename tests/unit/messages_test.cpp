@@ -1,12 +1,15 @@
 // Messages between hosts: a number of a channel that comes again never mixes the bytes of two messages.
-#include "backends/spanning/messages.h"
+#include "group/channel_carrier.h"
+#include "group/message_matcher.h"
 
 #include "link_testing.h"
 
 namespace unisono::testing {
 namespace {
 
-using backends::Messages;
+using engines::MessageCall;
+using group::ChannelCarrier;
+using group::MessageMatcher;
 
 constexpr std::size_t bytes = 2000;  // more than a notice carries
 constexpr std::uint64_t group = 5;
@@ -17,18 +20,30 @@ class FewChannels : public ::testing::Test {
   FewChannels() {
     for (int rank = 0; rank < 2; ++rank) {
       Link* const link = links_[static_cast<std::size_t>(rank)].get();
-      Messages::Parts parts;
+      const auto at = static_cast<std::size_t>(rank);
+      ChannelCarrier::Parts parts;
       parts.rank = rank;
       parts.size = 2;
-      parts.is_remote = [](int) { return true; };
-      parts.tell = [link](int peer, const std::string& text) { link->notify(peer, group, text); };
-      parts.send = [link](const void* data, std::size_t n, int peer, std::uint32_t channel) { return link->send(data, n, peer, {group, channel}); };
-      parts.recv = [link](void* data, std::size_t n, int peer, std::uint32_t channel) { return link->recv(data, n, peer, {group, channel}); };
-      parts.discard = [link](std::size_t n, int peer, std::uint32_t channel) { return link->recv(nullptr, n, peer, {group, channel}); };
-      parts.largest_channel = 3;
+      parts.tell = [link](int peer, std::string_view notice) { link->notify(peer, group, notice); };
+      parts.channels = {.send =
+                            [link](const void* data, std::size_t n, int peer, std::uint32_t channel) {
+                              return link->send(data, n, peer, {group, channel});
+                            },
+                        .recv =
+                            [link](void* data, std::size_t n, int peer, std::uint32_t channel) {
+                              return link->recv(data, n, peer, {group, channel});
+                            },
+                        .discard =
+                            [link](std::size_t n, int peer, std::uint32_t channel) {
+                              return link->recv(nullptr, n, peer, {group, channel});
+                            },
+                        .largest = 3};
       parts.poll = [link] { link->poll(); };
-      messages_[static_cast<std::size_t>(rank)] = std::make_unique<Messages>(std::move(parts));
-      link->listen(group, [box = messages_[static_cast<std::size_t>(rank)].get()](int peer, std::string_view text) { box->take(peer, text); });
+      carriers_[at] = std::make_unique<ChannelCarrier>(std::move(parts));
+      std::vector<MessageMatcher::Route> routes(2);
+      routes[1 - at] = {.carrier = carriers_[at].get(), .peer = 1 - rank};
+      messages_[at] = std::make_unique<MessageMatcher>(rank, std::move(routes));
+      link->listen(group, [carrier = carriers_[at].get()](int peer, std::string_view notice) { carrier->take(peer, notice); });
     }
   }
   ~FewChannels() override {
@@ -56,7 +71,8 @@ class FewChannels : public ::testing::Test {
   }
 
   std::vector<std::shared_ptr<Link>> links_ = make_links(2);
-  std::array<std::unique_ptr<Messages>, 2> messages_;
+  std::array<std::unique_ptr<ChannelCarrier>, 2> carriers_;
+  std::array<std::unique_ptr<MessageMatcher>, 2> messages_;
 };
 
 TEST_F(FewChannels, AreUsedAgainAndAgain) {

@@ -7,10 +7,10 @@
 #include <mutex>
 #include <vector>
 
-#include "ground/reminder.h"
+#include "base/reminder.h"
 #include "launch/supervisor.h"
 
-namespace unisono::ground {
+namespace unisono::base {
 namespace {
 
 using namespace std::chrono_literals;
@@ -87,4 +87,4 @@ TEST(Reminder, LaunchersSpeakAfterThreeSecondsAndEveryThirty) {
 }
 
 }  // namespace
-}  // namespace unisono::ground
+}  // namespace unisono::base

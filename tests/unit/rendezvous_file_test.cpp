@@ -217,7 +217,7 @@ TEST(FileMeeting, a_rank_that_crashed_while_waiting_can_be_started_again) {
       std::thread([&] { attempt(request(1)); }).detach();
       FileStore look(path);
       look.get(automatic ? "unisono/rendezvous//1/auto/1" : "unisono/rendezvous//1/rank/1", 20s);
-      const ground::Deadline deadline(20s);
+      const base::Deadline deadline(20s);
       while (look.get("unisono/rendezvous//1/joined", 20s) != "2" && !deadline.passed()) std::this_thread::yield();
       ::_exit(0);
     });

@@ -31,7 +31,7 @@ TEST(Join, a_duplicate_is_rejected_and_the_job_is_not_disturbed) {  // R2
   auto first =
       in_background([&] { outcomes = together(2, [&](int rank) { return attempt({.timeout = 60s}, Environment(job_variables(rank, 3, port))); }); });
   // Who of the two rank 1 comes second is a matter of chance only before the first one sits: wait until it does.
-  const auto look = store::connect_tcp(ground::resolve("127.0.0.1", static_cast<std::uint16_t>(port)), "the store", {}, ground::Deadline(60s));
+  const auto look = store::connect_tcp(base::resolve("127.0.0.1", static_cast<std::uint16_t>(port)), "the store", {}, base::Deadline(60s));
   look->wait(std::vector<std::string>{"unisono/rendezvous//1/rank/0", "unisono/rendezvous//1/rank/1"}, 60s);
   const std::string text = attempt({.timeout = 60s}, Environment(job_variables(1, 3, port))).text<InvalidArgument>();
   const std::string pid = fmt::format(":{}", ::getpid());
@@ -85,8 +85,8 @@ TEST(Join, another_version_is_refused_with_both_named) {  // R5
 }
 
 TEST(Join, a_port_in_use_is_named_at_once) {  // R6
-  const auto taken = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
-  const int port = ground::local_address(taken.fd.get()).port();
+  const auto taken = base::try_listen(base::resolve("127.0.0.1", 0).front());
+  const int port = base::local_address(taken.fd.get()).port();
   const std::string text = attempt({.timeout = 60s}, Environment(job_variables(0, 2, port))).text<InvalidArgument>();
   EXPECT_CONTAINS(text, fmt::format("127.0.0.1:{}", port));
 }
@@ -98,8 +98,8 @@ TEST(Join, a_store_that_nobody_serves_is_one_message) {  // R7
 }
 
 TEST(Join, somebody_silent_at_the_address_is_a_timeout) {  // R7: accepts, never speaks
-  const auto silent = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
-  const int port = ground::local_address(silent.fd.get()).port();
+  const auto silent = base::try_listen(base::resolve("127.0.0.1", 0).front());
+  const int port = base::local_address(silent.fd.get()).port();
   EXPECT_CONTAINS(attempt({.timeout = 150ms}, Environment(job_variables(1, 2, port))).text<Timeout>(), "silent");
 }
 

@@ -17,7 +17,7 @@ TEST(UnderOurLauncher, ranks_meet_over_the_descriptor_again_and_again) {
   store::StoreServer server;
   std::vector<int> fds;
   for (int rank = 0; rank < 3; ++rank) {
-    auto pair = ground::make_socket_pair();
+    auto pair = base::make_socket_pair();
     server.adopt(std::move(pair.first));
     fds.push_back(pair.second.release());
   }
@@ -32,12 +32,12 @@ TEST(UnderOurLauncher, ranks_meet_over_the_descriptor_again_and_again) {
 
 TEST(UnderOurLauncher, a_launcher_that_goes_is_noticed) {
   auto server = std::make_unique<store::StoreServer>();
-  auto pair = ground::make_socket_pair();
+  auto pair = base::make_socket_pair();
   server->adopt(std::move(pair.first));
   const int fd = pair.second.release();
   Outcome outcome;
   auto rank = in_background([&] { outcome = attempt({.timeout = 60s}, Environment(launched(0, 2, fd))); });
-  const ground::Deadline deadline(20s);
+  const base::Deadline deadline(20s);
   while (!server->peek("unisono/rendezvous//1/joined") && !deadline.passed()) std::this_thread::yield();
   server.reset();
   rank.join();
@@ -65,21 +65,21 @@ Variables under_torchrun(int rank, int world_size, int local_world_size, int por
 
 TEST(UnderTorchrun, the_agents_port_is_left_alone) {
   COVERS("E-12");
-  const auto agent = ground::try_listen(ground::resolve("127.0.0.1", 0).front());  // holds MASTER_PORT and speaks another language
-  const int port = ground::local_address(agent.fd.get()).port();
+  const auto agent = base::try_listen(base::resolve("127.0.0.1", 0).front());  // holds MASTER_PORT and speaks another language
+  const int port = base::local_address(agent.fd.get()).port();
   for (const int local : {4, 2}) {  // one host, and two
     const auto outcomes = together(4, [&](int rank) { return attempt({.timeout = 60s}, Environment(under_torchrun(rank, 4, local, port))); });
     expect_a_job(outcomes, 4);
     EXPECT_EQ(outcomes[3].get().local_rank, 3 % local);
     EXPECT_EQ(outcomes[3].get().job_id, "none");
   }
-  ground::FileDescriptor visitor(::accept4(agent.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  base::FileDescriptor visitor(::accept4(agent.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   EXPECT_FALSE(visitor);  // nobody knocked
 }
 
 TEST(UnderTorchrun, the_agents_of_several_hosts_count_restarts_by_themselves) {
-  const auto agent = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
-  const int port = ground::local_address(agent.fd.get()).port();
+  const auto agent = base::try_listen(base::resolve("127.0.0.1", 0).front());
+  const int port = base::local_address(agent.fd.get()).port();
   const auto outcomes = together(2, [&](int rank) {  // the rank that failed was the second host's
     return attempt({.timeout = 60s}, Environment(under_torchrun(rank, 2, 1, port, rank == 1 ? "1" : "0")));
   });
@@ -87,16 +87,16 @@ TEST(UnderTorchrun, the_agents_of_several_hosts_count_restarts_by_themselves) {
 }
 
 TEST(UnderTorchrun, strangers_on_the_ports_beside_are_passed_over) {
-  std::optional<ground::Opened> stranger;
+  std::optional<base::Opened> stranger;
   int port = 0;
   while (!stranger || !stranger->fd) {
     port = free_port();
-    if (port < 65000) stranger = ground::try_listen(ground::resolve("127.0.0.1", static_cast<std::uint16_t>(port + 1)).front());
+    if (port < 65000) stranger = base::try_listen(base::resolve("127.0.0.1", static_cast<std::uint16_t>(port + 1)).front());
   }
   auto banner = in_background([&] {
     for (int i = 0; i < 1; ++i) {
-      if (!ground::wait_for(stranger->fd.get(), 1 /* POLLIN */, ground::Deadline(60s))) return;
-      const ground::FileDescriptor visitor(::accept4(stranger->fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!base::wait_for(stranger->fd.get(), 1 /* POLLIN */, base::Deadline(60s))) return;
+      const base::FileDescriptor visitor(::accept4(stranger->fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
       EXPECT_GT(::send(visitor.get(), "220 hello\r\n", 11, MSG_NOSIGNAL), 0);
       stranger->fd.reset();
     }

@@ -2,7 +2,7 @@
 #include <poll.h>
 
 #include "covers.h"
-#include "ground/host.h"
+#include "base/host.h"
 #include "rendezvous/announcement.h"
 #include "rendezvous/multicast_socket.h"
 #include "rendezvous_testing.h"
@@ -32,10 +32,10 @@ std::string why_not(const std::string& url, const std::string& interface) {
   std::string host = url.substr(6, colon - 6);
   if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
   try {
-    const MulticastSocket socket(ground::resolve(host, 23458).front(), ground::InterfaceRule::own(in_group(token, interface)));
-    if (const int error = socket.send("heard?")) return ground::error_text(error);
-    return ground::wait_for(socket.fd(), 1 /* POLLIN */, ground::Deadline(2s)) ? ""
-                                                                               : "this host does not hear its own multicast on " + socket.interface();
+    const MulticastSocket socket(base::resolve(host, 23458).front(), base::InterfaceRule::own(in_group(token, interface)));
+    if (const int error = socket.send("heard?")) return base::error_text(error);
+    return base::wait_for(socket.fd(), 1 /* POLLIN */, base::Deadline(2s)) ? ""
+                                                                           : "this host does not hear its own multicast on " + socket.interface();
   } catch (const Error& error) {
     return error.what();
   }
@@ -128,7 +128,7 @@ TEST_P(Multicast, missing_ranks_are_counted_and_named) {
     const std::string text = outcome.text<Timeout>();
     EXPECT_CONTAINS(text, "2 of 5 processes came to ");
     EXPECT_CONTAINS(text, "missing ranks 1, 3, 4");
-    EXPECT_CONTAINS(text, fmt::format("rank 0 at {}:{}", ground::host_name(), ::getpid()));
+    EXPECT_CONTAINS(text, fmt::format("rank 0 at {}:{}", base::host_name(), ::getpid()));
     try {
       std::rethrow_exception(outcome.error);
     } catch (const Timeout& error) {
@@ -158,15 +158,15 @@ TEST_P(Multicast, different_world_sizes_are_told_to_both) {
 TEST_P(Multicast, forged_announcements_are_ignored) {
   const std::string group = own_name();
   const std::string host = GetParam().url == v4 ? "239.255.83.17" : "ff15::5317";
-  const auto address = ground::resolve(host, 23457).front();
-  const MulticastSocket stranger(address, ground::InterfaceRule::own(in_group(token, GetParam().interface)));
+  const auto address = base::resolve(host, 23457).front();
+  const MulticastSocket stranger(address, base::InterfaceRule::own(in_group(token, GetParam().interface)));
   Announcement forged;
   forged.group_name = group;
   forged.nonce = "someone";
   forged.member = {1, 1, "elsewhere", "elsewhere"};
   forged.world_size = 2;
   std::jthread forger([&](const std::stop_token& stop) {
-    const std::string place = ground::describe(address);
+    const std::string place = base::describe(address);
     std::string damaged = encode(forged, token, place);
     damaged[damaged.size() / 2] ^= 1;
     while (!stop.stop_requested()) {
@@ -192,8 +192,8 @@ TEST_P(Multicast, forged_announcements_are_ignored) {
 TEST_P(Multicast, a_flood_stops_nobody) {
   const std::string group = own_name();
   const std::string host = GetParam().url == v4 ? "239.255.83.17" : "ff15::5317";
-  const auto address = ground::resolve(host, 23457).front();
-  const MulticastSocket stranger(address, ground::InterfaceRule::own(in_group(token, GetParam().interface)));
+  const auto address = base::resolve(host, 23457).front();
+  const MulticastSocket stranger(address, base::InterfaceRule::own(in_group(token, GetParam().interface)));
   std::jthread flood([&](const std::stop_token& stop) {
     Announcement someone;
     someone.group_name = group;
@@ -202,7 +202,7 @@ TEST_P(Multicast, a_flood_stops_nobody) {
     const std::string foreign = encode(someone, "guessed", "elsewhere");
     for (int i = 0; !stop.stop_requested(); ++i) {
       someone.nonce = fmt::format("nonce {}", i);
-      stranger.send(encode(someone, token, ground::describe(address)));
+      stranger.send(encode(someone, token, base::describe(address)));
       stranger.send(foreign);
     }
   });
@@ -217,11 +217,11 @@ TEST_P(Multicast, a_flood_stops_nobody) {
 class Recorder {
  public:
   Recorder(const std::string& host, const std::string& interface)
-      : socket_(ground::resolve(host, 23457).front(), ground::InterfaceRule::own(in_group(token, interface))) {}
+      : socket_(base::resolve(host, 23457).front(), base::InterfaceRule::own(in_group(token, interface))) {}
   void record(const std::function<void()>& said) {
     const std::jthread listener([this](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
-        if (ground::wait_for(socket_.fd(), POLLIN, ground::Deadline(20ms))) take();
+        if (base::wait_for(socket_.fd(), POLLIN, base::Deadline(20ms))) take();
       }
     });
     said();

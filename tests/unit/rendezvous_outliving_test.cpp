@@ -3,7 +3,7 @@
 
 #include <sys/types.h>
 
-#include "ground/process.h"
+#include "base/process.h"
 #include "rendezvous/join.h"
 #include "rendezvous/record.h"
 #include "store/wire.h"
@@ -40,7 +40,7 @@ std::pair<pid_t, std::int64_t> dead_process() {
   if (::pipe(ends) != 0) throw Error("no pipe");
   const pid_t child = ::fork();
   if (child == 0) {
-    const std::int64_t life = ground::own_life();
+    const std::int64_t life = base::own_life();
     ::_exit(::write(ends[1], &life, sizeof life) == sizeof life ? 0 : 1);
   }
   std::int64_t life = 0;
@@ -118,7 +118,7 @@ TEST(OutlivingStore, without_torchrun_only_the_dead_of_this_host_make_room) {
   for (const bool is_here : {true, false}) {
     store = std::make_shared<MemoryStore>();
     Record living = is_here ? own_record(0) : elsewhere(0);
-    living.presence = is_here ? ground::own_life() : life;
+    living.presence = is_here ? base::own_life() : life;
     leave_seat(*store, living, 2);
     EXPECT_CONTAINS(attempt(request_of(0, 2, store)).text<InvalidArgument>(), "rank 0 is taken");
   }

@@ -58,8 +58,8 @@ TEST(TcpMeeting, nobody_there_is_named_with_its_address) {
   const std::string text =
       attempt({.init_method = fmt::format("tcp://127.0.0.1:{}", port), .rank = 1, .world_size = 2, .timeout = 100ms}).text<Timeout>();
   EXPECT_CONTAINS(text, fmt::format("127.0.0.1:{}", port));
-  const auto taken = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
-  const int used = ground::local_address(taken.fd.get()).port();
+  const auto taken = base::try_listen(base::resolve("127.0.0.1", 0).front());
+  const int used = base::local_address(taken.fd.get()).port();
   EXPECT_CONTAINS(attempt({.init_method = fmt::format("tcp://127.0.0.1:{}", used), .rank = 0, .world_size = 2}).text<InvalidArgument>(),
                   fmt::format("127.0.0.1:{}", used));
   EXPECT_CONTAINS(attempt({.init_method = "tcp://no.such.host.invalid:9", .rank = 1, .world_size = 2, .timeout = 100ms}).text<InvalidArgument>(),

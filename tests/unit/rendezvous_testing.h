@@ -17,7 +17,7 @@
 #include <fmt/format.h>
 
 #include "free_port.h"
-#include "ground/socket.h"
+#include "base/socket.h"
 #include "rendezvous/rendezvous.h"
 #include "unisono/error.h"
 
@@ -25,7 +25,7 @@
 namespace unisono::rendezvous {
 
 using namespace std::chrono_literals;
-using ground::Environment;
+using base::Environment;
 using Variables = std::map<std::string, std::string, std::less<>>;
 
 /// What one rank got: an identity or an error.

@@ -1,6 +1,6 @@
 // All ways to meet, one after the other: each ends in the same job, and says whom it is told by.
 #include "covers.h"
-#include "ground/interfaces.h"
+#include "base/interfaces.h"
 #include "rendezvous/multicast_socket.h"
 #include "rendezvous_testing.h"
 #include "unisono/collectives.h"
@@ -14,9 +14,9 @@ constexpr int ranks_of_each_way = 3;
 /// Why this host cannot hear itself at the address; empty: it can.
 std::string deaf_to(const std::string& host) {
   try {
-    const MulticastSocket socket(ground::resolve(host, 23459).front(), ground::InterfaceRule("UNISONO_INTERFACE", "lo"));
-    if (const int error = socket.send("heard?")) return ground::error_text(error);
-    return ground::wait_for(socket.fd(), 1 /* POLLIN */, ground::Deadline(2s)) ? "" : "this host does not hear its own multicast";
+    const MulticastSocket socket(base::resolve(host, 23459).front(), base::InterfaceRule("UNISONO_INTERFACE", "lo"));
+    if (const int error = socket.send("heard?")) return base::error_text(error);
+    return base::wait_for(socket.fd(), 1 /* POLLIN */, base::Deadline(2s)) ? "" : "this host does not hear its own multicast";
   } catch (const Error& error) {
     return error.what();
   }

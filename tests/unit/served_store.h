@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "ground/socket.h"
+#include "base/socket.h"
 #include "store/authentication.h"
 #include "store/client.h"
 #include "store/server.h"
@@ -19,17 +19,17 @@ namespace unisono::store {
 class Served {
  public:
   explicit Served(ServerOptions options = {}) : server(std::move(options)) {
-    auto listening = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
-    address = ground::local_address(listening.fd.get());
+    auto listening = base::try_listen(base::resolve("127.0.0.1", 0).front());
+    address = base::local_address(listening.fd.get());
     server.listen(std::move(listening.fd));
   }
   std::shared_ptr<Client> client(const ConnectOptions& options = {}) const {
     return connect_tcp({address}, "the store at " + describe(address), options, Deadline(30s));
   }
-  FileDescriptor raw() const { return ground::try_connect(address, Deadline(30s)).fd; }
+  FileDescriptor raw() const { return base::try_connect(address, Deadline(30s)).fd; }
 
   StoreServer server;
-  ground::SocketAddress address;
+  base::SocketAddress address;
 };
 
 inline void expect_still_well(const Served& served, const ConnectOptions& options = {}) {

@@ -1,4 +1,4 @@
-#include "ground/shared_pool.h"
+#include "base/shared_pool.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -14,8 +14,8 @@
 #include "unisono/shared_memory.h"
 
 using namespace unisono;
-using ground::MappedPool;
-using ground::SharedPool;
+using base::MappedPool;
+using base::SharedPool;
 
 namespace {
 constexpr std::size_t mebibyte = std::size_t{1} << 20;
@@ -135,8 +135,8 @@ TEST(SharedPool, KeepsToTheLimitOfFileSizes) {
 
 TEST(SharedMemory, IsWhatContainersAllocateFrom) {
   shared_vector<float> x(1000, 1.5F);
-  ASSERT_NE(ground::shared_pool(), nullptr);
-  EXPECT_TRUE(ground::shared_pool()->offset_of(x.data(), 4000).has_value());
+  ASSERT_NE(base::shared_pool(), nullptr);
+  EXPECT_TRUE(base::shared_pool()->offset_of(x.data(), 4000).has_value());
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(x.data()) % 64, 0U);
   x.resize(100000, 2.5F);
   EXPECT_EQ(x[999], 1.5F);
@@ -144,7 +144,7 @@ TEST(SharedMemory, IsWhatContainersAllocateFrom) {
   EXPECT_TRUE(is_shared(x.data(), 400000));
   EXPECT_FALSE(is_shared(&x, sizeof x));
   std::pmr::vector<double> y(100, 3.0, shared_resource());
-  EXPECT_TRUE(ground::shared_pool()->offset_of(y.data(), 800).has_value());
+  EXPECT_TRUE(base::shared_pool()->offset_of(y.data(), 800).has_value());
   const shared_vector<float> copy = x;
   EXPECT_EQ(copy, x);
 }
@@ -167,11 +167,11 @@ TEST(SharedMemory, IsAskedForByManyThreads) {
 // A child of fork must not write into its parent's memory: it has a pool of its own, and lets go of the parent's without harm.
 TEST(SharedMemory, IsNotInheritedByAChild) {
   auto parents = std::make_unique<shared_vector<int>>(100000, 7);
-  const auto* before = ground::shared_pool();
+  const auto* before = base::shared_pool();
   EXPECT_EQ(in_child([&] {
-              if (ground::shared_pool() != nullptr) return 1;
+              if (base::shared_pool() != nullptr) return 1;
               shared_vector<int> own(100000, 8);
-              if (ground::shared_pool() == nullptr || ground::shared_pool() == before) return 2;
+              if (base::shared_pool() == nullptr || base::shared_pool() == before) return 2;
               parents.reset();
               const shared_vector<int> another(100000, 9);  // in what the parent's was given back to, if that was taken for the child's
               for (const int value : own) {
@@ -181,7 +181,7 @@ TEST(SharedMemory, IsNotInheritedByAChild) {
             }),
             0);
   EXPECT_EQ((*parents)[99999], 7);
-  EXPECT_EQ(ground::shared_pool(), before);
+  EXPECT_EQ(base::shared_pool(), before);
 }
 
 // Nor does a child of the child take what comes from two forks ago for its own, or for ordinary memory.

@@ -1,6 +1,6 @@
 // What ranks compare is the same number on all of them, whatever standard library their programs were built with: written out here.
 
-#include "engine/cooperative/signature.h"
+#include "engines/signature.h"
 
 #include <gtest/gtest.h>
 
@@ -8,25 +8,26 @@
 #include <string>
 #include <vector>
 
-#include "backends/spanning/messages.h"
-#include "engine/message_kind.h"
-#include "ground/hash.h"
+#include "engines/message.h"
+#include "group/channel_carrier.h"
+#include "group/message_matcher.h"
+#include "base/hash.h"
 #include "unisono/detail/object_type.h"
 
-namespace unisono::engine {
+namespace unisono::engines {
 namespace {
 
 TEST(StableHash, IsFowlerNollVo) {
-  EXPECT_EQ(ground::stable_hash(""), 0xcbf29ce484222325U);
-  EXPECT_EQ(ground::stable_hash("a"), 0xaf63dc4c8601ec8cU);
-  EXPECT_EQ(ground::stable_hash("foobar"), 0x85944171f73967e8U);
+  EXPECT_EQ(base::stable_hash(""), 0xcbf29ce484222325U);
+  EXPECT_EQ(base::stable_hash("a"), 0xaf63dc4c8601ec8cU);
+  EXPECT_EQ(base::stable_hash("foobar"), 0x85944171f73967e8U);
   EXPECT_EQ(detail::fingerprint_of("foobar"), 0x85944171f73967e8U);
-  ground::StableHash hash;
+  base::StableHash hash;
   hash.add("foo");
   hash.add("bar");
   EXPECT_EQ(hash.value(), 0x85944171f73967e8U);
   hash.add(std::uint64_t{'a'});
-  ground::StableHash bytes;
+  base::StableHash bytes;
   bytes.add(std::string_view("foobara\0\0\0\0\0\0\0", 14));
   EXPECT_EQ(hash.value(), bytes.value());
 }
@@ -76,16 +77,14 @@ TEST(Signature, OfMessagesIsTheSameEverywhere) {
   EXPECT_EQ(dtype_of_kind(kind_of(call)), DType::uint8);
 
   std::vector<std::string> notices;
-  backends::Messages messages({.rank = 0,
-                               .size = 2,
-                               .is_remote = [](int) { return true; },
-                               .tell = [&](int, std::string text) { notices.push_back(std::move(text)); },
-                               .send = {},
-                               .recv = {},
-                               .poll = [] {}});
+  group::ChannelCarrier carrier(
+      {.rank = 0, .size = 2, .tell = [&](int, std::string_view notice) { notices.emplace_back(notice); }, .poll = [] {}, .channels = {}});
+  group::MessageMatcher messages(0, {{}, {.carrier = &carrier, .peer = 1}});
   EXPECT_TRUE(messages.send(call)->advance());
-  EXPECT_EQ(notices, (std::vector<std::string>{"m0 0 " + std::to_string(0x3967e880U | dtype) + " 0 "}));
+  // Of the kind "message": 0 bytes, tag 0, the kind of the elements, and that they stand here.
+  EXPECT_EQ(notices, (std::vector<std::string>{std::string("\1\0\0\0\0\0\0\0\0\0\0\0\0", 13) + std::string(1, static_cast<char>(0x80 | dtype)) +
+                                               std::string("\xe8\x67\x39\0\0\0\0", 7)}));
 }
 
 }  // namespace
-}  // namespace unisono::engine
+}  // namespace unisono::engines

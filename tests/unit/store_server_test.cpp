@@ -13,7 +13,7 @@
 
 #include <fmt/format.h>
 
-#include "ground/socket.h"
+#include "base/socket.h"
 #include "store/authentication.h"
 #include "store/wire.h"
 #include "served_store.h"
@@ -55,10 +55,10 @@ TEST(Handshake, a_client_with_a_token_distrusts_a_server_without) {  // A5
 }
 
 TEST(Handshake, a_server_that_only_pretends_is_found_out) {  // A5: it accepts every proof, and cannot give its own
-  auto listening = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
-  const auto address = ground::local_address(listening.fd.get());
+  auto listening = base::try_listen(base::resolve("127.0.0.1", 0).front());
+  const auto address = base::local_address(listening.fd.get());
   std::thread impostor([&] {
-    ASSERT_TRUE(ground::wait_for(listening.fd.get(), POLLIN, Deadline(30s)));
+    ASSERT_TRUE(base::wait_for(listening.fd.get(), POLLIN, Deadline(30s)));
     const FileDescriptor fd(::accept4(listening.fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
     hear(fd, greeting_size);
     say(fd, greeting());
@@ -131,10 +131,10 @@ TEST(Handshake, another_version_is_named_on_both_sides) {  // R5
   say(fd, theirs);
   EXPECT_EQ(hear(fd), greeting());  // enough for the other side to say it
   // The other way round: a server of another version.
-  auto listening = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
-  const auto address = ground::local_address(listening.fd.get());
+  auto listening = base::try_listen(base::resolve("127.0.0.1", 0).front());
+  const auto address = base::local_address(listening.fd.get());
   std::thread other([&] {
-    ASSERT_TRUE(ground::wait_for(listening.fd.get(), POLLIN, Deadline(30s)));
+    ASSERT_TRUE(base::wait_for(listening.fd.get(), POLLIN, Deadline(30s)));
     const FileDescriptor connected(::accept4(listening.fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
     hear(connected, greeting_size);
     say(connected, theirs);
@@ -148,17 +148,17 @@ TEST(Handshake, another_version_is_named_on_both_sides) {  // R5
   }
   other.join();
   // And over a connection that was handed over, where nobody shakes hands.
-  auto pair = ground::make_socket_pair();
+  auto pair = base::make_socket_pair();
   const auto store = connect_fd(std::move(pair.first));
   say(pair.second, theirs);
   EXPECT_THROW(store->get("a", 10s), ProtocolError);
 }
 
 TEST(Handshake, who_answers_in_another_language_is_no_store) {
-  auto listening = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
-  const auto address = ground::local_address(listening.fd.get());
+  auto listening = base::try_listen(base::resolve("127.0.0.1", 0).front());
+  const auto address = base::local_address(listening.fd.get());
   std::thread other([&] {
-    ASSERT_TRUE(ground::wait_for(listening.fd.get(), POLLIN, Deadline(30s)));
+    ASSERT_TRUE(base::wait_for(listening.fd.get(), POLLIN, Deadline(30s)));
     const FileDescriptor fd(::accept4(listening.fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
     say(fd, "HTTP/1.1 400 Bad Request\r\n\r\n");
     hear(fd, greeting_size);
@@ -223,7 +223,7 @@ TEST(Strangers, a_length_field_allocates_nothing) {  // A2
 
 TEST(Strangers, fields_longer_than_their_frame_are_refused) {  // A2
   const Served served;
-  auto pair = ground::make_socket_pair();
+  auto pair = base::make_socket_pair();
   served.raw();
   const FileDescriptor fd = served.raw();
   const std::string nonce(nonce_size, 'n');
@@ -320,7 +320,7 @@ TEST(Members, who_waits_for_too_much_is_told) {  // A6
 
 TEST(Members, who_asks_without_reading_is_dropped) {  // A6
   const Served served({.most_unsent = std::size_t{1} << 20});
-  auto pair = ground::make_socket_pair();
+  auto pair = base::make_socket_pair();
   const auto good = served.client();
   good->set("value", std::string(100'000, 'v'));
   const FileDescriptor fd = served.raw();
@@ -394,7 +394,7 @@ TEST(Members, requests_may_come_byte_by_byte) {  // N8
 
 TEST(Owner, sees_and_sets_keys) {
   StoreServer server;
-  auto pair = ground::make_socket_pair();
+  auto pair = base::make_socket_pair();
   server.adopt(std::move(pair.first));
   const auto client = connect_fd(std::move(pair.second));
   std::thread waiting([&] { EXPECT_EQ(client->get("from owner", 60s), "1"); });
@@ -407,7 +407,7 @@ TEST(Owner, sees_and_sets_keys) {
 }
 
 TEST(Owner, may_hand_over_a_connection_before_or_after_it_is_used) {
-  auto pair = ground::make_socket_pair();
+  auto pair = base::make_socket_pair();
   const auto client = connect_fd(std::move(pair.second));  // nobody serves it yet
   StoreServer server;
   std::thread user([&] {

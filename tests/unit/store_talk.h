@@ -8,21 +8,21 @@
 #include <string>
 #include <string_view>
 
-#include "ground/socket.h"
+#include "base/socket.h"
 #include "store/wire.h"
 
 // The store's language, word by word: what a stranger may say to a server, and what comes back.
 namespace unisono::store {
 
 using namespace std::chrono_literals;
-using ground::Deadline;
-using ground::FileDescriptor;
+using base::Deadline;
+using base::FileDescriptor;
 
 inline void say(const FileDescriptor& fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (n < 0 && errno == EAGAIN) {
-      if (!ground::wait_for(fd.get(), POLLOUT, Deadline(5s))) return;
+      if (!base::wait_for(fd.get(), POLLOUT, Deadline(5s))) return;
       continue;
     }
     if (n < 0) return;  // it hung up on us
@@ -35,7 +35,7 @@ inline std::string hear(const FileDescriptor& fd) {
   std::string all;
   char chunk[4096];
   for (;;) {
-    if (!ground::wait_for(fd.get(), POLLIN, Deadline(20s))) {
+    if (!base::wait_for(fd.get(), POLLIN, Deadline(20s))) {
       ADD_FAILURE() << "the server keeps the connection";
       return all;
     }
@@ -49,7 +49,7 @@ inline std::string hear(const FileDescriptor& fd) {
 inline std::string hear(const FileDescriptor& fd, std::size_t n) {
   std::string all(n, '\0');
   std::size_t have = 0;
-  while (have < n && ground::wait_for(fd.get(), POLLIN, Deadline(20s))) {
+  while (have < n && base::wait_for(fd.get(), POLLIN, Deadline(20s))) {
     const ssize_t got = ::recv(fd.get(), all.data() + have, n - have, 0);
     if (got <= 0) break;
     have += static_cast<std::size_t>(got);

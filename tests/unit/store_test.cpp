@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 
 #include "covers.h"
-#include "ground/socket.h"
+#include "base/socket.h"
 #include "store/client.h"
 #include "store/serve.h"
 #include "unisono/error.h"
@@ -68,7 +68,7 @@ World make_world(const std::string& kind) {
     auto server = std::make_shared<store::StoreServer>();
     world.kept.push_back(server);
     world.open = [server] {
-      auto pair = ground::make_socket_pair();
+      auto pair = base::make_socket_pair();
       server->adopt(std::move(pair.first));
       return store::connect_fd(std::move(pair.second));
     };
@@ -279,11 +279,11 @@ TEST(StoreProcesses, a_child_of_fork_may_go_on_with_the_parents_file_store) {
 }
 
 TEST(StoreProcesses, share_a_tcp_server) {
-  auto listener = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
+  auto listener = base::try_listen(base::resolve("127.0.0.1", 0).front());
   ASSERT_TRUE(listener.fd);
-  const std::uint16_t port = ground::local_address(listener.fd.get()).port();
+  const std::uint16_t port = base::local_address(listener.fd.get()).port();
   // Child 0 serves on the socket that was bound before, as a launcher would. Sockets of the library are kept from children; this one is released.
-  const ground::FileDescriptor bound(listener.fd.release());
+  const base::FileDescriptor bound(listener.fd.release());
   in_children(4, [&](int i) {
     TcpStore store("127.0.0.1", port, {.is_server = i == 0, .listen_fd = i == 0 ? bound.get() : -1});
     const bool good = meet_and_count(store, i, 4);
@@ -431,8 +431,8 @@ TEST(TcpStoreTest, nobody_there_is_a_timeout_with_the_address) {  // R7
 }
 
 TEST(TcpStoreTest, a_client_that_comes_first_waits_for_the_server) {
-  auto listener = ground::try_listen(ground::resolve("127.0.0.1", 0).front());
-  const std::uint16_t port = ground::local_address(listener.fd.get()).port();
+  auto listener = base::try_listen(base::resolve("127.0.0.1", 0).front());
+  const std::uint16_t port = base::local_address(listener.fd.get()).port();
   listener.fd.reset();
   std::thread early([&] { EXPECT_EQ(TcpStore("127.0.0.1", port, {.timeout = 30s}).get("k", 30s), "v"); });
   TcpStore server("127.0.0.1", port, {.is_server = true});
@@ -449,7 +449,7 @@ TEST(TcpStoreTest, takes_a_name) {
 }
 
 TEST(TcpStoreTest, adopts_only_a_listening_tcp_socket) {
-  auto pair = ground::make_socket_pair();
+  auto pair = base::make_socket_pair();
   EXPECT_THROW(TcpStore("127.0.0.1", 0, {.is_server = true, .listen_fd = pair.first.get()}), InvalidArgument);
   EXPECT_THROW(TcpStore("127.0.0.1", 1, {.listen_fd = 0}), InvalidArgument);
 }

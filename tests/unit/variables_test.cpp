@@ -10,10 +10,10 @@
 #include <set>
 #include <sstream>
 
-#include "ground/likeness.h"
-#include "ground/variables.h"
+#include "base/likeness.h"
+#include "base/variables.h"
 
-namespace unisono::ground {
+namespace unisono::base {
 namespace {
 
 namespace fs = std::filesystem;
@@ -121,4 +121,4 @@ TEST(Likeness, OnlyTheNearestOfThoseThatAreNear) {
 }
 
 }  // namespace
-}  // namespace unisono::ground
+}  // namespace unisono::base

@@ -28,18 +28,18 @@ struct TensorCopy {
 };
 
 /// What a call does in this rank's own memory around its operation. Alive as long as the operation is.
-class UNISONO_API Around {
+class UNISONO_API PrologueEpilogue {
  public:
-  virtual ~Around();
+  virtual ~PrologueEpilogue();
   /// Its turn has come: what the operation reads may be read.
-  virtual void before() = 0;
+  virtual void prologue() = 0;
   /// It went well, and its output is complete.
-  virtual void after() = 0;
+  virtual void epilogue() = 0;
   /// Beside the operation itself, what the ranks must agree on.
   virtual std::string_view terms() const = 0;
   /// The device copies these in place of `before` and `after`, where the operation is on its memory.
-  virtual std::vector<TensorCopy> copies_before() const { return {}; }
-  virtual std::vector<TensorCopy> copies_after() const { return {}; }
+  virtual std::vector<TensorCopy> prologue_copies() const { return {}; }
+  virtual std::vector<TensorCopy> epilogue_copies() const { return {}; }
 };
 
 struct ListsOnHost;
@@ -57,7 +57,7 @@ struct Request {
   Counts recv_counts = {};
   /// What the user called, where that is made of several requests: it is what errors name, and it is compared between the ranks. A string literal.
   std::string_view label = {};
-  std::shared_ptr<Around> around = {};  ///< with a label, where it has terms
+  std::shared_ptr<PrologueEpilogue> edges = {};  ///< with a label, where it has terms
   /// With a label: several tensors of this rank, each on a device of its own, which were checked already; `in` and `out` are the first of them.
   std::shared_ptr<DeviceCall> lists = {};
   /// The same call on copies of such lists in the host's memory, for what is not carried out on the devices.

@@ -54,8 +54,8 @@ at::Tensor factor_of(const c10d::ReduceOp& op, const at::Tensor& of) {
   return at::scalar_tensor(supplement->double_factor, of.options());
 }
 
-Request labelled(Operation operation, Tensor in, Tensor out, std::string_view label, std::shared_ptr<detail::Around> around = {}) {
-  return {.operation = operation, .in = std::move(in), .out = std::move(out), .label = label, .around = std::move(around)};
+Request labelled(Operation operation, Tensor in, Tensor out, std::string_view label, std::shared_ptr<detail::PrologueEpilogue> edges = {}) {
+  return {.operation = operation, .in = std::move(in), .out = std::move(out), .label = label, .edges = std::move(edges)};
 }
 
 // The rows that go to each rank, in elements.
@@ -75,7 +75,7 @@ Request ProcessGroupUnisono::reduction(Operation operation, const at::Tensor& in
   const at::Tensor scaled = at::empty_like(in, in.options().requires_grad(false));
   request.in = read(scaled);
   request.label = "premul_sum";
-  request.around = scaling(in, scaled, factor_of(op, in));
+  request.edges = scaling(in, scaled, factor_of(op, in));
   return request;
 }
 
@@ -181,7 +181,7 @@ WorkPtr ProcessGroupUnisono::gather(Lists& outputs, Tensors& inputs, const c10d:
       require_shape("gather", outputs[0], input, true);
       out.bump_versions();
       request.out = read(out.whole());
-      request.around = copying({}, out);
+      request.edges = copying({}, out);
     } else if (!outputs.empty()) {
       refuse("gather", "requires empty output on non-root");
     }
@@ -202,7 +202,7 @@ WorkPtr ProcessGroupUnisono::scatter(Tensors& outputs, Lists& inputs, const c10d
       const Blocks in(inputs[0]);
       require_shape("scatter", inputs[0], output, true);
       request.in = read(in.whole());
-      request.around = copying(in, {});
+      request.edges = copying(in, {});
     } else if (!inputs.empty()) {
       refuse("scatter", "requires empty input on non-root");
     }
@@ -225,7 +225,7 @@ WorkPtr ProcessGroupUnisono::reduce_scatter(Tensors& outputs, Lists& inputs, con
     if (options.reduceOp.op_ == c10d::ReduceOp::PREMUL_SUM) {
       const at::Tensor scaled = at::empty_like(in.whole());
       request.in = read(scaled);
-      request.around = scaling(in.whole(), scaled, factor_of(options.reduceOp, scaled), in);
+      request.edges = scaling(in.whole(), scaled, factor_of(options.reduceOp, scaled), in);
     }
     request.op = operation_of(options.reduceOp);
     if (!even) request.counts = in.counts();

@@ -45,11 +45,11 @@ void copy_memory(const at::Tensor& to, const at::Tensor& from) {
   target.copy_(from.view(to.sizes()));
 }
 
-class Copying : public detail::Around {
+class Copying : public detail::PrologueEpilogue {
  public:
   Copying(Blocks from, Blocks to) : from_(std::move(from)), to_(std::move(to)) {}
-  void before() override { from_.gather(); }
-  void after() override { to_.scatter(); }
+  void prologue() override { from_.gather(); }
+  void epilogue() override { to_.scatter(); }
   std::string_view terms() const final { return {}; }
 
  private:
@@ -57,19 +57,19 @@ class Copying : public detail::Around {
 };
 
 /// The same by the device, in its order.
-class CopyingOnDevice final : public detail::Around {
+class CopyingOnDevice final : public detail::PrologueEpilogue {
  public:
   CopyingOnDevice(Blocks from, Blocks to) : from_(std::move(from)), to_(std::move(to)) {}
-  void before() override {}
-  void after() override {}
+  void prologue() override {}
+  void epilogue() override {}
   std::string_view terms() const override { return {}; }
-  std::vector<detail::TensorCopy> copies_before() const override {
+  std::vector<detail::TensorCopy> prologue_copies() const override {
     const at::AutoDispatchBelowADInplaceOrView below;
     std::vector<detail::TensorCopy> copies;
     from_.for_each_copy([&](const at::Tensor& part, const at::Tensor& tensor) { copies.push_back({read(part), read(tensor)}); });
     return copies;
   }
-  std::vector<detail::TensorCopy> copies_after() const override {
+  std::vector<detail::TensorCopy> epilogue_copies() const override {
     const at::AutoDispatchBelowADInplaceOrView below;
     std::vector<detail::TensorCopy> copies;
     to_.for_each_copy([&](const at::Tensor& part, const at::Tensor& tensor) { copies.push_back({read(tensor), read(part)}); });
@@ -81,11 +81,11 @@ class CopyingOnDevice final : public detail::Around {
 };
 
 /// Memory that an operation on a device reads until it is done.
-class Kept final : public detail::Around {
+class Kept final : public detail::PrologueEpilogue {
  public:
   explicit Kept(at::Tensor memory) : memory_(std::move(memory)) {}
-  void before() override {}
-  void after() override {}
+  void prologue() override {}
+  void epilogue() override {}
   std::string_view terms() const override { return {}; }
 
  private:
@@ -96,8 +96,8 @@ class Scaling final : public Copying {
  public:
   Scaling(at::Tensor input, at::Tensor scaled, at::Tensor factor, Blocks from)
       : Copying(std::move(from), {}), input_(std::move(input)), scaled_(std::move(scaled)), factor_(std::move(factor)) {}
-  void before() override {
-    Copying::before();
+  void prologue() override {
+    Copying::prologue();
     const at::AutoDispatchBelowADInplaceOrView below;
     at::mul_out(scaled_, input_, factor_);
   }
@@ -175,13 +175,13 @@ void Blocks::scatter() const {
   }
 }
 
-std::shared_ptr<detail::Around> copying(Blocks from, Blocks to) {
+std::shared_ptr<detail::PrologueEpilogue> copying(Blocks from, Blocks to) {
   if (!from.is_copy() && !to.is_copy()) return nullptr;
   if (!(from.is_copy() ? from.whole() : to.whole()).is_cpu()) return std::make_shared<CopyingOnDevice>(std::move(from), std::move(to));
   return std::make_shared<Copying>(std::move(from), std::move(to));
 }
 
-std::shared_ptr<detail::Around> scaling(at::Tensor input, at::Tensor scaled, at::Tensor factor, Blocks from) {
+std::shared_ptr<detail::PrologueEpilogue> scaling(at::Tensor input, at::Tensor scaled, at::Tensor factor, Blocks from) {
   if (!scaled.is_cpu()) {
     // On torch's current stream, which the operation comes after.
     from.gather();

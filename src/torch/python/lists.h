@@ -54,8 +54,8 @@ class Blocks {
 };
 
 /// What is to be done in this rank's memory around an operation: copying from and to lists, and scaling for PREMUL_SUM. Null where nothing is.
-std::shared_ptr<detail::Around> copying(Blocks from, Blocks to);
+std::shared_ptr<detail::PrologueEpilogue> copying(Blocks from, Blocks to);
 /// `scaled` becomes factor * input: when the operation's turn has come, and on a device at once, in the order of torch's current stream.
-std::shared_ptr<detail::Around> scaling(at::Tensor input, at::Tensor scaled, at::Tensor factor, Blocks from = {});
+std::shared_ptr<detail::PrologueEpilogue> scaling(at::Tensor input, at::Tensor scaled, at::Tensor factor, Blocks from = {});
 
 }  // namespace unisono::libtorch

@@ -12,7 +12,7 @@
 #include <functional>
 #include <mutex>
 
-#include "ground/thread.h"
+#include "base/thread.h"
 #include "torch/python/errors.h"
 #include "torch/python/versions.h"
 #include "unisono/cuda.h"
@@ -43,7 +43,7 @@ class Completer {
  private:
   bool start() {
     try {
-      ground::Thread("the callbacks of futures", [this] { loop(); }).detach();
+      base::Thread("the callbacks of futures", [this] { loop(); }).detach();
       return true;
     } catch (const Error& error) {
       TORCH_WARN("unisono: ", error.what());

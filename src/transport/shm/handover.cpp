@@ -19,16 +19,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "ground/file_descriptor.h"
-#include "ground/log.h"
-#include "ground/memory_file.h"
+#include "base/file_descriptor.h"
+#include "base/log.h"
+#include "base/memory_file.h"
 #include "unisono/error.h"
 
 namespace unisono::transport {
 namespace {
 
-using ground::Deadline;
-using ground::FileDescriptor;
+using base::Deadline;
+using base::FileDescriptor;
 
 constexpr std::chrono::milliseconds look_period{100};
 constexpr std::size_t secret_bytes = 16;
@@ -37,7 +37,7 @@ struct Hello {
   std::int32_t rank = -1;
 };
 
-[[noreturn]] void refuse(const std::string& what, int error) { throw BackendUnavailable(fmt::format("{}: {}", what, ground::error_text(error))); }
+[[noreturn]] void refuse(const std::string& what, int error) { throw BackendUnavailable(fmt::format("{}: {}", what, base::error_text(error))); }
 
 int name_of(const RankNames& names, int rank) { return names.empty() ? rank : names[static_cast<std::size_t>(rank)]; }
 
@@ -68,7 +68,7 @@ SharedMemory map(const FileDescriptor& memory, std::size_t bytes) {
 }
 
 FileDescriptor make_memory(std::size_t bytes) {
-  ground::Opened memory = ground::make_memory_file("unisono", bytes);
+  base::Opened memory = base::make_memory_file("unisono", bytes);
   if (!memory.fd) refuse(fmt::format("the system refuses {} bytes of shared memory (memfd_create)", bytes), memory.error);
   return std::move(memory.fd);
 }
@@ -95,7 +95,7 @@ int send_descriptor(int socket, int descriptor) {
 }
 
 /// The descriptor, or why there is none: an errno, 0 where the other side gave none.
-ground::Opened receive_descriptor(int socket) {
+base::Opened receive_descriptor(int socket) {
   char byte = 0;
   iovec data{&byte, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -148,10 +148,10 @@ class Giver {
 
   /// `look` throws where it is known that one of them will not come.
   void serve_all(const Deadline& deadline, const std::function<void()>& look) {
-    auto next_look = ground::Clock::now() + look_period;
+    auto next_look = base::Clock::now() + look_period;
     while (static_cast<int>(served_.size()) < ranks_ - 1) {
       if (deadline.passed()) give_up(deadline);
-      if (const auto now = ground::Clock::now(); now >= next_look) {
+      if (const auto now = base::Clock::now(); now >= next_look) {
         next_look = now + look_period;
         without_means_ = 0;  // perhaps there are descriptors again
         look();
@@ -176,13 +176,13 @@ class Giver {
       const int error = errno;
       if (error == EAGAIN || error == EINTR || error == ECONNABORTED) return;
       if (!std::exchange(last_refusal_, error)) {
-        ground::warn(fmt::format("{} cannot take connections to hand shared memory over: {}", who(), ground::error_text(error)));
+        base::warn(fmt::format("{} cannot take connections to hand shared memory over: {}", who(), base::error_text(error)));
       }
       without_means_ = error;
       return;
     }
     last_refusal_ = 0;
-    if (ground::peer_is_same_user(peer.get()) && greeted_.size() < static_cast<std::size_t>(ranks_) + 64) greeted_.push_back(std::move(peer));
+    if (base::peer_is_same_user(peer.get()) && greeted_.size() < static_cast<std::size_t>(ranks_) + 64) greeted_.push_back(std::move(peer));
   }
 
   void hear(std::size_t i) {
@@ -255,16 +255,16 @@ SharedMemory fetch(Store& store, const std::string& key, int rank, std::size_t b
   if (space == std::string::npos || space > 90) throw ProtocolError("a malformed entry " + key + " in the store");
   const Hello hello{unhex(std::string_view(where).substr(space + 1)), rank};
   const FileDescriptor socket = connect_to(where.substr(0, space), giver);
-  if (!ground::peer_is_same_user(socket.get())) throw ProtocolError("who offers shared memory is another user");
+  if (!base::peer_is_same_user(socket.get())) throw ProtocolError("who offers shared memory is another user");
   ssize_t sent = 0;
   do {
     sent = ::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL);
   } while (sent < 0 && errno == EINTR);
-  while (sent == sizeof hello && !ground::wait_for(socket.get(), POLLIN, Deadline(std::min(deadline.left(), look_period)))) {
+  while (sent == sizeof hello && !base::wait_for(socket.get(), POLLIN, Deadline(std::min(deadline.left(), look_period)))) {
     static_cast<void>(store.try_get(key));  // which throws if it is known why it does not come
     if (deadline.passed()) throw Timeout(fmt::format("{} did not hand over its shared memory", giver), {}, {name_of(names, 0)});
   }
-  const ground::Opened memory = receive_descriptor(socket.get());
+  const base::Opened memory = receive_descriptor(socket.get());
   if (memory.fd) return map(memory.fd, bytes);
   if (memory.error != 0 && memory.error != ECONNRESET) {
     refuse(fmt::format("rank {} cannot take over the shared memory that {} hands it", name_of(names, rank), giver), memory.error);
@@ -275,7 +275,7 @@ SharedMemory fetch(Store& store, const std::string& key, int rank, std::size_t b
 
 }  // namespace
 
-SharedMemory share_memory(Store& store, const std::string& key, int rank, int ranks, std::size_t bytes, const ground::Deadline& deadline,
+SharedMemory share_memory(Store& store, const std::string& key, int rank, int ranks, std::size_t bytes, const base::Deadline& deadline,
                           const RankNames& names) {
   return rank == 0 ? hand_out(store, key, ranks, bytes, deadline, names) : fetch(store, key, rank, bytes, deadline, names);
 }

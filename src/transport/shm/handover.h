@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ground/deadline.h"
+#include "base/deadline.h"
 #include "unisono/store.h"
 
 namespace unisono::transport {
@@ -23,7 +23,7 @@ using RankNames = std::vector<int>;
 /// namespace: no file), which the others find through `key` in the store. Who connects must be of the same user and know the store's secret.
 /// Collective over the ranks. Throws Timeout naming who is missing, BackendUnavailable where the system refuses shared memory, or the descriptors to
 /// hand it over with.
-SharedMemory share_memory(Store& store, const std::string& key, int rank, int ranks, std::size_t bytes, const ground::Deadline& deadline,
+SharedMemory share_memory(Store& store, const std::string& key, int rank, int ranks, std::size_t bytes, const base::Deadline& deadline,
                           const RankNames& names = {});
 
 }  // namespace unisono::transport

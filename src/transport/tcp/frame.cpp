@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/bytes.h"
 #include "unisono/error.h"
 
 namespace unisono::transport {
@@ -9,14 +10,15 @@ namespace {
 
 template <class T>
 void put(std::byte*& to, T value) {
-  for (std::size_t i = 0; i < sizeof(T); ++i) *to++ = static_cast<std::byte>(static_cast<std::uint64_t>(value) >> (8 * i) & 0xff);
+  base::store_little_endian(value, to);
+  to += sizeof(T);
 }
 
 template <class T>
 T take(const std::byte*& from) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < sizeof(T); ++i) value |= std::to_integer<std::uint64_t>(*from++) << (8 * i);
-  return static_cast<T>(value);
+  const T value = base::load_little_endian<T>(from);
+  from += sizeof(T);
+  return value;
 }
 
 struct Rule {

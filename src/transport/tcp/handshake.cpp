@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "ground/version.h"
+#include "base/version.h"
 #include "store/authentication.h"
 #include "unisono/error.h"
 
@@ -19,7 +19,7 @@ constexpr std::uint16_t wire_version = 1;
 constexpr std::size_t greeting_size = 16;
 
 std::string greeting() {
-  const ground::Version version = ground::library_version();
+  const base::Version version = base::library_version();
   std::string bytes(magic);
   for (const std::uint16_t part : {wire_version, version.major, version.minor, version.patch}) {
     bytes += static_cast<char>(part & 0xff);
@@ -83,9 +83,9 @@ void Handshake::read_greeting() {
   if (start.size() < greeting_size) return;
   const std::string theirs = *in_.take(greeting_size);
   if (part_of(theirs, 0) != wire_version) {
-    const auto version = ground::to_string({part_of(theirs, 1), part_of(theirs, 2), part_of(theirs, 3)});
+    const auto version = base::to_string({part_of(theirs, 1), part_of(theirs, 2), part_of(theirs, 3)});
     throw ProtocolError(fmt::format("it is unisono {} (wire {}), this process is {} (wire {})", version, part_of(theirs, 0),
-                                    ground::to_string(ground::library_version()), wire_version));
+                                    base::to_string(base::library_version()), wire_version));
   }
   stage_ = accepts() ? Stage::hello : Stage::challenge;
 }

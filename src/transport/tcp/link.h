@@ -12,8 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "unisono/backend.h"
+#include "unisono/error.h"
 #include "unisono/store.h"
+#include "unisono/task.h"
 
 namespace unisono::transport {
 
@@ -31,8 +32,9 @@ class Link {
     std::chrono::milliseconds timeout{};
     bool all = false;  // connect with the ranks of this rank's host as well
     std::function<void()>
-        ring;  // called when something has come that somebody may wait for, by whoever polled; may be called as long as the link is there
-    std::function<bool()> sleeper;  // whether somebody sleeps until `ring`: the thread takes over at once. Without it, a moment after the last poll
+        notify;  // called when something has come that somebody may wait for, by whoever polled; may be called as long as the link is there
+    std::function<bool()>
+        has_waiter;  // whether somebody sleeps until `notify`: the thread takes over at once. Without it, a moment after the last poll
   };
   /// Collective over the world. The listener is closed when it returns. Throws Timeout (missing()), PeerFailed, ProtocolError, BackendUnavailable (an
   /// address that cannot be bound or reached; names interface and peer).

@@ -10,16 +10,16 @@
 
 #include <fmt/format.h>
 
-#include "ground/error_text.h"
-#include "ground/log.h"
-#include "ground/socket.h"
+#include "base/error_text.h"
+#include "base/log.h"
+#include "base/socket.h"
 #include "transport/tcp/tcp_link.h"
 #include "unisono/detail/switches.h"
 
 namespace unisono::transport {
 namespace {
 
-using ground::Clock;
+using base::Clock;
 using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds latest_suspicion = 5s;
@@ -40,13 +40,13 @@ void TcpLink::stop_thread() noexcept {
   if (!thread_.joinable()) return;
   if (::getpid() != pid_) return;  // a child of fork has the object but not the thread
   stop_.store(true);
-  ::eventfd_write(bell_.get(), 1);
+  ::eventfd_write(notifier_.get(), 1);
   thread_.join();
 }
 
 void TcpLink::run() {
   try {
-    ground::set_log_rank(fmt::format("rank {}", options_.rank));
+    base::set_log_rank(fmt::format("rank {}", options_.rank));
     work();
   } catch (...) {
     fail();
@@ -56,15 +56,15 @@ void TcpLink::run() {
 // What must not happen on this side (no memory, an exception of a listener's) ends the connections, so that everybody learns of it.
 void TcpLink::fail() noexcept {
   try {
-    const std::string what = ground::what_of(std::current_exception());
-    ground::log(ground::LogLevel::error, fmt::format("the connections of rank {} are given up: {}", options_.rank, what));
+    const std::string what = base::what_of(std::current_exception());
+    base::log(base::LogLevel::error, fmt::format("the connections of rank {} are given up: {}", options_.rank, what));
     {
       const std::lock_guard lock(mutex_);
       for (Peer* const peer : open_)
         note(peer->lose(PeerFailed::disconnected, fmt::format("the connection to {} was given up: {}", peer->name(), what)));
       open_.clear();
     }
-    if (options_.ring) options_.ring();
+    if (options_.notify) options_.notify();
   } catch (...) {  // without memory even for that: whoever waits comes to its deadline
   }
 }
@@ -80,7 +80,7 @@ void TcpLink::work() {
       const Time now = Clock::now();
       if (now >= last_tick_ + heartbeat_period()) tick(now);
       next_tick = last_tick_ + heartbeat_period();
-      stirred = std::exchange(hub_.stirred, false);
+      stirred = std::exchange(shared_.stirred, false);
     }
     after(stirred);
     const std::uint64_t polls = polls_.load();
@@ -98,7 +98,7 @@ void TcpLink::leave_to_callers(Time until) {
   hands_off_.store(true);
   std::uint64_t seen = polls_.load();
   while (!stop_.load() && hands_off_.load() && !someone_sleeps()) {
-    pollfd entry{bell_.get(), POLLIN, 0};
+    pollfd entry{notifier_.get(), POLLIN, 0};
     ::poll(&entry, 1, static_cast<int>(caller_look_period.count()));
     const std::uint64_t polls = polls_.load();
     if (std::exchange(seen, polls) == polls || Clock::now() >= until) break;
@@ -113,10 +113,10 @@ void TcpLink::wait_for_sockets(Time until) {
   }
   epoll_event event{};
   if (::epoll_wait(epoll_.get(), &event, 1, milliseconds_until(until)) < 0 && errno != EINTR) {
-    throw Error(fmt::format("epoll_wait: {}", ground::error_text(errno)));
+    throw Error(fmt::format("epoll_wait: {}", base::error_text(errno)));
   }
-  eventfd_t rung = 0;
-  ::eventfd_read(bell_.get(), &rung);
+  eventfd_t notified = 0;
+  ::eventfd_read(notifier_.get(), &notified);
 }
 
 // Comes after everything that has arrived was read: who was late itself blames nobody for it.
@@ -134,7 +134,7 @@ void TcpLink::tick(Time now) {
     if (silence >= limit) {
       note(peer->lose(PeerFailed::silent, fmt::format("nothing has come from {} for {} s", peer->name(), seconds(limit))));
     } else if (silence >= std::min(latest_suspicion, limit / 2) && !std::exchange(peer->warned, true)) {
-      ground::warn(fmt::format("nothing has come from {} for {} s; it counts as failed after {} s", peer->name(), seconds(silence), seconds(limit)));
+      base::warn(fmt::format("nothing has come from {} for {} s; it counts as failed after {} s", peer->name(), seconds(silence), seconds(limit)));
     }
   }
   std::erase_if(open_, [](const Peer* peer) { return !peer->is_open(); });

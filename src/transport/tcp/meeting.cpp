@@ -14,19 +14,19 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "ground/error_text.h"
-#include "ground/socket.h"
+#include "base/error_text.h"
+#include "base/socket.h"
 #include "store/authentication.h"
-#include "transport/tcp/door.h"
+#include "transport/tcp/acceptor.h"
 #include "transport/tcp/handshake.h"
 
 namespace unisono::transport {
 namespace {
 
-using ground::Clock;
-using ground::Deadline;
-using ground::FileDescriptor;
-using ground::SocketAddress;
+using base::Clock;
+using base::Deadline;
+using base::FileDescriptor;
+using base::SocketAddress;
 using Time = Clock::time_point;
 using namespace std::chrono_literals;
 
@@ -46,7 +46,7 @@ SocketAddress parse_address(const std::string& text, int rank) {
     port = text[i] >= '0' && text[i] <= '9' ? port * 10 + (text[i] - '0') : 65536;
   }
   if (port < 1 || port > 65535) throw ProtocolError(fmt::format("a malformed entry {} in the store", address_key(rank)));
-  return ground::resolve(text.substr(0, space), static_cast<std::uint16_t>(port)).front();
+  return base::resolve(text.substr(0, space), static_cast<std::uint16_t>(port)).front();
 }
 
 bool are_connected(const Link::Options& options, int a, int b) {
@@ -61,12 +61,12 @@ bool listens(const Link::Options& options, int rank) {
   return false;
 }
 
-/// Our way to one rank that we connect to.
-struct Way {
+/// Our dialer to one rank that we connect to.
+struct Dialer {
   int rank;
   SocketAddress address;
   FileDescriptor connecting = {};
-  std::optional<Talk> talk = {};
+  std::optional<HandshakeConnection> connection = {};
   Time retry_at = Time::min();
   std::chrono::milliseconds pause = 10ms;
   std::optional<Time> refused_since = {};
@@ -75,7 +75,7 @@ struct Way {
 
   void again(Time now, std::string why) {
     connecting.reset();
-    talk.reset();
+    connection.reset();
     reason = std::move(why);
     retry_at = now + pause;
     pause = std::min<std::chrono::milliseconds>(2 * pause, longest_pause);
@@ -88,39 +88,39 @@ class Meeting {
     for (const int rank : peers_of(options)) (rank < options.rank ? awaited_ : sought_).push_back(rank);
   }
 
-  std::map<int, Met> run() {
+  std::map<int, Established> run() {
     if (!awaited_.empty()) listen();
     learn();
-    while (met_.size() < awaited_.size() + sought_.size()) {
+    while (established_.size() < awaited_.size() + sought_.size()) {
       if (deadline_.passed()) give_up();
       step();
     }
-    return std::move(met_);
+    return std::move(established_);
   }
 
  private:
   void listen();
   void learn();
   void step();
-  void begin(Way& way, Time now);
-  void serve(Way& way, short events, Time now);
-  void not_reached(Way& way, int error, Time now);
-  [[noreturn]] void unreachable(const Way& way, const std::string& why) const;
+  void begin(Dialer& dialer, Time now);
+  void serve(Dialer& dialer, short events, Time now);
+  void not_reached(Dialer& dialer, int error, Time now);
+  [[noreturn]] void unreachable(const Dialer& dialer, const std::string& why) const;
   [[noreturn]] void give_up() const;
 
   const Link::Options& options_;
   const Deadline deadline_;
   std::vector<int> awaited_, sought_;
-  std::optional<Door> door_;
+  std::optional<Acceptor> acceptor_;
   std::string secret_;
-  std::list<Way> ways_;
-  std::map<int, Met> met_;
+  std::list<Dialer> dialers_;
+  std::map<int, Established> established_;
   Time next_look_ = Clock::now() + dialler_look_period;
 };
 
 void Meeting::listen() {
-  door_.emplace(options_.rank, options_.address, awaited_);
-  options_.store->set(address_key(options_.rank), fmt::format("{} {}", ground::resolve(options_.address, 0).front().host(), door_->port()));
+  acceptor_.emplace(options_.rank, options_.address, awaited_);
+  options_.store->set(address_key(options_.rank), fmt::format("{} {}", base::resolve(options_.address, 0).front().host(), acceptor_->port()));
 }
 
 // Nobody connects before everybody listens: there is nothing to try again and again.
@@ -147,101 +147,105 @@ void Meeting::learn() {
   if (secret_.size() != secret_size) throw ProtocolError("the store holds a link's secret of the wrong length");
   // Who only listened to what passes between a rank and the store does not know the job's own secret.
   if (!options_.token.empty()) secret_ = store::message_code(options_.token, "unisono link: secret", secret_);
-  if (door_) door_->open(secret_);
+  if (acceptor_) acceptor_->open(secret_);
   for (const int rank : sought_) {
-    ways_.push_back({.rank = rank, .address = parse_address(options_.store->get(address_key(rank), deadline_.left()), rank)});
+    dialers_.push_back({.rank = rank, .address = parse_address(options_.store->get(address_key(rank), deadline_.left()), rank)});
   }
 }
 
 void Meeting::step() {
   Time now = Clock::now();
-  for (Way& way : ways_) {
-    if (!way.connecting && !way.talk && way.retry_at <= now) begin(way, now);
+  for (Dialer& dialer : dialers_) {
+    if (!dialer.connecting && !dialer.connection && dialer.retry_at <= now) begin(dialer, now);
   }
   std::vector<pollfd> entries;
   Time next = now + dialler_look_period;
-  if (door_) door_->prepare(entries, now, next);
+  if (acceptor_) acceptor_->prepare(entries, now, next);
   const std::size_t at_door = entries.size();
-  for (const Way& way : ways_) {
-    const bool talking = way.talk.has_value();
-    entries.push_back({talking ? way.talk->fd.get() : way.connecting.get(), talking ? way.talk->events() : static_cast<short>(POLLOUT), 0});
-    if (talking) next = std::min(next, way.talk->expires);
-    else if (!way.connecting) next = std::min(next, way.retry_at);
+  for (const Dialer& dialer : dialers_) {
+    const bool talking = dialer.connection.has_value();
+    entries.push_back(
+        {talking ? dialer.connection->fd.get() : dialer.connecting.get(), talking ? dialer.connection->events() : static_cast<short>(POLLOUT), 0});
+    if (talking) next = std::min(next, dialer.connection->expires);
+    else if (!dialer.connecting) next = std::min(next, dialer.retry_at);
   }
   const auto wait = std::clamp<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(next - now).count(), 0, 1000);
   if (::poll(entries.data(), entries.size(), deadline_.poll_timeout(static_cast<int>(wait))) < 0 && errno != EINTR)
-    throw Error(fmt::format("poll: {}", ground::error_text(errno)));
+    throw Error(fmt::format("poll: {}", base::error_text(errno)));
   now = Clock::now();
   const std::span<const pollfd> served(entries);
-  if (door_) door_->serve(served.first(at_door), [&](int rank, FileDescriptor fd) { met_[rank] = {std::move(fd), {}}; });
+  if (acceptor_) acceptor_->serve(served.first(at_door), [&](int rank, FileDescriptor fd) { established_[rank] = {std::move(fd), {}}; });
   std::size_t i = at_door;
-  for (Way& way : ways_) {
-    if (const short events = served[i++].revents; events != 0) serve(way, events, now);
-    else if (way.talk && way.talk->expires <= now) way.again(now, "it accepts connections and stays silent");
+  for (Dialer& dialer : dialers_) {
+    if (const short events = served[i++].revents; events != 0) serve(dialer, events, now);
+    else if (dialer.connection && dialer.connection->expires <= now) dialer.again(now, "it accepts connections and stays silent");
   }
-  std::erase_if(ways_, [&](const Way& way) { return met_.contains(way.rank); });
+  std::erase_if(dialers_, [&](const Dialer& dialer) { return established_.contains(dialer.rank); });
   if (now < next_look_) return;
   next_look_ = now + dialler_look_period;
   static_cast<void>(options_.store->try_get(secret_key));  // a store that is watched throws here if one of them will not come
 }
 
-void Meeting::begin(Way& way, Time now) {
-  FileDescriptor fd(::socket(way.address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) throw Error(fmt::format("a socket: {}", ground::error_text(errno)));
+void Meeting::begin(Dialer& dialer, Time now) {
+  FileDescriptor fd(::socket(dialer.address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) throw Error(fmt::format("a socket: {}", base::error_text(errno)));
   fd.keep_from_children();
   // From the address by which we are known, where the system would choose another.
-  const SocketAddress own = ground::resolve(options_.address, 0).front();
+  const SocketAddress own = base::resolve(options_.address, 0).front();
   const int on = 1;
-  if (own.family() == way.address.family() && own.is_loopback() == way.address.is_loopback()) {
+  if (own.family() == dialer.address.family() && own.is_loopback() == dialer.address.is_loopback()) {
     [[maybe_unused]] const int ignored = ::setsockopt(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
-    if (::bind(fd.get(), own.data(), own.size()) != 0) return not_reached(way, errno, now);
+    if (::bind(fd.get(), own.data(), own.size()) != 0) return not_reached(dialer, errno, now);
   }
-  ground::set_no_delay(fd.get());
-  if (::connect(fd.get(), way.address.data(), way.address.size()) != 0 && errno != EINPROGRESS && errno != EINTR) return not_reached(way, errno, now);
-  way.connecting = std::move(fd);
+  base::set_no_delay(fd.get());
+  if (::connect(fd.get(), dialer.address.data(), dialer.address.size()) != 0 && errno != EINPROGRESS && errno != EINTR)
+    return not_reached(dialer, errno, now);
+  dialer.connecting = std::move(fd);
 }
 
-void Meeting::serve(Way& way, short events, Time now) {
-  if (way.connecting) {
+void Meeting::serve(Dialer& dialer, short events, Time now) {
+  if (dialer.connecting) {
     int error = 0;
     socklen_t size = sizeof error;
-    if (::getsockopt(way.connecting.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
-    if (error != 0) return not_reached(way, error, now);
-    way.reached = true;
-    way.refused_since.reset();
-    way.talk.emplace(Talk{std::move(way.connecting), Handshake::connecting(secret_, options_.rank, way.rank), {}, now + patience_with_ranks});
+    if (::getsockopt(dialer.connecting.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+    if (error != 0) return not_reached(dialer, error, now);
+    dialer.reached = true;
+    dialer.refused_since.reset();
+    dialer.connection.emplace(
+        HandshakeConnection{std::move(dialer.connecting), Handshake::connecting(secret_, options_.rank, dialer.rank), {}, now + patience_with_ranks});
     events = 0;
   }
   try {
-    if (!way.talk->go_on((events & ~POLLOUT) != 0)) return way.again(now, "it closed the connection");
+    if (!dialer.connection->go_on((events & ~POLLOUT) != 0)) return dialer.again(now, "it closed the connection");
   } catch (const ProtocolError& error) {
-    throw ProtocolError(fmt::format("what answers for rank {} at {} is not that rank: {}", way.rank, ground::describe(way.address), error.message()));
+    throw ProtocolError(
+        fmt::format("what answers for rank {} at {} is not that rank: {}", dialer.rank, base::describe(dialer.address), error.message()));
   }
-  if (way.talk->done()) met_[way.rank] = {std::move(way.talk->fd), way.talk->handshake.take_rest()};
+  if (dialer.connection->done()) established_[dialer.rank] = {std::move(dialer.connection->fd), dialer.connection->handshake.take_rest()};
 }
 
-void Meeting::not_reached(Way& way, int error, Time now) {
-  way.again(now, ground::error_text(error));
-  if (!way.refused_since) way.refused_since = now;
-  if (error != ETIMEDOUT && now - *way.refused_since >= patience_with_refusal) unreachable(way, way.reason);
+void Meeting::not_reached(Dialer& dialer, int error, Time now) {
+  dialer.again(now, base::error_text(error));
+  if (!dialer.refused_since) dialer.refused_since = now;
+  if (error != ETIMEDOUT && now - *dialer.refused_since >= patience_with_refusal) unreachable(dialer, dialer.reason);
 }
 
-void Meeting::unreachable(const Way& way, const std::string& why) const {
-  throw BackendUnavailable(fmt::format("rank {} at {} cannot be reached from rank {} at {}: {}", way.rank, ground::describe(way.address),
+void Meeting::unreachable(const Dialer& dialer, const std::string& why) const {
+  throw BackendUnavailable(fmt::format("rank {} at {} cannot be reached from rank {} at {}: {}", dialer.rank, base::describe(dialer.address),
                                        options_.rank, with_interface(options_.address), why),
-                           {.culprit = way.rank, .hint = hint});
+                           {.culprit = dialer.rank, .hint = hint});
 }
 
 void Meeting::give_up() const {
   std::vector<int> missing;
   for (const int rank : awaited_) {
-    if (!met_.contains(rank)) missing.push_back(rank);
+    if (!established_.contains(rank)) missing.push_back(rank);
   }
   std::string why;
-  for (const Way& way : ways_) {
-    if (!way.reached) unreachable(way, way.reason);
-    missing.push_back(way.rank);
-    why += fmt::format("; rank {} at {}: {}", way.rank, ground::describe(way.address), way.reason);
+  for (const Dialer& dialer : dialers_) {
+    if (!dialer.reached) unreachable(dialer, dialer.reason);
+    missing.push_back(dialer.rank);
+    why += fmt::format("; rank {} at {}: {}", dialer.rank, base::describe(dialer.address), dialer.reason);
   }
   std::sort(missing.begin(), missing.end());
   throw Timeout(fmt::format("rank {} at {} could not connect with rank {} within {} ms{}", options_.rank, with_interface(options_.address),
@@ -259,7 +263,7 @@ std::vector<int> peers_of(const Link::Options& options) {
   return peers;
 }
 
-std::map<int, Met> meet(const Link::Options& options) {
+std::map<int, Established> meet(const Link::Options& options) {
   if (peers_of(options).empty()) return {};
   return Meeting(options).run();
 }

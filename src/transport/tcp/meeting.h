@@ -4,15 +4,15 @@
 #include <string>
 #include <vector>
 
-#include "ground/deadline.h"
-#include "ground/file_descriptor.h"
+#include "base/deadline.h"
+#include "base/file_descriptor.h"
 #include "transport/tcp/link.h"
 
 namespace unisono::transport {
 
 /// A connection that both sides have proved themselves on.
-struct Met {
-  ground::FileDescriptor fd;
+struct Established {
+  base::FileDescriptor fd;
   std::string already;  ///< what the peer has sent since
 };
 
@@ -23,6 +23,6 @@ std::vector<int> peers_of(const Link::Options& options);
 /// system's choice, which the store tells the others, and only until all are there. The secret by which ranks know each other is 32 random bytes that
 /// rank 0 puts into the store. Strangers get nothing out of it: at most 64 of them are listened to at a time, for 2 s each, and the ranks do not wait
 /// for them.
-std::map<int, Met> meet(const Link::Options& options);
+std::map<int, Established> meet(const Link::Options& options);
 
 }  // namespace unisono::transport

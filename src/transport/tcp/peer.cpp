@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "ground/error_text.h"
-#include "ground/socket.h"
+#include "base/error_text.h"
+#include "base/socket.h"
 
 namespace unisono::transport {
 namespace {
@@ -21,7 +21,7 @@ constexpr std::size_t most_at_once = std::size_t{1} << 20;  ///< bytes read, and
 
 std::string numeric_address(int fd) {
   try {
-    return ground::describe(ground::peer_address(fd));
+    return base::describe(base::peer_address(fd));
   } catch (const Error&) {  // it is gone already, which the first read will tell
     return "an address that is gone";
   }
@@ -29,8 +29,8 @@ std::string numeric_address(int fd) {
 
 }  // namespace
 
-Peer::Peer(int rank, ground::FileDescriptor fd, std::string_view already, Hub& hub)
-    : rank_(rank), address_(numeric_address(fd.get())), fd_(std::move(fd)), hub_(hub), inlet_(already) {}
+Peer::Peer(int rank, base::FileDescriptor fd, std::string_view already, SharedState& shared)
+    : rank_(rank), address_(numeric_address(fd.get())), fd_(std::move(fd)), shared_(shared), reader_(already) {}
 
 std::string Peer::name() const { return fmt::format("rank {} ({})", rank_, address_); }
 
@@ -41,20 +41,20 @@ void Peer::send(const TransferPtr& transfer) {
   if (loss_) return transfer->fail(loss_->cause, loss_->text);
   if (has_left_) return transfer->fail(PeerFailed::disconnected, fmt::format("{} has left (finalize) and takes no message any more", name()));
   if (said_goodbye_) return transfer->fail(PeerFailed::disconnected, "this rank has said goodbye");
-  if (hub_.groups_over.contains(group)) return transfer->fail(PeerFailed::aborted, "the group is over");
+  if (shared_.groups_over.contains(group)) return transfer->fail(PeerFailed::aborted, "the group is over");
   if (transfer->bytes <= longest_eager && unconsumed_ + cost_of(transfer->bytes) <= eager_room) {
     unconsumed_ += cost_of(transfer->bytes);
     const FrameHead head{.kind = FrameKind::eager, .length = static_cast<std::uint32_t>(transfer->bytes), .group = group, .channel = channel};
-    outlet_.write(fd(), head, {transfer->data, transfer->bytes});
+    writer_.write(fd(), head, {transfer->data, transfer->bytes});
     return transfer->finish();
   }
   transfer->id = ++last_request_;
   requested_.emplace(transfer->id, transfer);
-  outlet_.write(fd(), {.kind = FrameKind::request, .group = group, .channel = channel, .id = transfer->id, .total = transfer->bytes});
+  writer_.write(fd(), {.kind = FrameKind::request, .group = group, .channel = channel, .id = transfer->id, .total = transfer->bytes});
 }
 
 void Peer::recv(const TransferPtr& transfer) {
-  if (hub_.groups_over.contains(transfer->channel.first)) return transfer->fail(PeerFailed::aborted, "the group is over");
+  if (shared_.groups_over.contains(transfer->channel.first)) return transfer->fail(PeerFailed::aborted, "the group is over");
   Channel& channel = channels_[transfer->channel];
   if (!channel.arrived.empty()) {
     Arrived message = std::move(channel.arrived.front());
@@ -72,8 +72,8 @@ void Peer::withdraw(const TransferPtr& transfer) {
   // A receive may have the id of a request of the peer's, which is none of ours.
   if (const auto found = requested_.find(transfer->id); found != requested_.end() && found->second == transfer) {
     requested_.erase(found);
-    outlet_.write(fd(), {.kind = FrameKind::withdrawn, .id = transfer->id});
-  } else if (!outlet_.withdraw(fd(), transfer)) {
+    writer_.write(fd(), {.kind = FrameKind::withdrawn, .id = transfer->id});
+  } else if (!writer_.withdraw(fd(), transfer)) {
     if (const auto channel = channels_.find(transfer->channel); channel != channels_.end()) {
       std::erase(channel->second.expecting, transfer);
       tidy(transfer->channel);
@@ -90,7 +90,7 @@ void Peer::detach(Transfer& transfer) {
 
 void Peer::notify(std::uint64_t group, std::string_view text) {
   if (!is_open() || has_left_ || said_goodbye_) return;
-  outlet_.write(fd(), {.kind = FrameKind::notice, .length = static_cast<std::uint32_t>(text.size()), .group = group}, std::as_bytes(std::span(text)));
+  writer_.write(fd(), {.kind = FrameKind::notice, .length = static_cast<std::uint32_t>(text.size()), .group = group}, std::as_bytes(std::span(text)));
 }
 
 void Peer::end_group(std::uint64_t group) {
@@ -122,7 +122,7 @@ void Peer::end_group(std::uint64_t group) {
   for (const auto& [id, transfer] : requested_) {
     if (transfer->channel.first == group) sends.push_back(transfer);
   }
-  outlet_.for_each([&](const TransferPtr& transfer) {
+  writer_.for_each([&](const TransferPtr& transfer) {
     if (transfer->channel.first == group) sends.push_back(transfer);
   });
   for (const TransferPtr& transfer : sends) {
@@ -134,15 +134,15 @@ void Peer::end_group(std::uint64_t group) {
 
 void Peer::say_goodbye() {
   if (!is_open() || std::exchange(said_goodbye_, true)) return;
-  outlet_.write(fd(), {.kind = FrameKind::goodbye});
+  writer_.write(fd(), {.kind = FrameKind::goodbye});
 }
 
 // ---- moving ---------------------------------------------------------------------------------------------------
 
-std::optional<Link::Loss> Peer::pump(ground::Clock::time_point now) {
+std::optional<Link::Loss> Peer::pump(base::Clock::time_point now) {
   if (!is_open()) return std::nullopt;
   try {
-    const Inlet::Received received = inlet_.receive(fd(), *this, most_at_once);
+    const FrameReader::Received received = reader_.receive(fd(), *this, most_at_once);
     if (received.bytes != 0) {
       heard_ = now;
       warned = false;
@@ -158,26 +158,26 @@ std::optional<Link::Loss> Peer::pump(ground::Clock::time_point now) {
       }
       return lose(PeerFailed::disconnected, received.error == ECONNRESET
                                                 ? fmt::format("the connection to {} was reset", name())
-                                                : fmt::format("the connection to {} broke: {}", name(), ground::error_text(received.error)));
+                                                : fmt::format("the connection to {} broke: {}", name(), base::error_text(received.error)));
     }
-    const bool streaming = !outlet_.empty();
-    if (streaming && outlet_.flush(fd(), most_at_once) != Outlet::State::blocked) hub_.stirred = true;
+    const bool streaming = !writer_.empty();
+    if (streaming && writer_.flush(fd(), most_at_once) != FrameWriter::State::blocked) shared_.stirred = true;
   } catch (const std::exception&) {
-    return lose(PeerFailed::disconnected, fmt::format("{} sent what does not belong here: {}", name(), ground::message_of(std::current_exception())));
+    return lose(PeerFailed::disconnected, fmt::format("{} sent what does not belong here: {}", name(), base::message_of(std::current_exception())));
   }
   return std::nullopt;
 }
 
 void Peer::beat() {
-  if (is_open() && !said_goodbye_ && !outlet_.wrote() && outlet_.empty()) {
-    outlet_.write(fd(), {.kind = FrameKind::heartbeat});
-    outlet_.wrote();
+  if (is_open() && !said_goodbye_ && !writer_.wrote() && writer_.empty()) {
+    writer_.write(fd(), {.kind = FrameKind::heartbeat});
+    writer_.wrote();
   }
 }
 
 bool Peer::has_delivered() {
-  if (!is_open() || outlet_.broken()) return true;
-  if (!outlet_.empty()) return false;
+  if (!is_open() || writer_.broken()) return true;
+  if (!writer_.empty()) return false;
   if (!std::exchange(shut_, true)) ::shutdown(fd(), SHUT_WR);
   int unsent = 0;
   return ::ioctl(fd(), SIOCOUTQ, &unsent) != 0 || unsent == 0;
@@ -185,7 +185,7 @@ bool Peer::has_delivered() {
 
 // Where a child of fork has the socket as well, closing ours would end nothing.
 void Peer::close() {
-  ::epoll_ctl(hub_.epoll, EPOLL_CTL_DEL, fd(), nullptr);
+  ::epoll_ctl(shared_.epoll, EPOLL_CTL_DEL, fd(), nullptr);
   ::shutdown(fd(), SHUT_RDWR);
   fd_.reset();
 }
@@ -212,8 +212,8 @@ void Peer::fail_all(PeerFailed::Cause cause, const std::string& text) {
   eager_into_.reset();
   requested_.clear();
   cleared_.clear();
-  outlet_.give_up(fail);
-  hub_.stirred = true;
+  writer_.give_up(fail);
+  shared_.stirred = true;
 }
 
 }  // namespace unisono::transport

@@ -11,11 +11,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "ground/deadline.h"
-#include "ground/file_descriptor.h"
-#include "transport/tcp/inlet.h"
+#include "base/deadline.h"
+#include "base/file_descriptor.h"
+#include "transport/tcp/frame_reader.h"
 #include "transport/tcp/link.h"
-#include "transport/tcp/outlet.h"
+#include "transport/tcp/frame_writer.h"
 
 namespace unisono::transport {
 
@@ -27,7 +27,7 @@ struct Notice {
 };
 
 /// What the peers of a link have in common.
-struct Hub {
+struct SharedState {
   std::vector<Notice> notices;          ///< arrived since they were last handed on
   std::set<std::uint64_t> groups_over;  ///< nothing is kept for them
   bool stirred = false;                 ///< something happened that somebody may wait for
@@ -37,7 +37,7 @@ struct Hub {
 /// The connection with one rank: matches what arrives with what is asked for, and says what goes out. Guarded by the link's mutex.
 class Peer final : public FrameSink {
  public:
-  Peer(int rank, ground::FileDescriptor fd, std::string_view already, Hub& hub);
+  Peer(int rank, base::FileDescriptor fd, std::string_view already, SharedState& shared);
 
   int rank() const { return rank_; }
   int fd() const { return fd_.get(); }
@@ -54,17 +54,17 @@ class Peer final : public FrameSink {
   void notify(std::uint64_t group, std::string_view text);
   void end_group(std::uint64_t group);
   /// Whether a send still waits for the peer or for the socket.
-  bool owes() const { return is_open() && !has_left_ && (!requested_.empty() || !outlet_.empty()) && !outlet_.broken(); }
+  bool owes() const { return is_open() && !has_left_ && (!requested_.empty() || !writer_.empty()) && !writer_.broken(); }
   void say_goodbye();
 
   /// Reads and writes what can be without waiting. Returns how the connection ended, if it did.
-  std::optional<Link::Loss> pump(ground::Clock::time_point now);
+  std::optional<Link::Loss> pump(base::Clock::time_point now);
   /// Sends a sign of life where nothing else was sent since the last.
   void beat();
-  bool wants_to_write() const { return is_open() && !outlet_.empty() && !outlet_.broken(); }
-  ground::Clock::time_point heard() const { return heard_; }
+  bool wants_to_write() const { return is_open() && !writer_.empty() && !writer_.broken(); }
+  base::Clock::time_point heard() const { return heard_; }
   /// Time in which we did not listen is no silence.
-  void forgive(ground::Clock::duration time, ground::Clock::time_point now) { heard_ = std::min(heard_ + time, now); }
+  void forgive(base::Clock::duration time, base::Clock::time_point now) { heard_ = std::min(heard_ + time, now); }
 
   /// After a goodbye: nothing more will be written; true once the peer's system has everything.
   bool has_delivered();
@@ -110,11 +110,11 @@ class Peer final : public FrameSink {
 
   const int rank_;
   const std::string address_;
-  ground::FileDescriptor fd_;
-  Hub& hub_;
-  Inlet inlet_;
-  Outlet outlet_;
-  ground::Clock::time_point heard_ = ground::Clock::now();
+  base::FileDescriptor fd_;
+  SharedState& shared_;
+  FrameReader reader_;
+  FrameWriter writer_;
+  base::Clock::time_point heard_ = base::Clock::now();
   bool has_left_ = false, said_goodbye_ = false, shut_ = false;
   std::optional<Link::Loss> loss_;
 

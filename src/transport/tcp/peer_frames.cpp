@@ -31,7 +31,7 @@ Target Peer::begin(const FrameHead& head) {
 void Peer::finish(const FrameHead& head) {
   switch (head.kind) {
     case FrameKind::eager: {
-      hub_.stirred = true;
+      shared_.stirred = true;
       if (eager_into_) {
         const TransferPtr into = std::move(eager_into_);
         if (into->pending()) into->finish();
@@ -54,7 +54,7 @@ void Peer::finish(const FrameHead& head) {
       if (found->second->rest() != 0) return;
       if (found->second->pending()) found->second->finish();
       cleared_.erase(found);
-      hub_.stirred = true;
+      shared_.stirred = true;
       return;
     }
     case FrameKind::withdrawn: return on_withdrawn(head);
@@ -64,9 +64,9 @@ void Peer::finish(const FrameHead& head) {
       unconsumed_ -= head.total;
       return;
     case FrameKind::notice:
-      if (!hub_.groups_over.contains(head.group)) hub_.notices.push_back({rank_, head.group, std::move(notice_)});
+      if (!shared_.groups_over.contains(head.group)) shared_.notices.push_back({rank_, head.group, std::move(notice_)});
       notice_ = {};
-      hub_.stirred = true;
+      shared_.stirred = true;
       return;
     case FrameKind::heartbeat: return;
     case FrameKind::goodbye: return on_goodbye();
@@ -75,7 +75,7 @@ void Peer::finish(const FrameHead& head) {
 
 Target Peer::begin_eager(const FrameHead& head) {
   if (unreceived_ + unreported_ + cost_of(head.length) > eager_room) throw ProtocolError("more unreceived messages than there is room for");
-  if (hub_.groups_over.contains(head.group)) {
+  if (shared_.groups_over.contains(head.group)) {
     eager_dropped_ = true;
     return {};
   }
@@ -108,10 +108,10 @@ void Peer::tidy(ChannelKey key) {
 void Peer::on_request(const FrameHead& head) {
   if (head.id != last_requested_ + 1) throw ProtocolError("its requests are not counted one by one");
   last_requested_ = head.id;
-  if (hub_.groups_over.contains(head.group)) return refuse(head.id, Refusal::group_over);
+  if (shared_.groups_over.contains(head.group)) return refuse(head.id, Refusal::group_over);
   const ChannelKey key{head.group, head.channel};
   Arrived message{{}, head.id, head.total};
-  hub_.stirred = true;
+  shared_.stirred = true;
   if (const TransferPtr waiting = take_expecting(key)) return fulfil(waiting, message);
   auto& arrived = channels_[key].arrived;
   if (arrived.size() >= most_requests || channels_.size() >= most_requests) throw ProtocolError("more requests than anybody makes");
@@ -124,9 +124,9 @@ void Peer::on_clear(const FrameHead& head) {
   if (found == requested_.end()) return;  // withdrawn meanwhile
   const TransferPtr transfer = std::move(found->second);
   requested_.erase(found);
-  if (transfer->bytes != 0) return outlet_.stream(transfer);
+  if (transfer->bytes != 0) return writer_.stream(transfer);
   transfer->finish();
-  hub_.stirred = true;
+  shared_.stirred = true;
 }
 
 void Peer::on_withdrawn(const FrameHead& head) {
@@ -134,7 +134,7 @@ void Peer::on_withdrawn(const FrameHead& head) {
   const auto fail = [&](Transfer& transfer) {
     if (transfer.pending()) transfer.fail(PeerFailed::aborted, fmt::format("{} has given up a message", name()));
   };
-  hub_.stirred = true;
+  shared_.stirred = true;
   if (const auto found = cleared_.find(head.id); found != cleared_.end()) {
     fail(*found->second);
     cleared_.erase(found);
@@ -151,7 +151,7 @@ void Peer::on_refused(const FrameHead& head) {
   if (found == requested_.end()) return;
   const TransferPtr transfer = std::move(found->second);
   requested_.erase(found);
-  hub_.stirred = true;
+  shared_.stirred = true;
   if (head.total == static_cast<std::uint64_t>(Refusal::group_over)) {
     transfer->fail(PeerFailed::aborted, fmt::format("the group is over at {}", name()));
   } else {
@@ -189,13 +189,13 @@ void Peer::fulfil(const TransferPtr& transfer, Arrived& message) {
 
 void Peer::clear(const TransferPtr& transfer, std::uint64_t id) {
   transfer->id = id;
-  outlet_.write(fd(), {.kind = FrameKind::clear, .id = id});
+  writer_.write(fd(), {.kind = FrameKind::clear, .id = id});
   if (transfer->bytes == 0) transfer->finish();
   else cleared_.emplace(id, transfer);
 }
 
 void Peer::refuse(std::uint64_t id, Refusal why) {
-  outlet_.write(fd(), {.kind = FrameKind::refused, .id = id, .total = static_cast<std::uint64_t>(why)});
+  writer_.write(fd(), {.kind = FrameKind::refused, .id = id, .total = static_cast<std::uint64_t>(why)});
 }
 
 void Peer::reject_length(Transfer& transfer, std::uint64_t sent) const {
@@ -205,7 +205,7 @@ void Peer::reject_length(Transfer& transfer, std::uint64_t sent) const {
 void Peer::consume(std::size_t length) {
   unreported_ += cost_of(length);
   if (unreported_ < report_size || !is_open()) return;
-  outlet_.write(fd(), {.kind = FrameKind::consumed, .total = unreported_});
+  writer_.write(fd(), {.kind = FrameKind::consumed, .total = unreported_});
   unreported_ = 0;
 }
 

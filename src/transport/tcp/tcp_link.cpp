@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "ground/socket.h"
+#include "base/socket.h"
 
 namespace unisono::transport {
 namespace {
@@ -70,29 +70,29 @@ class Ticket final : public Task {
 }  // namespace
 
 std::shared_ptr<Link> Link::connect(Options options) {
-  std::map<int, Met> met = meet(options);
+  std::map<int, Established> met = meet(options);
   return std::make_shared<TcpLink>(std::move(options), std::move(met));
 }
 
-TcpLink::TcpLink(Options options, std::map<int, Met> met)
-    : options_(std::move(options)), peers_(options_.hosts.size()), last_tick_(ground::Clock::now()), pid_(::getpid()) {
+TcpLink::TcpLink(Options options, std::map<int, Established> met)
+    : options_(std::move(options)), peers_(options_.hosts.size()), last_tick_(base::Clock::now()), pid_(::getpid()) {
   if (met.empty()) return;
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-  bell_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  hub_.epoll = epoll_.get();
+  notifier_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  shared_.epoll = epoll_.get();
   const auto add = [&](int fd, std::uint32_t which) {
     epoll_event event{EPOLLIN, {.u32 = which}};
-    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) throw Error(fmt::format("epoll: {}", ground::error_text(errno)));
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) throw Error(fmt::format("epoll: {}", base::error_text(errno)));
   };
-  add(bell_.get(), static_cast<std::uint32_t>(peers_.size()));
+  add(notifier_.get(), static_cast<std::uint32_t>(peers_.size()));
   for (auto& [rank, connection] : met) {
     auto& peer = peers_.at(static_cast<std::size_t>(rank));
-    peer = std::make_unique<Peer>(rank, std::move(connection.fd), connection.already, hub_);
+    peer = std::make_unique<Peer>(rank, std::move(connection.fd), connection.already, shared_);
     peer->watched_events = EPOLLIN;
     add(peer->fd(), static_cast<std::uint32_t>(rank));
     open_.push_back(peer.get());
   }
-  thread_ = ground::Thread("the connections", [this] { run(); });
+  thread_ = base::Thread("the connections", [this] { run(); });
 }
 
 TcpLink::~TcpLink() { stop_thread(); }
@@ -140,7 +140,7 @@ void TcpLink::detach(const TransferPtr& transfer) {
 void TcpLink::end(std::uint64_t group) {
   {
     const std::lock_guard lock(mutex_);
-    hub_.groups_over.insert(group);
+    shared_.groups_over.insert(group);
     for (const auto& peer : peers_) {
       if (!peer) continue;
       peer->end_group(group);
@@ -194,7 +194,7 @@ void TcpLink::hand_on() {
     std::vector<Notice> notices;
     {
       const std::lock_guard lock(mutex_);
-      notices.swap(hub_.notices);
+      notices.swap(shared_.notices);
       has_notices_.store(false);
     }
     for (Notice& notice : notices) deliver(notice);
@@ -233,11 +233,11 @@ void TcpLink::watch(Peer& peer) {
 void TcpLink::note(Loss loss) {
   if (!loss_) loss_ = std::move(loss);
   any_loss_.store(true, std::memory_order_release);
-  hub_.stirred = true;
+  shared_.stirred = true;
 }
 
 void TcpLink::pump_all() {
-  const auto now = ground::Clock::now();
+  const auto now = base::Clock::now();
   const auto pump = [&](Peer& peer) {
     if (auto loss = peer.pump(now)) note(std::move(*loss));
     watch(peer);
@@ -252,12 +252,12 @@ void TcpLink::pump_all() {
     }
   }
   std::erase_if(open_, [](const Peer* peer) { return !peer->is_open(); });
-  if (!hub_.notices.empty()) has_notices_.store(true);
+  if (!shared_.notices.empty()) has_notices_.store(true);
 }
 
 void TcpLink::after(bool stirred) {
   hand_on();
-  if (stirred && options_.ring) options_.ring();
+  if (stirred && options_.notify) options_.notify();
 }
 
 void TcpLink::poll() noexcept {
@@ -265,7 +265,7 @@ void TcpLink::poll() noexcept {
   if (!someone_sleeps()) {
     polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   } else if (hands_off_.exchange(false)) {
-    ::eventfd_write(bell_.get(), 1);
+    ::eventfd_write(notifier_.get(), 1);
   }
   bool stirred = false;
   try {
@@ -273,7 +273,7 @@ void TcpLink::poll() noexcept {
       const std::unique_lock lock(mutex_, std::try_to_lock);
       if (!lock) return;
       pump_all();
-      stirred = std::exchange(hub_.stirred, false);
+      stirred = std::exchange(shared_.stirred, false);
     }
     after(stirred);
   } catch (...) {
@@ -309,14 +309,14 @@ std::string TcpLink::address_of(int rank) const {
 }
 
 // `done` is asked with the mutex, after everything that can be moved has been.
-bool TcpLink::wait_until(const ground::Deadline& deadline, const std::function<bool()>& done) {
+bool TcpLink::wait_until(const base::Deadline& deadline, const std::function<bool()>& done) {
   for (;;) {
     bool stirred = false;
     bool enough = false;
     {
       const std::lock_guard lock(mutex_);
       pump_all();
-      stirred = std::exchange(hub_.stirred, false);
+      stirred = std::exchange(shared_.stirred, false);
       enough = done();
     }
     after(stirred);
@@ -328,7 +328,7 @@ bool TcpLink::wait_until(const ground::Deadline& deadline, const std::function<b
 
 void TcpLink::goodbye(std::chrono::milliseconds at_most) {
   if (!thread_.joinable() || ::getpid() != pid_) return;
-  const ground::Deadline deadline(at_most);
+  const base::Deadline deadline(at_most);
   const auto none = [&](auto&& condition) {
     return std::none_of(peers_.begin(), peers_.end(), [&](const auto& peer) { return peer && condition(*peer); });
   };

@@ -13,9 +13,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "ground/deadline.h"
-#include "ground/file_descriptor.h"
-#include "ground/thread.h"
+#include "base/deadline.h"
+#include "base/file_descriptor.h"
+#include "base/thread.h"
 #include "transport/tcp/meeting.h"
 #include "transport/tcp/peer.h"
 
@@ -26,7 +26,7 @@ namespace unisono::transport {
 /// moment, or somebody goes to sleep, it waits for the sockets itself.
 class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> {
  public:
-  TcpLink(Options options, std::map<int, Met> met);
+  TcpLink(Options options, std::map<int, Established> met);
   ~TcpLink() override;
   TcpLink(const TcpLink&) = delete;
   TcpLink& operator=(const TcpLink&) = delete;
@@ -47,7 +47,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   void detach(const TransferPtr& transfer);
 
  private:
-  using Time = ground::Clock::time_point;
+  using Time = base::Clock::time_point;
   Peer* find(int rank) const;
   std::unique_ptr<Task> begin(TransferPtr transfer, bool sends);
 
@@ -60,7 +60,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   void after(bool stirred);
   void hand_on();
   void deliver(Notice& notice);
-  bool wait_until(const ground::Deadline& deadline, const std::function<bool()>& done);
+  bool wait_until(const base::Deadline& deadline, const std::function<bool()>& done);
 
   void stop_thread() noexcept;
   void run();
@@ -68,17 +68,17 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   void fail() noexcept;
   void leave_to_callers(Time until);
   void wait_for_sockets(Time until);
-  bool someone_sleeps() const { return options_.sleeper && options_.sleeper(); }
+  bool someone_sleeps() const { return options_.has_waiter && options_.has_waiter(); }
 
   const Options options_;
 
   mutable std::mutex mutex_;
-  Hub hub_;
+  SharedState shared_;
   std::vector<std::unique_ptr<Peer>> peers_;  ///< by rank; null: not connected
   std::vector<Peer*> open_;
   std::optional<Loss> loss_;
   std::atomic<bool> any_loss_{false};
-  ground::FileDescriptor epoll_, bell_;
+  base::FileDescriptor epoll_, notifier_;
   Time last_tick_;
 
   std::atomic<bool> has_notices_{false};
@@ -91,7 +91,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   std::atomic<std::uint64_t> polls_{0};
   std::atomic<bool> hands_off_{false}, stop_{false};
   const pid_t pid_;
-  ground::Thread thread_;
+  base::Thread thread_;
 };
 
 }  // namespace unisono::transport

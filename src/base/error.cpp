@@ -1,0 +1,133 @@
+#include "unisono/error.h"
+
+#include <utility>
+
+#include "base/error_place.h"
+#include "base/error_text.h"
+
+namespace unisono {
+namespace {
+
+using std::string_view_literals::operator""sv;
+
+/// The folder that this library's sources lie in.
+constexpr std::string_view own_root = UNISONO_SOURCE_ROOT;
+
+/// Nobody who uses the library is helped by a line of it.
+bool is_own(std::string_view file) {
+  if (file.find("include/unisono/") != std::string_view::npos) return true;
+  if (!file.starts_with(own_root)) return false;
+  const std::string_view below = file.substr(own_root.size());
+  return below.starts_with("src/") || below.starts_with("tools/") || below.starts_with("bench/");
+}
+
+ErrorInfo without_own_place(ErrorInfo info) {
+  if (info.where.line() != 0 && is_own(info.where.file_name())) info.where = {};
+  return info;
+}
+
+std::string place(const std::source_location& where) {
+  const std::string_view file = where.file_name();
+  return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(where.line());
+}
+
+std::string sentence(std::string_view message, const ErrorInfo& info) {
+  std::string text;
+  if (!info.operation.empty()) {
+    text += info.operation;
+    if (info.sequence != 0) text += " #" + std::to_string(info.sequence);
+    if (!info.group.empty()) text += " on group " + info.group;
+    if (info.rank >= 0) text += ", rank " + std::to_string(info.rank);
+  }
+  if (info.where.line() != 0) text += (text.empty() ? "at " : ", at ") + place(info.where);
+  if (!text.empty()) text += ": ";
+  text += message;
+  if (info.culprit) {
+    text += " [culprit: rank " + std::to_string(*info.culprit);
+    if (!info.host.empty()) text += " on " + info.host;
+    text += "]";
+  }
+  if (!info.hint.empty()) text += " (" + info.hint + ")";
+  return text;
+}
+
+}  // namespace
+
+Error::Error(std::string_view message, ErrorInfo info) : std::runtime_error(""), message_(message), info_(without_own_place(std::move(info))) {
+  std::runtime_error::operator=(std::runtime_error(sentence(message_, info_)));
+}
+Timeout::Timeout(std::string_view message, ErrorInfo info, std::vector<int> missing)
+    : Error(message, std::move(info)), missing_(std::move(missing)) {}
+PeerFailed::PeerFailed(std::string_view message, ErrorInfo info, Cause cause) : Error(message, std::move(info)), cause_(cause) {}
+LaunchFailed::LaunchFailed(std::string_view message, ErrorInfo info, std::vector<ProcessEnd> ends)
+    : Error(message, std::move(info)), ends_(std::move(ends)) {}
+
+// Out of line, so that each type has one home and can be caught across shared libraries.
+Error::~Error() = default;
+InvalidArgument::~InvalidArgument() = default;
+NotInitialized::~NotInitialized() = default;
+AlreadyInitialized::~AlreadyInitialized() = default;
+NotMember::~NotMember() = default;
+Unsupported::~Unsupported() = default;
+BackendUnavailable::~BackendUnavailable() = default;
+Mismatch::~Mismatch() = default;
+Timeout::~Timeout() = default;
+PeerFailed::~PeerFailed() = default;
+ProtocolError::~ProtocolError() = default;
+LaunchFailed::~LaunchFailed() = default;
+
+std::string_view to_string(PeerFailed::Cause cause) noexcept {
+  switch (cause) {
+    case PeerFailed::Cause::exited: return "exited";
+    case PeerFailed::Cause::killed: return "killed";
+    case PeerFailed::Cause::silent: return "silent";
+    case PeerFailed::Cause::aborted: return "aborted";
+    case PeerFailed::Cause::disconnected: return "disconnected";
+  }
+  return "unknown";
+}
+
+namespace base {
+
+void set_place(Error& error, const std::source_location& where) {
+  if (error.info_.where.line() != 0 || where.line() == 0 || is_own(where.file_name())) return;
+  error.info_.where = where;
+  error.std::runtime_error::operator=(std::runtime_error(sentence(error.message_, error.info_)));
+}
+
+std::exception_ptr placed(std::exception_ptr error, const std::source_location& where) {
+  if (!error) return error;
+  try {
+    std::rethrow_exception(error);
+  } catch (Error& ours) {
+    set_place(ours, where);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): it stays as it is
+  }
+  return error;
+}
+
+std::string what_of(const std::exception_ptr& error) {
+  if (!error) return {};
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
+std::string message_of(const std::exception_ptr& error) {
+  if (!error) return {};
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return e.message();
+  } catch (...) {
+    return what_of(error);
+  }
+}
+
+}  // namespace base
+
+}  // namespace unisono

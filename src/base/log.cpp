@@ -1,0 +1,47 @@
+#include "base/log.h"
+
+#include <unistd.h>
+
+#include <string>
+
+#include "base/environment.h"
+
+namespace unisono::base {
+namespace {
+
+thread_local std::string rank_text;  // NOLINT(cert-err58-cpp)
+
+constexpr std::string_view names[] = {"debug", "info", "warning", "error", "off"};
+
+}  // namespace
+
+LogLevel log_level() {
+  static const LogLevel level = [] {
+    const auto text = Environment::process().get("UNISONO_LOG");
+    for (int i = 0; text && i < 5; ++i) {
+      if (*text == names[i]) return static_cast<LogLevel>(i);
+    }
+    return LogLevel::warning;
+  }();
+  return level;
+}
+
+void log(LogLevel level, std::string_view message) {
+  if (level < log_level() || level == LogLevel::off) return;
+  try {
+    std::string line = "[unisono";
+    if (!rank_text.empty()) line += " " + rank_text;
+    line += "] ";
+    line += names[static_cast<int>(level)];
+    line += ": ";
+    line += message;
+    line += '\n';
+    // One write: lines of several ranks on one terminal stay whole.
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+  } catch (...) {  // out of memory: the line is lost, the program goes on
+  }
+}
+
+void set_log_rank(std::string_view text) { rank_text = text; }
+
+}  // namespace unisono::base

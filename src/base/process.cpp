@@ -1,0 +1,90 @@
+#include "base/process.h"
+
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <sstream>
+
+namespace unisono::base {
+namespace {
+
+constexpr std::uint64_t low_half = 0xffffffffU;
+
+/// In ticks since the system started; 0: the process is gone, or /proc does not say.
+std::uint64_t started_at(const std::string& stat) {
+  std::istringstream fields(stat);
+  std::string field;
+  for (int i = 3; i <= 22; ++i) {  // as proc(5) counts them
+    if (!(fields >> field)) return 0;
+  }
+  return std::stoull(field) & low_half;
+}
+
+std::uint64_t pid_namespace() {
+  struct stat status {};
+  return ::stat("/proc/self/ns/pid", &status) == 0 ? static_cast<std::uint64_t>(status.st_ino) & (low_half >> 1) : 0;
+}
+
+struct Handles {
+  std::mutex mutex;
+  std::map<pid_t, std::weak_ptr<const FileDescriptor>> open;
+};
+Handles& handles() {
+  static Handles& instance = *new Handles;  // lives as long as the process, whoever ends last
+  return instance;
+}
+
+bool has_ended(const FileDescriptor& handle) {
+  pollfd entry{handle.get(), POLLIN, 0};
+  return ::poll(&entry, 1, 0) > 0;
+}
+
+}  // namespace
+
+std::string stat_after_name(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const auto name_end = text.rfind(')');
+  return name_end == std::string::npos || name_end + 2 > text.size() ? std::string() : text.substr(name_end + 2);
+}
+
+std::int64_t own_life() {
+  const std::uint64_t space = pid_namespace();
+  const std::uint64_t start = started_at(stat_after_name(::getpid()));
+  return space == 0 || start == 0 ? 0 : static_cast<std::int64_t>(space << 32 | start);
+}
+
+bool has_ended(pid_t pid, std::int64_t life) {
+  const auto bits = static_cast<std::uint64_t>(life);
+  if (life == 0 || bits >> 32 != pid_namespace()) return false;
+  const std::string stat = stat_after_name(pid);
+  return stat.empty() || stat[0] == 'Z' || started_at(stat) != (bits & low_half);
+}
+
+std::shared_ptr<const FileDescriptor> handle_on_process(pid_t pid) {
+  const std::lock_guard lock(handles().mutex);
+  auto& open = handles().open;
+  // The number of a process that has ended may be another's by now.
+  if (const auto found = open.find(pid); found != open.end()) {
+    if (auto handle = found->second.lock(); handle && !has_ended(*handle)) return handle;
+  }
+  FileDescriptor fresh(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  const int error = errno;
+  std::erase_if(open, [](const auto& entry) { return entry.second.expired(); });
+  if (!fresh) {
+    errno = error;
+    return nullptr;
+  }
+  auto handle = std::make_shared<const FileDescriptor>(std::move(fresh));
+  open[pid] = handle;
+  return handle;
+}
+
+}  // namespace unisono::base

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <signal.h>
+
+#include <ctime>
+
+namespace unisono::base {
+
+/// While it lives, a file that grows beyond what this process may write (ulimit -f) is an error, EFBIG, and not the end of the process by SIGXFSZ.
+/// Of the calling thread, which the kernel signals.
+class NoSizeSignal {
+ public:
+  NoSizeSignal() {
+    ::sigemptyset(&signal_);
+    ::sigaddset(&signal_, SIGXFSZ);
+    sigset_t pending;
+    was_pending_ = ::sigpending(&pending) == 0 && ::sigismember(&pending, SIGXFSZ) == 1;
+    ::pthread_sigmask(SIG_BLOCK, &signal_, &before_);
+  }
+  ~NoSizeSignal() {
+    const timespec at_once{};
+    if (!was_pending_) ::sigtimedwait(&signal_, nullptr, &at_once);
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoSizeSignal(const NoSizeSignal&) = delete;
+  NoSizeSignal& operator=(const NoSizeSignal&) = delete;
+
+ private:
+  sigset_t signal_, before_;
+  bool was_pending_ = false;
+};
+
+}  // namespace unisono::base

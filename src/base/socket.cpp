@@ -1,0 +1,272 @@
+#include "base/socket.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "unisono/error.h"
+
+namespace unisono::base {
+namespace {
+
+const sockaddr_in& as_v4(const SocketAddress& address) { return *reinterpret_cast<const sockaddr_in*>(address.data()); }
+const sockaddr_in6& as_v6(const SocketAddress& address) { return *reinterpret_cast<const sockaddr_in6*>(address.data()); }
+
+[[noreturn]] void fail(std::string_view what) { throw Error(fmt::format("{}: {}", what, error_text(errno))); }
+
+/// What the resolver says of a name.
+struct Lookup {
+  std::vector<SocketAddress> addresses;
+  int code = 0;  // of getaddrinfo; 0: there are addresses
+  int error = 0;
+
+  std::string why_not(const std::string& host) const {
+    return fmt::format("no address is known for the host \"{}\": {}", host, code == EAI_SYSTEM ? error_text(error) : ::gai_strerror(code));
+  }
+  bool may_be_known_later() const { return code == EAI_NONAME || code == EAI_AGAIN || code == EAI_NODATA; }
+};
+
+Lookup look_up(const std::string& host, std::uint16_t port) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | AI_NUMERICHOST;
+  const std::string service = std::to_string(port);
+  addrinfo* list = nullptr;
+  Lookup found;
+  found.code = ::getaddrinfo(host.c_str(), service.c_str(), &hints, &list);
+  if (found.code == EAI_NONAME) {
+    hints.ai_flags = AI_NUMERICSERV;
+    found.code = ::getaddrinfo(host.c_str(), service.c_str(), &hints, &list);
+  }
+  found.error = errno;
+  // The name of this very host needs no file and no server (RFC 6761), and containers often have neither.
+  if (found.code != 0 && host == "localhost") return look_up("127.0.0.1", port);
+  if (found.code != 0) return found;
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
+  for (const addrinfo* each = list; each != nullptr; each = each->ai_next) found.addresses.emplace_back(each->ai_addr, each->ai_addrlen);
+  return found;
+}
+
+FileDescriptor open_stream(int family) {
+  const int fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  return FileDescriptor(fd);
+}
+
+}  // namespace
+
+SocketAddress::SocketAddress(const sockaddr* address, socklen_t size) : size_(size) {
+  if (size > sizeof storage_) throw InvalidArgument("a socket address is longer than the system knows");
+  std::memcpy(&storage_, address, size);
+}
+
+SocketAddress SocketAddress::abstract_unix(std::string_view name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (name.size() + 1 > sizeof address.sun_path) throw InvalidArgument("a local socket's name is too long: " + std::string(name));
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  return {reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
+}
+
+std::uint16_t SocketAddress::port() const {
+  if (family() == AF_INET) return ntohs(as_v4(*this).sin_port);
+  if (family() == AF_INET6) return ntohs(as_v6(*this).sin6_port);
+  return 0;
+}
+
+std::string SocketAddress::host() const {
+  char text[INET6_ADDRSTRLEN] = {};
+  if (family() == AF_INET) return ::inet_ntop(AF_INET, &as_v4(*this).sin_addr, text, sizeof text);
+  if (family() == AF_INET6) return ::inet_ntop(AF_INET6, &as_v6(*this).sin6_addr, text, sizeof text);
+  return {};
+}
+
+bool SocketAddress::is_loopback() const {
+  if (family() == AF_INET) return (ntohl(as_v4(*this).sin_addr.s_addr) >> 24) == 127;
+  if (family() == AF_INET6) {
+    const auto& address = as_v6(*this).sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(&address) || (IN6_IS_ADDR_V4MAPPED(&address) && address.s6_addr[12] == 127);
+  }
+  return family() == AF_UNIX;
+}
+
+bool SocketAddress::is_multicast() const {
+  if (family() == AF_INET) return (ntohl(as_v4(*this).sin_addr.s_addr) >> 28) == 0xe;
+  if (family() == AF_INET6) return as_v6(*this).sin6_addr.s6_addr[0] == 0xff;
+  return false;
+}
+
+bool SocketAddress::is_any() const {
+  if (family() == AF_INET) return as_v4(*this).sin_addr.s_addr == htonl(INADDR_ANY);
+  if (family() != AF_INET6) return false;
+  const auto& address = as_v6(*this).sin6_addr;
+  return IN6_IS_ADDR_UNSPECIFIED(&address) || (IN6_IS_ADDR_V4MAPPED(&address) && std::memcmp(address.s6_addr + 12, "\0\0\0\0", 4) == 0);
+}
+
+std::string describe(std::string_view host, std::uint16_t port) {
+  if (host.find(':') != std::string_view::npos) return fmt::format("[{}]:{}", host, port);
+  return fmt::format("{}:{}", host, port);
+}
+
+std::string describe(const SocketAddress& address) {
+  if (address.family() == AF_INET || address.family() == AF_INET6) return describe(address.host(), address.port());
+  if (address.family() != AF_UNIX) return "an unknown address";
+  constexpr auto head = offsetof(sockaddr_un, sun_path);
+  const auto* path = reinterpret_cast<const char*>(address.data()) + head;
+  const std::size_t length = address.size() > head ? address.size() - head : 0;
+  if (length == 0) return "unix:(unnamed)";
+  if (path[0] == '\0') return "unix:@" + std::string(path + 1, length - 1);
+  return "unix:" + std::string(path, ::strnlen(path, length));
+}
+
+bool is_numeric(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return false;
+  ::freeaddrinfo(found);
+  return true;
+}
+
+std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port) {
+  Lookup found = look_up(host, port);
+  if (found.code != 0) throw InvalidArgument(found.why_not(host));
+  return std::move(found.addresses);
+}
+
+std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port, const Deadline& deadline) {
+  using namespace std::chrono_literals;
+  for (auto pause = 50ms;; pause = std::min<std::chrono::milliseconds>(2 * pause, 1s)) {
+    Lookup found = look_up(host, port);
+    if (found.code == 0) return std::move(found.addresses);
+    if (!found.may_be_known_later()) throw InvalidArgument(found.why_not(host));
+    if (deadline.passed()) throw InvalidArgument(fmt::format("{} (asked for {} ms)", found.why_not(host), deadline.timeout().count()));
+    if (pause == 50ms) info(found.why_not(host) + "; it is asked for again");
+    // Nothing announces that a name is known now: ask again, less and less often.
+    ::poll(nullptr, 0, static_cast<int>(std::min<std::chrono::milliseconds>(pause, deadline.left()).count()));
+  }
+}
+
+Opened try_listen(const SocketAddress& address) {
+  Opened opened{open_stream(address.family())};
+  opened.fd.keep_from_children();
+  const int fd = opened.fd.get();
+  const int on = 1;
+  const bool inet = address.family() != AF_UNIX;
+  // Without SO_REUSEADDR the connections of a job that just ended would keep its port busy for a minute. IPv6 alone: never more than was asked for.
+  if (fd < 0 || (inet && ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) ||
+      (address.family() == AF_INET6 && ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) != 0) ||
+      ::bind(fd, address.data(), address.size()) != 0 || ::listen(fd, SOMAXCONN) != 0) {
+    opened.error = errno;
+    opened.fd.reset();
+  }
+  return opened;
+}
+
+Opened try_connect(const SocketAddress& address, const Deadline& deadline) {
+  Opened opened{open_stream(address.family())};
+  opened.fd.keep_from_children();
+  const int fd = opened.fd.get();
+  if (fd < 0) {
+    opened.error = errno;
+    return opened;
+  }
+  if (::connect(fd, address.data(), address.size()) == 0) return opened;
+  opened.error = errno;
+  if (opened.error == EINPROGRESS || opened.error == EINTR) {
+    if (!wait_for(fd, POLLOUT, deadline)) {
+      opened.error = ETIMEDOUT;
+    } else {
+      socklen_t size = sizeof opened.error;
+      if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &opened.error, &size) != 0) opened.error = errno;
+    }
+  }
+  if (opened.error != 0) opened.fd.reset();
+  return opened;
+}
+
+SocketAddress local_address(int fd) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) fail("the address of a socket");
+  return {reinterpret_cast<sockaddr*>(&storage), size};
+}
+
+SocketAddress peer_address(int fd) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) fail("the address of a socket's other end");
+  return {reinterpret_cast<sockaddr*>(&storage), size};
+}
+
+bool is_stream_socket(int fd, int family) {
+  int domain = 0;
+  int type = 0;
+  socklen_t size = sizeof domain;
+  if (::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0) return false;
+  size = sizeof type;
+  if (::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0) return false;
+  return domain == family && type == SOCK_STREAM;
+}
+
+bool peer_is_same_user(int fd) {
+  ucred credentials{};
+  socklen_t size = sizeof credentials;
+  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 && credentials.uid == ::geteuid();
+}
+
+void set_close_on_exec(int fd) {
+  const int flags = ::fcntl(fd, F_GETFD);
+  if (flags < 0 || ::fcntl(fd, F_SETFD, flags | FD_CLOEXEC) != 0) fail("close-on-exec");
+}
+
+void set_non_blocking(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) fail("non-blocking");
+}
+
+void set_no_delay(int fd) {
+  const int on = 1;
+  [[maybe_unused]] const int ignored = ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+SocketPair make_socket_pair() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) fail("a pair of sockets");
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+bool wait_for(int fd, short events, const Deadline& deadline) {
+  for (;;) {
+    pollfd entry{fd, events, 0};
+    const int ready = ::poll(&entry, 1, deadline.poll_timeout());
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) fail("poll");
+    if (deadline.passed()) return false;
+  }
+}
+
+std::string error_text(int error) {
+  std::string text = std::generic_category().message(error);
+  if (error == EMFILE) text += " (see ulimit -n)";
+  if (error == EFBIG) text += " (see ulimit -f)";
+  return text;
+}
+
+}  // namespace unisono::base

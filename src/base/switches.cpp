@@ -1,0 +1,24 @@
+#include "base/switches.h"
+
+#include <chrono>
+
+namespace unisono {
+namespace {
+
+std::atomic<std::chrono::milliseconds> time_for_ballots{std::chrono::milliseconds(500)};
+std::atomic<std::chrono::milliseconds> limit_of_silence{std::chrono::seconds(30)};
+
+}  // namespace
+
+namespace base {
+std::atomic<bool> compares_calls{true};
+}  // namespace base
+
+void detail::set_call_comparison(bool on) noexcept { base::compares_calls.store(on, std::memory_order_relaxed); }
+bool detail::call_comparison() noexcept { return base::compares_calls.load(std::memory_order_relaxed); }
+void detail::set_ballot_time(std::chrono::milliseconds time) noexcept { time_for_ballots.store(time, std::memory_order_relaxed); }
+std::chrono::milliseconds detail::ballot_time() noexcept { return time_for_ballots.load(std::memory_order_relaxed); }
+void detail::set_silence_limit(std::chrono::milliseconds limit) noexcept { limit_of_silence.store(limit, std::memory_order_relaxed); }
+std::chrono::milliseconds detail::silence_limit() noexcept { return limit_of_silence.load(std::memory_order_relaxed); }
+
+}  // namespace unisono

@@ -1,0 +1,75 @@
+#include "base/thread.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <exception>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/error_text.h"
+#include "base/log.h"
+#include "unisono/error.h"
+
+namespace unisono::base {
+namespace {
+
+void run(const std::string& name, const std::function<void()>& body) noexcept {
+  try {
+    try {
+      body();
+    } catch (...) {
+      log(LogLevel::error, fmt::format("the thread of {} has ended: {}", name, what_of(std::current_exception())));
+    }
+  } catch (...) {  // NOLINT(bugprone-empty-catch): there is no memory for the message either
+  }
+}
+
+/// For its lifetime the calling thread, and who is started by it, takes no signals.
+class Quiet {
+ public:
+  Quiet() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~Quiet() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  Quiet(const Quiet&) = delete;
+  Quiet& operator=(const Quiet&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+Thread::Thread(std::string name, std::function<void()> body, Signals signals) : process_(::getpid()) {
+  std::optional<Quiet> quiet;
+  if (signals == Signals::none) quiet.emplace();
+  try {
+    thread_ = std::thread([name, body = std::move(body)] { run(name, body); });
+  } catch (const std::system_error& error) {
+    throw Error(fmt::format("the thread of {} cannot be started: {}", name, error.code().message()),
+                {.hint = "look at ulimit -u, and at the limit of processes of the container (pids.max)"});
+  }
+}
+
+Thread& Thread::operator=(Thread&& other) {
+  if (this != &other) {
+    join();
+    thread_ = std::move(other.thread_);
+    process_ = other.process_;
+  }
+  return *this;
+}
+
+void Thread::join() {
+  if (!thread_.joinable()) return;
+  if (::getpid() == process_) thread_.join();
+  else thread_.detach();
+}
+
+}  // namespace unisono::base

@@ -1,0 +1,25 @@
+#include "coordination/failure_attribution.h"
+
+#include <fmt/format.h>
+
+#include "base/error_text.h"
+
+namespace unisono::coordination {
+
+void FailureAttribution::hold(const std::exception_ptr& error) {
+  const std::string text = base::message_of(error);
+  text_ =
+      unexplained_.engine.empty() ? fmt::format("rank {}: {}", coordination_.rank(), text) : fmt::format("{} failed: {}", unexplained_.engine, text);
+  until_.emplace(unexplained_.grace);
+}
+
+bool FailureAttribution::advance() {
+  if (auto failure = coordination_.look_for_failures({}, false)) throw GroupFailure(std::move(*failure));
+  if (until_->passed()) {
+    throw GroupFailure(
+        {.kind = Failure::Kind::peer_failed, .cause = unexplained_.cause, .culprit = unexplained_.culprit, .missing = {}, .message = *text_});
+  }
+  return false;
+}
+
+}  // namespace unisono::coordination

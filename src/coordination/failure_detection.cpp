@@ -1,0 +1,176 @@
+// How a group learns that a peer is gone, and how a failure reaches all ranks.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "coordination/coordination.h"
+#include "coordination/failure_text.h"
+
+namespace unisono::coordination {
+namespace {
+
+Failure has_left_the_group(int rank) {
+  return {.kind = Failure::Kind::peer_failed,
+          .cause = PeerFailed::Cause::disconnected,
+          .culprit = rank,
+          .missing = {},
+          .message = fmt::format("rank {} has left the group (finalize) and will not come", rank)};
+}
+
+}  // namespace
+
+void Coordination::poison(const Failure& failure) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = failure;
+    failed_.store(true, std::memory_order_release);
+  }
+  if (parts_.host.engine) {
+    engines::shm::Segment& segment = parts_.host.engine->segment();
+    record_failure(segment.failure(), failure);
+    for (int r = 0; r < segment.ranks(); ++r) segment.notifier(r).notify();
+  }
+  if (ended_engines_.exchange(true)) return;
+  const Failure first = this->failure().value_or(failure);
+  if (end_engines_) end_engines_(first);
+  if (!is_one_host()) {
+    tell_others(encode_failure(first));
+    parts_.link->end(~group_id_);
+  }
+  if (base::Notifier* own = notifier()) own->notify();
+}
+
+bool Coordination::may_be_over() const {
+  return (parts_.host.engine && parts_.host.engine->segment().failure().state.load(std::memory_order_acquire) != 0) ||
+         failed_.load(std::memory_order_acquire) || is_announced_.load(std::memory_order_acquire);
+}
+
+std::optional<Failure> Coordination::read_failure() {
+  if (parts_.host.engine) {
+    if (auto known = recorded_failure(parts_.host.engine->segment().failure())) return known;
+  }
+  if (failed_.load(std::memory_order_acquire)) {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+  return is_announced_.load(std::memory_order_acquire) ? announced() : std::nullopt;
+}
+
+// What other ranks did before one of them gave up still counts, and comes by other connections than the notice of the failure.
+std::optional<Failure> Coordination::announced() {
+  constexpr auto time_to_arrive = std::chrono::milliseconds(20);
+  const std::lock_guard lock(mutex_);
+  if (base::Clock::now() - announced_at_ < time_to_arrive) return std::nullopt;
+  return announced_;
+}
+
+std::optional<Failure> Coordination::look_for_failures(std::span<const int> waiting_for, bool any_will_do) {
+  if (auto known = failure()) return known;
+  auto found = look_for_peers(waiting_for, any_will_do);
+  if (!found || !is_announced_.load(std::memory_order_acquire)) return found;
+  // That a rank has gone follows from what another has told already.
+  const std::lock_guard lock(mutex_);
+  return announced_;
+}
+
+std::optional<Failure> Coordination::look_for_peers(std::span<const int> waiting_for, bool any_will_do) {
+  std::set<int> left_here;
+  if (parts_.host.peers) {
+    if (auto failure = look_on_host(waiting_for, any_will_do, left_here)) return failure;
+  }
+  if (is_one_host()) return std::nullopt;
+  poll();
+  if (auto failure = lost_peers()) return failure;
+  if (agreed_.load(std::memory_order_acquire)) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  const auto left = [&](int r) { return left_here.contains(r) || left_.contains(r) || (!topology_.here(r) && parts_.link->has_left(global(r))); };
+  const bool is_hopeless = any_will_do ? !waiting_for.empty() && std::ranges::all_of(waiting_for, left) : std::ranges::any_of(waiting_for, left);
+  if (!is_hopeless) return std::nullopt;
+  return has_left_the_group(*std::ranges::find_if(waiting_for, left));
+}
+
+std::optional<Failure> Coordination::look_on_host(std::span<const int> waiting_for, bool any_will_do, std::set<int>& left_here) {
+  if (auto known = recorded_failure(parts_.host.engine->segment().failure())) return known;
+  if (agreed_.load(std::memory_order_acquire)) return parts_.host.peers->look_at_all();
+  std::vector<int> locals;
+  bool all_here = true;
+  for (const int r : waiting_for) {
+    if (topology_.here(r)) locals.push_back(topology_.local_of(r));
+    else all_here = false;
+  }
+  // Where any source is enough, ranks that have left this host matter only if nobody is left elsewhere.
+  if (any_will_do && !all_here) {
+    locals.clear();
+    for (const int r : parts_.host.peers->gone()) left_here.insert(topology_.members[static_cast<std::size_t>(r)]);
+  }
+  return parts_.host.peers->look(locals, any_will_do);
+}
+
+bool Coordination::has_left(int rank) {
+  const std::lock_guard lock(mutex_);
+  return left_.contains(rank);
+}
+
+std::optional<Failure> Coordination::lost_peers() {
+  const auto loss = parts_.link->lost();
+  if (!loss) return std::nullopt;
+  const auto member = std::ranges::find(parts_.global_ranks, loss->peer);
+  if (member != parts_.global_ranks.end()) {  // the loss that was noticed first
+    if (auto failure = lost_peer(static_cast<int>(member - parts_.global_ranks.begin()))) return failure;
+  }
+  for (int r = 0; r < size(); ++r) {
+    if (auto failure = lost_peer(r)) return failure;
+  }
+  return std::nullopt;
+}
+
+/// The failure of a rank whose connection is gone and that had not left before.
+std::optional<Failure> Coordination::lost_peer(int rank) {
+  if (has_left(rank)) return std::nullopt;
+  const auto loss = parts_.link->lost();
+  if (loss && loss->peer == global(rank)) {
+    // As the group calls it, not the world.
+    std::string text = loss->text;
+    const std::string named = fmt::format("rank {}", loss->peer);
+    if (const auto at = text.find(named); at != std::string::npos) text.replace(at, named.size(), fmt::format("rank {}", rank));
+    return Failure{.kind = Failure::Kind::peer_failed, .cause = loss->cause, .culprit = rank, .missing = {}, .message = std::move(text)};
+  }
+  if (topology_.here(rank) || !parts_.link->is_gone(global(rank)) || parts_.link->has_left(global(rank))) return std::nullopt;
+  return Failure{.kind = Failure::Kind::peer_failed,
+                 .cause = PeerFailed::Cause::disconnected,
+                 .culprit = rank,
+                 .missing = {},
+                 .message = fmt::format("the connection to rank {} ({}) is gone", rank, parts_.link->address_of(global(rank)))};
+}
+
+std::optional<Failure> Coordination::look_at(std::span<const int> ranks) {
+  if (parts_.host.peers) {
+    std::vector<int> locals;
+    for (const int r : ranks) {
+      if (topology_.here(r)) locals.push_back(topology_.local_of(r));
+    }
+    if (auto failure = parts_.host.peers->look_at(locals)) return failure;
+  }
+  if (!parts_.link) return std::nullopt;
+  poll();
+  for (const int r : ranks) {
+    if (r == rank()) continue;
+    if (auto failure = lost_peer(r)) return failure;
+  }
+  return std::nullopt;
+}
+
+std::vector<int> Coordination::gone() {
+  std::set<int> ranks;
+  if (parts_.host.peers) {
+    for (const int r : parts_.host.peers->gone()) ranks.insert(topology_.members[static_cast<std::size_t>(r)]);
+  }
+  for (int r = 0; r < size(); ++r) {
+    if (!topology_.here(r) && parts_.link->is_gone(global(r))) ranks.insert(r);
+  }
+  const std::lock_guard lock(mutex_);
+  ranks.insert(left_.begin(), left_.end());
+  return {ranks.begin(), ranks.end()};
+}
+
+}  // namespace unisono::coordination

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engines/shm/segment.h"
+#include "unisono/failure.h"
+
+namespace unisono::coordination {
+
+/// A failure as a notice to ranks of other hosts, and back.
+std::string encode_failure(const Failure& failure);
+Failure decode_failure(std::string_view notice);
+
+/// Writes the failure into memory that the ranks of a host share, unless one is there already.
+void record_failure(engines::shm::FailureRecord& record, const Failure& failure);
+/// None where a rank is still writing: one that dies while it writes is found dead instead.
+std::optional<Failure> recorded_failure(const engines::shm::FailureRecord& record);
+
+}  // namespace unisono::coordination

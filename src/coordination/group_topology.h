@@ -1,0 +1,49 @@
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+namespace unisono::coordination {
+
+/// Who of a group is where, as one of its ranks sees it. All numbers are ranks in the group unless said otherwise.
+///
+/// A *rail* is the ranks with the same place on each host: what a host's ranks have combined among themselves, each rail combines a share of with the
+/// other hosts, so that all ranks of a host use the network. There are as many rails as the host with the fewest ranks has ranks.
+struct GroupTopology {
+  int rank = 0;
+  std::vector<int> hosts;    ///< of every rank, the number of its host
+  std::vector<int> members;  ///< those of this rank's host
+  int local = 0;             ///< this rank's place among them
+  std::vector<int> leaders;  ///< of every host, its first rank
+  int rails = 1;
+  std::vector<int> rail;  ///< by host, the ranks with this rank's place; empty if there is no such rail
+
+  GroupTopology(int own, std::vector<int> hosts_of_ranks) : rank(own), hosts(std::move(hosts_of_ranks)) {
+    const int host_count = *std::max_element(hosts.begin(), hosts.end()) + 1;
+    std::vector<std::vector<int>> by_host(static_cast<std::size_t>(host_count));
+    for (int r = 0; r < size(); ++r) by_host[static_cast<std::size_t>(hosts[static_cast<std::size_t>(r)])].push_back(r);
+    members = by_host[static_cast<std::size_t>(host())];
+    local = static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
+    rails = static_cast<int>(members.size());
+    for (const auto& ranks : by_host) {
+      leaders.push_back(ranks.front());
+      rails = std::min(rails, static_cast<int>(ranks.size()));
+    }
+    if (local < rails) {
+      for (const auto& ranks : by_host) rail.push_back(ranks[static_cast<std::size_t>(local)]);
+    }
+  }
+
+  int size() const { return static_cast<int>(hosts.size()); }
+  int host_count() const { return static_cast<int>(leaders.size()); }
+  int host() const { return hosts[static_cast<std::size_t>(rank)]; }
+  int host_of(int r) const { return hosts[static_cast<std::size_t>(r)]; }
+  bool here(int r) const { return host_of(r) == host(); }
+  bool is_leader() const { return local == 0; }
+  /// The place of a rank of this host among its host's ranks.
+  int local_of(int r) const { return static_cast<int>(std::find(members.begin(), members.end(), r) - members.begin()); }
+  /// Whether there are ranks that could combine among themselves before they turn to other hosts.
+  bool has_levels() const { return host_count() > 1 && size() > host_count(); }
+};
+
+}  // namespace unisono::coordination

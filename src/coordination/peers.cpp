@@ -1,0 +1,235 @@
+#include "coordination/peers.h"
+
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <iterator>
+#include <sstream>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "base/signal_name.h"
+#include "unisono/detail/switches.h"
+
+namespace unisono::coordination {
+namespace {
+
+using engines::shm::Presence;
+using namespace std::chrono_literals;
+
+constexpr std::chrono::milliseconds longest_state_check_period = 1s;
+constexpr std::chrono::milliseconds latest_suspicion = 5s;
+
+std::string seconds(std::chrono::milliseconds time) {
+  std::ostringstream text;
+  text << static_cast<double>(time.count()) / 1000.0 << " s";
+  return text.str();
+}
+
+Ending from_wait_status(int status) {
+  if (WIFSIGNALED(status)) return {PeerFailed::Cause::killed, "was killed by " + base::signal_name(WTERMSIG(status))};
+  return {PeerFailed::Cause::exited, "exited with code " + std::to_string(WEXITSTATUS(status)) + " before finalize"};
+}
+
+// Of a process that nobody has waited for yet, the kernel still shows how it ended (the last number of the line).
+std::optional<Ending> from_zombie(pid_t pid) {
+  const std::string text = base::stat_after_name(pid);
+  if (text.empty() || text[0] != 'Z') return std::nullopt;
+  const auto last_space = text.find_last_of(' ');
+  if (last_space == std::string::npos) return std::nullopt;
+  return from_wait_status(std::atoi(text.c_str() + last_space + 1));
+}
+
+// Of a process that somebody has waited for, Linux 6.15 and newer still tell through the handle (PIDFD_GET_INFO); older ones refuse.
+std::optional<Ending> from_handle(int handle) {
+  struct Info {
+    std::uint64_t mask = 1U << 3;  // how it ended
+    std::uint64_t cgroup = 0;
+    std::uint32_t ids[11]{};
+    std::int32_t wait_status = 0;
+  } info;
+  static_assert(sizeof(Info) == 64);
+  constexpr auto get_info = _IOWR(0xFF, 11, Info);
+  if (::ioctl(handle, get_info, &info) != 0 || (info.mask & (1U << 3)) == 0) return std::nullopt;
+  return from_wait_status(info.wait_status);
+}
+
+}  // namespace
+
+Peers::Peers(std::shared_ptr<engines::shm::Segment> segment, int rank, std::vector<int> global_ranks, std::shared_ptr<Store> store)
+    : segment_(std::move(segment)),
+      rank_(rank),
+      global_ranks_(std::move(global_ranks)),
+      store_(std::move(store)),
+      peers_(static_cast<std::size_t>(segment_->ranks())) {
+  for (int r = 0; r < segment_->ranks(); ++r) {
+    if (r != rank_) others_.push_back(r);
+  }
+}
+
+Presence Peers::presence(int rank) const { return static_cast<Presence>(segment_->member(rank).presence.load(std::memory_order_acquire)); }
+
+void Peers::arrive(pid_t pid, int cpus) {
+  engines::shm::Member& self = segment_->member(rank_);
+  self.pid.store(pid, std::memory_order_relaxed);
+  self.cpus.store(cpus, std::memory_order_relaxed);
+  self.presence.store(static_cast<std::uint32_t>(Presence::present), std::memory_order_release);
+}
+
+void Peers::watch() {
+  for (int r = 0; r < segment_->ranks(); ++r) {
+    const pid_t pid = segment_->member(r).pid.load(std::memory_order_relaxed);
+    if (r == rank_ || pid == 0) continue;
+    Peer& peer = peers_[static_cast<std::size_t>(r)];
+    peer.handle = base::handle_on_process(pid);
+    if (!peer.handle && errno != ESRCH) {
+      throw BackendUnavailable("cannot watch rank " + std::to_string(segment_->name_of(r)) + " (pid " + std::to_string(pid) +
+                               "): " + std::system_category().message(errno));
+    }
+    if (!peer.handle && presence(r) == Presence::left) continue;  // it has formed the group, and was done with it before we looked
+    if (!peer.handle)
+      throw PeerFailed("rank " + std::to_string(segment_->name_of(r)) + " ended while the group was formed", {.culprit = segment_->name_of(r)},
+                       PeerFailed::Cause::exited);
+  }
+}
+
+void Peers::leave() {
+  segment_->member(rank_).presence.store(static_cast<std::uint32_t>(Presence::left), std::memory_order_seq_cst);
+  for (int r = 0; r < segment_->ranks(); ++r) {
+    if (r != rank_) segment_->notifier(r).notify();
+  }
+}
+
+std::vector<int> Peers::gone() {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> ranks;
+  for (int r = 0; r < segment_->ranks(); ++r) {
+    pollfd entry{peers_[static_cast<std::size_t>(r)].descriptor(), POLLIN, 0};
+    if (presence(r) == Presence::left || ::poll(&entry, 1, 0) > 0) ranks.push_back(r);
+  }
+  return ranks;
+}
+
+int Peers::fewest_cpus() const {
+  int fewest = 1 << 20;
+  for (int r = 0; r < segment_->ranks(); ++r) fewest = std::min(fewest, segment_->member(r).cpus.load(std::memory_order_relaxed));
+  return std::max(fewest, 1);
+}
+
+Ending Peers::ending_of(int rank) const {
+  if (const auto ending = from_zombie(segment_->member(rank).pid.load(std::memory_order_relaxed))) return *ending;
+  if (const auto ending = from_handle(peers_[static_cast<std::size_t>(rank)].descriptor())) return *ending;
+  if (store_) {
+    // Whoever started us saw it end, and says how: "exit 7" or "signal 9".
+    try {
+      const std::string key = "unisono/exit/" + std::to_string(global_ranks_[static_cast<std::size_t>(rank)]);
+      std::istringstream text(store_->get(key, 300ms));
+      std::string kind;
+      int number = 0;
+      if (text >> kind >> number) {
+        if (kind == "signal") return {PeerFailed::Cause::killed, "was killed by " + base::signal_name(number)};
+        return {PeerFailed::Cause::exited, "exited with code " + std::to_string(number) + " before finalize"};
+      }
+    } catch (const Error&) {  // nobody says
+    }
+  }
+  return {PeerFailed::Cause::exited, "is gone"};
+}
+
+std::optional<Failure> Peers::dead(std::span<const int> ranks) {
+  std::vector<pollfd> entries;
+  for (const int r : ranks) entries.push_back({peers_[static_cast<std::size_t>(r)].descriptor(), POLLIN, 0});
+  if (entries.empty() || ::poll(entries.data(), entries.size(), 0) <= 0) return std::nullopt;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const int r = ranks[i];
+    if ((entries[i].revents & POLLIN) == 0) continue;
+    if (presence(r) == Presence::left) {
+      peers_[static_cast<std::size_t>(r)].handle.reset();
+      continue;
+    }
+    const Ending ending = ending_of(r);
+    const pid_t pid = segment_->member(r).pid.load(std::memory_order_relaxed);
+    return Failure{.kind = Failure::Kind::peer_failed,
+                   .cause = ending.cause,
+                   .culprit = segment_->name_of(r),
+                   .missing = {},
+                   .message = "rank " + std::to_string(segment_->name_of(r)) + " (pid " + std::to_string(pid) + ") " + ending.text};
+  }
+  return std::nullopt;
+}
+
+std::optional<Failure> Peers::stopped(std::span<const int> waiting_for) {
+  const auto now = base::Clock::now();
+  if (now < next_state_check_) return std::nullopt;
+  const auto silent_after = detail::silence_limit();
+  const auto suspect_after = std::min(latest_suspicion, silent_after / 2);
+  next_state_check_ = now + std::min(longest_state_check_period, silent_after / 8);
+  for (const int r : waiting_for) {
+    Peer& peer = peers_[static_cast<std::size_t>(r)];
+    if (!peer.handle) continue;
+    const pid_t pid = segment_->member(r).pid.load(std::memory_order_relaxed);
+    const std::string stat = base::stat_after_name(pid);
+    if (stat.empty() || (stat[0] != 'T' && stat[0] != 't')) {
+      peer.stopped_since.reset();
+      peer.warned = false;
+      continue;
+    }
+    if (!peer.stopped_since) peer.stopped_since = now;
+    const auto since = now - *peer.stopped_since;
+    if (since >= suspect_after && !peer.warned) {
+      peer.warned = true;
+      base::warn("rank " + std::to_string(segment_->name_of(r)) + " (pid " + std::to_string(pid) + ") is stopped; it counts as failed after " +
+                 seconds(silent_after));
+    }
+    if (since >= silent_after) {
+      return Failure{.kind = Failure::Kind::peer_failed,
+                     .cause = PeerFailed::Cause::silent,
+                     .culprit = segment_->name_of(r),
+                     .missing = {},
+                     .message = "rank " + std::to_string(segment_->name_of(r)) + " (pid " + std::to_string(pid) + ") has been stopped for " +
+                                seconds(silent_after)};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Failure> Peers::look(std::span<const int> waiting_for, bool any_will_do) {
+  const std::lock_guard lock(mutex_);  // a blocking call and the progress thread may both look
+  if (auto failure = dead(others_)) return failure;
+  const auto left = [&](int r) { return presence(r) == Presence::left; };
+  const bool hopeless = any_will_do ? !waiting_for.empty() && std::all_of(waiting_for.begin(), waiting_for.end(), left)
+                                    : std::any_of(waiting_for.begin(), waiting_for.end(), left);
+  if (hopeless) {
+    const int r = *std::find_if(waiting_for.begin(), waiting_for.end(), left);
+    return Failure{.kind = Failure::Kind::peer_failed,
+                   .cause = PeerFailed::Cause::disconnected,
+                   .culprit = segment_->name_of(r),
+                   .missing = {},
+                   .message = "rank " + std::to_string(segment_->name_of(r)) + " has left the group (finalize) and will not come"};
+  }
+  return stopped(waiting_for);
+}
+
+std::optional<Failure> Peers::look_at_all() {
+  const std::lock_guard lock(mutex_);
+  if (auto failure = dead(others_)) return failure;
+  return stopped(present(others_));
+}
+
+std::optional<Failure> Peers::look_at(std::span<const int> ranks) {
+  const std::lock_guard lock(mutex_);
+  if (auto failure = dead(ranks)) return failure;
+  return stopped(present(ranks));
+}
+
+std::vector<int> Peers::present(std::span<const int> ranks) const {
+  std::vector<int> there;
+  std::ranges::copy_if(ranks, std::back_inserter(there), [this](int r) { return r != rank_ && presence(r) != Presence::left; });
+  return there;
+}
+
+}  // namespace unisono::coordination

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engines/shm/segment.h"
+#include "base/deadline.h"
+#include "base/file_descriptor.h"
+#include "unisono/failure.h"
+#include "unisono/store.h"
+
+namespace unisono::coordination {
+
+/// How a process ended, as far as it is known.
+struct Ending {
+  PeerFailed::Cause cause = PeerFailed::Cause::exited;
+  std::string text;  // "was killed by SIGKILL", "exited with code 7"
+};
+
+/// The processes behind the ranks of a segment: who is dead, who has left, who is stopped. Needs no thread and no heartbeat: the kernel knows.
+class Peers {
+ public:
+  /// `store`: where the launcher notes how processes ended; may be null.
+  Peers(std::shared_ptr<engines::shm::Segment> segment, int rank, std::vector<int> global_ranks, std::shared_ptr<Store> store);
+
+  /// Tells the others that this rank is here; before anybody waits for it.
+  void arrive(pid_t pid, int cpus);
+  /// Opens a handle on every other process. All must have arrived.
+  void watch();
+  void leave();
+
+  /// A peer that died before it left, one of `waiting_for` that has left, or one that has been stopped for too long.
+  std::optional<Failure> look(std::span<const int> waiting_for, bool any_will_do);
+  /// The same of all others, but for having left: of ranks that have done their part already.
+  std::optional<Failure> look_at_all();
+  /// The same of these, but for having left.
+  std::optional<Failure> look_at(std::span<const int> ranks);
+  /// Those whose processes are dead, or that have left.
+  std::vector<int> gone();
+  /// The fewest processors that any rank may use.
+  int fewest_cpus() const;
+
+ private:
+  struct Peer {
+    std::shared_ptr<const base::FileDescriptor> handle;
+    int descriptor() const { return handle ? handle->get() : -1; }
+    std::optional<base::Clock::time_point> stopped_since;
+    bool warned = false;
+  };
+  engines::shm::Presence presence(int rank) const;
+  std::optional<Failure> dead(std::span<const int> ranks);
+  std::optional<Failure> stopped(std::span<const int> waiting_for);
+  std::vector<int> present(std::span<const int> ranks) const;
+  Ending ending_of(int rank) const;
+
+  std::shared_ptr<engines::shm::Segment> segment_;
+  int rank_;
+  std::vector<int> global_ranks_;
+  std::shared_ptr<Store> store_;
+  std::mutex mutex_;
+  std::vector<Peer> peers_;
+  base::Clock::time_point next_state_check_{};
+  std::vector<int> others_;  // all ranks but this one
+};
+
+}  // namespace unisono::coordination

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <gloo/rendezvous/context.h>
+
+#include <memory>
+
+#include "engines/gloo/mesh.h"
+#include "unisono/engine.h"
+
+namespace unisono::engines {
+
+/// Gloo's context of a group, connected: every rank listens on its address, the addresses go through the group's store, and what arrives on the
+/// connections is checked to come from the members. The mesh is the same object as the context's transport.
+struct Meeting {
+  std::shared_ptr<gloo::Context> context;
+  std::shared_ptr<Mesh> mesh;
+};
+
+/// Collective over the group. Throws Timeout where a member does not come, BackendUnavailable where Gloo cannot use the address or connect,
+/// ProtocolError where a stranger is at the other end.
+Meeting meet(const EngineOptions& options);
+
+/// What an exception of Gloo's says, without the place in its source.
+std::string text_of(const std::exception& error);
+
+}  // namespace unisono::engines

@@ -1,0 +1,289 @@
+#include "engines/mpi/collective.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "engines/mpi/operations.h"
+
+namespace unisono::engines::mpi {
+namespace {
+
+constexpr auto most = static_cast<std::size_t>(std::numeric_limits<int>::max());
+/// Elements of one MPI call of a collective that can be cut anywhere.
+constexpr std::size_t piece_length = std::size_t{1} << 30;
+
+/// Calls f with the begin and the length of every piece.
+template <class F>
+void each_piece(std::size_t count, const F& f) {
+  for (std::size_t begin = 0; begin < count; begin += piece_length) f(begin, static_cast<int>(std::min(piece_length, count - begin)));
+}
+
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes != 0 && to != from) std::memmove(to, from, bytes);
+}
+
+}  // namespace
+
+Collective::~Collective() {
+  if (made_types_.empty()) return;
+  int is_over = 0;
+  MPI_Finalized(&is_over);
+  if (is_over != 0) return;
+  for (MPI_Datatype& type : made_types_) MPI_Type_free(&type);
+}
+
+template <class How>
+void Collective::issue(const How& how) {
+  switch (call_.operation) {
+    case Operation::barrier: return how(MPI_Barrier, MPI_Ibarrier, "MPI_Barrier", members_.comm);
+    case Operation::all_reduce: return reduce_all(how);
+    case Operation::reduce: return reduce_to(how, call_.root, in(), out(), call_.count);
+    case Operation::broadcast: return broadcast(how);
+    case Operation::scan:
+    case Operation::exscan: return scan(how);
+    case Operation::reduce_scatter:
+    case Operation::reduce_scatter_v: return reduce_scatter(how);
+    case Operation::all_gather:
+    case Operation::all_gather_v: return gather_all(how);
+    case Operation::gather:
+    case Operation::gather_v: return gather(how);
+    case Operation::scatter:
+    case Operation::scatter_v: return scatter(how);
+    case Operation::all_to_all:
+    case Operation::all_to_all_v: return exchange(how);
+    case Operation::send:
+    case Operation::recv: return;
+  }
+}
+
+template void Collective::issue(const Blocking&);
+template void Collective::issue(const Nonblocking&);
+
+std::size_t Collective::total() const {
+  return call_.counts.size() != 0 ? call_.counts.total() : call_.count * static_cast<std::size_t>(members_.size);
+}
+
+void Collective::lay_out() {
+  int offset = 0;
+  for (int r = 0; r < members_.size; ++r) {
+    counts_.push_back(static_cast<int>(block(r)));
+    offsets_.push_back(offset);
+    offset += counts_.back();
+  }
+}
+
+// ---- reductions -----------------------------------------------------------------------------------------------
+
+template <class How>
+void Collective::reduce_all(const How& how) {
+  const DType dtype = call_.in.dtype();
+  each_piece(call_.count, [&](std::size_t begin, int n) {
+    const std::byte* from = in() + bytes(begin);
+    std::byte* to = out() + bytes(begin);
+    how(MPI_Allreduce, MPI_Iallreduce, "MPI_Allreduce", from == to ? MPI_IN_PLACE : static_cast<const void*>(from), static_cast<void*>(to), n,
+        type_of(dtype), op_of(dtype, call_.op), members_.comm);
+  });
+}
+
+template <class How>
+void Collective::reduce_to(const How& how, int root, const std::byte* from, std::byte* to, std::size_t count) {
+  const DType dtype = call_.in.dtype();
+  const bool ours = members_.rank == root;
+  // MPICH 4.0 takes MPI_IN_PLACE for an address where the root is not the first rank of its host.
+  if (ours && from == to && kind == "mpich" && root != 0) {
+    input_.assign(from, from + bytes(count));
+    from = input_.data();
+  }
+  each_piece(count, [&](std::size_t begin, int n) {
+    const void* input = ours && from == to ? MPI_IN_PLACE : static_cast<const void*>(from + bytes(begin));
+    how(MPI_Reduce, MPI_Ireduce, "MPI_Reduce", input, static_cast<void*>(ours ? to + bytes(begin) : nullptr), n, type_of(dtype),
+        op_of(dtype, call_.op), root, members_.comm);
+  });
+}
+
+template <class How>
+void Collective::scan(const How& how) {
+  const DType dtype = call_.in.dtype();
+  const bool exclusive = call_.operation == Operation::exscan;
+  // Rank 0's result of an exscan is what it had; MPI leaves it undefined, and may write there.
+  const bool aside = exclusive && members_.rank == 0;
+  if (aside) staged_.resize(bytes(std::min(call_.count, piece_length)));
+  each_piece(call_.count, [&](std::size_t begin, int n) {
+    const std::byte* from = in() + bytes(begin);
+    std::byte* to = aside ? staged_.data() : out() + bytes(begin);
+    const void* input = from == to ? MPI_IN_PLACE : static_cast<const void*>(from);
+    if (exclusive) {
+      how(MPI_Exscan, MPI_Iexscan, "MPI_Exscan", input, static_cast<void*>(to), n, type_of(dtype), op_of(dtype, call_.op), members_.comm);
+    } else {
+      how(MPI_Scan, MPI_Iscan, "MPI_Scan", input, static_cast<void*>(to), n, type_of(dtype), op_of(dtype, call_.op), members_.comm);
+    }
+  });
+}
+
+template <class How>
+void Collective::reduce_scatter(const How& how) {
+  const DType dtype = call_.in.dtype();
+  const std::size_t own = block(members_.rank);
+  const std::byte* const end = in() + bytes(total());
+  const bool overlaps = own != 0 && out() < end && in() < out() + bytes(own);
+  if (overlaps) staged_.resize(bytes(own));
+  // An address is compared with the input's even where nothing goes there.
+  static std::byte nowhere;
+  std::byte* const to = overlaps ? staged_.data() : own == 0 ? &nowhere : out();
+  if (total() == 0) return;
+  if (total() > most) {
+    std::size_t begin = 0;
+    for (int r = 0; r < members_.size; begin += block(r++)) reduce_to(how, r, in() + bytes(begin), to, block(r));
+    return;
+  }
+  if (call_.operation == Operation::reduce_scatter) {
+    how(MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, "MPI_Reduce_scatter_block", static_cast<const void*>(in()), static_cast<void*>(to),
+        static_cast<int>(call_.count), type_of(dtype), op_of(dtype, call_.op), members_.comm);
+  } else {
+    lay_out();
+    how(MPI_Reduce_scatter, MPI_Ireduce_scatter, "MPI_Reduce_scatter", static_cast<const void*>(in()), static_cast<void*>(to),
+        static_cast<const int*>(counts_.data()), type_of(dtype), op_of(dtype, call_.op), members_.comm);
+  }
+}
+
+void Collective::finish() {
+  const bool has_result = call_.operation != Operation::reduce || is_root();
+  if (call_.operation == Operation::exscan && members_.rank == 0) return copy_bytes(out(), in(), bytes(call_.count));
+  if (!staged_.empty()) copy_bytes(out(), staged_.data(), staged_.size());
+  if (reduces(call_.operation) && call_.op == ReduceOp::avg && has_result)
+    divide(call_.out.dtype(), out(), static_cast<std::size_t>(call_.out.numel()), members_.size);
+}
+
+// ---- movement -------------------------------------------------------------------------------------------------
+
+template <class How>
+void Collective::broadcast(const How& how) {
+  std::byte* const memory = is_root() ? in() : out();
+  each_piece(call_.count, [&](std::size_t begin, int n) {
+    how(MPI_Bcast, MPI_Ibcast, "MPI_Bcast", static_cast<void*>(memory + bytes(begin)), n, type_of(call_.in.dtype()), call_.root, members_.comm);
+  });
+  if (is_root() && call_.out.numel() != 0) copy_bytes(out(), in(), bytes(call_.count));
+}
+
+template <class How>
+void Collective::gather_all(const How& how) {
+  if (total() == 0) return;
+  if (total() > most) return exchange(how);
+  lay_out();
+  const auto self = static_cast<std::size_t>(members_.rank);
+  const MPI_Datatype type = type_of(call_.in.dtype());
+  const void* input = in() == out() + bytes(static_cast<std::size_t>(offsets_[self])) ? MPI_IN_PLACE : static_cast<const void*>(in());
+  if (call_.operation == Operation::all_gather) {
+    how(MPI_Allgather, MPI_Iallgather, "MPI_Allgather", input, counts_[self], type, static_cast<void*>(out()), counts_[self], type, members_.comm);
+  } else {
+    how(MPI_Allgatherv, MPI_Iallgatherv, "MPI_Allgatherv", input, counts_[self], type, static_cast<void*>(out()),
+        static_cast<const int*>(counts_.data()), static_cast<const int*>(offsets_.data()), type, members_.comm);
+  }
+}
+
+template <class How>
+void Collective::gather(const How& how) {
+  if (total() == 0) return;
+  if (total() > most) return exchange(how);
+  lay_out();
+  const auto self = static_cast<std::size_t>(members_.rank);
+  const MPI_Datatype type = type_of(call_.in.dtype());
+  const bool in_place = is_root() && in() == out() + bytes(static_cast<std::size_t>(offsets_[self]));
+  const void* input = in_place ? MPI_IN_PLACE : static_cast<const void*>(in());
+  void* const output = is_root() ? out() : nullptr;
+  if (call_.operation == Operation::gather) {
+    how(MPI_Gather, MPI_Igather, "MPI_Gather", input, counts_[self], type, output, counts_[self], type, call_.root, members_.comm);
+  } else {
+    how(MPI_Gatherv, MPI_Igatherv, "MPI_Gatherv", input, counts_[self], type, output, static_cast<const int*>(counts_.data()),
+        static_cast<const int*>(offsets_.data()), type, call_.root, members_.comm);
+  }
+}
+
+template <class How>
+void Collective::scatter(const How& how) {
+  if (total() == 0) return;
+  if (total() > most) return exchange(how);
+  lay_out();
+  const auto self = static_cast<std::size_t>(members_.rank);
+  const MPI_Datatype type = type_of(call_.in.dtype());
+  const bool in_place = is_root() && out() == in() + bytes(static_cast<std::size_t>(offsets_[self]));
+  const void* const input = is_root() ? in() : nullptr;
+  void* output = in_place ? MPI_IN_PLACE : static_cast<void*>(out());
+  if (call_.operation == Operation::scatter) {
+    how(MPI_Scatter, MPI_Iscatter, "MPI_Scatter", input, counts_[self], type, output, counts_[self], type, call_.root, members_.comm);
+  } else {
+    how(MPI_Scatterv, MPI_Iscatterv, "MPI_Scatterv", input, static_cast<const int*>(counts_.data()), static_cast<const int*>(offsets_.data()), type,
+        output, counts_[self], type, call_.root, members_.comm);
+  }
+}
+
+// ---- anything with anybody ------------------------------------------------------------------------------------
+
+Collective::Part Collective::part(std::size_t begin, std::size_t count, int shift) {
+  const MPI_Datatype element = type_of(call_.in.dtype());
+  if (count == 0) return {0, 0, element};
+  if (count <= most && bytes(begin) <= most) return {static_cast<int>(count), static_cast<int>(bytes(begin)) - shift, element};
+  // Its own place is part of this datatype: pieces of int length at offsets of any.
+  std::vector<int> lengths;
+  std::vector<MPI_Aint> offsets;
+  each_piece(count, [&](std::size_t piece, int n) {
+    lengths.push_back(n);
+    offsets.push_back(static_cast<MPI_Aint>(bytes(begin + piece)) - shift);
+  });
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  check(MPI_Type_create_hindexed(static_cast<int>(lengths.size()), lengths.data(), offsets.data(), element, &type), "MPI_Type_create_hindexed");
+  made_types_.push_back(type);
+  check(MPI_Type_commit(&made_types_.back()), "MPI_Type_commit");
+  return {1, 0, made_types_.back()};
+}
+
+void Collective::add(bool sends, const Part& part) {
+  (sends ? send_counts_ : recv_counts_).push_back(part.count);
+  (sends ? send_offsets_ : recv_offsets_).push_back(part.offset);
+  (sends ? send_types_ : recv_types_).push_back(part.type);
+}
+
+// all_to_all_v, whose lengths the ranks do not know of each other, and everything else that is too long for MPI's own call: they all take this one.
+template <class How>
+void Collective::exchange(const How& how) {
+  const Operation operation = call_.operation;
+  const bool to_all = operation == Operation::all_to_all || operation == Operation::all_to_all_v;
+  const bool gathers = operation == Operation::gather || operation == Operation::gather_v;
+  const bool scatters = operation == Operation::scatter || operation == Operation::scatter_v;
+  if (operation == Operation::all_to_all && total() == 0) return;
+  const bool has_counts = operation == Operation::all_to_all_v;
+  // Open MPI takes equal addresses for MPI_IN_PLACE, which means something else: what is sent is named from one byte further on.
+  const int shift = in() == out() && in() != nullptr ? 1 : 0;
+  std::size_t sent = 0, received = 0;
+  for (int r = 0; r < members_.size; ++r) {
+    const auto peer = static_cast<std::size_t>(r);
+    // From me to r, and from r to me.
+    std::size_t giving = has_counts ? call_.counts[peer] : to_all ? call_.count : scatters ? block(r) : block(members_.rank);
+    std::size_t taking = has_counts ? call_.recv_counts[peer] : to_all ? call_.count : scatters ? block(members_.rank) : block(r);
+    if (gathers && r != call_.root) giving = 0;
+    if (gathers && !is_root()) taking = 0;
+    if (scatters && !is_root()) giving = 0;
+    if (scatters && r != call_.root) taking = 0;
+    const bool from_blocks = to_all || scatters;   // of the input, one for each
+    const bool into_blocks = to_all || !scatters;  // of the output, one from each
+    const std::size_t from = from_blocks ? sent : 0;
+    const std::size_t into = into_blocks ? received : 0;
+    if (r == members_.rank) {
+      copy_bytes(out() + bytes(into), in() + bytes(from), bytes(std::min(giving, taking)));
+      add(true, part(0, 0, 0));
+      add(false, part(0, 0, 0));
+    } else {
+      add(true, part(from, giving, shift));
+      add(false, part(into, taking, 0));
+    }
+    sent += giving;
+    received += taking;
+  }
+  how(MPI_Alltoallw, MPI_Ialltoallw, "MPI_Alltoallw", static_cast<const void*>(in() + shift), static_cast<const int*>(send_counts_.data()),
+      static_cast<const int*>(send_offsets_.data()), static_cast<const MPI_Datatype*>(send_types_.data()), static_cast<void*>(out()),
+      static_cast<const int*>(recv_counts_.data()), static_cast<const int*>(recv_offsets_.data()),
+      static_cast<const MPI_Datatype*>(recv_types_.data()), members_.comm);
+}
+
+}  // namespace unisono::engines::mpi

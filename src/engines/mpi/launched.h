@@ -1,0 +1,26 @@
+#pragma once
+
+#include <array>
+#include <cstdlib>
+#include <string_view>
+
+namespace unisono::engines::mpi {
+
+/// The names by which programs are linked to Open MPI and to MPICH.
+inline constexpr const char* openmpi_library = "libmpi.so.40";
+inline constexpr const char* mpich_library = "libmpich.so.12";
+inline constexpr const char* mpich_other_library = "libmpi.so.12";
+inline constexpr std::array library_names = {openmpi_library, mpich_library, mpich_other_library};
+
+inline bool has_variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
+/// Whether this process was started as a rank by a launcher of that kind of MPI. `unisono run` may serve both.
+inline bool started_by(std::string_view launcher) {
+  if (launcher == "openmpi") return has_variable("OMPI_COMM_WORLD_SIZE") || has_variable("PMIX_NAMESPACE") || has_variable("PMIX_RANK");
+  return has_variable("PMI_FD") || has_variable("PMI_PORT") || (has_variable("PMI_RANK") && has_variable("PMI_SIZE"));
+}
+
+}  // namespace unisono::engines::mpi

@@ -1,0 +1,68 @@
+#include "engines/mpi/request_task.h"
+
+#include <algorithm>
+
+namespace unisono::engines::mpi {
+namespace {
+
+/// Bytes of one message; what is longer goes as several, which arrive in their order.
+constexpr std::size_t longest_message = std::size_t{1} << 30;
+
+}  // namespace
+
+// A request that is still under way belongs to a group that is over: MPI can neither cancel a collective nor forget one, so it is left to it.
+RequestTask::~RequestTask() {
+  communicator_->forget(*this);
+  if (next_ < requests_.size()) communicator_->library().leave_behind();
+}
+
+void RequestTask::begin() {
+  begun_ = true;
+  communicator_->require_sound();
+  issue(requests_);
+}
+
+bool RequestTask::advance() {
+  if (done_) return true;
+  Library& library = communicator_->library();
+  if (!library.may_call()) return false;  // the thread that may comes by when it waits
+  communicator_->require_sound();
+  const auto lock = library.lock();
+  if (!begun_) communicator_->begin_put_off();
+  if (!begun_) begin();
+  for (; next_ < requests_.size(); ++next_) {
+    int is_done = 0;
+    const int code = MPI_Test(&requests_[next_], &is_done, MPI_STATUS_IGNORE);
+    if (code == MPI_SUCCESS && is_done == 0) return false;
+    if (code != MPI_SUCCESS) ++next_;  // failed, and so over
+    check(code, "MPI_Test");
+  }
+  done_ = true;
+  finish();
+  return true;
+}
+
+std::vector<int> CollectiveTask::waiting_for() const {
+  std::vector<int> others;
+  const Members& members = communicator().members();
+  for (int r = 0; r < members.size; ++r) {
+    if (r != members.rank) others.push_back(r);
+  }
+  return others;
+}
+
+void Transfer::issue(std::vector<MPI_Request>& requests) {
+  auto* const memory = static_cast<std::byte*>(plan_.data);
+  const MPI_Comm comm = communicator().members().comm;
+  std::size_t begin = 0;
+  do {
+    const int n = static_cast<int>(std::min(longest_message, plan_.bytes - begin));
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (plan_.sends) check(MPI_Isend(memory + begin, n, MPI_BYTE, plan_.peer, plan_.tag, comm, &request), "MPI_Isend");
+    else check(MPI_Irecv(memory + begin, n, MPI_BYTE, plan_.peer, plan_.tag, comm, &request), "MPI_Irecv");
+    requests.push_back(request);
+    begin += longest_message;
+  } while (begin < plan_.bytes);
+}
+
+}  // namespace unisono::engines::mpi

@@ -1,0 +1,236 @@
+#include "engines/nccl/communicator.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace unisono::engines::nccl {
+namespace {
+
+// Between two questions to the store.
+constexpr std::chrono::milliseconds store_period{1};
+
+const char* name_of(Result result) {
+  switch (result) {
+    case Result::success: return "ncclSuccess";
+    case Result::unhandled_cuda_error: return "ncclUnhandledCudaError";
+    case Result::system_error: return "ncclSystemError";
+    case Result::internal_error: return "ncclInternalError";
+    case Result::invalid_argument: return "ncclInvalidArgument";
+    case Result::invalid_usage: return "ncclInvalidUsage";
+    case Result::remote_error: return "ncclRemoteError";
+    case Result::in_progress: return "ncclInProgress";
+  }
+  return "an unknown result";
+}
+
+}  // namespace
+
+/// Of all members; what goes wrong in their communicators is seen here, since nobody else looks at what is on its way.
+class Communicator::Completion final : public DeviceEvent {
+ public:
+  Completion(std::shared_ptr<Communicator> communicator, std::vector<std::unique_ptr<CudaEvent>> events)
+      : clique_(std::move(communicator)), events_(std::move(events)) {}
+  bool reached() override {
+    const auto is_reached = [](const auto& event) { return event->reached(); };
+    const bool all = std::all_of(events_.begin(), events_.end(), is_reached);
+    // An abort ends what is on the device as well: that is no success.
+    if (all) clique_->expect_alive();
+    else static_cast<void>(clique_->settled());
+    return all;
+  }
+  void order(void* stream) override {
+    for (const auto& event : events_) event->order(stream);
+  }
+
+ private:
+  std::shared_ptr<Communicator> clique_;
+  std::vector<std::unique_ptr<CudaEvent>> events_;
+};
+
+Communicator::Communicator(std::shared_ptr<const Vendor> vendor, std::shared_ptr<Store> store, Shape shape)
+    : vendor_(std::move(vendor)), store_(std::move(store)), shape_(std::move(shape)) {
+  int rank = shape_.first_rank;
+  for (const int device : shape_.devices) members_.push_back({.comm = nullptr, .rank = rank++, .device = device, .stream = nullptr});
+}
+
+Communicator::~Communicator() {
+  abort();
+  for (const Member& member : members_) {
+    if (member.stream != nullptr) vendor_->cuda.stream_destroy(member.stream);
+  }
+}
+
+void Communicator::fail(const char* function, Result result, Comm comm) const {
+  std::string text = fmt::format("{}: {} ({})", function, vendor_->nccl.get_error_string(result), name_of(result));
+  const char* last = vendor_->nccl.get_last_error(comm);
+  if (last != nullptr && *last != '\0') text.append("; ").append(last);
+  if (result == Result::invalid_usage && shape_.size > 1) {
+    text.append("; NCCL wants a device for each rank, unless NCCL_MULTI_RANK_GPU_ENABLE=1");
+  }
+  throw std::runtime_error(text);
+}
+
+void Communicator::require_alive() const {
+  if (state_ == State::over) throw std::runtime_error("the NCCL communicator was aborted");
+}
+
+std::optional<UniqueId> Communicator::meet() {
+  UniqueId id{};
+  if (shape_.first_rank == 0) {
+    if (const Result result = vendor_->nccl.get_unique_id(&id); result != Result::success) fail("ncclGetUniqueId", result, nullptr);
+    store_->set(shape_.key, std::string_view(id.internal, sizeof id.internal));
+    return id;
+  }
+  const auto now = base::Clock::now();
+  if (now < next_look_) return std::nullopt;
+  next_look_ = now + store_period;
+  const auto text = store_->try_get(shape_.key);
+  if (!text) return std::nullopt;
+  if (text->size() != sizeof id.internal) throw std::runtime_error("what stands in the store is no identity of an NCCL communicator");
+  std::memcpy(id.internal, text->data(), sizeof id.internal);
+  return id;
+}
+
+void Communicator::begin(const UniqueId& id) {
+  for (Member& member : members_) {
+    const OnDevice on_device(*vendor_, member.device);
+    check(*vendor_, vendor_->cuda.stream_create(&member.stream, stream_non_blocking), "cudaStreamCreateWithFlags");
+  }
+  const bool several = members_.size() > 1;
+  Config config;
+  config.blocking = 0;
+  Result first = Result::success;
+  if (several) static_cast<void>(vendor_->nccl.group_start());
+  for (Member& member : members_) {
+    const OnDevice on_device(*vendor_, member.device);
+    const Result result = vendor_->nccl.comm_init_rank_config(&member.comm, shape_.size, id, member.rank, &config);
+    if (result != Result::success && result != Result::in_progress && first == Result::success) first = result;
+  }
+  if (several) {
+    const Result result = vendor_->nccl.group_end();
+    if (result != Result::success && result != Result::in_progress && first == Result::success) first = result;
+  }
+  if (first != Result::success) fail("ncclCommInitRankConfig", first, members_.front().comm);
+}
+
+bool Communicator::form() {
+  const std::lock_guard lock(mutex_);
+  require_alive();
+  if (state_ == State::ready) return true;
+  if (state_ == State::meeting) {
+    const auto id = meet();
+    if (!id) return false;
+    state_ = State::forming;
+    begin(*id);
+  }
+  if (!settled_locked()) return false;
+  state_ = State::ready;
+  return true;
+}
+
+std::uint64_t Communicator::take_turn() {
+  const std::lock_guard lock(mutex_);
+  return next_turn_++;
+}
+
+void Communicator::launch(const CollectiveCall& call) {
+  launch_on_all(call.device->after, [&](const Member& member, std::size_t i) { return enqueue(*vendor_, call, member, i, shape_.size); });
+}
+
+void Communicator::launch(const Message& message, const std::vector<std::shared_ptr<DeviceEvent>>& after) {
+  launch_on_all(after, [&](const Member& member, std::size_t) { return enqueue(*vendor_, message, member); });
+}
+
+template <class Enqueue>
+void Communicator::launch_on_all(const std::vector<std::shared_ptr<DeviceEvent>>& after, Enqueue&& enqueue_on) {
+  const std::lock_guard lock(mutex_);
+  require_alive();
+  for (const Member& member : members_) {
+    for (const auto& event : after) event->order(member.stream);
+  }
+  static_cast<void>(vendor_->nccl.group_start());
+  Launched first;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const OnDevice on_device(*vendor_, members_[i].device);
+    const Launched launched = enqueue_on(members_[i], i);
+    if (first.result == Result::success && first.cuda == CudaError::success) first = launched;
+  }
+  const Result ended = vendor_->nccl.group_end();  // also after an error, or the thread's next calls would be part of this group
+  check(*vendor_, first.cuda, first.function);
+  if (first.result != Result::success) fail(first.function, first.result, members_.front().comm);
+  if (ended != Result::success && ended != Result::in_progress) fail("ncclGroupEnd", ended, members_.front().comm);
+}
+
+void Communicator::expect_alive() {
+  const std::lock_guard lock(mutex_);
+  require_alive();
+}
+
+bool Communicator::settled() {
+  const std::lock_guard lock(mutex_);
+  require_alive();
+  return settled_locked();
+}
+
+bool Communicator::settled_locked() {
+  bool settled = true;
+  for (const Member& member : members_) {
+    Result state = Result::success;
+    const Result asked = vendor_->nccl.comm_get_async_error(member.comm, &state);
+    if (asked != Result::success) fail("ncclCommGetAsyncError", asked, member.comm);
+    if (state == Result::in_progress) settled = false;
+    else if (state != Result::success) fail("NCCL failed in the background", state, member.comm);
+  }
+  return settled;
+}
+
+std::shared_ptr<DeviceEvent> Communicator::completion() {
+  const std::lock_guard lock(mutex_);
+  require_alive();
+  std::vector<std::unique_ptr<CudaEvent>> events;
+  for (const Member& member : members_) events.push_back(std::make_unique<CudaEvent>(vendor_, member.device, member.stream));
+  return std::make_shared<Completion>(shared_from_this(), std::move(events));
+}
+
+void Communicator::abort() noexcept {
+  const std::lock_guard lock(mutex_);
+  state_ = State::over;
+  for (Member& member : members_) {
+    if (Comm comm = std::exchange(member.comm, nullptr)) vendor_->nccl.comm_abort(comm);
+  }
+}
+
+void Communicator::close(std::chrono::milliseconds at_most) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    const base::Deadline deadline(at_most);
+    bool orderly = state_ == State::ready;
+    for (const Member& member : members_) {
+      if (!orderly) break;
+      const Result result = vendor_->nccl.comm_finalize(member.comm);
+      orderly = result == Result::success || result == Result::in_progress;
+    }
+    while (orderly) {
+      try {
+        if (settled_locked()) break;
+      } catch (const std::exception&) {
+        orderly = false;
+      }
+      if (deadline.passed()) orderly = false;
+      else ::poll(nullptr, 0, 1);  // it tells nobody when it is done
+    }
+    if (orderly) {
+      state_ = State::over;
+      for (Member& member : members_) vendor_->nccl.comm_destroy(std::exchange(member.comm, nullptr));
+    }
+  }
+  abort();
+}
+
+}  // namespace unisono::engines::nccl

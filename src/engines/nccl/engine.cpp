@@ -1,0 +1,163 @@
+#include "engines/nccl/engine.h"
+
+#include <poll.h>
+
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "unisono/error.h"
+
+namespace unisono::engines::nccl {
+namespace {
+
+constexpr std::chrono::milliseconds time_to_leave{2000};
+constexpr const char* world_key = "world";
+
+// Under which a rank says that it is there, and under which one that cannot go on says why.
+std::string here_key(int rank) { return fmt::format("here/{}", rank); }
+constexpr const char* failed_key = "failed";
+
+}  // namespace
+
+class NcclEngine::Enqueue final : public Task {
+ public:
+  using Launch = std::function<void(Communicator& communicator)>;
+  Enqueue(std::shared_ptr<Communicator> communicator, Launch launch)
+      : communicator_(std::move(communicator)), launch_(std::move(launch)), turn_(communicator_->take_turn()) {}
+  bool advance() override {
+    if (completion_) return true;
+    if (!communicator_->is_turn(turn_) || !communicator_->form()) return false;
+    if (!launched_) {
+      launch_(*communicator_);
+      launched_ = true;
+    }
+    if (!communicator_->settled()) return false;
+    completion_ = communicator_->completion();
+    communicator_->end_turn();
+    return true;
+  }
+  // Which peer it is that NCCL waits for, it does not say.
+  std::vector<int> waiting_for() const override { return {}; }
+  bool wakes_waiter() const override { return false; }
+  std::shared_ptr<DeviceEvent> completion() const override { return completion_; }
+
+ private:
+  std::shared_ptr<Communicator> communicator_;
+  Launch launch_;
+  std::uint64_t turn_;
+  bool launched_ = false;
+  std::shared_ptr<DeviceEvent> completion_;
+};
+
+NcclEngine::NcclEngine(std::shared_ptr<const Vendor> vendor, const EngineOptions& options)
+    : vendor_(std::move(vendor)),
+      options_(options),
+      device_(options.at_need ? options.local_rank % vendor_->devices : choose_device(*vendor_, options.local_rank)) {
+  if (!options.at_need) form_world(options.timeout);
+}
+
+NcclEngine::~NcclEngine() {
+  for (const auto& [key, communicator] : communicators_) communicator->abort();
+}
+
+std::shared_ptr<Communicator> NcclEngine::make(const std::string& key, int size, int first_rank, std::vector<int> devices) {
+  const std::lock_guard lock(mutex_);
+  if (over_) throw std::runtime_error("the NCCL communicators of the group were aborted");
+  auto& communicator = communicators_[key];
+  if (!communicator)
+    communicator = std::make_shared<Communicator>(vendor_, options_.store, Communicator::Shape{key, size, first_rank, std::move(devices)});
+  return communicator;
+}
+
+void NcclEngine::form_world(std::chrono::milliseconds timeout) {
+  const auto communicator = make(world_key, options_.size(), options_.rank, {device_});
+  const base::Deadline deadline(timeout);
+  try {
+    options_.store->set(here_key(options_.rank), "1");
+    // The caller's device from now on: before anybody is waited for, and before the program takes memory.
+    check(*vendor_, vendor_->cuda.set_device(device_), "cudaSetDevice");
+    for (int look = 1; !communicator->form(); ++look) {
+      if (deadline.passed()) throw_late(timeout);
+      if (look % 100 == 0) {
+        if (const auto failed = options_.store->try_get(failed_key)) {
+          const int culprit = std::stoi(*failed);
+          throw PeerFailed(fmt::format("rank {} cannot make its NCCL communicator: {}", culprit, failed->substr(failed->find(' ') + 1)),
+                           {.operation = "initialize", .group = options_.group_name, .rank = options_.rank, .culprit = culprit},
+                           PeerFailed::Cause::aborted);
+        }
+      }
+      ::poll(nullptr, 0, 1);  // NCCL tells nobody when it is done
+    }
+  } catch (const Error&) {
+    communicator->abort();
+    throw;
+  } catch (const std::exception& error) {
+    communicator->abort();
+    static_cast<void>(options_.store->compare_set(failed_key, "", fmt::format("{} {}", options_.rank, error.what())));
+    throw BackendUnavailable(fmt::format("nccl cannot make a communicator of {} ranks on cuda:{}: {}", options_.size(), device_, error.what()),
+                             {.operation = "initialize", .group = options_.group_name, .rank = options_.rank, .hint = "NCCL_DEBUG=INFO says more"});
+  }
+}
+
+void NcclEngine::throw_late(std::chrono::milliseconds timeout) const {
+  std::vector<int> missing;
+  for (int r = 0; r < options_.size(); ++r) {
+    if (!options_.store->try_get(here_key(r))) missing.push_back(r);
+  }
+  const std::string what = missing.empty() ? std::string("all ranks are there, and NCCL does not get through")
+                                           : fmt::format("rank {} did not come", fmt::join(missing, ", "));
+  ErrorInfo info{.operation = "initialize", .group = options_.group_name, .rank = options_.rank, .hint = "NCCL_DEBUG=INFO says more"};
+  if (!missing.empty()) info.culprit = missing.front();
+  throw Timeout(fmt::format("the NCCL communicator was not made within {} ms: {}", timeout.count(), what), std::move(info), missing);
+}
+
+std::shared_ptr<Communicator> NcclEngine::communicator_for(const CollectiveCall& call) {
+  if (call.device->ins.empty()) return make(world_key, options_.size(), options_.rank, {device_});
+  std::vector<int> devices;
+  for (const Tensor& tensor : call.device->ins) devices.push_back(tensor.device().index);
+  const auto several = static_cast<int>(devices.size());
+  auto communicator = make(fmt::format("{}x", several), options_.size() * several, options_.rank * several, devices);
+  if (communicator->shape().devices != devices) {
+    throw InvalidArgument(fmt::format("a list of {} tensors was on devices {} before, and is on {} now", several,
+                                      fmt::join(communicator->shape().devices, ", "), fmt::join(devices, ", ")),
+                          {.hint = "lists of one length stay on the same devices, as long as the group lives"});
+  }
+  return communicator;
+}
+
+std::unique_ptr<Task> NcclEngine::start(const CollectiveCall& call) {
+  CollectiveCall own = call;
+  // Of a list every process takes part with as many communicators as its list is long.
+  if (!call.device->ins.empty() && call.root >= 0) own.root = call.root * static_cast<int>(call.device->ins.size());
+  return std::make_unique<Enqueue>(communicator_for(call), [own](Communicator& communicator) { communicator.launch(own); });
+}
+
+// Between two ranks the sender is rank 0 and the receiver rank 1.
+std::unique_ptr<Task> NcclEngine::start_device_send(const Tensor& data, int peer, const Events& after) {
+  return std::make_unique<Enqueue>(make(fmt::format("{}-{}", options_.rank, peer), 2, 0, {device_}), [data, after](Communicator& communicator) {
+    communicator.launch({.data = data, .peer = 1, .sends = true}, after);
+  });
+}
+std::unique_ptr<Task> NcclEngine::start_device_recv(const Tensor& data, int peer, const Events& after) {
+  return std::make_unique<Enqueue>(make(fmt::format("{}-{}", peer, options_.rank), 2, 1, {device_}), [data, after](Communicator& communicator) {
+    communicator.launch({.data = data, .peer = 0, .sends = false}, after);
+  });
+}
+
+void NcclEngine::abort(const Failure&) noexcept {
+  const std::lock_guard lock(mutex_);
+  over_ = true;
+  for (const auto& [key, communicator] : communicators_) communicator->abort();
+}
+
+void NcclEngine::leave() {
+  const std::lock_guard lock(mutex_);
+  over_ = true;
+  const base::Deadline deadline(time_to_leave);
+  for (const auto& [key, communicator] : communicators_) communicator->close(deadline.left());
+}
+
+std::unique_ptr<Engine> make_engine(const EngineOptions& options) { return std::make_unique<NcclEngine>(vendor(), options); }
+
+}  // namespace unisono::engines::nccl

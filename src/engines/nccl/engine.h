@@ -1,0 +1,52 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engines/nccl/communicator.h"
+#include "unisono/engine.h"
+
+namespace unisono::engines::nccl {
+
+/// A group on NCCL: one communicator of all ranks for collectives, one for each direction between two ranks that exchange messages, so that messages
+/// wait for nothing but each other, and one for each number of devices that a process gives at once. All but the first are made when they are needed.
+/// A task is done when its operation is enqueued; its completion is when the device is. One that was asked for by name makes its device the calling
+/// thread's current one.
+class NcclEngine final : public Engine {
+ public:
+  NcclEngine(std::shared_ptr<const Vendor> vendor, const EngineOptions& options);
+  ~NcclEngine() override;
+
+  std::string_view name() const noexcept override { return "nccl"; }
+  Device::Type device_type() const noexcept override { return Device::Type::cuda; }
+  Device device() const noexcept override { return {.type = Device::Type::cuda, .index = device_}; }
+  std::shared_ptr<DeviceRuntime> runtime() override { return std::make_shared<CudaRuntime>(vendor_, device_); }
+  bool offers(const CollectiveCall& call) const override { return nccl::offers(call); }
+  std::unique_ptr<Task> start(const CollectiveCall& call) override;
+  using Events = std::vector<std::shared_ptr<DeviceEvent>>;
+  std::unique_ptr<Task> start_device_send(const Tensor& data, int peer, const Events& after) override;
+  std::unique_ptr<Task> start_device_recv(const Tensor& data, int peer, const Events& after) override;
+  void abort(const Failure& failure) noexcept override;
+  void leave() override;
+
+ private:
+  class Enqueue;
+  std::shared_ptr<Communicator> communicator_for(const CollectiveCall& call);
+  std::shared_ptr<Communicator> make(const std::string& key, int size, int first_rank, std::vector<int> devices);
+  void form_world(std::chrono::milliseconds timeout);
+  [[noreturn]] void throw_late(std::chrono::milliseconds timeout) const;
+
+  std::shared_ptr<const Vendor> vendor_;
+  EngineOptions options_;
+  int device_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<Communicator>> communicators_;  // by key
+  bool over_ = false;
+};
+
+/// NCCL on the device of this process. BackendUnavailable says what is missing.
+std::unique_ptr<Engine> make_engine(const EngineOptions& options);
+
+}  // namespace unisono::engines::nccl

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engines/nccl/loader.h"
+#include "unisono/device_runtime.h"
+
+namespace unisono::engines::nccl {
+
+/// Throws with the runtime's words where a call failed.
+void check(const Vendor& vendor, CudaError error, const char* what);
+
+/// Makes a device the thread's current one for a scope.
+class OnDevice {
+ public:
+  OnDevice(const Vendor& vendor, int device);
+  ~OnDevice();
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  const Vendor& vendor_;
+  int before_ = -1;
+};
+
+class CudaEvent final : public DeviceEvent {
+ public:
+  /// The end of what is on the stream of that device now.
+  CudaEvent(std::shared_ptr<const Vendor> vendor, int device, Stream stream);
+  ~CudaEvent() override;
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+  bool reached() override;
+  void order(void* stream) override;
+
+ private:
+  std::shared_ptr<const Vendor> vendor_;
+  int device_;
+  Event event_ = nullptr;
+};
+
+class CudaStream final : public DeviceStream {
+ public:
+  CudaStream(std::shared_ptr<const Vendor> vendor, int device);
+  ~CudaStream() override;
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+  void* handle() const noexcept override { return stream_; }
+  void* allocate(std::size_t bytes) override;
+  void copy(const Rows& rows) override;
+
+ private:
+  std::shared_ptr<const Vendor> vendor_;
+  int device_;
+  Stream stream_ = nullptr;
+  std::vector<void*> memory_;
+};
+
+class CudaRuntime final : public DeviceRuntime {
+ public:
+  /// `device`: of this process, where nothing else says which.
+  CudaRuntime(std::shared_ptr<const Vendor> vendor, int device) : vendor_(std::move(vendor)), device_(device) {}
+  Device::Type type() const noexcept override { return Device::Type::cuda; }
+  Device device_of(const void* address) override;
+  std::shared_ptr<DeviceEvent> record(Device device, void* stream) override;
+  std::unique_ptr<DeviceStream> stream(Device device) override;
+  Memory memory(Device device) override;
+
+ private:
+  int index_of(Device device) const { return device.index < 0 ? device_ : device.index; }
+  std::shared_ptr<const Vendor> vendor_;
+  int device_;
+};
+
+}  // namespace unisono::engines::nccl

@@ -1,0 +1,86 @@
+#include "engines/shm/collectives.h"
+
+#include <array>
+
+#include "engines/shm/blocks.h"
+#include "engines/shm/direct.h"
+#include "engines/shm/moves.h"
+#include "engines/shm/reductions.h"
+
+namespace unisono::engines::shm {
+namespace {
+
+/// Picks the class that carries a call out and hands it to `use`, as an argument list for its constructor is the same for all.
+template <class Use>
+auto dispatch(const Lockstep& engine, const CollectiveCall& call, Use&& use) {
+  const int n = engine.size();
+  const std::size_t bytes = call.count * size_of(call.in.dtype());
+  switch (call.operation) {
+    case Operation::all_reduce:
+      return prefers_one_shot(n, bytes) ? use.template operator()<OneShotAllReduce>() : use.template operator()<SlicedReduce>();
+    case Operation::reduce: return prefers_one_shot(n, bytes) ? use.template operator()<OneShotReduce>() : use.template operator()<SlicedReduce>();
+    case Operation::reduce_scatter: return use.template operator()<ReduceScatter>();
+    case Operation::scan:
+    case Operation::exscan: return use.template operator()<Scan>();
+    case Operation::broadcast: return use.template operator()<Broadcast>();
+    case Operation::all_gather: return use.template operator()<AllGather>();
+    case Operation::gather: return use.template operator()<Gather>();
+    case Operation::scatter: return use.template operator()<Scatter>();
+    case Operation::all_to_all: return use.template operator()<AllToAll>();
+    case Operation::all_gather_v: return use.template operator()<AllGatherV>();
+    case Operation::gather_v: return use.template operator()<GatherV>();
+    case Operation::scatter_v: return use.template operator()<ScatterV>();
+    case Operation::reduce_scatter_v: return use.template operator()<ReduceScatterV>();
+    case Operation::all_to_all_v: return use.template operator()<AllToAllV>();
+    default: return use.template operator()<Barrier>();
+  }
+}
+
+bool begins_direct(Lockstep& engine, const CollectiveCall& call) { return engine.direct().expected() && DirectAccess::suits(call); }
+
+/// A call and the tasks that carry it out, directly if that is expected when its turn comes.
+template <class T>
+class Owning final : public Task {
+ public:
+  Owning(Lockstep& engine, const CollectiveCall& call) : engine_(engine), call_(call), task_(engine, call_) {}
+  bool advance() override {
+    if (!begun_) {
+      begun_ = true;
+      if (begins_direct(engine_, call_)) direct_ = make_direct(engine_, call_);
+    }
+    if (direct_) {
+      if (!direct_->advance()) return false;
+      if (!direct_->refused()) return true;
+      direct_.reset();
+    }
+    return task_.advance();
+  }
+  std::vector<int> waiting_for() const override { return direct_ ? direct_->waiting_for() : task_.waiting_for(); }
+
+ private:
+  Lockstep& engine_;
+  CollectiveCall call_;
+  bool begun_ = false;
+  std::unique_ptr<DirectTask> direct_;
+  T task_;
+};
+
+}  // namespace
+
+std::unique_ptr<Task> make_collective(Lockstep& engine, const CollectiveCall& call) {
+  return dispatch(engine, call, [&]<class T>() -> std::unique_ptr<Task> { return std::make_unique<Owning<T>>(engine, call); });
+}
+
+void with_collective(Lockstep& engine, const CollectiveCall& call, Waiter& waiter) {
+  if (begins_direct(engine, call)) {
+    const auto direct = make_direct(engine, call);
+    if (!direct->advance()) waiter.wait(*direct);
+    if (!direct->refused()) return;
+  }
+  dispatch(engine, call, [&]<class T>() {
+    T task(engine, call);
+    if (!task.advance()) waiter.wait(task);
+  });
+}
+
+}  // namespace unisono::engines::shm

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "engines/shm/reductions.h"
+
+// The collectives on buffers that all ranks can reach: nothing is staged. Ranks only ever read each other's memory; one that gave up on a call is
+// never written to. S bytes a rank and P ranks; reads and writes of a rank:
+//   all_reduce       read S, write S/P; read (P-1) S/P, write as much     every rank combines the slice it owns, then fetches the others'
+//   reduce, gather   read P S, write S or P S at the root · broadcast, scatter   read S, write S · reduce_scatter   read P S, write S
+//   all_gather, all_to_all   read and write P S
+
+namespace unisono::engines::shm {
+
+/// Step 0 announces and compares. If all agree the work begins there, and another step says that everybody is done reading.
+class DirectTask : public LockstepTask {
+ public:
+  /// True when the ranks' buffers do not all lie where this needs them: nothing was moved, the call is yet to be carried out.
+  bool refused() const { return refused_; }
+
+ protected:
+  DirectTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps) : LockstepTask(engine, call, steps, std::size_t{1} << 20) {}
+
+  virtual void work(std::size_t k) = 0;
+  /// Of all ranks; the offsets are those announced in step 0.
+  const std::byte* in(int r, std::size_t element_index) const { return ins_[static_cast<std::size_t>(r)] + element_index * element(); }
+  const std::byte* out_of(int r, std::size_t element_index) const { return outs_[static_cast<std::size_t>(r)] + element_index * element(); }
+  std::byte* out(std::size_t element_index) const { return static_cast<std::byte*>(call().out.data()) + element_index * element(); }
+  std::size_t block(int r) const { return static_cast<std::size_t>(r) * call().count; }
+
+  /// A piece at a time, so that what is combined stays in cache: out[begin …] from the same range of every rank's block.
+  void combine_range(std::size_t to, std::size_t from, std::size_t count) {
+    const Pieces pieces(count, piece_bytes / element());
+    InputList inputs(size());
+    for (std::size_t k = 0; k < pieces.count(); ++k) {
+      const Range piece = pieces[k];
+      for (int r = 0; r < size(); ++r) inputs[r] = in(r, from + piece.begin);
+      combine(out(to + piece.begin), inputs.data(), size(), piece.size(), call(), size());
+    }
+  }
+  void copy(std::size_t to, const std::byte* from, std::size_t count) { copy_bytes(out(to), from, count * element()); }
+
+ private:
+  static constexpr std::size_t piece_bytes = std::size_t{64} << 10;
+
+  void produce(std::size_t) final {}
+  /// A rank that gives up on the call may use its memory for something else at once; it has written the failure before. So what was read is good if
+  /// there is none yet; and once this rank has published that, nobody can fail it any more.
+  bool may_go_on() const final {
+#if !defined(__SANITIZE_THREAD__)                         // which knows no fences
+    std::atomic_thread_fence(std::memory_order_acquire);  // what was read comes before the look
+#endif
+    return segment().failure().state.load(std::memory_order_acquire) == 0;
+  }
+  void consume(std::size_t k) final {
+    if (k == 0) {
+      const std::uint32_t step = step_number(0);
+      DirectAccess& direct = engine().direct();
+      if (!direct.agreed(step)) {
+        refused_ = true;
+        set_steps(1);
+        return;
+      }
+      for (int r = 0; r < size(); ++r) {  // the lines are written again two steps on
+        ins_.push_back(direct.in(r, step));
+        outs_.push_back(direct.out(r, step));
+      }
+    }
+    work(k);
+  }
+
+  bool refused_ = false;
+  std::vector<const std::byte*> ins_, outs_;
+};
+
+class DirectAllReduce final : public DirectTask {
+ public:
+  DirectAllReduce(Lockstep& engine, const CollectiveCall& call) : DirectTask(engine, call, 3) {}
+
+ private:
+  Range slice(int r) const { return owned_part(call().count, element(), r, size()); }
+  void work(std::size_t k) override {
+    if (k == 0) {
+      const Range mine = slice(rank());
+      combine_range(mine.begin, mine.begin, mine.size());
+    } else if (k == 1) {
+      for (int i = 1; i < size(); ++i) {
+        const int owner = (rank() + i) % size();  // each starts elsewhere
+        const Range part = slice(owner);
+        copy(part.begin, out_of(owner, part.begin), part.size());
+      }
+    }
+  }
+};
+
+/// What is done when the first step is; the second one only says so.
+class DirectRead final : public DirectTask {
+ public:
+  DirectRead(Lockstep& engine, const CollectiveCall& call) : DirectTask(engine, call, 2) {}
+
+ private:
+  void work(std::size_t k) override {
+    if (k > 0) return;
+    const std::size_t n = call().count;
+    const int root = call().root;
+    const bool is_root = rank() == root;
+    switch (call().operation) {
+      case Operation::reduce:
+        if (is_root) combine_range(0, 0, n);
+        break;
+      case Operation::reduce_scatter: combine_range(0, block(rank()), n); break;
+      case Operation::broadcast:
+        if (!is_root) copy(0, in(root, 0), n);
+        break;
+      case Operation::scatter: copy(0, in(root, block(rank())), n); break;
+      case Operation::gather:
+        if (is_root) copy_blocks(0);
+        break;
+      case Operation::all_gather: copy_blocks(0); break;
+      case Operation::all_to_all: copy_blocks(block(rank())); break;
+      default: break;
+    }
+  }
+  /// From every rank the block that begins there.
+  void copy_blocks(std::size_t from) {
+    for (int i = 1; i <= size(); ++i) {
+      const int r = (rank() + i) % size();
+      copy(block(r), in(r, from), call().count);
+    }
+  }
+};
+
+inline std::unique_ptr<DirectTask> make_direct(Lockstep& engine, const CollectiveCall& call) {
+  if (call.operation == Operation::all_reduce) return std::make_unique<DirectAllReduce>(engine, call);
+  return std::make_unique<DirectRead>(engine, call);
+}
+
+}  // namespace unisono::engines::shm

@@ -1,0 +1,25 @@
+#include "engines/shm/engine.h"
+
+#include "engines/shm/collectives.h"
+#include "engines/shm/moves.h"
+
+namespace unisono::engines::shm {
+
+ShmEngine::ShmEngine(std::shared_ptr<Segment> segment, int rank, bool is_crowded)
+    : segment_(segment), lockstep_(segment, rank), messages_(segment, rank), is_crowded_(is_crowded) {}
+
+ShmEngine::~ShmEngine() = default;
+
+void ShmEngine::carry_out(const CollectiveCall& call, Waiter& waiter) { with_collective(lockstep_, call, waiter); }
+
+std::unique_ptr<Task> ShmEngine::start(const CollectiveCall& call) { return make_collective(lockstep_, call); }
+
+bool ShmEngine::agree(const CollectiveCall& call, Waiter& waiter, bool flag) {
+  Agreement task(lockstep_, call, flag);
+  if (!task.advance()) waiter.wait(task);
+  return task.all();
+}
+
+std::unique_ptr<Task> ShmEngine::start_agreement(const CollectiveCall& call) { return std::make_unique<Agreement>(lockstep_, call, false); }
+
+}  // namespace unisono::engines::shm

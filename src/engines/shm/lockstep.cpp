@@ -1,0 +1,160 @@
+#include "engines/shm/lockstep.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/deadline.h"
+#include "base/switches.h"
+
+namespace unisono::engines::shm {
+
+Lockstep::Lockstep(std::shared_ptr<Segment> segment, int rank) : segment_(std::move(segment)), rank_(rank), direct_(*segment_, rank) {}
+
+bool Lockstep::compares() const { return base::compares_calls.load(std::memory_order_relaxed); }
+
+LockstepTask::LockstepTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, std::size_t step_bytes, bool compares_more)
+    : engine_(engine),
+      call_(call),
+      signature_(signature_of(call)),
+      steps_(steps),
+      element_(size_of(call.in.dtype())),
+      inline_(steps == 1 && step_bytes <= line_payload),
+      announces_(!inline_ && engine.size() > 1 && DirectAccess::suits(call)),
+      compares_more_(compares_more) {}
+
+bool LockstepTask::disagrees(int) const { return false; }
+Decision LockstepTask::decide_between(const std::vector<int>&) const { return {}; }
+
+bool LockstepTask::advance() {
+  for (;;) {
+    switch (phase_) {
+      case Phase::start:  // not in the constructor: of several queued calls, each begins where the one before it ended
+        compares_ = engine_.compares();
+        phase_ = engine_.ragged_ ? Phase::settle : Phase::produce;
+        break;
+      case Phase::settle:
+        if (!everybody_at(engine_.step_)) return false;
+        engine_.ragged_ = false;
+        next_ = 0;
+        phase_ = Phase::produce;
+        break;
+      case Phase::produce:
+        if (k_ == 0) first_ = engine_.step_ + 1;
+        else if (!may_go_on()) return false;
+        produce(k_);
+        publish(k_);
+        next_ = 0;
+        phase_ = Phase::wait;
+        break;
+      case Phase::wait: {
+        if (!everybody_at(engine_.step_)) return false;
+        if (k_ == 0 && announces_) engine_.direct_.note(engine_.step_);
+        consume(k_);
+        if (++k_ == steps_) {
+          phase_ = Phase::done;
+          return true;
+        }
+        phase_ = Phase::produce;
+        break;
+      }
+      case Phase::done: return true;
+    }
+  }
+}
+
+void LockstepTask::publish(std::size_t k) {
+  const std::uint32_t step = ++engine_.step_;
+  const int me = engine_.rank_;
+  Line& line = segment().line(me, step);
+  if (k == 0) {
+    line.signature = signature_;
+    if (!call_.label.empty()) line.set_label(call_);
+    if (announces_) line.announce(engine_.direct_.announce(call_));
+  }
+  line.step.store(step, std::memory_order_seq_cst);  // before looking for waiters
+  for (int r = 0, n = size(); r < n; ++r) {
+    if (r != me) segment().notifier(r).notify();
+  }
+}
+
+bool LockstepTask::everybody_at(std::uint32_t step) {
+  const bool first = phase_ == Phase::wait && k_ == 0 && compares_;
+  const int n = size();
+  for (; next_ < n; ++next_) {
+    if (next_ == engine_.rank_) continue;
+    if (!arrived(next_, step)) {
+      // Whoever is late must not hide that two others already disagree.
+      if (first && (++polls_ & 31U) == 0) {
+        for (int r = next_ + 1; r < n; ++r) {
+          if (r != engine_.rank_ && arrived(r, step)) compare(r, step);
+        }
+      }
+      return false;
+    }
+    if (first) compare(next_, step);
+  }
+  return true;
+}
+
+void LockstepTask::compare(int rank, std::uint32_t step) {
+  if (segment().line(rank, step).signature == signature_ && (!compares_more_ || !disagrees(rank))) [[likely]]
+    return;
+  leave(step);
+}
+
+// What has come so far shows that the ranks differ, but not yet who differs from most. The others are on their way to the same call as a rule; one
+// that is far behind keeps nobody from the error.
+void LockstepTask::wait_for_ballots(std::uint32_t step) const {
+  const base::Deadline deadline(detail::ballot_time());
+  base::Notifier& notifier = segment().notifier(engine_.rank_);
+  const auto all_are_here = [&] {
+    for (int r = 0; r < size(); ++r) {
+      if (r != engine_.rank_ && !arrived(r, step)) return false;
+    }
+    return true;
+  };
+  while (!all_are_here() && !deadline.passed()) {
+    const std::uint32_t seen = notifier.prepare_wait();
+    if (!all_are_here()) notifier.wait(seen, deadline.left());
+    notifier.finish_wait();
+  }
+}
+
+void LockstepTask::leave(std::uint32_t step) {
+  // Everybody compares everybody at this step, so everybody throws; nobody has consumed anything. A rank that is not here yet is waited for by the
+  // next call, before anything of this step is overwritten.
+  wait_for_ballots(step);
+  phase_ = Phase::done;
+  std::vector<int> here;
+  std::vector<Ballot> ballots;
+  for (int r = 0; r < size(); ++r) {
+    if (r != engine_.rank_ && !arrived(r, step)) {
+      engine_.ragged_ = true;
+      continue;
+    }
+    const Line& line = segment().line(r, step);
+    here.push_back(r);
+    ballots.push_back(ballot_of(segment().name_of(r), line.signature, line.get_label()));
+  }
+  const bool same_signature = std::ranges::all_of(ballots, [&](const Ballot& ballot) { return ballot.key == ballots.front().key; });
+  const Decision decision = same_signature ? decide_between(here) : decide(ballots);
+  const int own_name = segment().name_of(engine_.rank_);
+  ErrorInfo info;
+  info.operation = name_of(call_);
+  info.sequence = call_.sequence;
+  info.rank = own_name;
+  info.culprit = decision.culprit();
+  info.hint = mismatch_hint;
+  throw Disagreement(describe(decision, decision.blames(own_name)), std::move(info), decision.ranks, std::move(ballots));
+}
+
+std::vector<int> LockstepTask::waiting_for() const {
+  std::vector<int> ranks;
+  if (phase_ != Phase::wait && phase_ != Phase::settle) return ranks;
+  for (int r = 0; r < size(); ++r) {
+    if (r != engine_.rank_ && !arrived(r, engine_.step_)) ranks.push_back(r);
+  }
+  return ranks;
+}
+
+}  // namespace unisono::engines::shm

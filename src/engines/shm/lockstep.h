@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engines/decision.h"
+#include "engines/shm/direct_access.h"
+#include "engines/shm/segment.h"
+#include "unisono/call.h"
+#include "unisono/task.h"
+
+namespace unisono::engines::shm {
+
+/// Cooperative collectives: every collective of a group is a run of steps, and in every step each rank
+///   1. produces: puts what the others need of it into its own inbox,
+///   2. publishes the step's number in its line (with the call's signature in the first step),
+///   3. waits until every other rank has published the same step, comparing signatures in the first one,
+///   4. consumes: reads the others' inboxes into its own result.
+/// Lines and inboxes alternate between two copies by the parity of the step, so no rank waits for its readers: whoever is at step s + 2 has
+/// seen everybody at s + 1, and who is at s + 1 has consumed s. A message of at most 32 bytes travels inside the line: one line exchange in all.
+/// Because the first step compares before anything is consumed, a mismatch is noticed by every rank at the same step and moves nothing.
+class Lockstep {
+ public:
+  Lockstep(std::shared_ptr<Segment> segment, int rank);
+
+  Segment& segment() const { return *segment_; }
+  int rank() const { return rank_; }
+  int size() const { return segment_->ranks(); }
+  std::uint32_t step() const { return step_; }
+  /// Of what follows: see set_call_comparison.
+  bool compares() const;
+  DirectAccess& direct() { return direct_; }
+
+ private:
+  friend class LockstepTask;
+  std::shared_ptr<Segment> segment_;
+  int rank_;
+  DirectAccess direct_;
+  std::uint32_t step_ = 0;  // the last one published
+  bool ragged_ = false;     // that one was left (by a mismatch) before everybody had published it
+};
+
+/// A collective on a Lockstep. Derived classes say how many steps there are and what a step produces and consumes.
+class LockstepTask : public Task {
+ public:
+  bool advance() final;
+  std::vector<int> waiting_for() const final;
+
+ protected:
+  /// `call` must live as long as the task. `step_bytes`: what a rank produces at most in one step. `compares_more`: see disagrees.
+  LockstepTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, std::size_t step_bytes, bool compares_more = false);
+
+  virtual void produce(std::size_t k) = 0;
+  virtual void consume(std::size_t k) = 0;
+  /// Asked before every step but the first: while it says no, the task stands still, and whoever waits for it finds that the group has failed.
+  virtual bool may_go_on() const { return true; }
+  /// Whether a rank has called something else beyond the signature, as far as those who have arrived at the first step show it. Asked about every
+  /// other rank before anything is consumed. It must make all ranks notice the same.
+  virtual bool disagrees(int rank) const;
+  /// Where some rank disagrees: who is to blame. Asked with the ranks that have arrived, this one among them; all have the same signature.
+  virtual Decision decide_between(const std::vector<int>& ranks) const;
+
+  Lockstep& engine() const { return engine_; }
+  Segment& segment() const { return *engine_.segment_; }
+  int rank() const { return engine_.rank_; }
+  int size() const { return engine_.size(); }
+  const CollectiveCall& call() const { return call_; }
+  std::size_t element() const { return element_; }
+  /// The engine's number of step k.
+  std::uint32_t step_number(std::size_t k) const { return first_ + static_cast<std::uint32_t>(k); }
+  /// Of a task that learns in its first step how many there are; the same on every rank.
+  void set_steps(std::size_t steps) { steps_ = steps; }
+  bool has_arrived(int rank) const { return arrived(rank, engine_.step_); }
+  /// What a rank produces in step k: in its line if it is small, in its slot otherwise.
+  std::byte* inbox(int rank, std::size_t k) const {
+    const std::uint32_t step = step_number(k);
+    return inline_ ? segment().line(rank, step).payload : segment().inbox(rank, step);
+  }
+
+ private:
+  bool everybody_at(std::uint32_t step);
+  bool arrived(int rank, std::uint32_t step) const { return segment().line(rank, step).step.load(std::memory_order_acquire) == step; }
+  void compare(int rank, std::uint32_t step);
+  [[noreturn]] void leave(std::uint32_t step);
+  void wait_for_ballots(std::uint32_t step) const;
+  void publish(std::size_t k);
+
+  enum class Phase { start, settle, produce, wait, done };
+  Lockstep& engine_;
+  const CollectiveCall& call_;
+  Signature signature_;
+  std::size_t steps_;
+  std::size_t element_;
+  std::size_t k_ = 0;
+  std::uint32_t first_ = 0;
+  int next_ = 0;  // ranks below it have arrived
+  std::uint32_t polls_ = 0;
+  bool inline_;
+  bool announces_;
+  bool compares_more_;
+  bool compares_ = true;
+  Phase phase_ = Phase::start;
+};
+
+}  // namespace unisono::engines::shm

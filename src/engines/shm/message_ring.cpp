@@ -1,0 +1,205 @@
+#include "engines/shm/message_ring.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "kernels/copy.h"
+
+namespace unisono::engines::shm {
+namespace {
+
+constexpr std::size_t stride = std::size_t{32} << 10;  // what is copied before the other side may see it
+constexpr std::uint64_t padded(std::uint64_t bytes) { return (bytes + 15) & ~std::uint64_t{15}; }
+
+// Copies between a ring and plain memory, at a position that wraps.
+void into_ring(std::byte* ring, std::size_t capacity, std::uint64_t position, const void* from, std::size_t bytes) {
+  const std::size_t at = position % capacity;
+  const std::size_t first = std::min(bytes, capacity - at);
+  if (first > 0) kernels::copy(ring + at, from, first);
+  if (bytes > first) kernels::copy(ring, static_cast<const std::byte*>(from) + first, bytes - first);
+}
+void out_of_ring(void* to, const std::byte* ring, std::size_t capacity, std::uint64_t position, std::size_t bytes) {
+  const std::size_t at = position % capacity;
+  const std::size_t first = std::min(bytes, capacity - at);
+  if (first > 0) kernels::copy(to, ring + at, first);
+  if (bytes > first) kernels::copy(static_cast<std::byte*>(to) + first, ring, bytes - first);
+}
+
+}  // namespace
+
+class MessageRing::SendTask final : public Task {
+ public:
+  SendTask(MessageRing& ring, int peer, const MessageHeader& header, const void* data)
+      : ring_(ring), peer_(peer), data_(static_cast<const std::byte*>(data)), header_(header) {
+    queue().push_back(this);
+  }
+  ~SendTask() override {
+    if (!done_) std::erase(queue(), this);
+  }
+
+  bool advance() override {
+    if (done_) return true;
+    if (queue().front() != this) return false;
+    Segment& segment = *ring_.segment_;
+    RingControl& control = segment.ring(ring_.rank_, peer_);
+    std::byte* memory = segment.ring_data(ring_.rank_, peer_);
+    const std::size_t capacity = segment.ring_bytes();
+    std::uint64_t written = control.written.load(std::memory_order_relaxed);
+    std::uint64_t space = capacity - (written - control.read.load(std::memory_order_acquire));
+    bool moved = false;
+    if (!header_sent_) {
+      if (space < sizeof header_) return false;
+      into_ring(memory, capacity, written, &header_, sizeof header_);
+      written += sizeof header_;
+      space -= sizeof header_;
+      header_sent_ = moved = true;
+    }
+    for (;;) {
+      const std::uint64_t left = header_.bytes - sent_;
+      const std::uint64_t padding = padded(header_.bytes) - header_.bytes;
+      if (left == 0 || space == 0) {
+        if (left == 0 && space >= padding) {
+          written += padding;
+          done_ = true;
+        }
+        break;
+      }
+      const auto part = static_cast<std::size_t>(std::min({left, space, static_cast<std::uint64_t>(stride)}));
+      into_ring(memory, capacity, written, data_ + (sent_ - moved_), part);
+      sent_ += part;
+      written += part;
+      space -= part;
+      moved = true;
+      if (left > part) publish(control, written);
+    }
+    if (moved || done_) publish(control, written);
+    if (done_) queue().pop_front();
+    return done_;
+  }
+  std::vector<int> waiting_for() const override {
+    if (done_) return {};
+    return {peer_};
+  }
+  bool detach() override {
+    if (done_) return true;
+    std::vector<std::byte> rest(data_ + (sent_ - moved_), data_ + (header_.bytes - moved_));
+    own_ = std::move(rest);
+    data_ = own_.data();
+    moved_ = sent_;
+    return true;
+  }
+
+ private:
+  std::deque<SendTask*>& queue() { return ring_.outgoing_[static_cast<std::size_t>(peer_)]; }
+  void publish(RingControl& control, std::uint64_t written) {
+    control.written.store(written, std::memory_order_seq_cst);
+    ring_.segment_->notifier(peer_).notify();
+  }
+
+  MessageRing& ring_;
+  int peer_;
+  const std::byte* data_;
+  std::vector<std::byte> own_;
+  MessageHeader header_;
+  std::uint64_t sent_ = 0;
+  std::uint64_t moved_ = 0;  // where in the message data_ begins
+  bool header_sent_ = false;
+  bool done_ = false;
+};
+
+MessageRing::MessageRing(std::shared_ptr<Segment> segment, int rank)
+    : segment_(std::move(segment)),
+      rank_(rank),
+      sources_(static_cast<std::size_t>(segment_->ranks())),
+      outgoing_(static_cast<std::size_t>(segment_->ranks())) {}
+
+std::unique_ptr<Task> MessageRing::send(int peer, const MessageHeader& header, const void* data) {
+  return std::make_unique<SendTask>(*this, peer, header, data);
+}
+
+std::optional<AnnouncedMessage> MessageRing::next(int peer) {
+  Source& source = sources_[static_cast<std::size_t>(peer)];
+  Incoming& incoming = source.incoming;
+  if (incoming.is_active) pump(peer);
+  if (incoming.is_active) return std::nullopt;
+  RingControl& control = segment_->ring(peer, rank_);
+  std::uint64_t read = control.read.load(std::memory_order_relaxed);
+  if (control.written.load(std::memory_order_acquire) - read < sizeof(MessageHeader)) return std::nullopt;
+  incoming.is_active = incoming.is_aside = true;
+  incoming.ticket = ++source.tickets;
+  out_of_ring(&incoming.header, segment_->ring_data(peer, rank_), segment_->ring_bytes(), read, sizeof incoming.header);
+  read += sizeof incoming.header;
+  control.read.store(read, std::memory_order_seq_cst);
+  segment_->notifier(peer).notify();  // a message of nothing frees no more than this
+  return AnnouncedMessage{incoming.header, incoming.ticket};
+}
+
+void MessageRing::deliver(int peer, std::uint64_t ticket, const MessageHeader& header, Delivery& delivery) {
+  Source& source = sources_[static_cast<std::size_t>(peer)];
+  Incoming& incoming = source.incoming;
+  if (incoming.is_active && incoming.ticket == ticket) {  // the rest goes where it belongs
+    if (delivery.to != nullptr) std::ranges::copy(incoming.aside, delivery.to);
+    incoming.aside = {};
+    incoming.is_aside = false;
+    incoming.delivery = &delivery;
+    return;
+  }
+  const auto whole = source.aside.find(ticket);
+  if (delivery.to != nullptr && header.bytes > 0) std::ranges::copy(whole->second, delivery.to);
+  source.aside.erase(whole);
+  delivery.is_done = true;
+}
+
+void MessageRing::advance(int peer, Delivery& delivery) {
+  if (!delivery.is_done) pump(peer);
+}
+
+bool MessageRing::withdraw(int peer, std::uint64_t, Delivery& delivery) noexcept {
+  Incoming& incoming = sources_[static_cast<std::size_t>(peer)].incoming;
+  if (incoming.delivery == &delivery) incoming.delivery = nullptr;
+  return false;
+}
+
+void MessageRing::pump(int peer) {
+  Source& source = sources_[static_cast<std::size_t>(peer)];
+  Incoming& incoming = source.incoming;
+  if (!incoming.is_active) return;
+  RingControl& control = segment_->ring(peer, rank_);
+  const std::uint64_t written = control.written.load(std::memory_order_acquire);
+  std::uint64_t read = control.read.load(std::memory_order_relaxed);
+  const std::byte* memory = segment_->ring_data(peer, rank_);
+  const std::uint64_t total = padded(incoming.header.bytes);
+  while (incoming.received < total && written != read) {
+    const auto part = static_cast<std::size_t>(std::min({total - incoming.received, written - read, static_cast<std::uint64_t>(stride)}));
+    take_part(incoming, memory, read, part);
+    incoming.received += part;
+    read += part;
+    control.read.store(read, std::memory_order_seq_cst);
+    segment_->notifier(peer).notify();
+  }
+  if (incoming.received == total) end_message(source);
+}
+
+// The padding at the end of a message is dropped.
+void MessageRing::take_part(Incoming& incoming, const std::byte* memory, std::uint64_t position, std::size_t part) {
+  const auto useful =
+      static_cast<std::size_t>(std::min<std::uint64_t>(part, incoming.header.bytes - std::min(incoming.received, incoming.header.bytes)));
+  if (useful == 0) return;
+  if (incoming.is_aside) {
+    // The memory grows with what has come, not with what was announced.
+    incoming.aside.resize(static_cast<std::size_t>(incoming.received) + useful);
+    out_of_ring(incoming.aside.data() + incoming.received, memory, segment_->ring_bytes(), position, useful);
+  } else if (incoming.delivery != nullptr && incoming.delivery->to != nullptr) {
+    out_of_ring(incoming.delivery->to + incoming.received, memory, segment_->ring_bytes(), position, useful);
+  }
+}
+
+void MessageRing::end_message(Source& source) {
+  Incoming& incoming = source.incoming;
+  if (incoming.is_aside) source.aside.emplace(incoming.ticket, std::move(incoming.aside));
+  else if (incoming.delivery != nullptr) incoming.delivery->is_done = true;
+  incoming = Incoming{};
+}
+
+}  // namespace unisono::engines::shm

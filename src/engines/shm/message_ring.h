@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "engines/message.h"
+#include "engines/shm/segment.h"
+
+namespace unisono::engines::shm {
+
+/// Carries messages between the ranks of a segment. Each ordered pair has a ring of bytes in shared memory. A message is a header and its elements,
+/// streamed through the ring: of a large one the receiver copies out while the sender copies in; a small one fits whole, and its send is done at
+/// once. A message that no receive has taken is kept aside as far as it has come.
+class MessageRing final : public MessageCarrier {
+ public:
+  MessageRing(std::shared_ptr<Segment> segment, int rank);
+
+  std::unique_ptr<Task> send(int peer, const MessageHeader& header, const void* data) override;
+  std::optional<AnnouncedMessage> next(int peer) override;
+  void progress(int peer) override { pump(peer); }
+  void deliver(int peer, std::uint64_t ticket, const MessageHeader& header, Delivery& delivery) override;
+  void advance(int peer, Delivery& delivery) override;
+  bool withdraw(int peer, std::uint64_t ticket, Delivery& delivery) noexcept override;
+
+ private:
+  class SendTask;
+  /// The message that is coming out of a ring.
+  struct Incoming {
+    bool is_active = false;
+    bool is_aside = false;  // its elements go to `aside`
+    std::uint64_t ticket = 0;
+    MessageHeader header;
+    std::uint64_t received = 0;
+    Delivery* delivery = nullptr;  // null and not aside: the elements are dropped
+    std::vector<std::byte> aside;
+  };
+  struct Source {
+    Incoming incoming;
+    std::uint64_t tickets = 0;
+    std::map<std::uint64_t, std::vector<std::byte>> aside;  // whole messages that no receive has taken, by ticket
+  };
+
+  /// Moves what is in the ring of one source to where it belongs.
+  void pump(int source);
+  void take_part(Incoming& incoming, const std::byte* memory, std::uint64_t position, std::size_t part);
+  void end_message(Source& source);
+
+  std::shared_ptr<Segment> segment_;
+  int rank_;
+  std::vector<Source> sources_;
+  std::vector<std::deque<SendTask*>> outgoing_;  // per destination, in order; the first one writes
+};
+
+}  // namespace unisono::engines::shm

@@ -1,0 +1,159 @@
+#pragma once
+
+#include "engines/shm/lockstep.h"
+#include "engines/shm/pieces.h"
+
+// The collectives that only move data. S bytes a rank and P ranks; what a rank copies through shared memory, in and out:
+//   broadcast S (root) or S · all_gather S + (P-1) S · gather S, or (P-1) S at the root · scatter (P-1) S at the root, or S · all_to_all 2 (P-1) S
+
+namespace unisono::engines::shm {
+
+/// Elements of a call's memory as bytes.
+class MoveTask : public LockstepTask {
+ protected:
+  MoveTask(Lockstep& engine, const CollectiveCall& call, const Pieces& pieces, std::size_t copies)
+      : LockstepTask(engine, call, pieces.count(), pieces.largest() * size_of(call.in.dtype()) * copies),
+        pieces_(pieces),
+        in_(static_cast<const std::byte*>(call.in.data())),
+        out_(static_cast<std::byte*>(call.out.data())) {}
+
+  std::size_t bytes(std::size_t elements) const { return elements * element(); }
+  const std::byte* in(std::size_t index) const { return in_ + bytes(index); }
+  std::byte* out(std::size_t index) const { return out_ + bytes(index); }
+  const Pieces& pieces() const { return pieces_; }
+  std::size_t block(int rank) const { return static_cast<std::size_t>(rank) * call().count; }
+
+  static Pieces whole_slots(const Lockstep& engine, const CollectiveCall& call) {
+    return {call.count, engine.segment().slot_bytes() / size_of(call.in.dtype())};
+  }
+  /// A slot shared out among the ranks, a part for each.
+  static Pieces shared_slots(const Lockstep& engine, const CollectiveCall& call) {
+    const std::size_t part = engine.segment().slot_bytes() / static_cast<std::size_t>(engine.size()) / 64 * 64;
+    return {call.count, part / size_of(call.in.dtype())};
+  }
+  /// Where a rank keeps, in step k, what is for `to`.
+  std::byte* part(int from, int to, std::size_t k) const { return inbox(from, k) + bytes(static_cast<std::size_t>(to) * pieces_.largest()); }
+
+ private:
+  Pieces pieces_;
+  const std::byte* in_;
+  std::byte* out_;
+};
+
+class Barrier final : public MoveTask {
+ public:
+  Barrier(Lockstep& engine, const CollectiveCall& call) : MoveTask(engine, call, Pieces(0, 1), 1) {}
+
+ private:
+  void produce(std::size_t) override {}
+  void consume(std::size_t) override {}
+};
+
+/// A barrier at which every rank raises a flag or does not, and learns whether all have.
+class Agreement final : public MoveTask {
+ public:
+  Agreement(Lockstep& engine, const CollectiveCall& call, bool flag) : MoveTask(engine, call, Pieces(0, 1), 1), flag_(flag) {}
+  bool all() const { return all_; }
+
+ private:
+  void produce(std::size_t k) override { *inbox(rank(), k) = static_cast<std::byte>(flag_ ? 1 : 0); }
+  void consume(std::size_t k) override {
+    all_ = flag_;
+    for (int r = 0; all_ && r < size(); ++r) all_ = r == rank() || *inbox(r, k) != std::byte{0};
+  }
+
+  bool flag_;
+  bool all_ = false;
+};
+
+class Broadcast final : public MoveTask {
+ public:
+  Broadcast(Lockstep& engine, const CollectiveCall& call) : MoveTask(engine, call, whole_slots(engine, call), 1) {}
+
+ private:
+  void produce(std::size_t k) override {
+    const Range piece = pieces()[k];
+    if (rank() == call().root) copy_bytes(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
+  }
+  void consume(std::size_t k) override {
+    const Range piece = pieces()[k];
+    if (rank() != call().root) copy_bytes(out(piece.begin), inbox(call().root, k), bytes(piece.size()));
+  }
+};
+
+class AllGather : public MoveTask {
+ public:
+  AllGather(Lockstep& engine, const CollectiveCall& call) : MoveTask(engine, call, whole_slots(engine, call), 1) {}
+
+ protected:
+  void produce(std::size_t k) override {
+    const Range piece = pieces()[k];
+    copy_bytes(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
+  }
+  void consume(std::size_t k) override {
+    const Range piece = pieces()[k];
+    for (int i = 1; i <= size(); ++i) {
+      const int from = (rank() + i) % size();  // each starts elsewhere
+      const void* source = from == rank() ? static_cast<const void*>(in(piece.begin)) : inbox(from, k);
+      copy_bytes(out(block(from) + piece.begin), source, bytes(piece.size()));
+    }
+  }
+};
+
+class Gather final : public AllGather {
+ public:
+  using AllGather::AllGather;
+
+ private:
+  void produce(std::size_t k) override {
+    if (rank() != call().root) AllGather::produce(k);
+  }
+  void consume(std::size_t k) override {
+    if (rank() == call().root) AllGather::consume(k);
+  }
+};
+
+class Scatter final : public MoveTask {
+ public:
+  Scatter(Lockstep& engine, const CollectiveCall& call)
+      : MoveTask(engine, call, shared_slots(engine, call), static_cast<std::size_t>(engine.size())) {}
+
+ private:
+  void produce(std::size_t k) override {
+    if (rank() != call().root) return;
+    const Range piece = pieces()[k];
+    for (int to = 0; to < size(); ++to) {
+      if (to != rank()) copy_bytes(part(rank(), to, k), in(block(to) + piece.begin), bytes(piece.size()));
+    }
+  }
+  void consume(std::size_t k) override {
+    const Range piece = pieces()[k];
+    const int root = call().root;
+    const void* source = rank() == root ? static_cast<const void*>(in(block(rank()) + piece.begin)) : part(root, rank(), k);
+    copy_bytes(out(piece.begin), source, bytes(piece.size()));
+  }
+};
+
+class AllToAll final : public MoveTask {
+ public:
+  AllToAll(Lockstep& engine, const CollectiveCall& call)
+      : MoveTask(engine, call, shared_slots(engine, call), static_cast<std::size_t>(engine.size())) {}
+
+ private:
+  void produce(std::size_t k) override {
+    const Range piece = pieces()[k];
+    for (int to = 0; to < size(); ++to) {
+      if (to != rank()) copy_bytes(part(rank(), to, k), in(block(to) + piece.begin), bytes(piece.size()));
+    }
+  }
+  void consume(std::size_t k) override {
+    const Range piece = pieces()[k];
+    for (int i = 1; i <= size(); ++i) {
+      const int from = (rank() + i) % size();
+      const void* source = from == rank() ? static_cast<const void*>(in(block(from) + piece.begin)) : part(from, rank(), k);
+      copy_bytes(out(block(from) + piece.begin), source, bytes(piece.size()));
+    }
+  }
+};
+
+}  // namespace unisono::engines::shm

@@ -1,0 +1,152 @@
+#pragma once
+
+#include <vector>
+
+#include "engines/shm/moves.h"
+
+// The collectives that combine. The order within an element is always rank 0, 1, …, P-1, whoever computes it, so that every rank gets the same
+// bits. S bytes a rank and P ranks; reads and writes of a rank, in and out of cache:
+//   one shot   stage S, read P S, write S                 one exchange a piece: best for two ranks, and for small messages
+//   sliced     stage S, read S, write S/P + S, read S     each reduces the slice of a piece it owns; two exchanges, overlapped from piece to piece
+
+namespace unisono::engines::shm {
+
+inline bool prefers_one_shot(int ranks, std::size_t bytes) { return ranks <= 2 || bytes <= (std::size_t{8} << 10); }
+
+/// The inputs of one element range, in rank order.
+class InputList {
+ public:
+  explicit InputList(int n) : count_(n) {
+    if (n > fixed) more_.resize(static_cast<std::size_t>(n));
+  }
+  const void*& operator[](int i) { return data()[i]; }
+  const void** data() { return count_ > fixed ? more_.data() : few_; }
+
+ private:
+  static constexpr int fixed = 16;
+  int count_;
+  const void* few_[fixed];
+  std::vector<const void*> more_;
+};
+
+class OneShot : public MoveTask {
+ protected:
+  OneShot(Lockstep& engine, const CollectiveCall& call) : MoveTask(engine, call, whole_slots(engine, call), 1) {}
+
+  void stage(std::size_t k) {
+    const Range piece = pieces()[k];
+    copy_bytes(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
+  }
+  /// Of the first `fan_in` ranks.
+  void combine_first(std::size_t k, int fan_in) {
+    const Range piece = pieces()[k];
+    InputList inputs(fan_in);
+    for (int r = 0; r < fan_in; ++r) inputs[r] = r == rank() ? static_cast<const void*>(in(piece.begin)) : inbox(r, k);
+    combine(out(piece.begin), inputs.data(), fan_in, piece.size(), call(), size());
+  }
+};
+
+class OneShotAllReduce final : public OneShot {
+ public:
+  OneShotAllReduce(Lockstep& engine, const CollectiveCall& call) : OneShot(engine, call) {}
+
+ private:
+  void produce(std::size_t k) override { stage(k); }
+  void consume(std::size_t k) override { combine_first(k, size()); }
+};
+
+class OneShotReduce final : public OneShot {
+ public:
+  OneShotReduce(Lockstep& engine, const CollectiveCall& call) : OneShot(engine, call) {}
+
+ private:
+  void produce(std::size_t k) override {
+    if (rank() != call().root) stage(k);
+  }
+  void consume(std::size_t k) override {
+    if (rank() == call().root) combine_first(k, size());
+  }
+};
+
+/// Inclusive or exclusive prefix: rank r combines ranks 0 … r, or 0 … r-1 (rank 0 keeps what it has).
+class Scan final : public OneShot {
+ public:
+  Scan(Lockstep& engine, const CollectiveCall& call) : OneShot(engine, call) {}
+
+ private:
+  void produce(std::size_t k) override { stage(k); }
+  void consume(std::size_t k) override {
+    const int fan_in = rank() + (call().operation == Operation::scan ? 1 : 0);
+    if (fan_in > 0) combine_first(k, fan_in);
+  }
+};
+
+/// all_reduce, or reduce to a root: in step k every rank stages piece k, and combines its slice of piece k-1 for the others to fetch.
+class SlicedReduce final : public MoveTask {
+ public:
+  SlicedReduce(Lockstep& engine, const CollectiveCall& call) : SlicedReduce(engine, call, whole_slots(engine, call)) {}
+
+ private:
+  SlicedReduce(Lockstep& engine, const CollectiveCall& call, const Pieces& pieces) : MoveTask(engine, call, with_last(pieces), 1), pieces_(pieces) {}
+
+  // One step more than there are pieces; never inline.
+  static Pieces with_last(const Pieces& pieces) { return {pieces.count() + 1, 1}; }
+  bool receives(int r) const { return call().root < 0 || call().root == r; }
+  Range slice(std::size_t piece, int r) const { return owned_part(pieces_[piece].size(), element(), r, size()); }
+
+  void produce(std::size_t k) override {
+    if (k > 0) {
+      const Range mine = slice(k - 1, rank());
+      const std::size_t begin = pieces_[k - 1].begin + mine.begin;
+      InputList inputs(size());
+      for (int r = 0; r < size(); ++r) {
+        inputs[r] = r == rank() ? static_cast<const void*>(in(begin)) : segment().inbox(r, step_number(k - 1)) + bytes(mine.begin);
+      }
+      std::byte* shared = segment().result(rank(), step_number(k)) + bytes(mine.begin);
+      combine(shared, inputs.data(), size(), mine.size(), call(), size());
+    }
+    if (k < pieces_.count()) {
+      // All but the own slice, which nobody else reads.
+      const Range piece = pieces_[k];
+      const Range mine = slice(k, rank());
+      std::byte* staged = segment().inbox(rank(), step_number(k));
+      copy_bytes(staged, in(piece.begin), bytes(mine.begin));
+      copy_bytes(staged + bytes(mine.end), in(piece.begin + mine.end), bytes(piece.size() - mine.end));
+    }
+  }
+  void consume(std::size_t k) override {
+    if (k == 0 || !receives(rank())) return;
+    const std::size_t begin = pieces_[k - 1].begin;
+    for (int i = 0; i < size(); ++i) {
+      const int owner = (rank() + i) % size();
+      const Range part = slice(k - 1, owner);
+      copy_bytes(out(begin + part.begin), segment().result(owner, step_number(k)) + bytes(part.begin), bytes(part.size()));
+    }
+  }
+
+  Pieces pieces_;
+};
+
+class ReduceScatter final : public MoveTask {
+ public:
+  ReduceScatter(Lockstep& engine, const CollectiveCall& call)
+      : MoveTask(engine, call, shared_slots(engine, call), static_cast<std::size_t>(engine.size())) {}
+
+ private:
+  void produce(std::size_t k) override {
+    const Range piece = pieces()[k];
+    for (int to = 0; to < size(); ++to) {
+      if (to != rank()) copy_bytes(part(rank(), to, k), in(block(to) + piece.begin), bytes(piece.size()));
+    }
+  }
+  void consume(std::size_t k) override {
+    const Range piece = pieces()[k];
+    InputList inputs(size());
+    for (int r = 0; r < size(); ++r) {
+      inputs[r] = r == rank() ? static_cast<const void*>(in(block(rank()) + piece.begin)) : part(r, rank(), k);
+    }
+    combine(out(piece.begin), inputs.data(), size(), piece.size(), call(), size());
+  }
+};
+
+}  // namespace unisono::engines::shm

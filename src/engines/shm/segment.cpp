@@ -1,0 +1,57 @@
+#include "engines/shm/segment.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "base/socket.h"
+#include "unisono/error.h"
+
+namespace unisono::engines::shm {
+namespace {
+
+constexpr std::size_t page = 4096;
+constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+struct Offsets {
+  std::size_t lines, members, slots, rings, ring_data, end;
+};
+
+Offsets offsets_for(const Segment::Shape& shape) {
+  const auto n = static_cast<std::size_t>(shape.ranks);
+  Offsets o{};
+  o.lines = round_up(sizeof(FailureRecord), page);
+  o.members = round_up(o.lines + 2 * n * sizeof(Line), page);
+  o.slots = round_up(o.members + n * sizeof(Member), page);
+  o.rings = round_up(o.slots + 4 * n * shape.slot_bytes, page);
+  o.ring_data = round_up(o.rings + n * n * sizeof(RingControl), page);
+  o.end = o.ring_data + n * n * shape.ring_bytes;
+  return o;
+}
+
+}  // namespace
+
+std::size_t Segment::size_for(const Shape& shape) { return offsets_for(shape).end; }
+
+Segment::Segment(const Shape& shape, std::byte* memory, std::shared_ptr<void> keep_alive, std::vector<base::Notifier*> notifiers)
+    : shape_(shape), memory_(memory), keep_alive_(std::move(keep_alive)), notifiers_(std::move(notifiers)) {
+  const Offsets o = offsets_for(shape);
+  lines_ = o.lines;
+  members_ = o.members;
+  slots_ = o.slots;
+  rings_ = o.rings;
+  ring_data_ = o.ring_data;
+  for (int r = 0; notifiers_.size() < static_cast<std::size_t>(shape.ranks); ++r) notifiers_.push_back(&member(r).notifier);
+}
+
+std::shared_ptr<std::byte> private_memory(std::size_t bytes) {
+  // Mapped, not allocated: zeroed for free, and only what is touched costs memory.
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    throw BackendUnavailable(fmt::format("there is no memory for {} bytes that the ranks share: {}", bytes, base::error_text(errno)));
+  return {static_cast<std::byte*>(memory), [bytes](std::byte* p) { ::munmap(p, bytes); }};
+}
+
+}  // namespace unisono::engines::shm

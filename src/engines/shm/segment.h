@@ -1,0 +1,145 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/notifier.h"
+#include "engines/signature.h"
+#include "unisono/call.h"
+
+namespace unisono::engines::shm {
+
+/// Memory that all ranks of a group on this host can reach: the threads of one process, or processes that map the same memfd. Nothing in it is
+/// a pointer. It comes zeroed, and all-zero is its initial state, so nobody has to initialise it and nobody has to wait for that.
+///
+///   header | per rank: two lines, a place in the table of processes | per rank: 2 inbox slots, 2 result slots | per ordered pair: a message ring
+
+inline constexpr std::size_t cache_line = 64;
+inline constexpr std::size_t line_payload = 32;  // bytes that travel inside a line
+
+/// Where a rank's buffers of a call lie in the shared pool of its process: offset + 1; 0: not there. See DirectAccess.
+struct Announcement {
+  std::uint64_t in = 0, out = 0;
+  std::uint64_t reaches_all = 0;  // whether the rank has mapped everybody's pool
+};
+
+/// How others map a rank's pool.
+struct PoolCard {
+  std::uint64_t inode = 0, size = 0;
+  std::int32_t descriptor = 0;
+};
+
+/// What a rank publishes for one step of the lockstep: two alternate, by the parity of the step.
+struct alignas(2 * cache_line) Line {
+  std::atomic<std::uint32_t> step{0};
+  std::uint32_t unused = 0;
+  Signature signature{};
+  std::byte payload[line_payload]{};
+  char label[40]{};  // of the call, where its signature says that it has one
+
+  // Of the first step of a call whose data does not travel here.
+  void announce(const Announcement& announcement) { std::memcpy(payload, &announcement, sizeof announcement); }
+  Announcement announcement() const {
+    Announcement announcement;
+    std::memcpy(&announcement, payload, sizeof announcement);
+    return announcement;
+  }
+  void set_label(const CollectiveCall& call) {
+    const std::string text = label_of(call);
+    const std::size_t size = std::min(text.size(), sizeof label - 1);
+    std::memcpy(label, text.data(), size);
+    label[size] = '\0';
+  }
+  std::string_view get_label() const { return has_label(signature) ? std::string_view(label, ::strnlen(label, sizeof label)) : std::string_view(); }
+};
+static_assert(sizeof(Announcement) <= line_payload);
+static_assert(sizeof(Line) == 2 * cache_line && offsetof(Line, payload) + line_payload <= cache_line);
+
+/// One direction of one pair: bytes written and bytes read, each on a line of its own.
+struct RingControl {
+  alignas(2 * cache_line) std::atomic<std::uint64_t> written{0};
+  alignas(2 * cache_line) std::atomic<std::uint64_t> read{0};
+};
+
+enum class Presence : std::uint32_t { absent = 0, present = 1, left = 2 };
+
+struct alignas(2 * cache_line) Member {
+  base::Notifier notifier;
+  std::atomic<std::uint32_t> presence{0};
+  std::atomic<std::int32_t> pid{0};  // 0: a thread of this process
+  std::atomic<std::int32_t> cpus{0};
+  PoolCard pool;
+};
+
+/// The failure that ended the group, as bytes. `state`: 0 none, 1 being written, 2 there.
+struct FailureRecord {
+  static constexpr std::size_t max_missing = 256;
+  static constexpr std::size_t max_message = 768;
+  std::atomic<std::uint32_t> state{0};
+  std::uint8_t kind = 0;
+  std::uint8_t cause = 0;
+  std::int32_t culprit = -1;
+  std::uint32_t missing_count = 0;
+  std::int32_t missing[max_missing]{};
+  std::uint32_t message_size = 0;
+  char message[max_message]{};
+};
+
+class Segment {
+ public:
+  /// A slot is shared out among all ranks, and every pair has a ring: more than that would leave no room in one, and take too much for the other.
+  static constexpr int most_ranks = 1024;
+  struct Shape {
+    int ranks = 1;
+    std::size_t slot_bytes = std::size_t{128} << 10;
+    std::size_t ring_bytes = std::size_t{128} << 10;
+  };
+
+  /// Bytes of a segment of that shape.
+  static std::size_t size_for(const Shape& shape);
+  /// `memory` is page-aligned and stays mapped as long as `keep_alive`. `notifiers`: of the members, where they have some already, so that a rank of
+  /// several groups sleeps in one place; else the segment's own are used.
+  Segment(const Shape& shape, std::byte* memory, std::shared_ptr<void> keep_alive, std::vector<base::Notifier*> notifiers = {});
+
+  int ranks() const { return shape_.ranks; }
+  /// Where the ranks of this segment are only some of a group's: the names by which errors call them, here and nowhere else.
+  void name_ranks(std::vector<int> names) { names_ = std::move(names); }
+  int name_of(int rank) const { return names_.empty() ? rank : names_[static_cast<std::size_t>(rank)]; }
+  std::size_t slot_bytes() const { return shape_.slot_bytes; }
+  std::size_t ring_bytes() const { return shape_.ring_bytes; }
+  FailureRecord& failure() const { return *reinterpret_cast<FailureRecord*>(memory_); }
+  Line& line(int rank, std::uint32_t step) const {
+    return reinterpret_cast<Line*>(memory_ + lines_)[2 * static_cast<std::size_t>(rank) + (step & 1U)];
+  }
+  Member& member(int rank) const { return reinterpret_cast<Member*>(memory_ + members_)[rank]; }
+  base::Notifier& notifier(int rank) const { return *notifiers_[static_cast<std::size_t>(rank)]; }
+  std::byte* inbox(int rank, std::uint32_t step) const { return slot(rank, step & 1U); }
+  std::byte* result(int rank, std::uint32_t step) const { return slot(rank, 2 + (step & 1U)); }
+  RingControl& ring(int from, int to) const { return reinterpret_cast<RingControl*>(memory_ + rings_)[from * shape_.ranks + to]; }
+  std::byte* ring_data(int from, int to) const {
+    return memory_ + ring_data_ + static_cast<std::size_t>(from * shape_.ranks + to) * shape_.ring_bytes;
+  }
+
+ private:
+  std::byte* slot(int rank, std::size_t index) const { return memory_ + slots_ + (4 * static_cast<std::size_t>(rank) + index) * shape_.slot_bytes; }
+
+  Shape shape_;
+  std::byte* memory_;
+  std::shared_ptr<void> keep_alive_;
+  std::vector<base::Notifier*> notifiers_;
+  std::vector<int> names_;
+  std::size_t lines_ = 0, members_ = 0, slots_ = 0, rings_ = 0, ring_data_ = 0;
+};
+
+/// Zeroed memory for ranks that are threads of this process.
+std::shared_ptr<std::byte> private_memory(std::size_t bytes);
+
+}  // namespace unisono::engines::shm

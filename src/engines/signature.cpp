@@ -1,0 +1,67 @@
+#include "engines/signature.h"
+
+#include "base/hash.h"
+
+namespace unisono::engines {
+namespace {
+
+// Of the word `what`: bits 0-7 operation, 8-15 dtype, 16-23 reduce op, 24 custom, 25 labelled, 32-63 root + 1.
+constexpr std::uint64_t custom_bit = std::uint64_t{1} << 24;
+constexpr std::uint64_t label_bit = std::uint64_t{1} << 25;
+
+// Of the word `extra`: the tag below, a hash of names above.
+std::uint64_t upper_half(std::string_view name) { return base::stable_hash(name) << 32; }
+
+}  // namespace
+
+Signature signature_of(const CollectiveCall& call) noexcept {
+  Signature s;
+  s.what = static_cast<std::uint64_t>(call.operation) | (static_cast<std::uint64_t>(call.in.dtype()) << 8) |
+           (static_cast<std::uint64_t>(call.op) << 16) | (static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root + 1)) << 32);
+  s.count = call.count;
+  s.extra = static_cast<std::uint32_t>(call.tag);
+  if (call.custom) {
+    s.what |= custom_bit;
+    s.extra ^= upper_half(call.custom->type_name);
+  }
+  if (!call.label.empty()) {
+    s.what |= label_bit;
+    s.extra ^= upper_half(call.label);
+    if (!call.also.empty()) s.extra ^= upper_half(call.also) * 3;  // another place for another thing
+  }
+  return s;
+}
+
+std::string label_of(const CollectiveCall& call) {
+  std::string text(call.label);
+  if (!call.also.empty()) text.append(" of ").append(call.also);
+  return text;
+}
+
+bool has_label(const Signature& s) noexcept { return (s.what & label_bit) != 0; }
+
+std::string describe(const Signature& s, std::string_view label) {
+  const auto operation = static_cast<Operation>(s.what & 0xff);
+  // The label of a call that the user makes as it is repeats the operation: what stands behind it ("of [2, 3]") goes behind the call.
+  const std::string_view name = to_string(operation);
+  const bool repeats = label.starts_with(name) && label.substr(name.size()).starts_with(" of ");
+  std::string text(repeats ? std::string_view() : label);
+  if (!text.empty()) text += ": ";
+  text += name;
+  text += '(';
+  if (operation != Operation::barrier) {
+    text += to_string(static_cast<DType>((s.what >> 8) & 0xff));
+    text += " × " + std::to_string(s.count);
+    if (reduces(operation)) {
+      text += ", ";
+      text += (s.what & custom_bit) != 0 ? "custom operation" : std::string(to_string(static_cast<ReduceOp>((s.what >> 16) & 0xff)));
+    }
+  }
+  if (const auto root = static_cast<std::uint32_t>(s.what >> 32); root != 0) text += ", root " + std::to_string(root - 1);
+  if (const auto tag = static_cast<std::int32_t>(s.extra & 0xffffffffU); tag != 0) text += ", tag " + std::to_string(tag);
+  text += ')';
+  if (repeats) text += label.substr(name.size());
+  return text;
+}
+
+}  // namespace unisono::engines

@@ -1,8 +1,0 @@
-#pragma once
-
-namespace unisono::ground {
-
-/// How many processors this process may use: the affinity mask and the control group's quota, at least 1.
-int allowed_processors();
-
-}  // namespace unisono::ground

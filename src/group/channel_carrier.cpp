@@ -1,0 +1,208 @@
+#include "group/channel_carrier.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "unisono/error.h"
+
+namespace unisono::group {
+namespace {
+
+using coordination::NoticeKind;
+using coordination::Notices;
+using engines::AnnouncedMessage;
+using engines::Delivery;
+using engines::MessageHeader;
+
+// Up to this size the elements stand in the notice.
+constexpr std::size_t inline_bytes = 512;
+// Up to this size the elements of a send are copied, so that it may go on without its caller: what a group asks to detach is at most that large.
+constexpr std::size_t buffered_bytes = std::size_t{64} << 10;
+
+}  // namespace
+
+Channels channels_of(Engine& engine, coordination::Coordination& coordination) {
+  if (engine.has_channels()) {
+    return {
+        .send = [&engine](const void* data, std::size_t bytes, int peer,
+                          std::uint32_t channel) { return engine.start_send(data, bytes, peer, channel); },
+        .recv = [&engine](void* data, std::size_t bytes, int peer, std::uint32_t channel) { return engine.start_recv(data, bytes, peer, channel); },
+        .discard = [&engine](std::size_t bytes, int peer, std::uint32_t channel) { return engine.start_discard(bytes, peer, channel); },
+        .largest = engine.largest_channel()};
+  }
+  // Apart from the channels that a tcp engine of the same group would use.
+  const std::uint64_t group = ~coordination.group_id();
+  const auto global = [&coordination](int r) { return coordination.global_ranks()[static_cast<std::size_t>(r)]; };
+  transport::Link& link = *coordination.link();
+  return {.send =
+              [&link, global, group](const void* data, std::size_t bytes, int peer, std::uint32_t channel) {
+                return link.send(data, bytes, global(peer), {group, channel});
+              },
+          .recv =
+              [&link, global, group](void* data, std::size_t bytes, int peer, std::uint32_t channel) {
+                return link.recv(data, bytes, global(peer), {group, channel});
+              },
+          .discard =
+              [&link, global, group](std::size_t bytes, int peer, std::uint32_t channel) {
+                return link.recv(nullptr, bytes, global(peer), {group, channel});
+              },
+          .largest = std::numeric_limits<std::uint32_t>::max()};
+}
+
+/// Elements on a channel. What breaks it is found out.
+class ChannelCarrier::ChannelTask final : public Task {
+ public:
+  using Start = std::function<std::unique_ptr<Task>()>;
+  /// `check` and `start` are called when the task is first driven: what `check` throws is thrown as it is.
+  ChannelTask(const Parts& parts, int peer, std::function<void()> check, Start start)
+      : poll_(parts.poll),
+        peer_(peer),
+        check_(std::move(check)),
+        start_(std::move(start)),
+        attribution_(parts.attribution ? parts.attribution() : nullptr) {}
+  ChannelTask(const Parts& parts, int peer, std::unique_ptr<Task> task)
+      : ChannelTask(
+            parts, peer, [] {}, nullptr) {
+    task_ = std::move(task);
+  }
+
+  bool advance() override {
+    if (is_done_) return true;
+    poll_();
+    if (start_) check_();
+    const auto step = [&] {
+      if (start_) task_ = std::exchange(start_, nullptr)();
+      return task_->advance();
+    };
+    is_done_ = attribution_ ? attribution_->guard(step) : step();
+    return is_done_;
+  }
+  std::vector<int> waiting_for() const override { return is_done_ ? std::vector<int>() : std::vector<int>{peer_}; }
+  bool wakes_waiter() const override { return (!attribution_ || !attribution_->is_holding()) && (!task_ || task_->wakes_waiter()); }
+
+ private:
+  const std::function<void()>& poll_;
+  int peer_;
+  std::function<void()> check_;
+  Start start_;
+  std::unique_ptr<Task> task_;
+  std::unique_ptr<coordination::FailureAttribution> attribution_;
+  bool is_done_ = false;
+};
+
+class ChannelCarrier::SendTask final : public Task {
+ public:
+  SendTask(ChannelCarrier& carrier, int peer, const MessageHeader& header, const void* data) {
+    const Parts& parts = carrier.parts_;
+    // Channel 0 is that of collectives. A number comes again after all others.
+    const auto channel = static_cast<std::uint32_t>(1 + carrier.sent_[static_cast<std::size_t>(peer)]++ % parts.channels.largest);
+    const auto bytes = static_cast<std::size_t>(header.bytes);
+    const bool is_inline = bytes <= inline_bytes;
+    base::ByteWriter notice = Notices::of_kind(NoticeKind::message);
+    notice.put(header.bytes).put(header.tag).put(header.kind).put(is_inline ? std::uint32_t{0} : channel);
+    if (is_inline) notice.raw({static_cast<const char*>(data), bytes});
+    parts.tell(peer, notice.bytes());
+    if (is_inline) return;
+    if (bytes <= buffered_bytes) {
+      own_.assign(static_cast<const std::byte*>(data), static_cast<const std::byte*>(data) + bytes);
+      data = own_.data();
+    }
+    task_ = std::make_unique<ChannelTask>(parts, peer, parts.channels.send(data, bytes, peer, channel));
+  }
+  bool advance() override {
+    if (task_ && task_->advance()) task_.reset();
+    return task_ == nullptr;
+  }
+  std::vector<int> waiting_for() const override { return task_ ? task_->waiting_for() : std::vector<int>(); }
+  bool wakes_waiter() const override { return !task_ || task_->wakes_waiter(); }
+  bool detach() override { return !task_ || !own_.empty(); }
+
+ private:
+  std::vector<std::byte> own_;
+  std::unique_ptr<ChannelTask> task_;
+};
+
+ChannelCarrier::ChannelCarrier(Parts parts)
+    : parts_(std::move(parts)), sent_(static_cast<std::size_t>(parts_.size), 0), sources_(static_cast<std::size_t>(parts_.size)) {}
+
+std::unique_ptr<Task> ChannelCarrier::send(int peer, const MessageHeader& header, const void* data) {
+  return std::make_unique<SendTask>(*this, peer, header, data);
+}
+
+void ChannelCarrier::take(int peer, std::string_view notice) {
+  base::ByteReader content = Notices::content_of(notice);
+  Announced message;
+  message.header.bytes = content.get<std::uint64_t>();
+  message.header.tag = content.get<std::int32_t>();
+  message.header.kind = content.get<std::uint32_t>();
+  message.channel = content.get<std::uint32_t>();
+  const std::string_view elements = content.rest();
+  // Not ours, where the lengths do not fit.
+  if (!content.ok() || elements.size() != (message.channel == 0 ? message.header.bytes : 0)) return;
+  message.elements = elements;
+  const std::lock_guard lock(mutex_);
+  Source& source = sources_[static_cast<std::size_t>(peer)];
+  const std::uint64_t ticket = ++source.tickets;
+  source.fresh.push_back(ticket);
+  source.messages.emplace(ticket, std::move(message));
+}
+
+std::optional<AnnouncedMessage> ChannelCarrier::next(int peer) {
+  const std::lock_guard lock(mutex_);
+  Source& source = sources_[static_cast<std::size_t>(peer)];
+  if (source.fresh.empty()) return std::nullopt;
+  const std::uint64_t ticket = source.fresh.front();
+  source.fresh.pop_front();
+  return AnnouncedMessage{source.messages.at(ticket).header, ticket};
+}
+
+void ChannelCarrier::deliver(int peer, std::uint64_t ticket, const MessageHeader& header, Delivery& delivery) {
+  const std::lock_guard lock(mutex_);
+  auto& messages = sources_[static_cast<std::size_t>(peer)].messages;
+  const auto message = messages.find(ticket);
+  if (message->second.channel == 0) {
+    const std::string& elements = message->second.elements;
+    if (delivery.to != nullptr && !elements.empty()) std::memcpy(delivery.to, elements.data(), elements.size());
+    messages.erase(message);
+    delivery.is_done = true;
+    return;
+  }
+  const auto check = [this, peer, ticket, channel = message->second.channel] { check_channel(peer, ticket, channel); };
+  const auto start = [this, peer, ticket, bytes = static_cast<std::size_t>(header.bytes), channel = message->second.channel, to = delivery.to] {
+    forget(peer, ticket);
+    return to == nullptr ? parts_.channels.discard(bytes, peer, channel) : parts_.channels.recv(to, bytes, peer, channel);
+  };
+  delivery.task = std::make_unique<ChannelTask>(parts_, peer, check, start);
+}
+
+void ChannelCarrier::forget(int peer, std::uint64_t ticket) {
+  const std::lock_guard lock(mutex_);
+  sources_[static_cast<std::size_t>(peer)].messages.erase(ticket);
+}
+
+// The bytes of a channel come in the order of the messages: those of an earlier message, which nobody has received, would be taken for this one's.
+void ChannelCarrier::check_channel(int peer, std::uint64_t ticket, std::uint32_t channel) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [other, message] : sources_[static_cast<std::size_t>(peer)].messages) {
+    if (other >= ticket || message.channel != channel) continue;
+    throw ProtocolError(fmt::format("a message of rank {} with tag {} has waited to be received while {} others came after it", peer,
+                                    message.header.tag, ticket - other),
+                        {.operation = "recv", .rank = parts_.rank, .culprit = peer, .hint = "receive it first"});
+  }
+}
+
+void ChannelCarrier::advance(int, Delivery& delivery) {
+  if (!delivery.is_done) delivery.is_done = delivery.task->advance();
+}
+
+bool ChannelCarrier::withdraw(int peer, std::uint64_t ticket, Delivery& delivery) noexcept {
+  delivery.task.reset();
+  const std::lock_guard lock(mutex_);
+  return sources_[static_cast<std::size_t>(peer)].messages.contains(ticket);
+}
+
+}  // namespace unisono::group

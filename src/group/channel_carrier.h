@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "coordination/coordination.h"
+#include "coordination/failure_attribution.h"
+#include "engines/message.h"
+#include "unisono/engine.h"
+
+namespace unisono::group {
+
+/// The channels by which elements travel between ranks of different hosts: the engine's, or the link's where the engine has none.
+struct Channels {
+  std::function<std::unique_ptr<Task>(const void* data, std::size_t bytes, int peer, std::uint32_t channel)> send;
+  std::function<std::unique_ptr<Task>(void* data, std::size_t bytes, int peer, std::uint32_t channel)> recv;
+  std::function<std::unique_ptr<Task>(std::size_t bytes, int peer, std::uint32_t channel)> discard;
+  std::uint32_t largest = 32767;
+};
+Channels channels_of(Engine& engine, coordination::Coordination& coordination);
+
+/// Carries messages between ranks of different hosts. A short notice goes ahead of each and holds its header. The elements stand in the notice where
+/// they are few, and else follow on a channel of their own, which is asked for when a receive has taken the message. Peers are ranks in the group.
+class ChannelCarrier final : public engines::MessageCarrier {
+ public:
+  /// What sends notices: `tell(rank, notice)`. `poll` takes what has come. `rank`: this rank, for errors.
+  struct Parts {
+    int rank = 0, size = 1;
+    std::function<void(int rank, std::string_view notice)> tell;
+    std::function<void()> poll;
+    Channels channels;
+    /// What finds out why a channel broke; null: its exception is thrown as it is.
+    std::function<std::unique_ptr<coordination::FailureAttribution>()> attribution = {};
+  };
+  explicit ChannelCarrier(Parts parts);
+
+  std::unique_ptr<Task> send(int peer, const engines::MessageHeader& header, const void* data) override;
+  std::optional<engines::AnnouncedMessage> next(int peer) override;
+  void progress(int) override {}
+  void poll() override { parts_.poll(); }
+  void deliver(int peer, std::uint64_t ticket, const engines::MessageHeader& header, engines::Delivery& delivery) override;
+  void advance(int peer, engines::Delivery& delivery) override;
+  bool withdraw(int peer, std::uint64_t ticket, engines::Delivery& delivery) noexcept override;
+
+  /// A notice of a message from that rank has come. From any thread.
+  void take(int peer, std::string_view notice);
+
+ private:
+  class SendTask;
+  class ChannelTask;
+  struct Announced {
+    engines::MessageHeader header;
+    std::uint32_t channel = 0;  // 0: the elements are here
+    std::string elements = {};
+  };
+  struct Source {
+    std::deque<std::uint64_t> fresh;              // tickets that `next` has not returned
+    std::map<std::uint64_t, Announced> messages;  // of which no element has been asked for, by ticket
+    std::uint64_t tickets = 0;
+  };
+  void forget(int peer, std::uint64_t ticket);
+  void check_channel(int peer, std::uint64_t ticket, std::uint32_t channel) const;
+
+  Parts parts_;
+  std::vector<std::uint64_t> sent_;  // to each rank so far
+  mutable std::mutex mutex_;         // of what follows: notices come from any thread
+  std::vector<Source> sources_;
+};
+
+}  // namespace unisono::group

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "coordination/coordination.h"
+#include "engines/message.h"
+#include "group/message_matcher.h"
+#include "unisono/engine.h"
+
+namespace unisono::group {
+
+/// Messages of device memory. The two sides find each other by messages of host memory, with all that holds for these (tags, receives from any
+/// source, mismatches): the sender announces what it has, the receiver answers that it is there, and then both give it to the engine of devices, in
+/// the order in which the receiver answered. A sender waits for its receiver, however small the message.
+class DeviceMessages {
+ public:
+  DeviceMessages(MessageMatcher& host, coordination::Coordination& coordination, Engine& engine)
+      : host_(host), coordination_(coordination), engine_(engine) {}
+  std::unique_ptr<Task> send(const engines::MessageCall& call);
+  std::unique_ptr<Task> recv(const engines::MessageCall& call);
+
+ private:
+  class Send;
+  class Recv;
+  /// What a sender announces.
+  struct Announcement {
+    std::uint64_t dtype = 0, count = 0, ticket = 0;
+  };
+  /// What the receiver answers: nothing is sent where the two do not fit.
+  struct Answer {
+    std::uint64_t fits = 0, number = 0;
+  };
+  MessageMatcher& host_;
+  coordination::Coordination& coordination_;
+  Engine& engine_;
+  std::map<int, std::uint64_t> announced_;  // by destination
+  std::map<int, std::uint64_t> answered_;   // by source: how many messages it may send
+  std::map<int, std::uint64_t> given_;      // by destination: how many the engine has
+};
+
+}  // namespace unisono::group

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordination/coordination.h"
+#include "engines/message.h"
+#include "engines/registry.h"
+#include "group/channel_carrier.h"
+#include "group/device_messages.h"
+#include "group/message_matcher.h"
+#include "schedule/executor.h"
+#include "unisono/engine.h"
+
+namespace unisono::group {
+
+/// The parts of a group below the checks and the queue: coordination, the engines under their schedules, and the messages.
+class GroupCore {
+ public:
+  struct Parts {
+    std::shared_ptr<coordination::Coordination> coordination;
+    schedule::Engines engines;
+    std::string name;  ///< as `ProcessGroup::backend` says it; empty: the engine's
+  };
+  explicit GroupCore(Parts parts);
+  ~GroupCore();
+  GroupCore(const GroupCore&) = delete;
+  GroupCore& operator=(const GroupCore&) = delete;
+
+  std::string_view name() const noexcept { return name_.empty() ? executor_->name() : std::string_view(name_); }
+  coordination::Coordination& coordination() { return *coordination_; }
+  const std::shared_ptr<coordination::Coordination>& shared_coordination() const { return coordination_; }
+  schedule::Executor& executor() { return *executor_; }
+  /// The device whose memory the group works on, beside the host's.
+  std::optional<Device> device() const;
+  /// Sends and receives of host memory, and of the memory of that device.
+  std::unique_ptr<Task> start_send(const engines::MessageCall& call);
+  std::unique_ptr<Task> start_recv(const engines::MessageCall& call);
+  /// Done when the message has come that the next receive from there with that tag will take; takes nothing of it. `data` does not count.
+  std::unique_ptr<Task> start_probe(const engines::MessageCall& call) { return messages_->probe(call); }
+  /// The last word of a rank that leaves the group in order.
+  void leave();
+
+ private:
+  std::string name_;
+  std::shared_ptr<coordination::Coordination> coordination_;
+  std::shared_ptr<schedule::Executor> executor_;
+  std::unique_ptr<ChannelCarrier> channels_;  // null where there is one host
+  std::unique_ptr<MessageMatcher> messages_;
+  std::unique_ptr<DeviceMessages> device_messages_;  // null where there is no engine of devices
+};
+
+/// What is told about a group whose core is made.
+struct CoreOptions {
+  std::string group_name;
+  std::string key;                                    ///< the same on all members, and of no other group
+  int rank = 0;                                       ///< in the group
+  std::vector<int> global_ranks;                      ///< of the members, in group order
+  std::vector<std::string> host_names;                ///< of the members
+  std::vector<int> hosts;                             ///< for each member the number of its host, in order of first appearance; empty: all are on one
+  int local_rank = 0;                                 ///< of this process on its host
+  std::string address;                                ///< numeric, by which members on other hosts reach this rank
+  std::string token;                                  ///< the job's secret; empty where there is none
+  std::shared_ptr<Store> store;                       ///< the group's own, under its prefix
+  std::shared_ptr<Store> job_store;                   ///< under `unisono run`, the launcher's; else null
+  std::shared_ptr<coordination::Coordination> world;  ///< of the world; null when it is the world's core that is made
+  std::chrono::milliseconds timeout{};
+};
+
+/// The engine of device memory that a group has besides.
+struct DeviceEngine {
+  EngineFactory make;    ///< null: none
+  bool at_need = false;  ///< as in EngineOptions
+  std::string name;      ///< as `ProcessGroup::backend` says the group's backend then
+};
+
+/// Makes the core of a group on the engine that `maker` makes: collective over its members.
+std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::EngineMaker& maker, const DeviceEngine& device = {});
+/// The parts of the core of a group of one.
+GroupCore::Parts parts_alone();
+/// Of one of several ranks that are threads of this process.
+GroupCore::Parts parts_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus);
+
+}  // namespace unisono::group

@@ -1,0 +1,166 @@
+// From what is known of a group's members to its parts.
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "engines/serial/serial.h"
+#include "group/group_core.h"
+#include "unisono/error.h"
+
+namespace unisono::group {
+namespace {
+
+using coordination::Coordination;
+using coordination::CoordinationParts;
+using coordination::GroupTopology;
+
+// Numbered anew within the group.
+std::vector<int> hosts_of(const CoreOptions& options) {
+  std::vector<int> hosts(options.global_ranks.size(), 0);
+  std::vector<int> seen;
+  for (std::size_t r = 0; r < options.hosts.size(); ++r) {
+    auto found = std::find(seen.begin(), seen.end(), options.hosts[r]);
+    if (found == seen.end()) found = seen.insert(seen.end(), options.hosts[r]);
+    hosts[r] = static_cast<int>(found - seen.begin());
+  }
+  return hosts;
+}
+
+std::shared_ptr<Store> under(const CoreOptions& options, const std::string& prefix) { return std::make_shared<PrefixStore>(prefix, options.store); }
+
+coordination::HostRanks join_host(const CoreOptions& options, const GroupTopology& topology, bool is_engine_of_group) {
+  coordination::HostOptions host;
+  host.group_name = options.group_name;
+  host.rank = topology.local;
+  host.names = topology.members;
+  for (const int r : topology.members) host.global_ranks.push_back(options.global_ranks[static_cast<std::size_t>(r)]);
+  host.store = is_engine_of_group ? options.store : under(options, fmt::format("host/{}/", topology.host()));
+  host.job_store = options.job_store;
+  host.world = options.world;
+  host.timeout = options.timeout;
+  return coordination::join_host(host);
+}
+
+/// The connections that a world has with the ranks of other hosts, or with all.
+std::shared_ptr<transport::Link> connect(const CoreOptions& options, const GroupTopology& topology, bool all, const CoordinationParts& parts) {
+  transport::Link::Options link;
+  link.rank = options.rank;
+  link.hosts = topology.hosts;
+  link.all = all;
+  link.address = options.address;
+  link.store = under(options, "link/");
+  link.token = options.token;
+  link.timeout = options.timeout;
+  // The link may outlive the group: it keeps the notifier that it notifies.
+  std::shared_ptr<base::Notifier> notifier = parts.notifier;
+  if (parts.host.engine) notifier = {parts.host.engine->shared_segment(), &parts.host.engine->segment().notifier(topology.local)};
+  link.notify = [notifier] { notifier->notify(); };
+  link.has_waiter = [notifier] { return notifier->has_waiters(); };
+  return transport::Link::connect(link);
+}
+
+EngineOptions engine_options(const CoreOptions& options, const GroupTopology& topology, const std::string& prefix, bool is_crowded) {
+  EngineOptions engine;
+  engine.group_name = options.group_name;
+  engine.key = options.key;
+  engine.rank = options.rank;
+  engine.global_ranks = options.global_ranks;
+  engine.hosts = topology.hosts;
+  engine.local_rank = options.local_rank;
+  engine.address = options.address;
+  engine.store = under(options, prefix);
+  engine.timeout = options.timeout;
+  engine.crowded = is_crowded;
+  return engine;
+}
+
+std::unique_ptr<Engine> make_rail(const CoreOptions& options, const GroupTopology& topology, EngineOptions rail, const engines::EngineMaker& maker,
+                                  const std::shared_ptr<transport::Link>& link) {
+  rail.group_name += fmt::format(" (rail {})", topology.local);
+  rail.key += fmt::format("/rail{}", topology.local);
+  rail.rank = topology.host();
+  rail.global_ranks.clear();
+  rail.hosts.clear();
+  for (const int r : topology.rail) {
+    rail.global_ranks.push_back(options.global_ranks[static_cast<std::size_t>(r)]);
+    rail.hosts.push_back(topology.host_of(r));
+  }
+  rail.store = under(options, fmt::format("rail/{}/", topology.local));
+  return maker.make(rail, link);
+}
+
+/// How its collectives will go.
+void log_schedule(const CoreOptions& options, const GroupTopology& topology) {
+  const std::string of_group = "schedule of group " + options.group_name;
+  if (topology.has_levels()) {
+    base::debug(fmt::format("{}: two levels, shared memory in each of {} hosts and {} between them", of_group, topology.host_count(),
+                            topology.rails == 1 ? "one rail" : fmt::format("{} rails", topology.rails)));
+  } else {
+    base::debug(fmt::format("{}: one level, {} ranks by the engine at once", of_group, topology.size()));
+  }
+}
+
+void add_device(const CoreOptions& options, const DeviceEngine& device, GroupCore::Parts& parts) {
+  if (!device.make) return;
+  Coordination& coordination = *parts.coordination;
+  EngineOptions engine = engine_options(options, coordination.topology(), "device/", coordination.is_crowded());
+  engine.at_need = device.at_need;
+  parts.engines.device = device.make(engine);
+  parts.name = device.name;
+}
+
+}  // namespace
+
+std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::EngineMaker& maker, const DeviceEngine& device) {
+  CoordinationParts parts{.key = options.key, .global_ranks = options.global_ranks, .topology = GroupTopology(options.rank, hosts_of(options))};
+  const GroupTopology topology = parts.topology;
+  const bool is_serial = topology.size() == 1 && maker.make && !maker.traits.spans_hosts;
+  if (topology.host_count() > 1 && !maker.traits.spans_hosts) {
+    throw BackendUnavailable(
+        fmt::format("the ranks of group {} are on {} hosts, and this engine serves one", options.group_name, topology.host_count()));
+  }
+  if (!is_serial && (topology.members.size() > 1 || topology.size() == 1)) {
+    parts.host = join_host(options, topology, maker.is_shared_memory);
+  } else if (!options.world) {
+    parts.notifier = std::make_shared<base::Notifier>();
+  } else {
+    parts.notifier = {options.world, options.world->notifier()};
+  }
+  if (topology.host_count() > 1 || (maker.connects_all && topology.size() > 1)) {
+    parts.owns_link = options.world == nullptr;
+    parts.link = options.world ? options.world->link() : connect(options, topology, maker.connects_all, parts);
+  }
+  GroupCore::Parts core;
+  if (maker.is_shared_memory) {
+    core.engines.group = parts.host.engine;
+  } else {
+    const EngineOptions engine = engine_options(options, topology, "engine/", parts.host.engine && parts.host.engine->is_crowded());
+    core.engines.group = maker.make(engine, parts.link);
+    if (topology.has_levels() && !topology.rail.empty()) core.engines.rail = make_rail(options, topology, engine, maker, parts.link);
+    log_schedule(options, topology);
+  }
+  core.coordination = std::make_shared<Coordination>(std::move(parts));
+  add_device(options, device, core);
+  return std::make_unique<GroupCore>(std::move(core));
+}
+
+GroupCore::Parts parts_alone() {
+  GroupCore::Parts core;
+  core.coordination = std::make_shared<Coordination>(CoordinationParts{.key = {}, .global_ranks = {0}, .topology = GroupTopology(0, {0})});
+  core.engines.group = engines::serial::make_serial();
+  return core;
+}
+
+GroupCore::Parts parts_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus) {
+  const auto ranks = static_cast<std::size_t>(segment->ranks());
+  CoordinationParts parts{.key = {}, .global_ranks = std::vector<int>(ranks), .topology = GroupTopology(rank, std::vector<int>(ranks, 0))};
+  parts.host = coordination::host_of_threads(std::move(segment), rank, cpus);
+  GroupCore::Parts core;
+  core.engines.group = parts.host.engine;
+  core.coordination = std::make_shared<Coordination>(std::move(parts));
+  return core;
+}
+
+}  // namespace unisono::group

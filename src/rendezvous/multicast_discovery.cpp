@@ -1,0 +1,372 @@
+#include "rendezvous/multicast_discovery.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "rendezvous/error_info.h"
+#include "rendezvous/record.h"
+#include "store/authentication.h"
+#include "store/serve.h"
+#include "store/token.h"
+#include "store/wire.h"
+#include "unisono/error.h"
+
+namespace unisono::rendezvous {
+namespace {
+
+using namespace std::chrono_literals;
+using base::Clock;
+using base::Deadline;
+
+constexpr auto shortest_pause = std::chrono::milliseconds(5);
+constexpr auto longest_pause = std::chrono::milliseconds(200);
+// Who has said nothing for so many pauses is gone, or as good as gone: it is heard again when it speaks again.
+constexpr auto silence = 20 * longest_pause;
+// For how long, and how often, one that refuses the job says so.
+constexpr auto farewell_time = std::chrono::milliseconds(500);
+constexpr int farewell_period = 20;
+// How many datagrams are read before one looks at the clock again: a flood must not stop it.
+constexpr int most_at_once = 256;
+// How many others are kept in mind beside as many as there are ranks: without a token, anybody can say to be one.
+constexpr std::size_t most_strangers = 1024;
+
+std::string describe(const Announcement& said) {
+  return said.member.rank < 0 ? where(said.member) : fmt::format("rank {} at {}", said.member.rank, where(said.member));
+}
+
+// The order in which those without a rank fill the gaps: neighbours on a host stay neighbours.
+bool before(const Announcement* a, const Announcement* b) {
+  const auto key = [](const Announcement* said) { return std::tie(said->member.host, said->member.machine, said->member.pid, said->nonce); };
+  return key(a) < key(b);
+}
+
+}  // namespace
+
+MulticastDiscovery::MulticastDiscovery(Request request, const base::Environment& environment, const Deadline& deadline)
+    : request_(std::move(request)),
+      token_(store::token_for(std::span(&request_.address, 1), std::nullopt, environment)),
+      place_(base::describe(request_.address)),
+      socket_(request_.address, base::InterfaceRule::own_or_others(environment)) {
+  if (request_.group_name.size() > 255)
+    throw InvalidArgument(fmt::format("the group name has {} bytes; a datagram carries 255", request_.group_name.size()), info());
+  const Record own = own_record(request_.rank);
+  self_.group_name = request_.group_name;
+  self_.nonce = own.nonce;
+  self_.member = own.member;
+  self_.world_size = request_.world_size;
+  self_.library = store::describe_own_version();
+  if (request_.rank.value_or(0) == 0) {
+    listening_ = store::listen_on({with_port(socket_.own_address(), 0)});
+    self_.port = base::local_address(listening_.get()).port();
+  }
+  gather(deadline);
+  wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_) throw Error(fmt::format("an event descriptor: {}", base::error_text(errno)));
+  announcer_ = base::Thread("the announcements", [this] { keep_announcing(); });
+}
+
+MulticastDiscovery::~MulticastDiscovery() {
+  if (!announcer_.joinable()) return;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
+  announcer_.join();
+}
+
+std::shared_ptr<store::Client> MulticastDiscovery::serve() const {
+  base::FileDescriptor listening(::fcntl(listening_.get(), F_DUPFD_CLOEXEC, 0));
+  base::info(fmt::format("the job's store listens on {}", base::describe(server_)));
+  return store::serve(std::move(listening), place(), {.token = token_, .job_tag = self_.job});
+}
+
+std::shared_ptr<store::Client> MulticastDiscovery::connect(const Deadline& deadline) const {
+  return store::connect_tcp({server_}, place(), {.token = token_, .job_tag = self_.job}, deadline);
+}
+
+std::string MulticastDiscovery::place() const { return "the store at " + base::describe(server_); }
+
+void MulticastDiscovery::gather(const Deadline& deadline) {
+  auto pause = shortest_pause;
+  Time next = Clock::now();
+  for (;;) {
+    if (Clock::now() >= next) {
+      announce();
+      next = Clock::now() + pause;
+      pause = std::min(pause * 2, longest_pause);
+    }
+    if (deadline.passed()) give_up(deadline);
+    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
+    pollfd entry{socket_.fd(), POLLIN, 0};
+    ::poll(&entry, 1, deadline.poll_timeout(static_cast<int>(std::clamp<std::int64_t>(rest, 0, longest_pause.count()))));
+    bool changed = listen();
+    forget_the_silent();
+    look_for_quarrels();
+    changed = name_job() || changed;
+    if (!self_.agreed && all_agree()) {
+      self_.agreed = true;
+      changed = true;
+    }
+    if (self_.agreed) {
+      settle();
+      return announce();
+    }
+    // Whoever is new must not wait for our next turn, nor be answered by everybody at the same moment for every word of it.
+    if (changed) {
+      pause = shortest_pause;
+      next = std::min(next, Clock::now() + shortest_pause);
+    }
+  }
+}
+
+void MulticastDiscovery::announce() {
+  repeat_others();
+  send_error_ = socket_.send(encode(self_, token_, place_));
+}
+
+/// As many as a datagram carries, in turn.
+void MulticastDiscovery::repeat_others() {
+  ++self_.number;
+  self_.heard.clear();
+  auto next = others_.upper_bound(repeated_);
+  for (std::size_t i = std::min(others_.size(), most_echoes); i > 0; --i, ++next) {
+    if (next == others_.end()) next = others_.begin();
+    self_.heard.push_back(echo_of(next->first));
+    repeated_ = next->first;
+  }
+}
+
+/// True where something was heard that was not known.
+bool MulticastDiscovery::listen() {
+  bool changed = false;
+  for (int i = 0; i < most_at_once; ++i) {
+    const auto datagram = socket_.receive();
+    if (!datagram) break;
+    changed = hear_one(*datagram) || changed;
+  }
+  return changed;
+}
+
+bool MulticastDiscovery::hear_one(const MulticastSocket::Datagram& datagram) {
+  Heard heard = hear(datagram.bytes, request_.group_name, token_, place_);
+  switch (heard.hearing) {
+    case Hearing::another_group: return false;
+    case Hearing::another_version: ++other_versions_; return false;
+    case Hearing::forged: ++forged_; return false;
+    case Hearing::nothing: ++nothing_; return false;
+    case Hearing::ours: break;
+  }
+  Announcement& said = heard.announcement;
+  if (said.nonce == self_.nonce || is_old(said)) return false;
+  const bool fresh = std::ranges::find(said.heard, echo_of(self_.nonce)) != said.heard.end();
+  if (said.refusal && fresh) refuse(*said.refusal);
+  const std::size_t most = static_cast<std::size_t>(request_.world_size) + most_strangers;
+  // A job stands that we have not named: it is complete without us.
+  if (said.agreed && !named_.contains(said.job)) {
+    if (of_other_jobs_.size() >= most) of_other_jobs_.clear();  // who is still there says so again
+    of_other_jobs_.insert(said.nonce);
+    others_.erase(said.nonce);
+    return false;
+  }
+  if (of_other_jobs_.contains(said.nonce)) return false;
+  if (others_.size() >= most && !others_.contains(said.nonce) && !make_room()) return false;
+  if (said.agreed) standing_ = said.job;
+  Other& other = others_[said.nonce];
+  const bool changed = other.times == 0 || (fresh && !other.proven) || other.said.job != said.job || other.said.agreed != said.agreed;
+  other.proven = other.proven || fresh;
+  if (other.proven) last_number_[said.nonce] = said.number;
+  other.said = std::move(said);
+  other.source = datagram.source;
+  other.heard_at = Clock::now();
+  ++other.times;
+  return changed;
+}
+
+/// Of two announcements of one process only the later one counts, however often the earlier one is heard.
+bool MulticastDiscovery::is_old(const Announcement& said) const {
+  if (const auto last = last_number_.find(said.nonce); last != last_number_.end() && said.number <= last->second) return true;
+  const auto other = others_.find(said.nonce);
+  return other != others_.end() && said.number <= other->second.said.number;
+}
+
+/// Forgets one that has not proven to be of this run, the one that was heard longest ago.
+bool MulticastDiscovery::make_room() {
+  ++too_many_;
+  auto oldest = others_.end();
+  for (auto each = others_.begin(); each != others_.end(); ++each) {
+    if (!each->second.proven && (oldest == others_.end() || each->second.heard_at < oldest->second.heard_at)) oldest = each;
+  }
+  if (oldest == others_.end()) return false;
+  others_.erase(oldest);
+  return true;
+}
+
+void MulticastDiscovery::forget_the_silent() {
+  const Time now = Clock::now();
+  std::erase_if(others_, [&](const auto& each) { return now - each.second.heard_at > silence; });
+  std::erase_if(quarrels_, [&](const auto& each) {
+    const auto gone = [&](const std::string& nonce) { return nonce != self_.nonce && !others_.contains(nonce); };
+    return gone(each.first.first) || gone(each.first.second);
+  });
+}
+
+void MulticastDiscovery::look_for_quarrels() {
+  const auto all = everybody();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (all[i]->world_size != all[j]->world_size) quarrel(Announcement::Refusal::Kind::mismatch, *all[j], *all[i]);
+      else if (all[i]->member.rank >= 0 && all[i]->member.rank == all[j]->member.rank)
+        quarrel(Announcement::Refusal::Kind::duplicate, *all[j], *all[i]);
+    }
+  }
+}
+
+/// Only between two that both live: what one that has ended said last may still be on its way.
+void MulticastDiscovery::quarrel(Announcement::Refusal::Kind kind, const Announcement& first, const Announcement& second) {
+  const auto times = [&](const std::string& nonce) {
+    const auto found = others_.find(nonce);
+    return found == others_.end() ? 0 : found->second.times;
+  };
+  const auto alive = [&](const std::string& nonce, int before) { return nonce == self_.nonce || times(nonce) > before; };
+  const auto [seen, fresh] = quarrels_.try_emplace({first.nonce, second.nonce}, Quarrel{times(first.nonce), times(second.nonce)});
+  if (fresh || !alive(first.nonce, seen->second.first) || !alive(second.nonce, seen->second.second)) return;
+  Announcement::Refusal refusal{.kind = kind, .text = {}};
+  if (kind == Announcement::Refusal::Kind::duplicate) {
+    refusal.text = fmt::format("rank {} is claimed by {} and by {}", first.member.rank, where(first.member), where(second.member));
+  } else {
+    refusal.text = fmt::format("{} says {}, {} says {}", describe(first), first.world_size, describe(second), second.world_size);
+  }
+  // The others are told, also those that come a moment later and would wait for us until their time is over.
+  self_.refusal = refusal;
+  for (const Deadline lingering(farewell_time); !lingering.passed();) {
+    announce();
+    ::poll(nullptr, 0, lingering.poll_timeout(farewell_period));
+    listen();  // who is new is repeated next time, and believes it then
+  }
+  refuse(refusal);
+}
+
+void MulticastDiscovery::refuse(const Announcement::Refusal& refusal) const {
+  if (refusal.kind == Announcement::Refusal::Kind::duplicate)
+    throw InvalidArgument(
+        refusal.text, info("every process needs a rank of its own: was one started twice? If a job of this name has failed just now, start again"));
+  throw Mismatch("the ranks disagree about the world size: " + refusal.text,
+                 info("world_size must be the same on every rank. If a job of this name has failed just now, start again"));
+}
+
+std::vector<const Announcement*> MulticastDiscovery::everybody() const {
+  std::vector<const Announcement*> all{&self_};
+  for (const auto& [nonce, other] : others_) {
+    if (other.proven) all.push_back(&other.said);
+  }
+  return all;
+}
+
+/// By rank, null where nobody is. Who is too much is left out, by the same rule everywhere.
+std::vector<const Announcement*> MulticastDiscovery::chosen() const {
+  std::vector<const Announcement*> by_rank(static_cast<std::size_t>(request_.world_size)), open;
+  for (const Announcement* said : everybody()) {
+    if (said->world_size != request_.world_size) continue;
+    if (!standing_.empty() && !named_.at(standing_).contains(said->nonce)) continue;
+    if (said->member.rank < 0) open.push_back(said);
+    else by_rank[static_cast<std::size_t>(said->member.rank)] = said;
+  }
+  std::ranges::sort(open, before);
+  auto next = open.begin();
+  for (const Announcement*& place : by_rank) {
+    if (place == nullptr && next != open.end()) place = *next++;
+  }
+  return by_rank;
+}
+
+/// True where we see another job than before.
+bool MulticastDiscovery::name_job() {
+  std::string job;
+  const auto by_rank = chosen();
+  const bool complete = std::ranges::find(by_rank, nullptr) == by_rank.end() && std::ranges::find(by_rank, &self_) != by_rank.end();
+  if (complete && quarrels_.empty()) {
+    std::string text = fmt::format("unisono discovery {}\n{}\n{}\n", place_, request_.group_name.size(), request_.group_name);
+    for (const Announcement* said : by_rank) text += said->nonce + "\n";
+    job = store::digest(text);
+    auto& members = named_[job];
+    for (const Announcement* said : by_rank) members.insert(said->nonce);
+  }
+  if (job == self_.job) return false;
+  self_.job = std::move(job);
+  return true;
+}
+
+bool MulticastDiscovery::all_agree() const {
+  if (self_.job.empty()) return false;
+  if (self_.job == standing_) return true;
+  return std::ranges::all_of(chosen(), [&](const Announcement* said) { return said->job == self_.job; });
+}
+
+void MulticastDiscovery::settle() {
+  const auto by_rank = chosen();
+  rank_ = static_cast<int>(std::ranges::find(by_rank, &self_) - by_rank.begin());
+  if (rank_ == 0) {
+    server_ = base::local_address(listening_.get());
+  } else {
+    listening_.reset();
+    const Other& server = others_.at(by_rank[0]->nonce);
+    server_ = with_port(server.source, server.said.port);
+  }
+}
+
+void MulticastDiscovery::give_up(const Deadline& deadline) const {
+  const auto by_rank = chosen();
+  std::vector<int> missing;
+  std::string here;
+  for (std::size_t r = 0; r < by_rank.size(); ++r) {
+    if (by_rank[r] == nullptr) missing.push_back(static_cast<int>(r));
+    else if (here.size() < 400) here += fmt::format("{}{}", here.empty() ? "" : ", ", describe(*by_rank[r]));
+  }
+  std::string text = fmt::format("{} of {} processes came to {} (group name \"{}\", interface {}) within {} ms", by_rank.size() - missing.size(),
+                                 by_rank.size(), place_, request_.group_name, socket_.interface(), deadline.timeout().count());
+  text += missing.empty() ? fmt::format(", and did not agree (here: {})", here) : fmt::format("; missing ranks {} (here: {})", list(missing), here);
+  if (!of_other_jobs_.empty())
+    text += fmt::format("; {} others are of a job of that name that is complete without this process", of_other_jobs_.size());
+  if (forged_ > 0) text += fmt::format("; {} datagrams were ignored because they are not of this job's token", forged_);
+  if (other_versions_ > 0) text += fmt::format("; {} were of another version of unisono", other_versions_);
+  const auto unproven = std::ranges::count_if(others_, [](const auto& each) { return !each.second.proven; });
+  if (unproven > 0) text += fmt::format("; {} others have not heard this process, or are records of an earlier run", unproven);
+  if (too_many_ > 0) text += fmt::format("; {} datagrams came when too many others had been heard", too_many_);
+  if (nothing_ > 0) text += fmt::format("; {} were no announcements", nothing_);
+  if (send_error_ != 0) text += fmt::format("; sending failed: {}", base::error_text(send_error_));
+  throw Timeout(text,
+                info("were all of them started, with the same UNISONO_TOKEN, and is it the same network? UNISONO_INTERFACE names the interface"),
+                std::move(missing));
+}
+
+/// For those who have not heard everybody agree yet. Whoever asks is one that has not agreed.
+void MulticastDiscovery::keep_announcing() {
+  auto next = Clock::now();
+  for (;;) {
+    const auto now = Clock::now();
+    if (now >= next) {
+      announce();
+      next = now + longest_pause;
+    }
+    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(next - now).count();
+    pollfd entries[2] = {{socket_.fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+    ::poll(entries, 2, static_cast<int>(std::clamp<std::int64_t>(rest, 0, longest_pause.count())));
+    if (entries[1].revents != 0) return;
+    for (int i = 0; i < most_at_once; ++i) {
+      const auto datagram = socket_.receive();
+      if (!datagram) break;
+      const Heard heard = hear(datagram->bytes, request_.group_name, token_, place_);
+      const bool asks = heard.hearing == Hearing::ours && !heard.announcement.agreed && named_.at(self_.job).contains(heard.announcement.nonce);
+      if (asks) next = std::min(next, Clock::now() + shortest_pause);
+    }
+  }
+}
+
+}  // namespace unisono::rendezvous

@@ -1,0 +1,39 @@
+#include "schedule/abilities.h"
+
+namespace unisono::schedule {
+namespace {
+
+/// Stands for a callable of the user's where only its presence counts.
+const std::shared_ptr<const detail::CustomReduction>& any_callable() {
+  static const auto& callable = *new std::shared_ptr<const detail::CustomReduction>(std::make_shared<detail::CustomReduction>());
+  return callable;
+}
+
+}  // namespace
+
+CollectiveCall call_without_memory(const Problem& problem) {
+  CollectiveCall call;
+  call.operation = problem.operation;
+  call.in = Tensor(nullptr, problem.dtype, problem.in.count);
+  call.out = Tensor(nullptr, problem.dtype, problem.out.count);
+  call.count = problem.count;
+  call.op = problem.op;
+  call.root = problem.root;
+  call.counts = problem.counts;
+  call.recv_counts = problem.recv_counts;
+  return call;
+}
+
+bool Abilities::offers(const Problem& problem) const {
+  if (engine_ == nullptr) return false;
+  if (reduces(problem.operation) && engine_->device_type() == Device::Type::cpu && !problem.is_custom) {
+    if (problem.size == 1) return false;  // what is true becomes 1 even there, which others only copy
+    if (is_half(problem.dtype) && (problem.size > 2 || problem.op == ReduceOp::avg)) return false;
+    if (is_integer(problem.dtype) && problem.op == ReduceOp::avg) return false;
+  }
+  CollectiveCall call = call_without_memory(problem);
+  if (problem.is_custom) call.custom = any_callable();
+  return engine_->offers(call);
+}
+
+}  // namespace unisono::schedule

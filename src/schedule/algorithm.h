@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "coordination/group_topology.h"
+#include "schedule/abilities.h"
+#include "schedule/schedule.h"
+
+namespace unisono::schedule {
+
+/// Where a problem is to be solved.
+struct Setting {
+  Abilities engine;                                       ///< of the problem's level
+  Abilities rail{nullptr};                                ///< of this rank's rail, where there are two levels
+  const coordination::GroupTopology* topology = nullptr;  ///< where the problem may be solved on two levels
+};
+
+/// One way to carry out one operation. A new algorithm is a file in src/schedule/algorithms/<operation>/ and a line in the table of selection.cpp.
+struct Algorithm {
+  Operation operation;
+  std::string_view name;
+  /// Whether it is right and possible here. It depends on nothing in which the ranks differ.
+  bool (*can)(const Problem& problem, const Setting& setting);
+  void (*build)(const Problem& problem, const Setting& setting, Builder& to);
+  std::size_t at_least_bytes = 0;               ///< of `count` elements: it is preferred from here …
+  std::size_t at_most_bytes = ~std::size_t{0};  ///< … to here
+  int at_least_ranks = 1;
+};
+
+/// The steps of any collective by the algorithm that the table chooses. Returns its name.
+std::string_view build(const Problem& problem, const Setting& setting, Builder& to);
+
+namespace algorithms {
+
+// Each of these is described in the file of its name.
+bool can_engine(const Problem& problem, const Setting& setting);
+void build_engine(const Problem& problem, const Setting& setting, Builder& to);
+bool can_exchange(const Problem& problem, const Setting& setting);
+void build_exchange(const Problem& problem, const Setting& setting, Builder& to);
+bool can_all_to_all_v(const Problem& problem, const Setting& setting);
+void build_all_to_all_v(const Problem& problem, const Setting& setting, Builder& to);
+bool can_sum_and_divide(const Problem& problem, const Setting& setting);
+void build_sum_and_divide(const Problem& problem, const Setting& setting, Builder& to);
+bool can_two_level_all_reduce(const Problem& problem, const Setting& setting);
+void build_two_level_all_reduce(const Problem& problem, const Setting& setting, Builder& to);
+void build_all_reduce_everything(const Problem& problem, const Setting& setting, Builder& to);
+void build_all_reduce_shares(const Problem& problem, const Setting& setting, Builder& to);
+void build_reduce_shares(const Problem& problem, const Setting& setting, Builder& to);
+void build_reduce_scatter_blocks(const Problem& problem, const Setting& setting, Builder& to);
+void build_scan_shares(const Problem& problem, const Setting& setting, Builder& to);
+bool can_two_level_broadcast(const Problem& problem, const Setting& setting);
+void build_two_level_broadcast(const Problem& problem, const Setting& setting, Builder& to);
+void build_broadcast_scatter_all_gather(const Problem& problem, const Setting& setting, Builder& to);
+
+}  // namespace algorithms
+}  // namespace unisono::schedule

@@ -1,0 +1,17 @@
+// all_reduce by shares: every rank gets all versions of its share, combines them from left to right, and gives the result to all. So each element is
+// combined by one rank, once: all ranks get the same bits, and halves are rounded once. A rank sends 2 S (P-1)/P bytes.
+#include "schedule/algorithms/parts.h"
+
+namespace unisono::schedule::algorithms {
+
+void build_all_reduce_shares(const Problem& problem, const Setting& setting, Builder& to) {
+  const Counts blocks = shares(problem.count, problem.size);
+  const Slice mine = to.scratch(blocks[static_cast<std::size_t>(problem.rank)]);
+  combine(problem, mine, collect(problem, setting, blocks, to), to);
+  Problem gather = move(problem, Operation::all_gather_v, mine, problem.out);
+  gather.counts = blocks;
+  gather.count = problem.count;
+  build(gather, setting, to);
+}
+
+}  // namespace unisono::schedule::algorithms

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "schedule/schedule.h"
+
+namespace unisono::schedule::algorithms {
+
+/// Which elements of a moving collective go from where to where, read off the table of operations.
+class Blocks {
+ public:
+  explicit Blocks(const Problem& problem) : problem_(problem), traits_(traits_of(problem.operation)) {}
+
+  /// This rank has something to do with that one, be it nothing to send.
+  bool sends(int to) const { return is_part(traits_.senders, problem_.rank) && is_part(traits_.receivers, to); }
+  bool receives(int from) const { return is_part(traits_.receivers, problem_.rank) && is_part(traits_.senders, from); }
+  /// What goes to a rank, and what comes from it.
+  Slice outgoing(int to) const { return sends(to) ? block(problem_.in, traits_.in, problem_.counts, to) : problem_.in.part(0, 0); }
+  Slice incoming(int from) const {
+    const bool has_own_counts = problem_.operation == Operation::all_to_all_v;
+    return receives(from) ? block(problem_.out, traits_.out, has_own_counts ? problem_.recv_counts : problem_.counts, from) : problem_.out.part(0, 0);
+  }
+
+ private:
+  bool is_part(Participants part, int rank) const { return part == Participants::all_ranks || rank == problem_.root; }
+  Slice block(const Slice& buffer, Layout layout, const Counts& counts, int rank) const {
+    const auto r = static_cast<std::size_t>(rank);
+    if (layout == Layout::nothing) return buffer.part(0, 0);
+    if (layout != Layout::blocks) return buffer;
+    return counts.size() > 0 ? buffer.part(counts.before(r), counts[r]) : buffer.part(r * problem_.count, problem_.count);
+  }
+
+  const Problem& problem_;
+  const OperationTraits& traits_;
+};
+
+}  // namespace unisono::schedule::algorithms

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "schedule/algorithm.h"
+
+// What several algorithms have in common.
+namespace unisono::schedule::algorithms {
+
+/// A collective of the same ranks that only moves elements.
+inline Problem move(const Problem& of, Operation operation, const Slice& in, const Slice& out) {
+  Problem problem;
+  problem.operation = operation;
+  problem.dtype = of.dtype;
+  problem.level = of.level;
+  problem.rank = of.rank;
+  problem.size = of.size;
+  problem.in = in;
+  problem.out = out;
+  return problem;
+}
+
+/// Every rank sends each of the others its block of the input. Returns where all ranks' versions of this rank's block come to lie, one behind the
+/// other.
+inline Slice collect(const Problem& problem, const Setting& setting, const Counts& blocks, Builder& to) {
+  const std::size_t own = blocks[static_cast<std::size_t>(problem.rank)];
+  Problem exchange = move(problem, Operation::all_to_all_v, problem.in, to.scratch(own * static_cast<std::size_t>(problem.size)));
+  exchange.counts = blocks;
+  exchange.recv_counts = same(own, problem.size);
+  build(exchange, setting, to);
+  return exchange.out;
+}
+
+/// Combines what `collect` has brought.
+inline void combine(const Problem& problem, const Slice& out, const Slice& parts, Builder& to) {
+  to.reduce(problem.op, out, parts, static_cast<std::size_t>(problem.size), static_cast<std::size_t>(problem.size));
+  to.next_wave();
+}
+
+}  // namespace unisono::schedule::algorithms

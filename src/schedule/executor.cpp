@@ -1,0 +1,227 @@
+#include "schedule/executor.h"
+
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "coordination/counts.h"
+#include "schedule/algorithm.h"
+#include "schedule/device_call.h"
+#include "schedule/scheduled_task.h"
+#include "unisono/error.h"
+
+namespace unisono::schedule {
+
+using coordination::Coordination;
+using coordination::CountsComparison;
+
+Executor::Executor(Coordination& coordination, Engines engines)
+    : coordination_(coordination),
+      engines_(std::move(engines)),
+      host_(coordination.host_engine()),
+      compares_itself_(engines_.group->compares_calls()) {
+  if (engines_.group->blocks()) {
+    watchdog_ = std::make_unique<coordination::Watchdog>([this] { return coordination_.look_for_failures({}, false); },
+                                                         [this](const Failure& failure) { coordination_.poison(failure); });
+  }
+}
+
+Executor::~Executor() {
+  blocking_calls_.reset();
+  watchdog_.reset();
+}
+
+const std::shared_ptr<Engine>& Executor::engine_of(Level level) const {
+  switch (level) {
+    case Level::host: return host_;
+    case Level::rail: return engines_.rail;
+    default: return engines_.group;
+  }
+}
+
+// An engine that fails says what happened to it; where no peer is found that caused it, these are the words.
+coordination::FailureAttribution Executor::attribution_of_engine() const { return {coordination_, {.engine = engines_.group->name()}}; }
+
+Problem Executor::problem_of(const CollectiveCall& call) const {
+  Problem problem;
+  problem.operation = call.operation;
+  problem.dtype = call.in.dtype();
+  problem.op = call.op;
+  problem.is_custom = call.custom != nullptr;
+  problem.is_in_place = call.in.data() == call.out.data();
+  problem.rank = coordination_.rank();
+  problem.size = coordination_.size();
+  problem.root = call.root;
+  problem.count = call.count;
+  problem.counts = call.counts;
+  problem.recv_counts = call.recv_counts;
+  problem.in = {Slice::Memory::input, 0, static_cast<std::size_t>(call.in.numel())};
+  problem.out = {Slice::Memory::output, 0, static_cast<std::size_t>(call.out.numel())};
+  return problem;
+}
+
+Schedule Executor::schedule_of(const CollectiveCall& call) const {
+  Schedule schedule;
+  if (call.operation == Operation::barrier) return schedule;  // the agreement was one
+  Builder builder(schedule);
+  const Setting setting{.engine = Abilities(engines_.group.get()), .rail = Abilities(engines_.rail.get()), .topology = &coordination_.topology()};
+  schedule.algorithm = build(problem_of(call), setting, builder);
+  return schedule;
+}
+
+void Executor::run_scheduled(const CollectiveCall& call, Waiter& waiter) {
+  Coordination::CallUnderWay under_way(coordination_);
+  Engine& engine = *engines_.group;
+  // An engine that has both kinds of call may need all ranks to use the same one.
+  bool may_block = engine.blocks() && !engine.starts();
+  if (coordination_.is_one_host()) [[likely]] {
+    // A callable of the user's may throw in the middle of a call, and the others must not be stuck in it then.
+    may_block = coordination_.agree(call, waiter, engine.blocks() && !call.custom) || may_block;
+    under_way.is_agreed();
+    // The shortest way for what an engine does by itself.
+    if (may_block && reduces(call.operation) && !has_counts(call.operation) && Abilities(&engine).offers(problem_of(call))) {
+      return run_blocking(engine, call, waiter);
+    }
+  } else {
+    const auto task = coordination_.start_agreement(call);
+    if (!task->advance()) waiter.wait(*task);
+    under_way.is_agreed();
+  }
+  if (has_counts(call.operation)) compare_counts(call, waiter);
+  scratch_.reset();
+  ScheduledTask(*this, call, schedule_of(call)).run(waiter, may_block);
+}
+
+void Executor::compare_counts(const CollectiveCall& call, Waiter& waiter) {
+  CountsComparison comparison(call, coordination_.rank(), coordination_.size());
+  const CollectiveCall gather = comparison.gather();
+  scratch_.reset();
+  const auto task = start_counts(gather);
+  if (!task->advance()) waiter.wait(*task);
+  comparison.judge();
+}
+
+std::unique_ptr<Task> Executor::start_counts(const CollectiveCall& gather) {
+  if (coordination_.is_one_host()) return coordination_.host_engine()->start(gather);
+  return std::make_unique<ScheduledTask>(*this, gather, schedule_of(gather));
+}
+
+void Executor::run_blocking(Engine& engine, const CollectiveCall& call, Waiter& waiter) {
+  auto attribution = attribution_of_engine();
+  const bool went_well = attribution.attempt([&] {
+    const coordination::Watchdog::Guard guard(*watchdog_, call, waiter.timeout());
+    engine.run(call);
+  });
+  if (!went_well && !attribution.advance()) waiter.wait(attribution);
+}
+
+// All have agreed on the call by now, and the others are in it: where this rank cannot begin it, they are told.
+BlockingCalls& Executor::blocking_calls() {
+  if (blocking_calls_) return *blocking_calls_;
+  const auto give_up = [this](const std::string& why) {
+    coordination_.poison({.kind = Failure::Kind::peer_failed,
+                          .cause = PeerFailed::Cause::aborted,
+                          .culprit = coordination_.rank(),
+                          .missing = {},
+                          .message = fmt::format("rank {} has given up a call that was under way{}", coordination_.rank(), why)});
+  };
+  try {
+    blocking_calls_ = std::make_unique<BlockingCalls>(coordination_.notifier(), [give_up] { give_up(""); });
+  } catch (const Error& error) {
+    give_up(": " + error.message());
+    throw;
+  }
+  return *blocking_calls_;
+}
+
+std::unique_ptr<Task> Executor::start_on(const std::shared_ptr<Engine>& engine, const CollectiveCall& call) {
+  if (engine->starts()) return engine->start(call);
+  return blocking_calls().run(engine, call);
+}
+
+/// A whole call of an asynchronous operation: the agreement, the comparison of counts, the steps.
+class Executor::CallTask final : public Task {
+ public:
+  CallTask(Executor& executor, const CollectiveCall& call) : executor_(executor), call_(call) {}
+  bool advance() override {
+    for (;;) {
+      if (current_ && !current_->advance()) return false;
+      if (!begin_next()) return true;
+    }
+  }
+  std::vector<int> waiting_for() const override { return current_ ? current_->waiting_for() : std::vector<int>(); }
+  bool wakes_waiter() const override { return !current_ || current_->wakes_waiter(); }
+
+ private:
+  enum class Phase { waiting, agreement, counts, steps, done };
+
+  /// False at the end. The first phase is not begun before the call's turn among the group's calls.
+  bool begin_next() {
+    current_.reset();
+    switch (phase_) {
+      case Phase::waiting:
+        phase_ = Phase::agreement;
+        under_way_.emplace(executor_.coordination_);
+        current_ = executor_.coordination_.start_agreement(call_);
+        return true;
+      case Phase::agreement:
+        under_way_->is_agreed();
+        executor_.scratch_.reset();
+        if (has_counts(call_.operation)) {
+          phase_ = Phase::counts;
+          counts_.emplace(call_, executor_.coordination_.rank(), executor_.coordination_.size());
+          gather_ = counts_->gather();
+          current_ = executor_.start_counts(gather_);
+          return true;
+        }
+        return begin_steps();
+      case Phase::counts: counts_->judge(); return begin_steps();
+      case Phase::steps:
+      case Phase::done: break;
+    }
+    phase_ = Phase::done;
+    under_way_.reset();
+    return false;
+  }
+  bool begin_steps() {
+    phase_ = Phase::steps;
+    current_ = std::make_unique<ScheduledTask>(executor_, call_, executor_.schedule_of(call_));
+    return true;
+  }
+
+  Executor& executor_;
+  CollectiveCall call_, gather_;
+  Phase phase_ = Phase::waiting;
+  std::optional<Coordination::CallUnderWay> under_way_;
+  std::optional<CountsComparison> counts_;
+  std::unique_ptr<Task> current_;
+};
+
+std::unique_ptr<Task> Executor::start(const CollectiveCall& call) {
+  if (compares_itself_) return engines_.group->start(call);
+  return std::make_unique<CallTask>(*this, call);
+}
+
+std::unique_ptr<Task> Executor::start_on_device(const CollectiveCall& call) { return std::make_unique<DeviceCallTask>(*this, call); }
+
+void Executor::abort(const Failure& failure) noexcept {
+  if (is_over_.exchange(true)) return;
+  for (const auto& engine : {engines_.group, engines_.rail, engines_.device}) {
+    if (engine) engine->abort(failure);
+  }
+}
+
+void Executor::leave_device() {
+  if (engines_.device && !coordination_.failure() && !is_over_.load()) engines_.device->leave();
+}
+
+void Executor::leave() {
+  for (const auto& engine : {engines_.group, engines_.rail}) {
+    if (engine && !coordination_.failure()) engine->leave();
+  }
+  if (const auto failure = coordination_.failure()) abort(*failure);
+}
+
+}  // namespace unisono::schedule

@@ -1,0 +1,154 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "unisono/counts.h"
+#include "unisono/operation.h"
+#include "unisono/reduce_op.h"
+#include "unisono/tensor.h"
+
+namespace unisono::schedule {
+
+/// Elements of one of a call's buffers, or of memory that its schedule needs in between. All numbers count elements of the call's dtype.
+struct Slice {
+  enum class Memory : std::uint8_t { input, output, scratch };
+  Memory memory = Memory::input;
+  std::size_t begin = 0;
+  std::size_t count = 0;
+
+  Slice part(std::size_t offset, std::size_t n) const { return {memory, begin + offset, n}; }
+};
+
+/// The ranks that take part in a step: those of this host, those of this rank's rail (GroupTopology), or the whole group. Each level has an engine,
+/// and its own names for the ranks: 0 ... n-1 in group order.
+enum class Level : std::uint8_t { host, rail, group };
+
+/// One collective as an algorithm sees it: what one rank of one level is to do. No memory, no connections.
+struct Problem {
+  Operation operation = Operation::barrier;
+  DType dtype = DType::uint8;
+  ReduceOp op = ReduceOp::sum;
+  bool is_custom = false;    ///< a callable of the user's instead of `op`
+  bool is_in_place = false;  ///< input and output are the same memory
+  Level level = Level::group;
+  int rank = 0, size = 1;
+  int root = -1;
+  std::size_t count = 0;  ///< as of a CollectiveCall
+  Counts counts = {}, recv_counts = {};
+  Slice in = {}, out = {.memory = Slice::Memory::output};
+
+  std::size_t bytes() const { return count * size_of(dtype); }
+  bool is_root() const { return rank == root; }
+};
+
+/// One step of a schedule, on one rank.
+struct Step {
+  enum class Kind : std::uint8_t {
+    engine,   ///< a whole collective of the level's engine: `call`
+    send,     ///< `in` to `peer`
+    receive,  ///< `out` from `peer`
+    reduce,   ///< `out` is the combination of `blocks` blocks of its length that lie one behind the other in `in`, from left to right
+    copy,     ///< `in` to `out`
+    divide,   ///< every element of `out` by `divisor`
+  };
+  Kind kind = Kind::copy;
+  Level level = Level::group;
+  std::uint32_t wave = 0;  ///< the steps of a wave begin together; a wave begins when the one before it has ended
+  Slice in = {}, out = {};
+  int peer = -1;
+  ReduceOp op = ReduceOp::sum;  ///< of a reduce, where the call has no callable of the user's
+  std::size_t blocks = 0;
+  std::size_t divisor = 1;  ///< of a reduce whose op is avg, and of a divide
+  Problem call = {};        ///< of an engine step
+};
+
+/// What one rank does in one call, as data: it can be carried out, checked on symbols, and simulated.
+struct Schedule {
+  std::string_view algorithm = {};
+  std::vector<Step> steps = {};
+  std::size_t scratch = 0;  ///< elements
+};
+
+/// Adds steps to a schedule.
+class Builder {
+ public:
+  explicit Builder(Schedule& schedule) : schedule_(schedule) {}
+
+  /// Memory for so many elements, at an address that is a multiple of 64 bytes.
+  Slice scratch(std::size_t count) {
+    constexpr std::size_t alignment = 64;  // in elements, which makes it one in bytes as well
+    const Slice slice{Slice::Memory::scratch, schedule_.scratch, count};
+    schedule_.scratch += (count + alignment - 1) / alignment * alignment;
+    return slice;
+  }
+  void engine(const Problem& call) {
+    Step& step = add(Step::Kind::engine, call.level, call.in, call.out);
+    step.call = call;
+    next_wave();
+  }
+  void send(Level level, int peer, const Slice& in) { add(Step::Kind::send, level, in, {}).peer = peer; }
+  void receive(Level level, int peer, const Slice& out) { add(Step::Kind::receive, level, {}, out).peer = peer; }
+  void copy(const Slice& out, const Slice& in) {
+    const std::size_t n = std::min(in.count, out.count);
+    if (n > 0) add(Step::Kind::copy, Level::group, in.part(0, n), out.part(0, n));
+  }
+  void reduce(ReduceOp op, const Slice& out, const Slice& in, std::size_t blocks, std::size_t divisor) {
+    if (out.count == 0) return;
+    Step& step = add(Step::Kind::reduce, Level::group, in, out);
+    step.op = op;
+    step.blocks = blocks;
+    step.divisor = divisor;
+  }
+  void divide(const Slice& out, std::size_t divisor) {
+    if (out.count > 0) add(Step::Kind::divide, Level::group, {}, out).divisor = divisor;
+  }
+  /// What is added from now on begins when all before has ended.
+  void next_wave() {
+    if (!schedule_.steps.empty() && schedule_.steps.back().wave == wave_) ++wave_;
+  }
+
+ private:
+  Step& add(Step::Kind kind, Level level, const Slice& in, const Slice& out) {
+    Step& step = schedule_.steps.emplace_back();
+    step.kind = kind;
+    step.level = level;
+    step.wave = wave_;
+    step.in = in;
+    step.out = out;
+    return step;
+  }
+
+  Schedule& schedule_;
+  std::uint32_t wave_ = 0;
+};
+
+/// `count` elements shared out among so many parts as evenly as possible; `of` numbers in all, the last ones 0.
+inline Counts shares(std::size_t count, int parts, int of = 0) {
+  std::vector<std::size_t> numbers(static_cast<std::size_t>(std::max(parts, of)), 0);
+  const auto n = static_cast<std::size_t>(parts);
+  for (std::size_t i = 0; i < n; ++i) numbers[i] = count / n + (i < count % n ? 1 : 0);
+  return Counts(numbers);
+}
+inline Counts same(std::size_t count, int parts) { return Counts(std::vector<std::size_t>(static_cast<std::size_t>(parts), count)); }
+
+inline bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
+inline bool is_integer(DType dtype) {
+  switch (dtype) {
+    case DType::int8:
+    case DType::int16:
+    case DType::int32:
+    case DType::int64:
+    case DType::uint8:
+    case DType::uint16:
+    case DType::uint32:
+    case DType::uint64: return true;
+    default: return false;
+  }
+}
+
+}  // namespace unisono::schedule

@@ -1,0 +1,163 @@
+#include "schedule/scheduled_task.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/reduce.h"
+
+namespace unisono::schedule {
+namespace {
+
+constexpr std::uint32_t collective_channel = 0;
+
+}  // namespace
+
+ScheduledTask::ScheduledTask(Executor& executor, const CollectiveCall& call, Schedule schedule)
+    : executor_(executor), call_(call), schedule_(std::move(schedule)), attribution_(executor.attribution_of_engine()) {
+  if (schedule_.scratch > 0) scratch_ = executor_.scratch_.take(schedule_.scratch * size_of(call_.in.dtype()));
+}
+
+// Steps of a wave begin together: those of engines as tasks, and what this rank does alone at once.
+bool ScheduledTask::advance() {
+  for (;;) {
+    if (attribution_.is_holding()) return attribution_.advance();
+    if (has_begun_wave() && !advance_active()) return false;
+    if (is_at_end()) return true;
+    begin_wave();
+  }
+}
+
+bool ScheduledTask::advance_active() {
+  executor_.coordination_.poll();
+  return attribution_.guard([&] {
+    std::erase_if(active_, [](const Active& active) { return active.task->advance(); });
+    return active_.empty();
+  });
+}
+
+void ScheduledTask::begin_wave() {
+  const std::uint32_t wave = schedule_.steps[next_].wave;
+  for (; !is_at_end() && schedule_.steps[next_].wave == wave && !attribution_.is_holding(); ++next_) begin(schedule_.steps[next_]);
+}
+
+void ScheduledTask::begin(const Step& step) {
+  const auto add = [&](auto&& start) { static_cast<void>(attribution_.attempt([&] { active_.push_back({step.level, step.peer, start()}); })); };
+  switch (step.kind) {
+    case Step::Kind::engine: return add([&] { return executor_.start_on(executor_.engine_of(step.level), engine_call(step)); });
+    case Step::Kind::send:
+      return add([&] {
+        const Tensor data = tensor(step.in);
+        return executor_.engine_of(step.level)->start_send(data.data(), data.bytes(), step.peer, collective_channel);
+      });
+    case Step::Kind::receive:
+      return add([&] {
+        const Tensor data = tensor(step.out);
+        return executor_.engine_of(step.level)->start_recv(data.data(), data.bytes(), step.peer, collective_channel);
+      });
+    default: return carry_out_here(step);
+  }
+}
+
+void ScheduledTask::run(Waiter& waiter, bool may_block) {
+  while (!is_at_end()) {
+    const Step& step = schedule_.steps[next_];
+    if (may_block && step.kind == Step::Kind::engine && step.level != Level::host && executor_.engine_of(step.level)->blocks()) {
+      ++next_;
+      executor_.run_blocking(*executor_.engine_of(step.level), engine_call(step), waiter);
+      continue;
+    }
+    begin_wave();
+    if (!has_begun_wave() && !attribution_.is_holding()) continue;
+    struct Wave final : Task {
+      explicit Wave(ScheduledTask& task) : of(task) {}
+      bool advance() override { return of.attribution_.is_holding() ? of.attribution_.advance() : of.advance_active(); }
+      std::vector<int> waiting_for() const override { return of.waiting_for(); }
+      bool wakes_waiter() const override { return of.wakes_waiter(); }
+      ScheduledTask& of;
+    } wave(*this);
+    if (!wave.advance()) waiter.wait(wave);
+  }
+}
+
+std::byte* ScheduledTask::address(const Slice& slice) const {
+  const std::size_t offset = slice.begin * size_of(call_.in.dtype());
+  switch (slice.memory) {
+    case Slice::Memory::input: return static_cast<std::byte*>(call_.in.data()) + offset;
+    case Slice::Memory::output: return static_cast<std::byte*>(call_.out.data()) + offset;
+    case Slice::Memory::scratch: return scratch_ + offset;
+  }
+  return nullptr;
+}
+
+Tensor ScheduledTask::tensor(const Slice& slice) const { return {slice.count == 0 ? nullptr : address(slice), call_.in.dtype(), slice.count}; }
+
+CollectiveCall ScheduledTask::engine_call(const Step& step) const {
+  CollectiveCall call;
+  call.operation = step.call.operation;
+  call.in = tensor(step.in);
+  call.out = tensor(step.out);
+  call.count = step.call.count;
+  call.op = step.call.op;
+  if (reduces(call.operation)) call.custom = call_.custom;
+  call.root = step.call.root;
+  call.counts = step.call.counts;
+  call.recv_counts = step.call.recv_counts;
+  call.sequence = call_.sequence;
+  return call;
+}
+
+void ScheduledTask::carry_out_here(const Step& step) const {
+  switch (step.kind) {
+    case Step::Kind::copy:
+      if (address(step.in) != address(step.out)) std::memmove(address(step.out), address(step.in), step.in.count * size_of(call_.in.dtype()));
+      return;
+    case Step::Kind::reduce: return reduce(step);
+    case Step::Kind::divide: {
+      const void* input = address(step.out);
+      kernels::reduce(address(step.out), &input, 1, step.out.count, call_.in.dtype(), ReduceOp::avg, step.divisor);
+      return;
+    }
+    default: return;
+  }
+}
+
+void ScheduledTask::reduce(const Step& step) const {
+  const std::size_t count = step.out.count;
+  const std::size_t bytes = count * size_of(call_.in.dtype());
+  std::byte* const out = address(step.out);
+  const std::byte* const blocks = address(step.in);
+  if (call_.custom) {
+    std::memmove(out, blocks, bytes);
+    for (std::size_t i = 1; i < step.blocks; ++i) call_.custom->apply(out, blocks + i * bytes, count);
+    return;
+  }
+  std::vector<const void*> inputs;
+  for (std::size_t i = 0; i < step.blocks; ++i) inputs.push_back(blocks + i * bytes);
+  kernels::reduce(out, inputs.data(), step.blocks, count, call_.in.dtype(), step.op, step.divisor);
+}
+
+std::vector<int> ScheduledTask::names_of(const Active& active) const {
+  std::vector<int> ranks = active.peer >= 0 ? std::vector<int>{active.peer} : active.task->waiting_for();
+  const coordination::GroupTopology& topology = executor_.coordination_.topology();
+  if (active.level == Level::group) return ranks;
+  const std::vector<int>& names = active.level == Level::host ? topology.members : topology.rail;
+  for (int& r : ranks) r = names[static_cast<std::size_t>(r)];
+  return ranks;
+}
+
+std::vector<int> ScheduledTask::waiting_for() const {
+  if (attribution_.is_holding()) return {};
+  std::vector<int> all;
+  for (const Active& active : active_) {
+    for (const int r : names_of(active)) {
+      if (std::ranges::find(all, r) == all.end()) all.push_back(r);
+    }
+  }
+  return all;
+}
+
+bool ScheduledTask::wakes_waiter() const {
+  return !attribution_.is_holding() && std::ranges::all_of(active_, [](const Active& active) { return active.task->wakes_waiter(); });
+}
+
+}  // namespace unisono::schedule

@@ -1,0 +1,35 @@
+#include "schedule/scratch.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace unisono::schedule {
+
+std::byte* Scratch::take(std::size_t bytes) {
+  constexpr std::size_t least = std::size_t{64} << 10;
+  constexpr std::size_t line = 64;
+  bytes = (bytes + line - 1) / line * line;
+  for (; block_ < blocks_.size(); ++block_, used_ = 0) {
+    if (used_ + bytes + line <= blocks_[block_].second) break;
+  }
+  if (block_ == blocks_.size()) {
+    const std::size_t size = std::max(bytes + line, least);
+    blocks_.emplace_back(new std::byte[size], size);
+    used_ = 0;
+  }
+  auto address = reinterpret_cast<std::uintptr_t>(blocks_[block_].first.get()) + used_;
+  address = (address + line - 1) / line * line;
+  used_ = static_cast<std::size_t>(address - reinterpret_cast<std::uintptr_t>(blocks_[block_].first.get())) + bytes;
+  return reinterpret_cast<std::byte*>(address);
+}
+
+void Scratch::reset() {
+  // Neither many pieces nor what one enormous call needed is worth keeping.
+  constexpr std::size_t most = std::size_t{256} << 20;
+  std::size_t total = 0;
+  for (const auto& block : blocks_) total += block.second;
+  if (blocks_.size() > 4 || total > most) blocks_.clear();
+  block_ = used_ = 0;
+}
+
+}  // namespace unisono::schedule

@@ -1,0 +1,155 @@
+#include "transport/tcp/acceptor.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "base/interfaces.h"
+#include "base/log.h"
+#include "unisono/error.h"
+
+namespace unisono::transport {
+namespace {
+
+using base::Clock;
+using base::FileDescriptor;
+using namespace std::chrono_literals;
+
+constexpr std::size_t most_strangers = 64;
+constexpr auto patience_with_strangers = 2s;
+constexpr auto grace_of_strangers = 50ms;  ///< a handshake takes microseconds; who is older than this makes room
+constexpr auto pause_without_means = 100ms;
+
+}  // namespace
+
+std::string with_interface(const std::string& address) {
+  try {
+    for (const auto& each : base::interface_addresses()) {
+      if (each.address.host() == address) return fmt::format("{} ({})", address, each.interface);
+    }
+  } catch (const Error&) {  // the address alone says enough
+  }
+  return address;
+}
+
+bool HandshakeConnection::go_on(bool readable) {
+  if (readable) {
+    std::array<char, 512> chunk;
+    const ssize_t n = ::recv(fd.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return false;
+    if (n > 0) handshake.receive({chunk.data(), static_cast<std::size_t>(n)});
+  }
+  out += handshake.take_output();
+  if (out.empty()) return true;
+  const ssize_t n = ::send(fd.get(), out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (n < 0) return errno == EAGAIN || errno == EINTR;
+  out.erase(0, static_cast<std::size_t>(n));
+  return true;
+}
+
+Acceptor::Acceptor(int rank, const std::string& address, std::vector<int> awaited) : rank_(rank), awaited_(std::move(awaited)) {
+  base::Opened opened = base::try_listen(base::resolve(address, 0).front());
+  if (!opened.fd) {
+    throw BackendUnavailable(fmt::format("rank {} cannot listen on {}: {}", rank_, with_interface(address), base::error_text(opened.error)),
+                             {.hint = "UNISONO_INTERFACE names the interface"});
+  }
+  listener_ = std::move(opened.fd);
+}
+
+std::uint16_t Acceptor::port() const { return base::local_address(listener_.get()).port(); }
+
+void Acceptor::prepare(std::vector<pollfd>& entries, Time now, Time& next) const {
+  const bool listening = listen_again_ <= now;
+  entries.push_back({listening ? listener_.get() : -1, POLLIN, 0});
+  if (!listening) next = std::min(next, listen_again_);
+  for (const Unauthenticated& each : unauthenticated_) {
+    entries.push_back({each.connection.fd.get(), each.connection.events(), 0});
+    next = std::min(next, each.connection.expires);
+  }
+}
+
+void Acceptor::serve(std::span<const pollfd> entries, const Admit& admit) {
+  std::size_t i = 1;
+  for (Unauthenticated& each : unauthenticated_) {
+    if (const short events = entries[i++].revents; events != 0) serve(each, events, admit);
+  }
+  const Time now = Clock::now();
+  for (Unauthenticated& each : unauthenticated_) {
+    if (!each.connection.fd || each.connection.expires > now) continue;
+    log_rejected(each.source, "it did not authenticate in time");
+    each.connection.fd.reset();
+  }
+  std::erase_if(unauthenticated_, [](const Unauthenticated& each) { return !each.connection.fd; });
+  if (entries[0].revents != 0) accept();
+}
+
+// Strangers must not keep the ranks out, and ranks that come all at once must not push each other out.
+bool Acceptor::make_room(Time now) {
+  if (unauthenticated_.size() < most_strangers) return true;
+  Unauthenticated& oldest = unauthenticated_.front();
+  if (now - oldest.since < grace_of_strangers) {
+    listen_again_ = oldest.since + grace_of_strangers;
+    return false;
+  }
+  log_rejected(oldest.source, "it did not authenticate, and others were waiting");
+  unauthenticated_.pop_front();
+  return true;
+}
+
+void Acceptor::accept() {
+  for (;;) {
+    const Time now = Clock::now();
+    if (!make_room(now)) return;
+    FileDescriptor fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno != EAGAIN) {  // no descriptors, no memory: perhaps in a moment
+        base::warn(fmt::format("a connection could not be accepted: {}", base::error_text(errno)));
+        listen_again_ = now + pause_without_means;
+      }
+      return;
+    }
+    fd.keep_from_children();
+    base::set_no_delay(fd.get());
+    std::string source;
+    try {
+      source = base::peer_address(fd.get()).host();
+    } catch (const Error&) {  // it has gone already
+      continue;
+    }
+    unauthenticated_.push_back(
+        {{std::move(fd), Handshake::accepting(secret_, rank_, awaited_), {}, now + patience_with_strangers}, std::move(source), now});
+  }
+}
+
+void Acceptor::serve(Unauthenticated& candidate, short events, const Admit& admit) {
+  HandshakeConnection& connection = candidate.connection;
+  try {
+    if (!connection.go_on((events & ~POLLOUT) != 0)) {
+      log_rejected(candidate.source, "it went away before it had authenticated");
+      connection.fd.reset();
+    } else if (connection.done()) {
+      admit(connection.handshake.from(), std::move(connection.fd));
+    }
+  } catch (const ProtocolError& error) {
+    log_rejected(candidate.source, error.message());
+    connection.fd.reset();
+  }
+}
+
+// One line per source and ten seconds: a scanner must not fill the job's log either.
+void Acceptor::log_rejected(const std::string& source, std::string_view what) {
+  const Time now = Clock::now();
+  if (rejected_.size() >= 64) std::erase_if(rejected_, [&](const auto& entry) { return now - entry.second > 10s; });
+  if (rejected_.size() >= 64) return;
+  const auto [entry, fresh] = rejected_.emplace(source, now);
+  if (!fresh && now - entry->second < 10s) return;
+  entry->second = now;
+  base::warn(fmt::format("rank {} closed a connection from {}: {}", rank_, source, what));
+}
+
+}  // namespace unisono::transport

@@ -35,8 +35,8 @@ Selection select_engines(const InitOptions& options, const base::Environment& en
 /// Of a group for which a backend was asked for, beside the world's own. `hosts`: of its members, several of them. Throws as `select_engines`.
 Selection select_for_group(const Selection& of_world, const std::string& backend, const std::vector<int>& hosts);
 
-/// The name of the engine of host memory of a group. Where nobody asked for a particular one, a group on one host gets the native engine. `hosts`: of its
-/// members.
+/// The name of the engine of host memory of a group. Where nobody asked for a particular one, a group on one host gets the native engine. `hosts`: of
+/// its members.
 std::string engine_of_group(const Selection& selection, const std::vector<int>& hosts);
 
 /// What a group runs on: collective over its members.

@@ -16,16 +16,15 @@
 
 namespace unisono {
 
-/// What a call on device memory has beside the others.
+/// The part of a call that only calls on device memory have.
 struct DeviceCall {
-  /// Of a call with several tensors on each rank, each on a device of its own: all of them; `in` and `out` of the call are the first then. Else
-  /// empty.
+  /// All tensors of a call with several on each rank, each on a device of its own; `in` and `out` of the call are the first then. Else empty.
   std::vector<Tensor> ins = {}, outs = {};
   std::string terms = {};                                ///< what `also` shows
   std::vector<std::shared_ptr<DeviceEvent>> after = {};  ///< the events that its memory waits for
 };
 
-/// One collective as it reaches an engine: validated, both views contiguous, memory untouched by anybody else until it is done.
+/// A collective as it reaches an engine: validated, both views contiguous, memory untouched by anybody else until it is done.
 struct CollectiveCall {
   Operation operation = Operation::barrier;
   Tensor in{nullptr, DType::uint8, std::size_t{0}};   ///< what this rank gives; where it gives nothing: empty, of the operation's dtype
@@ -38,8 +37,8 @@ struct CollectiveCall {
   int root = -1;                                               ///< rank in the group; -1: the operation has none
   int tag = 0;
   std::uint64_t sequence = 0;  ///< number of this call in its group, from 1
-  /// Of an operation with counts, size() each: the length of every rank's block, the same on all ranks. Of all_to_all_v what this rank sends to each
-  /// and expects from each, which must fit together. The blocks lie one behind the other in group order.
+  /// Lengths of blocks, size() of them, of an operation with counts: of every rank's block, the same on all ranks. An all_to_all_v has what this rank
+  /// sends to each and expects from each, which must fit together. The blocks lie one behind the other in group order.
   Counts counts = {}, recv_counts = {};
   /// The function that the user called, where it is made of several operations; the ranks must agree on it. A string literal.
   std::string_view label = {};

@@ -66,9 +66,9 @@ class UNISONO_API Engine {
   /// Receives bytes that nobody wants, as of a message of another length than its receive, and drops them. Unless it is overridden, it receives them
   /// into memory that it makes for them: ProtocolError where there is not that much.
   virtual std::unique_ptr<Task> start_discard(std::size_t bytes, int peer, std::uint32_t channel);
-  /// Of an engine of devices: the elements of a message, contiguous on its device, to or from a rank, behind the events in `after`. Messages from one
-  /// rank to another keep the order of the calls, and do not wait for others. Done when it is enqueued; the task's completion says when the device
-  /// is.
+  /// Sends or receives the elements of a message, on an engine of devices: contiguous on its device, to or from a rank, behind the events in `after`.
+  /// Messages from one rank to another keep the order of the calls, and do not wait for others. Done when it is enqueued; the task's completion says
+  /// when the device is.
   virtual std::unique_ptr<Task> start_device_send(const Tensor& data, int peer, const std::vector<std::shared_ptr<DeviceEvent>>& after);
   virtual std::unique_ptr<Task> start_device_recv(const Tensor& data, int peer, const std::vector<std::shared_ptr<DeviceEvent>>& after);
   /// The largest number that a channel may have; at least 32767.
@@ -80,7 +80,7 @@ class UNISONO_API Engine {
   virtual void leave() {}
 };
 
-/// What an engine is told about the group it serves.
+/// The facts that an engine is told about the group it serves.
 struct EngineOptions {
   std::string group_name;
   std::string key;                ///< the same on all members, and of no other group of the job

@@ -29,7 +29,7 @@ enum class Operation : std::uint8_t {
   all_to_all_v,
 };
 
-/// What a buffer of an operation holds.
+/// The contents of a buffer of an operation.
 enum class Layout : std::uint8_t {
   nothing,  ///< the operation has no such buffer
   whole,    ///< `count` elements that belong to no rank in particular
@@ -40,7 +40,8 @@ enum class Layout : std::uint8_t {
 /// The ranks that give elements to an operation, or get elements from it.
 enum class Participants : std::uint8_t { all_ranks, root };
 
-/// What an operation is. Everything that depends on the kind of an operation reads this table: the checks of a call, the schedules, the engines.
+/// The traits of an operation. Everything that depends on the kind of an operation reads this table: the checks of a call, the schedules, the
+/// engines.
 struct OperationTraits {
   Operation operation;
   std::string_view name;

@@ -31,10 +31,10 @@ class UNISONO_API Task {
   virtual bool wakes_waiter() const { return true; }
   /// The message of a receive or a probe that is done.
   virtual Arrival arrival() const { return {}; }
-  /// Of an operation on device memory that is done, which means that it is enqueued: the event that says when the device has finished it. Null:
+  /// The event that says when the device has finished an operation on its memory that is done, which means that it is enqueued. Null:
   /// nothing is left to do.
   virtual std::shared_ptr<DeviceEvent> completion() const { return nullptr; }
-  /// Of a send: copies what is left to send, so that the caller's buffer is free. Returns false if that is not possible.
+  /// Copies what is left of a send, so that the caller's buffer is free. Returns false if that is not possible.
   virtual bool detach() { return false; }
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto time_until_told = std::chrono::milliseconds(100);
 
-/// What the first rank of a host lets the others of it know.
+/// The message from the first rank of a host to the others of that host.
 struct SharedDecision {
   std::int32_t agrees = 1;
   std::int32_t culprit = -1;

@@ -15,7 +15,7 @@
 
 namespace unisono::coordination {
 
-/// What an agreement works with.
+/// The things that an agreement works with.
 struct AgreementParts {
   const GroupTopology* topology = nullptr;
   engines::shm::ShmEngine* host = nullptr;  // null: this rank is alone on its host

@@ -16,11 +16,11 @@
 
 namespace unisono::coordination {
 
-/// What the first ranks of the hosts tell each other of the calls of one group, by the call's number among the group's collectives: what the ranks of
-/// a host have called, whom it waits for, and which hosts were not waited for any longer. Filled by the thread that polls the link.
+/// The ballots of the calls of one group, by the call's number among the group's collectives. The first ranks of the hosts tell each other what the
+/// ranks of a host have called, whom it waits for, and which hosts were not waited for any longer. Filled by the thread that polls the link.
 class Ballots {
  public:
-  /// Of one host.
+  /// The statement of one host.
   struct Statement {
     bool agrees = true;  ///< all ranks of that host call the same, namely this:
     engines::Signature signature;

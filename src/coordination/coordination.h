@@ -84,15 +84,15 @@ class Coordination {
   };
   /// All ranks compare what they are about to call (agreement.h). Done when all have come and agree; throws Mismatch on every rank where they differ.
   std::unique_ptr<Task> start_agreement(const CollectiveCall& call);
-  /// The same on one host, for a caller that waits. Returns whether all ranks have come with the flag raised; those that come by `start_agreement`
-  /// have not.
+  /// Lets the ranks of one host agree, for a caller that waits. Returns whether all ranks have come with the flag raised; those that come by
+  /// `start_agreement` have not.
   bool agree(const CollectiveCall& call, Waiter& waiter, bool flag);
 
   // ---- failures -----------------------------------------------------------------------------------------------
 
   /// Tells every rank that the group is over. The first failure stands. From any thread.
   void poison(const Failure& failure);
-  /// What ends the engines when the group is over. Called once, by whoever poisons it here first; must not throw.
+  /// `end_engines` ends the engines when the group is over. It is called once, by the first thread that poisons the group here, and must not throw.
   void set_on_over(std::function<void(const Failure&)> end_engines) { end_engines_ = std::move(end_engines); }
   /// The reason why the group is over, if it is. Costs one load while it is not. From any thread.
   std::optional<Failure> failure() {
@@ -103,7 +103,7 @@ class Coordination {
   /// Looks for peers that are dead, or of `waiting_for`, that have left or been stopped for too long. Makes system calls. `any_will_do`: any one of
   /// `waiting_for` is enough.
   std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do);
-  /// One of these ranks that is dead or has been stopped for too long, whatever became of the group; none of those that have left.
+  /// Finds one of these ranks that is dead or has been stopped for too long, whatever became of the group. Ranks that have left do not count.
   std::optional<Failure> look_at(std::span<const int> ranks);
   /// The ranks whose processes are known to be dead or to have left, ascending.
   std::vector<int> gone();
@@ -115,7 +115,7 @@ class Coordination {
 
   /// Notified when something may have changed; null: a group of one.
   base::Notifier* notifier();
-  /// Of another rank of this host; null: not known.
+  /// The notifier of another rank of this host; null: not known.
   base::Notifier* notifier_of(int rank);
   /// There are more ranks than processors on this host: waiting should give way early.
   bool is_crowded() const { return parts_.host.engine != nullptr && parts_.host.engine->is_crowded(); }
@@ -167,7 +167,7 @@ struct HostOptions {
   std::chrono::milliseconds timeout{};
 };
 HostRanks join_host(const HostOptions& options);
-/// Of ranks that are threads of this process, on memory that they share.
+/// The ranks of a host that are threads of this process, on memory that they share.
 HostRanks host_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus);
 /// The notifiers of these ranks of the world; empty where one is not known.
 std::vector<base::Notifier*> notifiers_of(Coordination& world, const std::vector<int>& global_ranks);

@@ -20,7 +20,7 @@ namespace unisono::coordination {
 /// engine's own words where none is found.
 class FailureAttribution final : public Task {
  public:
-  /// What is thrown where no peer is found.
+  /// The failure that is thrown where no peer is found.
   struct Unexplained {
     std::string_view engine = {};  ///< "gloo failed: …" is said then; empty: "rank 2: …"
     int culprit = -1;

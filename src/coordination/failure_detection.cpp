@@ -56,7 +56,7 @@ std::optional<Failure> Coordination::read_failure() {
   return is_announced_.load(std::memory_order_acquire) ? announced() : std::nullopt;
 }
 
-// What other ranks did before one of them gave up still counts, and comes by other connections than the notice of the failure.
+// Data that other ranks sent before one of them gave up still counts. It comes by other connections than the notice of the failure.
 std::optional<Failure> Coordination::announced() {
   constexpr auto time_to_arrive = std::chrono::milliseconds(20);
   const std::lock_guard lock(mutex_);
@@ -98,7 +98,7 @@ std::optional<Failure> Coordination::look_on_host(std::span<const int> waiting_f
     if (topology_.here(r)) locals.push_back(topology_.local_of(r));
     else all_here = false;
   }
-  // Where any source is enough, ranks that have left this host matter only if nobody is left elsewhere.
+  // Ranks that have left this host matter only if nobody is left elsewhere, where any source is enough.
   if (any_will_do && !all_here) {
     locals.clear();
     for (const int r : parts_.host.peers->gone()) left_here.insert(topology_.members[static_cast<std::size_t>(r)]);

@@ -5,7 +5,7 @@
 
 namespace unisono::coordination {
 
-/// Who of a group is where, as one of its ranks sees it. All numbers are ranks in the group unless said otherwise.
+/// The hosts of a group's ranks, as one of its ranks sees them. All numbers are ranks in the group unless said otherwise.
 ///
 /// A *rail* is the ranks with the same place on each host: what a host's ranks have combined among themselves, each rail combines a share of with the
 /// other hosts, so that all ranks of a host use the network. There are as many rails as the host with the fewest ranks has ranks.

@@ -35,7 +35,7 @@ Ending from_wait_status(int status) {
   return {PeerFailed::Cause::exited, "exited with code " + std::to_string(WEXITSTATUS(status)) + " before finalize"};
 }
 
-// Of a process that nobody has waited for yet, the kernel still shows how it ended (the last number of the line).
+// The kernel still shows how a process ended that nobody has waited for yet (the last number of the line).
 std::optional<Ending> from_zombie(pid_t pid) {
   const std::string text = base::stat_after_name(pid);
   if (text.empty() || text[0] != 'Z') return std::nullopt;
@@ -44,7 +44,7 @@ std::optional<Ending> from_zombie(pid_t pid) {
   return from_wait_status(std::atoi(text.c_str() + last_space + 1));
 }
 
-// Of a process that somebody has waited for, Linux 6.15 and newer still tell through the handle (PIDFD_GET_INFO); older ones refuse.
+// Linux 6.15 and newer tell through the handle (PIDFD_GET_INFO) how a process ended that somebody has waited for; older ones refuse.
 std::optional<Ending> from_handle(int handle) {
   struct Info {
     std::uint64_t mask = 1U << 3;  // how it ended

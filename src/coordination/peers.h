@@ -39,9 +39,9 @@ class Peers {
 
   /// A peer that died before it left, one of `waiting_for` that has left, or one that has been stopped for too long.
   std::optional<Failure> look(std::span<const int> waiting_for, bool any_will_do);
-  /// The same of all others, but for having left: of ranks that have done their part already.
+  /// Looks at all others, of which those that have left are no failure: they have done their part already.
   std::optional<Failure> look_at_all();
-  /// The same of these, but for having left.
+  /// Looks at these ranks, of which those that have left are no failure.
   std::optional<Failure> look_at(std::span<const int> ranks);
   /// Those whose processes are dead, or that have left.
   std::vector<int> gone();

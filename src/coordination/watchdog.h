@@ -49,7 +49,7 @@ class Watchdog {
   std::atomic<const char*> operation_{""};  // a string literal
   std::atomic<std::uint64_t> sequence_{0};
   std::uint64_t calls_ = 0;
-  // Of the watchdog's thread: the call it saw last time, and since when.
+  // The call that the watchdog's thread saw last time, and since when.
   std::uint64_t seen_ = 0;
   base::Clock::time_point since_{};
   bool over_ = false;

@@ -14,7 +14,7 @@
 
 namespace unisono::engines {
 
-/// One side of a message, as a group hands it on. `peer` is a rank in the group, -1 for a receive from any source.
+/// A send or a receive, as a group hands it on. `peer` is a rank in the group, -1 for a receive from any source.
 struct MessageCall {
   Tensor data{nullptr, DType::uint8, std::size_t{0}};
   int peer = -1;
@@ -25,8 +25,8 @@ struct MessageCall {
 
 inline constexpr std::uint32_t labelled_kind = 0x80;
 
-/// What the two sides of a message agree on beside its length: the dtype in the lowest byte, with a mark where there is a label, and a hash of the
-/// label above it.
+/// The number on which the two sides of a message agree beside its length: the dtype in the lowest byte, with a mark where there is a label, and a
+/// hash of the label above it.
 inline std::uint32_t kind_of(DType dtype, std::string_view label) {
   const auto number = static_cast<std::uint32_t>(dtype);
   return label.empty() ? number : number | (static_cast<std::uint32_t>(base::stable_hash(label)) << 8) | labelled_kind;
@@ -43,7 +43,7 @@ inline constexpr int lowest_tag = std::numeric_limits<int>::min() + (1 << 24);
 /// Whether a receive takes a message of that tag.
 inline bool takes_tag(int wanted, int tag) { return wanted == tag || (wanted == any_tag && tag >= lowest_tag); }
 
-/// What goes ahead of the elements of a message.
+/// The header goes ahead of the elements of a message.
 struct MessageHeader {
   std::uint64_t bytes = 0;
   std::int32_t tag = 0;

@@ -31,13 +31,13 @@ Channels channels_of(Engine& engine, coordination::Coordination& coordination);
 /// they are few, and else follow on a channel of their own, which is asked for when a receive has taken the message. Peers are ranks in the group.
 class ChannelCarrier final : public engines::MessageCarrier {
  public:
-  /// What sends notices: `tell(rank, notice)`. `poll` takes what has come. `rank`: this rank, for errors.
+  /// The carrier sends notices by `tell(rank, notice)`. `poll` takes what has come. `rank`: this rank, for errors.
   struct Parts {
     int rank = 0, size = 1;
     std::function<void(int rank, std::string_view notice)> tell;
     std::function<void()> poll;
     Channels channels;
-    /// What finds out why a channel broke; null: its exception is thrown as it is.
+    /// Makes the attribution that finds out why a channel broke; null: its exception is thrown as it is.
     std::function<std::unique_ptr<coordination::FailureAttribution>()> attribution = {};
   };
   explicit ChannelCarrier(Parts parts);

@@ -24,7 +24,7 @@ Tensor words_of(T& message) {
 
 using Events = std::vector<std::shared_ptr<DeviceEvent>>;
 
-/// What was on the caller's stream when the call was made, for the message to come after it.
+/// The events of what was on the caller's stream when the call was made, for the message to come after it.
 Events after_now(coordination::FailureAttribution& attribution, Device device) {
   Events events;
   static_cast<void>(attribution.attempt([&] { events.push_back(device_runtime()->record(device, current_stream())); }));

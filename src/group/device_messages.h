@@ -24,11 +24,11 @@ class DeviceMessages {
  private:
   class Send;
   class Recv;
-  /// What a sender announces.
+  /// The announcement of a sender.
   struct Announcement {
     std::uint64_t dtype = 0, count = 0, ticket = 0;
   };
-  /// What the receiver answers: nothing is sent where the two do not fit.
+  /// The answer of the receiver: nothing is sent where the two do not fit.
   struct Answer {
     std::uint64_t fits = 0, number = 0;
   };

@@ -53,7 +53,7 @@ class GroupCore {
   std::unique_ptr<DeviceMessages> device_messages_;  // null where there is no engine of devices
 };
 
-/// What is told about a group whose core is made.
+/// The facts about a group whose core is made.
 struct CoreOptions {
   std::string group_name;
   std::string key;                                    ///< the same on all members, and of no other group
@@ -81,7 +81,7 @@ struct DeviceEngine {
 std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::EngineMaker& maker, const DeviceEngine& device = {});
 /// The parts of the core of a group of one.
 GroupCore::Parts parts_alone();
-/// Of one of several ranks that are threads of this process.
+/// The parts of one of several ranks that are threads of this process.
 GroupCore::Parts parts_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus);
 
 }  // namespace unisono::group

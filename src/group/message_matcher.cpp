@@ -165,7 +165,7 @@ bool MessageMatcher::is_wanted_from(int source) const {
   return std::ranges::any_of(posted_, could_come) || std::ranges::any_of(probes_, could_come);
 }
 
-// What no receive and no probe could take stays where it is, so that its sender notices.
+// A message that no receive and no probe could take stays where it is, so that its sender notices.
 void MessageMatcher::pump() {
   for (engines::MessageCarrier* const carrier : carriers_) carrier->poll();
   for (int source = 0; source < static_cast<int>(routes_.size()); ++source) {

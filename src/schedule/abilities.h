@@ -6,7 +6,7 @@
 
 namespace unisono::schedule {
 
-/// What the engine of a level does by itself, as far as an algorithm may ask.
+/// The abilities of the engine of a level, as far as an algorithm may ask.
 class Abilities {
  public:
   /// Null: connections between all ranks, and no collective.

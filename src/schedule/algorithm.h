@@ -10,14 +10,15 @@
 
 namespace unisono::schedule {
 
-/// Where a problem is to be solved.
+/// The engines and the topology on which a problem is to be solved.
 struct Setting {
   Abilities engine;                                       ///< of the problem's level
   Abilities rail{nullptr};                                ///< of this rank's rail, where there are two levels
   const coordination::GroupTopology* topology = nullptr;  ///< where the problem may be solved on two levels
 };
 
-/// One way to carry out one operation. A new algorithm is a file in src/schedule/algorithms/<operation>/ and a line in the table of selection.cpp.
+/// An algorithm is one way to carry out one operation. A new one is a file in src/schedule/algorithms/<operation>/ and a line in the table of
+/// selection.cpp.
 struct Algorithm {
   Operation operation;
   std::string_view name;

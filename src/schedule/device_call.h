@@ -32,7 +32,7 @@ class DeviceCallTask final : public Task {
   std::unique_ptr<Task> agreement_, task_;
 };
 
-/// What finds out why an engine of devices failed: this rank is named where no peer is found.
+/// Makes the attribution for an engine of devices: this rank is named where no peer is found.
 coordination::FailureAttribution attribution_of_device(coordination::Coordination& coordination);
 
 }  // namespace unisono::schedule

@@ -34,7 +34,7 @@ class Executor {
 
   std::string_view name() const noexcept { return engines_.group->name(); }
   coordination::Coordination& coordination() { return coordination_; }
-  /// Of host memory, of all ranks.
+  /// The engine of host memory, of all ranks.
   Engine& engine() const { return *engines_.group; }
   const std::shared_ptr<Engine>& device_engine() const { return engines_.device; }
 

@@ -28,7 +28,7 @@ struct Slice {
 /// and its own names for the ranks: 0 ... n-1 in group order.
 enum class Level : std::uint8_t { host, rail, group };
 
-/// One collective as an algorithm sees it: what one rank of one level is to do. No memory, no connections.
+/// A collective as an algorithm sees it: what one rank of one level is to do. It has no memory and no connections.
 struct Problem {
   Operation operation = Operation::barrier;
   DType dtype = DType::uint8;
@@ -46,7 +46,7 @@ struct Problem {
   bool is_root() const { return rank == root; }
 };
 
-/// One step of a schedule, on one rank.
+/// A step of a schedule, on one rank.
 struct Step {
   enum class Kind : std::uint8_t {
     engine,   ///< a whole collective of the level's engine: `call`
@@ -67,7 +67,7 @@ struct Step {
   Problem call = {};        ///< of an engine step
 };
 
-/// What one rank does in one call, as data: it can be carried out, checked on symbols, and simulated.
+/// The work of one rank in one call, as data: it can be carried out, checked on symbols, and simulated.
 struct Schedule {
   std::string_view algorithm = {};
   std::vector<Step> steps = {};
@@ -107,7 +107,7 @@ class Builder {
   void divide(const Slice& out, std::size_t divisor) {
     if (out.count > 0) add(Step::Kind::divide, Level::group, {}, out).divisor = divisor;
   }
-  /// What is added from now on begins when all before has ended.
+  /// Steps that are added from now on begin when all before have ended.
   void next_wave() {
     if (!schedule_.steps.empty() && schedule_.steps.back().wave == wave_) ++wave_;
   }

@@ -19,7 +19,7 @@ std::vector<std::pair<std::string, std::string>> describe_table();
 /// UNISONO_SCHEDULE: "all_reduce=shares,broadcast=exchange" prefers these wherever they can be used, whatever the size. InvalidArgument names what is
 /// wrong. All ranks must be given the same.
 void check_override(std::string_view text);
-/// Of this process's environment, read once; "" where it is not set.
+/// The value of this process's environment, read once; "" where it is not set.
 const std::string& schedule_override();
 
 }  // namespace unisono::schedule

@@ -76,6 +76,22 @@ INSTANTIATE_TEST_SUITE_P(Faults, Forming, ::testing::ValuesIn(losses()), [](cons
   return name;
 });
 
+// The same of the world, when all have met already.
+TEST(FormingTheWorld, ALossIsSeenByAllOthers) {
+  for (const std::string how : {"dies-making", "fails-making"}) {
+    RunningCommand job(faulty_job(4, {"join", how}, {"--grace", "60"}), {.environment = {{"TEST_INIT_BACKEND", "idle"}}});
+    EXPECT_NE(job.wait(std::chrono::seconds(55)), 0) << job.out() << job.err();
+    for (const int r : {0, 2, 3}) {
+      const std::string error = line_of(lines_of_rank(job, r), "error ");
+      EXPECT_TRUE(error.starts_with("PeerFailed ")) << how << ", rank " << r << ": " << error;
+      EXPECT_EQ(word_after(error, "culprit="), "1") << error;
+      EXPECT_NE(error.find(how == "dies-making" ? "was killed by SIGKILL" : "no room for the group"), std::string::npos) << error;
+    }
+    EXPECT_EQ(count(job.out(), "SUCCEEDED"), 0) << job.out();
+    expect_no_crash(job);
+  }
+}
+
 // The store goes with rank 0, which is no member: the members are told of that, and not only that something is gone.
 TEST(FormingDirectly, TheDeathOfWhoServesTheStoreIsNamed) {
   DirectJob job(DirectJob::Method::env, 4, {"form", "away", "new"});

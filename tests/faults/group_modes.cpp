@@ -23,10 +23,11 @@ class Idle final : public Engine {
   void abort(const Failure&) noexcept override {}
 };
 
-/// An engine in whose making for a group the victim dies or fails, while the others wait in it for something that will not come.
-std::unique_ptr<Engine> make_idle(const EngineOptions& options, const std::string& how) {
+/// An engine in whose making the victim dies or fails, while the others wait in it for something that will not come: of the world where `of_world`,
+/// else of every other group.
+std::unique_ptr<Engine> make_idle(const EngineOptions& options, const std::string& how, bool of_world = false) {
   const int rank = options.global_ranks[static_cast<std::size_t>(options.rank)];
-  if (options.key == "world") return std::make_unique<Idle>();
+  if ((options.key == "world") != of_world) return std::make_unique<Idle>();
   if (rank != victim) {
     options.store->set("inside/" + std::to_string(options.rank), "1");
     static_cast<void>(options.store->get("never"));
@@ -81,10 +82,24 @@ int form_with_victim(const std::string& how, const std::string& kind) {
   return 92;
 }
 
+/// join HOW: rank 1 does not get through the making of the world's engine.
+int join_with_victim(const std::string& how) {
+  register_engine("idle", [how](const EngineOptions& options) { return make_idle(options, how, true); });
+  try {
+    const Context context(options_from_environment());
+    say("the operation SUCCEEDED");
+  } catch (const Error&) {
+    say("error " + describe_current_exception());
+    return 3;
+  }
+  return 92;
+}
+
 }  // namespace
 
 std::optional<int> run_group_mode(const std::string& mode, const std::string& first, const std::string& second) {
   if (mode == "form") return form_with_victim(first, second);
+  if (mode == "join") return join_with_victim(first);
   return std::nullopt;
 }
 

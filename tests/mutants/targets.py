@@ -4,6 +4,8 @@ TARGETS = [
     "src/group/check.cpp",
     "src/context/*.cpp",
     "src/context/*.h",
+    "src/engines/decision.*",
+    "src/engines/signature.*",
     "src/engines/shm/*.cpp",
     "src/engines/shm/*.h",
 ]

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engines/message.h"
+#include "engines/shm/segment.h"
 #include "group/channel_carrier.h"
 #include "group/message_matcher.h"
 #include "base/hash.h"
@@ -64,6 +65,24 @@ TEST(Signature, SaysWhatIsCalled) {
   call.label = "meet";
   EXPECT_EQ(text(), "meet: barrier()");
   EXPECT_TRUE(has_label(signature_of(call)));
+}
+
+// What one rank publishes of its call: a long label is cut, and a call without one does not show that of the call before.
+TEST(Signature, TheLabelOfALine) {
+  struct {
+    shm::Line line;
+    char behind[64];
+  } memory{};
+  CollectiveCall call;
+  const std::string long_label(100, 'x');
+  call.label = long_label;
+  memory.line.signature = signature_of(call);
+  memory.line.set_label(call);
+  const std::string whole = label_of(call);
+  EXPECT_EQ(memory.line.get_label(), whole.substr(0, sizeof memory.line.label - 1));
+  EXPECT_EQ(std::string_view(memory.behind, sizeof memory.behind), std::string(sizeof memory.behind, '\0'));
+  memory.line.signature = signature_of(CollectiveCall{});
+  EXPECT_EQ(memory.line.get_label(), "");
 }
 
 TEST(Signature, OfMessagesIsTheSameEverywhere) {

@@ -270,6 +270,25 @@ TEST(ThreadRanks, GroupsAreOfTheEngineThatIsAskedFor) {
   });
 }
 
+// Two ranks differ three times before the third has come once: nothing that it has yet to read is written over.
+TEST(ThreadRanks, MismatchesInARowWaitForALateRank) {
+  const auto usual = detail::ballot_time();
+  detail::set_ballot_time(std::chrono::milliseconds(1));
+  std::atomic<int> thrown{0};
+  run_threads(3, [&](int rank) {
+    const auto group = *new_group({0, 1, 2}, {.timeout = std::chrono::seconds(20)});
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+    while (rank == 2 && thrown.load() < 6 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    for (int call = 0; call < 3; ++call) {
+      std::vector<float> x(rank == 0 ? 3 : 4);
+      EXPECT_THROW(all_reduce(x, ReduceOp::sum, group), Mismatch) << call;
+      thrown.fetch_add(1);
+    }
+    EXPECT_EQ(all_reduce(1, ReduceOp::sum, group), 3);
+  });
+  detail::set_ballot_time(usual);
+}
+
 // Reached by all: the input; not the output, of one rank.
 TEST(ThreadRanks, AnOutputThatOthersCannotReach) {
   run_threads(3, [](int rank) {

@@ -2,7 +2,7 @@
 
 #include "schedule/algorithm.h"
 
-// What several algorithms have in common.
+// Parts that several algorithms have in common.
 namespace unisono::schedule::algorithms {
 
 /// A collective of the same ranks that only moves elements.

@@ -2,8 +2,8 @@
 
 #include "schedule/algorithms/parts.h"
 
-// What the algorithms on two levels have in common: the ranks of each host work among themselves in shared memory, and each rail (GroupTopology)
-// carries its share between the hosts, so that all ranks of a host use the network.
+// Parts that the algorithms on two levels have in common. The ranks of each host work among themselves in shared memory, and each rail
+// (GroupTopology) carries its share between the hosts, so that all ranks of a host use the network.
 namespace unisono::schedule::algorithms {
 
 /// A collective of the ranks of this host. Where there is one, it is a copy.
@@ -31,7 +31,7 @@ inline Counts shares_of_rails(const Problem& problem, const Setting& setting) {
   return shares(problem.count, setting.topology->rails, static_cast<int>(setting.topology->members.size()));
 }
 
-/// The same operation among the ranks of this rank's rail, in place on its share.
+/// The problem of the same operation among the ranks of this rank's rail, in place on its share.
 inline Problem on_rail(const Problem& of, const Setting& setting, const Slice& share) {
   Problem problem = of;
   problem.level = Level::rail;

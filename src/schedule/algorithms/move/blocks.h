@@ -15,7 +15,7 @@ class Blocks {
   /// This rank has something to do with that one, be it nothing to send.
   bool sends(int to) const { return is_part(traits_.senders, problem_.rank) && is_part(traits_.receivers, to); }
   bool receives(int from) const { return is_part(traits_.receivers, problem_.rank) && is_part(traits_.senders, from); }
-  /// What goes to a rank, and what comes from it.
+  /// The elements that go to a rank, and those that come from it.
   Slice outgoing(int to) const { return sends(to) ? block(problem_.in, traits_.in, problem_.counts, to) : problem_.in.part(0, 0); }
   Slice incoming(int from) const {
     const bool has_own_counts = problem_.operation == Operation::all_to_all_v;

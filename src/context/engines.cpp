@@ -45,7 +45,7 @@ std::string compare(const Joining& joining, std::string_view asked) {
   return "take tcp";
 }
 
-/// What rank 0 has found. Where that does not come in time, the ranks that have said nothing are named.
+/// Rank 0's finding. If it does not come in time, the error names the ranks that have said nothing.
 std::string verdict_of(const Joining& joining) {
   try {
     return joining.store.get(verdict_key, joining.deadline.left());

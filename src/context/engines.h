@@ -39,7 +39,7 @@ Selection select_for_group(const Selection& of_world, const std::string& backend
 /// its members.
 std::string engine_of_group(const Selection& selection, const std::vector<int>& hosts);
 
-/// What a group runs on: collective over its members.
+/// Makes the core of a group. Collective over its members.
 std::unique_ptr<group::GroupCore> make_group_core(const Selection& selection, const group::CoreOptions& options);
 
 }  // namespace unisono::context

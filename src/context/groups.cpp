@@ -72,7 +72,7 @@ void say_backend(Store& store, const Plan& plan, int rank) {
   if (first != own) store.set("differs", fmt::format("rank {} asks for backend {}, and others for {}", rank, own, first));
 }
 
-/// What a group of several runs on, or one that works on devices. Members that die or fail meanwhile are noticed as in any call.
+/// Makes the core of a group that has several members or works on devices. Members that die or fail meanwhile are noticed as in any call.
 std::unique_ptr<group::GroupCore> make_core(State& state, const Plan& plan, int rank, const std::vector<std::string>& host_names) {
   const group::Group& world = *state.world->implementation();
   const base::Deadline deadline(timeout_of(plan, world));

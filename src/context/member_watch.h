@@ -15,7 +15,7 @@
 
 namespace unisono::context {
 
-/// What the world's coordination knows of its ranks.
+/// The world's coordination knows this of its ranks.
 struct WorldView {
   std::function<std::optional<Failure>()> failure;                            ///< why the world is over, if it is
   std::function<std::optional<Failure>(std::span<const int> ranks)> look_at;  ///< one of these that is dead or has been stopped for too long

@@ -121,7 +121,7 @@ WORLD_TEST(OneRankOnly, AnExceptionReachesTheOthersIfThereIsABarrier) {
   conformance::expect_usable();
 }
 
-// What happened on the chosen rank comes before what has become of the group there.
+// The error of the chosen rank comes before the state of the group there.
 MANY_TEST(OneRankOnly, AnExceptionOfARankThatGaveTheGroupUp) {
   auto group = new_group();
   auto fails = one_rank_only(

@@ -19,7 +19,7 @@ std::optional<InitOptions>& found() {
   static std::optional<InitOptions> options;
   return options;
 }
-/// What the probe does before it answers.
+/// The probe calls this before it answers.
 std::function<void()>& first() {
   static std::function<void()> action;
   return action;

@@ -1,4 +1,4 @@
-// What the chooser loads: the engine and the bootstrap of one kind of MPI.
+// The chooser loads these: the engine and the bootstrap of one kind of MPI.
 #include <unistd.h>
 
 #include <cstdlib>

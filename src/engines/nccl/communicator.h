@@ -37,7 +37,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool is_turn(std::uint64_t turn) const { return turn == turn_; }
   void end_turn() { ++turn_; }
   void launch(const CollectiveCall& call);
-  /// Of a communicator of two ranks. `after`: the events that the message's memory waits for.
+  /// The communicator has two ranks. `after`: the events that the message's memory waits for.
   void launch(const Message& message, const std::vector<std::shared_ptr<DeviceEvent>>& after);
   /// Whether NCCL is done with what it was told last, which is to enqueue it. Throws what went wrong, also with what was enqueued before.
   bool settled();

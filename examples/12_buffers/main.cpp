@@ -17,7 +17,7 @@ struct Matrix {
 
 template <>
 struct unisono::buffer_traits<Matrix> {
-  static Tensor view(Matrix& matrix) { return {matrix.elements.data(), DType::float64, std::array{matrix.rows, matrix.columns}}; }
+  static TensorView view(Matrix& matrix) { return {matrix.elements.data(), DType::float64, std::array{matrix.rows, matrix.columns}}; }
 };
 
 constexpr const char* about = "A type of one's own as a buffer, and a column of a matrix as it lies.";
@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
 
     // The second column only: 3 elements, each 2 behind the one before. It is packed on the way; the first column is not touched.
     for (std::int64_t row = 0; row < 3; ++row) matrix.at(row, 1) = 100.0 * unisono::rank();
-    unisono::Tensor column(&matrix.at(0, 1), unisono::DType::float64, std::array<std::int64_t, 1>{3}, std::array<std::int64_t, 1>{2});
+    unisono::TensorView column(&matrix.at(0, 1), unisono::DType::float64, std::array<std::int64_t, 1>{3}, std::array<std::int64_t, 1>{2});
     unisono::all_reduce(column, unisono::ReduceOp::max);
     if (unisono::rank() == 0) std::printf("columns of row 0: %g %g\n", matrix.at(0, 0), matrix.at(0, 1));
 

@@ -27,9 +27,9 @@ class UNISONO_API AnyValue {
 
   /// A copy of the elements, row by row, in the host's memory. Of memory of a device after all that is on the caller's current stream; Unsupported
   /// where that device's runtime is not to be had.
-  explicit AnyValue(const Tensor& tensor);
+  explicit AnyValue(const TensorView& tensor);
   template <InBuffer B>
-  requires(!detail::is_text<const B&> && !std::same_as<B, Tensor>) explicit AnyValue(const B& buffer) : AnyValue(detail::view_of(buffer)) {}
+  requires(!detail::is_text<const B&> && !std::same_as<B, TensorView>) explicit AnyValue(const B& buffer) : AnyValue(detail::view_of(buffer)) {}
   template <Element T>
   AnyValue(T number)  // NOLINT(google-explicit-constructor): stands for the number
       : AnyValue(dtype_of<T>::value, &number) {}
@@ -54,7 +54,7 @@ class UNISONO_API AnyValue {
   /// Of a tensor or a number.
   DType dtype() const;
   /// A view of its memory: a buffer. It lasts as long as this value, and moving the value away leaves it valid.
-  Tensor tensor();
+  TensorView tensor();
   /// Empty for a tensor of no dimensions.
   std::span<const std::int64_t> shape() const;
   /// The elements of a tensor of T, row by row.

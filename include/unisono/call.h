@@ -19,7 +19,7 @@ namespace unisono {
 /// The part of a call that only calls on device memory have.
 struct DeviceCall {
   /// All tensors of a call with several on each rank, each on a device of its own; `in` and `out` of the call are the first then. Else empty.
-  std::vector<Tensor> ins = {}, outs = {};
+  std::vector<TensorView> ins = {}, outs = {};
   std::string terms = {};                                ///< what `also` shows
   std::vector<std::shared_ptr<DeviceEvent>> after = {};  ///< the events that its memory waits for
 };
@@ -27,8 +27,8 @@ struct DeviceCall {
 /// A collective as it reaches an engine: validated, both views contiguous, memory untouched by anybody else until it is done.
 struct CollectiveCall {
   Operation operation = Operation::barrier;
-  Tensor in{nullptr, DType::uint8, std::size_t{0}};   ///< what this rank gives; where it gives nothing: empty, of the operation's dtype
-  Tensor out{nullptr, DType::uint8, std::size_t{0}};  ///< where its result goes; empty where it gets none; may be the same memory as `in`
+  TensorView in{nullptr, DType::uint8, std::size_t{0}};   ///< what this rank gives; where it gives nothing: empty, of the operation's dtype
+  TensorView out{nullptr, DType::uint8, std::size_t{0}};  ///< where its result goes; empty where it gets none; may be the same memory as `in`
   /// Elements that every rank agrees on: of the smaller of a rank's input and output; of an operation with counts, their sum; of all_to_all_v, 0.
   std::size_t count = 0;
   ReduceOp op = ReduceOp::sum;

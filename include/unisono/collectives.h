@@ -49,114 +49,114 @@ double exact_mean(const std::vector<T>& values) {
 
 /// Every rank's x becomes the combination of all ranks' x, bit for bit the same everywhere. Same length and dtype on every rank.
 template <Buffer B>
-void all_reduce(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+void all_reduce(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = current_world(),
                 const CallOptions& options = {}) {
   detail::run(detail::in_place(Operation::all_reduce, x, op), group, options);
 }
 template <Buffer B>
-[[nodiscard]] Work all_reduce_async(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] Work all_reduce_async(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = current_world(),
                                     const CallOptions& options = {}) {
   return detail::start(detail::in_place(Operation::all_reduce, x, op), group, options);
 }
 /// The same out of place: `in` and `out` have the same length, and are the same memory or do not touch.
 template <InBuffer In, Buffer B>
-void all_reduce(const In& in, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+void all_reduce(const In& in, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = current_world(),
                 const CallOptions& options = {}) {
   detail::run(detail::out_of_place(Operation::all_reduce, in, out, op), group, options);
 }
 template <InBuffer In, Buffer B>
 [[nodiscard]] Work all_reduce_async(const In& in, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum,
-                                    const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+                                    const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::start(detail::out_of_place(Operation::all_reduce, in, out, op), group, options);
 }
 /// x of rank `dst` becomes the combination; the other ranks' x stays as it is.
 template <Buffer B>
-void reduce(B&& x, Rank dst, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+void reduce(B&& x, Rank dst, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = current_world(),
             const CallOptions& options = {}) {
   detail::run(detail::rooted(detail::in_place(Operation::reduce, x, op), dst), group, options);
 }
 template <Buffer B>
 [[nodiscard]] Work reduce_async(B&& x, Rank dst, const detail::reduction_for<B>& op = ReduceOp::sum,
-                                const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+                                const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::start(detail::rooted(detail::in_place(Operation::reduce, x, op), dst), group, options);
 }
 /// x of every rank becomes that of rank `src`.
 template <Buffer B>
-void broadcast(B&& x, Rank src = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void broadcast(B&& x, Rank src = 0, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::run(detail::rooted(detail::in_place(Operation::broadcast, x), src), group, options);
 }
 template <Buffer B>
-[[nodiscard]] Work broadcast_async(B&& x, Rank src = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] Work broadcast_async(B&& x, Rank src = 0, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::start(detail::rooted(detail::in_place(Operation::broadcast, x), src), group, options);
 }
 /// out: size() blocks of the length of `in`, block r from rank r. `in` may be the caller's own block of `out`.
 template <InBuffer In, Buffer B>
-void all_gather(const In& in, B&& out, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void all_gather(const In& in, B&& out, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::run(detail::out_of_place(Operation::all_gather, in, out), group, options);
 }
 template <InBuffer In, Buffer B>
-[[nodiscard]] Work all_gather_async(const In& in, B&& out, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] Work all_gather_async(const In& in, B&& out, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::start(detail::out_of_place(Operation::all_gather, in, out), group, options);
 }
 /// The same at rank `dst` only; elsewhere `out` stays as it is and may be empty.
 template <InBuffer In, Buffer B>
-void gather(const In& in, B&& out, Rank dst = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void gather(const In& in, B&& out, Rank dst = 0, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::run(detail::rooted(detail::out_of_place(Operation::gather, in, out), dst), group, options);
 }
 template <InBuffer In, Buffer B>
-[[nodiscard]] Work gather_async(const In& in, B&& out, Rank dst = 0, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] Work gather_async(const In& in, B&& out, Rank dst = 0, const ProcessGroup& group = current_world(),
                                 const CallOptions& options = {}) {
   return detail::start(detail::rooted(detail::out_of_place(Operation::gather, in, out), dst), group, options);
 }
 /// `in` of rank `src`: size() blocks of the length of `out`; rank r gets block r. Elsewhere `in` does not count and may be empty.
 template <InBuffer In, Buffer B>
-void scatter(const In& in, B&& out, Rank src = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void scatter(const In& in, B&& out, Rank src = 0, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::run(detail::rooted(detail::out_of_place(Operation::scatter, in, out), src), group, options);
 }
 template <InBuffer In, Buffer B>
-[[nodiscard]] Work scatter_async(const In& in, B&& out, Rank src = 0, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] Work scatter_async(const In& in, B&& out, Rank src = 0, const ProcessGroup& group = current_world(),
                                  const CallOptions& options = {}) {
   return detail::start(detail::rooted(detail::out_of_place(Operation::scatter, in, out), src), group, options);
 }
 /// in: size() blocks of the length of `out`; rank r gets the combination of all ranks' block r.
 template <InBuffer In, Buffer B>
-void reduce_scatter(const In& in, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+void reduce_scatter(const In& in, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = current_world(),
                     const CallOptions& options = {}) {
   detail::run(detail::out_of_place(Operation::reduce_scatter, in, out, op), group, options);
 }
 template <InBuffer In, Buffer B>
 [[nodiscard]] Work reduce_scatter_async(const In& in, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum,
-                                        const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+                                        const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::start(detail::out_of_place(Operation::reduce_scatter, in, out, op), group, options);
 }
 /// in and out: size() blocks each; block r of `in` goes to rank r, block r of `out` comes from it. They must not overlap.
 template <InBuffer In, Buffer B>
-void all_to_all(const In& in, B&& out, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void all_to_all(const In& in, B&& out, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::run(detail::out_of_place(Operation::all_to_all, in, out), group, options);
 }
 template <InBuffer In, Buffer B>
-[[nodiscard]] Work all_to_all_async(const In& in, B&& out, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] Work all_to_all_async(const In& in, B&& out, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::start(detail::out_of_place(Operation::all_to_all, in, out), group, options);
 }
 /// Inclusive prefix: x becomes the combination of ranks 0 … rank(). Not avg.
 template <Buffer B>
-void scan(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+void scan(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = current_world(),
           const CallOptions& options = {}) {
   detail::run(detail::in_place(Operation::scan, x, op), group, options);
 }
 template <Buffer B>
-[[nodiscard]] Work scan_async(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] Work scan_async(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = current_world(),
                               const CallOptions& options = {}) {
   return detail::start(detail::in_place(Operation::scan, x, op), group, options);
 }
 /// Exclusive prefix: x becomes the combination of ranks 0 … rank()-1; rank 0's x stays as it is. Not avg.
 template <Buffer B>
-void exscan(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+void exscan(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = current_world(),
             const CallOptions& options = {}) {
   detail::run(detail::in_place(Operation::exscan, x, op), group, options);
 }
 template <Buffer B>
-[[nodiscard]] Work exscan_async(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] Work exscan_async(B&& x, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = current_world(),
                                 const CallOptions& options = {}) {
   return detail::start(detail::in_place(Operation::exscan, x, op), group, options);
 }
@@ -164,37 +164,37 @@ template <Buffer B>
 // Values: one element, given by value, its result returned.
 
 template <Element T>
-[[nodiscard]] T all_reduce(T x, const std::type_identity_t<Reduction<T>>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] T all_reduce(T x, const std::type_identity_t<Reduction<T>>& op = ReduceOp::sum, const ProcessGroup& group = current_world(),
                            const CallOptions& options = {}) {
-  const Tensor view = detail::view_of_value(x);
+  const TensorView view = detail::view_of_value(x);
   detail::run({Operation::all_reduce, view, view, op.op(), op.custom(), op.factor()}, group, options);
   return x;
 }
 /// nullopt everywhere but at rank `dst`.
 template <Element T>
 [[nodiscard]] std::optional<T> reduce(T x, Rank dst, const std::type_identity_t<Reduction<T>>& op = ReduceOp::sum,
-                                      const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
-  const Tensor view = detail::view_of_value(x);
+                                      const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
+  const TensorView view = detail::view_of_value(x);
   detail::run({Operation::reduce, view, view, op.op(), op.custom(), op.factor(), dst}, group, options);
   if (detail::rank_is(dst, group)) return x;
   return std::nullopt;
 }
 template <Element T>
-[[nodiscard]] T broadcast(T x, Rank src = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
-  const Tensor view = detail::view_of_value(x);
+[[nodiscard]] T broadcast(T x, Rank src = 0, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
+  const TensorView view = detail::view_of_value(x);
   detail::run(detail::rooted({Operation::broadcast, view, view}, src), group, options);
   return x;
 }
 /// Element r from rank r.
 template <Element T>
-[[nodiscard]] std::vector<T> all_gather(T x, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] std::vector<T> all_gather(T x, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::Values<T> all(static_cast<std::size_t>(group.size()));
   detail::run({Operation::all_gather, detail::view_of_value(x), all.view()}, group, options);
   return all.take();
 }
 /// nullopt everywhere but at rank `dst`.
 template <Element T>
-[[nodiscard]] std::optional<std::vector<T>> gather(T x, Rank dst = 0, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] std::optional<std::vector<T>> gather(T x, Rank dst = 0, const ProcessGroup& group = current_world(),
                                                    const CallOptions& options = {}) {
   detail::Values<T> all(static_cast<std::size_t>(group.size()));
   detail::run(detail::rooted({Operation::gather, detail::view_of_value(x), all.view()}, dst), group, options);
@@ -202,35 +202,35 @@ template <Element T>
   return std::nullopt;
 }
 template <Element T>
-[[nodiscard]] T scan(T x, const std::type_identity_t<Reduction<T>>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] T scan(T x, const std::type_identity_t<Reduction<T>>& op = ReduceOp::sum, const ProcessGroup& group = current_world(),
                      const CallOptions& options = {}) {
-  const Tensor view = detail::view_of_value(x);
+  const TensorView view = detail::view_of_value(x);
   detail::run({Operation::scan, view, view, op.op(), op.custom(), op.factor()}, group, options);
   return x;
 }
 /// Rank 0 gets its own x back.
 template <Element T>
-[[nodiscard]] T exscan(T x, const std::type_identity_t<Reduction<T>>& op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] T exscan(T x, const std::type_identity_t<Reduction<T>>& op = ReduceOp::sum, const ProcessGroup& group = current_world(),
                        const CallOptions& options = {}) {
-  const Tensor view = detail::view_of_value(x);
+  const TensorView view = detail::view_of_value(x);
   detail::run({Operation::exscan, view, view, op.op(), op.custom(), op.factor()}, group, options);
   return x;
 }
 /// The exact average of the ranks' x, rounded once: integers of any size neither wrap nor truncate.
 template <Element T>
 requires(!std::same_as<T, bool> && !std::same_as<T, std::byte> && !detail::complex_number<T>)
-    [[nodiscard]] double mean(T x, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+    [[nodiscard]] double mean(T x, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   const std::vector<T> all = all_gather(x, group, options);
   return detail::exact_mean(all);
 }
 
 /// Returns once every rank of the group has entered it.
-UNISONO_API void barrier(const ProcessGroup& group = detail::current_world(), const CallOptions& options = {});
-[[nodiscard]] UNISONO_API Work barrier_async(const ProcessGroup& group = detail::current_world(), const CallOptions& options = {});
+UNISONO_API void barrier(const ProcessGroup& group = current_world(), const CallOptions& options = {});
+[[nodiscard]] UNISONO_API Work barrier_async(const ProcessGroup& group = current_world(), const CallOptions& options = {});
 /// A barrier whose Timeout names every rank that did not come (Timeout::missing).
-UNISONO_API void monitored_barrier(std::chrono::milliseconds timeout, const ProcessGroup& group = detail::current_world(),
+UNISONO_API void monitored_barrier(std::chrono::milliseconds timeout, const ProcessGroup& group = current_world(),
                                    std::source_location where = std::source_location::current());
-UNISONO_API void synchronize(const ProcessGroup& group = detail::current_world(), std::source_location where = std::source_location::current());
+UNISONO_API void synchronize(const ProcessGroup& group = current_world(), std::source_location where = std::source_location::current());
 
 // What is none of these says why.
 

@@ -24,11 +24,11 @@ namespace unisono {
 
 namespace detail {
 
-UNISONO_API Request all_gather_request(const Tensor& in, std::vector<Tensor> outs, const ProcessGroup& group, const CallOptions& options);
-UNISONO_API Request gather_request(const Tensor& in, std::vector<Tensor> outs, Rank dst, const ProcessGroup& group, const CallOptions& options);
-UNISONO_API Request scatter_request(std::vector<Tensor> ins, const Tensor& out, Rank src, const ProcessGroup& group, const CallOptions& options);
+UNISONO_API Request all_gather_request(const TensorView& in, std::vector<TensorView> outs, const ProcessGroup& group, const CallOptions& options);
+UNISONO_API Request gather_request(const TensorView& in, std::vector<TensorView> outs, Rank dst, const ProcessGroup& group, const CallOptions& options);
+UNISONO_API Request scatter_request(std::vector<TensorView> ins, const TensorView& out, Rank src, const ProcessGroup& group, const CallOptions& options);
 /// `resize` gives the memory of this rank's part, once its length is known.
-UNISONO_API void scatter_sizing(std::span<const Tensor> list, Rank src, const std::function<Tensor(std::size_t count)>& resize,
+UNISONO_API void scatter_sizing(std::span<const TensorView> list, Rank src, const std::function<TensorView(std::size_t count)>& resize,
                                 const ProcessGroup& group, const CallOptions& options);
 
 template <class T>
@@ -47,30 +47,30 @@ std::vector<std::vector<T>> parts_of(const std::vector<T>& all, const std::vecto
 
 /// outs: size() buffers of the length of `in`, the r-th from rank r. `in` may be the caller's own of them.
 template <InBuffer In, detail::out_list L>
-void all_gather(const In& in, L&& outs, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void all_gather(const In& in, L&& outs, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::run(detail::all_gather_request(detail::view_of(in), detail::writable_views_of(outs), group, options), group, options);
 }
 template <InBuffer In, detail::out_list L>
-[[nodiscard]] Work all_gather_async(const In& in, L&& outs, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] Work all_gather_async(const In& in, L&& outs, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::start(detail::all_gather_request(detail::view_of(in), detail::writable_views_of(outs), group, options), group, options);
 }
 /// The same at rank `dst` only; elsewhere `outs` stays as it is and may be empty.
 template <InBuffer In, detail::out_list L>
-void gather(const In& in, L&& outs, Rank dst = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void gather(const In& in, L&& outs, Rank dst = 0, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::run(detail::gather_request(detail::view_of(in), detail::writable_views_of(outs), dst, group, options), group, options);
 }
 template <InBuffer In, detail::out_list L>
-[[nodiscard]] Work gather_async(const In& in, L&& outs, Rank dst = 0, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] Work gather_async(const In& in, L&& outs, Rank dst = 0, const ProcessGroup& group = current_world(),
                                 const CallOptions& options = {}) {
   return detail::start(detail::gather_request(detail::view_of(in), detail::writable_views_of(outs), dst, group, options), group, options);
 }
 /// ins of rank `src`: size() buffers of the length of `out`; rank r gets the r-th. Elsewhere `ins` does not count and may be empty.
 template <detail::in_list L, Buffer B>
-void scatter(const L& ins, B&& out, Rank src = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void scatter(const L& ins, B&& out, Rank src = 0, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::run(detail::scatter_request(detail::views_of(ins), detail::writable_view_of(out), src, group, options), group, options);
 }
 template <detail::in_list L, Buffer B>
-[[nodiscard]] Work scatter_async(const L& ins, B&& out, Rank src = 0, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] Work scatter_async(const L& ins, B&& out, Rank src = 0, const ProcessGroup& group = current_world(),
                                  const CallOptions& options = {}) {
   return detail::start(detail::scatter_request(detail::views_of(ins), detail::writable_view_of(out), src, group, options), group, options);
 }
@@ -80,7 +80,7 @@ template <detail::in_list L, Buffer B>
 /// Element r is the buffer of rank r.
 template <InBuffer In>
 requires detail::Growable<std::vector<detail::element_type_t<In>>>
-[[nodiscard]] std::vector<std::vector<detail::element_type_t<In>>> all_gather_list(const In& in, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] std::vector<std::vector<detail::element_type_t<In>>> all_gather_list(const In& in, const ProcessGroup& group = current_world(),
                                                                                    const CallOptions& options = {}) {
   std::vector<detail::element_type_t<In>> all;
   return detail::parts_of(all, detail::all_gather_sizing(in, all, group, options));
@@ -89,7 +89,7 @@ requires detail::Growable<std::vector<detail::element_type_t<In>>>
 template <InBuffer In>
 requires detail::Growable<std::vector<detail::element_type_t<In>>>
 [[nodiscard]] std::optional<std::vector<std::vector<detail::element_type_t<In>>>> gather_list(const In& in, Rank dst = 0,
-                                                                                              const ProcessGroup& group = detail::current_world(),
+                                                                                              const ProcessGroup& group = current_world(),
                                                                                               const CallOptions& options = {}) {
   std::vector<detail::element_type_t<In>> all;
   const auto counts = detail::gather_sizing(in, all, dst, group, options);
@@ -100,7 +100,7 @@ requires detail::Growable<std::vector<detail::element_type_t<In>>>
 /// count.
 template <detail::in_list L>
 requires detail::Growable<std::vector<detail::list_element_t<L>>>
-[[nodiscard]] std::vector<detail::list_element_t<L>> scatter_list(const L& list, Rank src = 0, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] std::vector<detail::list_element_t<L>> scatter_list(const L& list, Rank src = 0, const ProcessGroup& group = current_world(),
                                                                   const CallOptions& options = {}) {
   std::vector<detail::list_element_t<L>> part;
   detail::scatter_sizing(

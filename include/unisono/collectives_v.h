@@ -97,18 +97,18 @@ std::vector<std::size_t> all_to_all_sizing(const In& in, const Counts& send_coun
 
 /// in: counts[rank()] elements; out: the blocks of all ranks. `in` may be the caller's own block of `out`.
 template <InBuffer In, Buffer B>
-void all_gather_v(const In& in, B&& out, const Counts& counts, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void all_gather_v(const In& in, B&& out, const Counts& counts, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::run(detail::counted(detail::out_of_place(Operation::all_gather_v, in, out), counts), group, options);
 }
 template <InBuffer In, Buffer B>
-[[nodiscard]] Work all_gather_v_async(const In& in, B&& out, const Counts& counts, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] Work all_gather_v_async(const In& in, B&& out, const Counts& counts, const ProcessGroup& group = current_world(),
                                       const CallOptions& options = {}) {
   return detail::start(detail::counted(detail::out_of_place(Operation::all_gather_v, in, out), counts), group, options);
 }
 /// The same where no rank knows the length of the others' blocks: the vector becomes as long as all of them together. Returns the counts.
 template <InBuffer In, detail::Growable V>
 std::vector<std::size_t> all_gather_v(const In& in, V& out, detail::Caller caller = detail::Caller::here()) {
-  return detail::all_gather_sizing(in, out, detail::current_world(caller.where()), {.where = caller.where()});
+  return detail::all_gather_sizing(in, out, current_world(caller.where()), {.where = caller.where()});
 }
 template <InBuffer In, detail::Growable V, detail::Group G>
 std::vector<std::size_t> all_gather_v(const In& in, V& out, const G& group, const CallOptions& options = {}) {
@@ -117,34 +117,34 @@ std::vector<std::size_t> all_gather_v(const In& in, V& out, const G& group, cons
 
 /// The same at rank `dst` only; elsewhere `out` stays as it is and may be empty.
 template <InBuffer In, Buffer B>
-void gather_v(const In& in, B&& out, const Counts& counts, Rank dst = 0, const ProcessGroup& group = detail::current_world(),
+void gather_v(const In& in, B&& out, const Counts& counts, Rank dst = 0, const ProcessGroup& group = current_world(),
               const CallOptions& options = {}) {
   detail::run(detail::rooted(detail::counted(detail::out_of_place(Operation::gather_v, in, out), counts), dst), group, options);
 }
 template <InBuffer In, Buffer B>
-[[nodiscard]] Work gather_v_async(const In& in, B&& out, const Counts& counts, Rank dst = 0, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] Work gather_v_async(const In& in, B&& out, const Counts& counts, Rank dst = 0, const ProcessGroup& group = current_world(),
                                   const CallOptions& options = {}) {
   return detail::start(detail::rooted(detail::counted(detail::out_of_place(Operation::gather_v, in, out), counts), dst), group, options);
 }
 /// The counts, and at rank `dst` the blocks, where only each rank knows the length of its own.
 template <InBuffer In, detail::Growable V>
 std::vector<std::size_t> gather_v(const In& in, V& out, detail::Caller caller = detail::Caller::here()) {
-  return detail::gather_sizing(in, out, 0, detail::current_world(caller.where()), {.where = caller.where()});
+  return detail::gather_sizing(in, out, 0, current_world(caller.where()), {.where = caller.where()});
 }
 template <InBuffer In, detail::Growable V, detail::RankLike R>
-std::vector<std::size_t> gather_v(const In& in, V& out, const R& dst, const ProcessGroup& group = detail::current_world(),
+std::vector<std::size_t> gather_v(const In& in, V& out, const R& dst, const ProcessGroup& group = current_world(),
                                   const CallOptions& options = {}) {
   return detail::gather_sizing(in, out, dst, group, options);
 }
 
 /// `in` of rank `src`: the blocks of all ranks; out: counts[rank()] elements. Elsewhere `in` does not count and may be empty.
 template <InBuffer In, Buffer B>
-void scatter_v(const In& in, const Counts& counts, B&& out, Rank src = 0, const ProcessGroup& group = detail::current_world(),
+void scatter_v(const In& in, const Counts& counts, B&& out, Rank src = 0, const ProcessGroup& group = current_world(),
                const CallOptions& options = {}) {
   detail::run(detail::rooted(detail::counted(detail::out_of_place(Operation::scatter_v, in, out), counts), src), group, options);
 }
 template <InBuffer In, Buffer B>
-[[nodiscard]] Work scatter_v_async(const In& in, const Counts& counts, B&& out, Rank src = 0, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] Work scatter_v_async(const In& in, const Counts& counts, B&& out, Rank src = 0, const ProcessGroup& group = current_world(),
                                    const CallOptions& options = {}) {
   return detail::start(detail::rooted(detail::counted(detail::out_of_place(Operation::scatter_v, in, out), counts), src), group, options);
 }
@@ -152,18 +152,18 @@ template <InBuffer In, Buffer B>
 /// in: a block for each rank; out: counts[rank()] elements, the combination of all ranks' block for this one.
 template <InBuffer In, Buffer B>
 void reduce_scatter_v(const In& in, const Counts& counts, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum,
-                      const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+                      const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::run(detail::counted(detail::out_of_place(Operation::reduce_scatter_v, in, out, op), counts), group, options);
 }
 template <InBuffer In, Buffer B>
 [[nodiscard]] Work reduce_scatter_v_async(const In& in, const Counts& counts, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum,
-                                          const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+                                          const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::start(detail::counted(detail::out_of_place(Operation::reduce_scatter_v, in, out, op), counts), group, options);
 }
 
 /// in: send_counts[r] elements for each rank r; out: recv_counts[r] from each. They must not overlap.
 template <InBuffer In, Buffer B>
-void all_to_all_v(const In& in, const Counts& send_counts, B&& out, const Counts& recv_counts, const ProcessGroup& group = detail::current_world(),
+void all_to_all_v(const In& in, const Counts& send_counts, B&& out, const Counts& recv_counts, const ProcessGroup& group = current_world(),
                   const CallOptions& options = {}) {
   detail::Request request = detail::counted(detail::out_of_place(Operation::all_to_all_v, in, out), send_counts);
   request.recv_counts = recv_counts;
@@ -171,7 +171,7 @@ void all_to_all_v(const In& in, const Counts& send_counts, B&& out, const Counts
 }
 template <InBuffer In, Buffer B>
 [[nodiscard]] Work all_to_all_v_async(const In& in, const Counts& send_counts, B&& out, const Counts& recv_counts,
-                                      const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+                                      const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::Request request = detail::counted(detail::out_of_place(Operation::all_to_all_v, in, out), send_counts);
   request.recv_counts = recv_counts;
   return detail::start(request, group, options);
@@ -179,7 +179,7 @@ template <InBuffer In, Buffer B>
 /// The same where only the sender knows how much it sends. Returns the receive counts.
 template <InBuffer In, detail::Growable V>
 std::vector<std::size_t> all_to_all_v(const In& in, const Counts& send_counts, V& out, detail::Caller caller = detail::Caller::here()) {
-  return detail::all_to_all_sizing(in, send_counts, out, detail::current_world(caller.where()), {.where = caller.where()});
+  return detail::all_to_all_sizing(in, send_counts, out, current_world(caller.where()), {.where = caller.where()});
 }
 template <InBuffer In, detail::Growable V, detail::Group G>
 std::vector<std::size_t> all_to_all_v(const In& in, const Counts& send_counts, V& out, const G& group, const CallOptions& options = {}) {

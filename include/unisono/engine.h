@@ -69,8 +69,8 @@ class UNISONO_API Engine {
   /// Sends or receives the elements of a message, on an engine of devices: contiguous on its device, to or from a rank, behind the events in `after`.
   /// Messages from one rank to another keep the order of the calls, and do not wait for others. Done when it is enqueued; the task's completion says
   /// when the device is.
-  virtual std::unique_ptr<Task> start_device_send(const Tensor& data, int peer, const std::vector<std::shared_ptr<DeviceEvent>>& after);
-  virtual std::unique_ptr<Task> start_device_recv(const Tensor& data, int peer, const std::vector<std::shared_ptr<DeviceEvent>>& after);
+  virtual std::unique_ptr<Task> start_device_send(const TensorView& data, int peer, const std::vector<std::shared_ptr<DeviceEvent>>& after);
+  virtual std::unique_ptr<Task> start_device_recv(const TensorView& data, int peer, const std::vector<std::shared_ptr<DeviceEvent>>& after);
   /// The largest number that a channel may have; at least 32767.
   virtual std::uint32_t largest_channel() const noexcept { return 32767; }
 

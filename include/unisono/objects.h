@@ -68,27 +68,27 @@ std::optional<std::vector<sent_as_t<X>>> gather_as(std::string_view label, const
 
 /// Element r is the object of rank r.
 template <detail::object_argument X>
-[[nodiscard]] std::vector<detail::sent_as_t<X>> all_gather_object(const X& x, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] std::vector<detail::sent_as_t<X>> all_gather_object(const X& x, const ProcessGroup& group = current_world(),
                                                                   const CallOptions& options = {}) {
   return detail::all_gather_as("all_gather_object", x, group, options);
 }
 /// nullopt everywhere but at rank `dst`.
 template <detail::object_argument X>
 [[nodiscard]] std::optional<std::vector<detail::sent_as_t<X>>> gather_object(const X& x, Rank dst = 0,
-                                                                             const ProcessGroup& group = detail::current_world(),
+                                                                             const ProcessGroup& group = current_world(),
                                                                              const CallOptions& options = {}) {
   return detail::gather_as("gather_object", x, dst, group, options);
 }
 /// x of every rank becomes that of rank `src`, which keeps its own.
 template <detail::object O>
-void broadcast_object(O& x, Rank src = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void broadcast_object(O& x, Rank src = 0, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::Parcel own = detail::parcel_at(src, group, [&] { return detail::parcel_of(x); });
   const auto bytes = detail::broadcast_parcel("broadcast_object", detail::object_type<O>(), std::move(own), src, group, options);
   if (!detail::rank_is(src, group)) x = detail::from_bytes<O>(bytes);
 }
 /// The same of a list, which also becomes as long as that of `src`.
 template <detail::object O>
-void broadcast_object_list(std::vector<O>& list, Rank src = 0, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void broadcast_object_list(std::vector<O>& list, Rank src = 0, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   using List = std::vector<O>;
   detail::Parcel own = detail::parcel_at(src, group, [&] { return detail::parcel_of(list); });
   const auto bytes = detail::broadcast_parcel("broadcast_object_list", detail::object_type<List>(), std::move(own), src, group, options);
@@ -97,7 +97,7 @@ void broadcast_object_list(std::vector<O>& list, Rank src = 0, const ProcessGrou
 /// Rank r gets element r of the list of rank `src`, which has size() of them, else all ranks throw InvalidArgument. Elsewhere the list does not
 /// count.
 template <detail::object O>
-[[nodiscard]] O scatter_object(const std::vector<O>& list, Rank src = 0, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] O scatter_object(const std::vector<O>& list, Rank src = 0, const ProcessGroup& group = current_world(),
                                const CallOptions& options = {}) {
   std::vector<std::vector<std::byte>> parts;
   const detail::Parcel none = detail::parcel_at(src, group, [&] {
@@ -114,7 +114,7 @@ template <detail::object O>
 }
 /// To be received by recv_object. Up to 64 KiB it returns without waiting for that.
 template <detail::object_argument X>
-void send_object(const X& x, Rank dst, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void send_object(const X& x, Rank dst, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::Parcel parcel = detail::parcel_of(x);
   if (parcel.error) std::rethrow_exception(parcel.error);
   detail::send_parcel(parcel.bytes, dst, group, options);
@@ -122,18 +122,18 @@ void send_object(const X& x, Rank dst, const ProcessGroup& group = detail::curre
 /// Mismatch for an object of another type, and for a message that send has sent; either is gone then. An object is two messages: a recv
 /// that meets the first of them is Mismatch, and so is what meets the second.
 template <detail::object O>
-[[nodiscard]] O recv_object(Rank src, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] O recv_object(Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::from_bytes<O>(detail::recv_parcel(detail::object_type<O>(), src, group, options).first);
 }
 /// The same into x; returns the sender.
 template <detail::object O>
-int recv_object(O& x, Rank src, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+int recv_object(O& x, Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   const auto [bytes, source] = detail::recv_parcel(detail::object_type<O>(), src, group, options);
   x = detail::from_bytes<O>(bytes);
   return source;
 }
 template <detail::object O>
-int recv_object(O& x, AnySource, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+int recv_object(O& x, AnySource, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   const auto [bytes, source] = detail::recv_parcel(detail::object_type<O>(), std::nullopt, group, options);
   x = detail::from_bytes<O>(bytes);
   return source;
@@ -142,19 +142,19 @@ int recv_object(O& x, AnySource, const ProcessGroup& group = detail::current_wor
 // Where a value may stand, so may an object that is no buffer.
 
 template <detail::object_value X>
-[[nodiscard]] detail::sent_as_t<X> broadcast(X&& x, Rank src = 0, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] detail::sent_as_t<X> broadcast(X&& x, Rank src = 0, const ProcessGroup& group = current_world(),
                                              const CallOptions& options = {}) {
   using O = detail::sent_as_t<X>;
   detail::Parcel own = detail::parcel_at(src, group, [&] { return detail::parcel_of(x); });
   return detail::from_bytes<O>(detail::broadcast_parcel("broadcast", detail::object_type<O>(), std::move(own), src, group, options));
 }
 template <detail::object_value X>
-[[nodiscard]] std::vector<detail::sent_as_t<X>> all_gather(X&& x, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] std::vector<detail::sent_as_t<X>> all_gather(X&& x, const ProcessGroup& group = current_world(),
                                                            const CallOptions& options = {}) {
   return detail::all_gather_as("all_gather", x, group, options);
 }
 template <detail::object_value X>
-[[nodiscard]] std::optional<std::vector<detail::sent_as_t<X>>> gather(X&& x, Rank dst = 0, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] std::optional<std::vector<detail::sent_as_t<X>>> gather(X&& x, Rank dst = 0, const ProcessGroup& group = current_world(),
                                                                       const CallOptions& options = {}) {
   return detail::gather_as("gather", x, dst, group, options);
 }
@@ -177,6 +177,6 @@ requires(!detail::object_argument<X>) void send_object(X&&, Rest&&...) { detail:
 /// What rank `src` has, whatever it is: the others need to know nothing of it and pass nullopt (what they pass does not count). InvalidArgument on
 /// all ranks where src has nothing.
 [[nodiscard]] UNISONO_API AnyValue broadcast_any(const std::optional<AnyValue>& value, Rank src = 0,
-                                                 const ProcessGroup& group = detail::current_world(), const CallOptions& options = {});
+                                                 const ProcessGroup& group = current_world(), const CallOptions& options = {});
 
 }  // namespace unisono

@@ -63,7 +63,7 @@ template <class R>
 concept BufferRange = std::ranges::input_range<R> && Buffer<std::ranges::range_reference_t<R>>;
 
 template <class T>
-Tensor view_of_entry(T& entry) {
+TensorView view_of_entry(T& entry) {
   if constexpr (Element<T>) return view_of_value(entry);
   else return writable_view_of(entry);
 }
@@ -91,33 +91,33 @@ constexpr void refuse_as_params() {
 
 /// x of every rank becomes the average of all ranks' x. Of integers: truncated toward zero. What it returns is nothing that can be kept.
 template <Buffer B>
-detail::InPlace& average_across_processes(B&& x, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
-  const Tensor view = detail::writable_view_of(x);
+detail::InPlace& average_across_processes(B&& x, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
+  const TensorView view = detail::writable_view_of(x);
   detail::run(detail::labelled({Operation::all_reduce, view, view, ReduceOp::avg}, "average_across_processes"), group, options);
   return detail::in_place_result;
 }
 template <Element T>
-[[nodiscard]] T average_across_processes(T x, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
-  const Tensor view = detail::view_of_value(x);
+[[nodiscard]] T average_across_processes(T x, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
+  const TensorView view = detail::view_of_value(x);
   detail::run(detail::labelled({Operation::all_reduce, view, view, ReduceOp::avg}, "average_across_processes"), group, options);
   return x;
 }
 /// Every entry: a buffer or a number. Paired by key, whatever the order.
 template <detail::Dictionary Map>
-detail::InPlace& average_across_processes(Map& map, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+detail::InPlace& average_across_processes(Map& map, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::reduce_together(detail::tensors_of(map), {.label = "average_across_processes", .op = ReduceOp::avg}, group, options);
   return detail::in_place_result;
 }
 
 /// Every entry of every rank becomes the combination of all ranks' entries of that key. An empty dictionary is one, too.
 template <detail::Dictionary Map>
-void all_reduce_dict(Map& map, ReduceOp op = ReduceOp::sum, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void all_reduce_dict(Map& map, ReduceOp op = ReduceOp::sum, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::reduce_together(detail::tensors_of(map), {.label = "all_reduce_dict", .op = op}, group, options);
 }
 
 /// Every buffer of the range. It is gone through once, so it may be a generator of views; what they view must last as long as the call.
 template <detail::BufferRange R>
-void all_reduce_params(R&& params, const ParamsOptions& how = {}, const ProcessGroup& group = detail::current_world(),
+void all_reduce_params(R&& params, const ParamsOptions& how = {}, const ProcessGroup& group = current_world(),
                        const CallOptions& options = {}) {
   if (how.bucket_size_mb != -1 && how.bucket_size_mb <= 0) {
     throw InvalidArgument("buckets cannot be of " + std::to_string(how.bucket_size_mb) + " MiB", {.operation = "all_reduce_params",
@@ -137,7 +137,7 @@ void all_reduce_params(R&& params, const ParamsOptions& how = {}, const ProcessG
 }
 
 /// A seed that rank 0 of the group draws from the system, the same on all ranks, below 2^31. No generator of anybody's is touched.
-[[nodiscard]] UNISONO_API std::uint32_t sync_random_seed(const ProcessGroup& group = detail::current_world(), const CallOptions& options = {});
+[[nodiscard]] UNISONO_API std::uint32_t sync_random_seed(const ProcessGroup& group = current_world(), const CallOptions& options = {});
 
 // What is none of these says so.
 

@@ -41,12 +41,12 @@ template <class X>
 concept kept_sendable = InBuffer<X> ||(value<X>&& std::is_lvalue_reference_v<X>);
 
 template <class X>
-Tensor message_view(X& x) {
+TensorView message_view(X& x) {
   if constexpr (value<X>) return {const_cast<std::remove_const_t<X>*>(&x), dtype_of<std::remove_const_t<X>>::value, std::size_t{1}};
   else return view_of(x);
 }
 template <class X>
-Tensor writable_message_view(X& x) {
+TensorView writable_message_view(X& x) {
   if constexpr (value<X>) return view_of_value(x);
   else return writable_view_of(x);
 }
@@ -97,74 +97,74 @@ constexpr void refuse_as_message() {
 
 /// `send(x, 1)` sends a buffer, `send(7, 1)` a value.
 template <detail::sendable In>
-void send(const In& x, Rank dst, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void send(const In& x, Rank dst, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::run(detail::sent(x, dst), group, options);
 }
 template <detail::kept_sendable In>
-[[nodiscard]] Work isend(In&& x, Rank dst, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] Work isend(In&& x, Rank dst, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::start(detail::sent(x, dst), group, options);
 }
 
 /// Returns the sender's rank in the group.
 template <detail::receivable B>
-int recv(B&& x, Rank src, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+int recv(B&& x, Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::run(detail::received(x, src), group, options).source;
 }
 template <detail::receivable B>
-int recv(B&& x, AnySource, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+int recv(B&& x, AnySource, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::run(detail::received(x, std::nullopt), group, options).source;
 }
 template <detail::receivable B>
-[[nodiscard]] Work irecv(B&& x, Rank src, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] Work irecv(B&& x, Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::start(detail::received(x, src), group, options);
 }
 template <detail::receivable B>
-[[nodiscard]] Work irecv(B&& x, AnySource, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] Work irecv(B&& x, AnySource, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::start(detail::received(x, std::nullopt), group, options);
 }
 
 /// `int n = recv<int>(1)`: one element. `recv<std::vector<float>>(1)`: a vector as long as the message.
 template <class T>
 requires(Element<T> || detail::Growable<T>) [[nodiscard]] T
-    recv(Rank src, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+    recv(Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::recv_value<T>(src, group, options);
 }
 template <class T>
 requires(Element<T> || detail::Growable<T>) [[nodiscard]] T
-    recv(AnySource, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+    recv(AnySource, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::recv_value<T>(std::nullopt, group, options);
 }
 /// The vector becomes as long as the message; returns what came. Another dtype is Mismatch, and leaves the vector as it is.
 template <detail::Growable V>
-MessageInfo recv_resized(V& x, Rank src, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+MessageInfo recv_resized(V& x, Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::recv_resizing(x, src, group, options);
 }
 template <detail::Growable V>
-MessageInfo recv_resized(V& x, AnySource, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+MessageInfo recv_resized(V& x, AnySource, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::recv_resizing(x, std::nullopt, group, options);
 }
 
 /// Waits for a message and tells what it is, without receiving it: a receive from that source with that tag takes it. Messages that an earlier irecv
 /// waits for do not count. Unsupported where the next message is of device memory, and on a backend of the program's own that has no probe.
-[[nodiscard]] inline MessageInfo probe(Rank src, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] inline MessageInfo probe(Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return *detail::probe(detail::probed(src), group, options, true);
 }
-[[nodiscard]] inline MessageInfo probe(AnySource, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] inline MessageInfo probe(AnySource, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return *detail::probe(detail::probed(std::nullopt), group, options, true);
 }
 /// The same without waiting: nullopt where none has come yet. PeerFailed where none can come any more.
-[[nodiscard]] inline std::optional<MessageInfo> try_probe(Rank src, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] inline std::optional<MessageInfo> try_probe(Rank src, const ProcessGroup& group = current_world(),
                                                           const CallOptions& options = {}) {
   return detail::probe(detail::probed(src), group, options, false);
 }
-[[nodiscard]] inline std::optional<MessageInfo> try_probe(AnySource, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] inline std::optional<MessageInfo> try_probe(AnySource, const ProcessGroup& group = current_world(),
                                                           const CallOptions& options = {}) {
   return detail::probe(detail::probed(std::nullopt), group, options, false);
 }
 
 /// Both at once, so that two ranks can exchange messages of any size. Returns the sender.
 template <detail::sendable In, detail::receivable B>
-int send_recv(const In& out, Rank dst, B&& in, Rank src, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+int send_recv(const In& out, Rank dst, B&& in, Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   Work received = irecv(in, src, group, options);
   Work sent = isend(out, dst, group, options);
   sent.wait();
@@ -173,7 +173,7 @@ int send_recv(const In& out, Rank dst, B&& in, Rank src, const ProcessGroup& gro
 }
 /// The same of a value: returns what has come.
 template <Element T>
-[[nodiscard]] T send_recv(T x, Rank dst, Rank src, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] T send_recv(T x, Rank dst, Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   T y{};
   send_recv(x, dst, y, src, group, options);
   return y;
@@ -202,10 +202,10 @@ class P2POp {
 };
 
 /// Issues all of them together; the i-th Work is of the i-th message. Nothing is issued if one of them is InvalidArgument.
-[[nodiscard]] UNISONO_API std::vector<Work> batch(std::span<const P2POp> operations, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] UNISONO_API std::vector<Work> batch(std::span<const P2POp> operations, const ProcessGroup& group = current_world(),
                                                   const CallOptions& options = {});
 /// batch({P2POp::send(x, 1), P2POp::recv(y, 1)})
-[[nodiscard]] inline std::vector<Work> batch(std::initializer_list<P2POp> operations, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] inline std::vector<Work> batch(std::initializer_list<P2POp> operations, const ProcessGroup& group = current_world(),
                                              const CallOptions& options = {}) {
   return batch(std::span<const P2POp>(operations.begin(), operations.size()), group, options);
 }

@@ -97,10 +97,11 @@ UNISONO_API ProcessGroup local_group(std::source_location where = std::source_lo
 /// the most) is left out; nullopt for one that the others have given up.
 UNISONO_API std::optional<ProcessGroup> shrink_group(const ProcessGroup& group, std::source_location where = std::source_location::current());
 
-namespace detail {
-/// The same without a copy, for default arguments; valid while the context is.
+/// The group of all processes, as `world()`, without a copy: the reference is valid until `finalize()`. Every call takes it as its default group.
+/// In a thread of `run_threads` it is the world of that thread's rank. NotInitialized where there is no context.
 UNISONO_API const ProcessGroup& current_world(std::source_location where = std::source_location::current());
 
+namespace detail {
 /// The place of a call that takes nothing else: no braces make one.
 class Caller {
  public:

@@ -15,7 +15,7 @@
 namespace unisono {
 
 /// True on rank 0 of the group.
-inline bool is_main_process(const ProcessGroup& group = detail::current_world()) { return group.rank() == 0; }
+inline bool is_main_process(const ProcessGroup& group = current_world()) { return group.rank() == 0; }
 /// True on rank 0 of the world.
 inline bool is_master_process() { return is_main_process(); }
 

@@ -36,7 +36,7 @@ UNISONO_API std::optional<ByteParts> collect_parcels(const ObjectType& type, Par
 /// on all ranks where one cannot write its part, or rank 0 does not see it (no directory, or not a shared one).
 template <detail::object O>
 [[nodiscard]] std::optional<std::vector<O>> collect_results(std::vector<O> part, std::size_t size, const CollectOptions& how = {},
-                                                            const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+                                                            const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   using Part = std::vector<O>;
   const auto collected =
       detail::collect_parcels(detail::object_type<Part>(), detail::make_parcel([&] { return detail::to_bytes(part); }), how, group, options);

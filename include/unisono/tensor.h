@@ -70,11 +70,11 @@ UNISONO_API std::string to_string(Device device);  ///< "cpu", "cuda:1"
 /// A view of elements somebody else owns: address, dtype, shape, and strides in elements (any sign). No strides: contiguous, row by row.
 /// The memory must outlive every operation on it. Throws InvalidArgument for a negative extent, for strides of another count than the shape,
 /// and for a null address with elements behind it.
-class UNISONO_API Tensor {
+class UNISONO_API TensorView {
  public:
-  Tensor(void* data, DType dtype, std::span<const std::int64_t> shape, std::span<const std::int64_t> strides = {}, Device device = {});
+  TensorView(void* data, DType dtype, std::span<const std::int64_t> shape, std::span<const std::int64_t> strides = {}, Device device = {});
   /// A contiguous line of `numel` elements on the cpu.
-  Tensor(void* data, DType dtype, std::size_t numel) noexcept : data_(data), numel_(static_cast<std::int64_t>(numel)), dtype_(dtype) {}
+  TensorView(void* data, DType dtype, std::size_t numel) noexcept : data_(data), numel_(static_cast<std::int64_t>(numel)), dtype_(dtype) {}
 
   void* data() const noexcept { return data_; }
   DType dtype() const noexcept { return dtype_; }
@@ -94,6 +94,9 @@ class UNISONO_API Tensor {
   Device device_ = {};
   std::vector<std::int64_t> dims_ = {};  // shape, then strides
 };
+
+/// The name that version 0.1 had for `TensorView`. It goes with version 0.3.
+using Tensor = TensorView;
 
 /// The dtype of a C++ type; `value` exists only for element types.
 template <class T>
@@ -150,7 +153,7 @@ concept Element = requires {
   dtype_of<std::remove_cv_t<T>>::value;
 };
 
-/// Makes a type of the user's a buffer: `static Tensor view(T&)`. A view never outlives the call it is made for. Where an object is only a handle of
+/// Makes a type of the user's a buffer: `static TensorView view(T&)`. A view never outlives the call it is made for. Where an object is only a handle of
 /// elements that are elsewhere, `static constexpr bool is_handle = true` makes constants and temporaries buffers as well. Where the type has to know
 /// that its elements are about to be written, `static void written(T&)` is called before.
 template <class T>
@@ -176,7 +179,7 @@ concept element_range =
 
 template <class T>
 concept has_view = requires(std::remove_cvref_t<T>& x) {
-  { buffer_traits<std::remove_cvref_t<T>>::view(x) } -> std::same_as<Tensor>;
+  { buffer_traits<std::remove_cvref_t<T>>::view(x) } -> std::same_as<TensorView>;
 };
 
 /// A type whose objects refer to elements that are elsewhere: `static constexpr bool is_handle = true` in its buffer_traits.
@@ -186,7 +189,7 @@ concept is_handle = requires {
 };
 template <class T>
 inline constexpr bool is_temporary_view =
-    std::ranges::view<std::remove_cvref_t<T>> || std::same_as<std::remove_cvref_t<T>, Tensor> || is_handle<std::remove_cvref_t<T>>;
+    std::ranges::view<std::remove_cvref_t<T>> || std::same_as<std::remove_cvref_t<T>, TensorView> || is_handle<std::remove_cvref_t<T>>;
 
 /// The element type where it is known to the compiler, void where only the tensor knows it.
 template <class T>
@@ -205,18 +208,18 @@ using element_type_t = typename element_type<std::remove_cvref_t<T>>::type;
 /// Contiguous ranges of elements are buffers.
 template <detail::element_range T>
 struct buffer_traits<T> {
-  static Tensor view(T& range) {
+  static TensorView view(T& range) {
     using E = std::ranges::range_value_t<T&>;
     return {const_cast<std::remove_const_t<E>*>(std::ranges::data(range)), dtype_of<std::remove_cv_t<E>>::value,
             static_cast<std::size_t>(std::ranges::size(range))};
   }
 };
 template <>
-struct buffer_traits<Tensor> {
-  static Tensor view(Tensor& tensor) { return tensor; }
+struct buffer_traits<TensorView> {
+  static TensorView view(TensorView& tensor) { return tensor; }
 };
 
-/// What a collective can read: a contiguous range of elements, a Tensor, or a type with buffer_traits.
+/// What a collective can read: a contiguous range of elements, a TensorView, or a type with buffer_traits.
 template <class T>
 concept InBuffer = detail::has_view<T>;
 
@@ -234,13 +237,13 @@ concept Buffer = detail::has_view<T> && detail::writable_range<std::remove_refer
 
 namespace detail {
 template <class T>
-Tensor view_of(T&& x) {
+TensorView view_of(T&& x) {
   using Plain = std::remove_cvref_t<T>;
   return buffer_traits<Plain>::view(const_cast<Plain&>(x));
 }
 /// Of what the call writes to.
 template <class T>
-Tensor writable_view_of(T&& x) {
+TensorView writable_view_of(T&& x) {
   using Plain = std::remove_cvref_t<T>;
   if constexpr (requires(Plain & plain) { buffer_traits<Plain>::written(plain); }) buffer_traits<Plain>::written(const_cast<Plain&>(x));
   return view_of(x);

@@ -76,7 +76,7 @@ UNISONO_API void require_min_or_max(Operation operation, ReduceOp op, const Proc
 
 /// Pairs travel as elements of 16 bytes, which nothing but their own operation looks into.
 template <class T>
-Tensor view_of_places(const WithPlace<T>* pairs, std::size_t n) {
+TensorView view_of_places(const WithPlace<T>* pairs, std::size_t n) {
   static_assert(sizeof(WithPlace<T>) == 2 * sizeof(double));
   return {const_cast<WithPlace<T>*>(pairs), DType::complex128, n};
 }
@@ -95,7 +95,7 @@ std::shared_ptr<const CustomReduction> choice() {
 template <class T>
 Request choosing(Operation operation, WithPlace<T>* pairs, std::size_t n, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
   require_min_or_max(operation, op, group, options.where);
-  const Tensor view = view_of_places(pairs, n);
+  const TensorView view = view_of_places(pairs, n);
   return {operation, view, view, op, op == ReduceOp::max ? choice<T, true>() : choice<T, false>()};
 }
 template <class R>
@@ -107,14 +107,14 @@ Request choosing(Operation operation, R& pairs, ReduceOp op, const ProcessGroup&
 
 /// `auto [loss, rank] = all_reduce(WithPlace{loss, unisono::rank()}, ReduceOp::min)`: the same on all ranks. op is min or max, here and below.
 template <class T>
-[[nodiscard]] WithPlace<T> all_reduce(WithPlace<T> x, ReduceOp op, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] WithPlace<T> all_reduce(WithPlace<T> x, ReduceOp op, const ProcessGroup& group = current_world(),
                                       const CallOptions& options = {}) {
   detail::run(detail::choosing(Operation::all_reduce, &x, 1, op, group, options), group, options);
   return x;
 }
 /// nullopt everywhere but at rank `dst`.
 template <class T>
-[[nodiscard]] std::optional<WithPlace<T>> reduce(WithPlace<T> x, Rank dst, ReduceOp op, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] std::optional<WithPlace<T>> reduce(WithPlace<T> x, Rank dst, ReduceOp op, const ProcessGroup& group = current_world(),
                                                  const CallOptions& options = {}) {
   detail::run(detail::rooted(detail::choosing(Operation::reduce, &x, 1, op, group, options), dst), group, options);
   if (detail::rank_is(dst, group)) return x;
@@ -122,26 +122,26 @@ template <class T>
 }
 /// The result is of ranks 0 … rank().
 template <class T>
-[[nodiscard]] WithPlace<T> scan(WithPlace<T> x, ReduceOp op, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] WithPlace<T> scan(WithPlace<T> x, ReduceOp op, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::run(detail::choosing(Operation::scan, &x, 1, op, group, options), group, options);
   return x;
 }
 /// A range of pairs, worked on in place: element by element, as with the values alone.
 template <detail::placed_range R>
-void all_reduce(R&& pairs, ReduceOp op, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void all_reduce(R&& pairs, ReduceOp op, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::run(detail::choosing(Operation::all_reduce, pairs, op, group, options), group, options);
 }
 template <detail::placed_range R>
-[[nodiscard]] Work all_reduce_async(R&& pairs, ReduceOp op, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+[[nodiscard]] Work all_reduce_async(R&& pairs, ReduceOp op, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::start(detail::choosing(Operation::all_reduce, pairs, op, group, options), group, options);
 }
 /// The other ranks' pairs stay as they are.
 template <detail::placed_range R>
-void reduce(R&& pairs, Rank dst, ReduceOp op, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void reduce(R&& pairs, Rank dst, ReduceOp op, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::run(detail::rooted(detail::choosing(Operation::reduce, pairs, op, group, options), dst), group, options);
 }
 template <detail::placed_range R>
-void scan(R&& pairs, ReduceOp op, const ProcessGroup& group = detail::current_world(), const CallOptions& options = {}) {
+void scan(R&& pairs, ReduceOp op, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::run(detail::choosing(Operation::scan, pairs, op, group, options), group, options);
 }
 

@@ -48,10 +48,10 @@ float half_to_float(std::uint16_t half) noexcept {
 
 }  // namespace detail
 
-Tensor::Tensor(void* data, DType dtype, std::span<const std::int64_t> shape, std::span<const std::int64_t> strides, Device device)
+TensorView::TensorView(void* data, DType dtype, std::span<const std::int64_t> shape, std::span<const std::int64_t> strides, Device device)
     : data_(data), numel_(1), dtype_(dtype), device_(device) {
   if (!strides.empty() && strides.size() != shape.size()) {
-    throw InvalidArgument("a Tensor of " + std::to_string(shape.size()) + " dimensions was given " + std::to_string(strides.size()) + " strides");
+    throw InvalidArgument("a TensorView of " + std::to_string(shape.size()) + " dimensions was given " + std::to_string(strides.size()) + " strides");
   }
   line_ = false;
   dims_.assign(shape.begin(), shape.end());
@@ -64,10 +64,10 @@ Tensor::Tensor(void* data, DType dtype, std::span<const std::int64_t> shape, std
     } else {
       dims_[shape.size() + d] = strides[d];
     }
-    if (shape[d] != 0 && numel_ > limit / shape[d]) throw InvalidArgument("a Tensor has more bytes than 64 bits can count");
+    if (shape[d] != 0 && numel_ > limit / shape[d]) throw InvalidArgument("a TensorView has more bytes than 64 bits can count");
     numel_ *= shape[d];
   }
-  if (data == nullptr && numel_ > 0) throw InvalidArgument("a Tensor of " + std::to_string(numel_) + " elements has no memory");
+  if (data == nullptr && numel_ > 0) throw InvalidArgument("a TensorView of " + std::to_string(numel_) + " elements has no memory");
   std::int64_t expected = 1;
   for (std::size_t d = shape.size(); d-- > 0 && numel_ > 1;) {
     if (shape[d] != 1 && dims_[shape.size() + d] != expected) contiguous_ = false;
@@ -75,12 +75,12 @@ Tensor::Tensor(void* data, DType dtype, std::span<const std::int64_t> shape, std
   }
 }
 
-std::span<const std::int64_t> Tensor::shape() const noexcept {
+std::span<const std::int64_t> TensorView::shape() const noexcept {
   if (line_) return {&numel_, 1};
   return {dims_.data(), dims_.size() / 2};
 }
 
-std::span<const std::int64_t> Tensor::strides() const noexcept {
+std::span<const std::int64_t> TensorView::strides() const noexcept {
   static constexpr std::int64_t one = 1;
   if (line_) return {&one, 1};
   return {dims_.data() + dims_.size() / 2, dims_.size() / 2};

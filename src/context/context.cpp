@@ -131,7 +131,7 @@ Context::~Context() {
 bool is_initialized() { return !group::in_forked_child() && context::initialized() != nullptr; }
 
 ProcessGroup world() { return *context::current().world; }
-const ProcessGroup& detail::current_world(std::source_location where) {
+const ProcessGroup& current_world(std::source_location where) {
   return base::with_place(where, []() -> const ProcessGroup& { return *context::current().world; });
 }
 

@@ -65,7 +65,7 @@ std::vector<int> Grid::choose_extents(int ranks, std::vector<int> extents, std::
 }
 
 Grid::Grid(std::vector<int> extents, const GridOptions& options)
-    : group_(options.group ? *options.group : detail::current_world(options.where)),
+    : group_(options.group ? *options.group : current_world(options.where)),
       extents_(choose_extents(group_.size(), std::move(extents), options.where)),
       periodic_(options.periodic) {
   if (periodic_.empty()) periodic_.resize(extents_.size(), false);

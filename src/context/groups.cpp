@@ -224,8 +224,8 @@ std::optional<ProcessGroup> split(const ProcessGroup& parent, int color, int key
   std::array<int, 2> mine{color, key};
   std::vector<int> all(2 * static_cast<std::size_t>(parent.size()));
   detail::run({.operation = Operation::all_gather,
-               .in = Tensor(mine.data(), DType::int32, mine.size()),
-               .out = Tensor(all.data(), DType::int32, all.size()),
+               .in = TensorView(mine.data(), DType::int32, mine.size()),
+               .out = TensorView(all.data(), DType::int32, all.size()),
                .label = "split_group"},
               parent, {.where = options.where});
   if (color < 0) return std::nullopt;

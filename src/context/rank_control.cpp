@@ -34,7 +34,7 @@ struct Outcome {
 };
 
 detail::Request compare(std::uint64_t& word, std::string_view operation) {
-  const Tensor view(&word, DType::uint64, std::size_t{1});
+  const TensorView view(&word, DType::uint64, std::size_t{1});
   return {.operation = Operation::all_reduce, .in = view, .out = view, .op = ReduceOp::max, .label = operation};
 }
 
@@ -109,7 +109,7 @@ void detail::agree(const ProcessGroup& group, std::string_view operation, const 
     if (outcome.culprit < 0) return;
     if (outcome.culprit != group.rank()) text.assign(outcome.text, '\0');
     if (outcome.text > 0) {
-      const Tensor view(text.data(), DType::uint8, text.size());
+      const TensorView view(text.data(), DType::uint8, text.size());
       run({.operation = Operation::broadcast, .in = view, .out = view, .root = Rank(outcome.culprit), .label = operation}, group, {});
     }
     if (!error) throw_failure_of(outcome.culprit, text, group, operation);
@@ -120,7 +120,7 @@ void detail::agree(const ProcessGroup& group, std::string_view operation, const 
 }
 
 OneRankFirst::OneRankFirst(const OneRankFirstOptions& options)
-    : group_(options.group ? *options.group : detail::current_world()), exceptions_(std::uncaught_exceptions()) {
+    : group_(options.group ? *options.group : current_world()), exceptions_(std::uncaught_exceptions()) {
   if (options.local) {
     const context::State& state = context::current();
     const int most = most_local_ranks(state);

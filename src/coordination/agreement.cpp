@@ -211,7 +211,7 @@ class SpanningAgreement final : public Task {
   bool share_verdict() {
     if (!inner_) {
       shared_.operation = Operation::broadcast;
-      shared_.in = shared_.out = Tensor(&shared_decision_, DType::uint8, sizeof shared_decision_);
+      shared_.in = shared_.out = TensorView(&shared_decision_, DType::uint8, sizeof shared_decision_);
       shared_.count = sizeof shared_decision_;
       shared_.root = 0;
       inner_ = parts_.host->start(shared_);

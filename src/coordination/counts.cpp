@@ -28,8 +28,8 @@ CountsComparison::CountsComparison(const CollectiveCall& call, int rank, int siz
 CollectiveCall CountsComparison::gather() {
   CollectiveCall call;
   call.operation = Operation::all_gather;
-  call.in = Tensor(mine_.data(), DType::uint64, mine_.size());
-  call.out = Tensor(all_.data(), DType::uint64, all_.size());
+  call.in = TensorView(mine_.data(), DType::uint64, mine_.size());
+  call.out = TensorView(all_.data(), DType::uint64, all_.size());
   call.count = mine_.size();
   call.sequence = sequence_;
   return call;

@@ -43,7 +43,7 @@ DeviceRuntime& require_runtime(Device::Type type) {
   return *runtime;
 }
 
-void copy(DeviceStream& stream, const Tensor& to, const Tensor& from) {
+void copy(DeviceStream& stream, const TensorView& to, const TensorView& from) {
   using kernels::Axis;
   if (from.numel() == 0) return;
   const auto size = static_cast<std::int64_t>(size_of(from.dtype()));
@@ -85,14 +85,14 @@ bool wait_for(DeviceEvent& event, const base::Deadline& deadline) {
   return true;
 }
 
-void fetch(void* to, const Tensor& from) {
+void fetch(void* to, const TensorView& from) {
   if (from.numel() == 0) return;
   DeviceRuntime& runtime = require_runtime(from.device().type);
   const base::Deadline deadline(longest_fetch);
   const auto before = runtime.record(from.device(), current_stream());
   if (wait_for(*before, deadline)) {
     const auto stream = runtime.stream(from.device());
-    copy(*stream, Tensor(to, from.dtype(), static_cast<std::size_t>(from.numel())), from);
+    copy(*stream, TensorView(to, from.dtype(), static_cast<std::size_t>(from.numel())), from);
     if (wait_for(*runtime.record(from.device(), stream->handle()), deadline)) return;
   }
   throw Timeout(fmt::format("{} did not get through to a copy within {} minutes", to_string(from.device()), longest_fetch.count()), {}, {});

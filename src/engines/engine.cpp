@@ -38,10 +38,10 @@ void Engine::carry_out(const CollectiveCall& call, Waiter& waiter) {
   const auto task = start(call);
   if (!task->advance()) waiter.wait(*task);
 }
-std::unique_ptr<Task> Engine::start_device_send(const Tensor&, int, const std::vector<std::shared_ptr<DeviceEvent>>&) {
+std::unique_ptr<Task> Engine::start_device_send(const TensorView&, int, const std::vector<std::shared_ptr<DeviceEvent>>&) {
   throw Unsupported(fmt::format("engine {} sends no memory of devices", name()));
 }
-std::unique_ptr<Task> Engine::start_device_recv(const Tensor&, int, const std::vector<std::shared_ptr<DeviceEvent>>&) {
+std::unique_ptr<Task> Engine::start_device_recv(const TensorView&, int, const std::vector<std::shared_ptr<DeviceEvent>>&) {
   throw Unsupported(fmt::format("engine {} receives no memory of devices", name()));
 }
 std::unique_ptr<Task> Engine::start_send(const void*, std::size_t, int, std::uint32_t) {

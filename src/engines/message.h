@@ -16,7 +16,7 @@ namespace unisono::engines {
 
 /// A send or a receive, as a group hands it on. `peer` is a rank in the group, -1 for a receive from any source.
 struct MessageCall {
-  Tensor data{nullptr, DType::uint8, std::size_t{0}};
+  TensorView data{nullptr, DType::uint8, std::size_t{0}};
   int peer = -1;
   int tag = 0;
   std::uint64_t sequence = 0;

@@ -13,8 +13,8 @@
 namespace unisono::detail {
 namespace {
 
-Tensor line(std::span<std::uint64_t> numbers) { return {numbers.data(), DType::uint64, numbers.size()}; }
-Tensor line(std::span<const std::byte> bytes) { return {const_cast<std::byte*>(bytes.data()), DType::uint8, bytes.size()}; }
+TensorView line(std::span<std::uint64_t> numbers) { return {numbers.data(), DType::uint64, numbers.size()}; }
+TensorView line(std::span<const std::byte> bytes) { return {const_cast<std::byte*>(bytes.data()), DType::uint8, bytes.size()}; }
 
 Counts exchange_sizes(group::Composed& call, std::size_t mine, const AcceptSizes& accept) {
   std::array<std::uint64_t, 1> own{mine};
@@ -27,7 +27,7 @@ Counts exchange_sizes(group::Composed& call, std::size_t mine, const AcceptSizes
 
 int root_of(Rank root, const ProcessGroup& group) { return root.is_global() ? group.rank_of(GlobalRank{root.value()}).value_or(-1) : root.value(); }
 
-MessageRequest message(Operation operation, const Tensor& data, std::optional<Rank> peer, std::string_view label) {
+MessageRequest message(Operation operation, const TensorView& data, std::optional<Rank> peer, std::string_view label) {
   return {.operation = operation, .data = data, .peer = peer, .label = label};
 }
 

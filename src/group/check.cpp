@@ -37,7 +37,7 @@ int rank_in(const Group& group, std::string_view name, Rank rank, const char* ro
 // What every call goes through is inlined: a call of a few bytes takes some hundred instructions in all.
 
 // First and last byte of what a view can touch.
-[[gnu::always_inline]] inline std::pair<const std::byte*, const std::byte*> reach(const Tensor& tensor) {
+[[gnu::always_inline]] inline std::pair<const std::byte*, const std::byte*> reach(const TensorView& tensor) {
   const auto* base = static_cast<const std::byte*>(tensor.data());
   if (tensor.is_contiguous()) [[likely]]
     return {base, base + tensor.bytes()};  // whatever is empty is that too
@@ -50,7 +50,7 @@ int rank_in(const Group& group, std::string_view name, Rank rank, const char* ro
   return {base + low * size, base + (high + 1) * size};
 }
 
-[[gnu::always_inline]] inline bool overlap(const Tensor& a, const Tensor& b) {
+[[gnu::always_inline]] inline bool overlap(const TensorView& a, const TensorView& b) {
   if (a.numel() == 0 || b.numel() == 0) return false;
   const auto [a_low, a_high] = reach(a);
   const auto [b_low, b_high] = reach(b);
@@ -58,7 +58,7 @@ int rank_in(const Group& group, std::string_view name, Rank rank, const char* ro
 }
 
 // Several elements in one place: there is nothing to write to.
-bool repeats(const Tensor& tensor) {
+bool repeats(const TensorView& tensor) {
   if (tensor.is_contiguous()) [[likely]]
     return false;
   for (std::size_t d = 0; d < tensor.shape().size(); ++d) {
@@ -67,12 +67,12 @@ bool repeats(const Tensor& tensor) {
   return false;
 }
 
-[[gnu::always_inline]] inline bool same_view(const Tensor& a, const Tensor& b) {
+[[gnu::always_inline]] inline bool same_view(const TensorView& a, const TensorView& b) {
   return a.data() == b.data() && std::ranges::equal(a.shape(), b.shape()) && std::ranges::equal(a.strides(), b.strides());
 }
 
 // The part of a block-wise buffer that belongs to a rank: where input and output may be the same memory.
-bool is_block(const Tensor& whole, const Tensor& part, std::size_t begin) {
+bool is_block(const TensorView& whole, const TensorView& part, std::size_t begin) {
   return whole.is_contiguous() && part.is_contiguous() && part.data() == static_cast<const std::byte*>(whole.data()) + begin * size_of(part.dtype());
 }
 std::size_t own_block(const CollectiveCall& call, int rank) {
@@ -81,16 +81,16 @@ std::size_t own_block(const CollectiveCall& call, int rank) {
 }
 
 // A view says where its memory lies, or leaves it open; then the runtime of the group's device knows.
-void locate(const Group& group, Tensor& tensor) {
+void locate(const Group& group, TensorView& tensor) {
   if (!group.device() || is_on_device(tensor) || tensor.numel() == 0) [[likely]]
     return;
   const Device device = device_runtime()->device_of(tensor.data());
-  if (device.type != Device::Type::cpu) tensor = Tensor(tensor.data(), tensor.dtype(), tensor.shape(), tensor.strides(), device);
+  if (device.type != Device::Type::cpu) tensor = TensorView(tensor.data(), tensor.dtype(), tensor.shape(), tensor.strides(), device);
 }
 
 // Of a list each tensor has a device of its own; anything else lies on the group's. What lies on a device that the group does not work on goes
 // through the host, if there is a way to copy it.
-void check_on_device(const Group& group, std::string_view name, const Tensor& tensor, bool of_list) {
+void check_on_device(const Group& group, std::string_view name, const TensorView& tensor, bool of_list) {
   const auto& device = group.device();
   if (!device || device->type != tensor.device().type) {
     try {
@@ -106,12 +106,12 @@ void check_on_device(const Group& group, std::string_view name, const Tensor& te
           "device() says which one to make current before memory is taken");
   }
 }
-[[gnu::always_inline]] inline void check_device(const Group& group, std::string_view name, const Tensor& tensor, bool of_list = false) {
+[[gnu::always_inline]] inline void check_device(const Group& group, std::string_view name, const TensorView& tensor, bool of_list = false) {
   if (is_on_device(tensor)) [[unlikely]]
     check_on_device(group, name, tensor, of_list);
 }
 
-void check_dtypes(const Group& group, std::string_view name, const Tensor& in, const Tensor& out) {
+void check_dtypes(const Group& group, std::string_view name, const TensorView& in, const TensorView& out) {
   if (in.dtype() == out.dtype()) return;
   wrong(group, name, "input is " + std::string(to_string(in.dtype())) + ", output is " + std::string(to_string(out.dtype())),
         "no element is converted");
@@ -157,7 +157,7 @@ std::int64_t sum_of(const Group& group, std::string_view name, const char* which
   return sum;
 }
 
-void expect_length(const Group& group, std::string_view name, const char* which, const Tensor& buffer, std::int64_t length) {
+void expect_length(const Group& group, std::string_view name, const char* which, const TensorView& buffer, std::int64_t length) {
   if (buffer.numel() == length) return;
   wrong(group, name, which + (" has " + elements(buffer.numel())) + ", but by the counts it has " + std::to_string(length));
 }
@@ -166,7 +166,7 @@ void expect_length(const Group& group, std::string_view name, const char* which,
 void check_counts(const Group& group, const detail::Request& request, CollectiveCall& call) {
   const std::string_view name = detail::name_of(request);
   const auto own = static_cast<std::size_t>(group.rank());
-  const auto expect = [&](const char* which, const Tensor& buffer, std::int64_t length) { expect_length(group, name, which, buffer, length); };
+  const auto expect = [&](const char* which, const TensorView& buffer, std::int64_t length) { expect_length(group, name, which, buffer, length); };
   call.counts = request.counts;
   if (call.operation == Operation::all_to_all_v) {
     call.recv_counts = request.recv_counts;
@@ -218,8 +218,8 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
   // What a rank that is not the root gives as the root's part does not count.
   const OperationTraits& traits = traits_of(operation);
   const bool gathers = traits.in == Layout::block, scatters = traits.out == Layout::block;
-  if (has_root(operation) && !is_root && gathers) call.out = Tensor(nullptr, call.in.dtype(), std::size_t{0});
-  if (has_root(operation) && !is_root && scatters) call.in = Tensor(nullptr, call.out.dtype(), std::size_t{0});
+  if (has_root(operation) && !is_root && gathers) call.out = TensorView(nullptr, call.in.dtype(), std::size_t{0});
+  if (has_root(operation) && !is_root && scatters) call.in = TensorView(nullptr, call.out.dtype(), std::size_t{0});
   locate(group, call.in);
   locate(group, call.out);
   check_device(group, name, call.in, request.lists != nullptr);
@@ -279,7 +279,7 @@ void check_exchanging(const Group& group, const detail::Request& request, const 
   const std::string_view name = detail::name_of(request);
   check_options(group, name, options);
   if (request.root) static_cast<void>(rank_in(group, name, *request.root, "root"));
-  Tensor in = request.in;
+  TensorView in = request.in;
   locate(group, in);
   check_device(group, name, in);
   check_dtypes(group, name, request.in, request.out);
@@ -314,10 +314,10 @@ void check_operation(const Group& group, std::string_view name, DType dtype, Red
   if (!kernels::supports(dtype, op)) wrong(group, name, std::string(to_string(op)) + " is not defined on " + std::string(to_string(dtype)));
 }
 
-void check_list(const Group& group, std::string_view name, std::span<const Tensor> tensors, std::span<const Tensor> others, bool written) {
+void check_list(const Group& group, std::string_view name, std::span<const TensorView> tensors, std::span<const TensorView> others, bool written) {
   for (std::size_t j = 0; j < tensors.size(); ++j) {
-    const Tensor& tensor = tensors[j];
-    const Tensor& first = tensors.front();
+    const TensorView& tensor = tensors[j];
+    const TensorView& first = tensors.front();
     const std::string which = "tensor " + std::to_string(j);
     check_device(group, name, tensor, true);
     if (is_on_device(tensor) != is_on_device(first))
@@ -327,19 +327,19 @@ void check_list(const Group& group, std::string_view name, std::span<const Tenso
     }
     if (tensor.numel() != first.numel()) wrong(group, name, which + " has " + elements(tensor.numel()) + ", tensor 0 " + elements(first.numel()));
     if (written && repeats(tensor)) wrong(group, name, which + " has a stride of 0: several of its elements are one");
-    const auto in_the_way = [&](const Tensor& other) { return overlap(tensor, other); };
+    const auto in_the_way = [&](const TensorView& other) { return overlap(tensor, other); };
     if (std::ranges::any_of(tensors.first(j), in_the_way)) wrong(group, name, which + " overlaps one before it");
     if (std::ranges::any_of(others, in_the_way)) wrong(group, name, "input and output overlap");
   }
 }
 
-void check_rank_list(const Group& group, std::string_view name, std::span<const Tensor> list, const Tensor& single, bool written) {
+void check_rank_list(const Group& group, std::string_view name, std::span<const TensorView> list, const TensorView& single, bool written) {
   if (list.size() != static_cast<std::size_t>(group.size())) {
     wrong(group, name, "the list has " + std::to_string(list.size()) + " buffers in a group of " + std::to_string(group.size()),
           "there is one for every rank");
   }
-  const Tensor& own = list[static_cast<std::size_t>(group.rank())];
-  check_list(group, name, list, same_view(own, single) ? std::span<const Tensor>() : std::span(&single, 1), written);
+  const TensorView& own = list[static_cast<std::size_t>(group.rank())];
+  check_list(group, name, list, same_view(own, single) ? std::span<const TensorView>() : std::span(&single, 1), written);
   check_dtypes(group, name, written ? single : list.front(), written ? list.front() : single);
   if (list.front().numel() != single.numel()) {
     wrong(group, name, "the buffers of the list have " + elements(list.front().numel()) + ", the single one has " + std::to_string(single.numel()),
@@ -347,13 +347,13 @@ void check_rank_list(const Group& group, std::string_view name, std::span<const 
   }
 }
 
-void check_block_lists(const Group& group, std::string_view name, std::span<const Tensor> wholes, std::span<const Tensor> parts) {
+void check_block_lists(const Group& group, std::string_view name, std::span<const TensorView> wholes, std::span<const TensorView> parts) {
   if (wholes.size() != parts.size()) {
     wrong(group, name, "one list has " + std::to_string(wholes.size()) + " tensors, the other " + std::to_string(parts.size()));
   }
   if (wholes.empty()) return;
-  const Tensor& whole = wholes.front();
-  const Tensor& part = parts.front();
+  const TensorView& whole = wholes.front();
+  const TensorView& part = parts.front();
   check_dtypes(group, name, part, whole);
   const auto blocks = static_cast<std::int64_t>(parts.size()) * group.size();
   if (whole.numel() == blocks * part.numel()) return;
@@ -361,27 +361,27 @@ void check_block_lists(const Group& group, std::string_view name, std::span<cons
         "it holds a block for every tensor of every rank");
 }
 
-void check_one_place(const Group& group, std::string_view name, std::span<const Tensor> list, std::span<const Tensor> other) {
+void check_one_place(const Group& group, std::string_view name, std::span<const TensorView> list, std::span<const TensorView> other) {
   for (std::size_t j = 0; j < list.size(); ++j) {
     if (list[j].device() == other[j].device()) continue;
     wrong(group, name, "input " + std::to_string(j) + " lies on " + to_string(list[j].device()) + ", its output on " + to_string(other[j].device()));
   }
 }
 
-void check_place(const Group& group, std::string_view name, const Tensor& tensor) { check_device(group, name, tensor); }
+void check_place(const Group& group, std::string_view name, const TensorView& tensor) { check_device(group, name, tensor); }
 
 bool sizes_its_output(const detail::Request& request) {
   return has_counts(request.operation) && request.label == to_string(request.operation);  // only what is made of several requests has a label
 }
 
-bool lies_on_device(const Group& group, Tensor tensor) {
+bool lies_on_device(const Group& group, TensorView tensor) {
   locate(group, tensor);
   return is_on_device(tensor);
 }
 
-std::vector<Tensor> locate_list(const Group& group, std::span<const Tensor> tensors) {
-  std::vector<Tensor> all(tensors.begin(), tensors.end());
-  for (Tensor& tensor : all) locate(group, tensor);
+std::vector<TensorView> locate_list(const Group& group, std::span<const TensorView> tensors) {
+  std::vector<TensorView> all(tensors.begin(), tensors.end());
+  for (TensorView& tensor : all) locate(group, tensor);
   return all;
 }
 

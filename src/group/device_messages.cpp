@@ -18,7 +18,7 @@ constexpr std::string_view answer_label = "answer to a send of device memory";
 int tag_of_answer(std::uint64_t ticket) { return std::numeric_limits<int>::min() + static_cast<int>(ticket % (1U << 24U)); }
 
 template <class T>
-Tensor words_of(T& message) {
+TensorView words_of(T& message) {
   return {&message, DType::uint64, sizeof(T) / sizeof(std::uint64_t)};
 }
 

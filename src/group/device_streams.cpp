@@ -7,9 +7,9 @@
 
 namespace unisono::group {
 
-std::set<int> devices_of(std::span<const Tensor> tensors) {
+std::set<int> devices_of(std::span<const TensorView> tensors) {
   std::set<int> devices;
-  for (const Tensor& tensor : tensors) {
+  for (const TensorView& tensor : tensors) {
     if (is_on_device(tensor)) devices.insert(tensor.device().index);
   }
   return devices;
@@ -19,7 +19,7 @@ bool are_reached(const Events& events) {
   return std::ranges::all_of(events, [](const auto& event) { return event->reached(); });
 }
 
-Events events_now(DeviceRuntime& runtime, std::span<const Tensor> tensors) {
+Events events_now(DeviceRuntime& runtime, std::span<const TensorView> tensors) {
   Events events;
   for (const int index : devices_of(tensors)) {
     events.push_back(runtime.record({.type = runtime.type(), .index = index}, current_stream()));
@@ -28,7 +28,7 @@ Events events_now(DeviceRuntime& runtime, std::span<const Tensor> tensors) {
   return events;
 }
 
-DeviceStreams::DeviceStreams(DeviceRuntime& runtime, std::span<const Tensor> tensors, const Events& after) : runtime_(runtime) {
+DeviceStreams::DeviceStreams(DeviceRuntime& runtime, std::span<const TensorView> tensors, const Events& after) : runtime_(runtime) {
   for (const int index : devices_of(tensors)) {
     const auto& stream = streams_.emplace(index, runtime.stream({.type = runtime.type(), .index = index})).first->second;
     for (const auto& event : after) event->order(stream->handle());

@@ -14,19 +14,19 @@ namespace unisono::group {
 
 using Events = std::vector<std::shared_ptr<DeviceEvent>>;
 
-inline bool is_on_device(const Tensor& tensor) { return tensor.device().type != Device::Type::cpu; }
+inline bool is_on_device(const TensorView& tensor) { return tensor.device().type != Device::Type::cpu; }
 /// The numbers of the devices that they lie on.
-std::set<int> devices_of(std::span<const Tensor> tensors);
+std::set<int> devices_of(std::span<const TensorView> tensors);
 bool are_reached(const Events& events);
 /// What memory waits for that is used from now on: all that is on the caller's current stream, or on the default stream of each of its devices.
-Events events_now(DeviceRuntime& runtime, std::span<const Tensor> tensors);
+Events events_now(DeviceRuntime& runtime, std::span<const TensorView> tensors);
 
 /// Streams of one call's own, one for each of its devices.
 class DeviceStreams {
  public:
   /// Of the devices of these tensors. What is put on them comes after all of `after`.
-  DeviceStreams(DeviceRuntime& runtime, std::span<const Tensor> tensors, const Events& after);
-  DeviceStream& of(const Tensor& tensor) { return *streams_.at(tensor.device().index); }
+  DeviceStreams(DeviceRuntime& runtime, std::span<const TensorView> tensors, const Events& after);
+  DeviceStream& of(const TensorView& tensor) { return *streams_.at(tensor.device().index); }
   void copy(std::span<const detail::TensorCopy> copies);
   void order(DeviceEvent& event);
   /// The end of what is on them now.

@@ -21,14 +21,14 @@ namespace unisono::group {
 namespace {
 
 using detail::TensorCopy;
-using Tensors = std::vector<Tensor>;
+using Tensors = std::vector<TensorView>;
 
-Tensor line_of(void* memory, const Tensor& like, Device device = {}) {
+TensorView line_of(void* memory, const TensorView& like, Device device = {}) {
   const std::int64_t shape[] = {like.numel()};
   return {memory, like.dtype(), shape, {}, device};
 }
 
-bool is_same_view(const Tensor& a, const Tensor& b) { return a.data() == b.data() && a.numel() == b.numel(); }
+bool is_same_view(const TensorView& a, const TensorView& b) { return a.data() == b.data() && a.numel() == b.numel(); }
 
 /// What both ways have in common: the memory of a call, and what it waits for.
 class DeviceTask : public Task {
@@ -41,7 +41,7 @@ class DeviceTask : public Task {
         attribution_(schedule::attribution_of_device(group.coordination())) {
     views_ = ins_;
     views_.insert(views_.end(), outs_.begin(), outs_.end());
-    const Device::Type type = std::ranges::find_if(views_, [](const Tensor& view) { return is_on_device(view); })->device().type;
+    const Device::Type type = std::ranges::find_if(views_, [](const TensorView& view) { return is_on_device(view); })->device().type;
     runtime_ = &engines::require_runtime(type);
     static_cast<void>(attribution_.attempt([&] { after_ = events_now(*runtime_, views_); }));
   }
@@ -91,9 +91,9 @@ class OnDevice final : public DeviceTask {
     streams_ = std::make_unique<DeviceStreams>(*runtime_, views_, after());
     if (edges_) streams_->copy(edges_->prologue_copies());
     Tensors ins, outs;
-    for (const Tensor& in : ins_) ins.push_back(packed(in));
+    for (const TensorView& in : ins_) ins.push_back(packed(in));
     for (std::size_t i = 0; i < outs_.size(); ++i) {
-      const Tensor& out = outs_[i];
+      const TensorView& out = outs_[i];
       const bool in_place = i < ins_.size() && is_same_view(ins_[i], out);
       outs.push_back(in_place ? ins[i] : packed(out));  // ranks that get no result must find there what was there
       if (!out.is_contiguous()) results_.push_back({out, outs.back()});
@@ -104,10 +104,10 @@ class OnDevice final : public DeviceTask {
     }
     task_ = start_(ins, outs, *streams_);
   }
-  Tensor packed(const Tensor& view) {
+  TensorView packed(const TensorView& view) {
     if (view.is_contiguous()) return view;
     DeviceStream& stream = streams_->of(view);
-    const Tensor dense = line_of(stream.allocate(view.bytes()), view, view.device());
+    const TensorView dense = line_of(stream.allocate(view.bytes()), view, view.device());
     engines::copy(stream, dense, view);
     return dense;
   }
@@ -185,7 +185,7 @@ void say_once(const std::string& what, const std::string& why) {
 
 using Memory = std::vector<std::unique_ptr<std::byte[]>>;
 
-Tensor host_copy(const Tensor& view, Memory& memory) {
+TensorView host_copy(const TensorView& view, Memory& memory) {
   memory.push_back(std::make_unique_for_overwrite<std::byte[]>(view.bytes()));
   return line_of(memory.back().get(), view);
 }
@@ -194,7 +194,7 @@ HostPlan plan_of(Group& group, CollectiveCall call, const detail::PrologueEpilog
   HostPlan plan;
   if (edges != nullptr) plan.before = edges->prologue_copies();
   const auto memory = std::make_shared<Memory>();
-  const Tensor in = call.in, out = call.out;
+  const TensorView in = call.in, out = call.out;
   call.device.reset();
   if (is_on_device(in)) {
     call.in = host_copy(in, *memory);
@@ -258,7 +258,7 @@ std::unique_ptr<Task> device_task(Group& group, const CollectiveCall& call, cons
                                            return plan_of_lists(group, call, *lists, lists, options);
                                          });
   }
-  const auto is_contiguous = [](const Tensor& view) { return view.is_contiguous(); };
+  const auto is_contiguous = [](const TensorView& view) { return view.is_contiguous(); };
   if (!request.edges && std::ranges::all_of(ins, is_contiguous) && std::ranges::all_of(outs, is_contiguous))
     return group.core().executor().start_on_device(call);
   const auto start = [&group, call](const Tensors& packed_ins, const Tensors& packed_outs, DeviceStreams& streams) {
@@ -278,7 +278,7 @@ std::unique_ptr<Task> device_task(Group& group, const CollectiveCall& call, cons
 }
 
 std::unique_ptr<Task> device_task(Group& group, const MessageCall& call, bool sends) {
-  const auto start_on = [&group, call, sends](const Tensor& data) {
+  const auto start_on = [&group, call, sends](const TensorView& data) {
     MessageCall own = call;
     own.data = data;
     return sends ? group.core().start_send(own) : group.core().start_recv(own);
@@ -290,7 +290,7 @@ std::unique_ptr<Task> device_task(Group& group, const MessageCall& call, bool se
     return std::make_unique<ThroughHost>(group, ins, outs, nullptr, [call, sends, start_on] {
       HostPlan plan;
       const auto memory = std::make_shared<Memory>();
-      const Tensor copy = host_copy(call.data, *memory);
+      const TensorView copy = host_copy(call.data, *memory);
       (sends ? plan.before : plan.after).push_back(sends ? TensorCopy{copy, call.data} : TensorCopy{call.data, copy});
       plan.start = [start_on, copy] { return start_on(copy); };
       plan.kept = memory;
@@ -300,7 +300,7 @@ std::unique_ptr<Task> device_task(Group& group, const MessageCall& call, bool se
   if (call.data.is_contiguous()) return start_on(call.data);
   return std::make_unique<OnDevice>(group, ins, outs, nullptr, nullptr,
                                     [start_on, sends](const Tensors& packed_ins, const Tensors& packed_outs, DeviceStreams& streams) {
-                                      const Tensor& data = sends ? packed_ins.front() : packed_outs.front();
+                                      const TensorView& data = sends ? packed_ins.front() : packed_outs.front();
                                       const CurrentStream current(streams.of(data).handle());  // what the message comes after
                                       return start_on(data);
                                     });

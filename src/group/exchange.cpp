@@ -27,7 +27,7 @@ Counts exchange_counts(const Request& request, const ProcessGroup& group, CallOp
     mine.push_back(pairwise ? request.counts[r] : static_cast<std::uint64_t>(request.in.numel()));
     mine.push_back(dtype);
   }
-  const auto line = [](std::vector<std::uint64_t>& x) { return Tensor(x.data(), DType::uint64, x.size()); };
+  const auto line = [](std::vector<std::uint64_t>& x) { return TensorView(x.data(), DType::uint64, x.size()); };
   Request exchange{pairwise ? Operation::all_to_all : Operation::all_gather, line(mine), line(theirs)};
   exchange.label = composed.name();
   run(exchange, group, composed.options());

@@ -11,22 +11,22 @@
 
 namespace unisono::group {
 
-inline void put(const Tensor& to, const std::byte* from) {
+inline void put(const TensorView& to, const std::byte* from) {
   if (to.is_contiguous()) kernels::copy(to.data(), from, to.bytes());
   else kernels::unpack(to, from);
 }
-inline void take(std::byte* to, const Tensor& from) {
+inline void take(std::byte* to, const TensorView& from) {
   if (from.is_contiguous()) kernels::copy(to, from.data(), from.bytes());
   else kernels::pack(to, from);
 }
-inline void put_list(std::span<const Tensor> to, const std::byte* from) {
-  for (const Tensor& tensor : to) {
+inline void put_list(std::span<const TensorView> to, const std::byte* from) {
+  for (const TensorView& tensor : to) {
     put(tensor, from);
     from += tensor.bytes();
   }
 }
-inline void take_list(std::byte* to, std::span<const Tensor> from) {
-  for (const Tensor& tensor : from) {
+inline void take_list(std::byte* to, std::span<const TensorView> from) {
+  for (const TensorView& tensor : from) {
     take(to, tensor);
     to += tensor.bytes();
   }

@@ -22,27 +22,27 @@ namespace unisono::detail {
 namespace {
 
 using base::with_place;
-using Tensors = std::vector<Tensor>;
+using Tensors = std::vector<TensorView>;
 
 using group::is_on_device;
 
 /// All buffers of the list as one, if they lie one behind the other.
-std::optional<Tensor> as_one(const Tensors& list) {
-  const Tensor& first = list.front();
+std::optional<TensorView> as_one(const Tensors& list) {
+  const TensorView& first = list.front();
   const auto* next = static_cast<const std::byte*>(first.data());
-  for (const Tensor& tensor : list) {
+  for (const TensorView& tensor : list) {
     if (!tensor.is_contiguous() || tensor.device() != first.device() || (tensor.numel() > 0 && tensor.data() != next)) return std::nullopt;
     next += tensor.bytes();
   }
   const std::int64_t shape[] = {first.numel() * static_cast<std::int64_t>(list.size())};
-  return Tensor(first.data(), first.dtype(), shape, {}, first.device());
+  return TensorView(first.data(), first.dtype(), shape, {}, first.device());
 }
 
 /// A list on its way into or out of one operation, which works on memory where its buffers lie one behind the other.
 class Staged final : public PrologueEpilogue {
  public:
   Staged(Tensors list, bool fills) : list_(std::move(list)), fills_(fills), memory_(list_.front().bytes() * list_.size()) {}
-  Tensor whole() { return {memory_.data(), list_.front().dtype(), memory_.size() / size_of(list_.front().dtype())}; }
+  TensorView whole() { return {memory_.data(), list_.front().dtype(), memory_.size() / size_of(list_.front().dtype())}; }
   void prologue() override {
     if (fills_) group::take_list(memory_.data(), list_);
   }
@@ -70,9 +70,9 @@ class StagedOnDevice final : public PrologueEpilogue {
       throw std::runtime_error(to_string(device) + " does not get through to an allocation");
     }
     whole_ = line(memory, list_.front().numel() * static_cast<std::int64_t>(list_.size()));
-    for (const Tensor& tensor : list_) parts_.push_back(line(memory + parts_.size() * tensor.bytes(), tensor.numel()));
+    for (const TensorView& tensor : list_) parts_.push_back(line(memory + parts_.size() * tensor.bytes(), tensor.numel()));
   }
-  const Tensor& whole() const { return whole_; }
+  const TensorView& whole() const { return whole_; }
   void prologue() override {}
   void epilogue() override {}
   std::string_view terms() const override { return {}; }
@@ -81,7 +81,7 @@ class StagedOnDevice final : public PrologueEpilogue {
 
  private:
   static constexpr std::chrono::minutes time_to_allocate{5};
-  Tensor line(std::byte* memory, std::int64_t numel) const {
+  TensorView line(std::byte* memory, std::int64_t numel) const {
     return {memory, list_.front().dtype(), std::span<const std::int64_t>(&numel, 1), {}, list_.front().device()};
   }
   static std::vector<TensorCopy> copies(const Tensors& to, const Tensors& from) {
@@ -93,7 +93,7 @@ class StagedOnDevice final : public PrologueEpilogue {
   Tensors list_;
   const bool fills_;
   std::unique_ptr<DeviceStream> stream_;  // whose memory goes with it
-  Tensor whole_ = nothing();
+  TensorView whole_ = nothing();
   Tensors parts_;
 };
 
@@ -113,18 +113,18 @@ auto on_device_of(const ProcessGroup& group, std::string_view name, F&& f) {
 enum class Direction { in, out };
 
 /// The list in its place in the request.
-void place(Request& request, Tensors list, const Tensor& single, Direction direction, const ProcessGroup& group) {
+void place(Request& request, Tensors list, const TensorView& single, Direction direction, const ProcessGroup& group) {
   const group::Group& inside = *group.implementation();
   const std::string_view name = name_of(request);
   list = group::locate_list(inside, list);
   group::check_rank_list(inside, name, list, single, direction == Direction::out);
-  Tensor& where = direction == Direction::in ? request.in : request.out;
+  TensorView& where = direction == Direction::in ? request.in : request.out;
   if (const auto whole = as_one(list)) {
     where = *whole;
     return;
   }
   if (is_on_device(list.front())) {
-    for (const Tensor& tensor : list) group::check_place(inside, name, tensor);
+    for (const TensorView& tensor : list) group::check_place(inside, name, tensor);
     const auto staged = on_device_of(group, name, [&] { return std::make_shared<StagedOnDevice>(std::move(list), direction == Direction::in); });
     where = staged->whole();
     request.edges = staged;
@@ -137,7 +137,7 @@ void place(Request& request, Tensors list, const Tensor& single, Direction direc
 
 }  // namespace
 
-Request all_gather_request(const Tensor& in, Tensors outs, const ProcessGroup& group, const CallOptions& options) {
+Request all_gather_request(const TensorView& in, Tensors outs, const ProcessGroup& group, const CallOptions& options) {
   return with_place(options.where, [&] {
     Request request{Operation::all_gather, in, nothing(in.dtype())};
     place(request, std::move(outs), in, Direction::out, group);
@@ -145,7 +145,7 @@ Request all_gather_request(const Tensor& in, Tensors outs, const ProcessGroup& g
   });
 }
 
-Request gather_request(const Tensor& in, Tensors outs, Rank dst, const ProcessGroup& group, const CallOptions& options) {
+Request gather_request(const TensorView& in, Tensors outs, Rank dst, const ProcessGroup& group, const CallOptions& options) {
   return with_place(options.where, [&] {
     Request request = rooted({Operation::gather, in, nothing(in.dtype())}, dst);
     if (rank_is(dst, group)) place(request, std::move(outs), in, Direction::out, group);
@@ -153,7 +153,7 @@ Request gather_request(const Tensor& in, Tensors outs, Rank dst, const ProcessGr
   });
 }
 
-Request scatter_request(Tensors ins, const Tensor& out, Rank src, const ProcessGroup& group, const CallOptions& options) {
+Request scatter_request(Tensors ins, const TensorView& out, Rank src, const ProcessGroup& group, const CallOptions& options) {
   return with_place(options.where, [&] {
     Request request = rooted({Operation::scatter, nothing(out.dtype()), out}, src);
     if (rank_is(src, group)) place(request, std::move(ins), out, Direction::in, group);
@@ -161,16 +161,16 @@ Request scatter_request(Tensors ins, const Tensor& out, Rank src, const ProcessG
   });
 }
 
-void scatter_sizing(std::span<const Tensor> given, Rank src, const std::function<Tensor(std::size_t count)>& resize, const ProcessGroup& group,
+void scatter_sizing(std::span<const TensorView> given, Rank src, const std::function<TensorView(std::size_t count)>& resize, const ProcessGroup& group,
                     const CallOptions& options) {
   constexpr std::string_view label = "scatter_list";
   const Tensors list = group::locate_list(*group.implementation(), given);
-  for (const Tensor& tensor : list) group::check_place(*group.implementation(), label, tensor);
+  for (const TensorView& tensor : list) group::check_place(*group.implementation(), label, tensor);
   group::Composed call(label, group, options);
   std::vector<std::size_t> sizes;
-  for (const Tensor& tensor : list) sizes.push_back(static_cast<std::size_t>(tensor.numel()));
+  for (const TensorView& tensor : list) sizes.push_back(static_cast<std::size_t>(tensor.numel()));
   const Counts counts = exchange_list_sizes(call, sizes, src);
-  Tensor out = nothing();
+  TensorView out = nothing();
   std::vector<std::byte> all;
   try {
     out = resize(counts[static_cast<std::size_t>(group.rank())]);
@@ -180,12 +180,12 @@ void scatter_sizing(std::span<const Tensor> given, Rank src, const std::function
     throw;
   }
   std::byte* to = all.data();
-  for (const Tensor& tensor : rank_is(src, group) ? list : Tensors()) {
+  for (const TensorView& tensor : rank_is(src, group) ? list : Tensors()) {
     if (is_on_device(tensor)) on_device_of(group, label, [&] { engines::fetch(to, tensor); });
     else group::take(to, tensor);
     to += tensor.bytes();
   }
-  const Tensor in(all.data(), out.dtype(), all.size() / size_of(out.dtype()));
+  const TensorView in(all.data(), out.dtype(), all.size() / size_of(out.dtype()));
   run(labelled(rooted(counted({Operation::scatter_v, in, out}, counts), src), label), group, call.options());
 }
 

@@ -179,7 +179,7 @@ void Group::verify(const detail::MessageRequest& request, const CallOptions& opt
 
 namespace unisono::detail {
 
-MessageInfo recv_sized(const Tensor& now, std::optional<Rank> src, const std::function<Tensor(std::size_t count)>& resize, const ProcessGroup& group,
+MessageInfo recv_sized(const TensorView& now, std::optional<Rank> src, const std::function<TensorView(std::size_t count)>& resize, const ProcessGroup& group,
                        const CallOptions& options) {
   group::Composed call(to_string(Operation::recv), group, options);
   const MessageRequest request{Operation::recv, now, src, call.name()};

@@ -24,9 +24,9 @@ using detail::Request;
 using group::put;
 using group::take;
 using group::WideSum;
-using Tensors = std::vector<Tensor>;
+using Tensors = std::vector<TensorView>;
 
-Tensor line(std::vector<std::byte>& memory, DType dtype) { return {memory.data(), dtype, memory.size() / size_of(dtype)}; }
+TensorView line(std::vector<std::byte>& memory, DType dtype) { return {memory.data(), dtype, memory.size() / size_of(dtype)}; }
 
 std::string terms_of(const Tensors& tensors, std::optional<ReduceOp> op) {
   std::string terms = std::to_string(tensors.size()) + " x " + std::string(to_string(tensors.front().dtype()));
@@ -60,7 +60,7 @@ class Broadcast final : public Lists {
   void prologue() override {}
   void epilogue() override {
     if (tensors_.size() == 1) return;
-    const Tensor& first = tensors_.front();
+    const TensorView& first = tensors_.front();
     if (!memory_.empty()) take(memory_.data(), first);
     const std::byte* from = memory_.empty() ? static_cast<const std::byte*>(first.data()) : memory_.data();
     for (std::size_t j = 1; j < tensors_.size(); ++j) put(tensors_[j], from);
@@ -85,8 +85,8 @@ class Combined final : public Lists {
         reduced_(result == Result::whole ? 0 : result_size * sum_.element_bytes()),
         result_(result_size * size_of(inputs_.front().dtype())) {}
 
-  Tensor in() { return line(stage_, sum_.dtype()); }
-  Tensor out() { return result_kind_ == Result::whole ? in() : line(reduced_, sum_.dtype()); }
+  TensorView in() { return line(stage_, sum_.dtype()); }
+  TensorView out() { return result_kind_ == Result::whole ? in() : line(reduced_, sum_.dtype()); }
   ReduceOp op() const { return sum_.op(); }
 
   void prologue() override { sum_.combine(stage_.data(), inputs_); }
@@ -95,7 +95,7 @@ class Combined final : public Lists {
     const std::vector<std::byte>& reduced = result_kind_ == Result::whole ? stage_ : reduced_;
     sum_.finish(result_.data(), reduced.data(), result_.size() / size_of(inputs_.front().dtype()));
     const std::byte* from = result_.data();
-    for (const Tensor& output : outputs_) {
+    for (const TensorView& output : outputs_) {
       put(output, from);
       if (result_kind_ == Result::parts) from += output.bytes();
     }
@@ -114,11 +114,11 @@ class Gathered final : public Lists {
     stage_.resize(inputs_.front().bytes() * inputs_.size());
     result_.resize(outputs_.front().bytes());
   }
-  Tensor in() { return line(stage_, inputs_.front().dtype()); }
-  Tensor out() { return line(result_, inputs_.front().dtype()); }
+  TensorView in() { return line(stage_, inputs_.front().dtype()); }
+  TensorView out() { return line(result_, inputs_.front().dtype()); }
   void prologue() override { group::take_list(stage_.data(), inputs_); }
   void epilogue() override {
-    for (const Tensor& output : outputs_) put(output, result_.data());
+    for (const TensorView& output : outputs_) put(output, result_.data());
   }
 
  private:
@@ -146,7 +146,7 @@ class HostCopies {
  public:
   Tensors of(const Tensors& tensors) {
     Tensors copies;
-    for (const Tensor& tensor : tensors) {
+    for (const TensorView& tensor : tensors) {
       auto& memory = lists_->memory.emplace_back(tensor.bytes());
       copies.push_back(line(memory, tensor.dtype()));
     }
@@ -198,7 +198,7 @@ Request broadcast_on_host(Tensors tensors, const char* name, Rank src) {
   return request;
 }
 
-Request broadcast_request(std::span<const Tensor> list, Rank src, const ProcessGroup& group) {
+Request broadcast_request(std::span<const TensorView> list, Rank src, const ProcessGroup& group) {
   constexpr const char* name = "broadcast_multigpu";
   Tensors tensors = group::locate_list(*group.implementation(), list);
   if (tensors.empty()) return nothing_of(Operation::broadcast, name, src);
@@ -227,7 +227,7 @@ Request reduce_on_host(Tensors tensors, const char* name, std::optional<Rank> ds
   return request;
 }
 
-Request reduce_request(std::span<const Tensor> list, std::optional<Rank> dst, ReduceOp op, const ProcessGroup& group) {
+Request reduce_request(std::span<const TensorView> list, std::optional<Rank> dst, ReduceOp op, const ProcessGroup& group) {
   const char* name = dst ? "reduce_multigpu" : "all_reduce_multigpu";
   const Operation operation = dst ? Operation::reduce : Operation::all_reduce;
   Tensors tensors = group::locate_list(*group.implementation(), list);
@@ -255,7 +255,7 @@ Request all_gather_on_host(Tensors ins, Tensors outs, const char* name) {
   return request;
 }
 
-Request all_gather_request(std::span<const Tensor> outputs, std::span<const Tensor> inputs, const ProcessGroup& group) {
+Request all_gather_request(std::span<const TensorView> outputs, std::span<const TensorView> inputs, const ProcessGroup& group) {
   constexpr const char* name = "all_gather_multigpu";
   Tensors ins = group::locate_list(*group.implementation(), inputs), outs = group::locate_list(*group.implementation(), outputs);
   check_blocks(group, name, outs, ins);
@@ -284,7 +284,7 @@ Request reduce_scatter_on_host(Tensors ins, Tensors outs, const char* name, Redu
   return request;
 }
 
-Request reduce_scatter_request(std::span<const Tensor> outputs, std::span<const Tensor> inputs, ReduceOp op, const ProcessGroup& group) {
+Request reduce_scatter_request(std::span<const TensorView> outputs, std::span<const TensorView> inputs, ReduceOp op, const ProcessGroup& group) {
   constexpr const char* name = "reduce_scatter_multigpu";
   Tensors ins = group::locate_list(*group.implementation(), inputs), outs = group::locate_list(*group.implementation(), outputs);
   check_blocks(group, name, ins, outs);
@@ -307,36 +307,36 @@ Request reduce_scatter_request(std::span<const Tensor> outputs, std::span<const 
 
 }  // namespace
 
-void broadcast_multigpu(std::span<const Tensor> tensors, Rank src, const ProcessGroup& group, const CallOptions& options) {
+void broadcast_multigpu(std::span<const TensorView> tensors, Rank src, const ProcessGroup& group, const CallOptions& options) {
   with_place(options.where, [&] { detail::run(broadcast_request(tensors, src, group), group, options); });
 }
-Work broadcast_multigpu_async(std::span<const Tensor> tensors, Rank src, const ProcessGroup& group, const CallOptions& options) {
+Work broadcast_multigpu_async(std::span<const TensorView> tensors, Rank src, const ProcessGroup& group, const CallOptions& options) {
   return with_place(options.where, [&] { return detail::start(broadcast_request(tensors, src, group), group, options); });
 }
-void all_reduce_multigpu(std::span<const Tensor> tensors, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
+void all_reduce_multigpu(std::span<const TensorView> tensors, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
   with_place(options.where, [&] { detail::run(reduce_request(tensors, {}, op, group), group, options); });
 }
-Work all_reduce_multigpu_async(std::span<const Tensor> tensors, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
+Work all_reduce_multigpu_async(std::span<const TensorView> tensors, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
   return with_place(options.where, [&] { return detail::start(reduce_request(tensors, {}, op, group), group, options); });
 }
-void reduce_multigpu(std::span<const Tensor> tensors, Rank dst, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
+void reduce_multigpu(std::span<const TensorView> tensors, Rank dst, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
   with_place(options.where, [&] { detail::run(reduce_request(tensors, dst, op, group), group, options); });
 }
-Work reduce_multigpu_async(std::span<const Tensor> tensors, Rank dst, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
+Work reduce_multigpu_async(std::span<const TensorView> tensors, Rank dst, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
   return with_place(options.where, [&] { return detail::start(reduce_request(tensors, dst, op, group), group, options); });
 }
-void all_gather_multigpu(std::span<const Tensor> outputs, std::span<const Tensor> inputs, const ProcessGroup& group, const CallOptions& options) {
+void all_gather_multigpu(std::span<const TensorView> outputs, std::span<const TensorView> inputs, const ProcessGroup& group, const CallOptions& options) {
   with_place(options.where, [&] { detail::run(all_gather_request(outputs, inputs, group), group, options); });
 }
-Work all_gather_multigpu_async(std::span<const Tensor> outputs, std::span<const Tensor> inputs, const ProcessGroup& group,
+Work all_gather_multigpu_async(std::span<const TensorView> outputs, std::span<const TensorView> inputs, const ProcessGroup& group,
                                const CallOptions& options) {
   return with_place(options.where, [&] { return detail::start(all_gather_request(outputs, inputs, group), group, options); });
 }
-void reduce_scatter_multigpu(std::span<const Tensor> outputs, std::span<const Tensor> inputs, ReduceOp op, const ProcessGroup& group,
+void reduce_scatter_multigpu(std::span<const TensorView> outputs, std::span<const TensorView> inputs, ReduceOp op, const ProcessGroup& group,
                              const CallOptions& options) {
   with_place(options.where, [&] { detail::run(reduce_scatter_request(outputs, inputs, op, group), group, options); });
 }
-Work reduce_scatter_multigpu_async(std::span<const Tensor> outputs, std::span<const Tensor> inputs, ReduceOp op, const ProcessGroup& group,
+Work reduce_scatter_multigpu_async(std::span<const TensorView> outputs, std::span<const TensorView> inputs, ReduceOp op, const ProcessGroup& group,
                                    const CallOptions& options) {
   return with_place(options.where, [&] { return detail::start(reduce_scatter_request(outputs, inputs, op, group), group, options); });
 }

@@ -10,7 +10,7 @@ detail::PrologueEpilogue::~PrologueEpilogue() = default;
 namespace unisono::group {
 namespace {
 
-Tensor line_over(std::vector<std::byte>& memory, const Tensor& like) { return {memory.data(), like.dtype(), static_cast<std::size_t>(like.numel())}; }
+TensorView line_over(std::vector<std::byte>& memory, const TensorView& like) { return {memory.data(), like.dtype(), static_cast<std::size_t>(like.numel())}; }
 
 class PackedCollective final : public Task {
  public:
@@ -56,7 +56,7 @@ class PackedMessage final : public Task {
   bool detach() override { return true; }  // what it sends is its own already
 
  private:
-  Tensor target_;
+  TensorView target_;
   bool sends_;
   std::vector<std::byte> memory_;
   std::unique_ptr<Task> task_;
@@ -68,7 +68,7 @@ void multiply(std::byte* memory, std::size_t n, Factor factor) {
   for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<T>(x[i] * factor);
 }
 
-void multiply(std::byte* memory, const Tensor& like, double factor) {
+void multiply(std::byte* memory, const TensorView& like, double factor) {
   const auto n = static_cast<std::size_t>(like.numel());
   switch (like.dtype()) {
     case DType::float16: return multiply<float16>(memory, n, static_cast<float>(factor));
@@ -83,8 +83,8 @@ void multiply(std::byte* memory, const Tensor& like, double factor) {
 /// The product of what this rank gives, in memory of its own.
 class Multiplied final : public detail::PrologueEpilogue {
  public:
-  Multiplied(const Tensor& in, double factor) : in_(in), factor_(factor), memory_(in.bytes()) {}
-  Tensor product() { return line_over(memory_, in_); }
+  Multiplied(const TensorView& in, double factor) : in_(in), factor_(factor), memory_(in.bytes()) {}
+  TensorView product() { return line_over(memory_, in_); }
   void prologue() override {
     take(memory_.data(), in_);
     multiply(memory_.data(), in_, factor_);
@@ -93,7 +93,7 @@ class Multiplied final : public detail::PrologueEpilogue {
   std::string_view terms() const override { return {}; }
 
  private:
-  Tensor in_;
+  TensorView in_;
   double factor_;
   std::vector<std::byte> memory_;
 };

@@ -24,7 +24,7 @@ class Packing {
  private:
   std::vector<std::byte> in_;
   std::vector<std::byte> out_;
-  std::optional<Tensor> target_;
+  std::optional<TensorView> target_;
   const std::byte* result_ = nullptr;
   detail::PrologueEpilogue* edges_;
 };

@@ -21,7 +21,7 @@ std::string_view kept(std::string text) {
 }
 
 /// Of a call whose parts are put together to a whole, the part's.
-const Tensor& compared(const CollectiveCall& call) {
+const TensorView& compared(const CollectiveCall& call) {
   return call.operation == Operation::scatter || call.operation == Operation::reduce_scatter ? call.out : call.in;
 }
 

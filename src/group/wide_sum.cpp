@@ -80,12 +80,12 @@ WideSum::WideSum(DType dtype, ReduceOp op, std::size_t tensors, int ranks)
   }
 }
 
-void WideSum::combine(std::byte* out, std::span<const Tensor> tensors) const {
+void WideSum::combine(std::byte* out, std::span<const TensorView> tensors) const {
   const auto count = static_cast<std::size_t>(tensors.front().numel());
   if (count == 0) return;
   std::vector<std::byte> packed, widened;
   bool first = true;
-  for (const Tensor& tensor : tensors) {
+  for (const TensorView& tensor : tensors) {
     const auto* data = static_cast<const std::byte*>(tensor.data());
     if (!tensor.is_contiguous()) {
       packed.resize(tensor.bytes());

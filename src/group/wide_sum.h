@@ -22,7 +22,7 @@ class WideSum {
   ReduceOp op() const { return divides_ ? ReduceOp::sum : op_; }
 
   /// The tensors, which may be strided, in the order of the list.
-  void combine(std::byte* out, std::span<const Tensor> tensors) const;
+  void combine(std::byte* out, std::span<const TensorView> tensors) const;
   /// `out`: `count` elements of the original dtype.
   void finish(std::byte* out, const std::byte* reduced, std::size_t count) const;
 

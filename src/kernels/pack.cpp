@@ -78,7 +78,7 @@ void move_all(Places origin, std::size_t size, std::vector<Axis> axes) {
 
 }  // namespace
 
-std::vector<Axis> axes_of(const Tensor& tensor, std::int64_t Axis::*strided, std::int64_t Axis::*dense) {
+std::vector<Axis> axes_of(const TensorView& tensor, std::int64_t Axis::*strided, std::int64_t Axis::*dense) {
   const auto shape = tensor.shape();
   const auto strides = tensor.strides();
   const auto size = static_cast<std::int64_t>(size_of(tensor.dtype()));
@@ -99,17 +99,17 @@ std::vector<Axis> axes_of(const Tensor& tensor, std::int64_t Axis::*strided, std
   return axes;
 }
 
-void pack(void* contiguous, const Tensor& strided) {
+void pack(void* contiguous, const TensorView& strided) {
   if (strided.numel() == 0) return;
   move_all({static_cast<std::byte*>(contiguous), static_cast<const std::byte*>(strided.data())}, size_of(strided.dtype()),
            axes_of(strided, &Axis::from, &Axis::to));
 }
 
-void unpack(const Tensor& strided, const void* contiguous) {
+void unpack(const TensorView& strided, const void* contiguous) {
   if (strided.numel() == 0) return;
   for (std::size_t d = 0; d < strided.shape().size(); ++d) {
     if (strided.shape()[d] > 1 && strided.strides()[d] == 0) {
-      throw InvalidArgument("a result cannot be written to a Tensor whose dimension " + std::to_string(d) + " has stride 0");
+      throw InvalidArgument("a result cannot be written to a TensorView whose dimension " + std::to_string(d) + " has stride 0");
     }
   }
   move_all({static_cast<std::byte*>(strided.data()), static_cast<const std::byte*>(contiguous)}, size_of(strided.dtype()),

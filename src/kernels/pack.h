@@ -9,7 +9,7 @@ namespace unisono::kernels {
 
 /// Writes the elements of `strided` row by row to `contiguous`, which has room for strided.bytes() and does not overlap it.
 /// Strides may be negative, and 0 where an element stands for many.
-void pack(void* contiguous, const Tensor& strided);
+void pack(void* contiguous, const TensorView& strided);
 
 /// One dimension of such a copy: its extent, and by how many bytes an index of it moves either side.
 struct Axis {
@@ -19,9 +19,9 @@ struct Axis {
 };
 /// The dimensions of a copy between a strided view, whose steps go to the member `strided`, and rows without gaps, innermost first. Those that are
 /// one run of steps on both sides are one. None: it is one element.
-std::vector<Axis> axes_of(const Tensor& tensor, std::int64_t Axis::*strided, std::int64_t Axis::*dense);
+std::vector<Axis> axes_of(const TensorView& tensor, std::int64_t Axis::*strided, std::int64_t Axis::*dense);
 
 /// The reverse. Throws InvalidArgument where a stride of 0 would put several elements in one place.
-void unpack(const Tensor& strided, const void* contiguous);
+void unpack(const TensorView& strided, const void* contiguous);
 
 }  // namespace unisono::kernels

@@ -30,7 +30,7 @@ void expect_dtype(DType is, DType asked) {
 }  // namespace
 
 namespace {
-void fetch(std::byte* to, const Tensor& tensor) {
+void fetch(std::byte* to, const TensorView& tensor) {
   try {
     engines::fetch(to, tensor);
   } catch (const BackendUnavailable& missing) {
@@ -43,7 +43,7 @@ void fetch(std::byte* to, const Tensor& tensor) {
 }
 }  // namespace
 
-AnyValue::AnyValue(const Tensor& tensor) : dtype_(tensor.dtype()) {
+AnyValue::AnyValue(const TensorView& tensor) : dtype_(tensor.dtype()) {
   OwnTensor own{{tensor.shape().begin(), tensor.shape().end()}, std::vector<std::byte>(tensor.bytes())};
   if (tensor.device().type == Device::Type::cpu) kernels::pack(own.bytes.data(), tensor);
   else fetch(own.bytes.data(), tensor);
@@ -69,7 +69,7 @@ DType AnyValue::dtype() const {
   if (!is_tensor() && !is_number()) refuse(kind(), "a dtype");
   return dtype_;
 }
-Tensor AnyValue::tensor() {
+TensorView AnyValue::tensor() {
   if (!is_tensor()) refuse(kind(), kinds[0]);
   auto& own = std::get<OwnTensor>(content_);
   return {own.bytes.data(), dtype_, own.shape};

@@ -117,12 +117,12 @@ struct Bucket {
   DType dtype;
   Device device = {};
   std::size_t bytes = 0;
-  std::vector<const Tensor*> views = {};
+  std::vector<const TensorView*> views = {};
 };
 std::vector<Bucket> buckets_of(const std::vector<NamedTensor>& tensors, const Together& how) {
   std::vector<Bucket> buckets;
   for (const auto& named : tensors) {
-    const Tensor& view = named.view;
+    const TensorView& view = named.view;
     if (view.numel() == 0) continue;
     const auto open = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& bucket) {
       return how.coalesce && bucket.dtype == view.dtype() && bucket.device == view.device() && bucket.bytes < how.bucket_bytes;
@@ -135,17 +135,17 @@ std::vector<Bucket> buckets_of(const std::vector<NamedTensor>& tensors, const To
 }
 
 /// Of several views; `reduce` is given them in one line.
-using Reduce = std::function<void(const Tensor&)>;
+using Reduce = std::function<void(const TensorView&)>;
 
 void reduce_on_host(const Bucket& bucket, std::byte* memory, const Reduce& reduce) {
   std::byte* end = memory;
-  for (const Tensor* view : bucket.views) {
+  for (const TensorView* view : bucket.views) {
     kernels::pack(end, *view);
     end += view->bytes();
   }
-  reduce(Tensor(memory, bucket.dtype, bucket.bytes / size_of(bucket.dtype)));
+  reduce(TensorView(memory, bucket.dtype, bucket.bytes / size_of(bucket.dtype)));
   end = memory;
-  for (const Tensor* view : bucket.views) {
+  for (const TensorView* view : bucket.views) {
     kernels::unpack(*view, end);
     end += view->bytes();
   }
@@ -158,10 +158,10 @@ void reduce_on_device(const Bucket& bucket, const Reduce& reduce) {
   runtime.record(bucket.device, current_stream())->order(stream->handle());
   auto* const memory = static_cast<std::byte*>(stream->allocate(bucket.bytes));
   const auto line = [&](std::byte* begin, std::int64_t numel) {
-    return Tensor(begin, bucket.dtype, std::span<const std::int64_t>(&numel, 1), {}, bucket.device);
+    return TensorView(begin, bucket.dtype, std::span<const std::int64_t>(&numel, 1), {}, bucket.device);
   };
   std::byte* end = memory;
-  for (const Tensor* view : bucket.views) {
+  for (const TensorView* view : bucket.views) {
     engines::copy(*stream, line(end, view->numel()), *view);
     end += view->bytes();
   }
@@ -170,7 +170,7 @@ void reduce_on_device(const Bucket& bucket, const Reduce& reduce) {
     reduce(line(memory, static_cast<std::int64_t>(bucket.bytes / size_of(bucket.dtype))));
   }
   end = memory;
-  for (const Tensor* view : bucket.views) {
+  for (const TensorView* view : bucket.views) {
     engines::copy(*stream, *view, line(end, view->numel()));
     end += view->bytes();
   }
@@ -199,7 +199,7 @@ void reduce_together(const std::vector<NamedTensor>& given, const Together& how,
   const std::vector<Bucket> buckets = buckets_of(tensors, how);
   std::size_t most = 0;
   for (const Bucket& bucket : buckets) most = std::max(most, bucket.views.size() > 1 && bucket.device == Device{} ? bucket.bytes : 0);
-  const auto reduce = [&](const Tensor& view) { run(labelled({Operation::all_reduce, view, view, how.op}, how.label), group, call.options()); };
+  const auto reduce = [&](const TensorView& view) { run(labelled({Operation::all_reduce, view, view, how.op}, how.label), group, call.options()); };
   try {
     const auto memory = std::make_unique_for_overwrite<std::byte[]>(most);
     for (const Bucket& bucket : buckets) {

@@ -14,8 +14,8 @@ const std::shared_ptr<const detail::CustomReduction>& any_callable() {
 CollectiveCall call_without_memory(const Problem& problem) {
   CollectiveCall call;
   call.operation = problem.operation;
-  call.in = Tensor(nullptr, problem.dtype, problem.in.count);
-  call.out = Tensor(nullptr, problem.dtype, problem.out.count);
+  call.in = TensorView(nullptr, problem.dtype, problem.in.count);
+  call.out = TensorView(nullptr, problem.dtype, problem.out.count);
   call.count = problem.count;
   call.op = problem.op;
   call.root = problem.root;

@@ -43,7 +43,7 @@ DeviceCallTask::DeviceCallTask(Executor& executor, const CollectiveCall& call)
     DeviceRuntime& runtime = *device_runtime();
     void* stream = current_stream();
     call_.device->after.push_back(runtime.record(device, stream));
-    for (const Tensor& tensor : call_.device->ins) {
+    for (const TensorView& tensor : call_.device->ins) {
       if (stream == nullptr && tensor.device() != device) call_.device->after.push_back(runtime.record(tensor.device(), nullptr));
     }
     agreement_ = executor_.start(agreement);

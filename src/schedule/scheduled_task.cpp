@@ -46,12 +46,12 @@ void ScheduledTask::begin(const Step& step) {
     case Step::Kind::engine: return add([&] { return executor_.start_on(executor_.engine_of(step.level), engine_call(step)); });
     case Step::Kind::send:
       return add([&] {
-        const Tensor data = tensor(step.in);
+        const TensorView data = tensor(step.in);
         return executor_.engine_of(step.level)->start_send(data.data(), data.bytes(), step.peer, collective_channel);
       });
     case Step::Kind::receive:
       return add([&] {
-        const Tensor data = tensor(step.out);
+        const TensorView data = tensor(step.out);
         return executor_.engine_of(step.level)->start_recv(data.data(), data.bytes(), step.peer, collective_channel);
       });
     default: return carry_out_here(step);
@@ -89,7 +89,7 @@ std::byte* ScheduledTask::address(const Slice& slice) const {
   return nullptr;
 }
 
-Tensor ScheduledTask::tensor(const Slice& slice) const { return {slice.count == 0 ? nullptr : address(slice), call_.in.dtype(), slice.count}; }
+TensorView ScheduledTask::tensor(const Slice& slice) const { return {slice.count == 0 ? nullptr : address(slice), call_.in.dtype(), slice.count}; }
 
 CollectiveCall ScheduledTask::engine_call(const Step& step) const {
   CollectiveCall call;

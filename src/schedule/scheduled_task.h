@@ -34,7 +34,7 @@ class ScheduledTask final : public Task {
   void begin(const Step& step);
   bool advance_active();
   CollectiveCall engine_call(const Step& step) const;
-  Tensor tensor(const Slice& slice) const;
+  TensorView tensor(const Slice& slice) const;
   std::byte* address(const Slice& slice) const;
   void reduce(const Step& step) const;
   void carry_out_here(const Step& step) const;

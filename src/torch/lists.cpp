@@ -66,7 +66,7 @@ ListHeader header_of(const std::vector<at::Tensor>& list, int ranks) {
   }
   std::vector<Shape> shapes;
   for (const at::Tensor& tensor : list) {
-    const Tensor view = detail::view_of_torch(tensor);
+    const TensorView view = detail::view_of_torch(tensor);
     if (tensor.scalar_type() != list.front().scalar_type() || tensor.device() != list.front().device()) {
       throw InvalidArgument(fmt::format("a list holds tensors of {} on {} and of {} on {}", c10::toString(list.front().scalar_type()),
                                         list.front().device().str(), c10::toString(tensor.scalar_type()), tensor.device().str()),

@@ -109,7 +109,7 @@ at::Tensor object_traits<at::Tensor>::read(ObjectReader& in) {
 
 at::Tensor tensor_of(const AnyValue& value) {
   AnyValue own = value;  // it views only what can be written to
-  const Tensor view = own.tensor();
+  const TensorView view = own.tensor();
   at::Tensor tensor = at::empty(at::IntArrayRef(view.shape().data(), view.shape().size()), torch_dtype(view.dtype()));
   if (view.numel() > 0) std::memcpy(tensor.mutable_data_ptr(), view.data(), view.bytes());
   return tensor;

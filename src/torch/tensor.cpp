@@ -71,7 +71,7 @@ at::Device torch_device(Device device) {
   return {at::kCUDA, static_cast<at::DeviceIndex>(device.index)};
 }
 
-Tensor detail::view_of_torch(const at::Tensor& tensor) {
+TensorView detail::view_of_torch(const at::Tensor& tensor) {
   if (!tensor.defined()) throw InvalidArgument("an undefined tensor has no elements", {.hint = "has the gradient, or the tensor, been computed?"});
   if (tensor.is_nested()) throw InvalidArgument("a nested tensor cannot be communicated", {.hint = "communicate its parts: unbind()"});
   if (tensor.layout() != at::kStrided) refuse(tensor, "is sparse", "communicate its values and its indices");

@@ -99,7 +99,7 @@ WORLD_TEST(AllGather, EveryDtypeBitForBit) {
       const auto block = oracle::values(dtype, 67, static_cast<std::uint64_t>(r));
       expected.insert(expected.end(), block.begin(), block.end());
     }
-    all_gather(Tensor(in.data(), dtype, 67), Tensor(out.data(), dtype, out.size() / size_of(dtype)));
+    all_gather(TensorView(in.data(), dtype, 67), TensorView(out.data(), dtype, out.size() / size_of(dtype)));
     ASSERT_TRUE(out == expected) << to_string(dtype);
   }
 }

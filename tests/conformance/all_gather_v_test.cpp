@@ -110,7 +110,7 @@ WORLD_TEST(AllGatherV, TensorsOfDifferentShapes) {
   const Shape& mine = shapes[static_cast<std::size_t>(rank())];
   const std::array<std::int64_t, 3> shape{mine.a, mine.b, mine.c};
   std::vector<float> out(total(counts));
-  all_gather_v(Tensor(in.data(), DType::float32, shape), out, counts);
+  all_gather_v(TensorView(in.data(), DType::float32, shape), out, counts);
   for (int r = 0; r < world_size(); ++r) {
     const auto block = std::span(out).subspan(before(counts, r), counts[static_cast<std::size_t>(r)]);
     ASSERT_EQ(difference(block, values<float>(block.size(), r)), "") << "the tensor of rank " << r;
@@ -127,8 +127,8 @@ WORLD_TEST(AllGatherV, StridedViews) {
   auto in = values<float>(2 * own(counts) + 1, rank());
   std::vector<float> out(3 * total(counts) + 1, -1.0F);
   const std::array<std::int64_t, 1> in_shape{length}, in_strides{-2}, out_shape{static_cast<std::int64_t>(total(counts))}, out_strides{3};
-  const Tensor from(in.data() + 2 * own(counts), DType::float32, in_shape, in_strides);
-  const Tensor to(out.data(), DType::float32, out_shape, out_strides);
+  const TensorView from(in.data() + 2 * own(counts), DType::float32, in_shape, in_strides);
+  const TensorView to(out.data(), DType::float32, out_shape, out_strides);
   const auto check = [&] {
     std::size_t at = 0;
     for (int r = 0; r < world_size(); ++r) {

@@ -37,7 +37,7 @@ WORLD_TEST(AllReduce, EveryDtypeAndOperation) {
         if (count > 2000 && (sanitized || dtype == DType::boolean)) continue;
         const auto inputs = everybodys(dtype, op, count, count + static_cast<std::size_t>(op));
         Bytes x = inputs[me];
-        Tensor view(x.data(), dtype, count);
+        TensorView view(x.data(), dtype, count);
         if (!kernels::supports(dtype, op)) {
           EXPECT_THROW(all_reduce(view, op), InvalidArgument) << named(dtype, op, count);
           EXPECT_EQ(x, inputs[me]);
@@ -47,7 +47,7 @@ WORLD_TEST(AllReduce, EveryDtypeAndOperation) {
         ASSERT_TRUE(x == oracle::reduce(inputs, count, dtype, op, inputs.size())) << named(dtype, op, count);
         Bytes out(x.size());
         Bytes in = inputs[me];
-        all_reduce(Tensor(in.data(), dtype, count), Tensor(out.data(), dtype, count), op);
+        all_reduce(TensorView(in.data(), dtype, count), TensorView(out.data(), dtype, count), op);
         ASSERT_TRUE(out == x) << named(dtype, op, count) << " out of place";
         ASSERT_TRUE(in == inputs[me]) << "the input was written to";
       }

@@ -30,7 +30,7 @@ WORLD_TEST(AllToAll, EveryDtypeBitForBit) {
   for (const DType dtype : oracle::every_dtype) {
     auto in = oracle::values(dtype, 9 * n, static_cast<std::uint64_t>(rank()));
     oracle::Bytes out(in.size()), expected;
-    all_to_all(Tensor(in.data(), dtype, 9 * n), Tensor(out.data(), dtype, 9 * n));
+    all_to_all(TensorView(in.data(), dtype, 9 * n), TensorView(out.data(), dtype, 9 * n));
     for (std::size_t r = 0; r < n; ++r) {
       const auto theirs = oracle::values(dtype, 9 * n, r);
       const auto block = theirs.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(rank()) * 9 * size_of(dtype));

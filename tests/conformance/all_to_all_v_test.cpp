@@ -116,7 +116,7 @@ WORLD_TEST(AllToAllV, StridedViews) {
   for (std::size_t i = 0; i < line_in.size(); ++i) in[3 * i] = line_in[i];
   const std::array<std::int64_t, 1> in_shape{static_cast<std::int64_t>(line_in.size())}, in_strides{3},
       out_shape{static_cast<std::int64_t>(total(receive))}, out_strides{-2};
-  all_to_all_v(Tensor(in.data(), DType::int64, in_shape, in_strides), send, Tensor(out.data() + out.size() - 2, DType::int64, out_shape, out_strides),
+  all_to_all_v(TensorView(in.data(), DType::int64, in_shape, in_strides), send, TensorView(out.data() + out.size() - 2, DType::int64, out_shape, out_strides),
                receive);
   const auto expected = incoming(m, rank());
   for (std::size_t i = 0; i < expected.size(); ++i) {

@@ -59,6 +59,6 @@ inline oracle::Bytes bytes_of_all(unisono::DType dtype, const Lengths& counts) {
   return all;
 }
 
-inline unisono::Tensor line(oracle::Bytes& bytes, unisono::DType dtype) { return {bytes.data(), dtype, bytes.size() / size_of(dtype)}; }
+inline unisono::TensorView line(oracle::Bytes& bytes, unisono::DType dtype) { return {bytes.data(), dtype, bytes.size() / size_of(dtype)}; }
 
 }  // namespace conformance

@@ -17,14 +17,14 @@ struct Image {
 }  // namespace picture
 template <>
 struct unisono::buffer_traits<picture::Image> {
-  static Tensor view(picture::Image& image) { return {image.pixels.data(), DType::float32, image.pixels.size()}; }
+  static TensorView view(picture::Image& image) { return {image.pixels.data(), DType::float32, image.pixels.size()}; }
 };
 
 namespace {
 
 using Extents = std::vector<std::int64_t>;
 
-Tensor view(std::vector<float>& memory, std::size_t offset, const Extents& shape, const Extents& strides = {}) {
+TensorView view(std::vector<float>& memory, std::size_t offset, const Extents& shape, const Extents& strides = {}) {
   return {memory.data() + offset, DType::float32, shape, strides};
 }
 
@@ -109,7 +109,7 @@ WORLD_TEST(Buffers, StridedViews) {
   }
   // A block of a matrix, gathered, scattered, exchanged.
   auto matrix = values<float>(24, rank());
-  const Tensor block = view(matrix, 7, {2, 3}, {6, 1});
+  const TensorView block = view(matrix, 7, {2, 3}, {6, 1});
   std::vector<float> all(6 * ranks);
   all_gather(block, all);
   for (int r = 0; r < n; ++r) {
@@ -159,7 +159,7 @@ WORLD_TEST(Buffers, EmptyDimensionsAndNoDimension) {
   std::vector<float> memory{1.0F, 2.0F, 3.0F};
   all_reduce(view(memory, 0, {3, 0, 2}));
   all_reduce(view(memory, 0, {0}, {5}));
-  broadcast(Tensor(nullptr, DType::float32, Extents{0, 4}), n - 1);
+  broadcast(TensorView(nullptr, DType::float32, Extents{0, 4}), n - 1);
   EXPECT_EQ(memory, (std::vector<float>{1.0F, 2.0F, 3.0F}));
   all_reduce(view(memory, 1, Extents{}));
   EXPECT_EQ(memory, (std::vector<float>{1.0F, 2.0F * static_cast<float>(n), 3.0F}));
@@ -228,7 +228,7 @@ WORLD_TEST(Buffers, WrongArguments) {
     check(
         who, [&] { all_reduce(x, longer); }, "all_reduce");
     check(
-        who, [&] { all_reduce(x, Tensor(other.data(), DType::float64, 6)); }, "all_reduce");
+        who, [&] { all_reduce(x, TensorView(other.data(), DType::float64, 6)); }, "all_reduce");
     check(
         who, [&] { all_reduce(x, ReduceOp::band); }, "all_reduce");
     check(

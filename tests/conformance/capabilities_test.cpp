@@ -135,7 +135,7 @@ WORLD_TEST(Capabilities, WhatAnEngineCannotDoIsNamed) {
   if (world().backend() == "tcp") COVERS("T-46");
   std::vector<float> memory(4);
   const std::vector<std::int64_t> shape{4};
-  const Tensor elsewhere(memory.data(), DType::float32, shape, {}, Device{Device::Type::cuda, 0});
+  const TensorView elsewhere(memory.data(), DType::float32, shape, {}, Device{Device::Type::cuda, 0});
   const auto refused = [&](const char* operation, const std::function<void()>& call) {
     const auto error = thrown_by<Unsupported>(call);
     EXPECT_EQ(error.operation(), operation);

@@ -79,7 +79,7 @@ WORLD_TEST(Gather, EveryDtypeThereAndBack) {
   for (const DType dtype : oracle::every_dtype) {
     auto in = oracle::values(dtype, 61, static_cast<std::uint64_t>(rank()));
     oracle::Bytes all(rank() == root ? in.size() * n : 0);
-    gather(Tensor(in.data(), dtype, 61), Tensor(all.data(), dtype, rank() == root ? 61 * n : 0), root);
+    gather(TensorView(in.data(), dtype, 61), TensorView(all.data(), dtype, rank() == root ? 61 * n : 0), root);
     if (rank() == root) {
       for (std::size_t r = 0; r < n; ++r) {
         const auto block = oracle::values(dtype, 61, r);
@@ -87,7 +87,7 @@ WORLD_TEST(Gather, EveryDtypeThereAndBack) {
       }
     }
     oracle::Bytes back(in.size());
-    scatter(Tensor(all.data(), dtype, rank() == root ? 61 * n : 0), Tensor(back.data(), dtype, 61), root);
+    scatter(TensorView(all.data(), dtype, rank() == root ? 61 * n : 0), TensorView(back.data(), dtype, 61), root);
     ASSERT_TRUE(back == in) << to_string(dtype);
   }
 }

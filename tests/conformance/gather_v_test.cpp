@@ -50,11 +50,11 @@ WORLD_TEST(GatherV, EveryDtypeThereAndBackInPlace) {
     const auto expected = bytes_of_all(dtype, counts);
     oracle::Bytes all(rank() == root ? expected.size() : 0), mine = oracle::values(dtype, own(counts), static_cast<std::uint64_t>(rank()));
     const oracle::Bytes kept = mine;
-    Tensor part = line(mine, dtype);
+    TensorView part = line(mine, dtype);
     if (rank() == root) {
       std::byte* block = all.data() + before(counts, root) * size_of(dtype);
       std::copy(mine.begin(), mine.end(), block);
-      part = Tensor(block, dtype, own(counts));
+      part = TensorView(block, dtype, own(counts));
     }
     gather_v(part, line(all, dtype), counts, root);
     ASSERT_TRUE(rank() != root || all == expected) << to_string(dtype);
@@ -71,7 +71,7 @@ WORLD_TEST(GatherV, AsynchronousAndStrided) {
   auto in = values<float>(2 * own(counts), rank());
   const std::array<std::int64_t, 1> shape{static_cast<std::int64_t>(own(counts))}, strides{2};
   std::vector<float> out(rank() == root ? total(counts) : 0);
-  Work work = gather_v_async(Tensor(in.data(), DType::float32, shape, strides), out, counts, root);
+  Work work = gather_v_async(TensorView(in.data(), DType::float32, shape, strides), out, counts, root);
   std::vector<float> second(own(counts)), again(out.size());
   work.wait();
   std::size_t at = 0;

@@ -66,7 +66,7 @@ WORLD_TEST(Lists, ViewsAndTheCallersOwn) {
 WORLD_TEST(Lists, OfTensors) {
   const std::int64_t shape[] = {7}, strides[] = {2};
   Lists memory = room(14);
-  std::vector<Tensor> list;
+  std::vector<TensorView> list;
   for (auto& x : memory) list.emplace_back(x.data(), DType::float32, shape, strides);
   all_gather(values<float>(7, rank()), list);
   for (int r = 0; r < world_size(); ++r) {

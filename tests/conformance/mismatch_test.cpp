@@ -17,7 +17,7 @@ struct Case {
   void (*call)(bool odd, std::vector<float>& x, std::vector<float>& y);
 };
 
-Tensor as(DType dtype, std::vector<float>& x) { return {x.data(), dtype, x.size() * sizeof(float) / size_of(dtype)}; }
+TensorView as(DType dtype, std::vector<float>& x) { return {x.data(), dtype, x.size() * sizeof(float) / size_of(dtype)}; }
 
 // Each rank has room for 24 floats in x and y.
 constexpr Case cases[] = {
@@ -158,7 +158,7 @@ WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, OfCounts) {
 MANY_TEST(Mismatch, NotOfShapes) {
   std::vector<float> x(6, 1.0F);
   const std::vector<std::int64_t> wide{2, 3}, high{3, 2};
-  all_reduce(Tensor(x.data(), DType::float32, rank() == 0 ? wide : high));
+  all_reduce(TensorView(x.data(), DType::float32, rank() == 0 ? wide : high));
   EXPECT_EQ(x, std::vector<float>(6, static_cast<float>(world_size())));
 }
 

@@ -30,8 +30,8 @@ struct List {
     for (auto& x : memory) tensors.emplace_back(x.data(), dtype_of<T>::value, x.size());
   }
   std::vector<std::vector<T>> memory;
-  std::vector<Tensor> tensors;
-  operator std::span<const Tensor>() const { return tensors; }
+  std::vector<TensorView> tensors;
+  operator std::span<const TensorView>() const { return tensors; }
 };
 
 template <class T>
@@ -117,7 +117,7 @@ WORLD_TEST(Multigpu, AllReduceOfEveryDtypeAndOperation) {
             inputs.push_back(std::move(x));
           }
         }
-        std::vector<Tensor> tensors;
+        std::vector<TensorView> tensors;
         for (std::size_t j = 0; j < len; ++j) own.push_back(inputs[static_cast<std::size_t>(rank()) * len + j]);
         for (auto& x : own) tensors.push_back(line(x, dtype));
         if (!kernels::supports(dtype, op)) {
@@ -263,8 +263,8 @@ WORLD_TEST(Multigpu, StridedViews) {
     b[i] = 1000.0F + a[i];
     c[i] = 5000.0F + a[i];
   }
-  std::vector<Tensor> list{Tensor(a.data(), DType::float32, shape, column), Tensor(b.data() + 14, DType::float32, shape, backwards),
-                           Tensor(c.data(), DType::float32, 5)};
+  std::vector<TensorView> list{TensorView(a.data(), DType::float32, shape, column), TensorView(b.data() + 14, DType::float32, shape, backwards),
+                           TensorView(c.data(), DType::float32, 5)};
   all_reduce_multigpu(list);
   const auto n = static_cast<float>(world_size());
   const auto one = sums<float>(15, world_size());
@@ -303,7 +303,7 @@ WORLD_TEST(Multigpu, InAGroupAndInOrder) {
 // Nothing to do on all ranks is fine.
 WORLD_TEST(Multigpu, EmptyListsOnAllRanks) {
   COVERS("T-29");
-  std::vector<Tensor> none;
+  std::vector<TensorView> none;
   all_reduce_multigpu(none);
   broadcast_multigpu(none, 0);
   reduce_multigpu(none, world_size() - 1, ReduceOp::max);
@@ -319,32 +319,32 @@ WORLD_TEST(Multigpu, RefusesListsThatDoNotFit) {
   COVERS("T-29", "C-11", "K-18");
   const auto n = static_cast<std::size_t>(world_size());
   std::vector<float> a(6 * n), b(6 * n), c(6 * n), d(6 * n);
-  const auto f32 = [](std::vector<float>& x, std::size_t m) { return Tensor(x.data(), DType::float32, m); };
+  const auto f32 = [](std::vector<float>& x, std::size_t m) { return TensorView(x.data(), DType::float32, m); };
   const auto refuses = [](std::string_view why, const std::function<void()>& call) {
     const auto error = thrown_by<InvalidArgument>(call);
     EXPECT_NE(error.message().find(why), std::string::npos) << error.what();
     EXPECT_NE(error.operation().find("_multigpu"), std::string::npos);
     EXPECT_EQ(error.group(), "world");
   };
-  std::vector<Tensor> lengths{f32(a, 3), f32(b, 4)}, dtypes{f32(a, 3), Tensor(b.data(), DType::int32, 3)}, twice{f32(a, 3), f32(a, 3)};
+  std::vector<TensorView> lengths{f32(a, 3), f32(b, 4)}, dtypes{f32(a, 3), TensorView(b.data(), DType::int32, 3)}, twice{f32(a, 3), f32(a, 3)};
   refuses("tensor 1 has 4 elements", [&] { all_reduce_multigpu(lengths); });
   refuses("tensor 1 is int32", [&] { broadcast_multigpu(dtypes, 0); });
   refuses("overlaps", [&] { reduce_multigpu(twice, 0); });
-  std::vector<Tensor> whole{f32(a, 6 * n), f32(b, 6 * n)}, parts{f32(c, 3), f32(d, 3)}, three{f32(c, 3)}, within{f32(c, 3), f32(a, 3)};
+  std::vector<TensorView> whole{f32(a, 6 * n), f32(b, 6 * n)}, parts{f32(c, 3), f32(d, 3)}, three{f32(c, 3)}, within{f32(c, 3), f32(a, 3)};
   all_gather_multigpu(whole, parts);
   reduce_scatter_multigpu(parts, whole);
   refuses("one list has 2", [&] { all_gather_multigpu(whole, three); });
   refuses("input and output overlap", [&] { all_gather_multigpu(whole, within); });
   refuses("input and output overlap", [&] { reduce_scatter_multigpu(within, whole); });
-  std::vector<Tensor> less{f32(c, 2), f32(d, 2)};
+  std::vector<TensorView> less{f32(c, 2), f32(d, 2)};
   refuses("blocks of 2", [&] { all_gather_multigpu(whole, less); });
   refuses("blocks of 2", [&] { reduce_scatter_multigpu(less, whole); });
   refuses("not defined", [&] { all_reduce_multigpu(parts, ReduceOp::bxor); });
   refuses("not in the group", [&] { reduce_multigpu(parts, world_size()); });
   const std::array<std::int64_t, 1> shape{3}, standing{0};
-  std::vector<Tensor> one_place{Tensor(c.data(), DType::float32, shape, standing)};
+  std::vector<TensorView> one_place{TensorView(c.data(), DType::float32, shape, standing)};
   refuses("stride of 0", [&] { all_reduce_multigpu(one_place); });
-  std::vector<Tensor> on_device{Tensor(c.data(), DType::float32, shape, {}, Device{Device::Type::cuda, 0})};
+  std::vector<TensorView> on_device{TensorView(c.data(), DType::float32, shape, {}, Device{Device::Type::cuda, 0})};
   EXPECT_THROW(all_reduce_multigpu(on_device), Unsupported);
   expect_usable();
 }

@@ -25,7 +25,7 @@ WORLD_TEST(AnyValues, TensorsOfEveryKind) {
       const auto& shape = shapes[(i + static_cast<std::size_t>(src)) % shapes.size()];
       std::vector<unsigned char> memory(100 * 16);
       for (std::size_t b = 0; b < memory.size(); ++b) memory[b] = static_cast<unsigned char>((b * 7 + i) % 2);
-      const AnyValue expected(Tensor(memory.data(), all[i], shape));
+      const AnyValue expected(TensorView(memory.data(), all[i], shape));
       std::optional<AnyValue> given;
       if (rank() == src) given = expected;
       else if (rank() % 2 == 1) given = AnyValue("abc");
@@ -74,7 +74,7 @@ WORLD_TEST(AnyValues, ARootWithoutAValue) {
 WORLD_TEST(AnyValues, OwnTheirMemory) {
   std::vector<int> grid = values<int>(12, rank());
   const std::array<std::int64_t, 2> shape{4, 3}, strides{1, 4};
-  AnyValue value(Tensor(grid.data(), DType::int32, shape, strides));
+  AnyValue value(TensorView(grid.data(), DType::int32, shape, strides));
   std::fill(grid.begin(), grid.end(), 0);
   const AnyValue received = broadcast_any(value, 0);
   const auto elements = received.elements<int>();
@@ -101,7 +101,7 @@ TEST(AnyValues, AreNothingElse) {
   EXPECT_THROW(static_cast<void>(AnyValue("x").number<int>()), InvalidArgument);
   EXPECT_THROW(static_cast<void>(AnyValue("x").elements<int>()), InvalidArgument);
   EXPECT_THROW(static_cast<void>(AnyValue(std::vector<int>{1}).elements<float>()), InvalidArgument);
-  AnyValue none(Tensor(nullptr, DType::float32, std::array<std::int64_t, 1>{0}, {}, Device{Device::Type::cuda, 0}));
+  AnyValue none(TensorView(nullptr, DType::float32, std::array<std::int64_t, 1>{0}, {}, Device{Device::Type::cuda, 0}));
   EXPECT_EQ(none.tensor().device(), Device{});  // a copy in the host's memory, wherever the tensor was
   EXPECT_NE(AnyValue(5), AnyValue(5L));
   EXPECT_NE(AnyValue("x"), AnyValue(std::filesystem::path("x")));

@@ -47,7 +47,7 @@ WORLD_TEST(Average, Buffers) {
   average_across_processes(std::span(pair).first(1));
   EXPECT_EQ(pair, (std::array<float, 2>{static_cast<float>(n - 1) / 2, 1.0F}));
   std::vector<unsigned char> truth(3);
-  EXPECT_THROW(average_across_processes(Tensor(truth.data(), DType::boolean, 3)), InvalidArgument);
+  EXPECT_THROW(average_across_processes(TensorView(truth.data(), DType::boolean, 3)), InvalidArgument);
   expect_usable();
 }
 
@@ -93,9 +93,9 @@ WORLD_TEST(AllReduceDict, MixedDtypesInPlace) {
   std::vector<std::int64_t> transposed(6);
   for (std::size_t i = 0; i < 6; ++i) transposed[i] = value<std::int64_t>(rank(), i);
   const std::array<std::int64_t, 2> shape{2, 3}, strides{1, 2};
-  std::map<std::string, Tensor> dictionary{{"a", detail::view_of(a)},     {"b", detail::view_of(b)},
+  std::map<std::string, TensorView> dictionary{{"a", detail::view_of(a)},     {"b", detail::view_of(b)},
                                            {"c", detail::view_of(c)},     {"d", detail::view_of(d)},
-                                           {"e", detail::view_of(empty)}, {"t", Tensor(transposed.data(), DType::int64, shape, strides)}};
+                                           {"e", detail::view_of(empty)}, {"t", TensorView(transposed.data(), DType::int64, shape, strides)}};
   all_reduce_dict(dictionary);
   EXPECT_EQ(difference(a, sums<float>(7, n)), "");
   EXPECT_EQ(difference(b, sums<std::int64_t>(5, n)), "");
@@ -153,7 +153,7 @@ MANY_TEST(AllReduceDict, NamesTheFirstDifference) {
   const bool odd = rank() == world_size() - 1;
   std::vector<float> floats(2);
   std::vector<double> doubles(2);
-  std::map<std::string, Tensor> dictionary{{"x", odd ? detail::view_of(doubles) : detail::view_of(floats)}};
+  std::map<std::string, TensorView> dictionary{{"x", odd ? detail::view_of(doubles) : detail::view_of(floats)}};
   const auto error = thrown_by<Mismatch>([&] { all_reduce_dict(dictionary); });
   EXPECT_NE(std::string(error.what()).find("float64 [2]"), std::string::npos) << error.what();
   std::map<std::string, int> numbers{{"x", 1}};
@@ -172,7 +172,7 @@ WORLD_TEST(AllReduceDict, RefusesWhatHasNoMeaning) {
   EXPECT_THROW(static_cast<void>(parse_reduce_op("produce")), InvalidArgument);
   std::vector<float> three(3);
   const std::array<std::int64_t, 1> shape{3}, strides{0};
-  std::map<std::string, Tensor> repeated{{"x", rank() == 0 ? Tensor(three.data(), DType::float32, shape, strides) : detail::view_of(three)}};
+  std::map<std::string, TensorView> repeated{{"x", rank() == 0 ? TensorView(three.data(), DType::float32, shape, strides) : detail::view_of(three)}};
   EXPECT_THROW(all_reduce_dict(repeated), InvalidArgument) << "what is wrong on one rank is told to all";
   EXPECT_THROW(all_reduce_dict(dictionary, ReduceOp::sum, world(), {.timeout = std::chrono::milliseconds(-1)}), InvalidArgument);
   EXPECT_EQ(dictionary["x"].front(), 1.5F);
@@ -208,7 +208,7 @@ WORLD_TEST(AllReduceParams, AnyRange) {
   std::vector<float> a = values<float>(6, rank());
   std::vector<double> b = values<double>(5, rank());
   const std::array<std::int64_t, 2> shape{3, 2}, strides{1, 3};
-  const std::array<Tensor, 3> tensors{Tensor(a.data(), DType::float32, shape, strides), detail::view_of(b), Tensor(nullptr, DType::float32, 0)};
+  const std::array<TensorView, 3> tensors{TensorView(a.data(), DType::float32, shape, strides), detail::view_of(b), TensorView(nullptr, DType::float32, 0)};
   all_reduce_params(tensors);
   EXPECT_EQ(difference(a, sums<float>(6, n)), "");
   EXPECT_EQ(difference(b, sums<double>(5, n)), "");
@@ -261,7 +261,7 @@ MANY_TEST(AllReduceParams, ComparesWhatRanksGive) {
   // The same number of elements in another shape.
   std::vector<float> x(6);
   const std::array<std::int64_t, 2> shape{2, 3}, other{3, 2};
-  EXPECT_THROW(all_reduce_params(std::array{Tensor(x.data(), DType::float32, odd ? other : shape)}), Mismatch);
+  EXPECT_THROW(all_reduce_params(std::array{TensorView(x.data(), DType::float32, odd ? other : shape)}), Mismatch);
   expect_usable();
 }
 

@@ -70,7 +70,7 @@ WORLD_TEST(Places, OfACallThatIsWrongByItself) {
   EXPECT_PLACE(InvalidArgument, static_cast<void>(gather_object(std::string("a"), nobody)));
   EXPECT_PLACE(InvalidArgument, static_cast<void>(scatter_object(std::vector<std::string>(static_cast<std::size_t>(world_size() + 1)))));
   EXPECT_PLACE(InvalidArgument, all_reduce_params(std::array<std::vector<float>, 1>{}, {.bucket_size_mb = -2}));
-  const std::array<Tensor, 2> twice{detail::view_of(x), detail::view_of(x)};
+  const std::array<TensorView, 2> twice{detail::view_of(x), detail::view_of(x)};
   EXPECT_PLACE(InvalidArgument, all_reduce_multigpu(twice));
   EXPECT_PLACE(InvalidArgument, static_cast<void>(all_reduce_multigpu_async(twice)));
 }

@@ -260,8 +260,8 @@ MANY_TEST(Send, StridedViews) {
     const std::vector<std::int64_t> shape{rows}, column{2}, reversed{-1};
     auto matrix = values<float>(2 * length, rank());
     std::vector<float> line(length, -1.0F);
-    Work received = irecv(Tensor(line.data() + length - 1, DType::float32, shape, reversed), previous);
-    send(Tensor(matrix.data() + 1, DType::float32, shape, column), next);
+    Work received = irecv(TensorView(line.data() + length - 1, DType::float32, shape, reversed), previous);
+    send(TensorView(matrix.data() + 1, DType::float32, shape, column), next);
     received.wait();
     for (std::size_t i = 0; i < length; ++i) ASSERT_EQ(line[length - 1 - i], value<float>(previous, 2 * i + 1));
   }
@@ -273,8 +273,8 @@ MANY_TEST(Send, EveryDtypeBitForBit) {
   for (const DType dtype : oracle::every_dtype) {
     auto x = oracle::values(dtype, 37, static_cast<std::uint64_t>(rank()));
     oracle::Bytes y(x.size());
-    send(Tensor(x.data(), dtype, 37), next);
-    recv(Tensor(y.data(), dtype, 37), previous);
+    send(TensorView(x.data(), dtype, 37), next);
+    recv(TensorView(y.data(), dtype, 37), previous);
     ASSERT_TRUE(y == oracle::values(dtype, 37, static_cast<std::uint64_t>(previous))) << to_string(dtype);
   }
 }

@@ -63,7 +63,7 @@ WORLD_TEST(Premul, ReduceAndReduceScatter) {
 
   auto memory = values<double>(20, rank());
   const std::int64_t shape[] = {10}, strides[] = {2};
-  all_reduce(Tensor(memory.data(), DType::float64, shape, strides), premul_sum(factor_of(rank())));
+  all_reduce(TensorView(memory.data(), DType::float64, shape, strides), premul_sum(factor_of(rank())));
   const auto expected = products_summed<double>(20);
   for (std::size_t i = 0; i < 20; ++i) ASSERT_EQ(memory[i], i % 2 == 0 ? expected[i] : value<double>(rank(), i));
 }

@@ -33,7 +33,7 @@ WORLD_TEST(ReduceScatter, EveryDtypeAndOperation) {
       for (std::size_t r = 0; r < n; ++r) inputs.push_back(conformance::inputs(dtype, op, n * count, 31 + r));
       oracle::Bytes out(count * size_of(dtype));
       auto& in = inputs[static_cast<std::size_t>(rank())];
-      const Tensor from(in.data(), dtype, n * count), to(out.data(), dtype, count);
+      const TensorView from(in.data(), dtype, n * count), to(out.data(), dtype, count);
       if (!kernels::supports(dtype, op)) {
         EXPECT_THROW(reduce_scatter(from, to, op), InvalidArgument);
         continue;

@@ -70,7 +70,7 @@ WORLD_TEST(ReduceScatterV, WithACallableAsynchronouslyAndStrided) {
 
     std::fill(out.begin(), out.end(), -1);
     const std::array<std::int64_t, 1> shape{static_cast<std::int64_t>(own(counts))}, strides{2};
-    reduce_scatter_v(in, counts, Tensor(out.data(), DType::int32, shape, strides), ReduceOp::max);
+    reduce_scatter_v(in, counts, TensorView(out.data(), DType::int32, shape, strides), ReduceOp::max);
     const auto most = values<int>(total(counts), world_size() - 1);
     for (std::size_t i = 0; i < own(counts); ++i) {
       ASSERT_EQ(out[2 * i], most[before(counts, rank()) + i]);

@@ -32,7 +32,7 @@ WORLD_TEST(Reduce, EveryDtypeAndOperation) {
         for (int r = 0; r < world_size(); ++r) inputs.push_back(conformance::inputs(dtype, op, count, 77 * count + static_cast<std::size_t>(r)));
         const auto own = inputs[static_cast<std::size_t>(rank())];
         auto x = own;
-        const Tensor view(x.data(), dtype, count);
+        const TensorView view(x.data(), dtype, count);
         if (!kernels::supports(dtype, op)) {
           EXPECT_THROW(reduce(view, dst, op), InvalidArgument);
           continue;

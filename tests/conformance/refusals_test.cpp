@@ -14,14 +14,14 @@ namespace {
 
 using Dimensions = std::vector<std::int64_t>;
 
-Tensor floats(std::vector<float>& memory, std::size_t offset, const Dimensions& shape, const Dimensions& strides = {}) {
+TensorView floats(std::vector<float>& memory, std::size_t offset, const Dimensions& shape, const Dimensions& strides = {}) {
   return {memory.data() + offset, DType::float32, shape, strides};
 }
 
 WORLD_TEST(Refusals, AnotherViewOfTheSameMemoryIsNotInPlace) {
   const auto before = values<float>(24, rank());
   auto x = before;
-  const auto refused = [&](const Tensor& in, const Tensor& out) {
+  const auto refused = [&](const TensorView& in, const TensorView& out) {
     const auto error = thrown_by<InvalidArgument>([&] { all_reduce(in, out); });
     EXPECT_NE(error.message().find("overlap"), std::string::npos) << error.message();
     EXPECT_EQ(difference(x, before), "");
@@ -54,7 +54,7 @@ WORLD_TEST(Refusals, AStridedBlockOfTheWholeIsNotItsOwn) {
 WORLD_TEST(Refusals, AnOutputWhoseElementsAreOne) {
   auto x = values<float>(8, rank());
   std::vector<float> in(3, 1.0F);
-  const auto refused = [&](const Tensor& out) {
+  const auto refused = [&](const TensorView& out) {
     const auto error = thrown_by<InvalidArgument>([&] { all_reduce(floats(in, 0, {3}), out); });
     EXPECT_NE(error.message().find("stride of 0"), std::string::npos) << error.message();
   };
@@ -126,7 +126,7 @@ WORLD_TEST(Refusals, ViewsThatTouchDoNotOverlap) {
   };
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Views& row = rows[i];
-    const Tensor in = floats(x, row.in, row.in_shape, row.in_strides), out = floats(x, row.out, row.out_shape, row.out_strides);
+    const TensorView in = floats(x, row.in, row.in_shape, row.in_strides), out = floats(x, row.out, row.out_shape, row.out_strides);
     if (row.overlap) {
       EXPECT_THROW(all_reduce(in, out), InvalidArgument) << i;
     } else {
@@ -198,7 +198,7 @@ WORLD_TEST(Refusals, AnEmptyBlockMayLieAnywhere) {
   const std::size_t own = rank() == 0 ? 0 : 2;
   std::vector<float> whole(2 * n, 1.0F), part(own);
   if (rank() == 0) {
-    const Tensor inside = floats(whole, 1, {0}), all = floats(whole, 0, {static_cast<std::int64_t>(2 * n - 2)});
+    const TensorView inside = floats(whole, 1, {0}), all = floats(whole, 0, {static_cast<std::int64_t>(2 * n - 2)});
     all_gather_v(inside, all, counts);
     reduce_scatter_v(all, counts, inside);
   } else {

@@ -26,7 +26,7 @@ WORLD_TEST(Scan, EveryDtypeAndOperation) {
       for (int r = 0; r <= rank(); ++r) first.push_back(conformance::inputs(dtype, op, 83, 9 + static_cast<std::uint64_t>(r)));
       auto x = first.back();
       auto y = x;
-      const Tensor inclusive(x.data(), dtype, 83), exclusive(y.data(), dtype, 83);
+      const TensorView inclusive(x.data(), dtype, 83), exclusive(y.data(), dtype, 83);
       if (op == ReduceOp::avg || !kernels::supports(dtype, op)) {
         EXPECT_THROW(scan(inclusive, op), InvalidArgument);
         EXPECT_THROW(exscan(exclusive, op), InvalidArgument);

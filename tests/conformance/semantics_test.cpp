@@ -44,14 +44,14 @@ WORLD_TEST(Semantics, BuffersAreWorkedOnInPlace) {
   check(std::uint16_t{});
   // Of no and of two dimensions, as they are.
   double zero = rank() * 2.0 + 1;
-  all_reduce(Tensor(&zero, DType::float64, std::span<const std::int64_t>{}), ReduceOp::product);
+  all_reduce(TensorView(&zero, DType::float64, std::span<const std::int64_t>{}), ReduceOp::product);
   double product = 1;
   for (int r = 0; r < world_size(); ++r) product *= 2 * r + 1;
   EXPECT_EQ(zero, product);
   std::array<std::int64_t, 16> square{};
   for (std::size_t i = 0; i < 16; ++i) square[i] = value<std::int64_t>(rank(), i);
   const std::array<std::int64_t, 2> shape{4, 4};
-  all_reduce(Tensor(square.data(), DType::int64, shape), ReduceOp::max);
+  all_reduce(TensorView(square.data(), DType::int64, shape), ReduceOp::max);
   for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(square[i], value<std::int64_t>(world_size() - 1, i));
 }
 
@@ -151,13 +151,13 @@ WORLD_TEST(Semantics, AllGatherConcatenates) {
     auto in = values<std::int32_t>(100, rank());
     const std::array<std::int64_t, 2> shape{4, 25}, whole{4 * group.size(), 25};
     std::vector<std::int32_t> out(100 * static_cast<std::size_t>(group.size()));
-    all_gather(Tensor(in.data(), DType::int32, shape), Tensor(out.data(), DType::int32, whole), group);
+    all_gather(TensorView(in.data(), DType::int32, shape), TensorView(out.data(), DType::int32, whole), group);
     for (int r = 0; r < group.size(); ++r) {
       ASSERT_EQ(difference(std::span(out).subspan(100 * static_cast<std::size_t>(r), 100), values<std::int32_t>(100, group.global_rank(r))), "");
     }
     const std::array<std::int64_t, 3> stack{group.size(), 4, 25};
     std::vector<std::int32_t> stacked(out.size());
-    all_gather(Tensor(in.data(), DType::int32, shape), Tensor(stacked.data(), DType::int32, stack), group);
+    all_gather(TensorView(in.data(), DType::int32, shape), TensorView(stacked.data(), DType::int32, stack), group);
     ASSERT_EQ(stacked, out);
     const auto gathered = gather(rank() + 0.5F, 0, group);
     ASSERT_EQ(gathered.has_value(), group.rank() == 0);
@@ -190,7 +190,7 @@ WORLD_TEST(Semantics, BroadcastFillsWhatIsThere) {
   for (int src = 0; src < world_size(); ++src) {
     auto x = values<float>(12, rank());
     const std::array<std::int64_t, 2> shape{2, 3}, strides{6, 2};
-    broadcast(Tensor(x.data(), DType::float32, shape, strides), src);
+    broadcast(TensorView(x.data(), DType::float32, shape, strides), src);
     for (std::size_t i = 0; i < 12; ++i) ASSERT_EQ(x[i], value<float>(i % 2 == 0 ? src : rank(), i));
   }
 }
@@ -202,9 +202,9 @@ WORLD_TEST(Semantics, MemoryOfADeviceThatTheBackendCannotReach) {
   std::vector<float> memory(2 * n), host(2 * n);
   const auto tensor = [&](std::size_t count) {
     const std::array<std::int64_t, 1> shape{static_cast<std::int64_t>(count)};
-    return Tensor(memory.data(), DType::float32, shape, {}, Device{Device::Type::cuda, 0});
+    return TensorView(memory.data(), DType::float32, shape, {}, Device{Device::Type::cuda, 0});
   };
-  const Tensor one = tensor(1), all = tensor(n);
+  const TensorView one = tensor(1), all = tensor(n);
   const std::vector<std::function<void()>> calls{
       [&] { all_reduce(one); },
       [&] { reduce(one, 0); },

@@ -21,7 +21,7 @@ using Shape = std::vector<std::int64_t>;
 /// 6 numbers for each of as many ranks as there are.
 struct Buffer {
   std::vector<float> numbers = std::vector<float>(6 * static_cast<std::size_t>(world_size()), 1.0F);
-  Tensor as(const Shape& shape) { return {numbers.data(), DType::float32, shape}; }
+  TensorView as(const Shape& shape) { return {numbers.data(), DType::float32, shape}; }
 };
 
 // Each rank gives one shape, and the odd one another.
@@ -74,7 +74,7 @@ MANY_TEST(Shapes, TheSameShapeIsNone) {
 MANY_TEST(Shapes, OfViewsAndAsynchronousCalls) {
   Buffer x;
   const std::array<std::int64_t, 2> shape{2, 2}, strides{3, 1};
-  const Tensor strided(x.numbers.data(), DType::float32, shape, strides);
+  const TensorView strided(x.numbers.data(), DType::float32, shape, strides);
   EXPECT_NO_THROW(all_reduce(rank() == 0 ? strided : x.as({2, 2})));
   EXPECT_THROW(all_reduce(rank() == 0 ? strided : x.as({4})), Mismatch);
   Work good = all_reduce_async(x.as({2, 3})), bad = all_reduce_async(x.as(rank() == 0 ? Shape{2, 3} : Shape{6}));

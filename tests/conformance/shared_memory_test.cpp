@@ -141,7 +141,7 @@ MANY_TEST(SharedMemory, FallsBackWhereOneBufferLiesElsewhere) {
     // A strided view of shared memory is packed into ordinary memory first.
     shared_vector<float> twice(2 * n, 0.0F);
     for (std::size_t i = 0; i < n; ++i) twice[2 * i] = value<float>(rank(), i);
-    Tensor strided(twice.data(), DType::float32, std::array{static_cast<std::int64_t>(n)}, std::array<std::int64_t, 1>{2});
+    TensorView strided(twice.data(), DType::float32, std::array{static_cast<std::int64_t>(n)}, std::array<std::int64_t, 1>{2});
     all_reduce(strided);
     const auto expected = sums<float>(n, world_size());
     for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(twice[2 * i], expected[i]);

@@ -200,7 +200,7 @@ WORLD_TEST(Surface, Buffers) {
   EXPECT_EQ(x, Floats{rank() == 0 ? 1 : number(rank() - 1)});
   std::array<std::int64_t, 4> columns{rank(), 10, rank() + 20, 30};
   const std::array<std::int64_t, 1> shape{2}, strides{2};
-  all_reduce(Tensor(columns.data(), DType::int64, shape, strides, Device{}), ReduceOp::min);
+  all_reduce(TensorView(columns.data(), DType::int64, shape, strides, Device{}), ReduceOp::min);
   EXPECT_EQ(columns, (std::array<std::int64_t, 4>{0, 10, 20, 30}));
   shared_vector<double> shared(5, 1.5);
   all_reduce(shared);
@@ -317,20 +317,20 @@ WORLD_TEST(Surface, Work) {
 
 WORLD_TEST(Surface, SeveralTensors) {
   std::vector<int> x{rank(), rank() + 10}, y{rank() + 20, rank() + 30}, wide(4 * ranks()), wider(4 * ranks());
-  const auto of = [](std::vector<int>& v) { return Tensor(v.data(), DType::int32, v.size()); };
-  std::vector<Tensor> two{of(x), of(y)}, outputs{of(wide), of(wider)};
-  all_gather_multigpu(std::span<Tensor>(outputs), std::span<Tensor>(two));
+  const auto of = [](std::vector<int>& v) { return TensorView(v.data(), DType::int32, v.size()); };
+  std::vector<TensorView> two{of(x), of(y)}, outputs{of(wide), of(wider)};
+  all_gather_multigpu(std::span<TensorView>(outputs), std::span<TensorView>(two));
   EXPECT_EQ(wide[static_cast<std::size_t>(4 * last() + 3)], last() + 30);
   EXPECT_EQ(wide, wider);
-  reduce_scatter_multigpu(std::span<Tensor>(two), std::span<Tensor>(outputs), ReduceOp::max);
+  reduce_scatter_multigpu(std::span<TensorView>(two), std::span<TensorView>(outputs), ReduceOp::max);
   EXPECT_EQ(x, (std::vector<int>{rank(), rank() + 10}));
   EXPECT_EQ(y, (std::vector<int>{rank() + 20, rank() + 30}));
-  reduce_multigpu(std::span<Tensor>(two), last(), ReduceOp::max);
+  reduce_multigpu(std::span<TensorView>(two), last(), ReduceOp::max);
   EXPECT_EQ(x, rank() == last() ? (std::vector<int>{last() + 20, last() + 30}) : (std::vector<int>{rank(), rank() + 10}));
-  all_reduce_multigpu(std::span<Tensor>(two), ReduceOp::min);
+  all_reduce_multigpu(std::span<TensorView>(two), ReduceOp::min);
   EXPECT_EQ(y, x);
   x = {rank(), 5};
-  broadcast_multigpu(std::span<Tensor>(two), last());
+  broadcast_multigpu(std::span<TensorView>(two), last());
   EXPECT_EQ(y, (std::vector<int>{last(), 5}));
 }
 

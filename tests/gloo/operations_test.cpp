@@ -22,7 +22,7 @@ Values of_rank(int rank, std::size_t count, std::size_t from = 0) {
   return values;
 }
 
-Tensor view(Values& values) { return {values.data(), DType::int32, values.size()}; }
+TensorView view(Values& values) { return {values.data(), DType::int32, values.size()}; }
 
 CollectiveCall call_of(Operation operation, Values& in, Values& out, std::size_t count, int root = -1) {
   CollectiveCall call;

@@ -217,7 +217,7 @@ TEST(Reductions, OfMoreElementsThanAnIntCounts) {
     EXPECT_EQ(data[1], 0);
     // One block of that size, one way.
     call.operation = Operation::all_to_all_v;
-    const Tensor none{nullptr, DType::uint8, std::size_t{0}};
+    const TensorView none{nullptr, DType::uint8, std::size_t{0}};
     if (rank == 0) data[count - 1] = 77;
     call.in = rank == 0 ? call.in : none;
     call.out = rank == 0 ? none : call.out;

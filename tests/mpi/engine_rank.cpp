@@ -71,7 +71,7 @@ void carry_out(Engine& engine, const CollectiveCall& call, Form form) {
 }
 
 template <class T>
-Tensor view(std::vector<T>& values) {
+TensorView view(std::vector<T>& values) {
   if constexpr (std::is_same_v<T, unsigned char>) return {values.data(), DType::uint8, values.size()};
   else return {values.data(), dtype_of<T>::value, values.size()};
 }
@@ -135,7 +135,7 @@ void check_reductions(Engine& engine, int rank, int size, ReduceOp op, std::size
   call.in = call.out = view(x);
   call.operation = Operation::reduce;
   call.root = root;
-  if (rank != root) call.out = Tensor(nullptr, dtype, std::size_t{0});
+  if (rank != root) call.out = TensorView(nullptr, dtype, std::size_t{0});
   carry_out(engine, call, form);
   if (rank == root) expect(x, folded<T>(op, 0, size, n), "reduce, " + what);
   call.root = -1;
@@ -161,7 +161,7 @@ void check_reductions(Engine& engine, int rank, int size, ReduceOp op, std::size
     const std::size_t begin = n * static_cast<std::size_t>(rank);
     call.operation = Operation::reduce_scatter;
     call.in = view(line);
-    call.out = own ? Tensor(line.data() + begin, dtype, n) : view(share);
+    call.out = own ? TensorView(line.data() + begin, dtype, n) : view(share);
     carry_out(engine, call, form);
     const T* const result = own ? line.data() + begin : share.data();
     expect(std::vector<T>(result, result + n),
@@ -219,7 +219,7 @@ void check_moves(Engine& engine, int rank, int size, std::size_t n, Form form) {
   const auto part = [](const std::vector<T>& values, std::size_t begin, std::size_t length) {
     return std::vector<T>(values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(begin + length));
   };
-  const Tensor none(nullptr, DType::int32, std::size_t{0});
+  const TensorView none(nullptr, DType::int32, std::size_t{0});
   for (const bool uneven : {false, true}) {
     std::vector<std::size_t> lengths(ranks, n);
     if (uneven) {
@@ -236,7 +236,7 @@ void check_moves(Engine& engine, int rank, int size, std::size_t n, Form form) {
     if (uneven) call.counts = counts;
     for (const bool in_place : {false, true}) {
       std::vector<T> mine = block(own, lengths[own]), all(counts.total());
-      const Tensor mine_in_all(all.data() + counts.before(own), DType::int32, lengths[own]);
+      const TensorView mine_in_all(all.data() + counts.before(own), DType::int32, lengths[own]);
       if (in_place) std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(counts.before(own)));
       call.root = -1;
       call.operation = uneven ? Operation::all_gather_v : Operation::all_gather;
@@ -258,7 +258,7 @@ void check_moves(Engine& engine, int rank, int size, std::size_t n, Form form) {
       std::fill(mine.begin(), mine.end(), 0);
       call.operation = uneven ? Operation::scatter_v : Operation::scatter;
       call.in = is_root ? view(source) : none;
-      call.out = is_root && in_place ? Tensor(source.data() + counts.before(own), DType::int32, lengths[own]) : view(mine);
+      call.out = is_root && in_place ? TensorView(source.data() + counts.before(own), DType::int32, lengths[own]) : view(mine);
       carry_out(engine, call, form);
       if (!is_root || !in_place) expect(mine, block(own, lengths[own]), "scatter");
       expect(source, everything, "scatter's source");
@@ -473,8 +473,8 @@ void large_mode(const Rank& self) {
   std::fill_n(x.begin() + static_cast<std::ptrdiff_t>(half) * self.rank, half, static_cast<unsigned char>(50 + self.rank));
   call.operation = Operation::all_gather;
   call.count = half;
-  call.in = Tensor(x.data() + half * static_cast<std::size_t>(self.rank), DType::uint8, half);
-  call.out = Tensor(x.data(), DType::uint8, half * 2);
+  call.in = TensorView(x.data() + half * static_cast<std::size_t>(self.rank), DType::uint8, half);
+  call.out = TensorView(x.data(), DType::uint8, half * 2);
   carry_out(*engine, call, Form::start);
   if (x[0] != 50 || x[half - 1] != 50 || x[half] != 51 || x[2 * half - 1] != 51)
     fail(fmt::format("large all_gather: {} {} {} {}", x[0], x[half - 1], x[half], x[2 * half - 1]));

@@ -316,14 +316,14 @@ TEST_P(SeveralDevices, take_part_each_for_itself) {
     std::vector<DeviceArray<int>> memory;
     // Device j of rank k is k + j * ranks: the first is the rank's own.
     const auto make = [&](int count, bool filled) {
-      std::vector<Tensor> views;
+      std::vector<TensorView> views;
       for (int j = 0; j < len; ++j) {
         memory.emplace_back(me + j * ranks, filled ? block(me * len + j, count) : std::vector<int>(static_cast<std::size_t>(count)));
         views.push_back(memory.back().view());
       }
       return views;
     };
-    const auto values = [](const Tensor& tensor) {
+    const auto values = [](const TensorView& tensor) {
       const auto* data = static_cast<const int*>(tensor.data());
       return std::vector<int>(data, data + tensor.numel());
     };
@@ -331,12 +331,12 @@ TEST_P(SeveralDevices, take_part_each_for_itself) {
 
     auto x = make(5, true);
     settle([&] { return all_reduce_multigpu_async(x, ReduceOp::sum, group); });
-    for (const Tensor& t : x) EXPECT_EQ(values(t), sum(all, 5));
+    for (const TensorView& t : x) EXPECT_EQ(values(t), sum(all, 5));
 
     const int root = ranks - 1;
     x = make(5, true);
     settle([&] { return broadcast_multigpu_async(x, root, group); });
-    for (const Tensor& t : x) EXPECT_EQ(values(t), block(root * len, 5));
+    for (const TensorView& t : x) EXPECT_EQ(values(t), block(root * len, 5));
 
     x = make(5, true);
     settle([&] { return reduce_multigpu_async(x, root, ReduceOp::sum, group); });
@@ -347,7 +347,7 @@ TEST_P(SeveralDevices, take_part_each_for_itself) {
     x = make(3, true);
     auto whole = make(3 * all, false);
     settle([&] { return all_gather_multigpu_async(whole, x, group); });
-    for (const Tensor& t : whole) {
+    for (const TensorView& t : whole) {
       for (int p = 0; p < all; ++p) {
         const auto got = values(t);
         EXPECT_EQ(std::vector<int>(got.begin() + 3 * p, got.begin() + 3 * p + 3), block(p, 3));
@@ -372,10 +372,10 @@ TEST(SeveralDevicesRefusals, lists_that_do_not_fit) {
     const int me = group.rank();
     const DeviceArray<int> a(me, {1, 2}), b(me + 2, {3, 4});
     std::vector<int> host(2);
-    const std::vector<Tensor> mixed{a.view(), Tensor(host.data(), DType::int32, host.size())};
+    const std::vector<TensorView> mixed{a.view(), TensorView(host.data(), DType::int32, host.size())};
     thrown_by<InvalidArgument>([&] { all_reduce_multigpu(mixed, ReduceOp::sum, group); });
     // Lists of another length on one rank.
-    const std::vector<Tensor> one{a.view()}, two{a.view(), b.view()};
+    const std::vector<TensorView> one{a.view()}, two{a.view(), b.view()};
     const auto mismatch = thrown_by<Mismatch>([&] { all_reduce_multigpu(me == 0 ? one : two, ReduceOp::sum, group); });
     EXPECT_NE(std::string(mismatch.what()).find("all_reduce_multigpu"), std::string::npos) << mismatch.what();
     all_reduce_multigpu(two, ReduceOp::sum, group);

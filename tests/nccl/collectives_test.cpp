@@ -247,7 +247,7 @@ constexpr DType all_dtypes[] = {DType::boolean,  DType::int8,    DType::int16,  
 constexpr ReduceOp all_operations[] = {ReduceOp::sum,  ReduceOp::product, ReduceOp::min,  ReduceOp::max,  ReduceOp::avg,
                                        ReduceOp::band, ReduceOp::bor,     ReduceOp::bxor, ReduceOp::land, ReduceOp::lor};
 
-Tensor line(void* data, DType dtype, std::int64_t count, int device) {
+TensorView line(void* data, DType dtype, std::int64_t count, int device) {
   const std::int64_t shape[] = {count};
   return {data, dtype, shape, {}, {.type = Device::Type::cuda, .index = device}};
 }
@@ -287,7 +287,7 @@ TEST(Reductions, of_every_dtype_by_every_operation) {
         const int me = group.rank();
         void* memory = fake::allocate(me, bytes);
         std::memcpy(memory, own[me].data(), bytes);
-        Tensor x = line(memory, dtype, count, me);
+        TensorView x = line(memory, dtype, count, me);
         all_reduce(x, op, group);
         fake::synchronize();
         std::vector<std::byte> expected(bytes);
@@ -315,7 +315,7 @@ TEST(Refusals, memory_that_does_not_fit) {
     const auto two_places = thrown_by<InvalidArgument>([&] { all_reduce(x.view(), host, ReduceOp::sum, group); });
     EXPECT_NE(std::string(two_places.what()).find("the output on cpu"), std::string::npos) << two_places.what();
     const std::int64_t shape[] = {4}, strides[] = {0};
-    Tensor repeated(x.data(), DType::int32, shape, strides, {.type = Device::Type::cuda, .index = me});
+    TensorView repeated(x.data(), DType::int32, shape, strides, {.type = Device::Type::cuda, .index = me});
     EXPECT_NE(std::string(thrown_by<InvalidArgument>([&] { all_reduce(repeated, ReduceOp::sum, group); }).what()).find("stride of 0"),
               std::string::npos);
     all_reduce(x.view(), ReduceOp::sum, group);

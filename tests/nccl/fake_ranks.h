@@ -37,8 +37,8 @@ class DeviceArray {
   DeviceArray(int device, std::size_t size) : DeviceArray(device, std::vector<T>(size)) {}
   T* data() const { return data_; }
   std::vector<T> values() const { return {data_, data_ + size_}; }
-  unisono::Tensor view() const { return view(0, size_); }
-  unisono::Tensor view(std::size_t begin, std::size_t count) const {
+  unisono::TensorView view() const { return view(0, size_); }
+  unisono::TensorView view(std::size_t begin, std::size_t count) const {
     const std::int64_t shape[] = {static_cast<std::int64_t>(count)};
     return {data_ + begin, unisono::dtype_of<T>::value, shape, {}, {.type = unisono::Device::Type::cuda, .index = device_}};
   }

@@ -67,8 +67,8 @@ class DeviceBytes {
   void write(const void* from) { require(runtime().memcpy(data_, from, size_, 4)); }
   void read(void* to) const { require(runtime().memcpy(to, data_, size_, 4)); }
   void* data() const { return data_; }
-  Tensor view(DType dtype) const { return part(dtype, 0, size_ / size_of(dtype)); }
-  Tensor part(DType dtype, std::size_t begin, std::size_t count) const {
+  TensorView view(DType dtype) const { return part(dtype, 0, size_ / size_of(dtype)); }
+  TensorView part(DType dtype, std::size_t begin, std::size_t count) const {
     const std::int64_t shape[] = {static_cast<std::int64_t>(count)};
     return {static_cast<std::byte*>(data_) + begin * size_of(dtype), dtype, shape, {}, device_};
   }
@@ -92,8 +92,8 @@ class Array : public DeviceBytes {
     read(result.data());
     return result;
   }
-  Tensor view() const { return DeviceBytes::view(dtype_of<T>::value); }
-  Tensor part(std::size_t begin, std::size_t count) const { return DeviceBytes::part(dtype_of<T>::value, begin, count); }
+  TensorView view() const { return DeviceBytes::view(dtype_of<T>::value); }
+  TensorView part(std::size_t begin, std::size_t count) const { return DeviceBytes::part(dtype_of<T>::value, begin, count); }
 
  private:
   std::size_t count_;
@@ -237,7 +237,7 @@ TEST(Gpu, reductions_of_every_dtype) {
       synchronize_stream();
       std::vector<std::byte> got(count * size_of(dtype)), expected = inputs[static_cast<std::size_t>(me)];
       memory.read(got.data());
-      all_reduce(Tensor(expected.data(), dtype, count), op);  // in host memory
+      all_reduce(TensorView(expected.data(), dtype, count), op);  // in host memory
       EXPECT_EQ(got, expected) << to_string(dtype) << ' ' << to_string(op);
     }
   }
@@ -327,14 +327,14 @@ TEST(Gpu, lists_of_tensors) {
   if (vendor->devices < 2 * n && !vendor->settings.shared_devices) GTEST_SKIP() << "missing on this machine: " << 2 * n << " devices";
   const int other = vendor->devices >= 2 * n ? me + n : device().index;
   const Array<int> a(numbers(2 * me, 100)), b(numbers(2 * me + 1, 100), other);
-  const std::vector<Tensor> list{a.view(), b.view()};
+  const std::vector<TensorView> list{a.view(), b.view()};
   all_reduce_multigpu(list);
   EXPECT_EQ(a.values(), sums(2 * n, 100));
   require(static_cast<int>(vendor->cuda.set_device(other)));
   EXPECT_EQ(b.values(), sums(2 * n, 100));
 }
 
-Tensor every_other(const Array<int>& x, std::int64_t count) {
+TensorView every_other(const Array<int>& x, std::int64_t count) {
   const std::int64_t shape[] = {count}, strides[] = {2};
   return {x.data(), DType::int32, shape, strides, device()};
 }
@@ -369,11 +369,11 @@ TEST(Gpu, packed_on_the_device) {
   const auto all = sums(n, 2000);
   for (std::size_t i = 0; i < expected.size(); i += 2) expected[i] = all[i];
   EXPECT_EQ(x.values(), expected);
-  std::vector<Tensor> params{every_other(x, 1000), y.view()};
+  std::vector<TensorView> params{every_other(x, 1000), y.view()};
   all_reduce_params(params, {.op = ReduceOp::max});
   EXPECT_EQ(x.values(), expected);
   EXPECT_EQ(y.values(), numbers(n - 1, 1000));
-  std::map<std::string, Tensor> means{{"x", every_other(x, 1000)}, {"y", y.view()}};
+  std::map<std::string, TensorView> means{{"x", every_other(x, 1000)}, {"y", y.view()}};
   average_across_processes(means);
   EXPECT_EQ(x.values(), expected);
   if (n == 1) return;

@@ -42,7 +42,7 @@ TEST(Initialize, device_memory_is_refused_without_its_runtime) {
   }
   int x = 0;
   const std::int64_t shape[] = {1};
-  Tensor on_device(&x, DType::int32, shape, {}, {.type = Device::Type::cuda, .index = 0});
+  TensorView on_device(&x, DType::int32, shape, {}, {.type = Device::Type::cuda, .index = 0});
   try {
     all_reduce(on_device);
     FAIL() << "went through";

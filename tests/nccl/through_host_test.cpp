@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-Tensor strided(const DeviceArray<int>& memory, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides, int device,
+TensorView strided(const DeviceArray<int>& memory, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides, int device,
                std::size_t begin = 0) {
   return {memory.data() + begin, DType::int32, shape, strides, {.type = Device::Type::cuda, .index = device}};
 }
@@ -183,7 +183,7 @@ TEST(WithoutAnEngine, everything_goes_through_the_host) {
       EXPECT_EQ(received.values(), (std::vector<int>{1, 2, 3}));
     }
 
-    std::map<std::string, Tensor> dictionary{{"a", x.view(0, 2)}, {"b", x.view(2, 2)}};
+    std::map<std::string, TensorView> dictionary{{"a", x.view(0, 2)}, {"b", x.view(2, 2)}};
     all_reduce_dict(dictionary, ReduceOp::sum, group);
     fake::synchronize();  // the dictionary is unpacked on the device
     EXPECT_EQ(x.values(), (std::vector<int>{2, 40, 12, 40}));
@@ -212,7 +212,7 @@ TEST(Packed, strided_views_of_any_form) {
     const int me = group.rank();
     for (const Form& form : forms) {
       const DeviceArray<int> x(me, count_up(me, 12)), line(me, count_up(me, 6));
-      Tensor view = me == 0 ? strided(x, form.shape, form.strides, me, form.begin) : line.view();
+      TensorView view = me == 0 ? strided(x, form.shape, form.strides, me, form.begin) : line.view();
       all_reduce(view, ReduceOp::sum, group);
       fake::synchronize();
       std::vector<int> expected = count_up(0, 12), other = count_up(1, 6);
@@ -242,7 +242,7 @@ TEST(Packed, lists) {
       const int me = group.rank(), n = group.size();
       const DeviceArray<int> own(me, count_up(me, 5));
       std::vector<std::unique_ptr<DeviceArray<int>>> memory;
-      std::vector<Tensor> list;
+      std::vector<TensorView> list;
       for (int r = 0; r < n; ++r) {
         memory.push_back(std::make_unique<DeviceArray<int>>(me, 10));
         list.push_back(strided(*memory.back(), {5}, {2}, me));  // every second element
@@ -261,7 +261,7 @@ TEST(Packed, lists) {
       expect_gathered(true);
       const DeviceArray<int> part(me, 5);
       if (me == 2) scatter(list, part.view(), 2, group);
-      else scatter(std::vector<Tensor>(), part.view(), 2, group);
+      else scatter(std::vector<TensorView>(), part.view(), 2, group);
       fake::synchronize();
       EXPECT_EQ(part.values(), count_up(me, 5));
     });
@@ -357,7 +357,7 @@ TEST(Together, parameters_and_dictionaries) {
     const int me = group.rank();
     const DeviceArray<int> a(me, {me + 1, -1, 10, -1}), b(me, {5, 6, me});
     const DeviceArray<float> c(me, {1.F, static_cast<float>(me)});
-    std::vector<Tensor> params{strided(a, {2}, {2}, me), b.view(), c.view()};
+    std::vector<TensorView> params{strided(a, {2}, {2}, me), b.view(), c.view()};
     all_reduce_params(params, {}, group);
     fake::synchronize();
     EXPECT_EQ(a.values(), (std::vector<int>{3, -1, 20, -1}));
@@ -373,13 +373,13 @@ TEST(Together, parameters_and_dictionaries) {
     EXPECT_EQ(a.values(), (std::vector<int>{3, -1, 20, -1}));
 
     // Beside numbers of the host, by keys, averages of integers and all.
-    std::map<std::string, Tensor> means{{"b", b.view()}, {"a", strided(a, {2}, {2}, me)}};
+    std::map<std::string, TensorView> means{{"b", b.view()}, {"a", strided(a, {2}, {2}, me)}};
     a.data()[0] = 4 * me;
     average_across_processes(means, group);
     fake::synchronize();
     EXPECT_EQ(a.values(), (std::vector<int>{2, -1, 20, -1}));
     int host[] = {me, 3};
-    std::map<std::string, Tensor> mixed{{"device", b.view()}, {"host", Tensor(host, DType::int32, std::size_t{2})}};
+    std::map<std::string, TensorView> mixed{{"device", b.view()}, {"host", TensorView(host, DType::int32, std::size_t{2})}};
     barrier(group);
     if (me == 0) fake::stall(true);
     barrier(group);
@@ -401,7 +401,7 @@ TEST(Together, what_lies_elsewhere_on_another_rank_is_a_mismatch) {
     const int me = group.rank();
     const DeviceArray<int> x(me, {1, 2});
     int host[] = {1, 2};
-    std::map<std::string, Tensor> map{{"x", me == 0 ? x.view() : Tensor(host, DType::int32, std::size_t{2})}};
+    std::map<std::string, TensorView> map{{"x", me == 0 ? x.view() : TensorView(host, DType::int32, std::size_t{2})}};
     const auto error = thrown_by<Mismatch>([&] { all_reduce_dict(map, ReduceOp::sum, group); });
     EXPECT_NE(std::string(error.what()).find("int32 [2] on a device"), std::string::npos) << error.what();
     EXPECT_EQ(x.values(), (std::vector<int>{1, 2}));
@@ -414,7 +414,7 @@ TEST(Together, another_device_is_refused_on_all_ranks) {
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const int me = group.rank();
     const DeviceArray<int> x(me == 1 ? 2 : 0, {1, 2});
-    std::map<std::string, Tensor> map{{"x", x.view()}};
+    std::map<std::string, TensorView> map{{"x", x.view()}};
     const auto error = thrown_by<InvalidArgument>([&] { all_reduce_dict(map, ReduceOp::sum, group); });
     EXPECT_NE(std::string(error.what()).find("cuda:2"), std::string::npos) << error.what();
     map.clear();
@@ -431,19 +431,19 @@ TEST(Lists, what_nccl_does_not_take) {
   on_ranks({.count = 2, .devices = 4}, [](const ProcessGroup& group) {
     const int me = group.rank(), other = me + 2;
     const DeviceArray<int> a(me, {me, 1}), b(other, {me + 4, 2});
-    const std::vector<Tensor> list{a.view(), b.view()};
+    const std::vector<TensorView> list{a.view(), b.view()};
     all_reduce_multigpu(list, ReduceOp::avg, group);
     EXPECT_EQ(a.values(), (std::vector<int>{2, 1}));  // (0 + 4 + 1 + 5) / 4, (1 + 2 + 1 + 2) / 4
     EXPECT_EQ(b.values(), a.values());
 
     const DeviceArray<int> c(me, {me, -1, 1, -1}), d(other, {10, 20});
-    const std::vector<Tensor> apart{strided(c, {2}, {2}, me), d.view()};
+    const std::vector<TensorView> apart{strided(c, {2}, {2}, me), d.view()};
     all_reduce_multigpu(apart, ReduceOp::sum, group);
     fake::synchronize();
     EXPECT_EQ(c.values(), (std::vector<int>{21, -1, 42, -1}));
 
     const DeviceArray<int> e(me, {me, 3}), f(me, {me + 1, 4});
-    const std::vector<Tensor> together{e.view(), f.view()};
+    const std::vector<TensorView> together{e.view(), f.view()};
     reduce_multigpu(together, 1, ReduceOp::sum, group);
     EXPECT_EQ(e.values(), (me == 1 ? std::vector<int>{4, 14} : std::vector<int>{me, 3}));
     EXPECT_EQ(f.values(), (std::vector<int>{me + 1, 4}));
@@ -451,12 +451,12 @@ TEST(Lists, what_nccl_does_not_take) {
     EXPECT_EQ(f.values(), (std::vector<int>{4, 14}));
     const DeviceArray<int> whole(me, 8), again(me, 8);
     e.data()[0] = me;
-    const std::vector<Tensor> wholes{whole.view(), again.view()};
+    const std::vector<TensorView> wholes{whole.view(), again.view()};
     all_gather_multigpu(wholes, together, group);
     EXPECT_EQ(whole.values(), (std::vector<int>{0, 14, 4, 14, 1, 14, 4, 14}));
     EXPECT_EQ(again.values(), whole.values());
     const DeviceArray<int> first(me, 2), second(me, 2);
-    const std::vector<Tensor> parts{first.view(), second.view()};
+    const std::vector<TensorView> parts{first.view(), second.view()};
     reduce_scatter_multigpu(parts, wholes, ReduceOp::sum, group);
     EXPECT_EQ(first.values(), (me == 0 ? std::vector<int>{0, 56} : std::vector<int>{4, 56}));
     EXPECT_EQ(second.values(), (std::vector<int>{16, 56}));
@@ -470,7 +470,7 @@ TEST(Lists, of_buffers_that_lie_apart) {
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const int me = group.rank();
     const DeviceArray<int> in(me, {me, me + 10}), first(me, {-1, -1}), second(me, {-1, -2, -3, -4}), whole(me, 4);
-    std::vector<Tensor> outs{first.view(), strided(second, {2}, {2}, me)};
+    std::vector<TensorView> outs{first.view(), strided(second, {2}, {2}, me)};
     if (me == 0) all_gather(in.view(), outs, group);
     else all_gather(in.view(), whole.view(), group);
     fake::synchronize();

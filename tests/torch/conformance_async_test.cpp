@@ -11,8 +11,8 @@ using conformance::value;
 
 namespace {
 const std::vector<std::int64_t> async_shape{2, 3};
-std::vector<Tensor> views(std::vector<torch::Tensor>& tensors) {
-  std::vector<Tensor> all;
+std::vector<TensorView> views(std::vector<torch::Tensor>& tensors) {
+  std::vector<TensorView> all;
   for (torch::Tensor& tensor : tensors) all.push_back(buffer_traits<torch::Tensor>::view(tensor));
   return all;
 }

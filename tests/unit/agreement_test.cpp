@@ -37,7 +37,7 @@ class BallotTime {
 
 /// Rank 0 of hosts with one rank each.
 struct RankZero {
-  explicit RankZero(int hosts) : topology(0, one_rank_each(hosts)) { call.in = call.out = Tensor(data.data(), DType::float32, call.count); }
+  explicit RankZero(int hosts) : topology(0, one_rank_each(hosts)) { call.in = call.out = TensorView(data.data(), DType::float32, call.count); }
 
   static std::vector<int> one_rank_each(int hosts) {
     std::vector<int> of_ranks;
@@ -47,7 +47,7 @@ struct RankZero {
   /// Another host says that all of its ranks have called all_reduce of so many floats.
   void hears(int host, std::size_t count) {
     CollectiveCall theirs = call;
-    theirs.in = theirs.out = Tensor(data.data(), DType::float32, count);
+    theirs.in = theirs.out = TensorView(data.data(), DType::float32, count);
     theirs.count = count;
     ballots.take(host, Ballots::encode(number, {.agrees = true, .signature = engines::signature_of(theirs), .label = {}, .ballots = {}}));
   }

@@ -35,7 +35,7 @@ struct TwoRanks {
 CollectiveCall all_reduce_of(float* data, std::size_t n) {
   CollectiveCall call;
   call.operation = Operation::all_reduce;
-  call.in = call.out = Tensor(data, DType::float32, n);
+  call.in = call.out = TensorView(data, DType::float32, n);
   call.count = n;
   return call;
 }
@@ -81,7 +81,7 @@ TEST(DirectAccess, IsNotExpectedWhereOneBufferLiesElsewhere) {
   std::vector<float> ordinary(5000);
   const CollectiveCall within = all_reduce_of(x.data(), 5000);
   CollectiveCall in_elsewhere = all_reduce_of(y.data(), 5000), out_elsewhere = in_elsewhere;
-  in_elsewhere.in = out_elsewhere.out = Tensor(ordinary.data(), DType::float32, ordinary.size());
+  in_elsewhere.in = out_elsewhere.out = TensorView(ordinary.data(), DType::float32, ordinary.size());
   for (const CollectiveCall& other : {in_elsewhere, out_elsewhere}) {
     TwoRanks world;
     for (int i = 0; i < 2; ++i) EXPECT_EQ(world.call(within, other), neither);
@@ -100,7 +100,7 @@ TEST(DirectAccess, WhatIsEmptyLiesAnywhere) {
   for (int r = 0; r < 2; ++r) world.segment.member(r).pid = ::getpid();
   shared_vector<float> x(5000), y(5000);
   CollectiveCall without_output = all_reduce_of(x.data(), 5000), without_input = all_reduce_of(y.data(), 5000);
-  without_output.out = without_input.in = Tensor(static_cast<float*>(nullptr), DType::float32, std::size_t{0});
+  without_output.out = without_input.in = TensorView(static_cast<float*>(nullptr), DType::float32, std::size_t{0});
   EXPECT_EQ(world.call(without_output, without_input), neither);
   EXPECT_EQ(world.call(without_output, without_input), both);
 }

@@ -76,7 +76,7 @@ TEST_P(Pack, TakesElementsInRowOrderAndPutsThemBack) {
     for (std::int64_t i = 0; i < n; ++i) extent = std::max(extent, place(layout, i) + 1);
     std::vector<std::byte> memory(static_cast<std::size_t>(extent) * size);
     for (std::int64_t i = 0; i < extent; ++i) std::ranges::copy(element(size, i), memory.begin() + i * static_cast<std::int64_t>(size));
-    const Tensor tensor(memory.data() + static_cast<std::size_t>(layout.origin) * size, GetParam(), layout.shape, layout.strides);
+    const TensorView tensor(memory.data() + static_cast<std::size_t>(layout.origin) * size, GetParam(), layout.shape, layout.strides);
 
     std::vector<std::byte> packed(static_cast<std::size_t>(n) * size);
     kernels::pack(packed.data(), tensor);
@@ -103,7 +103,7 @@ TEST(PackZero, RepeatsElementsButCannotWriteThem) {
   std::vector<std::int32_t> x = {11, 22, 33};
   const Dims shape = {2, 3, 2};
   const Dims strides = {0, 1, 0};
-  const Tensor tensor(x.data(), DType::int32, shape, strides);
+  const TensorView tensor(x.data(), DType::int32, shape, strides);
   std::vector<std::int32_t> out(12);
   kernels::pack(out.data(), tensor);
   EXPECT_EQ(out, (std::vector<std::int32_t>{11, 11, 22, 22, 33, 33, 11, 11, 22, 22, 33, 33}));
@@ -114,7 +114,7 @@ TEST(PackZero, RepeatsElementsButCannotWriteThem) {
 TEST(PackEmpty, TouchesNothing) {
   const Dims shape = {3, 0, 2};
   const Dims strides = {4, 0, 1};
-  const Tensor tensor(nullptr, DType::float64, shape, strides);
+  const TensorView tensor(nullptr, DType::float64, shape, strides);
   std::vector<double> out = {5.0};
   kernels::pack(out.data(), tensor);
   kernels::unpack(tensor, out.data());
@@ -125,7 +125,7 @@ TEST(PackLine, OfManyElementsIsACopy) {
   std::vector<float> x(10007);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 0.5F;
   std::vector<float> out(x.size());
-  kernels::pack(out.data(), Tensor(x.data(), DType::float32, x.size()));
+  kernels::pack(out.data(), TensorView(x.data(), DType::float32, x.size()));
   EXPECT_EQ(out, x);
 }
 

@@ -64,7 +64,7 @@ class FewChannels : public ::testing::Test {
  private:
   static MessageCall call(std::vector<unsigned char>& data, int peer, int tag) {
     MessageCall call;
-    call.data = Tensor(data.data(), DType::uint8, std::array{static_cast<std::int64_t>(data.size())});
+    call.data = TensorView(data.data(), DType::uint8, std::array{static_cast<std::int64_t>(data.size())});
     call.peer = peer;
     call.tag = tag;
     return call;

@@ -46,7 +46,7 @@ TEST(Signature, SaysWhatIsCalled) {
   std::vector<float> numbers(6);
   CollectiveCall call;
   call.operation = Operation::reduce;
-  call.in = call.out = Tensor(numbers.data(), DType::float32, numbers.size());
+  call.in = call.out = TensorView(numbers.data(), DType::float32, numbers.size());
   call.count = numbers.size();
   call.op = ReduceOp::max;
   call.root = 2;
@@ -87,7 +87,7 @@ TEST(Signature, TheLabelOfALine) {
 
 TEST(Signature, OfMessagesIsTheSameEverywhere) {
   MessageCall call;
-  call.data = Tensor(nullptr, DType::uint8, std::size_t{0});
+  call.data = TensorView(nullptr, DType::uint8, std::size_t{0});
   call.peer = 1;
   const auto dtype = static_cast<std::uint32_t>(DType::uint8);
   EXPECT_EQ(kind_of(call), dtype);

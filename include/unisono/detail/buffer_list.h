@@ -10,7 +10,7 @@
 
 namespace unisono::detail {
 
-/// A range of buffers, as std::vector<std::vector<float>> and std::vector<Tensor> are, that is no buffer itself.
+/// A range of buffers, as std::vector<std::vector<float>> and std::vector<TensorView> are, that is no buffer itself.
 template <class L>
 concept in_list =
     !has_view<L> && std::ranges::forward_range<std::remove_cvref_t<L>&> && has_view<std::ranges::range_reference_t<std::remove_cvref_t<L>&>>;
@@ -24,14 +24,14 @@ template <in_list L>
 using list_element_t = element_type_t<std::ranges::range_reference_t<std::remove_cvref_t<L>&>>;
 
 template <in_list L>
-std::vector<Tensor> views_of(L&& list) {
-  std::vector<Tensor> views;
+std::vector<TensorView> views_of(L&& list) {
+  std::vector<TensorView> views;
   for (auto&& buffer : list) views.push_back(view_of(buffer));
   return views;
 }
 template <out_list L>
-std::vector<Tensor> writable_views_of(L&& list) {
-  std::vector<Tensor> views;
+std::vector<TensorView> writable_views_of(L&& list) {
+  std::vector<TensorView> views;
   for (auto&& buffer : list) views.push_back(writable_view_of(buffer));
   return views;
 }

@@ -15,7 +15,7 @@ namespace unisono::detail {
 
 struct NamedTensor {
   std::string name;
-  Tensor view;
+  TensorView view;
 };
 
 /// The order in which all ranks work on them, whatever the order of the dictionary that they come from.

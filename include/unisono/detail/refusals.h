@@ -25,7 +25,7 @@ constexpr void refuse_as_buffer() {
                 "unisono: a std::string is an object, never a buffer; use the object collectives, or a std::span of its characters");
   static_assert(
       is_vector_bool<Plain> || is_string<Plain> || has_view<Plain>,
-      "unisono: this type is neither a buffer (a contiguous range of elements, a Tensor, or a type with unisono::buffer_traits) nor a value "
+      "unisono: this type is neither a buffer (a contiguous range of elements, a TensorView, or a type with unisono::buffer_traits) nor a value "
       "(one element)");
   static_assert(!has_view<Plain> || is_vector_bool<Plain>,
                 "unisono: this buffer cannot be written to: give an lvalue that is not const, or a view of such elements");

@@ -24,7 +24,7 @@ namespace unisono::detail {
 
 /// Between views of one dtype and number of elements, of which one is contiguous.
 struct TensorCopy {
-  Tensor to, from;
+  TensorView to, from;
 };
 
 /// What a call does in this rank's own memory around its operation. Alive as long as the operation is.
@@ -47,8 +47,8 @@ struct ListsOnHost;
 /// A collective as the typed edge hands it on: nothing is checked yet.
 struct Request {
   Operation operation;
-  Tensor in;
-  Tensor out;
+  TensorView in;
+  TensorView out;
   ReduceOp op = ReduceOp::sum;
   std::shared_ptr<const CustomReduction> custom = {};
   std::optional<double> factor = {};  ///< of what this rank gives to a sum
@@ -79,7 +79,7 @@ UNISONO_API void run(const Request& request, const ProcessGroup& group, const Ca
 /// One side of a message; no peer: from anybody.
 struct MessageRequest {
   Operation operation;
-  Tensor data;
+  TensorView data;
   std::optional<Rank> peer;
   std::string_view label = {};  ///< as of a Request
 };
@@ -92,10 +92,10 @@ UNISONO_API MessageInfo run(const MessageRequest& request, const ProcessGroup& g
 UNISONO_API std::optional<MessageInfo> probe(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options, bool waits);
 /// A receive of any length into memory that `resize` gives once the length is known. `now`: what there is, which stays as it is if the message does
 /// not fit. The message's dtype must be that of `now`.
-UNISONO_API MessageInfo recv_sized(const Tensor& now, std::optional<Rank> src, const std::function<Tensor(std::size_t count)>& resize,
+UNISONO_API MessageInfo recv_sized(const TensorView& now, std::optional<Rank> src, const std::function<TensorView(std::size_t count)>& resize,
                                    const ProcessGroup& group, const CallOptions& options);
 UNISONO_API Work start(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options);
 
-inline Tensor nothing(DType dtype = DType::uint8) { return {nullptr, dtype, std::size_t{0}}; }
+inline TensorView nothing(DType dtype = DType::uint8) { return {nullptr, dtype, std::size_t{0}}; }
 
 }  // namespace unisono::detail

@@ -24,12 +24,12 @@ using reduction_for = Reduction<element_type_t<B>>;
 
 template <class B>
 Request in_place(Operation operation, B& x) {
-  const Tensor view = writable_view_of(x);
+  const TensorView view = writable_view_of(x);
   return {operation, view, view};
 }
 template <class B, class R>
 Request in_place(Operation operation, B& x, const R& op) {
-  const Tensor view = writable_view_of(x);
+  const TensorView view = writable_view_of(x);
   return {operation, view, view, op.op(), op.custom(), op.factor()};
 }
 template <class In, class B>
@@ -45,14 +45,14 @@ inline Request rooted(Request request, Rank root) {
   return request;
 }
 template <class T>
-Tensor view_of_value(T& x) {
+TensorView view_of_value(T& x) {
   return {&x, dtype_of<T>::value, std::size_t{1}};
 }
 /// out[r] = the value of rank r; not a std::vector<bool>, whose elements have no addresses.
 template <class T>
 struct Values {
   explicit Values(std::size_t n) : elements(std::make_unique<T[]>(n)), size(n) {}
-  Tensor view() { return {elements.get(), dtype_of<T>::value, size}; }
+  TensorView view() { return {elements.get(), dtype_of<T>::value, size}; }
   std::vector<T> take() const { return std::vector<T>(elements.get(), elements.get() + size); }
   std::unique_ptr<T[]> elements;
   std::size_t size;

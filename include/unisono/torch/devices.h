@@ -174,7 +174,7 @@ template <class D>
 }
 
 /// Where tensors are for the group's collectives: the current CUDA device for nccl, the cpu for every other backend.
-[[nodiscard]] UNISONO_API at::Device get_comm_device(const ProcessGroup& group = detail::current_world());
+[[nodiscard]] UNISONO_API at::Device get_comm_device(const ProcessGroup& group = current_world());
 
 /// The data with every tensor on the device. A tensor that is there already is the same one, no copy. Autograd sees Tensor::to. InvalidArgument for
 /// undefined tensors and anything empty.

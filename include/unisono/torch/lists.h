@@ -14,15 +14,15 @@
 namespace unisono {
 
 /// Element r is the tensor of rank r. Mismatch on all ranks where they are of different dtypes.
-[[nodiscard]] UNISONO_API std::vector<at::Tensor> all_gather_list(const at::Tensor& tensor, const ProcessGroup& group = detail::current_world(),
+[[nodiscard]] UNISONO_API std::vector<at::Tensor> all_gather_list(const at::Tensor& tensor, const ProcessGroup& group = current_world(),
                                                                   const CallOptions& options = {});
 /// nullopt everywhere but at rank `dst`.
 [[nodiscard]] UNISONO_API std::optional<std::vector<at::Tensor>> gather_list(const at::Tensor& tensor, Rank dst = 0,
-                                                                             const ProcessGroup& group = detail::current_world(),
+                                                                             const ProcessGroup& group = current_world(),
                                                                              const CallOptions& options = {});
 /// The r-th tensor of rank `src`'s list, on rank r, on its own device where the list is on one. The list has size() tensors of one dtype and device,
 /// else all ranks throw InvalidArgument; elsewhere it does not count.
 [[nodiscard]] UNISONO_API at::Tensor scatter_list(const std::vector<at::Tensor>& list, Rank src = 0,
-                                                  const ProcessGroup& group = detail::current_world(), const CallOptions& options = {});
+                                                  const ProcessGroup& group = current_world(), const CallOptions& options = {});
 
 }  // namespace unisono

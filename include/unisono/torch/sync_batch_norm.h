@@ -19,7 +19,7 @@ namespace unisono {
 /// ranks make it, with the same number of channels. On any device that the group's backend serves. Gradients of gradients are Unsupported.
 [[nodiscard]] UNISONO_API at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
                                                      const at::Tensor& running_mean, const at::Tensor& running_var, double momentum, double eps,
-                                                     const ProcessGroup& group = detail::current_world());
+                                                     const ProcessGroup& group = current_world());
 
 /// torch::nn::BatchNorm1d, 2d and 3d in one, with the same options, parameters, buffers and names of them, so that either loads what the other saved.
 /// In training the statistics are those of all ranks' samples; in evaluation the running ones (where there are none, those of the rank's own batch),

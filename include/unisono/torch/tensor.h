@@ -21,13 +21,13 @@ UNISONO_API at::Device torch_device(Device device);
 namespace detail {
 /// InvalidArgument for an undefined, sparse, nested or otherwise memoryless tensor, for lazy conjugates and negatives, and for one whose elements
 /// overlap.
-UNISONO_API Tensor view_of_torch(const at::Tensor& tensor);
+UNISONO_API TensorView view_of_torch(const at::Tensor& tensor);
 }  // namespace detail
 
 template <>
 struct buffer_traits<at::Tensor> {
   static constexpr bool is_handle = true;
-  static Tensor view(at::Tensor& tensor) { return detail::view_of_torch(tensor); }
+  static TensorView view(at::Tensor& tensor) { return detail::view_of_torch(tensor); }
   UNISONO_API static void written(at::Tensor& tensor);
 };
 

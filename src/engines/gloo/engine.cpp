@@ -22,7 +22,7 @@ namespace {
 
 using Bytes = std::uint8_t;
 
-Bytes* bytes_of(const Tensor& tensor) { return static_cast<Bytes*>(tensor.data()); }
+Bytes* bytes_of(const TensorView& tensor) { return static_cast<Bytes*>(tensor.data()); }
 
 /// Gloo writes into sockets whose other end may be gone without asking not to be sent a SIGPIPE for it.
 class NoBrokenPipe {

@@ -39,7 +39,7 @@ void put_factor(void* element, double factor, DataType type) {
 /// One member's part of a call.
 class Part {
  public:
-  Part(const Vendor& vendor, const CollectiveCall& call, const Member& member, const Tensor& in, const Tensor& out, int size)
+  Part(const Vendor& vendor, const CollectiveCall& call, const Member& member, const TensorView& in, const TensorView& out, int size)
       : nccl_(vendor.nccl), cuda_(vendor.cuda), call_(call), member_(member), in_(in), out_(out), size_(static_cast<std::size_t>(size)) {}
 
   Launched enqueue() {
@@ -174,8 +174,8 @@ class Part {
   const CudaApi& cuda_;
   const CollectiveCall& call_;
   const Member& member_;
-  const Tensor& in_;
-  const Tensor& out_;
+  const TensorView& in_;
+  const TensorView& out_;
   std::size_t size_;
   Launched done_;
 };
@@ -229,8 +229,8 @@ bool offers(const CollectiveCall& call) noexcept {
 
 Launched enqueue(const Vendor& vendor, const CollectiveCall& call, const Member& member, std::size_t index, int size) {
   const bool several = call.device != nullptr && !call.device->ins.empty();
-  const Tensor& in = several ? call.device->ins[index] : call.in;
-  const Tensor& out = several ? call.device->outs[index] : call.out;
+  const TensorView& in = several ? call.device->ins[index] : call.in;
+  const TensorView& out = several ? call.device->outs[index] : call.out;
   return Part(vendor, call, member, in, out, size).enqueue();
 }
 

@@ -39,7 +39,7 @@ Launched enqueue(const Vendor& vendor, const CollectiveCall& call, const Member&
 
 /// The elements of a message, by the communicator's ranks.
 struct Message {
-  Tensor data;
+  TensorView data;
   int peer = 0;
   bool sends = false;
 };

@@ -115,7 +115,7 @@ void NcclEngine::throw_late(std::chrono::milliseconds timeout) const {
 std::shared_ptr<Communicator> NcclEngine::communicator_for(const CollectiveCall& call) {
   if (call.device->ins.empty()) return make(world_key, options_.size(), options_.rank, {device_});
   std::vector<int> devices;
-  for (const Tensor& tensor : call.device->ins) devices.push_back(tensor.device().index);
+  for (const TensorView& tensor : call.device->ins) devices.push_back(tensor.device().index);
   const auto several = static_cast<int>(devices.size());
   auto communicator = make(fmt::format("{}x", several), options_.size() * several, options_.rank * several, devices);
   if (communicator->shape().devices != devices) {
@@ -134,12 +134,12 @@ std::unique_ptr<Task> NcclEngine::start(const CollectiveCall& call) {
 }
 
 // Between two ranks the sender is rank 0 and the receiver rank 1.
-std::unique_ptr<Task> NcclEngine::start_device_send(const Tensor& data, int peer, const Events& after) {
+std::unique_ptr<Task> NcclEngine::start_device_send(const TensorView& data, int peer, const Events& after) {
   return std::make_unique<Enqueue>(make(fmt::format("{}-{}", options_.rank, peer), 2, 0, {device_}), [data, after](Communicator& communicator) {
     communicator.launch({.data = data, .peer = 1, .sends = true}, after);
   });
 }
-std::unique_ptr<Task> NcclEngine::start_device_recv(const Tensor& data, int peer, const Events& after) {
+std::unique_ptr<Task> NcclEngine::start_device_recv(const TensorView& data, int peer, const Events& after) {
   return std::make_unique<Enqueue>(make(fmt::format("{}-{}", peer, options_.rank), 2, 1, {device_}), [data, after](Communicator& communicator) {
     communicator.launch({.data = data, .peer = 0, .sends = false}, after);
   });

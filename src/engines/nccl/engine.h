@@ -26,8 +26,8 @@ class NcclEngine final : public Engine {
   bool offers(const CollectiveCall& call) const override { return nccl::offers(call); }
   std::unique_ptr<Task> start(const CollectiveCall& call) override;
   using Events = std::vector<std::shared_ptr<DeviceEvent>>;
-  std::unique_ptr<Task> start_device_send(const Tensor& data, int peer, const Events& after) override;
-  std::unique_ptr<Task> start_device_recv(const Tensor& data, int peer, const Events& after) override;
+  std::unique_ptr<Task> start_device_send(const TensorView& data, int peer, const Events& after) override;
+  std::unique_ptr<Task> start_device_recv(const TensorView& data, int peer, const Events& after) override;
   void abort(const Failure& failure) noexcept override;
   void leave() override;
 

@@ -88,7 +88,7 @@ Device CudaRuntime::device_of(const void* address) {
     vendor_->cuda.get_last_error();  // older runtimes call plain host memory an error
     return {};
   }
-  // Managed memory is the device's as well as the host's; it stays with the host unless a Tensor says otherwise.
+  // Managed memory is the device's as well as the host's; it stays with the host unless a TensorView says otherwise.
   if (attributes.type != MemoryType::device) return {};
   return {.type = Device::Type::cuda, .index = attributes.device};
 }

@@ -4,7 +4,7 @@ namespace unisono::engines::shm {
 namespace {
 
 /// Offset in the pool + 1; 0 where it does not lie there. What is empty lies anywhere.
-std::uint64_t place_of(const base::SharedPool& pool, const Tensor& view) {
+std::uint64_t place_of(const base::SharedPool& pool, const TensorView& view) {
   if (view.numel() == 0) return 1;
   const auto offset = pool.offset_of(view.data(), view.bytes());
   return offset ? *offset + 1 : 0;

@@ -54,7 +54,7 @@ at::Tensor factor_of(const c10d::ReduceOp& op, const at::Tensor& of) {
   return at::scalar_tensor(supplement->double_factor, of.options());
 }
 
-Request labelled(Operation operation, Tensor in, Tensor out, std::string_view label, std::shared_ptr<detail::PrologueEpilogue> edges = {}) {
+Request labelled(Operation operation, TensorView in, TensorView out, std::string_view label, std::shared_ptr<detail::PrologueEpilogue> edges = {}) {
   return {.operation = operation, .in = std::move(in), .out = std::move(out), .label = label, .edges = std::move(edges)};
 }
 
@@ -82,7 +82,7 @@ Request ProcessGroupUnisono::reduction(Operation operation, const at::Tensor& in
 WorkPtr ProcessGroupUnisono::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   return with_torch_errors([&] {
     const at::Tensor& tensor = single("broadcast", tensors);
-    const Tensor view = write(movable(tensor));
+    const TensorView view = write(movable(tensor));
     return issue({OpType::BROADCAST, "broadcast", options.timeout, is_async(options), tensors, {tensors}},
                  {{.operation = Operation::broadcast, .in = view, .out = view, .root = root_of("broadcast", options.rootRank)}});
   });

@@ -113,9 +113,9 @@ at::Tensor movable(const at::Tensor& tensor) {
   return tensor.dim() == 0 ? tensor.view({1}).view(at::kByte) : tensor.view(at::kByte);
 }
 
-Tensor read(const at::Tensor& tensor) { return detail::view_of_torch(tensor); }
+TensorView read(const at::Tensor& tensor) { return detail::view_of_torch(tensor); }
 
-Tensor write(const at::Tensor& tensor) {
+TensorView write(const at::Tensor& tensor) {
   at::Tensor handle = tensor;
   buffer_traits<at::Tensor>::written(handle);
   return detail::view_of_torch(tensor);

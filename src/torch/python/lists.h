@@ -16,9 +16,9 @@ using TensorList = std::vector<at::Tensor>;
 /// A tensor as a call that moves it and does not calculate sees it: of a dtype that we do not know (float8, say), its bytes.
 at::Tensor movable(const at::Tensor& tensor);
 /// View of what a call reads.
-Tensor read(const at::Tensor& tensor);
+TensorView read(const at::Tensor& tensor);
 /// View of what a call writes to: its version counter goes up.
-Tensor write(const at::Tensor& tensor);
+TensorView write(const at::Tensor& tensor);
 
 /// The tensors of one list as the blocks of one buffer: the memory they lie in, if they lie there one behind the other; else memory of its own, which
 /// `gather` fills from them and `scatter` shares out to them. They have one dtype and one device, else InvalidArgument.

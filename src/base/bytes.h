@@ -10,7 +10,7 @@
 
 namespace unisono::base {
 
-/// Integers as bytes, little-endian on every machine. The one codec of everything that travels or lies in a file.
+/// Encodes integers as bytes, little-endian on every machine. Everything that travels or lies in a file uses this codec.
 template <std::integral T>
 void store_little_endian(T value, void* to) noexcept {
   const auto number = static_cast<std::uint64_t>(value);
@@ -23,7 +23,7 @@ T load_little_endian(const void* from) noexcept {
   return static_cast<T>(number);
 }
 
-/// Builds a run of bytes. A text goes with its length (4 bytes) before it.
+/// Builds a sequence of bytes. A text is preceded by its length (4 bytes).
 class ByteWriter {
  public:
   template <std::integral T>
@@ -37,7 +37,7 @@ class ByteWriter {
     put(static_cast<std::uint32_t>(value.size()));
     return raw(value);
   }
-  /// Bytes as they are, without a length.
+  /// Appends the bytes as they are, without a length.
   ByteWriter& raw(std::string_view value) {
     bytes_.append(value);
     return *this;
@@ -49,8 +49,8 @@ class ByteWriter {
   std::string bytes_;
 };
 
-/// Takes a run of bytes apart. It never reads past the end and never allocates by a length that it has not checked: a read that fails returns
-/// nothing, as do all after it, and `ok()` is false.
+/// Reads a sequence of bytes from its start. It never reads past the end and never allocates by a length that it has not checked. A read that fails
+/// returns nothing, as do all later ones, and `ok()` is false.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : rest_(bytes) {}
@@ -61,10 +61,10 @@ class ByteReader {
     return bytes.empty() ? T{} : load_little_endian<T>(bytes.data());
   }
   std::string_view text() { return take(get<std::uint32_t>()); }
-  /// All that is left.
+  /// Returns all that has not been read yet.
   std::string_view rest() const { return rest_; }
   bool ok() const { return ok_; }
-  /// Everything was read, and nothing was missing.
+  /// Returns true where everything was read and nothing was missing.
   bool complete() const { return ok_ && rest_.empty(); }
 
  private:

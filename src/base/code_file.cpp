@@ -17,11 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Who could change this process's code anyway.
+/// The users and groups that could change this process's code in any case.
 class Trusted {
  public:
   Trusted() {
-    // In a container root may be known by another number: who has the root folder has everything.
+    // In a container root may have another number. The owner of the root folder has all rights there.
     struct stat root {
     }, own{};
     if (::stat("/", &root) != 0) root.st_uid = 0, root.st_gid = 0;
@@ -30,9 +30,10 @@ class Trusted {
     groups_ = {0, ::getegid(), root.st_gid, own.st_gid};
   }
 
-  /// What others could do to a file, or with what a folder holds.
+  /// Describes what users that are not trusted could do to a file, or to what a folder holds; empty: nothing.
   std::string danger_of(const fs::path& path) const { return danger_of(path, false); }
-  /// The same of a folder and of those above it. A sticky one lets everybody add to it and nobody take another's file away.
+  /// Does the same for a folder and all folders above it. A sticky one is accepted: everybody can add to it and nobody can replace a file of another
+  /// user.
   std::string danger_of_folders(fs::path folder) const {
     std::string danger = danger_of(folder, false);
     while (danger.empty() && folder != folder.root_path()) {
@@ -67,7 +68,7 @@ fs::path own_code_file() {
   std::error_code error;
   fs::path file;
   if (::dladdr(&here, &info) != 0 && info.dli_fname != nullptr) file = fs::canonical(info.dli_fname, error);
-  if (error || file.empty()) file = fs::canonical("/proc/self/exe", error);  // a program is named as it was called
+  if (error || file.empty()) file = fs::canonical("/proc/self/exe", error);  // dladdr names a program as it was called
   return error ? fs::path() : file;
 }
 
@@ -75,7 +76,7 @@ std::string why_not_to_run(const fs::path& file) {
   std::error_code error;
   const fs::path real = fs::canonical(file, error);
   if (error) return {};
-  const fs::path named_in = fs::canonical(file.parent_path(), error);  // where a link to it lies
+  const fs::path named_in = fs::canonical(file.parent_path(), error);  // the folder of the symbolic link to it
   const Trusted trusted;
   std::string danger = trusted.danger_of(real);
   if (danger.empty()) danger = trusted.danger_of_folders(real.parent_path());

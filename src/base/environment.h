@@ -8,21 +8,21 @@
 
 namespace unisono::base {
 
-/// The process's environment, read once and never written. Everything that wants a variable asks here, so that tests can hand in their own.
+/// The process's environment, read once and never written. All code reads variables through this class, so that tests can pass their own.
 class Environment {
  public:
   Environment() = default;
   explicit Environment(std::map<std::string, std::string, std::less<>> variables) : variables_(std::move(variables)) {}
 
-  /// The snapshot taken at the first call; in a forked rank, what become() was given.
+  /// Returns the snapshot taken at the first call; in a forked rank, what become() was given.
   static const Environment& process();
-  /// A child of fork that goes on as a rank takes these for its variables; environ stays as it is. Called once, before there are threads.
+  /// Replaces the variables of a forked child that goes on as a rank; `environ` stays as it is. It is called once, before there are threads.
   static void become(Environment environment);
 
-  /// An empty value counts as unset.
+  /// Returns the variable's value. An empty value counts as unset.
   std::optional<std::string> get(std::string_view name) const;
   bool has(std::string_view name) const { return get(name).has_value(); }
-  /// InvalidArgument, naming the variable and its text, where it is set and no whole number.
+  /// Throws InvalidArgument, which names the variable and its text, where it is set and is no whole number.
   std::optional<int> get_int(std::string_view name) const;
   const std::map<std::string, std::string, std::less<>>& all() const { return variables_; }
 

@@ -10,10 +10,10 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
-/// The folder that this library's sources lie in.
+/// The folder of this library's sources.
 constexpr std::string_view own_root = UNISONO_SOURCE_ROOT;
 
-/// Nobody who uses the library is helped by a line of it.
+/// Returns true for a file of this library. Its lines are left out of errors, since they do not help a user of the library.
 bool is_own(std::string_view file) {
   if (file.find("include/unisono/") != std::string_view::npos) return true;
   if (!file.starts_with(own_root)) return false;
@@ -62,7 +62,7 @@ PeerFailed::PeerFailed(std::string_view message, ErrorInfo info, Cause cause) : 
 LaunchFailed::LaunchFailed(std::string_view message, ErrorInfo info, std::vector<ProcessEnd> ends)
     : Error(message, std::move(info)), ends_(std::move(ends)) {}
 
-// Out of line, so that each type has one home and can be caught across shared libraries.
+// The destructors are defined here, so that each type has its type information in one library and can be caught across shared libraries.
 Error::~Error() = default;
 InvalidArgument::~InvalidArgument() = default;
 NotInitialized::~NotInitialized() = default;
@@ -101,7 +101,7 @@ std::exception_ptr placed(std::exception_ptr error, const std::source_location& 
     std::rethrow_exception(error);
   } catch (Error& ours) {
     set_place(ours, where);
-  } catch (...) {  // NOLINT(bugprone-empty-catch): it stays as it is
+  } catch (...) {  // NOLINT(bugprone-empty-catch): an exception of another type stays as it is
   }
   return error;
 }

@@ -7,13 +7,13 @@
 
 namespace unisono::base {
 
-// set_place (unisono/error.h) says in an error where it was called from, unless the error says so already, or the place lies in this library. The
-// error must be known to no other thread.
+// set_place (unisono/error.h) records in an error where it was called from, unless the error has a place already or the place lies in this library.
+// No other thread may know the error.
 
-/// The same of what an exception_ptr holds, if that is an Error.
+/// Records the place in the exception, if it is an Error, and returns the exception.
 std::exception_ptr placed(std::exception_ptr error, const std::source_location& where);
 
-/// The same of what f throws.
+/// Calls f and records the place in the Error that f throws.
 template <class F>
 decltype(auto) with_place(const std::source_location& where, F&& f) {
   try {

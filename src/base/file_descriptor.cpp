@@ -14,14 +14,15 @@ namespace {
 
 constexpr std::size_t word_bits = 64, word_count = 1024;
 
-/// A bit for each descriptor that is kept from children. Larger numbers are not kept.
+/// A bit for each descriptor that children must not have. Larger numbers have no bit.
 std::array<std::atomic<std::uint64_t>, word_count> kept{};
 
 std::uint64_t bit_of(int fd) { return std::uint64_t{1} << (static_cast<std::size_t>(fd) % word_bits); }
 bool has_bit(int fd) { return fd >= 0 && static_cast<std::size_t>(fd) < word_bits * word_count; }
 std::atomic<std::uint64_t>& word_of(int fd) { return kept[static_cast<std::size_t>(fd) / word_bits]; }
 
-// In the child of a process that may have had threads: nothing but system calls. The number stays taken, for whoever closes it once more.
+// Runs in the child of a process that may have had threads, so it makes system calls only. The number stays in use, so that an owner in the child can
+// close it safely.
 void replace_kept() {
   const int before = errno;
   int null = -1;

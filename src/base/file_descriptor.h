@@ -32,7 +32,7 @@ class FileDescriptor {
     }
     fd_ = fd;
   }
-  /// Of a socket whose other end must notice at once when this process dies: a process forked from this one has /dev/null in its place.
+  /// Marks a socket whose other end must notice at once when this process dies: in a forked child the descriptor refers to /dev/null instead.
   void keep_from_children() const noexcept;
 
  private:

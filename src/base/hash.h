@@ -5,8 +5,8 @@
 
 namespace unisono::base {
 
-/// FNV-1a (Fowler, Noll, Vo), 64 bits: what ranks compare, or name things by, is the same on all of them, whatever compiler and standard library
-/// their programs were built with. No help against somebody who looks for two texts of one hash.
+/// FNV-1a (Fowler, Noll, Vo), 64 bits. Ranks compare and name things by this hash, so it is the same for every compiler and standard library. It is
+/// no protection against texts that were chosen to collide.
 class StableHash {
  public:
   constexpr void add(std::string_view bytes) {
@@ -18,8 +18,11 @@ class StableHash {
   constexpr std::uint64_t value() const { return hash_; }
 
  private:
-  constexpr void step(unsigned char c) { hash_ = (hash_ ^ c) * 0x100000001b3U; }
-  std::uint64_t hash_ = 0xcbf29ce484222325U;
+  constexpr void step(unsigned char c) { hash_ = (hash_ ^ c) * fnv_prime; }
+
+  static constexpr std::uint64_t fnv_prime = 0x100000001b3U, fnv_offset_basis = 0xcbf29ce484222325U;
+
+  std::uint64_t hash_ = fnv_offset_basis;
 };
 
 constexpr std::uint64_t stable_hash(std::string_view text) {

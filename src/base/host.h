@@ -6,8 +6,8 @@ namespace unisono::base {
 
 /// The system's name for this host.
 std::string host_name();
-/// The same for all processes that can share memory and see each other: those of one running kernel, and there of the same network and the same
-/// process numbers, which containers share or do not. Another for every other machine, and after a reboot. At most 64 bytes.
+/// Identifies the processes that can share memory and see each other: those under one running kernel in the same network and PID namespaces, which
+/// containers may or may not share. It changes with a reboot. At most 64 bytes.
 const std::string& machine_id();
 
 }  // namespace unisono::base

@@ -25,7 +25,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-/// The bytes of an IPv4 or IPv6 address, in the order of the network.
+/// Returns the bytes of an IPv4 or IPv6 address, in network order.
 std::string_view bytes_of(const SocketAddress& address) {
   if (address.family() == AF_INET) {
     return {reinterpret_cast<const char*>(&reinterpret_cast<const sockaddr_in*>(address.data())->sin_addr), sizeof(in_addr)};
@@ -43,7 +43,7 @@ std::optional<SocketAddress> parse_numeric(const std::string& text) {
   return std::nullopt;
 }
 
-/// Nobody names an interface so; somebody who mistyped an address does.
+/// Returns true for a mistyped address, which no interface has as its name.
 bool looks_like_address(std::string_view text) {
   const bool six = std::ranges::count(text, ':') > 1;
   const bool four = text.find_first_not_of("0123456789.") == std::string_view::npos && std::ranges::count(text, '.') > 0;
@@ -155,7 +155,7 @@ std::vector<InterfaceAddress> InterfaceRule::choose(const std::vector<InterfaceA
     std::ranges::copy_if(addresses, std::back_inserter(chosen), [&](const InterfaceAddress& address) {
       return std::ranges::none_of(items_, [&](const Item& item) { return matches(item, address); });
     });
-    // Who leaves some out does not mean that the others should be looked for on loopback.
+    // A list of excluded interfaces does not mean that loopback is wanted: loopback comes last.
     std::ranges::stable_partition(chosen, [](const InterfaceAddress& address) { return !address.loopback; });
   } else {
     for (const Item& item : items_) {

@@ -10,39 +10,40 @@
 
 namespace unisono::base {
 
-/// One address of a network interface that is up. Port 0.
+/// An address of a network interface that is up. The port is 0.
 struct InterfaceAddress {
   std::string interface = {};
   unsigned index = 0;
   SocketAddress address = {};
   bool loopback = false, multicast = false;  ///< of the interface
-  bool link_local = false;                   ///< means nothing on another host
+  bool link_local = false;                   ///< link-local addresses mean nothing on another host
 };
 
-/// Of IPv4 and IPv6, as the system lists them.
+/// Returns the IPv4 and IPv6 addresses, in the system's order.
 std::vector<InterfaceAddress> interface_addresses();
 /// "lo (127.0.0.1), eth0 (10.0.0.7)"
 std::string describe(const std::vector<InterfaceAddress>& addresses);
 
-/// Which interfaces are meant. A list, separated by commas, of interface names, addresses (10.0.0.7, fd00::7) and networks (10.0.0.0/8, fd00::/8), of
-/// which the first that is there is wanted most; a ^ in front of the list means all but these. NCCL's variable names beginnings of
-/// interface names, and whole names after a =; = is understood, and means nothing more, in the others.
+/// Selects interfaces by a list, separated by commas, of interface names, addresses (10.0.0.7, fd00::7) and networks (10.0.0.0/8, fd00::/8). The
+/// first item that exists is preferred; a ^ in front of the list means all but these. In NCCL's variable a name matches the beginning of interface
+/// names, and a whole name after a =; in the other variables = is accepted and changes nothing.
 class InterfaceRule {
  public:
-  /// InvalidArgument, naming the variable, for a text that is no such list.
+  /// Throws InvalidArgument, which names the variable, for a text that is no such list.
   InterfaceRule(std::string variable, std::string text);
-  /// From UNISONO_INTERFACE.
+  /// Reads UNISONO_INTERFACE.
   static std::optional<InterfaceRule> own(const Environment& environment);
-  /// The same, else from GLOO_SOCKET_IFNAME, else from NCCL_SOCKET_IFNAME.
+  /// Reads UNISONO_INTERFACE, else GLOO_SOCKET_IFNAME, else NCCL_SOCKET_IFNAME.
   static std::optional<InterfaceRule> own_or_others(const Environment& environment);
 
-  /// Those that it admits, the one that is wanted most first. InvalidArgument, naming the variable and what is there, where there are none.
+  /// Returns the addresses that the rule admits, the preferred one first. Throws InvalidArgument, which names the variable and the addresses there
+  /// are, where it admits none.
   std::vector<InterfaceAddress> choose(const std::vector<InterfaceAddress>& addresses) const;
 
  private:
   struct Item {
     std::string text;
-    std::optional<SocketAddress> network;  ///< empty: a name
+    std::optional<SocketAddress> network;  ///< empty: the item is a name
     unsigned bits = 0;
   };
   Item parse(std::string_view text) const;

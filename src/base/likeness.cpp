@@ -6,7 +6,7 @@
 namespace unisono::base {
 
 std::size_t distance(std::string_view one, std::string_view other) {
-  // rows[i % 3][j]: the distance between the first i letters of `one` and the first j of `other`.
+  // The distance between the first i letters of `one` and the first j of `other` is rows[i % 3][j].
   std::vector<std::size_t> rows[3];
   for (auto& row : rows) row.resize(other.size() + 1);
   for (std::size_t j = 0; j <= other.size(); ++j) rows[0][j] = j;
@@ -31,7 +31,7 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
   for (const std::string_view candidate : candidates) {
     const std::size_t most = std::max<std::size_t>(1, candidate.size() / 3);
     const std::size_t found = distance(word, candidate);
-    // A word that shares no letter with the candidate is no mistyped form of it.
+    // A word that shares no letter with the candidate is no misspelling of it.
     if (found > most || found >= candidate.size()) continue;
     if (best.empty() || found < least) {
       best = candidate;

@@ -6,7 +6,7 @@
 
 namespace unisono::base {
 
-/// A memory file of that size, sealed: nobody can shrink it under a reader. Or the errno of what refused.
+/// Makes a memory file of that size, sealed so that nobody can shrink it under a reader; on failure returns the errno.
 Opened make_memory_file(const char* name, std::size_t bytes);
 
 }  // namespace unisono::base

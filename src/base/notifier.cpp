@@ -11,9 +11,9 @@ namespace unisono::base {
 
 void Notifier::wait(std::uint32_t seen, std::chrono::nanoseconds at_most) noexcept {
   timespec limit{};
-  limit.tv_sec = static_cast<time_t>(at_most.count() / 1'000'000'000);
-  limit.tv_nsec = static_cast<long>(at_most.count() % 1'000'000'000);
-  // Woken, interrupted or late: the caller looks again in any case.
+  limit.tv_sec = static_cast<time_t>(at_most.count() / std::nano::den);
+  limit.tv_nsec = static_cast<long>(at_most.count() % std::nano::den);
+  // The result does not matter: the caller checks its condition again in any case.
   ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word_), FUTEX_WAIT, seen, &limit, nullptr, 0);
 }
 

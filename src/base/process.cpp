@@ -16,11 +16,12 @@ namespace {
 
 constexpr std::uint64_t low_half = 0xffffffffU;
 
-/// In ticks since the system started; 0: the process is gone, or /proc does not say.
+/// Returns the start time of a process in ticks since the system started; 0: the process is gone, or /proc does not say.
 std::uint64_t started_at(const std::string& stat) {
   std::istringstream fields(stat);
   std::string field;
-  for (int i = 3; i <= 22; ++i) {  // as proc(5) counts them
+  constexpr int state_field = 3, start_time_field = 22;  // as proc(5) counts them
+  for (int i = state_field; i <= start_time_field; ++i) {
     if (!(fields >> field)) return 0;
   }
   return std::stoull(field) & low_half;
@@ -36,7 +37,7 @@ struct Handles {
   std::map<pid_t, std::weak_ptr<const FileDescriptor>> open;
 };
 Handles& handles() {
-  static Handles& instance = *new Handles;  // lives as long as the process, whoever ends last
+  static Handles& instance = *new Handles;  // never destroyed: threads may use it while the process ends
   return instance;
 }
 
@@ -71,7 +72,7 @@ bool has_ended(pid_t pid, std::int64_t life) {
 std::shared_ptr<const FileDescriptor> handle_on_process(pid_t pid) {
   const std::lock_guard lock(handles().mutex);
   auto& open = handles().open;
-  // The number of a process that has ended may be another's by now.
+  // The number of a process that has ended may belong to another process by now.
   if (const auto found = open.find(pid); found != open.end()) {
     if (auto handle = found->second.lock(); handle && !has_ended(*handle)) return handle;
   }

@@ -10,17 +10,17 @@
 
 namespace unisono::base {
 
-/// What follows the name in /proc/<pid>/stat: the state, then numbers. Empty if the process is gone.
+/// Returns the fields after the name in /proc/<pid>/stat: the state, then numbers. Empty if the process is gone.
 std::string stat_after_name(pid_t pid);
 
-/// Tells this process from every other one that this kernel runs, or has run lately, under the same number: its namespace of process numbers and when
-/// it was started. 0 where /proc does not say.
+/// Returns a number that tells this process from every other one that this kernel has run lately under the same process number. It consists of the
+/// PID namespace and the start time. 0 where /proc does not say.
 std::int64_t own_life();
-/// True where it is certain that the process of this number which had that life has ended. The caller knows that it ran under this kernel.
+/// Returns true where it is certain that the process with this number and `life` has ended. The caller knows that it ran under this kernel.
 bool has_ended(pid_t pid, std::int64_t life);
 
-/// A handle (pidfd) on a process: readable once it has ended. Whoever asks for the same process shares one handle for as long as anybody keeps it, so
-/// that many groups take no more descriptors than one. Null, with errno, where there is none. Any thread.
+/// Returns a handle (pidfd) on a process, which becomes readable when the process ends. All callers that ask for one process share its handle while
+/// any of them keeps it, so many groups take no more descriptors than one. Null, with errno, where there is none. Any thread may call it.
 std::shared_ptr<const FileDescriptor> handle_on_process(pid_t pid);
 
 }  // namespace unisono::base

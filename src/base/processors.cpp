@@ -9,7 +9,7 @@
 namespace unisono::base {
 namespace {
 
-// Processors granted by the control group's quota, rounded up; 0: no limit, or none to be read.
+// Returns the processors granted by the control group's quota, rounded up; 0: there is no limit, or it cannot be read.
 int quota() {
   std::ifstream unified("/sys/fs/cgroup/cpu.max");
   std::string limit;

@@ -2,7 +2,7 @@
 
 namespace unisono::base {
 
-/// How many processors this process may use: the affinity mask and the control group's quota, at least 1.
+/// Returns how many processors this process may use: the affinity mask and the control group's quota, at least 1.
 int allowed_processors();
 
 }  // namespace unisono::base

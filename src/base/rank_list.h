@@ -5,7 +5,7 @@
 
 namespace unisono::base {
 
-/// "rank 3", "ranks 0, 2-4", of ascending numbers.
+/// Names ascending rank numbers: "rank 3", "ranks 0, 2-4".
 std::string name_ranks(const std::vector<int>& ranks);
 
 }  // namespace unisono::base

@@ -12,7 +12,7 @@ Reminder::Reminder(Pace pace, std::function<std::string()> text, std::function<v
     : pace_(pace), text_(std::move(text)), say_(std::move(say)) {
   try {
     thread_ = Thread("the word about whom is waited for", [this] { remind(); });
-  } catch (const Error& error) {  // what it would have said can be waited for without
+  } catch (const Error& error) {  // the reminder is only a help: the caller waits without it
     debug(error.what());
   }
 }
@@ -36,7 +36,7 @@ void Reminder::remind() noexcept {
       if (done_) return;
       if (!text.empty()) say_(text);
     }
-  } catch (const std::exception& error) {  // whoever waits hears of it, too, and tells
+  } catch (const std::exception& error) {  // the waiting caller meets the same error and reports it
     log(LogLevel::debug, error.what());
   }
 }

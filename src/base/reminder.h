@@ -11,15 +11,15 @@
 
 namespace unisono::base {
 
-/// While it lives, says what is being waited for, so that nobody has to guess why nothing happens. In a thread of its own, as the one that waits is
-/// busy with that. Once the destructor has returned, nothing is said any more.
+/// Says now and then, during its lifetime, what is being waited for. It has a thread of its own, since the caller is blocked. Nothing is said any
+/// more once the destructor has returned.
 class Reminder {
  public:
   struct Pace {
-    std::chrono::milliseconds first, again;  ///< before the first word, and between two
+    std::chrono::milliseconds first, again;  ///< before the first text, and between two
   };
-  /// `text` is asked anew each time; where it is empty, or throws, nothing is said. Both functions are called in the other thread. Where there is
-  /// none to be had, nothing is said.
+  /// Asks `text` for a new text each time; nothing is said where it is empty or `text` throws. Both functions are called in the other thread. Nothing
+  /// is said where no thread can be started.
   Reminder(Pace pace, std::function<std::string()> text, std::function<void(const std::string&)> say);
   ~Reminder();
   Reminder(const Reminder&) = delete;

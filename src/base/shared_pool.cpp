@@ -1,6 +1,5 @@
-// Blocks are whole pages, first fit, from one address range over a memory file; small requests are served from larger blocks by the standard
-// library's pools, which stand in front. The address space is reserved once (a file without pages), so a block's offset is all that another process
-// needs.
+// Blocks are whole pages, first fit, from one address range over a memory file. Small requests are served from larger blocks by the standard
+// library's pools, which stand in front. The address space is reserved once (a file without pages), so another process needs only a block's offset.
 #include "base/shared_pool.h"
 
 #include <fcntl.h>
@@ -27,14 +26,15 @@ namespace base {
 namespace {
 
 constexpr std::size_t page = 4096;
+/// The smallest pool that is worth its descriptor.
 constexpr std::size_t least = std::size_t{64} << 20;
-// Of address space, of which a process has 128 TiB and every rank of a host maps the pools of all.
+// Limits of address space: a process has 128 TiB, and every rank of a host maps the pools of all others.
 constexpr std::size_t most_of_process = std::size_t{256} << 30;
 constexpr std::size_t most_mapped = std::size_t{32} << 40;
 
 std::size_t pages_of(std::size_t bytes) { return (bytes + page - 1) / page * page; }
 
-/// What a process may grow a file to: beyond that the kernel does not only refuse but ends the process (SIGXFSZ).
+/// Returns the size to which this process may grow a file. Beyond it the kernel ends the process (SIGXFSZ).
 std::size_t file_size_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::numeric_limits<std::size_t>::max();
@@ -118,15 +118,15 @@ void SharedPool::do_deallocate(void* memory, std::size_t bytes, std::size_t) {
 
 namespace {
 
-/// The pools of others that are mapped now, by inode, which no other file has while one of them is mapped. However many groups of a process use one,
-/// it takes address space once.
+/// The pools of other processes that are mapped now, by inode: no other file has that inode while one of them is mapped. A pool takes address space
+/// once, however many groups of the process use it.
 struct Mapped {
   std::mutex mutex;
   std::map<std::uint64_t, std::weak_ptr<const MappedPool>> pools;
   std::size_t bytes = 0;
 };
 Mapped& mapped() {
-  static auto& instance = *new Mapped;  // lives until the process ends
+  static auto& instance = *new Mapped;  // never destroyed: it lives until the process ends
   return instance;
 }
 
@@ -166,15 +166,19 @@ MappedPool::~MappedPool() {
 
 namespace {
 
-/// What shared_resource() is: the pool where there is one and it has room, ordinary memory else.
+/// Implements shared_resource(): memory from the pool where there is one with room, else ordinary memory.
+/// Larger requests get pages of the pool directly.
+constexpr std::size_t largest_small_block = std::size_t{64} << 10;
+
 class Resource final : public std::pmr::memory_resource {
  public:
-  /// `parents`: of the process that this one was forked from, if it had one.
+  /// `parents` belongs to the process that this one was forked from; null: none.
   Resource(std::unique_ptr<SharedPool> pool, const Resource* parents) : pool_(std::move(pool)), parents_(parents) {
-    if (pool_) blocks_.emplace(std::pmr::pool_options{.max_blocks_per_chunk = 0, .largest_required_pool_block = std::size_t{64} << 10}, pool_.get());
+    if (pool_) blocks_.emplace(std::pmr::pool_options{.max_blocks_per_chunk = 0, .largest_required_pool_block = largest_small_block}, pool_.get());
   }
   const SharedPool* pool() const noexcept { return pool_.get(); }
-  /// In the child of fork: nothing is mapped there any more, and nothing shall be, so that what came from there is told from what is new.
+  /// Reserves the pool's addresses in a child of fork, where the pool is not mapped. New memory cannot have them, so memory of the parent is
+  /// recognised when it is freed.
   void keep_addresses_free() const noexcept {
     if (!pool_) return;
     ::mmap(pool_->base(), pool_->size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
@@ -200,9 +204,9 @@ class Resource final : public std::pmr::memory_resource {
   std::atomic<bool> said_{false};
 };
 
-// Both live until the process ends, in whatever order the rest of it is destroyed.
+// The objects behind both pointers are never destroyed, so they outlive every other static object.
 std::atomic<Resource*> of_process{nullptr};
-// A parent's, in its child.
+// In a child of fork: the resource of its parent.
 std::atomic<const Resource*> inherited{nullptr};
 std::mutex& making() {
   static auto& instance = *new std::mutex;

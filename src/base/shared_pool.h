@@ -13,15 +13,15 @@
 
 namespace unisono::base {
 
-/// Address space over a memory file that other processes of this host can map as well, and whatever is allocated of it. Pages cost nothing until they
-/// are touched, and are given back when their block is.
+/// A memory resource over a memory file that other processes of this host can map as well. Pages cost nothing until they are touched, and are
+/// returned to the system when their block is freed.
 class SharedPool final : public std::pmr::memory_resource {
  public:
-  /// Null where the system grants none. `most`: bytes of address space.
+  /// Returns null where the system grants no memory. `most`: bytes of address space.
   static std::unique_ptr<SharedPool> make(std::size_t most);
   ~SharedPool() override;
 
-  /// Where memory lies in the pool; nullopt if not all of it does.
+  /// Returns the offset of memory in the pool; nullopt where some of it lies outside.
   std::optional<std::uint64_t> offset_of(const void* memory, std::size_t bytes) const noexcept {
     const auto offset = reinterpret_cast<std::uintptr_t>(memory) - reinterpret_cast<std::uintptr_t>(base_);
     if (offset > size_ || bytes > size_ - offset) return std::nullopt;
@@ -30,7 +30,7 @@ class SharedPool final : public std::pmr::memory_resource {
   std::byte* base() const noexcept { return base_; }
   std::size_t size() const noexcept { return size_; }
   int descriptor() const noexcept { return file_.get(); }
-  std::uint64_t inode() const noexcept { return inode_; }  ///< of the memory file: no other on this host has it as long as it lives
+  std::uint64_t inode() const noexcept { return inode_; }  ///< of the memory file; no other file on this host has it during the pool's lifetime
   std::size_t allocated() const;
 
  private:
@@ -47,14 +47,14 @@ class SharedPool final : public std::pmr::memory_resource {
   std::map<std::size_t, std::size_t> free_;  // offset -> bytes; neighbours are joined
 };
 
-/// The pool of this process if it has made one (shared_resource() does), else null; null in a child of fork.
+/// Returns the pool of this process if shared_resource() has made one, else null; null in a child of fork.
 const SharedPool* shared_pool() noexcept;
 
-/// Another process's pool, mapped here to be read. A child of fork has it as well, so that there, too, nothing else is where it was.
+/// The pool of another process, mapped for reading. A child of fork inherits the mapping, so that no other memory has these addresses there.
 class MappedPool {
  public:
-  /// The same mapping for all who ask while one has it. Null where the pool cannot be reached, is another one by now, or would leave too little of
-  /// the address space.
+  /// Returns one shared mapping while anybody keeps it. Null where the pool cannot be reached, has been replaced by another one, or would leave too
+  /// little of the address space.
   static std::shared_ptr<const MappedPool> map(int pid, int descriptor, std::uint64_t inode, std::size_t size);
   ~MappedPool();
   MappedPool(const MappedPool&) = delete;

@@ -4,7 +4,7 @@
 
 namespace unisono::base {
 
-/// "SIGKILL", or "signal 40" where it has no name. Every text of ours names a signal so.
+/// Returns "SIGKILL", or "signal 40" for a signal without a name.
 std::string signal_name(int signal);
 
 }  // namespace unisono::base

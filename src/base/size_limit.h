@@ -6,8 +6,8 @@
 
 namespace unisono::base {
 
-/// While it lives, a file that grows beyond what this process may write (ulimit -f) is an error, EFBIG, and not the end of the process by SIGXFSZ.
-/// Of the calling thread, which the kernel signals.
+/// Makes a write beyond the file size limit (ulimit -f) an error, EFBIG, instead of the end of the process by SIGXFSZ. It applies to the calling
+/// thread, which is the one that the kernel signals.
 class NoSizeSignal {
  public:
   NoSizeSignal() {

@@ -30,10 +30,10 @@ const sockaddr_in6& as_v6(const SocketAddress& address) { return *reinterpret_ca
 
 [[noreturn]] void fail(std::string_view what) { throw Error(fmt::format("{}: {}", what, error_text(errno))); }
 
-/// What the resolver says of a name.
+/// The resolver's answer for a name.
 struct Lookup {
   std::vector<SocketAddress> addresses;
-  int code = 0;  // of getaddrinfo; 0: there are addresses
+  int code = 0;  // result of getaddrinfo; 0: there are addresses
   int error = 0;
 
   std::string why_not(const std::string& host) const {
@@ -56,7 +56,7 @@ Lookup look_up(const std::string& host, std::uint16_t port) {
     found.code = ::getaddrinfo(host.c_str(), service.c_str(), &hints, &list);
   }
   found.error = errno;
-  // The name of this very host needs no file and no server (RFC 6761), and containers often have neither.
+  // The name of this host needs no file and no server (RFC 6761), and containers often have neither.
   if (found.code != 0 && host == "localhost") return look_up("127.0.0.1", port);
   if (found.code != 0) return found;
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
@@ -152,14 +152,15 @@ std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port) 
 
 std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port, const Deadline& deadline) {
   using namespace std::chrono_literals;
-  for (auto pause = 50ms;; pause = std::min<std::chrono::milliseconds>(2 * pause, 1s)) {
+  constexpr std::chrono::milliseconds first_pause = 50ms, longest_pause = 1s;
+  for (auto pause = first_pause;; pause = std::min(2 * pause, longest_pause)) {
     Lookup found = look_up(host, port);
     if (found.code == 0) return std::move(found.addresses);
     if (!found.may_be_known_later()) throw InvalidArgument(found.why_not(host));
     if (deadline.passed()) throw InvalidArgument(fmt::format("{} (asked for {} ms)", found.why_not(host), deadline.timeout().count()));
-    if (pause == 50ms) info(found.why_not(host) + "; it is asked for again");
-    // Nothing announces that a name is known now: ask again, less and less often.
-    ::poll(nullptr, 0, static_cast<int>(std::min<std::chrono::milliseconds>(pause, deadline.left()).count()));
+    if (pause == first_pause) info(found.why_not(host) + "; it is asked for again");
+    // The system does not announce that a name has become known, so it is asked again, at growing intervals.
+    ::poll(nullptr, 0, static_cast<int>(std::min(pause, deadline.left()).count()));
   }
 }
 
@@ -169,7 +170,8 @@ Opened try_listen(const SocketAddress& address) {
   const int fd = opened.fd.get();
   const int on = 1;
   const bool inet = address.family() != AF_UNIX;
-  // Without SO_REUSEADDR the connections of a job that just ended would keep its port busy for a minute. IPv6 alone: never more than was asked for.
+  // Without SO_REUSEADDR the connections of a job that has just ended would keep its port in use for a minute. An IPv6 socket takes no IPv4
+  // connections, since only its own address was asked for.
   if (fd < 0 || (inet && ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) ||
       (address.family() == AF_INET6 && ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) != 0) ||
       ::bind(fd, address.data(), address.size()) != 0 || ::listen(fd, SOMAXCONN) != 0) {

@@ -13,12 +13,12 @@
 
 namespace unisono::base {
 
-/// An IPv4, IPv6 or abstract AF_UNIX address, as the kernel takes it. Names are resolved once, before one of these exists.
+/// An IPv4, IPv6 or abstract AF_UNIX address, as the kernel takes it. Names are resolved before one of these exists.
 class SocketAddress {
  public:
   SocketAddress() = default;
   SocketAddress(const sockaddr* address, socklen_t size);
-  /// A name in the abstract namespace: no file, gone with the socket.
+  /// Returns a name in the abstract namespace, which has no file and ends with the socket.
   static SocketAddress abstract_unix(std::string_view name);
 
   int family() const { return storage_.ss_family; }
@@ -39,45 +39,45 @@ class SocketAddress {
 std::string describe(const SocketAddress& address);
 std::string describe(std::string_view host, std::uint16_t port);
 
-/// The addresses of a name, in the order to try them; a numeric address needs no resolver. InvalidArgument where there are none. Never a reverse
-/// lookup.
+/// Returns the addresses of a name, in the order to try them; a numeric address needs no resolver. Throws InvalidArgument where there are none. It
+/// never makes a reverse lookup.
 std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port);
-/// The same of a name that may be known in a moment only, as where host 0 is being started: asked for again until the deadline.
+/// Resolves a name that may become known later, as where host 0 is being started: asks again until the deadline.
 std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port, const Deadline& deadline);
 
-/// Written as an address, not as a name.
+/// Returns true for an address in numbers, false for a name.
 bool is_numeric(const std::string& host);
 
-/// A new descriptor, or the errno of what refused. Errors are compared by number, never by text.
+/// A new descriptor, or the errno of the failed call. Callers compare errors by number, never by text.
 struct Opened {
   FileDescriptor fd;
   int error = 0;
 };
-/// A listening, non-blocking socket on exactly this address. Processes that are forked from this one do not get it, nor a connected one.
+/// Returns a listening, non-blocking socket on exactly this address. Forked processes do not inherit it, nor a connected one.
 Opened try_listen(const SocketAddress& address);
-/// A connected, non-blocking socket; ETIMEDOUT where the deadline passed first.
+/// Returns a connected, non-blocking socket; ETIMEDOUT where the deadline passed first.
 Opened try_connect(const SocketAddress& address, const Deadline& deadline);
 
 SocketAddress local_address(int fd);
 SocketAddress peer_address(int fd);
 bool is_stream_socket(int fd, int family);
-/// True where the process at the other end of an AF_UNIX socket runs as the same user.
+/// Returns true where the process at the other end of an AF_UNIX socket runs as the same user.
 bool peer_is_same_user(int fd);
 
 void set_close_on_exec(int fd);
 void set_non_blocking(int fd);
-/// Small requests go out at once (TCP only; ignored elsewhere).
+/// Sends small requests at once (TCP only; ignored elsewhere).
 void set_no_delay(int fd);
 struct SocketPair {
   FileDescriptor first, second;
 };
-/// Two ends of an AF_UNIX stream, both CLOEXEC.
+/// Returns the two ends of an AF_UNIX stream, both CLOEXEC.
 SocketPair make_socket_pair();
 
-/// Waits until the descriptor has one of `events` or the deadline passes; false: it passed.
+/// Waits until the descriptor has one of `events` or the deadline passes; returns false where it passed.
 bool wait_for(int fd, short events, const Deadline& deadline);
 
-/// The text of an errno; where a limit of the process is behind it, which one.
+/// Returns the text of an errno, with the limit of the process that may be the reason.
 std::string error_text(int error);
 
 }  // namespace unisono::base

@@ -6,7 +6,7 @@
 
 namespace unisono::base {
 
-/// What `detail::set_call_comparison` sets: every collective in shared memory reads it.
+/// Set by `detail::set_call_comparison` and read by every collective in shared memory.
 extern std::atomic<bool> compares_calls;
 
 }  // namespace unisono::base

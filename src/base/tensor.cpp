@@ -29,7 +29,7 @@ std::uint16_t float_to_half(float value) noexcept {
   const std::uint32_t magnitude = bits & 0x7fffffffU;
   if (magnitude > 0x7f800000U) return sign | 0x7e00U;   // NaN
   if (magnitude >= 0x477ff000U) return sign | 0x7c00U;  // rounds to more than 65504
-  if (magnitude < 0x38800000U) {                        // subnormal in binary16: let the addition of 0.5 do the rounding
+  if (magnitude < 0x38800000U) {                        // subnormal in binary16: the addition of 0.5 rounds
     const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000U));
   }

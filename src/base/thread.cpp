@@ -28,7 +28,7 @@ void run(const std::string& name, const std::function<void()>& body) noexcept {
   }
 }
 
-/// For its lifetime the calling thread, and who is started by it, takes no signals.
+/// Blocks all signals in the calling thread, and in the threads it starts, during its lifetime.
 class Quiet {
  public:
   Quiet() {

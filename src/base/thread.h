@@ -10,26 +10,25 @@
 
 namespace unisono::base {
 
-/// Every thread of the library. It leaves signals to the others of the process, unless it is to run a program's own code, which may wait for them or
-/// start processes. What its function throws is logged and ends that thread alone: a function that others rely on catches for itself, and tells
-/// them. Exported for the plug-ins.
+/// A thread of the library. It takes no signals, unless it runs a program's own code, which may wait for them or start processes. An exception of its
+/// function is logged and ends that thread alone: a function that others depend on catches exceptions itself and tells the others. Exported for the
+/// plug-ins.
 class UNISONO_API Thread {
  public:
   Thread() = default;
   enum class Signals { none, as_starter };
-  /// `name`: as a message names it, "the store server". Error where the system has no thread to give.
+  /// Starts a thread. `name`: as messages call it, "the store server". Throws Error where the system cannot start one.
   Thread(std::string name, std::function<void()> body, Signals signals = Signals::none);
   Thread(Thread&&) = default;
-  /// Joins the one it had.
+  /// Joins the thread that this object had.
   Thread& operator=(Thread&& other);
-  /// Joins.
   ~Thread() { join(); }
 
-  /// It was started and not joined yet.
+  /// Returns true where a thread was started and not joined yet.
   bool joinable() const { return thread_.joinable(); }
-  /// Nothing where there is none. A child of fork has the object and not the thread: there it lets go.
+  /// Does nothing where there is no thread. A child of fork has the object without the thread: there it lets go.
   void join();
-  /// Nobody will join it: it may use only what outlives the process's last thread.
+  /// Gives up joining: the thread may use only what lives until the process ends.
   void detach() { thread_.detach(); }
 
  private:

@@ -27,7 +27,7 @@ constexpr std::array table = {
     Variable{"UNISONO_LOG", Value::word, {"debug", "info", "warning", "error", "off"}},
     Variable{"UNISONO_NCCL_LIBRARY", Value::file},
     Variable{"UNISONO_CUDART_LIBRARY", Value::file},
-    // From the launcher to its ranks.
+    // The launcher sets these for its ranks.
     Variable{"UNISONO_LAUNCHER_FD"},
     Variable{"UNISONO_JOB_ID"},
     Variable{"UNISONO_ATTEMPT"},
@@ -42,9 +42,9 @@ std::vector<std::string_view> words_of(const Variable& variable) {
   return words;
 }
 
-/// Of somebody else's making: short, and without what would move the cursor.
+/// Returns a foreign text for display: short, and without control characters.
 std::string shown(std::string_view text) {
-  constexpr std::size_t most = 40;
+  constexpr std::size_t most = 40;  // characters: enough to recognise the value, and the message stays on a line
   std::string result(text.substr(0, most));
   for (char& c : result)
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
@@ -52,14 +52,14 @@ std::string shown(std::string_view text) {
 }
 
 std::string unknown_name(const std::string& name) {
-  // What all of them have in common would make everything look alike.
+  // The common prefix is left out, since it would make every name look similar.
   std::vector<std::string_view> endings;
   for (const Variable& variable : table) endings.push_back(variable.name.substr(ours.size()));
   const std::string_view meant = nearest(std::string_view(name).substr(ours.size()), endings);
   return fmt::format("{} is unknown{}", shown(name), meant.empty() ? "" : fmt::format("; did you mean {}{}?", ours, meant));
 }
 
-/// Empty: it is in order.
+/// Returns the sentence about a value; empty: the value is in order.
 std::string odd_value(const Variable& variable, const std::string& text) {
   if (variable.value == Value::seconds) {
     int seconds = 0;

@@ -10,15 +10,14 @@
 
 namespace unisono::base {
 
-/// An environment variable of ours. There is one table of them: a variable that is read anywhere and does not stand in it fails a test, and so does
-/// one that docs/environment.md does not describe.
+/// An environment variable of unisono. A test fails for a variable that is read anywhere and is missing in the table, or in docs/environment.md.
 struct Variable {
   enum class Value {
-    text,     ///< checked by whoever reads it, or not at all
+    text,     ///< checked where it is read, or not at all
     word,     ///< one of `words`
     seconds,  ///< a positive whole number
-    backend,  ///< a name or a map of names; only the backends' registry knows which there are
-    secret,   ///< text that nobody prints
+    backend,  ///< a name or a map of names, which the registry of engines checks
+    secret,   ///< text that is never printed
     file,     ///< the absolute path of a file
     folders,  ///< absolute paths of folders, separated by colons
   };
@@ -28,16 +27,16 @@ struct Variable {
 };
 
 std::span<const Variable> variables();
-/// Null: it is none of ours.
+/// Returns null for a name that is not in the table.
 const Variable* find_variable(std::string_view name);
 
-/// What is odd about the variables that begin with UNISONO_, a sentence each: names that nothing reads and values that mean nothing. What a backend's
-/// name means is not looked at.
+/// Returns a sentence for each name that begins with UNISONO_ and that nothing reads, and for each value without meaning. Names of backends are not
+/// checked.
 std::vector<std::string> odd_variables(const Environment& environment);
 
-/// Of a list of folders, what stands between its colons; nothing of what is empty.
+/// Splits a list of folders at its colons and leaves out empty items.
 std::vector<std::string> folders_of(std::string_view text);
-/// What is odd about such a list, as a sentence; empty: nothing.
+/// Returns a sentence about a list of folders that is not in order; empty: it is.
 std::string odd_folders(std::string_view variable, std::string_view text);
 
 }  // namespace unisono::base

@@ -10,7 +10,7 @@ struct Version {
   bool operator==(const Version&) const = default;
 };
 
-/// Of this library.
+/// Returns the version of this library.
 Version library_version();
 /// "0.1.0"
 std::string to_string(const Version& version);

@@ -8,8 +8,8 @@ namespace unisono::base {
 
 /// Lets the threads of a rank sleep until a peer wakes them: a futex word and a count of waiters, so that a notification costs one load while nobody
 /// sleeps. It lives in memory that all ranks of the host share. No wake-up is lost:
-/// a waiter counts itself (seq_cst), checks its condition once more, then sleeps on the word it read before;
-/// a peer publishes (seq_cst), then reads the count.
+///   a waiter counts itself (seq_cst), checks its condition once more, then sleeps on the word it read before;
+///   a peer publishes (seq_cst), then reads the count.
 class alignas(128) Notifier {
  public:
   std::uint32_t prepare_wait() noexcept {

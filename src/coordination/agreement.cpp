@@ -12,7 +12,7 @@
 namespace unisono::coordination {
 namespace {
 
-constexpr auto time_until_told = std::chrono::milliseconds(100);
+constexpr auto time_until_told = std::chrono::milliseconds(100);  ///< of waiting, before other ranks are told for whom
 
 /// The message from the first rank of a host to the others of that host.
 struct SharedDecision {
@@ -25,7 +25,7 @@ struct SharedDecision {
 };
 static_assert(sizeof(SharedDecision) == 256);
 
-/// Between two looks at who is gone, while ranks are known to differ: no notification tells of a rank that dies.
+/// The pause between two looks for dead ranks while ranks are known to differ: the death of a rank causes no notification.
 constexpr std::chrono::nanoseconds look_period = std::chrono::milliseconds(20);
 
 class SpanningAgreement final : public Task {
@@ -69,7 +69,7 @@ class SpanningAgreement final : public Task {
     std::vector<int> ranks = late_here();
     for (int h = 0; h < topology_.host_count(); ++h) {
       if (h == topology_.host() || parts_.ballots->of(h, number_) != nullptr) continue;
-      // Whoever waits there says for whom; where nobody has said anything, nobody has come.
+      // The ranks of a host say for whom they wait. A host from which nothing has come has no rank in the call yet.
       const auto awaited = parts_.ballots->awaited_by(h, number_);
       for (int r = 0; r < topology_.size(); ++r) {
         if (topology_.host_of(r) == h && (!awaited || std::find(awaited->begin(), awaited->end(), r) != awaited->end())) ranks.push_back(r);
@@ -79,7 +79,7 @@ class SpanningAgreement final : public Task {
     std::sort(ranks.begin(), ranks.end());
     return ranks;
   }
-  // Ranks of this host notify. What comes from another host is noticed by the Link's thread, which notifies too.
+  // Ranks of this host notify. The Link's thread notifies of messages from other hosts.
   bool wakes_waiter() const override { return true; }
 
  private:
@@ -138,13 +138,13 @@ class SpanningAgreement final : public Task {
     shared_decision_.has_majority = decision.majority ? 1 : 0;
     if (decision.majority) std::memcpy(&shared_decision_.majority, decision.majority->data(), sizeof shared_decision_.majority);
     std::size_t size = decision.calls.copy(shared_decision_.calls, sizeof shared_decision_.calls - 1);
-    // No half of a character.
+    // An incomplete character at the end is removed.
     while (size < decision.calls.size() && size > 0 && (static_cast<unsigned char>(decision.calls[size]) & 0xc0U) == 0x80U)
       shared_decision_.calls[--size] = '\0';
     return true;
   }
 
-  /// Some ranks are known to differ. What the others have called says who differs from most.
+  /// Called when some ranks are known to differ. The calls of the others tell who differs from most.
   engines::Decision decide() {
     const base::Deadline deadline(detail::ballot_time());
     while (!take_statements() && !deadline.passed() && !nothing_more_comes()) {
@@ -157,10 +157,10 @@ class SpanningAgreement final : public Task {
     if (!left_out.empty()) tell_others(Ballots::encode_left_out(number_, left_out));
     const std::vector<engines::Ballot> counted = ballots_without(left_out);
     const bool differ = std::ranges::any_of(counted, [&](const engines::Ballot& ballot) { return ballot.key != counted.front().key; });
-    return engines::decide(differ ? counted : ballots_without({}));  // several have left out one host each: all that is known counts
+    return engines::decide(differ ? counted : ballots_without({}));  // several hosts have left each other out: all known ballots count
   }
 
-  /// True when every host has stated, or is left out by others.
+  /// Returns true when every host has stated, or is left out by others.
   bool take_statements() {
     parts_.poll();
     missing_.clear();
@@ -169,7 +169,7 @@ class SpanningAgreement final : public Task {
       if (h == topology_.host()) continue;
       const auto* statement = parts_.ballots->of(h, number_);
       if (statement == nullptr && !left_out.contains(h)) missing_.insert(h);
-      // Its ranks decide each by itself, and only the first one has been told so far.
+      // Each rank of such a host decides by itself, and only its first rank has been told so far.
       if (statement == nullptr || statement->agrees || !topology_.is_leader() || !answered_.insert(h).second) continue;
       const std::string text = Ballots::encode(number_, own_statement());
       for (int r = 0; r < topology_.size(); ++r) {
@@ -179,7 +179,7 @@ class SpanningAgreement final : public Task {
     return missing_.empty();
   }
 
-  /// A statement comes from the first rank of its host, and before the news that this rank is gone.
+  /// Returns true where no missing host can state any more: a statement comes from a host's first rank, and before the notice that this rank is gone.
   bool nothing_more_comes() const {
     if (parts_.is_over()) return true;
     const std::vector<int> gone = parts_.gone();
@@ -187,7 +187,7 @@ class SpanningAgreement final : public Task {
                                [&](int host) { return std::ranges::find(gone, topology_.leaders[static_cast<std::size_t>(host)]) != gone.end(); });
   }
 
-  /// The ballots of all ranks that are known to have come.
+  /// Returns the ballots of all ranks that are known to have come.
   std::vector<engines::Ballot> ballots_without(const std::set<int>& hosts) const {
     std::vector<engines::Ballot> ballots;
     for (int h = 0; h < topology_.host_count(); ++h) {
@@ -223,7 +223,7 @@ class SpanningAgreement final : public Task {
 
   std::vector<int> late_here() const { return phase_ == Phase::host && inner_ ? global(inner_->waiting_for()) : std::vector<int>(); }
 
-  // Only the first ranks of the hosts have been told so far.
+  // The first ranks of the hosts were told before; this tells the others.
   void tell_that_we_are_here() {
     if (base::Clock::now() < next_telling_) return;
     next_telling_ = base::Clock::time_point::max();
@@ -233,7 +233,7 @@ class SpanningAgreement final : public Task {
     }
   }
 
-  // The ranks of other hosts cannot see for whom this one waits; should their deadline pass, they are to name the right ones.
+  // The ranks of other hosts cannot see for whom this rank waits. They need it to name the right ranks when their deadline passes.
   void tell_who_is_late() {
     const auto now = base::Clock::now();
     if (now < next_telling_) return;
@@ -272,7 +272,7 @@ class SpanningAgreement final : public Task {
   base::Clock::time_point next_telling_;
   std::vector<int> told_;
   std::set<int> missing_;   // hosts from which nothing has come, while ranks are known to differ
-  std::set<int> answered_;  // hosts of which every rank was told what those of this host have called
+  std::set<int> answered_;  // hosts whose ranks have all been told the calls of this host
 };
 
 }  // namespace

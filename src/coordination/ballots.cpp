@@ -36,7 +36,7 @@ std::vector<int> get_numbers(base::ByteReader& from) {
 
 }  // namespace
 
-// The call's number, whether all agree; then their signature and label, or for each rank its number, signature and call.
+// The notice holds the call's number and whether all agree, then their signature and label, or each rank's number, signature and call.
 std::string Ballots::encode(std::uint64_t call, const Statement& statement) {
   base::ByteWriter notice = Notices::of_kind(NoticeKind::ballot).put(call).put(static_cast<std::uint8_t>(statement.agrees ? 1 : 0));
   if (statement.agrees) {
@@ -80,8 +80,8 @@ void Ballots::take_statement(int host, base::ByteReader& content) {
   }
   if (!content.complete()) return;
   const std::lock_guard lock(mutex_);
-  if (call < oldest_) return;                                // of a call that is over: all ranks of it know already how it ended
-  ballots_.try_emplace({call, host}, std::move(statement));  // said twice it is the same, and another thread may be reading it
+  if (call < oldest_) return;                                // its call is over: all ranks know the result
+  ballots_.try_emplace({call, host}, std::move(statement));  // a second one has the same content, and another thread may be reading the first
 }
 
 void Ballots::take_waiting(int host, base::ByteReader& content) {
@@ -101,7 +101,7 @@ void Ballots::take_left_out(base::ByteReader& content) {
 const Ballots::Statement* Ballots::of(int host, std::uint64_t call) {
   const std::lock_guard lock(mutex_);
   const auto found = ballots_.find({call, host});
-  return found == ballots_.end() ? nullptr : &found->second;  // stays until `forget_before`, which its reader calls
+  return found == ballots_.end() ? nullptr : &found->second;  // stays until its reader calls `forget_before`
 }
 
 std::optional<std::vector<int>> Ballots::awaited_by(int host, std::uint64_t call) {

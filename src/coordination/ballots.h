@@ -16,31 +16,31 @@
 
 namespace unisono::coordination {
 
-/// The ballots of the calls of one group, by the call's number among the group's collectives. The first ranks of the hosts tell each other what the
-/// ranks of a host have called, whom it waits for, and which hosts were not waited for any longer. Filled by the thread that polls the link.
+/// The ballots of a group's calls, by the call's number among the group's collectives. The first ranks of the hosts tell each other the calls of
+/// their host's ranks, the ranks that it waits for, and the hosts that are not waited for any longer. The thread that polls the link adds them.
 class Ballots {
  public:
-  /// The statement of one host.
+  /// The statement of a host.
   struct Statement {
-    bool agrees = true;  ///< all ranks of that host call the same, namely this:
+    bool agrees = true;  ///< all ranks of that host make the same call, that of `signature`
     engines::Signature signature;
     std::string label;
     std::vector<engines::Ballot> ballots;  ///< where they do not agree
   };
-  /// Notices, with their kind (notices.h).
+  /// Return notices, with their kind (notices.h).
   static std::string encode(std::uint64_t call, const Statement& statement);
   static std::string encode_waiting(std::uint64_t call, const std::vector<int>& ranks);
   static std::string encode_left_out(std::uint64_t call, const std::set<int>& hosts);
 
-  /// Takes such a notice of a rank of that host. One that is malformed is dropped.
+  /// Stores such a notice of a rank of that host. A malformed one is dropped.
   void take(int host, std::string_view notice);
   const Statement* of(int host, std::uint64_t call);
-  /// The ranks that the host waits for in that call, if it has said.
+  /// Returns the ranks that the host waits for in that call, if it has said.
   std::optional<std::vector<int>> awaited_by(int host, std::uint64_t call);
-  /// The hosts whose ballots came too late to count: those that another rank has named, and those that were named here.
+  /// Records hosts whose ballots came too late to count: those that another rank has named, and those that were named here.
   void leave_out(std::uint64_t call, const std::set<int>& hosts);
   std::set<int> left_out(std::uint64_t call);
-  /// Nothing before this call is asked for any more.
+  /// Deletes all that belongs to earlier calls.
   void forget_before(std::uint64_t call);
 
  private:

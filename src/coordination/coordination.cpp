@@ -10,7 +10,7 @@
 namespace unisono::coordination {
 namespace {
 
-constexpr auto longest_goodbye = std::chrono::milliseconds(5000);
+constexpr auto longest_goodbye = std::chrono::milliseconds(5000);  ///< for data that is still to be sent
 
 }  // namespace
 

@@ -26,24 +26,24 @@
 
 namespace unisono::coordination {
 
-/// The ranks of one host: the shared-memory engine by which they agree, and the processes behind them.
+/// The ranks of one host: the shared-memory engine by which they agree, and their processes.
 struct HostRanks {
   std::shared_ptr<engines::shm::ShmEngine> engine;
   std::unique_ptr<Peers> peers;
 };
 
 struct CoordinationParts {
-  std::string key;                ///< the same on all members, and of no other group
+  std::string key;                ///< equal on all members, and different from that of any other group
   std::vector<int> global_ranks;  ///< of the members, in group order
   GroupTopology topology;
-  HostRanks host = {};                            ///< of the ranks of this host; empty where this rank is alone there
-  std::shared_ptr<transport::Link> link = {};     ///< with the ranks of other hosts, or all that an engine connects; null where there is none
+  HostRanks host = {};                            ///< the ranks of this host; empty where this rank is alone there
+  std::shared_ptr<transport::Link> link = {};     ///< connects the ranks of other hosts, or all that an engine connects; null where there is none
   bool owns_link = false;                         ///< the link ends with this group
   std::shared_ptr<base::Notifier> notifier = {};  ///< of a rank that is alone on its host; null: the host's
 };
 
-/// Whether the calls of a group may go on: all ranks have come to the same call, nobody has died, the group is not over. Everything that answers this
-/// is here, for a group on one host and on several: agreement, failure detection, and how a failure reaches all ranks. Ranks are ranks in the group.
+/// Decides whether the calls of a group may go on: all ranks have come to the same call, none has died, the group is not over. It contains agreement,
+/// failure detection, and the ways of a failure to all ranks, for groups on one host and on several. Ranks are ranks in the group.
 class Coordination {
  public:
   explicit Coordination(CoordinationParts parts);
@@ -59,18 +59,18 @@ class Coordination {
   /// Null where this rank is alone on its host.
   const std::shared_ptr<engines::shm::ShmEngine>& host_engine() const { return parts_.host.engine; }
   const std::shared_ptr<transport::Link>& link() const { return parts_.link; }
-  /// Between hosts. Its handlers are set before `begin`.
+  /// Returns the notices between hosts. Handlers are set before `begin`.
   Notices& notices() { return *notices_; }
   std::uint64_t group_id() const { return group_id_; }
-  /// The members may be heard: all handlers of notices are there.
+  /// Begins to receive notices: all handlers are set.
   void begin();
-  /// No handler of notices runs any more when it returns.
+  /// Ends the notices. No handler runs any more when it returns.
   void end();
 
   // ---- agreement ----------------------------------------------------------------------------------------------
 
-  /// For the lifetime of a call that is compared here. A rank that has its part of a call done may leave the group, and is missed by nobody who is
-  /// still in that call: so from the agreement on, ranks that have left are no failure.
+  /// Marks a call that is compared here, for its lifetime. A rank that has done its part of a call may leave the group while others are still in that
+  /// call, so ranks that leave after the agreement are no failure.
   class CallUnderWay {
    public:
     explicit CallUnderWay(Coordination& coordination) : flag_(coordination.agreed_) { flag_.store(false, std::memory_order_release); }
@@ -82,44 +82,46 @@ class Coordination {
    private:
     std::atomic<bool>& flag_;
   };
-  /// All ranks compare what they are about to call (agreement.h). Done when all have come and agree; throws Mismatch on every rank where they differ.
+  /// Compares the next call of all ranks (agreement.h). The task is done when all have come and agree; it throws Mismatch on every rank where they
+  /// differ.
   std::unique_ptr<Task> start_agreement(const CollectiveCall& call);
-  /// Lets the ranks of one host agree, for a caller that waits. Returns whether all ranks have come with the flag raised; those that come by
-  /// `start_agreement` have not.
+  /// Lets the ranks of one host agree, for a caller that waits. Returns true where all ranks have come with the flag set; those that come by
+  /// `start_agreement` have it unset.
   bool agree(const CollectiveCall& call, Waiter& waiter, bool flag);
 
   // ---- failures -----------------------------------------------------------------------------------------------
 
-  /// Tells every rank that the group is over. The first failure stands. From any thread.
+  /// Tells every rank that the group is over. The first failure counts. Any thread may call it.
   void poison(const Failure& failure);
-  /// `end_engines` ends the engines when the group is over. It is called once, by the first thread that poisons the group here, and must not throw.
+  /// Sets the function that ends the engines when the group is over. It is called once, by the first thread that poisons the group here, and must not
+  /// throw.
   void set_on_over(std::function<void(const Failure&)> end_engines) { end_engines_ = std::move(end_engines); }
-  /// The reason why the group is over, if it is. Costs one load while it is not. From any thread.
+  /// Returns the reason why the group is over, if it is. Costs one load while it is not. Any thread may call it.
   std::optional<Failure> failure() {
     if (!may_be_over()) [[likely]]
       return std::nullopt;
     return read_failure();
   }
-  /// Looks for peers that are dead, or of `waiting_for`, that have left or been stopped for too long. Makes system calls. `any_will_do`: any one of
-  /// `waiting_for` is enough.
+  /// Looks for dead peers, and for ranks of `waiting_for` that have left or been stopped for too long. Makes system calls. With `any_will_do`, one
+  /// present rank of `waiting_for` is enough.
   std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do);
-  /// Finds one of these ranks that is dead or has been stopped for too long, whatever became of the group. Ranks that have left do not count.
+  /// Finds a rank among these that is dead or has been stopped for too long, even where the group is over. Ranks that have left do not count.
   std::optional<Failure> look_at(std::span<const int> ranks);
-  /// The ranks whose processes are known to be dead or to have left, ascending.
+  /// Returns the ranks whose processes are known to be dead or to have left, ascending.
   std::vector<int> gone();
-  /// The last word of a rank that finalizes: it will not be missed any more. Never waits for peers, but for what is still to be sent to them.
-  /// `end_engines` is called when the peers know.
+  /// Announces that this rank finalizes, so that it will not be waited for. Waits until pending data is sent, never for an action of peers.
+  /// `end_engines` is called when the peers have been told.
   void leave(const std::function<void()>& end_engines);
 
   // ---- waiting ------------------------------------------------------------------------------------------------
 
-  /// Notified when something may have changed; null: a group of one.
+  /// Returns the notifier of this rank, which is notified when something may have changed; null: a group of one.
   base::Notifier* notifier();
-  /// The notifier of another rank of this host; null: not known.
+  /// Returns the notifier of another rank of this host; null: not known.
   base::Notifier* notifier_of(int rank);
-  /// There are more ranks than processors on this host: waiting should give way early.
+  /// Returns true where this host has more ranks than processors, so that waiting ranks should yield early.
   bool is_crowded() const { return parts_.host.engine != nullptr && parts_.host.engine->is_crowded(); }
-  /// Takes what has come from other hosts. Any thread.
+  /// Receives what has come from other hosts. Any thread may call it.
   void poll() {
     if (parts_.link) parts_.link->poll();
   }
@@ -147,29 +149,30 @@ class Coordination {
   std::atomic<bool> failed_{false};
   std::atomic<bool> is_announced_{false};
   std::atomic<bool> ended_engines_{false};
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members below
   std::optional<Failure> failure_;
   std::optional<Failure> announced_;  // by a rank on another host; counts a moment later
   base::Clock::time_point announced_at_{};
   std::set<int> left_;  // ranks of other hosts
 };
 
-/// The ranks of a host that are processes: collective over them, through their store. `names`: by which errors call them, where that is not their
-/// rank here. `notifiers`: those that they have already in the world, so that a process sleeps in one place, whatever it waits for; empty: new ones.
+/// Options of the ranks of a host that are processes; they join collectively, through their store.
 struct HostOptions {
   std::string group_name = {};
   int rank = 0;  ///< among the ranks of the host
   std::vector<int> global_ranks = {};
-  std::vector<int> names = {};
-  std::shared_ptr<Store> store = {};         ///< of their own, under a prefix
-  std::shared_ptr<Store> job_store = {};     ///< the launcher's, where it notes how processes ended; may be null
-  std::shared_ptr<Coordination> world = {};  ///< null when it is the world that is made
+  std::vector<int> names = {};            ///< of the ranks in errors, where these differ from their ranks here
+  std::shared_ptr<Store> store = {};      ///< of these ranks, under a prefix
+  std::shared_ptr<Store> job_store = {};  ///< the launcher's, where it records how processes ended; may be null
+  ///< the world, whose notifiers are used again, so that a process sleeps in one place whatever it waits for; null: it is being made
+  std::shared_ptr<Coordination> world = {};
   std::chrono::milliseconds timeout{};
 };
+/// Joins the ranks of a host that are processes.
 HostRanks join_host(const HostOptions& options);
-/// The ranks of a host that are threads of this process, on memory that they share.
+/// Makes the ranks of a host that are threads of this process, on memory that they share.
 HostRanks host_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus);
-/// The notifiers of these ranks of the world; empty where one is not known.
+/// Returns the notifiers of these ranks of the world; empty where one is not known.
 std::vector<base::Notifier*> notifiers_of(Coordination& world, const std::vector<int>& global_ranks);
 
 }  // namespace unisono::coordination

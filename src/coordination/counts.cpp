@@ -12,7 +12,7 @@ namespace unisono::coordination {
 namespace {
 
 std::string list(std::span<const std::uint64_t> counts) {
-  constexpr std::size_t most = 32;
+  constexpr std::size_t most = 32;  // counts that a message shows
   return fmt::format("[{}{}]", fmt::join(counts.first(std::min(counts.size(), most)), ", "), counts.size() > most ? ", …" : "");
 }
 

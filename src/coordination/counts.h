@@ -10,14 +10,14 @@
 
 namespace unisono::coordination {
 
-/// The comparison of what the ranks of a call have given as counts: the same list on all of them, or of all_to_all_v, what fits together. Each rank
-/// gathers the counts of all and finds the same.
+/// Compares the counts that the ranks of a call have given: equal lists on all of them or, for all_to_all_v, lists that fit together. Each rank
+/// gathers the counts of all and reaches the same result.
 class CountsComparison {
  public:
   CountsComparison(const CollectiveCall& call, int rank, int size);
-  /// An all_gather of the counts, on memory of this object.
+  /// Returns an all_gather of the counts, on memory of this object.
   CollectiveCall gather();
-  /// After the gather. Throws Mismatch on every rank where the counts do not fit.
+  /// Called after the gather. Throws Mismatch on every rank where the counts do not fit.
   void judge() const;
 
  private:

@@ -15,29 +15,29 @@
 
 namespace unisono::coordination {
 
-/// Finds out why an engine failed. An engine that throws says what happened to it, and seldom why: most often a peer has died, which the group
-/// notices a moment later. So the exception is held back for that moment. Then a GroupFailure is thrown: with the peer that is gone, or with the
-/// engine's own words where none is found.
+/// Finds out why an engine failed. An engine's exception tells what happened to it, and seldom why: most often a peer has died, which the group
+/// notices a moment later. So the exception is held back for that time. Then a GroupFailure is thrown that names the lost peer, or has the engine's
+/// own text where none is found.
 class FailureAttribution final : public Task {
  public:
   /// The failure that is thrown where no peer is found.
   struct Unexplained {
-    std::string_view engine = {};  ///< "gloo failed: …" is said then; empty: "rank 2: …"
+    std::string_view engine = {};  ///< begins the text "gloo failed: …"; empty: "rank 2: …"
     int culprit = -1;
     PeerFailed::Cause cause = PeerFailed::Cause::disconnected;
-    std::chrono::milliseconds grace{1000};  ///< so long a peer is looked for
-    bool passes_errors = false;             ///< errors of ours (Error) say by themselves what they are, and are thrown at once
+    std::chrono::milliseconds grace{1000};  ///< the time for which a peer is looked for
+    bool passes_errors = false;             ///< errors of the library (Error) explain themselves and are thrown at once
   };
   FailureAttribution(Coordination& coordination, const Unexplained& unexplained) : coordination_(coordination), unexplained_(unexplained) {}
 
-  /// Calls `step` and returns what it returns. From the first exception that is held back on it returns false, until it throws. A Mismatch and a
+  /// Calls `step` and returns its result. After the first exception that is held back it returns false, until it throws. A Mismatch and a
   /// GroupFailure are thrown at once.
   template <class Step>
   bool guard(Step&& step) {
     if (!is_holding() && attempt([&] { done_ = step(); })) return done_;
     return advance();
   }
-  /// Calls `step`; false where its exception is held back.
+  /// Calls `step`; returns false where its exception is held back.
   template <class Step>
   bool attempt(Step&& step) {
     try {

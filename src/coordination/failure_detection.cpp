@@ -1,4 +1,4 @@
-// How a group learns that a peer is gone, and how a failure reaches all ranks.
+// Detects that a peer is gone, and tells a failure to all ranks.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -56,7 +56,8 @@ std::optional<Failure> Coordination::read_failure() {
   return is_announced_.load(std::memory_order_acquire) ? announced() : std::nullopt;
 }
 
-// Data that other ranks sent before one of them gave up still counts. It comes by other connections than the notice of the failure.
+// Data that other ranks sent before one of them gave up still counts. It uses other connections than the notice of the failure, so the failure counts
+// a little later.
 std::optional<Failure> Coordination::announced() {
   constexpr auto time_to_arrive = std::chrono::milliseconds(20);
   const std::lock_guard lock(mutex_);
@@ -68,7 +69,7 @@ std::optional<Failure> Coordination::look_for_failures(std::span<const int> wait
   if (auto known = failure()) return known;
   auto found = look_for_peers(waiting_for, any_will_do);
   if (!found || !is_announced_.load(std::memory_order_acquire)) return found;
-  // That a rank has gone follows from what another has told already.
+  // The loss of a rank is a consequence of the failure that another has announced.
   const std::lock_guard lock(mutex_);
   return announced_;
 }
@@ -98,7 +99,7 @@ std::optional<Failure> Coordination::look_on_host(std::span<const int> waiting_f
     if (topology_.here(r)) locals.push_back(topology_.local_of(r));
     else all_here = false;
   }
-  // Ranks that have left this host matter only if nobody is left elsewhere, where any source is enough.
+  // Ranks of this host that have left matter only if none is left elsewhere, where any source is enough.
   if (any_will_do && !all_here) {
     locals.clear();
     for (const int r : parts_.host.peers->gone()) left_here.insert(topology_.members[static_cast<std::size_t>(r)]);
@@ -124,12 +125,12 @@ std::optional<Failure> Coordination::lost_peers() {
   return std::nullopt;
 }
 
-/// The failure of a rank whose connection is gone and that had not left before.
+/// Returns the failure of a rank whose connection is gone and that had not left before.
 std::optional<Failure> Coordination::lost_peer(int rank) {
   if (has_left(rank)) return std::nullopt;
   const auto loss = parts_.link->lost();
   if (loss && loss->peer == global(rank)) {
-    // As the group calls it, not the world.
+    // The link names the rank by its number in the world; the group's number replaces it.
     std::string text = loss->text;
     const std::string named = fmt::format("rank {}", loss->peer);
     if (const auto at = text.find(named); at != std::string::npos) text.replace(at, named.size(), fmt::format("rank {}", rank));

@@ -8,7 +8,7 @@
 namespace unisono::coordination {
 namespace {
 
-constexpr std::size_t longest_message = 1024;  // of what other hosts are told
+constexpr std::size_t longest_message = 1024;  // bytes in a notice to other hosts
 enum RecordState : std::uint32_t { none = 0, writing = 1, there = 2 };
 
 }  // namespace

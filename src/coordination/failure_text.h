@@ -9,13 +9,13 @@
 
 namespace unisono::coordination {
 
-/// A failure as a notice to ranks of other hosts, and back.
+/// Encode a failure as a notice to ranks of other hosts, and decode it.
 std::string encode_failure(const Failure& failure);
 Failure decode_failure(std::string_view notice);
 
-/// Writes the failure into memory that the ranks of a host share, unless one is there already.
+/// Writes the failure into memory that the ranks of a host share, unless it contains one already.
 void record_failure(engines::shm::FailureRecord& record, const Failure& failure);
-/// None where a rank is still writing: one that dies while it writes is found dead instead.
+/// Returns none where a rank is still writing. If that rank dies, it is found dead instead.
 std::optional<Failure> recorded_failure(const engines::shm::FailureRecord& record);
 
 }  // namespace unisono::coordination

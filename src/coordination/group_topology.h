@@ -5,14 +5,15 @@
 
 namespace unisono::coordination {
 
-/// The hosts of a group's ranks, as one of its ranks sees them. All numbers are ranks in the group unless said otherwise.
+/// The hosts of a group's ranks, from the view of one of its ranks. All numbers are ranks in the group unless said otherwise.
 ///
-/// A *rail* is the ranks with the same place on each host: what a host's ranks have combined among themselves, each rail combines a share of with the
-/// other hosts, so that all ranks of a host use the network. There are as many rails as the host with the fewest ranks has ranks.
+/// A *rail* is the set of ranks with the same place on each host. The ranks of a host combine among themselves first; then each rail combines a share
+/// of the result with the other hosts, so that all ranks of a host use the network. There are as many rails as the host with the fewest ranks has
+/// ranks.
 struct GroupTopology {
   int rank = 0;
   std::vector<int> hosts;    ///< of every rank, the number of its host
-  std::vector<int> members;  ///< those of this rank's host
+  std::vector<int> members;  ///< the ranks of this rank's host
   int local = 0;             ///< this rank's place among them
   std::vector<int> leaders;  ///< of every host, its first rank
   int rails = 1;
@@ -40,9 +41,9 @@ struct GroupTopology {
   int host_of(int r) const { return hosts[static_cast<std::size_t>(r)]; }
   bool here(int r) const { return host_of(r) == host(); }
   bool is_leader() const { return local == 0; }
-  /// The place of a rank of this host among its host's ranks.
+  /// Returns the place of a rank of this host among its host's ranks.
   int local_of(int r) const { return static_cast<int>(std::find(members.begin(), members.end(), r) - members.begin()); }
-  /// Whether there are ranks that could combine among themselves before they turn to other hosts.
+  /// Returns true where there are several hosts, and ranks that can combine among themselves before they communicate with other hosts.
   bool has_levels() const { return host_count() > 1 && size() > host_count(); }
 };
 

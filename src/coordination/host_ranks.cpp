@@ -1,4 +1,4 @@
-// How the ranks of one host come together in shared memory.
+// Forms the group of the ranks of one host in shared memory.
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ HostRanks join_host(const HostOptions& options) {
   segment->name_ranks(options.names);
   auto peers = std::make_unique<Peers>(segment, options.rank, options.global_ranks, options.job_store);
   peers->arrive(::getpid(), base::allowed_processors());
-  // Every rank has mapped the segment and is in the table before any of them watches or waits.
+  // Every rank has mapped the segment and recorded itself before any of them watches or waits.
   store::Assembly(*options.store, "mapped", ranks).come(options.rank, deadline.left());
   peers->watch();
   base::debug(

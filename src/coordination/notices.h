@@ -15,40 +15,40 @@
 
 namespace unisono::coordination {
 
-/// The kinds of notices between the members of one group on different hosts: the first byte of a notice frame's content. Integers behind it are
-/// little-endian (base/bytes.h).
+/// The kinds of notices between the members of one group on different hosts. The kind is the first byte of a notice frame's content. Integers behind
+/// it are little-endian (base/bytes.h).
 enum class NoticeKind : std::uint8_t {
   message = 1,  ///< a message between two ranks, or its announcement
-  ballot,       ///< what the ranks of a host have called
+  ballot,       ///< the calls of the ranks of a host
   waiting,      ///< the ranks that a host still waits for
   left_out,     ///< hosts whose ballots came too late to count
   left,         ///< the sender has left the group
-  failure,      ///< the group is over, and why
+  failure,      ///< the group is over, with the reason
 };
 
-/// The notices of one group. Ranks are ranks in the group. Notices between two ranks keep their order; a notice to a rank that is lost goes nowhere.
+/// The notices of one group. Ranks are ranks in the group. Notices between two ranks keep their order; a notice to a lost rank is discarded.
 class Notices {
  public:
-  /// Called by whoever polls the link, from any thread.
+  /// A handler is called by the thread that polls the link, which may be any.
   using Handler = std::function<void(int from, std::string_view notice)>;
 
-  /// `group`: the same number on all members, and of no other group. `global_ranks`: of the members, in group order.
+  /// `group`: equal on all members, and different from that of any other group. `global_ranks`: of the members, in group order.
   Notices(std::shared_ptr<transport::Link> link, std::uint64_t group, const std::vector<int>& global_ranks);
-  /// No handler runs any more when it returns.
+  /// Ends the notices: no handler runs any more when it returns.
   ~Notices();
   Notices(const Notices&) = delete;
   Notices& operator=(const Notices&) = delete;
 
-  /// Before `begin`.
+  /// Sets the handler of a kind, before `begin`.
   void handle(NoticeKind kind, Handler handler) { handlers_[kind] = std::move(handler); }
-  /// From now on handlers are called; what has come before is kept until then.
+  /// Begins to call the handlers. Notices that came earlier are delivered then.
   void begin();
-  /// No handler runs any more when it returns, and what still comes is dropped.
+  /// Ends the notices: no handler runs any more when it returns, and later notices are dropped.
   void end();
 
-  /// The begin of such a notice.
+  /// Returns the beginning of a notice of that kind.
   static base::ByteWriter of_kind(NoticeKind kind) { return std::move(base::ByteWriter().put(static_cast<std::uint8_t>(kind))); }
-  /// Behind the kind.
+  /// Returns the content behind the kind.
   static base::ByteReader content_of(std::string_view notice) { return base::ByteReader(notice.substr(std::min<std::size_t>(1, notice.size()))); }
   void tell(int rank, std::string_view notice) {
     if (link_) link_->notify(global_ranks_[static_cast<std::size_t>(rank)], group_, notice);

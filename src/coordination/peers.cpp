@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <limits>
 #include <sstream>
 
 #include "base/log.h"
@@ -21,6 +22,7 @@ namespace {
 using engines::shm::Presence;
 using namespace std::chrono_literals;
 
+constexpr std::chrono::milliseconds time_for_launcher = 300ms;  // to record how a process ended
 constexpr std::chrono::milliseconds longest_state_check_period = 1s;
 constexpr std::chrono::milliseconds latest_suspicion = 5s;
 
@@ -35,7 +37,7 @@ Ending from_wait_status(int status) {
   return {PeerFailed::Cause::exited, "exited with code " + std::to_string(WEXITSTATUS(status)) + " before finalize"};
 }
 
-// The kernel still shows how a process ended that nobody has waited for yet (the last number of the line).
+// The kernel still shows the wait status of a process that nobody has waited for (the last number of the line).
 std::optional<Ending> from_zombie(pid_t pid) {
   const std::string text = base::stat_after_name(pid);
   if (text.empty() || text[0] != 'Z') return std::nullopt;
@@ -44,17 +46,18 @@ std::optional<Ending> from_zombie(pid_t pid) {
   return from_wait_status(std::atoi(text.c_str() + last_space + 1));
 }
 
-// Linux 6.15 and newer tell through the handle (PIDFD_GET_INFO) how a process ended that somebody has waited for; older ones refuse.
+// Linux 6.15 and newer return through the handle (PIDFD_GET_INFO) the wait status of a process that has been waited for; older ones refuse.
 std::optional<Ending> from_handle(int handle) {
+  constexpr std::uint64_t has_wait_status = 1U << 3;  // PIDFD_INFO_EXIT
   struct Info {
-    std::uint64_t mask = 1U << 3;  // how it ended
+    std::uint64_t mask = has_wait_status;
     std::uint64_t cgroup = 0;
     std::uint32_t ids[11]{};
     std::int32_t wait_status = 0;
   } info;
   static_assert(sizeof(Info) == 64);
   constexpr auto get_info = _IOWR(0xFF, 11, Info);
-  if (::ioctl(handle, get_info, &info) != 0 || (info.mask & (1U << 3)) == 0) return std::nullopt;
+  if (::ioctl(handle, get_info, &info) != 0 || (info.mask & has_wait_status) == 0) return std::nullopt;
   return from_wait_status(info.wait_status);
 }
 
@@ -90,7 +93,7 @@ void Peers::watch() {
       throw BackendUnavailable("cannot watch rank " + std::to_string(segment_->name_of(r)) + " (pid " + std::to_string(pid) +
                                "): " + std::system_category().message(errno));
     }
-    if (!peer.handle && presence(r) == Presence::left) continue;  // it has formed the group, and was done with it before we looked
+    if (!peer.handle && presence(r) == Presence::left) continue;  // it formed the group, and left before this rank looked
     if (!peer.handle)
       throw PeerFailed("rank " + std::to_string(segment_->name_of(r)) + " ended while the group was formed", {.culprit = segment_->name_of(r)},
                        PeerFailed::Cause::exited);
@@ -115,7 +118,7 @@ std::vector<int> Peers::gone() {
 }
 
 int Peers::fewest_cpus() const {
-  int fewest = 1 << 20;
+  int fewest = std::numeric_limits<int>::max();
   for (int r = 0; r < segment_->ranks(); ++r) fewest = std::min(fewest, segment_->member(r).cpus.load(std::memory_order_relaxed));
   return std::max(fewest, 1);
 }
@@ -124,17 +127,17 @@ Ending Peers::ending_of(int rank) const {
   if (const auto ending = from_zombie(segment_->member(rank).pid.load(std::memory_order_relaxed))) return *ending;
   if (const auto ending = from_handle(peers_[static_cast<std::size_t>(rank)].descriptor())) return *ending;
   if (store_) {
-    // Whoever started us saw it end, and says how: "exit 7" or "signal 9".
+    // The launcher saw the process end, and records how: "exit 7" or "signal 9".
     try {
       const std::string key = "unisono/exit/" + std::to_string(global_ranks_[static_cast<std::size_t>(rank)]);
-      std::istringstream text(store_->get(key, 300ms));
+      std::istringstream text(store_->get(key, time_for_launcher));
       std::string kind;
       int number = 0;
       if (text >> kind >> number) {
         if (kind == "signal") return {PeerFailed::Cause::killed, "was killed by " + base::signal_name(number)};
         return {PeerFailed::Cause::exited, "exited with code " + std::to_string(number) + " before finalize"};
       }
-    } catch (const Error&) {  // nobody says
+    } catch (const Error&) {  // the launcher has not recorded it
     }
   }
   return {PeerFailed::Cause::exited, "is gone"};

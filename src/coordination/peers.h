@@ -25,27 +25,27 @@ struct Ending {
   std::string text;  // "was killed by SIGKILL", "exited with code 7"
 };
 
-/// The processes behind the ranks of a segment: who is dead, who has left, who is stopped. Needs no thread and no heartbeat: the kernel knows.
+/// The processes of a segment's ranks: it finds the dead, departed and stopped ones. It asks the kernel, so it needs no thread and no heartbeat.
 class Peers {
  public:
-  /// `store`: where the launcher notes how processes ended; may be null.
+  /// `store`: where the launcher records how processes ended; may be null.
   Peers(std::shared_ptr<engines::shm::Segment> segment, int rank, std::vector<int> global_ranks, std::shared_ptr<Store> store);
 
-  /// Tells the others that this rank is here; before anybody waits for it.
+  /// Records that this rank is present. It is called before any rank waits for it.
   void arrive(pid_t pid, int cpus);
   /// Opens a handle on every other process. All must have arrived.
   void watch();
   void leave();
 
-  /// A peer that died before it left, one of `waiting_for` that has left, or one that has been stopped for too long.
+  /// Finds a peer that died before it left, a rank of `waiting_for` that has left, or one that has been stopped for too long.
   std::optional<Failure> look(std::span<const int> waiting_for, bool any_will_do);
-  /// Looks at all others, of which those that have left are no failure: they have done their part already.
+  /// Looks at all other ranks. Those that have left have done their part and are no failure.
   std::optional<Failure> look_at_all();
-  /// Looks at these ranks, of which those that have left are no failure.
+  /// Looks at these ranks. Those that have left are no failure.
   std::optional<Failure> look_at(std::span<const int> ranks);
-  /// Those whose processes are dead, or that have left.
+  /// Returns the ranks whose processes are dead, or that have left.
   std::vector<int> gone();
-  /// The fewest processors that any rank may use.
+  /// Returns the smallest number of processors that any rank may use.
   int fewest_cpus() const;
 
  private:

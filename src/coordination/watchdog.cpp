@@ -10,7 +10,7 @@
 namespace unisono::coordination {
 namespace {
 
-// A call that lasts has been seen twice after at most twice that time. Waking up that often costs next to nothing.
+// A call that lasts is seen twice within at most twice this time. Waking up that often costs hardly any time.
 constexpr std::chrono::milliseconds watch_period{50};
 
 }  // namespace

@@ -17,15 +17,15 @@
 
 namespace unisono::coordination {
 
-/// Watches from outside while this rank is inside a call of an engine from which it cannot look up: one thread that looks, now and then, whether a
-/// peer is gone, the group is over, or the call has taken too long, and then ends the group, which ends the call.
+/// Watches this rank's blocking calls of an engine. A thread looks periodically whether a peer is gone, the group is over, or the call has taken too
+/// long, and then ends the group, which ends the call.
 class Watchdog {
  public:
-  /// `look`: what has gone wrong, if anything. `end`: ends the group, and with it whatever is under way; both from the watchdog's thread.
+  /// `look` returns the failure, if there is one. `end` ends the group, and with it every current call. Both are called in the watchdog's thread.
   Watchdog(std::function<std::optional<Failure>()> look, std::function<void(const Failure&)> end);
   ~Watchdog();
 
-  /// For as long as this lives, a call is under way.
+  /// Marks a call as current for its lifetime.
   class Guard {
    public:
     Guard(Watchdog& watchdog, const CollectiveCall& call, std::chrono::milliseconds timeout);
@@ -44,8 +44,8 @@ class Watchdog {
 
   std::function<std::optional<Failure>()> look_;
   std::function<void(const Failure&)> end_;
-  std::atomic<std::uint64_t> inside_{0};    // the number of the call that is under way; 0: none is
-  std::atomic<std::int64_t> timeout_{0};    // of it, in ms
+  std::atomic<std::uint64_t> inside_{0};    // the number of the current call; 0: there is none
+  std::atomic<std::int64_t> timeout_{0};    // of the current call, in ms
   std::atomic<const char*> operation_{""};  // a string literal
   std::atomic<std::uint64_t> sequence_{0};
   std::uint64_t calls_ = 0;

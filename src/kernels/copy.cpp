@@ -33,7 +33,7 @@ struct Streamed {
   }
 };
 
-// Aligned stores between two vectors that may overlap them, so at least two vectors long.
+// Makes aligned stores between an unaligned first and last vector, which may overlap them. There must be at least two vectors of bytes.
 template <class StoreKind>
 void copy_vectors(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) {
   const hn::ScalableTag<std::uint8_t> d;
@@ -56,7 +56,7 @@ void copy_vectors(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes)
 
 void copy_cached(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) {
 #if HWY_TARGET == HWY_SCALAR
-  std::memcpy(to, from, bytes);  // a vector of one byte is no gain
+  std::memcpy(to, from, bytes);  // a vector of one byte gains nothing
 #else
   copy_vectors<Cached>(to, from, bytes);
 #endif
@@ -81,28 +81,34 @@ namespace {
 HWY_EXPORT(copy_cached);
 HWY_EXPORT(copy_streamed);
 
-// Below this libc is as fast and has less to decide.
+// libc is as fast for shorter copies and has less to decide.
 constexpr std::size_t vectors_from = 2 << 10;
 
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which do not see what `rep movsb` touches
+// the sanitizers do not see the memory that `rep movsb` uses
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
-// Where another core holds the destination's lines, `rep movsb` spares fetching what it overwrites; alone it pays from about here on.
+// `rep movsb` does not fetch the lines that it overwrites, which helps where another core holds them. It is faster from about this size on.
 constexpr std::size_t string_move_from = 32 << 10;
+
+// CPUID leaf 7, register EDX: fast short `rep movsb` (FSRM).
+constexpr unsigned features_leaf = 7, fast_short_move_bit = 1U << 4;
 
 bool has_fast_string_move() noexcept {
   unsigned a = 0;
   unsigned b = 0;
   unsigned c = 0;
   unsigned d = 0;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & (1U << 4)) != 0;
+  return __get_cpuid_count(features_leaf, 0, &a, &b, &c, &d) != 0 && (d & fast_short_move_bit) != 0;
 }
 
-// Where the destination lies less than a line above the source, modulo a page, some cores move a few bytes at a time: 6 GB/s instead of 100.
+// Returns false also where the destination lies less than a line above the source, modulo a page: there some cores move a few bytes at a time (6 GB/s
+// instead of 100).
 bool string_move_pays(const void* to, const void* from, std::size_t bytes) noexcept {
+  constexpr std::uintptr_t page = 4096, line = 64;
   static const bool fast = has_fast_string_move();
   if (!fast || bytes < string_move_from) return false;
-  const auto distance = (reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from)) % 4096;
-  return distance == 0 || distance >= 64;
+  const auto distance = (reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from)) % page;
+  return distance == 0 || distance >= line;
 }
 
 void string_move(void* to, const void* from, std::size_t bytes) noexcept {

@@ -1,4 +1,4 @@
-// Compiled once for every instruction set: no ordinary include guard. How elements come into lanes, and what happens to them there.
+// Compiled once for every instruction set, so it has no ordinary include guard. It defines how elements are loaded into lanes and combined there.
 #if defined(UNISONO_KERNELS_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef UNISONO_KERNELS_LANES_INL_H_
 #undef UNISONO_KERNELS_LANES_INL_H_
@@ -18,7 +18,7 @@ namespace unisono::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// A vector of one is loaded and stored as bytes: what serves for it otherwise wants the address aligned.
+// A vector of one lane is loaded and stored as bytes, since Highway's functions for it need an aligned address.
 template <class D>
 HWY_INLINE hn::Vec<D> load_lanes(D d, const hn::TFromD<D>* from) {
   if constexpr (hn::MaxLanes(D()) == 1) {
@@ -40,8 +40,8 @@ HWY_INLINE void store_lanes(D d, hn::Vec<D> v, hn::TFromD<D>* to) {
   }
 }
 
-// ---- Storage: Element is what memory holds, Lane what is computed with. load() and store() move width() elements; Single moves as many as there
-// are lanes, be it one. ----
+// ---- Storage: Element is the type in memory, Lane the type of the computation. load() and store() move width() elements; Single moves as many as
+// there are lanes, which may be one. ----
 
 template <class T>
 struct Same {
@@ -75,7 +75,7 @@ struct Brain {
     const hn::RebindToUnsigned<D> du;
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, load_lanes(hn::Rebind<Element, D>(), from))));
   }
-  // The upper half is the rounded value. No NaN but the canonical one comes here, which stays what it is.
+  // Rounds into the upper half. A NaN must be the canonical one, which stays as it is.
   template <class D>
   static HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> round(D, hn::Vec<D> v) {
     const hn::RebindToUnsigned<D> du;
@@ -99,7 +99,8 @@ struct Pair {
   V odd;
 };
 
-// A vector of bfloat16 is two of float without moving an element: those of even index in the lower halves of lanes, the others in the upper.
+// A vector of bfloat16 becomes two vectors of float without moving an element: elements of even index lie in the lower halves of the lanes, the
+// others in the upper.
 struct BrainPairs {
   using Element = std::uint16_t;
   using Lane = float;
@@ -124,7 +125,7 @@ struct BrainPairs {
 };
 #endif
 
-// The conversion instructions where there are some, else the same steps as detail::float_to_half and half_to_float.
+// Converts by instructions where the processor has them, else by the steps of detail::float_to_half and half_to_float.
 struct Half {
   using Element = std::uint16_t;
   using Lane = float;
@@ -178,7 +179,7 @@ struct Half {
 #endif
 };
 
-// ---- Operations: enter() makes an accumulator of what was loaded, combine() adds one more, leave() makes the result ----
+// ---- Operations: enter() turns a loaded vector into an accumulator, combine() adds one more, leave() makes the result ----
 
 template <class D>
 HWY_INLINE hn::Vec<D> canonical(D d, hn::Vec<D> v) {
@@ -190,7 +191,7 @@ HWY_INLINE hn::Vec<D> canonical(D d, hn::Vec<D> v) {
 }
 
 struct Plain {
-  static constexpr bool frequent = false;  // worth code of its own for 3 and 4 inputs
+  static constexpr bool frequent = false;  // true: fan-ins of 3 and 4 have code of their own
   template <class D>
   HWY_INLINE hn::Vec<D> enter(D, hn::Vec<D> v) const {
     return v;
@@ -225,8 +226,8 @@ struct Average : Sum {
   }
 };
 
-// What hardware calls the smaller of two floats differs on NaN and on the zeros. Equal numbers have equal bits unless they are zeros, whose
-// bits joined are -0 and whose bits in common are +0.
+// The minimum instructions of processors differ on NaN and on zeros. Equal numbers have equal bits, except zeros: the union of their bits is -0 and
+// the intersection is +0.
 struct Min : Plain {
   template <class D>
   HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> b) const {
@@ -272,7 +273,7 @@ struct Xor : Plain {
   }
 };
 
-// An element is true if a bit of `value_bits` is set (all but the sign of a float); a true result is `one`. The accumulator holds "is false".
+// An element is true if a bit of `value_bits` is set (all but the sign of a float), and a true result is `one`. The accumulator holds the negation.
 template <class T, class Combine>
 struct Truth : Combine {
   T value_bits;
@@ -287,7 +288,7 @@ struct Truth : Combine {
   }
 };
 
-// An exclusive or is false where both operands are false or both are true.
+// On negated operands an exclusive or is an equivalence: the result is false where both are false or both are true.
 struct Equivalence : Plain {
   template <class D>
   HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> b) const {
@@ -295,7 +296,7 @@ struct Equivalence : Plain {
   }
 };
 
-// ---- An operation on what a storage loads ----
+// ---- Applies an operation to a loaded vector or pair of vectors ----
 
 template <class D, class Op, class V>
 HWY_INLINE V enter(D d, const Op& op, V v) {

@@ -27,7 +27,11 @@ void line(Places p, const Axis& axis) {
   for (std::int64_t i = 0; i < axis.extent; ++i) std::memcpy(p.to + i * axis.to, p.from + i * axis.from, Size);
 }
 
-// Rows of single elements. Where one side runs down the columns, small squares keep its lines in the cache until every row has used them.
+// Elements on each side of a square that plane() moves at a time: its lines fit in the caches.
+constexpr std::int64_t square_side = 64;
+
+// Copies rows of single elements. Where one side runs down the columns, it works in small squares, whose lines stay in the cache until every row has
+// used them.
 template <std::size_t Size>
 void plane(Places p, const Axis& rows, const Axis& columns) {
   constexpr auto size = static_cast<std::int64_t>(Size);
@@ -38,7 +42,7 @@ void plane(Places p, const Axis& rows, const Axis& columns) {
     return;
   }
   const bool crosswise = std::abs(rows.to) < std::abs(columns.to) || std::abs(rows.from) < std::abs(columns.from);
-  const std::int64_t side = crosswise ? std::int64_t{64} : columns.extent;
+  const std::int64_t side = crosswise ? square_side : columns.extent;
   for (std::int64_t r0 = 0; r0 < rows.extent; r0 += side) {
     for (std::int64_t c0 = 0; c0 < columns.extent; c0 += side) {
       const Axis part{std::min(side, columns.extent - c0), columns.to, columns.from};

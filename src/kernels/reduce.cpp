@@ -13,7 +13,7 @@ bool is_complex(DType dtype) noexcept { return dtype == DType::complex64 || dtyp
 bool is_integer(DType dtype) noexcept { return dtype >= DType::int8 && dtype <= DType::uint64; }
 bool is_known(DType dtype) noexcept { return dtype >= DType::boolean && dtype <= DType::complex128; }
 
-// Whether one element alone is its own result, bit for bit.
+// Returns true where a single element is its own result, bit for bit.
 bool keeps_one(DType dtype, ReduceOp op) noexcept {
   return dtype != DType::boolean && op != ReduceOp::avg && op != ReduceOp::land && op != ReduceOp::lor;
 }

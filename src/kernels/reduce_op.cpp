@@ -13,7 +13,7 @@ struct Name {
   ReduceOp op;
 };
 
-// The first name of an operation is its own.
+// The first name of an operation is the one that to_string returns.
 constexpr Name names[] = {
     {"sum", ReduceOp::sum},     {"product", ReduceOp::product}, {"min", ReduceOp::min},      {"max", ReduceOp::max},
     {"avg", ReduceOp::avg},     {"band", ReduceOp::band},       {"bor", ReduceOp::bor},      {"bxor", ReduceOp::bxor},
@@ -21,7 +21,7 @@ constexpr Name names[] = {
     {"average", ReduceOp::avg}, {"and", ReduceOp::band},        {"or", ReduceOp::bor},       {"xor", ReduceOp::bxor},
 };
 
-// Not tolower: what a name means must not depend on the locale.
+// tolower would make the result depend on the locale.
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 }  // namespace

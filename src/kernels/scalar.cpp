@@ -27,8 +27,8 @@ void store(void* base, std::size_t index, T value) {
   std::memcpy(static_cast<std::byte*>(base) + index * sizeof(T), &value, sizeof(T));
 }
 
-// Accumulates elements of type T in type A: a block of accumulators at a time, input by input, so that the inner loops are straight lines over
-// contiguous elements, which the compiler turns into vectors where it can. `result` makes an element of an accumulator.
+// Accumulates elements of type T in type A, a block of accumulators at a time, input by input: the inner loops run over contiguous elements, so the
+// compiler can vectorise them. `result` makes an element of an accumulator.
 template <class T, class A, class Combine, class Result>
 void fold(void* out, const void* const* inputs, std::size_t fan_in, std::size_t count, Combine combine, Result result) {
   constexpr std::size_t block = 256;
@@ -44,18 +44,19 @@ void fold(void* out, const void* const* inputs, std::size_t fan_in, std::size_t 
   }
 }
 
-// Unsigned, for the product to wrap, and no narrower than unsigned, for promotion not to bring the sign back.
+// The type is unsigned so that the product wraps, and no narrower than unsigned int so that promotion does not make it signed.
 template <class T>
 void multiply(void* out, const void* const* inputs, std::size_t fan_in, std::size_t count) {
   using A = std::conditional_t<sizeof(T) < 4, std::uint32_t, std::make_unsigned_t<T>>;
   fold<T, A>(out, inputs, fan_in, count, std::multiplies<A>(), [](A product) { return static_cast<T>(product); });
 }
 
-// Up to 32 bits a sum is below 2^53, which a double holds exactly. So is then the quotient's whole part: a quotient that is not whole lies at
-// least 1/divisor below the next whole number, and rounding moves it by less.
+// Sums of integers up to 32 bits stay below 2^53, which a double holds exactly. The whole part of the quotient is exact as well: a quotient that is
+// not whole lies at least 1/divisor below the next whole number, and rounding moves it by less.
 template <class T>
 bool average_in_doubles(void* out, const void* const* inputs, std::size_t fan_in, std::size_t count, std::size_t divisor) {
-  if (fan_in > (1U << 20) || divisor < fan_in || divisor > (1U << 30)) return false;
+  constexpr std::size_t largest_fan_in = 1U << 20, largest_divisor = 1U << 30;
+  if (fan_in > largest_fan_in || divisor < fan_in || divisor > largest_divisor) return false;
   using Whole = std::conditional_t<std::is_same_v<T, std::uint32_t>, std::int64_t, std::int32_t>;
   const auto by = static_cast<double>(divisor);
   fold<T, double>(out, inputs, fan_in, count, std::plus<double>(), [by](double sum) { return static_cast<T>(static_cast<Whole>(sum / by)); });
@@ -72,7 +73,7 @@ void average(void* out, const void* const* inputs, std::size_t fan_in, std::size
   const auto by = static_cast<A>(divisor);
   const bool short_divisor = static_cast<A>(static_cast<Short>(by)) == by;
   fold<T, A>(out, inputs, fan_in, count, std::plus<A>(), [by, short_divisor](A sum) {
-    const auto low = static_cast<Short>(sum);  // a division in 128 bits is a call: spare it where 64 will do
+    const auto low = static_cast<Short>(sum);  // a division in 128 bits is a function call; 64 bits suffice for most sums
     return short_divisor && static_cast<A>(low) == sum ? static_cast<T>(low / static_cast<Short>(by)) : static_cast<T>(sum / by);
   });
 }

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-// x86-64 without SSE4 is left to the 128-bit emulation, which is plain C++.
+// x86-64 without SSE4 uses the 128-bit emulation, which is plain C++.
 #include "kernels/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/vector.cpp"
@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace unisono::kernels::HWY_NAMESPACE {
 
-// Where elements come from and go to. Fan is the number of inputs if the compiler knows it, else 0.
+// The operands of a fold. Fan is the number of inputs if the compiler knows it, else 0.
 template <class Storage, std::size_t Fan>
 struct Streams {
   using Element = typename Storage::Element;
@@ -33,7 +33,7 @@ HWY_INLINE auto fold_one(D d, const Streams<Storage, Fan>& s, std::size_t at, co
   return leave(d, op, a);
 }
 
-// Four vectors side by side: one chain of operations for each, none waiting for another.
+// Folds four vectors side by side: four chains of operations that do not wait for each other.
 template <class D, class Storage, std::size_t Fan, class Op>
 HWY_INLINE void fold_four(D d, const Streams<Storage, Fan>& s, std::size_t at, const Op& op) {
   const std::size_t n = Storage::width(d);
@@ -55,7 +55,7 @@ HWY_INLINE void fold_four(D d, const Streams<Storage, Fan>& s, std::size_t at, c
   Storage::store(d, leave(d, op, a3), s.out + at + 3 * n);
 }
 
-// Fewer elements than a vector has: the same operations on vectors of one.
+// Folds fewer elements than a vector has, by the same operations on vectors of one.
 template <class Storage, class Op>
 HWY_NOINLINE void fold_few(const Streams<Storage, 0>& s, std::size_t count, const Op& op) {
   const hn::CappedTag<typename Storage::Lane, 1> d;
@@ -73,7 +73,7 @@ HWY_NOINLINE void fold_all(const Streams<Storage, Fan>& given, std::size_t count
   }
   const hn::ScalableTag<Lane> d;
   const std::size_t n = Storage::width(d);
-  // The last vector may overlap the one before it. It is computed before anything is written, for `out` may be an input.
+  // The last vector may overlap the one before it. It is computed before anything is written, since `out` may be an input.
   const auto last = fold_one(d, s, count - n, op);
   std::size_t at = 0;
   for (; count - at >= 4 * n; at += 4 * n) fold_four(d, s, at, op);
@@ -98,7 +98,7 @@ HWY_NOINLINE bool fold(void* out, const void* const* inputs, std::size_t fan_in,
   return true;
 }
 
-// ---- Products of complex numbers: real and imaginary parts in vectors of their own ----
+// ---- Products of complex numbers: real and imaginary parts are in separate vectors ----
 
 template <class D, class V, class T>
 HWY_INLINE void load_parts(D d, const T* from, V& re, V& im) {
@@ -145,7 +145,7 @@ bool multiply_complex(void* out, const void* const* inputs, std::size_t fan_in, 
   return true;
 }
 
-// The operands of one call, to be handed on as one.
+// The operands of one call, passed on together.
 struct Call {
   void* out;
   const void* const* inputs;
@@ -225,7 +225,7 @@ bool average(const Call& call, DType dtype, std::size_t divisor) {
   }
 }
 
-// Of what is false, `Combine` makes what is false.
+// The accumulators hold negations: `Combine` gets two of them and returns the negation of the result.
 template <class Combine>
 bool truth(const Call& call, DType dtype) {
   using Truth8 = Truth<std::uint8_t, Combine>;
@@ -266,7 +266,7 @@ bool boolean(const Call& call, ReduceOp op) {
 bool reduce_target(void* out, const void* const* inputs, std::size_t fan_in, std::size_t count, const Fold& fold) {
   Call call{out, inputs, fan_in, count};
   DType dtype = fold.dtype;
-  if (fold.op == ReduceOp::sum || fold.op == ReduceOp::avg) {  // of complex numbers: of their parts
+  if (fold.op == ReduceOp::sum || fold.op == ReduceOp::avg) {  // a complex sum is the sum of its parts
     if (dtype == DType::complex64) dtype = DType::float32;
     if (dtype == DType::complex128) dtype = DType::float64;
     if (dtype != fold.dtype) call.count *= 2;

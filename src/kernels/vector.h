@@ -7,14 +7,14 @@
 
 namespace unisono::kernels {
 
-/// What reduce() is asked for, without the elements.
+/// The parameters of reduce() without the elements.
 struct Fold {
   DType dtype;
   ReduceOp op;
   std::size_t divisor;
 };
 
-/// reduce() on the widest vectors the machine has; false, with nothing done, for a pair that has no vector kernel.
+/// Reduces on the widest vectors of the machine; returns false, with nothing done, for a pair that has no vector kernel.
 bool reduce_vector(void* out, const void* const* inputs, std::size_t fan_in, std::size_t count, const Fold& fold);
 
 }  // namespace unisono::kernels

@@ -3,7 +3,7 @@
 namespace unisono::schedule {
 namespace {
 
-/// Stands for a callable of the user's where only its presence counts.
+/// Stands for a user's callable where only its presence counts.
 const std::shared_ptr<const detail::CustomReduction>& any_callable() {
   static const auto& callable = *new std::shared_ptr<const detail::CustomReduction>(std::make_shared<detail::CustomReduction>());
   return callable;
@@ -27,7 +27,7 @@ CollectiveCall call_without_memory(const Problem& problem) {
 bool Abilities::offers(const Problem& problem) const {
   if (engine_ == nullptr) return false;
   if (reduces(problem.operation) && engine_->device_type() == Device::Type::cpu && !problem.is_custom) {
-    if (problem.size == 1) return false;  // what is true becomes 1 even there, which others only copy
+    if (problem.size == 1) return false;  // land and lor turn true into 1 even there, and other engines only copy
     if (is_half(problem.dtype) && (problem.size > 2 || problem.op == ReduceOp::avg)) return false;
     if (is_integer(problem.dtype) && problem.op == ReduceOp::avg) return false;
   }

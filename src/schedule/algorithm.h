@@ -12,25 +12,25 @@ namespace unisono::schedule {
 
 /// The engines and the topology on which a problem is to be solved.
 struct Setting {
-  Abilities engine;                                       ///< of the problem's level
-  Abilities rail{nullptr};                                ///< of this rank's rail, where there are two levels
-  const coordination::GroupTopology* topology = nullptr;  ///< where the problem may be solved on two levels
+  Abilities engine;                                       ///< the engine of the problem's level
+  Abilities rail{nullptr};                                ///< the engine of this rank's rail, where there are two levels
+  const coordination::GroupTopology* topology = nullptr;  ///< set where the problem may be solved on two levels
 };
 
-/// An algorithm is one way to carry out one operation. A new one is a file in src/schedule/algorithms/<operation>/ and a line in the table of
+/// A way to carry out an operation. A new algorithm is a file in src/schedule/algorithms/<operation>/ and a line in the table of selection.cpp.
 /// selection.cpp.
 struct Algorithm {
   Operation operation;
   std::string_view name;
-  /// Whether it is right and possible here. It depends on nothing in which the ranks differ.
+  /// Returns true where the algorithm is correct and possible. All ranks must get the same answer.
   bool (*can)(const Problem& problem, const Setting& setting);
   void (*build)(const Problem& problem, const Setting& setting, Builder& to);
-  std::size_t at_least_bytes = 0;               ///< of `count` elements: it is preferred from here …
-  std::size_t at_most_bytes = ~std::size_t{0};  ///< … to here
+  std::size_t at_least_bytes = 0;               ///< preferred range, in bytes of `count` elements: the lower end
+  std::size_t at_most_bytes = ~std::size_t{0};  ///< the upper end
   int at_least_ranks = 1;
 };
 
-/// The steps of any collective by the algorithm that the table chooses. Returns its name.
+/// Adds the steps of any collective by the algorithm that the table chooses. Returns its name.
 std::string_view build(const Problem& problem, const Setting& setting, Builder& to);
 
 namespace algorithms {

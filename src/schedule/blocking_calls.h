@@ -15,13 +15,13 @@
 
 namespace unisono::schedule {
 
-/// A thread that is inside an engine's blocking calls, one at a time, on behalf of asynchronous ones.
+/// A thread that makes the blocking calls of an engine, one at a time, for asynchronous calls.
 class BlockingCalls {
  public:
-  /// `give_up`: ends the group, where a call is let go that is still under way. Error where no thread can be started.
+  /// `give_up` ends the group; it is called where a task is destroyed before its call is done. Throws Error where no thread can be started.
   BlockingCalls(base::Notifier* notifier, std::function<void()> give_up);
   ~BlockingCalls();
-  /// The task must be let go before this object; if that happens before it is done, its group is over.
+  /// Starts a call. The task must be destroyed before this object; if its call is not done by then, the group ends.
   std::unique_ptr<Task> run(std::shared_ptr<Engine> engine, const CollectiveCall& call);
 
  private:

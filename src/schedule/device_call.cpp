@@ -24,9 +24,11 @@ std::string text_of(const CollectiveCall& call) {
 
 }  // namespace
 
+/// A peer's failure is known this soon after the failure of a call on a device.
+constexpr std::chrono::milliseconds device_grace{300};
+
 coordination::FailureAttribution attribution_of_device(coordination::Coordination& coordination) {
-  return {coordination,
-          {.culprit = coordination.rank(), .cause = PeerFailed::Cause::aborted, .grace = std::chrono::milliseconds(300), .passes_errors = true}};
+  return {coordination, {.culprit = coordination.rank(), .cause = PeerFailed::Cause::aborted, .grace = device_grace, .passes_errors = true}};
 }
 
 DeviceCallTask::DeviceCallTask(Executor& executor, const CollectiveCall& call)
@@ -38,7 +40,7 @@ DeviceCallTask::DeviceCallTask(Executor& executor, const CollectiveCall& call)
   if (!call_.also.empty() && call_.label == to_string(call_.operation)) terms_.insert(0, text_of(call_) + " ");  // a shape, see group/shapes.h
   terms_.append(", on ").append("device memory");
   const CollectiveCall agreement = agreement_call();
-  // The memory waits for what was on the stream when the call was made, whichever thread goes on with it later.
+  // The call waits for the work that was on the stream when it was made, whichever thread continues it later.
   static_cast<void>(attribution_.attempt([&] {
     DeviceRuntime& runtime = *device_runtime();
     void* stream = current_stream();
@@ -52,7 +54,7 @@ DeviceCallTask::DeviceCallTask(Executor& executor, const CollectiveCall& call)
 
 CollectiveCall DeviceCallTask::agreement_call() {
   CollectiveCall agreement;
-  if (call_.operation == Operation::all_to_all_v) {  // what each sends must be what the other expects
+  if (call_.operation == Operation::all_to_all_v) {  // the counts that a rank sends must be those that its peer expects
     counts_.emplace(call_, executor_.coordination().rank(), executor_.coordination().size());
     agreement = counts_->gather();
   }

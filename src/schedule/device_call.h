@@ -11,7 +11,7 @@
 
 namespace unisono::schedule {
 
-/// A collective on memory of devices: the ranks agree on it through the engine of the host's memory, then the engine of devices has it.
+/// A collective on memory of devices: the ranks agree on it through the engine of host memory, then the engine of devices carries it out.
 class DeviceCallTask final : public Task {
  public:
   DeviceCallTask(Executor& executor, const CollectiveCall& call);
@@ -27,12 +27,12 @@ class DeviceCallTask final : public Task {
   Executor& executor_;
   CollectiveCall call_;
   coordination::FailureAttribution attribution_;
-  std::string terms_;  // on which the ranks agree
+  std::string terms_;  // compared by the agreement
   std::optional<coordination::CountsComparison> counts_;
   std::unique_ptr<Task> agreement_, task_;
 };
 
-/// Makes the attribution for an engine of devices: this rank is named where no peer is found.
+/// Makes the attribution for an engine of devices: it names this rank where no failed peer is found.
 coordination::FailureAttribution attribution_of_device(coordination::Coordination& coordination);
 
 }  // namespace unisono::schedule

@@ -41,7 +41,7 @@ const std::shared_ptr<Engine>& Executor::engine_of(Level level) const {
   }
 }
 
-// An engine that fails says what happened to it; where no peer is found that caused it, these are the words.
+// An engine's own error text is used where no peer is found that caused the failure.
 coordination::FailureAttribution Executor::attribution_of_engine() const { return {coordination_, {.engine = engines_.group->name()}}; }
 
 Problem Executor::problem_of(const CollectiveCall& call) const {
@@ -71,16 +71,17 @@ Schedule Executor::schedule_of(const CollectiveCall& call) const {
   return schedule;
 }
 
-void Executor::run_scheduled(const CollectiveCall& call, Waiter& waiter) {
+void Executor::run(const CollectiveCall& call, Waiter& waiter) {
+  if (compares_itself_) return engines_.group->carry_out(call, waiter);
   Coordination::CallUnderWay under_way(coordination_);
   Engine& engine = *engines_.group;
-  // An engine that has both kinds of call may need all ranks to use the same one.
+  // An engine that has both kinds of call may need all ranks to use the same kind.
   bool may_block = engine.blocks() && !engine.starts();
   if (coordination_.is_one_host()) [[likely]] {
-    // A callable of the user's may throw in the middle of a call, and the others must not be stuck in it then.
+    // A user's callable may throw in the middle of a call, and a blocking call would leave the other ranks waiting then.
     may_block = coordination_.agree(call, waiter, engine.blocks() && !call.custom) || may_block;
     under_way.is_agreed();
-    // The shortest way for what an engine does by itself.
+    // A call that the engine offers needs no schedule.
     if (may_block && reduces(call.operation) && !has_counts(call.operation) && Abilities(&engine).offers(problem_of(call))) {
       return run_blocking(engine, call, waiter);
     }
@@ -117,7 +118,7 @@ void Executor::run_blocking(Engine& engine, const CollectiveCall& call, Waiter& 
   if (!went_well && !attribution.advance()) waiter.wait(attribution);
 }
 
-// All have agreed on the call by now, and the others are in it: where this rank cannot begin it, they are told.
+// All ranks have agreed on the call by now, and the others are in it: they are told where this rank cannot begin it.
 BlockingCalls& Executor::blocking_calls() {
   if (blocking_calls_) return *blocking_calls_;
   const auto give_up = [this](const std::string& why) {
@@ -141,7 +142,7 @@ std::unique_ptr<Task> Executor::start_on(const std::shared_ptr<Engine>& engine, 
   return blocking_calls().run(engine, call);
 }
 
-/// A whole call of an asynchronous operation: the agreement, the comparison of counts, the steps.
+/// An asynchronous call: the agreement, the comparison of counts, the steps.
 class Executor::CallTask final : public Task {
  public:
   CallTask(Executor& executor, const CollectiveCall& call) : executor_(executor), call_(call) {}
@@ -157,7 +158,7 @@ class Executor::CallTask final : public Task {
  private:
   enum class Phase { waiting, agreement, counts, steps, done };
 
-  /// False at the end. The first phase is not begun before the call's turn among the group's calls.
+  /// Begins the next phase; returns false at the end. The first phase begins when the call's turn among the group's calls has come.
   bool begin_next() {
     current_.reset();
     switch (phase_) {

@@ -18,13 +18,13 @@ namespace unisono::schedule {
 
 /// The engines of a group.
 struct Engines {
-  std::shared_ptr<Engine> group;   ///< of all its ranks
+  std::shared_ptr<Engine> group;   ///< of all ranks of the group
   std::shared_ptr<Engine> rail;    ///< of this rank's rail; null where there is none, or the group has one level
-  std::shared_ptr<Engine> device;  ///< of all its ranks, for memory of devices; null where there is none
+  std::shared_ptr<Engine> device;  ///< of all ranks, for memory of devices; null where there is none
 };
 
-/// Carries out the collectives of a group: asks coordination whether a call may go on, unless the engine compares calls itself, has a schedule
-/// chosen, and takes its steps on the engines. One thread at a time.
+/// Carries out the collectives of a group: asks coordination whether a call may go on (unless the engine compares calls itself), lets a schedule be
+/// chosen, and carries out its steps on the engines. One thread at a time may use it.
 class Executor {
  public:
   Executor(coordination::Coordination& coordination, Engines engines);
@@ -34,25 +34,23 @@ class Executor {
 
   std::string_view name() const noexcept { return engines_.group->name(); }
   coordination::Coordination& coordination() { return coordination_; }
-  /// The engine of host memory, of all ranks.
+  /// Returns the engine of all ranks for host memory.
   Engine& engine() const { return *engines_.group; }
   const std::shared_ptr<Engine>& device_engine() const { return engines_.device; }
 
-  /// For a caller that waits. Throws Mismatch; GroupFailure where the group is over.
-  void run(const CollectiveCall& call, Waiter& waiter) {
-    if (compares_itself_) [[likely]]
-      return engines_.group->carry_out(call, waiter);
-    run_scheduled(call, waiter);
-  }
+  /// Carries out a call for a thread that waits. Throws Mismatch; throws GroupFailure where the group is over.
+  void run(const CollectiveCall& call, Waiter& waiter);
+  /// The group's engine where it compares calls itself, else null. It carries out every call by itself; `run` only hands calls on to it.
+  Engine* comparing_engine() const { return compares_itself_ ? engines_.group.get() : nullptr; }
   std::unique_ptr<Task> start(const CollectiveCall& call);
-  /// Whether a call on memory of devices is carried out there. One that is not goes through the host's memory, so this depends on nothing in which
-  /// ranks may differ.
+  /// Returns true where the engine of devices carries the call out. Any other call on memory of devices goes through host memory, so the answer must
+  /// be the same on all ranks.
   bool offers_on_device(const CollectiveCall& call) const { return engines_.device && engines_.device->offers(call); }
-  /// A call on memory of devices, which the engine of devices offers: first the ranks agree, then the engine has it.
+  /// Starts a call on memory of devices that the engine of devices offers: the ranks agree first.
   std::unique_ptr<Task> start_on_device(const CollectiveCall& call);
-  /// Ends the engines, once.
+  /// Ends the engines after a failure, once.
   void abort(const Failure& failure) noexcept;
-  /// The group ends in order: of the engine of devices, before the peers are told that this rank leaves; of the others.
+  /// End the engines of a group that ends in order: that of devices before the peers are told that this rank leaves, the others afterwards.
   void leave_device();
   void leave();
 
@@ -63,7 +61,6 @@ class Executor {
   const std::shared_ptr<Engine>& engine_of(Level level) const;
   Problem problem_of(const CollectiveCall& call) const;
   Schedule schedule_of(const CollectiveCall& call) const;
-  void run_scheduled(const CollectiveCall& call, Waiter& waiter);
   void compare_counts(const CollectiveCall& call, Waiter& waiter);
   void run_blocking(Engine& engine, const CollectiveCall& call, Waiter& waiter);
   std::unique_ptr<Task> start_on(const std::shared_ptr<Engine>& engine, const CollectiveCall& call);
@@ -72,11 +69,11 @@ class Executor {
   BlockingCalls& blocking_calls();
 
   coordination::Coordination& coordination_;
-  Engines engines_;               // shared with calls that a thread of ours may still be in
+  Engines engines_;               // shared with calls in which a thread of ours may still be
   std::shared_ptr<Engine> host_;  // of the ranks of this host; null where this rank is alone there
   bool compares_itself_;
   std::unique_ptr<coordination::Watchdog> watchdog_;
-  std::unique_ptr<BlockingCalls> blocking_calls_;  // on behalf of asynchronous calls, where an engine can only block
+  std::unique_ptr<BlockingCalls> blocking_calls_;  // for asynchronous calls of an engine that can only block
   Scratch scratch_;
   std::atomic<bool> is_over_{false};
 };

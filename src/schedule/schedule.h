@@ -14,7 +14,7 @@
 
 namespace unisono::schedule {
 
-/// Elements of one of a call's buffers, or of memory that its schedule needs in between. All numbers count elements of the call's dtype.
+/// Elements of one of a call's buffers, or of memory that its schedule needs temporarily. All numbers count elements of the call's dtype.
 struct Slice {
   enum class Memory : std::uint8_t { input, output, scratch };
   Memory memory = Memory::input;
@@ -25,20 +25,20 @@ struct Slice {
 };
 
 /// The ranks that take part in a step: those of this host, those of this rank's rail (GroupTopology), or the whole group. Each level has an engine,
-/// and its own names for the ranks: 0 ... n-1 in group order.
+/// and numbers its ranks 0 ... n-1 in group order.
 enum class Level : std::uint8_t { host, rail, group };
 
-/// A collective as an algorithm sees it: what one rank of one level is to do. It has no memory and no connections.
+/// A collective as an algorithm sees it: the task of one rank of one level, without memory and connections.
 struct Problem {
   Operation operation = Operation::barrier;
   DType dtype = DType::uint8;
   ReduceOp op = ReduceOp::sum;
-  bool is_custom = false;    ///< a callable of the user's instead of `op`
+  bool is_custom = false;    ///< a user's callable instead of `op`
   bool is_in_place = false;  ///< input and output are the same memory
   Level level = Level::group;
   int rank = 0, size = 1;
   int root = -1;
-  std::size_t count = 0;  ///< as of a CollectiveCall
+  std::size_t count = 0;  ///< as in a CollectiveCall
   Counts counts = {}, recv_counts = {};
   Slice in = {}, out = {.memory = Slice::Memory::output};
 
@@ -50,24 +50,24 @@ struct Problem {
 struct Step {
   enum class Kind : std::uint8_t {
     engine,   ///< a whole collective of the level's engine: `call`
-    send,     ///< `in` to `peer`
-    receive,  ///< `out` from `peer`
-    reduce,   ///< `out` is the combination of `blocks` blocks of its length that lie one behind the other in `in`, from left to right
-    copy,     ///< `in` to `out`
-    divide,   ///< every element of `out` by `divisor`
+    send,     ///< sends `in` to `peer`
+    receive,  ///< receives `out` from `peer`
+    reduce,   ///< combines, from left to right, the `blocks` blocks in `in` (each of the length of `out`) into `out`
+    copy,     ///< copies `in` to `out`
+    divide,   ///< divides every element of `out` by `divisor`
   };
   Kind kind = Kind::copy;
   Level level = Level::group;
-  std::uint32_t wave = 0;  ///< the steps of a wave begin together; a wave begins when the one before it has ended
+  std::uint32_t wave = 0;  ///< the steps of a wave begin together, when the wave before has ended
   Slice in = {}, out = {};
   int peer = -1;
-  ReduceOp op = ReduceOp::sum;  ///< of a reduce, where the call has no callable of the user's
+  ReduceOp op = ReduceOp::sum;  ///< of a reduce, where the call has no user's callable
   std::size_t blocks = 0;
   std::size_t divisor = 1;  ///< of a reduce whose op is avg, and of a divide
   Problem call = {};        ///< of an engine step
 };
 
-/// The work of one rank in one call, as data: it can be carried out, checked on symbols, and simulated.
+/// The work of one rank in one call, as data: it can be carried out, and tests can check it without connections.
 struct Schedule {
   std::string_view algorithm = {};
   std::vector<Step> steps = {};
@@ -79,9 +79,9 @@ class Builder {
  public:
   explicit Builder(Schedule& schedule) : schedule_(schedule) {}
 
-  /// Memory for so many elements, at an address that is a multiple of 64 bytes.
+  /// Reserves memory for so many elements, at an address that is a multiple of 64 bytes.
   Slice scratch(std::size_t count) {
-    constexpr std::size_t alignment = 64;  // in elements, which makes it one in bytes as well
+    constexpr std::size_t alignment = 64;  // in elements, so the address is a multiple of it in bytes as well
     const Slice slice{Slice::Memory::scratch, schedule_.scratch, count};
     schedule_.scratch += (count + alignment - 1) / alignment * alignment;
     return slice;
@@ -107,7 +107,7 @@ class Builder {
   void divide(const Slice& out, std::size_t divisor) {
     if (out.count > 0) add(Step::Kind::divide, Level::group, {}, out).divisor = divisor;
   }
-  /// Steps that are added from now on begin when all before have ended.
+  /// Begins a wave: steps that are added from now on begin when all earlier ones have ended.
   void next_wave() {
     if (!schedule_.steps.empty() && schedule_.steps.back().wave == wave_) ++wave_;
   }
@@ -127,7 +127,7 @@ class Builder {
   std::uint32_t wave_ = 0;
 };
 
-/// `count` elements shared out among so many parts as evenly as possible; `of` numbers in all, the last ones 0.
+/// Divides `count` elements among so many parts as evenly as possible; returns `of` numbers, the last ones 0.
 inline Counts shares(std::size_t count, int parts, int of = 0) {
   std::vector<std::size_t> numbers(static_cast<std::size_t>(std::max(parts, of)), 0);
   const auto n = static_cast<std::size_t>(parts);

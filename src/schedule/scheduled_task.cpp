@@ -17,7 +17,7 @@ ScheduledTask::ScheduledTask(Executor& executor, const CollectiveCall& call, Sch
   if (schedule_.scratch > 0) scratch_ = executor_.scratch_.take(schedule_.scratch * size_of(call_.in.dtype()));
 }
 
-// Steps of a wave begin together: those of engines as tasks, and what this rank does alone at once.
+// The steps of a wave begin together. Those of engines become tasks; local ones are carried out at once.
 bool ScheduledTask::advance() {
   for (;;) {
     if (attribution_.is_holding()) return attribution_.advance();

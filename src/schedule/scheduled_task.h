@@ -8,24 +8,24 @@
 
 namespace unisono::schedule {
 
-/// The steps of one call on this rank, driven without waiting. What an engine's step throws is looked into by FailureAttribution; what a callable of
-/// the user's throws in a step of this rank's own goes through.
+/// The steps of one call on this rank, advanced without waiting. FailureAttribution investigates an exception of an engine's step; an exception of a
+/// user's callable in a local step passes through.
 class ScheduledTask final : public Task {
  public:
-  /// `call` must live as long as the task; its memory is that of the slices.
+  /// `call` must live as long as the task; the slices refer to its memory.
   ScheduledTask(Executor& executor, const CollectiveCall& call, Schedule schedule);
 
   bool advance() override;
   std::vector<int> waiting_for() const override;
   bool wakes_waiter() const override;
 
-  /// For a caller that waits: engines that can only block carry their steps out in its thread (`may_block`), under the watchdog.
+  /// Carries out the steps for a thread that waits. With `may_block`, an engine that can only block runs in this thread, under the watchdog.
   void run(Waiter& waiter, bool may_block);
 
  private:
   struct Active {
     Level level;
-    int peer;  // of a send or receive; -1: the task knows whom it waits for
+    int peer;  // of a send or receive; -1: the task names the ranks it waits for
     std::unique_ptr<Task> task;
   };
   bool is_at_end() const { return next_ == schedule_.steps.size(); }

@@ -24,11 +24,11 @@ std::byte* Scratch::take(std::size_t bytes) {
 }
 
 void Scratch::reset() {
-  // Neither many pieces nor what one enormous call needed is worth keeping.
-  constexpr std::size_t most = std::size_t{256} << 20;
+  // Many pieces, or the memory of one enormous call, are not worth keeping.
+  constexpr std::size_t most = std::size_t{256} << 20, most_blocks = 4;
   std::size_t total = 0;
   for (const auto& block : blocks_) total += block.second;
-  if (blocks_.size() > 4 || total > most) blocks_.clear();
+  if (blocks_.size() > most_blocks || total > most) blocks_.clear();
   block_ = used_ = 0;
 }
 

@@ -7,10 +7,10 @@
 
 namespace unisono::schedule {
 
-/// Memory for what is on its way; kept from one call of a group to the next, since the first touch of new memory costs more than using it.
+/// Temporary memory of a group's calls. It is kept from one call to the next, since the first touch of new memory costs more than using it.
 class Scratch {
  public:
-  /// Valid until `reset`; aligned to 64 bytes.
+  /// Returns memory that is valid until `reset`, aligned to 64 bytes.
   std::byte* take(std::size_t bytes);
   void reset();
 

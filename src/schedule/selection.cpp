@@ -19,7 +19,7 @@ constexpr std::size_t kib = 1024;
 
 bool always(const Problem&, const Setting&) { return true; }
 
-// The first algorithm of an operation that can be used, and within its limits, is taken. The limits were measured on one host over loopback
+// The first algorithm of an operation that can be used, and whose limits fit, is taken. The limits were measured on one host over loopback
 // (docs/performance.md).
 constexpr Algorithm algorithm_table[] = {
     {Operation::all_reduce, "two_levels", can_two_level_all_reduce, build_two_level_all_reduce, 4 * kib},

@@ -10,16 +10,16 @@
 
 namespace unisono::schedule {
 
-/// All algorithms, in the order in which they are preferred for their operation.
+/// Returns all algorithms, in their order of preference for an operation.
 std::span<const Algorithm> table();
 
-/// The table as text: an operation, and its algorithms with their limits. For `unisono info --schedules`.
+/// Returns the table as text for `unisono info --schedules`: an operation, and its algorithms with their limits.
 std::vector<std::pair<std::string, std::string>> describe_table();
 
-/// UNISONO_SCHEDULE: "all_reduce=shares,broadcast=exchange" prefers these wherever they can be used, whatever the size. InvalidArgument names what is
-/// wrong. All ranks must be given the same.
+/// Checks a text of UNISONO_SCHEDULE: "all_reduce=shares,broadcast=exchange" prefers these algorithms wherever they can be used, whatever the size.
+/// Throws InvalidArgument for any other form. All ranks must be given the same text.
 void check_override(std::string_view text);
-/// The value of this process's environment, read once; "" where it is not set.
+/// Returns UNISONO_SCHEDULE of this process, read once; "" where it is not set.
 const std::string& schedule_override();
 
 }  // namespace unisono::schedule

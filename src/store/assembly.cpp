@@ -19,7 +19,7 @@ void Assembly::come(int rank, std::chrono::milliseconds timeout) {
     store_.wait({&all, 1}, timeout);
   } catch (const Timeout&) {
     const std::vector<int> absent = missing();
-    if (absent.empty()) return;  // the last one came at the last moment
+    if (absent.empty()) return;  // the last rank came at the last moment
     throw Timeout(fmt::format("rank {} did not come within {} ms", fmt::join(absent, ", "), timeout.count()), {.rank = rank}, absent);
   }
 }

@@ -8,13 +8,13 @@
 
 namespace unisono::store {
 
-/// A place in a store where the ranks of a group say that they have come, and wait for each other. Each makes four requests, however many they are.
+/// Lets the ranks of a group announce themselves in a store and wait for each other. Each rank makes four requests, however many ranks there are.
 class Assembly {
  public:
-  /// `name`: of no other assembly in that store.
+  /// `name`: differs from that of every other assembly in the store.
   Assembly(Store& store, std::string name, int size);
 
-  /// Says that this rank has come, once, and waits for all. Throws Timeout, which says who is missing.
+  /// Announces this rank, which happens once, and waits for all. Throws Timeout, which names the missing ranks.
   void come(int rank, std::chrono::milliseconds timeout);
   bool has_come(int rank) const;
   std::vector<int> missing() const;

@@ -15,7 +15,7 @@
 namespace unisono::store {
 namespace {
 
-// Each part with its length in front: two different exchanges never give the same text.
+// Puts its length in front of each part, so that different exchanges never give the same text.
 std::string transcript(std::string_view label, const Exchange& exchange) {
   std::string text;
   for (const std::string_view part :
@@ -26,7 +26,7 @@ std::string transcript(std::string_view label, const Exchange& exchange) {
   return text;
 }
 
-// An empty key would be a code that everybody can write.
+// Without a token there is no code: everybody could compute one under an empty key.
 std::string keyed_code(std::string_view token, std::string_view text) {
   if (token.empty()) return {};
   std::array<unsigned char, EVP_MAX_MD_SIZE> code{};

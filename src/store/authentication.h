@@ -10,14 +10,14 @@ namespace unisono::store {
 //   server  challenge  server nonce, whether it has a token
 //   client  proof      HMAC(token, "client", nonces, tag)
 //   server  ok         HMAC(token, "server", nonces, tag)
-// Nonces are fresh on both sides, so nothing can be replayed; the labels differ, so nothing can be reflected; the client proves
-// itself first, so that a stranger who connects gets nothing to guess the token from, but who listens where a client looks does: hence its least
-// length. Without a token the proofs are empty. Whether there is one must be agreed on by both.
+// Nonces are fresh on both sides, so no recording can be replayed. The labels differ, so no proof can be reflected. The client proves itself first,
+// so a stranger who connects to the server learns nothing to guess the token from. A stranger who listens at the server's address does, hence the
+// token's least length. Without a token the proofs are empty. Both sides must agree on whether there is one.
 
 inline constexpr std::size_t nonce_size = 32;
 inline constexpr std::size_t proof_size = 32;
 
-/// What one handshake is about, the same on both sides.
+/// The content of a handshake, equal on both sides.
 struct Exchange {
   std::string client_nonce, server_nonce, job_tag;
 };
@@ -25,11 +25,11 @@ struct Exchange {
 std::string fresh_nonce();
 std::string client_proof(std::string_view token, const Exchange& exchange);
 std::string server_proof(std::string_view token, const Exchange& exchange);
-/// In a time that does not tell where they differ.
+/// Compares in a time that does not depend on where they differ.
 bool same_proof(std::string_view a, std::string_view b);
-/// HMAC-SHA256 of a message under the token; empty without one. `label` keeps messages of different kinds apart.
+/// Returns HMAC-SHA256 of a message under the token; empty without one. `label` keeps messages of different kinds apart.
 std::string message_code(std::string_view token, std::string_view label, std::string_view message);
-/// SHA-256 in hexadecimal; for names that others must not be able to choose.
+/// Returns SHA-256 in hexadecimal, for names that others must not be able to choose.
 std::string digest(std::string_view text);
 
 }  // namespace unisono::store

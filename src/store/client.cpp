@@ -19,7 +19,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// The server ends a wait in time and knows which keys are missing; only where it does not answer the client's own clock ends the call.
+// The server ends a wait in time and knows the missing keys. The client's own clock ends the call this much later, where the server does not answer.
+// The server's answers are bounded by its limit for values; a longer length is no answer.
+constexpr std::size_t longest_answer = std::size_t{1} << 31;
 constexpr auto patience = 1s;
 
 }  // namespace
@@ -59,11 +61,11 @@ void Client::send(const std::string& frame, const Deadline& deadline) {
       if (base::wait_for(fd_.get(), POLLOUT, deadline)) continue;
       const Timeout error(fmt::format("{} took no request within {} ms", place_, deadline.timeout().count()));
       if (sent == 0) throw error;
-      const std::lock_guard lock(mutex_);  // half a request is on its way: nothing can follow it
+      const std::lock_guard lock(mutex_);  // half a request has been sent: nothing can follow it
       break_off(std::make_exception_ptr(error));
       throw error;
     } else if (errno != EINTR) {
-      // The server may have said why before it closed; whoever reads finds that, or the end of the stream.
+      // The server may have sent the reason before it closed; the reader finds that, or the end of the stream.
       return;
     }
   }
@@ -76,7 +78,7 @@ Client::Answer Client::ask(Writer request, const Deadline& deadline, std::span<c
     head.byte();
     return head.integer();
   }();
-  struct Forget {  // whatever ends this call, its answer is not waited for any more
+  struct Forget {  // however this call ends, its answer is not waited for any more
     Client& client;
     std::uint64_t id;
     ~Forget() {
@@ -125,7 +127,7 @@ Client::Answer Client::ask(Writer request, const Deadline& deadline, std::span<c
   return answer;
 }
 
-// One thread at a time: waits for bytes without the lock, hands out what came with it.
+// Waits for bytes without the lock and hands out the answers that they contain. One thread does so at a time.
 void Client::read_some(const Deadline& deadline, std::unique_lock<std::mutex>& lock) {
   someone_reads_ = true;
   lock.unlock();
@@ -166,7 +168,7 @@ void Client::dispatch() {
   }
   for (;;) {
     bool too_long = false;
-    const auto frame = in_.take_frame(std::size_t{1} << 31, too_long);
+    const auto frame = in_.take_frame(longest_answer, too_long);
     if (too_long) throw ProtocolError(fmt::format("{} sent a frame that is too long", place_));
     if (!frame) return;
     Reader in(*frame);

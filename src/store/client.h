@@ -19,11 +19,12 @@
 
 namespace unisono::store {
 
-/// The client of a StoreServer: one connection, on which any number of threads ask at once. Every request carries a number; the thread that needs
-/// an answer first reads for all, the others sleep until theirs is in. Where the connection breaks, every call throws PeerFailed (disconnected).
+/// The client of a StoreServer: one connection, on which any number of threads make requests at once. Every request has a number. One of the threads
+/// that wait reads for all; the others sleep until their answers have arrived. Once the connection is broken, every call throws PeerFailed
+/// (disconnected).
 class Client final : public Store {
  public:
-  /// `place` is how messages call the store: "the store at 127.0.0.1:29500". `buffered` was received already; `own_server` lives as long as this.
+  /// `place` names the store in messages: "the store at 127.0.0.1:29500". `buffered` was received already; `own_server` lives as long as this.
   Client(base::FileDescriptor connected, std::string place, FrameBuffer buffered = {}, std::unique_ptr<StoreServer> own_server = {});
   ~Client() override;
 
@@ -36,15 +37,16 @@ class Client final : public Store {
   bool erase(std::string_view key) override;
   std::int64_t num_keys() override;
 
-  /// The greeting has not been exchanged yet (a connection handed over): send ours, expect theirs before the first answer.
+  /// Sends the greeting on a connection that was handed over, and expects the server's before the first answer.
   void greet();
   StoreServer* own_server() const { return server_.get(); }
-  /// What the server sets, where nobody has, as soon as this connection ends, however it ends. The last will counts; an empty one takes it back.
+  /// Makes the server set keys as soon as this connection ends, however it ends, unless they are set by then. The last will counts; an empty one
+  /// cancels it.
   void leave_will(const std::vector<std::pair<std::string, std::string>>& will);
-  /// Ends the connection: calls under way and later ones, of all threads, throw PeerFailed.
+  /// Ends the connection: current and later calls of all threads throw PeerFailed.
   void hang_up() const;
-  /// The addresses of a connection to a store on TCP: this side's address, from which it is reached, and the store's, which are the same where this
-  /// process serves it.
+  /// The addresses of a TCP connection to a store: this side's, at which it can be reached, and the store's. They are equal where this process serves
+  /// the store.
   struct Addresses {
     base::SocketAddress own, store;
   };
@@ -76,7 +78,7 @@ class Client final : public Store {
 
   std::atomic<std::uint64_t> next_{1};
   std::mutex sending_;
-  std::mutex mutex_;  ///< of all below
+  std::mutex mutex_;  ///< guards the members below
   std::condition_variable arrived_;
   FrameBuffer in_;
   std::map<std::uint64_t, std::optional<Answer>> asked_;
@@ -85,19 +87,19 @@ class Client final : public Store {
   std::exception_ptr broken_;
 };
 
-/// Over one end of a connected stream that the other side has given to `StoreServer::adopt`. Takes no time: the server may start later.
+/// Makes a client of one end of a connected stream; the other end is for `StoreServer::adopt`. It does not wait: the server may start later.
 std::shared_ptr<Store> connect_fd(base::FileDescriptor connected);
 
 struct ConnectOptions {
   std::string token = {};
   std::string job_tag = {};
-  bool strangers_expected = false;  ///< others may listen at these addresses: go on looking instead of failing at the first
+  bool strangers_expected = false;  ///< others may listen at these addresses: a failure at one does not end the search
 };
-/// Tries the addresses in turn, again and again with growing pauses, until one answers as our store. Throws Timeout with the last reasons where
-/// none does before the deadline, and ProtocolError at once where what answers speaks something else, another version, or wants another token.
+/// Tries the addresses in turn, with growing pauses, until one answers as our store. Throws Timeout with the last reasons where none does before the
+/// deadline, and ProtocolError at once where the answer is of another protocol or version, or asks for another token.
 std::shared_ptr<Client> connect_tcp(const std::vector<base::SocketAddress>& addresses, const std::string& place, const ConnectOptions& options,
                                     const base::Deadline& deadline);
-/// One attempt at one address: the client, or why not (empty client, the reason as text).
+/// The result of one attempt at one address: the client, or the reason why there is none.
 struct Attempt {
   std::shared_ptr<Client> client;
   std::string reason;

@@ -1,4 +1,4 @@
-// Reaching a store over TCP: address after address, with pauses that grow, until one proves to be the job's.
+// Reaches a store over TCP: tries address after address, with pauses that grow, until one proves to be the job's.
 #include <poll.h>
 
 #include <algorithm>
@@ -19,6 +19,8 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto answer_timeout = 5s;  ///< of one attempt, once it is connected
+constexpr auto first_pause = 5ms, longest_pause = 500ms;
+constexpr auto connect_timeout_of_several = 2s;  ///< of one address among several, so that none uses up the time of the others
 constexpr std::size_t largest_handshake_frame = 4096;
 
 /// A handshake in progress: blocking calls with one deadline over a non-blocking socket.
@@ -26,20 +28,20 @@ class Handshake {
  public:
   Handshake(int fd, const Deadline& deadline) : fd_(fd), deadline_(deadline) {}
 
-  // The other side went away or stays silent; another attempt may do better.
+  // The other side has gone or is silent; another attempt may succeed.
   struct Lost {
     std::string reason;
   };
 
   void send(const std::string& bytes) {
     const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    // A fresh connection takes these few bytes whole.
+    // The kernel's buffer of a new connection has room for these few bytes.
     if (n != static_cast<ssize_t>(bytes.size())) throw Lost{n < 0 ? base::error_text(errno) : "the connection takes nothing"};
   }
 
   std::string receive_greeting() {
     while (in_.size() < greeting_size) {
-      // Whoever starts otherwise is not ours, and may never send as much as our greeting has.
+      // A greeting that begins otherwise is foreign, and the other side may never send as many bytes as ours has.
       if (!magic.starts_with(in_.peek().substr(0, magic.size()))) return std::string(in_.peek());
       receive();
     }
@@ -100,7 +102,7 @@ void shake_hands(Handshake& peer, const ConnectOptions& options) {
   exchange.server_nonce = challenged.text();
   const bool has_token = challenged.integer() != 0;
   if (!challenged.complete() || exchange.server_nonce.size() != nonce_size) throw ProtocolError("its handshake is malformed");
-  // A store without the secret is not ours, whatever it lets in.
+  // A store without the token is not this job's.
   if (has_token != !options.token.empty()) throw ProtocolError("it has no token, but this process has one");
   peer.send(Writer(Op::proof).text(client_proof(options.token, exchange)).finish());
   const std::string verdict = peer.receive_frame();
@@ -147,14 +149,13 @@ bool all_loopback(const std::vector<base::SocketAddress>& addresses) {
 
 std::shared_ptr<Client> connect_tcp(const std::vector<base::SocketAddress>& addresses, const std::string& place, const ConnectOptions& options,
                                     const Deadline& deadline) {
-  auto pause = 5ms;
+  auto pause = std::chrono::milliseconds(first_pause);
   int attempts = 0;
   for (;;) {
     std::string reasons;
     for (const base::SocketAddress& address : addresses) {
       ++attempts;
-      // With several addresses none of them may use up the time of the others.
-      const Deadline own(addresses.size() == 1 ? deadline.left() : std::min<std::chrono::milliseconds>(deadline.left(), 2s));
+      const Deadline own(addresses.size() == 1 ? deadline.left() : std::min<std::chrono::milliseconds>(deadline.left(), connect_timeout_of_several));
       Attempt attempt = try_connect_store(address, place, options, own);
       if (attempt.client) return std::move(attempt.client);
       if (attempt.final && !options.strangers_expected) throw ProtocolError(fmt::format("{}: {}", place, attempt.reason));
@@ -167,9 +168,9 @@ std::shared_ptr<Client> connect_tcp(const std::vector<base::SocketAddress>& addr
                                  ? "is rank 0 running on this host? A loopback address leads nowhere else"
                                  : "is rank 0 running, and is the address its own?"});
     }
-    // Nothing announces that a listener has come up: ask again, less and less often.
+    // The system does not announce a new listener, so it is tried again, at growing intervals.
     ::poll(nullptr, 0, static_cast<int>(std::min<std::chrono::milliseconds>(pause, deadline.left()).count()));
-    pause = std::min<std::chrono::milliseconds>(pause * 2, 500ms);
+    pause = std::min<std::chrono::milliseconds>(pause * 2, longest_pause);
   }
 }
 

@@ -18,7 +18,7 @@
 namespace unisono::store {
 namespace {
 
-// "UNISLOG" and the version of the format, then records: length of the body (4 bytes), its checksum (4), the body {kind, key, value}.
+// The file is "UNISLOG" and the version of the format, then records: length of the body (4 bytes), its checksum (4), the body {kind, key, value}.
 constexpr std::string_view file_magic{"UNISLOG\x01", 8};
 constexpr std::size_t record_head = 8;
 
@@ -46,7 +46,7 @@ std::uint32_t load32(std::string_view bytes) {
   return value;
 }
 
-// A link may be somebody else's, in a folder for all, and lead to any file of ours; a pipe would keep us waiting.
+// Does not follow a symbolic link, which another user may have put into a shared folder to lead to any file of ours, and does not wait for a pipe.
 base::FileDescriptor open_file(const std::string& path) {
   return base::FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
 }
@@ -78,7 +78,7 @@ FileLog::FileLog(std::string path) : path_(std::move(path)), fd_(open_file(path_
   if (::fstat(fd_.get(), &status) != 0 || !S_ISREG(status.st_mode)) throw InvalidArgument(fmt::format("the store file {} is no regular file", path_));
 }
 
-// A child of fork shares its parent's descriptor, and with it the parent's locks: it needs its own.
+// Opens the file anew in a child of fork, which shares its parent's descriptor and with it the parent's locks.
 void FileLog::reopen_after_fork() {
   if (pid_ == ::getpid()) return;
   base::FileDescriptor fresh(::open(fmt::format("/proc/self/fd/{}", fd_.get()).c_str(), O_RDWR | O_CLOEXEC));
@@ -112,7 +112,7 @@ void FileLog::refresh() {
   }
   while (rest.size() >= record_head) {
     const std::size_t length = load32(rest);
-    if (rest.size() - record_head < length) return;  // its writer died; the next one cuts it off
+    if (rest.size() - record_head < length) return;  // its writer died; the next writer cuts it off
     const std::string_view body = rest.substr(record_head, length);
     if (checksum(body) != load32(rest.substr(4))) return;
     apply(body);

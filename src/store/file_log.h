@@ -10,21 +10,22 @@
 
 namespace unisono::store {
 
-/// The first byte of the file stands for its content; whoever reads or appends holds a lock on it. Bytes from `presence_base` on are far behind any
-/// content and never written: a rendezvous shows by locks on them who is alive.
+/// The first byte of the file stands for its content; readers and writers hold a lock on it. Bytes from `presence_base` on are never written, as they
+/// lie far behind any content: a process of a rendezvous holds a lock on one of them while it lives.
 inline constexpr std::int64_t presence_base = std::int64_t{1} << 40;
 
-/// Open-file-description locks on ranges of a file: of a thread as well as of a process, gone with the descriptor, however its owner ends.
+/// Locks a range of a file by its open file description: threads have locks of their own as well, and a lock ends with its descriptor, however its
+/// owner ends.
 bool try_lock_bytes(int fd, std::int64_t begin, std::int64_t length, bool exclusive);
 void unlock_bytes(int fd, std::int64_t begin, std::int64_t length);
-/// True where another descriptor holds a lock in the range.
+/// Returns true where another descriptor holds a lock in the range.
 bool bytes_are_locked(int fd, std::int64_t begin, std::int64_t length);
 
-/// A table kept as a file that many processes append to. Each record has a checksum: what a process that died left half-written is cut off by the
-/// next writer. All calls but the constructor need the lock, held by a `Guard`.
+/// A table in a file to which many processes append. Each record has a checksum, so the next writer recognises and removes a record that a dying
+/// process left incomplete. All calls but the constructor need the lock, held by a `Guard`.
 class FileLog {
  public:
-  /// Opens or creates. InvalidArgument where that is not possible, or the file is something else.
+  /// Opens or creates the file. Throws InvalidArgument where that is not possible, or the file has another format.
   explicit FileLog(std::string path);
 
   class Guard {
@@ -40,10 +41,10 @@ class FileLog {
    private:
     int fd_;
   };
-  /// Empty where another holds it at this moment.
+  /// Returns an empty guard where another holds the lock at this moment.
   Guard try_lock(bool exclusive);
 
-  /// Brings the table up to date with what others appended.
+  /// Reads the records that others have appended.
   void refresh();
   void set(std::string_view key, std::string_view value);
   bool erase(std::string_view key);

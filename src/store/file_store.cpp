@@ -22,11 +22,12 @@ struct FileStore::State {
   store::FileLog log;
   const std::string place;
 
-  // Runs f(log) with the file locked and read up to its end. The lock is held for microseconds; only a holder that was stopped keeps it longer,
-  // and a lock that is released wakes nobody up: short pauses, up to the deadline.
+  // Runs f(log) with the file locked and read up to its end. The lock is held for microseconds, unless its holder was stopped. The release of a lock
+  // wakes nobody up, hence the short pauses, up to the deadline.
   template <class F>
   auto locked(bool exclusive, const Deadline& deadline, F&& f) {
-    for (int pause = 0;; pause = std::min(pause * 2 + 1, 20)) {
+    constexpr int longest_pause_ms = 20;
+    for (int pause = 0;; pause = std::min(pause * 2 + 1, longest_pause_ms)) {
       {
         const std::lock_guard lock(mutex);
         if (const auto guard = log.try_lock(exclusive)) {
@@ -39,7 +40,7 @@ struct FileStore::State {
     }
   }
 
-  // f(table) once all keys are there.
+  // Returns f(table) once all keys are set.
   template <class F>
   auto await(std::span<const std::string> keys, Milliseconds timeout, F&& f) {
     const Deadline deadline(timeout);
@@ -56,7 +57,7 @@ struct FileStore::State {
       if (found) return std::move(*found);
       if (deadline.passed()) store::throw_missing(place, missing, timeout);
       if (!watch) {
-        watch.emplace(log.path());  // and look once more, for what came before it
+        watch.emplace(log.path());  // looks once more, for changes before the watch
         continue;
       }
       watch->wait(deadline);

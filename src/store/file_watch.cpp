@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// File systems whose changes may come from another host, which inotify does not see.
+// Returns true for file systems that other hosts can change, which inotify does not see.
 bool is_shared(const std::string& path) {
   struct statfs status {};
   if (::statfs(path.c_str(), &status) != 0) return true;
@@ -32,20 +32,24 @@ bool is_shared(const std::string& path) {
 
 }  // namespace
 
+constexpr auto pause_without_watch = 50ms;  // changes are seen only by looking
+constexpr auto pause_of_shared = 100ms;     // changes of other hosts are seen only by looking
+constexpr auto pause_with_watch = 1000ms;   // the watch reports changes; looking covers a lost event
+
 FileWatch::FileWatch(const std::string& path) : inotify_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
   if (inotify_ && ::inotify_add_watch(inotify_.get(), path.c_str(), IN_MODIFY) < 0) inotify_.reset();
   if (!inotify_) {
-    longest_ = 50ms;
+    longest_ = pause_without_watch;
   } else if (is_shared(path)) {
-    longest_ = 100ms;
+    longest_ = pause_of_shared;
   } else {
-    pause_ = longest_ = 1000ms;
+    pause_ = longest_ = pause_with_watch;
   }
 }
 
 void FileWatch::wait(const base::Deadline& deadline) {
   pollfd entry{inotify_.get(), POLLIN, 0};
-  // poll ignores a negative descriptor and is then a pause.
+  // poll ignores a negative descriptor and only waits then.
   if (::poll(&entry, 1, deadline.poll_timeout(static_cast<int>(pause_.count()))) > 0) {
     std::array<char, 4096> events;
     while (::read(inotify_.get(), events.data(), events.size()) > 0) continue;

@@ -7,8 +7,8 @@
 
 namespace unisono::store {
 
-/// Wakes a reader when a file changes. The kernel tells (inotify) where the change is made on this host; on a shared file system, or where the
-/// system has no watches left, it looks again after a bounded pause. Make it before the first look, so that no change falls between.
+/// Wakes a reader when a file changes. inotify reports changes made on this host. On a shared file system, or where the system has no watches left,
+/// the reader looks again after a bounded pause. A watch is made before the first look, so that no change is missed in between.
 class FileWatch {
  public:
   explicit FileWatch(const std::string& path);

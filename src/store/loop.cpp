@@ -1,4 +1,4 @@
-// The server's thread: waiting, bytes in and out. Who comes is in loop_arrivals.cpp, what the bytes mean in loop_requests.cpp.
+// The server's thread: waits, receives and sends bytes. New connections are handled in loop_arrivals.cpp, requests in loop_requests.cpp.
 #include "store/loop.h"
 
 #include <poll.h>
@@ -24,9 +24,16 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::uint64_t bell_id = 0;
-// More unsent bytes than this and we stop reading, so that a client that only asks cannot fill our memory.
-constexpr std::size_t enough_unsent = std::size_t{16} << 20;
+constexpr std::uint64_t notifier_id = 0;  // in epoll; connections and listeners count from 1
+constexpr int longest_wait_ms = 1 << 30;  // epoll_wait takes an int
+
+// Limits of one turn, so that a busy client does not delay the others.
+constexpr int most_reads_in_turn = 16;
+constexpr std::size_t read_size = std::size_t{64} << 10, read_size_unauthenticated = 512;
+
+// The last words to the clients may take so long; so many pieces of unread input are read at a close.
+constexpr auto farewell_time = 500ms;
+constexpr int most_last_reads = 256;
 
 }  // namespace
 
@@ -36,7 +43,7 @@ StoreServer::Loop::Loop(ServerOptions options)
       notifier_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       table_(options_.limits),
       pid_(::getpid()) {
-  epoll_event event{EPOLLIN, {.u64 = bell_id}};
+  epoll_event event{EPOLLIN, {.u64 = notifier_id}};
   if (!epoll_ || !notifier_ || ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, notifier_.get(), &event) != 0) {
     throw Error(fmt::format("a store server could not be set up: {}", base::error_text(errno)));
   }
@@ -116,7 +123,7 @@ void StoreServer::Loop::run() {
     const std::lock_guard lock(mutex_);
     shut_down();
   } catch (const std::exception& error) {
-    // The clients see their connections close, and say that the store is gone.
+    // The clients see their connections close, and report that the store is gone.
     base::log(base::LogLevel::error, fmt::format("the store server stops: {}", error.what()));
     const std::lock_guard lock(mutex_);
     sessions_.clear();
@@ -132,11 +139,11 @@ int StoreServer::Loop::wait_milliseconds() const {
   }
   if (next == Time::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, longest_wait_ms));
 }
 
 void StoreServer::Loop::on_event(Id id, std::uint32_t events) {
-  if (id == bell_id) {
+  if (id == notifier_id) {
     eventfd_t notified = 0;
     ::eventfd_read(notifier_.get(), &notified);
     return;
@@ -176,28 +183,28 @@ void StoreServer::Loop::on_time(Time now) {
 void StoreServer::Loop::shut_down() {
   listeners_.clear();
   wake_waiters();
-  const Deadline deadline(500ms);
+  const Deadline deadline(farewell_time);
   for (auto& [id, session] : sessions_) {
     while (session.unsent() > 0 && base::wait_for(session.fd.get(), POLLOUT, deadline)) {
       const ssize_t n = ::send(session.fd.get(), session.out.data() + session.sent, session.unsent(), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (n < 0 && errno != EAGAIN && errno != EINTR) break;
       if (n > 0) session.sent += static_cast<std::size_t>(n);
     }
-    // Unread input at close would make the kernel reset the connection and take back what we just sent.
+    // With unread input at close the kernel would reset the connection and discard the bytes sent last.
     std::array<char, 4096> rest;
-    for (int i = 0; i < 256 && ::recv(session.fd.get(), rest.data(), rest.size(), MSG_DONTWAIT) > 0; ++i) continue;
+    for (int i = 0; i<most_last_reads&& ::recv(session.fd.get(), rest.data(), rest.size(), MSG_DONTWAIT)> 0; ++i) continue;
   }
   sessions_.clear();
 }
 
 void StoreServer::Loop::receive(Id id) {
-  std::array<char, std::size_t{64} << 10> chunk;
-  for (int i = 0; i < 16; ++i) {
+  std::array<char, read_size> chunk;
+  for (int i = 0; i < most_reads_in_turn; ++i) {
     const auto found = sessions_.find(id);
     if (found == sessions_.end()) return;
     Session& session = found->second;
     if (session.stage != Session::Stage::closing && session.unsent() > enough_unsent) return;
-    const std::size_t most = session.pending() ? 512 : chunk.size();
+    const std::size_t most = session.pending() ? read_size_unauthenticated : chunk.size();
     const ssize_t n = ::recv(session.fd.get(), chunk.data(), most, MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;

@@ -15,8 +15,8 @@
 
 namespace unisono::store {
 
-/// The server's thread and all it holds. The mutex covers everything but the wait itself: the thread holds it while it works through a batch of
-/// events, the owner while it looks at or sets a key.
+/// The server's thread and its data. The mutex covers everything but the wait itself: the thread holds it while it handles a batch of events, the
+/// owner while it reads or sets a key.
 class StoreServer::Loop {
  public:
   explicit Loop(ServerOptions options);
@@ -38,9 +38,12 @@ class StoreServer::Loop {
     Time resume{};
   };
 
+  /// The answer to a request: the reply, "absent", one to come when the keys are there, or a refusal.
+  enum class Outcome { done, absent, parked, malformed };
+
   void run();
   int wait_milliseconds() const;
-  /// What one client's bytes bring about; an exception ends that client's connection alone.
+  /// Handles a client's bytes; an exception ends the connection of that client alone.
   template <class Handle>
   void for_client(Id id, Handle&& handle);
   void on_event(Id id, std::uint32_t events);
@@ -58,9 +61,12 @@ class StoreServer::Loop {
   void greet(Session& session);
   void shake_hands(Id id, Session& session, std::string_view frame);
   void answer(Id id, Session& session, std::string_view frame);
+  Outcome park_request(Id id, Session& session, std::uint64_t request, Op op, Reader& in);
+  Outcome carry_out(Session& session, Op op, Reader& in, Writer& reply);
+  Outcome take_will(Session& session, Reader& in);
   void park(Id id, Session& session, std::uint64_t request, std::vector<std::string> keys, std::int64_t timeout_ms, Op op);
   void wake_waiters();
-  /// Of a waiter that was taken out. Its session may be gone afterwards.
+  /// Answers a waiter that was taken out. Its session may be gone afterwards.
   void answer_waiter(std::uint64_t id, const Waiter& waiter, Status status);
 
   void send(Session& session, std::string frame);
@@ -72,6 +78,9 @@ class StoreServer::Loop {
   void log_rejected(const Session& session, std::string_view what);
 
   const ServerOptions options_;
+  /// With more unsent bytes a connection is not read from, so that a client that only asks cannot fill the server's memory.
+  static constexpr std::size_t enough_unsent = std::size_t{16} << 20;
+
   mutable std::mutex mutex_;
   base::FileDescriptor epoll_, notifier_;
   Table table_;

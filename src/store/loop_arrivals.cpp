@@ -1,4 +1,4 @@
-// The server's thread: connections coming, and strangers among them.
+// The server's thread: accepts connections and limits those that have not authenticated.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -19,9 +19,14 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A handshake takes microseconds; who is younger than this may be one of many ranks that come at once, who is older makes room.
+// A handshake takes microseconds. A younger connection may belong to one of many ranks that connect at once; an older one makes room for others.
 constexpr auto grace_of_pending = 50ms;
-constexpr auto pause_without_means = 100ms;
+constexpr auto pause_without_means = 100ms;  ///< until descriptors or memory are tried for again
+constexpr int most_accepts_in_turn = 64;
+
+// Warnings about rejected connections: a line for each source in this time, so that a scanner does not fill the job's log.
+constexpr auto quiet_time = 10s;
+constexpr std::size_t most_sources_remembered = 64;
 
 }  // namespace
 
@@ -32,9 +37,8 @@ void StoreServer::Loop::pause(Listener& listener, Id id, std::chrono::millisecon
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener.fd.get(), &event);
 }
 
-// Strangers must not keep the ranks out, and ranks that come all at once must not push each other out: the oldest connection that has not
-// authenticated goes, unless it is so young that it may just be doing so, or reading why it was refused; then the newcomers stay in the kernel's
-// queue for that moment.
+// Closes the oldest connection that has not authenticated, so that strangers cannot keep the ranks out. A connection that is still young may be
+// authenticating, or reading why it was refused: then the listener pauses instead, and new connections stay in the kernel's queue for that time.
 bool StoreServer::Loop::make_room(Listener& listener, Id id) {
   std::size_t pending = 0;
   std::optional<Id> oldest;
@@ -57,14 +61,14 @@ bool StoreServer::Loop::make_room(Listener& listener, Id id) {
 void StoreServer::Loop::accept_from(Listener& listener, Id id) {
   try {
     accept_all(listener, id);
-  } catch (const std::exception& error) {  // that connection is closed; others may have more luck in a moment
+  } catch (const std::exception& error) {  // that connection is closed; later ones may succeed
     base::warn(fmt::format("the store could not take a connection: {}", error.what()));
     pause(listener, id, pause_without_means);
   }
 }
 
 void StoreServer::Loop::accept_all(Listener& listener, Id id) {
-  for (int i = 0; i < 64; ++i) {
+  for (int i = 0; i < most_accepts_in_turn; ++i) {
     if (!listener.local && !make_room(listener, id)) return;
     base::FileDescriptor fd(::accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
@@ -85,7 +89,7 @@ void StoreServer::Loop::accept_all(Listener& listener, Id id) {
     try {
       std::string source = base::peer_address(fd.get()).host();
       add_session(std::move(fd), std::move(source), false).expires = Clock::now() + options_.handshake_timeout;
-    } catch (const Error&) {  // it has gone already
+    } catch (const Error&) {  // the client has closed it already
     }
   }
 }
@@ -107,13 +111,12 @@ Session& StoreServer::Loop::add_session(base::FileDescriptor fd, std::string sou
   return session;
 }
 
-// One line per source and ten seconds: a scanner must not fill the job's log either.
 void StoreServer::Loop::log_rejected(const Session& session, std::string_view what) {
   const Time now = Clock::now();
-  if (rejected_.size() >= 64) std::erase_if(rejected_, [&](const auto& entry) { return now - entry.second > 10s; });
-  if (rejected_.size() >= 64) return;
+  if (rejected_.size() >= most_sources_remembered) std::erase_if(rejected_, [&](const auto& entry) { return now - entry.second > quiet_time; });
+  if (rejected_.size() >= most_sources_remembered) return;
   const auto [entry, fresh] = rejected_.emplace(session.source, now);
-  if (!fresh && now - entry->second < 10s) return;
+  if (!fresh && now - entry->second < quiet_time) return;
   entry->second = now;
   base::warn(fmt::format("the store closed a connection from {}: {}", session.source, what));
 }

@@ -1,4 +1,4 @@
-// What the bytes of a connection mean to the server: greeting, handshake, requests.
+// Handles the bytes of a connection: greeting, handshake, requests.
 #include <fmt/format.h>
 
 #include "store/loop.h"
@@ -11,18 +11,20 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t most_bequests = 16;
+constexpr std::size_t most_bequests = 16;                         ///< keys that a connection sets when it ends
+constexpr std::size_t room_beside_value = std::size_t{64} << 10;  ///< key and head of a request
+constexpr std::int64_t longest_wait_ms_of_request = std::int64_t{1} << 40;
+constexpr int most_missing_named = 64;  ///< keys in the answer to a wait that has expired
 
 }  // namespace
 
 // `session` may be gone afterwards.
 void StoreServer::Loop::pump(Id id, Session& session) {
   using Stage = Session::Stage;
-  constexpr std::size_t enough_unsent = std::size_t{16} << 20;
   while (session.stage != Stage::closing && session.unsent() <= enough_unsent) {
     if (session.stage == Stage::greeting) {
       const std::string_view seen = session.in.peek().substr(0, magic.size());
-      if (seen != magic.substr(0, seen.size())) {  // no word to strangers
+      if (!magic.starts_with(seen)) {  // strangers get no answer
         log_rejected(session, "what it sent is not ours");
         close(id);
         return;
@@ -31,7 +33,7 @@ void StoreServer::Loop::pump(Id id, Session& session) {
       greet(session);
       continue;
     }
-    const std::size_t most = session.stage == Stage::open ? options_.limits.value_bytes + (std::size_t{64} << 10) : largest_unauthenticated_frame;
+    const std::size_t most = session.stage == Stage::open ? options_.limits.value_bytes + room_beside_value : largest_unauthenticated_frame;
     bool too_long = false;
     const auto frame = session.in.take_frame(most, too_long);
     if (too_long) {
@@ -93,7 +95,7 @@ void StoreServer::Loop::refuse(Session& session, std::uint64_t request, std::str
   begin_to_close(session);
 }
 
-// Who has not proved itself gets no more time by being refused.
+// A refused client that has not authenticated gets no more time than it had.
 void StoreServer::Loop::begin_to_close(Session& session) {
   session.stage = Session::Stage::closing;
   session.expires = std::min(session.expires, Clock::now() + options_.handshake_timeout);
@@ -104,93 +106,99 @@ void StoreServer::Loop::answer(Id id, Session& session, std::string_view frame) 
   const Op op = static_cast<Op>(in.byte());
   const std::uint64_t request = in.integer();
   Writer reply(Status::ok, request);
-  const auto malformed = [&] {
-    log_rejected(session, "a request of its is malformed");
-    refuse(session, request, "the request is malformed");
-  };
+  Outcome outcome{};
   try {
-    switch (op) {
-      case Op::set: {
-        const std::string_view key = in.text();
-        const std::string_view value = in.text();
-        if (!in.complete()) return malformed();
-        table_.set(key, value);
-        touched_.emplace_back(key);
-        break;
-      }
-      case Op::get:
-      case Op::wait: {
-        const auto timeout = static_cast<std::int64_t>(in.integer());
-        const std::uint64_t count = op == Op::get ? 1 : in.integer();
-        std::vector<std::string> keys;
-        for (std::uint64_t i = 0; i < count && in.ok(); ++i) keys.emplace_back(in.text());
-        if (!in.complete()) return malformed();
-        park(id, session, request, std::move(keys), timeout, op);
-        return;
-      }
-      case Op::try_get: {
-        const std::string_view key = in.text();
-        if (!in.complete()) return malformed();
-        const std::string* value = table_.find(key);
-        if (value == nullptr) {
-          send(session, Writer(Status::absent, request).finish());
-          return;
-        }
-        reply.text(*value);
-        break;
-      }
-      case Op::add: {
-        const std::string_view key = in.text();
-        const auto amount = static_cast<std::int64_t>(in.integer());
-        if (!in.complete()) return malformed();
-        reply.integer(static_cast<std::uint64_t>(table_.add(key, amount)));
-        touched_.emplace_back(key);
-        break;
-      }
-      case Op::compare_set: {
-        const std::string_view key = in.text();
-        const std::string_view expected = in.text();
-        const std::string_view desired = in.text();
-        if (!in.complete()) return malformed();
-        reply.text(table_.compare_set(key, expected, desired));
-        touched_.emplace_back(key);
-        break;
-      }
-      case Op::erase: {
-        const std::string_view key = in.text();
-        if (!in.complete()) return malformed();
-        reply.integer(table_.erase(key) ? 1 : 0);
-        break;
-      }
-      case Op::num_keys: {
-        if (!in.complete()) return malformed();
-        reply.integer(table_.size());
-        break;
-      }
-      case Op::will: {
-        const std::uint64_t count = in.integer();
-        decltype(session.will) will;
-        for (std::uint64_t i = 0; i < count && in.ok(); ++i) {
-          std::string key(in.text());
-          will.emplace_back(std::move(key), in.text());
-        }
-        if (!in.complete()) return malformed();
-        if (will.size() > most_bequests) throw InvalidArgument(fmt::format("a connection leaves at most {} keys", most_bequests));
-        for (const auto& [key, value] : will) Table::check(options_.limits, key, value);
-        session.will = std::move(will);
-        break;
-      }
-      default: return malformed();
-    }
+    outcome = op == Op::get || op == Op::wait ? park_request(id, session, request, op, in) : carry_out(session, op, in, reply);
   } catch (const InvalidArgument& error) {
     send(session, Writer(Status::invalid, request).text(error.message()).finish());
     return;
   }
-  send(session, reply.finish());
+  switch (outcome) {
+    case Outcome::done: return send(session, reply.finish());
+    case Outcome::absent: return send(session, Writer(Status::absent, request).finish());
+    case Outcome::parked: return;
+    case Outcome::malformed:
+      log_rejected(session, "a request of its is malformed");
+      return refuse(session, request, "the request is malformed");
+  }
+}
+
+StoreServer::Loop::Outcome StoreServer::Loop::park_request(Id id, Session& session, std::uint64_t request, Op op, Reader& in) {
+  const auto timeout = static_cast<std::int64_t>(in.integer());
+  const std::uint64_t count = op == Op::get ? 1 : in.integer();
+  std::vector<std::string> keys;
+  for (std::uint64_t i = 0; i < count && in.ok(); ++i) keys.emplace_back(in.text());
+  if (!in.complete()) return Outcome::malformed;
+  park(id, session, request, std::move(keys), timeout, op);
+  return Outcome::parked;
+}
+
+StoreServer::Loop::Outcome StoreServer::Loop::carry_out(Session& session, Op op, Reader& in, Writer& reply) {
+  switch (op) {
+    case Op::set: {
+      const std::string_view key = in.text();
+      const std::string_view value = in.text();
+      if (!in.complete()) return Outcome::malformed;
+      table_.set(key, value);
+      touched_.emplace_back(key);
+      return Outcome::done;
+    }
+    case Op::try_get: {
+      const std::string_view key = in.text();
+      if (!in.complete()) return Outcome::malformed;
+      const std::string* value = table_.find(key);
+      if (value == nullptr) return Outcome::absent;
+      reply.text(*value);
+      return Outcome::done;
+    }
+    case Op::add: {
+      const std::string_view key = in.text();
+      const auto amount = static_cast<std::int64_t>(in.integer());
+      if (!in.complete()) return Outcome::malformed;
+      reply.integer(static_cast<std::uint64_t>(table_.add(key, amount)));
+      touched_.emplace_back(key);
+      return Outcome::done;
+    }
+    case Op::compare_set: {
+      const std::string_view key = in.text();
+      const std::string_view expected = in.text();
+      const std::string_view desired = in.text();
+      if (!in.complete()) return Outcome::malformed;
+      reply.text(table_.compare_set(key, expected, desired));
+      touched_.emplace_back(key);
+      return Outcome::done;
+    }
+    case Op::erase: {
+      const std::string_view key = in.text();
+      if (!in.complete()) return Outcome::malformed;
+      reply.integer(table_.erase(key) ? 1 : 0);
+      return Outcome::done;
+    }
+    case Op::num_keys:
+      if (!in.complete()) return Outcome::malformed;
+      reply.integer(table_.size());
+      return Outcome::done;
+    case Op::will: return take_will(session, in);
+    default: return Outcome::malformed;
+  }
+}
+
+StoreServer::Loop::Outcome StoreServer::Loop::take_will(Session& session, Reader& in) {
+  const std::uint64_t count = in.integer();
+  decltype(session.will) will;
+  for (std::uint64_t i = 0; i < count && in.ok(); ++i) {
+    std::string key(in.text());
+    will.emplace_back(std::move(key), in.text());
+  }
+  if (!in.complete()) return Outcome::malformed;
+  if (will.size() > most_bequests) throw InvalidArgument(fmt::format("a connection leaves at most {} keys", most_bequests));
+  for (const auto& [key, value] : will) Table::check(options_.limits, key, value);
+  session.will = std::move(will);
+  return Outcome::done;
 }
 
 void StoreServer::Loop::park(Id id, Session& session, std::uint64_t request, std::vector<std::string> keys, std::int64_t timeout_ms, Op op) {
-  // What was set in this batch is in the table already; the waiters for it are woken when the batch is done.
+  // A key set in this batch is in the table already; the waiters for it are woken when the batch is done.
   if (Waiters::first_missing(keys, table_) == nullptr) {
     Writer reply(Status::ok, request);
     if (op == Op::get) reply.text(*table_.find(keys.front()));
@@ -206,13 +214,13 @@ void StoreServer::Loop::park(Id id, Session& session, std::uint64_t request, std
                       .finish());
     return;
   }
-  const auto timeout = std::chrono::milliseconds(std::clamp<std::int64_t>(timeout_ms, 0, std::int64_t{1} << 40));
+  const auto timeout = std::chrono::milliseconds(std::clamp<std::int64_t>(timeout_ms, 0, longest_wait_ms_of_request));
   waiter.expires = Clock::now() + timeout;
   session.waiting.insert(waiters_.park(std::move(waiter), table_));
   session.waiting_bytes += bytes;
 }
 
-// An answer may end a session, and with it what else it waits for; its will may set further keys. So the waiters are taken out one by one.
+// Takes the waiters out one by one, since an answer may end a session and with it other waiters, and the session's will may set further keys.
 void StoreServer::Loop::wake_waiters() {
   while (!touched_.empty()) {
     const std::vector<std::string> keys = std::exchange(touched_, {});
@@ -231,7 +239,7 @@ void StoreServer::Loop::answer_waiter(std::uint64_t id, const Waiter& waiter, St
     if (status == Status::expired) {
       int named = 0;
       for (const std::string& key : waiter.keys) {
-        if (table_.find(key) == nullptr && named++ < 64) reply.text(key);
+        if (table_.find(key) == nullptr && named++ < most_missing_named) reply.text(key);
       }
     } else if (waiter.wants_value) {
       reply.text(*table_.find(waiter.keys.front()));

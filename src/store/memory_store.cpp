@@ -23,7 +23,7 @@ struct MemoryStore::State {
     return result;
   }
 
-  // Returns with the lock held and all keys there, or throws.
+  // Returns with the lock held and all keys set, or throws.
   std::unique_lock<std::mutex> await(std::span<const std::string> keys, Milliseconds timeout) {
     const Deadline deadline(timeout);
     std::unique_lock lock(mutex);

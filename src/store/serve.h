@@ -11,10 +11,10 @@
 
 namespace unisono::store {
 
-/// Listens on the first of the addresses that can be listened on. InvalidArgument, naming address and port, where none can.
+/// Listens on the first of the addresses that allows it. Throws InvalidArgument, which names address and port, where none does.
 base::FileDescriptor listen_on(const std::vector<base::SocketAddress>& addresses);
 
-/// A store that this process serves on `listening`, and its own way into it. The server lives as long as the store.
+/// Makes a store that this process serves on `listening`, and returns a client of it. The server lives as long as that client.
 std::shared_ptr<Client> serve(base::FileDescriptor listening, const std::string& place, ServerOptions options);
 
 }  // namespace unisono::store

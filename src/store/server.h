@@ -13,30 +13,30 @@
 namespace unisono::store {
 
 struct ServerOptions {
-  std::string token = {};    ///< what TCP clients must prove to know; empty: none
+  std::string token = {};    ///< TCP clients must prove to know it; empty: none
   std::string job_tag = {};  ///< TCP clients that name another are refused; empty: any
   Limits limits = {};
   std::chrono::milliseconds handshake_timeout = std::chrono::seconds(2);
   std::size_t most_pending = 64;                           ///< connections that have not authenticated yet
   std::size_t most_waiting = 1024;                         ///< parked requests of one connection
-  std::size_t most_waiting_bytes = std::size_t{32} << 20;  ///< the keys of those requests
+  std::size_t most_waiting_bytes = std::size_t{32} << 20;  ///< bytes of the keys of those requests
   std::size_t most_unsent = std::size_t{64} << 20;         ///< bytes that one connection may leave unread before it is closed
 };
 
-/// Holds the data of a store and serves it, from one thread. A get or wait whose key is not there yet is parked here until the key is set or its
-/// time is over. Nothing a client sends can stop the others: every socket is non-blocking, no memory is taken because a length field says so, and
-/// what breaks a limit is an error for that client alone.
+/// Holds the data of a store and serves it, from one thread. A get or wait for a missing key is parked here until the key is set or its time is over.
+/// No client can stop the others: every socket is non-blocking, memory is never allocated by a length field alone, and a request beyond a limit is an
+/// error of that client alone.
 class StoreServer {
  public:
   explicit StoreServer(ServerOptions options = {});
-  /// Sends what is still on its way (for at most half a second), then closes everything.
+  /// Sends the pending answers (for at most half a second), then closes everything.
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
-  /// Serves a listening socket. On TCP the clients shake hands; on AF_UNIX they must be the same user.
+  /// Serves a listening socket. On TCP the clients authenticate; on AF_UNIX they must run as the same user.
   void listen(base::FileDescriptor listening);
-  /// Serves one end of a connected stream that the owner trusts: no handshake.
+  /// Serves one end of a connected stream that the owner trusts: there is no handshake.
   void adopt(base::FileDescriptor connected);
 
   std::optional<std::string> peek(std::string_view key) const;

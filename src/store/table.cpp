@@ -9,7 +9,7 @@
 namespace unisono::store {
 namespace {
 
-// What an entry costs beside its bytes, roughly: otherwise a million empty keys would count as nothing.
+// An entry's memory beside its bytes, roughly. Without it a million empty keys would count as nothing.
 constexpr std::size_t entry_overhead = 64;
 
 }  // namespace

@@ -10,8 +10,8 @@
 
 namespace unisono::store {
 
-/// What one store takes. A server holds them against its clients; the other stores hold themselves to the same, so that a program that works
-/// with one works with all.
+/// The limits of a store. A server enforces them against its clients. The other stores enforce the same ones, so that a program that works with one
+/// store works with all.
 struct Limits {
   std::size_t key_bytes = std::size_t{8} << 10;
   std::size_t value_bytes = std::size_t{8} << 20;
@@ -19,24 +19,24 @@ struct Limits {
   std::size_t total_bytes = std::size_t{1} << 30;
 };
 
-/// The keys and values themselves: no waiting, no locking. Every store is a way to reach one of these. A call that the limits or the value
+/// The keys and values of a store, without waiting and locking. Every kind of store gives access to one of these. A call that the limits or the value
 /// forbid throws InvalidArgument and changes nothing.
 class Table {
  public:
   explicit Table(Limits limits = {}) : limits_(limits) {}
 
   void set(std::string_view key, std::string_view value);
-  /// Throws what `set` would throw.
+  /// Throws where `set` would throw.
   void admit(std::string_view key, std::string_view value) const;
   const std::string* find(std::string_view key) const;
   std::int64_t add(std::string_view key, std::int64_t amount);
-  /// The value after the call; empty where there is none.
+  /// Returns the value after the call; empty where there is none.
   std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired);
   bool erase(std::string_view key);
   std::size_t size() const { return entries_.size(); }
   const Limits& limits() const { return limits_; }
 
-  /// What `add` would make of the value.
+  /// Returns the value that `add` would store.
   static std::int64_t sum(std::string_view key, const std::string* value, std::int64_t amount);
   static void check(const Limits& limits, std::string_view key, std::string_view value);
 
@@ -51,7 +51,7 @@ class Table {
   std::size_t bytes_ = 0;
 };
 
-/// A key as messages show it: short, and without bytes that a terminal would obey.
+/// Returns a key as messages show it: short, and without control characters.
 std::string printable(std::string_view key);
 
 }  // namespace unisono::store

@@ -17,6 +17,7 @@ namespace unisono::store {
 namespace {
 
 constexpr std::size_t shortest_secret = 16;
+constexpr std::size_t longest_token_file = 4096;
 
 }  // namespace
 
@@ -36,7 +37,7 @@ std::string token_for(std::span<const base::SocketAddress> addresses, const std:
         {.hint = "set UNISONO_TOKEN to the same random text on every rank, or UNISONO_TOKEN_FILE to a file that holds it and that only you can "
                  "read; UNISONO_TOKEN=none goes without"});
   }
-  // The first proof that a rank gives, it gives to whoever listens at the address, who may guess the secret at leisure then.
+  // A rank sends its first proof to whatever process listens at the address, which could then guess a short secret at leisure.
   if (!local && said.size() < shortest_secret) {
     throw InvalidArgument(fmt::format("the job's secret has {} bytes; for {}, which is not a loopback address, it takes {} at least", said.size(),
                                       describe(*remote), shortest_secret),
@@ -55,7 +56,7 @@ std::string token_of_file(const std::string& path) {
   const auto refuse = [&](std::string_view why, std::string hint = {}) {
     throw InvalidArgument(fmt::format("the token file {} {}", path, why), {.hint = std::move(hint)});
   };
-  // Not waiting: a pipe of that name would let us hang.
+  // O_NONBLOCK keeps a pipe of that name from blocking this process.
   const base::FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) refuse(fmt::format("cannot be read: {}", base::error_text(errno)));
   struct stat status {};
@@ -68,10 +69,10 @@ std::string token_of_file(const std::string& path) {
   if ((status.st_mode & 077) != 0) {
     refuse(fmt::format("is open to others (mode {:04o})", status.st_mode & 07777), fmt::format("chmod 600 {}", path));
   }
-  std::array<char, 4097> content;
+  std::array<char, longest_token_file + 1> content;
   const ssize_t size = ::read(fd.get(), content.data(), content.size());
   if (size < 0) refuse(fmt::format("cannot be read: {}", base::error_text(errno)));
-  if (size == static_cast<ssize_t>(content.size())) refuse("is longer than 4096 bytes");
+  if (size == static_cast<ssize_t>(content.size())) refuse(fmt::format("is longer than {} bytes", longest_token_file));
   const std::string_view text(content.data(), static_cast<std::size_t>(size));
   constexpr std::string_view white = " \t\r\n";
   const auto first = text.find_first_not_of(white);

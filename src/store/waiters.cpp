@@ -44,7 +44,7 @@ void Waiters::refile(std::uint64_t id, const std::string& key) {
 void Waiters::drop(std::uint64_t id) { remove(id); }
 
 std::optional<std::pair<std::uint64_t, Waiter>> Waiters::complete(const std::string& key, const Table& table) {
-  // What still misses another key is filed under that one, so that each is looked at once.
+  // A waiter that misses another key is filed under that key, so that each is looked at once.
   for (auto under = by_key_.find(key); under != by_key_.end(); under = by_key_.find(key)) {
     const std::uint64_t id = *under->second.begin();
     const std::string* missing = first_missing(all_.at(id).keys, table);

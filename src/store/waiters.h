@@ -13,11 +13,11 @@
 
 namespace unisono::store {
 
-/// A parked get or wait.
+/// A parked get or wait request.
 struct Waiter {
   std::uint64_t session = 0;
   std::uint64_t request = 0;
-  bool wants_value = false;  ///< get: of its only key
+  bool wants_value = false;  ///< it is a get of its only key
   std::vector<std::string> keys;
   base::Clock::time_point expires;
 
@@ -28,14 +28,14 @@ struct Waiter {
   }
 };
 
-/// The requests that wait for keys. Each is filed under the first key it misses and is looked at again only when that one is set.
+/// The requests that wait for keys. Each is filed under the first key it misses and is looked at again only when that key is set.
 class Waiters {
  public:
   std::uint64_t park(Waiter waiter, const Table& table);
   void drop(std::uint64_t id);
-  /// Takes out one that `key`, just set, completes.
+  /// Removes and returns a waiter that `key`, which was just set, completes.
   std::optional<std::pair<std::uint64_t, Waiter>> complete(const std::string& key, const Table& table);
-  /// Takes out one whose time is over at `now`.
+  /// Removes and returns a waiter whose time is over at `now`.
   std::optional<std::pair<std::uint64_t, Waiter>> expire(base::Clock::time_point now);
   base::Clock::time_point next_expiry() const { return by_time_.empty() ? base::Clock::time_point::max() : by_time_.begin()->first; }
   std::size_t size() const { return all_.size(); }

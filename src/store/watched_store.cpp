@@ -7,7 +7,7 @@
 
 namespace unisono::store {
 namespace {
-constexpr auto period = std::chrono::milliseconds(100);
+constexpr auto period = std::chrono::milliseconds(100);  ///< between two looks
 }
 
 WatchedStore::WatchedStore(std::shared_ptr<Store> inner, std::function<void()> look) : inner_(std::move(inner)), look_(std::move(look)) {

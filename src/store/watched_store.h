@@ -10,7 +10,7 @@
 
 namespace unisono::store {
 
-/// Another store whose waits are not blind: every now and then `look` is asked, and throws if what one waits for will not come any more.
+/// A store that calls `look` every 100 ms during a wait; `look` throws where the awaited keys will not come any more.
 class WatchedStore final : public Store {
  public:
   WatchedStore(std::shared_ptr<Store> inner, std::function<void()> look);

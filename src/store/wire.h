@@ -11,10 +11,10 @@
 
 namespace unisono::store {
 
-// The store's protocol. Each side opens with a greeting of 16 bytes that never changes its layout: 8 bytes of magic, the wire version, and the
-// library's version, so that two that do not fit can name each other. Then frames: a length (4 bytes) and that many bytes. All integers are
-// little-endian. On TCP the first frames are the handshake (authentication.h); then a request is {op, id, fields}, its answer {status, id,
-// fields}. Answers come in any order.
+// The store's protocol. Each side begins with a greeting of 16 bytes whose layout never changes: 8 bytes of magic, the wire version, and the
+// library's version, so that two incompatible sides can name each other. Frames follow: a length (4 bytes) and that many bytes. All integers are
+// little-endian. On TCP the first frames are the handshake (authentication.h). Then a request is {op, id, fields}, its answer {status, id, fields}.
+// Answers come in any order.
 
 inline constexpr std::string_view magic = "UNISTORE";
 inline constexpr std::uint16_t wire_version = 2;
@@ -29,37 +29,37 @@ enum class Status : std::uint8_t {
   absent,     ///< try_get: there is no such key
   expired,    ///< get, wait: the keys that are still missing
   invalid,    ///< the request was refused, the connection goes on
-  refused,    ///< the connection is over; the text says why
+  refused,    ///< the connection is over; the text gives the reason
 };
 
-/// Why a greeting does not fit; who is named as "the other side" is up to the caller.
+/// The content of a greeting. It names the versions where two sides do not fit.
 struct Greeting {
   bool is_ours = false;  ///< the magic is right
   std::uint16_t wire = 0;
   base::Version library;
 };
 std::string greeting();
-/// From at least `greeting_size` bytes.
+/// Reads a greeting from at least `greeting_size` bytes.
 Greeting parse_greeting(std::string_view bytes);
 /// "version 0.1.0 (wire 1)"
 std::string describe(const Greeting& greeting);
 std::string describe_own_version();
 
-/// Builds a frame, its length written at the end.
+/// Builds a frame; its length is written at the end.
 class Writer {
  public:
   explicit Writer(Op op, std::uint64_t id = 0) : Writer(static_cast<std::uint8_t>(op), id) {}
   explicit Writer(Status status, std::uint64_t id = 0) : Writer(static_cast<std::uint8_t>(status), id) {}
   Writer& integer(std::uint64_t value);
   Writer& text(std::string_view value);
-  std::string finish();  ///< once
+  std::string finish();  ///< called once
 
  private:
   Writer(std::uint8_t kind, std::uint64_t id);
   base::ByteWriter bytes_;
 };
 
-/// Takes a frame's content apart.
+/// Reads the fields of a frame.
 class Reader : public base::ByteReader {
  public:
   using base::ByteReader::ByteReader;
@@ -67,14 +67,14 @@ class Reader : public base::ByteReader {
   std::uint64_t integer() { return get<std::uint64_t>(); }
 };
 
-/// Collects received bytes and hands out whole frames. It holds what has arrived, never what a length field announces.
+/// Collects received bytes and returns whole frames. It holds only bytes that have arrived, never the room that a length field announces.
 class FrameBuffer {
  public:
   void append(std::string_view bytes) { bytes_.append(bytes); }
   std::size_t size() const { return bytes_.size() - begin_; }
-  /// The next `n` bytes if they are there.
+  /// Returns the next `n` bytes if they have arrived.
   std::optional<std::string> take(std::size_t n);
-  /// The next whole frame's content. `too_long` is set where its length is more than `most`.
+  /// Returns the content of the next frame if it has arrived. `too_long` is set where its length exceeds `most`.
   std::optional<std::string> take_frame(std::size_t most, bool& too_long);
   std::string_view peek() const { return std::string_view(bytes_).substr(begin_); }
 

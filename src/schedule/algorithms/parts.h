@@ -5,7 +5,7 @@
 // Parts that several algorithms have in common.
 namespace unisono::schedule::algorithms {
 
-/// A collective of the same ranks that only moves elements.
+/// Returns a collective of the same ranks that only moves elements.
 inline Problem move(const Problem& of, Operation operation, const Slice& in, const Slice& out) {
   Problem problem;
   problem.operation = operation;
@@ -18,7 +18,7 @@ inline Problem move(const Problem& of, Operation operation, const Slice& in, con
   return problem;
 }
 
-/// Every rank sends each of the others its block of the input. Returns where all ranks' versions of this rank's block come to lie, one behind the
+/// Sends each of the other ranks its block of the input. Returns the slice that receives all ranks' versions of this rank's block, one behind the
 /// other.
 inline Slice collect(const Problem& problem, const Setting& setting, const Counts& blocks, Builder& to) {
   const std::size_t own = blocks[static_cast<std::size_t>(problem.rank)];
@@ -29,7 +29,7 @@ inline Slice collect(const Problem& problem, const Setting& setting, const Count
   return exchange.out;
 }
 
-/// Combines what `collect` has brought.
+/// Combines the versions that `collect` has received.
 inline void combine(const Problem& problem, const Slice& out, const Slice& parts, Builder& to) {
   to.reduce(problem.op, out, parts, static_cast<std::size_t>(problem.size), static_cast<std::size_t>(problem.size));
   to.next_wave();

@@ -2,11 +2,11 @@
 
 #include "schedule/algorithms/parts.h"
 
-// Parts that the algorithms on two levels have in common. The ranks of each host work among themselves in shared memory, and each rail
+// Parts that the algorithms on two levels have in common. The ranks of each host combine among themselves in shared memory, and each rail
 // (GroupTopology) carries its share between the hosts, so that all ranks of a host use the network.
 namespace unisono::schedule::algorithms {
 
-/// A collective of the ranks of this host. Where there is one, it is a copy.
+/// Adds a collective of the ranks of this host. With a single rank it is a copy.
 inline void on_host(const Problem& of, const Setting& setting, Operation operation, const Slice& in, const Slice& out, const Counts& counts, int root,
                     Builder& to) {
   if (setting.topology->members.size() == 1) {
@@ -26,12 +26,12 @@ inline void on_host(const Problem& of, const Setting& setting, Operation operati
   to.engine(problem);
 }
 
-/// The shares of the rails, as counts of the ranks of this host.
+/// Returns the shares of the rails, as counts of the ranks of this host.
 inline Counts shares_of_rails(const Problem& problem, const Setting& setting) {
   return shares(problem.count, setting.topology->rails, static_cast<int>(setting.topology->members.size()));
 }
 
-/// The problem of the same operation among the ranks of this rank's rail, in place on its share.
+/// Returns the problem of the same operation among the ranks of this rank's rail, in place on its share.
 inline Problem on_rail(const Problem& of, const Setting& setting, const Slice& share) {
   Problem problem = of;
   problem.level = Level::rail;

@@ -1,4 +1,4 @@
-// all_reduce of little: every rank gets everything of all and combines it, from left to right. One exchange instead of two.
+// all_reduce of few bytes: every rank gets the whole input of every other and combines it, from left to right. It takes one exchange instead of two.
 // A rank sends (P-1) S bytes.
 #include "schedule/algorithms/parts.h"
 

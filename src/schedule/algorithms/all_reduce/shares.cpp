@@ -1,5 +1,5 @@
-// all_reduce by shares: every rank gets all versions of its share, combines them from left to right, and gives the result to all. So each element is
-// combined by one rank, once: all ranks get the same bits, and halves are rounded once. A rank sends 2 S (P-1)/P bytes.
+// all_reduce by shares: every rank gets all versions of its share, combines them from left to right, and sends the result to all. Each element is
+// combined by one rank, once, so all ranks get the same bits and halves are rounded once. A rank sends 2 S (P-1)/P bytes.
 #include "schedule/algorithms/parts.h"
 
 namespace unisono::schedule::algorithms {

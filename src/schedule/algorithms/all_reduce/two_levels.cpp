@@ -1,6 +1,5 @@
 // all_reduce on two levels: a reduce_scatter in each host, an all_reduce on each rail, an all_gather in each host. With H hosts of L ranks each, a
-// rank sends 2 (S/L) (H-1)/H bytes between hosts. The partial sums of a host would round halves and integer averages more than once, so these go by
-// other ways.
+// rank sends 2 (S/L) (H-1)/H bytes between hosts. It is not used for halves and integer averages, whose partial sums would be rounded more than once.
 #include "schedule/algorithms/two_levels.h"
 
 namespace unisono::schedule::algorithms {

@@ -1,5 +1,5 @@
-// broadcast of much over channels: the root sends each rank a share, and every rank gives its share to all. The root sends 2 S (P-1)/P bytes and not
-// (P-1) S (van de Geijn 1991).
+// broadcast of many bytes over channels: the root sends each rank a share, and every rank sends its share to all. The root sends 2 S (P-1)/P bytes
+// instead of (P-1) S (van de Geijn 1991).
 #include "schedule/algorithms/parts.h"
 
 namespace unisono::schedule::algorithms {

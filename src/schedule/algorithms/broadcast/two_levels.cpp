@@ -1,5 +1,5 @@
 // broadcast on two levels: the root's host scatters, each rail broadcasts its share, each host gathers the shares. A rank of the root's host sends
-// (S/L) (H-1) bytes between hosts, where the rail's broadcast goes straight.
+// (S/L) (H-1) bytes between hosts, where the rail's broadcast is a direct exchange.
 #include "schedule/algorithms/two_levels.h"
 
 namespace unisono::schedule::algorithms {

@@ -1,5 +1,5 @@
-// Any collective that only moves elements, for an engine without channels: as one all_to_all_v. Where several ranks get the same elements, these are
-// copied for each. A rank sends as much as by an exchange over channels.
+// Any collective that only moves elements, on an engine without channels: a single all_to_all_v. Elements for several ranks are copied for each of
+// them. A rank sends as much as by an exchange over channels.
 #include "schedule/algorithm.h"
 #include "schedule/algorithms/move/blocks.h"
 

@@ -7,15 +7,15 @@
 
 namespace unisono::schedule::algorithms {
 
-/// Which elements of a moving collective go from where to where, read off the table of operations.
+/// Tells which elements of a moving collective go from which rank to which, by the table of operations.
 class Blocks {
  public:
   explicit Blocks(const Problem& problem) : problem_(problem), traits_(traits_of(problem.operation)) {}
 
-  /// This rank has something to do with that one, be it nothing to send.
+  /// Returns true where this rank takes part in a transfer with that rank, even an empty one.
   bool sends(int to) const { return is_part(traits_.senders, problem_.rank) && is_part(traits_.receivers, to); }
   bool receives(int from) const { return is_part(traits_.receivers, problem_.rank) && is_part(traits_.senders, from); }
-  /// The elements that go to a rank, and those that come from it.
+  /// Return the elements that go to a rank, and those that come from it.
   Slice outgoing(int to) const { return sends(to) ? block(problem_.in, traits_.in, problem_.counts, to) : problem_.in.part(0, 0); }
   Slice incoming(int from) const {
     const bool has_own_counts = problem_.operation == Operation::all_to_all_v;

@@ -1,4 +1,4 @@
-// The engine carries the whole collective out.
+// The engine carries out the whole collective.
 #include "schedule/algorithm.h"
 
 namespace unisono::schedule::algorithms {

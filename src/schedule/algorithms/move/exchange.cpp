@@ -1,5 +1,5 @@
-// Any collective that only moves elements, over channels: every element goes straight from the rank that has it to the rank that gets it, all at
-// once. A rank sends what it gives to each rank that gets it: of S bytes to P ranks, (P-1) S.
+// Any collective that only moves elements, over channels: every element is sent directly from the rank that has it to each rank that gets it, all at
+// once. To give S bytes to P ranks, a rank sends (P-1) S.
 #include "schedule/algorithm.h"
 #include "schedule/algorithms/move/blocks.h"
 
@@ -9,7 +9,7 @@ bool can_exchange(const Problem&, const Setting& setting) { return setting.engin
 
 void build_exchange(const Problem& problem, const Setting&, Builder& to) {
   const Blocks blocks(problem);
-  // Also of nothing, so that no rank goes on before all have come.
+  // Empty blocks are exchanged as well, so that no rank goes on before all have come.
   for (int r = 0; r < problem.size; ++r) {
     if (r != problem.rank && blocks.receives(r)) to.receive(problem.level, r, blocks.incoming(r));
   }

@@ -1,5 +1,5 @@
-// reduce by shares: every rank gets all versions of its share, combines them from left to right, and gives the result to the root. A rank sends
-// S (P-1)/P bytes, and one that is not the root S/P more.
+// reduce by shares: every rank gets all versions of its share, combines them from left to right, and sends the result to the root. A rank sends S
+// (P-1)/P bytes, and one that is not the root S/P more.
 #include "schedule/algorithms/parts.h"
 
 namespace unisono::schedule::algorithms {

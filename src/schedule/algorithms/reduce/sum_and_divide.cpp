@@ -1,4 +1,4 @@
-// The average of floating-point numbers as a sum by the engine, which is divided once, in place. Of all_reduce, reduce and reduce_scatter.
+// The average of floating-point numbers, for all_reduce, reduce and reduce_scatter: the engine sums, and the sum is divided once, in place.
 #include "schedule/algorithm.h"
 
 namespace unisono::schedule::algorithms {

@@ -1,4 +1,4 @@
-// reduce_scatter, with blocks of one length or of several: every rank gets all versions of its block and combines them from left to right. A rank
+// reduce_scatter, with blocks of equal or different lengths: every rank gets all versions of its block and combines them from left to right. A rank
 // sends the blocks of the others: S (P-1)/P bytes.
 #include "schedule/algorithms/parts.h"
 

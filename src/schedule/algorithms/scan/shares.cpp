@@ -1,4 +1,4 @@
-// scan and exscan by shares: every rank gets all versions of its share, makes of them the prefix of each rank, and sends it there. A rank sends
+// scan and exscan by shares: every rank gets all versions of its share, computes from them the prefix of each rank, and sends it there. A rank sends
 // 2 S (P-1)/P bytes. The exclusive prefix of rank 0 is not defined: its output stays as it is.
 #include "schedule/algorithms/parts.h"
 
@@ -12,7 +12,7 @@ void build_scan_shares(const Problem& problem, const Setting& setting, Builder& 
   const Slice parts = collect(problem, setting, blocks, to);
   const Slice made = to.scratch(own * ranks);
   for (std::size_t r = 0; r < ranks; ++r) {
-    const std::size_t fan_in = is_exclusive ? std::max<std::size_t>(r, 1) : r + 1;  // rank 0 drops what it gets of an exclusive one
+    const std::size_t fan_in = is_exclusive ? std::max<std::size_t>(r, 1) : r + 1;  // rank 0 discards its part of an exclusive scan
     to.reduce(problem.op, made.part(r * own, own), parts, fan_in, ranks);
   }
   to.next_wave();

@@ -15,22 +15,22 @@
 
 namespace unisono::context {
 
-/// The world's coordination knows this of its ranks.
+/// What the world's coordination knows of its ranks.
 struct WorldView {
   std::function<std::optional<Failure>()> failure;                            ///< why the world is over, if it is
-  std::function<std::optional<Failure>(std::span<const int> ranks)> look_at;  ///< one of these that is dead or has been stopped for too long
+  std::function<std::optional<Failure>(std::span<const int> ranks)> look_at;  ///< a failure of one of these ranks: dead, or stopped for too long
   std::function<std::vector<int>()> gone;                                     ///< the ranks that are dead or have left
 };
-WorldView view_of(std::shared_ptr<coordination::Coordination> world);
+WorldView view_of(const std::shared_ptr<coordination::Coordination>& world);
 
-/// Looks, through the coordination of the world, after the ranks that are to form a group.
+/// Watches, through the coordination of the world, the ranks that are to form a group.
 class MemberWatch {
  public:
   struct Parts {
-    std::string operation, group;    // as errors call them
-    int rank = 0;                    // in the group
+    std::string operation, group;    // the names in error messages
+    int rank = 0;                    // this rank in the group
     std::vector<int> members;        // ranks in the world, in group order
-    std::vector<std::string> hosts;  // their names
+    std::vector<std::string> hosts;  // names of their hosts
     int world_size = 1;
     WorldView world;
     std::shared_ptr<Store> store;  // the group's own part of the job's store
@@ -39,10 +39,10 @@ class MemberWatch {
 
   /// Throws PeerFailed, with the culprit by its rank in the group, where a member is dead, stopped for too long, or has left without having come.
   void look() const;
-  /// Returns when all members have come: what making the engine waits for afterwards is short. `store`: watched by `look`.
+  /// Returns when all members have come; the engine's own start then needs only a short wait. `store` is watched by `look`.
   void assemble(Store& store, const base::Deadline& deadline) const;
-  /// What went wrong when a connection to a member or the job's store broke: the death of a process, where one is found within a moment. Else the
-  /// error as it is.
+  /// Explains a broken connection to a member or to the job's store: returns the death of a process if one is found within a moment, else the error
+  /// itself.
   std::exception_ptr explain(const std::exception_ptr& error) const;
 
  private:

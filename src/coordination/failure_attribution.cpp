@@ -13,6 +13,21 @@ void FailureAttribution::hold(const std::exception_ptr& error) {
   until_.emplace(unexplained_.grace);
 }
 
+void FailureAttribution::hold_current() {
+  try {
+    throw;
+  } catch (const Mismatch&) {
+    throw;
+  } catch (const GroupFailure&) {
+    throw;
+  } catch (const Error&) {
+    if (unexplained_.passes_errors) throw;
+    hold(std::current_exception());
+  } catch (const std::exception&) {
+    hold(std::current_exception());
+  }
+}
+
 bool FailureAttribution::advance() {
   if (auto failure = coordination_.look_for_failures({}, false)) throw GroupFailure(std::move(*failure));
   if (until_->passed()) {

@@ -43,18 +43,13 @@ class FailureAttribution final : public Task {
     try {
       step();
       return true;
-    } catch (const Mismatch&) {
-      throw;
-    } catch (const GroupFailure&) {
-      throw;
-    } catch (const Error&) {
-      if (unexplained_.passes_errors) throw;
-      hold(std::current_exception());
-    } catch (const std::exception&) {
-      hold(std::current_exception());
+    } catch (...) {
+      hold_current();
     }
     return false;
   }
+  /// Holds the exception that is being handled back, or throws it again where it explains itself: a Mismatch, a GroupFailure.
+  void hold_current();
   bool is_holding() const { return text_.has_value(); }
 
   /// Looks for the peer. Returns false, or throws.

@@ -37,7 +37,12 @@ namespace detail {
 using base::with_place;
 
 void run(const Request& request, const ProcessGroup& group, const CallOptions& options) {
-  with_place(options.where, [&] { group.implementation()->run(request, options); });
+  try {
+    group.implementation()->run(request, options);
+  } catch (Error& error) {
+    base::set_place(error, options.where);
+    throw;
+  }
 }
 void run(const Request& request, const ProcessGroup& group, const CallOptions& options, const std::function<void()>& issued) {
   with_place(options.where, [&] { group.implementation()->run(request, options, issued); });

@@ -13,6 +13,21 @@
 #include "unisono/error.h"
 
 namespace unisono::schedule {
+namespace {
+
+/// The steps of a ScheduledTask that have begun, for a caller that waits for them.
+class Wave final : public Task {
+ public:
+  explicit Wave(ScheduledTask& steps) : steps_(steps) {}
+  bool advance() override { return steps_.advance_wave(); }
+  std::vector<int> waiting_for() const override { return steps_.waiting_for(); }
+  bool wakes_waiter() const override { return steps_.wakes_waiter(); }
+
+ private:
+  ScheduledTask& steps_;
+};
+
+}  // namespace
 
 using coordination::Coordination;
 using coordination::CountsComparison;
@@ -92,7 +107,16 @@ void Executor::run(const CollectiveCall& call, Waiter& waiter) {
   }
   if (has_counts(call.operation)) compare_counts(call, waiter);
   scratch_.reset();
-  ScheduledTask(*this, call, schedule_of(call)).run(waiter, may_block);
+  ScheduledTask steps(*this, call, schedule_of(call));
+  Wave wave(steps);
+  while (!steps.is_at_end()) {
+    if (Engine* const blocking = may_block ? steps.next_that_blocks() : nullptr) {
+      run_blocking(*blocking, steps.take_engine_call(), waiter);
+      continue;
+    }
+    steps.begin_wave();
+    if (!wave.advance()) waiter.wait(wave);
+  }
 }
 
 void Executor::compare_counts(const CollectiveCall& call, Waiter& waiter) {

@@ -65,6 +65,9 @@ struct Step {
   std::size_t blocks = 0;
   std::size_t divisor = 1;  ///< of a reduce whose op is avg, and of a divide
   Problem call = {};        ///< of an engine step
+
+  /// Returns true for a step that this rank takes by itself.
+  bool is_local() const { return kind == Kind::reduce || kind == Kind::copy || kind == Kind::divide; }
 };
 
 /// The work of one rank in one call, as data: it can be carried out, and tests can check it without connections.
@@ -114,13 +117,7 @@ class Builder {
 
  private:
   Step& add(Step::Kind kind, Level level, const Slice& in, const Slice& out) {
-    Step& step = schedule_.steps.emplace_back();
-    step.kind = kind;
-    step.level = level;
-    step.wave = wave_;
-    step.in = in;
-    step.out = out;
-    return step;
+    return schedule_.steps.emplace_back(Step{.kind = kind, .level = level, .wave = wave_, .in = in, .out = out});
   }
 
   Schedule& schedule_;

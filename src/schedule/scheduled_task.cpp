@@ -17,17 +17,17 @@ ScheduledTask::ScheduledTask(Executor& executor, const CollectiveCall& call, Sch
   if (schedule_.scratch > 0) scratch_ = executor_.scratch_.take(schedule_.scratch * size_of(call_.in.dtype()));
 }
 
-// The steps of a wave begin together. Those of engines become tasks; local ones are carried out at once.
 bool ScheduledTask::advance() {
   for (;;) {
-    if (attribution_.is_holding()) return attribution_.advance();
-    if (has_begun_wave() && !advance_active()) return false;
+    if (!advance_wave()) return false;
     if (is_at_end()) return true;
     begin_wave();
   }
 }
 
-bool ScheduledTask::advance_active() {
+bool ScheduledTask::advance_wave() {
+  if (attribution_.is_holding()) return attribution_.advance();
+  if (active_.empty()) return true;
   executor_.coordination_.poll();
   return attribution_.guard([&] {
     std::erase_if(active_, [](const Active& active) { return active.task->advance(); });
@@ -37,46 +37,29 @@ bool ScheduledTask::advance_active() {
 
 void ScheduledTask::begin_wave() {
   const std::uint32_t wave = schedule_.steps[next_].wave;
-  for (; !is_at_end() && schedule_.steps[next_].wave == wave && !attribution_.is_holding(); ++next_) begin(schedule_.steps[next_]);
-}
-
-void ScheduledTask::begin(const Step& step) {
-  const auto add = [&](auto&& start) { static_cast<void>(attribution_.attempt([&] { active_.push_back({step.level, step.peer, start()}); })); };
-  switch (step.kind) {
-    case Step::Kind::engine: return add([&] { return executor_.start_on(executor_.engine_of(step.level), engine_call(step)); });
-    case Step::Kind::send:
-      return add([&] {
-        const TensorView data = tensor(step.in);
-        return executor_.engine_of(step.level)->start_send(data.data(), data.bytes(), step.peer, collective_channel);
-      });
-    case Step::Kind::receive:
-      return add([&] {
-        const TensorView data = tensor(step.out);
-        return executor_.engine_of(step.level)->start_recv(data.data(), data.bytes(), step.peer, collective_channel);
-      });
-    default: return carry_out_here(step);
-  }
-}
-
-void ScheduledTask::run(Waiter& waiter, bool may_block) {
-  while (!is_at_end()) {
+  for (; !is_at_end() && schedule_.steps[next_].wave == wave && !attribution_.is_holding(); ++next_) {
     const Step& step = schedule_.steps[next_];
-    if (may_block && step.kind == Step::Kind::engine && step.level != Level::host && executor_.engine_of(step.level)->blocks()) {
-      ++next_;
-      executor_.run_blocking(*executor_.engine_of(step.level), engine_call(step), waiter);
+    const std::shared_ptr<Engine>& engine = executor_.engine_of(step.level);
+    const auto add = [&](std::unique_ptr<Task> task) { active_.push_back({step.level, step.peer, std::move(task)}); };
+    if (step.is_local()) {
+      carry_out_here(step);
       continue;
     }
-    begin_wave();
-    if (!has_begun_wave() && !attribution_.is_holding()) continue;
-    struct Wave final : Task {
-      explicit Wave(ScheduledTask& task) : of(task) {}
-      bool advance() override { return of.attribution_.is_holding() ? of.attribution_.advance() : of.advance_active(); }
-      std::vector<int> waiting_for() const override { return of.waiting_for(); }
-      bool wakes_waiter() const override { return of.wakes_waiter(); }
-      ScheduledTask& of;
-    } wave(*this);
-    if (!wave.advance()) waiter.wait(wave);
+    try {
+      if (step.kind == Step::Kind::engine) add(executor_.start_on(engine, engine_call(step)));
+      else if (step.kind == Step::Kind::send) add(engine->start_send(tensor(step.in).data(), tensor(step.in).bytes(), step.peer, collective_channel));
+      else add(engine->start_recv(tensor(step.out).data(), tensor(step.out).bytes(), step.peer, collective_channel));
+    } catch (...) {
+      attribution_.hold_current();
+    }
   }
+}
+
+Engine* ScheduledTask::next_that_blocks() const {
+  const Step& step = schedule_.steps[next_];
+  if (step.kind != Step::Kind::engine || step.level == Level::host) return nullptr;
+  Engine* const engine = executor_.engine_of(step.level).get();
+  return engine->blocks() ? engine : nullptr;
 }
 
 std::byte* ScheduledTask::address(const Slice& slice) const {

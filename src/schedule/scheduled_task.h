@@ -19,8 +19,15 @@ class ScheduledTask final : public Task {
   std::vector<int> waiting_for() const override;
   bool wakes_waiter() const override;
 
-  /// Carries out the steps for a thread that waits. With `may_block`, an engine that can only block runs in this thread, under the watchdog.
-  void run(Waiter& waiter, bool may_block);
+  bool is_at_end() const { return next_ == schedule_.steps.size(); }
+  /// Begins the steps of the next wave together. The calls of engines become tasks; local steps are carried out at once.
+  void begin_wave();
+  /// Advances the steps of the wave that has begun; returns true when all are done.
+  bool advance_wave();
+  /// Returns the engine of the next step where that step is a call of all the group's or the rail's ranks and the engine can block, else null.
+  Engine* next_that_blocks() const;
+  /// Returns the call of the next step, which the caller carries out.
+  CollectiveCall take_engine_call() { return engine_call(schedule_.steps[next_++]); }
 
  private:
   struct Active {
@@ -28,11 +35,6 @@ class ScheduledTask final : public Task {
     int peer;  // of a send or receive; -1: the task names the ranks it waits for
     std::unique_ptr<Task> task;
   };
-  bool is_at_end() const { return next_ == schedule_.steps.size(); }
-  bool has_begun_wave() const { return !active_.empty(); }
-  void begin_wave();
-  void begin(const Step& step);
-  bool advance_active();
   CollectiveCall engine_call(const Step& step) const;
   TensorView tensor(const Slice& slice) const;
   std::byte* address(const Slice& slice) const;

@@ -17,10 +17,11 @@ std::byte* Scratch::take(std::size_t bytes) {
     blocks_.emplace_back(new std::byte[size], size);
     used_ = 0;
   }
-  auto address = reinterpret_cast<std::uintptr_t>(blocks_[block_].first.get()) + used_;
-  address = (address + line - 1) / line * line;
-  used_ = static_cast<std::size_t>(address - reinterpret_cast<std::uintptr_t>(blocks_[block_].first.get())) + bytes;
-  return reinterpret_cast<std::byte*>(address);
+  std::byte* const free = blocks_[block_].first.get() + used_;
+  const std::size_t beyond_line = reinterpret_cast<std::uintptr_t>(free) % line;
+  std::byte* const aligned = beyond_line == 0 ? free : free + (line - beyond_line);
+  used_ = static_cast<std::size_t>(aligned - blocks_[block_].first.get()) + bytes;
+  return aligned;
 }
 
 void Scratch::reset() {

@@ -4,13 +4,14 @@
 
 #include "engines/shm/blocks.h"
 #include "engines/shm/direct.h"
+#include "engines/shm/engine.h"
 #include "engines/shm/moves.h"
 #include "engines/shm/reductions.h"
 
 namespace unisono::engines::shm {
 namespace {
 
-/// Picks the class that carries a call out and hands it to `use`, as an argument list for its constructor is the same for all.
+/// Calls `use` with the class that carries a call out.
 template <class Use>
 auto dispatch(const Lockstep& engine, const CollectiveCall& call, Use&& use) {
   const int n = engine.size();
@@ -71,14 +72,15 @@ std::unique_ptr<Task> make_collective(Lockstep& engine, const CollectiveCall& ca
   return dispatch(engine, call, [&]<class T>() -> std::unique_ptr<Task> { return std::make_unique<Owning<T>>(engine, call); });
 }
 
-void with_collective(Lockstep& engine, const CollectiveCall& call, Waiter& waiter) {
-  if (begins_direct(engine, call)) {
-    const auto direct = make_direct(engine, call);
+// The task lies on the caller's stack: a call allocates nothing.
+void ShmEngine::carry_out(const CollectiveCall& call, Waiter& waiter) {
+  if (begins_direct(lockstep_, call)) {
+    const auto direct = make_direct(lockstep_, call);
     if (!direct->advance()) waiter.wait(*direct);
     if (!direct->refused()) return;
   }
-  dispatch(engine, call, [&]<class T>() {
-    T task(engine, call);
+  dispatch(lockstep_, call, [&]<class T>() {
+    T task(lockstep_, call);
     if (!task.advance()) waiter.wait(task);
   });
 }

@@ -5,12 +5,10 @@
 
 namespace unisono::engines::shm {
 
-ShmEngine::ShmEngine(std::shared_ptr<Segment> segment, int rank, bool is_crowded)
+ShmEngine::ShmEngine(const std::shared_ptr<Segment>& segment, int rank, bool is_crowded)
     : segment_(segment), lockstep_(segment, rank), messages_(segment, rank), is_crowded_(is_crowded) {}
 
 ShmEngine::~ShmEngine() = default;
-
-void ShmEngine::carry_out(const CollectiveCall& call, Waiter& waiter) { with_collective(lockstep_, call, waiter); }
 
 std::unique_ptr<Task> ShmEngine::start(const CollectiveCall& call) { return make_collective(lockstep_, call); }
 

@@ -7,15 +7,7 @@ namespace unisono::schedule::algorithms {
 
 /// Returns a collective of the same ranks that only moves elements.
 inline Problem move(const Problem& of, Operation operation, const Slice& in, const Slice& out) {
-  Problem problem;
-  problem.operation = operation;
-  problem.dtype = of.dtype;
-  problem.level = of.level;
-  problem.rank = of.rank;
-  problem.size = of.size;
-  problem.in = in;
-  problem.out = out;
-  return problem;
+  return {.operation = operation, .dtype = of.dtype, .level = of.level, .rank = of.rank, .size = of.size, .in = in, .out = out};
 }
 
 /// Sends each of the other ranks its block of the input. Returns the slice that receives all ranks' versions of this rank's block, one behind the

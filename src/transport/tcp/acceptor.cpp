@@ -19,9 +19,11 @@ using base::Clock;
 using base::FileDescriptor;
 using namespace std::chrono_literals;
 
-constexpr std::size_t most_strangers = 64;
+constexpr std::size_t most_strangers = 64;  ///< connections that have not authenticated
+constexpr std::size_t most_sources_remembered = 64;
+constexpr auto quiet_time = 10s;  ///< a warning for each source in this time, so that a scanner does not fill the job's log
 constexpr auto patience_with_strangers = 2s;
-constexpr auto grace_of_strangers = 50ms;  ///< a handshake takes microseconds; who is older than this makes room
+constexpr auto grace_of_strangers = 50ms;  ///< a handshake takes microseconds, so an older connection makes room
 constexpr auto pause_without_means = 100ms;
 
 }  // namespace
@@ -31,7 +33,7 @@ std::string with_interface(const std::string& address) {
     for (const auto& each : base::interface_addresses()) {
       if (each.address.host() == address) return fmt::format("{} ({})", address, each.interface);
     }
-  } catch (const Error&) {  // the address alone says enough
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the address alone suffices
   }
   return address;
 }
@@ -87,7 +89,8 @@ void Acceptor::serve(std::span<const pollfd> entries, const Admit& admit) {
   if (entries[0].revents != 0) accept();
 }
 
-// Strangers must not keep the ranks out, and ranks that come all at once must not push each other out.
+// Closes the oldest connection that has not authenticated, so that strangers cannot keep the ranks out. While it is young it may be one of many ranks
+// that connect at once, and the listener pauses instead.
 bool Acceptor::make_room(Time now) {
   if (unauthenticated_.size() < most_strangers) return true;
   Unauthenticated& oldest = unauthenticated_.front();
@@ -107,7 +110,7 @@ void Acceptor::accept() {
     FileDescriptor fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno != EAGAIN) {  // no descriptors, no memory: perhaps in a moment
+      if (errno != EAGAIN) {  // descriptors or memory may be available later
         base::warn(fmt::format("a connection could not be accepted: {}", base::error_text(errno)));
         listen_again_ = now + pause_without_means;
       }
@@ -118,7 +121,7 @@ void Acceptor::accept() {
     std::string source;
     try {
       source = base::peer_address(fd.get()).host();
-    } catch (const Error&) {  // it has gone already
+    } catch (const Error&) {  // the other side has closed it already
       continue;
     }
     unauthenticated_.push_back(
@@ -141,13 +144,12 @@ void Acceptor::serve(Unauthenticated& candidate, short events, const Admit& admi
   }
 }
 
-// One line per source and ten seconds: a scanner must not fill the job's log either.
 void Acceptor::log_rejected(const std::string& source, std::string_view what) {
   const Time now = Clock::now();
-  if (rejected_.size() >= 64) std::erase_if(rejected_, [&](const auto& entry) { return now - entry.second > 10s; });
-  if (rejected_.size() >= 64) return;
+  if (rejected_.size() >= most_sources_remembered) std::erase_if(rejected_, [&](const auto& entry) { return now - entry.second > quiet_time; });
+  if (rejected_.size() >= most_sources_remembered) return;
   const auto [entry, fresh] = rejected_.emplace(source, now);
-  if (!fresh && now - entry->second < 10s) return;
+  if (!fresh && now - entry->second < quiet_time) return;
   entry->second = now;
   base::warn(fmt::format("rank {} closed a connection from {}: {}", rank_, source, what));
 }

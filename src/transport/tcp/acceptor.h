@@ -16,32 +16,31 @@
 
 namespace unisono::transport {
 
-/// A connection on which a handshake is under way.
+/// A connection during its handshake.
 struct HandshakeConnection {
   base::FileDescriptor fd;
   Handshake handshake;
   std::string out = {};
   base::Clock::time_point expires;
 
-  /// Sends what is due, after reading what is there. False: the other side has gone. Throws ProtocolError.
+  /// Reads, and sends the handshake's output. Returns false where the other side has gone. Throws ProtocolError.
   bool go_on(bool readable);
   bool done() const { return handshake.done() && out.empty(); }
   short events() const { return static_cast<short>(POLLIN | (out.empty() ? 0 : POLLOUT)); }
 };
 
-/// Where ranks come in while the connections are made, and strangers do not: at most 64 who have not proved themselves are listened to at a time, for
-/// 2 s each, and the ranks do not wait for them.
+/// Accepts the connections of ranks and keeps strangers from delaying them: at most 64 connections are in their handshake at a time, for 2 s each.
 class Acceptor {
  public:
-  /// Throws BackendUnavailable where the address cannot be listened on.
+  /// Throws BackendUnavailable where it cannot listen on the address.
   Acceptor(int rank, const std::string& address, std::vector<int> awaited);
   std::uint16_t port() const;
-  /// Before that, whoever comes stays in the system's queue.
+  /// Begins to accept. Earlier connections stay in the system's queue until then.
   void open(std::string secret) { secret_ = std::move(secret); }
 
-  /// Adds what is to be polled, and moves `next` to when something is due.
+  /// Adds the descriptors to poll, and moves `next` to the time when something is due.
   void prepare(std::vector<pollfd>& entries, base::Clock::time_point now, base::Clock::time_point& next) const;
-  /// With the entries that it added, after poll. `admit` gets a rank and its connection.
+  /// Handles the entries that `prepare` has added, after poll. `admit` gets a rank and its connection.
   using Admit = std::function<void(int rank, base::FileDescriptor fd)>;
   void serve(std::span<const pollfd> entries, const Admit& admit);
 
@@ -66,7 +65,7 @@ class Acceptor {
   std::map<std::string, Time> rejected_;
 };
 
-/// "10.0.0.7 (eth0)"
+/// Returns the address with its interface: "10.0.0.7 (eth0)".
 std::string with_interface(const std::string& address);
 
 }  // namespace unisono::transport

@@ -24,11 +24,11 @@ T take(const std::byte*& from) {
 struct Rule {
   std::string_view name;
   std::size_t shortest, longest;
-  bool group, channel, id, total;  // which fields it uses
+  bool group, channel, id, total;  // the fields that it uses
 };
 
 constexpr Rule rules[] = {
-    {"eager", 0, longest_eager, true, true, false, false},
+    {"eager", 0, base::eager_bytes, true, true, false, false},
     {"request", 0, 0, true, true, true, true},
     {"clear", 0, 0, false, false, true, false},
     {"data", 1, longest_data, false, false, true, false},

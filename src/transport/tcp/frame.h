@@ -5,19 +5,21 @@
 #include <cstdint>
 #include <string>
 
+#include "base/eager.h"
+
 namespace unisono::transport {
 
-// What travels on a connection between two ranks once both have proved themselves (handshake.h): frames, each a head of 40 bytes and then `length`
-// bytes. All integers are little-endian. A field that a kind has no use for is zero.
+// The format of a connection between two ranks after the handshake (handshake.h): frames, each a head of 40 bytes and then `length` bytes. All
+// integers are little-endian. A field that a kind does not use is zero.
 
 enum class FrameKind : std::uint8_t {
   eager = 1,  ///< a whole message: group, channel, length
-  request,    ///< a message that will come when it is asked for: group, channel, id (counts the sender's requests, from 1), total
-  clear,      ///< id of a request: the receive is there, send
+  request,    ///< announces a message that is sent when it is cleared: group, channel, id (counts the sender's requests, from 1), total
+  clear,      ///< id of a request: its receive has been posted, and its data may be sent
   data,       ///< id of a cleared request: its next bytes
   withdrawn,  ///< id of a request: its sender has given up
   refused,    ///< id of a request: its receiver does not take it; total: the Refusal
-  consumed,   ///< total: so much of the eager messages (cost_of) has been received, there is room again
+  consumed,   ///< total: bytes of eager messages (cost_of) that were received since the last one, so that there is room again
   notice,     ///< a short text: group, length
   heartbeat,
   goodbye,  ///< the last frame: the sender finalizes
@@ -35,18 +37,18 @@ struct FrameHead {
 };
 
 inline constexpr std::size_t frame_head_size = 40;
-inline constexpr std::size_t longest_eager = std::size_t{64} << 10;
 inline constexpr std::size_t longest_notice = std::size_t{64} << 10;
 inline constexpr std::size_t longest_data = std::size_t{1} << 20;
 
-/// What an eager message takes of the room at its receiver, and how much room there is for one peer: 1 MiB, and what may not have been reported yet.
+/// An eager message takes cost_of(length) of the room at its receiver. The room for one peer is 1 MiB, and the bytes that may not have been reported
+/// yet.
 inline constexpr std::size_t cost_of(std::size_t length) { return length + frame_head_size; }
 inline constexpr std::size_t report_size = std::size_t{256} << 10;
 inline constexpr std::size_t eager_room = (std::size_t{1} << 20) + report_size;
 
 using FrameBytes = std::array<std::byte, frame_head_size>;
 FrameBytes to_bytes(const FrameHead& head);
-/// Throws ProtocolError, saying what is wrong, unless the head is one that a peer may send: nothing is allocated for a length that this has not seen.
+/// Throws ProtocolError with the reason unless a peer may send the head. It checks a length before anything is allocated for it.
 FrameHead to_head(const std::byte* bytes);
 
 }  // namespace unisono::transport

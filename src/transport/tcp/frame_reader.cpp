@@ -10,7 +10,7 @@
 namespace unisono::transport {
 namespace {
 
-// Beside a large payload only the next head is wanted in the buffer, not the payload after that.
+// Beside a large payload the buffer receives only the next head, since it is no place for the payload after that.
 constexpr std::size_t direct_size = std::size_t{16} << 10;
 constexpr std::size_t beside_direct = 1024;
 
@@ -57,7 +57,7 @@ FrameReader::Received FrameReader::receive(int fd, FrameSink& sink, std::size_t 
   Received received;
   parse(sink);
   while (received.bytes < budget) {
-    // Inside a payload the buffer is empty: all of it has been handed on.
+    // The buffer is empty inside a payload: all of it has been passed on.
     std::byte* const to = in_payload_ && rest_ >= direct_size ? target() : nullptr;
     const std::size_t beside = to != nullptr ? beside_direct : buffer_size - end_;
     iovec parts[2] = {{to, to != nullptr ? rest_ : 0}, {buffer_.get() + end_, beside}};
@@ -83,7 +83,7 @@ FrameReader::Received FrameReader::receive(int fd, FrameSink& sink, std::size_t 
       end_ += got;
     }
     parse(sink);
-    if (got < wanted) break;  // that was all
+    if (got < wanted) break;  // everything was read
   }
   return received;
 }

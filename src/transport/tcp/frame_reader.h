@@ -9,13 +9,13 @@
 
 namespace unisono::transport {
 
-/// Where the bytes of a frame go: into a transfer's memory, to `memory`, or nowhere.
+/// The destination of a frame's bytes: a transfer's memory, `memory`, or none.
 struct Target {
   TransferPtr transfer;
   std::byte* memory = nullptr;
 };
 
-/// What understands frames. Both may throw ProtocolError; nothing more is read then.
+/// Handles the frames of a connection. Both functions may throw ProtocolError; nothing more is read then.
 class FrameSink {
  public:
   virtual ~FrameSink() = default;
@@ -23,7 +23,7 @@ class FrameSink {
   virtual void finish(const FrameHead& head) = 0;
 };
 
-/// Takes what arrives on one connection apart. A large message is received where it belongs; what is small is read in one go with what follows it.
+/// Splits the bytes of a connection into frames. A large message is received directly into its destination; small ones are read together.
 class FrameReader {
  public:
   /// `already` arrived with the handshake.
@@ -32,12 +32,10 @@ class FrameReader {
   struct Received {
     std::size_t bytes = 0;
     bool ended = false;  ///< nothing more will come
-    int error = 0;       ///< why, where it was no orderly end
+    int error = 0;       ///< the errno, where it was no orderly end
   };
-  /// Reads what is there, a bit more than `budget` at most.
+  /// Reads the available bytes, slightly more than `budget` at most.
   Received receive(int fd, FrameSink& sink, std::size_t budget);
-  /// In the middle of a frame: an end would be a break.
-  bool inside_frame() const { return end_ != begin_ || rest_ != 0; }
 
  private:
   void parse(FrameSink& sink);
@@ -47,8 +45,8 @@ class FrameReader {
 
   static constexpr std::size_t buffer_size = std::size_t{64} << 10;
   std::unique_ptr<std::byte[]> buffer_;
-  std::size_t begin_ = 0, end_ = 0;  ///< of what is in the buffer
-  FrameHead head_;                   ///< of the frame whose payload is coming
+  std::size_t begin_ = 0, end_ = 0;  ///< of the bytes in the buffer
+  FrameHead head_;                   ///< of the frame whose payload is being received
   Target target_;
   std::size_t rest_ = 0;
   bool in_payload_ = false;

@@ -9,28 +9,31 @@
 namespace unisono::transport {
 namespace {
 
-// What stands in a data frame for the rest of a message whose memory is gone.
+constexpr int send_flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+
+/// Two spans of bytes as one message for sendmsg, which does not change them.
+struct TwoParts {
+  TwoParts(std::span<const std::byte> first, std::span<const std::byte> second)
+      : parts{{const_cast<std::byte*>(first.data()), first.size()}, {const_cast<std::byte*>(second.data()), second.size()}} {
+    message.msg_iov = parts;
+    message.msg_iovlen = 2;
+  }
+  TwoParts(const TwoParts&) = delete;
+  TwoParts& operator=(const TwoParts&) = delete;
+
+  iovec parts[2];
+  msghdr message{};
+};
 
 }  // namespace
 
-// False: nothing more can be written just now.
-bool FrameWriter::send(int fd, std::span<const std::byte> first, std::span<const std::byte> second, std::size_t& sent) {
-  sent = 0;
-  iovec parts[2] = {{const_cast<std::byte*>(first.data()), first.size()}, {const_cast<std::byte*>(second.data()), second.size()}};
-  msghdr message{};
-  message.msg_iov = first.empty() ? parts + 1 : parts;
-  message.msg_iovlen = first.empty() || second.empty() ? 1 : 2;
-  for (;;) {
-    const ssize_t n = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      broken_ = errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS && errno != ENOMEM;
-      return false;
-    }
-    sent = static_cast<std::size_t>(n);
-    wrote_ = true;
-    return sent == first.size() + second.size();
+std::size_t FrameWriter::taken(ssize_t result) {
+  if (result < 0) {
+    broken_ = errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS && errno != ENOMEM;
+    return 0;
   }
+  wrote_ = true;
+  return static_cast<std::size_t>(result);
 }
 
 void FrameWriter::queue(const FrameHead& head, std::span<const std::byte> payload, std::size_t skip) {
@@ -45,9 +48,10 @@ void FrameWriter::write(int fd, const FrameHead& head, std::span<const std::byte
   std::size_t sent = 0;
   if (queued_.empty() && !current_) {
     const FrameBytes bytes = to_bytes(head);
-    if (send(fd, bytes, payload, sent) || broken_) return;
+    const TwoParts frame(bytes, payload);
+    sent = taken(TEMP_FAILURE_RETRY(::sendmsg(fd, &frame.message, send_flags)));
   }
-  queue(head, payload, sent);
+  if (!broken_) queue(head, payload, sent);
 }
 
 void FrameWriter::stream(const TransferPtr& transfer) {
@@ -56,7 +60,8 @@ void FrameWriter::stream(const TransferPtr& transfer) {
 
 bool FrameWriter::withdraw(int fd, const TransferPtr& transfer) {
   if (transfer == current_) {
-    // The frame that has begun goes on without its owner's memory: if it is the last one, its message is complete. Then the peer is told.
+    // The frame that has begun is completed from a copy, without its owner's memory. If it is the last one, its message is complete; otherwise the
+    // peer is told afterwards.
     spare_.assign(current_->data, current_->data + frame_rest_);
     current_->data = nullptr;
     return true;
@@ -69,9 +74,9 @@ bool FrameWriter::withdraw(int fd, const TransferPtr& transfer) {
 }
 
 bool FrameWriter::flush_queued(int fd) {
-  std::size_t sent = 0;
   const auto rest = std::as_bytes(std::span(queued_)).subspan(written_);
-  const bool all = send(fd, rest, {}, sent);
+  const std::size_t sent = taken(TEMP_FAILURE_RETRY(::send(fd, rest.data(), rest.size(), send_flags)));
+  const bool all = sent == rest.size();
   written_ += sent;
   if (written_ == queued_.size()) {
     queued_.clear();
@@ -96,8 +101,9 @@ bool FrameWriter::flush_frame(int fd) {
   const auto head = std::span<const std::byte>(head_).last(head_rest_);
   const bool real = current_->data != nullptr;
   const std::byte* const payload = real ? current_->data : spare_.data() + (spare_.size() - frame_rest_);
-  std::size_t sent = 0;
-  const bool all = send(fd, head, {payload, frame_rest_}, sent);
+  const TwoParts frame(head, {payload, frame_rest_});
+  const std::size_t sent = taken(TEMP_FAILURE_RETRY(::sendmsg(fd, &frame.message, send_flags)));
+  const bool all = sent == head_rest_ + frame_rest_;
   const std::size_t of_head = std::min(sent, head_rest_);
   head_rest_ -= of_head;
   frame_rest_ -= sent - of_head;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <deque>
 #include <span>
@@ -11,30 +13,30 @@
 
 namespace unisono::transport {
 
-/// What waits to be written to one connection. Small frames keep their order and go first; large messages go straight from the sender's memory, in
-/// turns of one data frame each, so that none waits for another's end.
+/// The frames that wait for one connection. Small frames keep their order and go first. Large messages are sent from the sender's memory without a
+/// copy, in turns of one data frame each, so that none waits for the end of another.
 class FrameWriter {
  public:
   enum class State { empty, blocked, unfinished, broken };  ///< unfinished: the budget was used up, the socket would take more
 
-  /// Writes a frame if nothing waits, and keeps what the socket does not take.
+  /// Writes a frame if nothing waits, and keeps the bytes that the socket does not take.
   void write(int fd, const FrameHead& head, std::span<const std::byte> payload = {});
-  /// A message that the peer has cleared; its transfer finishes when the last byte is written.
+  /// Sends a message that the peer has cleared; its transfer finishes when the last byte is written.
   void stream(const TransferPtr& transfer);
-  /// The sender has given up, and its memory with it. False: this message does not wait here.
+  /// Removes a message whose sender has given up, so that its memory may go. Returns false where this message does not wait here.
   bool withdraw(int fd, const TransferPtr& transfer);
   State flush(int fd, std::size_t budget);
   bool empty() const { return !broken_ && queued_.empty() && streams_.empty() && !current_; }
-  /// True when it takes nothing any more: the reading side finds out why.
+  /// Returns true when nothing can be written any more. The reading side finds the reason.
   bool broken() const { return broken_; }
-  /// Whether bytes were written since this was last asked.
+  /// Returns true where bytes were written since the last call.
   bool wrote() { return std::exchange(wrote_, false); }
   template <class Visit>
   void for_each(Visit&& visit) const {
     if (current_) visit(current_);
     for (const TransferPtr& each : streams_) visit(each);
   }
-  /// Fails what waits; nothing is written any more.
+  /// Fails all waiting messages; nothing is written any more.
   template <class Fail>
   void give_up(Fail&& fail) {
     for_each([&](const TransferPtr& each) { fail(*each); });
@@ -42,7 +44,8 @@ class FrameWriter {
   }
 
  private:
-  bool send(int fd, std::span<const std::byte> first, std::span<const std::byte> second, std::size_t& sent);
+  /// Evaluates the result of a system call that sends: returns the bytes that the socket took, and notes what a failure means.
+  std::size_t taken(ssize_t result);
   bool flush_queued(int fd);
   void begin_frame();
   bool flush_frame(int fd);
@@ -50,10 +53,10 @@ class FrameWriter {
   void queue(const FrameHead& head, std::span<const std::byte> payload, std::size_t skip);
   void end();
 
-  std::string queued_;  ///< whole frames, but for the first `written_` bytes
+  std::string queued_;  ///< whole frames; the first `written_` bytes have been sent
   std::size_t written_ = 0;
   std::deque<TransferPtr> streams_;  ///< cleared, between two frames
-  TransferPtr current_;              ///< whose data frame is being written
+  TransferPtr current_;              ///< its data frame is being written
   FrameBytes head_{};
   std::vector<std::byte> spare_;  ///< the rest of its frame, where its owner has given up
   std::size_t head_rest_ = 0, frame_rest_ = 0;

@@ -33,7 +33,7 @@ std::uint16_t part_of(std::string_view greeting, std::size_t i) {
   return static_cast<std::uint16_t>(byte(2 * i) | byte(2 * i + 1) << 8);
 }
 
-// A length, and then bytes that Reader understands.
+// Returns a frame: a length, and then the content.
 std::string frame(std::string_view content) {
   std::string bytes;
   for (int i = 0; i < 4; ++i) bytes += static_cast<char>(content.size() >> (8 * i) & 0xff);
@@ -94,6 +94,10 @@ void Handshake::read_frame(std::string_view content) {
   const auto expect = [&](std::size_t size) {
     if (content.size() != size) throw ProtocolError("its handshake is malformed");
   };
+  const auto require_proof = [&](std::string_view side) {
+    expect(store::proof_size);
+    if (!store::same_proof(content, proof(side))) throw ProtocolError("it could not show that it knows this job's secret");
+  };
   switch (stage_) {
     case Stage::hello: {
       expect(store::nonce_size + 16);
@@ -116,14 +120,12 @@ void Handshake::read_frame(std::string_view content) {
       stage_ = Stage::accepted;
       return;
     case Stage::proof:
-      expect(store::proof_size);
-      if (!store::same_proof(content, proof("unisono link: connecting"))) throw ProtocolError("it could not show that it knows this job's secret");
+      require_proof("unisono link: connecting");
       out_ = frame(proof("unisono link: accepting"));
       stage_ = Stage::done;
       return;
     case Stage::accepted:
-      expect(store::proof_size);
-      if (!store::same_proof(content, proof("unisono link: accepting"))) throw ProtocolError("it could not show that it knows this job's secret");
+      require_proof("unisono link: accepting");
       stage_ = Stage::done;
       return;
     case Stage::greeting:

@@ -9,31 +9,33 @@
 
 namespace unisono::transport {
 
-// How two ranks prove to each other that they belong to the job: both know the link's secret, which the job's store gave them, and neither sends it.
+// The handshake by which two ranks prove to each other that they belong to the job: both know the link's secret, which the job's store gave them, and
+// neither sends it.
 //   connecting  greeting; hello: nonce, from, to
 //   accepting   greeting; challenge: nonce
 //   connecting  proof: HMAC(secret, "connecting", nonces, ranks)
 //   accepting   accepted: HMAC(secret, "accepting", nonces, ranks)
-// Nonces are fresh on both sides, so nothing can be replayed; the labels differ, so nothing can be reflected; whoever connects proves itself first,
-// so a stranger gets nothing to guess from. The greeting (16 bytes: magic, wire version, version of the library) never changes its layout.
+// Nonces are fresh on both sides, so no recording can be replayed. The labels differ, so no proof can be reflected. The connecting side proves itself
+// first, so a stranger learns nothing to guess the secret from. The greeting (16 bytes: magic, wire version, version of the library) never changes
+// its layout.
 
 inline constexpr std::size_t longest_handshake_frame = 256;
 inline constexpr std::size_t secret_size = 32;
 
-/// One side of it, without the connection: bytes in, bytes out. `receive` throws ProtocolError, saying what is wrong, at the first byte that does not
-/// belong there.
+/// One side of the handshake, without the connection: it takes and gives bytes. `receive` throws ProtocolError with the reason at the first wrong
+/// byte.
 class Handshake {
  public:
   static Handshake connecting(std::string secret, int from, int to) { return {std::move(secret), from, to, {}}; }
-  /// Only these ranks may come.
+  /// Makes the accepting side; only the ranks in `from` are admitted.
   static Handshake accepting(std::string secret, int to, std::vector<int> from) { return {std::move(secret), -1, to, std::move(from)}; }
 
   void receive(std::string_view bytes);
   std::string take_output() { return std::exchange(out_, {}); }
-  /// Both have proved themselves (once the output has been sent).
+  /// Returns true when both have proved themselves (once the output has been sent).
   bool done() const { return stage_ == Stage::done; }
   int from() const { return from_; }
-  /// What arrived behind it.
+  /// Returns the bytes that arrived behind the handshake.
   std::string take_rest();
 
  private:

@@ -1,4 +1,4 @@
-// The thread of a link: it moves what callers do not, sends heartbeats, and judges silence.
+// The thread of a link: it moves bytes while no caller polls, sends heartbeats, and detects silent peers.
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -24,9 +24,11 @@ using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds latest_suspicion = 5s;
 constexpr std::chrono::milliseconds shortest_period = 50ms;
-constexpr std::chrono::milliseconds caller_look_period = 1ms;  ///< while callers poll: how soon it is noticed that none does any more
+constexpr std::chrono::milliseconds caller_look_period = 1ms;  ///< while callers poll: the time until it is noticed that none does any more
 
-std::chrono::milliseconds heartbeat_period() { return std::max(detail::silence_limit() / 30, shortest_period); }
+constexpr int heartbeats_in_silence = 30;  ///< so many are lost before a peer counts as silent
+
+std::chrono::milliseconds heartbeat_period() { return std::max(detail::silence_limit() / heartbeats_in_silence, shortest_period); }
 
 double seconds(Clock::duration time) { return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(time).count()) / 1000.0; }
 
@@ -53,7 +55,7 @@ void TcpLink::run() {
   }
 }
 
-// What must not happen on this side (no memory, an exception of a listener's) ends the connections, so that everybody learns of it.
+// An error on this side (no memory, an exception of a listener) ends the connections, so that all peers learn of it.
 void TcpLink::fail() noexcept {
   try {
     const std::string what = base::what_of(std::current_exception());
@@ -65,7 +67,7 @@ void TcpLink::fail() noexcept {
       open_.clear();
     }
     if (options_.notify) options_.notify();
-  } catch (...) {  // without memory even for that: whoever waits comes to its deadline
+  } catch (...) {  // NOLINT(bugprone-empty-catch): without memory even for that: a waiting caller reaches its deadline
   }
 }
 
@@ -87,7 +89,7 @@ void TcpLink::work() {
     if (std::exchange(seen, polls) != polls && !someone_sleeps()) {
       leave_to_callers(next_tick);
       seen = polls_.load();
-      // Whoever polled last may have gone to sleep since: one look more, then the sockets are waited for.
+      // The last caller may have gone to sleep since then, so this thread looks again before it waits for the sockets.
     } else {
       wait_for_sockets(next_tick);
     }
@@ -119,7 +121,7 @@ void TcpLink::wait_for_sockets(Time until) {
   ::eventfd_read(notifier_.get(), &notified);
 }
 
-// Comes after everything that has arrived was read: who was late itself blames nobody for it.
+// Runs after all arrived bytes were read. If this side was late itself, the peers' silence is not counted for that time.
 void TcpLink::tick(Time now) {
   const std::chrono::milliseconds limit = detail::silence_limit();
   const std::chrono::milliseconds period = heartbeat_period();

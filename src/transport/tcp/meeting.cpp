@@ -31,9 +31,12 @@ using Time = Clock::time_point;
 using namespace std::chrono_literals;
 
 constexpr auto patience_with_ranks = 10s;   ///< for one attempt, once connected: the other side may be busy with strangers
-constexpr auto patience_with_refusal = 2s;  ///< a listener that is there does not refuse
+constexpr auto patience_with_refusal = 2s;  ///< all peers listen by then, so a refusal is no matter of time
 constexpr auto longest_pause = 500ms;
 constexpr auto dialler_look_period = 100ms;
+constexpr auto first_pause = 10ms;
+constexpr std::int64_t longest_poll_ms = 1000;
+constexpr int largest_port = 65535;
 constexpr const char* secret_key = "link/secret";
 constexpr const char* hint = "every rank must reach every other one, at any port; UNISONO_INTERFACE names the interface";
 
@@ -42,10 +45,10 @@ std::string address_key(int rank) { return fmt::format("link/address/{}", rank);
 SocketAddress parse_address(const std::string& text, int rank) {
   const auto space = text.find(' ');
   int port = 0;
-  for (std::size_t i = space + 1; space != std::string::npos && i < text.size() && port < 65536; ++i) {
-    port = text[i] >= '0' && text[i] <= '9' ? port * 10 + (text[i] - '0') : 65536;
+  for (std::size_t i = space + 1; space != std::string::npos && i < text.size() && port <= largest_port; ++i) {
+    port = text[i] >= '0' && text[i] <= '9' ? port * 10 + (text[i] - '0') : largest_port + 1;
   }
-  if (port < 1 || port > 65535) throw ProtocolError(fmt::format("a malformed entry {} in the store", address_key(rank)));
+  if (port < 1 || port > largest_port) throw ProtocolError(fmt::format("a malformed entry {} in the store", address_key(rank)));
   return base::resolve(text.substr(0, space), static_cast<std::uint16_t>(port)).front();
 }
 
@@ -53,7 +56,7 @@ bool are_connected(const Link::Options& options, int a, int b) {
   return a != b && (options.all || options.hosts[static_cast<std::size_t>(a)] != options.hosts[static_cast<std::size_t>(b)]);
 }
 
-// Of two ranks the lower one connects.
+// Returns true where a lower rank connects to this one: the lower rank of each pair connects.
 bool listens(const Link::Options& options, int rank) {
   for (int lower = 0; lower < rank; ++lower) {
     if (are_connected(options, lower, rank)) return true;
@@ -61,14 +64,14 @@ bool listens(const Link::Options& options, int rank) {
   return false;
 }
 
-/// Our dialer to one rank that we connect to.
+/// The connection attempts to one rank.
 struct Dialer {
   int rank;
   SocketAddress address;
   FileDescriptor connecting = {};
   std::optional<HandshakeConnection> connection = {};
   Time retry_at = Time::min();
-  std::chrono::milliseconds pause = 10ms;
+  std::chrono::milliseconds pause = first_pause;
   std::optional<Time> refused_since = {};
   bool reached = false;
   std::string reason = "nothing answers";
@@ -123,7 +126,7 @@ void Meeting::listen() {
   options_.store->set(address_key(options_.rank), fmt::format("{} {}", base::resolve(options_.address, 0).front().host(), acceptor_->port()));
 }
 
-// Nobody connects before everybody listens: there is nothing to try again and again.
+// Waits for the addresses of all listening ranks before it connects, so attempts succeed at once as a rule.
 void Meeting::learn() {
   if (options_.rank == 0) options_.store->set(secret_key, store::fresh_nonce());
   std::map<std::string, int> needed{{secret_key, 0}};
@@ -145,7 +148,7 @@ void Meeting::learn() {
   }
   secret_ = options_.store->get(secret_key, deadline_.left());
   if (secret_.size() != secret_size) throw ProtocolError("the store holds a link's secret of the wrong length");
-  // Who only listened to what passes between a rank and the store does not know the job's own secret.
+  // The job's own secret makes the link's secret unknown to a process that only overheard the store's traffic.
   if (!options_.token.empty()) secret_ = store::message_code(options_.token, "unisono link: secret", secret_);
   if (acceptor_) acceptor_->open(secret_);
   for (const int rank : sought_) {
@@ -169,7 +172,7 @@ void Meeting::step() {
     if (talking) next = std::min(next, dialer.connection->expires);
     else if (!dialer.connecting) next = std::min(next, dialer.retry_at);
   }
-  const auto wait = std::clamp<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(next - now).count(), 0, 1000);
+  const auto wait = std::clamp<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(next - now).count(), 0, longest_poll_ms);
   if (::poll(entries.data(), entries.size(), deadline_.poll_timeout(static_cast<int>(wait))) < 0 && errno != EINTR)
     throw Error(fmt::format("poll: {}", base::error_text(errno)));
   now = Clock::now();
@@ -183,14 +186,14 @@ void Meeting::step() {
   std::erase_if(dialers_, [&](const Dialer& dialer) { return established_.contains(dialer.rank); });
   if (now < next_look_) return;
   next_look_ = now + dialler_look_period;
-  static_cast<void>(options_.store->try_get(secret_key));  // a store that is watched throws here if one of them will not come
+  static_cast<void>(options_.store->try_get(secret_key));  // a watched store throws here if one of the ranks will not come
 }
 
 void Meeting::begin(Dialer& dialer, Time now) {
   FileDescriptor fd(::socket(dialer.address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) throw Error(fmt::format("a socket: {}", base::error_text(errno)));
   fd.keep_from_children();
-  // From the address by which we are known, where the system would choose another.
+  // Binds to the address by which this rank is known, where the system could choose another one.
   const SocketAddress own = base::resolve(options_.address, 0).front();
   const int on = 1;
   if (own.family() == dialer.address.family() && own.is_loopback() == dialer.address.is_loopback()) {

@@ -10,19 +10,19 @@
 
 namespace unisono::transport {
 
-/// A connection that both sides have proved themselves on.
+/// A connection on which both sides have proved themselves.
 struct Established {
   base::FileDescriptor fd;
-  std::string already;  ///< what the peer has sent since
+  std::string already;  ///< the bytes that the peer has sent since
 };
 
-/// The ranks that a link of these options connects with.
+/// Returns the ranks that a link of these options connects with.
 std::vector<int> peers_of(const Link::Options& options);
 
-/// Connects this rank with all of them; collective. Of two ranks the lower one connects. Listens on exactly the given address, at a port of the
-/// system's choice, which the store tells the others, and only until all are there. The secret by which ranks know each other is 32 random bytes that
-/// rank 0 puts into the store. Strangers get nothing out of it: at most 64 of them are listened to at a time, for 2 s each, and the ranks do not wait
-/// for them.
+/// Connects this rank with all of them; collective. The lower rank of each pair connects. Each rank listens on exactly the given address, at a port
+/// of the system's choice, which the store tells the others, until all are connected. The secret by which ranks know each other is 32 random bytes
+/// that rank 0 puts into the store. Strangers learn nothing from it: at most 64 of them are in their handshake at a time, for 2 s each, and the ranks
+/// do not wait for them.
 std::map<int, Established> meet(const Link::Options& options);
 
 }  // namespace unisono::transport

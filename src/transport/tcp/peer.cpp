@@ -1,4 +1,4 @@
-// What tasks ask of a peer, and how its bytes move. What they mean is in peer_frames.cpp.
+// The calls of tasks on a peer, and the transfer of its bytes. peer_frames.cpp handles the frames.
 #include "transport/tcp/peer.h"
 
 #include <linux/sockios.h>
@@ -17,12 +17,12 @@
 namespace unisono::transport {
 namespace {
 
-constexpr std::size_t most_at_once = std::size_t{1} << 20;  ///< bytes read, and bytes written, before others have their turn
+constexpr std::size_t most_at_once = std::size_t{1} << 20;  ///< bytes read, and bytes written, before other peers have their turn
 
 std::string numeric_address(int fd) {
   try {
     return base::describe(base::peer_address(fd));
-  } catch (const Error&) {  // it is gone already, which the first read will tell
+  } catch (const Error&) {  // it is gone already, as the first read will show
     return "an address that is gone";
   }
 }
@@ -34,7 +34,7 @@ Peer::Peer(int rank, base::FileDescriptor fd, std::string_view already, SharedSt
 
 std::string Peer::name() const { return fmt::format("rank {} ({})", rank_, address_); }
 
-// ---- what the tasks ask for -----------------------------------------------------------------------------------
+// ---- calls of tasks -----------------------------------------------------------------------------------------
 
 void Peer::send(const TransferPtr& transfer) {
   const auto [group, channel] = transfer->channel;
@@ -42,7 +42,7 @@ void Peer::send(const TransferPtr& transfer) {
   if (has_left_) return transfer->fail(PeerFailed::disconnected, fmt::format("{} has left (finalize) and takes no message any more", name()));
   if (said_goodbye_) return transfer->fail(PeerFailed::disconnected, "this rank has said goodbye");
   if (shared_.groups_over.contains(group)) return transfer->fail(PeerFailed::aborted, "the group is over");
-  if (transfer->bytes <= longest_eager && unconsumed_ + cost_of(transfer->bytes) <= eager_room) {
+  if (transfer->bytes <= base::eager_bytes && unconsumed_ + cost_of(transfer->bytes) <= eager_room) {
     unconsumed_ += cost_of(transfer->bytes);
     const FrameHead head{.kind = FrameKind::eager, .length = static_cast<std::uint32_t>(transfer->bytes), .group = group, .channel = channel};
     writer_.write(fd(), head, {transfer->data, transfer->bytes});
@@ -69,7 +69,7 @@ void Peer::recv(const TransferPtr& transfer) {
 
 void Peer::withdraw(const TransferPtr& transfer) {
   if (!transfer->pending()) return;
-  // A receive may have the id of a request of the peer's, which is none of ours.
+  // A receive may have the id of a peer's request, which is none of ours.
   if (const auto found = requested_.find(transfer->id); found != requested_.end() && found->second == transfer) {
     requested_.erase(found);
     writer_.write(fd(), {.kind = FrameKind::withdrawn, .id = transfer->id});
@@ -79,7 +79,7 @@ void Peer::withdraw(const TransferPtr& transfer) {
       tidy(transfer->channel);
     }
   }
-  transfer->data = nullptr;  // what still comes of a message that was cleared goes nowhere
+  transfer->data = nullptr;  // the rest of a message that was cleared is discarded
 }
 
 void Peer::detach(Transfer& transfer) {
@@ -137,7 +137,7 @@ void Peer::say_goodbye() {
   writer_.write(fd(), {.kind = FrameKind::goodbye});
 }
 
-// ---- moving ---------------------------------------------------------------------------------------------------
+// ---- transfer of bytes --------------------------------------------------------------------------------------
 
 std::optional<Link::Loss> Peer::pump(base::Clock::time_point now) {
   if (!is_open()) return std::nullopt;
@@ -183,7 +183,7 @@ bool Peer::has_delivered() {
   return ::ioctl(fd(), SIOCOUTQ, &unsent) != 0 || unsent == 0;
 }
 
-// Where a child of fork has the socket as well, closing ours would end nothing.
+// Shuts the socket down first: a child of fork may have it as well, and closing this descriptor alone would end nothing.
 void Peer::close() {
   ::epoll_ctl(shared_.epoll, EPOLL_CTL_DEL, fd(), nullptr);
   ::shutdown(fd(), SHUT_RDWR);

@@ -19,22 +19,22 @@
 
 namespace unisono::transport {
 
-/// A notice that has arrived and waits to be handed to its listener.
+/// A notice that has arrived and waits for its listener.
 struct Notice {
   int peer = -1;
   std::uint64_t group = 0;
   std::string text;
 };
 
-/// What the peers of a link have in common.
+/// The data that the peers of a link share.
 struct SharedState {
   std::vector<Notice> notices;          ///< arrived since they were last handed on
   std::set<std::uint64_t> groups_over;  ///< nothing is kept for them
-  bool stirred = false;                 ///< something happened that somebody may wait for
-  int epoll = -1;                       ///< which watches the connections
+  bool stirred = false;                 ///< something happened that a caller may wait for
+  int epoll = -1;                       ///< the epoll instance that watches the connections
 };
 
-/// The connection with one rank: matches what arrives with what is asked for, and says what goes out. Guarded by the link's mutex.
+/// The connection with one rank: matches arriving messages with receives, and sends. Guarded by the link's mutex.
 class Peer final : public FrameSink {
  public:
   Peer(int rank, base::FileDescriptor fd, std::string_view already, SharedState& shared);
@@ -47,35 +47,35 @@ class Peer final : public FrameSink {
 
   void send(const TransferPtr& transfer);
   void recv(const TransferPtr& transfer);
-  /// The task is gone before its end: nothing may touch its memory any more.
+  /// Withdraws a transfer whose task is destroyed before its end: its memory is not used any more.
   void withdraw(const TransferPtr& transfer);
-  /// The rest of a send goes on from memory of our own.
+  /// Continues a send from a copy of its data.
   static void detach(Transfer& transfer);
   void notify(std::uint64_t group, std::string_view text);
   void end_group(std::uint64_t group);
-  /// Whether a send still waits for the peer or for the socket.
+  /// Returns true while a send waits for the peer or for the socket.
   bool owes() const { return is_open() && !has_left_ && (!requested_.empty() || !writer_.empty()) && !writer_.broken(); }
   void say_goodbye();
 
-  /// Reads and writes what can be without waiting. Returns how the connection ended, if it did.
+  /// Reads and writes without waiting. Returns the loss of the connection, if it ended.
   std::optional<Link::Loss> pump(base::Clock::time_point now);
-  /// Sends a sign of life where nothing else was sent since the last.
+  /// Sends a heartbeat where nothing else was sent since the last one.
   void beat();
   bool wants_to_write() const { return is_open() && !writer_.empty() && !writer_.broken(); }
   base::Clock::time_point heard() const { return heard_; }
-  /// Time in which we did not listen is no silence.
+  /// Excludes a time in which this side did not listen from the peer's silence.
   void forgive(base::Clock::duration time, base::Clock::time_point now) { heard_ = std::min(heard_ + time, now); }
 
-  /// After a goodbye: nothing more will be written; true once the peer's system has everything.
+  /// Called after a goodbye: nothing more will be written. Returns true once the peer's system has everything.
   bool has_delivered();
-  /// Closes the connection. What waits for the peer fails with this.
+  /// Closes the connection. All transfers that wait for the peer fail with this loss.
   Link::Loss lose(PeerFailed::Cause cause, const std::string& text);
   bool has_left() const { return has_left_; }
   bool said_goodbye() const { return said_goodbye_; }
   const std::optional<Link::Loss>& loss() const { return loss_; }
 
-  bool warned = false;               ///< of its silence
-  std::uint32_t watched_events = 0;  ///< what epoll watches for
+  bool warned = false;               ///< a warning of its silence was logged
+  std::uint32_t watched_events = 0;  ///< events that epoll watches for
 
  private:
   struct Arrived {
@@ -83,8 +83,8 @@ class Peer final : public FrameSink {
     std::uint64_t id = 0, total = 0;  ///< of a request; id 0: it is an eager message
   };
   struct Channel {
-    std::deque<Arrived> arrived;        ///< not asked for yet
-    std::deque<TransferPtr> expecting;  ///< not arrived yet; one of the two is empty
+    std::deque<Arrived> arrived;        ///< without a receive so far
+    std::deque<TransferPtr> expecting;  ///< without a message so far; one of the two is empty
   };
   struct KeyHash {
     std::size_t operator()(const ChannelKey& key) const noexcept { return static_cast<std::size_t>((key.first ^ key.second) * 0x9e3779b97f4a7c15U); }
@@ -118,18 +118,18 @@ class Peer final : public FrameSink {
   bool has_left_ = false, said_goodbye_ = false, shut_ = false;
   std::optional<Link::Loss> loss_;
 
-  std::size_t unconsumed_ = 0;  ///< of our eager messages, at the peer
+  std::size_t unconsumed_ = 0;  ///< bytes of this rank's eager messages at the peer
   std::uint64_t last_request_ = 0;
   std::unordered_map<std::uint64_t, TransferPtr> requested_;  ///< sends that wait to be cleared
 
   std::unordered_map<ChannelKey, Channel, KeyHash> channels_;
   std::uint64_t last_requested_ = 0;                        ///< by the peer
-  std::unordered_map<std::uint64_t, TransferPtr> cleared_;  ///< receives whose data is coming
-  std::size_t unreceived_ = 0, unreported_ = 0;             ///< of the peer's eager messages: kept here; received, but not reported yet
-  Arrived eager_;                                           ///< the eager message that is just coming
-  TransferPtr eager_into_;                                  ///< or whom it goes to
+  std::unordered_map<std::uint64_t, TransferPtr> cleared_;  ///< receives whose data is arriving
+  std::size_t unreceived_ = 0, unreported_ = 0;             ///< bytes of the peer's eager messages: kept here; received, but not reported yet
+  Arrived eager_;                                           ///< the eager message that is arriving
+  TransferPtr eager_into_;                                  ///< the receive that it arrives in, if there is one
   bool eager_dropped_ = false;
-  std::string notice_;  ///< the notice that is just coming
+  std::string notice_;  ///< the notice that is arriving
 };
 
 }  // namespace unisono::transport

@@ -1,4 +1,4 @@
-// What arrives from a peer, and how it meets what was asked for.
+// Handles the frames of a peer: matches messages with receives, and answers requests.
 #include <cstring>
 
 #include <fmt/format.h>
@@ -8,8 +8,8 @@
 namespace unisono::transport {
 namespace {
 
-constexpr std::size_t idle_channels = 1024;  ///< kept, so that a channel that is used again and again costs nothing
-constexpr std::size_t most_requests = std::size_t{1} << 20;
+constexpr std::size_t idle_channels = 1024;                  ///< kept, so that using a channel again costs nothing
+constexpr std::size_t most_requests = std::size_t{1} << 20;  ///< beyond it a peer is taken for broken
 
 }  // namespace
 
@@ -41,7 +41,7 @@ void Peer::finish(const FrameHead& head) {
       } else {
         const ChannelKey key{head.group, head.channel};
         unreceived_ += cost_of(head.length);
-        if (const TransferPtr waiting = take_expecting(key)) fulfil(waiting, eager_);  // asked for while it came, or of another length
+        if (const TransferPtr waiting = take_expecting(key)) fulfil(waiting, eager_);  // its receive was posted meanwhile, or has another length
         else channels_[key].arrived.push_back(std::move(eager_));
         eager_ = {};
       }
@@ -160,15 +160,15 @@ void Peer::on_refused(const FrameHead& head) {
   }
 }
 
-// Whatever it sent has arrived before this; what still waits for it waits in vain.
+// All data of the peer has arrived before this frame, so the transfers that still wait fail.
 void Peer::on_goodbye() {
   has_left_ = true;
   fail_all(PeerFailed::disconnected, fmt::format("{} has left (finalize)", name()));
 }
 
-// ---- a message and its receive -------------------------------------------------------------------------------
+// ---- a message and its receive ------------------------------------------------------------------------------
 
-// A message that has arrived before it was asked for.
+// Completes a receive with a message that arrived before it was posted.
 void Peer::fulfil(const TransferPtr& transfer, Arrived& message) {
   if (message.id == 0) {
     unreceived_ -= cost_of(message.bytes.size());

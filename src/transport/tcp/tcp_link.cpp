@@ -1,4 +1,4 @@
-// What callers ask of a link, and how bytes and notices move. Its thread is in link_thread.cpp.
+// The calls of a link's users, and the transfer of bytes and notices. Its thread is in link_thread.cpp.
 #include "transport/tcp/tcp_link.h"
 
 #include <poll.h>
@@ -19,9 +19,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t few_peers = 2;                             ///< so few are read from without asking epoll first
-constexpr std::size_t most_kept = std::size_t{16} << 20;         ///< bytes of notices for groups that nobody listens for
-constexpr std::chrono::milliseconds delivery_look_period = 5ms;  ///< acknowledgements wake nobody
+constexpr std::size_t few_peers = 2;                             ///< up to so many are read from without asking epoll first
+constexpr std::size_t most_kept = std::size_t{16} << 20;         ///< bytes of notices for groups without a listener
+constexpr std::chrono::milliseconds delivery_look_period = 5ms;  ///< the arrival of acknowledgements wakes no thread
 
 class DoneTask final : public Task {
  public:
@@ -103,26 +103,38 @@ Peer* TcpLink::find(int rank) const {
   return rank < 0 || static_cast<std::size_t>(rank) >= peers_.size() ? nullptr : peers_[static_cast<std::size_t>(rank)].get();
 }
 
-std::unique_ptr<Task> TcpLink::begin(TransferPtr transfer, bool sends) {
-  Peer* const peer = find(transfer->peer);
-  if (peer == nullptr) throw InvalidArgument(fmt::format("rank {} has no connection with rank {}", options_.rank, transfer->peer));
-  {
-    const std::lock_guard lock(mutex_);
-    if (sends) peer->send(transfer);
-    else peer->recv(transfer);
-    watch(*peer);
-  }
+Peer& TcpLink::connected(int rank) const {
+  Peer* const peer = find(rank);
+  if (peer == nullptr) throw InvalidArgument(fmt::format("rank {} has no connection with rank {}", options_.rank, rank));
+  return *peer;
+}
+
+std::unique_ptr<Task> TcpLink::task_of(TransferPtr transfer, bool sends) {
   if (transfer->state.load(std::memory_order_acquire) == Transfer::State::done) return std::make_unique<DoneTask>();
   return std::make_unique<Ticket>(shared_from_this(), std::move(transfer), sends);
 }
 
-std::unique_ptr<Task> TcpLink::send(const void* data, std::size_t bytes, int peer, ChannelKey channel) {
-  // Only a receive writes through it.
-  return begin(std::make_shared<Transfer>(static_cast<std::byte*>(const_cast<void*>(data)), bytes, peer, channel), true);
+std::unique_ptr<Task> TcpLink::send(const void* data, std::size_t bytes, int rank, ChannelKey channel) {
+  Peer& peer = connected(rank);
+  // A send only reads the data.
+  auto transfer = std::make_shared<Transfer>(static_cast<std::byte*>(const_cast<void*>(data)), bytes, rank, channel);
+  {
+    const std::lock_guard lock(mutex_);
+    peer.send(transfer);
+    watch(peer);
+  }
+  return task_of(std::move(transfer), true);
 }
 
-std::unique_ptr<Task> TcpLink::recv(void* data, std::size_t bytes, int peer, ChannelKey channel) {
-  return begin(std::make_shared<Transfer>(static_cast<std::byte*>(data), bytes, peer, channel), false);
+std::unique_ptr<Task> TcpLink::recv(void* data, std::size_t bytes, int rank, ChannelKey channel) {
+  Peer& peer = connected(rank);
+  auto transfer = std::make_shared<Transfer>(static_cast<std::byte*>(data), bytes, rank, channel);
+  {
+    const std::lock_guard lock(mutex_);
+    peer.recv(transfer);
+    watch(peer);
+  }
+  return task_of(std::move(transfer), false);
 }
 
 void TcpLink::withdraw(const TransferPtr& transfer) {
@@ -186,7 +198,7 @@ void TcpLink::listen(std::uint64_t group, Listener listener) {
   }
 }
 
-// Two threads never hand on at once, or notices would overtake each other; who comes second leaves it to the first, which looks again.
+// Delivers notices from one thread at a time, which keeps their order. A second thread leaves them to the first, which looks again.
 void TcpLink::hand_on() {
   while (has_notices_.load()) {
     const std::unique_lock delivering(delivery_, std::try_to_lock);
@@ -218,11 +230,11 @@ void TcpLink::deliver(Notice& notice) {
   kept_[notice.group].push_back(std::move(notice));
 }
 
-// ---- moving ---------------------------------------------------------------------------------------------------
+// ---- transfer of bytes ----------------------------------------------------------------------------------------
 
 void TcpLink::watch(Peer& peer) {
   if (!peer.is_open()) return;
-  if (hands_off_.load(std::memory_order_relaxed) && open_.size() <= few_peers) return;  // nobody waits for the sockets
+  if (hands_off_.load(std::memory_order_relaxed) && open_.size() <= few_peers) return;  // no thread waits for the sockets
   const std::uint32_t events = EPOLLIN | (peer.wants_to_write() ? EPOLLOUT : 0U);
   if (events == peer.watched_events) return;
   peer.watched_events = events;
@@ -281,7 +293,7 @@ void TcpLink::poll() noexcept {
   }
 }
 
-// ---- who is there ---------------------------------------------------------------------------------------------
+// ---- state of the peers ---------------------------------------------------------------------------------------
 
 std::optional<Link::Loss> TcpLink::lost() const {
   if (!any_loss_.load(std::memory_order_acquire)) return std::nullopt;
@@ -308,7 +320,7 @@ std::string TcpLink::address_of(int rank) const {
   return peer == nullptr ? std::string() : peer->address();
 }
 
-// `done` is asked with the mutex, after everything that can be moved has been.
+// Waits until `done` returns true, which is asked under the mutex, after everything that can be moved has been.
 bool TcpLink::wait_until(const base::Deadline& deadline, const std::function<bool()>& done) {
   for (;;) {
     bool stirred = false;

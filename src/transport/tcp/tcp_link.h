@@ -21,9 +21,9 @@
 
 namespace unisono::transport {
 
-/// The link: its peers, one mutex for all of them, and the thread. Whoever has the mutex moves everybody's bytes; notices are handed on after it is
-/// free again. While callers poll, the thread stays away from the sockets and only wakes to see whether they still do; once nobody has polled for a
-/// moment, or somebody goes to sleep, it waits for the sockets itself.
+/// The link: its peers, one mutex for all of them, and the thread. The thread that holds the mutex moves the bytes of all peers; notices are
+/// delivered after it is released. While callers poll, the link's thread leaves the sockets alone and only wakes to see whether they still do. When
+/// no caller has polled for a moment, or one sleeps, it waits for the sockets itself.
 class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> {
  public:
   TcpLink(Options options, std::map<int, Established> met);
@@ -31,8 +31,8 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   TcpLink(const TcpLink&) = delete;
   TcpLink& operator=(const TcpLink&) = delete;
 
-  std::unique_ptr<Task> send(const void* data, std::size_t bytes, int peer, ChannelKey channel) override;
-  std::unique_ptr<Task> recv(void* data, std::size_t bytes, int peer, ChannelKey channel) override;
+  std::unique_ptr<Task> send(const void* data, std::size_t bytes, int rank, ChannelKey channel) override;
+  std::unique_ptr<Task> recv(void* data, std::size_t bytes, int rank, ChannelKey channel) override;
   void end(std::uint64_t group) override;
   void notify(int peer, std::uint64_t group, std::string_view text) override;
   void listen(std::uint64_t group, Listener listener) override;
@@ -49,14 +49,16 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
  private:
   using Time = base::Clock::time_point;
   Peer* find(int rank) const;
-  std::unique_ptr<Task> begin(TransferPtr transfer, bool sends);
+  /// Returns the connection with a rank. Throws InvalidArgument where there is none.
+  Peer& connected(int rank) const;
+  std::unique_ptr<Task> task_of(TransferPtr transfer, bool sends);
 
-  // With the mutex.
+  // Called with the mutex held.
   void pump_all();
   void watch(Peer& peer);
   void note(Loss loss);
   void tick(Time now);
-  // Without it.
+  // Called without the mutex.
   void after(bool stirred);
   void hand_on();
   void deliver(Notice& notice);
@@ -82,11 +84,11 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   Time last_tick_;
 
   std::atomic<bool> has_notices_{false};
-  std::recursive_mutex delivery_;  ///< held while a listener runs, and taken before the mutex: guards the four below
+  std::recursive_mutex delivery_;  ///< guards the four members below; held while a listener runs, and taken before the mutex
   std::unordered_map<std::uint64_t, std::shared_ptr<Listener>> listeners_;
   std::unordered_map<std::uint64_t, std::vector<Notice>> kept_;  ///< for groups without a listener so far
   std::size_t kept_bytes_ = 0;
-  std::unordered_set<std::uint64_t> quiet_;  ///< groups that are over: nobody will listen
+  std::unordered_set<std::uint64_t> quiet_;  ///< groups that are over, which get no listener any more
 
   std::atomic<std::uint64_t> polls_{0};
   std::atomic<bool> hands_off_{false}, stop_{false};

@@ -14,18 +14,18 @@ namespace unisono::transport {
 
 using ChannelKey = std::pair<std::uint64_t, std::uint32_t>;  ///< group, channel
 
-/// One side of a message on its way. Everything is guarded by the link's mutex, except `state`, by which the task learns the end without it.
+/// One side of a message in transfer. The link's mutex guards all members but `state`, by which the task learns the end without it.
 struct Transfer {
   enum class State : std::uint8_t { pending, done, failed, wrong };  ///< failed: PeerFailed; wrong: ProtocolError
   Transfer(std::byte* memory, std::size_t length, int with, ChannelKey on) : data(memory), bytes(length), peer(with), channel(on) {}
 
-  std::byte* data;          ///< where the next bytes come from or go to; null: nobody's any more
+  std::byte* data;          ///< address of the next bytes; null: the owner has given the memory up
   const std::size_t bytes;  ///< of the whole message
   const int peer;
   const ChannelKey channel;
   std::size_t moved = 0;
   std::uint64_t id = 0;          ///< of the request, where there is one
-  std::vector<std::byte> own{};  ///< what a detached send has left to send
+  std::vector<std::byte> own{};  ///< the unsent rest of a detached send
   std::atomic<State> state{State::pending};
   PeerFailed::Cause cause = PeerFailed::Cause::disconnected;  ///< of State::failed
   std::string text{};                                         ///< written before the state

@@ -19,23 +19,38 @@
 
 namespace unisono {
 
-/// A tensor with memory of its own, a number of exact type, a string or a path: for a receiver that does not know what will come. An object like any
-/// other. Asking for what it is not is InvalidArgument.
+/// A tensor with memory of its own, a number of exact type, a string or a path: for a receiver that
+/// does not know what will come.
+///
+/// It is an object like any other, and broadcast_any returns one. Asking it for what it is not is
+/// InvalidArgument; no number is converted.
+///
+/// ```cpp
+/// const AnyValue value = broadcast_any(rank() == 0 ? std::optional(AnyValue(3.5F)) : std::nullopt);
+/// if (value.is_number()) use(value.number<float>());
+/// ```
 class UNISONO_API AnyValue {
  public:
+  /// The four kinds of value.
   enum class Kind { tensor, number, string, path };
 
-  /// A copy of the elements, row by row, in the host's memory. Of memory of a device after all that is on the caller's current stream; Unsupported
-  /// where that device's runtime is not to be had.
+  /// Copies the elements, row by row, into the host's memory.
+  ///
+  /// Elements in the memory of a device are copied after everything on the caller's current stream.
+  /// Unsupported is thrown if that device's runtime is not available.
   explicit AnyValue(const TensorView& tensor);
+  /// Copies the elements of a buffer.
   template <InBuffer B>
   requires(!detail::is_text<const B&> && !std::same_as<B, TensorView>) explicit AnyValue(const B& buffer) : AnyValue(detail::view_of(buffer)) {}
+  /// Takes a number, whose type is kept.
   template <Element T>
   AnyValue(T number)  // NOLINT(google-explicit-constructor): stands for the number
       : AnyValue(dtype_of<T>::value, &number) {}
+  /// Takes a text.
   AnyValue(std::string text);       // NOLINT(google-explicit-constructor)
   AnyValue(std::string_view text);  // NOLINT(google-explicit-constructor)
   AnyValue(const char* text);       // NOLINT(google-explicit-constructor)
+  /// Takes a std::filesystem::path.
   template <detail::path_like P>
   AnyValue(const P& path) : AnyValue(OwnPath(path.native())) {}  // NOLINT(google-explicit-constructor): stands for the path
 
@@ -45,35 +60,39 @@ class UNISONO_API AnyValue {
   AnyValue& operator=(AnyValue&& other) noexcept;
   ~AnyValue();
 
+  /// Tells which of the four it is.
   Kind kind() const noexcept { return static_cast<Kind>(content_.index()); }
   bool is_tensor() const noexcept { return kind() == Kind::tensor; }
   bool is_number() const noexcept { return kind() == Kind::number; }
   bool is_string() const noexcept { return kind() == Kind::string; }
   bool is_path() const noexcept { return kind() == Kind::path; }
 
-  /// Of a tensor or a number.
+  /// Returns the dtype of a tensor or a number.
   DType dtype() const;
-  /// A view of its memory: a buffer. It lasts as long as this value, and moving the value away leaves it valid.
+  /// Returns a view of a tensor's memory: a buffer. It lasts as long as this value, and also when
+  /// the value is moved elsewhere.
   TensorView tensor();
-  /// Empty for a tensor of no dimensions.
+  /// Returns the shape of a tensor, which is empty for one of no dimensions.
   std::span<const std::int64_t> shape() const;
-  /// The elements of a tensor of T, row by row.
+  /// Returns the elements of a tensor of T, row by row.
   template <Element T>
   std::span<const T> elements() const {
     const std::span<const std::byte> bytes = elements_of(dtype_of<T>::value);
     return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
   }
-  /// A number of exactly this type.
+  /// Returns a number of exactly this type.
   template <Element T>
   T number() const {
     T x;
     std::memcpy(&x, number_of(dtype_of<T>::value), sizeof x);
     return x;
   }
+  /// Returns a text.
   const std::string& string() const;
-  const std::filesystem::path& path() const;  ///< to do more than pass it on, include <filesystem>
+  /// Returns a path. To do more than pass it on, include <filesystem>.
+  const std::filesystem::path& path() const;
 
-  /// Of the same kind, dtype, shape, and the same bits.
+  /// Tells whether both have the same kind, dtype, shape and bits.
   bool operator==(const AnyValue& other) const;
 
  private:
@@ -87,7 +106,7 @@ class UNISONO_API AnyValue {
     std::array<std::byte, 16> bytes{};
     bool operator==(const Number&) const = default;
   };
-  /// Copies share it: it never changes.
+  /// A path that copies of the value share, since it never changes.
   struct OwnPath {
     explicit OwnPath(std::string_view text);
     bool operator==(const OwnPath& other) const;
@@ -104,6 +123,7 @@ class UNISONO_API AnyValue {
   DType dtype_;
 };
 
+/// Makes an AnyValue an object.
 template <>
 struct UNISONO_API object_traits<AnyValue> {
   static constexpr std::string_view name = "any value";

@@ -18,34 +18,55 @@ namespace unisono {
 
 /// The part of a call that only calls on device memory have.
 struct DeviceCall {
-  /// All tensors of a call with several on each rank, each on a device of its own; `in` and `out` of the call are the first then. Else empty.
+  /// All tensors of a call with several on each rank, each on a device of its own; `in` and `out`
+  /// of the call are then the first of them. Empty for any other call.
   std::vector<TensorView> ins = {}, outs = {};
-  std::string terms = {};                                ///< what `also` shows
-  std::vector<std::shared_ptr<DeviceEvent>> after = {};  ///< the events that its memory waits for
+  /// The text that CollectiveCall::also shows.
+  std::string terms = {};
+  /// The events on the device after which the call's memory may be used.
+  std::vector<std::shared_ptr<DeviceEvent>> after = {};
 };
 
-/// A collective as it reaches an engine: validated, both views contiguous, memory untouched by anybody else until it is done.
+/// A collective as it reaches an engine: it has been validated, both views are contiguous, and
+/// nobody else touches the memory until it is done.
 struct CollectiveCall {
+  /// The operation.
   Operation operation = Operation::barrier;
-  TensorView in{nullptr, DType::uint8, std::size_t{0}};   ///< what this rank gives; where it gives nothing: empty, of the operation's dtype
-  TensorView out{nullptr, DType::uint8, std::size_t{0}};  ///< where its result goes; empty where it gets none; may be the same memory as `in`
-  /// Elements that every rank agrees on: of the smaller of a rank's input and output; of an operation with counts, their sum; of all_to_all_v, 0.
+  /// The elements that this rank gives. Where it gives none, the view is empty and has the
+  /// operation's dtype.
+  TensorView in{nullptr, DType::uint8, std::size_t{0}};
+  /// The memory of the result; empty where this rank gets none. It may be the same memory as `in`.
+  TensorView out{nullptr, DType::uint8, std::size_t{0}};
+  /// A number of elements that every rank agrees on: the length of the smaller one of a rank's
+  /// input and output. For an operation with counts it is their sum, and for all_to_all_v 0.
   std::size_t count = 0;
+  /// The reduce operation.
   ReduceOp op = ReduceOp::sum;
-  std::shared_ptr<const detail::CustomReduction> custom = {};  ///< instead of `op`
-  std::optional<double> factor = {};                           ///< of what this rank gives to a sum; only where the memory is a device's
-  int root = -1;                                               ///< rank in the group; -1: the operation has none
+  /// A user's callable, in place of `op`.
+  std::shared_ptr<const detail::CustomReduction> custom = {};
+  /// The factor of what this rank gives to a sum. It is set only where the memory is a device's.
+  std::optional<double> factor = {};
+  /// The root's rank in the group; -1 if the operation has none.
+  int root = -1;
+  /// The tag that the ranks agree on.
   int tag = 0;
-  std::uint64_t sequence = 0;  ///< number of this call in its group, from 1
-  /// Lengths of blocks, size() of them, of an operation with counts: of every rank's block, the same on all ranks. An all_to_all_v has what this rank
-  /// sends to each and expects from each, which must fit together. The blocks lie one behind the other in group order.
+  /// The number of this call in its group, from 1.
+  std::uint64_t sequence = 0;
+  /// The lengths of the blocks, one for each rank and the same on all ranks, if the operation has
+  /// counts. all_to_all_v has in `counts` what this rank sends to each, and in `recv_counts` what
+  /// it expects from each; these fit together. The blocks lie one behind the other in group order.
   Counts counts = {}, recv_counts = {};
-  /// The function that the user called, where it is made of several operations; the ranks must agree on it. A string literal.
+  /// The function that the user called, if it is made of several operations; the ranks agree on it.
+  /// A string literal.
   std::string_view label = {};
-  std::string_view also = {};               ///< with a label: what else the ranks must agree on, as text
-  std::shared_ptr<DeviceCall> device = {};  ///< null where the memory is the host's, and before the call is on its way
+  /// With a label: what else the ranks agree on, as text.
+  std::string_view also = {};
+  /// The part of a call on device memory; null if the memory is the host's, and before the call is
+  /// on its way.
+  std::shared_ptr<DeviceCall> device = {};
 };
-/// The name of the function that the user called.
+
+/// Returns the name of the function that the user called.
 inline std::string_view name_of(const CollectiveCall& call) noexcept { return call.label.empty() ? to_string(call.operation) : call.label; }
 
 }  // namespace unisono

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "unisono/counts.h"
+#include "unisono/detail/counted_refusals.h"
 #include "unisono/detail/growable.h"
-#include "unisono/detail/refusals.h"
 #include "unisono/detail/request.h"
 #include "unisono/detail/typed_edge.h"
 #include "unisono/operation.h"
@@ -18,28 +18,51 @@
 #include "unisono/tensor.h"
 #include "unisono/work.h"
 
-// Collectives on blocks of different length, one for each rank. A Counts says in elements how long they are; they lie one behind the other in group
-// order. Where counts are the same on every rank they are compared; those of all_to_all_v must fit together: what one sends, the other expects.
-// Else all ranks throw Mismatch, and nothing is moved. InvalidArgument where a buffer is not as long as the counts say.
+// Collectives on blocks whose length differs from rank to rank (MPI_Allgatherv and its like).
+//
+// A Counts says how many elements the block of each rank has; the blocks lie one behind the other
+// in group order, without gaps. There are two kinds of call:
+//
+// - with counts, which all ranks know and give alike. Counts that differ between ranks are Mismatch
+//   on all of them;
+// - without counts, where each rank knows its own length only. The call exchanges the lengths
+//   first, resizes a std::vector to fit, and returns the counts. It costs one small exchange more.
+//
+// ```cpp
+// std::vector<int> all;
+// const auto counts = all_gather_v(mine, all);       // counts[r]: the elements of rank r within all
+// ```
+//
+// InvalidArgument is thrown where counts are not one for each rank, where one is negative, and
+// where a buffer is not as long as the counts say; nothing is sent then. MPI has displacements
+// beside counts; here blocks that lie apart are a list of buffers (collectives_lists.h).
 
 namespace unisono {
 
 namespace detail {
 
+/// Returns the request under the name of the function that the user called.
 inline Request labelled(Request request, std::string_view label) {
   request.label = label;
   return request;
 }
+
+/// Returns the request with the lengths of its blocks.
 inline Request counted(Request request, const Counts& counts) {
   request.counts = counts;
   return request;
 }
 
-/// What each rank gives: the length of its input, or of all_to_all_v what it sends to this one. Throws Mismatch on all ranks where they are not of
-/// one dtype. The time that this takes is gone from `options` afterwards.
+/// Collective: returns the length of each rank's input; for all_to_all_v, the length of what each
+/// rank sends to this one. Mismatch is thrown on all ranks if their dtypes differ. The time that
+/// this takes is subtracted from the timeout in `options`.
 UNISONO_API Counts exchange_counts(const Request& request, const ProcessGroup& group, CallOptions& options);
-/// Tells the group that this rank cannot go on, after the others have seen that it has begun.
+
+/// Ends the group with this reason, after the other ranks have seen that this one has begun the
+/// call.
 UNISONO_API void abandon(const ProcessGroup& group, const std::exception_ptr& reason);
+
+/// Resizes the output. If memory is short, the group ends, since the other ranks wait for this one.
 template <class V>
 void resize_together(V& out, std::size_t n, const ProcessGroup& group) {
   try {
@@ -49,17 +72,24 @@ void resize_together(V& out, std::size_t n, const ProcessGroup& group) {
     throw;
   }
 }
-/// Throws InvalidArgument for what is wrong by itself with a call whose output is still to be sized, before it sends anything.
+
+/// Throws InvalidArgument for a call that is wrong by itself and whose output is still to be sized,
+/// before it sends anything.
 UNISONO_API void check_exchanging(const Request& request, const ProcessGroup& group, const CallOptions& options);
 
+/// Returns the counts as the type that users get.
 inline std::vector<std::size_t> as_vector(const Counts& counts) { return {counts.begin(), counts.end()}; }
 
-/// A group, but nothing that would first have to become one: braces are counts.
+/// A ProcessGroup, and nothing that would first have to be converted to one: braces in this place
+/// are counts.
 template <class G>
 concept Group = std::same_as<G, ProcessGroup>;
+
+/// An argument that names a rank.
 template <class R>
 concept RankLike = std::convertible_to<R, Rank>;
 
+/// Carries out an all_gather_v whose lengths are exchanged.
 template <class In, class V>
 std::vector<std::size_t> all_gather_sizing(const In& in, V& out, const ProcessGroup& group, CallOptions options) {
   Request request = labelled(out_of_place(Operation::all_gather_v, in, out), "all_gather_v");
@@ -71,6 +101,7 @@ std::vector<std::size_t> all_gather_sizing(const In& in, V& out, const ProcessGr
   return as_vector(request.counts);
 }
 
+/// Carries out a gather_v whose lengths are exchanged. The vector is resized on rank `dst` only.
 template <class In, class V>
 std::vector<std::size_t> gather_sizing(const In& in, V& out, Rank dst, const ProcessGroup& group, CallOptions options) {
   Request request = labelled(rooted(out_of_place(Operation::gather_v, in, out), dst), "gather_v");
@@ -82,6 +113,7 @@ std::vector<std::size_t> gather_sizing(const In& in, V& out, Rank dst, const Pro
   return as_vector(request.counts);
 }
 
+/// Carries out an all_to_all_v whose receive counts are exchanged.
 template <class In, class V>
 std::vector<std::size_t> all_to_all_sizing(const In& in, const Counts& send_counts, V& out, const ProcessGroup& group, CallOptions options) {
   Request request = labelled(counted(out_of_place(Operation::all_to_all_v, in, out), send_counts), "all_to_all_v");
@@ -95,73 +127,109 @@ std::vector<std::size_t> all_to_all_sizing(const In& in, const Counts& send_coun
 
 }  // namespace detail
 
-/// in: counts[rank()] elements; out: the blocks of all ranks. `in` may be the caller's own block of `out`.
+/// Collects the blocks of all ranks on every rank, where all ranks know all lengths.
+///
+/// @param in this rank's block, counts[rank()] elements; it may be this rank's own block of `out`
+/// @param out the blocks of all ranks, counts.total() elements
+/// @param counts the same on every rank
 template <InBuffer In, Buffer B>
 void all_gather_v(const In& in, B&& out, const Counts& counts, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::run(detail::counted(detail::out_of_place(Operation::all_gather_v, in, out), counts), group, options);
 }
+
+/// Starts `all_gather_v(in, out, counts)` and returns at once. The buffers belong to the library
+/// until the Work is done; the counts are copied.
 template <InBuffer In, Buffer B>
 [[nodiscard]] Work all_gather_v_async(const In& in, B&& out, const Counts& counts, const ProcessGroup& group = current_world(),
                                       const CallOptions& options = {}) {
   return detail::start(detail::counted(detail::out_of_place(Operation::all_gather_v, in, out), counts), group, options);
 }
-/// The same where no rank knows the length of the others' blocks: the vector becomes as long as all of them together. Returns the counts.
+
+/// Collects the blocks of all ranks on every rank of the world, where no rank knows the lengths of
+/// the others. `out` becomes as long as all blocks together, and `in` must not lie in it. Returns
+/// the counts.
 template <InBuffer In, detail::Growable V>
 std::vector<std::size_t> all_gather_v(const In& in, V& out, detail::Caller caller = detail::Caller::here()) {
   return detail::all_gather_sizing(in, out, current_world(caller.where()), {.where = caller.where()});
 }
+
+/// Takes a group other than the world.
 template <InBuffer In, detail::Growable V, detail::Group G>
 std::vector<std::size_t> all_gather_v(const In& in, V& out, const G& group, const CallOptions& options = {}) {
   return detail::all_gather_sizing(in, out, group, options);
 }
 
-/// The same at rank `dst` only; elsewhere `out` stays as it is and may be empty.
+/// Collects the blocks of all ranks on rank `dst`. On every other rank `out` is ignored and may be
+/// empty.
 template <InBuffer In, Buffer B>
 void gather_v(const In& in, B&& out, const Counts& counts, Rank dst = 0, const ProcessGroup& group = current_world(),
               const CallOptions& options = {}) {
   detail::run(detail::rooted(detail::counted(detail::out_of_place(Operation::gather_v, in, out), counts), dst), group, options);
 }
+
+/// Starts `gather_v(in, out, counts, dst)` and returns at once.
 template <InBuffer In, Buffer B>
 [[nodiscard]] Work gather_v_async(const In& in, B&& out, const Counts& counts, Rank dst = 0, const ProcessGroup& group = current_world(),
                                   const CallOptions& options = {}) {
   return detail::start(detail::rooted(detail::counted(detail::out_of_place(Operation::gather_v, in, out), counts), dst), group, options);
 }
-/// The counts, and at rank `dst` the blocks, where only each rank knows the length of its own.
+
+/// Collects the blocks of all ranks on rank 0 of the world, where each rank knows its own length
+/// only. Returns the counts on every rank; `out` is resized on rank 0 and keeps its elements
+/// elsewhere.
 template <InBuffer In, detail::Growable V>
 std::vector<std::size_t> gather_v(const In& in, V& out, detail::Caller caller = detail::Caller::here()) {
   return detail::gather_sizing(in, out, 0, current_world(caller.where()), {.where = caller.where()});
 }
+
+/// Takes the rank, and a group other than the world.
 template <InBuffer In, detail::Growable V, detail::RankLike R>
-std::vector<std::size_t> gather_v(const In& in, V& out, const R& dst, const ProcessGroup& group = current_world(),
-                                  const CallOptions& options = {}) {
+std::vector<std::size_t> gather_v(const In& in, V& out, const R& dst, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::gather_sizing(in, out, dst, group, options);
 }
 
-/// `in` of rank `src`: the blocks of all ranks; out: counts[rank()] elements. Elsewhere `in` does not count and may be empty.
+/// Shares out the blocks of rank `src`: `out` of rank r becomes its block r.
+///
+/// @param in the blocks of all ranks on rank `src`, counts.total() elements; elsewhere it is
+///   ignored and may be empty
+/// @param out this rank's block, counts[rank()] elements
 template <InBuffer In, Buffer B>
 void scatter_v(const In& in, const Counts& counts, B&& out, Rank src = 0, const ProcessGroup& group = current_world(),
                const CallOptions& options = {}) {
   detail::run(detail::rooted(detail::counted(detail::out_of_place(Operation::scatter_v, in, out), counts), src), group, options);
 }
+
+/// Starts `scatter_v(in, counts, out, src)` and returns at once.
 template <InBuffer In, Buffer B>
 [[nodiscard]] Work scatter_v_async(const In& in, const Counts& counts, B&& out, Rank src = 0, const ProcessGroup& group = current_world(),
                                    const CallOptions& options = {}) {
   return detail::start(detail::rooted(detail::counted(detail::out_of_place(Operation::scatter_v, in, out), counts), src), group, options);
 }
 
-/// in: a block for each rank; out: counts[rank()] elements, the combination of all ranks' block for this one.
+/// Combines the inputs of all ranks block by block, and gives each rank its own block of the
+/// result.
+///
+/// @param in a block for each rank, counts.total() elements
+/// @param out counts[rank()] elements: the combination of all ranks' block for this rank
 template <InBuffer In, Buffer B>
 void reduce_scatter_v(const In& in, const Counts& counts, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum,
                       const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::run(detail::counted(detail::out_of_place(Operation::reduce_scatter_v, in, out, op), counts), group, options);
 }
+
+/// Starts `reduce_scatter_v(in, counts, out, op)` and returns at once.
 template <InBuffer In, Buffer B>
 [[nodiscard]] Work reduce_scatter_v_async(const In& in, const Counts& counts, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum,
                                           const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::start(detail::counted(detail::out_of_place(Operation::reduce_scatter_v, in, out, op), counts), group, options);
 }
 
-/// in: send_counts[r] elements for each rank r; out: recv_counts[r] from each. They must not overlap.
+/// Sends a block to each rank and receives one from each, where both sides know the lengths.
+///
+/// @param in send_counts[r] elements for each rank r
+/// @param out recv_counts[r] elements from each rank r; it must not overlap `in`
+/// @throws Mismatch on all ranks if a rank sends another number of elements than its receiver
+///   expects
 template <InBuffer In, Buffer B>
 void all_to_all_v(const In& in, const Counts& send_counts, B&& out, const Counts& recv_counts, const ProcessGroup& group = current_world(),
                   const CallOptions& options = {}) {
@@ -169,6 +237,8 @@ void all_to_all_v(const In& in, const Counts& send_counts, B&& out, const Counts
   request.recv_counts = recv_counts;
   detail::run(request, group, options);
 }
+
+/// Starts `all_to_all_v(in, send_counts, out, recv_counts)` and returns at once.
 template <InBuffer In, Buffer B>
 [[nodiscard]] Work all_to_all_v_async(const In& in, const Counts& send_counts, B&& out, const Counts& recv_counts,
                                       const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
@@ -176,55 +246,18 @@ template <InBuffer In, Buffer B>
   request.recv_counts = recv_counts;
   return detail::start(request, group, options);
 }
-/// The same where only the sender knows how much it sends. Returns the receive counts.
+
+/// Sends a block to each rank of the world and receives one from each, where only the sender knows
+/// the length. `out` is resized to what comes, in group order. Returns the receive counts.
 template <InBuffer In, detail::Growable V>
 std::vector<std::size_t> all_to_all_v(const In& in, const Counts& send_counts, V& out, detail::Caller caller = detail::Caller::here()) {
   return detail::all_to_all_sizing(in, send_counts, out, current_world(caller.where()), {.where = caller.where()});
 }
+
+/// Takes a group other than the world.
 template <InBuffer In, detail::Growable V, detail::Group G>
 std::vector<std::size_t> all_to_all_v(const In& in, const Counts& send_counts, V& out, const G& group, const CallOptions& options = {}) {
   return detail::all_to_all_sizing(in, send_counts, out, group, options);
 }
-
-// What is none of these says why. Counts in braces fit a Counts only.
-
-template <class X, class... Rest>
-requires(!InBuffer<X>) void all_gather_v(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <class X, class Y, class... Rest>
-requires(!InBuffer<X>) void all_gather_v(X&&, Y&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <class X, class... Rest>
-requires(!InBuffer<X>) void gather_v(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <class X, class Y, class... Rest>
-requires(!InBuffer<X>) void gather_v(X&&, Y&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <class X, class... Rest>
-requires(!InBuffer<X>) void scatter_v(X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <class X, class... Rest>
-requires(!InBuffer<X>) void reduce_scatter_v(X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <class X, class... Rest>
-requires(!InBuffer<X>) void all_to_all_v(X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <class X, class Y, class... Rest>
-requires(!InBuffer<X>) void all_to_all_v(X&&, const Counts&, Y&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <InBuffer In, class X, class... Rest>
-requires(!Buffer<X>) void all_gather_v(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <InBuffer In, class X, class... Rest>
-requires(!Buffer<X>) void all_gather_v(const In&, X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <InBuffer In, class X, class... Rest>
-requires(!Buffer<X>) void gather_v(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <InBuffer In, class X, class... Rest>
-requires(!Buffer<X>) void gather_v(const In&, X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <InBuffer In, class X, class... Rest>
-requires(!Buffer<X>) void scatter_v(const In&, const Counts&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <InBuffer In, class X, class... Rest>
-requires(!Buffer<X>) void reduce_scatter_v(const In&, const Counts&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <InBuffer In, class X, class... Rest>
-requires(!Buffer<X>) void all_to_all_v(const In&, const Counts&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <InBuffer In, class X, class... Rest>
-requires(!Buffer<X>) void all_to_all_v(const In&, const Counts&, X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <InBuffer In, Buffer B>
-requires(!detail::Growable<std::remove_cvref_t<B>>) void all_gather_v(const In&, B&&) { detail::refuse_as_growable<B>(); }
-template <InBuffer In, Buffer B>
-requires(!detail::Growable<std::remove_cvref_t<B>>) void gather_v(const In&, B&&) { detail::refuse_as_growable<B>(); }
-template <InBuffer In, Buffer B>
-requires(!detail::Growable<std::remove_cvref_t<B>>) void all_to_all_v(const In&, const Counts&, B&&) { detail::refuse_as_growable<B>(); }
 
 }  // namespace unisono

@@ -18,31 +18,62 @@ namespace unisono {
 
 class Store;
 
-/// How a process joins its job. What is not given here comes from the environment of the launcher; both saying different things is InvalidArgument.
+/// The way in which a process joins its job.
+///
+/// Members that are not set come from the environment of the launcher (`unisono run`, torchrun,
+/// mpirun, srun, horovodrun). Where program and environment say different things, `initialize`
+/// throws InvalidArgument with both.
 struct InitOptions {
-  std::string backend = "auto";        ///< auto serial native tcp gloo mpi nccl, or "cpu:native,cuda:nccl", or a registered one; any case
-  std::string init_method = "env://";  ///< env://  tcp://host:port (of rank 0, or multicast)  file:///path
+  /// The engine that carries the calls: auto, serial, native, tcp, gloo, mpi, nccl, a map such as
+  /// "cpu:native,cuda:nccl", or the name of a registered one, in upper or lower case.
+  std::string backend = "auto";
+  /// The place where the processes meet: "env://", "tcp://host:port" (an address of rank 0, or a
+  /// multicast address), or "file:///path".
+  std::string init_method = "env://";
+  /// The numbers of this process, where no launcher tells them.
   std::optional<int> rank = {}, world_size = {}, local_rank = {};
-  std::string group_name = {};  ///< lets several jobs share one file or multicast address
-  std::chrono::milliseconds timeout =
-      std::chrono::minutes(30);       ///< of every call, unless it says otherwise; UNISONO_TIMEOUT (seconds) replaces this default
-  std::shared_ptr<Store> store = {};  ///< instead of init_method
+  /// A name that lets several jobs share a file or a multicast address.
+  std::string group_name = {};
+  /// The deadline of every call that sets none. If the program leaves the default, UNISONO_TIMEOUT
+  /// (in seconds) replaces it.
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  /// A store to meet in, in place of `init_method`. The program then also gives rank and
+  /// world_size.
+  std::shared_ptr<Store> store = {};
 };
 
-/// Where the processes of a job meet by a scheme of one's own, and which of them this one is.
+/// The meeting of a job by a scheme of the program's own: the store in which the processes meet,
+/// and which of them this one is.
 struct Rendezvous {
   std::shared_ptr<Store> store;
   int rank = 0, world_size = 1;
 };
-/// Is given what initialize was, with all that stands behind the scheme; may wait, and throw.
+
+/// Makes a Rendezvous from the options of `initialize`. It may wait, and throw.
 using RendezvousHandler = std::function<Rendezvous(const InitOptions& options)>;
-/// From now on initialize({.init_method = "SCHEME://…"}) asks this handler. InvalidArgument for what is no scheme, and for one that has a handler.
+
+/// Lets `initialize({.init_method = "SCHEME://…"})` ask this handler from now on.
+///
+/// @throws InvalidArgument if the scheme is malformed or has a handler already
 UNISONO_API void register_rendezvous_handler(std::string_view scheme, RendezvousHandler handler);
 
-/// Joins the job; blocks until all of its processes have. Nothing remains of a call that fails. AlreadyInitialized if called twice; Timeout names
-/// the ranks that did not come.
+/// Joins the job. Every process of the job calls it, and it returns once all have.
+///
+/// ```cpp
+/// unisono::initialize();                             // everything from the launcher
+/// unisono::initialize({.backend = "tcp", .timeout = 60s});
+/// ```
+///
+/// A call that fails leaves nothing behind and may be repeated.
+///
+/// @throws AlreadyInitialized if the process has joined a job already
+/// @throws Timeout naming the ranks that did not come; the wait is 120 s, or as long as the timeout
+///   that was set
+/// @throws PeerFailed if a process that has begun to join is known to have died
+/// @throws BackendUnavailable if the backend cannot run here; the message says what is missing
 UNISONO_API void initialize(const InitOptions& options = {});
-/// initialize({.backend = backend})
+
+/// Joins the job with a backend: `initialize("gloo")`.
 template <class StringLike>
 requires std::convertible_to<const StringLike&, std::string_view>
 void initialize(const StringLike& backend) {
@@ -50,14 +81,32 @@ void initialize(const StringLike& backend) {
   options.backend = std::string(std::string_view(backend));
   initialize(options);
 }
-/// Waits, at most 10 s, for what is under way, says goodbye and leaves. Idempotent; never destroys what it did not create.
+
+/// Leaves the job: waits at most 10 s for operations under way, tells the peers, and releases what
+/// `initialize` has made.
+///
+/// A second call does nothing. A library that was not initialised here, as an MPI of the program's
+/// own, is left alone.
 UNISONO_API void finalize();
 
-/// initialize and finalize as a scope. If an exception leaves the scope, the peers get PeerFailed instead of a goodbye.
+/// initialize and finalize as a scope.
+///
+/// If an exception leaves the scope, the peers get PeerFailed at once instead of waiting for a rank
+/// that has given up.
+///
+/// ```cpp
+/// int main() {
+///   unisono::Context context;
+///   …
+/// }
+/// ```
 class UNISONO_API Context {
  public:
+  /// Joins the job that the environment names.
   Context();
+  /// Joins the job with these options. Throws what `initialize` throws.
   explicit Context(const InitOptions& options);
+  /// Leaves the job.
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -66,56 +115,97 @@ class UNISONO_API Context {
   int exceptions_;
 };
 
+/// Tells whether this process, or this thread of run_threads, has joined a job. Never throws.
 UNISONO_API bool is_initialized();
 
-// These speak of the world. Before initialize, a job that somebody else has formed in this process (MPI, or what a probe below finds) is found: rank,
-// world_size and dist_info look at it, and the other functions and every collective join it as sync does. Without one, a process that was not
-// launched is rank 0 of 1, and in one that was launched they throw NotInitialized.
+/// Returns the rank of this process in the world, from 0 to world_size() - 1.
+///
+/// The functions from here to `dist_info` speak of the world. In a process that was not launched
+/// they say: rank 0 of 1. In one that was launched they throw NotInitialized before `initialize`,
+/// unless somebody else has formed the job in this process (MPI, or what a ContextProbe finds):
+/// then rank, world_size and dist_info look at it, and everything else joins it as `sync` does.
 UNISONO_API int rank();
-UNISONO_API int world_size();
-UNISONO_API int local_rank();      ///< among the processes of this host
-UNISONO_API int nproc_per_node();  ///< processes on this host
-UNISONO_API int nnodes();          ///< hosts, exactly, also where they have different numbers of processes
-UNISONO_API int node_rank();       ///< of this host, in the order of each host's lowest rank
 
+/// Returns the number of processes of the job.
+UNISONO_API int world_size();
+/// Returns the number of this process among those of its host.
+UNISONO_API int local_rank();
+/// Returns the number of processes of this host.
+UNISONO_API int nproc_per_node();
+/// Returns the number of hosts, counted exactly, also if they have different numbers of processes.
+UNISONO_API int nnodes();
+/// Returns the number of this host, in the order of each host's lowest rank.
+UNISONO_API int node_rank();
+
+/// Rank and world size together: `auto [rank, size] = dist_info();`.
 struct DistInfo {
   int rank, world_size;
 };
+
+/// Returns rank and world size.
 UNISONO_API DistInfo dist_info();
 
+/// Returns the name of this host.
 UNISONO_API std::string hostname();
-/// The device this process computes on: the one that the world's backend works on (nccl: "cuda:" and the number of this process on its host, or of
-/// the only one that it is shown), else cpu.
+
+/// Returns the device that this process computes on: that of the world's backend, else the cpu.
+///
+/// With nccl it is "cuda:" and the local rank, or the only device that the process is shown.
 UNISONO_API Device device();
-/// Of the world: "native", …; nullopt when not distributed.
+
+/// Returns the backend of the world, "native" for instance; std::nullopt in a process that is
+/// alone.
 UNISONO_API std::optional<std::string> backend();
-/// "serial" when not distributed, else the backend's with "-dist": "native-dist".
+
+/// Returns "serial" in a process that is alone, else the backend with "-dist": "native-dist"
+/// (ignite's name for it).
 UNISONO_API std::string model_name();
-/// The backends that can be used here. Before initialize nothing starts the runtime of a device for it, so that the process may still spawn ranks
-/// that use one.
+
+/// Returns the backends that can be used here.
+///
+/// Before `initialize` the runtime of a device is not started for the answer, so that the process
+/// may still fork ranks that use it.
 UNISONO_API std::vector<std::string> available_backends();
+
+/// Tells whether a backend can be used here.
 UNISONO_API bool is_backend_available(std::string_view name);
 
-/// Says how to join a context that somebody else made in this process (a plug-in asks whether MPI runs already, say); nullopt where there is none.
+/// Tells how to join a job that somebody else has formed in this process, or std::nullopt if there
+/// is none.
 using ContextProbe = std::function<std::optional<InitOptions>()>;
+
+/// Adds a probe. Probes are asked in the order of registration until one knows a job.
 UNISONO_API void register_context_probe(ContextProbe probe);
 
-/// Looks for a context that somebody else made, by the probes above, and joins it: until finalize,
-/// or (`temporary`) until the next call of sync. Does nothing where unisono is initialized already, and where
-/// there is none.
+/// Joins a job that somebody else has formed in this process, if there is one: until `finalize`,
+/// or, with `temporary`, until the next call of `sync`. Does nothing if the process has joined a
+/// job already.
+///
+/// POSIX has a function of that name in <unistd.h>: write `unisono::sync()`.
 UNISONO_API void sync(bool temporary = false);
-/// For a context whose launcher says nothing of local ranks: what local_rank() shall be, from the next initialize on. InvalidArgument if negative.
+
+/// Says what local_rank() shall be from the next `initialize` on, for a launcher that does not.
+/// InvalidArgument if negative.
 UNISONO_API void set_local_rank(int index);
-/// Ten lines about the process and its job, on rank 0, in the words of ignite.
+
+/// Writes ten lines about the process and its job, on rank 0, in the words of ignite.
 UNISONO_API void show_config(std::ostream& out);
-/// The same to std::clog.
+
+/// Writes them to std::clog.
 UNISONO_API void show_config();
 
-/// Who started this process, from its environment.
+/// Returns the launcher that started this process, from its environment. Works before `initialize`.
 UNISONO_API Launcher infer_launcher();
-/// The place of this process on its host, as its launcher says, also before initialize: `.value_or(0)` where nobody has to have launched it.
+
+/// Returns the number of this process on its host as the launcher says, also before `initialize`.
+///
+/// ```cpp
+/// const int device = launcher_local_rank().value_or(0);   // 0 where nobody has launched it
+/// ```
 UNISONO_API std::optional<int> launcher_local_rank();
-/// Whether torchrun has started this process; infer_launcher() says so as well where somebody has set its variables by hand.
+
+/// Tells whether torchrun has started this process. infer_launcher() says so as well if somebody
+/// has set its variables by hand.
 UNISONO_API bool is_torchelastic_launched();
 
 }  // namespace unisono

@@ -1,7 +1,8 @@
 #pragma once
 
-// The part of unisono.h for a program that only computes together: the context, groups, collectives and messages. The compiler does about three
-// quarters of the work for it. unisono.h brings everything else as well (objects, launching, samplers, stores, backends).
+// The part of unisono.h that a program needs which only computes together: the context, groups,
+// collectives and messages. It takes the compiler about three quarters of the time of unisono.h,
+// which brings objects, parameters, launching, samplers, stores and engines as well.
 
 #include "unisono/collectives.h"
 #include "unisono/context.h"

@@ -17,30 +17,45 @@
 
 namespace unisono {
 
-/// The processes that spawn starts here, and the job that they are part of.
+/// The processes that `spawn` starts here, and the job that they are part of.
 struct SpawnOptions {
+  /// The backend, as in InitOptions.
   std::string backend = "auto";
-  int nproc_per_node = 1;        ///< processes to start here, and on every other node
-  int nnodes = 1;                ///< each of which calls spawn
-  int node_rank = 0;             ///< of this one: its processes are ranks node_rank * nproc_per_node and following
-  std::string master_addr = {};  ///< of node 0; with several nodes and without init_method. Unset: MASTER_ADDR
-  int master_port = 0;           ///< a port there that is free. Unset: MASTER_PORT
-  std::string init_method = {};  ///< tcp://host:port or file:///path, instead of both. Unset, one node needs neither, and opens no port
-  std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< of every call
+  /// The number of processes to start here, and on every other node.
+  int nproc_per_node = 1;
+  /// The number of nodes, each of which calls `spawn`.
+  int nnodes = 1;
+  /// The number of this node, whose processes are the ranks from node_rank * nproc_per_node on.
+  int node_rank = 0;
+  /// An address of node 0, for several nodes without init_method; MASTER_ADDR unless it is set.
+  std::string master_addr = {};
+  /// A port that is free there; MASTER_PORT unless it is set.
+  int master_port = 0;
+  /// "tcp://host:port" or "file:///path", in place of both. A single node needs neither, and opens
+  /// no port.
+  std::string init_method = {};
+  /// The deadline of every call.
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);
 };
 
 namespace detail {
 
 using Bytes = std::vector<std::byte>;
 
+/// Runs the body once for each rank, in threads.
 UNISONO_API void run_threads(int ranks, const std::function<void(int rank)>& body);
+
+/// Runs the body in forked processes and returns the bytes of each.
 UNISONO_API std::vector<Bytes> spawn(const SpawnOptions& options, const std::function<Bytes(int local_rank)>& body);
-/// What `launch` asks of spawn. InvalidArgument where it makes no sense.
+
+/// Returns the arguments of `launch` as options. InvalidArgument if they make no sense.
 UNISONO_API SpawnOptions spawn_options(int num_machines, int num_gpus_per_machine, int machine_rank, std::string dist_url);
-/// Of a world of one, whoever has started this process. InvalidArgument in a process of a larger job.
+
+/// Returns the options of a world of one, whoever has started this process. InvalidArgument in a
+/// process of a larger job.
 UNISONO_API InitOptions world_of_one();
 
-/// f(local_rank, args...) if it can be called so, else f(args...).
+/// Calls f(local_rank, args...) if that is possible, else f(args...).
 template <class F, class... Args>
 decltype(auto) call_with_rank(F& f, int local_rank, Args&... args) {
   if constexpr (std::is_invocable_v<F&, int, Args&...>) {
@@ -49,10 +64,12 @@ decltype(auto) call_with_rank(F& f, int local_rank, Args&... args) {
     return std::apply(f, std::tie(args...));
   }
 }
+
+/// The type that such a call returns.
 template <class F, class... Args>
 using rank_result_t = std::decay_t<decltype(call_with_rank(std::declval<F&>(), 0, std::declval<Args&>()...))>;
 
-/// Out of a process go objects only.
+/// Fails to compile for results that cannot leave a process, which only objects can.
 template <class R>
 constexpr void check_result() {
   static_assert(
@@ -63,14 +80,24 @@ constexpr void check_result() {
 
 }  // namespace detail
 
-/// Runs `f` in processes of its own, forked from this one, each in an initialized context: f(int local_rank, args...) if it can be called so, else
-/// f(args...). Returns what those of this node returned, in rank order; returns when all have ended. The arguments are copied by the fork.
+/// Runs `f` in processes that are forked from this one, each in an initialised context, and waits
+/// until all have ended. Returns the results of this node's processes in rank order, if `f` returns
+/// an object.
 ///
-/// The processes have this one's memory (but for what lies in shared_resource()) and environment (the variables of their rank are the library's
-/// affair: getenv does not show them), and end with it. Call it before there are threads, and not within a job: AlreadyInitialized, InvalidArgument.
-/// Ranks that work on GPUs need a process that has not called the CUDA runtime; nothing in this library does so before initialize.
-/// LaunchFailed if one of them threw, exited by itself or was killed: it names the first cause; the others, whose calls throw PeerFailed, have 15 s
-/// before they are ended.
+/// `f` is called as f(int local_rank, args...) if that is possible, else as f(args...). It is any
+/// callable, with everything that it has captured: the fork copies it, and nothing is pickled.
+///
+/// ```cpp
+/// const std::vector<int> sums = spawn({.nproc_per_node = 4}, [] { return all_reduce(rank()); });
+/// ```
+///
+/// The processes have this one's memory, except for shared_resource(), and its environment. They
+/// end with it. Call `spawn` before there are threads. Ranks that use GPUs need a process that has
+/// not called the CUDA runtime, as nothing in this library does before `initialize`.
+///
+/// @throws AlreadyInitialized, InvalidArgument within a job
+/// @throws LaunchFailed if a process threw, exited by itself or was killed; it names the first
+///   cause. The others, whose calls throw PeerFailed, have 15 s before they are ended
 template <class F, class... Args>
 auto spawn(const SpawnOptions& options, F&& f, Args&&... args) {
   using Result = detail::rank_result_t<F, Args...>;
@@ -94,9 +121,13 @@ auto spawn(const SpawnOptions& options, F&& f, Args&&... args) {
   }
 }
 
-/// Runs `job` on every GPU, or as many processes, of several machines: spawn, with rank machine_rank * num_gpus_per_machine + local rank. dist_url is
-/// where they meet, tcp://host:port of machine 0 or file:///path; one machine needs none. A single process is not forked: `job` runs in this one,
-/// in a context of its own, and what it throws is thrown.
+/// Runs `job` in num_gpus_per_machine processes on each of several machines, as virtex's function
+/// of that name; no GPU is needed.
+///
+/// Every machine calls it. Ranks are machine_rank * num_gpus_per_machine + local rank. They meet at
+/// `dist_url`: tcp://host:port of machine 0, or file:///path; one machine needs none. A single
+/// process is not forked: `job` runs in this one, in a context of its own, and its exceptions are
+/// thrown as they are. Otherwise it behaves like `spawn`.
 template <class F, class... Args>
 auto launch(F&& job, int num_machines = 1, int num_gpus_per_machine = 1, int machine_rank = 0, std::string dist_url = {}, Args&&... args) {
   using Result = detail::rank_result_t<F, Args...>;
@@ -113,8 +144,11 @@ auto launch(F&& job, int num_machines = 1, int num_gpus_per_machine = 1, int mac
   }
 }
 
-/// What a program is to run on. Without a backend: in the world there is. With one: in the job that the launcher (or init_method) names. With
-/// nproc_per_node, too: in processes that are spawned.
+/// The place where a program is to run.
+///
+/// - Without a backend: in the world that there is.
+/// - With a backend: in the job that the launcher, or init_method, names.
+/// - With nproc_per_node as well: in processes that are spawned.
 struct ParallelOptions {
   std::optional<std::string> backend = {};
   std::optional<int> nproc_per_node = {}, nnodes = {}, node_rank = {};
@@ -124,18 +158,31 @@ struct ParallelOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 };
 
-/// One spelling for a program that may run alone, under a launcher, or start its processes itself. The context, where it is the object's own, lasts
-/// as long as the object; if a function throws in it, the peers get PeerFailed. Rank 0 writes to std::clog what begins and ends.
+/// A single spelling for a program that may run alone, run under a launcher, or start its processes
+/// itself (ignite's Parallel).
+///
+/// A context that the object has made lasts as long as the object. If a function throws in it, the
+/// peers get PeerFailed. Rank 0 writes to std::clog what begins and ends.
+///
+/// ```cpp
+/// Parallel parallel({.backend = "native", .nproc_per_node = 4});
+/// parallel.run(train, config);
+/// ```
 class UNISONO_API Parallel {
  public:
-  /// InvalidArgument for options that contradict each other. Without a backend, NotInitialized in a launched process that has not called initialize.
+  /// Joins the job, if the options say so.
+  ///
+  /// @throws InvalidArgument for options that contradict each other
+  /// @throws NotInitialized without a backend, in a launched process that has not called
+  ///   `initialize`
   explicit Parallel(const ParallelOptions& options = {});
+  /// Leaves the job, if the constructor has joined it.
   ~Parallel();
   Parallel(const Parallel&) = delete;
   Parallel& operator=(const Parallel&) = delete;
 
-  /// f(int local_rank, args...) if it can be called so, else f(args...). Returns what every process that was spawned here returned, else what
-  /// this one did; or void.
+  /// Calls f(int local_rank, args...) if that is possible, else f(args...). Returns the results of
+  /// all processes that were spawned here, else the result of this one, in a vector; or nothing.
   template <class F, class... Args>
   auto run(F&& f, Args&&... args) {
     using Result = detail::rank_result_t<F, Args...>;
@@ -159,15 +206,22 @@ class UNISONO_API Parallel {
  private:
   struct State;
   const SpawnOptions* spawns() const noexcept;
-  /// From the line that a run begins to the line that it ends; if an exception leaves it, the peers are told.
+  /// Writes the lines around a run. If an exception leaves it, the peers are told.
   void within(const std::type_info& function, const std::function<void()>& body);
 
   std::unique_ptr<State> state_;
 };
 
-/// Runs `f` once for each of `ranks` ranks that are threads of this process: inside, world() is theirs, and everything works as among processes.
-/// For tests. Returns what each rank returned, in rank order. The arguments are shared by the ranks. What a rank throws reaches the others as
-/// PeerFailed, and the caller as it was thrown (of several, the one that was no consequence of another).
+/// Runs `f` once for each of `ranks` ranks that are threads of this process, for tests. Returns
+/// their results in rank order.
+///
+/// Inside, world() is theirs, and everything works as among processes; the arguments are shared. An
+/// exception of a rank reaches the others as PeerFailed and the caller as it was thrown; among
+/// several, the one that was no consequence of another.
+///
+/// ```cpp
+/// run_threads(4, [] { EXPECT_EQ(all_reduce(rank()), 6); });
+/// ```
 template <class F, class... Args>
 auto run_threads(int ranks, F&& f, Args&&... args) {
   using Result = std::decay_t<decltype(detail::call_with_rank(f, 0, args...))>;

@@ -8,64 +8,95 @@
 
 #include "unisono/export.h"
 
-// How a data loader for one process becomes that of one rank among several: batch, workers, sampler. A pure function, for loaders of any kind.
+// A plan that turns a data loader for one process into that of one rank among several: its batch,
+// its workers, its sampler. It is a pure function, for loaders of any kind.
+//
+// ```cpp
+// const LoaderPlan plan = plan_loader({.batch_size = 256, .num_workers = 8, .dataset_size = n});
+// make_loader(*plan.batch_size, plan.num_workers);
+// ```
 
 namespace unisono {
 
-/// How a batch size that is meant for all ranks together becomes each rank's.
+/// The way in which a batch size for all ranks together becomes each rank's.
 enum class BatchSplit {
   floor,           ///< divided by the ranks, the remainder dropped; a batch smaller than the ranks are many is taken as one rank's
   even_remainder,  ///< the first ranks take one more: the total is exactly what was asked for
   per_rank,        ///< not at all: it is each rank's already
 };
 
-/// What was asked for, the same on every rank.
+/// The loader that was asked for, the same on every rank.
 struct LoaderRequest {
+  /// The sampler that was given.
   enum class Sampling {
     none,           ///< no sampler given
     distributed,    ///< a distributed sampler, of `given_rank` and `given_replicas`
     other,          ///< any other sampler
     batch_sampler,  ///< a sampler of whole batches
   };
-  std::optional<std::size_t> batch_size = {};  ///< absent: the loader's default, which is not touched
+  /// The batch size; unset for the loader's default, which is not touched.
+  std::optional<std::size_t> batch_size = {};
+  /// The way in which the batch is shared out.
   BatchSplit split = BatchSplit::floor;
-  int num_workers = 0;                           ///< of all processes of a host together
-  bool shuffle = false;                          ///< the same for one rank and for many
-  bool drop_last = false;                        ///< of batches; never of samples
-  std::optional<std::size_t> dataset_size = {};  ///< absent: the data set can only be iterated, and shares itself out
+  /// The workers of all processes of a host together.
+  int num_workers = 0;
+  /// Whether the samples are shuffled. It means the same for a single rank and for many.
+  bool shuffle = false;
+  /// Whether the last, smaller batch is left out. Samples never are.
+  bool drop_last = false;
+  /// The number of samples; unset for a data set that can only be iterated, and shares itself out.
+  std::optional<std::size_t> dataset_size = {};
+  /// The sampler that was given.
   Sampling sampling = Sampling::none;
+  /// The rank and the number of ranks of a distributed sampler that was given.
   int given_rank = 0, given_replicas = 1;
 };
 
-/// Where it is to be done.
+/// The process for which the plan is made.
 struct LoaderPlace {
   int rank = 0, world_size = 1, nproc_per_node = 1;
 };
 
-/// What one rank's loader shall get.
+/// The loader that a rank shall make.
 struct LoaderPlan {
+  /// The sampler that it shall use.
   enum class Sampler {
     none,         ///< none: one rank, or a data set that shares itself out
     distributed,  ///< a DistributedSampler
     proxy,        ///< the given one within a DistributedProxySampler
     given,        ///< the given one as it is
   };
-  std::optional<std::size_t> batch_size = {};  ///< of this rank
-  std::vector<std::size_t> batch_sizes = {};   ///< of all ranks, in rank order; for SamplerOptions::batch_sizes where they differ
-  std::size_t total_batch_size = 0;            ///< of one step of all ranks; 0: the loader's default, times the ranks
-  int num_workers = 0;                         ///< of this process
-  std::int64_t total_workers = 0;              ///< of the processes of this host
+  /// The batch size of this rank; unset for the loader's default.
+  std::optional<std::size_t> batch_size = {};
+  /// The batch sizes of all ranks, in rank order; they go into SamplerOptions::batch_sizes if they
+  /// differ.
+  std::vector<std::size_t> batch_sizes = {};
+  /// The samples of one step of all ranks; 0 for the loader's default times the ranks.
+  std::size_t total_batch_size = 0;
+  /// The workers of this process.
+  int num_workers = 0;
+  /// The workers of all processes of this host.
+  std::int64_t total_workers = 0;
+  /// The sampler.
   Sampler sampler = Sampler::none;
-  bool sampler_shuffles = false;  ///< of Sampler::distributed
-  bool loader_shuffles = false;   ///< of Sampler::none
-  bool drop_last = false;         ///< of the loader
+  /// Whether a Sampler::distributed shuffles.
+  bool sampler_shuffles = false;
+  /// Whether the loader itself shuffles, with Sampler::none.
+  bool loader_shuffles = false;
+  /// Whether the loader leaves out the last, smaller batch.
+  bool drop_last = false;
+  /// Sentences for the user: likely mistakes, and what the plan has changed.
   std::vector<std::string> warnings = {}, notes = {};
 };
 
-/// InvalidArgument for a place that is none, a batch of 0, negative workers, `shuffle` together with a sampler, and more ranks than an exact split
-/// has samples for.
+/// Returns the plan for a rank.
+///
+/// @throws InvalidArgument for a place that does not exist, a batch of 0, negative workers,
+///   `shuffle` together with a sampler, and a BatchSplit::even_remainder of fewer samples than
+///   ranks
 UNISONO_API LoaderPlan plan_loader(const LoaderRequest& request, const LoaderPlace& place);
-/// For this process within its world.
+
+/// Returns the plan for this process within its world.
 UNISONO_API LoaderPlan plan_loader(const LoaderRequest& request);
 
 }  // namespace unisono

@@ -10,34 +10,48 @@
 
 namespace unisono {
 
-/// How the members of a group find each other.
+/// The way in which the members of a group find each other.
 struct MembershipOptions {
-  /// The store of these members and this group alone: give each group a PrefixStore of its own. Nothing is read or written there once the group is
-  /// formed, so that the process which serves it may end before the others.
+  /// The store of these members and this group alone: give each group a PrefixStore of its own.
+  /// Nothing is read or written there once the group is formed, so that the process which serves it
+  /// may end before the others.
   std::shared_ptr<Store> store = {};
-  int rank = 0, size = 1;        ///< in the group
-  std::string name = "world";    ///< of the group, for messages
-  std::string backend = "auto";  ///< as of InitOptions
+  /// The rank of this member, and the number of members.
+  int rank = 0, size = 1;
+  /// The name that errors and logs use.
+  std::string name = "world";
+  /// The backend, as in InitOptions.
+  std::string backend = "auto";
+  /// The deadline of forming the group, and of its calls.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 };
 
-/// A part in a group that has nothing to do with the process's context: for libraries that start and find their processes by themselves, and for as
-/// many groups at once as they like. In its group `global_rank` is the rank, and groups are not split from it: form another one.
+/// A part in a group that has nothing to do with the process's context.
+///
+/// It is for libraries that start and find their processes by themselves, and want as many groups
+/// at once as they like. In such a group `global_rank` is the rank within it, and no groups are
+/// split from it: form another one.
+///
+/// ```cpp
+/// Membership member({.store = store, .rank = r, .size = n});
+/// all_reduce(x, ReduceOp::sum, member.group());
+/// ```
 class UNISONO_API Membership {
  public:
-  /// Collective: returns when all members have come. Throws what `initialize` throws.
+  /// Collective: returns once all members have come. Throws what `initialize` throws.
   explicit Membership(const MembershipOptions& options);
-  /// `leave`; while an exception is leaving, `abandon`.
+  /// Leaves the group; abandons it if an exception is leaving the scope.
   ~Membership();
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
 
-  /// NotInitialized once it was left.
+  /// Returns the group. NotInitialized once it was left.
   const ProcessGroup& group() const;
-  /// Waits, 10 s at most, for what is under way, and says goodbye. Later calls on the group throw NotInitialized. Idempotent.
+  /// Waits at most 10 s for operations under way, and tells the others. Later calls on the group
+  /// throw NotInitialized. A second call does nothing.
   void leave();
-  /// The same without waiting for anything. With `how` it ended, as in "rank 2 ended with ValueError: bad data", the group is over for all its
-  /// members, and that is what their calls throw.
+  /// Leaves without waiting for anything. With `how`, as in "rank 2 ended with ValueError: bad
+  /// data", the group ends for all members, whose calls throw PeerFailed with that text.
   void abandon(std::string_view how = {});
 
  private:

@@ -16,20 +16,37 @@
 #include "unisono/point_to_point.h"
 #include "unisono/process_group.h"
 
-// Collectives on objects: numbers, enums, std::string (bytes of any kind), std::filesystem::path, std::chrono times, std::optional, variant, tuple,
-// pair, unique_ptr, the containers of the standard library, of each other in any depth, and types with UNISONO_FIELDS or object_traits. Literals
-// and std::string_view are sent as std::string.
+// Collectives and messages of objects, whose size only their owner knows.
 //
-// They travel as MessagePack, data and nothing else, in exactly the type they have: every rank gives the same type, else all of them throw Mismatch
-// before anything is moved. What is received is always a copy, also in a group of one. An object larger than the limit (ObjectLimits), and one that a
-// rank fails to write (its object_traits throw, say), is an error on all ranks alike and leaves the group usable: the rank that fails throws what
-// went wrong, the others InvalidArgument. What object_traits throw while reading is thrown where it happens, after the call is complete on all
-// ranks.
+// An object is a number, an enum, a std::string (bytes of any kind), a std::filesystem::path, a
+// time of std::chrono; a std::optional, variant, tuple, pair or unique_ptr of objects; a container
+// of the standard library of them, in any depth; or a type with UNISONO_FIELDS or object_traits.
+// Literals and std::string_view are sent as std::string.
+//
+// ```cpp
+// struct Report {
+//   std::string host;
+//   std::map<std::string, double> seconds;
+//   UNISONO_FIELDS(host, seconds)
+// };
+// std::vector<Report> reports = all_gather_object(own_report);
+// ```
+//
+// Objects travel as MessagePack: data and nothing else, in exactly the type that they have. Nothing
+// that is received is ever executed, in contrast to the pickles of Python. Every rank gives the
+// same type, else all ranks throw Mismatch before anything is moved. What is received is a copy,
+// also in a group of one.
+//
+// An object that is larger than the limit (ObjectLimits) and one that a rank fails to write are
+// errors on all ranks alike, and leave the group usable: the rank that fails throws what went
+// wrong, the others InvalidArgument. An exception of object_traits while reading is thrown where it
+// happens, after the call is complete on all ranks.
 
 namespace unisono {
 
 namespace detail {
 
+/// Writes an object to bytes, or keeps the exception that writing throws.
 template <object_argument X>
 Parcel parcel_of(const X& x) {
   return make_parcel([&] {
@@ -44,6 +61,8 @@ Parcel parcel_of(const X& x) {
     }
   });
 }
+
+/// Reads the objects of all ranks.
 template <object O>
 std::vector<O> objects_of(const ByteParts& parts) {
   std::vector<O> objects;
@@ -51,11 +70,15 @@ std::vector<O> objects_of(const ByteParts& parts) {
   for (std::size_t r = 0; r < parts.size(); ++r) objects.push_back(from_bytes<O>(parts[r]));
   return objects;
 }
+
+/// Carries out all_gather_object under the name that the user called.
 template <object_argument X>
 std::vector<sent_as_t<X>> all_gather_as(std::string_view label, const X& x, const ProcessGroup& group, const CallOptions& options) {
   using O = sent_as_t<X>;
   return objects_of<O>(all_gather_parcels(label, object_type<O>(), parcel_of(x), group, options));
 }
+
+/// Carries out gather_object under the name that the user called.
 template <object_argument X>
 std::optional<std::vector<sent_as_t<X>>> gather_as(std::string_view label, const X& x, Rank dst, const ProcessGroup& group,
                                                    const CallOptions& options) {
@@ -66,27 +89,29 @@ std::optional<std::vector<sent_as_t<X>>> gather_as(std::string_view label, const
 }
 }  // namespace detail
 
-/// Element r is the object of rank r.
+/// Returns the objects of all ranks on every rank; element r is that of rank r.
 template <detail::object_argument X>
 [[nodiscard]] std::vector<detail::sent_as_t<X>> all_gather_object(const X& x, const ProcessGroup& group = current_world(),
                                                                   const CallOptions& options = {}) {
   return detail::all_gather_as("all_gather_object", x, group, options);
 }
-/// nullopt everywhere but at rank `dst`.
+
+/// Returns the objects of all ranks on rank `dst`, and std::nullopt on every other rank.
 template <detail::object_argument X>
-[[nodiscard]] std::optional<std::vector<detail::sent_as_t<X>>> gather_object(const X& x, Rank dst = 0,
-                                                                             const ProcessGroup& group = current_world(),
+[[nodiscard]] std::optional<std::vector<detail::sent_as_t<X>>> gather_object(const X& x, Rank dst = 0, const ProcessGroup& group = current_world(),
                                                                              const CallOptions& options = {}) {
   return detail::gather_as("gather_object", x, dst, group, options);
 }
-/// x of every rank becomes that of rank `src`, which keeps its own.
+
+/// Replaces `x` on every rank by that of rank `src`, which keeps its own.
 template <detail::object O>
 void broadcast_object(O& x, Rank src = 0, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::Parcel own = detail::parcel_at(src, group, [&] { return detail::parcel_of(x); });
   const auto bytes = detail::broadcast_parcel("broadcast_object", detail::object_type<O>(), std::move(own), src, group, options);
   if (!detail::rank_is(src, group)) x = detail::from_bytes<O>(bytes);
 }
-/// The same of a list, which also becomes as long as that of `src`.
+
+/// Replaces the list on every rank by that of rank `src`, whose length it takes as well.
 template <detail::object O>
 void broadcast_object_list(std::vector<O>& list, Rank src = 0, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   using List = std::vector<O>;
@@ -94,8 +119,11 @@ void broadcast_object_list(std::vector<O>& list, Rank src = 0, const ProcessGrou
   const auto bytes = detail::broadcast_parcel("broadcast_object_list", detail::object_type<List>(), std::move(own), src, group, options);
   if (!detail::rank_is(src, group)) list = detail::from_bytes<List>(bytes);
 }
-/// Rank r gets element r of the list of rank `src`, which has size() of them, else all ranks throw InvalidArgument. Elsewhere the list does not
-/// count.
+
+/// Returns element r of rank `src`'s list on rank r.
+///
+/// That list has group.size() elements, else all ranks throw InvalidArgument. The lists of the
+/// other ranks are ignored.
 template <detail::object O>
 [[nodiscard]] O scatter_object(const std::vector<O>& list, Rank src = 0, const ProcessGroup& group = current_world(),
                                const CallOptions& options = {}) {
@@ -112,26 +140,34 @@ template <detail::object O>
   const auto bytes = detail::scatter_parcels("scatter_object", detail::object_type<O>(), parts, none.error, src, group, options);
   return detail::from_bytes<O>(bytes);
 }
-/// To be received by recv_object. Up to 64 KiB it returns without waiting for that.
+
+/// Sends an object to rank `dst`, which receives it with recv_object. Up to 64 KiB the call does
+/// not wait for that.
 template <detail::object_argument X>
 void send_object(const X& x, Rank dst, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::Parcel parcel = detail::parcel_of(x);
   if (parcel.error) std::rethrow_exception(parcel.error);
   detail::send_parcel(parcel.bytes, dst, group, options);
 }
-/// Mismatch for an object of another type, and for a message that send has sent; either is gone then. An object is two messages: a recv
-/// that meets the first of them is Mismatch, and so is what meets the second.
+
+/// Receives an object of rank `src` and returns it: `recv_object<Report>(1)`.
+///
+/// An object of another type, and a message that `send` has sent, are Mismatch and are gone then.
+/// An object is two messages: a plain `recv` that meets them is Mismatch as well.
 template <detail::object O>
 [[nodiscard]] O recv_object(Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::from_bytes<O>(detail::recv_parcel(detail::object_type<O>(), src, group, options).first);
 }
-/// The same into x; returns the sender.
+
+/// Receives an object of rank `src` into `x` and returns the sender's rank.
 template <detail::object O>
 int recv_object(O& x, Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   const auto [bytes, source] = detail::recv_parcel(detail::object_type<O>(), src, group, options);
   x = detail::from_bytes<O>(bytes);
   return source;
 }
+
+/// Receives the next object of any rank into `x` and returns the sender's rank.
 template <detail::object O>
 int recv_object(O& x, AnySource, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   const auto [bytes, source] = detail::recv_parcel(detail::object_type<O>(), std::nullopt, group, options);
@@ -139,27 +175,31 @@ int recv_object(O& x, AnySource, const ProcessGroup& group = current_world(), co
   return source;
 }
 
-// Where a value may stand, so may an object that is no buffer.
+// An object that is no buffer may stand wherever a value may.
 
+/// Returns the object of rank `src` on every rank; the other ranks' objects are ignored. An object
+/// that is no buffer may stand wherever a value may.
 template <detail::object_value X>
-[[nodiscard]] detail::sent_as_t<X> broadcast(X&& x, Rank src = 0, const ProcessGroup& group = current_world(),
-                                             const CallOptions& options = {}) {
+[[nodiscard]] detail::sent_as_t<X> broadcast(X&& x, Rank src = 0, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   using O = detail::sent_as_t<X>;
   detail::Parcel own = detail::parcel_at(src, group, [&] { return detail::parcel_of(x); });
   return detail::from_bytes<O>(detail::broadcast_parcel("broadcast", detail::object_type<O>(), std::move(own), src, group, options));
 }
+
+/// Returns the objects of all ranks on every rank.
 template <detail::object_value X>
-[[nodiscard]] std::vector<detail::sent_as_t<X>> all_gather(X&& x, const ProcessGroup& group = current_world(),
-                                                           const CallOptions& options = {}) {
+[[nodiscard]] std::vector<detail::sent_as_t<X>> all_gather(X&& x, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::all_gather_as("all_gather", x, group, options);
 }
+
+/// Returns the objects of all ranks on rank `dst`, and std::nullopt on every other rank.
 template <detail::object_value X>
 [[nodiscard]] std::optional<std::vector<detail::sent_as_t<X>>> gather(X&& x, Rank dst = 0, const ProcessGroup& group = current_world(),
                                                                       const CallOptions& options = {}) {
   return detail::gather_as("gather", x, dst, group, options);
 }
 
-// What is none says so.
+// These refuse arguments that are no objects.
 
 template <class X, class... Rest>
 requires(!detail::object_argument<X>) void all_gather_object(X&&, Rest&&...) { detail::refuse_as_object<X>(); }
@@ -174,9 +214,11 @@ requires(!detail::object<X>) void scatter_object(const std::vector<X>&, Rest&&..
 template <class X, class... Rest>
 requires(!detail::object_argument<X>) void send_object(X&&, Rest&&...) { detail::refuse_as_object<X>(); }
 
-/// What rank `src` has, whatever it is: the others need to know nothing of it and pass nullopt (what they pass does not count). InvalidArgument on
-/// all ranks where src has nothing.
-[[nodiscard]] UNISONO_API AnyValue broadcast_any(const std::optional<AnyValue>& value, Rank src = 0,
-                                                 const ProcessGroup& group = current_world(), const CallOptions& options = {});
+/// Returns the value of rank `src` on every rank, whatever it is: the other ranks know nothing of
+/// it and pass std::nullopt, or anything, since it is ignored.
+///
+/// @throws InvalidArgument on all ranks if rank `src` passes std::nullopt
+[[nodiscard]] UNISONO_API AnyValue broadcast_any(const std::optional<AnyValue>& value, Rank src = 0, const ProcessGroup& group = current_world(),
+                                                 const CallOptions& options = {});
 
 }  // namespace unisono

@@ -7,7 +7,7 @@
 
 namespace unisono {
 
-/// A collective operation or one side of a message. The values are part of the wire format.
+/// A collective operation, or one side of a message. The values are part of the wire format.
 enum class Operation : std::uint8_t {
   barrier = 1,
   all_reduce,
@@ -40,8 +40,8 @@ enum class Layout : std::uint8_t {
 /// The ranks that give elements to an operation, or get elements from it.
 enum class Participants : std::uint8_t { all_ranks, root };
 
-/// The traits of an operation. Everything that depends on the kind of an operation reads this table: the checks of a call, the schedules, the
-/// engines.
+/// The traits of an operation. Everything that depends on the kind of an operation reads this
+/// table: the checks of a call, the schedules, the engines.
 struct OperationTraits {
   Operation operation;
   std::string_view name;
@@ -53,6 +53,7 @@ struct OperationTraits {
   bool has_counts;         ///< the blocks differ in length: the call has a count for each rank
 };
 
+/// The table, in the order of the values of Operation.
 inline constexpr std::array<OperationTraits, 18> operation_table{{
     {Operation::barrier, "barrier", Layout::nothing, Layout::nothing, Participants::all_ranks, Participants::all_ranks, false, false},
     {Operation::all_reduce, "all_reduce", Layout::whole, Layout::whole, Participants::all_ranks, Participants::all_ranks, true, false},
@@ -74,7 +75,7 @@ inline constexpr std::array<OperationTraits, 18> operation_table{{
     {Operation::all_to_all_v, "all_to_all_v", Layout::blocks, Layout::blocks, Participants::all_ranks, Participants::all_ranks, false, true},
 }};
 
-/// The row of an operation. One operation costs one load: the table is in the order of the values.
+/// Returns the row of an operation.
 constexpr const OperationTraits& traits_of(Operation operation) noexcept {
   return operation_table[static_cast<std::size_t>(operation) - static_cast<std::size_t>(Operation::barrier)];
 }
@@ -85,18 +86,27 @@ static_assert([] {
   return true;
 }());
 
-/// The name of the function of that operation: "all_reduce".
+/// Returns the name of the operation's function: "all_reduce".
 constexpr std::string_view to_string(Operation operation) noexcept {
   const auto index = static_cast<std::size_t>(operation) - static_cast<std::size_t>(Operation::barrier);
   return index < operation_table.size() ? operation_table[index].name : "unknown operation";
 }
+
+/// Tells whether the operation combines the elements of several ranks.
 constexpr bool reduces(Operation operation) noexcept { return traits_of(operation).reduces; }
+
+/// Tells whether the blocks of the operation differ in length.
 constexpr bool has_counts(Operation operation) noexcept { return traits_of(operation).has_counts; }
-/// Whether one rank, the root, has another part than the others.
+
+/// Tells whether a single rank, the root, has another part than the others.
 constexpr bool has_root(Operation operation) noexcept {
   return traits_of(operation).senders == Participants::root || traits_of(operation).receivers == Participants::root;
 }
+
+/// Tells whether the operation is a side of a message.
 constexpr bool is_message(Operation operation) noexcept { return operation == Operation::send || operation == Operation::recv; }
+
+/// Tells whether the operation combines the ranks up to each rank.
 constexpr bool is_prefix(Operation operation) noexcept { return operation == Operation::scan || operation == Operation::exscan; }
 
 }  // namespace unisono

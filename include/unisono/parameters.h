@@ -16,24 +16,28 @@
 #include "unisono/reduce_op.h"
 #include "unisono/tensor.h"
 
-// All parameters of a model in one call, all entries of a dictionary, one seed for all ranks. Everything is worked on in place, in the dtype it has.
-// What the ranks give is compared first: where names, dtypes or shapes differ, all of them throw Mismatch, which names the first difference, and
-// nothing is moved.
+// All parameters of a model in one call, all entries of a dictionary, one seed for all ranks.
+//
+// Everything is worked on in place, in the dtype that it has. Names, dtypes and shapes are compared
+// between the ranks first: if they differ, all ranks throw Mismatch, which names the first
+// difference, and nothing is moved.
 
 namespace unisono {
 
-/// `coalesce`: buffers of one dtype travel together, in buckets of `bucket_size_mb` MiB, or all of them in one (-1); else each by itself. The same
-/// on all ranks.
+/// The options of all_reduce_params, the same on all ranks.
 struct ParamsOptions {
+  /// Whether buffers of one dtype travel together; else each is an operation by itself.
   bool coalesce = true;
+  /// MiB of buffers that travel together; -1 for all of them at once.
   int bucket_size_mb = -1;
+  /// The operation.
   ReduceOp op = ReduceOp::sum;
 };
 
 namespace detail {
 
-/// Returned in place of void by what is taken for a function that returns its result. A statement compiles; a copy, as in `auto y = f(x)`, says what
-/// to write instead.
+/// Returned in place of void by functions that are often taken to return their result. A statement
+/// compiles; a copy, as in `auto y = f(x)`, is a compile error that says what to write instead.
 struct InPlace {
   InPlace() = default;
   InPlace(const InPlace&) = delete;
@@ -51,6 +55,8 @@ inline InPlace in_place_result;
 /// An entry of a dictionary: a buffer, or one element.
 template <class T>
 concept Entry = Buffer<T&> ||(Element<T> && !std::is_const_v<T>);
+
+/// A map from text to buffers or elements that can be written to.
 template <class Map>
 concept Dictionary = requires {
   typename Map::key_type;
@@ -59,15 +65,19 @@ concept Dictionary = requires {
   requires std::convertible_to<const typename Map::key_type&, std::string_view>;
   requires Entry<typename Map::mapped_type>;
 };
+
+/// A range of buffers that can be written to.
 template <class R>
 concept BufferRange = std::ranges::input_range<R> && Buffer<std::ranges::range_reference_t<R>>;
 
+/// Returns a view of an entry.
 template <class T>
 TensorView view_of_entry(T& entry) {
   if constexpr (Element<T>) return view_of_value(entry);
   else return writable_view_of(entry);
 }
-/// In the order of the keys, whatever the order of the container.
+
+/// Returns the entries in the order of their keys, whatever the order of the container.
 template <Dictionary Map>
 std::vector<NamedTensor> tensors_of(Map& map) {
   std::vector<NamedTensor> tensors;
@@ -76,12 +86,15 @@ std::vector<NamedTensor> tensors_of(Map& map) {
   return tensors;
 }
 
+/// Fails to compile, with a sentence, for anything that is no dictionary.
 template <class T>
 constexpr void refuse_as_dictionary() {
   static_assert(Dictionary<T>,
                 "unisono: this is no dictionary that can be worked on: a std::map from std::string to buffers or numbers, not const, and "
                 "without dictionaries in it");
 }
+
+/// Fails to compile, with a sentence, for anything that is no range of buffers.
 template <class R>
 constexpr void refuse_as_params() {
   static_assert(BufferRange<R>, "unisono: this is no range of buffers that can be written to");
@@ -89,36 +102,55 @@ constexpr void refuse_as_params() {
 
 }  // namespace detail
 
-/// x of every rank becomes the average of all ranks' x. Of integers: truncated toward zero. What it returns is nothing that can be kept.
+/// Replaces `x` on every rank by the average of all ranks' `x`. Averages of integers are truncated
+/// toward zero. It works in place, and returns nothing that can be kept.
 template <Buffer B>
 detail::InPlace& average_across_processes(B&& x, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   const TensorView view = detail::writable_view_of(x);
   detail::run(detail::labelled({Operation::all_reduce, view, view, ReduceOp::avg}, "average_across_processes"), group, options);
   return detail::in_place_result;
 }
+
+/// Returns the average of the ranks' values, on every rank.
 template <Element T>
 [[nodiscard]] T average_across_processes(T x, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   const TensorView view = detail::view_of_value(x);
   detail::run(detail::labelled({Operation::all_reduce, view, view, ReduceOp::avg}, "average_across_processes"), group, options);
   return x;
 }
-/// Every entry: a buffer or a number. Paired by key, whatever the order.
+
+/// Replaces every entry, a buffer or a number, by the average over the ranks. Entries are paired by
+/// key, whatever their order.
+///
+/// ```cpp
+/// std::map<std::string, double> metrics{{"loss", loss}, {"accuracy", accuracy}};
+/// average_across_processes(metrics);
+/// ```
 template <detail::Dictionary Map>
 detail::InPlace& average_across_processes(Map& map, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::reduce_together(detail::tensors_of(map), {.label = "average_across_processes", .op = ReduceOp::avg}, group, options);
   return detail::in_place_result;
 }
 
-/// Every entry of every rank becomes the combination of all ranks' entries of that key. An empty dictionary is one, too.
+/// Replaces every entry on every rank by the combination of all ranks' entries of that key. All
+/// ranks have the same keys; a dictionary may be empty.
 template <detail::Dictionary Map>
 void all_reduce_dict(Map& map, ReduceOp op = ReduceOp::sum, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::reduce_together(detail::tensors_of(map), {.label = "all_reduce_dict", .op = op}, group, options);
 }
 
-/// Every buffer of the range. It is gone through once, so it may be a generator of views; what they view must last as long as the call.
+/// Replaces every buffer of the range by the combination of all ranks' buffers in that position.
+///
+/// The range is gone through once, so it may be a generator of views; the memory lives as long as
+/// the call.
+///
+/// ```cpp
+/// all_reduce_params(model.gradients(), {.bucket_size_mb = 25, .op = ReduceOp::avg});
+/// ```
+///
+/// @throws InvalidArgument for a bucket size of 0, or below -1
 template <detail::BufferRange R>
-void all_reduce_params(R&& params, const ParamsOptions& how = {}, const ProcessGroup& group = current_world(),
-                       const CallOptions& options = {}) {
+void all_reduce_params(R&& params, const ParamsOptions& how = {}, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   if (how.bucket_size_mb != -1 && how.bucket_size_mb <= 0) {
     throw InvalidArgument("buckets cannot be of " + std::to_string(how.bucket_size_mb) + " MiB", {.operation = "all_reduce_params",
                                                                                                   .group = group.name(),
@@ -136,10 +168,11 @@ void all_reduce_params(R&& params, const ParamsOptions& how = {}, const ProcessG
                           group, options);
 }
 
-/// A seed that rank 0 of the group draws from the system, the same on all ranks, below 2^31. No generator of anybody's is touched.
+/// Returns the same seed below 2^31 on all ranks, which rank 0 of the group draws from the system.
+/// No generator of the program's is touched.
 [[nodiscard]] UNISONO_API std::uint32_t sync_random_seed(const ProcessGroup& group = current_world(), const CallOptions& options = {});
 
-// What is none of these says so.
+// These refuse arguments that fit none of the functions above.
 
 template <class X, class... Rest>
 requires(!Buffer<X> && !Element<std::remove_cvref_t<X>> && !detail::Dictionary<std::remove_reference_t<X>>) void average_across_processes(X&&,

@@ -16,22 +16,35 @@
 namespace unisono {
 
 namespace group {
+/// The library's own side of a group, which no public header defines.
 class Group;
-}
+}  // namespace group
 
-/// A rank within the world, where a call would otherwise take a rank within its group.
+/// A rank within the world, for calls that otherwise take a rank within their group.
+///
+/// ```cpp
+/// broadcast(x, GlobalRank{5}, group);                // from rank 5 of the world, whatever its rank in the group
+/// ```
 struct GlobalRank {
   int value;
 };
 
-/// A rank given to a call: an integer is a rank within the call's group, a GlobalRank is translated.
+/// The rank that a call is given: an integer is a rank within the call's group, and a GlobalRank is
+/// translated.
+///
+/// In torch.distributed `src` and `dst` are ranks of the world; here a plain number never is.
 class Rank {
  public:
+  /// Takes a rank within the group. A number that no rank can have becomes -1, which the call
+  /// refuses.
   template <std::integral T>
   requires(!std::same_as<T, bool>) constexpr Rank(T value) noexcept  // NOLINT(google-explicit-constructor)
       : value_(std::cmp_less(value, -1) || std::cmp_greater(value, 0x7ffffffe) ? -1 : static_cast<int>(value)) {}
+  /// Takes a rank within the world.
   constexpr Rank(GlobalRank rank) noexcept : value_(rank.value), global_(true) {}  // NOLINT(google-explicit-constructor)
+  /// Returns the number as it was given.
   constexpr int value() const noexcept { return value_; }
+  /// Tells whether the number is a rank within the world.
   constexpr bool is_global() const noexcept { return global_; }
 
  private:
@@ -39,29 +52,49 @@ class Rank {
   bool global_ = false;
 };
 
-/// Of one call. `timeout`: instead of the group's. `tag`: of messages, which are matched by it; of collectives, whose ranks must agree on it.
-/// `where`: what errors name as the place of the call. A function that calls for another hands on its caller's.
+/// The options of a single call: `barrier(group, {.timeout = 5s})`.
 struct CallOptions {
+  /// The deadline of this call, counted from its begin; the group's unless it is set.
   std::optional<std::chrono::milliseconds> timeout = {};
+  /// Messages are matched by their tags. The ranks of a collective agree on it. Numbers below
+  /// -2130706432 are the library's own.
   int tag = 0;
+  /// The place of the call that errors name. A function that calls on behalf of another passes on
+  /// its caller's.
   std::source_location where = std::source_location::current();
 };
 
-/// A set of processes that call together. A cheap handle; copies share the group. Every rank calls the group's collectives in the same order.
+/// A set of processes that call together. A ProcessGroup is a cheap handle, and copies refer to the
+/// same group.
+///
+/// Every rank makes the group's collective calls in the same order. Only members hold a group. It
+/// ends with its last handle; the world ends with `finalize`, after which calls on it throw
+/// NotInitialized.
 class UNISONO_API ProcessGroup {
  public:
-  int rank() const;  ///< of this process within the group
+  /// Returns the rank of this process within the group, from 0 to size() - 1.
+  int rank() const;
+  /// Returns the number of members.
   int size() const;
+  /// Returns the name that errors and logs use: "world", or the members in braces.
   std::string name() const;
+  /// Returns the name of the backend that carries the group's calls: "native", "tcp" …
   std::string backend() const;
-  std::vector<int> global_ranks() const;  ///< in group order
+  /// Returns the ranks of the members within the world, in group order.
+  std::vector<int> global_ranks() const;
+  /// Tells whether a process of the world is a member.
   bool contains(GlobalRank rank) const;
+  /// Returns the rank within the group of a process of the world; std::nullopt if it is no member.
   std::optional<int> rank_of(GlobalRank rank) const;
-  int global_rank(int group_rank) const;  ///< InvalidArgument where there is no such rank
-  /// Gives up: pending and later calls of every rank throw PeerFailed with this reason.
+  /// Returns the rank within the world of a member. InvalidArgument if the group has no such rank.
+  int global_rank(int group_rank) const;
+  /// Ends the group for all its members: their pending and later calls throw PeerFailed with this
+  /// reason. The call of a single rank is enough.
   void abort(std::string_view reason);
 
+  /// Makes a handle of the library's own object. Programs do not call it.
   explicit ProcessGroup(std::shared_ptr<group::Group> implementation) noexcept : implementation_(std::move(implementation)) {}
+  /// Returns the library's own object, of a type that no public header defines.
   const std::shared_ptr<group::Group>& implementation() const noexcept { return implementation_; }
   friend bool operator==(const ProcessGroup&, const ProcessGroup&) = default;
 
@@ -69,40 +102,90 @@ class UNISONO_API ProcessGroup {
   std::shared_ptr<group::Group> implementation_;
 };
 
-/// All processes of the job; inside run_threads, all of its threads. A process that was not launched is a world of one. NotInitialized in a
-/// launched process before initialize, and in a child of fork.
+/// Returns the group of all processes of the job; inside run_threads, of all its threads.
+///
+/// A process that was not launched is a world of one.
+///
+/// @throws NotInitialized in a launched process before `initialize` and after `finalize`, and in a
+///   child of fork
 UNISONO_API ProcessGroup world();
 
-/// The options of a group that is to be formed. `backend`: as in InitOptions, for this group only; empty: as the world's. Its members give the same,
-/// else all of them throw InvalidArgument. `timeout`: of its calls, and of forming it, instead of the world's. `where`: as in CallOptions.
+/// The options of a group that is to be formed.
 struct GroupOptions {
+  /// The backend of this group, as in InitOptions; empty for the world's. All members give the
+  /// same, else all throw InvalidArgument.
   std::string backend = {};
+  /// The deadline of forming the group, and of its calls; the world's unless it is set.
   std::optional<std::chrono::milliseconds> timeout = {};
+  /// The place of the call, as in CallOptions.
   std::source_location where = std::source_location::current();
 };
 
-/// A group of some of the world's processes, its ranks in the order given. Only the members need to call, each with the same list (and, for lists
-/// that are alike, in the same order); it waits for them. nullopt for everybody else. InvalidArgument for no ranks, a rank twice or outside the
-/// world. BackendUnavailable for a backend that its members cannot use: tcp needs the connections of a job that has them. The group ends with its
-/// last handle.
+/// Forms a group of some processes of the world, whose ranks are in the order given.
+///
+/// Only the members have to call, each with the same list; any other process gets std::nullopt at
+/// once. The call waits for all members. Several groups with the same list are formed in the same
+/// order by all their members. torch.distributed sorts the ranks and makes every process of the
+/// world call; here the order is kept.
+///
+/// ```cpp
+/// if (const auto group = new_group({2, 0, 1})) all_reduce(x, ReduceOp::sum, *group);
+/// ```
+///
+/// @throws InvalidArgument for no ranks, for a rank twice, and for a rank outside the world
+/// @throws BackendUnavailable if the members cannot use the backend; tcp needs a world that has
+///   connections
 UNISONO_API std::optional<ProcessGroup> new_group(std::span<const int> global_ranks, const GroupOptions& options = {});
+
+/// Forms a group of the listed ranks of the world.
 UNISONO_API std::optional<ProcessGroup> new_group(std::initializer_list<int> global_ranks, const GroupOptions& options = {});
-/// The group of all processes of the world, in its order: all of them call.
+
+/// Forms another group of all processes of the world, in its order. All of them call.
 UNISONO_API ProcessGroup new_group(const GroupOptions& options = {});
-/// Collective over the parent: members of one color form a group, ordered by key, then by their rank in the parent. Color < 0: of none, nullopt.
+
+/// Splits a group into groups of one color each, as MPI_Comm_split does. Collective over the
+/// parent.
+///
+/// The members of a color are ordered by `key`, then by their rank in the parent. A rank with a
+/// negative color belongs to none and gets std::nullopt.
+///
+/// ```cpp
+/// const auto row = split_group(world(), rank() / columns);
+/// ```
 UNISONO_API std::optional<ProcessGroup> split_group(const ProcessGroup& parent, int color, int key = 0, const GroupOptions& options = {});
-/// The processes of this host. Collective over them at the first call. `where`, here and below: as in CallOptions.
+
+/// Returns the group of the processes of this host, in the order of the world. The first call is
+/// collective over them; later calls return the same group.
 UNISONO_API ProcessGroup local_group(std::source_location where = std::source_location::current());
-/// After a failure: a new group of those members that are left and call this, in the old order. Who does not call within the group's timeout (30 s at
-/// the most) is left out; nullopt for one that the others have given up.
+
+/// Forms a group of the surviving members of a group that has failed. All survivors call; the old
+/// order is kept.
+///
+/// A member that does not call within the group's timeout, and 30 s at most, is left out; if it
+/// calls later it gets std::nullopt.
+///
+/// ```cpp
+/// try {
+///   all_reduce(x, ReduceOp::sum, group);
+/// } catch (const PeerFailed&) {
+///   group = shrink_group(group).value();
+/// }
+/// ```
+///
+/// @throws InvalidArgument if the group is sound
 UNISONO_API std::optional<ProcessGroup> shrink_group(const ProcessGroup& group, std::source_location where = std::source_location::current());
 
-/// The group of all processes, as `world()`, without a copy: the reference is valid until `finalize()`. Every call takes it as its default group.
-/// In a thread of `run_threads` it is the world of that thread's rank. NotInitialized where there is no context.
+/// Returns the group of all processes without a copy: the default group of every call.
+///
+/// It is `world()` as a reference, which is valid until `finalize()`. In a thread of run_threads it
+/// is the world of that thread's rank.
+///
+/// @throws NotInitialized if there is no context
 UNISONO_API const ProcessGroup& current_world(std::source_location where = std::source_location::current());
 
 namespace detail {
-/// The place of a call that takes nothing else: no braces make one.
+/// The place of a call that takes nothing else. Braces cannot make one, so that counts in braces
+/// are not taken for it.
 class Caller {
  public:
   static Caller here(std::source_location where = std::source_location::current()) { return Caller(where); }

@@ -14,25 +14,35 @@
 
 namespace unisono {
 
-/// True on rank 0 of the group.
+/// Tells whether this process is rank 0 of the group.
 inline bool is_main_process(const ProcessGroup& group = current_world()) { return group.rank() == 0; }
-/// True on rank 0 of the world.
+
+/// Tells whether this process is rank 0 of the world.
 inline bool is_master_process() { return is_main_process(); }
 
+/// The options of one_rank_only.
 struct OneRankOnlyOptions {
+  /// The rank that runs the function.
   Rank rank = 0;
-  bool with_barrier = false;               ///< nobody returns before the rank is done, and all learn if it threw
-  std::optional<ProcessGroup> group = {};  ///< unset: the world
+  /// Whether nobody returns before that rank is done. All ranks then learn if it threw.
+  bool with_barrier = false;
+  /// The group that the rank belongs to; the world unless it is set.
+  std::optional<ProcessGroup> group = {};
 };
 
 namespace detail {
 
-/// The rank within the group. InvalidArgument where there is none.
+/// Returns the rank within the group. InvalidArgument if there is none.
 UNISONO_API int rank_within(Rank rank, const ProcessGroup& group, std::string_view operation);
-/// Every rank calls it, with the error it met, if any. If none met one it returns when all have called. Else whoever has an error throws that, and
-/// the others PeerFailed with its rank and text; the group stays usable.
+
+/// Collective: each rank brings the error that it has met, if any.
+///
+/// If no rank has met one, it returns once all have called. Otherwise the ranks with an error throw
+/// their own, and the others PeerFailed with the rank and the text of one of them; the group stays
+/// usable.
 UNISONO_API void agree(const ProcessGroup& group, std::string_view operation, const std::exception_ptr& error);
 
+/// The callable that one_rank_only returns.
 template <class F>
 class OneRankOnly {
  public:
@@ -54,6 +64,7 @@ class OneRankOnly {
   }
 
  private:
+  /// Runs the function on the chosen rank, and waits for the others if that was asked for.
   template <class Run>
   void attend(Run&& run) {
     const ProcessGroup ranks = group();
@@ -78,33 +89,61 @@ class OneRankOnly {
 
 }  // namespace detail
 
-/// A callable that runs `f` on one rank of the group, and returns std::optional of its result: empty on the others (or void, where f returns
-/// nothing). InvalidArgument at once where there is no such rank. The world is the one there is when it is called. Without a barrier nothing is
-/// communicated, and the ranks need not all call. With one, an exception on the rank is thrown by the others as PeerFailed with its text, and the
-/// group stays usable.
+/// Returns a callable that runs `f` on a single rank. It returns std::optional of the result, empty
+/// on the other ranks; or nothing, if `f` returns nothing.
+///
+/// Without a barrier nothing is communicated, and the ranks need not all call. With one all ranks
+/// call, and an exception on the chosen rank is thrown by the others as PeerFailed with its text;
+/// the group stays usable.
+///
+/// ```cpp
+/// auto save = one_rank_only(write_checkpoint, {.with_barrier = true});
+/// save(model);
+/// ```
+///
+/// The world is the one at the time of the call of the callable.
+///
+/// @throws InvalidArgument at once, if there is no such rank
 template <class F>
 auto one_rank_only(F f, const OneRankOnlyOptions& options = {}) {
   return detail::OneRankOnly<F>(std::move(f), options);
 }
 
+/// The options of OneRankFirst.
 struct OneRankFirstOptions {
+  /// The rank that goes first.
   Rank rank = 0;
-  bool local = false;                      ///< `rank` is a local rank: one rank of each host goes first, its last one where it has no such rank
-  std::optional<ProcessGroup> group = {};  ///< unset: the world
+  /// Whether `rank` is a local rank, so that a rank of each host goes first. A host without that
+  /// local rank lets its last one go.
+  bool local = false;
+  /// The group whose ranks make the object; the world unless it is set.
+  std::optional<ProcessGroup> group = {};
 };
 
-/// A scope that one rank (of each host) passes first: the others wait in the constructor until it has left its own. All ranks of the group make
-/// one. If an exception leaves the scope of the first, the others' constructors throw PeerFailed with its rank, and the group stays usable.
+/// A scope that a single rank, or one of each host, passes first. The others wait in the
+/// constructor until it has left its scope.
+///
+/// All ranks of the group make such an object. If an exception leaves the scope of the first, the
+/// constructors of the others throw PeerFailed with its rank, and the group stays usable.
+///
+/// ```cpp
+/// {
+///   const OneRankFirst first({.local = true});
+///   load(download_once());                           // the others of the host find the file
+/// }
+/// ```
 class UNISONO_API OneRankFirst {
  public:
+  /// Lets rank 0 of the world go first.
   OneRankFirst() : OneRankFirst(OneRankFirstOptions{}) {}
-  /// InvalidArgument where there is no such rank.
+  /// Waits until the first rank has left its scope. InvalidArgument if there is no such rank.
   explicit OneRankFirst(const OneRankFirstOptions& options);
-  /// On the first rank: waits for the others, and throws what goes wrong with that. If an exception leaves the scope it waits for nobody.
+  /// On the first rank: waits for the others, and throws what goes wrong with that. If an exception
+  /// leaves the scope it does not wait.
   ~OneRankFirst() noexcept(false);
   OneRankFirst(const OneRankFirst&) = delete;
   OneRankFirst& operator=(const OneRankFirst&) = delete;
-  /// Whether this rank goes first (on its host).
+  /// Tells whether this rank goes first.
   bool is_first() const noexcept { return is_first_; }
 
  private:
@@ -113,10 +152,14 @@ class UNISONO_API OneRankFirst {
   int exceptions_;
 };
 
-/// MiB of its GPU's memory that this process has: now, and the most that was seen. One looks when one of these is called and, ten times a second at
-/// most, when device memory is communicated. Where the driver does not tell the memory of single processes, as in most containers, it is that of all
-/// processes on the GPU. 0 where device() is cpu.
+/// Returns the MiB of its GPU's memory that this process has now; 0 if device() is the cpu.
+///
+/// If the driver does not tell single processes apart, as in most containers, the number is that of
+/// all processes on the GPU.
 UNISONO_API std::size_t gpu_mem_usage();
+
+/// Returns the largest number that was seen. The library looks when gpu_mem_usage or gpu_mem_peak
+/// is called and, at most ten times a second, when device memory is communicated.
 UNISONO_API std::size_t gpu_mem_peak();
 
 }  // namespace unisono

@@ -12,45 +12,74 @@
 
 namespace unisono {
 
-/// How the elements of the ranks are combined. Which dtypes each takes:
-///   sum, product     every dtype; integers wrap; on boolean they are or, and
-///   avg              every dtype but boolean; of integers: the exact sum divided by the group's size, truncated toward zero
-///   min, max         every dtype but the complex ones; a NaN on any rank gives a NaN; -0 is less than +0
-///   band, bor, bxor  integers and boolean
-///   land, lor        every dtype but the complex ones: what is not zero is true, the result is 0 or 1
-/// Another pair is InvalidArgument. float16 and bfloat16 accumulate in float32 and are rounded once.
+/// The way in which the elements of the ranks are combined.
+///
+/// | operation        | dtypes                                                                        |
+/// | sum, product     | every dtype; integers wrap; on boolean they are or, and                       |
+/// | avg              | every dtype but boolean; on integers the exact sum divided by the group's     |
+/// |                  | size, truncated toward zero                                                   |
+/// | min, max         | every dtype but the complex ones; a NaN on any rank gives a NaN; -0 < +0      |
+/// | band, bor, bxor  | integers and boolean                                                          |
+/// | land, lor        | every dtype but the complex ones: all but zero is true, the result is 0 or 1  |
+///
+/// Any other pair is InvalidArgument. float16 and bfloat16 are accumulated in float32 and rounded
+/// once.
 enum class ReduceOp { sum, product, min, max, avg, band, bor, bxor, land, lor };
 
-/// "sum", "SUM", "PROD", "PRODUCT", "MIN", "MAX", "MEAN", "AVG", "AVERAGE", "AND", "BAND", "OR", "BOR", "XOR", "BXOR", "LAND", "LOR" in any
-/// case. Throws InvalidArgument for anything else.
+/// Reads the name of an operation in any spelling that torch, ignite, mmengine or MPI uses, in
+/// upper or lower case: "sum", "prod", "product", "min", "max", "mean", "avg", "average", "and",
+/// "band", "or", "bor", "xor", "bxor", "land", "lor".
+///
+/// @throws InvalidArgument for anything else
 UNISONO_API ReduceOp parse_reduce_op(std::string_view text);
+
+/// Returns the name of the enumerator: "sum".
 UNISONO_API std::string_view to_string(ReduceOp op) noexcept;
 
-/// The sum of what the ranks have, each of them multiplied by its rank's own factor before (PREMUL_SUM of NCCL and torch). For floating-point and
-/// complex dtypes, and all_reduce, reduce and reduce_scatter. Halves are rounded after the product as well as after the sum.
+/// The sum of what the ranks have, each multiplied by its rank's own factor before (PREMUL_SUM of
+/// NCCL and torch).
+///
+/// It is defined for floating-point and complex dtypes, in all_reduce, reduce and reduce_scatter.
+/// Halves are rounded after the product as well as after the sum.
 struct PremulSum {
+  /// The factor of this rank. Ranks may have different ones.
   double factor = 1;
 };
+
+/// Returns the operation with this rank's factor: `all_reduce(x, premul_sum(0.25))`.
 constexpr PremulSum premul_sum(double factor) noexcept { return {factor}; }
 
 namespace detail {
 
-/// A user's callable, erased: combines n elements, accumulator[i] = f(accumulator[i], element[i]).
+/// A user's callable, without its type: it combines n elements by accumulator[i] =
+/// f(accumulator[i], element[i]).
 struct CustomReduction {
   std::function<void(void* accumulator, const void* elements, std::size_t n)> apply;
-  std::string_view type_name;  ///< compared between the ranks
+  /// The name of the callable's type, which the ranks compare.
+  std::string_view type_name;
 };
 
 }  // namespace detail
 
-/// The operation of a collective: a ReduceOp, premul_sum(factor), or a callable T(T, T) that is associative, commutative, and the
-/// same on every rank.
+/// The operation of a collective on elements of type T. Users never name this type: it is made from
+/// a ReduceOp, from premul_sum(factor), or from a callable `T(T, T)`.
+///
+/// A callable is associative, commutative, and the same on every rank. It may be called on any
+/// thread, at any time until the operation is done. On backend nccl it is carried out in the host's
+/// memory.
+///
+/// ```cpp
+/// all_reduce(x, [](float a, float b) { return std::hypot(a, b); });
+/// ```
 template <class T>
 class Reduction {
  public:
-  Reduction(ReduceOp op) noexcept : op_(op) {}              // NOLINT(google-explicit-constructor): a ReduceOp stands for itself
+  /// Stands for a ReduceOp.
+  Reduction(ReduceOp op) noexcept : op_(op) {}  // NOLINT(google-explicit-constructor): a ReduceOp stands for itself
+  /// Stands for a sum with a factor.
   Reduction(PremulSum op) noexcept : factor_(op.factor) {}  // NOLINT(google-explicit-constructor)
 
+  /// Takes a callable, which is copied.
   template <class F>
   requires(!std::same_as<std::remove_cvref_t<F>, ReduceOp> && !std::same_as<std::remove_cvref_t<F>, Reduction> &&
            std::is_invocable_r_v<T, const std::remove_cvref_t<F>&, T, T>) Reduction(F&& function)  // NOLINT(google-explicit-constructor)
@@ -62,8 +91,11 @@ class Reduction {
                                     },
                                     __PRETTY_FUNCTION__})) {}
 
+  /// Returns the operation; sum if a callable or a factor was given.
   ReduceOp op() const noexcept { return op_; }
+  /// Returns the callable, or null.
   const std::shared_ptr<const detail::CustomReduction>& custom() const noexcept { return custom_; }
+  /// Returns this rank's factor, if one was given.
   std::optional<double> factor() const noexcept { return factor_; }
 
  private:
@@ -72,7 +104,8 @@ class Reduction {
   std::shared_ptr<const detail::CustomReduction> custom_;
 };
 
-/// For a buffer whose element type only its dtype tells: no callable can fit it.
+/// The operation on a buffer whose element type only its dtype tells, a TensorView or an
+/// at::Tensor: no callable can fit it.
 template <>
 class Reduction<void> {
  public:

@@ -13,27 +13,41 @@
 
 namespace unisono {
 
+/// The way of collect_results: messages, or files in a directory that all ranks reach.
 enum class CollectVia { communication, shared_dir };
 
-/// `tmpdir`, of shared_dir only: a directory that all ranks reach, each under the name it gives. It stays, with all that was in it. Not given: a new
-/// one in the working directory of rank 0, which is removed.
+/// The options of collect_results.
 struct CollectOptions {
+  /// The way that the parts take.
   CollectVia via = CollectVia::communication;
+  /// For shared_dir: a directory that all ranks reach, each by the name that it gives. It stays,
+  /// with everything that was in it. If it is empty, rank 0 makes a directory in its working
+  /// directory, which is removed at the end.
   std::string tmpdir = {};
 };
 
 namespace detail {
 
-/// What every rank brings, at rank 0 of the group.
+/// Collects the bytes of all ranks on rank 0 of the group.
 UNISONO_API std::optional<ByteParts> collect_parcels(const ObjectType& type, Parcel own, const CollectOptions& how, const ProcessGroup& group,
                                                      const CallOptions& options);
 
 }  // namespace detail
 
-/// On rank 0 of the group the items of all ranks, interleaved: the first of rank 0, of rank 1, …, then the second of each; nullopt elsewhere. Parts
-/// may be of different length, and empty: a rank that has no more is passed over, and nothing else is. At most `size` items (of rank 0) are kept, so
-/// that what a sampler has added to make parts even falls off the end; where all parts together are fewer, there are fewer. By files: InvalidArgument
-/// on all ranks where one cannot write its part, or rank 0 does not see it (no directory, or not a shared one).
+/// Returns the items of all ranks on rank 0 of the group, interleaved: the first item of rank 0, of
+/// rank 1, …, then the second of each. It returns std::nullopt on every other rank.
+///
+/// Parts may differ in length and be empty: a rank that has no more items is passed over. At most
+/// `size` items are kept, so that items which a sampler has repeated to make parts even fall off
+/// the end.
+///
+/// ```cpp
+/// const auto all = collect_results(predictions, dataset.size());   // the order of an unshuffled DistributedSampler
+/// ```
+///
+/// @param size the number of items to keep; that of rank 0 counts
+/// @throws InvalidArgument on all ranks if, by files, a rank cannot write its part or rank 0 cannot
+///   read it
 template <detail::object O>
 [[nodiscard]] std::optional<std::vector<O>> collect_results(std::vector<O> part, std::size_t size, const CollectOptions& how = {},
                                                             const ProcessGroup& group = current_world(), const CallOptions& options = {}) {

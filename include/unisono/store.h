@@ -12,32 +12,48 @@
 
 namespace unisono {
 
-/// A small key-value store through which processes meet. Values are bytes. Every call has a deadline: `timeout` where it is given, the
-/// store's own (`set_timeout`, 5 minutes at first) elsewhere; a call that passes it throws Timeout naming the keys it waits for. Any thread may call.
+/// A small key-value store through which processes meet. Values are bytes.
+///
+/// Every call has a deadline: the argument `timeout` where it is given, else the store's own
+/// (`set_timeout`), which is 5 minutes at first. A call that passes it throws Timeout, naming the
+/// keys that it waits for. Any thread may call.
+///
+/// ```cpp
+/// TcpStore store("127.0.0.1", 29500, {.is_server = rank == 0});
+/// store.set("address", mine);
+/// const std::string theirs = store.get("address");   // waits until the key exists
+/// ```
 class UNISONO_API Store {
  public:
+  /// The unit of all deadlines.
   using Milliseconds = std::chrono::milliseconds;
 
   virtual ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
+  /// Sets the value of a key, whether or not it exists.
   virtual void set(std::string_view key, std::string_view value) = 0;
   /// Waits until the key exists, then returns its value.
   virtual std::string get(std::string_view key, std::optional<Milliseconds> timeout = {}) = 0;
-  /// The value if the key exists now.
+  /// Returns the value if the key exists now.
   virtual std::optional<std::string> try_get(std::string_view key) = 0;
-  /// Adds to a decimal counter (0 where the key is new) and returns the sum. InvalidArgument if the value is no number.
+  /// Adds to a decimal counter, which is 0 if the key is new, and returns the sum. InvalidArgument
+  /// if the value is no number.
   virtual std::int64_t add(std::string_view key, std::int64_t amount) = 0;
   /// Waits until all keys exist.
   virtual void wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout = {}) = 0;
-  /// Sets `desired` if the value is `expected` (an empty `expected` also matches a key that does not exist); returns the value after the call.
+  /// Sets `desired` if the value is `expected`, in one step that nobody can interrupt, and returns
+  /// the value after the call. An empty `expected` also matches a key that does not exist.
   virtual std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) = 0;
-  /// True if there was such a key.
+  /// Removes a key and tells whether it existed.
   virtual bool erase(std::string_view key) = 0;
+  /// Returns the number of keys.
   virtual std::int64_t num_keys() = 0;
 
+  /// Returns the deadline of calls that give none.
   Milliseconds timeout() const noexcept;
+  /// Sets the deadline of calls that give none.
   void set_timeout(Milliseconds timeout) noexcept;
 
  protected:
@@ -47,7 +63,7 @@ class UNISONO_API Store {
   mutable std::int64_t timeout_ms_ = 300'000;  // atomic: any thread may read and set it
 };
 
-/// Within one process, for ranks that are threads, and for tests.
+/// A store within one process, for ranks that are threads, and for tests.
 class UNISONO_API MemoryStore final : public Store {
  public:
   MemoryStore();
@@ -66,10 +82,14 @@ class UNISONO_API MemoryStore final : public Store {
   std::unique_ptr<State> state_;
 };
 
-/// In a file that all processes reach (one host, or a shared file system with working fcntl locks). The file is an append-only log; it is
-/// created if absent and stays until somebody removes it.
+/// A store in a file that all processes reach: on one host, or on a shared file system with working
+/// fcntl locks.
+///
+/// The file is a log to which every change is appended. It is created if it is absent, and stays
+/// until somebody removes it.
 class UNISONO_API FileStore final : public Store {
  public:
+  /// Opens the file, or creates it.
   explicit FileStore(std::string path);
   ~FileStore() override;
   void set(std::string_view key, std::string_view value) override;
@@ -80,6 +100,7 @@ class UNISONO_API FileStore final : public Store {
   std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override;
   bool erase(std::string_view key) override;
   std::int64_t num_keys() override;
+  /// Returns the path as it was given.
   const std::string& path() const noexcept;
 
  private:
@@ -87,17 +108,30 @@ class UNISONO_API FileStore final : public Store {
   std::unique_ptr<State> state_;
 };
 
+/// The options of a TcpStore.
 struct TcpStoreOptions {
-  bool is_server = false;                                       ///< this process holds the data
-  std::chrono::milliseconds timeout = std::chrono::minutes(5);  ///< of connecting, and the store's default
-  /// The job's secret. Unset: UNISONO_TOKEN. A loopback address needs none; any other address needs one, or "none" said aloud.
+  /// Whether this process holds the data. A single process of the job does.
+  bool is_server = false;
+  /// The deadline of connecting, and of the store's calls.
+  std::chrono::milliseconds timeout = std::chrono::minutes(5);
+  /// The job's secret; UNISONO_TOKEN unless it is set. A loopback address needs none. Any other
+  /// address needs one, or an explicit "none".
   std::optional<std::string> token = {};
-  int listen_fd = -1;  ///< server only: an already bound, listening socket to adopt; it is closed with the store
+  /// For the server: a socket that is bound and listens already, which the store takes over and
+  /// closes.
+  int listen_fd = -1;
 };
 
-/// Over TCP; one process is the server. It listens on exactly the given address (port 0: any free one, see `port`), never on all of them.
+/// A store that one process serves and the others reach over TCP.
+///
+/// The server listens on exactly the given address, never on all addresses of the host. Clients
+/// wait for it until the deadline.
 class UNISONO_API TcpStore final : public Store {
  public:
+  /// Serves at this address, or connects to it.
+  ///
+  /// @param port 0 lets the server take any free port, which `port()` tells
+  /// @throws InvalidArgument if the address is not loopback and there is no token
   TcpStore(std::string host, std::uint16_t port, TcpStoreOptions options = {});
   ~TcpStore() override;
   void set(std::string_view key, std::string_view value) override;
@@ -108,7 +142,9 @@ class UNISONO_API TcpStore final : public Store {
   std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override;
   bool erase(std::string_view key) override;
   std::int64_t num_keys() override;
+  /// Returns the address as it was given.
   const std::string& host() const noexcept;
+  /// Returns the port on which the server listens.
   std::uint16_t port() const noexcept;
 
  private:
@@ -116,9 +152,11 @@ class UNISONO_API TcpStore final : public Store {
   std::unique_ptr<State> state_;
 };
 
-/// Another store seen under a prefix, so that several users share one without meeting. Keeps the inner store alive.
+/// Another store seen under a prefix, so that several users share it without meeting. It keeps the
+/// inner store alive.
 class UNISONO_API PrefixStore final : public Store {
  public:
+  /// Puts "prefix/" before every key, and takes over the deadline of the inner store.
   PrefixStore(std::string prefix, std::shared_ptr<Store> inner);
   ~PrefixStore() override;
   void set(std::string_view key, std::string_view value) override;
@@ -128,7 +166,8 @@ class UNISONO_API PrefixStore final : public Store {
   void wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout = {}) override;
   std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override;
   bool erase(std::string_view key) override;
-  std::int64_t num_keys() override;  ///< of the inner store, prefix or not
+  /// Returns the number of keys of the inner store, with or without the prefix.
+  std::int64_t num_keys() override;
 
  private:
   std::string prefix_;

@@ -1,7 +1,12 @@
 #pragma once
 
-// The component for LibTorch (target unisono::torch), for PyTorch 2.4 and newer: at::Tensor is a buffer everywhere, and models are trained by many
-// processes as by one.
+// The component for LibTorch (target unisono::torch), for PyTorch 2.4 and newer. at::Tensor is a
+// buffer everywhere, and models are trained by many processes as by one:
+//
+// - torch/tensor.h, torch/objects.h, torch/lists.h: tensors in collectives, objects and lists
+// - torch/data_parallel.h, torch/compression.h, torch/sync_batch_norm.h: auto_model
+// - torch/optimizer.h, torch/data.h, torch/checkpoint.h: auto_optim, auto_dataloader, checkpoints
+// - torch/devices.h, torch/memory.h: the device that a group wants, memory that ranks share
 
 #include "unisono/torch/checkpoint.h"
 #include "unisono/torch/compression.h"

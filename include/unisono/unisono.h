@@ -1,10 +1,21 @@
 #pragma once
 
-// Everything but unisono/torch.h. unisono/core.h is the light part of it.
+// The whole interface, except for LibTorch (unisono/torch.h) and the streams of CUDA devices
+// (unisono/cuda.h). Each header also stands alone:
+//
+// - context.h, membership.h: join a job and leave it
+// - process_group.h, grid.h: groups of processes
+// - collectives.h, point_to_point.h, work.h: move and combine buffers and values
+// - objects.h, any_value.h, parameters.h, results.h: the same for objects, models and results
+// - launch.h, rank_control.h: start processes, and let one of them go first
+// - sampler.h, loader_plan.h: share out a data set
+// - tensor.h, reduce_op.h, shared_memory.h: buffers, operations, memory
+// - error.h: everything that is thrown
+// - store.h, engine.h: the store through which processes meet, and engines of one's own
 
 #include "unisono/any_value.h"
-#include "unisono/engine.h"
 #include "unisono/core.h"
+#include "unisono/engine.h"
 #include "unisono/grid.h"
 #include "unisono/launch.h"
 #include "unisono/loader_plan.h"

@@ -10,33 +10,56 @@
 namespace unisono {
 
 namespace detail {
+/// The state of an operation, which the copies of its Work share.
 struct WorkState;
-}
+}  // namespace detail
 
-/// An operation that may still be going on. Its buffers belong to the library until it is done. A Work that is dropped still completes; its
-/// error, if nobody has asked for it, is thrown by the group's next call. Copies share the operation. One on device memory is handed to the device
-/// first and done later: see unisono/cuda.h.
+/// An operation that may still be under way: the result of every NAME_async, isend, irecv and
+/// batch.
+///
+/// The operation's buffers belong to the library until it is done. Copies of a Work refer to the
+/// same operation. A Work that is dropped still completes; if the operation fails and nobody has
+/// asked for the error, the group's next call throws it.
+///
+/// ```cpp
+/// Work work = all_reduce_async(gradients);
+/// compute_something_else();
+/// work.wait();                                       // gradients may be read from here on
+/// ```
+///
+/// An operation on device memory is first handed to the device and done there later. `wait` then
+/// orders the caller's stream behind it, as torch does, and does not hold up the host (cuda.h).
 class [[nodiscard]] UNISONO_API Work {
  public:
-  Work() = default;  ///< an operation that is done
-  /// Returns when it is done; throws its error. The caller drives the operation while it waits. Of one on device memory it returns when the device
-  /// has it: what is put on the caller's current stream from then on comes after it.
+  /// Makes a Work that is done.
+  Work() = default;
+  /// Returns when the operation is done, and throws its error. The calling thread drives the
+  /// operation while it waits.
+  ///
+  /// An operation on device memory counts as done here when the device has it: what is put on the
+  /// caller's current stream from then on comes after it.
   void wait();
-  /// False if it was not done in time, by the device as well; the operation goes on. Throws its error.
+  /// Waits for at most `timeout` and returns whether the operation is done, on the device as well.
+  /// The operation goes on after a return of false. Throws its error.
   bool wait_for(std::chrono::milliseconds timeout);
-  /// Done, well or not. Never blocks.
+  /// Tells whether the operation is done, well or not. Never blocks.
   bool is_completed() const;
-  /// Null while it goes on and if it went well.
+  /// Returns the operation's error; null while it is under way and if it went well.
   std::exception_ptr exception() const;
-  /// Calls it once, when `is_completed` has become true: at once in this thread if it has, else in whichever thread brings it about, be it within a
-  /// call of the same group, which it must not call therefore. No lock of ours is held, so that it may call other groups. While it runs, nothing else
-  /// of this process's asynchronous operations may go on, so it should be short. It must not throw.
+  /// Calls the function once, when `is_completed` has become true: at once in this thread if it
+  /// has, else in the thread that completes the operation, which may be inside a call on the same
+  /// group.
+  ///
+  /// The function must not throw and must not call on that group. It holds no lock of the library
+  /// and may call on other groups. It should be short, since no other asynchronous operation of
+  /// this process may advance while it runs.
   void on_completion(std::function<void()> callback);
-  /// Of a receive that is done: the sender's rank in the group. -1 for anything else.
+  /// Returns the sender's rank in the group for a receive that is done, and -1 for anything else.
   int source_rank() const;
-  /// The tag of the message that a receive has taken. 0 for anything else.
+  /// Returns the tag of the message that a receive has taken, and 0 for anything else.
   int tag() const;
 
+  /// Makes the handle of an operation. The library calls it.
   explicit Work(std::shared_ptr<detail::WorkState> state);
 
  private:
@@ -47,9 +70,13 @@ class [[nodiscard]] UNISONO_API Work {
   std::shared_ptr<Handle> handle_;
 };
 
-/// Waits for all, then throws the first error among them, if any.
+/// Waits for all operations, then throws the first error in the order of the list, if there is any.
 UNISONO_API void wait_all(std::span<Work> works);
-/// Waits until one is done and returns its index; throws that one's error. InvalidArgument if there is none.
+
+/// Waits until some operation is done, returns its index, and throws its error. An operation that
+/// was done before counts.
+///
+/// @throws InvalidArgument if the list is empty
 UNISONO_API std::size_t wait_any(std::span<Work> works);
 
 }  // namespace unisono

@@ -12,7 +12,7 @@
 
 namespace unisono::detail {
 
-/// An array of two: the fingerprint of the type, and the object.
+/// Writes an object behind the fingerprint of its type.
 template <object O>
 std::vector<std::byte> to_bytes(const O& object) {
   ObjectWriter out;
@@ -22,7 +22,8 @@ std::vector<std::byte> to_bytes(const O& object) {
   return out.take();
 }
 
-/// Mismatch for the bytes of another type, ProtocolError for what to_bytes does not make.
+/// Reads an object. Throws Mismatch for the bytes of another type, and ProtocolError for bytes that
+/// to_bytes does not make.
 template <object O>
 O from_bytes(std::span<const std::byte> bytes) {
   ObjectReader in(bytes);

@@ -19,7 +19,8 @@
 #include "unisono/detail/standard.h"
 #include "unisono/error.h"
 
-// How everything but containers is written: each object is one value of MessagePack. A codec<T> has write, read and name.
+// The codecs of everything but containers: each object is one value of MessagePack. A codec<T> has
+// write, read and name.
 
 namespace unisono::detail {
 
@@ -126,7 +127,7 @@ struct codec<std::chrono::time_point<Clock, Duration>> {
   }
 };
 
-// What may be there or not: an array of one or none, so that an optional of an optional keeps its levels.
+// An optional is an array of one element or none, so that an optional of an optional keeps its levels.
 template <class T, class Holder>
 struct holder_codec {
   static void write(ObjectWriter& out, const Holder& x) {

@@ -7,7 +7,8 @@
 
 #include "unisono/tensor.h"
 
-// What an object is, without how it becomes bytes (unisono/objects.h brings that).
+// The types that are objects, without the code that turns them into bytes (unisono/objects.h brings
+// that).
 
 namespace unisono {
 
@@ -32,7 +33,8 @@ struct object_traits {};
 
 namespace detail {
 
-/// std::filesystem::path, and what has its shape. Told by its shape, so that <filesystem> need not be included here.
+/// std::filesystem::path, and types of its shape. The concept goes by shape, so that <filesystem>
+/// need not be included here.
 template <class T>
 concept path_like = std::same_as<T, std::remove_cv_t<T>> && requires(const T& path) {
   T::preferred_separator;
@@ -41,16 +43,19 @@ concept path_like = std::same_as<T, std::remove_cv_t<T>> && requires(const T& pa
   T(std::string_view());
 };
 
-/// How a type is written, read and named; specialised for every type that is an object.
+/// The way in which a type is written, read and named; specialised for every type that is an
+/// object.
 template <class T>
 struct codec {};
 
+/// A type that can be written, and read as itself.
 template <class T>
 concept object = requires(ObjectWriter& out, ObjectReader& in, const T& x) {
   codec<T>::write(out, x);
   { codec<T>::read(in) } -> std::same_as<T>;
 };
 
+/// Tells whether a type is a literal, a pointer to characters, or a string view.
 template <class X>
 inline constexpr bool is_text =
     std::same_as<std::decay_t<X>, char*> || std::same_as<std::decay_t<X>, const char*> || std::same_as<std::remove_cvref_t<X>, std::string_view>;
@@ -63,20 +68,26 @@ requires is_text<X>
 struct sent_as<X> {
   using type = std::string;
 };
-/// As what an argument travels: text of any kind as std::string, everything else as itself.
+
+/// The type as which an argument travels: text of any kind as std::string, everything else as
+/// itself.
 template <class X>
 using sent_as_t = typename sent_as<X>::type;
 
-/// What an object collective takes.
+/// An argument that an object collective takes.
 template <class X>
 concept object_argument = object<sent_as_t<X>>;
+
+/// Fails to compile, with a sentence, for anything that is no object.
 template <class X>
 constexpr void refuse_as_object() {
   static_assert(object_argument<X>,
                 "unisono: this type is no object: those are numbers, enums, strings, what the standard library makes of them, and types with "
                 "UNISONO_FIELDS or unisono::object_traits");
 }
-/// Where buffers and values may stand as well: what is neither. A literal is text, an array of char that can be written to is a buffer.
+
+/// An object that is neither a buffer nor a value, for functions that take all three. A literal is
+/// text; an array of char that can be written to is a buffer.
 template <class X>
 concept object_value = object_argument<X> && !Element<std::remove_cvref_t<X>> && !is_vector_bool<std::remove_cvref_t<X>> &&
                        (!has_view<X> || (std::is_array_v<std::remove_reference_t<X>> && std::is_const_v<std::remove_reference_t<X>> && is_text<X>));

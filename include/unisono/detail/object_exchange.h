@@ -12,17 +12,23 @@
 #include "unisono/export.h"
 #include "unisono/process_group.h"
 
-// Objects between ranks, once they are bytes. Each collective begins with a line from every rank: the type, the size and the limit of what it
-// brings, its root, and whether it could make its bytes. So all ranks learn before anything is moved, and alike, that types or roots
-// differ (Mismatch), or that an object is too large or one rank has none to give (InvalidArgument).
+// Objects between ranks, once they are bytes.
+//
+// Each collective begins with a line of numbers from every rank: the type, the size and the limit
+// of what it brings, its root, and whether it could make its bytes. So all ranks learn before
+// anything is moved, and alike, that types or roots differ (Mismatch), or that an object is too
+// large or a rank has none to give (InvalidArgument). `label` is the function that the user called,
+// a string literal.
 
 namespace unisono::detail {
 
-/// What a rank brings: bytes, or what kept it from making them.
+/// The bytes that a rank brings, or the exception that kept it from making them.
 struct Parcel {
   std::vector<std::byte> bytes = {};
   std::exception_ptr error = {};
 };
+
+/// Makes the bytes and keeps what is thrown meanwhile.
 template <class F>
 Parcel make_parcel(F&& make) noexcept {
   try {
@@ -31,27 +37,36 @@ Parcel make_parcel(F&& make) noexcept {
     return {{}, std::current_exception()};
   }
 }
-/// Only the root writes what it gives. Where the rank is none of the group, the call itself says so.
+
+/// Makes the bytes on the root alone. If the root is no rank of the group, the call itself says so.
 template <class F>
 Parcel parcel_at(Rank root, const ProcessGroup& group, F&& make) {
   const int own = root.is_global() ? group.global_rank(group.rank()) : group.rank();
   return own == root.value() ? std::forward<F>(make)() : Parcel{};
 }
 
-// `label`: what the user called, a string literal.
+/// Returns the bytes of all ranks on every rank.
 UNISONO_API ByteParts all_gather_parcels(std::string_view label, const ObjectType& type, const Parcel& own, const ProcessGroup& group,
                                          const CallOptions& options);
-/// nullopt off dst.
+
+/// Returns the bytes of all ranks on rank `dst`, and std::nullopt on every other rank.
 UNISONO_API std::optional<ByteParts> gather_parcels(std::string_view label, const ObjectType& type, const Parcel& own, Rank dst,
                                                     const ProcessGroup& group, const CallOptions& options);
-/// The bytes of rank src, there too.
+
+/// Returns the bytes of rank `src` on every rank.
 UNISONO_API std::vector<std::byte> broadcast_parcel(std::string_view label, const ObjectType& type, Parcel own, Rank src, const ProcessGroup& group,
                                                     const CallOptions& options);
-/// `parts` count on rank src, one for each rank; `error`: what kept it from making them.
+
+/// Returns part r of rank `src` on rank r. `error` is the exception that kept that rank from making
+/// the parts.
 UNISONO_API std::vector<std::byte> scatter_parcels(std::string_view label, const ObjectType& type, const std::vector<std::vector<std::byte>>& parts,
                                                    const std::exception_ptr& error, Rank src, const ProcessGroup& group, const CallOptions& options);
+
+/// Sends the bytes of an object to rank `dst`.
 UNISONO_API void send_parcel(const std::vector<std::byte>& bytes, Rank dst, const ProcessGroup& group, const CallOptions& options);
-/// The bytes, and who sent them; no src: anybody.
+
+/// Receives the bytes of an object and returns them with the sender's rank. Without a source any
+/// rank may send.
 UNISONO_API std::pair<std::vector<std::byte>, int> recv_parcel(const ObjectType& type, std::optional<Rank> src, const ProcessGroup& group,
                                                                const CallOptions& options);
 

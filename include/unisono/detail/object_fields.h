@@ -18,25 +18,29 @@
 
 namespace unisono::detail {
 
+/// A type with UNISONO_FIELDS.
 template <class T>
 concept has_fields = requires(T& x) {
   x.unisono_fields();
   T::unisono_field_names();
 };
 
+/// A type with object_traits.
 template <class T>
 concept has_object_traits = requires(ObjectWriter& out, ObjectReader& in, const T& x) {
   object_traits<T>::write(out, x);
   { object_traits<T>::read(in) } -> std::convertible_to<T>;
 };
 
+/// The class of a pointer to a member function.
 template <class Member>
 struct class_of_member;
 template <class C>
 struct class_of_member<void (C::*)() const> {
   using type = C;
 };
-/// Whether the UNISONO_FIELDS that T has are its own, not those of a base.
+
+/// Tells whether the UNISONO_FIELDS that T has are its own and not those of a base.
 template <class T>
 inline constexpr bool own_fields = std::same_as<typename class_of_member<decltype(&T::unisono_owner)>::type, T>;
 

@@ -13,29 +13,43 @@
 
 namespace unisono {
 
-/// What an object may take at most when it travels. `bytes`: of one rank's object (of the whole list where a list travels), 4 GiB - 1 at the most.
-/// `depth`: of containers within each other.
+/// The limits of an object that travels.
 struct ObjectLimits {
+  /// Bytes of a rank's object, or of the whole list if a list travels; 4 GiB - 1 at most.
   std::size_t bytes = std::size_t{1} << 30;
+  /// Levels of containers within each other; 1024 at most.
   std::size_t depth = 128;
 };
-/// Of this process, for every call from now on. Where ranks differ, the smallest `bytes` counts. InvalidArgument for no bytes, no depth, more than
-/// 4 GiB - 1, or a depth over 1024.
+
+/// Sets the limits of this process for every call from now on. If ranks differ, the smallest
+/// `bytes` counts.
+///
+/// @throws InvalidArgument for limits of 0, and above the largest ones
 UNISONO_API void set_object_limits(const ObjectLimits& limits);
+
+/// Returns the limits of this process.
 UNISONO_API ObjectLimits object_limits() noexcept;
 
-/// Writes objects one behind the other as MessagePack. Numbers keep their exact type: integers are written in the format of their width, what
-/// MessagePack has no number for (half, complex) as an extension whose type is the DType, and so are the elements of a vector, all in one.
-/// InvalidArgument for what is larger or deeper than the limits.
+/// Writes objects one behind the other as MessagePack. Programs meet it in
+/// `object_traits<T>::write`, and there call `write`.
+///
+/// Numbers keep their exact type: integers are written in the format of their width. Numbers that
+/// MessagePack has no format for (half, complex) are an extension whose type is the DType, and so
+/// are the elements of a vector, all in one.
+///
+/// @throws InvalidArgument for an object that is larger or deeper than the limits
 class UNISONO_API ObjectWriter {
  public:
+  /// Makes a writer that holds nothing.
   explicit ObjectWriter(const ObjectLimits& limits = object_limits());
+  /// Writes objects of any types, one behind the other.
   template <detail::object... O>
   void write(const O&... objects) {
     (detail::codec<O>::write(*this, objects), ...);
   }
 
-  // What objects are made of. array(n) and map(n) are followed by n values, or n keys with their values.
+  // The parts that objects are made of; codecs call them. array(n) and map(n) are followed by n
+  // values, or n keys with their values.
   void nil();
   void number(DType dtype, const void* value);
   void extended(const long double& value);

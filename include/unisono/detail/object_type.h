@@ -11,27 +11,33 @@
 
 namespace unisono::detail {
 
-/// Spells out what a type consists of. The same on every compiler, since it names structure and not what a compiler calls it.
+/// Spells out what a type consists of. The text is the same with every compiler, since it names the
+/// structure and not what a compiler calls the type.
 class TypeName {
  public:
+  /// Appends a text.
   TypeName& operator<<(std::string_view text) {
     text_ += text;
     return *this;
   }
+  /// Appends a number.
   TypeName& operator<<(std::size_t n) {
     text_ += std::to_string(n);
     return *this;
   }
+  /// Appends the name of T.
   template <class T>
   void add() {
     codec<T>::name(*this);
   }
+  /// Appends the names of several types.
   template <class First, class... Rest>
   void add_list() {
     add<First>();
     ((*this << ", ", add<Rest>()), ...);
   }
-  /// For types that may contain themselves: inside itself a type is a number, how many such types further out it began.
+  /// Appends the name of a type that may contain itself. Within itself such a type is written as a
+  /// number: how many such types further out it began.
   template <class T, class F>
   void nest(F&& contents) {
     const void* const self = &identity<T>;
@@ -44,6 +50,7 @@ class TypeName {
     contents();
     open_.pop_back();
   }
+  /// Returns the text.
   std::string take() { return std::move(text_); }
 
  private:
@@ -54,15 +61,19 @@ class TypeName {
   std::vector<const void*> open_;
 };
 
-/// What ranks compare before an object is decoded.
+/// The type that ranks compare before an object is read.
 struct ObjectType {
   std::string name;
   std::uint64_t fingerprint;
 };
+
+/// Returns the hash of a type's name.
 UNISONO_API std::uint64_t fingerprint_of(std::string_view name) noexcept;
-/// Mismatch unless both are the same.
+
+/// Throws Mismatch unless both are the same.
 UNISONO_API void check_fingerprint(const ObjectType& type, std::uint64_t found);
 
+/// Returns the name and fingerprint of O, which are made once.
 template <object O>
 const ObjectType& object_type() {
   static const ObjectType type = [] {

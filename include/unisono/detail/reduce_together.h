@@ -13,23 +13,30 @@
 
 namespace unisono::detail {
 
+/// A tensor and the name that ranks compare.
 struct NamedTensor {
   std::string name;
   TensorView view;
 };
 
-/// The order in which all ranks work on them, whatever the order of the dictionary that they come from.
+/// Sorts tensors by their names: the order in which all ranks work on them, whatever the order of
+/// the dictionary that they come from.
 UNISONO_API void sort_by_name(std::vector<NamedTensor>& tensors);
 
+/// The options of reduce_together.
 struct Together {
-  std::string_view label;  ///< what the user called, a string literal
+  /// The function that the user called, a string literal.
+  std::string_view label;
   ReduceOp op = ReduceOp::sum;
   bool coalesce = true;
-  std::size_t bucket_bytes = SIZE_MAX;  ///< a bucket is full once it has as many
+  /// The bytes at which a bucket is full.
+  std::size_t bucket_bytes = SIZE_MAX;
 };
 
-/// all_reduce of each, in place, one operation for as many of a dtype as fit a bucket. Names, dtypes and shapes are compared first, in the order
-/// given; where they differ, all ranks throw Mismatch that says where, and nothing is moved.
+/// Reduces each tensor in place, with one all_reduce for as many of a dtype as fit a bucket.
+///
+/// Names, dtypes and shapes are compared first, in the order given. If they differ, all ranks throw
+/// Mismatch, which says where, and nothing is moved.
 UNISONO_API void reduce_together(const std::vector<NamedTensor>& tensors, const Together& how, const ProcessGroup& group, const CallOptions& options);
 
 }  // namespace unisono::detail

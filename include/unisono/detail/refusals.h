@@ -6,15 +6,26 @@
 
 #include "unisono/detail/object_concept.h"
 #include "unisono/process_group.h"
+#include "unisono/reduce_op.h"
 #include "unisono/tensor.h"
 
-// Overloads that catch what no collective takes, to say so in a sentence instead of a page of candidates.
+// Sentences that the compiler says about arguments that no function takes, in place of a page of
+// candidates.
 
 namespace unisono::detail {
 
+/// An argument that is one element. Collectives take it by value and return the result.
 template <class X>
 concept value = Element<std::remove_cvref_t<X>>;
+/// The argument of a collective: a buffer that is worked on in place, or a value.
+template <class X>
+concept in_or_value = Buffer<X> || value<X>;
+/// An argument that can be the operation of a reduction of X.
+template <class Op, class X>
+concept operation_for = std::convertible_to<Op, Reduction<element_type_t<X>>> ||
+    (value<X>&& std::convertible_to<Op, Reduction<std::remove_cvref_t<X>>>);
 
+/// Says why a type is no buffer, or why a buffer cannot be written to.
 template <class X>
 constexpr void refuse_as_buffer() {
   using Plain = std::remove_cvref_t<X>;
@@ -31,15 +42,19 @@ constexpr void refuse_as_buffer() {
                 "unisono: this buffer cannot be written to: give an lvalue that is not const, or a view of such elements");
 }
 
+/// Says why an argument is no value.
 template <class X>
 constexpr void refuse_as_value() {
   static_assert(!has_view<X>, "unisono: a buffer stands where a value is meant: this form takes one element; give an output buffer, too");
   static_assert(has_view<X>, "unisono: this type is no value: a value is one element of a DType");
 }
 
-// The commonest slips of those who come from PyTorch and MPI: something else stands where the operation or the group is meant.
+/// The commonest slips of those who come from PyTorch and MPI: something else stands where the
+/// operation or the group is meant.
 template <class X>
 concept text = is_text<X> || is_string<std::remove_cvref_t<X>>;
+
+/// The std::optional that new_group returns.
 template <class X>
 concept optional_group = std::same_as<std::remove_cvref_t<X>, std::optional<ProcessGroup>>;
 template <class X>
@@ -48,10 +63,12 @@ template <class X>
 concept no_operation = text<X> || number<X> || optional_group<X> || std::same_as<std::remove_cvref_t<X>, ProcessGroup>;
 template <class X>
 concept misplaced_group = optional_group<X> || std::same_as<std::remove_cvref_t<X>, CallOptions>;
-/// A number or another group stands where a message has its group: MPI has the tag there.
+
+/// A number or another group stands where a message has its group. MPI has the tag there.
 template <class X>
 concept no_group = number<X> || misplaced_group<X>;
 
+/// Says why an argument is no group.
 template <class X>
 constexpr void refuse_as_group() {
   static_assert(!optional_group<X>,
@@ -61,6 +78,8 @@ constexpr void refuse_as_group() {
   static_assert(!std::same_as<std::remove_cvref_t<X>, CallOptions>,
                 "unisono: the options stand behind the group: give the group before them, world() for all processes");
 }
+
+/// Says why an argument is no operation.
 template <class X>
 constexpr void refuse_as_operation() {
   static_assert(!text<X>, "unisono: the operation is ReduceOp::sum, not \"sum\"; parse_reduce_op(\"sum\") reads text");
@@ -70,6 +89,7 @@ constexpr void refuse_as_operation() {
   if constexpr (optional_group<X>) refuse_as_group<X>();
 }
 
+/// Says why a call cannot resize an output.
 template <class X>
 constexpr void refuse_as_growable() {
   static_assert(!has_view<X>,

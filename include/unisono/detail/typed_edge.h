@@ -15,40 +15,55 @@
 #include "unisono/reduce_op.h"
 #include "unisono/tensor.h"
 
-// From the types of a call to its request: what the headers of the collectives have in common.
+// From the typed arguments of a call to its request: the part that the headers of the collectives
+// have in common.
 
 namespace unisono::detail {
 
+/// The operations that fit the elements of a buffer.
 template <class B>
 using reduction_for = Reduction<element_type_t<B>>;
 
+/// Makes the request of an operation that reads and writes one buffer.
 template <class B>
 Request in_place(Operation operation, B& x) {
   const TensorView view = writable_view_of(x);
   return {operation, view, view};
 }
+
+/// Makes the request of a reduction that reads and writes one buffer.
 template <class B, class R>
 Request in_place(Operation operation, B& x, const R& op) {
   const TensorView view = writable_view_of(x);
   return {operation, view, view, op.op(), op.custom(), op.factor()};
 }
+
+/// Makes the request of an operation that reads one buffer and writes another.
 template <class In, class B>
 Request out_of_place(Operation operation, const In& in, B& out) {
   return {operation, view_of(in), writable_view_of(out)};
 }
+
+/// Makes the request of a reduction that reads one buffer and writes another.
 template <class In, class B, class R>
 Request out_of_place(Operation operation, const In& in, B& out, const R& op) {
   return {operation, view_of(in), writable_view_of(out), op.op(), op.custom(), op.factor()};
 }
+
+/// Returns the request with a root.
 inline Request rooted(Request request, Rank root) {
   request.root = root;
   return request;
 }
+
+/// Returns a view of a single element.
 template <class T>
 TensorView view_of_value(T& x) {
   return {&x, dtype_of<T>::value, std::size_t{1}};
 }
-/// out[r] = the value of rank r; not a std::vector<bool>, whose elements have no addresses.
+
+/// The values of all ranks. It is no std::vector, since the elements of a std::vector<bool> have no
+/// addresses.
 template <class T>
 struct Values {
   explicit Values(std::size_t n) : elements(std::make_unique<T[]>(n)), size(n) {}
@@ -58,11 +73,13 @@ struct Values {
   std::size_t size;
 };
 
-/// Whether the group's rank is this one.
+/// Tells whether the rank is this one.
 UNISONO_API bool rank_is(Rank rank, const ProcessGroup& group);
 
 template <class... Rest>
 inline constexpr bool begins_with_buffer = false;
+
+/// Tells whether the first of the arguments is a buffer or a list of buffers.
 template <class First, class... Rest>
 inline constexpr bool begins_with_buffer<First, Rest...> = has_view<First> || in_list<First>;
 

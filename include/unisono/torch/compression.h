@@ -15,62 +15,96 @@
 #include "unisono/export.h"
 #include "unisono/process_group.h"
 
-// How the gradients of a model travel between the ranks (AutoModelOptions::compression).
+// The form in which the gradients of a model travel between the ranks
+// (AutoModelOptions::compression).
+//
+// ```cpp
+// auto model = auto_model(Net(), {.compression = Compression::bfloat16()});
+// ```
 
 namespace unisono {
 
 /// Gradients that travel together.
 struct GradientBucket {
-  at::Tensor buffer = {};                    ///< all of them, one behind the other: 1-d, dense; gaps between them are zero
-  std::vector<at::Tensor> gradients = {};    ///< views of the buffer, each of the shape of its parameter
-  std::vector<std::size_t> parameters = {};  ///< whose gradients they are: places among the model's parameters() that are trained, each counted once
-  std::size_t index = 0;                     ///< of this bucket; buckets are reduced in this order, on all ranks
-  bool is_last = false;                      ///< of a backward pass
+  /// All gradients, one behind the other: one dimension, dense. Gaps between them are zero.
+  at::Tensor buffer = {};
+  /// Views of the buffer, each of the shape of its parameter.
+  std::vector<at::Tensor> gradients = {};
+  /// The parameter of each gradient, as its place among those of the model's parameters() that are
+  /// trained.
+  std::vector<std::size_t> parameters = {};
+  /// The number of this bucket. Buckets are reduced in this order, on all ranks.
+  std::size_t index = 0;
+  /// Whether it is the last bucket of a backward pass.
+  bool is_last = false;
 };
 
-/// PowerSGD (Vogels, Karimireddy, Jaggi: PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization, NeurIPS 2019). Each
-/// gradient, seen as a matrix of its first dimension by all others, is sent as two thin factors. Gradients with one dimension and small ones are
-/// averaged as they are, and so are those that are not float32, float64, float16 or bfloat16.
+/// The options of PowerSGD (Vogels, Karimireddy, Jaggi: PowerSGD: Practical Low-Rank Gradient
+/// Compression for Distributed Optimization, NeurIPS 2019).
+///
+/// Each gradient, seen as a matrix of its first dimension by all others, is sent as two thin
+/// factors. Gradients with one dimension and small ones are averaged as they are, and so are those
+/// that are not float32, float64, float16 or bfloat16.
 struct PowerSgdOptions {
-  int rank = 1;                       ///< of the factors; one that is no less than the matrix's gives the exact average
-  std::int64_t start_iteration = 10;  ///< backward passes before it that are averaged exactly: the first steps are worth it
-  double min_compression_rate = 2;    ///< matrices that would not shrink by it are averaged as they are
-  bool use_error_feedback = true;     ///< what compression has lost is added to the next gradient. Takes the gradients' memory once more
-  bool warm_start = true;             ///< the factor of the last step is where the next begins; else random each time
-  std::uint64_t seed = 0;             ///< of the first factors, the same on all ranks
+  /// The rank of the factors. A rank that is no less than the matrix's gives the exact average.
+  int rank = 1;
+  /// The number of first backward passes that are averaged exactly, which is worth it early in a
+  /// training.
+  std::int64_t start_iteration = 10;
+  /// Matrices that would not shrink by this factor are averaged as they are.
+  double min_compression_rate = 2;
+  /// Whether the loss of compression is added to the next gradient. It takes the gradients' memory
+  /// once more.
+  bool use_error_feedback = true;
+  /// Whether a step begins with the factor of the last step; otherwise with a random one.
+  bool warm_start = true;
+  /// The seed of the first factors, the same on all ranks.
+  std::uint64_t seed = 0;
 };
 
-/// None, one of those that come with the library, or a callable of the user's own.
+/// No compression, a compression that comes with the library, or a callable of the program's own.
 class UNISONO_API Compression {
  public:
-  /// Called at the end of the backward pass; when it returns, the buffer holds the average.
+  /// Is called at the end of the backward pass. When it returns, the buffer holds the average.
   using Finish = std::function<void()>;
-  /// Called when the bucket is full, in the order of the buckets, while the backward pass goes on. May begin asynchronous operations on the group
-  /// (the same on all ranks, in the same order), which nothing else uses meanwhile. An empty Finish: the buffer holds the average already.
+  /// Is called when a bucket is full, in the order of the buckets, while the backward pass goes on.
+  ///
+  /// It may begin asynchronous operations on the group, the same on all ranks and in the same
+  /// order; nothing else uses that group meanwhile. If it returns an empty Finish, the buffer holds
+  /// the average already.
   using Hook = std::function<Finish(const GradientBucket& bucket, const ProcessGroup& group)>;
 
-  Compression();  ///< none: averaged as they are
-  /// float32 and float64 gradients travel as float16. They are summed in float32 and rounded once; what is beyond 65504 becomes infinite.
+  /// Averages the gradients as they are.
+  Compression();
+  /// Lets float32 and float64 gradients travel as float16. They are summed in float32 and rounded
+  /// once; numbers beyond 65504 become infinite.
   static Compression float16();
-  /// The same as bfloat16: the range of float32, 8 bits of precision.
+  /// Lets float32 and float64 gradients travel as bfloat16: the range of float32, 8 bits of
+  /// precision.
   static Compression bfloat16();
-  /// InvalidArgument for a rank less than 1, a start_iteration below 0, or a compression rate that is not positive.
+  /// Sends two thin factors of each gradient.
+  ///
+  /// @throws InvalidArgument for a rank less than 1, a start_iteration below 0, or a compression
+  ///   rate that is not positive
   static Compression power_sgd(const PowerSgdOptions& options = {});
 
-  /// A user's own, one of
-  ///   Finish f(const GradientBucket&, const ProcessGroup&)
-  ///   void f(const GradientBucket&, const ProcessGroup&)
-  ///   void f(at::Tensor buffer, const ProcessGroup&)
-  /// the latter two leave the average in the buffer.
+  /// Takes a callable of the program's own, which is called for each bucket:
+  ///
+  ///     Finish f(const GradientBucket&, const ProcessGroup&)
+  ///     void   f(const GradientBucket&, const ProcessGroup&)
+  ///     void   f(at::Tensor buffer, const ProcessGroup&)
+  ///
+  /// The latter two leave the average in the buffer.
   template <class F>
   requires(!std::same_as<std::remove_cvref_t<F>, Compression> &&
            (std::invocable<F&, const GradientBucket&, const ProcessGroup&> || std::invocable<F&, at::Tensor, const ProcessGroup&>))
       Compression(F&& function)  // NOLINT(google-explicit-constructor): a callable stands for itself
       : Compression("a hook of the user's", [f = std::forward<F>(function)] { return hook_of(f); }) {}
 
-  /// What ranks compare.
+  /// Returns the name that ranks compare.
   const std::string& name() const noexcept { return name_; }
-  /// One for a model: what it remembers is that model's. Empty for none.
+  /// Makes a hook for one model, whose memory (PowerSGD's factors, for instance) is that model's.
+  /// Empty if there is no compression.
   Hook make_hook() const;
 
  private:

@@ -2,182 +2,42 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <concepts>
-#include <cstddef>
-#include <deque>
-#include <list>
-#include <map>
-#include <string>
-#include <string_view>
-#include <tuple>
-#include <type_traits>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "unisono/export.h"
 #include "unisono/process_group.h"
+#include "unisono/torch/detail/tensor_data.h"
 
-// Where data lies and where a group wants it. Data is at::Tensor, and vectors, deques, lists, arrays, pairs, tuples and maps of data, in any depth.
+// The device that data lies on, and the device on which a group wants it.
+//
+// Data is at::Tensor, and vectors, deques, lists, arrays, pairs, tuples and maps of data, in any
+// depth. Anything else does not compile.
+//
+// ```cpp
+// auto batch = cast_data_device(host_batch, get_comm_device());   // a std::map<std::string, at::Tensor>, say
+// ```
 
 namespace unisono {
 
-namespace detail {
-
-/// A tensor within data, and where in it: `["images"][3]`, empty for the data itself.
-struct TensorLeaf {
-  at::Tensor tensor;
-  std::string place;
-};
-struct TensorPair {
-  at::Tensor from, to;
-  std::string place;
-};
-
-UNISONO_API at::Device device_of_leaves(const std::vector<TensorLeaf>& leaves);
-UNISONO_API std::vector<at::Tensor> leaves_on(const std::vector<TensorLeaf>& leaves, const at::Device& device);
-UNISONO_API void fill_leaves(const std::vector<TensorPair>& pairs, const at::Device& device);
-[[noreturn]] UNISONO_API void refuse_empty_data(const std::string& place);
-[[noreturn]] UNISONO_API void refuse_out_size(const std::string& place, std::size_t data, std::size_t out);
-[[noreturn]] UNISONO_API void refuse_out_key(const std::string& place);
-
-template <class Key>
-std::string place_of_key(const Key& key) {
-  if constexpr (std::convertible_to<const Key&, std::string_view>) return std::string("[\"").append(std::string_view(key)).append("\"]");
-  else if constexpr (std::integral<Key>) return std::string("[").append(std::to_string(key)).append("]");
-  else return "[a key]";
-}
-
-/// How data of type D is gone through, always in the same order: `collect` its tensors, `replace` them by others, `match` two data of one shape.
-template <class D>
-struct tensor_data {};
-template <class D>
-concept TensorData = requires(const D& data, std::vector<TensorLeaf>& leaves) {
-  tensor_data<D>::collect(data, std::string(), leaves);
-};
-using NextTensor = std::vector<at::Tensor>::iterator;
-
-template <>
-struct tensor_data<at::Tensor> {
-  static void collect(const at::Tensor& data, std::string place, std::vector<TensorLeaf>& leaves) { leaves.push_back({data, std::move(place)}); }
-  static at::Tensor replace(const at::Tensor&, NextTensor& next) { return std::move(*next++); }
-  static void match(const at::Tensor& data, const at::Tensor& out, std::string place, std::vector<TensorPair>& pairs) {
-    pairs.push_back({data, out, std::move(place)});
-  }
-};
-
-template <class Sequence>
-struct tensor_sequence {
-  using Part = typename Sequence::value_type;
-  static void collect(const Sequence& data, const std::string& place, std::vector<TensorLeaf>& leaves) {
-    if (data.empty()) refuse_empty_data(place);
-    std::size_t i = 0;
-    for (const Part& part : data) tensor_data<Part>::collect(part, place + place_of_key(i++), leaves);
-  }
-  static Sequence replace(const Sequence& data, NextTensor& next) {
-    Sequence result(data);
-    for (Part& part : result) part = tensor_data<Part>::replace(part, next);
-    return result;
-  }
-  static void match(const Sequence& data, const Sequence& out, const std::string& place, std::vector<TensorPair>& pairs) {
-    if (data.empty()) refuse_empty_data(place);
-    if (data.size() != out.size()) refuse_out_size(place, data.size(), out.size());
-    auto to = out.begin();
-    std::size_t i = 0;
-    for (const Part& part : data) tensor_data<Part>::match(part, *to++, place + place_of_key(i++), pairs);
-  }
-};
-template <TensorData T, class A>
-struct tensor_data<std::vector<T, A>> : tensor_sequence<std::vector<T, A>> {};
-template <TensorData T, class A>
-struct tensor_data<std::deque<T, A>> : tensor_sequence<std::deque<T, A>> {};
-template <TensorData T, class A>
-struct tensor_data<std::list<T, A>> : tensor_sequence<std::list<T, A>> {};
-template <TensorData T, std::size_t N>
-struct tensor_data<std::array<T, N>> : tensor_sequence<std::array<T, N>> {};
-
-template <class Map>
-struct tensor_map {
-  using Part = typename Map::mapped_type;
-  static void collect(const Map& data, const std::string& place, std::vector<TensorLeaf>& leaves) {
-    if (data.empty()) refuse_empty_data(place);
-    for (const auto& [key, part] : data) tensor_data<Part>::collect(part, place + place_of_key(key), leaves);
-  }
-  static Map replace(const Map& data, NextTensor& next) {
-    Map result(data);
-    for (const auto& [key, part] : data) result.find(key)->second = tensor_data<Part>::replace(part, next);
-    return result;
-  }
-  static void match(const Map& data, const Map& out, const std::string& place, std::vector<TensorPair>& pairs) {
-    if (data.empty()) refuse_empty_data(place);
-    if (data.size() != out.size()) refuse_out_size(place, data.size(), out.size());
-    for (const auto& [key, part] : data) {
-      const auto to = out.find(key);
-      if (to == out.end()) refuse_out_key(place + place_of_key(key));
-      tensor_data<Part>::match(part, to->second, place + place_of_key(key), pairs);
-    }
-  }
-};
-template <class K, TensorData T, class C, class A>
-struct tensor_data<std::map<K, T, C, A>> : tensor_map<std::map<K, T, C, A>> {};
-template <class K, TensorData T, class H, class E, class A>
-struct tensor_data<std::unordered_map<K, T, H, E, A>> : tensor_map<std::unordered_map<K, T, H, E, A>> {};
-
-template <class Tuple, class... Parts>
-struct tensor_tuple {
-  using Indices = std::index_sequence_for<Parts...>;
-  static void collect(const Tuple& data, const std::string& place, std::vector<TensorLeaf>& leaves) {
-    if (sizeof...(Parts) == 0) refuse_empty_data(place);
-    std::size_t i = 0;
-    std::apply([&](const Parts&... parts) { (tensor_data<Parts>::collect(parts, place + place_of_key(i++), leaves), ...); }, data);
-  }
-  static Tuple replace(const Tuple& data, NextTensor& next) {
-    return std::apply([&](const Parts&... parts) { return Tuple{tensor_data<Parts>::replace(parts, next)...}; }, data);  // in the order of the list
-  }
-  static void match(const Tuple& data, const Tuple& out, const std::string& place, std::vector<TensorPair>& pairs) {
-    if (sizeof...(Parts) == 0) refuse_empty_data(place);
-    match_parts(data, out, place, pairs, Indices{});
-  }
-
- private:
-  template <std::size_t... I>
-  static void match_parts(const Tuple& data, const Tuple& out, const std::string& place, std::vector<TensorPair>& pairs, std::index_sequence<I...>) {
-    (tensor_data<Parts>::match(std::get<I>(data), std::get<I>(out), place + place_of_key(I), pairs), ...);
-  }
-};
-template <TensorData A, TensorData B>
-struct tensor_data<std::pair<A, B>> : tensor_tuple<std::pair<A, B>, A, B> {};
-template <TensorData... T>
-struct tensor_data<std::tuple<T...>> : tensor_tuple<std::tuple<T...>, T...> {};
-
-template <class D>
-constexpr void refuse_as_tensor_data() {
-  static_assert(TensorData<D>,
-                "unisono: this is no data of tensors: those are at::Tensor, and vectors, deques, lists, arrays, pairs, tuples and maps of such");
-}
-template <class D>
-std::vector<TensorLeaf> leaves_of(const D& data) {
-  std::vector<TensorLeaf> leaves;
-  tensor_data<D>::collect(data, {}, leaves);
-  return leaves;
-}
-
-}  // namespace detail
-
-/// The device that all tensors of the data are on. InvalidArgument, saying where in the data, for tensors of different devices, undefined ones, and
-/// anything empty.
+/// Returns the device that all tensors of the data are on.
+///
+/// @throws InvalidArgument, saying where in the data, for tensors of different devices, undefined
+///   ones, and anything empty
 template <class D>
 [[nodiscard]] at::Device get_data_device(const D& data) {
   detail::refuse_as_tensor_data<D>();
   return detail::device_of_leaves(detail::leaves_of(data));
 }
 
-/// Where tensors are for the group's collectives: the current CUDA device for nccl, the cpu for every other backend.
+/// Returns the device on which tensors are for the group's collectives: the current CUDA device for
+/// nccl, the cpu for any other backend.
 [[nodiscard]] UNISONO_API at::Device get_comm_device(const ProcessGroup& group = current_world());
 
-/// The data with every tensor on the device. A tensor that is there already is the same one, no copy. Autograd sees Tensor::to. InvalidArgument for
-/// undefined tensors and anything empty.
+/// Returns the data with every tensor on the device. A tensor that is there already is the same
+/// tensor and no copy. Autograd sees Tensor::to.
+///
+/// @throws InvalidArgument for undefined tensors and anything empty
 template <class D>
 [[nodiscard]] D cast_data_device(const D& data, const at::Device& device) {
   detail::refuse_as_tensor_data<D>();
@@ -185,8 +45,12 @@ template <class D>
   auto next = moved.begin();
   return detail::tensor_data<D>::replace(data, next);
 }
-/// The same into the tensors of `out`, which lie on the device and have the sizes, keys, shapes and dtypes of the data, else InvalidArgument, saying
-/// where, and nothing is written. Autograd records nothing.
+
+/// Copies every tensor of the data into its partner in `out`. Autograd records nothing.
+///
+/// The tensors of `out` lie on the device and have the sizes, keys, shapes and dtypes of the data.
+///
+/// @throws InvalidArgument, saying where, if they do not; nothing is written then
 template <class D, class Out>
 void cast_data_device(const D& data, const at::Device& device, const Out& out) {
   detail::refuse_as_tensor_data<D>();

@@ -8,33 +8,49 @@
 
 #include "unisono/export.h"
 #include "unisono/process_group.h"
+#include "unisono/torch/detail/sync_batch_norm_scope.h"
 
 // Batch normalisation over the samples of all ranks.
 
 namespace unisono {
 
-/// What SyncBatchNorm computes, as a function: batch normalisation of input [N, C, ...] with mean and variance over the samples of all ranks, whose
-/// numbers may differ; a rank may have none. weight, bias, running_mean and running_var: [C], or undefined. The running statistics become (1 -
-/// momentum) times what they were plus momentum times those of the batch (the variance unbiased). A collective call, and so is the backward pass: all
-/// ranks make it, with the same number of channels. On any device that the group's backend serves. Gradients of gradients are Unsupported.
+/// Computes batch normalisation of `input` with mean and variance over the samples of all ranks.
+///
+/// A collective call, and so is its backward pass: all ranks make it with the same number of
+/// channels C. Their numbers of samples may differ, and a rank may have none. It works on any
+/// device that the group's backend serves.
+///
+/// @param input [N, C, ...]
+/// @param weight [C] or undefined, and so are `bias`, `running_mean` and `running_var`
+/// @param momentum the running statistics become (1 - momentum) times what they were plus momentum
+///   times those of the batch (the variance unbiased)
+/// @throws Unsupported for gradients of gradients
 [[nodiscard]] UNISONO_API at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
                                                      const at::Tensor& running_mean, const at::Tensor& running_var, double momentum, double eps,
                                                      const ProcessGroup& group = current_world());
 
-/// torch::nn::BatchNorm1d, 2d and 3d in one, with the same options, parameters, buffers and names of them, so that either loads what the other saved.
-/// In training the statistics are those of all ranks' samples; in evaluation the running ones (where there are none, those of the rank's own batch),
-/// without communication. In a group of one it is batch normalisation.
+/// torch::nn::BatchNorm1d, 2d and 3d in one, over the samples of all ranks.
+///
+/// Options, parameters, buffers and their names are those of torch, so that either loads what the
+/// other saved. In training the statistics are those of all ranks' samples. In evaluation they are
+/// the running ones, or those of the rank's own batch if there are none, without communication. In
+/// a group of one it is plain batch normalisation.
 class UNISONO_API SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
  public:
+  /// Makes a module for this number of channels.
   explicit SyncBatchNormImpl(std::int64_t num_features) : SyncBatchNormImpl(torch::nn::BatchNormOptions(num_features)) {}
-  /// Without a group: the world as it is when forward is called.
+  /// Makes a module. Without a group it is the world at the time of `forward`.
   explicit SyncBatchNormImpl(const torch::nn::BatchNormOptions& options, std::optional<ProcessGroup> group = std::nullopt);
 
+  /// Makes parameters and buffers anew.
   void reset() override;
+  /// Sets the running statistics to those of no batch.
   void reset_running_stats();
+  /// Sets the running statistics, weight and bias to what a new module has.
   void reset_parameters();
   void pretty_print(std::ostream& stream) const override;
-  /// input: [N, C, ...]; InvalidArgument for less than two dimensions, and for another number of channels.
+  /// Normalises an input [N, C, ...]. InvalidArgument for less than two dimensions, and for another
+  /// number of channels.
   at::Tensor forward(const at::Tensor& input);
 
   torch::nn::BatchNormOptions options;
@@ -46,21 +62,4 @@ class UNISONO_API SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormI
 };
 TORCH_MODULE(SyncBatchNorm);
 
-namespace libtorch {
-
-/// While it lives, batch normalisation in this thread takes its statistics from all ranks of the group, wherever training asks for those of the
-/// batch: torch::nn::BatchNorm1d, 2d, 3d and the function alike. Modules keep their types: in C++ a member of type BatchNorm2d cannot become another
-/// one.
-class UNISONO_API SyncBatchNormScope {
- public:
-  explicit SyncBatchNormScope(const ProcessGroup* group);  ///< null: it does nothing
-  ~SyncBatchNormScope();
-  SyncBatchNormScope(const SyncBatchNormScope&) = delete;
-  SyncBatchNormScope& operator=(const SyncBatchNormScope&) = delete;
-
- private:
-  const ProcessGroup* before_;
-};
-
-}  // namespace libtorch
 }  // namespace unisono

@@ -1,0 +1,79 @@
+#pragma once
+
+// Overloads that are chosen for a wrong argument of a collective that moves elements. Each fails a
+// static_assert whose sentence says what to write instead.
+
+#include "unisono/detail/buffer_list.h"
+#include "unisono/detail/refusals.h"
+#include "unisono/detail/typed_edge.h"
+#include "unisono/process_group.h"
+#include "unisono/tensor.h"
+
+namespace unisono {
+
+template <class X, class... Rest>
+requires(!Buffer<X> && !detail::value<X> && !detail::object_value<X> &&
+         !(InBuffer<X> && detail::begins_with_buffer<Rest...>)) void broadcast(X&&, Rest&&...) {
+  detail::refuse_as_buffer<X>();
+}
+template <class X, class... Rest>
+requires(!InBuffer<X> && !detail::value<X> && !(detail::object_value<X> && !detail::begins_with_buffer<Rest...>)) void all_gather(X&&, Rest&&...) {
+  detail::refuse_as_buffer<X>();
+}
+template <InBuffer In, class X, class... Rest>
+requires(detail::has_view<X> && !Buffer<X>) void all_gather(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+template <class X, class... Rest>
+requires(InBuffer<X> && !detail::object_value<X> && !detail::begins_with_buffer<Rest...>) void all_gather(X&&, Rest&&...) {
+  detail::refuse_as_value<X>();
+}
+template <class X, class... Rest>
+requires(!InBuffer<X> && !detail::value<X> && !(detail::object_value<X> && !detail::begins_with_buffer<Rest...>)) void gather(X&&, Rest&&...) {
+  detail::refuse_as_buffer<X>();
+}
+template <InBuffer In, class X, class... Rest>
+requires(detail::has_view<X> && !Buffer<X>) void gather(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+template <class X, class... Rest>
+requires(InBuffer<X> && !detail::object_value<X> && !detail::begins_with_buffer<Rest...>) void gather(X&&, Rest&&...) {
+  detail::refuse_as_value<X>();
+}
+template <class X, class... Rest>
+requires(!InBuffer<X> && !detail::value<X> && !detail::in_list<X>) void scatter(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+template <InBuffer In, class X, class... Rest>
+requires(detail::has_view<X> && !Buffer<X>) void scatter(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+template <class X, class... Rest>
+requires(!InBuffer<X> && !detail::value<X>) void all_to_all(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+template <InBuffer In, class X, class... Rest>
+requires(detail::has_view<X> && !Buffer<X>) void all_to_all(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+
+// These refuse an optional group or the options in the place of the group.
+
+template <class X, class G, class... Rest>
+requires(detail::in_or_value<X>&& detail::misplaced_group<G>) void broadcast(X&&, Rank, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <class X, class G, class... Rest>
+requires(detail::in_or_value<X>&& detail::misplaced_group<G>) void broadcast_async(X&&, Rank, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <InBuffer In, Buffer B, class G, class... Rest>
+requires detail::misplaced_group<G>
+void all_gather(const In&, B&&, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <InBuffer In, Buffer B, class G, class... Rest>
+requires detail::misplaced_group<G>
+void all_gather_async(const In&, B&&, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <InBuffer In, Buffer B, class G, class... Rest>
+requires detail::misplaced_group<G>
+void gather(const In&, B&&, Rank, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <InBuffer In, Buffer B, class G, class... Rest>
+requires detail::misplaced_group<G>
+void gather_async(const In&, B&&, Rank, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <InBuffer In, Buffer B, class G, class... Rest>
+requires detail::misplaced_group<G>
+void scatter(const In&, B&&, Rank, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <InBuffer In, Buffer B, class G, class... Rest>
+requires detail::misplaced_group<G>
+void scatter_async(const In&, B&&, Rank, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <InBuffer In, Buffer B, class G, class... Rest>
+requires detail::misplaced_group<G>
+void all_to_all(const In&, B&&, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <InBuffer In, Buffer B, class G, class... Rest>
+requires detail::misplaced_group<G>
+void all_to_all_async(const In&, B&&, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+
+}  // namespace unisono

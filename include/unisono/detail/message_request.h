@@ -1,0 +1,83 @@
+#pragma once
+
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+#include "unisono/detail/refusals.h"
+#include "unisono/detail/request.h"
+#include "unisono/detail/typed_edge.h"
+#include "unisono/message_info.h"
+#include "unisono/operation.h"
+#include "unisono/process_group.h"
+#include "unisono/tensor.h"
+
+// From the arguments of a message to its request.
+
+namespace unisono::detail {
+
+/// An argument that a message can be sent from: a buffer or a value.
+template <class X>
+concept sendable = InBuffer<X> || value<X>;
+
+/// An argument that a message can be received into: a buffer, or a value that is an lvalue and not
+/// constant.
+template <class X>
+concept receivable = Buffer<X> ||(value<X>&& std::is_lvalue_reference_v<X> && !std::is_const_v<std::remove_reference_t<X>>);
+
+/// An argument that stays where it is until an asynchronous send is done: a buffer, or a value that
+/// is an lvalue.
+template <class X>
+concept kept_sendable = InBuffer<X> ||(value<X>&& std::is_lvalue_reference_v<X>);
+
+/// Returns a view of what is sent.
+template <class X>
+TensorView message_view(X& x) {
+  if constexpr (value<X>) return {const_cast<std::remove_const_t<X>*>(&x), dtype_of<std::remove_const_t<X>>::value, std::size_t{1}};
+  else return view_of(x);
+}
+
+/// Returns a view of what is received into.
+template <class X>
+TensorView writable_message_view(X& x) {
+  if constexpr (value<X>) return view_of_value(x);
+  else return writable_view_of(x);
+}
+
+/// Makes the request of a send.
+template <class X>
+MessageRequest sent(X& x, Rank dst) {
+  return {Operation::send, message_view(x), dst};
+}
+
+/// Makes the request of a receive.
+template <class X>
+MessageRequest received(X& x, std::optional<Rank> src) {
+  return {Operation::recv, writable_message_view(x), src};
+}
+
+/// Makes the request of a probe.
+inline MessageRequest probed(std::optional<Rank> src) { return {Operation::recv, nothing(), src, "probe"}; }
+
+/// Receives a message into a vector that becomes as long as the message.
+template <class V>
+MessageInfo recv_resizing(V& x, std::optional<Rank> src, const ProcessGroup& group, const CallOptions& options) {
+  return recv_sized(
+      view_of(x), src,
+      [&](std::size_t count) {
+        x.resize(count);
+        return writable_view_of(x);
+      },
+      group, options);
+}
+
+/// Receives an element, or a vector as long as the message, and returns it.
+template <class T>
+T recv_value(std::optional<Rank> src, const ProcessGroup& group, const CallOptions& options) {
+  T x{};
+  if constexpr (Element<T>) run(received(x, src), group, options);
+  else recv_resizing(x, src, group, options);
+  return x;
+}
+
+}  // namespace unisono::detail

@@ -24,7 +24,8 @@
 
 namespace unisono::detail {
 
-/// The DType as which a number travels, also that of the character types that are no elements: the same on every platform.
+/// The DType as which a number travels, the same on every platform. The character types that are no
+/// elements have one as well.
 template <class T>
 struct number_type {};
 template <Element T>
@@ -43,6 +44,7 @@ template <class T>
 requires(std::is_enum_v<T> && !Element<T>) struct number_type<T> : number_type<std::underlying_type_t<T>> {
 };
 
+/// A type that travels as a number.
 template <class T>
 concept numeric = std::same_as<T, std::remove_cv_t<T>> && !has_object_traits<T> && requires {
   number_type<T>::value;
@@ -127,7 +129,8 @@ struct codec<std::chrono::time_point<Clock, Duration>> {
   }
 };
 
-// An optional is an array of one element or none, so that an optional of an optional keeps its levels.
+/// The codec of holders, which are an array of one element or none, so that an optional of an
+/// optional keeps its levels.
 template <class T, class Holder>
 struct holder_codec {
   static void write(ObjectWriter& out, const Holder& x) {
@@ -165,6 +168,7 @@ struct codec<std::unique_ptr<T>> : holder_codec<T, std::unique_ptr<T>> {
   }
 };
 
+/// The codec of types with a fixed number of parts.
 template <class Tuple, class... T>
 struct tuple_codec {
   static void write(ObjectWriter& out, const Tuple& x) {

@@ -11,10 +11,12 @@
 
 #include "unisono/detail/object_codec.h"
 
-// Containers of the standard library. The elements of vectors and arrays of numbers travel as one block.
+// The codecs of the containers of the standard library. The elements of vectors and arrays of
+// numbers travel as one block.
 
 namespace unisono::detail {
 
+/// Writes consecutive elements: numbers as one block, other objects as an array.
 template <class T>
 void write_elements(ObjectWriter& out, const T* elements, std::size_t n) {
   if constexpr (std::same_as<T, std::byte>) {
@@ -26,17 +28,23 @@ void write_elements(ObjectWriter& out, const T* elements, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) codec<T>::write(out, elements[i]);
   }
 }
+
+/// Reads a block of numbers of this type.
 template <class T>
 std::span<const std::byte> read_block(ObjectReader& in) {
   if constexpr (std::same_as<T, std::byte>) return in.bytes();
   else return in.block(number_type<T>::value);
 }
-/// As many as fit the bytes that are left: what a container makes room for before its elements come.
+
+/// Returns the number of elements that a container may make room for before they come: no more than
+/// fit the bytes that are left.
 template <class T>
 std::size_t room(const ObjectReader& in, std::size_t n) {
   const std::size_t most = in.bytes_left() / sizeof(T) + 1;
   return n < most ? n : most;
 }
+
+/// Names a container by its element type.
 template <class T>
 void name_container(TypeName& name, std::string_view container) {
   name << container << "<";
@@ -99,7 +107,7 @@ struct codec<std::array<T, N>> {
   }
 };
 
-/// Elements one by one, in the order of the container.
+/// The codec of containers whose elements are written one by one, in the order of the container.
 template <class Container, class T>
 struct sequence_codec {
   static void write(ObjectWriter& out, const Container& x) {
@@ -114,6 +122,8 @@ struct sequence_codec {
     return x;
   }
 };
+
+/// The codec of maps: keys and values in the order of the container.
 template <class Map, class K, class V>
 struct map_codec {
   static void write(ObjectWriter& out, const Map& x) {
@@ -134,6 +144,8 @@ struct map_codec {
     return x;
   }
 };
+
+/// Names a map by its types.
 template <class K, class V>
 void name_map(TypeName& name, std::string_view container) {
   name << container << "<";
@@ -152,7 +164,8 @@ template <class C>
 concept hashed_keys = requires {
   typename C::hasher;
 };
-/// Inserting says whether there was such a key already.
+
+/// A container that holds each key once: inserting tells whether the key was there already.
 template <class C>
 concept single_keys = requires(C& x, const typename C::value_type& value) {
   x.insert(value).second;

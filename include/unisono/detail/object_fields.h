@@ -7,9 +7,11 @@
 
 #include "unisono/detail/object_concept.h"
 
-/// Inside a struct or the public part of a class: makes it an object, of these members, in this order, as many as there are. Members may be objects
-/// of any kind and arrays of such; the type needs a default constructor. A derived class says its own UNISONO_FIELDS, with those of its base among
-/// them.
+/// Makes a struct or class an object of these members, in this order, as many as there are. It
+/// stands inside the type, in its public part.
+///
+/// Members are objects of any kind, and arrays of such. The type has a default constructor. A
+/// derived class has UNISONO_FIELDS of its own, with the members of its base among them.
 #define UNISONO_FIELDS(...)                                     \
   auto unisono_fields() { return std::tie(__VA_ARGS__); }       \
   auto unisono_fields() const { return std::tie(__VA_ARGS__); } \

@@ -58,7 +58,7 @@ class UNISONO_API ObjectWriter {
   void block(DType dtype, const void* elements, std::size_t count);
   void array(std::size_t n);
   void map(std::size_t n);
-  /// An array whose length is known when it ends.
+  /// Begins an array whose length is known when it ends.
   std::size_t open();
   void close(std::size_t mark);
 
@@ -79,13 +79,17 @@ class UNISONO_API ObjectWriter {
   std::vector<Frame> frames_;
 };
 
-/// Reads what an ObjectWriter wrote. Nothing is converted: another type than was written is Mismatch. Bytes that are no such message, or end
-/// early, are ProtocolError; a length is compared with the bytes that are left before anything is allocated for it. The views it returns last as
-/// long as the bytes.
+/// Reads what an ObjectWriter wrote. Programs meet it in `object_traits<T>::read`, and there call
+/// `read`.
+///
+/// Nothing is converted: another type than was written is Mismatch. Bytes that are no such message,
+/// or end early, are ProtocolError; a length is compared with the bytes that are left before
+/// anything is allocated for it. The views that it returns last as long as the bytes.
 class UNISONO_API ObjectReader {
  public:
-  /// InvalidArgument for more bytes than the limit.
+  /// Reads from these bytes. InvalidArgument for more bytes than the limit.
   explicit ObjectReader(std::span<const std::byte> bytes, const ObjectLimits& limits = object_limits());
+  /// Reads the next object.
   template <detail::object O>
   O read() {
     return detail::codec<O>::read(*this);
@@ -103,9 +107,10 @@ class UNISONO_API ObjectReader {
   std::size_t open();            ///< an array that is read to its end, and not beyond, before close
   void close(std::size_t mark);
 
+  /// Returns the number of bytes that are still to be read.
   std::size_t bytes_left() const noexcept { return bytes_.size() - at_; }
   [[noreturn]] void refuse(std::string_view what) const;  ///< ProtocolError, saying where
-  /// ProtocolError where something is left.
+  /// Ends the reading. ProtocolError if something is left.
   void finish() const;
 
  private:

@@ -65,7 +65,8 @@ CollectiveCall DeviceCallTask::agreement_call() {
 }
 
 bool DeviceCallTask::advance() {
-  return attribution_.guard([&] {
+  if (attribution_.is_holding()) return attribution_.advance();
+  try {
     if (agreement_) {
       if (!agreement_->advance()) return false;
       agreement_.reset();
@@ -73,7 +74,10 @@ bool DeviceCallTask::advance() {
     }
     if (!task_) task_ = executor_.device_engine()->start(call_);
     return task_->advance();
-  });
+  } catch (...) {
+    attribution_.hold_current();
+  }
+  return attribution_.advance();
 }
 
 std::vector<int> DeviceCallTask::waiting_for() const {

@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
-// The calls of NCCL, of the CUDA runtime and of the driver's management library (NVML) that we make, declared from their public documentation: their
-// headers are needed neither to build nor to run. tests/nccl/declarations_test.cpp compares every line of it with the real headers wherever these are
-// found. Names and values are the vendors'.
+// Declares the functions of NCCL, of the CUDA runtime and of the driver's management library (NVML) that we call, from their public documentation:
+// the vendors' headers are needed neither to build nor to run. tests/nccl/declarations_test.cpp compares every line with the real headers where these
+// are found. Names and values are the vendors'.
 
 struct ncclComm;
 struct CUstream_st;
@@ -19,32 +19,12 @@ using Stream = CUstream_st*;
 using Event = CUevent_st*;
 using NvmlDevice = nvmlDevice_st*;
 
-enum class Result : int {
-  success = 0,
-  unhandled_cuda_error = 1,
-  system_error = 2,
-  internal_error = 3,
-  invalid_argument = 4,
-  invalid_usage = 5,
-  remote_error = 6,
-  in_progress = 7,
-};
-
-enum class DataType : int {
-  int8 = 0,
-  uint8 = 1,
-  int32 = 2,
-  uint32 = 3,
-  int64 = 4,
-  uint64 = 5,
-  float16 = 6,
-  float32 = 7,
-  float64 = 8,
-  bfloat16 = 9,
-};
+// Numbered from 0.
+enum class Result : int { success, unhandled_cuda_error, system_error, internal_error, invalid_argument, invalid_usage, remote_error, in_progress };
+enum class DataType : int { int8, uint8, int32, uint32, int64, uint64, float16, float32, float64, bfloat16 };
 
 enum class RedOp : int { sum = 0, prod = 1, max = 2, min = 3, avg = 4 };
-/// Where the factor of an operation lies when it is made.
+/// The memory of an operation's factor when the operation is made.
 enum class ScalarResidence : int { device = 0, host_immediate = 1 };
 
 struct UniqueId {
@@ -53,7 +33,7 @@ struct UniqueId {
 
 inline constexpr int config_undefined = -2147483647 - 1;
 inline constexpr unsigned config_magic = 0xcafebeef;
-/// The oldest version that we work with, as ncclGetVersion writes it; of it is the layout of Config, which later versions only extend.
+/// The oldest version that can be used, in the form of ncclGetVersion. Config has its layout, which later versions only extend.
 inline constexpr int oldest_version = 21900;
 
 struct Config {
@@ -85,7 +65,7 @@ enum class CudaError : int {
 enum class MemoryType : int { unregistered = 0, host = 1, device = 2, managed = 3 };
 enum class MemcpyKind : int { automatic = 4 };
 
-/// Of the newest runtime; older ones write a part of it.
+/// The layout of the newest runtime; older ones write a part of it.
 struct PointerAttributes {
   MemoryType type;
   int device;
@@ -99,13 +79,13 @@ inline constexpr unsigned event_disable_timing = 2;
 
 enum class NvmlResult : int { success = 0, insufficient_size = 7, driver_not_loaded = 9 };
 
-/// As nvmlDeviceGetComputeRunningProcesses_v2 and _v3 write it.
+/// The layout that nvmlDeviceGetComputeRunningProcesses_v2 and _v3 write.
 struct NvmlProcess {
   unsigned pid;
   unsigned long long used_memory;
   unsigned gpu_instance, compute_instance;
 };
-/// NVML's answer where the driver does not tell the memory of single processes.
+/// NVML's value where the driver does not tell the memory of single processes.
 inline constexpr unsigned long long nvml_not_available = ~0ULL;
 
 // X(member, the vendor's name, result, parameters)
@@ -155,7 +135,7 @@ inline constexpr unsigned long long nvml_not_available = ~0ULL;
   X(mem_get_info, cudaMemGetInfo, CudaError, (std::size_t*, std::size_t*))                                                                       \
   X(pointer_get_attributes, cudaPointerGetAttributes, CudaError, (PointerAttributes*, const void*))
 
-// All or none of them: the library may be missing, and nothing depends on it but what is told.
+// All or none of these functions are used: the library may be missing, and only reported numbers depend on it.
 #define UNISONO_NVML_FUNCTIONS(X)                                                         \
   X(init, nvmlInit_v2, NvmlResult, ())                                                    \
   X(shutdown, nvmlShutdown, NvmlResult, ())                                               \

@@ -1,26 +1,28 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "engines/nccl/loader.h"
 #include "unisono/call.h"
 
 namespace unisono::engines::nccl {
 
-/// How NCCL sees the elements of a reduction: complex numbers as pairs, truth values as bytes.
+/// A reduction in NCCL's terms: complex numbers as pairs, truth values as bytes.
 struct Reduction {
   DataType type;
   std::size_t per_element;
   RedOp op;
 };
-/// Nothing where NCCL has no such reduction, or has one that gives something else than unisono promises (an average of integers that overflows).
+/// Returns nothing where NCCL has no such reduction, or one with another result than unisono promises (an average of integers that overflows).
 std::optional<Reduction> reduction_of(DType dtype, ReduceOp op) noexcept;
 
-/// Whether `enqueue` can carry it out; the same on all ranks.
+/// Returns true where a Part can carry the call out; all ranks get the same answer.
 bool offers(const CollectiveCall& call) noexcept;
 
-/// One communicator of this process, and where its work goes.
+/// A communicator of this process, and the stream for its work.
 struct Member {
   Comm comm = nullptr;
   int rank = 0;
@@ -28,21 +30,67 @@ struct Member {
   Stream stream = nullptr;
 };
 
-/// Puts a call on the stream of a member, `index` among those of this process. Within ncclGroupStart and ncclGroupEnd. The first error, and whose it
-/// was.
+/// The result of a call that was put on a member's stream: the first error, and the function that returned it.
 struct Launched {
   Result result = Result::success;
   CudaError cuda = CudaError::success;
   const char* function = "";
 };
-Launched enqueue(const Vendor& vendor, const CollectiveCall& call, const Member& member, std::size_t index, int size);
+
+/// A member's part of a collective, `index` among the members of this process. The call must outlive it.
+class Part {
+ public:
+  Part(const Vendor& vendor, const CollectiveCall& call, const Member& member, std::size_t index, int size);
+  /// Puts the part on the member's stream. The caller is between ncclGroupStart and ncclGroupEnd.
+  Launched enqueue();
+
+ private:
+  Launched note(const char* function, Result result);
+  std::size_t element() const { return size_of(in_.dtype()); }
+  std::size_t own() const { return static_cast<std::size_t>(member_.rank); }
+  bool is_root() const { return member_.rank == call_.root; }
+  const std::byte* from(std::size_t bytes) const { return static_cast<const std::byte*>(in_.data()) + bytes; }
+  std::byte* to(std::size_t bytes) const { return static_cast<std::byte*>(out_.data()) + bytes; }
+  std::size_t length(const Counts& counts, std::size_t rank) const;
+  std::size_t begin(const Counts& counts, std::size_t rank) const;
+  std::optional<Reduction> prepare_reduction();
+  void send(int peer, std::size_t offset, std::size_t bytes);
+  void recv(int peer, std::size_t offset, std::size_t bytes);
+  void keep(std::size_t in_offset, std::size_t out_offset, std::size_t bytes);
+  void reduce_and_scatter_blocks(const Reduction& reduction);
+  void gather_all_blocks();
+  void gather();
+  void scatter();
+  void exchange();
+
+  const NcclApi& nccl_;
+  const CudaApi& cuda_;
+  const CollectiveCall& call_;
+  const Member& member_;
+  const TensorView& in_;
+  const TensorView& out_;
+  std::size_t size_;
+  Launched done_;
+};
 
 /// The elements of a message, by the communicator's ranks.
 struct Message {
   TensorView data;
   int peer = 0;
   bool sends = false;
+  std::vector<std::shared_ptr<DeviceEvent>> after = {};  ///< the events that its memory waits for
 };
-Launched enqueue(const Vendor& vendor, const Message& message, const Member& member);
+/// A member's part of a message, as of a collective.
+class MessagePart {
+ public:
+  MessagePart(const Vendor& vendor, const Message& message, const Member& member, std::size_t, int)
+      : nccl_(vendor.nccl), message_(message), member_(member) {}
+  Launched enqueue();
+
+ private:
+  const NcclApi& nccl_;
+  const Message& message_;
+  const Member& member_;
+};
 
 }  // namespace unisono::engines::nccl

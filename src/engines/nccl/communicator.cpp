@@ -12,7 +12,7 @@
 namespace unisono::engines::nccl {
 namespace {
 
-// Between two questions to the store.
+// The pause between two requests to the store.
 constexpr std::chrono::milliseconds store_period{1};
 
 const char* name_of(Result result) {
@@ -31,17 +31,17 @@ const char* name_of(Result result) {
 
 }  // namespace
 
-/// Of all members; what goes wrong in their communicators is seen here, since nobody else looks at what is on its way.
+/// The end of a call on all members. It also reports errors of their communicators, since no other object checks the work in progress.
 class Communicator::Completion final : public DeviceEvent {
  public:
   Completion(std::shared_ptr<Communicator> communicator, std::vector<std::unique_ptr<CudaEvent>> events)
-      : clique_(std::move(communicator)), events_(std::move(events)) {}
+      : communicator_(std::move(communicator)), events_(std::move(events)) {}
   bool reached() override {
     const auto is_reached = [](const auto& event) { return event->reached(); };
     const bool all = std::all_of(events_.begin(), events_.end(), is_reached);
-    // An abort ends what is on the device as well: that is no success.
-    if (all) clique_->expect_alive();
-    else static_cast<void>(clique_->settled());
+    // An abort also ends the work on the device, which is no success.
+    if (all) communicator_->expect_alive();
+    else static_cast<void>(communicator_->settled());
     return all;
   }
   void order(void* stream) override {
@@ -49,7 +49,7 @@ class Communicator::Completion final : public DeviceEvent {
   }
 
  private:
-  std::shared_ptr<Communicator> clique_;
+  std::shared_ptr<Communicator> communicator_;
   std::vector<std::unique_ptr<CudaEvent>> events_;
 };
 
@@ -139,26 +139,26 @@ std::uint64_t Communicator::take_turn() {
   return next_turn_++;
 }
 
-void Communicator::launch(const CollectiveCall& call) {
-  launch_on_all(call.device->after, [&](const Member& member, std::size_t i) { return enqueue(*vendor_, call, member, i, shape_.size); });
-}
+namespace {
 
-void Communicator::launch(const Message& message, const std::vector<std::shared_ptr<DeviceEvent>>& after) {
-  launch_on_all(after, [&](const Member& member, std::size_t) { return enqueue(*vendor_, message, member); });
-}
+const std::vector<std::shared_ptr<DeviceEvent>>& events_before(const CollectiveCall& call) { return call.device->after; }
+const std::vector<std::shared_ptr<DeviceEvent>>& events_before(const Message& message) { return message.after; }
 
-template <class Enqueue>
-void Communicator::launch_on_all(const std::vector<std::shared_ptr<DeviceEvent>>& after, Enqueue&& enqueue_on) {
+}  // namespace
+
+template <class Work>
+void Communicator::launch(const Work& work) {
+  using PartOf = std::conditional_t<std::is_same_v<Work, Message>, MessagePart, Part>;
   const std::lock_guard lock(mutex_);
   require_alive();
   for (const Member& member : members_) {
-    for (const auto& event : after) event->order(member.stream);
+    for (const auto& event : events_before(work)) event->order(member.stream);
   }
   static_cast<void>(vendor_->nccl.group_start());
   Launched first;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const OnDevice on_device(*vendor_, members_[i].device);
-    const Launched launched = enqueue_on(members_[i], i);
+    const Launched launched = PartOf(*vendor_, work, members_[i], i, shape_.size).enqueue();
     if (first.result == Result::success && first.cuda == CudaError::success) first = launched;
   }
   const Result ended = vendor_->nccl.group_end();  // also after an error, or the thread's next calls would be part of this group
@@ -166,6 +166,9 @@ void Communicator::launch_on_all(const std::vector<std::shared_ptr<DeviceEvent>>
   if (first.result != Result::success) fail(first.function, first.result, members_.front().comm);
   if (ended != Result::success && ended != Result::in_progress) fail("ncclGroupEnd", ended, members_.front().comm);
 }
+
+template void Communicator::launch(const CollectiveCall& call);
+template void Communicator::launch(const Message& message);
 
 void Communicator::expect_alive() {
   const std::lock_guard lock(mutex_);
@@ -223,7 +226,7 @@ void Communicator::close(std::chrono::milliseconds at_most) noexcept {
         orderly = false;
       }
       if (deadline.passed()) orderly = false;
-      else ::poll(nullptr, 0, 1);  // it tells nobody when it is done
+      else ::poll(nullptr, 0, 1);  // NCCL does not report when it is done
     }
     if (orderly) {
       state_ = State::over;

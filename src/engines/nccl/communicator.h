@@ -15,39 +15,39 @@
 
 namespace unisono::engines::nccl {
 
-/// Communicators that were formed together: one of this process, or one for each of several devices that it drives. They meet through the store, and
-/// nothing here waits: every NCCL call is a non-blocking one, so that `abort` ends whatever is under way. Any thread may call.
+/// Communicators that were formed together: one of this process, or one for each of several devices that it uses. They meet through the store. All
+/// NCCL calls are non-blocking, so that `abort` ends every pending one. Any thread may call.
 class Communicator : public std::enable_shared_from_this<Communicator> {
  public:
   struct Shape {
-    std::string key;           ///< under which it meets, of no other in the store
-    int size = 1;              ///< communicators, of all processes
-    int first_rank = 0;        ///< of this process's
-    std::vector<int> devices;  ///< one for each of this process's communicators
+    std::string key;           ///< its key in the store, different from all others
+    int size = 1;              ///< communicators of all processes
+    int first_rank = 0;        ///< of this process's communicators
+    std::vector<int> devices;  ///< a device for each of this process's communicators
   };
   Communicator(std::shared_ptr<const Vendor> vendor, std::shared_ptr<Store> store, Shape shape);
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  /// Goes on with forming it; true when it is there. Throws what went wrong.
+  /// Continues to form the communicators; returns true when they are formed. Throws the error of a failure.
   bool form();
-  /// The number of a call to be enqueued: calls are enqueued in this order on all ranks.
+  /// Returns the number of a call to be enqueued: all ranks enqueue calls in this order.
   std::uint64_t take_turn();
   bool is_turn(std::uint64_t turn) const { return turn == turn_; }
   void end_turn() { ++turn_; }
-  void launch(const CollectiveCall& call);
-  /// The communicator has two ranks. `after`: the events that the message's memory waits for.
-  void launch(const Message& message, const std::vector<std::shared_ptr<DeviceEvent>>& after);
-  /// Whether NCCL is done with what it was told last, which is to enqueue it. Throws what went wrong, also with what was enqueued before.
+  /// Puts a CollectiveCall on the streams of all members, or a Message, for which the communicator has two ranks.
+  template <class Work>
+  void launch(const Work& work);
+  /// Returns true where NCCL has enqueued its last calls. Throws the error of these calls, or of earlier ones.
   bool settled();
   /// Throws where it was aborted or closed.
   void expect_alive();
-  /// The end of what is enqueued now.
+  /// Returns an event at the end of the calls enqueued so far.
   std::shared_ptr<DeviceEvent> completion();
 
   void abort() noexcept;
-  /// Lets go of the communicators in order; of those that take longer, by aborting them.
+  /// Ends the communicators in order; those that take longer are aborted.
   void close(std::chrono::milliseconds at_most) noexcept;
   const Shape& shape() const { return shape_; }
 
@@ -56,15 +56,13 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::optional<UniqueId> meet();
   void begin(const UniqueId& id);
   bool settled_locked();
-  template <class Enqueue>
-  void launch_on_all(const std::vector<std::shared_ptr<DeviceEvent>>& after, Enqueue&& enqueue_on);
   void require_alive() const;
   [[noreturn]] void fail(const char* function, Result result, Comm comm) const;
 
   std::shared_ptr<const Vendor> vendor_;
   std::shared_ptr<Store> store_;
   Shape shape_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members below
   std::vector<Member> members_;
   enum class State { meeting, forming, ready, over } state_ = State::meeting;
   base::Clock::time_point next_look_{};

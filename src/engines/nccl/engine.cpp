@@ -14,22 +14,23 @@ namespace {
 constexpr std::chrono::milliseconds time_to_leave{2000};
 constexpr const char* world_key = "world";
 
-// Under which a rank says that it is there, and under which one that cannot go on says why.
+// The keys under which a rank announces itself, and under which a rank that cannot go on writes the reason.
 std::string here_key(int rank) { return fmt::format("here/{}", rank); }
 constexpr const char* failed_key = "failed";
 
 }  // namespace
 
+/// A CollectiveCall or a Message that is put on the device when its turn comes.
+template <class Work>
 class NcclEngine::Enqueue final : public Task {
  public:
-  using Launch = std::function<void(Communicator& communicator)>;
-  Enqueue(std::shared_ptr<Communicator> communicator, Launch launch)
-      : communicator_(std::move(communicator)), launch_(std::move(launch)), turn_(communicator_->take_turn()) {}
+  Enqueue(std::shared_ptr<Communicator> communicator, Work work)
+      : communicator_(std::move(communicator)), work_(std::move(work)), turn_(communicator_->take_turn()) {}
   bool advance() override {
     if (completion_) return true;
     if (!communicator_->is_turn(turn_) || !communicator_->form()) return false;
     if (!launched_) {
-      launch_(*communicator_);
+      communicator_->launch(work_);
       launched_ = true;
     }
     if (!communicator_->settled()) return false;
@@ -37,14 +38,14 @@ class NcclEngine::Enqueue final : public Task {
     communicator_->end_turn();
     return true;
   }
-  // Which peer it is that NCCL waits for, it does not say.
+  // NCCL does not tell which peer it waits for.
   std::vector<int> waiting_for() const override { return {}; }
   bool wakes_waiter() const override { return false; }
   std::shared_ptr<DeviceEvent> completion() const override { return completion_; }
 
  private:
   std::shared_ptr<Communicator> communicator_;
-  Launch launch_;
+  Work work_;
   std::uint64_t turn_;
   bool launched_ = false;
   std::shared_ptr<DeviceEvent> completion_;
@@ -70,16 +71,18 @@ std::shared_ptr<Communicator> NcclEngine::make(const std::string& key, int size,
   return communicator;
 }
 
+constexpr int looks_per_question = 100;  // to the store, whether a rank has failed
+
 void NcclEngine::form_world(std::chrono::milliseconds timeout) {
   const auto communicator = make(world_key, options_.size(), options_.rank, {device_});
   const base::Deadline deadline(timeout);
   try {
     options_.store->set(here_key(options_.rank), "1");
-    // The caller's device from now on: before anybody is waited for, and before the program takes memory.
+    // The device becomes the caller's current one before this rank waits for others, and before the program allocates memory.
     check(*vendor_, vendor_->cuda.set_device(device_), "cudaSetDevice");
     for (int look = 1; !communicator->form(); ++look) {
       if (deadline.passed()) throw_late(timeout);
-      if (look % 100 == 0) {
+      if (look % looks_per_question == 0) {
         if (const auto failed = options_.store->try_get(failed_key)) {
           const int culprit = std::stoi(*failed);
           throw PeerFailed(fmt::format("rank {} cannot make its NCCL communicator: {}", culprit, failed->substr(failed->find(' ') + 1)),
@@ -87,7 +90,7 @@ void NcclEngine::form_world(std::chrono::milliseconds timeout) {
                            PeerFailed::Cause::aborted);
         }
       }
-      ::poll(nullptr, 0, 1);  // NCCL tells nobody when it is done
+      ::poll(nullptr, 0, 1);  // NCCL does not report when it is done
     }
   } catch (const Error&) {
     communicator->abort();
@@ -128,21 +131,19 @@ std::shared_ptr<Communicator> NcclEngine::communicator_for(const CollectiveCall&
 
 std::unique_ptr<Task> NcclEngine::start(const CollectiveCall& call) {
   CollectiveCall own = call;
-  // Of a list every process takes part with as many communicators as its list is long.
+  // In a call on a list every process takes part with as many communicators as its list is long.
   if (!call.device->ins.empty() && call.root >= 0) own.root = call.root * static_cast<int>(call.device->ins.size());
-  return std::make_unique<Enqueue>(communicator_for(call), [own](Communicator& communicator) { communicator.launch(own); });
+  return std::make_unique<Enqueue<CollectiveCall>>(communicator_for(call), std::move(own));
 }
 
-// Between two ranks the sender is rank 0 and the receiver rank 1.
+// The sender is rank 0 and the receiver rank 1 of a communicator of two.
 std::unique_ptr<Task> NcclEngine::start_device_send(const TensorView& data, int peer, const Events& after) {
-  return std::make_unique<Enqueue>(make(fmt::format("{}-{}", options_.rank, peer), 2, 0, {device_}), [data, after](Communicator& communicator) {
-    communicator.launch({.data = data, .peer = 1, .sends = true}, after);
-  });
+  return std::make_unique<Enqueue<Message>>(make(fmt::format("{}-{}", options_.rank, peer), 2, 0, {device_}),
+                                            Message{.data = data, .peer = 1, .sends = true, .after = after});
 }
 std::unique_ptr<Task> NcclEngine::start_device_recv(const TensorView& data, int peer, const Events& after) {
-  return std::make_unique<Enqueue>(make(fmt::format("{}-{}", peer, options_.rank), 2, 1, {device_}), [data, after](Communicator& communicator) {
-    communicator.launch({.data = data, .peer = 0, .sends = false}, after);
-  });
+  return std::make_unique<Enqueue<Message>>(make(fmt::format("{}-{}", peer, options_.rank), 2, 1, {device_}),
+                                            Message{.data = data, .peer = 0, .sends = false, .after = after});
 }
 
 void NcclEngine::abort(const Failure&) noexcept {

@@ -11,9 +11,9 @@
 namespace unisono::engines::nccl {
 
 /// A group on NCCL: one communicator of all ranks for collectives, one for each direction between two ranks that exchange messages, so that messages
-/// wait for nothing but each other, and one for each number of devices that a process gives at once. All but the first are made when they are needed.
-/// A task is done when its operation is enqueued; its completion is when the device is. One that was asked for by name makes its device the calling
-/// thread's current one.
+/// wait only for each other, and one for each number of devices that a process gives at once. All but the first are made when they are needed. A task
+/// is done when its operation is enqueued; its completion is reached when the device has carried it out. An engine that was requested by name makes
+/// its device the calling thread's current one.
 class NcclEngine final : public Engine {
  public:
   NcclEngine(std::shared_ptr<const Vendor> vendor, const EngineOptions& options);
@@ -32,6 +32,7 @@ class NcclEngine final : public Engine {
   void leave() override;
 
  private:
+  template <class Work>
   class Enqueue;
   std::shared_ptr<Communicator> communicator_for(const CollectiveCall& call);
   std::shared_ptr<Communicator> make(const std::string& key, int size, int first_rank, std::vector<int> devices);
@@ -46,7 +47,7 @@ class NcclEngine final : public Engine {
   bool over_ = false;
 };
 
-/// NCCL on the device of this process. BackendUnavailable says what is missing.
+/// Makes the engine on the device of this process. Throws BackendUnavailable, which names what is missing.
 std::unique_ptr<Engine> make_engine(const EngineOptions& options);
 
 }  // namespace unisono::engines::nccl

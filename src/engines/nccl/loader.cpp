@@ -19,7 +19,7 @@ namespace {
 class SystemLibraries final : public Libraries {
  public:
   void* open(const std::string& name, bool present_only, std::string& why) override {
-    // Never closed: both libraries have threads of their own.
+    // The libraries are never closed: both have threads of their own.
     void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | (present_only ? RTLD_NOLOAD : 0));
     if (handle == nullptr && !present_only) {
       const char* text = ::dlerror();
@@ -30,7 +30,7 @@ class SystemLibraries final : public Libraries {
   void* symbol(void* library, const char* name) override { return ::dlsym(library, name); }
 };
 
-// One that the program uses already comes before any other.
+// Opens one of the libraries; one that the program uses already comes before any other.
 void* open_any(Libraries& libraries, const std::vector<std::string>& names, std::string& why) {
   for (const bool present_only : {true, false}) {
     for (const std::string& name : names) {
@@ -90,7 +90,7 @@ void look_for_devices(Finder& finder, Vendor& vendor) {
   const CudaApi& cuda = vendor.cuda;
   const CudaError error = cuda.get_device_count(&vendor.devices);
   if (error == CudaError::success && vendor.devices > 0) return;
-  cuda.get_last_error();  // it is ours; the program's next check shall not find it
+  cuda.get_last_error();  // clears the error, so that the program's next check does not find it
   if (error == CudaError::insufficient_driver || error == CudaError::stub_library) {
     int driver = 0, runtime = 0;
     cuda.driver_get_version(&driver);
@@ -111,14 +111,14 @@ std::string variable(const char* name) {
   return text == nullptr ? std::string() : std::string(text);
 }
 
-/// Code that a variable names is run as it is, so its path must be absolute, and nobody else may be able to change it.
+/// Checks a library that a variable names: its path must be absolute, and no other user may be able to change it.
 void check_chosen(Finder& finder, const char* name, const std::string& path) {
   if (path.empty()) return;
   if (!path.starts_with('/')) finder.say(fmt::format("{}={} is no absolute path", name, path));
   else if (const std::string danger = base::why_not_to_run(path); !danger.empty()) finder.say(fmt::format("{} is not loaded: {}", path, danger));
 }
 
-/// Finds the libraries and their functions, and calls none of the runtime's.
+/// Finds the libraries and their functions, and calls no function of the CUDA runtime.
 std::shared_ptr<Vendor> find(Finder& finder, Libraries& libraries, const Settings& settings, Wanted wanted) {
   auto vendor = std::make_shared<Vendor>();
   vendor->settings = settings;
@@ -136,9 +136,9 @@ std::shared_ptr<Vendor> find(Finder& finder, Libraries& libraries, const Setting
   if (nccl != nullptr) {
     finder.function(nccl, "ncclGetVersion", vendor->nccl.get_version);
     if (vendor->nccl.get_version != nullptr) vendor->nccl.get_version(&vendor->nccl_version);
-    // An old one lacks functions as well; its age is what is wrong.
+    // An old version also lacks functions; only its age is reported.
     if (vendor->nccl_version < oldest_version) {
-      const int version = vendor->nccl_version;  // until 2.8 it was written with fewer digits
+      const int version = vendor->nccl_version;  // up to 2.8 the number has fewer digits
       finder.say(fmt::format("NCCL {} is too old: 2.19 is the oldest that can be used",
                              version >= 10000 ? version_text(version) : fmt::format("{}.{}.{}", version / 1000, version / 100 % 10, version % 100)));
     } else {
@@ -198,7 +198,7 @@ std::string why_not(Libraries& libraries, const Settings& settings) {
 
 std::shared_ptr<const Vendor> vendor(Wanted wanted) {
   static std::mutex mutex;
-  static auto& known = *new std::array<std::shared_ptr<const Vendor>, 2>;  // they live as long as the process, whoever ends last
+  static auto& known = *new std::array<std::shared_ptr<const Vendor>, 2>;  // never destroyed: threads may use them while the process ends
   const std::lock_guard lock(mutex);
   auto& own = known[static_cast<std::size_t>(wanted)];
   if (!own) own = load(system_libraries(), Settings::of_process(), wanted);
@@ -206,7 +206,7 @@ std::shared_ptr<const Vendor> vendor(Wanted wanted) {
 }
 
 int choose_device(const Vendor& vendor, int local_rank) {
-  // Where a launcher shows each process a device of its own, that is device 0 for all of them.
+  // A launcher may show each process only its own device, which is device 0 for each of them then.
   if (local_rank < vendor.devices) return local_rank;
   if (vendor.devices == 1 || vendor.settings.shared_devices) return local_rank % vendor.devices;
   throw BackendUnavailable(

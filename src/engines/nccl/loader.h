@@ -7,17 +7,17 @@
 
 namespace unisono::engines::nccl {
 
-/// How libraries are opened: by the system, or by a test.
+/// Opens libraries: those of the system, or a test's.
 class Libraries {
  public:
   virtual ~Libraries() = default;
-  /// Null where it cannot be opened; `why` says so. With `present_only`, one that the process has opened already.
+  /// Returns null where it cannot be opened, and the reason in `why`. With `present_only`, only one that the process has opened already.
   virtual void* open(const std::string& name, bool present_only, std::string& why) = 0;
   virtual void* symbol(void* library, const char* name) = 0;
 };
 Libraries& system_libraries();
 
-/// What the environment says. Empty: nothing.
+/// Settings from the environment. Empty: not set.
 struct Settings {
   std::string nccl_library;     ///< UNISONO_NCCL_LIBRARY
   std::string cudart_library;   ///< UNISONO_CUDART_LIBRARY
@@ -29,29 +29,29 @@ struct Settings {
 
 /// NCCL and the CUDA runtime as they were found.
 struct Vendor {
-  NcclApi nccl;  ///< nothing in it where only the runtime was asked for
+  NcclApi nccl;  ///< empty where only the runtime was asked for
   CudaApi cuda;
-  NvmlApi nvml;  ///< nothing in it where the library is missing
+  NvmlApi nvml;  ///< empty where the library is missing
   int nccl_version = 0;
   int devices = 0;
   Settings settings;
 };
 
-/// Whether NCCL is opened, or the CUDA runtime alone.
+/// Tells whether NCCL is opened, or the CUDA runtime alone.
 enum class Wanted { all, runtime_only };
 
-/// Opens them and looks for a device. BackendUnavailable says everything that is missing.
+/// Opens the libraries and looks for a device. Throws BackendUnavailable, which names everything that is missing.
 std::shared_ptr<const Vendor> load(Libraries& libraries, const Settings& settings, Wanted wanted = Wanted::all);
-/// What `load` would say is missing, as far as that shows without a call of the CUDA runtime: children forked from a process that has made one cannot
-/// use it. Empty: nothing.
+/// Returns what `load` would report as missing, as far as that is known without a call of the CUDA runtime, which children forked from a process that
+/// has made one cannot use. Empty: nothing.
 std::string why_not(Libraries& libraries, const Settings& settings);
-/// What is opened once for the process, the first time that it is possible.
+/// Returns the libraries of the process, opened at the first successful call.
 std::shared_ptr<const Vendor> vendor(Wanted wanted = Wanted::all);
 
-/// The device of a process, by its number among those of its host. BackendUnavailable where there is none for it.
+/// Returns the device of a process, by its number among those of its host. Throws BackendUnavailable where there is none for it.
 int choose_device(const Vendor& vendor, int local_rank);
 
-/// "2.32.3"
+/// Returns "2.32.3".
 std::string version_text(int nccl_version);
 
 }  // namespace unisono::engines::nccl

@@ -9,7 +9,7 @@
 namespace unisono::engines::nccl {
 namespace {
 
-/// While it lives NVML may be called. The library counts how often it was opened.
+/// Allows calls of NVML during its lifetime. The library counts how often it was opened.
 class Session {
  public:
   explicit Session(const NvmlApi& nvml) : nvml_(nvml), result_(nvml.init()) {}
@@ -25,10 +25,14 @@ class Session {
   NvmlResult result_;
 };
 
+// There may be more processes at each attempt.
+constexpr unsigned processes_at_once = 16;
+constexpr int attempts = 4;
+
 std::vector<NvmlProcess> processes_on(const NvmlApi& nvml, NvmlDevice device) {
-  unsigned room = 16;
-  for (int attempt = 0; attempt < 4; ++attempt) {  // there may be more of them each time
-    // Twice the room, as some drivers of the series 535 write longer entries under this name.
+  unsigned room = processes_at_once;
+  for (int attempt = 0; attempt < attempts; ++attempt) {
+    // The memory is twice as long, since some drivers of the series 535 write longer entries under this name.
     std::vector<NvmlProcess> processes(std::size_t{2} * room);
     unsigned count = room;
     const NvmlResult result = nvml.get_processes(device, &count, processes.data());
@@ -37,7 +41,7 @@ std::vector<NvmlProcess> processes_on(const NvmlApi& nvml, NvmlDevice device) {
       return processes;
     }
     if (result != NvmlResult::insufficient_size) break;
-    room = std::max(count, room) + 16;
+    room = std::max(count, room) + processes_at_once;
   }
   return {};
 }
@@ -70,7 +74,7 @@ std::optional<unsigned> devices_of_driver(const NvmlApi& nvml) {
 std::optional<std::size_t> memory_of_process(const Vendor& vendor, int device) {
   const NvmlApi& nvml = vendor.nvml;
   if (nvml.init == nullptr) return std::nullopt;
-  static const NvmlResult opened = nvml.init();  // stays open, as opening takes a while
+  static const NvmlResult opened = nvml.init();  // stays open, as opening takes some time
   std::array<char, 32> bus{};
   NvmlDevice handle = nullptr;
   if (opened != NvmlResult::success || vendor.cuda.get_pci_bus_id(bus.data(), static_cast<int>(bus.size()), device) != CudaError::success ||

@@ -54,7 +54,7 @@ CudaStream::CudaStream(std::shared_ptr<const Vendor> vendor, int device) : vendo
   check(*vendor_, vendor_->cuda.stream_create(&stream_, stream_non_blocking), "cudaStreamCreateWithFlags");
 }
 
-// Neither waits for what is on the stream: the runtime does both when that is done.
+// Neither call waits for the work on the stream: the runtime frees both when that is done.
 CudaStream::~CudaStream() {
   for (void* memory : memory_) static_cast<void>(vendor_->cuda.free_async(memory, stream_));
   static_cast<void>(vendor_->cuda.stream_destroy(stream_));
@@ -85,10 +85,10 @@ void CudaStream::copy(const Rows& rows) {
 Device CudaRuntime::device_of(const void* address) {
   PointerAttributes attributes{};
   if (vendor_->cuda.pointer_get_attributes(&attributes, address) != CudaError::success) {
-    vendor_->cuda.get_last_error();  // older runtimes call plain host memory an error
+    vendor_->cuda.get_last_error();  // older runtimes report plain host memory as an error
     return {};
   }
-  // Managed memory is the device's as well as the host's; it stays with the host unless a TensorView says otherwise.
+  // Managed memory belongs to the device and the host; it counts as host memory unless a TensorView says otherwise.
   if (attributes.type != MemoryType::device) return {};
   return {.type = Device::Type::cuda, .index = attributes.device};
 }

@@ -9,7 +9,7 @@
 
 namespace unisono::engines::nccl {
 
-/// Throws with the runtime's words where a call failed.
+/// Throws with the runtime's text where a call failed.
 void check(const Vendor& vendor, CudaError error, const char* what);
 
 /// Makes a device the thread's current one for a scope.
@@ -27,7 +27,7 @@ class OnDevice {
 
 class CudaEvent final : public DeviceEvent {
  public:
-  /// The end of what is on the stream of that device now.
+  /// Records the end of the work that is on the stream of that device now.
   CudaEvent(std::shared_ptr<const Vendor> vendor, int device, Stream stream);
   ~CudaEvent() override;
   CudaEvent(const CudaEvent&) = delete;
@@ -60,7 +60,7 @@ class CudaStream final : public DeviceStream {
 
 class CudaRuntime final : public DeviceRuntime {
  public:
-  /// `device`: of this process, where nothing else says which.
+  /// `device`: the device of this process, used where a call names none.
   CudaRuntime(std::shared_ptr<const Vendor> vendor, int device) : vendor_(std::move(vendor)), device_(device) {}
   Device::Type type() const noexcept override { return Device::Type::cuda; }
   Device device_of(const void* address) override;

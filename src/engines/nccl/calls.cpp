@@ -95,9 +95,7 @@ Launched Part::note(const char* function, Result result) {
 }
 
 // The bytes of a rank's block.
-std::size_t Part::length(const Counts& counts, std::size_t rank) const {
-  return (counts.size() == 0 ? call_.count : counts[rank]) * element();
-}
+std::size_t Part::length(const Counts& counts, std::size_t rank) const { return (counts.size() == 0 ? call_.count : counts[rank]) * element(); }
 
 // The offset of a rank's block in bytes.
 std::size_t Part::begin(const Counts& counts, std::size_t rank) const {

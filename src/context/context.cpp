@@ -21,7 +21,7 @@ namespace unisono {
 namespace context {
 namespace {
 
-// Everything here lives until the process ends, in whatever order the rest of it is destroyed.
+// These objects are never destroyed, so that they outlast every static object that uses them.
 std::mutex& mutex() {
   static auto& instance = *new std::mutex;
   return instance;
@@ -76,7 +76,7 @@ std::optional<int> local_rank_hint() {
   return value < 0 ? std::nullopt : std::optional<int>(value);
 }
 
-/// What `initialize` was asked for, or the job that somebody else has formed: until finalize, or until `sync` looks again.
+/// The reasons why a context exists. A job formed by somebody else is adopted until finalize, or for a while: until `sync` looks again.
 enum class Found { asked_for, adopted, adopted_for_a_while };
 
 static void install(const InitOptions& options, Found found) {
@@ -91,13 +91,13 @@ static void install(const InitOptions& options, Found found) {
   of_process.store(state.release(), std::memory_order_release);
 }
 
-/// Joins the job that somebody else has formed in this process, if there is one.
+/// Joins the job that somebody else has formed in this process. Returns null where there is none.
 static State* adopt() {
   const auto options = foreign_job();
   if (!options) return nullptr;
   try {
     install(*options, Found::adopted);
-  } catch (const AlreadyInitialized&) {  // another thread was first
+  } catch (const AlreadyInitialized&) {  // NOLINT(bugprone-empty-catch): another thread was first
   }
   return initialized();
 }
@@ -141,7 +141,7 @@ int local_rank() { return context::current().local_rank; }
 int nproc_per_node() { return context::current().topology.nproc_per_node; }
 int nnodes() { return context::current().topology.nnodes; }
 int node_rank() { return context::current().topology.node_rank; }
-// To know these of a job that somebody else has formed, nobody needs to join it, which all its processes would have to do at the same time.
+// The numbers of a job that somebody else has formed are known without joining it. Joining would need all its processes at the same time.
 DistInfo dist_info() {
   if (!group::in_forked_child() && context::initialized() == nullptr) {
     if (const auto options = context::foreign_job(); options && options->rank && options->world_size) return {*options->rank, *options->world_size};
@@ -162,7 +162,7 @@ std::string model_name() {
   return name ? *name + "-dist" : "serial";
 }
 namespace {
-/// Only a process that has joined a job may start the runtime of a device: any other may yet fork ranks.
+/// Only a process that has joined a job may start the runtime of a device, because any other process may still fork its ranks.
 engines::Look look_of_process() { return context::initialized() == nullptr ? engines::Look::from_outside : engines::Look::as_a_rank; }
 }  // namespace
 std::vector<std::string> available_backends() { return engines::available(look_of_process()); }
@@ -170,7 +170,7 @@ bool is_backend_available(std::string_view name) { return engines::availability(
 
 void sync(bool temporary) {
   {
-    // What the last call adopted for a while is looked for anew.
+    // A context that the last call adopted for a while ends here, and the job is looked for again.
     const std::lock_guard lock(context::mutex());
     auto* state = context::of_process.load();
     if (state != nullptr && state->temporary) {

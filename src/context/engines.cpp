@@ -16,7 +16,7 @@
 namespace unisono::context {
 namespace {
 
-// What `auto` may take between hosts, the best first. Of Gloo's connections nobody proves that he is of the job: it is for those who ask for it.
+// The engines that `auto` may take between hosts, the best first. Gloo is not among them: its connections are not authenticated.
 std::string usable_between_hosts(Launcher launcher) {
   const bool by_mpi = launcher == Launcher::openmpi || launcher == Launcher::pmi;
   return by_mpi && engines::availability("mpi").available ? "mpi tcp " : "tcp ";
@@ -25,8 +25,8 @@ std::string usable_between_hosts(Launcher launcher) {
 std::string asked_key(int rank) { return fmt::format("engines/{}", rank); }
 constexpr std::string_view verdict_key = "engines/verdict";
 
-/// By rank 0, from what all have said: "take NAME", or "differ RANK NAME NAME" where a rank asks for another backend than rank 0,
-/// with its name and rank 0's, or "schedule RANK" where a rank has another UNISONO_SCHEDULE.
+/// Rank 0 calls this with what all ranks have written. It returns "take NAME", or "differ RANK NAME NAME" where a rank asks for another backend than
+/// rank 0 (its name, then rank 0's), or "schedule RANK" where a rank has another UNISONO_SCHEDULE.
 std::string compare(const Joining& joining, std::string_view asked) {
   std::vector<std::string> usable;
   for (int r = 0; r < joining.world_size; ++r) {
@@ -45,7 +45,7 @@ std::string compare(const Joining& joining, std::string_view asked) {
   return "take tcp";
 }
 
-/// Rank 0's finding. If it does not come in time, the error names the ranks that have said nothing.
+/// Waits for rank 0's decision. A Timeout names the ranks that have not written their request.
 std::string verdict_of(const Joining& joining) {
   try {
     return joining.store.get(verdict_key, joining.deadline.left());
@@ -60,8 +60,8 @@ std::string verdict_of(const Joining& joining) {
   }
 }
 
-/// Every rank says what it asks for and what it could take; the first of rank 0's list that all have is taken. InvalidArgument where they ask for
-/// different backends. Rank 0 reads what all say, and they read what it found: four requests for each rank.
+/// Agrees on the engine between hosts: every rank writes what it asks for and what it could take, and the first of rank 0's list that all ranks have
+/// is taken. Throws InvalidArgument where ranks ask for different backends. Each rank makes four requests to the store.
 std::string agree(const Joining& joining, const std::string& asked, const std::string& usable) {
   joining.store.set(asked_key(joining.rank), fmt::format("{}\n{}\n{}", asked, usable, schedule::schedule_override()));
   if (joining.rank == 0) joining.store.set(verdict_key, compare(joining, asked));
@@ -80,7 +80,7 @@ std::string agree(const Joining& joining, const std::string& asked, const std::s
       {.operation = "initialize", .rank = joining.rank, .culprit = culprit, .hint = "give every rank the same backend and UNISONO_BACKEND"});
 }
 
-/// The source of the request, for the log.
+/// Says in the log where the request comes from.
 std::string describe_request(const InitOptions& options, const base::Environment& environment, const std::string& asked) {
   if (asked == "auto") return "chosen for where the ranks are";
   return engines::parse_request(options.backend).host != "auto" ? "as the program asks"
@@ -153,7 +153,7 @@ std::string engine_of_group(const Selection& selection, const std::vector<int>& 
 }
 
 std::unique_ptr<group::GroupCore> make_group_core(const Selection& selection, const group::CoreOptions& options) {
-  // No list of hosts: all are on one.
+  // An empty list of hosts means that all ranks are on one host.
   const std::string name = engine_of_group(selection, options.hosts.empty() ? std::vector<int>(options.global_ranks.size(), 0) : options.hosts);
   group::DeviceEngine device;
   if (!selection.device.empty()) {

@@ -11,32 +11,33 @@
 
 namespace unisono::context {
 
-/// What the groups of a job run on.
+/// The engines of a job's groups.
 struct Selection {
-  std::string asked;            // for host memory: a name, or "auto"
-  std::string host;             // what that came to between the ranks of the world
-  std::string device;           // the engine of device memory; empty: there is none
-  bool device_at_need = false;  // nobody asked for it by name
+  std::string asked;            // the name asked for between host memories, or "auto"
+  std::string host;             // the engine chosen between the ranks of the world
+  std::string device;           // the engine of device memory; empty if there is none
+  bool device_at_need = false;  // true if nobody asked for the device engine by name
 };
 
-/// The ranks of the world before there is one; in a world of one nobody is asked.
+/// What the ranks of the world need to agree on an engine before the world exists. A world of one asks nobody.
 struct Joining {
   int rank = 0, world_size = 1;
   Store& store;
   const base::Deadline& deadline;
 };
 
-/// From what the program asked for, UNISONO_BACKEND where it asked for nothing in particular, and where the ranks are. `auto` is the native engine on
-/// one host; between hosts it is mpi in a job that an MPI started, else tcp, and says so once; nccl serves device memory wherever it can
-/// be used. Throws what `engines::maker` throws, and BackendUnavailable for native between hosts.
+/// Chooses from what the program asked for, then UNISONO_BACKEND, then where the ranks are. `auto` is the native engine on one host. Between hosts it
+/// is mpi in a job that an MPI started, else tcp, and a warning says so once. nccl serves device memory wherever it can be used. Throws what
+/// `engines::maker` throws, and BackendUnavailable for native between hosts.
 Selection select_engines(const InitOptions& options, const base::Environment& environment, const Topology& topology, Launcher launcher,
                          const Joining& joining);
 
-/// Of a group for which a backend was asked for, beside the world's own. `hosts`: of its members, several of them. Throws as `select_engines`.
+/// Chooses for a group that asked for a backend other than the world's. `hosts` holds the host number of each member; there are several members.
+/// Throws as `select_engines`.
 Selection select_for_group(const Selection& of_world, const std::string& backend, const std::vector<int>& hosts);
 
-/// The name of the engine of host memory of a group. Where nobody asked for a particular one, a group on one host gets the native engine. `hosts`: of
-/// its members.
+/// Returns the name of the engine for host memory of a group. A group on one host gets the native engine unless a particular one was asked for.
+/// `hosts` holds the host number of each member.
 std::string engine_of_group(const Selection& selection, const std::vector<int>& hosts);
 
 /// Makes the core of a group. Collective over its members.

@@ -20,7 +20,7 @@ struct Probes {
   std::atomic<bool> any{false};
 };
 Probes& probes() {
-  static Probes& instance = *new Probes;  // lives as long as the process, whoever ends last
+  static Probes& instance = *new Probes;  // never destroyed: static objects may end after it
   return instance;
 }
 
@@ -48,19 +48,19 @@ std::optional<InitOptions> ask_probes() {
   return std::nullopt;
 }
 
-/// How many libraries this process has loaded so far.
+/// Counts the libraries that this process has loaded so far.
 unsigned long long libraries_loaded() {
   unsigned long long count = 0;
   ::dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void* into) {
         *static_cast<unsigned long long*>(into) = info->dlpi_adds;
-        return 1;  // the first one tells
+        return 1;  // every entry holds the same count
       },
       &count);
   return count;
 }
 
-/// Whether an MPI is loaded that the program has initialized. It is looked for by name whenever a library has been loaded since the last look.
+/// Tells whether the program has loaded and initialized an MPI. MPI is looked for by name whenever a library has been loaded since the last look.
 bool mpi_is_initialized() {
   using Query = int(int*);
   static std::atomic<unsigned long long> looked_at{0};
@@ -68,7 +68,7 @@ bool mpi_is_initialized() {
   const unsigned long long loaded = libraries_loaded();
   if (query.load(std::memory_order_acquire) == nullptr && looked_at.exchange(loaded) != loaded) {
     for (const char* const name : engines::mpi::library_names) {
-      // The handle stays open, and with it the function where it is.
+      // The handle stays open, which keeps the function valid.
       void* const library = ::dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
       if (library == nullptr) continue;
       query.store(reinterpret_cast<Query*>(::dlsym(library, "MPI_Initialized")), std::memory_order_release);
@@ -83,7 +83,7 @@ bool mpi_is_initialized() {
 }  // namespace
 
 std::optional<InitOptions> foreign_job() {
-  // A probe that calls unisono itself is not asked again.
+  // A probe may itself call unisono; it is not asked again from inside.
   static thread_local bool looking = false;
   if (looking) return std::nullopt;
   struct Looking {

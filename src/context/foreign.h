@@ -6,9 +6,9 @@
 
 namespace unisono::context {
 
-/// How to join the job that somebody else has formed in this process: what a probe of the program's says, else the MPI that the program uses. Rank
-/// and world size are set. Nullopt where there is none, or it is a job of one. As long as no library is loaded and no probe finds one, asking costs
-/// next to nothing.
+/// Returns how to join the job that somebody else has formed in this process: what a probe of the program says, else the MPI that the program uses.
+/// Rank and world size are set. Returns nullopt where there is no such job, or it has one process. A call is cheap while no library is loaded and no
+/// probe finds a job.
 std::optional<InitOptions> foreign_job();
 
 }  // namespace unisono::context

@@ -22,7 +22,8 @@ using namespace std::chrono_literals;
 constexpr auto time_to_read = 1s;
 constexpr std::string_view failed_key = "failed";
 
-/// The text of a rank that gives up, with tabs between: its number; whom it missed where its time was over, or whose loss it noticed; and why.
+/// Encodes why a rank gives up, as three fields separated by tabs: the rank, the kind (with the ranks missed by a Timeout, or the cause of a loss),
+/// and the message.
 std::string encode(int rank, const std::exception_ptr& reason) {
   try {
     std::rethrow_exception(reason);
@@ -82,7 +83,7 @@ void Formation::look() const {
   try {
     parts_.look();
   } catch (const PeerFailed&) {
-    // A member that fails says why, and only then ends the world: its reason may have come between the two looks.
+    // A member that fails writes its reason before it ends the world, so the reason may have come between the two looks.
     std::optional<std::string> text;
     try {
       text = parts_.store->try_get(failed_key);
@@ -104,7 +105,7 @@ void Formation::give_up(const std::exception_ptr& reason) noexcept {
       if (r != parts_.rank) keys.push_back("read/" + std::to_string(r));
     }
     parts_.store->wait(keys, time_to_read);
-  } catch (const std::exception& error) {  // they are gone, or in something else by now; nobody is left to be told
+  } catch (const std::exception& error) {  // the others are gone or no longer listen
     base::log(base::LogLevel::debug, error.what());
   }
 }

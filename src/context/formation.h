@@ -11,25 +11,25 @@
 
 namespace unisono::context {
 
-/// The time between knowing the members of a group and having it. A member that cannot go on says so, and one that dies is seen: those that wait for
-/// it in `watched` throw PeerFailed instead of waiting on.
+/// Covers the time between knowing the members of a group and having the group. A member that cannot go on writes its reason, and the death of a
+/// member is noticed. Members that wait in `watched` then throw PeerFailed.
 class Formation {
  public:
   struct Parts {
-    std::string operation;  // as errors call it
-    std::string group;      // its name; empty while there is no world
+    std::string operation;  // the name in error messages
+    std::string group;      // the group's name; empty while there is no world
     int rank = 0, size = 1;
-    std::vector<std::string> hosts = {};  // of the ranks, where they are known already
+    std::vector<std::string> hosts = {};  // by rank, where they are known already
     std::shared_ptr<Store> store;         // the group's own part of the job's store
-    bool serves_store = false;            // it ends with this process
-    std::function<void()> look = [] {};   // throws if it is known, without that store, that one of them will not come
+    bool serves_store = false;            // true if the store ends with this process
+    std::function<void()> look = [] {};   // throws if it is known, without the store, that a member will not come
   };
   explicit Formation(Parts parts);
   ~Formation();
   Formation(const Formation&) = delete;
   Formation& operator=(const Formation&) = delete;
 
-  /// The store as it is, and watched as long as this lives.
+  /// `store` is the plain store. `watched` is the same store, whose waits call `look` as long as this object lives.
   const std::shared_ptr<Store>& store() const { return parts_.store; }
   const std::shared_ptr<Store>& watched() const { return watched_; }
 

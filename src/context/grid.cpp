@@ -17,7 +17,7 @@ using base::with_place;
 
 [[noreturn]] void wrong(const std::string& what, const std::string& hint = {}) { throw InvalidArgument(what, {.operation = "Grid", .hint = hint}); }
 
-/// n as a product of k factors, the largest of them as small as can be, in descending order.
+/// Writes n as a product of k factors in descending order, the largest of them as small as possible.
 std::vector<int> balanced(int n, std::size_t k) {
   if (k == 0) return {};
   if (k == 1) return {n};
@@ -49,7 +49,8 @@ std::vector<int> Grid::choose_extents(int ranks, std::vector<int> extents, std::
     for (const int extent : extents) {
       if (extent < 0) wrong(fmt::format("an axis has {} cells", extent));
       if (extent == 0) ++open;
-      else given = std::min<std::int64_t>(given * extent, std::int64_t{ranks} + 1);  // more than there can be is enough to know
+      else
+        given = std::min<std::int64_t>(given * extent, std::int64_t{ranks} + 1);  // a product above the world's size is an error whatever its value
     }
     if (ranks % given != 0 || (open == 0 && given != ranks)) {
       wrong(fmt::format("{} ranks are no grid of {}", ranks, fmt::join(extents, " x ")),

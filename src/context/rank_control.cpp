@@ -23,8 +23,8 @@ namespace {
 
 constexpr std::size_t longest_text = std::size_t{64} << 10;
 
-// What the ranks agree on is one number, the largest that any of them brings: 0 if all went well, else who failed (one more than the rank) and how
-// long its text is. Where it brings no text (an exception that is still on its way has none), there is no second step.
+// The ranks agree on the largest of one number each: 0 if all went well, else the failed rank plus one and the length of its text. A rank brings no
+// text where its exception is still being thrown; the broadcast of the text is then left out.
 struct Outcome {
   int culprit = -1;
   std::size_t text = 0;
@@ -50,7 +50,7 @@ detail::Request compare(std::uint64_t& word, std::string_view operation) {
                    PeerFailed::Cause::aborted);
 }
 
-/// What nobody waits for: the number stays until the library is done with it.
+/// Starts the agreement and returns at once. The number stays alive until the library is done with it.
 void bring_without_waiting(Outcome outcome, const ProcessGroup& group, std::string_view operation) {
   struct UnderWay {
     std::uint64_t word;
@@ -63,12 +63,12 @@ void bring_without_waiting(Outcome outcome, const ProcessGroup& group, std::stri
   UnderWay& own = all.emplace_back(UnderWay{outcome.pack()});
   try {
     own.work = detail::start(compare(own.word, operation), group, {});
-  } catch (const Error&) {  // the group is over: the others know already
+  } catch (const Error&) {  // the group is over, and the others know already
     all.pop_back();
   }
 }
 
-/// How many ranks the fullest host has; the same on every rank.
+/// Returns how many ranks the fullest host has, which is the same on every rank.
 int most_local_ranks(const context::State& state) {
   std::map<std::string, int> ranks;
   int most = 1;
@@ -76,8 +76,8 @@ int most_local_ranks(const context::State& state) {
   return most;
 }
 
-/// Every host has its first: where it has fewer ranks than that, its last one. In a part of the world the ranks of the host that are in it are
-/// counted.
+/// Tells whether this rank is its host's first. On a host with `wanted` or fewer ranks the last one is the first. In a group that is a part of the
+/// world only the host's ranks in that group count.
 bool is_first_of_host(const context::State& state, const ProcessGroup& group, int wanted) {
   std::vector<int> members;
   for (const int r : state.topology.local_members) {
@@ -114,7 +114,7 @@ void detail::agree(const ProcessGroup& group, std::string_view operation, const 
     }
     if (!error) throw_failure_of(outcome.culprit, text, group, operation);
   } catch (...) {
-    if (!error) throw;  // else what happened here comes before what has become of the group
+    if (!error) throw;  // an own error takes precedence over the group's failure
   }
   if (error) std::rethrow_exception(error);
 }
@@ -140,7 +140,7 @@ OneRankFirst::~OneRankFirst() noexcept(false) {
   if (std::uncaught_exceptions() > exceptions_) {
     try {
       bring_without_waiting({group_.rank(), 0}, group_, "OneRankFirst");
-    } catch (...) {  // NOLINT(bugprone-empty-catch): no memory; the others' deadline ends their wait
+    } catch (...) {  // NOLINT(bugprone-empty-catch): out of memory; the others' deadline ends their wait
     }
     return;
   }

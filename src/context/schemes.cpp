@@ -21,7 +21,7 @@ struct Schemes {
 };
 
 Schemes& schemes() {
-  static Schemes& instance = *new Schemes;  // as long as the process lives
+  static Schemes& instance = *new Schemes;  // never destroyed
   return instance;
 }
 

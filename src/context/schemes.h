@@ -7,9 +7,9 @@
 
 namespace unisono::context {
 
-/// Whether a handler of the program's own serves this init_method.
+/// Tells whether the program has registered a handler for this init_method.
 bool has_handler(std::string_view init_method);
-/// What its handler has made of the request: a store, a rank, and a size. nullopt where there is no such handler.
+/// Calls the program's handler, which turns the request into a store, a rank and a size. Returns nullopt where there is no handler.
 std::optional<InitOptions> through_handler(const InitOptions& options);
 
 }  // namespace unisono::context

@@ -18,7 +18,7 @@ struct Presented {
   std::vector<std::string> names;
 };
 Presented& presented() {
-  static Presented& instance = *new Presented;  // lives as long as the process, whoever ends last
+  static Presented& instance = *new Presented;  // never destroyed: static objects may end after it
   return instance;
 }
 
@@ -39,7 +39,7 @@ std::vector<std::string> detail::presented_hosts() {
 namespace unisono::context {
 namespace {
 
-/// What a rank says of its host. `machine` and `identity` differ only where a test has ranks present themselves as being elsewhere.
+/// What a rank reports of its host. `machine` and `identity` differ only where a test lets ranks present themselves as being elsewhere.
 struct HostRecord {
   std::string machine;
   std::string identity;

@@ -15,8 +15,8 @@ namespace {
 int replicas_of(const SamplerOptions& options) { return options.num_replicas ? *options.num_replicas : world_size(); }
 int rank_of(const SamplerOptions& options) { return options.rank ? *options.rank : rank(); }
 
-/// A number below `bound`, each equally likely (D. Lemire, Fast random integer generation in an interval, 2019). The standard's distributions differ
-/// from one library to the next.
+/// Returns a number below `bound`, each equally likely (D. Lemire, Fast random integer generation in an interval, 2019). The distributions of the
+/// standard library differ between implementations, so they are not used.
 std::uint64_t below(std::uint64_t bound, SamplerEngine& engine) {
   __extension__ using Wide = unsigned __int128;
   Wide product = static_cast<Wide>(engine()) * bound;

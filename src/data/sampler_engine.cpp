@@ -1,5 +1,5 @@
-// The generator of M. Matsumoto and T. Nishimura, MT19937-64: the state is 312 words; each call tempers one of them, and after 312 calls all of them
-// are computed anew from each other.
+// Implements MT19937-64 of M. Matsumoto and T. Nishimura. The state has 312 words; each call tempers one of them, and after 312 calls all of them are
+// computed anew from each other.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace unisono {
 namespace {
 
 constexpr std::size_t words = 312, middle = 156;
-constexpr std::uint64_t lower_bits = 0x7fffffffU;  // 31 of them
+constexpr std::uint64_t lower_bits = 0x7fffffffU;  // the lower 31 bits
 
 std::uint64_t twist(std::uint64_t upper, std::uint64_t lower) noexcept {
   const std::uint64_t joined = (upper & ~lower_bits) | (lower & lower_bits);

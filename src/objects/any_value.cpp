@@ -99,7 +99,7 @@ const std::filesystem::path& AnyValue::path() const {
 AnyValue::OwnPath::OwnPath(std::string_view text) : path(std::make_shared<const std::filesystem::path>(text)) {}
 bool AnyValue::OwnPath::operator==(const OwnPath& other) const { return *path == *other.path; }
 
-// The kind, then of a tensor its dtype, shape and elements, of a number itself with its dtype before it, of text the text.
+// Writes the kind first. A tensor follows with dtype, shape and elements, a number with its dtype and value, a text as it is.
 void object_traits<AnyValue>::write(ObjectWriter& out, const AnyValue& value) {
   out.write(value.kind());
   switch (value.kind()) {

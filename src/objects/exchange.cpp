@@ -18,13 +18,13 @@ namespace {
 
 constexpr std::uint64_t no_root = UINT64_MAX;
 
-/// The rank in the group; InvalidArgument where it is none.
+/// Returns the root's rank in the group. Throws InvalidArgument where the root is no member.
 int find_root(std::string_view label, Rank root, const ProcessGroup& group, const CallOptions& options) {
   check_exchanging({.operation = Operation::broadcast, .in = nothing(), .out = nothing(), .root = root, .label = label}, group, options);
   return root.is_global() ? group.rank_of(GlobalRank{root.value()}).value() : root.value();
 }
 
-/// Before anything is moved: that all ranks give the same type and root, that nobody has failed, and that nothing is too large.
+/// Checks before anything is moved that all ranks give the same type and root, that no rank has failed, and that nothing is too large.
 void compare(group::Composed& call, const ObjectType& type, std::uint64_t own_root, std::size_t own_bytes, const std::exception_ptr& error) {
   enum Item : std::size_t { fingerprint, root, bytes, limit };
   const objects::Lines lines(call, {type.fingerprint, own_root, own_bytes, object_limits().bytes}, error);
@@ -32,7 +32,7 @@ void compare(group::Composed& call, const ObjectType& type, std::uint64_t own_ro
     const int other = found->other;
     call.throw_mismatch(*found, fmt::format("the root is rank {} here, and rank {} on rank {}", lines.mine(root), lines.of(other, root), other));
   }
-  // Every rank sends its name where one differs, for every rank compares itself with another.
+  // Each rank compares its name with that of another rank, so every rank sends its name if one differs.
   if (const auto found = lines.difference_in(fingerprint)) {
     const int other = found->other;
     call.throw_mismatch(*found, fmt::format("the object is {} here, and {} on rank {}", type.name, lines.text_from(other, type.name), other));
@@ -41,7 +41,7 @@ void compare(group::Composed& call, const ObjectType& type, std::uint64_t own_ro
   lines.nothing_too_large(bytes, limit);
 }
 
-// Under this name no plain receive takes one of its messages for elements.
+// The label keeps a plain receive from taking an object's message for elements.
 constexpr std::string_view message_label = "send_object";
 
 }  // namespace

@@ -7,18 +7,18 @@
 
 #include "unisono/tensor.h"
 
-// Where MessagePack (https://github.com/msgpack/msgpack/blob/master/spec.md) leaves a choice, this is ours.
+// Fixes the choices that MessagePack leaves open (https://github.com/msgpack/msgpack/blob/master/spec.md).
 namespace unisono::objects {
 
 static_assert(std::endian::native == std::endian::little, "elements travel as they lie in memory");
 
-/// The type of an extension is the DType of its elements, or this: a long double, as many bytes as have a meaning.
+/// An extension's type is the DType of its elements, or this code for a long double, of which only the meaningful bytes are written (10 on x86-64).
 inline constexpr std::int8_t extended_code = 64;
 inline constexpr std::size_t extended_bytes = std::numeric_limits<long double>::digits == 64 ? 10 : sizeof(long double);
 
 constexpr std::int8_t code_of(DType dtype) { return static_cast<std::int8_t>(dtype); }
 
-/// First bytes of values.
+/// The first byte of a value, as MessagePack names it.
 enum Format : std::uint8_t {
   fixmap = 0x80,
   fixarray = 0x90,
@@ -56,7 +56,7 @@ enum Format : std::uint8_t {
   map32,
 };
 
-/// The format of a number of this type; nil where it is an extension, and for boolean.
+/// Returns the format of a number of this type; nil for boolean and for types that are written as an extension.
 constexpr Format format_of(DType dtype) {
   switch (dtype) {
     case DType::int8: return int8;

@@ -8,8 +8,8 @@
 namespace unisono {
 namespace {
 
-constexpr std::size_t most_bytes = UINT32_MAX;  // what one length of MessagePack can say
-constexpr std::size_t most_depth = 1024;        // each level is a few calls deep on the stack
+constexpr std::size_t most_bytes = UINT32_MAX;  // the largest length in MessagePack
+constexpr std::size_t most_depth = 1024;        // each level takes a few calls on the stack
 
 std::atomic<std::size_t> limit_of_bytes{ObjectLimits{}.bytes};
 std::atomic<std::size_t> limit_of_depth{ObjectLimits{}.depth};

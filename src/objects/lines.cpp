@@ -39,13 +39,14 @@ std::optional<group::Difference> Lines::difference_in(std::size_t item) const {
   const engines::Decision decision = engines::decide(ballots);
   group::Difference found{
       .culprit = decision.culprit(), .own_is_blamed = decision.blames(call_.group().rank()), .other = decision.culprit().value_or(*other)};
-  // One that is to blame compares itself with one of the many.
+  // A rank that differs from the majority compares itself with one of the majority.
   if (found.own_is_blamed) found.other = *first([&](int r) { return !decision.blames(r); });
   return found;
 }
 
 std::string Lines::text_from(int rank, std::string_view own) const {
-  std::array<char, 256> text{};
+  constexpr std::size_t longest_text = 255;
+  std::array<char, longest_text + 1> text{};
   std::copy_n(own.begin(), std::min(own.size(), text.size() - 1), text.begin());
   const auto all = all_gather<char>(call_, text);
   return all.data() + static_cast<std::size_t>(rank) * text.size();

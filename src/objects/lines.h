@@ -14,8 +14,8 @@
 
 namespace unisono::objects {
 
-/// What every rank says before anything is moved: a line of numbers, and whether it has failed already. Since all ranks have all lines, all come to
-/// the same error.
+/// The lines that all ranks exchange before anything is moved: some numbers each, and whether the rank has failed already. All ranks have all lines,
+/// so all come to the same error.
 class Lines {
  public:
   Lines(group::Composed& call, std::initializer_list<std::uint64_t> own, const std::exception_ptr& error);
@@ -29,13 +29,13 @@ class Lines {
     }
     return std::nullopt;
   }
-  /// Who differs from whom in an item; nothing where all ranks have the same.
+  /// Returns which ranks differ in an item; nothing where all ranks have the same.
   std::optional<group::Difference> difference_in(std::size_t item) const;
-  /// The beginning of what a rank has to say. Every rank calls.
+  /// Returns the beginning of a rank's text. Every rank calls it.
   std::string text_from(int rank, std::string_view own) const;
-  /// Of items that say how many bytes an object has, and how many it may have: InvalidArgument where one has more than any rank takes.
+  /// Takes the items with an object's size and its limit in bytes. Throws InvalidArgument where an object is larger than any rank's limit.
   void nothing_too_large(std::size_t bytes, std::size_t limit) const;
-  /// Where a rank has failed, it throws its own error, and the others InvalidArgument.
+  /// Throws where a rank has failed: that rank its own error, the others InvalidArgument.
   void nobody_failed() const;
 
  private:

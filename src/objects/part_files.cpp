@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
                         {.hint = "a directory that all ranks reach is needed; or collect by communication"});
 }
 
-/// Calls again what a signal has interrupted.
+/// Repeats the call while a signal interrupts it.
 template <class F>
 auto retried(F&& call) {
   auto result = call();
@@ -47,7 +47,7 @@ PartDirectory::PartDirectory(const fs::path& given) : path_(given), own_(given.e
 }
 PartDirectory::~PartDirectory() {
   if (!own_) return;
-  // Not remove_all, which gives up where somebody else removes a file before it: the other ranks remove theirs at this very time.
+  // std::filesystem::remove_all stops at a file that another process removes first, and the other ranks remove theirs at the same time.
   std::error_code ignored;
   for (fs::directory_iterator entry(path_, ignored), end; !ignored && entry != end; entry.increment(ignored)) ::unlink(entry->path().c_str());
   ::rmdir(path_.c_str());
@@ -67,7 +67,7 @@ void PartFile::write(std::span<const std::byte> bytes) {
     if (n < 0) fail("write", path_, errno);
     bytes = bytes.subspan(static_cast<std::size_t>(n));
   }
-  if (::close(file.release()) != 0 && errno != EINTR) fail("write", path_, errno);  // where a network's file system says that it could not
+  if (::close(file.release()) != 0 && errno != EINTR) fail("write", path_, errno);  // network file systems may report a failed write only now
 }
 
 void read_part(const fs::path& path, std::span<std::byte> bytes) {

@@ -8,10 +8,11 @@
 
 namespace unisono::objects {
 
-/// Where the parts lie. One that we made is removed with the files in it; one of the user's stays.
+/// The directory of the parts. A directory that we made is removed with the files in it; one of the user's stays.
 class PartDirectory {
  public:
-  /// The user's, made if it is not there; an empty path: a new one in the working directory. InvalidArgument where that cannot be.
+  /// Takes the user's path and makes the directory if it is missing. An empty path makes a new one in the working directory. Throws InvalidArgument
+  /// where that is impossible.
   explicit PartDirectory(const std::filesystem::path& given);
   ~PartDirectory();
   PartDirectory(const PartDirectory&) = delete;
@@ -23,7 +24,7 @@ class PartDirectory {
   bool own_;
 };
 
-/// The file of this rank; removed in the end. All of these throw InvalidArgument where the file is not there, is not what it should be, or
+/// The file with this rank's part, removed by the destructor. Its functions throw InvalidArgument where the file is missing, is of another kind, or
 /// cannot be written or read.
 class PartFile {
  public:
@@ -31,7 +32,7 @@ class PartFile {
   ~PartFile();
   PartFile(const PartFile&) = delete;
   PartFile& operator=(const PartFile&) = delete;
-  /// A new file, which nobody else may read.
+  /// Creates the file, readable by this user only.
   void write(std::span<const std::byte> bytes);
 
  private:
@@ -39,10 +40,10 @@ class PartFile {
   bool written_ = false;
 };
 
-/// A plain file of exactly as many bytes.
+/// Reads a plain file of exactly as many bytes.
 void read_part(const std::filesystem::path& path, std::span<std::byte> bytes);
 
-/// 128 random bits, in hexadecimal.
+/// Returns 128 random bits in hexadecimal.
 std::string random_name();
 
 }  // namespace unisono::objects

@@ -7,7 +7,7 @@
 #include "unisono/detail/object_stream.h"
 #include "unisono/error.h"
 
-// Read by hand: the parser of msgpack-cxx forgets of which width an integer was, and makes room for as many values as a length claims.
+// This reader replaces the parser of msgpack-cxx, which forgets the width of integers and allocates as many values as a length claims.
 
 namespace unisono {
 
@@ -62,7 +62,7 @@ void ObjectReader::another(std::string_view asked, std::uint8_t found) const {
                  {.hint = "what is read has exactly the types of what was written; nothing is converted"});
 }
 
-// The first byte of the next value, which is counted.
+// Returns the first byte of the next value, and counts the value.
 std::uint8_t ObjectReader::format() {
   while (frames_.back().left == 0) {
     if (frames_.back().closed) {
@@ -81,7 +81,7 @@ std::span<const std::byte> ObjectReader::take(std::size_t n) {
   return part;
 }
 
-// Lengths and numbers are big-endian.
+// Reads a big-endian length or number.
 std::uint64_t ObjectReader::length(int width) {
   std::uint64_t n = 0;
   for (const std::byte b : take(static_cast<std::size_t>(width))) n = (n << 8) | static_cast<std::uint64_t>(b);

@@ -44,7 +44,7 @@ std::uint64_t hash_of(const std::vector<NamedTensor>& tensors) {
   return hash.value();
 }
 
-/// The name of each, and what it is.
+/// The name of each tensor with a description of it.
 using Table = std::vector<std::pair<std::string, std::string>>;
 Table table_of(const std::vector<NamedTensor>& tensors) {
   Table table;
@@ -67,7 +67,7 @@ std::string first_difference(const Table& here, const Table& there, int rank) {
   return fmt::format("what rank {} gives is not what is given here", rank);
 }
 
-// What is wrong with one of them by itself.
+// Returns the fault of a tensor that is wrong on its own, without regard to other ranks.
 std::exception_ptr fault_of(const group::Group& group, const std::vector<NamedTensor>& tensors, std::string_view label) {
   for (const auto& [name, view] : tensors) {
     try {
@@ -112,7 +112,7 @@ void compare(group::Composed& call, const std::vector<NamedTensor>& tensors, con
   }
 }
 
-/// Views of one dtype that travel together, all on the host or all on one device.
+/// Views of one dtype that are reduced in one call, all on the host or all on one device.
 struct Bucket {
   DType dtype;
   Device device = {};
@@ -134,7 +134,7 @@ std::vector<Bucket> buckets_of(const std::vector<NamedTensor>& tensors, const To
   return buckets;
 }
 
-/// Of several views; `reduce` is given them in one line.
+/// Reduces one contiguous view, to which several views are copied.
 using Reduce = std::function<void(const TensorView&)>;
 
 void reduce_on_host(const Bucket& bucket, std::byte* memory, const Reduce& reduce) {
@@ -151,7 +151,7 @@ void reduce_on_host(const Bucket& bucket, std::byte* memory, const Reduce& reduc
   }
 }
 
-/// Copied there and back by the device, on a stream that comes after the caller's, and that the caller's comes after.
+/// Copies the views into one buffer and back on a stream of the device that runs after the caller's stream; the caller's stream waits for it.
 void reduce_on_device(const Bucket& bucket, const Reduce& reduce) {
   DeviceRuntime& runtime = engines::require_runtime(bucket.device.type);
   const auto stream = runtime.stream(bucket.device);
@@ -177,7 +177,7 @@ void reduce_on_device(const Bucket& bucket, const Reduce& reduce) {
   runtime.record(bucket.device, stream->handle())->order(current_stream());
 }
 
-/// Views that may lie on a device say so from here on.
+/// Returns the views with the device on which each lies.
 std::vector<NamedTensor> located(const group::Group& group, const std::vector<NamedTensor>& tensors) {
   std::vector<NamedTensor> all = tensors;
   for (NamedTensor& tensor : all) tensor.view = group::locate_list(group, std::span(&tensor.view, 1)).front();
@@ -209,10 +209,10 @@ void reduce_together(const std::vector<NamedTensor>& given, const Together& how,
     }
   } catch (const Error&) {
     throw;
-  } catch (const std::runtime_error& error) {  // the device's, here alone
+  } catch (const std::runtime_error& error) {  // an error of the device, on this rank alone
     abandon(group, std::current_exception());
     throw Error(error.what(), {.operation = std::string(how.label), .group = group.name(), .rank = group.rank(), .where = options.where});
-  } catch (...) {  // no memory
+  } catch (...) {  // out of memory
     abandon(group, std::current_exception());
     throw;
   }

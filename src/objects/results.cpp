@@ -22,7 +22,7 @@ using objects::Lines;
 
 constexpr std::string_view label = "collect_results";
 
-/// What f throws.
+/// Returns the exception that f throws, or null.
 template <class F>
 std::exception_ptr thrown_by(F&& f) {
   try {
@@ -48,7 +48,7 @@ void compare(group::Composed& call, const ObjectType& type, std::size_t own_byte
   lines.nothing_too_large(bytes, limit);
 }
 
-/// The parts are files whose names nobody else knows, so that what an earlier run has left in the directory is not taken for one.
+/// Collects by files with random names, so that a file left in the directory by an earlier run is never taken for a part.
 std::optional<ByteParts> collect_by_files(const ObjectType& type, const Parcel& own, const std::filesystem::path& given, const ProcessGroup& group,
                                           const CallOptions& options) {
   check_exchanging({.operation = Operation::all_gather, .in = nothing(), .out = nothing(), .label = label}, group, options);
@@ -57,7 +57,7 @@ std::optional<ByteParts> collect_by_files(const ObjectType& type, const Parcel& 
 
   std::exception_ptr error = own.error;
   std::unique_ptr<objects::PartDirectory> directory;
-  std::vector<std::byte> told;  // the name of this call, then the path
+  std::vector<std::byte> told;  // the random name of this call, then the path
   constexpr std::size_t name_length = 32;
   if (is_root && !error) {
     error = thrown_by([&] {

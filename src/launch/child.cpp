@@ -19,22 +19,22 @@
 namespace unisono::launcher {
 namespace {
 
-/// Async-signal-safe: runs in the child of a process that may have threads.
+/// Runs in the child of a process that may have threads, so it is async-signal-safe.
 void become_rank(const ChildPlan& plan, const Watchdog& watchdog, pid_t launcher) noexcept {
   ::setpgid(0, 0);
   watchdog.guard_self_group();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != launcher) ::_exit(1);  // it died before the line above
+  if (::getppid() != launcher) ::_exit(1);  // the launcher died before the line above
   if (plan.stdin_fd) ::dup2(*plan.stdin_fd, STDIN_FILENO);
   if (plan.stdout_fd) ::dup2(*plan.stdout_fd, STDOUT_FILENO);
   if (plan.stderr_fd) ::dup2(*plan.stderr_fd, STDERR_FILENO);
   if (plan.launcher_fd >= 0) ::fcntl(plan.launcher_fd, F_SETFD, 0);
   if (plan.pmi_fd >= 0) ::fcntl(plan.pmi_fd, F_SETFD, 0);
   if (plan.cpu) {
-    // Sized for what is asked, so that processors beyond 1024 work; the kernel takes a shorter set than its own here.
-    unsigned long words[(1 << 16) / (8 * sizeof(unsigned long))] = {};
-    constexpr int bits = 8 * sizeof(unsigned long);
-    if (*plan.cpu < (1 << 16)) {
+    // The set covers processors beyond the 1024 of cpu_set_t. For setting, the kernel accepts a set shorter than its own.
+    constexpr int bits = 8 * sizeof(unsigned long), most_processors = 1 << 16;
+    unsigned long words[most_processors / bits] = {};
+    if (*plan.cpu < most_processors) {
       words[*plan.cpu / bits] |= 1UL << (*plan.cpu % bits);
       ::sched_setaffinity(0, sizeof words, reinterpret_cast<const cpu_set_t*>(words));
     }
@@ -47,7 +47,7 @@ void become_rank(const ChildPlan& plan, const Watchdog& watchdog, pid_t launcher
   }
   if (plan.signals != nullptr) {
     if (!plan.signals->sigpipe_was_ignored()) ::signal(SIGPIPE, SIG_DFL);
-    // A shell without job control starts background commands with these ignored; what we forward must arrive.
+    // A shell without job control starts background commands with these signals ignored. The launcher forwards them, so they must not stay ignored.
     if (is_ignored(SIGINT)) ::signal(SIGINT, SIG_DFL);
     if (is_ignored(SIGQUIT)) ::signal(SIGQUIT, SIG_DFL);
     ::sigprocmask(SIG_SETMASK, &plan.signals->original_mask(), nullptr);
@@ -60,7 +60,7 @@ void flush_streams() {
   std::fflush(nullptr);
 }
 
-/// Where the function ends the process itself, what its parent has registered to be done at exit is not done again.
+/// Ends the child of a function that calls exit, so that the handlers its parent registered with atexit do not run a second time.
 void leave_at_exit(int code, void*) {
   flush_streams();
   ::_exit(code);
@@ -84,7 +84,7 @@ void leave_at_exit(int code, void*) {
 }  // namespace
 
 Child start_child(const Task& task, ChildPlan& plan, const Watchdog& watchdog) {
-  int report[2];  // exec closes it; what comes through is the errno of an exec that failed
+  int report[2];  // exec closes it; it carries the errno of a failed exec
   if (::pipe2(report, O_CLOEXEC) != 0) throw StartFailed("cannot make a pipe: " + error_text(errno), 1);
   base::FileDescriptor reading(report[0]);
   base::FileDescriptor writing(report[1]);
@@ -92,11 +92,11 @@ Child start_child(const Task& task, ChildPlan& plan, const Watchdog& watchdog) {
   std::vector<char*> arguments;
   for (const auto& argument : task.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
-  // A script without "#!" is the shell's, as it is for execvp.
+  // A script without "#!" is run by the shell, as execvp does.
   std::vector<char*> shell_arguments{const_cast<char*>("sh"), const_cast<char*>(task.path.c_str())};
   if (!task.arguments.empty()) shell_arguments.insert(shell_arguments.end(), arguments.begin() + 1, arguments.end());
 
-  if (task.function) flush_streams();  // or what is buffered would be written by every child again
+  if (task.function) flush_streams();  // otherwise every child would write what is buffered
   const pid_t launcher = ::getpid();
   Child child;
   child.pid = ::fork();
@@ -112,9 +112,9 @@ Child start_child(const Task& task, ChildPlan& plan, const Watchdog& watchdog) {
     if (errno == ENOEXEC) ::execve("/bin/sh", shell_arguments.data(), environment);
     const int error = errno;
     [[maybe_unused]] const auto told = ::write(writing.get(), &error, sizeof error);
-    ::_exit(error == ENOENT ? 127 : 126);
+    ::_exit(error == ENOENT ? exit_not_found : exit_not_executable);
   }
-  ::setpgid(child.pid, child.pid);  // in both, so that neither can be too early to signal the group
+  ::setpgid(child.pid, child.pid);  // in both processes, so that neither signals the group before it exists
   child.pidfd = open_pidfd(child.pid);
   const int pidfd_error = errno;
   writing.reset();
@@ -129,7 +129,7 @@ Child start_child(const Task& task, ChildPlan& plan, const Watchdog& watchdog) {
     watchdog.forget(child.pid);
     if (got != static_cast<ssize_t>(sizeof error)) throw StartFailed("cannot watch a process: " + error_text(pidfd_error), 1);
     const std::string hint = error == ENOENT ? " (the interpreter it names is missing)" : "";
-    throw StartFailed("cannot run \"" + task.path + "\": " + error_text(error) + hint, error == ENOENT ? 127 : 126);
+    throw StartFailed("cannot run \"" + task.path + "\": " + error_text(error) + hint, error == ENOENT ? exit_not_found : exit_not_executable);
   }
   return child;
 }

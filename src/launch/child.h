@@ -15,23 +15,23 @@
 
 namespace unisono::launcher {
 
-/// What runs as a rank: a program, or a function of this process in the forked child (its return value is the exit code; an exception that
-/// leaves it is code 1). The function gets the rank's variables; the process's own environment is never written.
+/// The code of a rank: a program, or a function of this process that runs in the forked child. The function's return value is the exit code; an
+/// exception that leaves it is code 1. It gets the rank's variables as an argument; the environment of the process is never written.
 struct Task {
-  std::string path = {};                    ///< of the program's file
-  std::vector<std::string> arguments = {};  ///< with the program's name first
+  std::string path = {};                    ///< the program's file
+  std::vector<std::string> arguments = {};  ///< the program's name comes first
   std::function<int(const base::Environment&)> function = {};
 };
 
-/// Everything one child needs, prepared before fork: between fork and exec nothing may be allocated.
+/// All that a child needs, prepared before fork, because nothing may be allocated between fork and exec.
 struct ChildPlan {
   EnvironmentBlock environment;
   std::optional<int> stdin_fd = {}, stdout_fd = {}, stderr_fd = {};  ///< become 0, 1, 2 where given
   int launcher_fd = -1;                                              ///< stays open in the child
-  int pmi_fd = -1;                                                   ///< so does this one, of an MPI
+  int pmi_fd = -1;                                                   ///< stays open in the child, for an MPI
   std::optional<int> cpu = {};                                       ///< the only processor it may run on
-  std::size_t descriptor_limit = 0;                                  ///< to put back; 0: as it is
-  const SignalScope* signals = nullptr;                              ///< to undo in the child; nullptr: nothing was changed
+  std::size_t descriptor_limit = 0;                                  ///< the limit to restore; 0: leave it
+  const SignalScope* signals = nullptr;                              ///< to undo in the child; null: nothing was changed
   std::span<const int> close_in_function = {};                       ///< descriptors of the launcher, for a child without exec
 };
 
@@ -40,8 +40,8 @@ struct Child {
   base::FileDescriptor pidfd = {};
 };
 
-/// Forks one rank: a process group of its own, guarded by the watchdog, and ended by the kernel when the calling *thread* ends, so call it from
-/// one that lives as long as the job. Returns when the program runs. StartFailed where it cannot be started.
+/// Forks one rank. The rank has a process group of its own and is guarded by the watchdog. The kernel ends it when the calling *thread* ends, so call
+/// this from a thread that lives as long as the job. Returns when the program runs. Throws StartFailed where it cannot be started.
 Child start_child(const Task& task, ChildPlan& plan, const Watchdog& watchdog);
 
 }  // namespace unisono::launcher

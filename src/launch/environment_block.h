@@ -9,19 +9,19 @@
 
 namespace unisono::launcher {
 
-/// The environment of one process to be started, as execve wants it. Built before fork, because a child must not allocate.
+/// The environment of a process to be started, in the form of execve. It is built before fork, because a child must not allocate.
 class EnvironmentBlock {
  public:
   explicit EnvironmentBlock(const base::Environment& base) : variables_(base.all()) {}
 
   void set(std::string_view name, std::string_view value) { variables_[std::string(name)] = value; }
   void set(std::string_view name, int value) { set(name, std::string_view(std::to_string(value))); }
-  /// Empty where the variable is not there.
+  /// Returns empty text where the variable is not set.
   std::string get(std::string_view name) const;
-  /// True where the variable is there and not empty.
+  /// Returns true where the variable is set and not empty.
   bool has(std::string_view name) const;
 
-  /// Valid until the next change or until the block is gone.
+  /// Returns a pointer that is valid until the next change or the end of this object.
   char* const* data();
   base::Environment as_environment() const { return base::Environment(variables_); }
 

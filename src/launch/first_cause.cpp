@@ -7,6 +7,7 @@
 #include <sstream>
 #include <tuple>
 
+#include "launch/program.h"
 #include "launch/signals.h"
 
 namespace unisono::launcher {
@@ -14,7 +15,7 @@ namespace unisono::launcher {
 using How = RankEnd::How;
 
 int RankEnd::exit_code() const {
-  if (how == How::signaled) return 128 + code;
+  if (how == How::signaled) return exit_signaled + code;
   if (how == How::exited && left_without_finalize) return 1;
   return how == How::exited ? code : 0;
 }
@@ -39,7 +40,7 @@ std::optional<int> blamed_rank(const RankEnd& end) {
 
 bool is_consequence(const RankEnd& end) {
   if (!end.status.starts_with("poisoned")) return false;
-  return blamed_rank(end) != end.rank;  // a rank that gave up itself names itself
+  return blamed_rank(end) != end.rank;  // a rank that gives up by itself blames itself
 }
 
 std::optional<MismatchSeen> mismatch_of(const RankEnd& end) {
@@ -55,13 +56,13 @@ std::optional<MismatchSeen> mismatch_of(const RankEnd& end) {
 std::optional<MismatchSeen> fatal_mismatch(std::span<const RankEnd> ends) {
   std::optional<MismatchSeen> most;
   for (const auto& end : ends) {
-    // An exception that nobody catches is SIGABRT.
+    // An exception that nobody catches ends the process by SIGABRT.
     if (!end.failed() || end.ended_by_launcher || (end.how == How::signaled && end.code != SIGABRT)) continue;
     const auto seen = mismatch_of(end);
     if (seen && (!most || seen->ranks > most->ranks)) most = seen;
   }
   if (!most || most->culprit < 0) return most;
-  // Had the culprit gone on, it would have said something since.
+  // A culprit that had gone on would have another status by now.
   const auto culprit = std::ranges::find(ends, most->culprit, &RankEnd::rank);
   return culprit != ends.end() && culprit->failed() && mismatch_of(*culprit) ? most : std::nullopt;
 }
@@ -81,7 +82,7 @@ std::optional<std::size_t> first_cause(std::span<const RankEnd> ends) {
     const auto& end = ends[i];
     if (!end.failed() || end.ended_by_launcher) continue;
     const auto vote = votes.find(end.rank);
-    // Smaller is more to blame.
+    // The smallest key is the cause.
     const std::tuple key(is_consequence(end), vote == votes.end() ? 0 : -vote->second, end.how != RankEnd::How::signaled, end.order);
     if (!best || key < best_key) {
       best = i;

@@ -21,8 +21,9 @@ namespace unisono::launcher {
 
 std::vector<int> allowed_cpus() {
   std::vector<int> cpus;
-  // The kernel refuses a set that is smaller than its own, hence the growing.
-  for (int size = 1024; size <= 1 << 20; size *= 4) {
+  // The kernel refuses a set that is smaller than its own, so the set grows until the call succeeds.
+  constexpr int first_size = 1024, last_size = 1 << 20;  // numbers of processors
+  for (int size = first_size; size <= last_size; size *= 4) {
     const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(static_cast<std::size_t>(size)), [](cpu_set_t* s) { CPU_FREE(s); });
     const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(size));
     if (::sched_getaffinity(0, bytes, set.get()) != 0) continue;
@@ -64,10 +65,10 @@ PortReservation::PortReservation(const base::SocketAddress& address)
 }
 
 PortReservation PortReservation::near(const base::SocketAddress& address, int port) {
-  if (port > 0 && port <= 65535) {
+  if (port > 0 && port <= highest_port) {
     try {
       return PortReservation(rendezvous::with_port(address, static_cast<std::uint16_t>(port)));
-    } catch (const StartFailed&) {  // somebody has it
+    } catch (const StartFailed&) {  // NOLINT(bugprone-empty-catch): another process uses it
     }
   }
   return PortReservation(rendezvous::with_port(address, 0));
@@ -76,7 +77,7 @@ PortReservation PortReservation::near(const base::SocketAddress& address, int po
 void open_standard_descriptors() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) >= 0) continue;
-    // The lowest free number is this one. Not CLOEXEC: it stands for a standard stream.
+    // `fd` is the lowest free number, so open returns it. It stands for a standard stream and is therefore not CLOEXEC.
     [[maybe_unused]] const int opened = ::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
   }
 }

@@ -9,24 +9,26 @@
 
 namespace unisono::launcher {
 
-/// The processors this process may run on, ascending.
+/// Returns the processors that this process may run on, ascending.
 std::vector<int> allowed_cpus();
 
-/// What each of so many ranks may use for threads of its own: its share of the processors, at least 1.
+/// Returns how many threads each of so many ranks may use: its share of the processors, at least 1.
 int openmp_share(int ranks);
 
-/// 32 hexadecimal digits.
+/// Returns 32 hexadecimal digits.
 std::string random_id();
 
-/// A TCP port that stays free for the job: bound, never listening. Whoever listens on it with SO_REUSEADDR (torch does) gets it; nobody is handed
-/// it by chance.
+inline constexpr int highest_port = 65535;
+
+/// Keeps a TCP port free for the job: the port is bound, and never listens. A process that listens on it with SO_REUSEADDR (torch does) gets it; the
+/// kernel gives it to no other process by chance.
 class PortReservation {
  public:
-  /// On loopback. `port` 0: any. StartFailed, naming the port, where it is in use.
+  /// Reserves a port on loopback. Port 0 stands for any. Throws StartFailed, naming the port, where it is in use.
   explicit PortReservation(std::uint16_t port);
-  /// StartFailed, naming the address, where it is in use or none of this host's. Port 0: any.
+  /// Throws StartFailed, naming the address, where it is in use or does not belong to this host. Port 0 stands for any.
   explicit PortReservation(const base::SocketAddress& address);
-  /// The port if it is one and free at that address, else any.
+  /// Reserves `port` if it is valid and free at that address, else any.
   static PortReservation near(const base::SocketAddress& address, int port);
   std::uint16_t port() const noexcept { return port_; }
 
@@ -35,17 +37,17 @@ class PortReservation {
   std::uint16_t port_;
 };
 
-/// Sees to it that descriptors 0, 1 and 2 are open, so that no pipe of ours becomes one of them.
+/// Opens descriptors 0, 1 and 2 where they are closed, so that no pipe of the launcher becomes one of them.
 void open_standard_descriptors();
 
-/// Raises the limit of open descriptors for its lifetime where `needed` exceeds it and the hard limit allows; StartFailed where it does not.
+/// Raises the limit of open descriptors for its lifetime where `needed` exceeds it and the hard limit allows. Throws StartFailed where it does not.
 class DescriptorLimit {
  public:
   explicit DescriptorLimit(std::size_t needed);
   ~DescriptorLimit();
   DescriptorLimit(const DescriptorLimit&) = delete;
   DescriptorLimit& operator=(const DescriptorLimit&) = delete;
-  /// What a child has to get back; 0 where nothing was changed.
+  /// Returns the limit that a child has to restore; 0 where nothing was changed.
   std::size_t original() const noexcept { return original_; }
 
  private:

@@ -18,7 +18,8 @@ namespace {
 std::string contents(const std::string& path) {
   base::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
-  char part[4096];
+  constexpr std::size_t bytes_per_read = 4096;
+  char part[bytes_per_read];
   while (file) {
     const auto got = ::read(file.get(), part, sizeof part);
     if (got <= 0) break;
@@ -27,7 +28,7 @@ std::string contents(const std::string& path) {
   return text;
 }
 
-/// Its group, or 0 where the process is gone or a zombie.
+/// Returns the process group of a living process, or 0 where the process is gone or a zombie.
 pid_t living_group_of(pid_t pid) {
   const std::string stat = contents("/proc/" + std::to_string(pid) + "/stat");
   const auto name_end = stat.rfind(')');  // the name may itself hold blanks and brackets
@@ -66,7 +67,7 @@ std::vector<Leftover> find_leftovers(std::string_view job_id, std::span<const pi
     if (error != std::errc() || stop != name.data() + name.size() || pid == self) continue;
     if (!belongs(pid, mark, groups)) continue;
     base::FileDescriptor pidfd = open_pidfd(pid);
-    // Asked again now that the descriptor pins the process: the number might have changed hands between the two looks.
+    // Another process may have got the number between the first check and open_pidfd. The descriptor pins it, so the check is repeated.
     if (pidfd && belongs(pid, mark, groups)) found.push_back({pid, std::move(pidfd)});
   }
   return found;

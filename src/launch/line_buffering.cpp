@@ -11,7 +11,7 @@
 namespace unisono::launcher {
 namespace {
 
-/// Class, byte order and machine of an ELF file; empty for anything else, a script for instance.
+/// Returns class, byte order and machine of an ELF file; empty text for any other file, such as a script.
 std::string architecture(const std::string& file) {
   std::array<char, EI_NIDENT + 4> head{};
   std::ifstream stream(file, std::ios::binary);
@@ -19,7 +19,7 @@ std::string architecture(const std::string& file) {
   return {head[EI_CLASS], head[EI_DATA], head[EI_NIDENT + 2], head[EI_NIDENT + 3]};
 }
 
-/// The loader would complain of a library of another architecture, once for each process.
+/// Tells whether the loader accepts our library. It would print a message for a library of another architecture, once for each process.
 bool can_load(const std::string& program) {
   const std::string other = architecture(program);
   return other.empty() || other == architecture("/proc/self/exe");
@@ -36,12 +36,12 @@ void write_line_by_line(EnvironmentBlock& environment, int pipe, const std::stri
   if (!environment.has("PYTHONUNBUFFERED")) environment.set("PYTHONUNBUFFERED", 1);
   static const std::string library = find_helper("libunisono-lines.so");
   struct stat about {};
-  // A list of libraries is separated by colons and blanks, and nothing can quote them.
+  // LD_PRELOAD separates libraries by colons and blanks, without quoting.
   if (library.empty() || library.find_first_of(": ") != std::string::npos || ::fstat(pipe, &about) != 0) return;
   if (environment.has("_STDBUF_O") || !can_load(program)) return;
   environment.set("UNISONO_OUTPUT_PIPE", "pipe:[" + std::to_string(about.st_ino) + "]");
   append(environment, "LD_PRELOAD", library);
-  // AddressSanitizer refuses to run behind a library that it does not know; this one replaces no function.
+  // AddressSanitizer refuses to run after an unknown library. This one replaces no function, so its check is switched off.
   append(environment, "ASAN_OPTIONS", "verify_asan_link_order=0");
 }
 

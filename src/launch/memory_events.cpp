@@ -15,7 +15,7 @@ std::optional<std::string> text_of(const std::string& path) {
   return text.str();
 }
 
-/// "memory" in "cpu,memory".
+/// Finds a name in a list, such as "memory" in "cpu,memory".
 bool names(std::string_view controllers, std::string_view wanted) {
   while (!controllers.empty()) {
     const auto comma = controllers.find(',');
@@ -39,7 +39,7 @@ std::optional<std::uint64_t> kills_in(std::string_view text) {
   return std::nullopt;
 }
 
-// Lines are "4:memory:/path" of version 1, a number for each hierarchy, and "0::/path" of version 2.
+// Lines are "4:memory:/path" in version 1, with a number for each hierarchy, and "0::/path" in version 2.
 std::vector<std::string> memory_event_files(std::string_view own_cgroups, const std::string& mount) {
   std::vector<std::string> files;
   while (!own_cgroups.empty()) {

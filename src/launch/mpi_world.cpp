@@ -7,7 +7,7 @@
 namespace unisono::launcher {
 namespace {
 
-/// "mpi", "MPI", "cpu:mpi,cuda:nccl".
+/// Recognises "mpi", "MPI" and "cpu:mpi,cuda:nccl".
 bool names_mpi(std::string text) {
   for (char& c : text) c = c == ':' || c == ',' ? ' ' : static_cast<char>(c | 0x20);
   return fmt::format(" {} ", text).find(" mpi ") != std::string::npos;
@@ -41,8 +41,8 @@ void MpiWorld::prepare(int local_rank, ChildPlan& plan) {
   }
   if (pmix_) {
     for (const auto& [name, value] : pmix_->variables(local_rank)) environment.set(name, value);
-    // Open MPI 4 takes ranks for lone processes unless it recognises who has started them. By this variable (jsrun's) it knows those that were
-    // started directly, by a launcher that serves PMIx.
+    // Open MPI 4 treats ranks as lone processes unless it recognises their launcher. This variable (of jsrun) stands for ranks that a launcher with
+    // PMIx started directly.
     environment.set("JSM_JSRUN_PORT", 1);
   }
 }

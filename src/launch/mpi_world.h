@@ -12,16 +12,16 @@
 
 namespace unisono::launcher {
 
-/// What makes the ranks of one attempt a world for MPI: the launcher's side of what mpirun does for them. Both kinds are served, unless UNISONO_MPI
-/// names one: which one the program is linked to, or the plug-in takes, shows in the ranks. A job that was not asked to run on mpi has none of this.
+/// Makes the ranks of one attempt a world for MPI, as mpirun does. It serves PMI (MPICH) and PMIx (Open MPI), unless UNISONO_MPI names one of them,
+/// because the launcher cannot know which one the program or the plug-in is linked to. A job of another backend has none of this.
 class MpiWorld {
  public:
-  /// Null where the job does not ask for backend mpi. StartFailed where it cannot have it.
+  /// Returns null where the job does not ask for backend mpi. Throws StartFailed where it cannot have it.
   static std::unique_ptr<MpiWorld> make(const JobOptions& options, const std::string& job_id, int attempt);
 
-  /// Puts into a rank's plan what it needs.
+  /// Adds descriptors and variables for MPI to a rank's plan.
   void prepare(int local_rank, ChildPlan& plan);
-  /// All ranks are there.
+  /// Call it when all ranks have been started.
   void started();
   void wait_for(PollSet& set);
 

@@ -1,4 +1,4 @@
-// What the launchers of several hosts tell each other of an attempt.
+// The exchange between the launchers of several hosts during an attempt.
 #include "launch/nodes.h"
 
 #include <sys/eventfd.h>
@@ -17,9 +17,9 @@ namespace unisono::launcher {
 namespace {
 
 constexpr auto longest_pause_of_beats = std::chrono::milliseconds(1000);
-/// How long one waits before one looks whether one should still wait.
+/// The pause between two checks whether a wait should go on.
 constexpr auto slice = std::chrono::milliseconds(1000);
-/// Added to the order of deaths on other hosts than that of the first: more than any host has ranks.
+/// Added to the order of deaths on hosts other than that of the first failure; larger than the number of ranks on a host.
 constexpr int later = 1 << 16;
 
 }  // namespace
@@ -70,7 +70,7 @@ void Nodes::give_up_restart(int attempt, int signal) noexcept {
     lock.unlock();
     store_->compare_set(trouble_place, "", trouble.text());
     store_->set(ends_place, "");
-  } catch (const std::exception& error) {  // then they see that we are gone
+  } catch (const std::exception& error) {  // then the others see that we are gone
     base::log(base::LogLevel::debug, error.what());
   }
 }
@@ -125,7 +125,7 @@ void Nodes::lose_store(const std::exception& error) {
   notify();
 }
 
-/// Says again and again that this launcher lives, and what it has to tell.
+/// Writes again and again that this launcher lives, with its news.
 void Nodes::beat() {
   std::map<int, std::pair<std::string, base::Clock::time_point>> heard;
   try {
@@ -152,7 +152,7 @@ void Nodes::beat() {
   }
 }
 
-/// Node 0 hears all others, and takes the connection from one that says nothing any more.
+/// Runs on node 0 only: closes the connection of a launcher that has been silent for too long.
 void Nodes::look_for_the_silent(std::map<int, std::pair<std::string, base::Clock::time_point>>& heard) {
   const auto now = base::Clock::now();
   const store::StoreServer& server = *store_->own_server();
@@ -167,7 +167,7 @@ void Nodes::look_for_the_silent(std::map<int, std::pair<std::string, base::Clock
   }
 }
 
-/// Node 0 says of those that have left, however they did, that they will have no part in this attempt.
+/// Runs on node 0 only: records that launchers which have left, in whatever way, take no part in this attempt.
 void Nodes::look_for_the_gone() {
   std::unique_lock lock(mutex_);
   if (attempt_ < 0) return;
@@ -184,7 +184,7 @@ void Nodes::look_for_the_gone() {
   }
 }
 
-/// Until somebody tells of trouble in this attempt.
+/// Waits until a launcher reports trouble in this attempt.
 void Nodes::listen(int attempt) {
   try {
     for (;;) {
@@ -202,7 +202,7 @@ void Nodes::listen(int attempt) {
           if (!trouble_) trouble_ = trouble;
         }
         return notify();
-      } catch (const Timeout&) {  // that is good news
+      } catch (const Timeout&) {  // NOLINT(bugprone-empty-catch): no trouble so far
       }
     }
   } catch (const std::exception& error) {
@@ -210,7 +210,7 @@ void Nodes::listen(int attempt) {
   }
 }
 
-/// Until all nodes have told how their ranks ended.
+/// Waits until all nodes have reported how their ranks ended.
 void Nodes::gather(std::string own_ends) {
   try {
     std::vector<RankEnd> all;
@@ -230,15 +230,15 @@ void Nodes::gather(std::string own_ends) {
         try {
           for (RankEnd& end : decode_ends(store_->get(ends_place + std::to_string(node), slice))) all.push_back(std::move(end));
           there = true;
-        } catch (const Timeout&) {  // its ranks still run
+        } catch (const Timeout&) {  // NOLINT(bugprone-empty-catch): its ranks still run
         }
       }
     }
-    // All have told what they had to tell by now, also where the one who listens for it has not heard it yet.
+    // All reports are written by now, although the listening thread may not have read the first trouble yet.
     const auto first = store_->try_get(trouble_place);
     lock.lock();
     if (first && !trouble_) trouble_ = Trouble::parse(*first);
-    // Clocks of hosts differ: what was told first happened first.
+    // The clocks of hosts differ, so the trouble written first counts as the first.
     for (RankEnd& end : all) {
       if (trouble_ && trouble_->kind == Trouble::Kind::failure && node_of(end.rank) != trouble_->node) end.order += later;
     }

@@ -18,60 +18,60 @@
 
 namespace unisono::launcher {
 
-/// What a launcher tells the others of an attempt, where they should end their ranks, too.
+/// A report of one launcher that makes the others end their ranks, too.
 struct Trouble {
   enum class Kind { failure, interrupt, lost };
   Kind kind = Kind::failure;
   int node = 0;
-  int rank = 0;          ///< failure: which one; lost: the first one of that node
+  int rank = 0;          ///< failure: the rank; lost: the first one of the lost node
   std::string how = {};  ///< failure: "exit 7", "signal 9"
-  int signal = 0;        ///< interrupt
+  int signal = 0;        ///< interrupt: its number
   std::string text() const;
   static std::optional<Trouble> parse(const std::string& text);
 };
 
-/// The launchers of a job of several hosts, each of which starts the ranks of its own. They meet in a store that the one of node 0 serves, at the
-/// address everybody was given, and in which the ranks meet as well. They agree on who has which ranks; tell each other when a rank fails; and put
-/// together how all ranks have ended, so that every one of them names the same cause and ends with the same exit code.
+/// Connects the launchers of a job of several hosts, each of which starts the ranks of its host. They meet in a store served by node 0 at the address
+/// that every launcher was given; the ranks meet there as well. The launchers agree on the number of ranks of each node, report failures to each
+/// other, and combine how all ranks have ended, so that all of them name the same cause and return the same exit code.
 ///
-/// A launcher that dies is noticed as its connection ends, one that is cut off by its silence.
+/// The end of a launcher's connection shows its death; silence shows that it is cut off.
 class Nodes {
  public:
-  /// Waits for all of them, at most as long as ranks wait for each other. Before there are signals to be handled, and after the last fork that does
-  /// not exec. InvalidArgument, Mismatch, Timeout (which names the missing nodes and those that came), ProtocolError.
+  /// Waits for all launchers, at most as long as ranks wait for each other. Construct it before signals are handled and after the last fork without
+  /// exec. Throws InvalidArgument, Mismatch, Timeout (which names the missing nodes and those that came) or ProtocolError.
   explicit Nodes(const JobOptions& options);
-  /// Node 0 waits a moment for the others to be done with its store.
+  /// Node 0 waits a moment until the others no longer use its store.
   ~Nodes();
   Nodes(const Nodes&) = delete;
   Nodes& operator=(const Nodes&) = delete;
 
   int first_rank() const { return first_rank_; }
   int world_size() const { return world_size_; }
-  int max_restarts() const { return max_restarts_; }  ///< as node 0 says
+  int max_restarts() const { return max_restarts_; }  ///< the number given to node 0
   std::string address() const { return store_address_.host(); }
-  int master_port() const { return master_port_; }  ///< a free one there, for programs of other libraries
+  int master_port() const { return master_port_; }  ///< a free port on node 0, for programs of other libraries
   const std::string& name_of(int node) const { return members_[static_cast<std::size_t>(node)]; }
   int node_of(int rank) const;
 
-  /// Ranks of this host are told where their store is, through that of their launcher.
+  /// Tells the ranks of this host, through their launcher's store, where the store of the job is.
   void tell_ranks(store::StoreServer& launchers, int attempt) const;
 
-  /// Readable when there is news.
+  /// Returns a descriptor that is readable when there is something to take.
   int fd() const { return notifier_.get(); }
   void begin(int attempt);
-  /// The next attempt will not be: the others, who wait for its time or for its end, are told.
+  /// Tells the others, who wait for the next attempt or its end, that there will be none.
   void give_up_restart(int attempt, int signal) noexcept;
-  /// Of this node; only the first of an attempt that any of them tells counts.
+  /// Reports trouble on this node. Only the first report of an attempt counts, whichever node writes it.
   void tell(Trouble trouble);
-  /// The first of another node, once an attempt.
+  /// Returns the first trouble of another node, once in an attempt.
   std::optional<Trouble> take_trouble();
-  /// This node's part of the attempt is over.
+  /// Reports that this node's ranks have ended.
   void end(const std::vector<RankEnd>& ends);
-  /// All have ended, or are lost.
+  /// Returns true when the ranks of all nodes have ended or are lost.
   bool all_ended();
-  /// Of the attempt that all have ended: in the order of the ranks, but for those of lost nodes.
+  /// Returns the ends of the attempt in the order of the ranks, without those of lost nodes.
   std::vector<RankEnd> ends();
-  /// What was told first, by whichever node.
+  /// Returns the trouble that was reported first, by whichever node.
   std::optional<Trouble> first_trouble();
 
  private:
@@ -91,14 +91,14 @@ class Nodes {
   const std::chrono::milliseconds silence_;
   const std::string secret_;
   std::vector<std::string> members_;  // "host:pid", by node
-  std::vector<int> counts_;           // ranks, by node
+  std::vector<int> counts_;           // the number of ranks, by node
   int first_rank_ = 0, world_size_ = 0, max_restarts_ = 0, master_port_ = 0;
   base::SocketAddress store_address_;
   std::optional<PortReservation> port_;
   std::shared_ptr<store::Client> store_;
   base::FileDescriptor notifier_;
 
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   bool stop_ = false;
   int attempt_ = -1;

@@ -1,4 +1,4 @@
-// How the launchers of several hosts come together, and part.
+// The beginning and the end of the connection between launchers of several hosts.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -26,9 +26,9 @@ using base::Deadline;
 namespace {
 
 constexpr std::uint16_t default_port = 29500;
-/// How long node 0 keeps the store for launchers that have everything they need but have not said so.
+/// The time for which node 0 keeps its store for launchers that have not said that they are done.
 constexpr auto farewell_time = std::chrono::seconds(5);
-/// Node 0 gives up first, and tells the others.
+/// Node 0 gives up this much earlier, so that it can tell the others.
 constexpr auto courtesy = std::chrono::milliseconds(250);
 
 ErrorInfo info(std::string hint = {}) { return {.operation = "unisono run", .hint = std::move(hint)}; }
@@ -38,7 +38,7 @@ std::string secret_of(const JobOptions& options) {
   return said.value_or("");
 }
 
-/// Before there is a console: the launchers meet first.
+/// Writes to standard error directly, because the console does not exist before the launchers have met.
 void say_waiting(const JobOptions& options, const std::string& text) {
   if (options.verbosity == Verbosity::silent || base::log_level() > base::LogLevel::warning) return;
   const std::string line = "[unisono] waiting for " + text + "\n";
@@ -98,7 +98,7 @@ void Nodes::meet(const JobOptions& options) {
   store_->set_timeout(silence_);
 }
 
-// Who has how many ranks; what only node 0 can say.
+// Agrees on the number of ranks of each node, and on what node 0 alone decides.
 void Nodes::agree(const JobOptions& options, const Deadline& deadline) {
   store_->set(key("ranks", node_), std::to_string(options.ranks));
   for (int node = 0; node < nodes_; ++node) counts_.push_back(std::stoi(store_->get(key("ranks", node), deadline.left())));
@@ -106,7 +106,7 @@ void Nodes::agree(const JobOptions& options, const Deadline& deadline) {
   first_rank_ = std::accumulate(counts_.begin(), counts_.begin() + node_, 0);
   if (world_size_ > most_ranks) throw InvalidArgument(fmt::format("a job has at most {} ranks, and there are {}", most_ranks, world_size_));
   if (node_ == 0) {
-    // The next port, where firewalls are likely to let it through as well.
+    // The port after the store's is tried first, because firewalls are likely to let it through as well.
     port_ = PortReservation::near(store_address_, store_address_.port() + 1);
     store_->set("launchers/port", std::to_string(port_->port()));
     store_->set("launchers/restarts", std::to_string(options.max_restarts));
@@ -126,7 +126,7 @@ Nodes::~Nodes() {
       const Deadline deadline(farewell_time);
       for (int node = 0; node_ == 0 && node < nodes_; ++node) store_->get(key("bye", node), deadline.left());
     }
-  } catch (const std::exception& error) {  // nobody needs to be told: what this was for is done
+  } catch (const std::exception& error) {  // the job is done, so nobody needs to know
     base::log(base::LogLevel::debug, error.what());
   }
   lock.lock();

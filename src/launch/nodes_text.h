@@ -7,9 +7,9 @@
 
 namespace unisono::launcher {
 
-/// How the ranks of a node have ended, a line each, for the other launchers.
+/// Writes how the ranks of a node have ended, one line each, for the other launchers.
 std::string encode_ends(const std::vector<RankEnd>& ends);
-/// ProtocolError where the text is none.
+/// Throws ProtocolError where the text is not such a list.
 std::vector<RankEnd> decode_ends(const std::string& text);
 
 }  // namespace unisono::launcher

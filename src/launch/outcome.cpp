@@ -83,7 +83,7 @@ void Outcome::read(void* bytes, std::size_t count, std::size_t at) const {
   }
 }
 
-// The header comes last: whoever is killed on the way has left nothing.
+// The header is written last, so that a rank killed before it has left no result.
 void Outcome::put_result(std::span<const std::byte> bytes) {
   put(bytes, sizeof(Header));
   const Header header{.kind = Kind::result, .bytes = bytes.size()};

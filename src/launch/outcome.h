@@ -13,35 +13,35 @@
 
 namespace unisono::launcher {
 
-/// As its user spells it: without our namespace.
+/// Returns the type's name without our namespace, as its user writes it.
 std::string readable(const std::type_info& type);
 
-/// An exception, as far as it can leave its process.
+/// An exception in the form in which it leaves its process.
 struct Thrown {
   std::string type = {};     ///< "InvalidArgument", "std::out_of_range"
   std::string message = {};  ///< what(); empty where it is no std::exception
-  bool of_peer = false;      ///< PeerFailed, or nested around one: the consequence of another rank's failure
-  int culprit = -1;          ///< the rank that an Error blames; -1: none
+  bool of_peer = false;      ///< a PeerFailed or nested around one: the consequence of another rank's failure
+  int culprit = -1;          ///< the rank blamed by an Error; -1: none
 
   static Thrown describe(const std::exception_ptr& error);
   std::string text() const { return message.empty() ? type : type + ": " + message; }
 };
 
-/// What a forked rank leaves for its parent: the bytes its function returned, or what it threw. It lies in memory that both have open, so that a
-/// result of any size is written without anybody reading meanwhile. A rank that ends before it has left anything has left nothing.
+/// The result of a forked rank for its parent: the bytes its function returned, or what it threw. It lies in memory shared by both, so that a result
+/// of any size can be written while nobody reads. A rank that ends early leaves it empty.
 class Outcome {
  public:
-  /// Before fork. LaunchFailed where the system refuses.
+  /// Call it before fork. Throws LaunchFailed where the system refuses.
   Outcome();
 
-  // In the rank, one of them, once. LaunchFailed where there is no memory for it.
+  // The rank calls one of these once. They throw LaunchFailed where memory runs out.
   void put_result(std::span<const std::byte> bytes);
   void put_error(const Thrown& error);
 
-  // In the parent, when the rank has ended.
+  // The parent calls these after the rank has ended.
   bool has_result() const;
   std::optional<Thrown> error() const;
-  std::vector<std::byte> take_result();  ///< and lets go of the memory
+  std::vector<std::byte> take_result();  ///< releases the memory, too
 
   void close() { file_.reset(); }
 

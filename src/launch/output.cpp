@@ -16,8 +16,9 @@ namespace unisono::launcher {
 namespace {
 
 constexpr std::string_view tag = "[unisono] ";
-/// Of what lies this many lines back, the user need not be reminded: it is on the screen.
+/// Lines this close to the end of the output are still on the screen and are not repeated.
 constexpr std::uint64_t lines_in_view = 20;
+constexpr std::size_t bytes_per_read = 64u << 10;
 
 bool same_file(int a, int b) {
   struct stat first {};
@@ -88,7 +89,7 @@ OutputMultiplexer::OutputMultiplexer(Console& console, OutputPlan plan) : consol
 winsize OutputMultiplexer::size_of_ranks(const Sink& sink) const {
   winsize size{};
   ::ioctl(sink.fd(), TIOCGWINSZ, &size);
-  // What a rank fits into a row must still do so with the prefix in front.
+  // A row that fits the rank's terminal must fit ours with the prefix in front.
   const auto taken = static_cast<unsigned short>(prefix_width(plan_.world_size));
   if (size.ws_col > 2 * taken) size.ws_col = static_cast<unsigned short>(size.ws_col - taken);
   return size;
@@ -116,11 +117,11 @@ OutputMultiplexer::WritingEnds OutputMultiplexer::open(int rank) {
 }
 
 bool OutputMultiplexer::read_some(Channel& channel) {
-  std::array<char, 64 << 10> bytes;
+  std::array<char, bytes_per_read> bytes;
   const auto got = ::read(channel.source.get(), bytes.data(), bytes.size());
   if (got > 0) {
     channel.stream.feed({bytes.data(), static_cast<std::size_t>(got)});
-    // Nobody listens any more: let the rank see a closed pipe, as it would without us.
+    // The reader has left. The rank then gets a closed pipe, as it would without the launcher.
     if (channel.sink->reader_left() && !channel.log->is_open()) channel.source.reset();
     return channel.source.valid();
   }
@@ -148,12 +149,13 @@ void OutputMultiplexer::tick() {
 }
 
 void OutputMultiplexer::drain() {
-  constexpr int terminal_capacity = 1 << 20;  // more than the kernel keeps for one
+  constexpr int terminal_capacity = 1 << 20;  // more than the kernel buffers for a terminal
+  constexpr int least_per_read = 4096;        // a pipe's buffers are pages
   for (Channel& channel : channels_) {
-    // At most what it holds: a process that has escaped us and writes for ever must not keep us.
+    // Draining stops after the pipe's capacity, so that an escaped process that writes for ever cannot hold up the launcher.
     int capacity = channel.source.valid() ? ::fcntl(channel.source.get(), F_GETPIPE_SZ) : 0;
     if (capacity < 0) capacity = terminal_capacity;
-    for (int read = 0; channel.source.valid() && read <= capacity; read += 4096) {
+    for (int read = 0; channel.source.valid() && read <= capacity; read += least_per_read) {
       if (!read_some(channel)) break;
     }
     if (channel.source.valid()) channel.stream.finish();
@@ -177,7 +179,7 @@ void OutputMultiplexer::resize() {
   for (const Channel& channel : channels_) {
     if (!channel.source || !channel.sink->is_terminal()) continue;
     const winsize size = size_of_ranks(*channel.sink);
-    ::ioctl(channel.source.get(), TIOCSWINSZ, &size);  // a pipe refuses
+    ::ioctl(channel.source.get(), TIOCSWINSZ, &size);  // fails for a pipe, without harm
   }
 }
 

@@ -15,10 +15,10 @@ namespace {
   throw InvalidArgument(what, {.operation = "Parallel", .hint = hint});
 }
 
-/// One write, so that lines of several processes stay whole.
+/// Writes once, so that lines of several processes stay whole.
 void say(const std::string& text) { std::clog << "[unisono] " + text + "\n" << std::flush; }
 
-/// Every option that says something of processes to be started, with what it says.
+/// Returns every given option that concerns processes to be started, with its value.
 std::vector<std::pair<std::string, std::string>> given(const ParallelOptions& options) {
   std::vector<std::pair<std::string, std::string>> list;
   const auto add = [&](const char* name, const auto& option) {
@@ -62,8 +62,8 @@ SpawnOptions spawn_options(const ParallelOptions& options) {
 struct Parallel::State {
   std::optional<std::string> backend;
   std::optional<SpawnOptions> processes;
-  std::optional<Context> context;  // the object's own
-  bool speaks = false;             // on rank 0
+  std::optional<Context> context;  // initialized by the object
+  bool speaks = false;             // true on rank 0
 };
 
 Parallel::Parallel(const ParallelOptions& options) : state_(std::make_unique<State>()) {
@@ -75,7 +75,7 @@ Parallel::Parallel(const ParallelOptions& options) : state_(std::make_unique<Sta
     state_->speaks = rank() == 0;
     return;
   }
-  engines::host_backend(*options.backend);  // an unknown name is said before anything is done
+  engines::host_backend(*options.backend);  // throws for an unknown name
   if (options.nproc_per_node) {
     state_->processes = spawn_options(options);
     state_->speaks = state_->processes->node_rank == 0;
@@ -114,7 +114,7 @@ void Parallel::within(const std::type_info& function, const std::function<void()
   try {
     body();
   } catch (...) {
-    // The others may be in a call that this rank will never make.
+    // The other ranks may wait in a call that this rank will never make.
     if (state_->context && is_initialized()) {
       world().abort(launcher::Thrown::describe(std::current_exception()).text());
     }

@@ -10,12 +10,12 @@
 
 namespace unisono::launcher {
 
-// The C library declares these two without extern "C" in its 2.36, so the kernel is asked directly.
+// The C library 2.36 declares these two without extern "C", so the system calls are made directly.
 
-/// Readable when the process has ended. Invalid, with errno, where there is no such process.
+/// Returns a descriptor that is readable when the process has ended; invalid, with errno, where there is no such process.
 inline base::FileDescriptor open_pidfd(pid_t pid) { return base::FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); }
 
-/// Hits this process or nobody.
+/// Signals this process and never another that has got its number.
 inline void signal_pidfd(const base::FileDescriptor& pidfd, int signal) noexcept {
   ::syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0);
 }

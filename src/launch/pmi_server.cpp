@@ -13,11 +13,11 @@
 namespace unisono::launcher {
 namespace {
 
-// What MPICH is told it may use, and no more is taken.
+// The limits announced to MPICH; longer input is refused.
 constexpr std::size_t longest_name = 256, longest_key = 64, longest_value = 1024, longest_request = 4096;
 constexpr std::size_t most_bytes = std::size_t{64} << 20;
 
-/// The value of "name=value" in a line of them; values hold no spaces.
+/// Returns the value of "name=value" in a line; values hold no spaces.
 std::string_view field(std::string_view line, std::string_view name) {
   for (std::size_t begin = 0; begin < line.size();) {
     const std::size_t end = std::min(line.find(' ', begin), line.size());
@@ -38,7 +38,7 @@ PmiServer::PmiServer(int ranks, std::string job) : name_(std::move(job)) {
     connections_.push_back({base::FileDescriptor(ends[0])});
     rank_ends_.emplace_back(ends[1]);
   }
-  // Which ranks are on which host: all on the first.
+  // The mapping of ranks to hosts: all are on the first one.
   values_["PMI_process_mapping"] = fmt::format("(vector,(0,1,{}))", ranks);
 }
 
@@ -58,7 +58,7 @@ void PmiServer::wait_for(PollSet& set) {
 }
 
 void PmiServer::serve(Connection& connection) {
-  char buffer[4096];
+  char buffer[longest_request];
   const ssize_t got = ::recv(connection.fd.get(), buffer, sizeof buffer, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) return connection.fd.reset();
@@ -72,7 +72,7 @@ void PmiServer::serve(Connection& connection) {
   if (connection.unread.size() > longest_request) connection.fd.reset();
 }
 
-// A rank waits for every answer before it asks again, so that there is always room for one; who does not read has no use for it.
+// A rank waits for every answer before it asks again, so there is always room for one. An answer that a rank does not read is lost without harm.
 void PmiServer::send(Connection& connection, std::string_view line) {
   const std::string text = fmt::format("{}\n", line);
   if (::send(connection.fd.get(), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL) != static_cast<ssize_t>(text.size())) connection.fd.reset();
@@ -112,7 +112,7 @@ std::string PmiServer::answer(Connection& connection, std::string_view line) {
     return {};
   }
   if (command == "finalize") return "cmd=finalize_ack";
-  if (command == "abort") return {};  // it ends with a code of its own, which the launcher sees
+  if (command == "abort") return {};  // the rank ends with its own code, which the launcher sees
   connection.fd.reset();
   return {};
 }

@@ -35,7 +35,7 @@ struct Pipe {
   }
 };
 
-/// posix_spawn's lists, which are freed by hand.
+/// The attributes and actions of posix_spawn, which must be freed explicitly.
 struct SpawnPlan {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -43,7 +43,7 @@ struct SpawnPlan {
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
     ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    // A group of its own: Ctrl-C is the ranks' business, which need it to the end.
+    // The helper gets a process group of its own, so that Ctrl-C does not end it before the ranks.
     ::posix_spawnattr_init(&attributes);
     ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
     ::posix_spawnattr_setpgroup(&attributes, 0);
@@ -91,7 +91,8 @@ void PmixHelper::read_variables(base::FileDescriptor from) {
     const int count = ::poll(&waiting, 1, deadline.poll_timeout());
     if (count < 0 && errno == EINTR) continue;
     if (count == 0) throw StartFailed("unisono-pmix, which serves Open MPI's ranks, does not get ready", 1);
-    char buffer[4096];
+    constexpr std::size_t bytes_per_read = 4096;
+    char buffer[bytes_per_read];
     const ssize_t got = ::read(from.get(), buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0 || text.size() > most_output) throw StartFailed("unisono-pmix, which serves Open MPI's ranks, ended before it was ready", 1);
@@ -112,7 +113,7 @@ void PmixHelper::read_variables(base::FileDescriptor from) {
 
 PmixHelper::~PmixHelper() {
   life_line_.reset();
-  // It tidies up and ends by itself; one that does not is ended.
+  // The helper cleans up and ends by itself, or is ended after a deadline.
   if (const base::FileDescriptor pidfd = open_pidfd(pid_)) {
     const base::Deadline deadline(end_limit);
     pollfd waiting{pidfd.get(), POLLIN, 0};

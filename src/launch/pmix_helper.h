@@ -10,20 +10,20 @@
 
 namespace unisono::launcher {
 
-/// What Open MPI asks of whoever has started its ranks (PMIx), served by the process `unisono-pmix`. It ends with this object, and with this
-/// process however that ends.
+/// Serves PMIx to the ranks of Open MPI, through the process `unisono-pmix`. That process ends with this object, and with this process however that
+/// ends.
 class PmixHelper {
  public:
-  /// Where its program is; empty: this build has none.
+  /// Returns the path of its program; empty if this build has none.
   static std::string program();
-  /// Returns when it serves. StartFailed where it does not.
+  /// Returns when the helper serves. Throws StartFailed where it does not.
   PmixHelper(int ranks, const std::string& job);
   ~PmixHelper();
   PmixHelper(const PmixHelper&) = delete;
   PmixHelper& operator=(const PmixHelper&) = delete;
 
   using Variables = std::vector<std::pair<std::string, std::string>>;
-  /// What a rank must find in its environment.
+  /// Returns the variables that a rank needs in its environment.
   const Variables& variables(int rank) const { return variables_[static_cast<std::size_t>(rank)]; }
 
  private:

@@ -1,9 +1,9 @@
-// unisono-pmix: what Open MPI asks of whoever has started its ranks, as a process of its own: the library brings threads and a port on the loopback
-// device with it, and a launcher has neither. `unisono run` starts it for a job of backend mpi, and for no other.
+// unisono-pmix serves PMIx, which Open MPI needs from its launcher. It is a process of its own because the library starts threads and opens a port on
+// the loopback device, and the launcher has neither. `unisono run` starts it only for a job of backend mpi.
 //
 //   unisono-pmix JOB RANKS
 //
-// writes the variables of every rank to standard output ("0 NAME=VALUE"), then "ready", and serves until its standard input ends.
+// It writes the variables of every rank to standard output ("0 NAME=VALUE"), then "ready", and serves until its standard input ends.
 #include <pmix.h>
 #include <pmix_server.h>
 
@@ -27,15 +27,15 @@ void check(pmix_status_t status, const char* call) {
     throw std::runtime_error(std::string(call) + " failed: " + PMIx_Error_string(status));
 }
 
-// ---- what the library asks of us ------------------------------------------------------------------------------
+// ---- callbacks of the library ---------------------------------------------------------------------------------
 
 pmix_status_t client_connected(const pmix_proc_t*, void*, pmix_op_cbfunc_t, void*) { return PMIX_OPERATION_SUCCEEDED; }
 pmix_status_t client_finalized(const pmix_proc_t*, void*, pmix_op_cbfunc_t, void*) { return PMIX_OPERATION_SUCCEEDED; }
-// The rank ends with its code then, and the launcher sees that.
+// The rank ends with its code afterwards, and the launcher sees that.
 pmix_status_t abort_job(const pmix_proc_t*, void*, int, const char[], pmix_proc_t[], size_t, pmix_op_cbfunc_t, void*) {
   return PMIX_OPERATION_SUCCEEDED;
 }
-// All ranks are on this host, so what the library has collected is all there is.
+// All ranks are on this host, so the library's own data are complete.
 pmix_status_t fence(const pmix_proc_t[], size_t, const pmix_info_t[], size_t, char* data, size_t bytes, pmix_modex_cbfunc_t done, void* with) {
   if (done != nullptr)
     done(
@@ -44,9 +44,9 @@ pmix_status_t fence(const pmix_proc_t[], size_t, const pmix_info_t[], size_t, ch
 }
 pmix_status_t direct_modex(const pmix_proc_t*, const pmix_info_t[], size_t, pmix_modex_cbfunc_t, void*) { return PMIX_ERR_NOT_FOUND; }
 
-// ---- what we tell it ------------------------------------------------------------------------------------------
+// ---- information for the library ------------------------------------------------------------------------------
 
-/// A list of pmix_info_t, which owns what it holds.
+/// A list of pmix_info_t that owns its content.
 class Infos {
  public:
   void add(const char* key, const void* value, pmix_data_type_t type) {
@@ -58,7 +58,7 @@ class Infos {
   void add(const char* key, std::uint32_t value) { add(key, &value, PMIX_UINT32); }
   void add(const char* key, std::uint16_t value) { add(key, &value, PMIX_UINT16); }
   void add(const char* key, const std::string& value) { add(key, value.c_str(), PMIX_STRING); }
-  /// An array of infos as the value of one.
+  /// Adds an array of infos as the value of one info.
   void add(const char* key, Infos&& part) {
     pmix_data_array_t* array = nullptr;
     PMIX_DATA_ARRAY_CREATE(array, part.size(), PMIX_INFO);
@@ -85,7 +85,7 @@ std::string regex(pmix_status_t (*make)(const char*, char**), const std::string&
   return result;
 }
 
-/// A folder of ours, for the library's files; gone with us.
+/// A folder for the library's files, removed by the destructor.
 class Folder {
  public:
   Folder() {
@@ -106,7 +106,8 @@ class Folder {
 };
 
 void register_job(const std::string& job, int ranks, const std::string& folder) {
-  char host[256] = {};
+  constexpr std::size_t longest_host_name = 255;
+  char host[longest_host_name + 1] = {};
   ::gethostname(host, sizeof host - 1);
   std::string all;
   for (int rank = 0; rank < ranks; ++rank) all.append(rank == 0 ? "" : ",").append(std::to_string(rank));

@@ -11,8 +11,8 @@
 
 namespace unisono::launcher {
 
-/// One round of waiting: everybody adds the descriptors and the time he waits for, then `wait` calls back whoever is concerned.
-/// Made anew for every round, so nobody has to deregister anything.
+/// One round of waiting: each participant adds its descriptors and its time limit, then `wait` calls back those concerned. A new object for every
+/// round makes deregistration unnecessary.
 class PollSet {
  public:
   using Milliseconds = std::chrono::milliseconds;
@@ -21,12 +21,13 @@ class PollSet {
     entries_.push_back({fd, events, 0});
     ready_.push_back(std::move(ready));
   }
-  /// The round ends after this time at the latest.
+  /// Ends the round after this time at the latest.
   void wake_within(Milliseconds time) { limit_ = std::min(limit_, std::max(time, Milliseconds(0))); }
   void wake_at(const base::Deadline& deadline) { wake_within(deadline.left()); }
 
   void wait() {
-    const int timeout = limit_ == Milliseconds::max() ? -1 : static_cast<int>(std::min<std::int64_t>(limit_.count(), 1 << 30));
+    constexpr std::int64_t longest = 1 << 30;  // milliseconds, within an int
+    const int timeout = limit_ == Milliseconds::max() ? -1 : static_cast<int>(std::min<std::int64_t>(limit_.count(), longest));
     const int count = ::poll(entries_.data(), entries_.size(), timeout);
     if (count <= 0) return;
     for (std::size_t i = 0; i < entries_.size(); ++i) {

@@ -15,7 +15,7 @@
 namespace unisono::launcher {
 namespace {
 
-/// 0 if the file can be executed, else the errno that says why not.
+/// Returns 0 if the file can be executed, else the errno that says why not.
 int obstacle(const std::string& path) {
   struct stat about {};
   if (::stat(path.c_str(), &about) != 0) return errno;
@@ -26,7 +26,7 @@ int obstacle(const std::string& path) {
 
 [[noreturn]] void refuse(const std::string& path, int error) {
   const bool missing = error == ENOENT || error == ENOTDIR;
-  throw StartFailed("cannot run \"" + path + "\": " + error_text(error), missing ? 127 : 126);
+  throw StartFailed("cannot run \"" + path + "\": " + error_text(error), missing ? exit_not_found : exit_not_executable);
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ int obstacle(const std::string& path) {
 std::string error_text(int error) { return std::generic_category().message(error); }
 
 std::string find_program(const std::string& name, const base::Environment& environment) {
-  if (name.empty()) throw StartFailed("cannot run \"\": the program has no name", 127);
+  if (name.empty()) throw StartFailed("cannot run \"\": the program has no name", exit_not_found);
   if (name.find('/') != std::string::npos) {
     if (const int error = obstacle(name); error != 0) refuse(name, error);
     return name;
@@ -56,14 +56,14 @@ std::string find_program(const std::string& name, const base::Environment& envir
   }
   if (refusal != 0) refuse(found_but_refused, refusal);
   std::string hint = obstacle("./" + name) == 0 ? "; there is one in the current folder: ./" + name : "";
-  throw StartFailed("cannot run \"" + name + "\": not found along PATH" + hint, 127);
+  throw StartFailed("cannot run \"" + name + "\": not found along PATH" + hint, exit_not_found);
 }
 
 std::string find_helper(std::string_view name) {
   namespace fs = std::filesystem;
   const fs::path file = base::own_code_file();
   std::error_code error;
-  // bin/ or lib/ of a prefix, or lib/<architecture>/, beside libexec/.
+  // The library lies in bin/, lib/ or lib/<architecture>/ of a prefix, beside libexec/.
   for (fs::path folder = file.parent_path().parent_path(); !folder.empty(); folder = folder.parent_path()) {
     const fs::path candidate = folder / "libexec" / "unisono" / name;
     if (fs::exists(candidate, error)) {

@@ -8,13 +8,14 @@
 
 namespace unisono::launcher {
 
-/// A terminal for the output of a rank. What is written to `writing` is read from `reading` byte for byte: no echo, no '\r' before '\n', no signals
-/// from characters. It becomes nobody's controlling terminal. When nobody holds `writing` any more, reading gives what is left and then EIO.
+/// A terminal for the output of a rank. Bytes written to `writing` are read from `reading` unchanged: no echo, no '\r' before '\n', no signals from
+/// characters. No process gets it as its controlling terminal. After the last descriptor of `writing` is closed, reading gives what is left and then
+/// EIO.
 struct PseudoTerminal {
   base::FileDescriptor reading, writing;
 };
 
-/// Nothing where the system has no more of them, or none at all.
+/// Returns nothing where the system has no pseudo-terminals (left).
 std::optional<PseudoTerminal> open_pseudo_terminal(const winsize& size);
 
 }  // namespace unisono::launcher

@@ -16,7 +16,7 @@ namespace {
 
 bool is_full_disk(int error) { return error == ENOSPC || error == EDQUOT; }
 
-/// "2026-11-22-03-31-13" of the local time.
+/// Returns the local time as "2026-11-22-03-31-13".
 std::string time_of_day() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -66,7 +66,8 @@ LogFolder make_log_folder(const std::string& directory, const std::string& job_i
     if (is_full_disk(error.value())) return {.warning = failure + "; the job runs without"};
     throw StartFailed(failure, 1);
   }
-  // The link is a convenience: not every file system has links, and a file of that name stays. Renamed, so that it is never missing.
+  // The link is optional: some file systems have none, and a file of that name is kept. It is made under another name and renamed, so that it is
+  // never missing.
   const fs::path link = parent / "latest", new_link = parent / (".latest-" + name);
   if (fs::symlink_status(link, error).type() != fs::file_type::not_found && !fs::is_symlink(link, error)) return {.path = folder.string()};
   fs::create_directory_symlink(name, new_link, error);

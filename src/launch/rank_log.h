@@ -7,8 +7,8 @@
 
 namespace unisono::launcher {
 
-/// The file of one rank under --logs: its lines as it wrote them, standard output and error in the order they arrived. A file that cannot be
-/// written (a full disk) is given up with one warning for the whole job; the job goes on.
+/// The file of one rank under --logs: its lines as it wrote them, standard output and error in the order they arrived. A file that cannot be written
+/// (a full disk) is given up with one warning for the whole job; the job goes on.
 class RankLog {
  public:
   RankLog() = default;  ///< writes nowhere
@@ -19,7 +19,7 @@ class RankLog {
 
   bool is_open() const noexcept { return file_.valid(); }
   void append(std::string_view bytes);
-  /// What went wrong, once; empty otherwise.
+  /// Returns a warning once, then empty text.
   std::string take_warning();
 
  private:
@@ -32,12 +32,12 @@ class RankLog {
 
 /// The folder of one job.
 struct LogFolder {
-  std::string path = {};     ///< empty: there is none
+  std::string path = {};     ///< empty if there is none
   std::string warning = {};  ///< why there is none: the disk is full
 };
 
-/// Makes a folder for the job in this one (which is made, too, with those above it), named after the time and the job, and lets the link `latest` in
-/// it point there. StartFailed where that cannot be, except on a full disk.
+/// Makes a folder for the job in `directory`, which is made as well if needed. The folder is named after the time and the job, and the link `latest`
+/// in `directory` points to it. Throws StartFailed where that is impossible, except on a full disk.
 LogFolder make_log_folder(const std::string& directory, const std::string& job_id);
 
 }  // namespace unisono::launcher

@@ -9,22 +9,22 @@ namespace {
 
 constexpr std::size_t tail_lines = 20;
 constexpr std::size_t tail_width = 2000;
-/// Whoever sees these of a rank's lines has seen the end of what it says.
+/// The last lines of a rank count as seen while this many of them are in view.
 constexpr std::size_t telling_lines = 3;
-/// A longer line is cut in two: memory must end somewhere.
+/// A longer line is cut in two, which bounds the memory.
 constexpr std::size_t longest_line = 16u << 20;
-/// A bar that never ends its line is let go at a '\r' from time to time, where it is not a terminal that shows it.
+/// A progress bar that never ends its line is written at a '\r' after this many bytes where no terminal shows it.
 constexpr std::size_t longest_bar = 64u << 10;
 constexpr std::chrono::milliseconds rest_before_shown{100};
 
-/// What a terminal would show of a line that rewrites itself: its last part that is not empty.
+/// Returns what a terminal would show of a line that rewrites itself: the last part that is not empty.
 std::string_view visible(std::string_view text) {
   while (!text.empty() && text.back() == '\r') text.remove_suffix(1);
   const auto rewind = text.rfind('\r');
   return rewind == std::string_view::npos ? text : text.substr(rewind + 1);
 }
 
-/// A colour that a line leaves switched on would be that of the next rank's line.
+/// Returns the code that switches a colour off where a line leaves it on; otherwise the next rank's line would have that colour.
 std::string_view end_of_colour(std::string_view text) {
   constexpr std::string_view reset = "\x1b[0m";
   return text.find('\x1b') != std::string_view::npos && !text.ends_with(reset) ? reset : std::string_view();
@@ -107,7 +107,7 @@ void RankStream::settle() {
 
 void RankStream::show_bar() {
   sink_->show_live(this, prefix_ + std::string(visible(partial_)));
-  // States that are overwritten need not be kept; the last one is, because "100 %\r" may be followed by nothing but '\n'.
+  // Overwritten states need not be kept. The last state is kept, because "100 %\r" may be followed by nothing but '\n'.
   const auto last = partial_.find_last_not_of('\r');
   const auto begin = last == std::string::npos ? std::string::npos : partial_.rfind('\r', last);
   if (begin == std::string::npos) return;

@@ -44,7 +44,7 @@ std::string hint_of(const RankEnd& end) {
 }
 
 void report_failure(Console& console, std::span<const RankEnd> ends, std::size_t cause, const std::deque<std::string>& last_lines) {
-  // What matters most stands last, where one looks first.
+  // The most important line comes last, where the user looks first.
   if (const auto mismatch = fatal_mismatch(ends); mismatch && mismatch->culprit < 0) {
     console.say("the ranks: " + describe_others(ends, ends.size()));
     console.shout("first cause: " + mismatch->text);
@@ -52,7 +52,7 @@ void report_failure(Console& console, std::span<const RankEnd> ends, std::size_t
   }
   const RankEnd& first = ends[cause];
   const bool alone = ends.size() == 1;                                                    // its output stands right above
-  const bool reader_left = first.how == RankEnd::How::signaled && first.code == SIGPIPE;  // it has said nothing about that
+  const bool reader_left = first.how == RankEnd::How::signaled && first.code == SIGPIPE;  // the rank has printed nothing about that
   if (!alone && !last_lines.empty() && !reader_left) {
     console.say("last lines of rank " + std::to_string(first.rank) + ":");
     for (const auto& text : last_lines) console.quote(text);

@@ -43,7 +43,7 @@ SignalScope::SignalScope(std::span<const int> signals) {
 }
 
 SignalScope::~SignalScope() {
-  while (next()) {  // what arrived too late was meant for the job that is over
+  while (next()) {  // signals that arrived too late were meant for the job that is over
   }
   ::sigaction(SIGPIPE, &original_pipe_, nullptr);
   ::pthread_sigmask(SIG_SETMASK, &original_mask_, nullptr);

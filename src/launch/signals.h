@@ -13,11 +13,11 @@
 namespace unisono::launcher {
 
 using base::signal_name;
-/// From "USR1", "SIGUSR1", "usr1" or "10".
+/// Reads "USR1", "SIGUSR1", "usr1" or "10".
 std::optional<int> parse_signal(std::string_view text);
 
-/// Takes signals over for its lifetime: they are blocked in the calling thread (and in threads it starts) and read from a descriptor instead.
-/// SIGPIPE is ignored meanwhile. Everything is put back at the end.
+/// Takes signals over for its lifetime: they are blocked in the calling thread (and in threads it starts) and read from a descriptor instead. SIGPIPE
+/// is ignored meanwhile. The destructor restores everything.
 class SignalScope {
  public:
   explicit SignalScope(std::span<const int> signals);
@@ -26,9 +26,9 @@ class SignalScope {
   SignalScope& operator=(const SignalScope&) = delete;
 
   int fd() const noexcept { return fd_.get(); }
-  /// The next one that has arrived, if any.
+  /// Returns the next signal that has arrived, if any.
   std::optional<int> next();
-  /// What a child has to put back between fork and exec.
+  /// Returns the mask that a child has to restore between fork and exec.
   const sigset_t& original_mask() const noexcept { return original_mask_; }
   bool sigpipe_was_ignored() const noexcept { return original_pipe_.sa_handler == SIG_IGN; }
 
@@ -38,7 +38,7 @@ class SignalScope {
   struct sigaction original_pipe_ {};
 };
 
-/// Where the process has SIGCHLD ignored, the kernel forgets how its children end: not so during this lifetime.
+/// Keeps the exit status of children for its lifetime. The kernel forgets it in a process that ignores SIGCHLD.
 class KeptChildren {
  public:
   KeptChildren();
@@ -50,7 +50,7 @@ class KeptChildren {
   std::optional<struct sigaction> original_;
 };
 
-/// True where the process was started with this signal ignored (nohup does so with SIGHUP).
+/// Returns true where the process was started with this signal ignored (nohup does so with SIGHUP).
 bool is_ignored(int signal);
 
 }  // namespace unisono::launcher

@@ -98,7 +98,7 @@ void Sink::drop_live(const void* owner) {
 
 void Sink::flush() {
   while (!is_empty() && !broken_) {
-    // A pipe that is ready takes PIPE_BUF bytes without blocking, also where the descriptor is a blocking one that we share with others.
+    // A ready pipe takes PIPE_BUF bytes without blocking, even where the descriptor is a blocking one shared with other processes.
     pollfd ready{fd_, POLLOUT, 0};
     if (!regular_ && ::poll(&ready, 1, 0) <= 0) return;
     const std::size_t rest = queue_.size() - written_;
@@ -108,7 +108,7 @@ void Sink::flush() {
     } else if (done < 0 && errno == EINTR) {
       continue;
     } else if (done == 0 || errno == EAGAIN) {
-      return;  // a terminal takes nothing while it throws away what it held, as it does at Ctrl-C
+      return;  // a terminal takes nothing while it discards its buffer, as it does at Ctrl-C
     } else {
       broken_ = true;
       if (done < 0 && errno != EPIPE) error_ = errno;
@@ -128,7 +128,7 @@ void Sink::wait_for(PollSet& set) {
   if (regular_) {
     set.wake_within(PollSet::Milliseconds(0));
   } else {
-    set.add(fd_, POLLOUT, [](short) {});  // the flush at the end of the round does it
+    set.add(fd_, POLLOUT, [](short) {});  // the flush at the end of the round writes
   }
 }
 

@@ -9,47 +9,49 @@
 
 namespace unisono::launcher {
 
-/// One of the launcher's own output streams. What is put in is queued and written when the reader takes it, so that a slow reader (a pager)
-/// never keeps the launcher from seeing a signal or a death. Not closed at the end: it belongs to the process.
+/// One of the launcher's own output streams. Text is queued and written when the reader takes it, so that a slow reader (a pager) never keeps the
+/// launcher from seeing a signal or a death. The descriptor belongs to the process and stays open.
 ///
-/// On a terminal the last row may be a *live* line: an unfinished one (a progress bar, a prompt) that is taken away before a whole line is
-/// written and put back after it.
+/// On a terminal the last row may be a *live* line: an unfinished one (a progress bar, a prompt) that is taken away before a whole line is written
+/// and put back after it.
 class Sink {
  public:
   explicit Sink(int fd);
 
   bool is_terminal() const noexcept { return terminal_; }
   int fd() const noexcept { return fd_; }
-  /// Nothing can be written any more; whatever is put in is dropped.
+  /// Returns true if writing has failed; further text is dropped.
   bool broken() const noexcept { return broken_; }
-  /// It is broken because its reader has gone, as `head` does: no error.
+  /// Returns true if the reader has gone, as `head` does, which is no error.
   bool reader_left() const noexcept { return broken_ && error_ == 0; }
-  /// Why it is broken otherwise: the errno, of a full disk for instance; or 0.
+  /// Returns the errno of another failure, such as a full disk, or 0.
   int error() const noexcept { return error_; }
-  /// How many lines have been put in.
+  /// Returns how many lines have been put in.
   std::uint64_t lines() const noexcept { return lines_; }
-  /// Of the terminal; 80 where it does not say.
+  /// Returns the width of the terminal, or 80 where it is unknown.
   std::size_t columns() const;
-  /// Readers of ranks' output pause while there is more than this waiting.
-  bool is_full() const noexcept { return queue_.size() - written_ > 1u << 20; }
+  /// Returns true while so much is queued that the ranks' output should not be read.
+  bool is_full() const noexcept { return queue_.size() - written_ > most_queued; }
   bool is_empty() const noexcept { return written_ == queue_.size(); }
 
   /// A whole line, without its '\n'.
   void line(std::string_view text);
-  /// Terminal only: shows `text` as the live line, in place of the one before. `owner` is whoever may take it away again.
+  /// Shows `text` as the live line in place of the one before, on a terminal only. Only this `owner` takes it away again.
   void show_live(const void* owner, std::string_view text);
-  /// Takes the live line away, where it is this owner's.
+  /// Takes the live line away if it belongs to this owner.
   void drop_live(const void* owner);
-  /// Leaves the live line where it stands; the cursor has moved on (the user has typed behind it).
+  /// Leaves the live line where it is; the cursor has moved on because the user has typed behind it.
   void forget_live() noexcept { live_owner_ = nullptr; }
   bool shows_live_of(const void* owner) const noexcept { return live_owner_ == owner; }
 
-  /// Writes as much as is taken now.
+  /// Writes as much as the reader takes now.
   void flush();
-  /// Comes back to flush() when the reader takes more.
+  /// Has flush() called again when the reader takes more.
   void wait_for(PollSet& set);
 
  private:
+  static constexpr std::size_t most_queued = 1u << 20;  // bytes, beyond which the ranks' output is not read
+
   void erase_live();
 
   int fd_;
@@ -64,10 +66,10 @@ class Sink {
   const void* live_owner_ = nullptr;
 };
 
-/// The first `columns` columns of a line, colour codes counted as nothing.
+/// Returns the first `columns` columns of a line; colour codes take no column.
 std::string cut_to_width(std::string_view text, std::size_t columns);
 
-/// The text in rows of at most so many columns, broken at blanks; every row but the first begins with `indent` blanks. A longer word has a row of
+/// Breaks the text at blanks into rows of at most so many columns; every row but the first begins with `indent` blanks. A longer word has a row of
 /// its own.
 std::string wrap_to_width(std::string_view text, std::size_t columns, std::size_t indent);
 

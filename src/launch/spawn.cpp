@@ -1,4 +1,4 @@
-// Processes that a program starts itself: a job of functions.
+// Starts processes from within a program: a job of functions.
 
 #include <fmt/format.h>
 
@@ -34,7 +34,8 @@ void check_numbers(const SpawnOptions& options) {
   if (options.nproc_per_node > launcher::most_ranks / options.nnodes) {
     refuse(fmt::format("a job has at most {} processes, not {} nodes with {} each", launcher::most_ranks, options.nnodes, options.nproc_per_node));
   }
-  if (options.master_port < 0 || options.master_port > 65535) refuse(fmt::format("master_port must be from 1 to 65535, not {}", options.master_port));
+  if (options.master_port < 0 || options.master_port > launcher::highest_port)
+    refuse(fmt::format("master_port must be from 1 to 65535, not {}", options.master_port));
   if (options.timeout.count() <= 0) refuse("the timeout must be positive");
 }
 
@@ -49,7 +50,7 @@ void check_backend(const SpawnOptions& options) {
   if (name == "serial" && world_size > 1) refuse(fmt::format("backend serial is for one process, and {} are asked for", world_size));
 }
 
-/// A job within a job would have its processes take part in both.
+/// The processes of a job within a job would take part in both.
 void check_not_within_a_job(const char* operation) {
   if (group::in_forked_child()) {
     throw NotInitialized("this process was forked from one that is initialized; it has no part in the job", {.operation = operation});
@@ -67,7 +68,7 @@ void check_not_within_a_job(const char* operation) {
   }
 }
 
-/// Where the ranks meet if not through the launcher; empty: there.
+/// Returns where the ranks meet; empty if they meet through the launcher.
 std::string meeting_place(const SpawnOptions& options) {
   const bool named = context::has_handler(options.init_method) ||
                      (!options.init_method.empty() && rendezvous::parse_url(options.init_method).scheme != rendezvous::Url::Scheme::env);
@@ -92,7 +93,7 @@ std::string meeting_place(const SpawnOptions& options) {
   }
   const bool is_v6 = host.find(':') != std::string::npos && !host.starts_with('[');
   std::string place = fmt::format("tcp://{}{}{}:{}", is_v6 ? "[" : "", host, is_v6 ? "]" : "", port);
-  rendezvous::parse_url(place);  // says what is wrong with it
+  rendezvous::parse_url(place);  // throws with the reason where it is malformed
   return place;
 }
 
@@ -108,7 +109,7 @@ InitOptions init_options(const SpawnOptions& options, const std::string& place, 
   return init;
 }
 
-/// What the launcher hears of a rank, though the ranks have not met through it.
+/// Connects a rank to the launcher's store for its status, where the ranks do not meet through that store.
 void listen_to(const Environment& environment) {
   context::State& state = *context::initialized();
   if (state.launcher_store) return;
@@ -116,7 +117,7 @@ void listen_to(const Environment& environment) {
   context::tell_launcher(state, "initialized");
 }
 
-/// In the forked process, from its beginning to its end.
+/// Runs in the forked process, from its beginning to its end.
 int run_rank(const InitOptions& init, const Environment& environment, int local_rank, const std::function<detail::Bytes(int)>& body,
              launcher::Outcome& outcome) {
   Environment::become(environment);
@@ -149,7 +150,7 @@ std::vector<detail::Bytes> detail::spawn(const SpawnOptions& options, const std:
   check_backend(options);
   check_not_within_a_job("spawn");
 
-  launcher::open_standard_descriptors();  // or a closed standard output would be a rank's result
+  launcher::open_standard_descriptors();  // otherwise a rank's result might become descriptor 1
   std::vector<launcher::Outcome> outcomes(static_cast<std::size_t>(options.nproc_per_node));
   launcher::JobOptions job;
   job.ranks = options.nproc_per_node;

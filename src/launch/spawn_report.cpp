@@ -14,7 +14,7 @@
 namespace unisono::launcher {
 namespace {
 
-/// How a rank's end reads behind its number.
+/// Returns the words that follow a rank's number.
 std::string fate(const ProcessEnd& end) {
   if (!end.error_type.empty()) return fmt::format("threw {}{}{}", end.error_type, end.message.empty() ? "" : ": ", end.message);
   if (!end.signal.empty()) return fmt::format("was ended by {}", end.signal);
@@ -31,18 +31,18 @@ ProcessEnd describe(const RankEnd& end, const Outcome& outcome) {
     described.error_type = thrown->type;
     described.message = thrown->message;
   }
-  // One that throws something else than PeerFailed has its own reason, even if another had failed before.
+  // A rank that throws something other than PeerFailed has a reason of its own, even after another rank's failure.
   described.is_consequence = described.failed && (end.ended_by_launcher || (thrown ? thrown->of_peer : is_consequence(end)));
   return described;
 }
 
-/// The rank that started it. The launcher has judged by what it saw and heard; what the ranks have thrown says more.
+/// Returns the rank that failed first. The ranks' exceptions add to what the launcher has seen.
 std::size_t cause_of(const JobResult& result, std::span<const Outcome> outcomes) {
   std::vector<RankEnd> ends = result.ends;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     RankEnd& end = ends[i];
     const auto thrown = outcomes[i].error();
-    // One that has told the launcher nothing: it failed while the ranks were meeting.
+    // A rank without a status failed while the ranks were meeting.
     if (thrown && thrown->of_peer && end.status.empty()) end.status = fmt::format("poisoned {} ", thrown->culprit);
     if (!outcomes[i].has_result() && !end.failed()) end.left_without_finalize = true;
   }

@@ -7,7 +7,7 @@
 
 namespace unisono::launcher {
 
-/// LaunchFailed where a rank has left no result: it says which rank was the first cause and how it ended, and how the others did.
+/// Throws LaunchFailed where a rank has left no result, with the first cause, how it ended, and how the others did.
 void throw_if_failed(const JobResult& result, std::span<const Outcome> outcomes);
 
 }  // namespace unisono::launcher

@@ -13,8 +13,10 @@
 namespace unisono::launcher {
 namespace {
 
-/// How far the quickest rank may be ahead of the slowest.
+/// The most bytes by which the fastest rank may be ahead of the slowest.
 constexpr std::size_t most_pending = 1u << 20;
+constexpr std::size_t bytes_per_read = 64u << 10;
+constexpr std::chrono::milliseconds pause_in_background{250};
 
 }  // namespace
 
@@ -65,9 +67,9 @@ void StdinPump::wait_for(PollSet& set) {
     set.wake_at(*in_background_);
     return;
   }
-  // In the background a read would stop the launcher (SIGTTIN): look again later.
+  // A read in the background would stop the launcher (SIGTTIN), so it is tried again later.
   if (terminal_ && ::tcgetpgrp(STDIN_FILENO) != ::getpgrp()) {
-    in_background_.emplace(std::chrono::milliseconds(250));
+    in_background_.emplace(pause_in_background);
     set.wake_at(*in_background_);
     return;
   }
@@ -76,11 +78,11 @@ void StdinPump::wait_for(PollSet& set) {
 }
 
 void StdinPump::read_input() {
-  std::array<char, 64 << 10> bytes;
+  std::array<char, bytes_per_read> bytes;
   const auto got = ::read(STDIN_FILENO, bytes.data(), bytes.size());
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (got <= 0) {
-    ended_ = true;  // the end of a file, Ctrl-D, or the terminal is gone
+    ended_ = true;  // the end of a file, Ctrl-D, or a terminal that is gone
     return;
   }
   typed_ = terminal_;
@@ -99,7 +101,7 @@ void StdinPump::write_to(Feed& feed) {
   }
 }
 
-/// Drops what all have got, and those who get nothing more.
+/// Drops the bytes that all ranks have got, and the ranks that get nothing more.
 void StdinPump::forget_sent() {
   std::erase_if(feeds_, [this](const Feed& feed) { return !feed.pipe || (ended_ && feed.sent == pending_.size()); });
   std::size_t sent = pending_.size();

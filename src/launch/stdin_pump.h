@@ -13,38 +13,38 @@
 
 namespace unisono::launcher {
 
-/// Which ranks get standard input.
+/// Selects the ranks that get standard input.
 struct StdinTarget {
   enum class Kind { one, all, none };
   Kind kind = Kind::one;
-  int rank = 0;  ///< of kind one
+  int rank = 0;  ///< for Kind::one
 
   bool includes(int other) const { return kind == Kind::all || (kind == Kind::one && other == rank); }
-  /// From "all", "none" or a number.
+  /// Reads "all", "none" or a number.
   static std::optional<StdinTarget> parse(std::string_view text);
 };
 
-/// Standard input on its way to the ranks. Where one rank gets a file or a pipe, it simply inherits it. A terminal answers only the foreground
-/// process group, and a rank has a group of its own; so what is typed is read here and handed on through a pipe. Where all ranks get it, each has
-/// a pipe, and everything is written to each of them; it is read no faster than the slowest of them takes it.
+/// Passes standard input to the ranks. One rank simply inherits a file or a pipe. A terminal answers only the foreground process group, and each rank
+/// has a group of its own, so typed text is read here and passed on through a pipe. Where all ranks get the input, each has a pipe and gets
+/// everything; it is read no faster than the slowest rank takes it.
 class StdinPump {
  public:
   explicit StdinPump(StdinTarget target);
 
-  /// The ranks of a new attempt will ask for theirs.
+  /// Begins an attempt, whose ranks open their inputs anew.
   void begin_attempt();
-  /// What becomes this rank's standard input.
+  /// Returns the descriptor that becomes this rank's standard input.
   base::FileDescriptor open(int rank);
   void wait_for(PollSet& set);
-  /// True once after something was typed.
+  /// Returns true once after text was typed.
   bool take_typed() noexcept { return std::exchange(typed_, false); }
-  /// Descriptors of the launcher that a child which does not exec has to close.
+  /// Returns the launcher's descriptors that a child without exec has to close.
   std::vector<int> descriptors() const;
 
  private:
   struct Feed {
     base::FileDescriptor pipe;
-    std::size_t sent = 0;  ///< of pending_
+    std::size_t sent = 0;  ///< how much of pending_
   };
   void read_input();
   void write_to(Feed& feed);

@@ -24,14 +24,14 @@ struct Message {
   pid_t group;
 };
 
-/// A watchdog that somebody has killed hears nothing, and that ends nobody: without MSG_NOSIGNAL the program would die of SIGPIPE.
+/// Sends to the watchdog. If it was killed, nothing happens; without MSG_NOSIGNAL the program would die of SIGPIPE.
 void tell(int life_line, Message message) noexcept {
   while (::send(life_line, &message, sizeof message, MSG_NOSIGNAL) < 0 && errno == EINTR) {
   }
 }
 
-/// Keep nothing of the launcher's: not its pipes (a reader of our standard output would wait for us), not its group (Ctrl-C, a killpg),
-/// not its environment (an outer job's sweep would take us for one of its processes and end us before we have done our work).
+/// Gives up what is the launcher's: its pipes (a reader of our standard output would wait for us), its process group (Ctrl-C, killpg), and its
+/// environment (the cleanup of an outer job would end us as one of its processes before our work is done).
 void detach(int life_line) {
   ::setsid();
   for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_IGN);
@@ -43,7 +43,7 @@ void detach(int life_line) {
   ::dup2(life_line, 3);
   ::close_range(4, ~0U, 0);
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) std::memset(*entry, 0, std::strlen(*entry));
-  [[maybe_unused]] const int moved = ::chdir("/");  // or a mounted folder could not be unmounted
+  [[maybe_unused]] const int moved = ::chdir("/");  // the current folder would keep its file system mounted
 }
 
 [[noreturn]] void watch(const std::string& job_id) {
@@ -66,7 +66,7 @@ void detach(int life_line) {
 
 Watchdog::Watchdog(std::string_view job_id) {
   int ends[2];
-  // Each message is read whole, or not at all.
+  // SOCK_SEQPACKET delivers each message whole.
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) throw StartFailed("cannot make a socket: " + error_text(errno), 1);
   base::FileDescriptor reading(ends[0]);
   life_line_.reset(ends[1]);
@@ -77,7 +77,7 @@ Watchdog::Watchdog(std::string_view job_id) {
     try {
       detach(reading.get());
       watch(id);
-    } catch (...) {  // no memory: PDEATHSIG still guards the ranks themselves
+    } catch (...) {  // NOLINT(bugprone-empty-catch): out of memory: PDEATHSIG still guards the ranks themselves
     }
     ::_exit(1);
   }

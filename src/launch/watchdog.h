@@ -8,21 +8,21 @@
 
 namespace unisono::launcher {
 
-/// A small process that outlives a launcher ended by SIGKILL and then ends the job. It holds one end of a connection (the life-line) whose
-/// other end only the launcher has: end of file without a goodbye means that the launcher is gone.
+/// A small process that ends the job after a launcher was ended by SIGKILL. It holds one end of a connection whose other end only the launcher has:
+/// end of file without a goodbye means that the launcher is gone.
 ///
-/// PDEATHSIG alone reaches the rank itself; the watchdog also reaches what a rank has started (a shell's children).
+/// PDEATHSIG alone reaches the rank itself; the watchdog also reaches processes that a rank has started (a shell's children).
 class Watchdog {
  public:
   /// Forks. Call it before threads exist.
   explicit Watchdog(std::string_view job_id);
-  ~Watchdog();  ///< says goodbye; the watchdog leaves without touching anybody
+  ~Watchdog();  ///< says goodbye; the watchdog then leaves without signalling any process
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// A new rank calls this in itself, between fork and exec, so that there is no moment in which it is not guarded. Async-signal-safe.
+  /// A new rank calls this between fork and exec, so that it is guarded at every moment. Async-signal-safe.
   void guard_self_group() const noexcept;
-  /// After the group is empty and before its leader is reaped, so that its number cannot be somebody else's yet.
+  /// Call it when the group is empty and before its leader is reaped, while no other process can have its number.
   void forget(pid_t group) const noexcept;
 
   int life_line() const noexcept { return life_line_.get(); }

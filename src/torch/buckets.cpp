@@ -15,11 +15,13 @@ constexpr double mib = 1 << 20;
 constexpr double default_cap = 25;
 constexpr std::size_t line = 64;
 
-/// Bytes; a usual size where the system does not tell. (What sysconf says is, on some processors, the sum of all caches of the machine.)
+/// Returns the size in bytes, or a usual size where the system does not report one. On some processors sysconf reports the sum of all caches of the
+/// machine, so it is not used.
 double last_level_cache() {
   std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");
   double kib = 0;
-  return file >> kib && kib > 0 ? kib * 1024 : 16 * mib;
+  constexpr double bytes_per_kib = 1024, usual_cache = 16 * mib;
+  return file >> kib && kib > 0 ? kib * bytes_per_kib : usual_cache;
 }
 
 std::size_t padded(std::size_t bytes) { return (bytes + line - 1) / line * line; }
@@ -75,7 +77,7 @@ GradientBucket make_bucket(std::span<const at::Tensor> parameters, std::vector<s
   std::size_t offset = 0;
   for (const std::size_t m : members) {
     const at::Tensor& parameter = parameters[m];
-    at::Tensor gradient = at::empty({0}, options);  // no view in autograd's eyes: it may be detached in place
+    at::Tensor gradient = at::empty({0}, options);  // no view for autograd, so that it may be detached in place
     const auto strides = parameter.is_non_overlapping_and_dense() ? parameter.strides().vec()
                                                                   : at::empty_like(parameter, at::MemoryFormat::Contiguous).strides().vec();
     gradient.set_(bucket.buffer.storage(), bucket.buffer.storage_offset() + static_cast<std::int64_t>(offset / element), parameter.sizes(), strides);

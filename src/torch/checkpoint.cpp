@@ -38,7 +38,7 @@ struct Named {
   at::Tensor tensor;
 };
 
-/// Parameters and buffers, each once, in the order that is everybody's.
+/// Returns parameters and buffers, each once, in an order that is the same on all ranks.
 std::vector<Named> tensors_of(const torch::nn::Module& model) {
   std::vector<Named> all;
   for (const auto& entry : model.named_parameters()) all.push_back({entry.key(), entry.value()});
@@ -47,7 +47,7 @@ std::vector<Named> tensors_of(const torch::nn::Module& model) {
   return all;
 }
 
-/// Of the processor, and behind it that of the device that the model lives on.
+/// Returns the state of the processor's generator, followed by that of the device that the model lives on.
 at::Tensor generators_of(const std::vector<Named>& model) {
   std::vector<at::Tensor> states;
   const auto add = [&](at::Generator generator) {
@@ -76,7 +76,7 @@ DistributedOptimizer* sharded(torch::optim::Optimizer* optimizer) {
   auto* distributed = dynamic_cast<DistributedOptimizer*>(optimizer);
   return distributed != nullptr && distributed->is_sharded() ? distributed : nullptr;
 }
-/// What does the work within.
+/// Returns the wrapped optimizer of a DistributedOptimizer, else the optimizer itself.
 torch::optim::Optimizer& core_of(torch::optim::Optimizer& optimizer) {
   auto* distributed = dynamic_cast<DistributedOptimizer*>(&optimizer);
   return distributed != nullptr ? distributed->local() : optimizer;
@@ -96,7 +96,7 @@ std::vector<std::int32_t> owners_of(const DistributedOptimizer& optimizer) {
 }
 void store_optimizer(CheckpointTable& table, std::vector<at::Tensor>& data, const torch::optim::Optimizer& optimizer) {
   const at::Tensor bytes = libtorch::bytes_of(optimizer);
-  const auto& core = core_of(const_cast<torch::optim::Optimizer&>(optimizer));  // NOLINT: to look at only
+  const auto& core = core_of(const_cast<torch::optim::Optimizer&>(optimizer));  // NOLINT: it is only read
   if (bytes.numel() == 0 && !core.state().empty()) {
     throw InvalidArgument(fmt::format("{} has state but does not write it", libtorch::type_of(core)), {.hint = "override its save and load"});
   }
@@ -170,11 +170,11 @@ void save_sharded(const fs::path& path, const std::vector<Named>& model, torch::
   throw InvalidArgument(message, {.operation = "load_checkpoint", .hint = std::move(hint)});
 }
 
-/// What is read of a checkpoint: the first table, which says what it is, and the file whose tensors this rank has.
+/// The contents read from a checkpoint: the first table, which describes it, and the file with this rank's tensors.
 struct Reading {
   CheckpointTable first = {};
   CheckpointContents own = {};
-  std::vector<std::pair<int, StoredTensor>> model = {};  // by whom it was read
+  std::vector<std::pair<int, StoredTensor>> model = {};  // with the rank that read it
 };
 
 Reading read(const fs::path& path, const ProcessGroup& group) {
@@ -218,7 +218,7 @@ std::string described(std::int32_t dtype, const std::vector<std::int64_t>& shape
   return fmt::format("{} {}", c10::toString(static_cast<at::ScalarType>(dtype)), c10::str(at::IntArrayRef(shape)));
 }
 
-/// The entries in the order of the model's tensors.
+/// Returns the entries in the order of the model's tensors.
 std::vector<std::pair<int, StoredTensor>> match(const fs::path& path, const Reading& reading, const std::vector<Named>& model) {
   std::vector<std::pair<int, StoredTensor>> matched;
   for (const Named& each : model) {
@@ -253,7 +253,7 @@ void match_optimizer(const fs::path& path, const CheckpointTable& table, torch::
   const std::vector<std::string> own = libtorch::descriptions_of(*optimizer);
   const auto [ours, theirs] = std::ranges::mismatch(own, table.optimizer_parameters);
   if (ours == own.end() && theirs == table.optimizer_parameters.end()) {
-    // Parameters that came later, by add_param_group, went to whoever had the least then.
+    // A parameter added later by add_param_group went to the rank with the least bytes at that time, so the owners may differ.
     if (!table.optimizer_is_share || owners_of(*sharded(optimizer)) == table.optimizer_owners) return;
     differs(fmt::format("the optimizer's state is shared out in another way than that of the checkpoint {}", path.string()),
             "give it its parameter groups in the same way: at once, or one after the other");
@@ -286,7 +286,7 @@ TrainingState detail::load_training(const fs::path& path, const torch::nn::Modul
     match_optimizer(path, table, optimizer);
   });
 
-  // Everything is here before anything is changed.
+  // All values are read before anything is changed.
   std::vector<at::Tensor> values;
   for (const auto& [owner, entry] : entries) {
     values.push_back(group.rank() == owner ? reading.own.bytes_of(entry) : at::empty({static_cast<std::int64_t>(entry.bytes)}, at::kByte));

@@ -31,8 +31,8 @@ struct Head {
   std::uint64_t version = 1;
   std::uint64_t table_bytes = 0;
   std::uint64_t data_bytes = 0;
-  std::uint64_t checksum = 0;       // of table and data
-  std::uint64_t head_checksum = 0;  // of what stands before
+  std::uint64_t checksum = 0;       // covers table and data
+  std::uint64_t head_checksum = 0;  // covers the fields before it
 };
 static_assert(sizeof(Head) == 48);
 
@@ -47,7 +47,7 @@ class File {
   explicit File(fs::path path) : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
     if (file_ < 0) fail(path_, "cannot be read", errno);
   }
-  /// `path`: of what is written, for errors.
+  /// `path` is the final path, used in error messages.
   File(fs::path path, int file) : path_(std::move(path)), file_(file) {}
   ~File() {
     if (file_ >= 0) ::close(file_);
@@ -65,7 +65,7 @@ class File {
       at += n;
     }
   }
-  /// Less than asked for where the file ends.
+  /// Reads fewer bytes than asked for where the file ends.
   std::size_t read(std::span<std::byte> bytes, std::int64_t at) {
     std::size_t done = 0;
     while (done < bytes.size()) {
@@ -95,9 +95,9 @@ std::string random_digits() {
   return fmt::format("{:016x}", number);
 }
 
-/// A new file that takes the place of `path` once all of it is on the disk. Until then it has no name where the file system knows such files, so that
-/// nothing of it is left when this process is killed. Its last name is one that nobody can know beforehand: it never writes through a link that
-/// somebody has put there.
+/// A new file that takes the place of `path` once all of it is on the disk. Until then it has no name, on file systems that support this, so that
+/// nothing is left when this process is killed. The name of a temporary file is random, so that a link placed there beforehand is never written
+/// through.
 class Replacement {
  public:
   explicit Replacement(const fs::path& path) : path_(path), partial_(path.string() + "." + random_digits() + ".partial") {
@@ -134,7 +134,7 @@ class Replacement {
   std::optional<File> file_;
 };
 
-/// The name lasts only once its folder is on the disk. Some file systems cannot do that for folders: they do it by themselves.
+/// Syncs the folder, because the name lasts only once its folder is on the disk. File systems that refuse this for folders do it by themselves.
 void keep_name(const fs::path& path) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// 0 for what is no file of a shard.
+/// Returns the generation of a shard's file, or 0 for any other file.
 std::uint64_t generation_of(const std::string& name) {
   std::uint64_t generation = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), generation);
@@ -38,7 +38,7 @@ std::uint64_t open_folder(const fs::path& folder) {
   fs::create_directories(folder, error);
   std::uint64_t last = 0;
   if (!error) {
-    // What a job that was killed has left behind counts as well: no file that an index speaks of is written to twice.
+    // Files left by a job that was killed count as well, so that no file listed in an index is written to twice.
     for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
       last = std::max(last, generation_of(it->path().filename().string()));
     }

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t prime1 = 0x9E3779B185EBCA87, prime2 = 0xC2B2AE3D27D4EB4F, prime3 = 0x165667B19E3779F9, prime4 = 0x85EBCA77C2B2AE63,
                         prime5 = 0x27D4EB2F165667C5;
 
-// The files are little-endian, as everything that this runs on is.
+// The files are little-endian, as are all supported processors.
 static_assert(std::endian::native == std::endian::little);
 
 template <class T>

@@ -7,7 +7,7 @@
 
 namespace unisono::libtorch {
 
-/// xxHash64 (Y. Collet's specification, version 0.1.1) of bytes that come piece by piece: for files that are damaged, not for ones that are forged.
+/// Computes xxHash64 (Y. Collet's specification, version 0.1.1) over bytes given in pieces. It detects damaged files, not forged ones.
 class Hash {
  public:
   void add(std::span<const std::byte> bytes);

@@ -32,7 +32,7 @@ Outcome outcome_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const CheckpointError& e) {
-    // The constructor says which one it is.
+    // The constructor adds this text again.
     const std::string start = fmt::format("the checkpoint {} ", e.path().string());
     return {Outcome::Kind::checkpoint, e.message().substr(std::min(e.message().size(), start.size())), e.hint(), e.path()};
   } catch (const InvalidArgument& e) {

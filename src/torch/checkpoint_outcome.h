@@ -8,11 +8,11 @@
 
 namespace unisono::libtorch {
 
-/// Collective: where any rank has an error all throw, an InvalidArgument or CheckpointError as what it is; who has none, that of the lowest rank that
-/// has one. The group stays usable.
+/// Makes all ranks throw if any of them has an error. Collective. A rank with an error throws its own, as InvalidArgument or CheckpointError; the
+/// others throw that of the lowest rank with an error. The group stays usable.
 void share_outcome(const ProcessGroup& group, std::string_view operation, const std::exception_ptr& own);
 
-/// Runs f, whose errors are everybody's.
+/// Runs f; an error of any rank is thrown on all of them.
 template <class F>
 void for_all(const ProcessGroup& group, std::string_view operation, F&& f) {
   std::exception_ptr error;

@@ -13,7 +13,7 @@
 namespace unisono {
 namespace {
 
-/// The bucket travels as `dtype` where that is smaller.
+/// Returns a hook that sends the bucket as `dtype` where that is smaller.
 Compression::Hook narrowed(at::ScalarType dtype) {
   return [dtype](const GradientBucket& bucket, const ProcessGroup& group) -> Compression::Finish {
     const at::ScalarType own = bucket.buffer.scalar_type();
@@ -25,7 +25,7 @@ Compression::Hook narrowed(at::ScalarType dtype) {
       sent.copy_(bucket.buffer);
     }
     Work work = all_reduce_async(sent, ReduceOp::avg, group);
-    work.on_completion([sent] {});  // it stays until then
+    work.on_completion([sent] {});  // keeps the tensor until the operation is done
     return [buffer = bucket.buffer, sent, narrow, work]() mutable {
       work.wait();
       if (narrow) buffer.copy_(sent);

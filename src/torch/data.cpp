@@ -20,7 +20,7 @@ struct RankSampler::State {
   std::function<std::vector<std::size_t>(std::uint64_t)> order = {};
   std::optional<int> rank = {}, replicas = {};
   std::uint64_t epoch = 0;
-  bool is_named = true;  // the epoch is that of the next reset, not of the one that goes on
+  bool is_named = true;  // the epoch is that of the next reset, not of the current one
   std::vector<std::size_t> indices = {};
   std::size_t next = 0;
 };
@@ -84,7 +84,7 @@ std::optional<int> RankSampler::replicas() const { return state_->replicas; }
 namespace detail {
 namespace {
 
-/// As many of a sampler's draws as the ranks need, for a DistributedProxySampler: of the first alone it takes its length.
+/// The draws of a sampler for a DistributedProxySampler, as many as the ranks need. `length` is that of the sampler.
 struct Draws {
   std::vector<std::size_t> indices;
   std::size_t length;
@@ -102,7 +102,7 @@ std::size_t shared_evenly(std::size_t samples, int ranks) {
 
 RankSampler shared_out(std::function<std::vector<std::size_t>()> draw_epoch, const ProcessGroup& group) {
   return RankSampler([draw = std::move(draw_epoch), group](std::uint64_t) {
-    // Only rank 0 draws: what others would draw depends on generators that need not be alike.
+    // Only rank 0 draws, because the generators of other ranks may differ from its own.
     std::pair<std::vector<std::size_t>, std::size_t> drawn;
     const auto draw_all = [&] {
       auto& [indices, length] = drawn;

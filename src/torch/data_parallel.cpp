@@ -26,7 +26,7 @@ Replica::Replica(std::shared_ptr<torch::nn::Module> module, const AutoModelOptio
   for (at::Tensor& tensor : state) tensor = tensor.detach();
   broadcast_tensors(state, group_);
   const BucketCaps caps = bucket_caps(options.bucket_cap_mb, device, std::min(group_.size(), nproc_per_node()));
-  // A group of its own: what the user, or another model, calls meanwhile does not come between its buckets.
+  // The buckets have a group of their own, so that other calls of the user or of another model cannot come between them.
   reducer_ = std::make_shared<Reducer>(module_, *split_group(group_, 0, group_.rank()), options, caps);
   reducer_->attach();
 }

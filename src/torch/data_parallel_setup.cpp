@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t largest_package = std::size_t{32} << 20;
 
-/// What makes the model, or the options, unusable by itself.
+/// A fault of the model or the options that is independent of the other ranks.
 struct Fault {
   std::string what, hint;
 };
@@ -65,7 +65,7 @@ void agree_on_faults(const std::optional<Fault>& own, const ProcessGroup& group)
   }
 }
 
-/// Whose, and what about it.
+/// The name of a tensor with its description.
 using Line = std::pair<std::string, std::string>;
 
 std::vector<Line> lines_of(const torch::nn::Module& module, const AutoModelOptions& options) {
@@ -84,7 +84,7 @@ std::vector<Line> lines_of(const torch::nn::Module& module, const AutoModelOptio
   return lines;
 }
 
-/// Empty where there is none.
+/// Returns the first difference as text, empty where there is none.
 std::string first_difference(const std::vector<Line>& root, const std::vector<Line>& own, int rank) {
   for (std::size_t i = 0; i < std::max(root.size(), own.size()); ++i) {
     if (i >= own.size()) return fmt::format("rank 0 has a {}, and rank {} has not", root[i].first, rank);

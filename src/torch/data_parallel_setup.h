@@ -11,14 +11,14 @@
 
 namespace unisono::libtorch {
 
-/// "float32 [10, 5] on cpu"
+/// Returns text such as "float32 [10, 5] on cpu".
 std::string describe(at::ScalarType dtype, at::IntArrayRef sizes, const at::Device& device);
 
-/// The tensors of rank 0 become those of all ranks: packed by dtype, a few large broadcasts. Same dtypes and sizes on all ranks.
+/// Copies the tensors of rank 0 to all ranks, packed by dtype into a few large broadcasts. All ranks have the same dtypes and sizes.
 void broadcast_tensors(const std::vector<at::Tensor>& tensors, const ProcessGroup& group);
 
-/// Looks whether the model and the options can be worked with, here and on the other ranks, moves the model to device(), and compares it with that of
-/// rank 0. Throws on all ranks alike: InvalidArgument, Mismatch.
+/// Checks the model and the options on all ranks, moves the model to device(), and compares it with that of rank 0. Throws InvalidArgument or
+/// Mismatch on all ranks alike.
 void prepare_model(torch::nn::Module* module, const AutoModelOptions& options, const ProcessGroup& group);
 
 }  // namespace unisono::libtorch

@@ -49,7 +49,7 @@ std::vector<at::Tensor> leaves_on(const std::vector<TensorLeaf>& leaves, const a
 
 void fill_leaves(const std::vector<TensorPair>& pairs, const at::Device& device) {
   constexpr const char* call = "cast_data_device";
-  // "cuda" alone is any of them.
+  // "cuda" without an index stands for any of its devices.
   const auto lies_there = [&](const at::Tensor& t) { return device.has_index() ? t.device() == device : t.device().type() == device.type(); };
   for (const auto& [from, to, place] : pairs) {
     const std::string out = place.empty() ? "out" : fmt::format("out{}", place);

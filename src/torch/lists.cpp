@@ -21,7 +21,7 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-/// The elements of all ranks, cut into tensors of these shapes.
+/// Cuts the elements of all ranks into tensors of these shapes.
 std::vector<at::Tensor> cut(const at::Tensor& whole, const std::vector<Shape>& shapes) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> parts;
@@ -40,7 +40,7 @@ at::Tensor line(const at::Tensor& tensor) {
   return tensor.detach().contiguous().view({-1});
 }
 
-/// Of what a rank gives, whose output is sized later.
+/// Makes the request for a rank's input, whose output is sized later.
 detail::Request request_for(Operation operation, const at::Tensor& own, std::string_view label) {
   return detail::labelled({operation, detail::view_of(own), detail::nothing(dtype_of_torch(own.scalar_type()))}, label);
 }
@@ -57,7 +57,7 @@ std::vector<Shape> shapes_of(const detail::ByteParts& parts) {
   return shapes;
 }
 
-/// What the ranks have to know of a list before its elements: the dtype's number, whether it lies on a device, and the shapes.
+/// The properties of a list that ranks exchange before its elements: the dtype's number, whether it lies on a device, and the shapes.
 using ListHeader = std::tuple<std::int64_t, bool, std::vector<Shape>>;
 
 ListHeader header_of(const std::vector<at::Tensor>& list, int ranks) {
@@ -80,7 +80,7 @@ ListHeader header_of(const std::vector<at::Tensor>& list, int ranks) {
 }  // namespace
 
 std::vector<at::Tensor> all_gather_list(const at::Tensor& tensor, const ProcessGroup& group, const CallOptions& options) {
-  static_cast<void>(detail::view_of(tensor));  // throws for what cannot be communicated
+  static_cast<void>(detail::view_of(tensor));  // throws for tensors that cannot be communicated
   const at::Tensor own = line(tensor);
   CallOptions left = options;
   detail::Request request = request_for(Operation::all_gather_v, own, "all_gather_list");

@@ -43,7 +43,7 @@ void check_place(const char* call, const at::Device& device, at::Layout layout) 
   }
 }
 
-/// Strides none: contiguous.
+/// Makes a tensor; without strides it is contiguous.
 at::Tensor make(at::IntArrayRef sizes, at::OptionalIntArrayRef strides, at::ScalarType dtype, std::optional<at::MemoryFormat> format) {
   constexpr c10::DispatchKeySet cpu(c10::DispatchKey::CPU);
   if (strides) return at::Tensor(at::detail::empty_strided_generic(sizes, *strides, shared_allocator(), cpu, dtype));
@@ -53,7 +53,7 @@ at::Tensor make(at::IntArrayRef sizes, at::OptionalIntArrayRef strides, at::Scal
 }  // namespace
 
 c10::Allocator* shared_allocator() noexcept {
-  static auto& allocator = *new SharedTensorAllocator;  // tensors may be the last to go
+  static auto& allocator = *new SharedTensorAllocator;  // never destroyed, because tensors may outlive static objects
   return &allocator;
 }
 

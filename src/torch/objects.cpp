@@ -13,8 +13,8 @@
 #include "unisono/error.h"
 #include "unisono/torch/tensor.h"
 
-// The name of the dtype (empty: the tensor is undefined), then the shape, then the elements: as a block of their DType, and of a dtype that has none
-// as plain bytes.
+// A tensor is written as the name of its dtype (empty if it is undefined), its shape, and its elements. The elements are a block of their DType, or
+// plain bytes of a dtype that has none.
 
 namespace unisono {
 namespace {
@@ -24,7 +24,7 @@ struct Kind {
   std::optional<DType> dtype;
 };
 
-/// Of what can travel: the DTypes, and other types of whole bytes whose bits are their value.
+/// Returns the kind of a type that can be sent: the DTypes, and other types of whole bytes whose bits are their value.
 std::optional<Kind> kind_of(at::ScalarType type) {
   const std::string_view name = c10::toString(type);
   if (type == at::kComplexHalf || name.starts_with("Float8_")) return Kind{type, std::nullopt};
@@ -35,7 +35,7 @@ std::optional<Kind> kind_of(at::ScalarType type) {
   }
 }
 
-/// By the name it travels under, which is also that of every other version of PyTorch.
+/// Finds a type by its name in the message, which is the same in every version of PyTorch.
 std::optional<Kind> kind_named(std::string_view name) {
   for (int i = 0; i < static_cast<int>(at::ScalarType::NumOptions); ++i) {
     const auto type = static_cast<at::ScalarType>(i);
@@ -48,7 +48,7 @@ std::optional<Kind> kind_named(std::string_view name) {
   throw InvalidArgument(fmt::format("a tensor of shape {} {}", c10::str(tensor.sizes()), what), {.hint = std::string(hint)});
 }
 
-/// Its elements on the cpu, row by row.
+/// Returns the elements on the cpu, row by row.
 at::Tensor packed(const at::Tensor& tensor) {
   const at::NoGradGuard no_grad;
   at::Tensor own = tensor.detach();
@@ -57,9 +57,9 @@ at::Tensor packed(const at::Tensor& tensor) {
   return own.to(at::kCPU).contiguous();
 }
 
-/// The elements that the shape asks for; nullopt if it is no shape of any tensor.
+/// Returns the number of elements of this shape; nullopt for a shape that no tensor can have.
 std::optional<std::int64_t> numel_of(std::span<const std::int64_t> shape, std::size_t element) {
-  std::int64_t all = static_cast<std::int64_t>(element), numel = 1;  // all: bytes, with extents of nothing taken for one, as strides are made
+  std::int64_t all = static_cast<std::int64_t>(element), numel = 1;  // all: bytes, an extent of 0 counting as 1, as for strides
   for (const std::int64_t extent : shape) {
     if (extent < 0 || __builtin_mul_overflow(all, std::max<std::int64_t>(extent, 1), &all)) return std::nullopt;
     numel *= extent;
@@ -108,7 +108,7 @@ at::Tensor object_traits<at::Tensor>::read(ObjectReader& in) {
 }
 
 at::Tensor tensor_of(const AnyValue& value) {
-  AnyValue own = value;  // it views only what can be written to
+  AnyValue own = value;  // a mutable copy of the handle, because only those can be viewed
   const TensorView view = own.tensor();
   at::Tensor tensor = at::empty(at::IntArrayRef(view.shape().data(), view.shape().size()), torch_dtype(view.dtype()));
   if (view.numel() > 0) std::memcpy(tensor.mutable_data_ptr(), view.data(), view.bytes());

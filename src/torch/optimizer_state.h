@@ -10,24 +10,25 @@
 #include "unisono/process_group.h"
 #include "unisono/rank_control.h"
 
-// What an optimizer is, as bytes and in words.
+// Describes an optimizer as bytes and as text.
 
 namespace unisono::libtorch {
 
-/// An archive as Optimizer::save writes it: a tensor of bytes. Empty for a type of somebody's own that does not write itself.
+/// Returns an archive as Optimizer::save writes it, as a tensor of bytes. Empty for a user's type that does not save itself.
 at::Tensor bytes_of(const torch::optim::Optimizer& optimizer);
-/// State that is not among the bytes is gone then; empty ones change nothing. State on a device goes to that of the first parameter.
+/// Loads an archive; empty bytes change nothing. State that is not in the archive is lost. State on a device goes to the device of the first
+/// parameter.
 void load_bytes(torch::optim::Optimizer& optimizer, const at::Tensor& bytes);
-/// "torch::optim::Adam"
+/// Returns text such as "torch::optim::Adam".
 std::string type_of(const torch::optim::Optimizer& optimizer);
 
 std::vector<at::Tensor> parameters_of(const torch::optim::Optimizer& optimizer);
-/// One for each parameter: "parameter 3 of group 0: Float [4, 3]"
+/// Returns a text for each parameter, such as "parameter 3 of group 0: Float [4, 3]".
 std::vector<std::string> descriptions_of(const torch::optim::Optimizer& optimizer);
-/// Collective. Mismatch, on all ranks, naming the first parameter that is not alike.
+/// Compares the optimizers of all ranks. Collective. Throws Mismatch on all ranks, naming the first parameter that differs.
 void check_alike(const torch::optim::Optimizer& optimizer, const ProcessGroup& group, const char* operation);
 
-/// What `tensor` (of bytes) is on rank `src`, on all; the others' does not count.
+/// Broadcasts a tensor of bytes from rank `src`. Only that rank's `tensor` counts.
 at::Tensor broadcast_bytes(at::Tensor tensor, int src, const ProcessGroup& group);
 
 /// Runs f; where it throws on any rank, all throw.

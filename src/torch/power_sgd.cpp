@@ -15,21 +15,21 @@
 namespace unisono::libtorch {
 namespace {
 
-/// What is remembered of one parameter between two steps.
+/// The state of one parameter between two steps.
 struct Memory {
   at::Tensor error;  // n x m
   at::Tensor right;  // m x rank, the same on all ranks
 };
 
-/// One gradient on its way: M is about P Q^T.
+/// One gradient to be compressed: M is approximated by P Q^T.
 struct Matrix {
   std::size_t parameter;
-  at::Tensor gradient;               // in the bucket
-  at::Tensor whole = {};             // M, with the error of the last step: n x m
-  at::Tensor left = {}, right = {};  // P: n x rank, Q: m x rank; places in what is sent
+  at::Tensor gradient;               // lies in the bucket
+  at::Tensor whole = {};             // M, n x m, with the error of the last step added
+  at::Tensor left = {}, right = {};  // P: n x rank, Q: m x rank; views of the memory to be sent
 };
 
-/// The average of several tensors of one dtype, in one operation.
+/// Several tensors of one dtype that are averaged in one operation.
 struct Sent {
   explicit Sent(const at::TensorOptions& o) : options(o) {}
   at::Tensor place(at::IntArrayRef sizes) {
@@ -59,8 +59,8 @@ struct Sent {
   Work work;
 };
 
-/// Columns become orthonormal, by Gram and Schmidt with each projection taken twice, always in the same order and in double: ranks come to the same
-/// bits. A column that depends on those before it becomes zero.
+/// Makes the columns orthonormal, by Gram-Schmidt with each projection taken twice. The order is fixed and the numbers are doubles, so that all ranks
+/// get the same bits. A column that depends on earlier ones becomes zero.
 void orthogonalize(const at::Tensor& matrix) {
   const at::Tensor columns = matrix.to(at::kCPU, at::kDouble).t().contiguous();  // a row each
   const std::int64_t count = columns.size(0), length = columns.size(1);
@@ -149,11 +149,12 @@ class PowerSgd : public std::enable_shared_from_this<PowerSgd> {
     step.matrices.push_back(std::move(matrix));
   }
 
-  /// Columns that are zero say nothing: others take their place, the same on all ranks.
+  /// Replaces columns that are zero, which carry no information, by random ones that are the same on all ranks.
   void renew(const at::Tensor& right, std::size_t parameter, std::int64_t iteration) const {
     const at::Tensor empty = right.abs().amax(0, true).eq(0);
     if (!empty.any().item<bool>()) return;
-    const std::uint64_t seed = options_.seed * 0x9E3779B97F4A7C15U + parameter * 0xBF58476D1CE4E5B9U + static_cast<std::uint64_t>(iteration);
+    constexpr std::uint64_t mix_seed = 0x9E3779B97F4A7C15U, mix_parameter = 0xBF58476D1CE4E5B9U;  // the constants of SplitMix64
+    const std::uint64_t seed = options_.seed * mix_seed + parameter * mix_parameter + static_cast<std::uint64_t>(iteration);
     const at::Tensor random = at::randn(right.sizes(), at::detail::createCPUGenerator(seed), at::TensorOptions(at::kFloat));
     right.copy_(at::where(empty, random.to(right.options()), right));
   }
@@ -182,7 +183,7 @@ class PowerSgd : public std::enable_shared_from_this<PowerSgd> {
 
   const PowerSgdOptions options_;
   std::int64_t iteration_ = 0;
-  std::unordered_map<std::size_t, Memory> memories_;  // by parameter: buckets are laid out anew after the first pass
+  std::unordered_map<std::size_t, Memory> memories_;  // by parameter, because the buckets change after the first pass
 };
 
 }  // namespace

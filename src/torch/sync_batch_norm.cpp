@@ -25,7 +25,7 @@ using torch::autograd::variable_list;
   throw InvalidArgument(what, {.operation = "sync_batch_norm", .hint = hint});
 }
 
-/// All dimensions but that of the channels.
+/// Returns all dimensions but that of the channels.
 std::vector<std::int64_t> sample_dims(const at::Tensor& input) {
   std::vector<std::int64_t> dims(static_cast<std::size_t>(input.dim() - 1));
   std::iota(dims.begin(), dims.end(), 1);
@@ -33,22 +33,22 @@ std::vector<std::int64_t> sample_dims(const at::Tensor& input) {
   return dims;
 }
 
-/// [C] as what broadcasts over the input.
+/// Reshapes values of shape [C] so that they broadcast over the input.
 at::Tensor along_channels(const at::Tensor& values, const at::Tensor& input) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(input.dim()), 1);
   shape[1] = values.numel();
   return values.view(shape);
 }
 
-/// What sums are taken in.
+/// Returns the dtype in which sums are taken.
 at::ScalarType wide(at::ScalarType dtype) { return dtype == at::kDouble ? at::kDouble : at::kFloat; }
 
 struct Statistics {
-  at::Tensor mean, squares;  // of all samples: the mean and the sum of squared deviations from it; [C], double
+  at::Tensor mean, squares;  // over all samples: the mean and the sum of squared deviations from it; [C], double
   double count;
 };
 
-/// Each rank sends its own mean, squared deviations and count; they are put together as in Chan, Golub, LeVeque: Updating Formulae and a Pairwise
+/// Each rank sends its own mean, squared deviations and count. They are combined as in Chan, Golub, LeVeque: Updating Formulae and a Pairwise
 /// Algorithm for Computing Sample Variances (1979), which loses no digits where means are large.
 Statistics statistics_of(const at::Tensor& input, const ProcessGroup& group) {
   const std::int64_t channels = input.size(1);
@@ -83,7 +83,7 @@ struct Running {
 at::Tensor or_undefined(const std::optional<at::Tensor>& tensor) { return tensor ? *tensor : at::Tensor(); }
 
 struct Normalize : torch::autograd::Function<Normalize> {
-  /// Autograd takes no undefined tensors: weight and bias may be absent, and the running statistics are none of its business.
+  /// Weight and bias are optional, because autograd takes no undefined tensors. The running statistics are passed without autograd's knowledge.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const std::optional<at::Tensor>& given_weight,
                             const std::optional<at::Tensor>& given_bias, const Running* running, double momentum, double eps,
                             const ProcessGroup* group) {
@@ -147,7 +147,7 @@ at::Tensor batch_norm_in_scope(const at::Tensor& input, const std::optional<at::
                          *scope_group);
 }
 
-/// PyTorch takes instance normalisation for batch normalisation of other shapes; it is about one sample, and stays so.
+/// PyTorch computes instance normalisation as batch normalisation of another shape. It concerns single samples, so it stays local.
 at::Tensor instance_norm_in_scope(const at::Tensor& input, const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
                                   const std::optional<at::Tensor>& running_mean, const std::optional<at::Tensor>& running_var, bool use_input_stats,
                                   double momentum, double eps, bool cudnn) {
@@ -155,11 +155,11 @@ at::Tensor instance_norm_in_scope(const at::Tensor& input, const std::optional<a
   return at::native::instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn);
 }
 
-/// From the first scope on. Outside of one both functions do what they did.
+/// Registers both functions when the first scope is entered. Outside of a scope they behave as before.
 void register_in_dispatcher() {
   static const bool done = [] {
     for (const auto key : {c10::DispatchKey::AutogradCPU, c10::DispatchKey::AutogradCUDA}) {
-      auto* library = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);  // as long as the process
+      auto* library = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);  // never destroyed: it lasts as long as the process
       library->impl("batch_norm", TORCH_FN(batch_norm_in_scope));
       library->impl("instance_norm", TORCH_FN(instance_norm_in_scope));
     }

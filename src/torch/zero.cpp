@@ -21,7 +21,7 @@ using torch::optim::Optimizer;
 using torch::optim::OptimizerParamGroup;
 using State = ska::flat_hash_map<void*, std::unique_ptr<torch::optim::OptimizerParamState>>;
 
-/// The optimizer that was given, and which of the parameters it sees: those of this rank, at times those of another, or all.
+/// The wrapped optimizer and the parameters that it sees: those of this rank, for a while those of another, or all.
 class DistributedOptimizer::Share {
  public:
   static constexpr int everybody = -1;
@@ -37,7 +37,7 @@ class DistributedOptimizer::Share {
 
   bool is_sharded() const { return how.shard_state && group.size() > 1; }
 
-  /// Takes in parameters that have come since (all, at first).
+  /// Assigns parameters that are new since the last call; at first all are.
   void follow(std::vector<OptimizerParamGroup>& groups) {
     std::vector<at::Tensor> all;
     for (const OptimizerParamGroup& each : groups) all.insert(all.end(), each.params().begin(), each.params().end());
@@ -47,7 +47,7 @@ class DistributedOptimizer::Share {
       for (std::size_t g = 0; g < groups.size(); ++g) local->param_groups()[g].set_options(groups[g].options().clone());
       return;
     }
-    // Who has a parameter's state keeps it, wherever the parameter stands now.
+    // A parameter's state stays on its rank, wherever the parameter stands now.
     std::vector<at::Tensor> ordered;
     std::vector<int> of_ordered;
     for (const at::Tensor& x : all) {
@@ -71,7 +71,7 @@ class DistributedOptimizer::Share {
     prune();
   }
 
-  /// Lets `local` see the parameters of one rank, or everybody's.
+  /// Shows `local` the parameters of one rank, or of all.
   void show(const std::vector<OptimizerParamGroup>& groups, int of_rank) {
     std::vector<OptimizerParamGroup> seen;
     std::size_t i = 0;
@@ -86,7 +86,7 @@ class DistributedOptimizer::Share {
     local->param_groups() = std::move(seen);
   }
 
-  /// Keeps the state of this rank's parameters; returns that of the others.
+  /// Keeps the state of this rank's parameters and returns that of the others.
   State prune() {
     State pruned;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -99,7 +99,7 @@ class DistributedOptimizer::Share {
     return pruned;
   }
 
-  /// A gradient that others have counts as zeros where there is none.
+  /// A missing gradient counts as zeros if another rank has one.
   void average_gradients() {
     std::vector<std::uint8_t> has(parameters.size());
     for (std::size_t i = 0; i < has.size(); ++i) {
@@ -124,15 +124,15 @@ class DistributedOptimizer::Share {
   AutoOptimOptions how;
   ProcessGroup group;
   std::vector<at::Tensor> parameters = {};
-  std::vector<int> owners = {};                        // of parameters
-  std::unordered_map<const void*, int> owner_of = {};  // the same, by what state is kept under
+  std::vector<int> owners = {};                        // by parameter
+  std::unordered_map<const void*, int> owner_of = {};  // the same, by the key of the state
   std::vector<libtorch::ZeroBucket> buckets = {};
-  std::optional<State> others = {};  // from consolidate_state until the next step, on the rank that it was brought to
+  std::optional<State> others = {};  // on the rank given to consolidate_state, until the next step
 };
 
 DistributedOptimizer::DistributedOptimizer(std::unique_ptr<Optimizer> optimizer, const AutoOptimOptions& options)
     : Optimizer(std::vector<OptimizerParamGroup>{}, optimizer->defaults().clone()), share_(std::make_unique<Share>(std::move(optimizer), options)) {
-  // Not through add_param_group, which would put defaults where an option was set to what it would have been anyway.
+  // add_param_group is not used, because it would put defaults where an option was set to its old default explicitly.
   param_groups_ = std::vector<OptimizerParamGroup>(share_->local->param_groups());
   share_->follow(param_groups_);
 }
@@ -209,8 +209,7 @@ void DistributedOptimizer::consolidate_state(Rank to) {
 
 void DistributedOptimizer::save(torch::serialize::OutputArchive& archive) const {
   Share& share = *share_;
-  auto& groups =
-      const_cast<DistributedOptimizer*>(this)->param_groups_;  // NOLINT: OptimizerParamGroup::options, of which there is a constant form, too
+  auto& groups = const_cast<DistributedOptimizer*>(this)->param_groups_;  // NOLINT: OptimizerParamGroup::options has a const form, too
   if (!is_sharded()) {
     share.follow(groups);
     return share.local->save(archive);

@@ -29,7 +29,7 @@ void share_out(const std::vector<at::Tensor>& parameters, int ranks, std::vector
 
 namespace {
 
-/// One piece of memory for each device, of which every bucket sees as much as it needs.
+/// Allocates one block of memory for each device, which all its buckets use in turn.
 void give_memory(std::vector<ZeroBucket>& buckets) {
   const auto elements = [](const ZeroBucket& bucket) {
     return static_cast<std::int64_t>(std::accumulate(bucket.counts.begin(), bucket.counts.end(), std::size_t{0}));
@@ -56,7 +56,7 @@ void give_memory(std::vector<ZeroBucket>& buckets) {
 
 std::vector<ZeroBucket> buckets_of(const std::vector<at::Tensor>& parameters, const std::vector<int>& owners, int ranks, std::size_t bucket_bytes) {
   const auto n = static_cast<std::size_t>(ranks);
-  // What can lie in one buffer, for each rank in order.
+  // The parameters that can share a buffer, for each rank in order.
   std::map<std::pair<at::ScalarType, std::string>, std::vector<std::vector<std::size_t>>> kinds;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].numel() == 0) continue;

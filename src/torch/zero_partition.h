@@ -8,7 +8,7 @@
 #include "unisono/counts.h"
 #include "unisono/process_group.h"
 
-// Who keeps which parameters, and how they come to everybody.
+// Assigns parameters to ranks, and copies them from their owners to all ranks.
 
 namespace unisono::libtorch {
 
@@ -16,15 +16,15 @@ namespace unisono::libtorch {
 /// longest processing time, 1969).
 void share_out(const std::vector<at::Tensor>& parameters, int ranks, std::vector<int>& owners);
 
-/// Parameters of one dtype and device that travel together: for each rank those that it owns, one behind the other. Buckets share the memory that
-/// they travel through, which on the cpu all ranks of the host can reach.
+/// Parameters of one dtype and device that are sent together: those of each rank, in the order of the ranks. Buckets share their memory, which all
+/// ranks of the host can reach on the cpu.
 struct ZeroBucket {
   std::vector<at::Tensor> parameters = {};  ///< in the order of their ranks
-  std::vector<std::size_t> counts = {};     ///< elements of each rank
-  at::Tensor flat = {};                     ///< as many elements
+  std::vector<std::size_t> counts = {};     ///< number of elements of each rank
+  at::Tensor flat = {};                     ///< all elements
 };
 std::vector<ZeroBucket> buckets_of(const std::vector<at::Tensor>& parameters, const std::vector<int>& owners, int ranks, std::size_t bucket_bytes);
-/// Collective: each parameter becomes what it is on its owner.
+/// Copies each parameter from its owner to all ranks. Collective.
 void exchange(const std::vector<ZeroBucket>& buckets, const ProcessGroup& group);
 
 }  // namespace unisono::libtorch

@@ -16,7 +16,7 @@ constexpr c10::SourceLocation here{"unisono", "", 0};
 
 using Words = std::pair<std::string_view, std::string_view>;
 
-// What the library says in the words of its C++ interface, and how that is called in Python.
+// Names of the C++ interface in error texts, with their names in Python.
 constexpr Words phrases[] = {
     {"(finalize)", "(destroy_process_group, or the end of its program)"},
     {"before finalize", "before destroy_process_group"},
@@ -47,7 +47,7 @@ std::string in_python(const Error& error, const char* joining) {
 void throw_torch_error(const char* joining) {
   try {
     throw;
-  } catch (const Timeout& late) {  // "Timed out" is what programs look for
+  } catch (const Timeout& late) {  // programs search for "Timed out"
     throw c10::DistBackendError(here, fmt::format("unisono: Timed out : {}", in_python(late, joining)));
   } catch (const InvalidArgument& wrong) {
     throw c10::ValueError(here, in_python(wrong, joining));

@@ -5,14 +5,13 @@
 
 namespace unisono::libtorch {
 
-/// The same error as torch.distributed's users know it: DistBackendError (a RuntimeError) for what becomes of a group, DistStoreError for the store
-/// it meets by, ValueError for a call that is wrong by itself. Its text is ours, with Python's names for what it speaks of. What is torch's already
-/// stays as it is.
+/// Returns the error as users of torch.distributed know it: DistBackendError (a RuntimeError) for failures of a group, DistStoreError for its store,
+/// ValueError for a call that is wrong by itself. The text is ours, with the names of Python. Errors of torch's own are returned unchanged.
 std::exception_ptr as_torch_error(const std::exception_ptr& error);
-/// Throws that, from inside a handler. `joining`: what the user has called, where a group was to be formed.
+/// Throws such an error from inside a handler. `joining` is the user's call where a group was to be formed.
 [[noreturn]] void throw_torch_error(const char* joining = "init_process_group");
 
-/// The result of f, whose errors are torch's.
+/// Returns the result of f, with its errors converted to torch's.
 template <class F>
 decltype(auto) with_torch_errors(F&& f) {
   try {

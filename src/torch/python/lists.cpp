@@ -34,7 +34,7 @@ at::Tensor one_line(const TensorList& tensors, std::int64_t numel) {
   return first.as_strided({numel}, {1}, first.storage_offset());
 }
 
-// Of memory, not of values: autograd and the checks of inference tensors have no say in it.
+// Copies memory rather than values, so that autograd and the checks of inference tensors do not interfere.
 void copy_memory(const at::Tensor& to, const at::Tensor& from) {
   if (to.is_contiguous() && from.is_contiguous() && to.is_cpu()) {
     if (to.nbytes() > 0) std::memcpy(to.data_ptr(), from.data_ptr(), to.nbytes());
@@ -56,7 +56,7 @@ class Copying : public detail::PrologueEpilogue {
   Blocks from_, to_;
 };
 
-/// The same by the device, in its order.
+/// Does the same copies on the device, in the order of its stream.
 class CopyingOnDevice final : public detail::PrologueEpilogue {
  public:
   CopyingOnDevice(Blocks from, Blocks to) : from_(std::move(from)), to_(std::move(to)) {}
@@ -80,7 +80,7 @@ class CopyingOnDevice final : public detail::PrologueEpilogue {
   Blocks from_, to_;
 };
 
-/// Memory that an operation on a device reads until it is done.
+/// Keeps memory alive that an operation on a device reads until it is done.
 class Kept final : public detail::PrologueEpilogue {
  public:
   explicit Kept(at::Tensor memory) : memory_(std::move(memory)) {}
@@ -183,7 +183,7 @@ std::shared_ptr<detail::PrologueEpilogue> copying(Blocks from, Blocks to) {
 
 std::shared_ptr<detail::PrologueEpilogue> scaling(at::Tensor input, at::Tensor scaled, at::Tensor factor, Blocks from) {
   if (!scaled.is_cpu()) {
-    // On torch's current stream, which the operation comes after.
+    // The copy runs on torch's current stream, and the operation comes after that stream.
     from.gather();
     const at::AutoDispatchBelowADInplaceOrView below;
     at::Tensor result = scaled;

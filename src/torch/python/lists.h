@@ -13,29 +13,30 @@ namespace unisono::libtorch {
 
 using TensorList = std::vector<at::Tensor>;
 
-/// A tensor as a call that moves it and does not calculate sees it: of a dtype that we do not know (float8, say), its bytes.
+/// Returns the tensor for a call that only moves data: of a dtype that we do not know (such as float8) its bytes.
 at::Tensor movable(const at::Tensor& tensor);
-/// View of what a call reads.
+/// Returns the view for reading.
 TensorView read(const at::Tensor& tensor);
-/// View of what a call writes to: its version counter goes up.
+/// Returns the view for writing, and raises the tensor's version counter.
 TensorView write(const at::Tensor& tensor);
 
-/// The tensors of one list as the blocks of one buffer: the memory they lie in, if they lie there one behind the other; else memory of its own, which
-/// `gather` fills from them and `scatter` shares out to them. They have one dtype and one device, else InvalidArgument.
+/// The tensors of a list as the blocks of one buffer. If they lie one behind the other, the buffer is their memory. Else it is a copy: `gather`
+/// copies from the tensors, `scatter` to them. They have one dtype and one device, else InvalidArgument is thrown.
 class Blocks {
  public:
   Blocks() = default;
   explicit Blocks(TensorList tensors);
   const at::Tensor& whole() const { return whole_; }
   bool is_copy() const { return is_copy_; }
-  /// As many elements in each.
+  /// Returns whether all blocks have the same number of elements.
   bool is_even() const;
-  /// How many elements in each, in the dtype of whole().
+  /// Returns the number of elements of each block, in the dtype of whole().
   Counts counts() const;
   void bump_versions() const;
   void gather() const;
   void scatter() const;
-  /// Of memory of its own: each tensor and its part of it, `(part, tensor)`, in whatever dtype the elements are moved as.
+  /// Calls f(part, tensor) for each tensor and its part of a copied buffer, in the dtype in which the elements are moved. Without a copy there are no
+  /// calls.
   template <class F>
   void for_each_copy(F&& f) const {
     std::int64_t begin = 0;
@@ -53,9 +54,9 @@ class Blocks {
   bool is_copy_ = false;
 };
 
-/// What is to be done in this rank's memory around an operation: copying from and to lists, and scaling for PREMUL_SUM. Null where nothing is.
+/// Makes the local work around an operation: copying from and to lists. Returns null where nothing is to be done.
 std::shared_ptr<detail::PrologueEpilogue> copying(Blocks from, Blocks to);
-/// `scaled` becomes factor * input: when the operation's turn has come, and on a device at once, in the order of torch's current stream.
+/// Makes the work that sets `scaled` to factor * input: when it is the operation's turn, or on a device at once, on torch's current stream.
 std::shared_ptr<detail::PrologueEpilogue> scaling(at::Tensor input, at::Tensor scaled, at::Tensor factor, Blocks from = {});
 
 }  // namespace unisono::libtorch

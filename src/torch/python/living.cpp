@@ -9,7 +9,7 @@
 namespace unisono::libtorch {
 namespace {
 
-// Groups may end after the destructors of static objects have run.
+// Groups may end after the destructors of static objects have run, so this is never destroyed.
 std::mutex& mutex() {
   static auto& instance = *new std::mutex;
   return instance;
@@ -39,7 +39,7 @@ void end_all(const std::string& how) {
     try {
       if (how.empty()) membership->leave();
       else membership->abandon(how);
-    } catch (const std::exception& error) {  // the process ends in any case, and the other groups are still to be told
+    } catch (const std::exception& error) {  // the process ends in any case, and the other groups must still be told
       TORCH_WARN("unisono: a group could not be left: ", error.what());
     }
   }

@@ -1,4 +1,4 @@
-// unisono.torch._C: makes a process group for torch.distributed, which has Python names for all of its methods.
+// The module unisono.torch._C makes a process group for torch.distributed, which has Python names for all of its methods.
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/Exceptions.h>
@@ -12,7 +12,7 @@
 
 namespace {
 
-/// What torch says of a group.
+/// Torch's description of a group.
 struct Given {
   std::string group_name;
   std::vector<std::uint64_t> global_ranks_in_group;

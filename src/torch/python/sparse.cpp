@@ -1,4 +1,4 @@
-// The sum of sparse tensors: the values and indices of all ranks, gathered and added up by everybody. Its calls are waited for one after the other.
+// Sums sparse tensors: the values and indices of all ranks are gathered and added up on every rank. The calls are waited for one after the other.
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ at::Tensor ProcessGroupUnisono::reduce_sparse(const at::Tensor& tensor, std::chr
     if (const auto work = allgather(outputs, inputs, same_timeout)) work->wait();
   };
 
-  // Sparse and dense dimensions, then the shape, then how many values there are.
+  // The header holds the sparse and dense dimensions, the shape, and the number of values.
   std::vector<std::int64_t> header{own.sparse_dim(), own.dense_dim()};
   header.insert(header.end(), own.sizes().begin(), own.sizes().end());
   header.push_back(own._nnz());

@@ -15,7 +15,7 @@ namespace {
 std::vector<std::uint8_t> bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
-/// torch writes two lines on standard error for each wait that ends without a key. Short ones, which come in rows, ask now and then instead.
+/// torch writes two lines to standard error for each wait that times out. Waits up to this limit, which come in rows, poll the store instead.
 constexpr auto quiet_limit = std::chrono::milliseconds(1000);
 constexpr auto longest_pause = std::chrono::milliseconds(16);
 
@@ -43,13 +43,13 @@ std::int64_t TorchStore::add(std::string_view key, std::int64_t amount) { return
 
 void TorchStore::wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout_given) {
   if (timeout_given && *timeout_given < quiet_limit) return wait_quietly(keys, *timeout_given);
-  // A store of torch takes zero for "for ever".
+  // A store of torch takes zero for no limit.
   const Milliseconds limit = std::max(timeout_given.value_or(timeout()), Milliseconds(1));
   const auto begun = std::chrono::steady_clock::now();
   try {
     store_->wait({keys.begin(), keys.end()}, limit);
   } catch (const c10::Error&) {
-    // Its stores have one error for everything, so the clock says what it was.
+    // Torch's stores have one error for everything, so the clock tells a timeout from other errors.
     if (std::chrono::steady_clock::now() - begun < limit) throw;
     throw_missing(keys, limit);
   }

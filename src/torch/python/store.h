@@ -9,7 +9,7 @@
 
 namespace unisono::libtorch {
 
-/// The store that torch.distributed has met by. What it throws goes through as it is, but for a wait that took too long, which is Timeout.
+/// Wraps the store of torch.distributed. Its errors pass unchanged, except that a wait that took too long throws Timeout.
 class TorchStore final : public Store {
  public:
   explicit TorchStore(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}

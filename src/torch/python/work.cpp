@@ -21,18 +21,18 @@
 namespace unisono::libtorch {
 namespace {
 
-/// Completes futures, whose callbacks may call the group, and wait for that: each in a thread that nothing of ours depends on. There are as many
+/// Completes futures. A callback may call the group and wait for that, so each runs in a thread on which nothing else depends. There are as many
 /// threads as callbacks that block.
 class Completer {
  public:
   static Completer& process() {
-    static auto& completer = *new Completer;  // its threads may outlive everything
+    static auto& completer = *new Completer;  // never destroyed, because its threads may outlive all static objects
     return completer;
   }
 
   void post(std::function<void()> f) {
     std::unique_lock lock(mutex_);
-    if (idle_ <= jobs_.size() && !start()) {  // then here: a callback that waits for the group drives what it waits for itself
+    if (idle_ <= jobs_.size() && !start()) {  // a callback that waits for the group here makes its own progress
       lock.unlock();
       return run(f);
     }
@@ -54,20 +54,21 @@ class Completer {
   static void run(const std::function<void()>& job) {
     try {
       job();
-    } catch (const std::exception& error) {  // of a callback of the user's, who has no other place to hear of it
+    } catch (const std::exception& error) {  // an error in the user's callback, which is reported nowhere else
       TORCH_WARN("unisono: a callback of a future failed: ", error.what());
     }
   }
 
   void loop() {
-    // It may have been started by a thread of ours that takes no signals; what a callback starts would inherit that.
+    // The thread that starts this one may block signals. A callback's own threads would inherit that, so the mask is cleared.
     sigset_t none;
     ::sigemptyset(&none);
     ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
     std::unique_lock lock(mutex_);
     for (;;) {
       ++idle_;
-      const bool any = wake_.wait_for(lock, std::chrono::seconds(5), [&] { return !jobs_.empty(); });
+      constexpr std::chrono::seconds longest_idle{5};  // an idle thread ends then
+      const bool any = wake_.wait_for(lock, longest_idle, [&] { return !jobs_.empty(); });
       --idle_;
       if (!any) return;
       {
@@ -75,7 +76,7 @@ class Completer {
         jobs_.pop_front();
         lock.unlock();
         run(job);
-      }  // and lets go of what it holds, which may be anything of the user's, without the lock
+      }  // the job's captures are released here without the lock, because they may run the user's destructors
       lock.lock();
     }
   }
@@ -142,7 +143,7 @@ at::Device WorkUnisono::device() const {
   return about_.inputs.empty() ? at::Device(at::kCPU) : about_.inputs.front().device();
 }
 
-// All of its operations are done: says so to whoever asks. Once.
+// Completes the future once all operations are done; it does so once.
 c10::intrusive_ptr<c10::ivalue::Future> WorkUnisono::settle() {
   const std::lock_guard lock(mutex_);
   if (std::exchange(settled_, true)) return nullptr;
@@ -156,7 +157,7 @@ c10::intrusive_ptr<c10::ivalue::Future> WorkUnisono::settle() {
 }
 
 void WorkUnisono::complete(c10::ivalue::Future& future) const {
-  if (exception_) {  // which does not change any more
+  if (exception_) {  // it no longer changes
     future.setError(exception_);
   } else if (about_.outputs.size() > 1) {
     future.markCompleted(about_.outputs);
@@ -206,11 +207,11 @@ bool WorkUnisono::wait(std::chrono::milliseconds timeout) {
         }
         work.wait();
       }
-    } catch (...) {  // what became of the operation is told below, with what became of the others
+    } catch (...) {  // the result is given below, with those of the other operations
       if (!work.is_completed()) throw_torch_error();
     }
   }
-  if (!all_done()) return true;  // on a device, in whose order what follows is put
+  if (!all_done()) return true;  // on a device the following work runs in the stream's order
   if (auto future = settle()) complete(*future);
   c10::intrusive_ptr<c10::ivalue::Future> future;
   {

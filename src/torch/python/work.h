@@ -9,10 +9,10 @@
 
 namespace unisono::libtorch {
 
-/// What torch.distributed gets of an operation under way: of one of ours, or of several that make up one of its own.
+/// The Work that torch.distributed gets for an operation under way: one of ours, or several that together make one of torch's.
 class WorkUnisono final : public c10d::Work {
  public:
-  /// What is told of it. `title`: of the profiler's range, living for ever; null: nobody profiles.
+  /// The description of an operation. `title` names the profiler's range and lives for ever; null if nobody profiles.
   struct About {
     int rank = -1;
     c10d::OpType type = c10d::OpType::UNKNOWN;
@@ -22,11 +22,11 @@ class WorkUnisono final : public c10d::Work {
     std::uint64_t sequence = 0;
   };
 
-  /// Begins the profiler's range: made before the operation is.
+  /// Begins the profiler's range, so make it before the operation.
   explicit WorkUnisono(About about);
-  /// Its operations. Their tensors stay alive until they are done, whoever lets go of this.
+  /// Takes the operations. Their tensors stay alive until they are done, even if this object is gone.
   void follow(std::vector<unisono::Work> works);
-  /// One that is done when all of them are.
+  /// Returns a Work that is done when all parts are done.
   static c10::intrusive_ptr<WorkUnisono> all_of(const std::vector<c10::intrusive_ptr<WorkUnisono>>& parts, int rank);
   at::Device device() const;
 
@@ -48,11 +48,11 @@ class WorkUnisono final : public c10d::Work {
 
   About about_;
   std::vector<unisono::Work> works_;
-  bool settled_ = false;                            // under mutex_
-  c10::intrusive_ptr<c10::ivalue::Future> future_;  // under mutex_; made when it is asked for
+  bool settled_ = false;                            // guarded by mutex_
+  c10::intrusive_ptr<c10::ivalue::Future> future_;  // guarded by mutex_; made when it is asked for
 };
 
-/// The calling thread's current stream is torch's, for memory on a device.
+/// Makes torch's current stream the calling thread's current stream, for memory on a device.
 class TorchStream {
  public:
   explicit TorchStream(const at::Device& device);

@@ -1,4 +1,4 @@
-// Stands in for bench.cpp in a build without the benchmarks, so that the command says what is the matter.
+// Replaces bench.cpp in a build without the benchmarks, so that the command explains what is missing.
 
 #include <CLI/CLI.hpp>
 #include <iostream>

@@ -33,15 +33,15 @@ struct BenchOptions {
   double timeout_seconds = 600;
 };
 
-/// Words that stand where operations do, but behind a list that was written with spaces ("--peers openmpi gloo", "--sizes 8 1KiB"), go where they
-/// belong. InvalidArgument, with what may have been meant, for one that is neither.
+/// Moves words that were read as operations to the list that they continue ("--peers openmpi gloo", "--sizes 8 1KiB"). Throws InvalidArgument, with a
+/// suggestion, for a word that fits none.
 void sort_words(BenchOptions& options);
-/// Of other libraries, as --peers has them.
+/// Returns the names of other libraries for --peers.
 std::span<const std::string_view> peer_names();
 
-/// "8", "8B", "1KiB", "1K", "64MiB", "1G": bytes. InvalidArgument for anything else, and for none at all.
+/// Reads "8", "8B", "1KiB", "1K", "64MiB" or "1G" as bytes. Throws InvalidArgument for other text and for zero.
 std::size_t parse_bytes(const std::string& text);
-/// "8 B", "64 KiB".
+/// Returns text such as "8 B" or "64 KiB".
 std::string format_bytes(std::size_t bytes);
 
 }  // namespace unisono::tools

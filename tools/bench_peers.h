@@ -10,17 +10,17 @@
 
 namespace unisono::tools {
 
-/// One way to start the ranks of a measurement, and what is measured in them beside unisono and the roofline.
+/// One way to start the ranks of a measurement, and the peers measured in them beside unisono and the roofline.
 struct BenchSetup {
   std::string name = {};                             ///< plain, openmpi, mpich
   std::string driver = {};                           ///< the program that every rank runs
   std::vector<std::string> launcher = {};            ///< the command in front of it
-  std::vector<std::string> peers = {};               ///< of this set
-  std::map<std::string, std::string> versions = {};  ///< of the peers
+  std::vector<std::string> peers = {};               ///< the peers of this set
+  std::map<std::string, std::string> versions = {};  ///< versions of the peers
 };
 
 /// Sorts the peers asked for into process sets: one for each MPI, else a plain one; Gloo goes into the first. `oversubscribed`: more ranks than
-/// cores. InvalidArgument for a peer nobody knows; LaunchFailed, saying what to install, for one that is not on this machine.
+/// cores. Throws InvalidArgument for an unknown peer, LaunchFailed with what to install for one that is missing on this machine.
 std::vector<BenchSetup> bench_setups(const std::vector<std::string>& peers, int ranks, bool oversubscribed, const base::Environment& environment,
                                      const launcher::SignalScope& signals, const launcher::Watchdog& watchdog);
 

@@ -23,19 +23,19 @@ struct BenchRow {
   double p99_us = 0;
   double min_us = 0;
   double spread_us = 0;                       ///< between the quartiles of the rounds
-  std::optional<bench::Interval> ratio = {};  ///< its time by unisono's, round by round
+  std::optional<bench::Interval> ratio = {};  ///< its time divided by unisono's, round by round
 };
 
-/// Gathers what the sets report round by round. A round during which the hypervisor took the processors away is left out of the figures, unless
-/// that would leave too few.
+/// Collects the reports of the sets, round by round. A round during which the hypervisor took the processors away is left out of the figures, unless
+/// too few would remain.
 class BenchResults {
  public:
-  /// `stolen`: share of the machine's time that others got meanwhile.
+  /// `stolen`: the share of the machine's time that other guests got meanwhile.
   void add(const std::string& set, const nlohmann::json& event, double stolen);
   std::vector<BenchRow> rows() const;
-  /// Of the harness's own barrier; says which of its two states the machine was in.
+  /// Returns the median of the harness's own barrier, which shows in which of its two states the machine was.
   std::optional<double> barrier_ns(const std::string& set) const;
-  /// How many have been added.
+  /// Returns how many rounds have been added.
   std::size_t rounds(const std::string& set) const;
   std::size_t dropped(const std::string& set) const;
 
@@ -51,22 +51,22 @@ class BenchResults {
   std::map<std::string, std::vector<Round>> rounds_;
 };
 
-/// What all rows have in common.
+/// The facts common to all rows.
 struct BenchFacts {
   int ranks = 1;
   int hosts = 1;
   std::string dtype = {};
   std::string buffers = {};
   std::string data = {};
-  std::map<std::string, std::string> backends = {};  ///< unisono's, by set
+  std::map<std::string, std::string> backends = {};  ///< unisono's backend, by set
 };
 
-/// The list of api.md, with the figures of section 12 beside it.
+/// Returns the JSON documented in api.md, with the figures of its section 12.
 nlohmann::json to_json(const std::vector<BenchRow>& rows, const BenchFacts& facts);
-/// One set, in 80 columns. The roofline is left out where it is no bound: where a copy stays within a core's own cache of `cache_bytes`, in which
-/// what other ranks wrote cannot be, and of operations that move less than a copy of all ranks.
+/// Prints one set in 80 columns. The roofline is left out where it is no bound: where a copy stays within a core's own cache of `cache_bytes`, which
+/// cannot hold what other ranks wrote, and for operations that move less than a copy on all ranks.
 void print_table(std::ostream& out, const std::vector<BenchRow>& rows, const BenchFacts& facts, const std::string& set, std::size_t cache_bytes);
-/// What all rows come to, for people: "summary: …".
+/// Returns one line about all rows: "summary: …".
 std::string summary_of(const std::vector<BenchRow>& rows, const BenchFacts& facts);
 
 }  // namespace unisono::tools

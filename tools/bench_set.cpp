@@ -23,7 +23,7 @@ namespace unisono::tools {
 
 namespace {
 
-/// Both ends are held open here, so that nobody reads an end of file while a rank is still to open it.
+/// Opens both ends, so that a reader gets no end of file before a rank has opened its end.
 base::FileDescriptor make_fifo(const std::string& path) {
   if (::mkfifo(path.c_str(), 0600) != 0) throw LaunchFailed("cannot make " + path + ": " + launcher::error_text(errno));
   base::FileDescriptor fifo(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
@@ -48,7 +48,7 @@ BenchSet::BenchSet(const BenchSetup& setup, bench::Plan plan, const std::filesys
                    launcher::SignalScope& signals, const launcher::Watchdog& watchdog)
     : setup_(setup), plan_(std::move(plan)), signals_(signals), watchdog_(watchdog) {
   std::filesystem::create_directory(folder);
-  // Anonymous memory that the ranks open by way of this process: whatever ends us, nothing is left behind.
+  // The ranks open anonymous memory by way of this process, so nothing is left behind however this process ends.
   arena_.reset(::memfd_create("unisono-bench", MFD_CLOEXEC));
   if (!arena_ || ::ftruncate(arena_.get(), static_cast<off_t>(bench::Arena::bytes(plan_.ranks))) != 0)
     throw LaunchFailed("cannot make shared memory: " + launcher::error_text(errno));
@@ -67,11 +67,11 @@ BenchSet::BenchSet(const BenchSetup& setup, bench::Plan plan, const std::filesys
   const base::FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   launcher::ChildPlan child{.environment = launcher::EnvironmentBlock(environment),
                             .stdin_fd = nothing.get(),
-                            .stdout_fd = STDERR_FILENO,  // the table alone goes to standard output
+                            .stdout_fd = STDERR_FILENO,  // only the table goes to standard output
                             .signals = &signals_};
-  // Their program lies in another folder than this one, and is to find the same plug-ins.
+  // The drivers lie in another folder than this program and must find the same plug-ins.
   child.environment.set("UNISONO_PLUGIN_PATH", fmt::format("{}", fmt::join(engines::plugin_directories(), ":")));
-  if (!child.environment.has("OMP_NUM_THREADS")) child.environment.set("OMP_NUM_THREADS", 1);  // in every set alike
+  if (!child.environment.has("OMP_NUM_THREADS")) child.environment.set("OMP_NUM_THREADS", 1);  // the same in every set
   child_ = launcher::start_child({.path = arguments.front(), .arguments = arguments}, child, watchdog_);
   try {
     backend_ = next_event().at("backend");
@@ -87,7 +87,7 @@ BenchSet::~BenchSet() { end_quietly(); }
 nlohmann::json BenchSet::round(int number) {
   order(number);
   nlohmann::json event = next_event();
-  waits_for_order_ = true;  // after a wrong result it ends by itself
+  waits_for_order_ = true;  // it ends by itself after a wrong result
   if (event.contains("wrong")) throw LaunchFailed(event.at("wrong").get<std::string>());
   return event;
 }
@@ -101,7 +101,7 @@ void BenchSet::finish() {
 void BenchSet::order(int number) {
   waits_for_order_ = false;
   const std::string text = std::to_string(number) + "\n";
-  // A few bytes at a time, each read before the next: the pipe is never full.
+  // Each order is a few bytes, read before the next one, so the pipe is never full.
   if (::write(control_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
     throw LaunchFailed("cannot reach the ranks of the set " + setup_.name + ": " + launcher::error_text(errno));
 }
@@ -139,7 +139,7 @@ bool BenchSet::wait_for_exit(std::chrono::milliseconds timeout) noexcept {
   while (::poll(&wait, 1, deadline.poll_timeout()) < 0 && errno == EINTR) {
   }
   if (wait.revents == 0) return false;
-  ::kill(-child_.pid, SIGKILL);  // what the launcher may have left of its group
+  ::kill(-child_.pid, SIGKILL);  // processes of its group that the launcher may have left
   watchdog_.forget(child_.pid);
   ::waitpid(child_.pid, &status_, 0);
   child_.pid = -1;
@@ -164,7 +164,7 @@ void BenchSet::end_quietly() noexcept {
       order(-1);
       if (wait_for_exit(std::chrono::seconds(5))) return;
     }
-    ::kill(-child_.pid, SIGTERM);  // the launchers end their ranks when they get it
+    ::kill(-child_.pid, SIGTERM);  // the launchers end their ranks on SIGTERM
     if (wait_for_exit(std::chrono::seconds(5))) return;
   } catch (const std::exception&) {
   }

@@ -13,12 +13,12 @@
 
 namespace unisono::tools {
 
-/// SIGINT or SIGTERM while the bench was waiting.
+/// SIGINT or SIGTERM arrived while the bench was waiting.
 struct BenchInterrupted {
   int signal;
 };
 
-/// A folder of its own, gone with the object.
+/// A temporary folder, removed by the destructor.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -31,10 +31,10 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// The ranks of one setup, at work. They measure a round whenever they are told to and sleep in between, so that sets can take turns.
+/// The running ranks of one setup. They measure a round when told to and sleep in between, so that sets can take turns.
 class BenchSet {
  public:
-  /// Starts them and waits until all have met.
+  /// Starts the ranks and waits until all have met.
   BenchSet(const BenchSetup& setup, bench::Plan plan, const std::filesystem::path& folder, const base::Environment& environment,
            launcher::SignalScope& signals, const launcher::Watchdog& watchdog);
   ~BenchSet();
@@ -42,11 +42,11 @@ class BenchSet {
   BenchSet& operator=(const BenchSet&) = delete;
 
   const BenchSetup& setup() const noexcept { return setup_; }
-  /// Which of unisono's backends serves it.
+  /// Returns the backend of unisono that serves the set.
   const std::string& backend() const noexcept { return backend_; }
-  /// What rank 0 reports of the round. LaunchFailed, with the ranks' own words, where they fail.
+  /// Returns rank 0's report of the round. Throws LaunchFailed, with the ranks' own words, where they fail.
   nlohmann::json round(int number);
-  /// Ends them in good order.
+  /// Ends the ranks in good order.
   void finish();
 
  private:
@@ -54,7 +54,7 @@ class BenchSet {
   nlohmann::json next_event();
   [[noreturn]] void explain_end();
   void end_quietly() noexcept;
-  /// True if the processes are over before the deadline.
+  /// Returns true if the processes have ended before the deadline.
   bool wait_for_exit(std::chrono::milliseconds timeout) noexcept;
 
   BenchSetup setup_;
@@ -66,7 +66,7 @@ class BenchSet {
   base::FileDescriptor events_;
   launcher::Child child_;
   int status_ = 0;
-  bool waits_for_order_ = false;  ///< so that it can be asked to end, instead of being ended
+  bool waits_for_order_ = false;  ///< if true, it can be asked to end; otherwise it is killed
   std::string text_;
   std::string backend_;
 };

@@ -7,10 +7,10 @@
 namespace unisono::tools {
 namespace {
 
-/// What mpirun and torchrun call the number of ranks.
+/// Names that mpirun and torchrun have for the number of ranks.
 constexpr std::array same_as_ranks = {"-np", "--np", "--nprocs", "--nproc-per-node"};
 
-/// An option in our words: torchrun takes '_' for '-', and other launchers have other names for the number of ranks.
+/// Translates an option to our name: torchrun takes '_' for '-', and other launchers have other names for the number of ranks.
 std::string in_our_words(const CLI::App& command, const std::string& word) {
   const std::size_t equals = std::min(word.find('='), word.size());
   std::string name = word.substr(0, equals);
@@ -26,7 +26,7 @@ std::string in_our_words(const CLI::App& command, const std::string& word) {
 std::size_t values_after(const CLI::App& command, const std::string& word) {
   if (word.find('=') != std::string::npos) return 0;
   const bool is_long = word.starts_with("--");
-  if (!is_long && word.size() > 2) return 0;  // -n4
+  if (!is_long && word.size() > 2) return 0;  // such as -n4
   const CLI::Option* option = command.get_option_no_throw(word);
   return option != nullptr && option->get_expected_min() > 0 && option->get_type_size() > 0 ? 1 : 0;
 }

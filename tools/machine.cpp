@@ -31,7 +31,7 @@ std::optional<std::uint64_t> number(std::string_view text) {
   return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-/// The folder of our control group (version 2), and those above it up to the root: each of them may set a limit.
+/// Returns the folder of our control group (version 2) and those above it up to the root, each of which may set a limit.
 std::vector<std::filesystem::path> control_groups() {
   std::vector<std::filesystem::path> folders;
   std::ifstream file("/proc/self/cgroup");

@@ -22,7 +22,7 @@ namespace {
 using unisono::tools::complain;
 using unisono::tools::did_you_mean;
 
-/// The sub-command that was being parsed, or the whole command.
+/// Returns the sub-command that was being parsed, or the whole command.
 const CLI::App& concerned(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
   return chosen.empty() ? app : *chosen.front();
@@ -50,7 +50,7 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
   return fmt::format("{}; there are {}", text, listed(names));
 }
 
-/// What is wrong with the word where the command's name stands; empty: nothing.
+/// Returns what is wrong with the word in the place of the sub-command's name; empty if nothing is.
 std::string objection(const CLI::App& app, const std::vector<std::string>& words) {
   const std::vector<std::string> names = command_names(app);
   if (words.empty()) return "a command is missing; there are " + listed(names);
@@ -77,7 +77,7 @@ void add_help(CLI::App& app) {
   command->callback([&app, topic] {
     const CLI::App* explained = topic->empty() ? &app : unisono::tools::find_command(app, *topic);
     if (explained == nullptr) throw CLI::RuntimeError(complain(app, unknown_command(app, *topic)));
-    // Not explained->help(), which is about the sub-command that was parsed: this one.
+    // explained->help() would show the sub-command that was parsed, which is `help`.
     std::cout << explained->get_formatter()->make_help(explained, {}, CLI::AppFormatMode::Normal);
   });
 }
@@ -89,7 +89,7 @@ int run_command(CLI::App& app, const std::vector<std::string>& words) {
     const std::string wrong = unisono::tools::unknown_option(*command, {arguments.begin() + 1, arguments.end()});
     if (!wrong.empty()) return complain(*command, wrong);
   }
-  std::reverse(arguments.begin(), arguments.end());  // as the parser wants them
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 expects them in reverse order
   app.parse(arguments);
   return 0;
 }

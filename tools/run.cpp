@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "base/log.h"
 #include "base/variables.h"
+#include "launch/host.h"
 #include "launch/signals.h"
 #include "launch/supervisor.h"
 #include "rendezvous/slurm.h"
@@ -20,6 +21,9 @@
 
 namespace unisono::tools {
 namespace {
+
+constexpr long most_restarts = 1'000'000'000;
+constexpr double longest_grace_seconds = 1e9;
 
 struct RunFlags {
   launcher::JobOptions job;
@@ -32,7 +36,7 @@ struct RunFlags {
   bool no_pty = false;
 };
 
-/// What would end every rank, or pass unremarked in all of them, is said once and before they start.
+/// Reports faults of the environment once, before the ranks start; otherwise each rank would end, or not notice them.
 void check_environment(const RunFlags& flags) {
   const base::Environment& environment = flags.job.environment;
   const std::string variable = environment.get("UNISONO_BACKEND").value_or("");
@@ -51,10 +55,10 @@ void check_environment(const RunFlags& flags) {
   for (const std::string& odd : base::odd_variables(environment)) std::cerr << "[unisono] " << odd << "\n";
 }
 
-/// Under srun with one launcher on each node: how many nodes there are, which of them this one is, and where they meet, as far as nobody said it.
+/// Takes over, under srun with one launcher on each node, the number of nodes, the number of this one, and where they meet, unless options say so.
 void take_nodes_from_slurm(const CLI::App& command, launcher::JobOptions& job) {
   const base::Environment& environment = job.environment;
-  // A step of srun; in the shell or the batch script of an allocation nobody starts the launchers of the other nodes.
+  // Only a step of srun counts. In the shell or the batch script of an allocation, no launchers are started on the other nodes.
   const bool is_step = environment.has("SLURM_PROCID") && environment.has("SLURM_STEP_NUM_NODES");
   if (!is_step || !rendezvous::is_slurm_task(environment)) return;
   const bool is_given = command.count("--nnodes") > 0;
@@ -73,8 +77,8 @@ void run(RunFlags& flags, const CLI::App& command) {
   take_nodes_from_slurm(command, job);
   job.command = program_arguments();
   if (job.command.empty()) throw CLI::RequiredError("a program to run");
-  // Anything longer means "for ever"; the limit keeps the arithmetic of the clock far from its end.
-  job.grace = std::chrono::milliseconds(std::llround(std::min(flags.grace_seconds, 1e9) * 1000));
+  // Anything longer means "for ever". The limit keeps the clock's arithmetic from overflowing.
+  job.grace = std::chrono::milliseconds(std::llround(std::min(flags.grace_seconds, longest_grace_seconds) * 1000));
   job.silence = std::chrono::milliseconds(std::llround(flags.silence_seconds * 1000));
   job.binding = flags.binding == "core" ? launcher::Binding::core : launcher::Binding::none;
   for (const auto& text : flags.forwarded) {
@@ -107,11 +111,11 @@ void add_run(CLI::App& app) {
   CLI::App* command = app.add_subcommand("run", "Start a program as several ranks, on one host or several, and watch over them");
   command->footer("unisono run [-n RANKS] [options] [--] PROGRAM [ARGUMENTS…]");
   command->add_option("-n,--ranks", job.ranks, "How many ranks to start (1); -np, --nprocs and --nproc-per-node are understood, too")
-      ->check(whole_number(1, 65536));
+      ->check(whole_number(1, launcher::most_ranks));
   command->add_option("--backend", job.backend, "What the ranks run on, as UNISONO_BACKEND: native, mpi, gloo, tcp, cpu:native,cuda:nccl, …");
   command->add_flag("--own-backend", flags->own_backend, "The program registers its backend itself: do not refuse a name that is unknown here");
   command->add_option("--max-restarts", job.max_restarts, "After a failure, start all ranks again, at most so many times (0)")
-      ->check(whole_number(0, 1'000'000'000));
+      ->check(whole_number(0, most_restarts));
   command->add_option("--logs", job.log_directory, "Keep a file for each rank, in a folder for each job in this one");
   command->add_option("--stdin", flags->standard_input, "Who gets standard input: a rank, all or none (0)");
   command->add_flag("--no-pty", flags->no_pty, "Ranks write to pipes, also where the launcher writes to a terminal");
@@ -125,10 +129,10 @@ void add_run(CLI::App& app) {
       ->add_option("--master-port", job.master_port,
                    "Of several hosts: the port at --master-addr where their launchers and ranks meet (29500). Of one: MASTER_PORT for "
                    "programs that want a certain one (any free one)")
-      ->check(whole_number(0, 65535));
+      ->check(whole_number(0, launcher::highest_port));
   command->add_option("--nnodes", job.nnodes, "How many hosts take part, each with a launcher of its own and its own number of ranks (1)")
-      ->check(whole_number(1, 65536));
-  command->add_option("--node-rank", job.node_rank, "Which of them this one is (0)")->check(whole_number(0, 65535));
+      ->check(whole_number(1, launcher::most_ranks));
+  command->add_option("--node-rank", job.node_rank, "Which of them this one is (0)")->check(whole_number(0, launcher::most_ranks - 1));
   command->add_option("--master-addr", job.master_addr, "Address of host 0, where several hosts meet: the only one that is listened on");
   command->add_option(
       "--token-file", job.token_file,

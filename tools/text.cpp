@@ -7,7 +7,7 @@ namespace {
 
 bool begins_letter(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
-/// Bytes of the first letters that take at most so many columns.
+/// Returns how many bytes the first letters take that fit into so many columns.
 std::size_t bytes_of(std::string_view text, std::size_t columns) {
   std::size_t taken = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -30,8 +30,8 @@ std::string pad_left(std::string_view text, std::size_t columns) {
 
 std::string wrap(std::string_view text, std::size_t indent, std::size_t used, std::size_t columns) {
   std::string result;
-  std::size_t at = used;  // columns of this line that are taken
-  bool fresh = true;      // no word of ours stands in it
+  std::size_t at = used;  // used columns of this line
+  bool fresh = true;      // no word has been put into this line
   const auto new_line = [&] {
     while (result.ends_with(' ')) result.pop_back();
     result.append("\n").append(indent, ' ');

@@ -6,23 +6,23 @@
 
 namespace unisono::tools {
 
-/// What everything that the command prints for people fits into.
+/// The width of all text that the command prints for people.
 inline constexpr std::size_t screen_columns = 80;
 
-/// How many columns a text of one line takes; letters beyond ASCII take one.
+/// Returns how many columns a one-line text takes; letters beyond ASCII take one.
 std::size_t columns_of(std::string_view text);
-/// Spaces behind the text, so that it takes that many columns.
+/// Appends spaces until the text takes that many columns.
 std::string pad_right(std::string_view text, std::size_t columns);
-/// Spaces in front of it.
+/// Puts spaces in front until the text takes that many columns.
 std::string pad_left(std::string_view text, std::size_t columns);
 
-/// The text in lines of at most `columns`, broken at spaces; those after the first begin with `indent` spaces. The first has `used` columns in front
-/// of it already. A word that is too long for a line is broken where the line ends (a path at its last '/' before that). Without a newline at its
-/// end.
+/// Breaks the text at spaces into lines of at most `columns`; those after the first begin with `indent` spaces, and `used` columns of the first are
+/// already taken. A word that is too long for a line is broken where the line ends (a path at its last '/' before that). The result has no newline at
+/// its end.
 std::string wrap(std::string_view text, std::size_t indent, std::size_t used = 0, std::size_t columns = screen_columns);
 
-/// "  name    description" with the description from `column` on, in as many lines as it takes; a long name has its first line to itself. With a
-/// newline.
+/// Returns "  name    description" with the description from `column` on, in as many lines as needed; a long name has the first line to itself. Ends
+/// with a newline.
 std::string entry(std::string_view name, std::string_view description, std::size_t column);
 
 }  // namespace unisono::tools

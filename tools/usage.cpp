@@ -17,12 +17,12 @@ namespace unisono::tools {
 namespace {
 
 constexpr int usage_error = 2;
-/// Where the descriptions of a help page begin.
+/// The column in which the descriptions of a help page begin.
 constexpr std::size_t description_column = 28;
 
 std::string full_name(const CLI::App& command) { return command.get_parent() == nullptr ? "unisono" : "unisono " + command.get_name(); }
 
-/// "usage: unisono run …", in lines that begin below the first word of the usage.
+/// Returns "usage: unisono run …", whose further lines begin below the first word of the usage.
 std::string usage_of(const CLI::App& command) {
   const std::string begin = "usage: ";
   return begin + wrap(command.get_footer(), begin.size(), begin.size());
@@ -109,7 +109,7 @@ std::string unknown_option(const CLI::App& command, const std::vector<std::strin
     for (const CLI::Option* option : command.get_options()) {
       for (const std::string& known : option->get_lnames()) names.push_back(known);
     }
-    // Without the dashes, which would make all short words look alike.
+    // The dashes are left out, because they would make all short words look alike.
     const std::string_view letters = std::string_view(typed).substr(std::min(typed.find_first_not_of('-'), typed.size()));
     const std::string_view meant = base::nearest(letters, std::vector<std::string_view>(names.begin(), names.end()));
     return fmt::format("unknown option '{}'{}", typed, meant.empty() ? "" : fmt::format("; did you mean '--{}'?", meant));
@@ -119,7 +119,7 @@ std::string unknown_option(const CLI::App& command, const std::vector<std::strin
 
 std::string sentence_of(const CLI::ParseError& error) {
   std::string text = error.what();
-  // "--ranks: must be …", as the parser puts it together.
+  // The parser writes "--ranks: must be …".
   if (const auto colon = text.find(": must be"); colon != std::string::npos) text.erase(colon, 1);
   return text;
 }

@@ -9,7 +9,7 @@
 
 namespace unisono::tools {
 
-/// The help pages: at most 80 columns wide, and begun by the line that the command's footer says.
+/// Formats the help pages: at most 80 columns wide, beginning with the line in the command's footer.
 class Help final : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;
@@ -20,24 +20,24 @@ class Help final : public CLI::Formatter {
   std::string make_subcommand(const CLI::App* command) const override;
 };
 
-// What an option's value must be. What is said of another one is a sentence that goes on after the option's name: "must be …, not 'four'".
+// These validators check an option's value. Their error continues the option's name as a sentence: "must be …, not 'four'".
 
 CLI::Validator whole_number(long low, long high);
 CLI::Validator number(double low, double high);
 CLI::Validator not_negative();
 CLI::Validator one_of(std::vector<std::string> words);
 
-/// "; did you mean 'run'?", or nothing where no candidate is near.
+/// Returns "; did you mean 'run'?", or nothing where no candidate is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 
-/// What is wrong with the options among these words of the sub-command; empty: nothing. A word that follows an option that takes a value is no
+/// Returns what is wrong with the options among these words of the sub-command; empty if nothing is. A word after an option that takes a value is no
 /// option.
 std::string unknown_option(const CLI::App& command, const std::vector<std::string>& words);
 
-/// The message of a failed parse, as one sentence.
+/// Returns the message of a failed parse as one sentence.
 std::string sentence_of(const CLI::ParseError& error);
 
-/// Prints what is wrong and how the command is used, on standard error; the exit code of wrong use.
+/// Prints the message and the usage to standard error, and returns the exit code of wrong use.
 int complain(const CLI::App& command, const std::string& message);
 
 }  // namespace unisono::tools

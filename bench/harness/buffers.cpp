@@ -17,8 +17,8 @@ namespace unisono::bench {
 
 namespace {
 
-constexpr std::size_t kGuard = 64;
-constexpr std::byte kGuardByte{0xA5};
+constexpr std::size_t guard_bytes = 64;
+constexpr std::byte guard_value{0xA5};
 
 std::size_t largest_prime_up_to(std::size_t limit) {
   const auto is_prime = [](std::size_t n) {
@@ -30,15 +30,18 @@ std::size_t largest_prime_up_to(std::size_t limit) {
   return std::max<std::size_t>(limit, 2);
 }
 
-// 16-bit floats must hold the sum of all ranks exactly: 256 is the last whole number that bfloat16 has all neighbours of. Sums of 8-bit integers
-// stay in range, for not every library agrees on what happens beyond it.
+// 16-bit floats must hold the sum of all ranks exactly, and bfloat16 holds all whole numbers only up to 256. Sums of 8-bit integers stay in range,
+// because libraries differ in what happens beyond it.
+constexpr std::size_t bfloat16_limit = 256, int8_limit = 127;
+constexpr std::size_t longest_short_period = 61, longest_period = 8191;  // primes
+
 std::size_t period_of(DType dtype, int ranks) {
   switch (dtype) {
     case DType::float16:
-    case DType::bfloat16: return largest_prime_up_to(std::min<std::size_t>(61, 256 / static_cast<std::size_t>(ranks)));
+    case DType::bfloat16: return largest_prime_up_to(std::min(longest_short_period, bfloat16_limit / static_cast<std::size_t>(ranks)));
     case DType::int8:
-    case DType::uint8: return largest_prime_up_to(127 / static_cast<std::size_t>(ranks));
-    default: return 8191;
+    case DType::uint8: return largest_prime_up_to(int8_limit / static_cast<std::size_t>(ranks));
+    default: return longest_period;
   }
 }
 
@@ -53,7 +56,8 @@ void copy_tiled(std::byte* out, std::size_t bytes, const std::vector<std::byte>&
 }
 
 double real(std::size_t index, int rank, std::uint64_t seed) {
-  Draws draws(index * 0x9e3779b97f4a7c15U + static_cast<std::uint64_t>(rank) * 0x632be59bd9b4e019U + seed);
+  constexpr std::uint64_t mix_index = 0x9e3779b97f4a7c15U, mix_rank = 0x632be59bd9b4e019U;  // odd numbers with well mixed bits
+  Draws draws(index * mix_index + static_cast<std::uint64_t>(rank) * mix_rank + seed);
   return static_cast<double>(static_cast<std::int64_t>(draws.next())) * 0x1p-63;
 }
 
@@ -94,13 +98,13 @@ GuardedBuffer::~GuardedBuffer() {
 
 void GuardedBuffer::guard(std::size_t used) noexcept {
   used_ = used;
-  std::fill_n(data_ - kGuard, kGuard, kGuardByte);
-  std::fill_n(data_ + used, kGuard, kGuardByte);
+  std::fill_n(data_ - guard_bytes, guard_bytes, guard_value);
+  std::fill_n(data_ + used, guard_bytes, guard_value);
 }
 
 bool GuardedBuffer::guards_intact() const noexcept {
-  const auto is_guard = [](std::byte b) { return b == kGuardByte; };
-  return std::all_of(data_ - kGuard, data_, is_guard) && std::all_of(data_ + used_, data_ + used_ + kGuard, is_guard);
+  const auto is_guard = [](std::byte b) { return b == guard_value; };
+  return std::all_of(data_ - guard_bytes, data_, is_guard) && std::all_of(data_ + used_, data_ + used_ + guard_bytes, is_guard);
 }
 
 Pattern::Pattern(DType dtype, int ranks) : dtype_(dtype), element_size_(size_of(dtype)), ranks_(ranks), period_(period_of(dtype, ranks)) {}
@@ -214,15 +218,16 @@ std::uint64_t consume(const std::byte* buffer, std::size_t bytes) noexcept {
 }
 
 std::uint64_t hash_of(const std::byte* buffer, std::size_t bytes) noexcept {
-  std::uint64_t hash = 0xcbf29ce484222325U;
+  constexpr std::uint64_t basis = 0xcbf29ce484222325U, prime = 0x100000001b3U;  // of FNV-1a
+  std::uint64_t hash = basis;
   std::size_t i = 0;
   for (; i + 8 <= bytes; i += 8) {
     std::uint64_t word = 0;
     std::memcpy(&word, buffer + i, 8);
-    hash = (hash ^ word) * 0x100000001b3U;
+    hash = (hash ^ word) * prime;
     hash ^= hash >> 29;
   }
-  for (; i < bytes; ++i) hash = (hash ^ static_cast<std::uint64_t>(buffer[i])) * 0x100000001b3U;
+  for (; i < bytes; ++i) hash = (hash ^ static_cast<std::uint64_t>(buffer[i])) * prime;
   return hash;
 }
 

@@ -11,7 +11,7 @@
 
 namespace unisono::bench {
 
-/// Memory of the process's own or of unisono's shared pool, at the start of a page, with guard bytes before and behind the part in use.
+/// Private memory, or memory of unisono's shared pool, that begins on a page and has guard bytes before and after the part in use.
 class GuardedBuffer {
  public:
   explicit GuardedBuffer(std::size_t capacity, bool shared = false);
@@ -20,7 +20,7 @@ class GuardedBuffer {
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
 
   std::byte* data() noexcept { return data_; }
-  /// From now on `used` bytes belong to the candidates, and what surrounds them is guarded.
+  /// Gives `used` bytes to the candidates and writes the guard bytes around them.
   void guard(std::size_t used) noexcept;
   bool guards_intact() const noexcept;
 
@@ -32,15 +32,15 @@ class GuardedBuffer {
   std::size_t used_ = 0;
 };
 
-/// Whole numbers, different for each element and rank, whose sums are exact in the dtype. They repeat after a prime number of elements, so that
-/// a block that ends up in the wrong place is seen, and filling costs no more than a copy.
+/// Whole numbers, different for each element and rank, whose sums are exact in the dtype. They repeat after a prime number of elements, so that a
+/// block in the wrong place is detected and filling costs no more than a copy.
 class Pattern {
  public:
   Pattern(DType dtype, int ranks);
 
-  /// The input of `rank`; each seed gives another.
+  /// Fills in the input of `rank`; each seed gives another.
   void fill(void* buffer, std::size_t count, int rank, std::uint64_t seed) const;
-  /// The first wrong element of `rank`'s output, were the inputs filled with this seed.
+  /// Returns the first wrong element of `rank`'s output for inputs filled with this seed.
   std::optional<std::string> wrong(Operation operation, const void* out, const Shape& shape, int rank, std::uint64_t seed) const;
 
  private:
@@ -57,7 +57,7 @@ class Pattern {
   std::size_t period_;
 };
 
-/// Rewrites an input before each call, every time with other values, at the speed of a copy.
+/// Rewrites an input with other values before each call, at the speed of a copy.
 class Rewriter {
  public:
   Rewriter(DType dtype, int rank, int ranks);
@@ -69,13 +69,13 @@ class Rewriter {
   std::size_t start_ = 0;
 };
 
-/// Reads every byte, as the code that uses a result would.
+/// Reads every byte, as code that uses a result would.
 std::uint64_t consume(const std::byte* buffer, std::size_t bytes) noexcept;
 std::uint64_t hash_of(const std::byte* buffer, std::size_t bytes) noexcept;
 
-/// For sums of arbitrary reals: fills with numbers in [-1, 1); float32 and float64 only.
+/// Fills with numbers in [-1, 1), for sums of arbitrary reals; float32 and float64 only.
 void fill_reals(DType dtype, void* buffer, std::size_t count, int rank, std::uint64_t seed);
-/// Against the sum in float64: at most ranks × epsilon × Σ|x| away.
+/// Compares with the sum in float64; the difference may be at most ranks × epsilon × Σ|x|.
 std::optional<std::string> wrong_real_sum(DType dtype, const void* out, std::size_t count, int ranks, std::uint64_t seed);
 
 }  // namespace unisono::bench

@@ -11,8 +11,8 @@
 
 namespace unisono::bench {
 
-/// One call that is to be measured: the operation, and the buffers it works on. Rooted operations have root 0, reductions sum; send_recv sends
-/// to the next rank and receives from the one before. Where data is worked on in place, `in` and `out` are the same memory.
+/// One call to be measured: the operation and its buffers. Rooted operations have root 0, reductions sum; send_recv sends to the next rank and
+/// receives from the one before. In place, `in` and `out` are the same memory.
 struct Job {
   Operation operation = Operation::barrier;
   DType dtype = DType::float32;
@@ -23,17 +23,17 @@ struct Job {
   bool in_place() const noexcept { return in == out; }
 };
 
-/// Something that can do a Job: this library, a peer, or the roofline. All ranks select and call in the same order.
+/// An implementation that can do a Job: this library, a peer, or the roofline. All ranks select and call in the same order.
 class Candidate {
  public:
   virtual ~Candidate() = default;
   Candidate(const Candidate&) = delete;
   Candidate& operator=(const Candidate&) = delete;
 
-  /// As it stands in the results.
+  /// Returns the name in the results.
   virtual std::string_view name() const = 0;
   virtual bool supports(Operation operation, DType dtype) const = 0;
-  /// Gets ready for calls of this job, outside the timing. The job's buffers stay until the next selection.
+  /// Prepares calls of this job, outside the timing. The job's buffers stay until the next selection.
   virtual void select(const Job& job) = 0;
   virtual void call() = 0;
 
@@ -43,18 +43,18 @@ class Candidate {
 
 using Candidates = std::vector<std::unique_ptr<Candidate>>;
 
-/// Who this process is among those of its set.
+/// The rank and number of ranks of this process in its set.
 struct Place {
   int rank = 0;
   int ranks = 1;
 };
 
-/// Joins the job and makes the candidates the plan asks for; returns the backend that serves them. `unisono` and `unisono-unchecked` share one
+/// Joins the job, adds the candidates that the plan asks for, and returns the backend that serves them. `unisono` and `unisono-unchecked` share one
 /// group.
 std::string add_unisono(Candidates& candidates, const Plan& plan, Place place);
-/// Leaves the job; nothing of add_unisono may be called any more.
+/// Leaves the job; the candidates of add_unisono must not be called any more.
 void leave_unisono();
-/// "roofline": each rank copies its bytes, once per copy kernel; the report takes the faster one.
+/// Adds "roofline": each rank copies its bytes, once with each copy kernel; the report takes the faster one.
 void add_roofline(Candidates& candidates);
 
 }  // namespace unisono::bench

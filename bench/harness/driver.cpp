@@ -1,4 +1,4 @@
-// A rank of a process set: joins it, then measures round by round as the command says, until it says that it is enough.
+// Runs one rank of a process set: it joins the set, then measures a round at each order of the command until the command ends it.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -25,7 +25,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Rank 0's line to the command: orders come in, results go out.
+/// Rank 0's connection to the command: orders come in, results go out.
 class Line {
  public:
   explicit Line(const Plan& plan)
@@ -33,7 +33,7 @@ class Line {
     if (!control_ || !events_) throw std::system_error(errno, std::generic_category(), "cannot reach the command that started the bench");
   }
 
-  /// The number of the next round; negative: it is over.
+  /// Returns the number of the next round; negative when the measurement is over.
   std::int64_t next_round() {
     const base::Deadline deadline(plan_.timeout);
     for (;;) {
@@ -68,7 +68,7 @@ class Line {
   std::string text_;
 };
 
-/// Gives the calling thread the core of its rank among those it may use, if there is one for each.
+/// Binds the calling thread to the core of its rank among those it may use, if there is one for each.
 class Binding {
  public:
   Binding(Place place, bool wanted) {
@@ -117,7 +117,7 @@ void measure(const Plan& plan, Arena& arena, Candidates& candidates, const std::
       const std::vector<Block> blocks = session.round(static_cast<std::uint64_t>(round));
       if (line) line->report(event_of(round, barrier_ns, blocks));
     } catch (const WrongResult& wrong) {
-      // Thrown on every rank alike, so all of them can still leave in good order.
+      // All ranks throw it alike, so all of them can still leave in good order.
       if (line) line->report({{"wrong", wrong.what()}});
       return;
     }
@@ -131,7 +131,7 @@ void take_part(const Plan& plan, ProcessSet& set, Place place) {
   Arena arena(plan.arena, place.rank, place.ranks, binding.own_core(), plan.timeout);
   try {
     Candidates candidates;
-    // Threads of a library's own may run anywhere, as they would without a bench: also of one that unisono works with.
+    // Threads of a library may run anywhere, as they would without a bench; this includes the engine that unisono uses.
     add_gloo(candidates, plan, place);
     const bool own_threads = plan.backend != "auto" && plan.backend != "native";
     if (!own_threads) binding.bind();

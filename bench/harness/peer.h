@@ -7,13 +7,13 @@
 
 namespace unisono::bench {
 
-/// What a driver is linked with.
+/// A library that a driver is linked with.
 struct PeerVersion {
   std::string name;  ///< as in --peers
   std::string version;
 };
 
-/// How the ranks of this driver come to be: started by an MPI, or by unisono run. Exactly one is linked into a driver.
+/// Starts the ranks of this driver: by an MPI, or by unisono run. Exactly one is linked into a driver.
 class ProcessSet {
  public:
   virtual ~ProcessSet() = default;
@@ -26,7 +26,7 @@ class ProcessSet {
 std::unique_ptr<ProcessSet> make_process_set();
 std::vector<PeerVersion> process_set_peers();
 
-/// Gloo, or nothing at all where the driver was built without it.
+/// Adds Gloo, or nothing where the driver was built without it.
 void add_gloo(Candidates& candidates, const Plan& plan, Place place);
 std::vector<PeerVersion> gloo_peers();
 

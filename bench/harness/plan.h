@@ -11,28 +11,28 @@
 
 namespace unisono::bench {
 
-/// static: the same unmodified buffers again and again, as the public benchmarks do. varying: inputs are rewritten before each call, outside
-/// the timing. touch: the same, and the time includes a consumer that reads the whole output.
+/// static: the same unmodified buffers in every call, as in public benchmarks. varying: inputs are rewritten before each call, outside the timing.
+/// touch: as varying, and the time includes a consumer that reads the whole output.
 enum class DataMode { constant, varying, touch };
 
-/// What the ranks of one process set are to measure; written by the command, read by the drivers.
+/// The measurements of one process set; written by the command, read by the drivers.
 struct Plan {
   std::vector<Operation> operations = {};
   std::vector<std::size_t> sizes = {};  ///< bytes of the larger buffer
   DType dtype = DType::float32;
   DataMode data = DataMode::constant;
   std::vector<std::string> candidates = {};  ///< unisono, unisono-unchecked, openmpi, mpich, gloo
-  std::string backend = "auto";              ///< unisono's
+  std::string backend = "auto";              ///< the backend of unisono
   int ranks = 1;
-  int hosts = 1;  ///< as which the ranks present themselves to unisono; more than one: it takes its engine's way between them
+  int hosts = 1;  ///< number of hosts as which the ranks present themselves to unisono; with more than one it uses its engine between hosts
   bool in_place = false;
-  bool shared_buffers = false;  ///< in memory that the other ranks can reach; of use to unisono alone
-  bool bind = true;             ///< each rank to a core of its own
+  bool shared_buffers = false;  ///< in memory that the other ranks can reach, which only unisono uses
+  bool bind = true;             ///< bind each rank to a core of its own
   std::uint64_t seed = 1;
-  std::chrono::microseconds block_time{3000};  ///< what a block of calls is to take
-  std::chrono::milliseconds timeout{600'000};  ///< of every wait
-  std::string folder = {};                     ///< of the process set: rendezvous files
-  std::string arena = {};                      ///< path under which the ranks map their shared memory
+  std::chrono::microseconds block_time{3000};  ///< the aimed duration of a block of calls
+  std::chrono::milliseconds timeout{600'000};  ///< the limit of every wait
+  std::string folder = {};                     ///< the process set's folder for rendezvous files
+  std::string arena = {};                      ///< the path under which the ranks map their shared memory
   std::string control = {};                    ///< fifo: the command's orders to rank 0
   std::string events = {};                     ///< fifo: rank 0's answers, one JSON object a line
 };
@@ -41,7 +41,7 @@ std::string to_json(const Plan& plan);
 Plan plan_from_json(const std::string& text);
 
 std::string_view to_string(DataMode mode) noexcept;
-/// "f32" or "float32" …; InvalidArgument for a dtype the bench does not measure.
+/// Reads "f32" or "float32" …; throws InvalidArgument for a dtype that the bench does not measure.
 DType parse_dtype(std::string_view text);
 std::string_view short_name(DType dtype) noexcept;  ///< "f32"
 

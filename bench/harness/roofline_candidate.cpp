@@ -7,7 +7,7 @@ namespace unisono::bench {
 
 namespace {
 
-/// The speed limit beside every figure: each rank copies its bytes, and that is all.
+/// The bound beside every figure: each rank copies its bytes and does nothing else.
 class RooflineCandidate final : public Candidate {
  public:
   using Copy = void (*)(void* to, const void* from, std::size_t bytes);

@@ -17,10 +17,10 @@ struct Block {
   Operation operation = Operation::barrier;
   std::string candidate;
   std::size_t bytes = 0;
-  std::vector<double> samples_ns = {};  ///< a call each, or the average over a batch of calls
+  std::vector<double> samples_ns = {};  ///< the time of each call, or the average over a batch of calls
 };
 
-/// A wrong result: names candidate, operation and size, the same on every rank.
+/// A wrong result, with the same text on every rank: candidate, operation and size.
 struct WrongResult : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -30,9 +30,9 @@ class Session {
  public:
   Session(const Plan& plan, Arena& arena, Candidates& candidates);
 
-  /// For each operation and size: each candidate, in an order drawn anew, one verified block of calls.
+  /// Measures one verified block of calls of each candidate, for each operation and size, in an order drawn anew.
   std::vector<Block> round(std::uint64_t number);
-  /// Median of the harness's own barrier, the covariate of every figure.
+  /// Returns the median of the harness's own barrier, which is reported beside every figure.
   double barrier_ns();
 
  private:
@@ -48,7 +48,7 @@ class Session {
   void verify(Candidate& candidate, const Job& job, std::uint64_t seed);
   void verify_barrier(Candidate& candidate);
   void verify_reals(Candidate& candidate, const Job& job, std::uint64_t seed);
-  /// Throws WrongResult on all ranks if one of them found something wrong.
+  /// Throws WrongResult on all ranks if any of them found a wrong result.
   void conclude(const Candidate& candidate, const Job& job, const std::optional<std::string>& wrong);
   Pace pace_of(Candidate& candidate, const Job& job);
   void timed(Candidate& candidate, const Job& job, int sample, int batch);

@@ -5,9 +5,9 @@
 
 namespace unisono::bench {
 
-/// Values by rank order; all of these take at least one value.
+/// Returns the median. This and the functions below take at least one value.
 double median(std::vector<double> values);
-/// `fraction` in 0…1, nearest rank.
+/// Returns the quantile of nearest rank; `fraction` is from 0 to 1.
 double quantile(std::vector<double> values, double fraction);
 
 struct Interval {
@@ -16,7 +16,8 @@ struct Interval {
   double high = 0;
 };
 
-/// Median of the values with the 95 % interval of a bootstrap (the median of 1,000 samples drawn with replacement, always the same draws).
+/// Returns the median of the values with the 95 % interval of a bootstrap (the median of 1,000 samples drawn with replacement, always the same
+/// draws).
 Interval median_interval(const std::vector<double>& values);
 
 /// A small generator that gives the same numbers on every rank.
@@ -24,7 +25,7 @@ class Draws {
  public:
   explicit Draws(std::uint64_t seed) noexcept : state_(seed) {}
   std::uint64_t next() noexcept;
-  /// 0 … limit-1.
+  /// Returns a number from 0 to limit-1.
   std::size_t below(std::size_t limit) noexcept { return static_cast<std::size_t>(next() % limit); }
 
  private:

@@ -9,7 +9,7 @@ namespace unisono::bench {
 
 namespace {
 
-/// The typed calls a user would write, for one element type.
+/// Makes the typed calls of a user, for one element type.
 template <class T>
 void call_typed(const Job& job, const ProcessGroup& group, const CallOptions& options) {
   const std::span<const T> in(static_cast<const T*>(job.in), job.shape.in);
@@ -53,7 +53,7 @@ Caller caller_of(DType dtype) {
   }
 }
 
-/// `compared` is false for the figure that shows what comparing the ranks' calls costs.
+/// Measures unisono. `compared` is false for the figure without the comparison of the ranks' calls.
 class UnisonoCandidate final : public Candidate {
  public:
   explicit UnisonoCandidate(bool compared) : compared_(compared), group_(world()) {}
@@ -79,7 +79,7 @@ class UnisonoCandidate final : public Candidate {
 
 std::string add_unisono(Candidates& candidates, const Plan& plan, Place place) {
   if (plan.hosts > 1) {
-    std::vector<std::string> names;  // as many ranks each, as evenly as possible, in the order of the ranks
+    std::vector<std::string> names;  // as many ranks on each host as evenly as possible, in the order of the ranks
     for (int rank = 0; rank < place.ranks; ++rank) names.push_back("bench-host" + std::to_string(rank * plan.hosts / place.ranks));
     detail::set_presented_hosts(std::move(names));
   }

@@ -1,4 +1,4 @@
-// The process set without an MPI: its ranks are started by unisono run.
+// Measures without an MPI: unisono run starts the ranks.
 
 #include <stdexcept>
 

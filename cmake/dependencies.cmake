@@ -1,7 +1,7 @@
-# What is required ends the configure step with the name of the package that brings it; what is optional is looked for and, where it is
-# missing, said so in the summary (unisono_note).
+# A missing requirement ends the configure step with the name of the package that brings it. A missing optional part is reported in the summary
+# (unisono_note).
 
-# unisono_note(<what> <package> <found>): one line of the summary.
+# unisono_note(<what> <package> <found>) adds one line to the summary.
 function(unisono_note what package found)
   if(found)
     set_property(GLOBAL APPEND PROPERTY UNISONO_FOUND "${what}")
@@ -10,7 +10,7 @@ function(unisono_note what package found)
   endif()
 endfunction()
 
-# unisono_need(<what> <package> <found>): the same for what we cannot build without.
+# unisono_need(<what> <package> <found>) does the same for a requirement.
 function(unisono_need what package found)
   if(NOT found)
     message(FATAL_ERROR "unisono needs ${what}, which was not found. On Debian it comes with the package ${package}; "
@@ -23,8 +23,8 @@ find_package(Threads REQUIRED)
 
 find_package(fmt QUIET)
 unisono_need("fmt" libfmt-dev "${fmt_FOUND}")
-# Its headers alone take most of a compilation, so it is compiled once: into each of our libraries and programs (src/base/fmt.cpp, which knows
-# fmt 9), so that nobody needs fmt to run them. What is built for the sanitizers goes nowhere and takes fmt's own library.
+# The headers of fmt alone take most of a compilation, so it is compiled once into each of our libraries and programs (src/base/fmt.cpp, for fmt 9),
+# and no fmt is needed to run them. Builds for the sanitizers are not installed and use fmt's own library.
 if(UNISONO_SANITIZE)
   set(unisono_fmt fmt::fmt)
 elseif(fmt_VERSION VERSION_GREATER_EQUAL 9 AND fmt_VERSION VERSION_LESS 10)
@@ -36,7 +36,7 @@ else()
   set(unisono_fmt fmt::fmt-header-only)
 endif()
 
-# PyTorch's headers bring an fmt of their own, whichever it is.
+# PyTorch's headers bring an fmt of their own, of any version.
 set(unisono_torch_fmt fmt::fmt-header-only)
 
 find_package(OpenSSL QUIET)
@@ -48,7 +48,7 @@ unisono_need("pkg-config" pkg-config "${PKG_CONFIG_FOUND}")
 pkg_check_modules(HWY QUIET IMPORTED_TARGET libhwy)
 unisono_need("Highway" libhwy-dev "${HWY_FOUND}")
 
-# Its package asks for Boost, which its headers do without (MSGPACK_NO_BOOST).
+# The package of msgpack-cxx asks for Boost, which its headers do not need (MSGPACK_NO_BOOST).
 find_path(UNISONO_MSGPACK msgpack.hpp)
 mark_as_advanced(UNISONO_MSGPACK)
 unisono_need("MessagePack for C++" libmsgpack-cxx-dev "${UNISONO_MSGPACK}")

@@ -12,13 +12,13 @@ if(UNISONO_DEVELOPER)
 endif()
 
 if(UNISONO_SANITIZE)
-  # A finding ends the program, so that a test with one fails. TSan does not see fences; GCC says so, and that stays an error for developers.
+  # A finding ends the program, so that a test with one fails. GCC warns that TSan does not see fences, and the warning stays an error for developers.
   add_compile_options(-fsanitize=${UNISONO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${UNISONO_SANITIZE})
 endif()
 
-# A compiler cache where there is one; say -DCMAKE_CXX_COMPILER_LAUNCHER= to go without.
-# A folder that was set up without one stays without: another launcher is another command, and everything would be compiled again.
+# A compiler cache is used where there is one; -DCMAKE_CXX_COMPILER_LAUNCHER= turns it off. A build folder set up without one stays without, because
+# another launcher changes the command lines and everything would be compiled again.
 if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   if(NOT DEFINED UNISONO_CCACHE)
     find_program(unisono_ccache_found ccache NO_CACHE)
@@ -33,7 +33,7 @@ if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   endif()
 endif()
 
-# Precompiled headers, which a compiler cache has to be told of.
+# A compiler cache needs extra settings for precompiled headers.
 function(unisono_with_precompiled target)
   if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES ccache)
     set_target_properties(${target} PROPERTIES
@@ -42,11 +42,12 @@ function(unisono_with_precompiled target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE -fpch-preprocess)
   endif()
-  set_target_properties(${target} PROPERTIES PCH_WARN_INVALID OFF)  # then the headers are read as ever
+  set_target_properties(${target} PROPERTIES PCH_WARN_INVALID OFF)  # an invalid one is then replaced by the headers themselves
 endfunction()
 
-# unisono_precompile(<target> <header>...): the sources of the target start from these. unisono_reuse_precompiled(<target> <other>): from those of the
-# other target, for which both are compiled with -fPIC, programs too (CMake gives these -fPIE, and a compiler takes no header of another kind).
+# unisono_precompile(<target> <header>...) precompiles headers for the target's sources. unisono_reuse_precompiled(<target> <other>) uses those of the
+# other target. Both are then compiled with -fPIC, also programs (which CMake gives -fPIE), because a compiler takes no precompiled header of another
+# kind.
 function(unisono_precompile target)
   target_precompile_headers(${target} PRIVATE ${ARGN})
   unisono_with_precompiled(${target})
@@ -61,8 +62,8 @@ function(unisono_reuse_precompiled target other)
   endif()
 endfunction()
 
-# unisono_compile_together(<target> [<most>]): the compiler reads the sources of a folder together, <most> of them at a time, since most of what they
-# include is the same. What an error says, it says of the file and line where it is. -DUNISONO_COMPILE_TOGETHER=OFF compiles each alone.
+# unisono_compile_together(<target> [<most>]) lets the compiler read the sources of a folder together, <most> of them at a time, since they include
+# mostly the same headers. Errors still name the file and line. -DUNISONO_COMPILE_TOGETHER=OFF compiles each source alone.
 option(UNISONO_COMPILE_TOGETHER "Compile several sources at a time, which is quicker for all of them and slower for one" ON)
 function(unisono_compile_together target)
   if(NOT UNISONO_COMPILE_TOGETHER)
@@ -82,7 +83,7 @@ function(unisono_compile_together target)
   list(REMOVE_DUPLICATES folders)
   foreach(key IN LISTS folders)
     list(LENGTH of_${key} count)
-    math(EXPR groups "(${count} + ${most} - 1) / ${most}")  # of about the same size
+    math(EXPR groups "(${count} + ${most} - 1) / ${most}")  # groups of about the same size
     set(number 0)
     foreach(source IN LISTS of_${key})
       math(EXPR group "${number} * ${groups} / ${count}")

@@ -18,21 +18,22 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # The package finds its files relative to itself, so the whole prefix may be moved.
 install(EXPORT unisono-targets NAMESPACE unisono:: DESTINATION ${package_folder})
-# The component torch is a file of its own: whoever does not ask for it needs no LibTorch.
+# The component torch has an export file of its own, so that other users need no LibTorch.
 if(TARGET unisono_torch)
   install(TARGETS unisono_torch EXPORT unisono-torch-targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   install(EXPORT unisono-torch-targets NAMESPACE unisono:: DESTINATION ${package_folder})
   set(UNISONO_TORCH_VERSION ${Torch_VERSION})
-  # Where no other PyTorch is named, the one that this was built with: the only folder of the build machine that the package knows, in a file of its own.
+  # Where no other PyTorch is named, the package uses the one it was built with. This is the only folder of the build machine that it knows, and it
+  # has a file of its own.
   set(torch_location ${PROJECT_BINARY_DIR}/unisono-torch-location.cmake)
   file(CONFIGURE OUTPUT ${torch_location} CONTENT "set(unisono_torch_built_with \"@Torch_DIR@\")\n" @ONLY)
   install(FILES ${torch_location} DESTINATION ${package_folder})
 endif()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/unisono-config.cmake.in ${PROJECT_BINARY_DIR}/unisono-config.cmake
   INSTALL_DESTINATION ${package_folder})
-# Until 1.0 a minor version may break what programs rely on.
+# A minor version may break programs until 1.0.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/unisono-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/unisono-config.cmake ${PROJECT_BINARY_DIR}/unisono-config-version.cmake
   ${PROJECT_SOURCE_DIR}/cmake/unisono-find-torch.cmake DESTINATION ${package_folder})

@@ -1,5 +1,6 @@
-# A test nobody runs is worse than none. Every .cpp below tests/ must belong to a target, and one that defines a gtest test must have come
-# in through unisono_test. A source that a test hands to the compiler itself is put into UNISONO_TEST_SOURCES. tests/package/ holds projects of their own, which their driver builds.
+# The configure step fails for a test that is never run. Every .cpp below tests/ must belong to a target, and one that defines a gtest test must be
+# registered with unisono_test. A source that a test hands to the compiler itself is put into UNISONO_TEST_SOURCES. tests/package/ holds projects of
+# their own, which their driver builds.
 function(collect_sources folder result)
   get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
   set(all ${${result}})

@@ -1,7 +1,7 @@
 get_property(found GLOBAL PROPERTY UNISONO_FOUND)
 get_property(missing GLOBAL PROPERTY UNISONO_MISSING)
 
-# The option that asked for it matters to an error, not here.
+# The name of the option matters in an error, not in the summary.
 list(TRANSFORM found REPLACE " \\(UNISONO_.*\\)$" "")
 list(REMOVE_DUPLICATES found)
 

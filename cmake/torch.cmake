@@ -1,5 +1,5 @@
-# LibTorch for the component torch: what CMAKE_PREFIX_PATH (or Torch_DIR) names, else what scripts/get-torch fetched, else that of the python3 in use.
-# Sets UNISONO_TORCH_FOUND and, where that LibTorch is a Python's, UNISONO_PYTHON. Targets get it by unisono_use_torch.
+# Finds LibTorch for the component torch: the one named by CMAKE_PREFIX_PATH (or Torch_DIR), else the one fetched by scripts/get-torch, else that of
+# the python3 in use. Sets UNISONO_TORCH_FOUND and, where that LibTorch belongs to a Python, UNISONO_PYTHON. Targets get it by unisono_use_torch.
 set(UNISONO_TORCH AUTO CACHE STRING "Build the component torch: ON, OFF, or AUTO (where PyTorch 2.4 or newer is found)")
 set_property(CACHE UNISONO_TORCH PROPERTY STRINGS AUTO ON OFF)
 set(UNISONO_TORCH_FOUND FALSE)
@@ -7,7 +7,7 @@ if(NOT UNISONO_TORCH)
   return()
 endif()
 
-# unisono_python_torch(<python> <result>): where that Python keeps PyTorch's CMake package; empty where it has none.
+# unisono_python_torch(<python> <result>) sets the folder of that Python's CMake package for PyTorch; empty where it has none.
 function(unisono_python_torch python result)
   execute_process(COMMAND ${python} -c "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0] + '/share/cmake')"
     OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
@@ -17,7 +17,7 @@ function(unisono_python_torch python result)
   set(${result} ${folder} PARENT_SCOPE)
 endfunction()
 
-# A Python that was not named is looked for at each configuration: scripts/get-torch may have run since the last one.
+# A Python that was not named is looked for at each configuration, because scripts/get-torch may have run since the last one.
 set(UNISONO_PYTHON "" CACHE FILEPATH "The Python whose PyTorch is used; empty: that of scripts/get-torch, or else python3")
 mark_as_advanced(UNISONO_PYTHON)
 if(NOT UNISONO_PYTHON)
@@ -50,7 +50,7 @@ endif()
 if(Torch_FOUND)
   set(UNISONO_TORCH_FOUND TRUE)
   if(UNISONO_PYTHON)
-    # A LibTorch that came in another way is not this Python's, and no extension can be built against both.
+    # A LibTorch found in another way does not belong to this Python, and no extension can be built against both.
     unisono_python_torch(${UNISONO_PYTHON} torch_of_python)
     cmake_path(IS_PREFIX torch_of_python "${Torch_DIR}" NORMALIZE torch_is_pythons)
   endif()

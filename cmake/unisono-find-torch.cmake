@@ -1,12 +1,12 @@
-# unisono_find_torch() looks for PyTorch, and makes the target unisono::libtorch of it. Sets Torch_FOUND, Torch_DIR, Torch_VERSION, TORCH_INSTALL_PREFIX and
-# TORCH_CXX_FLAGS, as find_package(Torch) does. That one ends the configuration where PyTorch was built with CUDA and no CUDA toolkit is found that it likes,
-# but unisono compiles no CUDA, and headers and libraries are all that it needs: of a PyTorch with CUDA these are taken as they are, unless the project
-# has found it already or compiles CUDA.
+# unisono_find_torch() looks for PyTorch and makes the target unisono::libtorch. Sets Torch_FOUND, Torch_DIR, Torch_VERSION, TORCH_INSTALL_PREFIX and
+# TORCH_CXX_FLAGS, as find_package(Torch) does. find_package(Torch) ends the configuration where PyTorch was built with CUDA and no suitable CUDA
+# toolkit is found. unisono compiles no CUDA and needs headers and libraries only, so it takes these directly from a PyTorch with CUDA, unless the
+# project has found PyTorch already or compiles CUDA.
 
-# The TorchConfig.cmake of a PyTorch with CUDA, and its version; empty where there is none, or another comes first.
+# Sets the TorchConfig.cmake of a PyTorch with CUDA and its version; empty where there is none or another PyTorch comes first.
 function(unisono_torch_with_cuda config version)
   set(given "${Torch_DIR}")
-  find_package(Torch 99999 QUIET)  # there is none: this only tells which there are
+  find_package(Torch 99999 QUIET)  # no such version exists: the call only lists the candidates
   if(Torch_FOUND OR NOT given)
     unset(Torch_DIR CACHE)
   else()
@@ -35,7 +35,7 @@ macro(unisono_find_torch)
     cmake_path(SET TORCH_INSTALL_PREFIX NORMALIZE "${Torch_DIR}/../../..")
     file(STRINGS ${unisono_torch_config} TORCH_CXX_FLAGS REGEX "_GLIBCXX_USE_CXX11_ABI=0")
     set(Torch_FOUND TRUE)
-    # libtorch.so has nothing that a program asks for by name: it brings the part for CUDA.
+    # Programs use no symbol of libtorch.so directly, but it brings the part for CUDA, so it must not be dropped.
     set(unisono_torch_libraries -Wl,--push-state,--no-as-needed ${TORCH_INSTALL_PREFIX}/lib/libtorch.so -Wl,--pop-state
       ${TORCH_INSTALL_PREFIX}/lib/libtorch_cpu.so ${TORCH_INSTALL_PREFIX}/lib/libc10.so)
     set(unisono_torch_headers ${TORCH_INSTALL_PREFIX}/include ${TORCH_INSTALL_PREFIX}/include/torch/csrc/api/include)

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-/// All examples treat their arguments alike: `--help` says how the program is called and what it shows; an option that it does not have, and more
-/// arguments than it takes, are refused with a sentence. Returns the code with which the program then ends, or -1 where it goes on.
-///   taken   what may follow the program's name, such as "[digits.csv]"; nothing where it is empty
+/// All examples treat their arguments alike: `--help` prints how the program is called and what it shows; unknown options and surplus arguments are
+/// refused with a sentence. Returns the code with which the program then ends, or -1 where it goes on.
+///   taken   the arguments that the program takes, such as "[digits.csv]"; empty where there are none
 inline int ended_by_arguments(int argc, char** argv, const char* about, const char* taken = "", int most = 0) {
   const std::string name = std::filesystem::path(argv[0]).filename().string();
   const char* const space = *taken == '\0' ? "" : " ";

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh clone to a trained model: installs what is needed, builds, and trains a classifier of handwritten digits on four ranks.
+# Installs what is needed, builds, and trains a classifier of handwritten digits on four ranks, starting from a fresh clone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,7 +10,7 @@ fi
 
 ./scripts/install-dependencies.sh --core
 
-# A build folder that was set up for more (scripts/test.sh) stays as it is; a new one leaves out what the demo does not need.
+# A build folder that was set up for more (scripts/test.sh) stays as it is; a new one leaves out parts that the demo does not need.
 configure() {
   if [[ -f build/release/build.ninja ]]; then
     cmake build/release

@@ -27,7 +27,7 @@ fi
 missing=()
 for package in "${packages[@]}"; do
   state=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
-  # One installed architecture is enough, hence the pattern.
+  # A package may be installed for several architectures, and one is enough, hence the pattern.
   [[ "$state" == *installed* && "$state" != *not-installed* ]] || missing+=("$package")
 done
 if ((${#missing[@]} == 0)); then
@@ -54,7 +54,7 @@ quietly() {
   fi
 }
 patient=(-o Acquire::Retries=5 -o DPkg::Lock::Timeout=600)
-# An installation that was broken off has to be finished first.
+# An interrupted installation has to be finished first.
 if [[ -n $(dpkg --audit 2>/dev/null) ]]; then quietly dpkg --configure -a; fi
 quietly apt-get "${patient[@]}" update
 quietly apt-get "${patient[@]}" install --yes --no-install-recommends "${missing[@]}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the whole conformance suite on every engine that is built, with 1 to 4 ranks and on hosts that the ranks present themselves as being on.
-# Longer than what scripts/test.sh runs of it. Arguments go to ctest, for instance: -R gloo
+# Runs the whole conformance suite on every engine that is built, with 1 to 4 ranks and with hosts as which the ranks present themselves. It runs
+# longer than the part in scripts/test.sh. Arguments go to ctest, for instance: -R gloo
 set -euo pipefail
 cd "$(dirname "$0")/.."
 ./scripts/install-dependencies.sh

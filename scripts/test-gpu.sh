@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Builds what the nccl plug-in needs and runs its tests on this machine's GPUs: with 1, 2 and 4 ranks, which share a GPU where there are fewer of them.
+# Builds the nccl plug-in and runs its tests on this machine's GPUs with 1, 2 and 4 ranks, which share a GPU where there are fewer GPUs than ranks.
 #   test-gpu.sh [BUILD]   BUILD: the build folder, build/release by default
-# Brings NCCL by pip where it is missing. nvcc is not needed, but the CUDA runtime is (libcudart.so).
+# Installs NCCL by pip where it is missing. The CUDA runtime (libcudart.so) is needed, nvcc is not.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
 
 scripts/get-nccl || echo "test-gpu: going on with the NCCL of this machine, if it has one" >&2
 if ! ldconfig -p | grep 'libcudart\.so' >/dev/null && [[ -z ${UNISONO_CUDART_LIBRARY:-} ]]; then
-  # The runtime comes as a Python package as well.
+  # The CUDA runtime is available as a Python package as well.
   runtime=build/cudart-package
   [[ -d $runtime ]] || python3 -m pip install --quiet --no-deps --root-user-action=ignore --target "$runtime" nvidia-cuda-runtime
   UNISONO_CUDART_LIBRARY=$(find "$PWD/$runtime" -name 'libcudart.so*' -print -quit)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds everything and runs the checks: style, the tests (release), the thread-rank suites under AddressSanitizer and UndefinedBehaviorSanitizer, and
-# which rows of tests/features the passed tests cover.
+# the count of the rows of tests/features that the passed tests cover.
 #   --without-torch   leave out the component torch, for which PyTorch is fetched otherwise, and the count of the rows
 #   --long            also the tests that take minutes each (label "long"), and the thread-rank suites under ThreadSanitizer
 set -euo pipefail
@@ -17,14 +17,14 @@ for argument in "$@"; do
   esac
 done
 
-# Without it the tests that compare with the real NCCL say that they are skipped.
+# The tests that compare with the real NCCL are skipped without it.
 scripts/get-nccl || true
 
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 report=()
 
-step() {  # step <name> <command>...: shows what runs and remembers how long it took; a failure ends everything here
+step() {  # step <name> <command>...: prints the name and records how long the command took; a failure ends the script
   local name=$1 started=$SECONDS
   shift
   printf '\n== %s\n' "$name"
@@ -36,8 +36,8 @@ step() {  # step <name> <command>...: shows what runs and remembers how long it 
 }
 
 build() {
-  # The demo may have left tests and benchmarks out of build/release; the preset brings them back.
-  # The sanitizers see the core only: LibTorch is not built for them.
+  # The demo may have left tests and benchmarks out of build/release; the preset brings them back. The sanitizers check the core only, so LibTorch is
+  # left out of their builds.
   local torch=(-DUNISONO_TORCH=$with_torch)
   [[ $1 == release ]] || torch=()
   cmake --preset "$1" "${torch[@]}" >"$results/configure" 2>&1 || { cat "$results/configure" >&2; return 1; }
@@ -45,7 +45,7 @@ build() {
   cmake --build --preset "$1"
 }
 
-# Many tests wait for processes more than they compute; the ones that need both processors say so to ctest.
+# Many tests wait for processes more than they compute; those that need both processors declare it to ctest.
 parallel=$((2 * $(nproc)))
 run_tests() {  # run_tests <preset> <command before ctest>...
   local preset=$1
@@ -53,7 +53,7 @@ run_tests() {  # run_tests <preset> <command before ctest>...
   "$@" ctest --preset "$preset" --parallel "$parallel" | tee "$results/$preset"
 }
 
-# ThreadSanitizer of this compiler cannot place its shadow where the kernel randomises addresses widely.
+# This compiler's ThreadSanitizer cannot place its shadow memory where the kernel randomises addresses widely.
 fixed_addresses=()
 if setarch "$(uname -m)" --addr-no-randomize true 2>/dev/null; then
   fixed_addresses=(setarch "$(uname -m)" --addr-no-randomize)
@@ -71,7 +71,7 @@ step "words" ./scripts/check-words
 step "format" ./scripts/check-format
 step "build release" build release
 step "layers by symbols" ./scripts/check-symbols
-rm -rf build/release/coverage  # of tests that there are no more
+rm -rf build/release/coverage  # records of tests that no longer exist
 step "test release" run_tests release
 sanitized=(asan-ubsan)
 if [[ $long == yes ]]; then

@@ -1,4 +1,4 @@
-// Who is there, and one sum over all of us. Runs alone, and under `unisono run -n 4 -- 01_hello`.
+// Every rank says hello, and all ranks compute a sum together. Runs alone, and under `unisono run -n 4 -- 01_hello`.
 #include <unisono/unisono.h>
 
 #include <cstdio>
@@ -17,11 +17,11 @@ int main(int argc, char** argv) {
     const int ranks = unisono::world_size();
     std::printf("hello from rank %d of %d\n", rank, ranks);
 
-    // A buffer is worked on in place: element by element, the sum of all ranks' vectors, on every rank.
+    // all_reduce works on a buffer in place: on every rank it becomes the sum of all ranks' vectors, element by element.
     std::vector<float> squares{static_cast<float>(rank), static_cast<float>(rank * rank)};
     unisono::all_reduce(squares);
 
-    // A value is returned: the largest of what the ranks hand in.
+    // A value is returned: the largest of all ranks' values.
     const int largest = unisono::all_reduce(10 * rank, unisono::ReduceOp::max);
 
     if (rank == 0) std::printf("sum of ranks %g, of their squares %g, largest value %d\n", squares[0], squares[1], largest);

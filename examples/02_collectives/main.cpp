@@ -31,20 +31,20 @@ int main(int argc, char** argv) {
     if (rank == 0) std::printf("all_gather    %s\n", text(all).c_str());
 
     std::vector<int> sums(2);
-    unisono::reduce_scatter(all, sums);  // block r of all ranks' vectors, added up, on rank r
+    unisono::reduce_scatter(all, sums);  // rank r gets the sum of all ranks' blocks r
     if (rank == 0) std::printf("reduce_scatter%s\n", text(sums).c_str());
 
     std::vector<int> swapped(2 * ranks);
     unisono::all_to_all(all, swapped);  // block r goes to rank r
     if (rank == 0) std::printf("all_to_all    %s\n", text(swapped).c_str());
 
-    std::vector<int> parts(rank == 0 ? ranks : 0);  // only the source has something to give
+    std::vector<int> parts(rank == 0 ? ranks : 0);  // only the source has values to give
     std::iota(parts.begin(), parts.end(), 100);
     std::vector<int> part(1);
     unisono::scatter(parts, part);
-    unisono::broadcast(own);  // everybody's is rank 0's from here on
+    unisono::broadcast(own);  // every rank has rank 0's from here on
 
-    // Values are returned; what not every rank gets is an optional.
+    // Values are returned; a result that only some ranks get is an optional.
     const int before_me = unisono::exscan(part[0]);
     const double average = unisono::mean(rank);
     if (const auto received = unisono::gather(part[0] + own[1])) std::printf("gather        %s\n", text(*received).c_str());

@@ -1,4 +1,4 @@
-// unisono/point_to_point.h: a token travels round the ring, and rank 0 takes messages as they come.
+// unisono/point_to_point.h: every rank passes values to the next, and rank 0 takes messages in the order in which they come.
 #include <unisono/unisono.h>
 
 #include <array>
@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
       return 0;
     }
 
-    // Both at once: nobody waits for somebody who waits.
+    // send_recv sends and receives at once, so a ring of ranks cannot block itself.
     std::vector<double> mine(1000, rank), left(1000);
     unisono::send_recv(mine, (rank + 1) % ranks, left, (rank + ranks - 1) % ranks);
     if (rank == 0) std::printf("rank 0 got %g from its left\n", left[999]);
@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
       std::printf("squares of the others: %d\n", sum);
     }
 
-    // Several messages issued together.
+    // Several messages are issued together.
     std::vector<float> to(3, static_cast<float>(rank)), from(3);
     const int partner = ranks - 1 - rank;
     if (partner != rank) {

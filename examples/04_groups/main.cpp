@@ -16,12 +16,12 @@ int main(int argc, char** argv) {
     const int rank = unisono::rank();
     const int last = unisono::world_size() - 1;
 
-    // Every rank says its color; those of one color are a group. All work at the same time.
+    // Every rank gives a color, and ranks of one color form a group. All groups work at the same time.
     const auto half = unisono::split_group(unisono::world(), rank % 2);
     const int sum = unisono::all_reduce(rank, unisono::ReduceOp::sum, *half);
     if (half->rank() == 0) std::printf("the %d %s ranks add up to %d\n", half->size(), rank % 2 == 0 ? "even" : "odd", sum);
 
-    // Only the members of a new group call; its ranks are in the order given: here the world's last rank is rank 0.
+    // Only the members of a new group call. Its ranks are in the order given: here the world's last rank is rank 0.
     if (last > 0 && (rank == 0 || rank == last)) {
       const auto ends = unisono::new_group({last, 0});
       std::vector<int> first{100 + rank};

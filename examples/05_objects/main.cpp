@@ -1,4 +1,4 @@
-// unisono/objects.h: structs, strings and containers among the ranks, as data with their exact types.
+// unisono/objects.h: ranks exchange structs, strings and containers, as data with their exact types.
 #include <unisono/unisono.h>
 
 #include <cstdio>
@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
       for (const Report& r : all) std::printf("%s: %zu losses, best epoch %d\n", r.host.c_str(), r.losses.size(), r.best_epoch.value_or(-1));
     }
 
-    // What rank 0 decides, everybody has: a map as well as a string.
+    // broadcast_object gives rank 0's object to all ranks, here a map.
     std::map<std::string, int> settings;
     if (rank == 0) settings = {{"epochs", 40}, {"batch", 32}};
     unisono::broadcast_object(settings);
@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
     const int sum = unisono::all_reduce(settings.at("epochs"));
     if (rank == 0) std::printf("%s: %d\n", name.c_str(), sum);
 
-    // Each its own.
+    // scatter_object gives each rank a string of its own.
     std::vector<std::string> tasks;
     if (rank == 0) {
       for (int r = 0; r < unisono::world_size(); ++r) tasks.push_back("task " + std::to_string(r));
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
     const std::string task = unisono::scatter_object(tasks);
     if (rank + 1 == unisono::world_size()) std::printf("the last rank has %s\n", task.c_str());
 
-    // The receivers need not know what comes.
+    // broadcast_any sends a value whose type the receivers do not know beforehand.
     const auto any = unisono::broadcast_any(rank == 0 ? std::optional<unisono::AnyValue>(2.5F) : std::nullopt);
     if (rank == 0) std::printf("a number: %g\n", static_cast<double>(any.number<float>()));
   } catch (const std::exception& error) {

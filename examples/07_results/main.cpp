@@ -1,4 +1,4 @@
-// unisono/results.h: what the ranks found out about their parts of a data set, in the data set's order, on rank 0.
+// unisono/results.h: rank 0 collects the ranks' results for their parts of a data set, in the data set's order.
 #include <unisono/unisono.h>
 
 #include <cstdio>
@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
     unisono::Context context;
     constexpr std::size_t samples = 7;
 
-    // The sampler repeats samples so that all ranks have equally many; collect_results cuts them off again.
+    // The sampler repeats samples so that all ranks have equally many; collect_results drops the repetitions.
     std::vector<std::pair<std::size_t, std::optional<std::string>>> part;
     for (const std::size_t index : unisono::DistributedSampler(samples, {.shuffle = false})) {
       part.emplace_back(index, index % 3 == 0 ? std::nullopt : std::optional("found in " + std::to_string(index)));

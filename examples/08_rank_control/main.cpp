@@ -1,4 +1,4 @@
-// unisono/rank_control.h: one rank for all, and one rank before all.
+// unisono/rank_control.h: code that runs on one rank only, or on one rank before the others.
 #include <unisono/unisono.h>
 
 #include <cstdio>
@@ -16,18 +16,18 @@ int main(int argc, char** argv) {
     unisono::Context context;
     const int last = unisono::world_size() - 1;
 
-    // On the last rank only; nobody goes on before it is done.
+    // The function runs on the last rank only; no rank goes on before it has returned.
     auto count = unisono::one_rank_only([](int n) { return 2 * n; }, {.rank = last, .with_barrier = true});
     if (const auto doubled = count(21)) std::printf("the last rank counted %d\n", *doubled);
 
-    // Rank 0 makes what the others then find.
+    // Rank 0 makes the file that the others then find.
     {
       const unisono::OneRankFirst first;
       if (unisono::is_main_process()) std::printf("rank 0 downloads\n");
     }
     unisono::barrier();
 
-    // What goes wrong on the one rank, the others learn.
+    // An exception on the one rank reaches the others, too.
     auto broken = unisono::one_rank_only([] { throw std::runtime_error("no space left"); }, {.rank = 0, .with_barrier = true});
     try {
       broken();

@@ -1,4 +1,4 @@
-// unisono/launch.h: a program that starts its ranks itself, and gets back what they returned. Nothing else is to be started: run it as it is.
+// unisono/launch.h: a program starts its ranks itself and gets their results. Run it without a launcher.
 #include <unisono/unisono.h>
 
 #include <cstdio>
@@ -27,12 +27,12 @@ int main(int argc, char** argv) {
   try {
     for (const Result& result : unisono::spawn({.nproc_per_node = 3}, work, "sum is")) std::printf("rank %d: %s\n", result.rank, result.text.c_str());
 
-    // One spelling for alone, launched, and spawned.
+    // Parallel works alone, under a launcher, and with ranks that it starts.
     unisono::Parallel parallel({.backend = "native", .nproc_per_node = 2});
     const std::vector<int> sizes = parallel.run([] { return unisono::world_size(); });
     std::printf("%zu ranks in a world of %d\n", sizes.size(), sizes[0]);
 
-    // A rank that fails is named, with what it threw.
+    // The error names the rank that failed and the exception it threw.
     try {
       unisono::spawn({.nproc_per_node = 2}, [](int local_rank) {
         if (local_rank == 1) throw std::runtime_error("out of luck");

@@ -1,4 +1,4 @@
-// unisono/sampler.h, unisono/loader_plan.h: which samples are this rank's, and how large its batches are.
+// unisono/sampler.h, unisono/loader_plan.h: each rank gets its samples and the sizes of its batches.
 #include <unisono/unisono.h>
 
 #include <cstdio>
@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
     unisono::Context context;
     constexpr std::size_t samples = 20;
 
-    // A batch of 8 is meant for all ranks together.
+    // A batch of 8 is shared by all ranks.
     const auto plan = unisono::plan_loader({.batch_size = 8, .split = unisono::BatchSplit::even_remainder, .shuffle = true, .dataset_size = samples});
     unisono::DistributedSampler sampler(samples, {.shuffle = true, .seed = 42, .batch_sizes = plan.batch_sizes});
 
@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
       for (const std::size_t index : sampler) seen.insert(index);
     }
 
-    // Together the ranks have seen everything.
+    // Together the ranks have seen all samples.
     std::vector<int> counts(samples);
     for (const std::size_t index : seen) counts[index] = 1;
     unisono::all_reduce(counts, unisono::ReduceOp::max);

@@ -1,4 +1,4 @@
-// unisono/store.h: keys and values that several processes share, with deadlines. Here: a store in a file that every rank opens.
+// unisono/store.h: several processes share keys and values, with deadlines. Here the store is a file that every rank opens.
 #include <unisono/unisono.h>
 
 #include <chrono>
@@ -17,14 +17,14 @@ int main(int argc, char** argv) {
   using namespace std::chrono_literals;
   try {
     unisono::Context context;
-    const int pid = unisono::broadcast(static_cast<int>(::getpid()));  // rank 0's names the file
+    const int pid = unisono::broadcast(static_cast<int>(::getpid()));  // rank 0's process number names the file
     const auto path = std::filesystem::temp_directory_path() / ("unisono-example-" + std::to_string(pid));
     {
       unisono::PrefixStore store("example/", std::make_shared<unisono::FileStore>(path));
       store.set("rank/" + std::to_string(unisono::rank()), "here");
-      const auto arrived = store.add("arrived", 1);  // atomically; what it is now
+      const auto arrived = store.add("arrived", 1);  // adds atomically and returns the new value
       if (arrived == unisono::world_size()) store.set("complete", "yes");
-      const std::string complete = store.get("complete", 10s);  // waits for it
+      const std::string complete = store.get("complete", 10s);  // waits until another rank has set it
       if (unisono::rank() == 0)
         std::printf("complete: %s, the last is %s\n", complete.c_str(), store.get("rank/" + std::to_string(unisono::world_size() - 1)).c_str());
 

@@ -1,4 +1,4 @@
-// unisono/tensor.h: a type of one's own becomes a buffer by one line, and a column of a matrix is one as it lies.
+// unisono/tensor.h: a user's type becomes a buffer by one line, and a column of a matrix is used without copying it first.
 #include <unisono/unisono.h>
 
 #include <array>
@@ -33,13 +33,13 @@ int main(int argc, char** argv) {
     unisono::all_reduce(matrix);
     if (unisono::rank() == 0) std::printf("sum: last element %g\n", matrix.at(2, 1));
 
-    // The second column only: 3 elements, each 2 behind the one before. It is packed on the way; the first column is not touched.
+    // The view has 3 elements, each 2 after the one before: the second column. It is packed on the way; the first column is not touched.
     for (std::int64_t row = 0; row < 3; ++row) matrix.at(row, 1) = 100.0 * unisono::rank();
     unisono::TensorView column(&matrix.at(0, 1), unisono::DType::float64, std::array<std::int64_t, 1>{3}, std::array<std::int64_t, 1>{2});
     unisono::all_reduce(column, unisono::ReduceOp::max);
     if (unisono::rank() == 0) std::printf("columns of row 0: %g %g\n", matrix.at(0, 0), matrix.at(0, 1));
 
-    // 16-bit floats are storage: sums are taken in float and rounded once.
+    // 16-bit floats are for storage: sums are taken in float and rounded once.
     std::array half{unisono::float16(0.5F * static_cast<float>(unisono::rank()))};
     unisono::all_reduce(half);
     if (unisono::rank() == 0) std::printf("half: %g\n", static_cast<double>(half[0]));

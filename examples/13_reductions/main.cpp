@@ -1,4 +1,4 @@
-// unisono/reduce_op.h: how elements are combined; by name, by enumerator, or by a function of one's own.
+// unisono/reduce_op.h: elements are combined by an operation given by name, by enumerator, or as a function of the user's.
 #include <unisono/unisono.h>
 
 #include <array>
@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   if (const int code = ended_by_arguments(argc, argv, about, "[OPERATION]", 1); code >= 0) return code;
   auto op = unisono::ReduceOp::sum;
   try {
-    op = unisono::parse_reduce_op(argc > 1 ? argv[1] : "MEAN");  // any usual spelling
+    op = unisono::parse_reduce_op(argc > 1 ? argv[1] : "MEAN");  // accepts any usual spelling
   } catch (const unisono::InvalidArgument& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 2;
@@ -28,12 +28,12 @@ int main(int argc, char** argv) {
     const bool all_even = unisono::all_reduce(rank % 2 == 0, unisono::ReduceOp::land);
     if (rank == 0) std::printf("%s %g, bits %d, all even: %s\n", to_string(op).data(), combined, bits, all_even ? "yes" : "no");
 
-    // Associative, commutative, and the same on every rank.
+    // The function must be associative, commutative, and the same on every rank.
     std::array<unsigned, 2> numbers{12U * static_cast<unsigned>(rank + 1), 18U};
     unisono::all_reduce(numbers, [](unsigned a, unsigned b) { return std::gcd(a, b); });
     if (rank == 0) std::printf("greatest common divisors %u %u\n", numbers[0], numbers[1]);
 
-    // What an operation does not take is an error before anything is moved.
+    // An operation that does not fit the dtype is an error before anything is moved.
     try {
       static_cast<void>(unisono::all_reduce(1.5, unisono::ReduceOp::bxor));
     } catch (const unisono::InvalidArgument& error) {

@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
     unisono::Context context;
     const int rank = unisono::rank();
 
-    // Three layers' gradients: each is handed over as soon as it is there, and belongs to the library until its Work is done.
+    // The gradients of three layers: each is handed over as soon as it is complete, and belongs to the library until its Work is done.
     std::array<std::vector<float>, 3> gradients;
     std::array<unisono::Work, 3> works;
     for (std::size_t layer = 0; layer < gradients.size(); ++layer) {
@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
       works[layer] = unisono::all_reduce_async(gradients[layer], unisono::ReduceOp::avg);
     }
 
-    // Whatever there is to compute meanwhile.
+    // The rank computes meanwhile.
     std::vector<double> local(1000, 0.5);
     const double sum = std::accumulate(local.begin(), local.end(), 0.0);
 

@@ -1,4 +1,4 @@
-// unisono/error.h: what goes wrong has a type, and says who, where and what to do.
+// unisono/error.h: every error has a type, and names the rank, the operation and a remedy.
 #include <unisono/unisono.h>
 
 #include <chrono>
@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
     unisono::Context context;
     const int rank = unisono::rank();
 
-    // Wrong by itself: thrown at once, nothing has been sent.
+    // A call that is wrong by itself throws at once; nothing has been sent.
     std::vector<float> x(3), y(4);
     try {
       unisono::all_reduce(x, y);
@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
       if (rank == 0) std::printf("%s: %s\n", error.operation().c_str(), error.message().c_str());
     }
 
-    // Ranks that do not agree: every one of them is told, and the group goes on.
+    // Where ranks do not agree, each of them gets the error, and the group goes on.
     std::vector<float> uneven(rank == 0 ? 1000 : 2000);
     try {
       unisono::all_reduce(uneven);
@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
     const int ranks = unisono::all_reduce(1);
     if (rank == 0) std::printf("still %s\n", ranks == unisono::world_size() ? "usable" : "broken");
 
-    // Somebody who does not come is missed by name; after that the group is over.
+    // A Timeout names the ranks that did not come. The group is over after it.
     if (rank != 0 || unisono::world_size() == 1) return 0;
     try {
       unisono::monitored_barrier(10s);

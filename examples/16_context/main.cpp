@@ -1,4 +1,4 @@
-// unisono/context.h: how a program joins its job, and what it then knows of it.
+// unisono/context.h: a program joins its job and asks about it.
 #include <unisono/unisono.h>
 
 #include <chrono>
@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   if (const int code = ended_by_arguments(argc, argv, about); code >= 0) return code;
   using namespace std::chrono_literals;
   try {
-    // Before: anybody may ask who started the program, and whether it has joined.
+    // Before initialize a program may ask who started it, and whether it has joined.
     const bool launched = unisono::infer_launcher() != unisono::Launcher::none;
     const bool before = unisono::is_initialized();
 

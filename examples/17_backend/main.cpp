@@ -1,4 +1,4 @@
-// unisono/engine.h: an engine of one's own, known by name. This one serves a world of one and counts what it is asked for.
+// unisono/engine.h: a user's engine is registered under a name. This one serves a world of one and counts its calls.
 #include <unisono/unisono.h>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// unisono/shared_memory.h: buffers that the other ranks of the host can reach are read where they lie.
+// unisono/shared_memory.h: other ranks of the host read buffers in shared memory directly.
 #include <unisono/unisono.h>
 
 #include <cstdio>
@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
     unisono::Context context;
     const int rank = unisono::rank();
 
-    // A vector like any other; its memory comes from the pool that this process shares.
+    // This is a std::vector whose memory comes from the pool that this process shares.
     unisono::shared_vector<float> gradients(100000, static_cast<float>(rank + 1));
     for (int step = 0; step < 3; ++step) unisono::all_reduce(gradients, unisono::ReduceOp::max);
     if (rank == 0) std::printf("largest %g\n", static_cast<double>(gradients[99999]));

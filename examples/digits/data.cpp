@@ -8,7 +8,7 @@
 
 namespace {
 
-/// Takes the number in front and the comma behind it off the line; false where there is no number from 0 to `largest`.
+/// Removes a number and the comma after it from the line; returns false where there is no number from 0 to `largest`.
 bool take_number(std::string_view& line, int largest, int& number) {
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
   if (error != std::errc() || number < 0 || number > largest) return false;
@@ -42,7 +42,7 @@ std::vector<Digit> read_digits(const std::filesystem::path& file) {
 }
 
 std::uint64_t Shuffler::next() {
-  // splitmix64: small, and the same everywhere, which the shuffle of the standard library is not.
+  // splitmix64 gives the same numbers everywhere, which the shuffle of the standard library does not.
   std::uint64_t mixed = state_ += 0x9e3779b97f4a7c15u;
   mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
   mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;

@@ -12,10 +12,10 @@ struct Digit {
   int label;
 };
 
-/// Throws std::runtime_error, naming file and line, where the file is not what it should be.
+/// Throws std::runtime_error, naming file and line, where the file is malformed.
 std::vector<Digit> read_digits(const std::filesystem::path& file);
 
-/// The same order for the same seed on every machine, so that ranks agree on it without a word.
+/// Shuffles in the same order for the same seed on every machine, so that ranks agree on it without communication.
 class Shuffler {
  public:
   explicit Shuffler(std::uint64_t seed) : state_(seed) {}
@@ -24,7 +24,7 @@ class Shuffler {
   void shuffle(std::vector<T>& items) {
     for (std::size_t left = items.size(); left > 1; --left) std::swap(items[left - 1], items[below(left)]);
   }
-  /// Uniform in [0, 1).
+  /// Returns a number uniform in [0, 1).
   float uniform() { return static_cast<float>(next() >> 40) * 0x1.0p-24f; }
 
  private:
@@ -34,7 +34,7 @@ class Shuffler {
   std::uint64_t state_;
 };
 
-/// The part of `count` items that belongs to `rank`: consecutive, all parts together everything, their sizes differing by one at most.
+/// The part of `count` items that belongs to `rank`. The parts are consecutive, cover all items, and differ in size by one at most.
 struct Share {
   std::size_t begin, end;
 };

@@ -1,4 +1,4 @@
-// Data-parallel training in plain C++: every rank takes its share of each batch, one all_reduce makes the gradients of all of them one.
+// Data-parallel training in plain C++: every rank computes the gradient of its share of each batch, and one all_reduce averages the gradients.
 // Started alone, the same program is rank 0 of 1 and trains on everything itself.
 #include <unisono/unisono.h>
 
@@ -80,7 +80,7 @@ int run(const std::filesystem::path& file) {
   const auto start = std::chrono::steady_clock::now();
   const Split digits = load(file);
 
-  Model model(seed + static_cast<std::uint64_t>(unisono::rank()));  // train() gives everybody rank 0's
+  Model model(seed + static_cast<std::uint64_t>(unisono::rank()));  // train() gives all ranks rank 0's
   train(model, digits.train);
   const double result = accuracy(model, digits.test);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

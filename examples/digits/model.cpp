@@ -6,7 +6,7 @@
 
 namespace {
 
-// Where each part lies in the vector of weights.
+// The offsets of the parts in the vector of weights.
 constexpr std::size_t hidden_weights = 0;  // [hidden][inputs]
 constexpr std::size_t hidden_bias = hidden_weights + std::size_t{Model::hidden} * Model::inputs;
 constexpr std::size_t output_weights = hidden_bias + Model::hidden;  // [outputs][hidden]
@@ -48,7 +48,7 @@ float Model::add_gradient(const Digit& digit, std::span<float> gradient) const {
   const Activations activations = forward(digit);
   const auto label = static_cast<std::size_t>(digit.label);
 
-  // Softmax; the largest score is taken off first, so that no exponential overflows.
+  // Softmax: the largest score is subtracted first, so that no exponential overflows.
   const float largest = std::ranges::max(activations.scores);
   std::array<float, outputs> output_error{};
   float sum = 0.0f;

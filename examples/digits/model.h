@@ -6,13 +6,13 @@
 
 #include "data.h"
 
-/// 64 inputs, a hidden layer of rectified units, softmax over 10 digits. All weights lie in one vector, and so does their gradient: what
-/// the ranks exchange is one buffer.
+/// 64 inputs, a hidden layer of rectified units, softmax over 10 digits. All weights lie in one vector, and so does their gradient, so that the ranks
+/// exchange one buffer.
 class Model {
  public:
   static constexpr int inputs = 64, hidden = 64, outputs = 10;
 
-  /// Random weights; the optimiser's velocity starts at rest.
+  /// Draws random weights; the optimiser's velocity starts at zero.
   explicit Model(std::uint64_t seed);
 
   std::vector<float>& weights() { return weights_; }
@@ -21,10 +21,10 @@ class Model {
   /// Adds the gradient of the digit's cross-entropy loss to `gradient` (size() values) and returns that loss.
   float add_gradient(const Digit& digit, std::span<float> gradient) const;
   int classify(const Digit& digit) const;
-  /// One step of gradient descent with momentum.
+  /// Takes one step of gradient descent with momentum.
   void step(std::span<const float> gradient, float learning_rate);
 
-  /// Of every bit of the weights.
+  /// Returns a checksum of every bit of the weights.
   std::uint64_t checksum() const;
 
  private:

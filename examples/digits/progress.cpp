@@ -8,7 +8,7 @@
 
 namespace {
 
-/// The output of a launched rank goes through the launcher, which says so if it ends on a terminal.
+/// The output of a launched rank goes through the launcher, which says in UNISONO_TERMINAL whether it ends on a terminal.
 bool ends_on_terminal() {
   const char* launcher = std::getenv("UNISONO_TERMINAL");
   return isatty(STDOUT_FILENO) == 1 || (launcher != nullptr && std::string_view(launcher) == "1");

@@ -2,7 +2,7 @@
 
 #include <string>
 
-/// Tells on standard output how far the training is: a bar that grows in place on a terminal, a line an epoch elsewhere.
+/// Shows the progress of the training on standard output: a bar that grows in place on a terminal, else a line for each epoch.
 class Progress {
  public:
   explicit Progress(int epochs);

@@ -1,6 +1,5 @@
-// A backend in a file: the engine `store`, which moves bytes through the key-value store that the ranks have met by. Slow, but it works wherever they
-// could meet. Everything beside moving bytes is unisono's: see docs/write-a-backend.md.
-//
+// A backend in one file: the engine `store` moves bytes through the key-value store in which the ranks have met. It is slow, but works wherever ranks
+// can meet. unisono does everything but moving bytes: see docs/write-a-backend.md.
 //   UNISONO_PLUGIN_PATH=<folder of libunisono_store.so> UNISONO_BACKEND=store unisono run -n 4 -- ./program
 #include <unisono/engine.h>
 
@@ -17,10 +16,10 @@
 
 namespace {
 
-// A value of the store is at most that long.
+// A value of the store is at most this long.
 constexpr std::size_t chunk = std::size_t{1} << 20;
 
-/// What all transfers of a group share.
+/// The state that all transfers of a group share.
 struct Group {
   std::shared_ptr<unisono::Store> store;
   std::atomic<bool> over{false};
@@ -32,12 +31,12 @@ struct Group {
 
 std::string key_of(const std::string& transfer, std::size_t offset) { return transfer + "/" + std::to_string(offset); }
 
-/// Needs nobody: what is sent waits in the store.
+/// Sends without waiting for the receiver, because the value waits in the store.
 class Sent final : public unisono::Task {
  public:
   Sent(Group& group, const std::string& transfer, const char* data, std::size_t bytes) {
     group.throw_if_over();
-    // An empty transfer is a value too: whoever receives it waits for it.
+    // An empty transfer is stored as an empty value, because its receiver waits for it.
     for (std::size_t at = 0; at == 0 || at < bytes; at += chunk) group.store->set(key_of(transfer, at), {data + at, std::min(chunk, bytes - at)});
   }
   bool advance() override { return true; }
@@ -64,7 +63,7 @@ class Received final : public unisono::Task {
     return true;
   }
   std::vector<int> waiting_for() const override { return done_ ? std::vector<int>() : std::vector<int>{peer_}; }
-  bool wakes_waiter() const override { return false; }  // nobody tells us that a value has come: look now and then
+  bool wakes_waiter() const override { return false; }  // no event tells that a value has come, so the task is polled
 
  private:
   Group& group_;
@@ -91,7 +90,7 @@ class StoreEngine final : public unisono::Engine {
   void abort(const unisono::Failure&) noexcept override { group_.over = true; }
 
  private:
-  /// Names a transfer by its number among those of its channel, which both sides count.
+  /// Names a transfer by its number within its channel, which both sides count.
   std::string next(int from, int to, std::uint32_t channel) {
     const auto number = numbers_[{from, to, channel}]++;
     return std::to_string(from) + "-" + std::to_string(to) + "/" + std::to_string(channel) + "/" + std::to_string(number);

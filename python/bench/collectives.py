@@ -2,8 +2,8 @@
 
     unisono run -n 2 -- python3 python/bench/collectives.py [--backends unisono,gloo] [--sizes 1024,67108864] [--seconds 1]
 
-Prints for each size the median time of a call, as the slowest rank sees it, and how many times faster the first backend is. Rounds of the backends
-take turns, so that whatever else the machine does meets both.
+Prints for each size the median time of a call on the slowest rank, and how many times faster the first backend is. The backends take turns, so that
+disturbances of the machine affect both.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 
 def seconds_per_call(group, tensor, seconds):
-    """Of many calls in a row: the mean over a round."""
+    """Returns the mean of many calls in a row."""
     dist.all_reduce(tensor, group=group)
     dist.barrier(group)
     begun = time.perf_counter()

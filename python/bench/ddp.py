@@ -1,8 +1,9 @@
-"""Training steps per second of an MLP with 10 M parameters through DistributedDataParallel, over two backends in the same run and on the same processes:
+"""Measures the training steps per second of an MLP with 10 M parameters through DistributedDataParallel, over two backends in the same run and on the
+same processes:
 
     unisono run -n 2 -- python3 python/bench/ddp.py [--backends unisono,gloo] [--batch 16] [--rounds 7] [--steps 10]
 
-Rounds of the backends take turns; printed are the medians, and how many times more the first backend does.
+The backends take turns. Prints the medians, and how many times more steps the first backend does.
 """
 
 import argparse

@@ -6,7 +6,7 @@
 
 #include "../../digits/data.h"
 
-/// The images as torch::data wants them: 1 x 8 x 8 grey values and the digit that each shows.
+/// The images in the form of torch::data: 1 x 8 x 8 grey values and the digit that each shows.
 struct Digits : torch::data::Dataset<Digits> {
   explicit Digits(const std::vector<Digit>& digits) {
     images = torch::empty({static_cast<std::int64_t>(digits.size()), 1, 8, 8});
@@ -23,7 +23,7 @@ struct Digits : torch::data::Dataset<Digits> {
   torch::Tensor images, labels;
 };
 
-/// Two convolutions and a layer above them; gives the logarithms of the ten digits' probabilities.
+/// Two convolutions and a layer above them; returns the logarithms of the ten digits' probabilities.
 struct NetImpl : torch::nn::Module {
   torch::Tensor forward(torch::Tensor x) {
     x = torch::relu(first(x));

@@ -1,5 +1,5 @@
-// Data-parallel training with LibTorch: what makes it one of many ranks are the auto_* functions. Started alone, the same program is rank 0 of 1 and
-// trains on every batch whole.
+// Data-parallel training with LibTorch, which takes no more than the auto_* functions. Started alone, the same program is rank 0 of 1 and trains on
+// every whole batch.
 #include <unisono/torch.h>
 
 #include <charconv>
@@ -14,11 +14,11 @@
 namespace {
 
 constexpr int all_epochs = 20;
-constexpr std::size_t batch_size = 32, test_count = 500;  // a batch of all ranks together
+constexpr std::size_t batch_size = 32, test_count = 500;  // a batch is shared by all ranks
 constexpr double learning_rate = 0.07;
 constexpr std::uint64_t seed = 2024;
 
-/// The share of the test images that are recognised; every rank looks at its part of them.
+/// Returns the share of the test images that are recognised; every rank classifies its part of them.
 double accuracy(unisono::DataParallel<Net>& model, const Digits& test) {
   const torch::NoGradGuard no_grad;
   model->eval();
@@ -37,7 +37,7 @@ double train(const Digits& train_set, const Digits& test_set, const std::filesys
                                                 torch::data::DataLoaderOptions(batch_size).drop_last(true), {.seed = seed});
   unisono::TrainingState state;
   if (unisono::checkpoint_exists(checkpoint)) state = unisono::load_checkpoint(checkpoint, model, *optimizer);
-  batches->set_epoch(static_cast<std::uint64_t>(state.epoch));  // from there on they count by themselves
+  batches->set_epoch(static_cast<std::uint64_t>(state.epoch));  // later epochs are counted by the loader
   Progress progress(epochs);
   while (state.epoch < epochs) {
     double loss_of_epoch = 0;
@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
   }
   try {
     const unisono::Context context;  // joins the job; the exception of one rank reaches the others as PeerFailed
-    torch::set_num_threads(1);       // of this process: the ranks share the processors
+    torch::set_num_threads(1);       // the ranks share the processors
     std::vector<Digit> digits = read_digits(std::filesystem::read_symlink("/proc/self/exe").replace_filename("digits.csv"));
     if (digits.size() <= test_count) throw std::runtime_error("there are too few digits");
     Shuffler(seed).shuffle(digits);

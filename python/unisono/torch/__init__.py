@@ -8,7 +8,7 @@ It serves tensors on the cpu, and on cuda where libunisono has its NCCL engine; 
 """
 
 
-# Before torch is imported, which loads this as an extension of its own (group torch.backends) and may find it half imported.
+# Defined before torch is imported, because torch loads this module as an extension (group torch.backends) and may find it half imported.
 def register() -> None:
     """Makes the backend known to torch.distributed. Importing this module does it."""
     from torch import distributed
@@ -16,11 +16,11 @@ def register() -> None:
     if distributed.is_available() and "UNISONO" not in distributed.Backend._plugins:
         distributed.Backend.register_backend(BACKEND, create, extended_api=True, devices=["cpu", "cuda"])
         _teach_monitored_barrier(distributed)
-        from . import _ending  # noqa: F401  (it is to be among the first to register for the end of the program)
+        from . import _ending  # noqa: F401  (imported early, so that it is among the first to register for the end of the program)
 
 
 def create(options, backend_options=None, *, name: str = "unisono"):
-    """What torch.distributed calls to make a process group of its DistributedBackendOptions. `name` is what profilers call it."""
+    """Makes a process group from torch.distributed's DistributedBackendOptions. `name` is its name in profilers."""
     _check_version()
     from . import _C, _ending
 
@@ -32,7 +32,7 @@ BACKEND = "unisono"
 
 
 def _check_version() -> None:
-    # Before the extension is loaded: with another PyTorch it would not be, or worse.
+    # The version is checked before the extension is loaded, because loading it with another PyTorch would fail or misbehave.
     import torch
 
     from ._built_for import TORCH
@@ -42,7 +42,7 @@ def _check_version() -> None:
 
 
 def _teach_monitored_barrier(distributed) -> None:
-    # The one function of torch.distributed that asks for a backend by its name.
+    # monitored_barrier is the only function of torch.distributed that tests for a backend by name.
     from datetime import timedelta
     from functools import wraps
 

@@ -1,7 +1,7 @@
-"""How this process ends, told to the other ranks: a rank that fails says why, and one that ends well leaves its groups.
+"""Tells the other ranks how this process ends: a rank that fails says why, and one that ends well leaves its groups.
 
-Python tells nobody how a process ends. What there is: an exception that nobody catches is in sys.last_exc when the interpreter ends; sys.exit says the
-code; and processes of multiprocessing clean up while their exception is still under way.
+Python has no call that tells how a process ends, but it leaves traces: an exception that nobody catches is in sys.last_exc when the interpreter ends;
+sys.exit gets the code; and processes of multiprocessing clean up while their exception is being handled.
 """
 
 import atexit
@@ -11,14 +11,14 @@ import os
 import sys
 import threading
 
-LONGEST = 300  # characters of an exception's own text
+LONGEST = 300  # the most characters of an exception's own text
 
-_watching = None  # the process that watches: a child of fork starts anew
-_exit = None  # how it ended, by the last call of sys.exit
+_watching = None  # the number of the watching process; a forked child starts anew
+_exit = None  # how the last call of sys.exit ended it
 
 
 def watch() -> None:
-    """From now on the others learn how this process ends. Called when its first group is formed."""
+    """Has the others told how this process ends. Called when its first group is formed."""
     global _watching, _exit
     if _watching == os.getpid():
         return
@@ -26,12 +26,12 @@ def watch() -> None:
     _watching, _exit = os.getpid(), None
     # Processes of multiprocessing end without atexit. Their finalizers run while the exception that ends them is being handled.
     multiprocessing.util.Finalize(None, _at_end, exitpriority=100)
-    # Before Python waits for other threads, which may wait for the ranks that wait for this one.
+    # This runs before Python waits for other threads, which may wait for ranks that wait for this one.
     register_early = getattr(threading, "_register_atexit", None)
     if register_early:
         try:
             register_early(_tell_failure)
-        except RuntimeError:  # it is too late for that, and early enough for atexit
+        except RuntimeError:  # too late for this one, but in time for atexit
             pass
     if first:
         _listen_to_exit()
@@ -45,7 +45,7 @@ def _listen_to_exit() -> None:
         global _exit
         if threading.current_thread() is threading.main_thread():
             failure = describe(SystemExit(status), sys.exc_info()[1])
-            # multiprocessing passes on the code of a process that has said more before.
+            # multiprocessing calls sys.exit with the code after the process has given a better reason.
             if failure is None or _exit is None or not failure.startswith("ended with sys.exit"):
                 _exit = failure
         original(status)
@@ -54,8 +54,8 @@ def _listen_to_exit() -> None:
 
 
 def describe(error, handled=None):
-    """How a process ended by this exception, to be read behind the rank: "ended with ValueError: bad data". None where that is no failure. `handled` is
-    the exception that was being handled where the program called sys.exit."""
+    """Returns how a process ended by this exception, in words that follow the rank: "ended with ValueError: bad data". None where that is no failure.
+    `handled` is the exception that was being handled where the program called sys.exit."""
     if isinstance(error, SystemExit):
         if not error.code:
             return None
@@ -86,7 +86,8 @@ def _failure():
 
 
 def _uncaught():
-    # An interactive session goes on after its errors, and some programs leave those of callbacks here: this is about the main module's own.
+    # Only an exception of the main module ends a program. An interactive session goes on after an error, and some programs leave errors of callbacks
+    # here.
     if hasattr(sys, "ps1") or sys.flags.interactive:
         return None
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
@@ -112,5 +113,5 @@ def _at_end() -> None:
     _end_all(_failure() or "")
 
 
-# As early as this module is imported: what programs register later runs before, and may still use their groups.
+# Registered as early as this module is imported, so that functions which programs register later run before it and may still use their groups.
 atexit.register(_at_end)

@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "thrown_by.h"
 #include "unisono/unisono.h"
 
-// The same tests run in every kind of world. Started alone, a program runs each test in the world of a process that was not launched, and
+// Every test runs in every kind of world. Started alone, a program runs each test in the world of a process that was not launched, and
 // then once for each of several numbers of ranks that are threads. Started by `unisono run`, its processes are the ranks and run all tests together.
 namespace conformance {
 
@@ -36,7 +37,7 @@ bool launched();
 bool presents_hosts();
 /// Whether UNISONO_BACKEND names the engine that this run is of.
 bool on_an_engine();
-/// What rank() did in main before the program had initialized: "0", or the name of what it threw.
+/// The result of rank() in main before the program had initialized: "0", or the name of its exception.
 const std::string& rank_before_initialize();
 
 /// The slot of a rank in shared memory: what goes through it takes one step.
@@ -80,22 +81,9 @@ std::string difference(const A& actual, const B& expected) {
 /// The group is sound: everybody's next call gives what it should.
 void expect_usable(const unisono::ProcessGroup& group = unisono::world());
 
-/// What f throws as an E; a failure of the test otherwise.
-template <class E, class F>
-E thrown_by(F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error;
-  } catch (const std::exception& other) {
-    ADD_FAILURE() << "threw something else: " << other.what();
-    throw std::runtime_error("the test cannot go on");
-  }
-  ADD_FAILURE() << "threw nothing";
-  throw std::runtime_error("the test cannot go on");
-}
+using unisono::thrown_by;
 
-/// Who is to blame for a Mismatch to which `odd` alone has called something else: that rank, on all ranks, and nobody between two.
+/// The culprit must be `odd` on all ranks, where it alone has called something else; between two ranks there is none.
 void expect_culprit(const unisono::Mismatch& error, int odd);
 
 }  // namespace conformance

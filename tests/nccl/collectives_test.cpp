@@ -7,6 +7,7 @@
 #include "engines/nccl/calls.h"
 #include "covers.h"
 #include "fake_ranks.h"
+#include "uneven_exchange.h"
 #include "kernels/reduce.h"
 #include "unisono/cuda.h"
 
@@ -173,19 +174,11 @@ TEST_P(Collectives, blocks_of_different_length) {
     const auto begin = static_cast<std::ptrdiff_t>(std::accumulate(counts.begin(), counts.begin() + me, std::size_t{0}));
     EXPECT_EQ(out.values(), std::vector<int>(all.begin() + begin, all.begin() + begin + static_cast<std::ptrdiff_t>(mine)));
 
-    // Rank r sends r + 2 s elements to rank s.
-    std::vector<std::size_t> sends, receives;
-    std::vector<int> gives, gets;
-    for (int r = 0; r < n; ++r) {
-      sends.push_back(static_cast<std::size_t>(me + 2 * r));
-      receives.push_back(static_cast<std::size_t>(r + 2 * me));
-      gives.insert(gives.end(), sends.back(), 100 * me + r);
-      gets.insert(gets.end(), receives.back(), 100 * r + me);
-    }
-    const DeviceArray<int> sent(me, gives), received(me, gets.size());
-    all_to_all_v(sent.view(), sends, received.view(), receives, group);
+    const UnevenExchange exchange(n, me);
+    const DeviceArray<int> sent(me, exchange.gives), received(me, exchange.gets.size());
+    all_to_all_v(sent.view(), exchange.sends, received.view(), exchange.receives, group);
     fake::synchronize();
-    EXPECT_EQ(received.values(), gets);
+    EXPECT_EQ(received.values(), exchange.gets);
   });
 }
 
@@ -208,7 +201,7 @@ TEST_P(Collectives, in_place_where_they_may_be) {
   });
 }
 
-// What goes through host memory beside it does so as ever.
+// Calls that go through host memory beside it do so as ever.
 TEST_P(Collectives, host_memory_goes_to_the_host) {
   on_all([](const ProcessGroup& group) {
     std::vector<int> x = numbers(group.rank(), 100);

@@ -1,4 +1,4 @@
-// The same for the CUDA runtime.
+// Our declarations of the CUDA runtime, compared with its own.
 #include "declarations.h"
 
 #if __has_include(<cuda_runtime_api.h>)

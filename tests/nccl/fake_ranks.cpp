@@ -92,6 +92,12 @@ void on_ranks(const Ranks& ranks, const std::function<void(const ProcessGroup& g
   EXPECT_EQ(leftovers(), 0);
 }
 
+void stall_devices(const ProcessGroup& group) {
+  barrier(group);
+  if (group.rank() == 0) stall(true);
+  barrier(group);
+}
+
 std::vector<std::string> on_making(const Ranks& ranks) {
   std::vector<std::string> texts(static_cast<std::size_t>(ranks.count));
   const auto store = std::make_shared<MemoryStore>();

@@ -4,10 +4,12 @@
 
 #include <chrono>
 #include <functional>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "fake_vendor.h"
+#include "thrown_by.h"
 #include "unisono/unisono.h"
 
 namespace fake {
@@ -22,7 +24,9 @@ struct Ranks {
 };
 /// Runs `body` on every rank; its exceptions are failures of the test. Afterwards nothing is left, and nothing was misused.
 void on_ranks(const Ranks& ranks, const std::function<void(const unisono::ProcessGroup& group)>& body);
-/// What making the group's engine threw on each rank, as text; "" where it was made.
+/// Stalls all devices, between two barriers of the group.
+void stall_devices(const unisono::ProcessGroup& group);
+/// Makes the group's engine, and returns the text of each rank's exception; "" where it was made.
 std::vector<std::string> on_making(const Ranks& ranks);
 
 /// Elements in device memory.
@@ -49,22 +53,22 @@ class DeviceArray {
   int device_;
 };
 
+/// A view of elements of device memory that need not lie one after the other.
+inline unisono::TensorView strided(const DeviceArray<int>& memory, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides, int device,
+                                   std::size_t begin = 0) {
+  return {memory.data() + begin, unisono::DType::int32, shape, strides, {.type = unisono::Device::Type::cuda, .index = device}};
+}
+
+/// 100 r, 100 r + 1, …
+inline std::vector<int> count_up(int rank, std::size_t count) {
+  std::vector<int> x(count);
+  std::iota(x.begin(), x.end(), 100 * rank);
+  return x;
+}
+
 /// Waits until the device has done what the current stream has.
 void synchronize();
 
-/// What f throws as an E.
-template <class E, class F>
-E thrown_by(F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error;
-  } catch (const std::exception& other) {
-    ADD_FAILURE() << "threw something else: " << other.what();
-    throw std::runtime_error("the test cannot go on");
-  }
-  ADD_FAILURE() << "threw nothing";
-  throw std::runtime_error("the test cannot go on");
-}
+using unisono::thrown_by;
 
 }  // namespace fake

@@ -22,11 +22,11 @@ std::shared_ptr<const Vendor> vendor();
 
 /// Device memory, all zero; gone with the next reset.
 void* allocate(int device, std::size_t bytes);
-/// What other processes have of each device's memory: the driver's management library tells it from this process's.
+/// Bytes of each device's memory that other processes have: the driver's management library tells them from this process's.
 void others(std::size_t bytes);
 
-/// Where a function is told to answer otherwise: in calls of one rank (of NCCL: the communicator's; of CUDA: the thread's device) or of any (-1),
-/// after `skip` of them.
+/// The calls in which a function is told to answer otherwise: those of one rank (of NCCL: the communicator's; of CUDA: the thread's device) or of any
+/// (-1), after `skip` of them.
 struct Where {
   int rank = -1;
   int skip = 0;
@@ -40,11 +40,11 @@ void break_communicators(int rank, Result result);
 /// While it is stalled no device does anything.
 void stall(bool stalled);
 
-/// What was done that must not be, the first of it; "" if nothing.
+/// The first misuse; "" if there was none.
 std::string misuse();
 /// Communicators, streams, events and memory of streams that nobody has destroyed.
 int leftovers();
-/// How often a function was called.
+/// The number of calls of a function.
 int calls(const std::string& function);
 /// The device that the calling thread has made current.
 int current_device();

@@ -1,4 +1,4 @@
-// What is said where NCCL, the CUDA runtime, the driver or a device is missing; and our declarations against the real headers and the real library.
+// The errors where NCCL, the CUDA runtime, the driver or a device is missing; and our declarations against the real headers and the real library.
 
 #include "engines/nccl/loader.h"
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "alone_on_device.h"
 #include "covers.h"
 #include "unisono/cuda.h"
 #include "unisono/unisono.h"
@@ -40,7 +41,7 @@ int sum_on_device(int value) {
   return value;
 }
 
-// Whoever looks for engines may still fork ranks that use them.
+// A process that looks for engines may still fork ranks that use them.
 TEST(SpawnOnDevices, looking_for_an_engine_starts_no_runtime) {
   COVERS("B-04", "Q-27");
   const std::vector<std::string> names = available_backends();
@@ -66,13 +67,7 @@ TEST(SpawnOnDevices, initialize_makes_the_device_current) {
   const auto results = spawn({.backend = "native", .nproc_per_node = 1}, [] {
     const int before = current_device();
     finalize();
-    InitOptions options;
-    options.backend = "nccl";
-    options.rank = 0;
-    options.world_size = 1;
-    options.local_rank = 1;
-    options.store = std::make_shared<MemoryStore>();
-    initialize(options);
+    initialize(fake::alone_on_second_device());
     std::vector<int> found{before, current_device(), device().index, sum_on_device(43)};
     found.push_back(is_backend_available("nccl") ? 1 : 0);
     return found;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "covers.h"
+#include "nccl/alone_on_device.h"
 #include "unisono/cuda.h"
 #include "unisono/torch.h"
 #include "unisono/torch/devices.h"
@@ -26,7 +27,7 @@ void* allocate(std::size_t bytes) {
   return memory;
 }
 
-/// Of the values, which lie `stride` elements apart.
+/// A tensor of the values, which lie `stride` elements apart.
 template <class T>
 torch::Tensor on_device(const std::vector<T>& values, std::int64_t stride = 1) {
   const std::size_t bytes = values.size() * static_cast<std::size_t>(stride) * sizeof(T);
@@ -52,15 +53,7 @@ std::vector<T> values(const torch::Tensor& tensor) {
 
 class TorchDeviceMemory : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    InitOptions options;
-    options.backend = "nccl";
-    options.rank = 0;
-    options.world_size = 1;
-    options.local_rank = 1;
-    options.store = std::make_shared<MemoryStore>();
-    initialize(options);
-  }
+  static void SetUpTestSuite() { initialize(fake::alone_on_second_device()); }
   static void TearDownTestSuite() { finalize(); }
 };
 

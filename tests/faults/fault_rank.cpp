@@ -1,4 +1,4 @@
-// What the fault tests start as ranks: one program, its first argument says how it behaves. Every line is one write, so that what a test waits for
+// The program that the fault tests start as ranks; its first argument says how it behaves. Every line is one write, so that what a test waits for
 // arrives whole.
 
 #include <fcntl.h>
@@ -153,65 +153,72 @@ int report_failure(Clock::time_point since) {
   return 3;
 }
 
+/// Sums until something fails.
+[[noreturn]] void sum_for_ever(std::size_t elements, int announced, Clock::time_point& since) {
+  std::vector<float> x(elements);
+  for (int k = 0;; ++k) {
+    since = Clock::now();
+    check_round(x, k);
+    if (k == announced) say("under way");
+  }
+}
+
+/// Finalizes while an operation is under way.
+int finalize_meanwhile() {
+  std::vector<float> x(1000, 1.0F);
+  Work pending = all_reduce_async(x);
+  finalize();  // waits for what is under way, and tells nobody off
+  say("finalized");
+  try {
+    pending.wait();
+    say("the operation SUCCEEDED");
+  } catch (...) {
+    say("error " + describe_current_exception());
+  }
+  return 3;
+}
+
+/// The call that needs the first victim, which does not answer; false where there is no such moment.
+bool wait_for_victim(const std::string& moment, int first_victim, Clock::time_point& since) {
+  if (moment == "recv") {
+    std::vector<float> x(3);
+    recv(x, first_victim);
+  } else if (moment == "probe") {  // a rank that looks again and again learns of it as well
+    while (!try_probe(first_victim)) {
+    }
+  } else if (moment == "send") {  // more than leaves without a receiver
+    const std::vector<float> x(std::size_t{1} << 20, 1.0F);
+    send(x, first_victim);
+  } else if (moment == "async") {
+    std::vector<float> x(1000, 1.0F);
+    Work pending = all_reduce_async(x);
+    say("pending");
+    wait_for_go();
+    pending.wait();
+  } else if (moment == "idle") {
+    wait_for_go();
+    since = Clock::now();
+    static_cast<void>(all_reduce(rank()));
+  } else {
+    return false;
+  }
+  return true;
+}
+
 /// work MOMENT VICTIMS: until something fails, then says what and ends with 3. Victims do not answer at the moments that wait for them.
 int work(const std::string& moment, const std::string& victims) {
   block_go();
   initialize(options_from_environment());
-  const bool victim = contains(victims, rank());
-  const int first_victim = std::stoi(victims);
   auto since = Clock::now();
   say_ready();
   try {
-    if (moment == "small" || moment == "large") {
-      std::vector<float> x(moment == "small" ? 1 : std::size_t{16} << 20);
-      for (int k = 0;; ++k) {
-        since = Clock::now();
-        check_round(x, k);
-        if (k == (moment == "small" ? 50 : 0)) say("under way");
-      }
-    }
+    if (moment == "small") sum_for_ever(1, 50, since);
+    if (moment == "large") sum_for_ever(std::size_t{16} << 20, 0, since);
     barrier();
     say("under way");
-    if (moment == "recv") {
-      if (victim) rest();
-      std::vector<float> x(3);
-      recv(x, first_victim);
-    } else if (moment == "probe") {  // who looks again and again learns of it as well
-      if (victim) rest();
-      while (!try_probe(first_victim)) {
-      }
-    } else if (moment == "send") {  // more than leaves without a receiver
-      if (victim) rest();
-      const std::vector<float> x(std::size_t{1} << 20, 1.0F);
-      send(x, first_victim);
-    } else if (moment == "async") {
-      if (victim) rest();
-      std::vector<float> x(1000, 1.0F);
-      Work pending = all_reduce_async(x);
-      say("pending");
-      wait_for_go();
-      pending.wait();
-    } else if (moment == "idle") {
-      if (victim) rest();
-      wait_for_go();
-      since = Clock::now();
-      static_cast<void>(all_reduce(rank()));
-    } else if (moment == "finalize") {
-      if (victim) rest();
-      std::vector<float> x(1000, 1.0F);
-      Work pending = all_reduce_async(x);
-      finalize();  // waits for what is under way, and tells nobody off
-      say("finalized");
-      try {
-        pending.wait();
-        say("the operation SUCCEEDED");
-      } catch (...) {
-        say("error " + describe_current_exception());
-      }
-      return 3;
-    } else {
-      return 91;
-    }
+    if (contains(victims, rank())) rest();
+    if (moment == "finalize") return finalize_meanwhile();
+    if (!wait_for_victim(moment, std::stoi(victims), since)) return 91;
     say("the operation SUCCEEDED");
   } catch (const Error&) {
     return report_failure(since);

@@ -7,7 +7,7 @@
 
 namespace unisono::testing {
 
-/// One line, one write.
+/// Writes a line at once.
 void say(const std::string& text);
 /// "ready PID JOB"
 void say_ready();

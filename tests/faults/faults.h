@@ -30,7 +30,7 @@ class DirectJob {
   std::vector<std::unique_ptr<RunningCommand>> ranks_;
 };
 
-/// What a rank wrote: all of it under a launcher, its own where it was started directly.
+/// The output of a rank: that of all ranks under a launcher, its own where it was started directly.
 std::vector<std::string> lines_of_rank(const RunningCommand& job, int rank);
 /// The rank's only line that begins so, without that beginning; a failure where there is none or more.
 std::string line_of(const std::vector<std::string>& lines, const std::string& beginning);
@@ -40,7 +40,7 @@ std::string job_id(const RunningCommand& job);
 void expect_nothing_left(const std::string& id);
 /// No rank ended by a crash; the launcher's report would name the signal.
 void expect_no_crash(const RunningCommand& job);
-/// What every rank says after its first error: five later calls threw the same.
+/// The lines of every rank after its first error: five later calls threw the same.
 void expect_later_calls_threw_the_same(const std::vector<std::string>& lines);
 
 }  // namespace unisono::testing

@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, Forming, ::testing::ValuesIn(losses()), [](cons
   return name;
 });
 
-// The same of the world, when all have met already.
+// The world's engine fails, when all have met already.
 TEST(FormingTheWorld, ALossIsSeenByAllOthers) {
   for (const std::string how : {"dies-making", "fails-making"}) {
     RunningCommand job(faulty_job(4, {"join", how}, {"--grace", "60"}), {.environment = {{"TEST_INIT_BACKEND", "idle"}}});

@@ -28,7 +28,7 @@ using base::FileDescriptor;
 
 constexpr std::size_t bytes = 8192;
 
-/// What the giver wrote into the store: its socket and the secret.
+/// The giver's entry in the store: its socket and the secret.
 struct Offer {
   std::string name, secret;
 };
@@ -84,7 +84,7 @@ bool gets_memory(const FileDescriptor& socket, const void* hello, std::size_t si
   return true;
 }
 
-/// One giver of memory for two ranks, in a thread.
+/// A giver of memory for two ranks, in a thread.
 class Handover : public ::testing::Test {
  protected:
   Handover()
@@ -193,7 +193,7 @@ TEST(HandoverInVain, NamesWhoDidNotFetch) {
   }
 }
 
-// Who looks after the others through the store is heard while waiting for them, long before the deadline.
+// A rank that looks after the others through the store hears of their end while it waits for them, long before the deadline.
 TEST(HandoverInVain, IsCutShortByAWatchedStore) {
   const auto memory = std::make_shared<MemoryStore>();
   store::WatchedStore watched(memory, [&] {

@@ -25,7 +25,7 @@ void expect_refused(const std::vector<std::string>& lines, const std::string& wh
   }
 }
 
-/// One way for ranks to meet, and their output.
+/// A way for ranks to meet, and their output.
 class EveryMethod : public ::testing::TestWithParam<std::string> {
  protected:
   void run(int ranks, const std::vector<std::string>& arguments, const Variables& variables = {}) {

@@ -98,7 +98,7 @@ TEST(Meeting, K01AFailedInitializeLeavesNothing) {
   }
 }
 
-// One rank alone is wrong: it is told, and so are the others, which wait for it.
+// A single rank is wrong: it is told, and so are the others, which wait for it.
 TEST(Meeting, ARankThatCannotGoOnTellsTheOthers) {
   const std::string script = std::string("if [ $RANK = 1 ]; then export TEST_INIT_BACKEND=serial; fi; exec ") + FAULT_RANK + " init";
   RunningCommand job(unisono_command({"run", "-n", "3", "--", "/bin/sh", "-c", script}));
@@ -165,7 +165,7 @@ TEST(Meeting, R2ADuplicateRankIsRefusedAndTheJobIsUnharmed) {
   const int port = free_port();
   RunningCommand zero(faulty_rank({"init"}), at(port, 0, 3)), one(faulty_rank({"init"}), at(port, 1, 3)),
       again(faulty_rank({"init"}), at(port, 1, 3));
-  // One of the two is the second one.
+  // Either of the two may be the second one.
   ASSERT_TRUE(eventually([&] {
     one.until([] { return false; }, std::chrono::milliseconds(20));
     again.until([] { return false; }, std::chrono::milliseconds(20));

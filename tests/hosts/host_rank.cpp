@@ -1,4 +1,4 @@
-// What the tests with several hosts start as ranks: the first argument says how it behaves.
+// The program that the tests with several hosts start as ranks; the first argument says how it behaves.
 
 #include <poll.h>
 #include <signal.h>

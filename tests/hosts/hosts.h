@@ -15,7 +15,7 @@ class Hosts {
  public:
   explicit Hosts(int count, const std::vector<std::string>& flags = {});
 
-  /// Why there are none on this system; empty: there are.
+  /// The reason why there are none on this system; empty: there are.
   const std::string& why_not() const { return why_not_; }
   const std::string& address(int host) const { return at(host).address; }
   /// The words that run a command there.
@@ -26,7 +26,7 @@ class Hosts {
   std::string run(int host, const std::vector<std::string>& words) const;
   /// Runs in a thread of this process that uses that host's network.
   void in_network_of(int host, const std::function<void()>& body) const;
-  /// Of the sockets that listen there, "10.77.0.1:29500", sorted; of UDP those that are bound.
+  /// The addresses of the TCP sockets that listen there ("10.77.0.1:29500"), or of the UDP sockets that are bound, sorted.
   std::vector<std::string> listening(int host) const;
 
  private:

@@ -21,7 +21,7 @@ inline Variables with(Variables variables, const Variables& more) {
 
 inline const Variables secret{{"UNISONO_TOKEN", "the secret of these tests"}};
 
-/// One launcher of `unisono run` a host.
+/// Each host has one launcher, `unisono run`.
 struct NodeFlags {
   int nodes = 2, node = 0, ranks = 2;
   std::string master = {};
@@ -56,7 +56,7 @@ inline std::vector<std::unique_ptr<RunningCommand>> start_job(const Hosts& hosts
   return job;
 }
 
-/// What a rank, or a launcher, is told by its environment, as torchrun, ssh or a script would.
+/// The environment of a rank or of a launcher, as torchrun, ssh or a script would set it.
 inline Variables rank_variables(int rank, int size, const std::string& master, const std::string& port = "29500") {
   return {{"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(size)}, {"MASTER_ADDR", master}, {"MASTER_PORT", port}, *secret.begin()};
 }

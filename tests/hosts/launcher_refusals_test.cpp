@@ -1,4 +1,4 @@
-// What the launchers of several hosts refuse, before any rank is started.
+// Refusals of the launchers of several hosts, before any rank is started.
 
 #include <gtest/gtest.h>
 

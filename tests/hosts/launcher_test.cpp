@@ -186,7 +186,7 @@ TEST(LaunchersOfHosts, outlive_a_short_cut) {  // N4
   for (const auto& launcher : job) EXPECT_EQ(launcher->wait(), 0) << launcher->err();
 }
 
-// Whatever starts the launchers, a shell a host or a script for all: they need no terminal and nothing of each other's environment.
+// Launchers need no terminal and nothing of each other's environment, whether a shell on each host starts them or a script for all.
 TEST(LaunchersOfHosts, may_be_started_by_anything) {
   MAKE_HOSTS(hosts, 2);
   std::vector<std::unique_ptr<RunningCommand>> job;

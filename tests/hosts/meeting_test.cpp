@@ -96,7 +96,7 @@ TEST(RanksOfHosts, a_second_one_of_the_same_number_leaves_the_first_alone) {  //
   MAKE_HOSTS(hosts, 3);
   const auto zero = rank_on(hosts, 0, rank_variables(0, 3, "host0"));
   const auto one = rank_on(hosts, 1, rank_variables(1, 3, "host0"));
-  // Which of the two was first is seen by which one stays.
+  // The one that stays was the first of the two.
   const auto other = rank_on(hosts, 2, rank_variables(1, 3, "host0"));
   bool one_stays = true;
   ASSERT_TRUE(eventually([&] {

@@ -26,7 +26,7 @@ const std::vector<std::string> no_blackhole{"tc", "qdisc", "del", "dev", "net0",
 
 class NetworksOfHosts : public ::testing::TestWithParam<Cut> {
  protected:
-  /// One rank on each of two hosts, which sum until the file is there.
+  /// A rank on each of two hosts; they sum until the file is there.
   static std::vector<std::unique_ptr<RunningCommand>> start(const Hosts& hosts, const std::string& file, const Variables& more) {
     std::vector<std::unique_ptr<RunningCommand>> ranks;
     for (int rank = 0; rank < 2; ++rank) {

@@ -51,7 +51,7 @@ class Strangers : public ::testing::Test {
     EXPECT_EQ(status_of(hear_frame(fd)), Status::ok);
     return fd;
   }
-  /// The same request for "hostile/0", "hostile/1", …, many on their way at once; how many were refused.
+  /// Sends the request for "hostile/0", "hostile/1", …, many on their way at once, and counts how many were refused.
   static std::size_t ask_many(const FileDescriptor& fd, Op op, std::size_t times) {
     std::size_t refused = 0;
     for (std::size_t done = 0; done < times;) {
@@ -133,7 +133,7 @@ TEST_F(Strangers, a_length_allocates_nothing) {  // A2: 2^31, 2^32 - 1, and with
         EXPECT_EQ(status_of(hear_frame(fd)), Status::refused);
       }
     }
-    // The same after the proof, as lengths of fields and as numbers of keys.
+    // Such numbers after the proof, as lengths of fields and as numbers of keys.
     for (const std::uint64_t number : {std::uint64_t{1} << 31, std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
       const FileDescriptor fd = proved();
       say(fd, Writer(Op::wait, 1).integer(1000).integer(number).text("key").finish());

@@ -144,7 +144,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   std::cout << "fine" << std::endl;
-  // Who ends without MPI_Finalize has an mpirun end the others: not before they have said it too.
+  // A rank that ends without MPI_Finalize makes mpirun end the others: not before they have said it too.
   if (mode == "thread") MPI_Barrier(MPI_COMM_WORLD);
   return 0;
 }

@@ -30,7 +30,7 @@ std::string missing_for(Starter starter) {
 
 Outcome run_ranks(Starter starter, int ranks, std::vector<std::string> program, std::vector<std::string> variables) {
   std::vector<std::string> words;
-  // What the test's own environment may say of ranks and backends is not the job's.
+  // Variables of the test's own environment that tell of ranks and backends are not the job's.
   words = {"/usr/bin/env", "-u", "RANK", "-u", "WORLD_SIZE", "-u", "MASTER_ADDR", "-u", "MASTER_PORT", "-u", "UNISONO_BACKEND", "UNISONO_TIMEOUT=60"};
   words.insert(words.end(), variables.begin(), variables.end());
   if (is_run(starter)) {

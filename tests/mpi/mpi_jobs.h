@@ -5,12 +5,12 @@
 
 namespace unisono::testing {
 
-/// How a rank can come to be part of an MPI.
+/// The ways in which a rank can come to be part of an MPI.
 enum class Starter { mpirun_openmpi, mpirun_mpich, run_openmpi, run_mpich };
 std::string name_of(Starter starter);
 std::string kind_of(Starter starter);  ///< "openmpi" or "mpich"
 
-/// Why it cannot be tested here; empty: it can.
+/// The reason why it cannot be tested here; empty: it can.
 std::string missing_for(Starter starter);
 
 struct Outcome {

@@ -1,4 +1,4 @@
-// What MPICH's ranks are told by `unisono run`, and what they cannot do to it.
+// The answers of `unisono run` to MPICH's ranks, and the requests that do it no harm.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ class PmiServerTest : public ::testing::Test {
     set.wake_within(std::chrono::milliseconds(1000));
     set.wait();
   }
-  /// What has come; "closed" where the server has hung up.
+  /// The line that has come; "closed" where the server has hung up.
   std::string answer(int rank) {
     char buffer[4096];
     const ssize_t got = ::recv(end(rank), buffer, sizeof buffer, MSG_DONTWAIT);

@@ -162,7 +162,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BenchPeer);
 INSTANTIATE_TEST_SUITE_P(Found, BenchPeer, ::testing::ValuesIn(peers_of_this_build()), [](const auto& about) { return about.param; });
 
 TEST(Bench, ListsMayBeWrittenWithSpaces) {
-  // What is not there is told first, so the words were understood: on this PATH it is Open MPI in every build.
+  // A missing library is told first, so the words were understood: on this PATH it is Open MPI in every build.
   for (const std::vector<std::string>& peers : {std::vector<std::string>{"openmpi", "gloo"}, {"openmpi,", "gloo"}, {"openmpi,gloo"}}) {
     std::vector<std::string> words{"bench", "--quick", "--sizes", "8", "64", "--peers"};
     words.insert(words.end(), peers.begin(), peers.end());
@@ -237,7 +237,7 @@ TEST(Bench, AnInterruptEndsEverythingAndShowsWhatThereIs) {
   command.type("\x03");  // Ctrl-C
   EXPECT_EQ(command.wait(), 128 + SIGINT) << command.out();
   EXPECT_NE(command.out().find("ended by SIGINT"), std::string::npos) << command.out();
-  // What has been measured until then is not lost.
+  // The measurements made until then are not lost.
   for (const char* part : {" of 10000 rounds", "× unisono", "summary: 1 result verified"})
     EXPECT_NE(command.out().find(part), std::string::npos) << part << "\n" << command.out();
   const json rows = json::parse(contents(file), nullptr, false);

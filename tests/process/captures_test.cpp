@@ -1,4 +1,4 @@
-// What `unisono info` and `unisono bench` look like on a terminal of 80 columns. captures/*.txt hold it, with everything that depends on the machine
+// The looks of `unisono info` and `unisono bench` on a terminal of 80 columns. captures/*.txt hold it, with everything that depends on the machine
 // replaced: # for a number, … for words. Where a change is meant, look at the real output at 80 columns, then write the file anew:
 //   UPDATE_CAPTURES=1 build/release/tests/captures_test
 
@@ -17,7 +17,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-/// What stands on the terminal in the end: without what was written over.
+/// The text that stands on the terminal in the end, without all that was written over.
 Lines screen_of(const std::string& out) {
   Lines lines;
   for (std::string line : lines_of(out)) {

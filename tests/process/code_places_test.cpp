@@ -1,4 +1,4 @@
-// Whose code is run that was not linked: plug-ins, helpers, libraries that a variable names. Nobody else's.
+// Code that was not linked is run only from trusted places: plug-ins, helpers, libraries that a variable names.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -94,7 +94,7 @@ class Prefix : public ::testing::Test {
     put("gloo");
   }
   void put(const std::string& name) const { fs::copy_file(UNTRUSTED_PLUGIN, lib / ("libunisono_" + name + ".so")); }
-  /// What `unisono info` says, from the folder of the prefix.
+  /// The output of `unisono info`, from the folder of the prefix.
   std::string info(const std::string& plugin_path = {}) const {
     RunningCommand running({"/bin/sh", "-c", fmt::format("cd {} && exec bin/unisono info", root.string())},
                            {.environment = {{"UNTRUSTED_MARK", mark.string()}, {"UNISONO_PLUGIN_PATH", plugin_path}}});
@@ -136,7 +136,7 @@ TEST_F(Prefix, OtherLibrariesThatLieThereAreNotOpened) {
   EXPECT_FALSE(ran());
   EXPECT_EQ(said.find("warp"), std::string::npos) << said;
   EXPECT_EQ(said.find("libunisono_torch"), std::string::npos) << said;
-  // Whoever wants it says where it lies.
+  // A user who wants it says where it lies.
   const std::string with_path = info(lib.string());
   EXPECT_TRUE(ran());
   EXPECT_NE(with_path.find("libunisono_warp.so has no unisono_plugin()"), std::string::npos) << with_path;

@@ -103,7 +103,7 @@ TEST(CommandLine, TheNumberOfRanksHasTheNamesThatOtherLaunchersGiveIt) {
     EXPECT_EQ(answer.code, 0) << words[0] << answer.err;
     EXPECT_EQ(count(answer.out, "WORLD_SIZE=3\n"), 3) << words[0] << answer.out;
   }
-  // What belongs to the program stays as it is.
+  // Words of the program stay as they are.
   EXPECT_EQ(ask({"run", "-np", "1", RANK_HELPER, "arguments", "-np", "--nproc_per_node"}).out, "[0] <-np>\n[0] <--nproc_per_node>\n");
 }
 

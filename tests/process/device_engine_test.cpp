@@ -18,7 +18,7 @@
 namespace unisono::testing {
 namespace {
 
-/// What was asked of the engines of this process. Everything but making one and ending it is a call.
+/// The requests to the engines of this process. Everything but making one and ending it is a call.
 struct Asked {
   std::mutex mutex;
   std::vector<std::vector<int>> groups;  // of which ranks engines were made
@@ -142,7 +142,7 @@ TEST(DeviceEngine, IsOfTheMembersOfItsGroup) {
   }
 }
 
-// What the ranks tell each other goes over the host: no device is touched by a barrier, nor by anything else that has nothing there.
+// Agreement among the ranks goes over the host: no device is touched by a barrier, nor by anything else that has nothing there.
 TEST(DeviceEngine, IsAskedNothingByWhatIsOnTheHost) {
   COVERS("C-20", "K-50", "Q-08", "Q-29");
   const auto calls = spawn(pretended_ranks(3, "cpu:native,cuda:pretended"), [] {

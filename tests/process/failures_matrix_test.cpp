@@ -20,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What a rank saw: the kind of the error, and whom it blames.
+/// A rank's error: its kind, and the rank that it blames.
 std::string seen(const std::function<void()>& call) {
   const auto said = [](const char* kind, const Error& error) { return fmt::format("{} {}", kind, error.culprit().value_or(-1)); };
   try {
@@ -80,7 +80,7 @@ TEST(FailuresMatrix, ARankThatIsMissingOrThereTwiceAndAPortInUse) {
   EXPECT_EQ(meet(fmt::format("tcp://127.0.0.1:{}", free_port()), 0, 2, 300ms), "Timeout 1");
   EXPECT_FALSE(is_initialized());
 
-  // Of two that say to be rank 0, one is refused, and the other one waits in vain for rank 1.
+  // Two processes say that they are rank 0: one is refused, and the other one waits in vain for rank 1.
   const auto store = std::make_shared<MemoryStore>();
   const auto twice = rendezvous::together(2, [&](int) { return rendezvous::attempt({.rank = 0, .world_size = 2, .timeout = 1s, .store = store}); });
   std::string all;

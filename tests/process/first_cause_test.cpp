@@ -1,4 +1,4 @@
-// Who is to blame: the pure part of the launcher's account of a failed job (F21).
+// The first cause: the pure part of the launcher's account of a failed job (F21).
 
 #include "launch/first_cause.h"
 

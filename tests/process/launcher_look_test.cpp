@@ -33,7 +33,7 @@ std::vector<std::string> rows_of(const std::string& screen) {
   return rows;
 }
 
-/// What differs from run to run made the same: rows of ranks in the order of the ranks (which of them comes first is chance), numbers and names of
+/// Makes equal all that differs from run to run: rows of ranks in the order of the ranks (which of them comes first is chance), numbers and names of
 /// this machine; and sentences of the launcher broken anew, because they were broken where those stood.
 std::string normalised(const std::string& screen) {
   std::vector<std::string> lines;
@@ -178,7 +178,7 @@ TEST(LauncherLook, LastLinesAreRepeatedWhereOthersHaveWrittenSince) {
   job.type("\n");
   ASSERT_EQ(job.wait(), 3);
   EXPECT_EQ(count(job.out(), "[unisono] | the reason"), 1) << job.out();
-  // Where the output of ranks goes elsewhere, it was not seen here.
+  // Output of ranks that goes elsewhere was not seen here.
   RunningCommand apart(run_helper({"-n", "2", "--grace", "0.2"}, {"play", "rest", "say the reason;exit 3"}));
   ASSERT_EQ(apart.wait(), 3);
   EXPECT_EQ(count(apart.err(), "[unisono] | the reason"), 1) << apart.err();

@@ -84,7 +84,7 @@ TEST(LauncherNodes, TakeTheirNumbersFromSlurm) {
   EXPECT_EQ(second->wait(), 0) << second->err();
   const std::string out = first->out() + second->out();
   for (int r = 0; r < 4; ++r) EXPECT_EQ(count(out, fmt::format("[{}] rank {} of 4, local {} {}, sum 6\n", r, r, r % 2, r % 2)), 1) << out;
-  // What the command line says comes first.
+  // The command line comes first.
   const auto alone = task(1, {"--nnodes", "1"});
   EXPECT_EQ(alone->wait(), 0) << alone->err();
   EXPECT_EQ(count(alone->out(), "rank 1 of 2"), 1) << alone->out();
@@ -103,7 +103,7 @@ TEST(LauncherNodes, AreNotLookedForInAnAllocation) {
   }
 }
 
-// Whoever sits in front of a launcher that waits for another host reads which one, and where it is expected.
+// A launcher that waits for another host tells which one, and where it is expected.
 TEST(LauncherNodes, WhoWaitsSaysForWhichHostAndWhere) {
   const int port = free_port();
   RunningCommand second(node(1, port, {SPAWN_HELPER, "rank"}));

@@ -34,7 +34,7 @@ std::string output_of(int rank, const std::string& all) {
   return text;
 }
 
-// What the runtime says of an exception that nobody catches names the rank.
+// The runtime's message of an exception that nobody catches names the rank.
 TEST(LauncherOutput, AnUncaughtExceptionIsItsRanks) {
   COVERS("TS-45");
   RunningCommand job(run_helper({"-n", "3", "--grace", "1"}, {"throw", "1"}));

@@ -1,4 +1,4 @@
-// How a part in a group ends, and what it leaves to the others.
+// The end of a part in a group, and what it leaves to the others.
 #include <gtest/gtest.h>
 
 #include <sys/wait.h>
@@ -21,7 +21,7 @@
 namespace unisono::testing {
 namespace {
 
-/// What rank 1 hears of how rank 0 has ended its part.
+/// The text that rank 1 hears of how rank 0 has ended its part.
 std::string heard_of(const std::function<void(std::unique_ptr<Membership>)>& end) {
   const TemporaryFolder folder;
   const auto results = spawn(ranks(2), [path = folder.path() + "/store", &end] {
@@ -78,7 +78,7 @@ TEST(Membership, WhoLeavesWaitsForWhatIsUnderWay) {
   }
 }
 
-/// What a forked child ends with.
+/// The exit code of a forked child.
 int status_of_child(const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(body());
@@ -112,7 +112,7 @@ TEST(Membership, AForkedChildHasNoPartInIt) {
   EXPECT_EQ(sums, std::vector(2, std::pair(5, 2)));
 }
 
-// Whoever serves the job's store may be done first; groups are formed through it as long as others are there.
+// The process that serves the job's store may be done first; groups are formed through it as long as others are there.
 TEST(ServedStore, StaysUntilTheOthersAreDone) {
   SpawnOptions options = ranks(3);
   options.init_method = "tcp://127.0.0.1:" + std::to_string(free_port());

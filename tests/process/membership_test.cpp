@@ -60,7 +60,7 @@ TEST(Membership, SeveralGroupsBesideTheContext) {
   EXPECT_EQ(results[2], (std::vector<int>{2, 1, 0, 22, 1, 3, -1, 2}));
 }
 
-/// Which keys are asked for.
+/// The keys that are asked for.
 class Noting final : public Store {
  public:
   explicit Noting(std::shared_ptr<Store> inner) : inner_(std::move(inner)) {}
@@ -93,7 +93,7 @@ class Noting final : public Store {
   std::set<std::string, std::less<>> keys_;
 };
 
-// What the ranks say of their hosts is asked for once, and one of them compares what all want: a job of thousands does not ask its store millions of
+// The hosts of the ranks are asked for once, and one rank compares the wishes of all: a job of thousands does not ask its store millions of
 // questions.
 TEST(Membership, AsksTheStoreForAFixedNumberOfKeysPerRank) {
   const auto asked_by = [](int size) {

@@ -17,7 +17,7 @@
 namespace unisono::testing {
 namespace {
 
-/// What goes to std::clog meanwhile.
+/// The text that goes to std::clog meanwhile.
 class Log {
  public:
   Log() : original_(std::clog.rdbuf(text_.rdbuf())) {}
@@ -237,7 +237,7 @@ TEST(ParallelLaunched, AnExceptionReachesThePeersInsteadOfHoldingThem) {
 
 // ---- places on a host ------------------------------------------------------------------------------------------
 
-// Where local ranks are given in another order than the ranks', they are what a local rank means.
+// Local ranks that are given in another order than the ranks' are the ones that count as local ranks.
 TEST(LocalRank, ThatWasGivenSaysWhoIsFirst) {
   const TemporaryFolder folder;
   const auto first = spawn(ranks(3), [path = folder.path() + "/store"] {

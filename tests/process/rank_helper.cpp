@@ -1,4 +1,4 @@
-// What the launcher's tests start as ranks: one program, its first argument says how it behaves.
+// The program that the launcher's tests start as ranks; its first argument says how it behaves.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ std::string variable(const char* name) { return unisono::base::Environment::proc
 int rank() { return unisono::base::Environment::process().get_int("RANK").value_or(-1); }
 int attempt() { return unisono::base::Environment::process().get_int("UNISONO_ATTEMPT").value_or(-1); }
 
-/// One write a line: what the tests wait for arrives whole.
+/// Writes a line at once: the lines that tests wait for arrive whole.
 void say(const std::string& text) {
   const std::string line = text + "\n";
   if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) ::_exit(90);
@@ -200,40 +200,22 @@ int adopted_by_sync() {
   std::_Exit(0);
 }
 
-int run(int argc, char** argv) {
-  const std::string mode = argc > 1 ? argv[1] : "";
-  const auto argument = [&](int i) { return argc > i ? std::string(argv[i]) : std::string(); };
+int join() {
+  const unisono::Context context;
+  const auto half = unisono::new_group({0, 1});
+  return half.has_value() == (unisono::rank() < 2) ? 0 : 90;
+}
+
+void say_ready() { say("ready " + std::to_string(::getpid()) + " " + variable("UNISONO_JOB_ID")); }
+
+/// Writes and reads; false where it is no such mode.
+bool write_or_read(const std::string& mode, const std::vector<std::string>& words) {
   if (mode == "variables") {
-    for (int i = 2; i < argc; ++i) say(std::string(argv[i]) + "=" + variable(argv[i]));
+    for (const std::string& word : words) say(word + "=" + variable(word.c_str()));
   } else if (mode == "arguments") {
-    for (int i = 2; i < argc; ++i) say(std::string("<").append(argv[i]).append(">"));
-  } else if (mode == "exit") {  // exit RANK CODE: the others end with 0
-    return rank() == std::stoi(argument(2)) ? std::stoi(argument(3)) : 0;
-  } else if (mode == "signal") {  // signal RANK NUMBER: the others rest
-    if (rank() == std::stoi(argument(2))) {
-      std::cerr << "about to end" << std::endl;
-      end_by(std::stoi(argument(3)));
-    }
-    rest();
-  } else if (mode == "rest") {
-    say("ready " + std::to_string(::getpid()) + " " + variable("UNISONO_JOB_ID"));
-    rest();
-  } else if (mode == "stubborn") {  // answers every polite signal and goes on
-    answer({SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH});
-    say("ready " + std::to_string(::getpid()) + " " + variable("UNISONO_JOB_ID"));
-    rest();
-  } else if (mode == "leave-child") {  // leave-child [session] [exit|rest]
-    leave_child(argument(2));
-    say("ready " + std::to_string(::getpid()) + " " + variable("UNISONO_JOB_ID"));
-    if (argument(3) == "rest") rest();
-  } else if (mode == "throw") {  // throw RANK: the others end with 0
-    const rlimit none{0, 0};
-    ::setrlimit(RLIMIT_CORE, &none);
-    if (rank() == std::stoi(argument(2))) std::thread([] { throw std::runtime_error("nobody catches this"); }).join();
-  } else if (mode == "spew") {
-    return spew(std::stol(argument(2)));
+    for (const std::string& word : words) say("<" + word + ">");
   } else if (mode == "long-line") {
-    say(std::string(std::stoul(argument(2)), static_cast<char>('a' + rank())));
+    say(std::string(std::stoul(words.at(0)), static_cast<char>('a' + rank())));
   } else if (mode == "partial") {
     std::cout << "whole\nwithout end of rank " << rank() << std::flush;
   } else if (mode == "bar") {
@@ -245,40 +227,73 @@ int run(int argc, char** argv) {
     std::string text;
     while (std::getline(std::cin, text)) say("read " + text);
     say("end of input");
-  } else if (mode == "fail-until-attempt") {  // rank 1 fails while the attempt is smaller, when rank 0 has spoken
-    const auto store = connect_to_launcher();
-    say("attempt " + std::to_string(attempt()));
-    if (rank() == 0) store->set("spoken", "yes");
-    if (rank() == 1) store->get("spoken");
-    if (rank() == 1 && attempt() < std::stoi(argument(2))) return 5;
-  } else if (mode == "play") {  // play SCRIPT_OF_RANK_0 SCRIPT_OF_RANK_1 …
-    return play(argument(2 + rank()));
-  } else if (mode == "mismatch") {  // mismatch ODD HOW
-    return mismatch(std::stoi(argument(2)), argument(3));
-  } else if (mode == "give-up-a-group") {
-    return give_up_a_group();
-  } else if (mode == "adopted") {
-    return adopted_by_sync();
-  } else if (mode == "join") {  // a job of the library that does nothing
-    const unisono::Context context;
-    const auto half = unisono::new_group({0, 1});
-    return half.has_value() == (unisono::rank() < 2) ? 0 : 90;
   } else if (mode == "terminal") {
     say(::isatty(STDOUT_FILENO) == 1 ? "a terminal" : "no terminal");
     if (rank() == 0) std::cout << "name? " << std::flush;
     std::string name;
     if (std::getline(std::cin, name)) say("hello " + name);
   } else {
-    return 91;
+    return false;
   }
-  return 0;
+  return true;
+}
+
+/// Ends in some way, or rests; false where it is no such mode.
+bool end_or_rest(const std::string& mode, const std::vector<std::string>& words) {
+  if (mode == "signal") {  // signal RANK NUMBER: the others rest
+    if (rank() == std::stoi(words.at(0))) {
+      std::cerr << "about to end" << std::endl;
+      end_by(std::stoi(words.at(1)));
+    }
+    rest();
+  } else if (mode == "rest") {
+    say_ready();
+    rest();
+  } else if (mode == "stubborn") {  // answers every polite signal and goes on
+    answer({SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH});
+    say_ready();
+    rest();
+  } else if (mode == "leave-child") {  // leave-child [session] [exit|rest]
+    leave_child(words.at(0));
+    say_ready();
+    if (words.size() > 1 && words[1] == "rest") rest();
+  } else if (mode == "throw") {  // throw RANK: the others end with 0
+    const rlimit none{0, 0};
+    ::setrlimit(RLIMIT_CORE, &none);
+    if (rank() == std::stoi(words.at(0))) std::thread([] { throw std::runtime_error("nobody catches this"); }).join();
+  } else {
+    return false;
+  }
+  return true;
+}
+
+/// Rank 1 fails while the attempt is smaller than that one, when rank 0 has spoken.
+int fail_until_attempt(int succeeding) {
+  const auto store = connect_to_launcher();
+  say("attempt " + std::to_string(attempt()));
+  if (rank() == 0) store->set("spoken", "yes");
+  if (rank() == 1) store->get("spoken");
+  return rank() == 1 && attempt() < succeeding ? 5 : 0;
+}
+
+int run(const std::string& mode, const std::vector<std::string>& words) {
+  if (write_or_read(mode, words) || end_or_rest(mode, words)) return 0;
+  if (mode == "exit") return rank() == std::stoi(words.at(0)) ? std::stoi(words.at(1)) : 0;  // exit RANK CODE: the others end with 0
+  if (mode == "spew") return spew(std::stol(words.at(0)));
+  if (mode == "fail-until-attempt") return fail_until_attempt(std::stoi(words.at(0)));
+  if (mode == "play") return play(words.at(static_cast<std::size_t>(rank())));   // play SCRIPT_OF_RANK_0 SCRIPT_OF_RANK_1 …
+  if (mode == "mismatch") return mismatch(std::stoi(words.at(0)), words.at(1));  // mismatch ODD HOW
+  if (mode == "give-up-a-group") return give_up_a_group();
+  if (mode == "adopted") return adopted_by_sync();
+  if (mode == "join") return join();  // a job of the library that does nothing
+  return 91;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    return argc > 1 ? run(argv[1], {argv + 2, argv + argc}) : 91;
   } catch (const std::exception& error) {
     std::cerr << error.what() << std::endl;
     return 92;

@@ -68,9 +68,9 @@ RunningCommand::Options on_terminal(std::map<std::string, std::string> variables
 std::string tag(int rank);
 int count(const std::string& text, const std::string& part);
 std::vector<std::string> lines_of(const std::string& text);
-/// How many columns a line of UTF-8 takes.
+/// The number of columns that a line of UTF-8 takes.
 std::size_t width_of(const std::string& line);
-/// What was wrapped to the width of a terminal in one line again: a line that begins with a space goes on with the one before it.
+/// Joins the lines that were wrapped to the width of a terminal: a line that begins with a space goes on with the one before it.
 std::string unwrapped(const std::string& text);
 /// The word after `key` in a line, e.g. the pid after "[1] ready ".
 std::string word_after(const std::string& text, const std::string& key);

@@ -7,21 +7,13 @@
 #include <string>
 
 #include "covers.h"
+#include "refusal.h"
 #include "running_command.h"
 #include "spawn_ranks.h"
 #include "unisono/unisono.h"
 
 namespace unisono::testing {
 namespace {
-
-std::string scheme_refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "nothing";
-}
 
 /// board://FOLDER: a file in that folder, and the ranks as the program gives them, counted from the end.
 void make_board_known() {
@@ -49,7 +41,7 @@ TEST(RendezvousSchemes, OfTheProgramsOwnAreAsked) {
     const Context context(InitOptions{.init_method = options.init_method + "/", .rank = 0, .world_size = 1});
     EXPECT_EQ(world_size(), 1);
   }
-  EXPECT_NE(scheme_refusal([] { initialize({.init_method = "board://"}); }).find("no folder"), std::string::npos);
+  EXPECT_NE(refusal<InvalidArgument>([] { initialize({.init_method = "board://"}); }).find("no folder"), std::string::npos);
   EXPECT_FALSE(is_initialized());
 }
 
@@ -58,12 +50,12 @@ TEST(RendezvousSchemes, ThatAreTakenOrUnknownAreRefused) {
   make_board_known();
   const RendezvousHandler nothing = [](const InitOptions&) { return Rendezvous{}; };
   for (const char* taken : {"board", "tcp", "file", "env"}) {
-    EXPECT_NE(scheme_refusal([&] { register_rendezvous_handler(taken, nothing); }).find("already"), std::string::npos) << taken;
+    EXPECT_NE(refusal<InvalidArgument>([&] { register_rendezvous_handler(taken, nothing); }).find("already"), std::string::npos) << taken;
   }
   for (const char* none : {"", "a b", "Board", "x://"})
-    EXPECT_NE(scheme_refusal([&] { register_rendezvous_handler(none, nothing); }), "nothing") << none;
-  EXPECT_NE(scheme_refusal([] { register_rendezvous_handler("hollow", nullptr); }), "nothing");
-  EXPECT_NE(scheme_refusal([] { initialize({.init_method = "pigeon://roof", .rank = 0, .world_size = 2}); }).find("unknown scheme"),
+    EXPECT_NE(refusal<InvalidArgument>([&] { register_rendezvous_handler(none, nothing); }), "nothing was thrown") << none;
+  EXPECT_NE(refusal<InvalidArgument>([] { register_rendezvous_handler("hollow", nullptr); }), "nothing was thrown");
+  EXPECT_NE(refusal<InvalidArgument>([] { initialize({.init_method = "pigeon://roof", .rank = 0, .world_size = 2}); }).find("unknown scheme"),
             std::string::npos);
   static const bool once = [&] {
     register_rendezvous_handler("nowhere", nothing);
@@ -72,19 +64,22 @@ TEST(RendezvousSchemes, ThatAreTakenOrUnknownAreRefused) {
     return true;
   }();
   static_cast<void>(once);
-  EXPECT_NE(scheme_refusal([] { initialize({.init_method = "nowhere://"}); }).find("gave no store"), std::string::npos);
-  EXPECT_NE(scheme_refusal([] { initialize({.init_method = "nowhere", .rank = 0, .world_size = 1}); }).find("it has no scheme"), std::string::npos);
-  const auto both = [] { initialize({.init_method = "nowhere://", .rank = 0, .world_size = 1, .store = std::make_shared<MemoryStore>()}); };
-  EXPECT_NE(scheme_refusal(both).find("only one can be meant"), std::string::npos);
-  EXPECT_NE(scheme_refusal([] { initialize({.init_method = "stubborn://", .rank = 0}); }).find("the rank is 0 by the argument, but 1"),
+  EXPECT_NE(refusal<InvalidArgument>([] { initialize({.init_method = "nowhere://"}); }).find("gave no store"), std::string::npos);
+  EXPECT_NE(refusal<InvalidArgument>([] { initialize({.init_method = "nowhere", .rank = 0, .world_size = 1}); }).find("it has no scheme"),
             std::string::npos);
-  EXPECT_NE(scheme_refusal([] { initialize({.init_method = "stubborn://", .world_size = 3}); }).find("the world size is 3 by the argument, but 2"),
+  const auto both = [] { initialize({.init_method = "nowhere://", .rank = 0, .world_size = 1, .store = std::make_shared<MemoryStore>()}); };
+  EXPECT_NE(refusal<InvalidArgument>(both).find("only one can be meant"), std::string::npos);
+  EXPECT_NE(refusal<InvalidArgument>([] { initialize({.init_method = "stubborn://", .rank = 0}); }).find("the rank is 0 by the argument, but 1"),
+            std::string::npos);
+  EXPECT_NE(refusal<InvalidArgument>([] {
+              initialize({.init_method = "stubborn://", .world_size = 3});
+            }).find("the world size is 3 by the argument, but 2"),
             std::string::npos);
   const Context context(InitOptions{.init_method = "a.b+c-2://"});
   EXPECT_EQ(world_size(), 1);
 }
 
-// Of one process as of several: what the handler says is what holds, where the program says nothing.
+// The handler's rank and world size hold where the program gives none, for one process as for several.
 TEST(RendezvousSchemes, SayWhichRankThisIsOfHowMany) {
   const TemporaryFolder folder;
   static std::string path;

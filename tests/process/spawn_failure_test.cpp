@@ -208,7 +208,7 @@ TEST(SpawnFailure, AWatchdogThatIsKilledEndsNobody) {
   EXPECT_EQ(count(program.out(), "went on\n"), 1) << program.out();
 }
 
-// What survives a failure may go on together; the job has failed all the same.
+// Survivors of a failure may go on together; the job has failed all the same.
 TEST(SpawnFailure, SurvivorsMayShrinkAndReturn) {
   const auto error = failure_of(3, [] {
     if (rank() == 1) ::raise(SIGKILL);

@@ -1,5 +1,10 @@
 #pragma once
 
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
 #include "coordination/coordination.h"
 #include "unisono/unisono.h"
 
@@ -9,6 +14,21 @@ inline SpawnOptions ranks(int n) {
   SpawnOptions options;
   options.nproc_per_node = n;
   return options;
+}
+
+/// The account that a rank gives of itself.
+struct Account {
+  int rank = -1, world_size = 0, local_rank = -1, given = -1, sum = 0, pid = 0;
+  std::string model, launcher;
+  std::vector<double> halves;
+  UNISONO_FIELDS(rank, world_size, local_rank, given, sum, pid, model, launcher, halves);
+};
+
+inline Account account_of(int given) {
+  Account account{
+      rank(), world_size(), local_rank(), given, all_reduce(rank() + 1), ::getpid(), model_name(), std::string(to_string(infer_launcher())), {}};
+  for (int i = 0; i <= rank(); ++i) account.halves.push_back(i / 2.0 + rank());
+  return account;
 }
 
 /// An engine of somebody else's: another name, the same work.

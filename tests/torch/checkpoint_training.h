@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "refusal.h"
 #include "unisono/torch/checkpoint.h"
 #include "unisono/torch/optimizer.h"
 #include "unisono/torch/tensor.h"
@@ -87,17 +88,5 @@ inline std::string content(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 inline void write(const std::filesystem::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
-
-template <class E, class F>
-std::string refusal(F f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    return std::string("of another type: ") + error.what();
-  }
-  return "nothing was thrown";
-}
 
 }  // namespace unisono::checkpoint_test

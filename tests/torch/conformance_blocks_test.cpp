@@ -88,7 +88,7 @@ WORLD_TEST(TorchBlocks, AllToAll) {
   }
 }
 
-// Where the call sizes the output, that is a vector; the input is a tensor as ever.
+// An output that the call sizes is a vector; the input is a tensor as ever.
 WORLD_TEST(TorchBlocks, OutputsSizedByTheCall) {
   const int n = world_size(), r = rank();
   std::vector<float> out;

@@ -22,7 +22,7 @@ void for_each_layout(const std::vector<torch::Dtype>& dtypes, const std::functio
     }
   }
 }
-/// One row for each rank, each the values of that rank.
+/// A row for each rank, with the values of that rank.
 torch::Tensor rows(torch::Dtype dtype) {
   std::vector<torch::Tensor> all;
   for (int r = 0; r < world_size(); ++r) all.push_back(value(shape, r, dtype));

@@ -7,7 +7,7 @@ using conformance::value;
 
 namespace {
 
-/// Of another number of dimensions on each rank; rank 1's has no elements.
+/// A tensor with another number of dimensions on each rank; rank 1's has no elements.
 std::vector<std::int64_t> shape_of(int r) {
   if (r == 1) return {0, 3};
   return std::vector<std::int64_t>(static_cast<std::size_t>(r % 3), 2);

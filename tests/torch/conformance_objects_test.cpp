@@ -12,7 +12,7 @@ namespace {
 
 using Map = std::map<std::string, torch::Tensor>;
 
-/// Of a rank: tensors whose dtype and shape are its own, one of them undefined.
+/// Tensors of a rank, whose dtype and shape are its own; one of them is undefined.
 Map map_of(int r) {
   return {{"x", value({r, 2}, r, r % 2 == 0 ? torch::kBFloat16 : torch::kComplexFloat).t()}, {"n", torch::tensor(r)}, {"none", torch::Tensor()}};
 }

@@ -11,7 +11,7 @@
 #include "unisono/torch/memory.h"
 #include "unisono/torch/objects.h"
 
-// The same tests in every kind of world: started alone, a program runs each test once for each of several numbers of ranks that are threads; started
+// Every test runs in every kind of world: started alone, a program runs each test once for each of several numbers of ranks that are threads; started
 // by `unisono run`, its processes are the ranks.
 namespace conformance {
 

@@ -1,1 +1,1 @@
-unisono_torch_test(torch_data_test SOURCES data_test.cpp)
+unisono_torch_test(torch_data_test SOURCES data_test.cpp data_samplers_test.cpp)

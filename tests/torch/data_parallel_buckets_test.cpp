@@ -1,4 +1,4 @@
-// Where gradients lie, in which order they are reduced, and when.
+// The places of gradients, and the order and time of their reduction.
 #include <algorithm>
 
 #include "covers.h"

@@ -1,4 +1,4 @@
-// How gradients travel: as half of their bytes, as two thin factors, and as a user's hook pleases.
+// Gradients travel compressed: as half of their bytes, as two thin factors, and as a user's hook pleases.
 #include "data_parallel_world.h"
 
 namespace unisono {
@@ -55,7 +55,7 @@ MANY_TEST(Compression, PowerSgdOfFullRankIsExact) {
   EXPECT_NE(parallel::difference(rough, same, 1e-6), "");
 }
 
-// What the factors of rank 1 are is checked against the matrix itself: they span its dominant direction after a few steps with the same gradient.
+// Factors of rank 1 are checked against the matrix itself: they span its dominant direction after a few steps with the same gradient.
 MANY_TEST(Compression, PowerSgdFindsTheDominantDirection) {
   torch::nn::Linear layer(torch::nn::LinearOptions(12, 8).bias(false));
   const PowerSgdOptions options{.rank = 1, .start_iteration = 0, .min_compression_rate = 1, .use_error_feedback = false};

@@ -216,14 +216,14 @@ MANY_TEST(ModelErrors, AForwardPassAroundTheWrapperIsRefused) {
   loss.backward({}, true);
   loss.backward();  // a graph that was retained is none that went around
   refused(net->forward(x).sum(), "0");
-  // One rank alone is enough, and the last one is named.
+  // A single rank is enough, and the last one is named.
   const std::string last = std::to_string(world_size() - 1);
   refused(is_last() ? net->forward(x).sum() : model(x).sum(), last);
   {
     const auto apart = model.no_sync();
     refused(net->forward(x).sum(), std::to_string(rank()));
   }
-  // What is refused disturbs nothing, nor do passes of which the wrapper is a part, the module without gradients, and evaluation.
+  // Refusals disturb nothing, nor do passes of which the wrapper is a part, the module without gradients, and evaluation.
   static_cast<void>(model(x));
   model->zero_grad();
   {

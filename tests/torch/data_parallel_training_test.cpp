@@ -51,7 +51,7 @@ WORLD_TEST(DataParallel, Adam) {
   equals_one_process<torch::optim::Adam>(torch::optim::AdamOptions(0.02));
 }
 
-// What was trained together is saved and loaded as a model of one process.
+// A model that was trained together is saved and loaded as a model of one process.
 WORLD_TEST(DataParallel, IsSavedAndLoaded) {
   COVERS("T-47");
   Net alone, loaded(6, 9, 3);
@@ -106,7 +106,7 @@ MANY_TEST(DataParallel, NoSyncKeepsGradientsApart) {
   EXPECT_NE(all[0], all[1]);
 }
 
-// What is added by later passes to gradients that are averaged already is averaged as well.
+// Gradients that later passes add to those already averaged are averaged as well.
 WORLD_TEST(DataParallel, SeveralPassesBeforeAStep) {
   Net alone;
   auto model = auto_model(parallel::net_of_rank());

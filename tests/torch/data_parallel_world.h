@@ -16,7 +16,7 @@ namespace parallel {
 
 using torch_tests::on_every_world;
 
-/// Of a batch: a multiple of 1, 2, 3 and 4.
+/// The rows of a batch: a multiple of 1, 2, 3 and 4.
 constexpr int rows = 12;
 
 /// Values that differ by element and by `seed`, between -1 and 1.

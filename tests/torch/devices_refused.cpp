@@ -1,4 +1,4 @@
-// One wrong call at a time, chosen by -DCASE=<number>: the compiler must refuse it and say why. Case 0 is right and shows that the rest compiles.
+// The file has one wrong call for each -DCASE=<number>: the compiler must refuse it and say why. Case 0 is right and shows that the rest compiles.
 // Leaves that are no tensors, and an `out` of another type.
 #include <map>
 #include <set>

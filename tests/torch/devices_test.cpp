@@ -1,4 +1,4 @@
-// Where data lies, where a group wants it, and data moved as a whole. The meta device stands for a second device here.
+// The device of data, the device that a group wants, and data moved as a whole. The meta device stands for a second device here.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -9,6 +9,7 @@
 #include <c10/util/Logging.h>
 
 #include "covers.h"
+#include "refusal.h"
 #include "unisono/engine.h"
 #include "unisono/torch.h"
 #include "unisono/torch/data_parallel.h"
@@ -28,21 +29,10 @@ class NumberedDevice final : public Engine {
 
 using Batch = std::map<std::string, std::vector<torch::Tensor>>;
 
-template <class F>
-std::string refusal(F&& f) {
-  try {
-    f();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  } catch (const std::exception& other) {
-    return std::string("something else: ") + other.what();
-  }
-  return "nothing was thrown";
-}
-#define EXPECT_REFUSED(call, part)                         \
-  do {                                                     \
-    const std::string said = refusal([&] { call; });       \
-    EXPECT_NE(said.find(part), std::string::npos) << said; \
+#define EXPECT_REFUSED(call, part)                                    \
+  do {                                                                \
+    const std::string said = refusal<InvalidArgument>([&] { call; }); \
+    EXPECT_NE(said.find(part), std::string::npos) << said;            \
   } while (false)
 
 torch::Tensor numbers(int first) { return torch::arange(first, first + 6).reshape({2, 3}); }

@@ -1,6 +1,6 @@
 unisono_torch_test(torch_objects_test SOURCES memory_test.cpp devices_test.cpp objects_test.cpp)
 
-# What must not compile, and what the compiler then says.
+# Wrong calls do not compile, and the compiler says why.
 get_target_property(torch_folders unisono::libtorch INTERFACE_INCLUDE_DIRECTORIES)
 list(TRANSFORM torch_folders PREPEND "-isystem" OUTPUT_VARIABLE torch_includes)
 set(compile ${CMAKE_CXX_COMPILER} -std=c++20 -fsyntax-only -I${PROJECT_SOURCE_DIR}/include ${torch_includes}

@@ -111,7 +111,7 @@ TEST(TorchObjects, AreLimitedAsOthersAre) {
   set_object_limits(before);
 }
 
-// What a rank might be sent that no rank of ours sends.
+// Bytes that a rank might be sent and that no rank of ours sends.
 
 std::vector<std::byte> message(std::string_view dtype, const std::vector<std::int64_t>& shape, const std::function<void(ObjectWriter&)>& elements) {
   ObjectWriter out;

@@ -1,1 +1,1 @@
-unisono_torch_test(torch_optimizer_test SOURCES optimizer_test.cpp)
+unisono_torch_test(torch_optimizer_test SOURCES optimizer_test.cpp optimizer_sharded_test.cpp)

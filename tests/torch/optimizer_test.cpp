@@ -1,84 +1,17 @@
-// auto_optim: the same object, made alike on all ranks; ZeRO's first stage, bit for bit as the optimizer unsharded.
+// auto_optim: the same object, made alike on all ranks, which averages gradients. optimizer_sharded_test.cpp has the state that is shared out.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <map>
-#include <mutex>
-#include <sstream>
-
 #include "covers.h"
+#include "optimizer_testing.h"
+#include "refusal.h"
 #include "unisono/torch/optimizer.h"
-#include "unisono/unisono.h"
 #include "unisono/torch/tensor.h"
+#include "unisono/unisono.h"
 
 namespace unisono {
 namespace {
 
-using torch::optim::Optimizer;
-using torch::optim::OptimizerParamGroup;
-using Make = std::function<std::unique_ptr<Optimizer>(torch::nn::Sequential&)>;
-
-/// Numbers that no two elements share, the same wherever they are computed.
-torch::Tensor numbers(at::IntArrayRef sizes, double seed) {
-  return torch::sin(torch::arange(c10::multiply_integers(sizes), torch::kDouble) * 12.9898 + seed).to(torch::kFloat).reshape(sizes);
-}
-
-torch::nn::Sequential make_model(double seed = 1) {
-  torch::nn::Sequential model(torch::nn::Linear(6, 5), torch::nn::Tanh(), torch::nn::Linear(5, 9), torch::nn::Tanh(), torch::nn::Linear(9, 3));
-  const torch::NoGradGuard no_grad;
-  for (auto& parameter : model->parameters()) parameter.copy_(numbers(parameter.sizes(), seed += 1));
-  return model;
-}
-
-void backward(torch::nn::Sequential& model, int step, int begin = 0, int end = 12) {
-  const torch::Tensor x = numbers({12, 6}, 100 + step).slice(0, begin, end);
-  const torch::Tensor y = numbers({12, 3}, 200 + step).slice(0, begin, end);
-  torch::mse_loss(model->forward(x), y).backward();
-}
-
-/// Weights and biases with options of their own.
-template <class O, class Options>
-std::unique_ptr<Optimizer> two_groups(torch::nn::Sequential& model, const Options& weights, const Options& biases) {
-  std::vector<torch::Tensor> first, second;
-  for (const auto& entry : model->named_parameters()) (entry.key().ends_with("bias") ? second : first).push_back(entry.value());
-  std::vector<OptimizerParamGroup> groups;
-  groups.emplace_back(first, std::make_unique<Options>(weights));
-  groups.emplace_back(second, std::make_unique<Options>(biases));
-  return std::make_unique<O>(groups, weights);
-}
-
-std::map<std::string, Make> optimizers() {
-  using namespace torch::optim;
-  return {
-      {"SGD", [](auto& m) { return two_groups<SGD>(m, SGDOptions(0.1).momentum(0.9).nesterov(true), SGDOptions(0.05).momentum(0.5)); }},
-      {"Adam", [](auto& m) { return two_groups<Adam>(m, AdamOptions(0.01).amsgrad(true), AdamOptions(0.02).weight_decay(0.1)); }},
-      {"AdamW", [](auto& m) { return two_groups<AdamW>(m, AdamWOptions(0.01).weight_decay(0.1), AdamWOptions(0.03)); }},
-      {"RMSprop", [](auto& m) { return two_groups<RMSprop>(m, RMSpropOptions(0.01).centered(true).momentum(0.9), RMSpropOptions(0.02)); }},
-      {"Adagrad", [](auto& m) { return two_groups<Adagrad>(m, AdagradOptions(0.1).lr_decay(0.01), AdagradOptions(0.2)); }},
-  };
-}
-
-void expect_same(torch::nn::Sequential& a, torch::nn::Sequential& b, const std::string& what) {
-  const auto ours = a->named_parameters(), theirs = b->named_parameters();
-  for (const auto& entry : ours) EXPECT_TRUE(torch::equal(entry.value(), theirs[entry.key()])) << what << ": " << entry.key();
-}
-
-DistributedOptimizer& distributed(const std::unique_ptr<Optimizer>& optimizer) { return dynamic_cast<DistributedOptimizer&>(*optimizer); }
-
-template <class E, class F>
-std::string refusal(F f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing of the kind was thrown";
-}
-
-class Ranks : public testing::TestWithParam<int> {
- protected:
-  void SetUp() override { torch::set_num_threads(1); }
-};
 INSTANTIATE_TEST_SUITE_P(TorchOptimizer, Ranks, testing::Values(1, 2, 3, 4));
 
 TEST_P(Ranks, WithoutAnOptionItIsTheSameObject) {
@@ -114,79 +47,6 @@ TEST_P(Ranks, StateIsThatOfRankZero) {
       expect_same(model, reference, name);
     });
   }
-}
-
-TEST_P(Ranks, ShardedIsBitForBitUnsharded) {
-  for (const auto& [name, make] : optimizers()) {
-    run_threads(GetParam(), [&name = name, &make = make] {
-      auto model = make_model(), reference = make_model();
-      const auto expected = make(reference);
-      const auto optimizer = auto_optim(make(model), {.shard_state = true});
-      torch::optim::StepLR schedule(*optimizer, 2, 0.5), expected_schedule(*expected, 2, 0.5);
-      for (int step = 0; step < 6; ++step) {
-        optimizer->zero_grad(), expected->zero_grad();
-        if (step == 3) expected->param_groups()[1].options().set_lr(0.004), optimizer->param_groups()[1].options().set_lr(0.004);
-        backward(model, step), backward(reference, step);
-        optimizer->step(), expected->step();
-        schedule.step(), expected_schedule.step();
-        expect_same(model, reference, name);
-      }
-    });
-  }
-}
-
-TEST_P(Ranks, EveryRankKeepsItsShareOfTheState) {
-  run_threads(GetParam(), [] {
-    auto model = make_model();
-    const auto optimizer = auto_optim(std::make_unique<torch::optim::Adam>(model->parameters()), {.shard_state = true});
-    backward(model, 0);
-    optimizer->step();
-    if (world_size() == 1) return;
-    auto& shared = distributed(optimizer);
-    EXPECT_TRUE(shared.is_sharded());
-    std::size_t own = 0;
-    std::vector<std::int64_t> elements(static_cast<std::size_t>(world_size()));
-    const std::vector<torch::Tensor> parameters = model->parameters();
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      elements[static_cast<std::size_t>(shared.owner(i))] += parameters[i].numel();
-      if (shared.owner(i) != rank()) continue;
-      ++own;
-      EXPECT_TRUE(shared.local().state().count(parameters[i].unsafeGetTensorImpl()) == 1);
-    }
-    EXPECT_EQ(shared.local().state().size(), own);
-    // 30, 5, 45, 9, 27 and 3 elements, the largest first to whom has least
-    const std::map<int, std::vector<std::int64_t>> expected = {{2, {59, 60}}, {3, {45, 38, 36}}, {4, {45, 30, 27, 17}}};
-    EXPECT_EQ(elements, expected.at(world_size()));
-    EXPECT_NE(refusal<InvalidArgument>([&] { shared.owner(6); }).find("no parameter 6"), std::string::npos);
-  });
-}
-
-TEST(TorchOptimizer, MoreRanksThanParameters) {
-  run_threads(4, [] {
-    const auto make = [] { return torch::nn::Sequential(torch::nn::Linear(torch::nn::LinearOptions(6, 3).bias(false))); };
-    auto model = make(), reference = make();
-    const torch::NoGradGuard no_grad;
-    model->parameters()[0].copy_(numbers({3, 6}, 5)), reference->parameters()[0].copy_(numbers({3, 6}, 5));
-    const torch::AutoGradMode grad(true);
-    const auto optimizer = auto_optim(torch::optim::Adam(model->parameters(), 0.1), {.shard_state = true, .average_gradients = true});
-    torch::optim::Adam expected(reference->parameters(), 0.1);
-    for (int step = 0; step < 3; ++step) {
-      optimizer->zero_grad(), expected.zero_grad();
-      backward(model, step), backward(reference, step);
-      optimizer->step(), expected.step();
-    }
-    EXPECT_TRUE(torch::allclose(model->parameters()[0], reference->parameters()[0]));
-    EXPECT_EQ(distributed(optimizer).local().state().size(), rank() == 0 ? 1U : 0U);
-    consolidate_state(*optimizer, 3);
-    if (rank() == 3) {
-      std::stringstream file;
-      torch::save(*optimizer, file);
-      torch::optim::Adam loaded(model->parameters(), 0.7);
-      torch::load(loaded, file);
-      EXPECT_EQ(loaded.state().size(), 1U);
-      EXPECT_EQ(loaded.param_groups()[0].options().get_lr(), 0.1);
-    }
-  });
 }
 
 // Two backward passes for each step: gradients are averaged by the optimizer, also where a rank has none of a parameter.
@@ -242,7 +102,7 @@ TEST_P(Ranks, TheClosureIsCalledAndItsLossReturned) {
       expected.step();
       expect_same(model, reference, "after a closure");
       EXPECT_FALSE(optimizer->step().defined());
-      // What the closure has computed is averaged after it.
+      // Gradients that the closure has computed are averaged after it.
       model = make_model(), reference = make_model();
       const auto averaging = auto_optim(torch::optim::SGD(model->parameters(), 0.1), {.shard_state = shard, .average_gradients = true});
       torch::optim::SGD on_all(reference->parameters(), 0.1);
@@ -257,52 +117,6 @@ TEST_P(Ranks, TheClosureIsCalledAndItsLossReturned) {
       for (const auto& entry : reference->named_parameters()) {
         EXPECT_TRUE(torch::allclose(model->named_parameters()[entry.key()], entry.value(), 1e-4, 1e-6)) << entry.key();
       }
-    });
-  }
-}
-
-TEST_P(Ranks, TheConsolidatedStateIsTheUnshardedOne) {
-  for (const auto& [name, make] : optimizers()) {
-    run_threads(GetParam(), [&name = name, &make = make] {
-      auto model = make_model(), reference = make_model();
-      auto expected = make(reference);
-      const auto optimizer = auto_optim(make(model), {.shard_state = true});
-      const auto train = [&](int from, int to, Optimizer& a, Optimizer& b) {
-        for (int step = from; step < to; ++step) {
-          a.zero_grad(), b.zero_grad();
-          backward(model, step), backward(reference, step);
-          a.step(), b.step();
-        }
-      };
-      train(0, 3, *optimizer, *expected);
-      const int last = world_size() - 1;
-      consolidate_state(*optimizer, last);
-      std::string file;
-      if (rank() == last) {
-        std::ostringstream out;
-        torch::save(*optimizer, out);
-        file = out.str();
-        auto plain = make(reference);  // goes on where the sharded one stands
-        plain->param_groups()[1].options().set_lr(77);
-        std::istringstream in(file);
-        torch::load(*plain, in);
-        expected = std::move(plain);
-      } else if (world_size() > 1) {
-        torch::serialize::OutputArchive archive(std::make_shared<torch::jit::CompilationUnit>());
-        EXPECT_NE(refusal<InvalidArgument>([&] { optimizer->save(archive); }).find("consolidate_state"), std::string::npos);
-      }
-      train(3, 5, *optimizer, *expected);
-      expect_same(model, reference, name);
-
-      // and back: every rank takes its share of a whole one
-      broadcast_object(file, last);
-      const auto again = auto_optim(make(model), {.shard_state = true});
-      auto plain = make(reference);
-      std::istringstream first(file), second(file);
-      torch::load(*again, first);
-      torch::load(*plain, second);
-      train(5, 7, *again, *plain);
-      expect_same(model, reference, name + " loaded");
     });
   }
 }

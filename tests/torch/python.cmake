@@ -1,4 +1,5 @@
-# The backend of torch.distributed, through Python. unisono_python_test(<file> [RANKS <n>...] [TIMEOUT <seconds>] [LONG]): the file as that many processes; without
+# The backend of torch.distributed, through Python.
+# unisono_python_test(<file> [RANKS <n>...] [TIMEOUT <seconds>] [LONG]): the file as that many processes; without
 # RANKS it starts its own.
 if(NOT TARGET unisono_python)
   return()
@@ -10,7 +11,8 @@ function(unisono_python_test file)
     set(TEST_TIMEOUT 300)
   endif()
   set(program ${UNISONO_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/python/${file}.py ${TEST_ARGUMENTS})
-  set(environment "PYTHONPATH=${PROJECT_BINARY_DIR}/python;UNISONO_COMMAND=$<TARGET_FILE:unisono-tool>;OMP_NUM_THREADS=1;PYTHONDONTWRITEBYTECODE=1;COVERAGE_FOLDER=${PROJECT_BINARY_DIR}/coverage")
+  set(environment "PYTHONPATH=${PROJECT_BINARY_DIR}/python;UNISONO_COMMAND=$<TARGET_FILE:unisono-tool>;OMP_NUM_THREADS=1")
+  string(APPEND environment ";PYTHONDONTWRITEBYTECODE=1;COVERAGE_FOLDER=${PROJECT_BINARY_DIR}/coverage")
   set(names python_${file})
   if(TEST_RANKS)
     set(names)
@@ -30,6 +32,7 @@ function(unisono_python_test file)
 endfunction()
 
 unisono_python_test(collectives_test RANKS 2 3)
+unisono_python_test(calls_test RANKS 2 3)
 unisono_python_test(training_test RANKS 2 TIMEOUT 1200)
 unisono_python_test(jobs_test TIMEOUT 1800)
 unisono_python_test(endings_test TIMEOUT 1800)

@@ -11,7 +11,7 @@ from many_runs import WarmPython
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "libtorch.md"
 
-# What brings a row about, by the beginning of its first column. `rank` 0 of 3 reads the error.
+# The calls that bring a row about, by the beginning of its first column. `rank` 0 of 3 reads the error.
 TRIGGERS = {
     "`DistBackendError`: `Timed out": """
         if rank == 0:

@@ -52,7 +52,7 @@ elif KIND == "stand-in":
     class ProcessGroupGloo(metaclass=StandsIn):
         pass
 
-    # What torch has for gloo's class alone.
+    # Torch has these for gloo's class alone.
     plain.options = property(lambda self: types.SimpleNamespace())
     plain._set_default_timeout = plain.set_timeout
     c10d.ProcessGroupGloo = dist.ProcessGroupGloo = ProcessGroupGloo

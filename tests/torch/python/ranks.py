@@ -1,4 +1,4 @@
-"""What the tests that run as several ranks have in common: each rank runs the same unittest cases in the same order."""
+"""The common part of the tests that run as several ranks: each rank runs the same unittest cases in the same order."""
 
 import os
 import sys
@@ -28,6 +28,10 @@ class RankTest(unittest.TestCase):
     def setUp(self):
         self.rank = dist.get_rank()
         self.size = dist.get_world_size()
+
+    def every(self, shape, dtype=torch.float32):
+        """The values of all ranks, in their order."""
+        return [distinct(r, shape, dtype) for r in range(self.size)]
 
     def same(self, actual, expected, message=""):
         torch.testing.assert_close(actual, expected, rtol=0, atol=0, msg=lambda m: f"rank {self.rank}: {message}\n{m}")

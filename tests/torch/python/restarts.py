@@ -46,7 +46,7 @@ def end(now):
         os._exit(7)
     raise ValueError("bad data")
 
-# What makes a group: the victim ends there, once the other one has taken its seat and waits.
+# The calls that make a group: the victim ends there, once the other one has taken its seat and waits.
 moments = iter(["joining", "grouping"])
 places = iter(["", "of rank 0/"])
 original = _C.create

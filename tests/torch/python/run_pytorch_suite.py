@@ -114,7 +114,8 @@ def main():
         print(f"\n{len(tests)} tests, {world_size} ranks:")
         for kind in kinds:
             took = sum(result["seconds"] for result in by_kind[kind].values())
-            print(f"  {kind:9} {counts[kind]['passed']:4} passed {counts[kind]['failed']:4} failed {counts[kind]['skipped']:4} skipped {took:7.0f} s", flush=True)
+            passed, failed, skipped_here = (counts[kind][how] for how in ("passed", "failed", "skipped"))
+            print(f"  {kind:9} {passed:4} passed {failed:4} failed {skipped_here:4} skipped {took:7.0f} s", flush=True)
         tests = skipped
         if not tests:
             break

@@ -78,7 +78,7 @@ class Training(RankTest):
             self.assertTrue(name)
 
     def power_sgd(self, **how):
-        # Of the full rank of the smaller matrices it loses nothing.
+        # It loses nothing of the smaller matrices, whose full rank it keeps.
         how = {"matrix_approximation_rank": 40, "start_powerSGD_iter": 2, "min_compression_rate": 0.01, **how}
         return powerSGD_hook.PowerSGDState(process_group=None, **how)
 

@@ -1,4 +1,4 @@
-// One wrong call at a time, chosen by -DCASE=<number>: the compiler must refuse it and say why. Case 0 is right and shows that the rest compiles.
+// The file has one wrong call for each -DCASE=<number>: the compiler must refuse it and say why. Case 0 is right and shows that the rest compiles.
 #include <map>
 #include <string>
 #include <vector>
@@ -7,23 +7,28 @@
 
 using namespace unisono;
 
-void call() {
-  std::vector<float> x(3), y(3);
-  std::vector<bool> truth(3);
-  std::string text = "abc";
-  const std::vector<float> constant(3);
-  struct Point {
-    float x, y;
-  };
-  std::vector<Point> points(3);
-  const int constant_number = 7;
-  struct Endless {
-    std::vector<std::size_t> draw(SamplerEngine&) { return {}; }
-  };
-  struct Sized {
-    std::size_t size() const { return 1; }
-  };
+namespace {
+
+std::vector<float> x(3), y(3);
+std::vector<bool> truth(3);
+std::string text = "abc";
+const std::vector<float> constant(3);
+struct Point {
+  float x, y;
+};
+std::vector<Point> points(3);
+const int constant_number = 7;
+struct Endless {
+  std::vector<std::size_t> draw(SamplerEngine&) { return {}; }
+};
+struct Sized {
+  std::size_t size() const { return 1; }
+};
+
+}  // namespace
+
 #if CASE == 0
+void call() {
   all_reduce(x);
   all_gather(x, y);
   recv(x, 1);
@@ -54,80 +59,84 @@ void call() {
   all_reduce(x, y, ReduceOp::sum, world(), {.tag = 1});
   send(x, 1, world(), {.tag = 7});
   static_cast<void>(batch({P2POp::send(x, 1), P2POp::recv(y, 1)}));
+}
 #elif CASE == 1
-  all_reduce(truth);
+void call() { all_reduce(truth); }
 #elif CASE == 2
-  recv(truth, 0);
+void call() { recv(truth, 0); }
 #elif CASE == 3
-  all_reduce(text);
+void call() { all_reduce(text); }
 #elif CASE == 4
-  send(text, 0);
+void call() { send(text, 0); }
 #elif CASE == 5
-  all_reduce(std::vector<float>(3));
+void call() { all_reduce(std::vector<float>(3)); }
 #elif CASE == 6
-  reduce(std::vector<float>(3), 0);
+void call() { reduce(std::vector<float>(3), 0); }
 #elif CASE == 7
-  all_reduce(constant);
+void call() { all_reduce(constant); }
 #elif CASE == 8
-  recv(constant, 0);
+void call() { recv(constant, 0); }
 #elif CASE == 9
-  static_cast<void>(mean(x));
+void call() { static_cast<void>(mean(x)); }
 #elif CASE == 10
-  static_cast<void>(gather(x, 0));
+void call() { static_cast<void>(gather(x, 0)); }
 #elif CASE == 11
-  static_cast<void>(all_gather(x));
+void call() { static_cast<void>(all_gather(x)); }
 #elif CASE == 12
-  all_reduce(points);
+void call() { all_reduce(points); }
 #elif CASE == 13
-  all_gather(truth, y);
+void call() { all_gather(truth, y); }
 #elif CASE == 14
-  scan(text);
+void call() { scan(text); }
 #elif CASE == 15
-  recv(std::vector<float>(3), 0);
+void call() { recv(std::vector<float>(3), 0); }
 #elif CASE == 19
-  recv(constant_number, 0);
+void call() { recv(constant_number, 0); }
 #elif CASE == 20
-  recv(7, 0);
+void call() { recv(7, 0); }
 #elif CASE == 21
-  isend(7, 0).wait();
+void call() { isend(7, 0).wait(); }
 #elif CASE == 22
-  static_cast<void>(recv<int>(0, 7));
+void call() { static_cast<void>(recv<int>(0, 7)); }
 #elif CASE == 23
-  recv_resized(points, 0);
+void call() { recv_resized(points, 0); }
 #elif CASE == 24
+void call() {
   std::span<float> fixed(x);
   recv_resized(fixed, 0);
+}
 #elif CASE == 25
-  send(points[0], 0);
+void call() { send(points[0], 0); }
 #elif CASE == 16
-  DistributedProxySampler proxy(DistributedSampler(3));
+void call() { DistributedProxySampler proxy(DistributedSampler(3)); }
 #elif CASE == 17
-  DistributedProxySampler proxy(Endless{});
+void call() { DistributedProxySampler proxy(Endless{}); }
 #elif CASE == 18
-  DistributedProxySampler proxy(Sized{});
+void call() { DistributedProxySampler proxy(Sized{}); }
 #elif CASE == 40
-  all_gather(x, constant);
+void call() { all_gather(x, constant); }
 #elif CASE == 41
-  all_reduce(x, constant);
+void call() { all_reduce(x, constant); }
 #elif CASE == 42
-  all_gather_v(x, constant, {3});
+void call() { all_gather_v(x, constant, {3}); }
 #elif CASE == 43
-  all_gather_v(x, std::span(y));
+void call() { all_gather_v(x, std::span(y)); }
 #elif CASE == 44
-  gather_v(truth, y, {3});
+void call() { gather_v(truth, y, {3}); }
 #elif CASE == 45
-  gather_v(x, truth);
+void call() { gather_v(x, truth); }
 #elif CASE == 46
-  scatter_v(x, {3}, constant);
+void call() { scatter_v(x, {3}, constant); }
 #elif CASE == 47
-  all_to_all_v(text, {3}, y, {3});
+void call() { all_to_all_v(text, {3}, y, {3}); }
 #elif CASE == 60
-  static_cast<void>(all_gather_object(points));
+void call() { static_cast<void>(all_gather_object(points)); }
 #elif CASE == 61
-  broadcast_object_list(points);
+void call() { broadcast_object_list(points); }
 #elif CASE == 62
-  static_cast<void>(broadcast(points[0], 0));
+void call() { static_cast<void>(broadcast(points[0], 0)); }
 #elif CASE == 63
+void call() {
   struct Base {
     int x = 0;
     UNISONO_FIELDS(x)
@@ -136,69 +145,85 @@ void call() {
     int y = 0;
   };
   static_cast<void>(all_gather_object(Derived{}));
+}
 #elif CASE == 64
+void call() {
   struct Holder {
     int* pointer = nullptr;
     UNISONO_FIELDS(pointer)
   };
   static_cast<void>(all_gather_object(Holder{}));
+}
 #elif CASE == 90
-  all_reduce(x, "sum");
+void call() { all_reduce(x, "sum"); }
 #elif CASE == 91
-  all_reduce(x, ReduceOp::sum, new_group({0, 1}));
+void call() { all_reduce(x, ReduceOp::sum, new_group({0, 1})); }
 #elif CASE == 92
-  all_reduce(x, world());
+void call() { all_reduce(x, world()); }
 #elif CASE == 93
-  send(x, 1, 7);
+void call() { send(x, 1, 7); }
 #elif CASE == 94
-  recv(x, any_source, 7);
+void call() { recv(x, any_source, 7); }
 #elif CASE == 95
+void call() {
   std::map<std::string, float> losses;
   auto averages = average_across_processes(losses);
+}
 #elif CASE == 96
-  auto averages = average_across_processes(x);
+void call() { auto averages = average_across_processes(x); }
 #elif CASE == 97
-  all_reduce(x, new_group({0, 1}));
+void call() { all_reduce(x, new_group({0, 1})); }
 #elif CASE == 98
-  static_cast<void>(all_reduce_async(x, text));
+void call() { static_cast<void>(all_reduce_async(x, text)); }
 #elif CASE == 99
-  reduce(x, 0, "max");
+void call() { reduce(x, 0, "max"); }
 #elif CASE == 100
-  reduce_scatter(x, y, "sum");
+void call() { reduce_scatter(x, y, "sum"); }
 #elif CASE == 101
-  all_gather(x, y, new_group({0, 1}));
+void call() { all_gather(x, y, new_group({0, 1})); }
 #elif CASE == 102
-  broadcast(x, 0, new_group({0, 1}));
+void call() { broadcast(x, 0, new_group({0, 1})); }
 #elif CASE == 103
-  barrier(new_group({0, 1}));
+void call() { barrier(new_group({0, 1})); }
 #elif CASE == 104
-  all_reduce(x, ReduceOp::sum, CallOptions{.tag = 1});
+void call() { all_reduce(x, ReduceOp::sum, CallOptions{.tag = 1}); }
 #elif CASE == 105
-  static_cast<void>(all_reduce(1.0F, "sum"));
+void call() { static_cast<void>(all_reduce(1.0F, "sum")); }
 #elif CASE == 106
-  all_reduce(x, 3);
+void call() { all_reduce(x, 3); }
 #elif CASE == 107
-  all_reduce(x, y, ReduceOp::sum, new_group({0, 1}));
+void call() { all_reduce(x, y, ReduceOp::sum, new_group({0, 1})); }
 #elif CASE == 70
+void call() {
   struct Dictionary : std::map<std::string, int> {};
   static_cast<void>(all_gather_object(Dictionary{}));
+}
 #elif CASE == 80
+void call() {
   spawn({}, [] { return Point{1, 2}; });
+}
 #elif CASE == 81
+void call() {
   launch([] { return Point{1, 2}; });
+}
 #elif CASE == 82
+void call() {
   Parallel().run([](int) { return Point{1, 2}; });
+}
 #elif CASE == 65
+void call() {
   std::map<std::string, std::map<std::string, float>> nested;
   average_across_processes(nested);
+}
 #elif CASE == 66
+void call() {
   const std::map<std::string, std::vector<float>> settled;
   all_reduce_dict(settled);
-#elif CASE == 67
-  average_across_processes(text);
-#elif CASE == 68
-  average_across_processes(constant);
-#elif CASE == 69
-  all_reduce_params(text);
-#endif
 }
+#elif CASE == 67
+void call() { average_across_processes(text); }
+#elif CASE == 68
+void call() { average_across_processes(constant); }
+#elif CASE == 69
+void call() { all_reduce_params(text); }
+#endif

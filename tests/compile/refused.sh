@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What must not compile does not, and the compiler says why.
+# A wrong call does not compile, and the compiler says why.
 #   refused.sh SENTENCE [ROW...] -- COMPILER...      SENTENCE: a regular expression; ROW: of tests/features, which this covers
 set -euo pipefail
 . "$(dirname "$0")/../covers.sh"

@@ -25,7 +25,7 @@ std::vector<T> all_values(std::size_t count) {
   return all;
 }
 
-// What fits at once takes one step, however many ranks there are.
+// An all_gather that fits at once takes one step, however many ranks there are.
 MANY_TEST(AllGather, TakesOneStep) {
   auto* native = dynamic_cast<engines::shm::ShmEngine*>(&world().implementation()->core().executor().engine());
   if (native == nullptr) GTEST_SKIP() << "backend " << world().backend() << " has no steps to count";
@@ -37,7 +37,7 @@ MANY_TEST(AllGather, TakesOneStep) {
   }
 }
 
-/// What this process has sent over the TCP connections that it has.
+/// The bytes that this process has sent over its TCP connections.
 std::size_t bytes_sent() {
   std::size_t all = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -104,7 +104,7 @@ WORLD_TEST(AllGather, EveryDtypeBitForBit) {
   }
 }
 
-// One element of each rank, in rank order, also of a world of one.
+// The result is one element of each rank, in rank order, also in a world of one.
 WORLD_TEST(AllGather, Values) {
   COVERS("K-28", "C-04", "C-31");
   const auto numbers = all_gather(rank() * 3 - 1);

@@ -186,7 +186,7 @@ WORLD_TEST(AllGatherV, InGroupsOfAnyOrder) {
   }
 }
 
-// The same validation whether one is alone or not; each before anything is sent.
+// Validation is the same for a rank that is alone; it comes before anything is sent.
 WORLD_TEST(AllGatherV, RefusesWrongCounts) {
   COVERS("C-11", "K-27");
   const auto n = static_cast<std::size_t>(world_size());
@@ -221,7 +221,7 @@ WORLD_TEST(AllGatherV, RefusesWrongCounts) {
 MANY_TEST(AllGatherV, CountsThatDifferAreAMismatch) {
   const auto n = static_cast<std::size_t>(world_size());
   for (int odd = 0; odd < world_size(); ++odd) {
-    // The same sum, the same own length: only the numbers of others differ.
+    // Sum and own length agree: only the numbers of others differ.
     Lengths counts(n, 4);
     const auto last = static_cast<std::size_t>((odd + 1) % world_size());
     std::vector<float> in(4), out(4 * n, -1.0F);
@@ -249,7 +249,7 @@ MANY_TEST(AllGatherV, CountsThatDifferAreAMismatch) {
   }
 }
 
-// One rank knows the counts and another asks for them; another dtype; another operation.
+// A single rank knows the counts, and the others ask for them; its dtype differs; its operation differs.
 MANY_TEST(AllGatherV, OtherCallsAreAMismatch) {
   const auto n = static_cast<std::size_t>(world_size());
   for (int odd = 0; odd < world_size(); ++odd) {

@@ -16,7 +16,8 @@ Lengths column(const Matrix& m, int to) {
   return counts;
 }
 
-// Who sends how much to whom: nothing, a little, all from one, all to one, only to oneself, a ring, triangles, and more than a slot holds.
+// The numbers that ranks send to each other: nothing, a little, all from one, all to one, only to oneself, a ring, triangles, and more than a slot
+// holds.
 std::vector<Matrix> traffic(int n, std::size_t element_bytes) {
   const auto ranks = static_cast<std::size_t>(n);
   const std::size_t slot = slot_bytes / element_bytes;
@@ -116,8 +117,8 @@ WORLD_TEST(AllToAllV, StridedViews) {
   for (std::size_t i = 0; i < line_in.size(); ++i) in[3 * i] = line_in[i];
   const std::array<std::int64_t, 1> in_shape{static_cast<std::int64_t>(line_in.size())}, in_strides{3},
       out_shape{static_cast<std::int64_t>(total(receive))}, out_strides{-2};
-  all_to_all_v(TensorView(in.data(), DType::int64, in_shape, in_strides), send, TensorView(out.data() + out.size() - 2, DType::int64, out_shape, out_strides),
-               receive);
+  all_to_all_v(TensorView(in.data(), DType::int64, in_shape, in_strides), send,
+               TensorView(out.data() + out.size() - 2, DType::int64, out_shape, out_strides), receive);
   const auto expected = incoming(m, rank());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     ASSERT_EQ(out[out.size() - 2 - 2 * i], expected[i]);

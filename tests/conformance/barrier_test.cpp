@@ -82,7 +82,7 @@ WORLD_TEST(Barrier, NobodyOfAGroupLeavesBeforeAllOfItHaveEntered) {
   nobody_leaves_before_all_have_entered(*half, launched() || sanitized ? 20 : 100);
 }
 
-// One after the other stays outside, and tells the others only then to look: what is still under way is what waits for that rank.
+// Each rank in turn stays outside, and only then tells the others to look: the barriers still under way are those that wait for that rank.
 MANY_TEST(Barrier, WaitsForTheOneThatIsMissing) {
   COVERS("T-36", "B-19");
   const int n = world_size();

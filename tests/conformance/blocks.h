@@ -5,7 +5,7 @@
 #include "../unit/kernels_oracle.h"
 #include "world.h"
 
-// What the tests of the collectives on blocks of different length have in common.
+// The common part of the tests of the collectives on blocks of different length.
 namespace conformance {
 
 namespace oracle = unisono::oracle;

@@ -137,7 +137,7 @@ WORLD_TEST(Buffers, StridedViews) {
   }
 }
 
-// The same through the asynchronous calls, several at once.
+// Asynchronous calls do the same, several at once.
 WORLD_TEST(Buffers, StridedViewsAsynchronously) {
   const int n = world_size();
   auto a = values<float>(30, rank());
@@ -214,60 +214,39 @@ WORLD_TEST(Buffers, WrongArguments) {
   auto x = before;
   std::vector<float> longer(7);
   std::vector<double> other(6);
-  const auto check = [&](int who, auto&& bad, const char* operation) {
-    if (rank() == who) {
-      const auto error = thrown_by<InvalidArgument>(bad);
-      EXPECT_EQ(error.operation(), operation);
-      EXPECT_EQ(error.group(), "world");
-      EXPECT_EQ(error.rank(), rank());
-      EXPECT_NE(std::string(error.what()).find(operation), std::string::npos);
-    }
-    expect_usable();
-  };
   for (const int who : {0, n - 1}) {
-    check(
-        who, [&] { all_reduce(x, longer); }, "all_reduce");
-    check(
-        who, [&] { all_reduce(x, TensorView(other.data(), DType::float64, 6)); }, "all_reduce");
-    check(
-        who, [&] { all_reduce(x, ReduceOp::band); }, "all_reduce");
-    check(
-        who, [&] { all_reduce(std::vector<std::complex<float>>(2), std::span<std::complex<float>>{}, ReduceOp::max); }, "all_reduce");
-    check(
-        who, [&] { all_reduce(x, ReduceOp::sum, world(), {.timeout = std::chrono::milliseconds(-1)}); }, "all_reduce");
-    check(
-        who, [&] { scan(x, ReduceOp::avg); }, "scan");
+    const auto check = [&](const char* operation, auto&& bad) {
+      if (rank() == who) {
+        const auto error = thrown_by<InvalidArgument>(bad);
+        EXPECT_EQ(error.operation(), operation);
+        EXPECT_EQ(error.group(), "world");
+        EXPECT_EQ(error.rank(), rank());
+        EXPECT_NE(std::string(error.what()).find(operation), std::string::npos);
+      }
+      expect_usable();
+    };
+    check("all_reduce", [&] { all_reduce(x, longer); });
+    check("all_reduce", [&] { all_reduce(x, TensorView(other.data(), DType::float64, 6)); });
+    check("all_reduce", [&] { all_reduce(x, ReduceOp::band); });
+    check("all_reduce", [&] { all_reduce(std::vector<std::complex<float>>(2), std::span<std::complex<float>>{}, ReduceOp::max); });
+    check("all_reduce", [&] { all_reduce(x, ReduceOp::sum, world(), {.timeout = std::chrono::milliseconds(-1)}); });
+    check("scan", [&] { scan(x, ReduceOp::avg); });
     // Roots that are not in the group
-    check(
-        who, [&] { broadcast(x, n); }, "broadcast");
-    check(
-        who, [&] { broadcast(x, -1); }, "broadcast");
-    check(
-        who, [&] { broadcast(x, GlobalRank{n}); }, "broadcast");
-    check(
-        who, [&] { broadcast(x, GlobalRank{-1}); }, "broadcast");
-    check(
-        who, [&] { broadcast(x, 1LL << 32); }, "broadcast");
-    check(
-        who, [&] { reduce(x, n); }, "reduce");
-    check(
-        who, [&] { gather(x, longer, n); }, "gather");
-    check(
-        who, [&] { scatter(longer, x, -1); }, "scatter");
-    check(
-        who, [&] { static_cast<void>(broadcast(1, n)); }, "broadcast");
-    check(
-        who, [&] { static_cast<void>(broadcast_async(x, n)); }, "broadcast");
-    check(
-        who, [&] { gather(x, longer, rank()); }, "gather");  // the root's output has another length
-    check(
-        who, [&] { send(x, rank()); }, "send");
-    check(
-        who, [&] { recv(x, rank()); }, "recv");
-    check(
-        who, [&] { send(x, n); }, "send");
-    check(
-        who, [&] { static_cast<void>(irecv(x, -1)); }, "recv");
+    check("broadcast", [&] { broadcast(x, n); });
+    check("broadcast", [&] { broadcast(x, -1); });
+    check("broadcast", [&] { broadcast(x, GlobalRank{n}); });
+    check("broadcast", [&] { broadcast(x, GlobalRank{-1}); });
+    check("broadcast", [&] { broadcast(x, 1LL << 32); });
+    check("reduce", [&] { reduce(x, n); });
+    check("gather", [&] { gather(x, longer, n); });
+    check("scatter", [&] { scatter(longer, x, -1); });
+    check("broadcast", [&] { static_cast<void>(broadcast(1, n)); });
+    check("broadcast", [&] { static_cast<void>(broadcast_async(x, n)); });
+    check("gather", [&] { gather(x, longer, rank()); });  // the root's output has another length
+    check("send", [&] { send(x, rank()); });
+    check("recv", [&] { recv(x, rank()); });
+    check("send", [&] { send(x, n); });
+    check("recv", [&] { static_cast<void>(irecv(x, -1)); });
   }
   EXPECT_EQ(difference(x, before), "");
   EXPECT_THROW(parse_reduce_op("produce"), InvalidArgument);

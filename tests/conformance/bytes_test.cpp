@@ -123,7 +123,7 @@ MANY_TEST(Bytes, Messages) {
   }
 }
 
-// What is too large is gone afterwards, and the next message is the next.
+// A message that is too large is gone afterwards, and the next receive gets the next message.
 MANY_TEST(Bytes, MessagesCanBeRefused) {
   if (rank() == 0) {
     for (const std::size_t size : {std::size_t{101}, std::size_t{1} << 20, std::size_t{3}})

@@ -1,4 +1,4 @@
-// What each engine can do, and what it is called: the table that programs rely on, in groups of every kind. The expected names come from outside the
+// The capabilities and the names of the engines: the table that programs rely on, in groups of every kind. The expected names come from outside the
 // library: from how the program was started.
 
 #include <algorithm>
@@ -130,7 +130,7 @@ WORLD_TEST(Capabilities, EveryOperationOnTheCpu) {
   }
 }
 
-// What no engine of this world reaches is refused by name: the operation, the engine, and the device.
+// A call that no engine of this world can carry out is refused by name: the operation, the engine, and the device.
 WORLD_TEST(Capabilities, WhatAnEngineCannotDoIsNamed) {
   if (world().backend() == "tcp") COVERS("T-46");
   std::vector<float> memory(4);

@@ -80,7 +80,7 @@ WORLD_TEST(Context, Backend) {
     EXPECT_TRUE(is_backend_available(name));
   }
   EXPECT_FALSE(is_backend_available("no such thing"));
-  // What is listed is available in any case, and nothing else is.
+  // Backends that are listed are available in any case, and no others are.
   for (const std::string& name : names) EXPECT_TRUE(is_backend_available(name)) << name;
   EXPECT_TRUE(is_backend_available("Native"));
   EXPECT_EQ(is_backend_available("nccl"), std::find(names.begin(), names.end(), "nccl") != names.end());
@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(Context, BadBackendName,
                          testing::Values("carrier-pigeon", "", "cpu", "tpu:native", "cpu:", ":native", "cpu:native,", "cpu:native,cpu:serial",
                                          "cpu:native;cuda:nccl", "cpu:carrier-pigeon", "native,serial"));
 
-// What this build does not have is said, and by which name.
+// A backend that this build does not have is refused by its name.
 TEST(Context, AnAbsentBackendIsNamed) {
   COVERS("T-04", "Q-27");
   if (launched()) GTEST_SKIP() << "initializes on its own";
@@ -170,7 +170,7 @@ TEST(Context, AnAbsentBackendIsNamed) {
   }
 }
 
-// One path for every way to initialize, and it checks all of them.
+// All ways to initialize take one path, which checks their options.
 TEST(Context, ImpossibleOptionsAreRefused) {
   COVERS("I-40", "K-79", "TS-11");
   if (launched()) GTEST_SKIP() << "initializes on its own";
@@ -195,7 +195,7 @@ TEST(Context, ImpossibleOptionsAreRefused) {
   EXPECT_NE(without_a_place.find("MASTER_PORT is not set"), std::string::npos) << without_a_place;
 }
 
-// What a call waits where nobody says anything else, and what joining does.
+// The default timeouts of a call and of joining.
 TEST(Context, DefaultsThatProgramsRelyOn) {
   COVERS("B-23");
   EXPECT_EQ(InitOptions{}.timeout, std::chrono::minutes(30));

@@ -192,7 +192,7 @@ TEST(RunThreads, ARankThatLeavesIsNotWaitedFor) {
   EXPECT_EQ(told, 2);
 }
 
-// What one rank throws reaches the others as PeerFailed with its reason, and the caller as it was thrown.
+// An exception of one rank reaches the others as PeerFailed with its reason, and the caller as it was thrown.
 TEST(RunThreads, WhatARankThrowsReachesTheOthersAndTheCaller) {
   struct Custom : std::runtime_error {
     using std::runtime_error::runtime_error;
@@ -271,7 +271,7 @@ WORLD_TEST(Threads, AnyThreadMayCall) {
   EXPECT_EQ(difference(x, sums<float>(100, world_size())), "");
 }
 
-// What a call does around its operation may fail on one rank alone, which has no memory for it, say: the others do not wait for it.
+// The work around a call's operation may fail on one rank alone, for want of memory, say: the others do not wait for it.
 WORLD_TEST_IN(poisoned, Failure, WhatIsAroundAnOperationFailsOnOneRank) {
   class Failing final : public detail::PrologueEpilogue {
    public:

@@ -109,7 +109,7 @@ WORLD_TEST(Grids, OneAxisOfThree) {
   EXPECT_EQ(part.group().global_ranks(), expected);
 }
 
-// Of a group whose ranks are not the world's.
+// A grid of a group whose ranks are not the world's.
 WORLD_TEST(Grids, OfAGroup) {
   const auto turned = split_group(world(), 0, -rank());
   const Grid grid({world_size(), 1}, {.group = turned});

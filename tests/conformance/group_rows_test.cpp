@@ -20,7 +20,7 @@ class PresentedHosts {
   PresentedHosts& operator=(const PresentedHosts&) = delete;
 };
 
-/// One letter a rank names its host; what each rank must find, in rank order.
+/// Each rank's host is named by a letter; beside it stands the result that each rank must find, in rank order.
 struct Layout {
   std::string row, hosts;
   std::vector<int> local_ranks, node_ranks, processes_per_node;
@@ -180,7 +180,7 @@ WORLD_TEST(Groups, LeaveNothingBehind) {
   }
 }
 
-// Which ranks a group has, in which order, and that every operation is of its members only.
+// The ranks of a group, their order, and that every operation is of its members only.
 WORLD_TEST_IN(Worlds{.at_least = 3}, Groups, AreOfTheirMembers) {
   COVERS("I-23", "I-28", "I-37");
   std::vector<int> listed;

@@ -180,7 +180,7 @@ MANY_TEST(AnyTag, IsTold) {
   }
 }
 
-// Of one sender the messages come in the order in which they were sent, whatever their tags.
+// Messages of one sender come in the order in which they were sent, whatever their tags.
 MANY_TEST(AnyTag, KeepsTheOrder) {
   for (const int tag : {3, 1, 2, 1}) send(10 * tag, next_rank(), world(), {.tag = tag});
   EXPECT_EQ(recv<int>(previous_rank(), world(), {.tag = 2}), 20);
@@ -209,7 +209,7 @@ WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), Probe, End
   EXPECT_EQ(error.operation(), "probe");
 }
 
-// Who looks again and again learns of a peer that has given up.
+// A rank that probes again and again learns of a peer that has given up.
 WORLD_TEST_IN((Worlds{.at_least = 2, .poisons = true}), Probe, EndsWithItsPeer) {
   if (rank() == 0) {
     world().abort("had enough");

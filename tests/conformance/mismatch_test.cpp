@@ -55,7 +55,7 @@ void expect_mismatch(const Case& test, int odd_rank) {
   expect_culprit(error, odd_rank);
 }
 
-/// What one rank finds depends on which others have come by then: in these tests it waits for all of them.
+/// The error that a rank finds depends on which others have come by then: in these tests it waits for all of them.
 class PatientComparison {
  public:
   PatientComparison() { detail::set_ballot_time(std::chrono::minutes(2)); }
@@ -81,7 +81,7 @@ MANY_TEST(Mismatch, OneOddRank) {
   }
 }
 
-// Who is to blame where several ranks call something else: of what a rank calls here, the numbers say how many elements.
+// The culprit where several ranks call something else: the numbers say how many elements each rank calls with.
 MANY_TEST(Mismatch, WhoeverDiffersFromMoreThanHalfIsToBlame) {
   const PatientComparison patient;
   struct Row {
@@ -221,7 +221,7 @@ MANY_TEST(Mismatch, BetweenBlockingAndAsynchronousCalls) {
   expect_usable();
 }
 
-// Who comes late does not hide that two others already disagree, and meets the same error when it comes.
+// A rank that comes late does not hide that two others already disagree, and meets the same error when it comes.
 WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, DoesNotWaitForALateRank) {
   if (conformance::presents_hosts()) GTEST_SKIP() << "the ranks of each host wait for each other before they look at other hosts";
   for (int round = 0; round < 5; ++round) {
@@ -242,7 +242,7 @@ WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, DoesNotWaitForALateRank) {
   }
 }
 
-// Nor is a host that comes later of another mind than those that have decided without it: with it, ranks 0 and 1 would be to blame.
+// A host that comes later decides as those that have decided without it: with it, ranks 0 and 1 would be to blame.
 WORLD_TEST_IN((Worlds{.at_least = 5, .at_most = 5}), Mismatch, AHostThatComesTooLateIsNotCountedByItselfEither) {
   if (!conformance::presents_hosts() || nnodes() != 3) GTEST_SKIP() << "there are no three hosts";
   const int late = 4;

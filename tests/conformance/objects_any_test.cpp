@@ -107,7 +107,7 @@ TEST(AnyValues, AreNothingElse) {
   EXPECT_NE(AnyValue("x"), AnyValue(std::filesystem::path("x")));
 }
 
-// What a hostile sender would write instead.
+// The bytes that a hostile sender would write instead.
 TEST(AnyValues, RefuseWhatIsNone) {
   const auto read = [](auto&&... parts) {
     ObjectWriter out;

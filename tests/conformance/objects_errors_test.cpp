@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What its writer or its reader throws on the rank it was made for.
+/// The exception of its writer or its reader on the rank it was made for.
 struct Trouble {
   int writing = -1;
   int reading = -1;
@@ -145,7 +145,7 @@ WORLD_TEST(ObjectErrors, WritingFails) {
   }
 }
 
-// What is thrown while reading is thrown where it happens; the call is complete then, and the group goes on.
+// An exception while an object is read is thrown on that rank; the call is complete then, and the group goes on.
 WORLD_TEST(ObjectErrors, ReadingFails) {
   for (int bad = 0; bad < world_size(); ++bad) {
     const auto call = [&] { static_cast<void>(all_gather_object(Trouble{.reading = bad})); };
@@ -185,7 +185,7 @@ WORLD_TEST(ObjectErrors, TooLarge) {
   }
 }
 
-// Where limits differ, the smallest counts, for all.
+// The smallest limit counts for all ranks, where limits differ.
 MANY_TEST(ObjectErrors, TheSmallestLimitCounts) {
   if (!launched()) return;  // the threads of a process have one limit
   const int strict = world_size() - 1;
@@ -194,7 +194,7 @@ MANY_TEST(ObjectErrors, TheSmallestLimitCounts) {
   EXPECT_TRUE(says(error, "the limit is 1000")) << error.what();
   EXPECT_EQ(error.culprit(), 0);
   EXPECT_EQ(broadcast(std::string(900, 'x'), 0).size(), 900U);
-  // Of a message the receiver's.
+  // A message is read within the receiver's limit.
   if (rank() == 0) {
     send_object(std::string(2000, 'x'), strict);
     send_object("small", strict);

@@ -21,7 +21,7 @@ std::string repeated(std::string_view text, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) all += text;
   return all;
 }
-/// Of another content and another length on every rank.
+/// An object with another content and another length on every rank.
 std::string text_of(int r, std::size_t length = 5) {
   std::string text(length + static_cast<std::size_t>(r), ' ');
   for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + (i * 7 + static_cast<std::size_t>(r)) % 26);
@@ -72,12 +72,12 @@ WORLD_TEST(Objects, AllGather) {
   EXPECT_EQ(all_gather_object(std::monostate{}).size(), static_cast<std::size_t>(n));
   EXPECT_EQ(all_gather_object(std::vector<int>(static_cast<std::size_t>(rank()), rank())),
             of_all(n, [](int r) { return std::vector<int>(static_cast<std::size_t>(r), r); }));
-  // One has a megabyte, the others next to nothing.
+  // A single rank has a megabyte, the others next to nothing.
   const auto large = [&](int r) { return r == n - 1 ? text_of(r, 1100000) : text_of(r); };
   EXPECT_EQ(all_gather_object(large(rank())), of_all(n, large));
 }
 
-// The same in a group of another order, and in one without rank 0.
+// Objects in a group of another order, and in one without rank 0.
 WORLD_TEST(Objects, InGroups) {
   COVERS("I-27", "K-23");
   const int n = world_size();
@@ -245,7 +245,7 @@ WORLD_TEST(Objects, BehindAsynchronousCalls) {
   EXPECT_EQ(difference(x, sums<double>(x.size(), world_size())), "");
 }
 
-// What comes back is of one form in every world, and a copy.
+// The result has one form in every world, and is a copy.
 WORLD_TEST(Objects, ResultsAreCopies) {
   COVERS("K-29", "K-71");
   const auto own = std::make_unique<std::string>(text_of(rank()));

@@ -94,8 +94,8 @@ WORLD_TEST(AllReduceDict, MixedDtypesInPlace) {
   for (std::size_t i = 0; i < 6; ++i) transposed[i] = value<std::int64_t>(rank(), i);
   const std::array<std::int64_t, 2> shape{2, 3}, strides{1, 2};
   std::map<std::string, TensorView> dictionary{{"a", detail::view_of(a)},     {"b", detail::view_of(b)},
-                                           {"c", detail::view_of(c)},     {"d", detail::view_of(d)},
-                                           {"e", detail::view_of(empty)}, {"t", TensorView(transposed.data(), DType::int64, shape, strides)}};
+                                               {"c", detail::view_of(c)},     {"d", detail::view_of(d)},
+                                               {"e", detail::view_of(empty)}, {"t", TensorView(transposed.data(), DType::int64, shape, strides)}};
   all_reduce_dict(dictionary);
   EXPECT_EQ(difference(a, sums<float>(7, n)), "");
   EXPECT_EQ(difference(b, sums<std::int64_t>(5, n)), "");
@@ -208,7 +208,8 @@ WORLD_TEST(AllReduceParams, AnyRange) {
   std::vector<float> a = values<float>(6, rank());
   std::vector<double> b = values<double>(5, rank());
   const std::array<std::int64_t, 2> shape{3, 2}, strides{1, 3};
-  const std::array<TensorView, 3> tensors{TensorView(a.data(), DType::float32, shape, strides), detail::view_of(b), TensorView(nullptr, DType::float32, 0)};
+  const std::array<TensorView, 3> tensors{TensorView(a.data(), DType::float32, shape, strides), detail::view_of(b),
+                                          TensorView(nullptr, DType::float32, 0)};
   all_reduce_params(tensors);
   EXPECT_EQ(difference(a, sums<float>(6, n)), "");
   EXPECT_EQ(difference(b, sums<double>(5, n)), "");
@@ -258,7 +259,7 @@ MANY_TEST(AllReduceParams, ComparesWhatRanksGive) {
   EXPECT_THROW(all_reduce_params(params, {.coalesce = odd}), Mismatch);
   EXPECT_THROW(all_reduce_params(params, {.bucket_size_mb = odd ? 1 : 2}), Mismatch);
   EXPECT_EQ(params[0], before[0]);
-  // The same number of elements in another shape.
+  // The number of elements agrees, the shape does not.
   std::vector<float> x(6);
   const std::array<std::int64_t, 2> shape{2, 3}, other{3, 2};
   EXPECT_THROW(all_reduce_params(std::array{TensorView(x.data(), DType::float32, odd ? other : shape)}), Mismatch);
@@ -286,7 +287,7 @@ WORLD_TEST(Parameters, InGroups) {
   EXPECT_DOUBLE_EQ(dictionary["x"], sum / group->size());
 }
 
-// One seed for all, of any group; nobody's generator moves.
+// All ranks of a group get one seed; nobody's generator moves.
 WORLD_TEST(SyncRandomSeed, IsOneForAll) {
   COVERS("M-05");
   std::mt19937 generator(5), untouched(5);
@@ -305,7 +306,7 @@ WORLD_TEST(SyncRandomSeed, IsOneForAll) {
   }
 }
 
-// What draws nothing from the C library's generator leaves its sequence as it was. (Ranks that are threads share it.)
+// A call that draws nothing from the C library's generator leaves its sequence as it was. (Ranks that are threads share it.)
 TEST(SyncRandomSeed, LeavesTheGeneratorOfTheLibraryAlone) {
   COVERS("K-68", "C-29");
   if (launched()) GTEST_SKIP() << "alone only";

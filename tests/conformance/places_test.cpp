@@ -126,7 +126,7 @@ MANY_TEST(Places, OfAnAsynchronousCall) {
   expect_place(thrown_by<Mismatch>([&] { first.wait(); }), line);
   expect_place(thrown_by<Mismatch>([&] { second.wait(); }), line_of_second);
 
-  // Of one that nobody has waited for, too: the group's next call throws it.
+  // The error of a call that nobody has waited for has its place, too: the group's next call throws it.
   static_cast<void>(all_reduce_async(x));
   const unsigned line_of_dropped = __LINE__ - 1;
   expect_place(thrown_by<Mismatch>([&] { barrier(); }), line_of_dropped);
@@ -173,7 +173,7 @@ MANY_TEST(Places, OfACallWithoutAWorld) {
   EXPECT_EQ(status, 0);
 }
 
-// What the library calls by itself has none rather than one of its own.
+// A call of the library's own has no place rather than one in the library.
 MANY_TEST(Places, InTheLibraryAreNotNamed) {
   auto fails = one_rank_only([] { throw std::runtime_error("no luck"); }, {.with_barrier = true});
   if (rank() == 0) EXPECT_THROW(fails(), std::runtime_error);

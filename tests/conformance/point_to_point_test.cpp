@@ -35,7 +35,7 @@ MANY_TEST(Send, AllSendThenAllReceive) {
   });
 }
 
-// The same with the largest messages that need no matching receive, several in a row to the same receiver, and their order.
+// The largest messages that need no matching receive, several in a row to the same receiver, and their order.
 MANY_TEST(Send, ManyOf64KiBBeforeAnyReceive) {
   constexpr std::size_t count = (std::size_t{64} << 10) / sizeof(float);
   constexpr int messages = sanitized ? 3 : 7;
@@ -88,7 +88,7 @@ MANY_TEST(Isend, ToAndFromEveryRank) {
   }
 }
 
-// Whoever comes first; together they are all.
+// The ranks may come in any order; together they are all.
 MANY_TEST(Recv, FromAnybody) {
   COVERS("T-25", "W-10");
   if (on_an_engine()) COVERS("B-24");
@@ -312,7 +312,7 @@ MANY_TEST(Recv, AnotherLengthOrDtype) {
   refused(std::vector<float>(10, 1.0F), std::vector<double>(5, 2), "dtype of another size, as many bytes");
 }
 
-// The same where the sender is still sending: a blocking send of a large message ends as well.
+// A sender that is still sending is told as well: a blocking send of a large message ends.
 MANY_TEST(Recv, AnotherLengthOfALargeMessage) {
   const int n = world_size();
   if (sanitized && n > 3) return;

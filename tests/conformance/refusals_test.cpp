@@ -1,4 +1,4 @@
-// What is refused before anything is sent, and what is so close to it that it might be.
+// Calls that are refused before anything is sent, and calls that are close to them and allowed.
 #include <chrono>
 #include <span>
 #include <string>
@@ -63,7 +63,7 @@ WORLD_TEST(Refusals, AnOutputWhoseElementsAreOne) {
   all_reduce(floats(in, 0, {3}), floats(x, 0, {1, 3}, {0, 2}));
   EXPECT_EQ(x[4], static_cast<float>(world_size()));
   EXPECT_EQ(x[3], value<float>(rank(), 3));
-  // Of an input it is a repeated element.
+  // An input may repeat an element.
   all_reduce(floats(in, 0, {3}, {0}), floats(x, 0, {3}));
   EXPECT_EQ(x[2], static_cast<float>(world_size()));
 }
@@ -169,7 +169,7 @@ WORLD_TEST(Refusals, LengthsOfBlocksOfDifferentLength) {
   refused([&] { reduce_scatter_v(whole, counts, longer_part); }, "the output has");
   refused([&] { all_to_all_v(longer, counts, whole, counts); }, "the input has");
   refused([&] { all_to_all_v(whole, counts, longer, counts); }, "the output has");
-  // What others than the root give as its part does not count, wherever it lies.
+  // The argument that only the root needs does not count on other ranks, wherever it lies.
   for (int root = 0; root < world_size(); ++root) {
     const bool is_root = rank() == root;
     gather_v(part, is_root ? std::span(whole) : std::span(part), counts, root);
@@ -190,7 +190,7 @@ MANY_TEST(Refusals, AFactorIsComparedAndShown) {
   EXPECT_NE(std::string(error.what()).find("premul_sum"), std::string::npos) << error.what();
 }
 
-// What is empty lies nowhere, also between the elements of something else.
+// An empty buffer lies nowhere, also between the elements of something else.
 WORLD_TEST(Refusals, AnEmptyBlockMayLieAnywhere) {
   const auto n = static_cast<std::size_t>(world_size());
   std::vector<std::size_t> counts(n, 2);

@@ -177,7 +177,7 @@ WORLD_TEST(CollectResults, ADirectoryThatIsNotShared) {
   EXPECT_TRUE(fs::is_empty(scratch.path() / "elsewhere"));
 }
 
-// Where limits differ, the smallest counts, whichever way the parts go: rank 0 alone would find that it cannot read one.
+// The smallest limit counts where limits differ, whichever way the parts go: rank 0 alone would find that it cannot read one.
 MANY_TEST(CollectResults, TheSmallestLimitCounts) {
   if (!launched()) return;  // the threads of a process have one limit
   const Scratch scratch;

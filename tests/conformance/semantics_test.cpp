@@ -9,7 +9,7 @@
 #include "covers.h"
 #include "world.h"
 
-// What a call leaves where, and what it returns: the same in every world, for every dtype and length, in every group.
+// The results of calls and the values that they return: the same in every world, for every dtype and length, in every group.
 
 using namespace unisono;
 using namespace conformance;
@@ -42,7 +42,7 @@ WORLD_TEST(Semantics, BuffersAreWorkedOnInPlace) {
   check(std::int32_t{});
   check(std::int64_t{});
   check(std::uint16_t{});
-  // Of no and of two dimensions, as they are.
+  // Tensors of no and of two dimensions, as they are.
   double zero = rank() * 2.0 + 1;
   all_reduce(TensorView(&zero, DType::float64, std::span<const std::int64_t>{}), ReduceOp::product);
   double product = 1;
@@ -86,7 +86,7 @@ WORLD_TEST(Semantics, ValuesAreReturnedExactly) {
   EXPECT_EQ(all_reduce(z), std::complex<double>(n * (n - 1) / 2, n));
 }
 
-// What is left out is sum, and every spelling of the originals is read. Anything else is one kind of error, also alone.
+// The default operation is sum, and every spelling of the originals is read. Anything else is one kind of error, also alone.
 WORLD_TEST(Semantics, OperationsByName) {
   COVERS("C-02", "R-11", "M-38", "K-60", "K-76");
   const int n = world_size();
@@ -195,7 +195,7 @@ WORLD_TEST(Semantics, BroadcastFillsWhatIsThere) {
   }
 }
 
-// Where a backend cannot work on memory of a device, every operation says so, each in the same way, also alone, and before anything is sent.
+// Every operation refuses memory of a device that the backend cannot work on, in the same way, also alone, and before anything is sent.
 WORLD_TEST(Semantics, MemoryOfADeviceThatTheBackendCannotReach) {
   COVERS("K-57");
   const auto n = static_cast<std::size_t>(world_size());
@@ -226,7 +226,7 @@ WORLD_TEST(Semantics, MemoryOfADeviceThatTheBackendCannotReach) {
   expect_usable();
 }
 
-// Of the world and of any group, on the host; what follows it goes on.
+// A barrier of the world and of any group, on the host; the calls that follow it go on.
 WORLD_TEST(Semantics, BarriersOfTheWorldAndOfGroups) {
   COVERS("I-35", "M-28", "V-06", "TS-37", "K-78");
   barrier();
@@ -259,7 +259,7 @@ WORLD_TEST_IN((Worlds{.at_least = 2, .poisons = true}), Semantics, ABarrierHasAD
   }
 }
 
-// One family of errors, each mistake of one kind, whichever backend it is made on.
+// Each mistake is one kind of error, whichever backend it is made on.
 static_assert(std::is_base_of_v<std::runtime_error, Error>);
 template <class... E>
 constexpr bool are_errors = (std::is_base_of_v<Error, E> && ...);

@@ -179,7 +179,7 @@ MANY_TEST(SharedMemory, RefusesWhatDoesNotMatch) {
   conformance::thrown_by<Mismatch>([&] { all_reduce(x); });
   EXPECT_EQ(difference(x, values<float>(n, rank())), "");
   EXPECT_EQ(expects_direct(), is_native());
-  // One that is large where the others' is not.
+  // A call that is large on one rank and small on the others.
   auto y = shared_values<float>(rank() == 0 ? 10 : 6000, rank());
   conformance::thrown_by<Mismatch>([&] { all_reduce(y); });
   conformance::expect_usable();
@@ -211,7 +211,8 @@ WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .poisons = true, .threads_only
   }
 }
 
-// Who gives up on a call may use its memory for something else at once. A rank that is still reading there must not take what it finds for a result.
+// A rank that gives up on a call may use its memory for something else at once. Another that is still reading there must not take what it finds for a
+// result.
 WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .poisons = true, .threads_only = true}), SharedMemory, IsNotReadWhenItsOwnerHasGivenUp) {
   make_direct();
   static std::atomic<int> given_up;

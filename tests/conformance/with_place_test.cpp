@@ -26,7 +26,7 @@ WORLD_TEST(WithPlaces, OfOneValue) {
   EXPECT_EQ(scan(WithPlace{rank() % 2, rank()}, ReduceOp::max), (WithPlace<int>{std::min(rank(), 1), std::min(rank(), 1)}));
 }
 
-// Of equal values the lowest place, whoever has it.
+// The lowest place counts among equal values, on whichever rank it is.
 WORLD_TEST(WithPlaces, LowestOfTies) {
   const int n = world_size();
   EXPECT_EQ(all_reduce(WithPlace{7.0F, n - rank()}, ReduceOp::max).place, 1);

@@ -1,4 +1,4 @@
-// How ranks of several hosts come to one decision where they have called different things: one of them, with the others' words put into its mouth.
+// Ranks of several hosts come to one decision where they have called different things. One of them is tested, and gets the messages of the others.
 
 #include <gtest/gtest.h>
 
@@ -83,7 +83,7 @@ struct RankZero {
   int polls = 0;
 };
 
-// Of three ranks one is to blame; while the third has not come, nobody is.
+// A single rank of three is to blame; while the third has not come, nobody is.
 TEST(Agreement, WaitsForWhoIsOnTheWay) {
   const BallotTime time(patience);
   RankZero rank(3);
@@ -148,7 +148,7 @@ TEST(Agreement, DoesNotWaitInAGroupThatIsOver) {
   EXPECT_LT(std::chrono::steady_clock::now() - begun, patience);
 }
 
-// Whoever decides without a host tells all others, that host too.
+// A rank that decides without a host tells all others, that host too.
 TEST(Agreement, TellsWhomItHasLeftOut) {
   const BallotTime time(1ms);
   RankZero rank(4);
@@ -164,7 +164,7 @@ TEST(Agreement, TellsWhomItHasLeftOut) {
   for (const auto& [r, text] : complete.told) EXPECT_EQ(text.front(), static_cast<char>(NoticeKind::ballot));
 }
 
-// Where another has decided without a host, so does this rank: at once, and also if it knows what that host has called.
+// A rank decides without a host where another has done so: at once, and also if it knows what that host has called.
 TEST(Agreement, LeavesOutWhomOthersHaveLeftOut) {
   const BallotTime time(patience);
   for (const bool has_come : {false, true}) {
@@ -206,7 +206,7 @@ TEST(Agreement, CountsAllWhereTooManyAreLeftOut) {
   EXPECT_EQ(error->culprit(), 1) << error->what();
 }
 
-// Of a call that is over nothing is kept.
+// Nothing is kept of a call that is over.
 TEST(Agreement, ForgetsWhomItHasLeftOut) {
   Ballots ballots;
   ballots.leave_out(3, {1});

@@ -110,7 +110,7 @@ TEST(BenchPlan, DtypesByShortAndLongName) {
   EXPECT_THROW(parse_dtype("f8"), InvalidArgument);
 }
 
-/// What an operation must give, worked out by the elements instead of by tables.
+/// The result that an operation must give, worked out by the elements instead of by tables.
 std::vector<double> expected(Operation operation, int rank, int ranks, const Shape& shape, const std::vector<std::vector<double>>& inputs) {
   const auto own = static_cast<std::size_t>(rank);
   const std::size_t block = shape.out / static_cast<std::size_t>(ranks);

@@ -37,11 +37,11 @@ class ArenaFile {
 class ThreadCandidate final : public Candidate {
  public:
   enum class Flaw { none, last_element, beside_the_buffer, late };
-  static constexpr int kMostRanks = 4;
-  /// What the threads share. Their arenas are mapped one by one, so a thread sanitizer does not see that these order anything.
+  static constexpr int most_ranks = 4;
+  /// The state that the threads share. Their arenas are mapped one by one, so a thread sanitizer does not see that these order anything.
   struct Meeting {
     explicit Meeting(int ranks) : barrier(ranks) {}
-    std::array<std::atomic<const float*>, kMostRanks> inputs{};
+    std::array<std::atomic<const float*>, most_ranks> inputs{};
     std::barrier<> barrier;
   };
 

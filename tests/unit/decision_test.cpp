@@ -1,4 +1,4 @@
-// Who is to blame where ranks have called different things, and how it is said.
+// The culprit where ranks have called different things, and the text that names it.
 
 #include "engines/decision.h"
 
@@ -48,7 +48,7 @@ TEST(Ballots, SayWhatEachHasCalled) {
   EXPECT_EQ(describe(decide_on("aab"), true), "the ranks called different things, this rank another than most: rank 2 b(), ranks 0, 1 a()");
 }
 
-// Whatever order they have come in.
+// The decision is the same in whatever order the calls have come.
 TEST(Ballots, AreShownByRank) {
   std::vector<Ballot> ballots;
   for (const auto& [rank, call] : {std::pair(2, 'c'), {4, 'b'}, {3, 'a'}, {1, 'b'}, {0, 'a'}, {6, 'a'}, {5, 'a'}}) {

@@ -23,7 +23,7 @@ struct TwoRanks {
   engines::shm::Segment segment{{.ranks = 2}, memory.get(), memory};
   std::array<DirectAccess, 2> ranks{DirectAccess(segment, 0), DirectAccess(segment, 1)};
 
-  /// One step of a call in which both announce; what each then expects of the next.
+  /// A step of a call in which both announce; each then has expectations of the next step.
   std::array<bool, 2> call(const CollectiveCall& first, const CollectiveCall& second) {
     segment.line(0, step).announce(ranks[0].announce(first));
     segment.line(1, step).announce(ranks[1].announce(second));

@@ -1,4 +1,4 @@
-// Which engine the ranks of a world and of a group take: from what each asks for, and where they are.
+// The choice of the engine of a world and of a group: by the wishes of its ranks, and by their hosts.
 
 #include "context/engines.h"
 
@@ -248,7 +248,7 @@ TEST(Engines, AGroupMayAskForItsOwn) {
   EXPECT_EQ(select_for_group(with_device, "auto", {0, 0}).device, "nccl");
 }
 
-// Where nobody asks for a particular engine, the world's serves only groups between hosts.
+// The world's engine serves only groups between hosts where nobody asks for a particular engine.
 TEST(Engines, AGroupOnOneHostHasTheNativeOne) {
   const auto name = [](const std::string& asked, const std::vector<int>& hosts) {
     return engine_of_group({.asked = asked, .host = "elsewhere", .device = "", .device_at_need = false}, hosts);

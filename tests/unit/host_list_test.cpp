@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, NoHostList,
                                          Refused{"K-47", "n[0-99999999999999999999]"}, Refused{"K-47", "n[0-999999999]"},
                                          Refused{"K-47", "n[0-9999][0-9999]"}));
 
-// What is sorted elsewhere can be had so; the order of the items stays.
+// Hosts that are sorted elsewhere can be had so; the order of the items stays.
 TEST(SortedHostList, sorts_the_numbers_of_a_bracket) {
   COVERS("H-07", "C-24");
   const auto sorted = [](const std::string& text) { return parse_host_list(text, HostOrder::sorted); };

@@ -1,4 +1,4 @@
-// Which interface is meant, and by which address the others reach this rank.
+// The choice of the interface, and of the address by which the others reach this rank.
 
 #include <functional>
 #include <map>

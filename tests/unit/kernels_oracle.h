@@ -15,7 +15,7 @@
 #include "unisono/reduce_op.h"
 #include "unisono/tensor.h"
 
-// What the reduce kernels are tested against: one element at a time, by other means than theirs (128-bit integers, keys for the order).
+// The oracle that the reduce kernels are tested against: one element at a time, by other means than theirs (128-bit integers, keys for the order).
 namespace unisono::oracle {
 
 __extension__ using Wide = __int128;
@@ -149,7 +149,7 @@ requires is_half<H> H combined(const std::vector<H>& x, ReduceOp op, std::size_t
   return H(combined(floats, op, divisor));
 }
 
-/// One element's result; what is in `x` afterwards does not matter.
+/// The result of one element; the content of `x` afterwards does not matter.
 template <class T>
 T element(DType dtype, ReduceOp op, std::vector<T>& x, std::size_t divisor) {
   const bool truth = op == ReduceOp::land || op == ReduceOp::lor || dtype == DType::boolean;

@@ -1,4 +1,4 @@
-// How a link notices that a peer is gone: goodbye, death, silence, and bytes that no rank sends.
+// A link notices that a peer is gone: goodbye, death, silence, and bytes that no rank sends.
 #include <fcntl.h>
 
 #include <algorithm>

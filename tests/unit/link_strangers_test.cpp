@@ -1,4 +1,4 @@
-// Who may come: the handshake byte by byte, and what strangers at the acceptor get out of it.
+// Admission to a link: the handshake byte by byte, and strangers at the acceptor.
 #include <arpa/inet.h>
 #include <poll.h>
 

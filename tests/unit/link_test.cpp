@@ -199,7 +199,7 @@ TEST(Link, AReceiveOfAnotherLengthIsAnErrorOnBothSidesThatCanBe) {
   finish(*good);
   in.resize(data.size());
   EXPECT_EQ(in, data);
-  // Whoever waited first is told as well.
+  // The rank that waited first is told as well.
   const auto early = links[1]->recv(in.data(), 20, 0, {1, 2});
   finish(*links[0]->send(data.data(), 21, 1, {1, 2}));
   EXPECT_THROW(finish(*early), ProtocolError);

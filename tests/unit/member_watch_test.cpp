@@ -1,4 +1,4 @@
-// Who looks after the ranks that are to form a group: what the engine of the world says of them, in the group's words.
+// The watch on the ranks that are to form a group: the failures that the world's engine finds, in the group's words.
 
 #include "context/member_watch.h"
 
@@ -94,13 +94,13 @@ TEST(MemberWatch, OfAMemberThatHasLeftWithoutHavingCome) {
   EXPECT_EQ(left.message(), "rank 0 has left the job (finalize) and will not come");
   EXPECT_EQ(left.culprit(), 0);
   EXPECT_EQ(left.cause(), PeerFailed::disconnected);
-  // What ended the world before tells how it went.
+  // The end of the world that came before tells how it went.
   group.world->ended = loss(4, PeerFailed::exited, "rank 4 has ended");
   EXPECT_EQ(group.seen(group.watch()).message(), "rank 0 has ended");
   EXPECT_EQ(group.seen(group.watch()).cause(), PeerFailed::exited);
   group.world->ended = loss(3, PeerFailed::exited, "rank 3 has ended");
   EXPECT_EQ(group.seen(group.watch()).message(), left.message());
-  // Whoever has come may be done with the group already.
+  // A rank that has come may be done with the group already.
   group.comes("0");
   EXPECT_NO_THROW(group.watch().look());
 }
@@ -126,7 +126,7 @@ TEST(MemberWatch, SaysWhoDidNotCome) {
   }
 }
 
-/// What an error is taken for.
+/// The failure that an error is taken for.
 std::exception_ptr explained(Watched& group, const std::exception_ptr& error) { return group.watch().explain(error); }
 
 template <class E>
@@ -145,7 +145,7 @@ TEST(MemberWatch, ABrokenConnectionIsTheDeathOfAMember) {
   group.world->dead = loss(4, PeerFailed::killed, "rank 4 was killed");
   const auto broken = std::make_exception_ptr(std::runtime_error("the connection broke"));
   EXPECT_NE(text_of<PeerFailed>(explained(group, broken)).find("rank 0 was killed"), std::string::npos);
-  // What says itself who or what it was stays so.
+  // An error that names its culprit or cause itself stays so.
   for (const auto& error : {std::make_exception_ptr(PeerFailed("rank 2 gave up", {.culprit = 2}, PeerFailed::aborted)),
                             std::make_exception_ptr(InvalidArgument("the argument")), std::make_exception_ptr(Timeout("too late"))}) {
     EXPECT_EQ(explained(group, error), error);

@@ -54,7 +54,7 @@ class FewChannels : public ::testing::Test {
     auto data = pattern(bytes, static_cast<unsigned>(tag));
     finish(*messages_[1]->send(call(data, 0, tag)));
   }
-  /// Of the message with that tag: what came, or the error.
+  /// The content of the message with that tag, or the error.
   std::vector<unsigned char> receive(int tag) {
     std::vector<unsigned char> data(bytes);
     finish(*messages_[0]->recv(call(data, 1, tag)));

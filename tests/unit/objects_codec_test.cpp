@@ -54,7 +54,7 @@ TYPED_TEST(Integers, KeepTheirValue) {
   EXPECT_EQ(round_trip(list), list);
 }
 
-// What float32 cannot hold.
+// Numbers that float32 cannot hold.
 TEST(Codec, NumbersBeyondFloat) {
   COVERS("K-24");
   expect_round_trip(16777217);

@@ -48,7 +48,7 @@ TEST(Refusals, AnotherTypeIsNeverConverted) {
   EXPECT_THROW((from_bytes<std::array<int, 3>>(to_bytes(std::array<int, 2>{}))), Mismatch);
 }
 
-// The same where only the bytes tell: inside a reader of the user's.
+// Refusals that only the bytes tell: inside a reader of the user's.
 template <class Written, class Read>
 void expect_mismatch(const Written& x) {
   ObjectWriter out;
@@ -134,7 +134,7 @@ TEST(Refusals, Depth) {
   // Each tree is an array with an array in it; the envelope is one more.
   EXPECT_EQ(from_bytes<Tree>(to_bytes(chain(63))), chain(63));
   EXPECT_THROW(to_bytes(chain(65)), InvalidArgument);
-  // What another writer made too deep, and a long row of beginnings.
+  // Bytes that another writer nested too deep, and a long row of beginnings.
   ObjectWriter deep({.bytes = 1 << 20, .depth = 1000});
   deep.array(2);
   deep.write(object_type<Tree>().fingerprint, chain(200));

@@ -1,4 +1,4 @@
-// Whoever waits says for whom, first after a while and then again and again, and never after the wait is over.
+// A rank that waits says for whom, first after a while and then again and again, and never after the wait is over.
 
 #include <gtest/gtest.h>
 

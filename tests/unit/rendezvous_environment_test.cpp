@@ -46,7 +46,7 @@ TEST(EnvironmentVariables, missing_ones_are_named) {
   EXPECT_CONTAINS(attempt({}, Environment(Variables{{"LOCAL_RANK", "0"}})).text<InvalidArgument>(), "RANK and WORLD_SIZE are not set");
 }
 
-/// Who says a number: nobody, the environment, the program, or both the same.
+/// The source of a number: nobody, the environment, the program, or both the same.
 enum class By { nobody, variable, argument, both };
 constexpr By all_sources[] = {By::nobody, By::variable, By::argument, By::both};
 bool in_variable(By by) { return by == By::variable || by == By::both; }
@@ -207,7 +207,7 @@ TEST(EnvironmentVariables, bound_the_join) {  // the type says the unit
   EXPECT_EQ(join_timeout(30min, Environment(Variables{{"UNISONO_TIMEOUT", "7"}})), 7s);
   EXPECT_EQ(join_timeout(30min, Environment(Variables{{"UNISONO_TIMEOUT", "600"}})), 600s);
   EXPECT_EQ(join_timeout(2s, Environment(Variables{{"UNISONO_TIMEOUT", "600"}})), 2s);
-  // What the program asks for is not cut.
+  // The program's own timeout is not cut.
   EXPECT_EQ(join_timeout(10min, Environment()), 10min);
   EXPECT_EQ(join_timeout(10min, Environment(Variables{{"UNISONO_TIMEOUT", "7"}})), 10min);
 }

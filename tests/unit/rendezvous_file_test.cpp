@@ -178,7 +178,7 @@ TEST(FileMeeting, what_a_crashed_run_left_behind_does_not_poison_the_next) {
     EXPECT_EQ(outcomes[0].get().store->try_get("key"), std::nullopt);
   }
   EXPECT_FALSE(std::filesystem::exists(path));
-  // One that crashed while it waited for the others: seats taken, no verdict.
+  // A job that crashed while it waited for the others: seats taken, no decision.
   for (const bool automatic : {false, true}) {
     const auto request = [&](int rank, int world_size) {
       JobRequest made{.init_method = url, .world_size = world_size};

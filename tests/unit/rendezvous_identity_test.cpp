@@ -1,4 +1,4 @@
-// Who a process is, by the variables of whoever started it.
+// The identity of a process, by the variables of its launcher.
 #include "rendezvous/identity.h"
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 namespace unisono::rendezvous {
 namespace {
 
-/// What one launcher sets, and what that means; -1: it does not say.
+/// The variables that a launcher sets, and their meaning; -1: it does not say.
 struct Source {
   std::string name;
   Variables variables;
@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(
         Source{"Slurm", srun, Launcher::slurm, 5, 8, 1, -1, 1},
         Source{"SlurmWithoutItsJob", without(srun, "SLURM_JOB_ID"), Launcher::slurm, 5, 8, 1, -1, 1},
         Source{"PmixAlone", {{"PMIX_RANK", "5"}}, Launcher::pmi, 5, -1, -1, -1, -1},
-        // What one does not say another may.
+        // Numbers that one launcher does not give, another may.
         Source{"PmixUnderSlurm", with(srun, "PMIX_RANK", "5"), Launcher::slurm, 5, 8, 1, -1, 1},
         Source{"PmixAndHorovod", with(horovod, "PMIX_RANK", "5"), Launcher::pmi, 5, 8, 1, 4, 1},
         Source{"PmiOfSlurm", both(srun, {{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}}), Launcher::slurm, 5, 8, 1, -1, 1},
@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(
                       {"2 by WORLD_SIZE", "8 by OMPI_COMM_WORLD_SIZE"}}),
     [](const auto& one) { return one.param.name; });
 
-// What the program says must be what MPI's launcher says.
+// The program's numbers must be those of MPI's launcher.
 TEST(Arguments, contradicting_the_launcher_are_refused) {
   COVERS("K-17", "Q-10", "M-36");
   EXPECT_CONTAINS(attempt({.world_size = 2}, Environment(open_mpi)).text<InvalidArgument>(),
@@ -174,7 +174,7 @@ TEST(Numbers, that_are_none_are_named) {
   }
 }
 
-// Of the launchers only what is said of this very rank.
+// A launcher's variables count only where they tell of this very rank.
 TEST(LocalRank, is_taken_from_whoever_speaks_of_this_rank) {
   COVERS("C-16", "S-09", "I-52");
   const auto of = [](const Variables& variables) { return local_rank_from_environment(Environment(variables), 5, 8); };

@@ -1,4 +1,4 @@
-// How ranks join over a store, and what goes wrong on the way.
+// Ranks join over a store; and the failures on the way.
 #include "rendezvous_testing.h"
 
 #include "covers.h"
@@ -30,7 +30,7 @@ TEST(Join, a_duplicate_is_rejected_and_the_job_is_not_disturbed) {  // R2
   std::vector<Outcome> outcomes;  // one of which serves the store: it must stay until the others have read it
   auto first =
       in_background([&] { outcomes = together(2, [&](int rank) { return attempt({.timeout = 60s}, Environment(job_variables(rank, 3, port))); }); });
-  // Who of the two rank 1 comes second is a matter of chance only before the first one sits: wait until it does.
+  // Chance decides which of the two rank 1 comes second, until the first one sits: wait for that.
   const auto look = store::connect_tcp(base::resolve("127.0.0.1", static_cast<std::uint16_t>(port)), "the store", {}, base::Deadline(60s));
   look->wait(std::vector<std::string>{"unisono/rendezvous//1/rank/0", "unisono/rendezvous//1/rank/1"}, 60s);
   const std::string text = attempt({.timeout = 60s}, Environment(job_variables(1, 3, port))).text<InvalidArgument>();

@@ -26,7 +26,7 @@ Environment in_group(const std::string& secret = token, const std::string& inter
 const std::string v4 = "tcp://239.255.83.17:23457";
 const std::string v6 = "tcp://[ff15::5317]:23457";
 
-/// Why this host cannot hear itself at the address; empty: it can.
+/// The reason why this host cannot hear itself at the address; empty: it can.
 std::string why_not(const std::string& url, const std::string& interface) {
   const auto colon = url.rfind(':');
   std::string host = url.substr(6, colon - 6);
@@ -111,7 +111,7 @@ TEST_P(Multicast, job_after_job) {
         EXPECT_EQ(identity.rank, rank);
         identity.store->set(fmt::format("{}", rank), fmt::format("{} {}", round, rank));
         for (int other = 0; other < 3; ++other) EXPECT_EQ(identity.store->get(fmt::format("{}", other), 20s), fmt::format("{} {}", round, other));
-        // Who serves the store keeps it until the others have read it.
+        // The rank that serves the store keeps it until the others have read it.
         identity.store->set(fmt::format("read by {}", rank), "1");
         if (rank == 0) identity.store->wait(std::vector<std::string>{"read by 1", "read by 2"}, 20s);
       }
@@ -154,7 +154,7 @@ TEST_P(Multicast, different_world_sizes_are_told_to_both) {
   }
 }
 
-// What is not of the job's token is ignored, and counted where it might be the reason.
+// Datagrams that are not of the job's token are ignored, and counted where they might be the reason.
 TEST_P(Multicast, forged_announcements_are_ignored) {
   const std::string group = own_name();
   const std::string host = GetParam().url == v4 ? "239.255.83.17" : "ff15::5317";
@@ -188,7 +188,7 @@ TEST_P(Multicast, forged_announcements_are_ignored) {
   for (const Outcome& outcome : strangers) EXPECT_CONTAINS(outcome.text<Timeout>(), "not of this job's token");
 }
 
-// However many datagrams come, the deadline stands, and not everybody who says to be one of the job is kept in mind.
+// The deadline stands however many datagrams come, and not every process that says that it is one of the job is kept in mind.
 TEST_P(Multicast, a_flood_stops_nobody) {
   const std::string group = own_name();
   const std::string host = GetParam().url == v4 ? "239.255.83.17" : "ff15::5317";
@@ -245,7 +245,7 @@ class Recorder {
   std::vector<std::string> recorded_;
 };
 
-// What somebody has recorded of earlier runs, of good ones, of half ones and of one that was refused, ends no job.
+// A recording of earlier runs, of good ones, of half ones and of one that was refused, ends no job.
 TEST_P(Multicast, a_record_of_earlier_runs_that_is_played_back_disturbs_nobody) {
   const std::string group = own_name();
   Recorder recorder(GetParam().url == v4 ? "239.255.83.17" : "ff15::5317", GetParam().interface);
@@ -292,88 +292,6 @@ TEST(MulticastRules, impossible_requests_are_refused) {
   const std::string text = refused({.rank = 0, .world_size = 2}, in_group(token, "no_such"));
   EXPECT_CONTAINS(text, "UNISONO_INTERFACE is \"no_such\"");
   EXPECT_CONTAINS(text, "lo");
-}
-
-// ---- the datagrams ----------------------------------------------------------------------------------------------
-
-Announcement full_announcement() {
-  Announcement said;
-  said.group_name = "a group, with spaces\tand more";
-  said.nonce = std::string(32, 'n');
-  said.member = {3, 4711, "host", "machine"};
-  said.number = 4711;
-  said.heard = {1, 0xfedcba9876543210U, 3};
-  said.world_size = 5;
-  said.port = 40001;
-  said.library = "version 1.2.3";
-  said.job = std::string(64, 'j');
-  said.agreed = true;
-  said.refusal = {Announcement::Refusal::Kind::mismatch, "text"};
-  return said;
-}
-
-TEST(Announcement, comes_back_as_it_went) {
-  COVERS("T-43");
-  const Announcement said = full_announcement();
-  const Heard heard = hear(encode(said, "t", "here"), said.group_name, "t", "here");
-  ASSERT_EQ(heard.hearing, Hearing::ours);
-  const Announcement& back = heard.announcement;
-  EXPECT_EQ(back.nonce, said.nonce);
-  EXPECT_EQ(back.number, 4711U);
-  EXPECT_EQ(back.heard, said.heard);
-  EXPECT_EQ(back.member.rank, 3);
-  EXPECT_EQ(back.member.pid, 4711);
-  EXPECT_EQ(back.member.host, "host");
-  EXPECT_EQ(back.member.machine, "machine");
-  EXPECT_EQ(back.world_size, 5);
-  EXPECT_EQ(back.port, 40001);
-  EXPECT_EQ(back.library, "version 1.2.3");
-  EXPECT_EQ(back.job, said.job);
-  EXPECT_TRUE(back.agreed);
-  ASSERT_TRUE(back.refusal);
-  EXPECT_EQ(back.refusal->kind, Announcement::Refusal::Kind::mismatch);
-  EXPECT_EQ(back.refusal->text, "text");
-}
-
-TEST(Announcement, is_ours_only_as_it_was_written) {  // no length that it says is believed
-  COVERS("K-15");
-  const Announcement said = full_announcement();
-  const std::string bytes = encode(said, "t", "here");
-  const auto hearing = [&](const std::string& datagram) { return hear(datagram, said.group_name, "t", "here").hearing; };
-  EXPECT_EQ(hear(bytes, "another", "t", "here").hearing, Hearing::another_group);
-  EXPECT_EQ(hear(bytes, said.group_name, "u", "here").hearing, Hearing::forged);
-  EXPECT_EQ(hear(bytes, said.group_name, "", "here").hearing, Hearing::forged);
-  EXPECT_EQ(hear(bytes, said.group_name, "t", "there").hearing, Hearing::forged);
-  std::string newer = bytes;
-  newer[8] = 9;
-  EXPECT_EQ(hearing(newer), Hearing::another_version);
-  for (std::size_t n = 0; n < bytes.size(); ++n) EXPECT_NE(hearing(bytes.substr(0, n)), Hearing::ours) << n;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    std::string damaged = bytes;
-    damaged[i] = static_cast<char>(damaged[i] ^ 0x41);
-    EXPECT_NE(hearing(damaged), Hearing::ours) << i;
-  }
-  EXPECT_EQ(hearing(bytes + "x"), Hearing::forged);
-  EXPECT_EQ(hearing(std::string(5000, 'x')), Hearing::nothing);
-}
-
-TEST(Announcement, without_a_token_reads_nothing_past_its_end) {
-  Announcement said = full_announcement();
-  const std::string bytes = encode(said, "", "here");
-  EXPECT_EQ(hear(bytes, said.group_name, "", "here").hearing, Hearing::ours);
-  for (std::size_t n = 0; n < bytes.size(); ++n) EXPECT_NE(hear(bytes.substr(0, n), said.group_name, "", "here").hearing, Hearing::ours) << n;
-  said.member.rank = 5;  // not within its world
-  EXPECT_NE(hear(encode(said, "", "here"), said.group_name, "", "here").hearing, Hearing::ours);
-  said.member.rank = -2;
-  EXPECT_NE(hear(encode(said, "", "here"), said.group_name, "", "here").hearing, Hearing::ours);
-}
-
-TEST(Announcement, fits_a_datagram_whatever_it_says) {
-  Announcement said = full_announcement();
-  for (std::string* text : {&said.group_name, &said.nonce, &said.member.host, &said.member.machine, &said.library, &said.job, &said.refusal->text})
-    *text = std::string(10000, 'x');
-  said.heard.resize(10000, 1);
-  EXPECT_LE(encode(said, "t", "here").size(), MulticastSocket::largest);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ JobRequest request_of(int rank, int size, const std::shared_ptr<Store>& store) {
 }
 Environment torchrun() { return Environment(Variables{{"TORCHELASTIC_RUN_ID", "none"}}); }
 
-/// What a process has left that took its seat and died.
+/// The entries of a process that took its seat and died.
 void leave_seat(Store& store, Record record, int world_size) {
   const std::string place = fmt::format("\trank {} at {}", record.member.rank, where(record.member));
   store.compare_set(generation_1 + "version", "", store::describe_own_version() + place);
@@ -78,7 +78,7 @@ TEST(OutlivingStore, attempt_after_attempt_that_ended_on_the_way) {
   auto store = std::make_shared<MemoryStore>();
   for (int round = 0; round < 5; ++round) {
     if (!store->try_get(generation_1 + "done")) leave_seat(*store, elsewhere(round % 3), 3);
-    // One that comes alone, and is ended while it waits.
+    // A process that comes alone, and is ended while it waits.
     JobRequest alone = request_of(1, 3, store);
     alone.timeout = 50ms;
     attempt(alone, torchrun()).text<Timeout>();

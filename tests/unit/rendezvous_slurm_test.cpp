@@ -140,13 +140,13 @@ TEST(Slurm, some_of_the_five_are_warned_of_and_not_taken) {
   testing::internal::CaptureStderr();
   expect_identity(equal, {1, 1, 2, "c1", 17345});
   EXPECT_CONTAINS(testing::internal::GetCapturedStderr(), "but not LOCAL_RANK, MASTER_ADDR");
-  // Where to meet may always be said, and needs no warning.
+  // The place to meet may always be given, and needs no warning.
   testing::internal::CaptureStderr();
   expect_identity(with(with(task(1, 1, 2, "c1"), "MASTER_ADDR", "10.0.0.1"), "MASTER_PORT", "99"), {1, 1, 2, "c1", 17345});
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-// What a program of the other kind relies on: no number of the job, no scontrol, and the place to meet is where MASTER_ADDR and MASTER_PORT say.
+// A program of the other kind relies on this: no number of the job, no scontrol, and the place to meet is where MASTER_ADDR and MASTER_PORT say.
 TEST(Slurm, tasks_with_the_bare_variables_meet) {
   COVERS("S-10", "M-37", "E-09");
   const int port = free_port();

@@ -34,7 +34,7 @@ TEST(TcpMeeting, needs_rank_and_size) {
   EXPECT_CONTAINS(attempt({.init_method = "tcp://127.0.0.1:9", .rank = 2, .world_size = 2}).text<InvalidArgument>(), "rank 2");
 }
 
-// What the program does not say, its launcher does: also of a job at an address of the program's, and of the size that the program gives.
+// The launcher gives the numbers that the program does not: also of a job at an address of the program's, and of the size that the program gives.
 TEST(TcpMeeting, the_environment_may_say_rank_and_size) {
   for (const bool size_is_given : {false, true}) {
     const std::string url = fmt::format("tcp://127.0.0.1:{}", free_port());
@@ -51,7 +51,7 @@ TEST(TcpMeeting, the_environment_may_say_rank_and_size) {
   EXPECT_CONTAINS(attempt({.init_method = "tcp://127.0.0.1:9", .world_size = 2}, five).text<InvalidArgument>(), "rank is not given");
 }
 
-// Whoever comes to an address where nobody serves, or where somebody else does, is told where it looked, in time.
+// A rank that comes to an address where nobody serves, or where somebody else does, is told where it looked, in time.
 TEST(TcpMeeting, nobody_there_is_named_with_its_address) {
   COVERS("Q-09", "T-42", "K-44");
   const int port = free_port();
@@ -76,7 +76,7 @@ TEST(TcpMeeting, ranks_of_another_group_name_do_not_join) {
   for (const Outcome& outcome : outcomes) EXPECT_TRUE(outcome.error != nullptr);
 }
 
-// What torchrun's environment says is nothing to a program that says everything itself.
+// Torchrun's environment is nothing to a program that says everything itself.
 TEST(TcpMeeting, does_not_ask_the_environment) {
   COVERS("E-12");
   const std::string url = fmt::format("tcp://127.0.0.1:{}", free_port());

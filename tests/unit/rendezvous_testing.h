@@ -21,14 +21,14 @@
 #include "rendezvous/rendezvous.h"
 #include "unisono/error.h"
 
-// What the tests of the rendezvous share: ranks that are threads, each with an environment of its own.
+// The common part of the tests of the rendezvous: ranks that are threads, each with an environment of its own.
 namespace unisono::rendezvous {
 
 using namespace std::chrono_literals;
 using base::Environment;
 using Variables = std::map<std::string, std::string, std::less<>>;
 
-/// What one rank got: an identity or an error.
+/// The outcome of one rank: an identity or an error.
 struct Outcome {
   std::optional<JobIdentity> identity;
   std::exception_ptr error;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int ranks_of_each_way = 3;
 
-/// Why this host cannot hear itself at the address; empty: it can.
+/// The reason why this host cannot hear itself at the address; empty: it can.
 std::string deaf_to(const std::string& host) {
   try {
     const MulticastSocket socket(base::resolve(host, 23459).front(), base::InterfaceRule("UNISONO_INTERFACE", "lo"));
@@ -98,7 +98,7 @@ TEST(Ways, at_an_address_in_a_file_and_in_a_store) {
   expect_to_meet("a store", [&](int r) { return attempt({.rank = r, .world_size = ranks_of_each_way, .timeout = 60s, .store = store}); });
 }
 
-// What the original has dropped since: it is all here, in one job each.
+// Ways that the original has dropped since: they are all here, in one job each.
 TEST(Ways, that_were_dropped_elsewhere) {
   COVERS("TS-48");
   const TemporaryFolder folder;

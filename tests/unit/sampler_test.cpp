@@ -95,7 +95,7 @@ TEST(Sampler, ShufflesBySeedAndEpoch) {
   EXPECT_EQ(orders.size(), 20U);
 }
 
-// The same on every platform: the generator is the standard's, the shuffle our own.
+// The order is the same on every platform: the generator is the standard's, the shuffle our own.
 TEST(Sampler, DrawsTheSameOrderEverywhere) {
   COVERS("A-21");
   SamplerEngine engine(42);

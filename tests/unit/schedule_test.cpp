@@ -34,7 +34,7 @@ struct Case {
     for (int r = 0; r < size; ++r) numbers.push_back((count + static_cast<std::size_t>(r) * 3) % 5);
     return Counts(numbers);
   }
-  // What rank a sends to rank b in an all_to_all_v.
+  // The number of elements that rank a sends to rank b in an all_to_all_v.
   std::size_t sent(int a, int b) const { return (count + static_cast<std::size_t>(a) * 2 + static_cast<std::size_t>(b)) % 4; }
   int root() const { return has_root(operation) ? size - 1 : -1; }
 
@@ -81,7 +81,7 @@ struct Case {
     for (int r = 0; r < ranks; ++r) total += element(r, i);
     return total;
   }
-  /// What the rank's output is afterwards, by definition of the operation.
+  /// The rank's output afterwards, by definition of the operation.
   Numbers expected(int rank) const {
     const Problem p = problem(rank);
     Numbers out(p.out.count, untouched);
@@ -261,7 +261,7 @@ TEST(Schedules, OfEveryAlgorithmOverConnectionsGiveWhatTheOperationIs) {
   }
 }
 
-// What one rank does depends on nothing in which ranks differ: all of them take the same way.
+// The schedule of a rank depends on nothing in which ranks differ: all of them take the same one.
 TEST(Schedules, AreChosenAlikeOnAllRanks) {
   for (const std::size_t count : {1U, 1000U, 100000U}) {
     for (const Operation operation : {Operation::all_reduce, Operation::broadcast, Operation::reduce}) {

@@ -184,7 +184,7 @@ TEST(SharedMemory, IsNotInheritedByAChild) {
   EXPECT_EQ(base::shared_pool(), before);
 }
 
-// Nor does a child of the child take what comes from two forks ago for its own, or for ordinary memory.
+// A child of the child does not take memory from two forks ago for its own, or for ordinary memory.
 TEST(SharedMemory, IsNotInheritedByAGrandchild) {
   auto parents = std::make_unique<shared_vector<int>>(100000, 7);
   EXPECT_EQ(in_child([&] {

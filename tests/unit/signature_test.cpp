@@ -1,4 +1,4 @@
-// What ranks compare is the same number on all of them, whatever standard library their programs were built with: written out here.
+// The number that ranks compare is the same on all of them, whatever standard library their programs were built with: it is written out here.
 
 #include "engines/signature.h"
 
@@ -67,7 +67,7 @@ TEST(Signature, SaysWhatIsCalled) {
   EXPECT_TRUE(has_label(signature_of(call)));
 }
 
-// What one rank publishes of its call: a long label is cut, and a call without one does not show that of the call before.
+// The part of its call that a rank publishes: a long label is cut, and a call without one does not show that of the call before.
 TEST(Signature, TheLabelOfALine) {
   struct {
     shm::Line line;
@@ -100,7 +100,7 @@ TEST(Signature, OfMessagesIsTheSameEverywhere) {
       {.rank = 0, .size = 2, .tell = [&](int, std::string_view notice) { notices.emplace_back(notice); }, .poll = [] {}, .channels = {}});
   group::MessageMatcher messages(0, {{}, {.carrier = &carrier, .peer = 1}});
   EXPECT_TRUE(messages.send(call)->advance());
-  // Of the kind "message": 0 bytes, tag 0, the kind of the elements, and that they stand here.
+  // The kind "message": 0 bytes, tag 0, the kind of the elements, and that they stand here.
   EXPECT_EQ(notices, (std::vector<std::string>{std::string("\1\0\0\0\0\0\0\0\0\0\0\0\0", 13) + std::string(1, static_cast<char>(0x80 | dtype)) +
                                                std::string("\xe8\x67\x39\0\0\0\0", 7)}));
 }

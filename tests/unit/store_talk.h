@@ -30,7 +30,7 @@ inline void say(const FileDescriptor& fd, std::string_view bytes) {
   }
 }
 
-/// What comes until the other side closes (or 20 s pass, which fails the test).
+/// The bytes that come until the other side closes (or 20 s pass, which fails the test).
 inline std::string hear(const FileDescriptor& fd) {
   std::string all;
   char chunk[4096];

@@ -88,7 +88,7 @@ struct Tells {
   ~Tells() { latch.count_down(); }
 };
 
-// What another rank has sent, or waits to be asked for, answers nobody who asks for this one's.
+// A message that another rank has sent, or that waits to be asked for, answers no call for this rank's.
 TEST(ThreadMessages, AProbeOfOneRankFindsNothingOfAnother) {
   run_threads(3, [](int rank) {
     std::vector<std::uint8_t> x{static_cast<std::uint8_t>(rank)};

@@ -1,4 +1,4 @@
-// Which rank is where: from what the ranks said of themselves when they joined.
+// The places of the ranks, from their entries when they joined.
 
 #include "context/topology.h"
 

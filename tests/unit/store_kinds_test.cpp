@@ -1,0 +1,163 @@
+// The properties of single kinds of stores: files that are torn, links, prefixes, addresses and ports.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "base/socket.h"
+#include "temporary_file.h"
+#include "unisono/error.h"
+#include "unisono/store.h"
+
+namespace unisono {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(FileStoreTest, a_torn_record_is_cut_off_by_the_next_writer) {
+  const TemporaryFile file;
+  FileStore first(file.path());
+  first.set("a", "1");
+  const auto whole = std::filesystem::file_size(file.path());
+  first.set("b", "22222");
+  std::filesystem::resize_file(file.path(), std::filesystem::file_size(file.path()) - 3);
+  FileStore second(file.path());
+  EXPECT_EQ(second.get("a"), "1");
+  EXPECT_EQ(second.try_get("b"), std::nullopt);
+  second.set("c", "3");
+  FileStore third(file.path());
+  EXPECT_EQ(third.get("a"), "1");
+  EXPECT_EQ(third.get("c"), "3");
+  EXPECT_EQ(third.num_keys(), 2);
+  EXPECT_GT(std::filesystem::file_size(file.path()), whole);
+}
+
+TEST(FileStoreTest, a_record_with_a_wrong_checksum_is_not_read) {
+  const TemporaryFile file;
+  {
+    FileStore store(file.path());
+    store.set("a", "1");
+    store.set("b", "2");
+  }
+  std::fstream raw(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+  raw.seekp(-1, std::ios::end);
+  raw.put('X');
+  raw.close();
+  FileStore store(file.path());
+  EXPECT_EQ(store.get("a"), "1");
+  EXPECT_EQ(store.try_get("b"), std::nullopt);
+}
+
+// In a folder for all a link may be somebody else's; what it leads to must not be written to, nor read.
+TEST(FileStoreTest, does_not_follow_a_link) {
+  const TemporaryFile file;
+  const std::string target = file.path() + ".target", link = file.path() + ".link";
+  for (const bool exists : {false, true}) {
+    if (exists) std::ofstream(target) << "precious";
+    std::filesystem::create_symlink(target, link);
+    try {
+      FileStore(link).set("key", "value");
+      ADD_FAILURE() << "followed";
+    } catch (const InvalidArgument& error) {
+      EXPECT_NE(std::string(error.what()).find("symbolic link"), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(std::filesystem::exists(target), exists);
+    std::filesystem::remove(link);
+  }
+  std::filesystem::remove(target);
+}
+
+TEST(FileStoreTest, refuses_what_is_no_store) {
+  const TemporaryFile file;
+  std::ofstream(file.path()) << "this is a letter, not a store";
+  EXPECT_THROW(FileStore{file.path()}, InvalidArgument);
+  EXPECT_THROW(FileStore("/nonexistent folder/file"), InvalidArgument);
+  EXPECT_THROW(FileStore("/tmp"), InvalidArgument);
+}
+
+TEST(PrefixStoreTest, keeps_users_apart) {
+  auto inner = std::make_shared<MemoryStore>();
+  PrefixStore a("a", inner);
+  PrefixStore b("b", inner);
+  a.set("k", "1");
+  b.set("k", "2");
+  EXPECT_EQ(a.get("k"), "1");
+  EXPECT_EQ(b.get("k"), "2");
+  EXPECT_EQ(inner->get("a/k"), "1");
+  EXPECT_EQ(inner->num_keys(), 2);
+  EXPECT_THROW(PrefixStore("a", nullptr), InvalidArgument);
+}
+
+TEST(TcpStoreTest, a_server_that_goes_is_named) {
+  auto server = std::make_unique<TcpStore>("127.0.0.1", std::uint16_t{0}, TcpStoreOptions{.is_server = true});
+  const std::string place = fmt::format("127.0.0.1:{}", server->port());
+  TcpStore client("127.0.0.1", server->port());
+  TcpStore other("127.0.0.1", server->port());
+  std::thread waiting([&] {
+    try {
+      client.get("never", 60s);
+      ADD_FAILURE() << "get returned";
+    } catch (const PeerFailed& error) {
+      EXPECT_EQ(error.cause(), PeerFailed::disconnected);
+      EXPECT_NE(std::string(error.what()).find(fmt::format("the store at {} is gone", place)), std::string::npos) << error.what();
+    }
+  });
+  server.reset();
+  waiting.join();
+  EXPECT_THROW(client.set("a", "b"), PeerFailed);
+  EXPECT_THROW(other.try_get("a"), PeerFailed);
+}
+
+TEST(TcpStoreTest, a_port_in_use_is_named) {  // R6
+  TcpStore first("127.0.0.1", 0, {.is_server = true});
+  try {
+    TcpStore second("127.0.0.1", first.port(), {.is_server = true});
+    FAIL() << "two servers on one port";
+  } catch (const InvalidArgument& error) {
+    EXPECT_NE(std::string(error.what()).find(fmt::format("127.0.0.1:{}", first.port())), std::string::npos) << error.what();
+  }
+}
+
+TEST(TcpStoreTest, nobody_there_is_a_timeout_with_the_address) {  // R7
+  std::uint16_t port = 0;
+  {
+    const TcpStore gone("127.0.0.1", 0, {.is_server = true});
+    port = gone.port();
+  }
+  try {
+    TcpStore client("127.0.0.1", port, {.timeout = 100ms});
+    FAIL() << "connected to nobody";
+  } catch (const Timeout& error) {
+    EXPECT_NE(std::string(error.what()).find(fmt::format("127.0.0.1:{}", port)), std::string::npos) << error.what();
+  }
+}
+
+TEST(TcpStoreTest, a_client_that_comes_first_waits_for_the_server) {
+  auto listener = base::try_listen(base::resolve("127.0.0.1", 0).front());
+  const std::uint16_t port = base::local_address(listener.fd.get()).port();
+  listener.fd.reset();
+  std::thread early([&] { EXPECT_EQ(TcpStore("127.0.0.1", port, {.timeout = 30s}).get("k", 30s), "v"); });
+  TcpStore server("127.0.0.1", port, {.is_server = true});
+  server.set("k", "v");
+  early.join();
+}
+
+TEST(TcpStoreTest, takes_a_name) {
+  TcpStore server("localhost", 0, {.is_server = true});
+  TcpStore client("localhost", server.port(), {.timeout = 10s});
+  client.set("a", "1");
+  EXPECT_EQ(server.get("a"), "1");
+  EXPECT_THROW(TcpStore("no such host.invalid", 1, {.timeout = 1s}), InvalidArgument);
+}
+
+TEST(TcpStoreTest, adopts_only_a_listening_tcp_socket) {
+  auto pair = base::make_socket_pair();
+  EXPECT_THROW(TcpStore("127.0.0.1", 0, {.is_server = true, .listen_fd = pair.first.get()}), InvalidArgument);
+  EXPECT_THROW(TcpStore("127.0.0.1", 1, {.listen_fd = 0}), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace unisono

@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One record for each way in which a program is run: what one run covers is not lost by another one that skips it. COVERAGE_RUN is set by CMake
-// where a program has several tests of ctest.
+// Each way in which a program is run has a record of its own: a row that one run covers is not lost by another run that skips it. COVERAGE_RUN is set
+// by CMake where a program has several tests of ctest.
 fs::path path_of_record() {
   const char* run = std::getenv("COVERAGE_RUN");
   std::string name = run != nullptr ? run : fs::read_symlink("/proc/self/exe").filename().string();

@@ -38,7 +38,7 @@ class Documents(unittest.TestCase):
         told = io.StringIO()
         shell = self.folder / "shell"
         with open(shell, "w") as output, contextlib.redirect_stdout(told):
-            # What the shell says goes to the descriptors.
+            # The shell's own messages go to the descriptors.
             kept = os.dup(1), os.dup(2)
             os.dup2(output.fileno(), 1), os.dup2(output.fileno(), 2)
             try:

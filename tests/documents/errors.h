@@ -4,7 +4,7 @@
 
 #include "unisono/unisono.h"
 
-// What the blocks of docs/errors.md stand in: a program that has gradients.
+// The program around the blocks of docs/errors.md: it has gradients.
 #define FRAGMENTS_BEGIN(name) void name(std::vector<float>& gradients) {
 #define FRAGMENT_BEGIN {
 #define FRAGMENT_END }

@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 STAND_INS = ("apt-get", "cmake", "ctest", "git", "pip", "sudo")
 
 
-# What a block says is shown and kept; all of it is, also where the block fails.
+# All output of a block is shown and kept, also where the block fails.
 BEGIN = """exec 3>&1 4>&2
 __tee= __started=()
 __block_ends() {

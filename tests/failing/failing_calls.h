@@ -11,7 +11,7 @@ inline constexpr int cut_short = -1;
 
 /// From now on the calls are counted anew, and the `nth` of that name (from 1), and as many `more` after it, fail with `error`. 0: none does.
 void arm(const char* call, int nth, int error, int more = 0);
-/// How often it was called since, in this process.
+/// The number of its calls since, in this process.
 int calls_of(const char* call);
 /// It has failed since it was armed.
 bool has_struck();

@@ -1,5 +1,5 @@
-// What the sweep starts as ranks, and as programs by themselves: much of what the library offers, once. Ends with 0 where all of it worked, with 3
-// where an error of ours came out and nothing was written behind its back; with anything else where the sweep has found something.
+// The program that the sweep starts as ranks, and by itself: it calls much of what the library offers, once. It ends with 0 where all of it worked,
+// with 3 where an error of ours came out and nothing was written behind its back; with anything else where the sweep has found something.
 #include <fmt/format.h>
 #include <unistd.h>
 

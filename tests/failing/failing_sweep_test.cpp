@@ -34,7 +34,7 @@ const std::vector<Failing> calls{{"accept4", EMFILE},       {"accept4", EINTR}, 
 
 constexpr auto hard_deadline = 60s;
 
-/// One program of a scenario, and what it may end with.
+/// A program of a scenario, and the exit codes that it may have.
 struct Part {
   Words words;
   Variables variables;
@@ -99,7 +99,7 @@ Scenario launched(Words mode, Variables variables = {}) {
 Scenario between_hosts() {
   return [](const std::string&) {
     Words words = job_of(3, {"hosts"});
-    // Which say how it is.
+    // These variables would say that all ranks are on one host.
     words.insert(std::ranges::find(words, "--") + 1, {"env", "-u", "LOCAL_RANK", "-u", "LOCAL_WORLD_SIZE"});
     return std::vector<Part>{{words, {{"UNISONO_BACKEND", "tcp"}}}};
   };

@@ -11,7 +11,7 @@
 
 #include "ranks.h"
 
-// What ends a rank's connections must not end its process: an exception, soon, and a destructor that comes back.
+// A rank whose connections end must not end as a process: it gets an exception, soon, and its destructor comes back.
 
 namespace unisono::testing {
 namespace {
@@ -123,7 +123,7 @@ TEST_P(Reset, ConnectionIsAnExceptionOnBothSides) {
 
 INSTANTIATE_TEST_SUITE_P(Gloo, Reset, ::testing::Values(std::size_t{2}, std::size_t{50'000}, large));
 
-// What the group's watch does from outside when it finds a peer silent.
+// The group's watch does this from outside when it finds a peer silent.
 TEST(Stopped, PeerIsEndedByAbort) {
   Processes processes(2, [](int rank, const std::shared_ptr<Store>& store, const Processes::Tell& tell) -> std::string {
     const auto engine = make_engine(rank, 2, store);
@@ -158,7 +158,7 @@ TEST(Stopped, PeerIsEndedByAbort) {
   expect_ended_by_exception(processes, 1);
 }
 
-/// One rank calls, the others do not.
+/// Rank 0 calls, the others do not.
 TEST(Abort, EndsACallThatWaits) {
   for (const std::size_t count : {std::size_t{1}, large}) {
     for (const Operation operation : {Operation::all_reduce, Operation::all_gather, Operation::barrier, Operation::broadcast}) {
@@ -196,7 +196,7 @@ TEST(Callable, ThatThrowsEndsTheCallEverywhere) {
   });
 }
 
-// Who is done with its last call goes at once; what it has sent still arrives.
+// A rank that is done with its last call goes at once; the data that it has sent still arrives.
 TEST(Leaving, EarlyDisturbsNobody) {
   for (int round = 0; round < 10; ++round) {
     Processes processes(4, [round](int rank, const std::shared_ptr<Store>& store, const Processes::Tell&) -> std::string {

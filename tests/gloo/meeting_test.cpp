@@ -8,7 +8,7 @@
 #include "ranks.h"
 #include "unisono/error.h"
 
-// How a group comes together: deadlines, addresses, and who else reaches the port.
+// The start of a group: deadlines, addresses, and strangers that reach the port.
 
 namespace unisono::testing {
 namespace {

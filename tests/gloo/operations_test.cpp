@@ -6,14 +6,14 @@
 
 #include "ranks.h"
 
-// What moves elements: every operation, with as many as make Gloo cut differently, against what stands in the definition.
+// Every operation that moves elements, with as many of them as make Gloo cut differently, against its definition.
 
 namespace unisono::testing {
 namespace {
 
 using Values = std::vector<std::int32_t>;
 
-/// What rank `rank` has at `index`: another value everywhere.
+/// The element of rank `rank` at `index`: another value everywhere.
 std::int32_t value(int rank, std::size_t index) { return 1'000'003 * (rank + 1) + 7 * static_cast<std::int32_t>(index); }
 
 Values of_rank(int rank, std::size_t count, std::size_t from = 0) {
@@ -123,7 +123,7 @@ TEST_P(Moves, AllToAll) {
   });
 }
 
-/// How much `from` has for `to`: some pairs have nothing for each other.
+/// The number of elements that `from` has for `to`: some pairs have nothing for each other.
 std::size_t share(int from, int to, std::size_t count) { return (from + 2 * to) % 3 == 0 ? 0 : count + static_cast<std::size_t>(from + 3 * to); }
 
 TEST_P(Moves, AllToAllV) {

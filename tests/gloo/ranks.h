@@ -25,7 +25,7 @@ void with_engines(int ranks, const std::function<void(Engine&, int rank)>& body)
 /// Ranks as processes of this program. `body` runs in each; what it throws is the end "error: TEXT", what it returns the end it names.
 class Processes {
  public:
-  /// What a rank's body can tell the test, a line each.
+  /// The lines that a rank's body tells the test.
   using Tell = std::function<void(const std::string& line)>;
   using Body = std::function<std::string(int rank, std::shared_ptr<Store> store, const Tell& tell)>;
 

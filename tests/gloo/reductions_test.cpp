@@ -9,7 +9,7 @@
 
 #include "ranks.h"
 
-// What combines: results against sums that are exact in every order, and, where they are not, the same bits on all ranks.
+// Every operation that combines: results against sums that are exact in every order, and the same bits on all ranks where they are not.
 
 namespace unisono::testing {
 namespace {
@@ -215,7 +215,7 @@ TEST(Reductions, OfMoreElementsThanAnIntCounts) {
     engine.run(call);
     for (const std::size_t place : places) EXPECT_EQ(data[place], 3) << place;
     EXPECT_EQ(data[1], 0);
-    // One block of that size, one way.
+    // A block of that size, one way.
     call.operation = Operation::all_to_all_v;
     const TensorView none{nullptr, DType::uint8, std::size_t{0}};
     if (rank == 0) data[count - 1] = 77;

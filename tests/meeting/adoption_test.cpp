@@ -14,7 +14,7 @@
 namespace unisono {
 namespace {
 
-/// What the probe of this program finds; probes stay for the life of a process.
+/// The job that the probe of this program finds; probes stay for the life of a process.
 std::optional<InitOptions>& found() {
   static std::optional<InitOptions> options;
   return options;

@@ -43,7 +43,7 @@ std::string line(const RunningCommand& rank, const std::string& beginning) {
   return "no line \"" + beginning + "\" in: " + rank.out() + rank.err();
 }
 
-/// What srun gives to a task.
+/// The variables that srun gives to a task.
 Variables slurm_task(int rank, int tasks, const std::string& nodes, const std::string& job) {
   return {{"SLURM_JOB_ID", job},
           {"SLURM_STEP_ID", "0"},
@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
                              {"0,4", "1,3", "2", "1,3", "0,4"}}),
     [](const auto& one) { return one.param.row; });
 
-// Whatever happens between initialize and finalize, the environment is what it was, and nothing is set
+// The environment is what it was, whatever happens between initialize and finalize, and nothing is set
 // on the way.
 TEST(Environment, is_never_written) {
   COVERS("K-34", "K-35", "E-07", "C-28", "I-42", "E-11");
@@ -203,7 +203,7 @@ TEST(LocalRank, comes_from_the_best_source) {
                          {{"hint=5"}, both, 2, true},
                          {{"hint=5", "local=4"}, both, 4, true},
                          {{}, {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}}, 1, true},
-                         // Of another process: the task that started this one.
+                         // The variable is of another process: the task that started this one.
                          {{}, {{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "1"}}, 0, false}}) {
     const TemporaryFolder folder;
     Arguments arguments = one.arguments;

@@ -1,4 +1,4 @@
-// What the tests of meetings among processes start as ranks. Its arguments are what it does, one after the other.
+// The program that the tests of meetings among processes start as ranks. Its arguments say what it does, one after the other.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,7 +24,7 @@ void say(const std::string& text) {
   if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) ::_exit(90);
 }
 
-/// What the program was given, before anything in it ran, the library's own initialization included.
+/// The environment of the program before anything in it ran, the library's own initialization included.
 std::vector<std::string> given_environment() {
   std::vector<std::string> variables;
   std::ifstream file("/proc/self/environ");

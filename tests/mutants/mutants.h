@@ -1,7 +1,7 @@
 #pragma once
 
-// What scripts/test-mutants puts into its copy of the sources: all mutations are compiled in, and MUTANT=n in the environment chooses the one that is
-// carried out. With MUTANTS_SEEN=FILE byte n of the file tells that mutation n was reached, and whether it would have made a difference there.
+// The script test-mutants puts this into its copy of the sources: all mutations are compiled in, and MUTANT=n in the environment chooses the one that
+// is carried out. With MUTANTS_SEEN=FILE byte n of the file tells that mutation n was reached, and whether it would have made a difference there.
 
 #include <fcntl.h>
 #include <sys/mman.h>

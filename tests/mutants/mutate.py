@@ -13,7 +13,7 @@ COMPARISONS = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_e
 MUTATED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "+": "-", "-": "+", "*": "+", "/": "*", "%": "/", "&": "|", "|": "&", "<<": ">>", ">>": "<<"}
 ARITHMETIC = {"+": "plus", "-": "minus", "*": "times", "/": "divided_by", "%": "modulo", "&": "bit_and", "|": "bit_or", "<<": "shift_left",
               ">>": "shift_right"}
-# Where an expression is a constant to the compiler, or no expression of the program.
+# Places in which an expression is a constant to the compiler, or no expression of the program.
 SKIPPED = {K.STATIC_ASSERT, K.ENUM_CONSTANT_DECL, K.TEMPLATE_NON_TYPE_PARAMETER, K.TEMPLATE_TYPE_PARAMETER, K.ALIGNED_ATTR, K.TYPE_REF}
 
 

@@ -39,7 +39,7 @@ def write(file, mutants, verdicts):
     lines, path, count, bare = [HEAD], "", 0, 0
     for mutant in mutants.values():
         verdict = verdicts.get(mutant["key"])
-        # What was not asked again keeps its line.
+        # A mutation that was not asked again keeps its line.
         if verdict is None and mutant["key"] not in known or verdict is not None and verdict["verdict"] in CAUGHT:
             continue
         if mutant["path"] != path:

@@ -53,7 +53,7 @@ configure "$work/outside" -DCMAKE_BUILD_TYPE=Debug -DUNISONO_DEVELOPER=ON
 env -u RANK -u WORLD_SIZE -u LOCAL_RANK -u LOCAL_WORLD_SIZE "$work/outside/outside" | tee "$work/alone"
 grep --quiet "rank 0 of 1: sum is right" "$work/alone"
 
-# What a guest has no business building.
+# A guest has no business building these.
 for surplus in bin/unisono unisono/bin/unisono; do
   if [[ -e "$work/outside/$surplus" ]]; then
     echo "the subproject built $surplus"

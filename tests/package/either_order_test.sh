@@ -24,7 +24,7 @@ expect() {  # expect <pattern> <what it means>
 configure -DUNISONO_BUILD_TESTS=OFF -DUNISONO_BUILD_BENCH=OFF || { cat "$work/log"; exit 1; }
 expect 'missing.*PyTorch' "no PyTorch before it is fetched"
 
-# What scripts/get-torch leaves behind.
+# The folder that scripts/get-torch leaves behind.
 mkdir -p build/python/bin
 printf '#!/bin/sh\nexec "%s" "$@"\n' "$python" >build/python/bin/python3
 chmod +x build/python/bin/python3

@@ -33,11 +33,12 @@ for rank in 0 1 2 3; do
   grep --quiet "rank $rank of 4: 10, 4 shapes" "$work/together"
 done
 
-# Where nobody names a PyTorch, the one that unisono was built with: no other file of the package knows where that is.
+# The PyTorch that unisono was built with is found where nobody names one: no other file of the package knows where it is.
 remembered=$package/unisono-torch-location.cmake
 built_with=$(sed -n 's/^set(unisono_torch_built_with "\(.*\)")$/\1/p' "$remembered")
 [[ -f $built_with/TorchConfig.cmake && $(realpath "$built_with") == "$(realpath "$torch/Torch")" ]] || { echo "remembered: $built_with"; exit 1; }
-if grep --recursive --files-with-matches --fixed-strings -e "$built_with" "$work/moved" --include='*.cmake' | grep --invert-match --fixed-strings "$remembered"; then
+if grep --recursive --files-with-matches --fixed-strings -e "$built_with" "$work/moved" --include='*.cmake' |
+  grep --invert-match --fixed-strings "$remembered"; then
   echo "the files above name the folder of PyTorch"
   exit 1
 fi
@@ -49,7 +50,7 @@ refused "needs PyTorch" gone "$work/moved"
 refused "The one that unisono was built with is not in /nowhere/share/cmake/Torch any more" gone "$work/moved"
 printf 'set(unisono_torch_built_with "%s")\n' "$built_with" >"$remembered"
 
-# One with CUDA: its own package, which may end the configuration where it does not find the toolkit that it likes, is not asked.
+# A PyTorch with CUDA: its own package, which may end the configuration where it does not find the toolkit that it likes, is not asked.
 built_for=$(sed -n 's/^set(unisono_torch_built_for "\(.*\)")$/\1/p' "$package/unisono-config.cmake")
 with_cuda=$work/with-cuda
 mkdir -p "$with_cuda/lib" "$with_cuda/share/cmake/Torch"

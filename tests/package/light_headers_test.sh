@@ -33,7 +33,7 @@ brings "$(included '#include <iostream>')" iostream || { echo "this test does no
 brings "$(included '#include <unisono/engine.h>')" unisono/engine.h || { echo "this test does not see unisono/engine.h where it is included"; exit 1; }
 
 heavy=(iostream random regex thread future iomanip locale)
-# What libstdc++ has parts of in headers of their own (unisono/detail/standard.h).
+# Headers of the standard of which libstdc++ has parts in headers of their own (unisono/detail/standard.h).
 if brings "$(included '#include <cstddef>')" 'bits/c\+\+config.h'; then
   heavy+=(filesystem complex chrono functional ranges memory algorithm sstream map unordered_map unordered_set deque list)
 fi

@@ -1,4 +1,4 @@
-// How an attempt begins: every rank with its variables, its way to the launcher's store, and its output in the launcher's hands.
+// The start of an attempt: every rank gets its variables, its connection to the launcher's store, and pipes or terminals for its output.
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -12,8 +12,8 @@ namespace unisono::launcher {
 
 void Attempt::start() {
   const int ranks = parts_.options.ranks;
-  // Of several nodes the first one's rank 0 takes the port, and its launcher reserves it. A function meets through us; a port that it was given is
-  // its own business.
+  // On several nodes the port belongs to the first node's rank 0, and that node's launcher reserves it. The ranks of a function meet through the
+  // launcher, so a port that was given is left alone.
   if (parts_.options.nnodes == 1 && (!parts_.options.function || master_port_ == 0)) {
     port_.emplace(static_cast<std::uint16_t>(master_port_));
     master_port_ = port_->port();
@@ -27,7 +27,7 @@ void Attempt::start() {
     server_ends.emplace_back(ends[0]);
     store_ends_.emplace_back(ends[1]);
   }
-  // The ranks write at once if they like; the server, which has a thread, is made when nothing is forked any more.
+  // The ranks may write at once. The server has a thread, so it is made only after the last fork.
   for (const auto& end : server_ends) server_ends_.push_back(end.get());
   children_.resize(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
@@ -73,7 +73,7 @@ void Attempt::start_rank(int local_rank) {
   if (options.output == OutputMode::prefixed) {
     ends = output_.open(local_rank);
     if (!ends.out_is_terminal) write_line_by_line(environment, ends.out.get(), parts_.task.path);
-    // Whether a progress bar would be seen, also where the rank writes to a pipe.
+    // The variable tells whether a progress bar would be seen, also where the rank writes to a pipe.
     environment.set("UNISONO_TERMINAL", parts_.console.out().is_terminal() ? 1 : 0);
     plan.stdout_fd = ends.out.get();
     plan.stderr_fd = ends.err.get();

@@ -137,7 +137,7 @@ Ending Peers::ending_of(int rank) const {
         if (kind == "signal") return {PeerFailed::Cause::killed, "was killed by " + base::signal_name(number)};
         return {PeerFailed::Cause::exited, "exited with code " + std::to_string(number) + " before finalize"};
       }
-    } catch (const Error&) {  // the launcher has not recorded it
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the launcher has not recorded it
     }
   }
   return {PeerFailed::Cause::exited, "is gone"};

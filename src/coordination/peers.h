@@ -19,7 +19,7 @@
 
 namespace unisono::coordination {
 
-/// How a process ended, as far as it is known.
+/// The end of a process, as far as it is known.
 struct Ending {
   PeerFailed::Cause cause = PeerFailed::Cause::exited;
   std::string text;  // "was killed by SIGKILL", "exited with code 7"

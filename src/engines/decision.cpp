@@ -40,7 +40,7 @@ Decision decide(std::span<const Ballot> ballots) {
       decision.blamed.insert(decision.blamed.end(), party->ranks.begin(), party->ranks.end());
     std::ranges::sort(decision.blamed);
   }
-  // Of many different calls the first ones, and the majority's.
+  // The message shows the first of many different calls, and the majority's.
   const std::size_t shown = std::min(parties.size(), most_calls_shown);
   for (std::size_t i = 0; i < shown; ++i) {
     const Party& party = i + 1 == shown ? parties.back() : parties[i];

@@ -10,40 +10,40 @@
 #include "engines/signature.h"
 #include "unisono/error.h"
 
-// Who is to blame where the ranks of a call have called different things. Of two opinions the one that more than half of the ranks share is taken for
-// right; the ranks that differ from it are to blame, and the lowest of them is the error's culprit, the same on all ranks. Where no opinion has more
-// than half of the ranks (always among two), nobody is to blame.
+// Decides which ranks are to blame where the ranks of a call have called different things. A call that more than half of the ranks have made counts
+// as right. The other ranks are to blame, and the lowest of them is the error's culprit, which all ranks name alike. Where no call has more than half
+// of the ranks (always among two), no rank is to blame.
 
 namespace unisono::engines {
 
-/// What one rank has called.
+/// The call of one rank.
 struct Ballot {
-  int rank = 0;           ///< as errors call it
-  std::string key = {};   ///< the same for the same call
+  int rank = 0;           ///< the rank as errors name it
+  std::string key = {};   ///< equal for equal calls
   std::string call = {};  ///< as text
 };
-/// The ballot of a rank that has published this.
+/// Returns the ballot of a rank that has published this.
 Ballot ballot_of(int rank, const Signature& signature, std::string_view label);
 
 struct Decision {
-  std::vector<int> blamed = {};              ///< ascending; empty: nobody
+  std::vector<int> blamed = {};              ///< ascending; empty: no rank
   std::optional<std::string> majority = {};  ///< the key that more than half of the ballots have
-  int ranks = 0;                             ///< how many ballots there were
+  int ranks = 0;                             ///< the number of ballots
   std::string calls = {};                    ///< "rank 1 all_reduce(…), ranks 0, 2 all_reduce(…)", those to blame first
   std::optional<int> culprit() const { return blamed.empty() ? std::nullopt : std::optional(blamed.front()); }
   bool blames(int rank) const { return std::find(blamed.begin(), blamed.end(), rank) != blamed.end(); }
 };
-/// At least two ballots, not all with the same key.
+/// Decides on at least two ballots, not all with the same key.
 Decision decide(std::span<const Ballot> ballots);
 
-/// Of two ranks whose calls do not fit each other, and how: a rank that is in conflict with several while no other is, is the culprit.
+/// Two ranks whose calls do not fit each other, with a text. A rank that is in more conflicts than any other is the culprit.
 struct Conflict {
   int a = 0, b = 0;
   std::string text = {};
 };
 Decision decide(std::span<const Conflict> conflicts, int ranks);
 
-/// What a rank says of it: "the ranks called different things: …". `own_is_blamed`: the rank is one of those to blame.
+/// Returns the message for a rank: "the ranks called different things: …". `own_is_blamed`: the rank is one of those to blame.
 std::string describe(const Decision& decision, bool own_is_blamed);
 
 /// The Mismatch that a comparison throws. The group makes the user's error of it.
@@ -51,7 +51,7 @@ class Disagreement final : public Mismatch {
  public:
   Disagreement(const std::string& text, ErrorInfo info, int ranks, std::vector<Ballot> ballots = {})
       : Mismatch(text, std::move(info)), ranks_(ranks), ballots_(std::move(ballots)) {}
-  /// How many were compared.
+  /// Returns the number of ranks that were compared.
   int ranks() const noexcept { return ranks_; }
   const std::vector<Ballot>& ballots() const noexcept { return ballots_; }
 

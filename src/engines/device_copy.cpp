@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::string_view plugin_of_cuda = "nccl";
 constexpr std::chrono::minutes longest_fetch{30};
+constexpr int frequent_looks = 1000;                                              // of a wait for the device, before it pauses for 1 ms each time
 constexpr std::int64_t longest_pitch = std::numeric_limits<std::int32_t>::max();  // of CUDA's devices
 
 bool are_rows(const kernels::Axis& axis, std::size_t bytes) {
@@ -78,8 +79,8 @@ void copy(DeviceStream& stream, const TensorView& to, const TensorView& from) {
 bool wait_for(DeviceEvent& event, const base::Deadline& deadline) {
   for (int look = 0; !event.reached(); ++look) {
     if (deadline.passed()) return false;
-    // A device tells nobody when it is done: look often at first, then every millisecond.
-    if (look < 1000) std::this_thread::yield();
+    // A device does not report its end, so the host looks often at first, then every millisecond.
+    if (look < frequent_looks) std::this_thread::yield();
     else ::poll(nullptr, 0, 1);
   }
   return true;

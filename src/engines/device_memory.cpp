@@ -45,7 +45,7 @@ void sample_device_memory(Device device) noexcept {
   if (now.count() < next || !next_sample.compare_exchange_strong(next, after, std::memory_order_relaxed)) return;
   try {
     static_cast<void>(device_memory_in_use(device));
-  } catch (const std::exception&) {  // whoever asks for the figure gets the error
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the caller that asks for the number gets the error
   }
   const auto end = base::Clock::now().time_since_epoch();
   const auto period = std::max<base::Clock::duration>(shortest_period, share_of_time * (end - now));

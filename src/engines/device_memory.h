@@ -6,11 +6,11 @@
 
 namespace unisono::engines {
 
-/// Bytes in use on a device: this process's where the driver tells, else all processes'.
+/// Returns the bytes in use on a device: this process's where the driver tells, else all processes'.
 std::size_t device_memory_in_use(Device device);
-/// The most that there was whenever one looked.
+/// Returns the largest number that was found so far.
 std::size_t device_memory_peak() noexcept;
-/// Looks, unless one has just done so: it takes a moment.
+/// Takes a sample, unless one was taken just before: sampling takes some time.
 void sample_device_memory(Device device) noexcept;
 
 }  // namespace unisono::engines

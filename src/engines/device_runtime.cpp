@@ -24,7 +24,7 @@ DeviceRuntime::~DeviceRuntime() = default;
 
 void register_device_runtime(std::shared_ptr<DeviceRuntime> runtime) {
   static std::mutex mutex;
-  static auto& kept = *new std::shared_ptr<DeviceRuntime>;  // lives as long as the process, whoever ends last
+  static auto& kept = *new std::shared_ptr<DeviceRuntime>;  // never destroyed: threads may use it while the process ends
   const std::lock_guard lock(mutex);
   if (kept) return;
   kept = std::move(runtime);

@@ -13,7 +13,7 @@
 namespace unisono {
 namespace {
 
-/// A receive into memory that goes with it.
+/// A receive into memory that it owns.
 class Discarding final : public Task {
  public:
   Discarding(std::vector<std::byte> room, std::unique_ptr<Task> task) : room_(std::move(room)), task_(std::move(task)) {}

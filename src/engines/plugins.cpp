@@ -26,7 +26,7 @@ constexpr std::string_view path_variable = "UNISONO_PLUGIN_PATH";
 /// A part of this library whose file is named like a plug-in's. It would load all of LibTorch.
 constexpr std::string_view no_plugin = "torch";
 
-// Loaded once, and never closed: threads and exit handlers of foreign libraries do not survive that.
+// The plug-ins, loaded once and never closed, since foreign libraries may have threads and exit handlers.
 struct Loaded {
   std::mutex mutex;
   std::map<std::string, FoundPlugin, std::less<>> by_name;
@@ -41,7 +41,7 @@ bool is_name(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::islower(c) || std::isdigit(c) || c == '_' || c == '-'; });
 }
 
-// "gloo" of ".../libunisono_gloo.so"; empty of anything else.
+// Returns "gloo" for ".../libunisono_gloo.so"; empty for any other file.
 std::string name_of(const fs::path& path) {
   const std::string file = path.filename().string();
   if (!file.starts_with(prefix) || !file.ends_with(suffix) || file.size() < prefix.size() + suffix.size()) return {};
@@ -49,7 +49,7 @@ std::string name_of(const fs::path& path) {
   return is_name(name) ? name : std::string();
 }
 
-// What the dynamic linker says, without the path, which the caller knows.
+// Returns the dynamic linker's message, without the path, which the caller knows.
 std::string last_error(const std::string& path) {
   const char* text = ::dlerror();
   std::string error = text != nullptr ? text : "unknown error";
@@ -102,7 +102,7 @@ std::vector<SearchedFolder> searched_folders() {
   for (const std::string& folder : base::folders_of(base::variable_of_code(path_variable).value_or(""))) {
     if (folder.starts_with('/')) add(folder, false);
   }
-  // Beside the file that this code is in: the library, or a program that has it inside, which then lies in bin/ beside lib/.
+  // Searches beside the file of this code: the library, or a program that contains it, which lies in bin/ beside lib/.
   if (const fs::path file = base::own_code_file(); !file.empty()) {
     std::error_code error;
     add(file.parent_path().string(), true);

@@ -31,7 +31,7 @@ struct Registry {
 };
 
 Registry& registry() {
-  static Registry& instance = *new Registry;  // lives as long as the process, whoever ends last
+  static Registry& instance = *new Registry;  // never destroyed: threads may use it while the process ends
   return instance;
 }
 
@@ -55,7 +55,7 @@ struct NamedEngine {
   std::string name;
 };
 
-/// "native" is one name without a device, "cpu:native,cuda:nccl" one for each kind of device.
+/// Splits a request: "native" is one name without a device, "cpu:native,cuda:nccl" one for each kind of device.
 std::vector<NamedEngine> split(std::string_view request) {
   const std::string text = lower(request);
   if (text.find(':') == std::string::npos) return {{.device = {}, .name = text}};
@@ -77,7 +77,7 @@ std::vector<NamedEngine> split(std::string_view request) {
   return engines;
 }
 
-// Whether it works on device memory; false of what is not there.
+// Returns true where the engine works on device memory; false where there is no such engine.
 bool is_of_devices(const std::string& name) {
   {
     const std::lock_guard lock(registry().mutex);

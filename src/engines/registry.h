@@ -11,48 +11,47 @@
 
 namespace unisono::engines {
 
-/// What is known of a name that may be asked for.
+/// The state of a name that may be requested.
 struct Availability {
   bool known = false;
   bool available = false;
   std::string why_not;  // where it is known, but cannot run here
 };
 
-/// How far one looks: the runtime of a device, once it is started, is lost to the children that a process forks.
+/// Tells how much may be started: children forked from a process that has started a device's runtime cannot use it.
 enum class Look {
-  from_outside,  ///< by a process that may yet fork ranks: starts nothing
+  from_outside,  ///< by a process that may still fork ranks: starts nothing
   as_a_rank,     ///< by a process that joins a job
 };
 Availability availability(std::string_view name, Look look = Look::from_outside);
-/// Names of all that can run here, in order of preference on one host.
+/// Returns the names of all that can run here, in order of preference on one host.
 std::vector<std::string> available(Look look = Look::from_outside);
-/// How the engine of host memory of a group is made.
+/// Makes a group's engine of host memory.
 struct EngineMaker {
-  /// The ranks of a host have one in shared memory in any case (coordination/coordination.h), and this says that it is the group's: `make` is empty
-  /// then.
+  /// The group uses the shared-memory engine, which the ranks of a host have in any case (coordination/coordination.h). `make` is empty then.
   bool is_shared_memory = false;
-  /// As from a plug-in, or on connections of ours: the link, for an engine that connects all.
+  /// Makes an engine of a plug-in, or one on our connections: `link` is for an engine that connects all ranks.
   std::function<std::unique_ptr<Engine>(const EngineOptions& options, const std::shared_ptr<transport::Link>& link)> make = {};
   EngineTraits traits = {};
   bool connects_all = false;  ///< it works on the link, and needs it between the ranks of a host too
 };
-/// InvalidArgument for an unknown name, BackendUnavailable for one that cannot run here.
+/// Throws InvalidArgument for an unknown name, BackendUnavailable for one that cannot run here.
 EngineMaker maker(std::string_view name);
 
-/// The engine of a device, from a plug-in or registered. As `maker`.
+/// Returns the engine of a device, from a plug-in or registered. Throws as `maker` does.
 EngineFactory device_factory(std::string_view name, Look look = Look::as_a_rank);
 
-/// What was asked for ("auto", "native", "nccl", "CPU:native,cuda:nccl", any case): the backend of host memory, which may be "auto", and the engine
-/// of device memory; empty: none was asked for.
+/// The result of parse_request: the backend of host memory, which may be "auto", and the engine of device memory; empty: none was requested.
 struct Request {
   std::string host, device;
 };
-/// InvalidArgument for what is no such request; BackendUnavailable for an engine of devices that cannot run here.
+/// Reads a request: "auto", "native", "nccl", "CPU:native,cuda:nccl", in any case. Throws InvalidArgument for any other form, and BackendUnavailable
+/// for an engine of devices that cannot run here.
 Request parse_request(std::string_view request, Look look = Look::from_outside);
-/// "auto" and every name that parse_request would know, be it usable here or not. Loads no plug-in.
+/// Returns "auto" and every name that parse_request knows, usable here or not. Loads no plug-in.
 std::vector<std::string> known_names();
-/// Checks a request as far as that is possible without loading anything, so that a launcher can say it for its ranks: InvalidArgument where it is
-/// malformed or has a name that is not known here.
+/// Checks a request as far as possible without loading anything, so that a launcher can report errors for its ranks. Throws InvalidArgument where it
+/// is malformed or has an unknown name.
 void check_names(std::string_view request);
 inline std::string host_backend(std::string_view request, Look look = Look::from_outside) { return parse_request(request, look).host; }
 

@@ -5,11 +5,11 @@
 namespace unisono::engines {
 namespace {
 
-// Of the word `what`: bits 0-7 operation, 8-15 dtype, 16-23 reduce op, 24 custom, 25 labelled, 32-63 root + 1.
+// The bits of the word `what`: 0-7 operation, 8-15 dtype, 16-23 reduce op, 24 custom, 25 labelled, 32-63 root + 1.
 constexpr std::uint64_t custom_bit = std::uint64_t{1} << 24;
 constexpr std::uint64_t label_bit = std::uint64_t{1} << 25;
 
-// Of the word `extra`: the tag below, a hash of names above.
+// The lower half of the word `extra` is the tag, the upper half a hash of names.
 std::uint64_t upper_half(std::string_view name) { return base::stable_hash(name) << 32; }
 
 }  // namespace
@@ -27,7 +27,7 @@ Signature signature_of(const CollectiveCall& call) noexcept {
   if (!call.label.empty()) {
     s.what |= label_bit;
     s.extra ^= upper_half(call.label);
-    if (!call.also.empty()) s.extra ^= upper_half(call.also) * 3;  // another place for another thing
+    if (!call.also.empty()) s.extra ^= upper_half(call.also) * 3;  // the factor keeps two names apart that change places
   }
   return s;
 }
@@ -42,7 +42,7 @@ bool has_label(const Signature& s) noexcept { return (s.what & label_bit) != 0; 
 
 std::string describe(const Signature& s, std::string_view label) {
   const auto operation = static_cast<Operation>(s.what & 0xff);
-  // The label of a call that the user makes as it is repeats the operation: what stands behind it ("of [2, 3]") goes behind the call.
+  // A label may repeat the operation of the user's call; then its rest ("of [2, 3]") is put behind the call.
   const std::string_view name = to_string(operation);
   const bool repeats = label.starts_with(name) && label.substr(name.size()).starts_with(" of ");
   std::string text(repeats ? std::string_view() : label);

@@ -22,7 +22,7 @@ void put(std::string& bytes, std::string_view text, std::size_t most) {
   bytes += text;
 }
 
-/// Never reads past the end; what is missing leaves `ok` false.
+/// Reads the fields of a datagram. It never reads past the end; a missing field makes `ok` false.
 class Fields {
  public:
   explicit Fields(std::string_view bytes) : rest_(bytes) {}
@@ -50,13 +50,16 @@ class Fields {
   bool ok_ = true;
 };
 
+// Bytes of the longest texts: all fields together fit a datagram.
+constexpr std::size_t longest_group_name = 255, longest_field = 64, longest_refusal = 256;
+
 std::string code_of(std::string_view content, std::string_view token, std::string_view place) {
   std::string text(content);
   text += place;
   return store::message_code(token, code_label, text);
 }
 
-// It goes into messages and into records whose fields end with a tab.
+// Replaces control characters, since the text goes into messages and into records whose fields end with a tab.
 std::string printable(std::string text) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20) c = '?';
@@ -91,8 +94,8 @@ bool read(Fields& in, Announcement& said) {
 std::string encode(const Announcement& said, std::string_view token, std::string_view place) {
   std::string bytes(magic);
   put(bytes, version, 2);
-  put(bytes, said.group_name, 255);
-  put(bytes, said.nonce, 64);
+  put(bytes, said.group_name, longest_group_name);
+  put(bytes, said.nonce, longest_field);
   put(bytes, said.number, 8);
   const std::size_t echoes = std::min(said.heard.size(), most_echoes);
   put(bytes, echoes, 1);
@@ -101,14 +104,14 @@ std::string encode(const Announcement& said, std::string_view token, std::string
   put(bytes, static_cast<std::uint32_t>(said.world_size), 4);
   put(bytes, said.port, 2);
   put(bytes, static_cast<std::uint32_t>(said.member.pid), 4);
-  put(bytes, said.member.host, 64);
-  put(bytes, said.member.machine, 64);
-  put(bytes, said.library, 64);
-  put(bytes, said.job, 64);
+  put(bytes, said.member.host, longest_field);
+  put(bytes, said.member.machine, longest_field);
+  put(bytes, said.library, longest_field);
+  put(bytes, said.job, longest_field);
   put(bytes, said.agreed ? 1 : 0, 1);
   put(bytes, said.refusal ? static_cast<std::uint64_t>(said.refusal->kind) : 0, 1);
   if (said.refusal) {
-    put(bytes, said.refusal->text, 256);
+    put(bytes, said.refusal->text, longest_refusal);
   }
   bytes += code_of(bytes, token, place);
   return bytes;

@@ -1,9 +1,10 @@
-// Ranks that mpirun started: where they meet, from its variables or through MPI itself.
+// Finds the meeting of ranks that mpirun started, from its variables or through MPI itself.
 #include "rendezvous/carried.h"
 
 #include <unistd.h>
 
 #include <atomic>
+#include <limits>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -26,7 +27,7 @@ bool is_on_one_host(const EnvironmentIdentity& identity) {
   return identity.local_world_size && identity.world_size && identity.local_world_size->value == identity.world_size->value;
 }
 
-/// What Open MPI's launcher calls this job on this host: its namespace, and the address of the server that serves it. Empty: it does not say.
+/// Returns the name that Open MPI's launcher gives to this job on this host: its namespace, and the address of its server. Empty: it gives none.
 std::string name_by_launcher(const EnvironmentIdentity& identity, const Environment& environment) {
   const auto name = environment.get("PMIX_NAMESPACE");
   if (identity.launcher != Launcher::openmpi || !name || !is_on_one_host(identity)) return {};
@@ -43,7 +44,7 @@ void compare(std::string_view what, const std::optional<Given>& given, int by_mp
                         info("unset the variables of the launcher that is not meant"));
 }
 
-/// An address of this host's that the others have been told.
+/// An address of this host that the other ranks have been told.
 class Opened final : public Meeting {
  public:
   Opened(const SocketAddress& address, std::string token, base::FileDescriptor listening)
@@ -64,7 +65,7 @@ class Opened final : public Meeting {
   mutable base::FileDescriptor listening_;  // of rank 0, until it is served
 };
 
-/// Rank 0 opens it, and the text tells the others: "local NAME", or "tcp HOST PORT TOKEN" with "-" for a token that all have been told already.
+/// Rank 0 opens the meeting and broadcasts its text: "local NAME", or "tcp HOST PORT TOKEN" with "-" for a token that all ranks have already.
 BootstrapMeeting meet_through(const Bootstrap& bootstrap, const EnvironmentIdentity& identity, const Environment& environment) {
   const std::optional<std::string> said = store::said_token(environment);
   const std::string fresh = store::digest(store::fresh_nonce());
@@ -91,7 +92,7 @@ BootstrapMeeting meet_through(const Bootstrap& bootstrap, const EnvironmentIdent
     return result;
   }
   words >> port >> token;
-  if (kind != "tcp" || port < 1 || port > 65535 || token.empty())
+  if (kind != "tcp" || port < 1 || port > std::numeric_limits<std::uint16_t>::max() || token.empty())
     throw ProtocolError("rank 0 has told through MPI something else than a place", info());
   if (token == "-" && !said)
     throw InvalidArgument("rank 0 has been told the job's token, and this rank has not", info("set UNISONO_TOKEN on all ranks"));

@@ -12,22 +12,22 @@
 
 namespace unisono::rendezvous {
 
-/// Joins a job that an MPI's launcher has started (`join`), or says that the program has joined one already. Nothing where there is none.
+/// Joins a job that an MPI's launcher has started (`join`), or returns the job that the program has joined already. Nothing where there is none.
 using FindBootstrap = std::function<std::optional<Bootstrap>(bool join)>;
 
-/// Where ranks meet that mpirun started, to whom nobody said where.
+/// The meeting of ranks that mpirun started without an address for it.
 struct BootstrapMeeting {
   std::unique_ptr<Meeting> meeting;
   std::optional<std::string> token = {};    ///< of the job, where ranks of several hosts meet
-  std::optional<Bootstrap> bootstrap = {};  ///< of the MPI that was joined for that
+  std::optional<Bootstrap> bootstrap = {};  ///< the MPI job that was joined for it
 };
 
-/// True of ranks that an MPI's launcher started and nobody else, and to whom MASTER_ADDR and MASTER_PORT say nothing.
+/// Returns true for ranks that were started by an MPI's launcher alone, without MASTER_ADDR and MASTER_PORT.
 bool is_carried(const EnvironmentIdentity& identity, const base::Environment& environment);
 
-/// All ranks of a job that `is_carried` call it. Where Open MPI's launcher says that they are on one host, its name for the job is enough. Elsewhere
-/// MPI is joined: rank and size are MPI's, and rank 0 opens the meeting and tells the others where it is, and the secret it has made for it.
-/// InvalidArgument where environment and MPI contradict each other. Nothing where there is no MPI to join.
+/// Makes the meeting; all ranks of a job that `is_carried` call it. Where Open MPI's launcher says that they are on one host, its name for the job
+/// suffices. Elsewhere MPI is joined: rank and size are MPI's, and rank 0 opens the meeting and tells the others its address and its secret. Throws
+/// InvalidArgument where environment and MPI contradict each other. Returns nothing where there is no MPI to join.
 std::optional<BootstrapMeeting> carried_meeting(EnvironmentIdentity& identity, const base::Environment& environment,
                                                 const FindBootstrap& find_bootstrap);
 

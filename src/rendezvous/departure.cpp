@@ -8,7 +8,7 @@
 namespace unisono::rendezvous {
 namespace {
 
-// What leaving may take where the store does not answer any more.
+// The time that leaving may take where the store does not answer any more.
 constexpr auto leave_timeout = std::chrono::milliseconds(1000);
 
 }  // namespace
@@ -22,7 +22,7 @@ void Departure::leave() noexcept {
       std::optional<JoinTimeout> brief;
       if (owner_ == Owner::library) brief.emplace(*store_, std::min<std::chrono::milliseconds>(store_->timeout(), leave_timeout));
       store_->set(seat_, left_mark);
-    } catch (const std::exception&) {  // the store is gone, and nobody is there to be told
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the store is gone, so there is no process left to be told
     }
     presence_.reset();
     store_.reset();

@@ -10,7 +10,7 @@
 
 namespace unisono::rendezvous {
 
-/// Gives the join a bound on every single call of a store of ours, and the store its own bound back.
+/// Limits every call to one of our stores by the timeout of the join, and restores the store's own timeout.
 class JoinTimeout {
  public:
   JoinTimeout(Store& store, std::chrono::milliseconds timeout) : store_(store), before_(store.timeout()) { store.set_timeout(timeout); }
@@ -23,14 +23,14 @@ class JoinTimeout {
   std::chrono::milliseconds before_;
 };
 
-/// Whose a store is: one of the caller's own keeps the bounds the caller gave it.
+/// The owner of a store. The caller's own store keeps its timeout.
 enum class Owner { library, caller };
 
 /// The end of this process's part in the job.
 class Departure {
  public:
   Departure(std::shared_ptr<Store> store, std::string seat, std::shared_ptr<Presence> presence, Owner owner);
-  /// Once; later calls do nothing.
+  /// Leaves the job; later calls do nothing.
   void leave() noexcept;
 
  private:

@@ -7,7 +7,7 @@
 
 namespace unisono::rendezvous {
 
-/// What an error of joining the job says beside its sentence: the call was `initialize`.
+/// Returns the ErrorInfo of an error in joining the job: the call was `initialize`.
 inline ErrorInfo info(std::string hint = {}) { return {.operation = "initialize", .hint = std::move(hint)}; }
 
 }  // namespace unisono::rendezvous

@@ -13,6 +13,7 @@ namespace unisono::rendezvous {
 namespace {
 
 constexpr std::size_t most_hosts = 1'000'000;
+constexpr std::size_t most_digits = 18;  ///< of a number that fits 64 bits
 
 struct Number {
   std::uint64_t value = 0;
@@ -45,7 +46,7 @@ class Parser {
  private:
   [[noreturn]] void refuse(std::string_view why) const { throw InvalidArgument(fmt::format("the host list \"{}\" is invalid: {}", text_, why)); }
 
-  /// Up to the next comma outside brackets.
+  /// Reads an item: the text up to the next comma outside brackets.
   std::vector<std::string> item() {
     if (rest_.starts_with("[]") && (rest_.size() == 2 || rest_[2] == ',')) {
       rest_.remove_prefix(2);
@@ -108,7 +109,7 @@ class Parser {
   std::uint64_t number(std::string_view digits) const {
     std::uint64_t value = 0;
     const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (digits.size() > 18 || error != std::errc() || stop != digits.data() + digits.size())
+    if (digits.size() > most_digits || error != std::errc() || stop != digits.data() + digits.size())
       refuse(fmt::format("\"{}\" is no number; within brackets stand numbers and ranges of them", digits));
     return value;
   }

@@ -1,4 +1,4 @@
-// Who we are, from the variables of whoever started us.
+// Determines the identity of this process from the variables of its launcher.
 #include "rendezvous/identity.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ void compare(const std::optional<Given>& ours, const std::optional<Given>& their
                         {.operation = "initialize", .hint = "unset the variables of the launcher that is not meant"});
 }
 
-/// What a later row says is another word for the same, or fills a gap.
+/// Fills a gap from a later row.
 void take_over(std::optional<Given>& ours, const std::optional<Given>& theirs) {
   if (!ours) ours = theirs;
 }
@@ -67,7 +67,8 @@ EnvironmentIdentity identity_of_row(const LauncherRow& row, const Environment& e
   return identity;
 }
 
-/// The rows that apply, until one of them proves that the rest is about an outer process. They must agree, and what one does not say another may.
+/// Merges the rows that apply, until one of them proves that the rest is about an outer process. They must agree, and each fills the gaps of the
+/// others.
 EnvironmentIdentity merged_rows(const Environment& environment) {
   EnvironmentIdentity identity = identity_of_row(row_of(environment), environment);
   for (const LauncherRow& row : launcher_rows()) {
@@ -85,8 +86,8 @@ EnvironmentIdentity merged_rows(const Environment& environment) {
   return identity;
 }
 
-/// Slurm's tasks may start other launchers, and those that mark their processes, or say rank, world size and local rank of them in variables of their
-/// own, are believed. RANK and its like alone are not: they may be left over, or written by a container's hook.
+/// Returns true inside a launcher that a task of Slurm has started: it marks its processes, or gives rank, world size and local rank in variables of
+/// its own. RANK and the like alone do not count: they may be left over, or written by a container's hook.
 bool is_inside_slurm_task(const Environment& environment) {
   return std::ranges::any_of(launcher_rows(), [&](const LauncherRow& row) {
     if (row.launcher == Launcher::slurm || row.launcher == Launcher::horovod || !applies(row, environment)) return false;
@@ -101,8 +102,8 @@ bool has_torch_five(const Environment& environment) {
   return std::ranges::all_of(torch_five, [&](std::string_view name) { return environment.has(name); });
 }
 
-/// RANK and its like stand beside Slurm's variables, all five of them: something within the task set them. On one node that may be a launcher that
-/// started more processes; with several nodes, only somebody who repeats what Slurm says.
+/// Checks RANK and the like, all five of them, against Slurm's variables. On one node a launcher within the task may have set them, which started
+/// more processes. On several nodes they must repeat Slurm's numbers.
 void check_against_slurm(const EnvironmentIdentity& identity, const SlurmTask& task) {
   const auto check = [&](const Given& given, int slurms, std::string_view variable) {
     if (task.nodes > 1 ? given.value == slurms : given.value >= slurms) return;

@@ -12,13 +12,16 @@
 namespace unisono::rendezvous {
 namespace {
 
+// Texts about the ranks that are present end behind this many bytes.
+constexpr std::size_t enough_of_latecomers_text = 200, enough_of_timeout_text = 400;
+
 std::string prefix_of(const JoinRequest& request, int generation) { return fmt::format("unisono/rendezvous/{}/{}/", request.group_name, generation); }
 std::string seat_of(int rank) { return fmt::format("rank/{}", rank); }
 
-/// One generation of one group, as one process sees it.
+/// A generation of a group, from the view of one process.
 class Generation {
  public:
-  /// `moved`: this process has had a part in an earlier one, which was abandoned.
+  /// `moved`: this process has taken part in an earlier one, which was abandoned.
   Generation(Store& store, const JoinRequest& request, const base::Deadline& deadline, int number, bool moved)
       : store_(store),
         request_(request),
@@ -28,12 +31,12 @@ class Generation {
         prefix_(prefix_of(request, number)),
         mine_(encode(request.self)) {}
 
-  /// Empty: it is over, the next one may be ours.
+  /// Enters the generation. Empty: it is over, and the next one is to be tried.
   std::optional<Joined> enter() {
     try {
       if (!agree_to_enter()) return std::nullopt;
     } catch (const PeerFailed&) {
-      // Gone before we had a part in it: the server of a job that was over, if there may be another one after it.
+      // The server left before this process took part: it belonged to a job that was over. A later job may serve another one.
       if (request_.most_generations != 1) throw;
       return std::nullopt;
     }
@@ -41,13 +44,13 @@ class Generation {
     moved_ = true;
     return await();
   }
-  /// Whether this process has had a part in this generation or an earlier one.
+  /// Returns true where this process has taken part in this generation or an earlier one.
   bool moved() const { return moved_; }
 
  private:
   struct Seat {
     std::string key;
-    std::optional<Record> record;  ///< empty: nobody took it
+    std::optional<Record> record;  ///< empty: the seat is free
     bool left = false, alive = false;
   };
 
@@ -56,14 +59,14 @@ class Generation {
     const Member& self = request_.self.member;
     return self.rank < 0 ? where(self) : fmt::format("{} {} at {}", request_.who, self.rank, where(self));
   }
-  /// The first verdict, which may be another's.
+  /// Writes a verdict. Returns the first one, which may be another process's.
   std::string say(const std::string& verdict) {
     std::string first = store_.compare_set(key("done"), "", verdict);
-    if (request_.store_outlives_processes) store_.compare_set(key("list"), "", "none");  // for those who wait for one
+    if (request_.store_outlives_processes) store_.compare_set(key("list"), "", "none");  // for processes that wait for a list
     return first;
   }
 
-  /// False: this generation is over.
+  /// Returns false where this generation is over.
   bool agree_to_enter() {
     for (;;) {
       if (const auto verdict = store_.try_get(key("done"))) {
@@ -74,7 +77,7 @@ class Generation {
       if (say("abandoned") == "abandoned") return false;
     }
     agree("version", fmt::format("{}\t{}", store::describe_own_version(), own_place()), "version");
-    // Of another size may be what an earlier run has left there. If they live, they and we meet again in the next generation.
+    // Seats of another size may be left from an earlier run. If those processes live, they and this one meet again in the next generation.
     const std::string size = std::to_string(request_.world_size);
     const auto theirs = request_.store_outlives_processes && !moved_ ? store_.try_get(key("world")) : std::nullopt;
     if (theirs && split(*theirs, '\t').front() != size && abandon()) return false;
@@ -98,9 +101,9 @@ class Generation {
     return seat;
   }
 
-  /// First the ranks' seats, then those of whoever has no rank, in their order.
+  /// Returns the ranks' seats first, then the seats of processes without a rank, in their order.
   std::vector<Seat> seats() {
-    // Another size than ours may have been agreed on; those seats count too when we look for life.
+    // Another size may have been agreed on. Its seats count as well in the search for living processes.
     int size = request_.world_size;
     if (const auto world = store_.try_get(key("world"))) size = std::max(size, std::atoi(world->c_str()));
     const auto open = std::atoll(store_.try_get(key("autos")).value_or("0").c_str());
@@ -126,7 +129,7 @@ class Generation {
     return look(key(seat_of(request_.self.member.rank))).left;
   }
 
-  /// The job is complete, or has failed for good, and we are not of it.
+  /// Refuses this process: the job is complete, or has failed for good, without it.
   [[noreturn]] void refuse_latecomer(const std::string& verdict) {
     if (!verdict.starts_with("ok")) conclude(verdict);
     const int rank = request_.self.member.rank;
@@ -136,7 +139,7 @@ class Generation {
     }
     std::string there;
     for (const Seat& seat : seats()) {
-      if (seat.alive && there.size() < 200) there += fmt::format("{}{}", there.empty() ? "" : ", ", where(seat.record->member));
+      if (seat.alive && there.size() < enough_of_latecomers_text) there += fmt::format("{}{}", there.empty() ? "" : ", ", where(seat.record->member));
     }
     throw InvalidArgument(fmt::format("the job is complete and still runs ({}); {} is one too many", there, own_place()), info());
   }
@@ -147,7 +150,7 @@ class Generation {
                           info(fmt::format("every process needs a {} of its own: was one started twice?", request_.who)));
   }
 
-  /// All must say the same under this key (up to the tab); who differs ends the job for everybody.
+  /// Compares a value that must be equal on all processes (up to the tab). A process that differs ends the job for all.
   void agree(std::string_view name, const std::string& ours, std::string_view verdict) {
     const std::string first = store_.compare_set(key(name), "", ours);
     const auto theirs = split(first, '\t');
@@ -158,7 +161,7 @@ class Generation {
     conclude(standing.starts_with("ok") ? text : standing);
   }
 
-  /// False: another process had it, and the generation is over.
+  /// Takes a seat. Returns false where another process had it and the generation is over.
   bool take_seat() {
     bool fresh = true;
     if (const int rank = request_.self.member.rank; rank >= 0) {
@@ -202,7 +205,7 @@ class Generation {
     return false;
   }
 
-  /// Those who are there, by rank; who came without a rank fills the gaps in the order of arrival.
+  /// Returns the present processes by rank; those without a rank fill the gaps in the order of arrival.
   std::vector<std::optional<Record>> assign() {
     std::vector<std::optional<Record>> by_rank(static_cast<std::size_t>(request_.world_size));
     for (Seat& seat : seats()) {
@@ -224,14 +227,14 @@ class Generation {
   void complete() {
     std::string verdict = "ok";
     for (const auto& record : assign()) {
-      if (!record) return;  // a seat whose owner has died; whoever takes it completes the job
+      if (!record) return;  // the owner of a seat has died; the process that takes it completes the job
       verdict += '\n' + encode(*record);
     }
     if (request_.store_outlives_processes) store_.compare_set(key("list"), "", verdict);
     else say(verdict);
   }
 
-  /// Of seats that dead processes may have: all in the list must say that they have read it.
+  /// Confirms a list of seats, some of which may belong to dead processes: all processes in the list must confirm it.
   void answer_the_call() {
     const std::string list = store_.get(key("list"), deadline_.left());
     if (list == "none" || list.find(request_.self.nonce) == std::string::npos) return;
@@ -266,7 +269,8 @@ class Generation {
       std::string there;
       for (std::size_t r = 0; r < by_rank.size(); ++r) {
         if (!by_rank[r]) missing.push_back(static_cast<int>(r));
-        if (by_rank[r] && there.size() < 400) there += fmt::format("{}{} at {}", there.empty() ? "" : ", ", r, where(by_rank[r]->member));
+        if (by_rank[r] && there.size() < enough_of_timeout_text)
+          there += fmt::format("{}{} at {}", there.empty() ? "" : ", ", r, where(by_rank[r]->member));
       }
       return say(fmt::format("timeout\t{} of {} {}s joined within {} ms; missing {}s {} (here: {})\t{}", by_rank.size() - missing.size(),
                              by_rank.size(), request_.who, deadline_.timeout().count(), request_.who, list(missing), there, fmt::join(missing, " ")));

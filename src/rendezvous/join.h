@@ -12,46 +12,48 @@
 
 namespace unisono::rendezvous {
 
-// The join, the same over every store. Every process takes a seat: that of its rank, or the next one of those for whoever has none. The one that
-// takes the last seat writes the verdict ("done") with all records in it, and everybody wakes. Whoever sees that the job cannot be (sizes or
-// versions differ, time is over) writes a verdict that says so, and everybody wakes and throws it. The first verdict stands.
+// The join, equal over every store. Every process takes a seat: that of its rank, or the next one of those for processes without a rank. The process
+// that takes the last seat writes the verdict ("done") with all records in it, and all others wake. A process that finds the job impossible (sizes or
+// versions differ, time is over) writes a verdict with the reason, and all others wake and throw it. The first verdict counts.
 //
-// One store or file may carry job after job: each has a generation of its own. A generation is over when its verdict was a failure, when the
-// process that asks has left its seat there, or when nobody of it is alive (only a file can tell: a crashed run must not poison the next).
+// A store or file may be used for job after job: each has a generation of its own. A generation is over when its verdict was a failure, when the
+// asking process has left its seat there, or when none of its processes is alive (which only a file can tell, so that a crashed run does not block
+// the next).
 //
-// A store that outlives its processes, as torchrun's agent keeps one across restarts, holds seats of dead processes, and nobody says that it has
-// left. There a generation is over as soon as it has any verdict; who finds its own seat taken by a process that is over with abandons the
-// generation, and all who still live in it go on to the next; and taken seats are no job yet: the last one to come writes a list of them, and the job
-// is complete when all in the list have read it and said so.
+// A store that outlives its processes, as that of torchrun's agent does across restarts, holds seats of dead processes, and these have not left.
+// There a generation is over as soon as it has any verdict. A process that finds its own seat taken by an earlier process that has ended abandons the
+// generation, and all processes that still live in it go on to the next. The seats alone form no job there: the last process to come writes a list of
+// them, and the job is complete when all processes in the list have confirmed it.
 
 struct JoinRequest {
   Record self;
   int world_size = 1;
   std::string group_name = {};
-  /// Of another process's record; empty: everybody counts as alive.
+  /// Returns true while the process of a record is alive; empty: all count as alive.
   std::function<bool(const Record&)> is_alive = {};
   bool store_outlives_processes = false;
-  /// In such a store, of the process that has this one's seat: whether it is over with it. False: this process is the second one.
+  /// Used with such a store for the process that has this one's seat: returns true where it has ended. False: this process is a second one with the
+  /// same rank.
   std::function<bool(const Record&)> is_over = {};
   int most_generations = 0;                                                                        ///< 0: any number
-  std::string_view who = "rank", size = "world size", size_option = "WORLD_SIZE, or world_size,";  ///< as messages call them
+  std::string_view who = "rank", size = "world size", size_option = "WORLD_SIZE, or world_size,";  ///< words for messages
 };
 
 struct Joined {
   int rank = 0;
   std::vector<Member> members;
-  std::string prefix;  ///< where this generation's keys are; free for the job's own ones
-  std::string seat;    ///< set it to `left` when the process is done with the job
+  std::string prefix;  ///< of this generation's keys; the job may use it as well
+  std::string seat;    ///< set to `left` when the process is done with the job
   int generation = 1;
 };
 
 inline constexpr std::string_view left_mark = "left";
 
-/// Which of the ranks of the first generation have not come yet.
+/// Returns the ranks of the first generation that have not come yet.
 std::vector<int> missing_ranks(Store& store, const JoinRequest& request);
 
-/// Empty: all generations that may be are over. A store that outlives its processes takes a handful of calls of each process, and of one of them a
-/// call for each seat.
+/// Joins the job. Empty: all allowed generations are over. With a store that outlives its processes, every process makes a handful of calls, and one
+/// of them makes a call for each seat.
 std::optional<Joined> join(Store& store, const JoinRequest& request, const base::Deadline& deadline);
 
 }  // namespace unisono::rendezvous

@@ -1,4 +1,4 @@
-// What each launcher calls the same things: the one table.
+// The table of the variables in which each launcher gives rank, size and the like.
 #include "rendezvous/launchers.h"
 
 #include <algorithm>
@@ -56,17 +56,17 @@ constexpr std::array rows = {
                 "MV2_COMM_WORLD_LOCAL_SIZE",
                 {}},
     LauncherRow{Launcher::pmi, {"PMI_RANK"}, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", {}},
-    LauncherRow{Launcher::pmi, {"PMIX_RANK"}, "PMIX_RANK", {}, {}, {}, {}},  // the rest would have to be asked of its server
+    LauncherRow{Launcher::pmi, {"PMIX_RANK"}, "PMIX_RANK", {}, {}, {}, {}},  // only its server knows the rest
     LauncherRow{Launcher::slurm, {"SLURM_PROCID", "SLURM_NTASKS"}, "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", {}, "SLURM_NODEID"},
     LauncherRow{Launcher::slurm, {"SLURM_NTASKS"}, {}, {}, {}, {}, {}},  // inside an allocation, but no task of it
     LauncherRow{
         Launcher::horovod, {"HOROVOD_RANK"}, "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK"},
-    // Half set, the last to be believed: a script that exports WORLD_SIZE for what srun starts, or a mistake, which env:// names.
+    // Half set, so the last ones to be used: a script that exports WORLD_SIZE for the processes that srun starts, or a mistake, which env:// reports.
     torch_like(Launcher::torchrun, {"WORLD_SIZE"}),
     torch_like(Launcher::torchrun, {"RANK"}),
 };
 
-/// Beside our own, which base/variables.h lists, and those of the rows.
+/// The variables beside those of base/variables.h and of the rows.
 constexpr std::array more_variables = {
     "GLOO_SOCKET_IFNAME",           "NCCL_SOCKET_IFNAME",  "MASTER_ADDR",    "MASTER_PORT",
     "TORCHELASTIC_RUN_ID",          "SLURM_JOB_ID",        "SLURM_JOBID",    "TORCHELASTIC_RESTART_COUNT",

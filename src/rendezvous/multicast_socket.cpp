@@ -35,7 +35,7 @@ FileDescriptor open_datagram(const SocketAddress& group) {
   return fd;
 }
 
-/// Where the system's routes lead, if anywhere; the address its datagrams would come from.
+/// Returns the source address of datagrams by the system's routes; empty: there is no route.
 std::string routed_source(const SocketAddress& group) {
   const FileDescriptor probe = open_datagram(group);
   if (::connect(probe.get(), group.data(), group.size()) != 0) return {};
@@ -56,7 +56,7 @@ InterfaceAddress choose(const SocketAddress& group, const std::optional<base::In
   refuse_system(group, "an interface");
 }
 
-// Addresses of link-local scope mean nothing without their interface.
+// Adds the interface to an IPv6 address, since link-local addresses need one.
 SocketAddress scoped(const SocketAddress& group, unsigned index) {
   if (group.family() != AF_INET6) return group;
   sockaddr_in6 address{};
@@ -65,7 +65,7 @@ SocketAddress scoped(const SocketAddress& group, unsigned index) {
   return {reinterpret_cast<const sockaddr*>(&address), sizeof address};
 }
 
-// To leave by the chosen interface, with TTL 1, and to be heard on this host too.
+// Makes datagrams leave by the chosen interface, with TTL 1, and reach this host too.
 bool prepare_sending(const FileDescriptor& out, int family, unsigned index) {
   const int one = 1;
   if (family == AF_INET) {
@@ -111,7 +111,7 @@ MulticastSocket::MulticastSocket(const SocketAddress& group, const std::optional
   own_ = base::local_address(out_.get());
   in_ = open_datagram(address);
   const int on = 1;
-  // All processes of this host listen at the same port; bound to the group's address, none hears anything else that comes to it.
+  // All processes of this host listen at the same port. Bound to the group's address, they receive only datagrams for it.
   if (!set(in_, SOL_SOCKET, SO_REUSEADDR, on) || ::bind(in_.get(), address.data(), address.size()) != 0) refuse_system(address, "listening");
   if (!join_group(in_, address, chosen.index)) refuse_system(address, "joining the group");
 }

@@ -11,30 +11,31 @@
 
 namespace unisono::rendezvous {
 
-/// An address with another port.
+/// Returns an address with another port.
 base::SocketAddress with_port(const base::SocketAddress& address, std::uint16_t port);
 
-/// Datagrams to and from a multicast group: never routed any further than the own network (TTL 1), and heard by the other processes of this host.
+/// Sends and receives datagrams of a multicast group. They stay in the local network (TTL 1), and other processes of this host receive them.
 class MulticastSocket {
  public:
-  static constexpr std::size_t largest = 1200;  ///< bytes of a datagram: fits every network whole
+  static constexpr std::size_t largest = 1200;  ///< bytes of a datagram, which fits every network without fragmentation
 
-  /// On the interface that the rule wants most; without one, where the system sends such datagrams, else the first that can, else loopback.
-  /// InvalidArgument, naming the interfaces there are, where the rule admits none; Unsupported where this host has no multicast of that family.
+  /// Uses the interface that the rule prefers; without a rule the one of the system's routes, else the first one that can, else loopback. Throws
+  /// InvalidArgument, which names the existing interfaces, where the rule admits none, and Unsupported where this host has no multicast of that
+  /// family.
   MulticastSocket(const base::SocketAddress& group, const std::optional<base::InterfaceRule>& rule);
 
-  /// What others see as the source of our datagrams.
+  /// Returns the source address of the datagrams sent.
   const base::SocketAddress& own_address() const { return own_; }
   const std::string& interface() const { return interface_; }
   int fd() const { return in_.get(); }
 
-  /// 0, or the errno of what refused: a datagram may be lost in any case.
+  /// Returns 0, or the errno of the failed call. A datagram may be lost in any case.
   int send(std::string_view bytes) const;
   struct Datagram {
     std::string bytes;
     base::SocketAddress source;
   };
-  /// Empty: nothing there now. Of one that is longer than `largest` there is one byte more than that.
+  /// Returns empty where no datagram has come. A datagram longer than `largest` is cut to one byte more than that.
   std::optional<Datagram> receive() const;
 
  private:

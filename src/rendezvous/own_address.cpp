@@ -22,14 +22,14 @@ bool is(const InterfaceAddress& own, const SocketAddress& address) {
   return own.address.family() == address.family() && own.address.host() == address.host();
 }
 
-/// Those that mean something on other hosts, too.
+/// Returns the addresses that other hosts can use as well.
 std::vector<InterfaceAddress> own_addresses() {
   auto all = base::interface_addresses();
   std::erase_if(all, [](const InterfaceAddress& each) { return each.link_local; });
   return all;
 }
 
-/// Of those that the rule admits, the one on the way to the store, else one of its family, else the first.
+/// Returns, among the addresses that the rule admits, the one on the way to the store, else one of its family, else the first.
 std::string by_rule(const InterfaceRule& rule, const std::optional<SocketAddress>& route) {
   const auto admitted = rule.choose(own_addresses());
   if (route) {
@@ -41,10 +41,12 @@ std::string by_rule(const InterfaceRule& rule, const std::optional<SocketAddress
   return admitted.front().address.host();
 }
 
-/// Where the system would send what goes far away; nothing is sent.
+constexpr std::uint16_t discard_port = 9;  // any port will do: nothing is sent
+
+/// Returns the source address that the system's routes choose for a distant host; nothing is sent.
 std::string by_routes(const std::vector<InterfaceAddress>& own) {
   for (const char* far_away : {"192.0.2.1", "2001:db8::1"}) {  // addresses for documentation
-    const SocketAddress address = base::resolve(far_away, 9).front();
+    const SocketAddress address = base::resolve(far_away, discard_port).front();
     const base::FileDescriptor probe(::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (!probe || ::connect(probe.get(), address.data(), address.size()) != 0) continue;
     const SocketAddress source = base::local_address(probe.get());
@@ -89,7 +91,7 @@ std::vector<SocketAddress> addresses_to_listen_on(const std::string& host, const
   for (const SocketAddress& address : resolved) {
     if (std::ranges::any_of(own, [&](const auto& each) { return is(each, address); })) here.push_back(address);
   }
-  if (here.empty()) return resolved;  // none of ours: listening says so
+  if (here.empty()) return resolved;  // the error is listen's
   std::vector<SocketAddress> admitted;
   const auto chosen = rule->choose(own_addresses());
   for (const SocketAddress& address : here) {
@@ -100,7 +102,7 @@ std::vector<SocketAddress> addresses_to_listen_on(const std::string& host, const
 }
 
 void check_reachable(const std::string& host, const std::vector<SocketAddress>& resolved) {
-  if (host == "localhost" || base::is_numeric(host)) return;  // meant so: the hosts may be one
+  if (host == "localhost" || base::is_numeric(host)) return;  // an explicit loopback address is intended: all ranks may be on one host
   if (!std::ranges::all_of(resolved, [](const auto& address) { return address.is_loopback(); })) return;
   auto others = own_addresses();
   std::erase_if(others, [](const auto& each) { return each.loopback; });

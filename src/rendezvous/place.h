@@ -8,8 +8,8 @@
 
 namespace unisono::rendezvous {
 
-/// Where the processes of a job meet whose environment says who they are: at MASTER_ADDR and MASTER_PORT, beside torchrun's agent, or where Slurm put
-/// them. InvalidArgument where neither variables nor Slurm name a place.
+/// Returns the meeting of a job whose environment gives the ranks: at MASTER_ADDR and MASTER_PORT, beside torchrun's agent, or at Slurm's first node.
+/// Throws InvalidArgument where neither the variables nor Slurm name a place.
 std::unique_ptr<Meeting> meeting_by_environment(const EnvironmentIdentity& identity, int rank, const base::Environment& environment,
                                                 const base::Deadline& deadline);
 

@@ -17,9 +17,11 @@
 namespace unisono::rendezvous {
 namespace {
 
-constexpr std::int64_t presence_range = std::int64_t{1} << 40;
+constexpr std::int64_t presence_range = std::int64_t{1} << 40;  ///< bytes to draw from
+constexpr std::chrono::milliseconds time_to_leave{1000};        ///< for the lock on the file's content
+constexpr int longest_pause_ms = 20;
 
-// Drawn, not counted: the byte of a process that died must not come to mean another one.
+// The byte is drawn at random and not counted, so that the byte of a process that died is not used again.
 std::int64_t draw_byte() {
   std::random_device device;
   return store::presence_base + static_cast<std::int64_t>(std::uniform_int_distribution<std::uint64_t>(0, presence_range - 1)(device));
@@ -39,7 +41,7 @@ Presence::Presence(std::string path, const base::Deadline& deadline) : path_(std
     if (!fd_) throw InvalidArgument(fmt::format("the rendezvous file {} cannot be opened: {}", path_, base::error_text(errno)));
     if (!lock_content(deadline))
       throw Timeout(fmt::format("the rendezvous file {} stayed locked by another process for {} ms", path_, deadline.timeout().count()));
-    // Removed between the opening and the lock: the next one who comes would not find us here.
+    // The file was removed between the opening and the lock: the next process would not find this one here.
     if (is_removed(fd_.get())) continue;
     do {
       byte_ = draw_byte();
@@ -53,7 +55,7 @@ Presence::~Presence() {
   if (::getpid() != pid_) return;  // a child of fork: the lock is its parent's
   using namespace std::chrono_literals;
   try {
-    if (!lock_content(base::Deadline(1s))) return;
+    if (!lock_content(base::Deadline(time_to_leave))) return;
   } catch (const Error&) {
     return;
   }
@@ -66,9 +68,9 @@ Presence::~Presence() {
 
 bool Presence::is_alive(std::int64_t byte) const { return byte == byte_ || store::bytes_are_locked(fd_.get(), byte, 1); }
 
-// Held for microseconds; its release wakes nobody up, hence the short pauses.
+// The lock is held for microseconds. Its release wakes nobody up, hence the short pauses.
 bool Presence::lock_content(const base::Deadline& deadline) const {
-  for (int pause = 0; !store::try_lock_bytes(fd_.get(), 0, 1, true); pause = std::min(pause * 2 + 1, 20)) {
+  for (int pause = 0; !store::try_lock_bytes(fd_.get(), 0, 1, true); pause = std::min(pause * 2 + 1, longest_pause_ms)) {
     if (deadline.passed()) return false;
     ::poll(nullptr, 0, deadline.poll_timeout(pause));
   }

@@ -8,11 +8,11 @@
 
 namespace unisono::rendezvous {
 
-/// This process's sign of life in a rendezvous file: a lock on one byte far behind its content, which goes when the process ends, however it ends.
-/// Others see it through any file system whose locks work. The last one to go removes the file.
+/// Shows in a rendezvous file that this process lives: a lock on one byte far behind the content, which ends with the process, however it ends. Other
+/// processes see it through any file system with working locks. The last process to go removes the file.
 class Presence {
  public:
-  /// Creates the file where there is none. While this object lives, nobody else's `Presence` removes it.
+  /// Creates the file where there is none. No other process's `Presence` removes it while this object lives.
   Presence(std::string path, const base::Deadline& deadline);
   ~Presence();
   Presence(const Presence&) = delete;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -25,7 +26,7 @@ namespace {
 
 using base::SocketAddress;
 
-constexpr int agent_candidates = 16;
+constexpr int agent_candidates = 16;  ///< ports that are tried beside that of torchrun's agent
 
 class AtAddress final : public Meeting {
  public:
@@ -76,7 +77,7 @@ class BesideAgent final : public Meeting {
       : place_(fmt::format("the store at {}, ports {} to {}", host, port + 1, port + agent_candidates)), tag_(std::move(tag)) {
     const auto resolved = base::resolve(host, port, deadline);
     check_reachable(host, resolved);
-    for (int i = 1; i <= agent_candidates && port + i <= 65535; ++i) {
+    for (int i = 1; i <= agent_candidates && port + i <= std::numeric_limits<std::uint16_t>::max(); ++i) {
       for (const SocketAddress& address : resolved) addresses_.push_back(with_port(address, static_cast<std::uint16_t>(port + i)));
     }
     token_ = store::token_for(addresses_, std::nullopt, environment);
@@ -116,7 +117,7 @@ std::unique_ptr<Meeting> meeting_on_this_host(const std::string& name) { return 
 std::unique_ptr<Meeting> meeting_beside_agent(const std::string& host, std::uint16_t port, const EnvironmentIdentity& identity,
                                               const base::Environment& environment, const base::Deadline& deadline) {
   const bool one_host = identity.local_world_size && identity.world_size && identity.local_world_size->value == identity.world_size->value;
-  // Each host's agent counts only the restarts that it has caused itself.
+  // The agent of each host counts only the restarts that it has caused itself.
   const int attempt = one_host ? identity.attempt : 0;
   // Runs may share an id ("none" is torchrun's own default), but not the port of their agent.
   const std::string tag = store::digest(fmt::format("unisono run {}\n{}\n{}\n{}", identity.job_id, attempt, host, port));
@@ -125,7 +126,7 @@ std::unique_ptr<Meeting> meeting_beside_agent(const std::string& host, std::uint
 }
 
 std::shared_ptr<Store> launcher_store(int fd) {
-  // Once taken, the descriptor stays ours and open, so its number cannot come to mean anything else.
+  // A descriptor that was taken stays open, so its number cannot be used for anything else.
   static std::mutex mutex;
   struct Taken {
     std::shared_ptr<Store> store;
@@ -138,7 +139,8 @@ std::shared_ptr<Store> launcher_store(int fd) {
   if (!base::is_stream_socket(fd, AF_UNIX)) throw InvalidArgument(fmt::format("UNISONO_LAUNCHER_FD is {}, which is no connection to a launcher", fd));
   auto store = store::connect_fd(base::FileDescriptor(fd));
   if (const auto stale = taken.find(fd); stale != taken.end()) {
-    // A child of fork has its own connection under a number of its parent's. The parent's object owns that number too: it is kept, not closed.
+    // A child of fork has its own connection under a number of its parent's. The parent's object owns that number as well, so it is kept and not
+    // closed.
     static std::vector<std::shared_ptr<Store>> parents;
     parents.push_back(std::move(stale->second.store));
   }

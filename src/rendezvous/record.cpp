@@ -13,9 +13,11 @@
 namespace unisono::rendezvous {
 namespace {
 
-// Tab separates fields and newline records, so neither may be within one.
+constexpr std::size_t longest_record_field = 255, nonce_characters = 32;
+
+// Replaces control characters: a tab separates fields, and a newline separates records.
 std::string field(std::string_view text) {
-  std::string clean(text.substr(0, 255));
+  std::string clean(text.substr(0, longest_record_field));
   for (char& c : clean) {
     if (static_cast<unsigned char>(c) < 0x20) c = '?';
   }
@@ -35,7 +37,7 @@ T number(std::string_view text) {
 Record own_record(std::optional<int> rank) {
   Record record;
   record.member = {rank.value_or(-1), ::getpid(), field(base::host_name()), field(base::machine_id())};
-  record.nonce = store::digest(store::fresh_nonce()).substr(0, 32);
+  record.nonce = store::digest(store::fresh_nonce()).substr(0, nonce_characters);
   return record;
 }
 
@@ -57,7 +59,7 @@ Record decode(std::string_view text) {
 std::string where(const Member& member) { return fmt::format("{}:{}", member.host, member.pid); }
 
 std::string list(const std::vector<int>& ranks) {
-  constexpr std::size_t most = 32;
+  constexpr std::size_t most = 32;  // ranks that a message names
   std::string text;
   for (std::size_t i = 0; i < std::min(most, ranks.size()); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
   if (ranks.size() > most) text += fmt::format(" and {} more", ranks.size() - most);

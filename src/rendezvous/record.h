@@ -10,22 +10,22 @@
 
 namespace unisono::rendezvous {
 
-/// What a process writes into the store when it joins.
+/// The entry of a process in the store when it joins.
 struct Record {
   Member member;              ///< rank -1: it takes any
-  std::string nonce;          ///< tells two processes (or threads) apart that say the same of themselves
-  std::int64_t presence = 0;  ///< file rendezvous: the byte it keeps locked while it is there; in a store that the program gave: see base::own_life
+  std::string nonce;          ///< tells apart two processes (or threads) with the same fields
+  std::int64_t presence = 0;  ///< file rendezvous: the byte that it keeps locked while it lives; in a store that the program gave: see base::own_life
 };
 
-/// Of this process.
+/// Returns the record of this process.
 Record own_record(std::optional<int> rank);
 std::string encode(const Record& record);
-/// ProtocolError where the text is none.
+/// Throws ProtocolError where the text is no record.
 Record decode(std::string_view text);
 
-/// "host:pid"
+/// Returns "host:pid".
 std::string where(const Member& member);
-/// "0, 2, 5"
+/// Returns "0, 2, 5".
 std::string list(const std::vector<int>& ranks);
 std::vector<std::string_view> split(std::string_view text, char separator);
 

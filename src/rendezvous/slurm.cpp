@@ -14,7 +14,7 @@ namespace {
 
 using base::Environment;
 
-/// The first of them that is set; empty: none.
+/// Returns the first of the names that is set; empty: none.
 std::string_view first_set(const Environment& environment, std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names) {
     if (environment.has(name)) return name;
@@ -22,7 +22,7 @@ std::string_view first_set(const Environment& environment, std::initializer_list
   return {};
 }
 
-// The newer name first; a step may run on fewer nodes than its job has.
+// The newer name comes first; a step may run on fewer nodes than its job has.
 std::string_view job_id_variable(const Environment& environment) { return first_set(environment, {"SLURM_JOB_ID", "SLURM_JOBID"}); }
 std::string_view node_list_variable(const Environment& environment) {
   return first_set(environment, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"});
@@ -69,13 +69,15 @@ SlurmTask slurm_task(const Environment& environment) {
 }
 
 std::uint16_t slurm_port(std::string_view job_id) {
+  constexpr std::size_t digits_used = 4;  // of the job's number
+  constexpr int first_port = 15000;
+
   std::size_t digits = 0;
   while (digits < job_id.size() && job_id[digits] >= '0' && job_id[digits] <= '9') ++digits;
   if (digits == 0) throw InvalidArgument(fmt::format("SLURM_JOB_ID begins with no number: \"{}\"", job_id), {.hint = "MASTER_PORT can say the port"});
   int last = 0;
-  for (const char digit : job_id.substr(digits - std::min<std::size_t>(digits, 4), std::min<std::size_t>(digits, 4)))
-    last = 10 * last + (digit - '0');
-  return static_cast<std::uint16_t>(15000 + last);
+  for (const char digit : job_id.substr(digits - std::min(digits, digits_used), std::min(digits, digits_used))) last = 10 * last + (digit - '0');
+  return static_cast<std::uint16_t>(first_port + last);
 }
 
 }  // namespace unisono::rendezvous

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <filesystem>
+#include <limits>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -30,7 +31,7 @@ void parse_query(Url& url, std::string_view query, std::string_view whole) {
     const auto value = whole_number(pair.substr(equals + 1));
     if (name != "rank" && name != "world_size") refuse(whole, fmt::format("there is no \"{}\" in a query, only rank and world_size", name));
     if (!value) refuse(whole, fmt::format("the {} is no whole number", name));
-    (name == "rank" ? url.rank : url.world_size) = *value;
+    (name == "rank" ? url.rank : url.world_size) = value;
   }
 }
 
@@ -50,7 +51,7 @@ void parse_host_and_port(Url& url, std::string_view place, std::string_view whol
   }
   if (url.host.empty()) refuse(whole, "the host is missing");
   const auto number = whole_number(port);
-  if (!number || *number < 1 || *number > 65535) refuse(whole, "the port is a number from 1 to 65535");
+  if (!number || *number < 1 || *number > std::numeric_limits<std::uint16_t>::max()) refuse(whole, "the port is a number from 1 to 65535");
   url.port = static_cast<std::uint16_t>(*number);
 }
 

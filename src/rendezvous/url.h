@@ -7,7 +7,7 @@
 
 namespace unisono::rendezvous {
 
-/// An init_method taken apart: env://, tcp://host:port, tcp://[v6]:port, file:///path, each with ?rank=…&world_size=… behind.
+/// The parts of an init_method: env://, tcp://host:port, tcp://[v6]:port, file:///path, each with ?rank=…&world_size=… behind.
 struct Url {
   enum class Scheme { env, tcp, file };
   Scheme scheme = Scheme::env;
@@ -17,7 +17,7 @@ struct Url {
   std::optional<int> rank, world_size;
 };
 
-/// InvalidArgument, with the text, for anything else.
+/// Throws InvalidArgument, with the text, for any other form.
 Url parse_url(std::string_view text);
 
 }  // namespace unisono::rendezvous

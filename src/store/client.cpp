@@ -19,9 +19,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// The server ends a wait in time and knows the missing keys. The client's own clock ends the call this much later, where the server does not answer.
 // The server's answers are bounded by its limit for values; a longer length is no answer.
 constexpr std::size_t longest_answer = std::size_t{1} << 31;
+
+// The server ends a wait in time and knows the missing keys. The client's own clock ends the call this much later, where the server does not answer.
 constexpr auto patience = 1s;
 
 }  // namespace

@@ -89,7 +89,7 @@ void StoreServer::Loop::accept_all(Listener& listener, Id id) {
     try {
       std::string source = base::peer_address(fd.get()).host();
       add_session(std::move(fd), std::move(source), false).expires = Clock::now() + options_.handshake_timeout;
-    } catch (const Error&) {  // the client has closed it already
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the client has closed it already
     }
   }
 }

@@ -8,8 +8,8 @@
 
 namespace unisono::engines {
 
-/// Gloo over TCP as an engine: its collectives as they are, and of ours those that it has. Reductions run along a ring, in which every element is
-/// combined on one rank and handed to the others, so that all get the same bits.
+/// Gloo over TCP as an engine, with those of our collectives that Gloo has. Reductions use a ring: every element is combined on one rank and sent to
+/// the others, so all get the same bits.
 class GlooEngine final : public Engine {
  public:
   explicit GlooEngine(const EngineOptions& options);

@@ -33,8 +33,8 @@ std::vector<Token> random_tokens(int count) {
   return tokens;
 }
 
-/// The group's store as Gloo's. Gloo's connections are open to whoever reaches the port first, the store only to members: so each rank's addresses
-/// come with a token for every peer, by which that peer will know this rank on the connection.
+/// The group's store as Gloo's store. Gloo's ports accept any process, but only members can read the store. So each rank's addresses come with a
+/// token for every peer, by which that peer recognises this rank on the connection.
 class GlooStore final : public gloo::rendezvous::Store {
  public:
   GlooStore(unisono::Store& store, int rank, int size, Clock::time_point deadline)
@@ -64,13 +64,13 @@ class GlooStore final : public gloo::rendezvous::Store {
   void wait(const std::vector<std::string>& keys) override { store_.wait(keys, left()); }
   void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds&) override { wait(keys); }
 
-  /// By rank, what this one sends to it.
+  /// Returns, by rank, the token that this rank sends to it.
   std::vector<Token>& tokens() { return tokens_; }
-  /// By rank, what must come from it.
+  /// Returns the token that must come from a rank.
   const Token& expected(int peer) const { return expected_[static_cast<std::size_t>(peer)]; }
 
  private:
-  // Addresses stand under the number of their rank.
+  // The key of a rank's addresses is its number.
   static bool is_rank(const std::string& key) {
     return !key.empty() && std::all_of(key.begin(), key.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
   }
@@ -85,7 +85,7 @@ class GlooStore final : public gloo::rendezvous::Store {
   std::vector<Token> expected_;
 };
 
-/// While it exists no signal is delivered to this thread, nor to those that it starts, for as long as they run.
+/// Blocks all signals in this thread, and in the threads that it starts, during its lifetime.
 class NoSignals {
  public:
   NoSignals() {
@@ -99,7 +99,7 @@ class NoSignals {
   sigset_t before_;
 };
 
-/// Gloo's device, which has the thread, making meshes of ours.
+/// Gloo's device, which has the thread; it makes our meshes.
 class NetworkDevice final : public tcp::Device {
  public:
   NetworkDevice(const tcp::attr& attributes, Clock::time_point deadline) : tcp::Device(attributes), deadline_(deadline) {}
@@ -113,7 +113,7 @@ class NetworkDevice final : public tcp::Device {
 
  private:
   const Clock::time_point deadline_;
-  std::weak_ptr<Mesh> mesh_;  // which keeps this device
+  std::weak_ptr<Mesh> mesh_;  // keeps this device
 };
 
 tcp::attr attributes_of(const std::string& address) {
@@ -136,13 +136,15 @@ tcp::attr attributes_of(const std::string& address) {
   return attributes;
 }
 
-/// Every rank shows every other the token that stood beside its address.
+constexpr std::uint8_t token_slot = 0x55;  // used by no collective of Gloo
+
+/// Sends every rank the token that stood beside this rank's address, and checks those received.
 void show_tokens(gloo::Context& context, GlooStore& board) {
   std::vector<Token> shown(board.tokens().size());
   const std::size_t bytes = shown.size() * sizeof(Token);
   const auto in = context.createUnboundBuffer(board.tokens().data(), bytes);
   const auto out = context.createUnboundBuffer(shown.data(), bytes);
-  const std::uint64_t slot = gloo::Slot::build(0x55, 0);  // of no collective of Gloo's
+  const std::uint64_t slot = gloo::Slot::build(token_slot, 0);
   for (int r = 0; r < context.size; ++r) {
     if (r == context.rank) continue;
     const std::size_t offset = static_cast<std::size_t>(r) * sizeof(Token);

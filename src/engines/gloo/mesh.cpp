@@ -12,13 +12,13 @@ namespace {
 
 namespace tcp = gloo::transport::tcp;
 
-// The layout of the library that these classes are derived from: 0.5.0 of May 2022. Another one must not be built against by chance.
+// These classes derive from the library's layout of release 0.5.0 (May 2022). Building against another one is an error.
 static_assert(sizeof(tcp::Pair) == 0x380 && sizeof(tcp::UnboundBuffer) == 0xe0, "src/backends/gloo knows the TCP transport of Gloo 0.5.0 (May 2022)");
 
-// Long enough to be none, short enough for Gloo's arithmetic.
+// Long enough for any wait, short enough for Gloo's arithmetic.
 constexpr std::chrono::hours for_ever{24 * 365};
 
-/// While this thread is inside Gloo's send or recv it holds the lock of all connections, for which Gloo's thread may be waiting.
+/// True while this thread is inside Gloo's send or recv: it then holds the lock of all connections, for which Gloo's thread may be waiting.
 thread_local bool posting = false;
 struct Posting {
   Posting() { posting = true; }
@@ -32,7 +32,7 @@ void close_on_exec(int fd) { ::fcntl(fd, F_SETFD, FD_CLOEXEC); }
 Mesh::Mesh(std::shared_ptr<tcp::Device> device, int own_rank, int ranks, Clock::time_point deadline)
     : tcp::Context(std::move(device), own_rank, ranks), deadline_(deadline) {}
 
-// They refer to this.
+// The pairs refer to this object.
 Mesh::~Mesh() { pairs_.clear(); }
 
 std::unique_ptr<gloo::transport::Pair>& Mesh::createPair(int peer) {
@@ -53,7 +53,7 @@ std::chrono::milliseconds Mesh::patience() const {
 void Mesh::abort() noexcept {
   try {
     {
-      // Who waits is told here: Gloo's own closing of a connection tells only the other side.
+      // Waiting threads are woken here: when Gloo closes a connection, only the other side learns of it.
       const std::lock_guard lock(buffers_mutex_);
       over_ = true;
       for (Buffer* buffer : buffers_) {
@@ -64,8 +64,8 @@ void Mesh::abort() noexcept {
     for (auto& pair : pairs_) {
       if (pair) pair->close();
     }
-  } catch (...) {
-    // Only locks and notifications are above: there is nothing left that could be tried.
+  } catch (...) {  // NOLINT(bugprone-empty-catch)
+    // The code above only locks and notifies: there is nothing else to try.
   }
 }
 
@@ -92,7 +92,7 @@ void Buffer::check() const {
   if (mesh_->is_over()) throw gloo::IoException("the group has been ended");
 }
 
-// A wait that begins after `abort` finds it here; one that began before is woken by it and returns false.
+// A wait that begins after `abort` fails in check(). One that began before is woken by it and returns false.
 bool Buffer::waitRecv(int* rank, std::chrono::milliseconds) {
   check();
   if (!tcp::UnboundBuffer::waitRecv(rank, mesh_->patience())) throw gloo::IoException("the group has been ended");
@@ -117,23 +117,25 @@ void Buffer::recv(int from, std::uint64_t slot, std::size_t offset, std::size_t 
   tcp::UnboundBuffer::recv(from, slot, offset, bytes);
 }
 
-// It listens from here on. Gloo makes five times of the timeout it is given; ours is the deadline, see waitUntilConnected.
+// The connection listens from here on. Gloo multiplies the timeout it is given by five; ours is the deadline, see waitUntilConnected.
 Connection::Connection(Mesh& mesh, tcp::Device* device, int rank) : tcp::Pair(&mesh, device, rank, gloo::kNoTimeout), mesh_(mesh) {
   const std::lock_guard lock(m_);
   close_on_exec(fd_);
 }
 
-// A soft close: what this rank has sent still arrives. Not left to the base, whose handleEvents would be the one that is called meanwhile.
+// Closes softly, so that sent bytes still arrive. The base class must not do it, since its own handleEvents could be called meanwhile.
 Connection::~Connection() {
   const std::lock_guard lock(m_);
   if (state_ != CLOSED) Connection::changeState(CLOSED);
 }
 
+constexpr int tries_before_yield = 100;
+
 void Connection::handleEvents(int events) {
-  // Gloo's thread comes back at once and for ever to a connection that another thread is using: on that thread's own processor it would keep it from
-  // going on until the scheduler's next tick.
+  // While another thread uses the connection, Gloo's thread would return to it at once and for ever. On that thread's own processor it would delay it
+  // until the scheduler's next tick.
   for (int tries = 0; !m_.try_lock(); ++tries) {
-    if (tries < 100) continue;
+    if (tries < tries_before_yield) continue;
     ::sched_yield();
     return;
   }
@@ -150,7 +152,7 @@ void Connection::handleEvents(int events) {
   give_up(why);
 }
 
-/// On Gloo's thread. Where another thread is just using the connection, the event is still there the next time round.
+/// Runs on Gloo's thread. Where another thread is using the connection, the event is still pending the next time.
 void Connection::give_up(const std::string& why) noexcept {
   try {
     const std::unique_lock lock(m_, std::try_to_lock);
@@ -160,14 +162,14 @@ void Connection::give_up(const std::string& why) noexcept {
     } else {
       changeState(CLOSED);
     }
-  } catch (...) {
+  } catch (...) {  // NOLINT(bugprone-empty-catch)
     // Out of memory: the same event comes again.
   }
 }
 
 bool Connection::write(tcp::Op& op) {
   if (tcp::Pair::write(op)) return true;
-  if (ex_ != nullptr) tell(op.ubuf);  // it stands in no queue
+  if (ex_ != nullptr) tell(op.ubuf);  // it is in no queue
   return false;
 }
 
@@ -176,16 +178,16 @@ void Connection::tell(const gloo::WeakNonOwningPtr<tcp::UnboundBuffer>& weak) co
   if (buffer) static_cast<Buffer*>(buffer.operator->())->end(ex_);
 }
 
-/// With the lock held, from whichever thread.
+/// Called with the lock held, from any thread.
 void Connection::changeState(state next) noexcept {
   if (next == CLOSED) {
     if (posting && state_ == CONNECTED) {
-      // Closing waits for Gloo's thread, and that may wait for a lock of ours. It sees the end of the connection and closes it.
+      // Closing waits for Gloo's thread, which may wait for one of our locks. Gloo's thread closes the connection when it sees its end.
       ::shutdown(fd_, SHUT_RDWR);
       return;
     }
     if (ex_ != nullptr) {
-      // Gloo tells those whose turn had not come, but not whose bytes were just on their way.
+      // Gloo tells the buffers whose turn had not come, but not those whose bytes were in transfer.
       tell(rx_.ubuf);
       for (const tcp::Op& op : tx_) tell(op.ubuf);
     }

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-// Gloo's TCP transport, made safe to have in a process. Its thread serves all connections and has no catch of its own: an exception there ends the
-// process. It also loses sight of some buffers when a connection breaks, so that who waits for them is not told, and its timeouts cannot be
-// changed. The places in which that is put right are the virtual functions that its TLS transport is built on.
+// Gloo's TCP transport, made safe for use in a process. Its thread serves all connections and has no catch of its own, so an exception there would
+// end the process. It also loses some buffers when a connection breaks, so that waits for them do not end, and its timeouts cannot be changed. These
+// classes correct that in the virtual functions that Gloo's TLS transport is built on.
 
 namespace unisono::engines {
 
@@ -24,22 +24,22 @@ using Clock = std::chrono::steady_clock;
 /// The connections of one rank with all others.
 class Mesh final : public gloo::transport::tcp::Context {
  public:
-  /// What makes it has until `deadline` to connect.
+  /// The mesh must be connected by `deadline`.
   Mesh(std::shared_ptr<gloo::transport::tcp::Device> device, int own_rank, int ranks, Clock::time_point deadline);
   ~Mesh() override;
 
   std::unique_ptr<gloo::transport::Pair>& createPair(int rank) override;
   std::unique_ptr<gloo::transport::UnboundBuffer> createUnboundBuffer(void* data, std::size_t bytes) override;
 
-  /// All connections stand: from now on nothing but `abort` ends a wait.
+  /// Called when all connections exist: from then on only `abort` ends a wait.
   void set_connected() { connected_ = true; }
   Clock::time_point deadline() const { return deadline_; }
-  /// How long Gloo may wait for one thing.
+  /// Returns how long Gloo may wait for one operation.
   std::chrono::milliseconds patience() const;
-  /// Ends whoever waits, and all connections; the peers are told. From any thread, any number of times.
+  /// Ends all waits and connections; the peers are told. Any thread may call it, any number of times.
   void abort() noexcept;
   bool is_over() const { return over_; }
-  /// The rank whose connection an error of Gloo's is about, as it names only addresses; -1: none.
+  /// Returns the rank whose connection an error of Gloo is about, which names only addresses; -1: none.
   int rank_in(std::string_view text) const;
 
  private:
@@ -49,7 +49,7 @@ class Mesh final : public gloo::transport::tcp::Context {
   const Clock::time_point deadline_;
   std::atomic<bool> connected_ = false, over_ = false;
   std::mutex buffers_mutex_;
-  std::vector<class Buffer*> buffers_;  // that exist just now: those of the collective under way
+  std::vector<class Buffer*> buffers_;  // those of the current collective
 };
 
 /// Memory of one collective, to send from or to receive into.
@@ -64,7 +64,7 @@ class Buffer final : public gloo::transport::tcp::UnboundBuffer {
   void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override;
   void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override;
 
-  /// Who waits for it gets this exception.
+  /// Fails the waits for this buffer with an exception.
   void end(std::exception_ptr why) { signalException(std::move(why)); }
 
  private:
@@ -89,7 +89,7 @@ class Connection final : public gloo::transport::tcp::Pair {
   void tell(const gloo::WeakNonOwningPtr<gloo::transport::tcp::UnboundBuffer>& weak) const;
 
   Mesh& mesh_;
-  std::string peer_name_;  // once it is connected
+  std::string peer_name_;  // set once it is connected
 };
 
 }  // namespace unisono::engines

@@ -13,13 +13,13 @@ namespace {
 bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 bool is_wide_float(DType dtype) { return dtype >= DType::float32; }  // float32, float64, complex64, complex128
 
-// Elements as Gloo sees them: only their size counts.
+// Elements of which Gloo only knows the size.
 template <std::size_t Size>
 struct Opaque {
   std::byte bytes[Size];
 };
 
-/// `work` with an element type of that size.
+/// Calls `work` with an element type of that size.
 template <class F>
 void with_element(std::size_t size, F&& work) {
   switch (size) {
@@ -31,7 +31,7 @@ void with_element(std::size_t size, F&& work) {
   }
 }
 
-/// out = a op b, where `out` may be `a`.
+/// Returns a function for out = a op b, where `out` may be `a`.
 std::function<void(void*, const void*, const void*, std::size_t)> function_of(const CollectiveCall& call) {
   const DType dtype = call.in.dtype();
   const ReduceOp op = call.op == ReduceOp::avg ? ReduceOp::sum : call.op;
@@ -51,7 +51,7 @@ void divide(void* data, std::size_t count, int divisor) {
   for (std::size_t i = 0; i < count; ++i) values[i] /= static_cast<T>(divisor);
 }
 
-/// What is left of an average once the sum is there.
+/// Completes an average once the sum is there.
 void finish(const CollectiveCall& call, int size) {
   if (call.op != ReduceOp::avg || call.custom) return;
   const auto count = static_cast<std::size_t>(call.out.numel());
@@ -102,7 +102,7 @@ void copy_alone(const CollectiveCall& call) {
   if (call.out.bytes() == 0 || call.in.bytes() == 0) return;
   if (call.out.data() != call.in.data()) std::memcpy(call.out.data(), call.in.data(), call.in.bytes());
   if (!reduces(call.operation) || call.custom) return;
-  // Truth has one form, also that of one element; all else stays as it is.
+  // Truth values are normalised, also a single element; all else stays as it is.
   const bool is_boolean = call.in.dtype() == DType::boolean;
   if (!is_boolean && call.op != ReduceOp::land && call.op != ReduceOp::lor) return;
   combine(call.in.dtype(), is_boolean ? ReduceOp::bor : call.op, call.out.data(), call.out.data(), call.count);

@@ -9,13 +9,13 @@
 
 namespace unisono::engines {
 
-/// Whether Gloo's ring gives the result that is promised: partial results go round in the dtype itself, so that halves of more than two ranks would
-/// be rounded more than once, and an average of integers needs more room than they have.
+/// Returns true where Gloo's ring gives the promised result. Partial results travel in the dtype itself: with more than two ranks halves would be
+/// rounded more than once, and sums for an average of integers could overflow.
 bool can_combine(const CollectiveCall& call, int size);
 
 void all_reduce_on(const std::shared_ptr<gloo::Context>& context, const CollectiveCall& call);
 
-/// Memory for shares that a rank combines and has no place for; it stays, since fresh memory costs more than combining does.
+/// Memory for shares that a rank combines without a buffer for them. It is kept, since the first touch of new memory costs more than the combination.
 class Room {
  public:
   void* of(std::size_t bytes) {
@@ -34,7 +34,7 @@ class Room {
 };
 void reduce_on(const std::shared_ptr<gloo::Context>& context, const CollectiveCall& call, Room& room);
 
-/// A collective of one rank, whatever it is.
+/// Carries out any collective of one rank.
 void copy_alone(const CollectiveCall& call);
 
 }  // namespace unisono::engines

@@ -1,4 +1,5 @@
-// The plug-in "mpi" as it is found. It is linked to no MPI: it looks which one this process is to use, and loads what was built for that.
+// The plug-in "mpi" as the registry finds it. It is linked to no MPI: it determines which one this process uses, and loads the part that was built
+// for it.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ namespace {
 struct Kind {
   std::string_view name;
   std::string_view readable;
-  std::array<const char*, 2> libraries;  ///< by the names that programs are linked to; the first is what our part needs
+  std::array<const char*, 2> libraries;  ///< the names that programs are linked to; our part needs the first
 };
 constexpr std::array kinds = {
     Kind{"openmpi", "Open MPI", {openmpi_library, nullptr}},
@@ -53,7 +54,7 @@ const Kind* loaded() {
   return nullptr;
 }
 
-/// Our part for a kind lies beside us.
+/// Returns the file of our part for a kind, which lies beside this one.
 std::filesystem::path part_for(const Kind& kind) {
   Dl_info info{};
   ::dladdr(reinterpret_cast<const void*>(&loaded), &info);
@@ -79,7 +80,7 @@ Choice choose() {
   for (const Kind& kind : kinds) {
     if (started_by(kind.name) && (launcher == nullptr || !is_built(*launcher))) launcher = &kind;
   }
-  // What the program has loaded is what it uses, and nothing can change that.
+  // An MPI that the program has loaded is used in any case.
   const Kind* const present = loaded();
   const Kind* const chosen = present != nullptr ? present : wanted != nullptr ? wanted : launcher;
   if (chosen == nullptr) {
@@ -107,7 +108,7 @@ Loaded load() {
   if (choice.kind == nullptr) return {nullptr, choice.why_not};
   if (!is_built(*choice.kind))
     return {nullptr, fmt::format("there is no part for {}: {} is missing", choice.kind->readable, part_for(*choice.kind).string())};
-  // Components that Open MPI loads later look for its symbols among those of everybody.
+  // Open MPI's components, which it loads later, need its symbols to be global.
   if (::dlopen(choice.kind->libraries[0], RTLD_NOW | RTLD_GLOBAL) == nullptr)
     return {nullptr, fmt::format("{} cannot be loaded: {}", choice.kind->readable, ::dlerror())};
   void* const handle = ::dlopen(part_for(*choice.kind).c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -126,7 +127,7 @@ const Plugin& need() {
   return *part.plugin;
 }
 
-// Nothing is loaded for that: an MPI that is only looked at would still change what the process does.
+// Nothing is loaded here: an MPI that is only loaded changes the process already.
 std::string why_not() {
   const Choice choice = choose();
   if (choice.kind == nullptr) return choice.why_not;

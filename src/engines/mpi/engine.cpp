@@ -18,15 +18,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What a call that waits within MPI may take to return when its group is over: its peers may have come all the same.
+/// The time in which a call that waits within MPI may return when its group is over, since its peers may have come.
 constexpr auto patience = 500ms;
 
-// The same on all members, and hardly ever that of another group which is made at the same time.
+/// The time that freeing a communicator, which is collective, may take.
+constexpr auto free_limit = 10s;
+
+// Returns a tag that is equal on all members, and rarely that of another group that is made at the same time.
 int tag_of_key(const std::string& key, int largest) {
-  return static_cast<int>(base::stable_hash(key) % static_cast<std::uint64_t>(std::min(largest, 1 << 20)));
+  constexpr int most_tags = 1 << 20;
+  return static_cast<int>(base::stable_hash(key) % static_cast<std::uint64_t>(std::min(largest, most_tags)));
 }
 
-/// MPI frees its groups by hand.
+/// Frees an MPI group.
 struct GroupHandle {
   MPI_Group group = MPI_GROUP_NULL;
   ~GroupHandle() {
@@ -34,7 +38,7 @@ struct GroupHandle {
   }
 };
 
-/// While a communicator is made, its parent, which may be the program's own, returns errors.
+/// Makes the parent of a new communicator, which may be the program's own, return errors while the communicator is made.
 class ErrorsReturn {
  public:
   explicit ErrorsReturn(MPI_Comm comm) : comm_(comm) {
@@ -55,7 +59,7 @@ class ErrorsReturn {
 
 }  // namespace
 
-// ---- the communicator -----------------------------------------------------------------------------------------
+// ---- the communicator ---------------------------------------------------------------------------------------
 
 Communicator::Communicator(Library& library, const EngineOptions& options)
     : library_(library), members_{MPI_COMM_NULL, options.rank, options.size()}, name_(options.group_name) {
@@ -94,7 +98,7 @@ void Communicator::abort(const Failure& failure) noexcept {
 void Communicator::leave() noexcept {
   if (members_.comm == MPI_COMM_NULL || !library_.may_call() || !Library::is_joined() || library_.is_given_up() || aborted_) return;
   const auto lock = library_.lock();
-  const ExitTimer overdue(10s, "MPI_Comm_free");
+  const ExitTimer overdue(free_limit, "MPI_Comm_free");
   MPI_Comm_free(&members_.comm);
 }
 
@@ -122,7 +126,7 @@ void Communicator::begin_put_off() {
 Communicator::InMpi::InMpi(Communicator& communicator) : communicator_(communicator) {
   communicator_.in_mpi_.fetch_add(1);
   try {
-    communicator_.require_sound();  // after the line above: either we see that it was aborted, or who aborts sees us
+    communicator_.require_sound();  // after the line above: either this thread sees the abort, or the aborting thread sees this one
   } catch (...) {
     communicator_.in_mpi_.fetch_sub(1);
     throw;
@@ -137,7 +141,7 @@ Communicator::InMpi::~InMpi() {
   communicator_.returned_.notify_all();
 }
 
-// ---- the engine -----------------------------------------------------------------------------------------------
+// ---- the engine ---------------------------------------------------------------------------------------------
 
 MpiEngine::MpiEngine(const EngineOptions& options)
     : communicator_(std::make_shared<Communicator>(Library::join(options.timeout), options)), crowded_(options.crowded) {
@@ -152,17 +156,17 @@ void MpiEngine::leave() { communicator_->leave(); }
 bool MpiEngine::offers(const CollectiveCall& call) const {
   if (call.operation == Operation::send || call.operation == Operation::recv) return false;
   if (!reduces(call.operation)) return true;
-  if (call.custom) return false;  // an operation of MPI's carries no state, and no exception may pass through it
+  if (call.custom) return false;  // an MPI operation carries no state, and no exception may pass through it
   const DType dtype = call.in.dtype();
   const bool is_half = dtype == DType::float16 || dtype == DType::bfloat16;
   if (call.op == ReduceOp::avg) {
     const bool divides = dtype >= DType::float32;
     return divides && call.operation != Operation::scan && call.operation != Operation::exscan;
   }
-  // The first rank's prefix is of one element: MPI copies it, and what is true becomes 1 with us.
+  // The first rank's prefix is a single element, which MPI copies; here true must become 1.
   const bool truth = dtype == DType::boolean || call.op == ReduceOp::land || call.op == ReduceOp::lor;
   if (truth && (call.operation == Operation::scan || call.operation == Operation::exscan)) return false;
-  // Halves are rounded by every sum of two: only of two ranks is that once.
+  // Every sum of two rounds halves, so they are rounded once only between two ranks.
   if (is_half && (call.op == ReduceOp::sum || call.op == ReduceOp::product)) return communicator_->members().size <= 2;
   return true;
 }
@@ -185,7 +189,7 @@ std::unique_ptr<Task> MpiEngine::start(const CollectiveCall& call) { return star
 void MpiEngine::run(const CollectiveCall& call) {
   communicator_->library().require_call();
   if (!blocks_ || crowded_) {
-    // MPI would spin, and its peers want the processor.
+    // A blocking call would spin while the other ranks need the processor.
     for (const auto task = start(call); !task->advance();) ::sched_yield();
     return;
   }

@@ -20,17 +20,17 @@ inline void say(const std::string& what) {
   [[maybe_unused]] const auto told = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
-/// Says why, on standard error, and ends the process: all that is left to do where MPI does not return from a call.
+/// Writes the reason to standard error and ends the process, where MPI does not return from a call.
 [[noreturn]] inline void end_process(const std::string& why, int code = 1) noexcept {
   say(why);
   ::_exit(code);
 }
 
-/// For its lifetime the calling thread is within MPI, which takes no deadline: if that lasts too long, the process ends. The other ranks may be in
-/// the call already: where there is no thread to watch it, it is made unwatched.
+/// Limits a call of MPI, which takes no deadline: if the timer lives longer than the limit, the process ends. Other ranks may be in the call already,
+/// so it is made without a limit where no thread can be started.
 class ExitTimer {
  public:
-  /// `code`: with which the process ends then.
+  /// `code`: the exit code of the process then.
   ExitTimer(std::chrono::milliseconds limit, const std::string& doing, int code = 1) noexcept {
     try {
       thread_ = base::Thread("the watch over " + doing, [=, this] { watch(limit, doing, code); });

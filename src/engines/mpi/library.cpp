@@ -53,7 +53,7 @@ Library& Library::join(std::chrono::milliseconds timeout) {
     int provided = MPI_THREAD_SINGLE;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
   }
-  instance = new Library(ours);  // for as long as the process: its last use is at exit
+  instance = new Library(ours);  // never destroyed: its last use is at exit
   process_of_library = ::getpid();
   is_ours = ours;
   if (ours) ::on_exit(&Library::at_exit, instance);
@@ -61,7 +61,7 @@ Library& Library::join(std::chrono::milliseconds timeout) {
 }
 
 Library::Library(bool ours) : ours_(ours) {
-  // What is ours returns errors; of the program's MPI only the communicators that we make do.
+  // An MPI that we initialised returns errors; of the program's MPI only the communicators that we make do.
   if (ours) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
@@ -74,7 +74,7 @@ Library::Library(bool ours) : ours_(ours) {
   if (provided == MPI_THREAD_SERIALIZED) access_ = Access::one_by_one;
   int* tag = nullptr;
   int found = 0;
-  check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag, &found), "MPI_Comm_get_attr");
+  check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&tag), &found), "MPI_Comm_get_attr");
   if (found != 0 && tag != nullptr) largest_tag_ = *tag;
 }
 
@@ -101,9 +101,9 @@ std::string Library::given_up() const {
 
 void Library::at_exit(int status, void* library) {
   auto& self = *static_cast<Library*>(library);
-  // A group that was aborted is no reason to leave the other ranks waiting: only after a death nobody finalises.
+  // An aborted group is no reason to let the other ranks wait in MPI_Finalize. Only after the death of a process it is not called.
   if (status != 0 || process_of_library != ::getpid() || self.given_up_ || self.left_behind_ || !is_joined()) return;
-  // The program has done its work, whatever becomes of MPI.
+  // The program has done its work, so the exit code is 0 even if MPI does not return.
   const ExitTimer overdue(finalize_limit, "MPI_Finalize", 0);
   MPI_Finalize();
 }

@@ -10,32 +10,32 @@
 
 namespace unisono::engines::mpi {
 
-/// The kind of MPI this plug-in was built against: "openmpi" or "mpich".
+/// The kind of MPI that this plug-in was built against: "openmpi" or "mpich".
 inline constexpr std::string_view kind = UNISONO_MPI_KIND;
 
-/// std::runtime_error with MPI's own sentence where `code` is an error.
+/// Throws std::runtime_error with MPI's own text where `code` is an error.
 void check(int code, const char* call);
 
-/// The MPI of this process: there is only one, whoever initialised it. Made at the first `join`; lives as long as the process.
+/// The MPI of this process. There is only one, whoever initialised it. It is made at the first `join` and lives as long as the process.
 ///
-/// What we have initialised is finalised when the process exits with code 0: earlier than that nobody could initialize again. After a death
-/// MPI_Finalize would wait for the dead, and with a call of ours still under way it fails: then it is not called. What the program has initialised is
-/// the program's to finalise.
+/// An MPI that we initialised is finalised when the process exits with code 0, since it cannot be initialised again. It is not finalised after the
+/// death of a process, for which MPI_Finalize would wait, or with a call still pending, which would make it fail. The program finalises an MPI that
+/// it has initialised.
 class Library {
  public:
-  /// Who may call MPI, by the thread level that it was initialised with.
+  /// The threads that may call MPI, by the thread level that it was initialised with.
   enum class Access {
     any,          ///< MPI_THREAD_MULTIPLE
     one_by_one,   ///< MPI_THREAD_SERIALIZED: under `lock()`
     main_thread,  ///< MPI_THREAD_FUNNELED and MPI_THREAD_SINGLE: the thread that initialised it
   };
 
-  /// Initialises MPI, or takes over what the program has initialised. Waits for the other ranks of the launcher; where these do not come within
-  /// `timeout`, the process ends. BackendUnavailable where the program has finalised MPI.
+  /// Initialises MPI, or takes over the one that the program has initialised. Waits for the other ranks of the launcher; where these do not come
+  /// within `timeout`, the process ends. Throws BackendUnavailable where the program has finalised MPI.
   static Library& join(std::chrono::milliseconds timeout);
-  /// Between MPI_Init and MPI_Finalize, whoever called it.
+  /// Returns true between MPI_Init and MPI_Finalize, whoever called it.
   static bool is_joined();
-  /// The same, of an MPI that the program has initialised, not this library.
+  /// Returns true then for an MPI that the program has initialised, not this library.
   static bool is_the_programs();
 
   int rank() const noexcept { return rank_; }
@@ -43,18 +43,18 @@ class Library {
   int largest_tag() const noexcept { return largest_tag_; }
   Access access() const noexcept { return access_; }
 
-  /// Whether this thread may call MPI at all.
+  /// Returns true where this thread may call MPI.
   bool may_call() const { return access_ != Access::main_thread || is_main_thread(); }
-  /// InvalidArgument, saying what to do, where it may not.
+  /// Throws InvalidArgument, with a hint, where it may not.
   void require_call() const;
-  /// To be held while MPI is called; owns nothing where MPI needs no lock.
+  /// Returns a lock to hold during calls of MPI; it owns nothing where MPI needs no lock.
   std::unique_lock<std::mutex> lock() { return access_ == Access::one_by_one ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>(); }
 
-  /// A call was given up that MPI has not done yet.
+  /// Records that a pending call of MPI was given up.
   void leave_behind() noexcept { left_behind_ = true; }
-  /// A process that belongs to this MPI is dead: nothing more can be begun, by anybody.
+  /// Records that a process of this MPI is dead: nothing more can be begun in this process.
   void give_up(const std::string& why);
-  /// What `give_up` was told; empty: MPI is sound.
+  /// Returns the text given to `give_up`; empty: MPI is usable.
   std::string given_up() const;
   bool is_given_up() const noexcept { return given_up_.load(std::memory_order_acquire); }
 
@@ -64,7 +64,8 @@ class Library {
   static void at_exit(int status, void* library);
 
   const bool ours_;
-  int rank_ = 0, size_ = 1, largest_tag_ = 32767;
+  int rank_ = 0, size_ = 1;
+  int largest_tag_ = 32767;  // the least that MPI guarantees
   Access access_ = Access::main_thread;
   std::mutex mutex_;
   std::atomic<bool> given_up_{false}, left_behind_{false};

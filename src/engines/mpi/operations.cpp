@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t dtypes = static_cast<std::size_t>(DType::complex128) + 1;
 constexpr std::size_t ops = static_cast<std::size_t>(ReduceOp::lor) + 1;
 
-/// MPI tells its operations nothing but the datatype, so there is a function for every pair.
+/// MPI passes its operations only the datatype, so there is a function for every pair.
 template <std::size_t Pair>
 void apply(void* in, void* inout, int* count, MPI_Datatype*) {
   combine(static_cast<DType>(Pair / ops), static_cast<ReduceOp>(Pair % ops), inout, in, static_cast<std::size_t>(*count));
@@ -25,7 +25,7 @@ constexpr auto functions(std::index_sequence<Pair...>) {
   return std::array<MPI_User_function*, sizeof...(Pair)>{&apply<Pair>...};
 }
 
-/// Made once each, and kept.
+/// Returns an operation that is made once and kept.
 MPI_Op own_op(DType dtype, ReduceOp op) {
   static constexpr auto table = functions(std::make_index_sequence<dtypes * ops>());
   static std::mutex mutex;
@@ -36,7 +36,8 @@ MPI_Op own_op(DType dtype, ReduceOp op) {
     return made[pair];
   const std::lock_guard lock(mutex);
   if (!is_made[pair].load(std::memory_order_relaxed)) {
-    // Multiplied complex numbers may differ in the last bit when the factors change places, and ranks would differ: MPI is to keep their order.
+    // A product of complex numbers may differ in the last bit when the factors change places, and ranks would get different results: MPI must keep
+    // their order.
     const bool commutes = !(op == ReduceOp::product && dtype >= DType::complex64);
     check(MPI_Op_create(table[pair], commutes ? 1 : 0, &made[pair]), "MPI_Op_create");
     is_made[pair].store(true, std::memory_order_release);
@@ -74,8 +75,8 @@ MPI_Datatype type_of(DType dtype) {
 }
 
 MPI_Op op_of(DType dtype, ReduceOp op) {
-  // Never MPI's own. Their bits are not always ours (NaN), and some are wrong: Open MPI 4.1.4 adds int8 wrongly with its vector instructions,
-  // MPICH 4.0.2 takes the minimum of uint8 as if they had signs.
+  // MPI's own operations are not used. Their bits differ from ours (NaN), and some are wrong: Open MPI 4.1.4 adds int8 wrongly with its vector
+  // instructions, MPICH 4.0.2 takes the minimum of uint8 as if they had signs.
   return own_op(dtype, op == ReduceOp::avg ? ReduceOp::sum : op);  // an average is divided afterwards
 }
 

@@ -7,13 +7,13 @@
 
 namespace unisono::engines::mpi {
 
-/// The datatype that elements travel as. MPI has no 16-bit floats: these travel as integers of their size, and only ops of ours combine them.
+/// Returns the datatype for elements. MPI has no 16-bit floats: these travel as integers of their size, and only our operations combine them.
 MPI_Datatype type_of(DType dtype);
 
-/// The operation that combines them: MPI's own where it computes the same bits whatever the order of its operands (integers), else one of ours.
+/// Returns the operation that combines elements, one of ours.
 MPI_Op op_of(DType dtype, ReduceOp op);
 
-/// data[i] /= n, rounded once; of floats and complex numbers.
+/// Computes data[i] /= n, rounded once; for floats and complex numbers.
 void divide(DType dtype, void* data, std::size_t count, int n);
 
 }  // namespace unisono::engines::mpi

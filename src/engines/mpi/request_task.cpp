@@ -5,12 +5,12 @@
 namespace unisono::engines::mpi {
 namespace {
 
-/// Bytes of one message; what is longer goes as several, which arrive in their order.
+/// Bytes of one message; longer ones are sent as several, which arrive in their order.
 constexpr std::size_t longest_message = std::size_t{1} << 30;
 
 }  // namespace
 
-// A request that is still under way belongs to a group that is over: MPI can neither cancel a collective nor forget one, so it is left to it.
+// A pending request belongs to a group that is over. MPI can neither cancel a collective nor forget one, so the request is left to it.
 RequestTask::~RequestTask() {
   communicator_->forget(*this);
   if (next_ < requests_.size()) communicator_->library().leave_behind();
@@ -25,7 +25,7 @@ void RequestTask::begin() {
 bool RequestTask::advance() {
   if (done_) return true;
   Library& library = communicator_->library();
-  if (!library.may_call()) return false;  // the thread that may comes by when it waits
+  if (!library.may_call()) return false;  // the thread that may call MPI advances it when it waits
   communicator_->require_sound();
   const auto lock = library.lock();
   if (!begun_) communicator_->begin_put_off();

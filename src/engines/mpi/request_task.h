@@ -9,7 +9,7 @@
 
 namespace unisono::engines::mpi {
 
-/// Requests of MPI as a task. Begun by a thread that may call MPI, and looked after by such ones.
+/// Requests of MPI as a task. Threads that may call MPI begin and advance it.
 class RequestTask : public Task {
  public:
   explicit RequestTask(std::shared_ptr<Communicator> communicator) : communicator_(std::move(communicator)) {}
@@ -20,7 +20,7 @@ class RequestTask : public Task {
   bool advance() override;
   bool wakes_waiter() const override { return false; }
 
-  /// By a thread that may call MPI, once, in the order of the group's calls.
+  /// Begins the requests: called once by a thread that may call MPI, in the order of the group's calls.
   void begin();
 
  protected:
@@ -49,7 +49,7 @@ class CollectiveTask final : public RequestTask {
   Collective collective_;
 };
 
-/// Bytes to or from one rank.
+/// Sends or receives bytes.
 class Transfer final : public RequestTask {
  public:
   struct Plan {

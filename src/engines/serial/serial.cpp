@@ -18,7 +18,7 @@ void copy_or_normalise(const CollectiveCall& call) {
   if (reduces(call.operation) && !call.custom) {
     const void* input = call.in.data();
     kernels::reduce(call.out.data(), &input, 1, static_cast<std::size_t>(call.out.numel()), call.in.dtype(), call.op,
-                    1);  // normalises what an operation normalises
+                    1);  // normalises truth values
   } else if (call.in.data() != call.out.data()) {
     std::memcpy(call.out.data(), call.in.data(), call.in.bytes());
   }

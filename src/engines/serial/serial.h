@@ -6,7 +6,7 @@
 
 namespace unisono::engines::serial {
 
-/// The engine of a group of one: every collective is a copy, if anything.
+/// Makes the engine of a group of one, whose collectives are copies.
 std::unique_ptr<Engine> make_serial();
 
 }  // namespace unisono::engines::serial

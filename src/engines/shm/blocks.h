@@ -12,18 +12,19 @@
 #include "engines/shm/pieces.h"
 #include "engines/shm/reductions.h"
 
-// The collectives on blocks of different length. Nothing is padded: each step takes what fits of what there is. The counts travel in front of the
-// data of the first step, and are compared, number by number, before anything is consumed.
+// The collectives on blocks of different length. There is no padding: each step takes as much as fits. The counts travel in front of the data of the
+// first step, and are compared, number by number, before anything is consumed.
 
 namespace unisono::engines::shm {
 
-/// The block of one rank in somebody's slot: a step carries at most `most` elements of it, beginning at byte `begin` of the slot's data.
+/// The block of one rank in the slot of another: a step carries at most `most` elements of it, from byte `begin` of the slot's data on.
 struct Share {
   std::size_t count = 0, most = 0, begin = 0;
   Range operator[](std::size_t k) const { return Pieces(count, most)[k]; }
 };
 
-/// A slot shared out among blocks: every step takes the same part of each, so that all their owners are busy in all steps, however uneven they are.
+/// Divides a slot among blocks. Every step takes the same part of each block, so that all their owners are busy in all steps, however uneven the
+/// blocks are.
 class Shares {
  public:
   /// `skipped`: a rank whose block does not travel, or -1. `room`: bytes for data in a slot.
@@ -31,7 +32,7 @@ class Shares {
       : counts_(counts), skipped_(skipped), element_(element) {
     std::size_t total = 0;
     for (std::size_t r = 0; r < counts.size(); ++r) total += travelling(r);
-    // What is lost at most by rounding a share up to an element, and to a cache line.
+    // The largest loss by rounding a share up to an element, and to a cache line.
     const std::size_t loss = counts.size() * (element + cache_line);
     steps_ = Pieces(total, (room - loss) / element).count();
   }
@@ -68,12 +69,12 @@ class Shares {
 class BlockTask : public LockstepTask {
  protected:
   BlockTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps)
-      : LockstepTask(engine, call, steps, std::numeric_limits<std::size_t>::max(), true),  // in the slots, however small, for the counts are there
+      : LockstepTask(engine, call, steps, std::numeric_limits<std::size_t>::max(), true),  // in the slots, however small, since the counts are there
         in_(static_cast<const std::byte*>(call.in.data())),
         out_(static_cast<std::byte*>(call.out.data())),
         room_(room(engine, call)) {}
 
-  /// Bytes for data in a slot, behind the counts.
+  /// Returns the bytes for data in a slot, behind the counts.
   static std::size_t room(const Lockstep& engine, const CollectiveCall& call) {
     const std::size_t bytes = (call.counts.size() + call.recv_counts.size()) * sizeof(std::size_t);
     return engine.segment().slot_bytes() - (bytes + cache_line - 1) / cache_line * cache_line;
@@ -84,7 +85,7 @@ class BlockTask : public LockstepTask {
   std::size_t bytes(std::size_t elements) const { return elements * element(); }
   const std::byte* in(std::size_t index) const { return in_ + bytes(index); }
   std::byte* out(std::size_t index) const { return out_ + bytes(index); }
-  /// The data that a rank has put into its slot in step k.
+  /// Returns the data that a rank has put into its slot in step k.
   std::byte* data(int rank, std::size_t k) const { return inbox(rank, k) + segment().slot_bytes() - room_; }
 
   void produce(std::size_t k) override {
@@ -99,7 +100,7 @@ class BlockTask : public LockstepTask {
   }
   virtual void put(std::size_t k) = 0;
 
-  /// What a rank that has arrived at the first step has given as its counts.
+  /// Returns the counts of a rank that has arrived at the first step.
   std::span<const std::size_t> counts_given_by(int rank) const { return {reinterpret_cast<const std::size_t*>(inbox(rank, 0)), counts().size()}; }
 
   bool disagrees(int other) const override { return !std::ranges::equal(counts().span(), counts_given_by(other)); }
@@ -114,7 +115,7 @@ class BlockTask : public LockstepTask {
     return decide(ballots);
   }
   static std::string list(std::span<const std::size_t> counts) {
-    constexpr std::size_t most = 32;
+    constexpr std::size_t most = 32;  // counts that a message shows
     std::string text = "[";
     for (std::size_t i = 0; i < std::min(counts.size(), most); ++i) {
       if (i > 0) text += ", ";
@@ -141,7 +142,7 @@ class AllGatherV : public BlockTask {
   }
   void consume(std::size_t k) override {
     for (int i = 1; i <= size(); ++i) {
-      const int from = (rank() + i) % size();  // each starts elsewhere
+      const int from = (rank() + i) % size();  // each starts with another rank
       const Range piece = piece_of(from, k);
       const void* source = from == rank() ? static_cast<const void*>(in(piece.begin)) : data(from, k);
       copy_bytes(out(before(from) + piece.begin), source, bytes(piece.size()));
@@ -175,7 +176,7 @@ class SharedBlockTask : public BlockTask {
   SharedBlockTask(Lockstep& engine, const CollectiveCall& call, int skipped)
       : SharedBlockTask(engine, call, Shares(call.counts.span(), skipped, size_of(call.in.dtype()), room(engine, call))) {}
 
-  /// Puts the shares of all others into the own slot.
+  /// Puts the shares of all others into this rank's slot.
   void put_shares(std::size_t k) {
     std::size_t block = 0;
     shares_.each([&](int to, const Share& share) {
@@ -184,7 +185,7 @@ class SharedBlockTask : public BlockTask {
       block += count_of(to);
     });
   }
-  /// Of this rank, in the slots of the others.
+  /// Returns this rank's share in the slots of the others.
   const Share& mine() const { return mine_; }
 
  private:
@@ -229,8 +230,8 @@ class ReduceScatterV final : public SharedBlockTask {
   }
 };
 
-/// Each rank knows only what it sends and expects itself: how many steps the others need, and where in their slots its share lies, it learns in the
-/// first step from their counts.
+/// Each rank knows only the counts that it sends and expects itself. It computes from the counts of the others, in the first step, how many steps
+/// they need and where its share lies in their slots.
 class AllToAllV final : public SharedBlockTask {
  public:
   AllToAllV(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, engine.rank()) {}
@@ -260,13 +261,13 @@ class AllToAllV final : public SharedBlockTask {
       const Shares theirs(counts_given_by(from), from, element(), room(engine(), call()));
       steps = std::max(steps, theirs.steps());
       from_.push_back(theirs[rank()]);
-      // Only where nothing is compared can they differ; nothing is then written beyond the output.
+      // The counts can differ only where calls are not compared; the limit keeps the copy inside the output.
       from_.back().count = std::min(from_.back().count, call().recv_counts[static_cast<std::size_t>(from)]);
     }
     set_steps(steps);
   }
 
-  /// Every rank looks at every pair of those who have come, so that all of them notice the same.
+  /// Every rank looks at every pair of the ranks that have come, so that all of them notice the same difference.
   bool disagrees(int other) const override {
     bool differs = !between(other, rank()).empty();
     for (int r = 0; !differs && r < other; ++r) {

@@ -5,31 +5,33 @@
 
 #include "engines/shm/reductions.h"
 
-// The collectives on buffers that all ranks can reach: nothing is staged. Ranks only ever read each other's memory; one that gave up on a call is
-// never written to. S bytes a rank and P ranks; reads and writes of a rank:
+// The collectives on buffers that all ranks can reach, without staging. Ranks only read each other's memory, so a rank that has given up a call is
+// never written to. With S bytes a rank and P ranks, a rank reads and writes:
 //   all_reduce       read S, write S/P; read (P-1) S/P, write as much     every rank combines the slice it owns, then fetches the others'
 //   reduce, gather   read P S, write S or P S at the root · broadcast, scatter   read S, write S · reduce_scatter   read P S, write S
 //   all_gather, all_to_all   read and write P S
 
 namespace unisono::engines::shm {
 
-/// Step 0 announces and compares. If all agree the work begins there, and another step says that everybody is done reading.
+/// Step 0 announces and compares. If all agree, the work begins there, and another step confirms that all ranks have read what they need.
 class DirectTask : public LockstepTask {
  public:
-  /// True when the ranks' buffers do not all lie where this needs them: nothing was moved, the call is yet to be carried out.
+  /// Returns true where the ranks' buffers do not all lie in reach: nothing was moved, and the call is still to be carried out.
   bool refused() const { return refused_; }
 
  protected:
-  DirectTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps) : LockstepTask(engine, call, steps, std::size_t{1} << 20) {}
+  DirectTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps) : LockstepTask(engine, call, steps, not_inline) {}
+  // More than a line holds.
+  static constexpr std::size_t not_inline = std::size_t{1} << 20;
 
   virtual void work(std::size_t k) = 0;
-  /// Of all ranks; the offsets are those announced in step 0.
+  /// Return an address in the buffers of a rank; the offsets are those announced in step 0.
   const std::byte* in(int r, std::size_t element_index) const { return ins_[static_cast<std::size_t>(r)] + element_index * element(); }
   const std::byte* out_of(int r, std::size_t element_index) const { return outs_[static_cast<std::size_t>(r)] + element_index * element(); }
   std::byte* out(std::size_t element_index) const { return static_cast<std::byte*>(call().out.data()) + element_index * element(); }
   std::size_t block(int r) const { return static_cast<std::size_t>(r) * call().count; }
 
-  /// A piece at a time, so that what is combined stays in cache: out[begin …] from the same range of every rank's block.
+  /// Combines out[to …] from the same range of every rank's block, a piece at a time, so that the piece stays in cache.
   void combine_range(std::size_t to, std::size_t from, std::size_t count) {
     const Pieces pieces(count, piece_bytes / element());
     InputList inputs(size());
@@ -45,11 +47,11 @@ class DirectTask : public LockstepTask {
   static constexpr std::size_t piece_bytes = std::size_t{64} << 10;
 
   void produce(std::size_t) final {}
-  /// A rank that gives up on the call may use its memory for something else at once; it has written the failure before. So what was read is good if
-  /// there is none yet; and once this rank has published that, nobody can fail it any more.
+  /// A rank that gives up a call records the failure first, and may then use its memory for other data at once. So the data read is valid if there is
+  /// no failure yet. Once this rank has published that, the call cannot fail for it any more.
   bool may_go_on() const final {
-#if !defined(__SANITIZE_THREAD__)                         // which knows no fences
-    std::atomic_thread_fence(std::memory_order_acquire);  // what was read comes before the look
+#if !defined(__SANITIZE_THREAD__)                         // the thread sanitizer does not support fences
+    std::atomic_thread_fence(std::memory_order_acquire);  // the data was read before the failure is looked up
 #endif
     return segment().failure().state.load(std::memory_order_acquire) == 0;
   }
@@ -62,7 +64,7 @@ class DirectTask : public LockstepTask {
         set_steps(1);
         return;
       }
-      for (int r = 0; r < size(); ++r) {  // the lines are written again two steps on
+      for (int r = 0; r < size(); ++r) {  // the lines are written again two steps later
         ins_.push_back(direct.in(r, step));
         outs_.push_back(direct.out(r, step));
       }
@@ -86,7 +88,7 @@ class DirectAllReduce final : public DirectTask {
       combine_range(mine.begin, mine.begin, mine.size());
     } else if (k == 1) {
       for (int i = 1; i < size(); ++i) {
-        const int owner = (rank() + i) % size();  // each starts elsewhere
+        const int owner = (rank() + i) % size();  // each starts with another rank
         const Range part = slice(owner);
         copy(part.begin, out_of(owner, part.begin), part.size());
       }
@@ -94,7 +96,7 @@ class DirectAllReduce final : public DirectTask {
   }
 };
 
-/// What is done when the first step is; the second one only says so.
+/// The collectives that are done after the first step; the second one only confirms it.
 class DirectRead final : public DirectTask {
  public:
   DirectRead(Lockstep& engine, const CollectiveCall& call) : DirectTask(engine, call, 2) {}
@@ -122,7 +124,7 @@ class DirectRead final : public DirectTask {
       default: break;
     }
   }
-  /// From every rank the block that begins there.
+  /// Copies from every rank the block that begins at `from`.
   void copy_blocks(std::size_t from) {
     for (int i = 1; i <= size(); ++i) {
       const int r = (rank() + i) % size();

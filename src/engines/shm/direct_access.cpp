@@ -3,7 +3,7 @@
 namespace unisono::engines::shm {
 namespace {
 
-/// Offset in the pool + 1; 0 where it does not lie there. What is empty lies anywhere.
+/// Returns the offset in the pool + 1; 0 where the view does not lie there. An empty view counts as lying in the pool.
 std::uint64_t place_of(const base::SharedPool& pool, const TensorView& view) {
   if (view.numel() == 0) return 1;
   const auto offset = pool.offset_of(view.data(), view.bytes());
@@ -17,7 +17,7 @@ Announcement DirectAccess::announce(const CollectiveCall& call) {
   if (pool == nullptr) return {};
   const Announcement announcement{place_of(*pool, call.in), place_of(*pool, call.out), reaches_all_ ? 1U : 0U};
   if (announcement.in != 0 && announcement.out != 0) {
-    PoolCard& card = segment_.member(rank_).pool;  // read by nobody before the step that this announcement goes with; written once
+    PoolCard& card = segment_.member(rank_).pool;  // written once, and read by no rank before the step of this announcement
     if (card.inode != pool->inode()) card = {pool->inode(), pool->size(), pool->descriptor()};
   }
   return announcement;

@@ -11,31 +11,32 @@
 
 namespace unisono::engines::shm {
 
-/// Whether the ranks' buffers of a call can be reached by all of them, where they lie in the shared pools of their processes. Every rank announces
-/// its own beside the first step of each large call, and all draw the same conclusion from what they see:
-///   an ordinary call whose buffers all lie in pools   the ranks map each other's pools, and say so with their next announcement
-///   one in which all say so                           the next large call begins with an announcement alone: it is expected to be direct
-///   a direct call whose buffers do not                it is carried out as an ordinary one after that step, and no more is expected
+/// Decides whether all ranks can reach each other's buffers of a call, which must lie in the shared pools of their processes. Every rank announces
+/// its own beside the first step of each large call, and all draw the same conclusion:
+///   after an ordinary call whose buffers all lie in pools, the ranks map each other's pools, and report this in their next announcement;
+///   after a call in which all have reported this, the next large call begins with an announcement alone: it is expected to be direct;
+///   a direct call whose buffers do not all lie in pools is carried out as an ordinary one after that step, and the next one is not expected to be
+/// direct.
 class DirectAccess {
  public:
   DirectAccess(Segment& segment, int rank) : segment_(segment), rank_(rank), bases_(static_cast<std::size_t>(segment.ranks())) {}
 
-  /// Whether calls of this kind and size are announced at all.
+  /// Returns true where calls of this kind and size are announced.
   static bool suits(const CollectiveCall& call) {
     return call.operation >= Operation::all_reduce && call.operation <= Operation::all_to_all && call.count * size_of(call.in.dtype()) >= least_bytes;
   }
   bool expected() const { return expected_; }
   Announcement announce(const CollectiveCall& call);
-  /// After a step in which every rank has announced.
+  /// Called after a step in which every rank has announced.
   void note(std::uint32_t step);
-  /// The same in a call that was expected to be direct: whether it is.
+  /// Called in a call that was expected to be direct; returns true where it is.
   bool agreed(std::uint32_t step);
 
   const std::byte* in(int rank, std::uint32_t step) const { return base(rank) + (segment_.line(rank, step).announcement().in - 1); }
   const std::byte* out(int rank, std::uint32_t step) const { return base(rank) + (segment_.line(rank, step).announcement().out - 1); }
 
  private:
-  static constexpr std::size_t least_bytes = std::size_t{4} << 10;
+  static constexpr std::size_t least_bytes = std::size_t{4} << 10;  // a smaller call gains nothing by it
 
   bool all_in_pools(std::uint32_t step) const;
   bool all_reach_all(std::uint32_t step) const;

@@ -28,7 +28,7 @@ Decision LockstepTask::decide_between(const std::vector<int>&) const { return {}
 bool LockstepTask::advance() {
   for (;;) {
     switch (phase_) {
-      case Phase::start:  // not in the constructor: of several queued calls, each begins where the one before it ended
+      case Phase::start:  // not in the constructor: each of several queued calls begins where the one before it ended
         compares_ = engine_.compares();
         phase_ = engine_.ragged_ ? Phase::settle : Phase::produce;
         break;
@@ -77,14 +77,17 @@ void LockstepTask::publish(std::size_t k) {
   }
 }
 
+// A comparison with all ranks behind a late one costs more than the poll.
+constexpr std::uint32_t polls_between_comparisons = 32;
+
 bool LockstepTask::everybody_at(std::uint32_t step) {
   const bool first = phase_ == Phase::wait && k_ == 0 && compares_;
   const int n = size();
   for (; next_ < n; ++next_) {
     if (next_ == engine_.rank_) continue;
     if (!arrived(next_, step)) {
-      // Whoever is late must not hide that two others already disagree.
-      if (first && (++polls_ & 31U) == 0) {
+      // A late rank must not hide that two others disagree already.
+      if (first && ++polls_ % polls_between_comparisons == 0) {
         for (int r = next_ + 1; r < n; ++r) {
           if (r != engine_.rank_ && arrived(r, step)) compare(r, step);
         }
@@ -102,8 +105,8 @@ void LockstepTask::compare(int rank, std::uint32_t step) {
   leave(step);
 }
 
-// What has come so far shows that the ranks differ, but not yet who differs from most. The others are on their way to the same call as a rule; one
-// that is far behind keeps nobody from the error.
+// Waits for the other ranks: those that have come show that the ranks differ, but not yet which of them differ from most. As a rule the others are on
+// their way to the same call. A rank that is far behind delays the error only for a limited time.
 void LockstepTask::wait_for_ballots(std::uint32_t step) const {
   const base::Deadline deadline(detail::ballot_time());
   base::Notifier& notifier = segment().notifier(engine_.rank_);
@@ -121,8 +124,8 @@ void LockstepTask::wait_for_ballots(std::uint32_t step) const {
 }
 
 void LockstepTask::leave(std::uint32_t step) {
-  // Everybody compares everybody at this step, so everybody throws; nobody has consumed anything. A rank that is not here yet is waited for by the
-  // next call, before anything of this step is overwritten.
+  // Every rank compares itself with every other at this step, so all throw, and none has consumed anything. The next call waits for a rank that is
+  // not here yet, before anything of this step is overwritten.
   wait_for_ballots(step);
   phase_ = Phase::done;
   std::vector<int> here;

@@ -14,14 +14,14 @@
 
 namespace unisono::engines::shm {
 
-/// Cooperative collectives: every collective of a group is a run of steps, and in every step each rank
-///   1. produces: puts what the others need of it into its own inbox,
+/// Cooperative collectives: every collective of a group is a sequence of steps, and in every step each rank
+///   1. produces: puts the data for the others into its own inbox,
 ///   2. publishes the step's number in its line (with the call's signature in the first step),
 ///   3. waits until every other rank has published the same step, comparing signatures in the first one,
 ///   4. consumes: reads the others' inboxes into its own result.
-/// Lines and inboxes alternate between two copies by the parity of the step, so no rank waits for its readers: whoever is at step s + 2 has
-/// seen everybody at s + 1, and who is at s + 1 has consumed s. A message of at most 32 bytes travels inside the line: one line exchange in all.
-/// Because the first step compares before anything is consumed, a mismatch is noticed by every rank at the same step and moves nothing.
+/// Lines and inboxes alternate between two copies by the parity of the step, so no rank waits for its readers: a rank at step s + 2 has seen all
+/// others at s + 1, and a rank at s + 1 has consumed s. A message of at most 32 bytes travels inside the line, which makes a single exchange of
+/// lines. Since the first step compares before anything is consumed, every rank notices a mismatch at the same step, and nothing is moved.
 class Lockstep {
  public:
   Lockstep(std::shared_ptr<Segment> segment, int rank);
@@ -30,7 +30,7 @@ class Lockstep {
   int rank() const { return rank_; }
   int size() const { return segment_->ranks(); }
   std::uint32_t step() const { return step_; }
-  /// Of what follows: see set_call_comparison.
+  /// Returns true where the calls below are compared: see set_call_comparison.
   bool compares() const;
   DirectAccess& direct() { return direct_; }
 
@@ -39,28 +39,29 @@ class Lockstep {
   std::shared_ptr<Segment> segment_;
   int rank_;
   DirectAccess direct_;
-  std::uint32_t step_ = 0;  // the last one published
-  bool ragged_ = false;     // that one was left (by a mismatch) before everybody had published it
+  std::uint32_t step_ = 0;  // the last step that was published
+  bool ragged_ = false;     // that step was left (by a mismatch) before all ranks had published it
 };
 
-/// A collective on a Lockstep. Derived classes say how many steps there are and what a step produces and consumes.
+/// A collective on a Lockstep. Derived classes define the number of steps, and produce and consume each of them.
 class LockstepTask : public Task {
  public:
   bool advance() final;
   std::vector<int> waiting_for() const final;
 
  protected:
-  /// `call` must live as long as the task. `step_bytes`: what a rank produces at most in one step. `compares_more`: see disagrees.
+  /// `call` must live as long as the task. `step_bytes`: the most that a rank produces in one step. `compares_more`: see disagrees.
   LockstepTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, std::size_t step_bytes, bool compares_more = false);
 
   virtual void produce(std::size_t k) = 0;
   virtual void consume(std::size_t k) = 0;
-  /// Asked before every step but the first: while it says no, the task stands still, and whoever waits for it finds that the group has failed.
+  /// Asked before every step but the first. While it returns false, the task makes no progress, and the waiting thread finds that the group has
+  /// failed.
   virtual bool may_go_on() const { return true; }
-  /// Whether a rank has called something else beyond the signature, as far as those who have arrived at the first step show it. Asked about every
-  /// other rank before anything is consumed. It must make all ranks notice the same.
+  /// Returns true where a rank's call differs beyond the signature, as far as the ranks at the first step show it. Asked about every other rank
+  /// before anything is consumed. All ranks must notice the same difference.
   virtual bool disagrees(int rank) const;
-  /// Where some rank disagrees: who is to blame. Asked with the ranks that have arrived, this one among them; all have the same signature.
+  /// Returns which rank is to blame where some rank disagrees. `ranks`: those that have arrived, this one among them; all have the same signature.
   virtual Decision decide_between(const std::vector<int>& ranks) const;
 
   Lockstep& engine() const { return engine_; }
@@ -69,12 +70,12 @@ class LockstepTask : public Task {
   int size() const { return engine_.size(); }
   const CollectiveCall& call() const { return call_; }
   std::size_t element() const { return element_; }
-  /// The engine's number of step k.
+  /// Returns the engine's number of step k.
   std::uint32_t step_number(std::size_t k) const { return first_ + static_cast<std::uint32_t>(k); }
-  /// Of a task that learns in its first step how many there are; the same on every rank.
+  /// Sets the number of steps, for a task that learns it in its first step; it is equal on every rank.
   void set_steps(std::size_t steps) { steps_ = steps; }
   bool has_arrived(int rank) const { return arrived(rank, engine_.step_); }
-  /// What a rank produces in step k: in its line if it is small, in its slot otherwise.
+  /// Returns the memory of a rank's data in step k: its line if the data is small, its slot otherwise.
   std::byte* inbox(int rank, std::size_t k) const {
     const std::uint32_t step = step_number(k);
     return inline_ ? segment().line(rank, step).payload : segment().inbox(rank, step);

@@ -9,8 +9,9 @@
 namespace unisono::engines::shm {
 namespace {
 
-constexpr std::size_t stride = std::size_t{32} << 10;  // what is copied before the other side may see it
-constexpr std::uint64_t padded(std::uint64_t bytes) { return (bytes + 15) & ~std::uint64_t{15}; }
+constexpr std::size_t stride = std::size_t{32} << 10;  // bytes that are copied before the other side may see them
+constexpr std::uint64_t alignment = 16;                // of every message in a ring
+constexpr std::uint64_t padded(std::uint64_t bytes) { return (bytes + alignment - 1) & ~(alignment - 1); }
 
 // Copies between a ring and plain memory, at a position that wraps.
 void into_ring(std::byte* ring, std::size_t capacity, std::uint64_t position, const void* from, std::size_t bytes) {
@@ -103,7 +104,7 @@ class MessageRing::SendTask final : public Task {
   std::vector<std::byte> own_;
   MessageHeader header_;
   std::uint64_t sent_ = 0;
-  std::uint64_t moved_ = 0;  // where in the message data_ begins
+  std::uint64_t moved_ = 0;  // the position in the message at which data_ begins
   bool header_sent_ = false;
   bool done_ = false;
 };
@@ -131,14 +132,14 @@ std::optional<AnnouncedMessage> MessageRing::next(int peer) {
   out_of_ring(&incoming.header, segment_->ring_data(peer, rank_), segment_->ring_bytes(), read, sizeof incoming.header);
   read += sizeof incoming.header;
   control.read.store(read, std::memory_order_seq_cst);
-  segment_->notifier(peer).notify();  // a message of nothing frees no more than this
+  segment_->notifier(peer).notify();  // an empty message frees no more than this
   return AnnouncedMessage{incoming.header, incoming.ticket};
 }
 
 void MessageRing::deliver(int peer, std::uint64_t ticket, const MessageHeader& header, Delivery& delivery) {
   Source& source = sources_[static_cast<std::size_t>(peer)];
   Incoming& incoming = source.incoming;
-  if (incoming.is_active && incoming.ticket == ticket) {  // the rest goes where it belongs
+  if (incoming.is_active && incoming.ticket == ticket) {  // the rest goes to its destination
     if (delivery.to != nullptr) std::ranges::copy(incoming.aside, delivery.to);
     incoming.aside = {};
     incoming.is_aside = false;
@@ -181,13 +182,13 @@ void MessageRing::pump(int peer) {
   if (incoming.received == total) end_message(source);
 }
 
-// The padding at the end of a message is dropped.
+// Takes a part of a message; the padding at its end is dropped.
 void MessageRing::take_part(Incoming& incoming, const std::byte* memory, std::uint64_t position, std::size_t part) {
   const auto useful =
       static_cast<std::size_t>(std::min<std::uint64_t>(part, incoming.header.bytes - std::min(incoming.received, incoming.header.bytes)));
   if (useful == 0) return;
   if (incoming.is_aside) {
-    // The memory grows with what has come, not with what was announced.
+    // The memory grows with the bytes that have come, not with the announced length.
     incoming.aside.resize(static_cast<std::size_t>(incoming.received) + useful);
     out_of_ring(incoming.aside.data() + incoming.received, memory, segment_->ring_bytes(), position, useful);
   } else if (incoming.delivery != nullptr && incoming.delivery->to != nullptr) {

@@ -13,8 +13,8 @@
 namespace unisono::engines::shm {
 
 /// Carries messages between the ranks of a segment. Each ordered pair has a ring of bytes in shared memory. A message is a header and its elements,
-/// streamed through the ring: of a large one the receiver copies out while the sender copies in; a small one fits whole, and its send is done at
-/// once. A message that no receive has taken is kept aside as far as it has come.
+/// streamed through the ring: the receiver of a large message copies out while the sender copies in; a small one fits whole, and its send is done at
+/// once. The arrived part of a message that no receive has taken is kept aside.
 class MessageRing final : public MessageCarrier {
  public:
   MessageRing(std::shared_ptr<Segment> segment, int rank);
@@ -28,14 +28,14 @@ class MessageRing final : public MessageCarrier {
 
  private:
   class SendTask;
-  /// The message that is coming out of a ring.
+  /// The message that is being read from a ring.
   struct Incoming {
     bool is_active = false;
     bool is_aside = false;  // its elements go to `aside`
     std::uint64_t ticket = 0;
     MessageHeader header;
     std::uint64_t received = 0;
-    Delivery* delivery = nullptr;  // null and not aside: the elements are dropped
+    Delivery* delivery = nullptr;  // null and not aside: the elements are discarded
     std::vector<std::byte> aside;
   };
   struct Source {
@@ -44,7 +44,7 @@ class MessageRing final : public MessageCarrier {
     std::map<std::uint64_t, std::vector<std::byte>> aside;  // whole messages that no receive has taken, by ticket
   };
 
-  /// Moves what is in the ring of one source to where it belongs.
+  /// Moves the bytes in the ring of one source to their destination.
   void pump(int source);
   void take_part(Incoming& incoming, const std::byte* memory, std::uint64_t position, std::size_t part);
   void end_message(Source& source);

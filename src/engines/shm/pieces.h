@@ -17,7 +17,7 @@ struct Range {
   std::size_t size() const { return end - begin; }
 };
 
-/// `total` elements cut into pieces of at most `most`. There is always one piece, be it empty: a call of nothing is still compared.
+/// Cuts `total` elements into pieces of at most `most`. There is always a piece, even an empty one: a call without elements is still compared.
 class Pieces {
  public:
   Pieces(std::size_t total, std::size_t most) : total_(total), most_(std::max<std::size_t>(most, 1)) {}
@@ -29,7 +29,7 @@ class Pieces {
   std::size_t total_, most_;
 };
 
-/// The part of a piece of m elements that `rank` of n owns; parts begin at cache lines.
+/// Returns the part of a piece of m elements that `rank` of n owns; parts begin at cache lines.
 inline Range owned_part(std::size_t m, std::size_t element, int rank, int n) {
   const std::size_t unit = std::max<std::size_t>(64 / element, 1);
   const std::size_t units = (m + unit - 1) / unit;
@@ -44,7 +44,7 @@ inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
   kernels::copy(to, from, bytes);
 }
 
-/// out[i] = inputs[0][i] op inputs[1][i] op …, by the call's operation, in the order of the inputs. `out` may be one of the inputs.
+/// Computes out[i] = inputs[0][i] op inputs[1][i] op …, by the call's operation, in the order of the inputs. `out` may be one of the inputs.
 inline void combine(void* out, const void* const* inputs, int fan_in, std::size_t count, const CollectiveCall& call, int divisor) {
   if (count == 0) return;
   const DType dtype = call.in.dtype();

@@ -25,7 +25,7 @@ Offsets offsets_for(const Segment::Shape& shape) {
   o.lines = round_up(sizeof(FailureRecord), page);
   o.members = round_up(o.lines + 2 * n * sizeof(Line), page);
   o.slots = round_up(o.members + n * sizeof(Member), page);
-  o.rings = round_up(o.slots + 4 * n * shape.slot_bytes, page);
+  o.rings = round_up(o.slots + Segment::slots_per_rank * n * shape.slot_bytes, page);
   o.ring_data = round_up(o.rings + n * n * sizeof(RingControl), page);
   o.end = o.ring_data + n * n * shape.ring_bytes;
   return o;
@@ -47,7 +47,7 @@ Segment::Segment(const Shape& shape, std::byte* memory, std::shared_ptr<void> ke
 }
 
 std::shared_ptr<std::byte> private_memory(std::size_t bytes) {
-  // Mapped, not allocated: zeroed for free, and only what is touched costs memory.
+  // The memory is mapped, not allocated: it is zeroed at no cost, and only touched pages take memory.
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED)
     throw BackendUnavailable(fmt::format("there is no memory for {} bytes that the ranks share: {}", bytes, base::error_text(errno)));

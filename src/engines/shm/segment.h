@@ -17,27 +17,27 @@
 
 namespace unisono::engines::shm {
 
-/// Memory that all ranks of a group on this host can reach: the threads of one process, or processes that map the same memfd. Nothing in it is
-/// a pointer. It comes zeroed, and all-zero is its initial state, so nobody has to initialise it and nobody has to wait for that.
+/// Memory that all ranks of a group on this host can reach: the threads of one process, or processes that map the same memfd. It contains no
+/// pointers. It is zeroed at first, and all-zero is its initial state, so no rank has to initialise it or wait for that.
 ///
 ///   header | per rank: two lines, a place in the table of processes | per rank: 2 inbox slots, 2 result slots | per ordered pair: a message ring
 
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::size_t line_payload = 32;  // bytes that travel inside a line
 
-/// Where a rank's buffers of a call lie in the shared pool of its process: offset + 1; 0: not there. See DirectAccess.
+/// The place of a rank's buffers of a call in the shared pool of its process: offset + 1; 0: not there. See DirectAccess.
 struct Announcement {
   std::uint64_t in = 0, out = 0;
-  std::uint64_t reaches_all = 0;  // whether the rank has mapped everybody's pool
+  std::uint64_t reaches_all = 0;  // not 0 where the rank has mapped the pools of all others
 };
 
-/// How others map a rank's pool.
+/// The data by which other ranks map a rank's pool.
 struct PoolCard {
   std::uint64_t inode = 0, size = 0;
   std::int32_t descriptor = 0;
 };
 
-/// What a rank publishes for one step of the lockstep: two alternate, by the parity of the step.
+/// The data that a rank publishes for one step of the lockstep. Two lines alternate, by the parity of the step.
 struct alignas(2 * cache_line) Line {
   std::atomic<std::uint32_t> step{0};
   std::uint32_t unused = 0;
@@ -45,7 +45,7 @@ struct alignas(2 * cache_line) Line {
   std::byte payload[line_payload]{};
   char label[40]{};  // of the call, where its signature says that it has one
 
-  // Of the first step of a call whose data does not travel here.
+  // Used in the first step of a call whose data does not travel in the line.
   void announce(const Announcement& announcement) { std::memcpy(payload, &announcement, sizeof announcement); }
   Announcement announcement() const {
     Announcement announcement;
@@ -63,7 +63,7 @@ struct alignas(2 * cache_line) Line {
 static_assert(sizeof(Announcement) <= line_payload);
 static_assert(sizeof(Line) == 2 * cache_line && offsetof(Line, payload) + line_payload <= cache_line);
 
-/// One direction of one pair: bytes written and bytes read, each on a line of its own.
+/// A direction of a pair of ranks: bytes written and bytes read, each on a line of its own.
 struct RingControl {
   alignas(2 * cache_line) std::atomic<std::uint64_t> written{0};
   alignas(2 * cache_line) std::atomic<std::uint64_t> read{0};
@@ -79,7 +79,7 @@ struct alignas(2 * cache_line) Member {
   PoolCard pool;
 };
 
-/// The failure that ended the group, as bytes. `state`: 0 none, 1 being written, 2 there.
+/// The failure that ended the group, as bytes. `state`: 0 none, 1 being written, 2 complete.
 struct FailureRecord {
   static constexpr std::size_t max_missing = 256;
   static constexpr std::size_t max_message = 768;
@@ -95,22 +95,24 @@ struct FailureRecord {
 
 class Segment {
  public:
-  /// A slot is shared out among all ranks, and every pair has a ring: more than that would leave no room in one, and take too much for the other.
+  /// A slot is divided among all ranks, and every pair has a ring. With more ranks a slot's parts would be too small, and the rings would take too
+  /// much memory.
   static constexpr int most_ranks = 1024;
+  static constexpr std::size_t slots_per_rank = 4;  // two inboxes, two results
   struct Shape {
     int ranks = 1;
     std::size_t slot_bytes = std::size_t{128} << 10;
     std::size_t ring_bytes = std::size_t{128} << 10;
   };
 
-  /// Bytes of a segment of that shape.
+  /// Returns the bytes of a segment of that shape.
   static std::size_t size_for(const Shape& shape);
-  /// `memory` is page-aligned and stays mapped as long as `keep_alive`. `notifiers`: of the members, where they have some already, so that a rank of
-  /// several groups sleeps in one place; else the segment's own are used.
+  /// `memory` is page-aligned and stays mapped as long as `keep_alive`. `notifiers`: those that the members have already, so that a rank of several
+  /// groups sleeps in one place; empty: the segment's own are used.
   Segment(const Shape& shape, std::byte* memory, std::shared_ptr<void> keep_alive, std::vector<base::Notifier*> notifiers = {});
 
   int ranks() const { return shape_.ranks; }
-  /// Where the ranks of this segment are only some of a group's: the names by which errors call them, here and nowhere else.
+  /// Sets the names of the ranks in errors, where the ranks of this segment are only some of a group's.
   void name_ranks(std::vector<int> names) { names_ = std::move(names); }
   int name_of(int rank) const { return names_.empty() ? rank : names_[static_cast<std::size_t>(rank)]; }
   std::size_t slot_bytes() const { return shape_.slot_bytes; }
@@ -129,7 +131,9 @@ class Segment {
   }
 
  private:
-  std::byte* slot(int rank, std::size_t index) const { return memory_ + slots_ + (4 * static_cast<std::size_t>(rank) + index) * shape_.slot_bytes; }
+  std::byte* slot(int rank, std::size_t index) const {
+    return memory_ + slots_ + (slots_per_rank * static_cast<std::size_t>(rank) + index) * shape_.slot_bytes;
+  }
 
   Shape shape_;
   std::byte* memory_;
@@ -139,7 +143,7 @@ class Segment {
   std::size_t lines_ = 0, members_ = 0, slots_ = 0, rings_ = 0, ring_data_ = 0;
 };
 
-/// Zeroed memory for ranks that are threads of this process.
+/// Returns zeroed memory for ranks that are threads of this process.
 std::shared_ptr<std::byte> private_memory(std::size_t bytes);
 
 }  // namespace unisono::engines::shm

@@ -15,17 +15,17 @@
 namespace unisono::engines::tcp {
 namespace {
 
-/// Why the group is over, for its tasks, which may live longer than the engine.
+/// The reason why the group is over, for its tasks, which may live longer than the engine.
 struct Ending {
   std::atomic<bool> over{false};
   std::mutex mutex;
   Failure failure;
 };
 
-// The same on all members, and for no other group: what names it may be of any length.
+// Returns a number that is equal on all members, and different from that of any other group. The key may be of any length.
 std::uint64_t group_id(const std::string& key) { return std::stoull(store::digest("tcp engine " + key).substr(0, 16), nullptr, 16); }
 
-/// A task of the link, which knows ranks of the world, as one of the group.
+/// A task of the link, which uses ranks of the world, with the peer's rank in the group.
 class TcpTask final : public Task {
  public:
   TcpTask(std::unique_ptr<Task> task, int peer, std::shared_ptr<Ending> ending) : task_(std::move(task)), peer_(peer), ending_(std::move(ending)) {}

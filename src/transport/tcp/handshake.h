@@ -22,7 +22,7 @@ namespace unisono::transport {
 inline constexpr std::size_t longest_handshake_frame = 256;
 inline constexpr std::size_t secret_size = 32;
 
-/// One side of the handshake, without the connection: it takes and gives bytes. `receive` throws ProtocolError with the reason at the first wrong
+/// A side of the handshake, without the connection: it takes and gives bytes. `receive` throws ProtocolError with the reason at the first wrong
 /// byte.
 class Handshake {
  public:

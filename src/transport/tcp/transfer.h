@@ -14,7 +14,7 @@ namespace unisono::transport {
 
 using ChannelKey = std::pair<std::uint64_t, std::uint32_t>;  ///< group, channel
 
-/// One side of a message in transfer. The link's mutex guards all members but `state`, by which the task learns the end without it.
+/// A side of a message in transfer. The link's mutex guards all members but `state`, by which the task learns the end without it.
 struct Transfer {
   enum class State : std::uint8_t { pending, done, failed, wrong };  ///< failed: PeerFailed; wrong: ProtocolError
   Transfer(std::byte* memory, std::size_t length, int with, ChannelKey on) : data(memory), bytes(length), peer(with), channel(on) {}

@@ -1,8 +1,8 @@
 #pragma once
 
-// Debian's libgloo-dev leaves this header out, although its own <gloo/transport/tcp/pair.h> asks for it. Here is what those headers need of it:
-// three pointers with the layout that the library was built with. Buffers belong to whoever calls Gloo; its thread has weak references to them,
-// and keeps one alive just while it reads into it or writes from it.
+// Debian's libgloo-dev lacks this header, although its own <gloo/transport/tcp/pair.h> includes it. This replacement declares what those headers
+// need: three pointers with the layout that the library was built with. Buffers belong to Gloo's caller. Gloo's thread has weak references to them,
+// and keeps a buffer alive only while it reads into it or writes from it.
 
 #include <memory>
 #include <thread>
@@ -12,7 +12,7 @@ namespace gloo {
 template <class T>
 class WeakNonOwningPtr;
 
-/// What a buffer has of itself. It goes only when nobody uses it any more.
+/// A buffer's reference to itself. Its destructor waits until the buffer is not used any more.
 template <class T>
 class ShareableNonOwningPtr final {
  public:
@@ -29,7 +29,7 @@ class ShareableNonOwningPtr final {
   std::shared_ptr<T> shared_;
 };
 
-/// Somebody who is using it: true if it was still there.
+/// A user's reference to the buffer; true if the buffer still existed.
 template <class T>
 class NonOwningPtr final {
  public:

@@ -25,7 +25,7 @@ if(TARGET unisono_torch)
     INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   install(EXPORT unisono-torch-targets NAMESPACE unisono:: DESTINATION ${package_folder})
   set(UNISONO_TORCH_VERSION ${Torch_VERSION})
-  # Where no other PyTorch is named, the package uses the one it was built with. This is the only folder of the build machine that it knows, and it
+  # The package uses the PyTorch it was built with where no other is named. This is the only folder of the build machine that it knows, and it
   # has a file of its own.
   set(torch_location ${PROJECT_BINARY_DIR}/unisono-torch-location.cmake)
   file(CONFIGURE OUTPUT ${torch_location} CONTENT "set(unisono_torch_built_with \"@Torch_DIR@\")\n" @ONLY)

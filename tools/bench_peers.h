@@ -10,7 +10,7 @@
 
 namespace unisono::tools {
 
-/// One way to start the ranks of a measurement, and the peers measured in them beside unisono and the roofline.
+/// A way to start the ranks of a measurement, and the peers measured in them beside unisono and the roofline.
 struct BenchSetup {
   std::string name = {};                             ///< plain, openmpi, mpich
   std::string driver = {};                           ///< the program that every rank runs

@@ -13,7 +13,7 @@
 
 namespace unisono::tools {
 
-/// One line of the results: one implementation at one size, within one process set.
+/// A line of the results: one implementation at one size, within one process set.
 struct BenchRow {
   std::string set = {};
   bench::Operation operation = bench::Operation::barrier;

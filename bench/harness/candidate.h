@@ -11,7 +11,7 @@
 
 namespace unisono::bench {
 
-/// One call to be measured: the operation and its buffers. Rooted operations have root 0, reductions sum; send_recv sends to the next rank and
+/// A call to be measured: the operation and its buffers. Rooted operations have root 0, reductions sum; send_recv sends to the next rank and
 /// receives from the one before. In place, `in` and `out` are the same memory.
 struct Job {
   Operation operation = Operation::barrier;

@@ -25,7 +25,7 @@ struct WrongResult : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// One rank's part of the measurement. Every rank calls the same functions in the same order.
+/// A rank's part of the measurement. Every rank calls the same functions in the same order.
 class Session {
  public:
   Session(const Plan& plan, Arena& arena, Candidates& candidates);

@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
       if (rank == 0) std::printf("%s: %s\n", error.operation().c_str(), error.message().c_str());
     }
 
-    // Where ranks do not agree, each of them gets the error, and the group goes on.
+    // If ranks do not agree, each of them gets the error, and the group goes on.
     std::vector<float> uneven(rank == 0 ? 1000 : 2000);
     try {
       unisono::all_reduce(uneven);

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <vector>
 
-/// One image: 8 x 8 grey values scaled to 0..1, row by row, and the digit it shows.
+/// An image: 8 x 8 grey values scaled to 0..1, row by row, and the digit it shows.
 struct Digit {
   std::array<float, 64> pixels;
   int label;

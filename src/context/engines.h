@@ -19,7 +19,7 @@ struct Selection {
   bool device_at_need = false;  // true if nobody asked for the device engine by name
 };
 
-/// What the ranks of the world need to agree on an engine before the world exists. A world of one asks nobody.
+/// The parts with which the ranks agree on an engine before the world exists. A world of one does not use them.
 struct Joining {
   int rank = 0, world_size = 1;
   Store& store;

@@ -15,7 +15,7 @@
 
 namespace unisono::context {
 
-/// What the world's coordination knows of its ranks.
+/// Gives access to the state of ranks that the world's coordination knows.
 struct WorldView {
   std::function<std::optional<Failure>()> failure;                            ///< why the world is over, if it is
   std::function<std::optional<Failure>(std::span<const int> ranks)> look_at;  ///< a failure of one of these ranks: dead, or stopped for too long

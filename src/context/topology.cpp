@@ -39,7 +39,7 @@ std::vector<std::string> detail::presented_hosts() {
 namespace unisono::context {
 namespace {
 
-/// What a rank reports of its host. `machine` and `identity` differ only where a test lets ranks present themselves as being elsewhere.
+/// The report of a rank on its host. `machine` and `identity` differ only where a test lets ranks present themselves as being elsewhere.
 struct HostRecord {
   std::string machine;
   std::string identity;

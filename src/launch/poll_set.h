@@ -11,7 +11,7 @@
 
 namespace unisono::launcher {
 
-/// One round of waiting: each participant adds its descriptors and its time limit, then `wait` calls back those concerned. A new object for every
+/// A round of waiting: each participant adds its descriptors and its time limit, then `wait` calls back those concerned. A new object for every
 /// round makes deregistration unnecessary.
 class PollSet {
  public:

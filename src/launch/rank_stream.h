@@ -13,7 +13,7 @@ namespace unisono::launcher {
 
 /// Carries standard output or standard error of one rank to the launcher's: it is cut into lines, each with the rank's prefix.
 ///
-/// Where a line rewrites itself with '\r' (a progress bar), a terminal shows its latest state as the sink's live line and keeps only the last state.
+/// If a line rewrites itself with '\r' (a progress bar), a terminal shows its latest state as the sink's live line and keeps only the last state.
 /// Elsewhere everything is kept, and the prefix is repeated after each '\r', so that the line reads well when it is shown.
 ///
 /// A rank's own number at the beginning of a line is left out: PyTorch writes "[rank3]: …" and this library "[unisono rank 3] …". The log keeps it.

@@ -9,7 +9,7 @@
 
 namespace unisono::launcher {
 
-/// One of the launcher's own output streams. Text is queued and written when the reader takes it, so that a slow reader (a pager) never keeps the
+/// An output stream of the launcher. Text is queued and written when the reader takes it, so that a slow reader (a pager) never keeps the
 /// launcher from seeing a signal or a death. The descriptor belongs to the process and stays open.
 ///
 /// On a terminal the last row may be a *live* line: an unfinished one (a progress bar, a prompt) that is taken away before a whole line is written

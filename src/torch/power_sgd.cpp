@@ -21,7 +21,7 @@ struct Memory {
   at::Tensor right;  // m x rank, the same on all ranks
 };
 
-/// One gradient to be compressed: M is approximated by P Q^T.
+/// A gradient to be compressed: M is approximated by P Q^T.
 struct Matrix {
   std::size_t parameter;
   at::Tensor gradient;               // lies in the bucket

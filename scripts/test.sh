@@ -69,6 +69,8 @@ fi
 step "layers" ./scripts/check-layers
 step "words" ./scripts/check-words
 step "format" ./scripts/check-format
+step "lengths" ./scripts/check-lengths
+step "tidy" ./scripts/check-tidy --within 60
 step "build release" build release
 step "layers by symbols" ./scripts/check-symbols
 rm -rf build/release/coverage  # records of tests that no longer exist

@@ -45,7 +45,7 @@ std::string sentence(std::string_view message, const ErrorInfo& info) {
   if (info.culprit) {
     text += " [culprit: rank " + std::to_string(*info.culprit);
     if (!info.host.empty()) text += " on " + info.host;
-    text += "]";
+    text += ']';
   }
   if (!info.hint.empty()) text += " (" + info.hint + ")";
   return text;

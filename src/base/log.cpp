@@ -38,7 +38,7 @@ void log(LogLevel level, std::string_view message) {
     line += '\n';
     // A single write keeps lines of several ranks on one terminal whole.
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
-  } catch (...) {  // out of memory: the line is lost, the program goes on
+  } catch (...) {  // NOLINT(bugprone-empty-catch): out of memory: the line is lost, the program goes on
   }
 }
 

@@ -166,10 +166,10 @@ MappedPool::~MappedPool() {
 
 namespace {
 
-/// Implements shared_resource(): memory from the pool where there is one with room, else ordinary memory.
 /// Larger requests get pages of the pool directly.
 constexpr std::size_t largest_small_block = std::size_t{64} << 10;
 
+/// Implements shared_resource(): memory from the pool where there is one with room, else ordinary memory.
 class Resource final : public std::pmr::memory_resource {
  public:
   /// `parents` belongs to the process that this one was forked from; null: none.
@@ -181,7 +181,7 @@ class Resource final : public std::pmr::memory_resource {
   /// recognised when it is freed.
   void keep_addresses_free() const noexcept {
     if (!pool_) return;
-    ::mmap(pool_->base(), pool_->size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    static_cast<void>(::mmap(pool_->base(), pool_->size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0));
   }
 
  private:

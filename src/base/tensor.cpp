@@ -24,7 +24,7 @@ std::string to_string(Device device) { return device.type == Device::Type::cpu ?
 namespace detail {
 
 std::uint16_t float_to_half(float value) noexcept {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000U);
   const std::uint32_t magnitude = bits & 0x7fffffffU;
   if (magnitude > 0x7f800000U) return sign | 0x7e00U;   // NaN

@@ -57,7 +57,7 @@ Thread::Thread(std::string name, std::function<void()> body, Signals signals) : 
   }
 }
 
-Thread& Thread::operator=(Thread&& other) {
+Thread& Thread::operator=(Thread&& other) {  // NOLINT(performance-noexcept-move-constructor): join may throw
   if (this != &other) {
     join();
     thread_ = std::move(other.thread_);

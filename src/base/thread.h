@@ -21,7 +21,7 @@ class UNISONO_API Thread {
   Thread(std::string name, std::function<void()> body, Signals signals = Signals::none);
   Thread(Thread&&) = default;
   /// Joins the thread that this object had.
-  Thread& operator=(Thread&& other);
+  Thread& operator=(Thread&& other);  // NOLINT(performance-noexcept-move-constructor): it joins the thread that it had
   ~Thread() { join(); }
 
   /// Returns true where a thread was started and not joined yet.

@@ -27,9 +27,9 @@ class ObjectWriter::Sink {
 
 namespace {
 
-// More than 2^16 values: the form whose length has four bytes, for a length that is filled in later.
+// A length that is filled in later is written as one above 2^16 at first, because msgpack-cxx then uses the form with four bytes.
 constexpr std::uint32_t unknown_length = 0x10000;
-constexpr std::size_t longest_header = 6;  // before a payload
+constexpr std::size_t longest_header = 6;  // the longest header before a payload
 
 template <class T>
 T load(const void* value) {
@@ -38,7 +38,7 @@ T load(const void* value) {
   return x;
 }
 
-// By hand: msgpack-cxx makes an integer of a floating-point number without a fraction.
+// msgpack-cxx turns a floating-point number without a fraction into an integer, so numbers are written here.
 template <class Sink, class Bits>
 void write_bits(Sink& sink, Format format, Bits bits) {
   std::array<char, 1 + sizeof bits> bytes{};
@@ -53,7 +53,7 @@ ObjectWriter::ObjectWriter(const ObjectLimits& limits) : limits_(limits) {}
 
 void ObjectWriter::value(std::size_t payload) {
   while (!frames_.empty() && !frames_.back().open && frames_.back().left == 0) frames_.pop_back();
-  if (!frames_.empty()) frames_.back().left += frames_.back().open ? std::size_t{1} : std::size_t(-1);
+  if (!frames_.empty()) frames_.back().left += frames_.back().open ? std::size_t{1} : ~std::size_t{0};
   if (payload > limits_.bytes || bytes_.size() + longest_header > limits_.bytes - payload) {
     throw InvalidArgument(fmt::format("an object takes more than {} bytes", limits_.bytes),
                           {.hint = "send its data as a buffer, or raise the limit with set_object_limits"});
@@ -124,7 +124,7 @@ void ObjectWriter::bytes(std::span<const std::byte> bytes) {
 }
 
 void ObjectWriter::block(DType dtype, const void* elements, std::size_t count) {
-  const std::size_t n = count > limits_.bytes ? count : count * size_of(dtype);  // what is too many is too many, and does not wrap
+  const std::size_t n = count > limits_.bytes ? count : count * size_of(dtype);  // a size beyond the limit must not wrap
   value(n);
   Sink sink(bytes_);
   auto packer = sink.packer();

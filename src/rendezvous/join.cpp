@@ -175,7 +175,7 @@ class Generation {
         }
         if (!request_.is_alive || request_.is_alive(record)) refuse_duplicate(record);
         fresh = false;
-        holder = store_.compare_set(seat_, std::string(holder), mine_);
+        holder = store_.compare_set(seat_, holder, mine_);
       }
     } else {
       fresh = !take_dead_seat();

@@ -51,7 +51,7 @@ class Client final : public Store {
     base::SocketAddress own, store;
   };
   const std::optional<Addresses>& addresses() const { return addresses_; }
-  void set_addresses(Addresses addresses) { addresses_ = std::move(addresses); }
+  void set_addresses(const Addresses& addresses) { addresses_ = addresses; }
 
  private:
   struct Answer {

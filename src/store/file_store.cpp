@@ -104,7 +104,7 @@ void FileStore::wait(std::span<const std::string> keys, std::optional<Millisecon
 std::string FileStore::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {
   return state_->locked(true, Deadline(timeout()), [&](store::FileLog& log) {
     const std::string* value = log.table().find(key);
-    const std::string current = value == nullptr ? std::string() : *value;
+    std::string current = value == nullptr ? std::string() : *value;
     if (current != expected) return current;
     log.set(key, desired);
     return std::string(desired);

@@ -117,9 +117,7 @@ void StoreServer::Loop::answer(Id id, Session& session, std::string_view frame) 
     case Outcome::done: return send(session, reply.finish());
     case Outcome::absent: return send(session, Writer(Status::absent, request).finish());
     case Outcome::parked: return;
-    case Outcome::malformed:
-      log_rejected(session, "a request of its is malformed");
-      return refuse(session, request, "the request is malformed");
+    case Outcome::malformed: log_rejected(session, "a request of its is malformed"); return refuse(session, request, "the request is malformed");
   }
 }
 

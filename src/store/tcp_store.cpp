@@ -26,6 +26,7 @@ base::FileDescriptor take_listener(int fd) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the public header has it so
 TcpStore::TcpStore(std::string host, std::uint16_t port, TcpStoreOptions options) : state_(std::make_unique<State>()) {
   const base::Deadline deadline(options.timeout);
   const auto& environment = base::Environment::process();

@@ -25,7 +25,7 @@ std::string token_for(std::span<const base::SocketAddress> addresses, const std:
                       const base::Environment& environment) {
   const auto remote = std::ranges::find_if(addresses, [](const auto& address) { return !address.is_loopback(); });
   const bool local = remote == addresses.end();
-  const std::string said = argument ? *argument : said_token(environment).value_or("");
+  std::string said = argument ? *argument : said_token(environment).value_or("");
   if (said == "none") {
     if (!local)
       base::warn(fmt::format("the store at {} asks for no token: whoever reaches this address can join or disturb the job", describe(*remote)));

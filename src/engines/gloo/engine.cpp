@@ -24,7 +24,7 @@ using Bytes = std::uint8_t;
 
 Bytes* bytes_of(const TensorView& tensor) { return static_cast<Bytes*>(tensor.data()); }
 
-/// Gloo writes into sockets whose other end may be gone without asking not to be sent a SIGPIPE for it.
+/// Blocks SIGPIPE: Gloo writes into sockets whose other end may be gone, without a flag against that signal.
 class NoBrokenPipe {
  public:
   NoBrokenPipe() {
@@ -33,7 +33,7 @@ class NoBrokenPipe {
     pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
   }
   ~NoBrokenPipe() {
-    if (sigismember(&before_, SIGPIPE) != 0) return;  // whoever blocked it deals with it
+    if (sigismember(&before_, SIGPIPE) != 0) return;  // the thread that blocked it deals with it
     const timespec now{};
     while (sigtimedwait(&pipe_, nullptr, &now) > 0) {
     }
@@ -46,9 +46,58 @@ class NoBrokenPipe {
   sigset_t pipe_, before_;
 };
 
-/// What Gloo need not be asked for: nothing, which every rank knows to be nothing.
+/// Returns true for a call without elements, which every rank knows to be empty, so that Gloo is not needed.
 bool is_nothing(const CollectiveCall& call) {
   return call.operation != Operation::barrier && call.operation != Operation::all_to_all_v && call.count == 0;
+}
+
+void broadcast_on(const std::shared_ptr<gloo::Context>& context, const CollectiveCall& call) {
+  const bool is_root = context->rank == call.root;
+  Bytes* const in = bytes_of(call.in);
+  Bytes* const out = bytes_of(call.out);
+  gloo::BroadcastOptions options(context);
+  options.setOutput(is_root ? in : out, is_root ? call.in.bytes() : call.out.bytes());
+  options.setRoot(call.root);
+  gloo::broadcast(options);
+  if (is_root && out != nullptr && out != in && call.out.bytes() == call.in.bytes()) std::memcpy(out, in, call.in.bytes());
+}
+
+void all_gather_v_on(const std::shared_ptr<gloo::Context>& context, const CollectiveCall& call) {
+  Bytes* const in = bytes_of(call.in);
+  Bytes* const out = bytes_of(call.out);
+  const std::size_t element = size_of(call.in.dtype());
+  std::vector<std::size_t> lengths;
+  for (const std::size_t count : call.counts) lengths.push_back(count * element);
+  gloo::AllgathervOptions options(context);
+  if (in != out + call.counts.before(static_cast<std::size_t>(context->rank)) * element) options.setInput(in, call.in.bytes());
+  options.setOutput(out, std::move(lengths));
+  gloo::allgatherv(options);
+}
+
+void scatter_on(const std::shared_ptr<gloo::Context>& context, const CollectiveCall& call) {
+  const bool is_root = context->rank == call.root;
+  Bytes* const in = bytes_of(call.in);
+  const std::size_t block = call.out.bytes();
+  std::vector<Bytes*> blocks;
+  for (int r = 0; is_root && r < context->size; ++r) blocks.push_back(in + static_cast<std::size_t>(r) * block);
+  gloo::ScatterOptions options(context);
+  if (is_root) options.setInputs(std::move(blocks), block);
+  options.setOutput(bytes_of(call.out), block);
+  options.setRoot(call.root);
+  gloo::scatter(options);
+}
+
+void all_to_all_v_on(const std::shared_ptr<gloo::Context>& context, const CollectiveCall& call) {
+  const std::size_t element = size_of(call.in.dtype());
+  const auto lengths = [element](const Counts& counts) {
+    std::vector<std::int64_t> bytes;
+    for (const std::size_t count : counts) bytes.push_back(static_cast<std::int64_t>(count * element));
+    return bytes;
+  };
+  gloo::AlltoallvOptions options(context);
+  options.setInput(bytes_of(call.in), lengths(call.counts));
+  options.setOutput(bytes_of(call.out), lengths(call.recv_counts));
+  gloo::alltoallv(options);
 }
 
 }  // namespace
@@ -84,7 +133,7 @@ void GlooEngine::run(const CollectiveCall& call) {
   } catch (const gloo::EnforceNotMet& error) {
     fail(error);
   } catch (...) {
-    // The caller's own reduction: the others wait for what it was to give.
+    // The caller's own reduction has thrown. The connections are ended, since the others wait for its result.
     meeting_.mesh->abort();
     throw;
   }
@@ -114,29 +163,14 @@ void GlooEngine::carry_out(const CollectiveCall& call) {
     }
     case Operation::all_reduce: return all_reduce_on(context, call);
     case Operation::reduce: return reduce_on(context, call, room_);
-    case Operation::broadcast: {
-      gloo::BroadcastOptions options(context);
-      options.setOutput(is_root ? in : out, is_root ? call.in.bytes() : call.out.bytes());
-      options.setRoot(call.root);
-      gloo::broadcast(options);
-      if (is_root && out != nullptr && out != in && call.out.bytes() == call.in.bytes()) std::memcpy(out, in, call.in.bytes());
-      return;
-    }
+    case Operation::broadcast: return broadcast_on(context, call);
     case Operation::all_gather: {
       gloo::AllgatherOptions options(context);
       if (in != out + static_cast<std::size_t>(rank_) * call.in.bytes()) options.setInput(in, call.in.bytes());
       options.setOutput(out, call.out.bytes());
       return gloo::allgather(options);
     }
-    case Operation::all_gather_v: {
-      const std::size_t element = size_of(call.in.dtype());
-      std::vector<std::size_t> lengths;
-      for (const std::size_t count : call.counts) lengths.push_back(count * element);
-      gloo::AllgathervOptions options(context);
-      if (in != out + call.counts.before(static_cast<std::size_t>(rank_)) * element) options.setInput(in, call.in.bytes());
-      options.setOutput(out, std::move(lengths));
-      return gloo::allgatherv(options);
-    }
+    case Operation::all_gather_v: return all_gather_v_on(context, call);
     case Operation::gather: {
       gloo::GatherOptions options(context);
       options.setInput(in, call.in.bytes());
@@ -144,34 +178,14 @@ void GlooEngine::carry_out(const CollectiveCall& call) {
       options.setRoot(call.root);
       return gloo::gather(options);
     }
-    case Operation::scatter: {
-      gloo::ScatterOptions options(context);
-      const std::size_t block = call.out.bytes();
-      std::vector<Bytes*> blocks;
-      for (int r = 0; is_root && r < size_; ++r) blocks.push_back(in + static_cast<std::size_t>(r) * block);
-      if (is_root) options.setInputs(std::move(blocks), block);
-      options.setOutput(out, block);
-      options.setRoot(call.root);
-      return gloo::scatter(options);
-    }
+    case Operation::scatter: return scatter_on(context, call);
     case Operation::all_to_all: {
       gloo::AlltoallOptions options(context);
       options.setInput(in, call.in.bytes());
       options.setOutput(out, call.out.bytes());
       return gloo::alltoall(options);
     }
-    case Operation::all_to_all_v: {
-      const std::size_t element = size_of(call.in.dtype());
-      const auto lengths = [element](const Counts& counts) {
-        std::vector<std::int64_t> bytes;
-        for (const std::size_t count : counts) bytes.push_back(static_cast<std::int64_t>(count * element));
-        return bytes;
-      };
-      gloo::AlltoallvOptions options(context);
-      options.setInput(in, lengths(call.counts));
-      options.setOutput(out, lengths(call.recv_counts));
-      return gloo::alltoallv(options);
-    }
+    case Operation::all_to_all_v: return all_to_all_v_on(context, call);
     default: return Engine::run(call);  // not offered: throws
   }
 }

@@ -143,6 +143,7 @@ inline constexpr unsigned long long nvml_not_available = ~0ULL;
   X(get_device, nvmlDeviceGetHandleByPciBusId_v2, NvmlResult, (const char*, NvmlDevice*)) \
   X(get_processes, nvmlDeviceGetComputeRunningProcesses_v3, NvmlResult, (NvmlDevice, unsigned*, NvmlProcess*))
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a type and a list
 #define UNISONO_DECLARE(member, name, result, parameters) result(*member) parameters = nullptr;
 struct NcclApi {
   UNISONO_NCCL_FUNCTIONS(UNISONO_DECLARE)

@@ -13,7 +13,7 @@ namespace unisono::engines::shm {
 class ShmEngine final : public Engine {
  public:
   /// `is_crowded`: there are more ranks than processors.
-  ShmEngine(std::shared_ptr<Segment> segment, int rank, bool is_crowded);
+  ShmEngine(const std::shared_ptr<Segment>& segment, int rank, bool is_crowded);
   ~ShmEngine() override;
 
   std::string_view name() const noexcept override { return "native"; }
@@ -21,11 +21,11 @@ class ShmEngine final : public Engine {
   bool offers(const CollectiveCall&) const override { return true; }
   std::unique_ptr<Task> start(const CollectiveCall& call) override;
   void carry_out(const CollectiveCall& call, Waiter& waiter) override;
-  /// The failure record of the segment ends what is under way.
+  /// The failure record of the segment ends pending calls.
   void abort(const Failure&) noexcept override {}
 
-  /// All ranks compare what they are about to call, and nothing is moved. Returns whether all ranks have come with the flag raised; those that come
-  /// by `start_agreement` have not.
+  /// Compares the next call of all ranks; nothing is moved. Returns true where all ranks have come with the flag set; those that come by
+  /// `start_agreement` have it unset.
   bool agree(const CollectiveCall& call, Waiter& waiter, bool flag);
   std::unique_ptr<Task> start_agreement(const CollectiveCall& call);
 

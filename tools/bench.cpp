@@ -1,4 +1,4 @@
-// unisono bench: measures collectives beside the roofline and the peers, all interleaved in the same processes, and verifies every result.
+// unisono bench measures collectives beside the roofline and the peers, all interleaved in the same processes, and verifies every result.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -20,6 +20,7 @@
 #include "base/deadline.h"
 #include "base/processors.h"
 #include "harness/plan.h"
+#include "launch/program.h"
 #include "machine.h"
 #include "text.h"
 #include "unisono/error.h"
@@ -29,9 +30,9 @@ namespace unisono::tools {
 
 namespace {
 
-constexpr int kRounds = 11;
-constexpr int kQuickRounds = 3;
-constexpr int kMostRanks = 1024;
+constexpr int usual_rounds = 11;
+constexpr int quick_rounds = 3;
+constexpr int most_ranks_here = 1024;
 
 template <class T>
 void keep_first(std::vector<T>& list) {
@@ -41,11 +42,11 @@ void keep_first(std::vector<T>& list) {
   list = std::move(once);
 }
 
-/// Checks everything that can be checked before anything is started.
+/// Checks everything that can be checked before any process is started.
 bench::Plan plan_of(const BenchOptions& options) {
   bench::Plan plan;
   for (const std::string& name : options.operations) {
-    plan.operations.push_back(*bench::parse_operation(name));  // sort_words has refused what is none
+    plan.operations.push_back(*bench::parse_operation(name));  // sort_words has refused unknown names
   }
   keep_first(plan.operations);
   for (const std::string& size : options.sizes) plan.sizes.push_back(parse_bytes(size));
@@ -59,7 +60,8 @@ bench::Plan plan_of(const BenchOptions& options) {
   if (options.data == "varying") plan.data = bench::DataMode::varying;
   else if (options.data == "touch") plan.data = bench::DataMode::touch;
   plan.backend = options.backend;
-  if (const std::string name = engines::host_backend(plan.backend); name != "auto") engines::maker(name);  // refuses what cannot run here
+  if (const std::string name = engines::host_backend(plan.backend); name != "auto")
+    engines::maker(name);  // throws for an engine that cannot run here
   plan.in_place = options.in_place;
   if (plan.in_place && (plan.operations.size() != 1 || plan.operations.front() != bench::Operation::all_reduce))
     throw InvalidArgument("--in-place goes with all_reduce alone");
@@ -67,7 +69,8 @@ bench::Plan plan_of(const BenchOptions& options) {
     throw InvalidArgument("send_recv needs at least two ranks");
   plan.bind = options.bind == "core";
   plan.seed = options.seed;
-  plan.block_time = options.quick ? std::chrono::microseconds(500) : std::chrono::microseconds(3000);
+  constexpr std::chrono::microseconds quick_block_time{500}, usual_block_time{3000};
+  plan.block_time = options.quick ? quick_block_time : usual_block_time;
   plan.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_seconds * 1000));
   return plan;
 }
@@ -83,7 +86,10 @@ void describe_run(const BenchResults& results, const BenchFacts& facts, const Be
   std::string peers;
   for (const std::string& peer : setup.peers) peers.append(", ").append(setup.versions.at(peer));
   const double barrier = results.barrier_ns(setup.name).value_or(0);
-  const std::string_view label = barrier < 100 ? "A, near cores" : barrier > 150 ? "B, distant or shared cores" : "between A and B";
+  constexpr double near_cores_ns = 100, distant_cores_ns = 150;  // measured on virtual machines, where both states occur
+  const std::string_view label = barrier < near_cores_ns      ? "A, near cores"
+                                 : barrier > distant_cores_ns ? "B, distant or shared cores"
+                                                              : "between A and B";
   const std::string hosts = facts.hosts > 1 ? fmt::format(" as of {} hosts", facts.hosts) : std::string();
   const std::string set =
       fmt::format("set {}: {} rank{}{}, {}, {} buffers, {} data, backend {}{}", setup.name, facts.ranks, facts.ranks == 1 ? "" : "s", hosts,
@@ -95,7 +101,7 @@ void describe_run(const BenchResults& results, const BenchFacts& facts, const Be
   std::cout << "\n" << wrap(set, 2) << "\n" << wrap(state, 2) << "\n";
 }
 
-/// What a peer does not have is said aloud, not left out in silence.
+/// Prints which operations a peer lacks, so that a missing row is explained.
 void name_gaps(const std::vector<BenchRow>& rows, const bench::Plan& plan, const std::vector<BenchSetup>& setups) {
   for (const BenchSetup& setup : setups)
     for (const std::string& peer : setup.peers) {
@@ -115,7 +121,7 @@ void measure_rounds(const std::vector<std::unique_ptr<BenchSet>>& sets, const Be
     if (show_progress) std::cerr << "\r\033[K" << std::flush;
   };
   try {
-    for (int done = 0; done < rounds && !(options.seconds && budget.passed() && done >= kQuickRounds); ++done) {
+    for (int done = 0; done < rounds && !(options.seconds && budget.passed() && done >= quick_rounds); ++done) {
       for (const auto& set : sets) {
         if (show_progress) std::cerr << fmt::format("\rround {} of {}, {} ", done + 1, rounds, set->setup().name) << std::flush;
         const ProcessorTime before = processor_time();
@@ -143,7 +149,7 @@ void print_results(const BenchResults& results, const std::vector<BenchRow>& row
   std::cout << "\n" << summary_of(rows, facts) << std::endl;
 }
 
-/// The exit code.
+/// Returns the exit code.
 int measure(const BenchOptions& options, const bench::Plan& plan, launcher::SignalScope& signals, const launcher::Watchdog& watchdog) {
   const base::Environment& environment = base::Environment::process();
   const std::vector<BenchSetup> setups =
@@ -166,7 +172,7 @@ int measure(const BenchOptions& options, const bench::Plan& plan, launcher::Sign
                    .data = std::string(to_string(plan.data))};
   for (const auto& set : sets) facts.backends[set->setup().name] = set->backend();
 
-  const int rounds = options.rounds.value_or(options.quick ? kQuickRounds : kRounds);
+  const int rounds = options.rounds.value_or(options.quick ? quick_rounds : usual_rounds);
   std::optional<int> interrupted;
   try {
     measure_rounds(sets, options, rounds, results);
@@ -174,7 +180,7 @@ int measure(const BenchOptions& options, const bench::Plan& plan, launcher::Sign
   } catch (const BenchInterrupted& by) {
     interrupted = by.signal;
   }
-  sets.clear();  // what is printed is not disturbed by processes that still end
+  sets.clear();  // ends the processes, so that their output does not disturb the report
   if (interrupted) std::cerr << "unisono bench: ended by " << launcher::signal_name(*interrupted) << std::endl;
 
   const std::vector<BenchRow> rows = results.rows();
@@ -185,21 +191,21 @@ int measure(const BenchOptions& options, const bench::Plan& plan, launcher::Sign
     file.close();
     if (!file) throw Error("cannot write " + options.json);
   }
-  return interrupted ? 128 + *interrupted : 0;
+  return interrupted ? launcher::exit_signaled + *interrupted : 0;
 }
 
 int run(BenchOptions& options) {
   try {
     sort_words(options);
     const bench::Plan plan = plan_of(options);
-    constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
-    launcher::SignalScope signals(kSignals);
+    constexpr std::array ending_signals = {SIGINT, SIGTERM, SIGHUP};
+    launcher::SignalScope signals(ending_signals);
     const launcher::Watchdog watchdog("bench");
     try {
       return measure(options, plan, signals, watchdog);
     } catch (const BenchInterrupted& interrupted) {  // while the ranks were being started
       std::cerr << "unisono bench: ended by " << launcher::signal_name(interrupted.signal) << std::endl;
-      return 128 + interrupted.signal;
+      return launcher::exit_signaled + interrupted.signal;
     }
   } catch (const InvalidArgument&) {
     throw;  // wrong use, answered with the usage like every other
@@ -219,9 +225,9 @@ void add_bench(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench", "Measure collectives beside the roofline and other libraries, in the same processes");
   command->footer("unisono bench [OP…] [-n RANKS] [--sizes 8,1MiB] [--peers gloo] [options]");
   command->add_option("OP", options->operations, "What to measure (all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, …)");
-  command->add_option("-n,--ranks", options->ranks, "Processes to start; one per core where not given")->check(whole_number(1, kMostRanks));
+  command->add_option("-n,--ranks", options->ranks, "Processes to start; one per core where not given")->check(whole_number(1, most_ranks_here));
   command->add_option("--hosts", options->hosts, "Let unisono take the ranks for processes of so many hosts: its engine works between them (1)")
-      ->check(whole_number(1, kMostRanks));
+      ->check(whole_number(1, most_ranks_here));
   command->add_option("--sizes", options->sizes, "Bytes of a rank's larger buffer, as 8,1KiB,64MiB")->delimiter(',')->allow_extra_args(false);
   command->add_option("--dtype", options->dtype, "f32, f64, f16, bf16, i8, u8, i32 or i64")->capture_default_str();
   command->add_option("--buffers", options->buffers, "private: ordinary memory; shared: unisono's shared_resource(), which the other ranks can reach")

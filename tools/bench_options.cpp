@@ -16,16 +16,16 @@ namespace unisono::tools {
 
 namespace {
 
-constexpr std::array kUnits = {std::pair{"", 0},     std::pair{"B", 0},  std::pair{"KiB", 10}, std::pair{"K", 10},
-                               std::pair{"MiB", 20}, std::pair{"M", 20}, std::pair{"GiB", 30}, std::pair{"G", 30}};
+constexpr std::array size_units = {std::pair{"", 0},     std::pair{"B", 0},  std::pair{"KiB", 10}, std::pair{"K", 10},
+                                   std::pair{"MiB", 20}, std::pair{"M", 20}, std::pair{"GiB", 30}, std::pair{"G", 30}};
 
-constexpr std::array<std::string_view, 3> kPeers = {"openmpi", "mpich", "gloo"};
+constexpr std::array<std::string_view, 3> known_peers = {"openmpi", "mpich", "gloo"};
 
-bool is_peer(std::string_view word) { return std::ranges::find(kPeers, word) != kPeers.end(); }
+bool is_peer(std::string_view word) { return std::ranges::find(known_peers, word) != known_peers.end(); }
 
 [[noreturn]] void refuse_word(const std::string& word) {
   std::string names;
-  std::vector<std::string_view> candidates(kPeers.begin(), kPeers.end());
+  std::vector<std::string_view> candidates(known_peers.begin(), known_peers.end());
   for (const bench::Operation each : bench::operations()) {
     names.append(names.empty() ? "" : ", ").append(bench::to_string(each));
     candidates.push_back(bench::to_string(each));
@@ -38,7 +38,7 @@ bool is_peer(std::string_view word) { return std::ranges::find(kPeers, word) != 
 
 }  // namespace
 
-std::span<const std::string_view> peer_names() { return kPeers; }
+std::span<const std::string_view> peer_names() { return known_peers; }
 
 void sort_words(BenchOptions& options) {
   std::erase(options.peers, "");  // "openmpi, gloo" has a comma at the end of a word
@@ -63,7 +63,7 @@ std::size_t parse_bytes(const std::string& text) {
   std::size_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string unit(end, text.data() + text.size());
-  for (const auto& [name, shift] : kUnits) {
+  for (const auto& [name, shift] : size_units) {
     if (error != std::errc{} || unit != name) continue;
     if (number == 0 || number > (std::numeric_limits<std::size_t>::max() >> 16 >> shift)) break;
     return number << shift;

@@ -28,16 +28,16 @@ namespace {
 struct MpiPeer {
   std::string_view name;
   std::string_view title;
-  std::array<std::string_view, 2> launchers;  // Debian's name, which cannot be mistaken, first
+  std::array<std::string_view, 2> launchers;  // Debian's name first, because it is unambiguous
   std::string_view packages;
 };
 
-constexpr std::array kMpis = {MpiPeer{"openmpi", "Open MPI", {"mpirun.openmpi", "mpirun"}, "libopenmpi-dev and openmpi-bin"},
-                              MpiPeer{"mpich", "MPICH", {"mpiexec.mpich", "mpiexec.hydra"}, "libmpich-dev and mpich"}};
+constexpr std::array mpi_peers = {MpiPeer{"openmpi", "Open MPI", {"mpirun.openmpi", "mpirun"}, "libopenmpi-dev and openmpi-bin"},
+                                  MpiPeer{"mpich", "MPICH", {"mpiexec.mpich", "mpiexec.hydra"}, "libmpich-dev and mpich"}};
 
 std::filesystem::path own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
-/// The driver beside this command: bin and libexec have the same parent, in the build folder as well as installed.
+/// Returns the driver that belongs to this command: bin and libexec have the same parent, in the build folder as well as installed.
 std::optional<std::string> driver_of(const std::string& set) {
   const std::filesystem::path path = own_program().parent_path().parent_path() / "libexec" / "unisono" / ("unisono-bench-" + set);
   return std::filesystem::exists(path) && base::why_not_to_run(path).empty() ? std::optional(path.string()) : std::nullopt;
@@ -53,7 +53,7 @@ std::optional<std::string> launcher_of(const MpiPeer& mpi, const base::Environme
   return std::nullopt;
 }
 
-/// What the driver says about the peers it is linked with; nothing if it does not run here.
+/// Asks the driver about the peers it is linked with. Returns nothing if the driver does not run here.
 std::map<std::string, std::string> describe(const std::string& driver, const base::Environment& environment, const launcher::SignalScope& signals,
                                             const launcher::Watchdog& watchdog) {
   int ends[2];
@@ -73,7 +73,7 @@ std::map<std::string, std::string> describe(const std::string& driver, const bas
     if (got <= 0) break;
     text.append(buffer.data(), static_cast<std::size_t>(got));
   }
-  ::kill(-child.pid, SIGKILL);  // it is done, or it hangs
+  ::kill(-child.pid, SIGKILL);  // it has answered, or it hangs
   watchdog.forget(child.pid);
   ::waitpid(child.pid, nullptr, 0);
   std::map<std::string, std::string> versions;
@@ -90,7 +90,7 @@ LaunchFailed missing(std::string_view peer, std::string_view what, std::string_v
 
 std::vector<std::string> launch_command(const std::string& set, const std::string& launcher, int ranks, bool oversubscribed) {
   const std::string n = std::to_string(ranks);
-  // The ranks bind themselves, in every set alike.
+  // In every set the ranks bind themselves.
   if (set == "openmpi") {
     std::vector<std::string> command = {launcher, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", n};
     if (oversubscribed) command.insert(command.end(), {"--mca", "mpi_yield_when_idle", "1"});
@@ -113,7 +113,7 @@ std::vector<BenchSetup> bench_setups(const std::vector<std::string>& peers, int 
     }
 
   std::vector<BenchSetup> setups;
-  for (const MpiPeer& mpi : kMpis) {
+  for (const MpiPeer& mpi : mpi_peers) {
     if (!asked_for(mpi.name)) continue;
     const std::string name(mpi.name);
     const std::optional<std::string> driver = driver_of(name);

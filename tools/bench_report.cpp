@@ -14,20 +14,20 @@ namespace unisono::tools {
 
 namespace {
 
-constexpr double kMostStolen = 0.01;
+constexpr double most_stolen = 0.01;
 
-/// The copy kernels all stand for the one roofline; in each round the fastest counts.
+/// All copy kernels are reported as one roofline; in each round the fastest counts.
 std::string impl_of(const std::string& candidate) { return candidate.starts_with("roofline") ? "roofline" : candidate; }
 
-/// Ours first, then the limit, then the others by name.
+/// Sorts the columns: ours first, then the roofline, then the others by name.
 int column_of(const std::string& candidate) { return candidate.starts_with("unisono") ? 0 : candidate.starts_with("roofline") ? 1 : 2; }
 
 struct Series {
-  std::vector<double> medians;  // a round each, in the order of the rounds
+  std::vector<double> medians;  // one for each round, in the order of the rounds
   std::vector<double> samples;  // all of them
 };
 
-constexpr std::string_view kRoofline = "roofline";
+constexpr std::string_view roofline = "roofline";
 
 double gigabytes_per_second(std::size_t bytes, double us) { return us > 0 ? static_cast<double>(bytes) / us / 1000 : 0; }
 
@@ -39,20 +39,20 @@ std::string three_digits(double value) { return value < 10 ? fmt::format("{:.2f}
 
 std::string size_text(const BenchRow& row) { return row.bytes == 0 ? "-" : format_bytes(row.bytes); }
 
-/// As the table has it, which has little room.
+/// Returns a name short enough for the table.
 std::string_view shown_name(const BenchRow& row) { return row.impl == "unisono-unchecked" ? std::string_view("unchecked") : row.impl; }
 
-/// "2.00 [1.90–2.10]": the median of the rounds, and where it lies with a probability of 95 %.
+/// Returns "2.00 [1.90–2.10]": the median of the rounds and its 95 % interval.
 std::string ratio_text(const BenchRow& row) {
   if (!row.ratio) return {};
   return fmt::format("{} [{}–{}]", three_digits(row.ratio->middle), three_digits(row.ratio->low), three_digits(row.ratio->high));
 }
 
 double bus_factor_of(const BenchRow& row, const BenchFacts& facts) {
-  return row.impl == kRoofline ? 1 : bench::bus_factor(row.operation, facts.ranks);
+  return row.impl == roofline ? 1 : bench::bus_factor(row.operation, facts.ranks);
 }
 
-/// A copy reads and writes its bytes: twice as many have to go through the cache.
+/// A copy reads and writes its bytes, so twice as many go through the cache.
 bool is_bound(const BenchRow& row, std::size_t cache_bytes) { return bench::moves_as_much_as_a_copy(row.operation) && row.bytes > cache_bytes / 2; }
 
 }  // namespace
@@ -69,7 +69,7 @@ std::vector<const BenchResults::Round*> BenchResults::kept(const std::string& se
   if (found == rounds_.end()) return all;
   for (const Round& round : found->second) {
     all.push_back(&round);
-    if (round.stolen <= kMostStolen) undisturbed.push_back(&round);
+    if (round.stolen <= most_stolen) undisturbed.push_back(&round);
   }
   return undisturbed.size() * 2 >= all.size() ? undisturbed : all;
 }
@@ -90,7 +90,7 @@ std::optional<double> BenchResults::barrier_ns(const std::string& set) const {
 std::vector<BenchRow> BenchResults::rows() const {
   std::vector<BenchRow> rows;
   for (const std::string& set : sets_) {
-    using Key = std::tuple<std::size_t, std::size_t, int, std::string>;  // place of the operation on the command line, bytes, implementation
+    using Key = std::tuple<std::size_t, std::size_t, int, std::string>;  // position of the operation on the command line, bytes, implementation
     std::map<Key, Series> series;
     std::vector<bench::Operation> order;
     for (const Round* round : kept(set)) {
@@ -163,8 +163,8 @@ void print_table(std::ostream& out, const std::vector<BenchRow>& rows, const Ben
   std::size_t size_width = 8, name_width = 8;
   bool has_bound = false;
   for (const BenchRow& row : rows) {
-    if (row.set != set || (row.impl == kRoofline && !is_bound(row, cache_bytes))) continue;
-    has_bound = has_bound || row.impl == kRoofline;
+    if (row.set != set || (row.impl == roofline && !is_bound(row, cache_bytes))) continue;
+    has_bound = has_bound || row.impl == roofline;
     shown.push_back(&row);
     size_width = std::max(size_width, size_text(row).size());
     name_width = std::max(name_width, shown_name(row).size());
@@ -202,7 +202,7 @@ std::string summary_of(const std::vector<BenchRow>& rows, const BenchFacts& fact
   const auto rate = [&](const BenchRow& row) { return gigabytes_per_second(row.bytes, row.median_us) * bus_factor_of(row, facts); };
   std::map<std::string, std::vector<double>> ratios;
   for (const BenchRow& row : rows) {
-    if (row.impl == kRoofline) continue;
+    if (row.impl == roofline) continue;
     ++results;
     if (row.ratio) ratios[row.impl].push_back(row.ratio->middle);
     if (row.impl != "unisono") continue;

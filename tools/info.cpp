@@ -1,4 +1,4 @@
-// unisono info: what was found on this host and what applies here. Reads, never measures, and changes nothing.
+// unisono info prints what was found on this host and what applies here. It reads only: it measures and changes nothing.
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -36,13 +36,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array kBackends = {"serial", "native", "tcp", "gloo", "mpi", "nccl"};
+constexpr std::array known_backends = {"serial", "native", "tcp", "gloo", "mpi", "nccl"};
 
 Json backend_facts() {
   Json facts = Json::object();
-  std::vector<std::string> names(kBackends.begin(), kBackends.end());
+  std::vector<std::string> names(known_backends.begin(), known_backends.end());
   for (const std::string& name : available_backends())
-    if (std::ranges::find(names, name) == names.end()) names.push_back(name);  // a registered one
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);  // one that the program registered
   const auto plugins = engines::find_plugins();
   for (const auto& plugin : plugins)
     if (std::ranges::find(names, plugin.name) == names.end()) names.push_back(plugin.name);
@@ -128,7 +128,7 @@ Json environment_facts(const base::Environment& environment) {
   return facts;
 }
 
-/// Of the variables that begin with UNISONO_, what would otherwise be found out by ranks, or never.
+/// Returns remarks on the UNISONO_ variables whose errors would otherwise appear in the ranks, or never.
 Json remarks_on(const base::Environment& environment) {
   Json remarks = Json::array();
   for (std::string& odd : base::odd_variables(environment)) remarks.push_back(std::move(odd));
@@ -166,7 +166,7 @@ Json schedule_facts() {
   return facts;
 }
 
-/// Where the values begin.
+/// The column in which the values begin.
 constexpr std::size_t value_column = 28;
 
 void print(const Json& facts) {

@@ -17,16 +17,18 @@
 
 namespace unisono::bench {
 
-struct alignas(128) Arena::Header {
-  alignas(128) std::atomic<std::uint32_t> arrived;
-  alignas(128) std::atomic<std::uint32_t> generation;
+constexpr std::size_t line = 128;  // two cache lines, because processors fetch them in pairs
+
+struct alignas(line) Arena::Header {
+  alignas(line) std::atomic<std::uint32_t> arrived;
+  alignas(line) std::atomic<std::uint32_t> generation;
   std::atomic<std::uint32_t> failed;
-  alignas(128) std::atomic<std::uint32_t> sleepers;
+  alignas(line) std::atomic<std::uint32_t> sleepers;
 };
 
-struct alignas(128) Arena::Slot {
+struct alignas(line) Arena::Slot {
   std::atomic<std::int64_t> word;
-  alignas(128) std::array<Stamp, kMaxSamples> stamps;
+  alignas(line) std::array<Stamp, most_samples> stamps;
 };
 
 namespace {
@@ -40,7 +42,7 @@ void relax() noexcept {
 }
 
 void futex_sleep(std::atomic<std::uint32_t>& word, std::uint32_t expected) noexcept {
-  // A second at most: the caller looks at its deadline in between.
+  // The sleep is limited to a second, so that the caller checks its deadline in between.
   const timespec limit{.tv_sec = 1, .tv_nsec = 0};
   ::syscall(SYS_futex, &word, FUTEX_WAIT, expected, &limit, nullptr, 0);
 }
@@ -57,7 +59,7 @@ Arena::Arena(const std::string& path, int rank, int ranks, bool spin, std::chron
   if (!file) throw std::system_error(errno, std::generic_category(), "cannot open the memory shared by the ranks of the bench");
   void* memory = ::mmap(nullptr, bytes(ranks), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.get(), 0);
   if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "cannot map the memory shared by the ranks of the bench");
-  // The file is all zeros, which is every member's first value.
+  // The file is all zeros, which is a valid first value of every member.
   header_ = static_cast<Header*>(memory);
   slots_ = reinterpret_cast<Slot*>(header_ + 1);
 }
@@ -76,9 +78,10 @@ void Arena::barrier() {
     if (header_->sleepers.load(std::memory_order_seq_cst) != 0) futex_wake_all(header_->generation);
   } else {
     const auto released = [&] { return header_->generation.load(std::memory_order_acquire) != generation || header_->failed.load() != 0; };
-    const int spins = spin_ ? 20'000 : 50;
+    constexpr int spins_on_own_core = 20'000, spins_on_shared_core = 50, yields = 200;
+    const int spins = spin_ ? spins_on_own_core : spins_on_shared_core;
     for (int i = 0; i < spins && !released(); ++i) relax();
-    for (int i = 0; i < 200 && !released(); ++i) ::sched_yield();
+    for (int i = 0; i < yields && !released(); ++i) ::sched_yield();
     if (!released()) {
       const base::Deadline deadline(timeout_);
       header_->sleepers.fetch_add(1, std::memory_order_seq_cst);

@@ -9,24 +9,24 @@
 
 namespace unisono::bench {
 
-/// Another rank has failed; it says why itself.
+/// Another rank has failed and reports the reason itself.
 struct PeerGaveUp : std::runtime_error {
   PeerGaveUp() : std::runtime_error("another rank of the bench gave up") {}
 };
 
-/// When one timed call (or batch) began and ended, steady clock, nanoseconds.
+/// The begin and the end of one timed call (or batch), in nanoseconds of the steady clock.
 struct Stamp {
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
 
-/// Memory that all ranks of a process set map: a barrier that belongs to no candidate, and a place where each rank leaves its times.
+/// Memory that all ranks of a process set map: a barrier that is independent of the candidates, and a place for each rank's times.
 class Arena {
  public:
-  static constexpr int kMaxSamples = 1024;
+  static constexpr int most_samples = 1024;
 
   static std::size_t bytes(int ranks) noexcept;
-  /// Maps the file at `path`, which has `bytes(ranks)` zero bytes. `spin`: every rank has a core of its own, so waiting may burn it.
+  /// Maps the file at `path`, which has `bytes(ranks)` zero bytes. `spin`: every rank has a core of its own, so a wait may spin for long.
   Arena(const std::string& path, int rank, int ranks, bool spin, std::chrono::milliseconds timeout);
   ~Arena();
   Arena(const Arena&) = delete;
@@ -37,14 +37,14 @@ class Arena {
 
   /// Spins, then yields, then sleeps. Throws PeerGaveUp after fail(), and std::runtime_error past the deadline.
   void barrier();
-  /// Wakes everybody out of the barrier; never throws.
+  /// Wakes all ranks out of the barrier; never throws.
   void fail() noexcept;
 
   std::span<Stamp> stamps(int rank) noexcept;
   std::span<Stamp> stamps() noexcept { return stamps(rank_); }
-  /// One number a rank, for what is agreed upon between two barriers.
+  /// Returns a rank's word, through which the ranks agree between two barriers.
   std::atomic<std::int64_t>& word(int rank) noexcept;
-  /// The largest word of all ranks; every rank calls it with its own.
+  /// Returns the largest of all ranks' numbers; every rank calls it with its own.
   std::int64_t agree_on_maximum(std::int64_t mine);
 
  private:

@@ -7,8 +7,9 @@ namespace unisono::bench {
 
 namespace {
 
-constexpr std::array kOperations = {Operation::all_reduce, Operation::broadcast, Operation::reduce,  Operation::all_gather, Operation::reduce_scatter,
-                                    Operation::all_to_all, Operation::gather,    Operation::scatter, Operation::barrier,    Operation::send_recv};
+constexpr std::array measured_operations = {Operation::all_reduce,     Operation::broadcast,  Operation::reduce, Operation::all_gather,
+                                            Operation::reduce_scatter, Operation::all_to_all, Operation::gather, Operation::scatter,
+                                            Operation::barrier,        Operation::send_recv};
 
 }  // namespace
 
@@ -29,11 +30,11 @@ std::string_view to_string(Operation operation) noexcept {
   return "";
 }
 
-std::span<const Operation> operations() noexcept { return kOperations; }
+std::span<const Operation> operations() noexcept { return measured_operations; }
 
 std::optional<Operation> parse_operation(std::string_view text) noexcept {
-  const auto* found = std::ranges::find(kOperations, text, [](Operation o) { return to_string(o); });
-  return found == kOperations.end() ? std::nullopt : std::optional(*found);
+  const auto* found = std::ranges::find(measured_operations, text, [](Operation o) { return to_string(o); });
+  return found == measured_operations.end() ? std::nullopt : std::optional(*found);
 }
 
 Shape shape_of(Operation operation, int ranks, std::size_t bytes, std::size_t element_size) noexcept {
@@ -72,7 +73,7 @@ bool moves_as_much_as_a_copy(Operation operation) noexcept {
     case Operation::all_to_all:
     case Operation::send_recv:
     case Operation::copy: return true;
-    // In the others most ranks have a smaller input or output than the size says, or none, and all may read the same.
+    // In the other operations most ranks have a smaller input or output than the size says, or none, and all may read the same.
     default: return false;
   }
 }

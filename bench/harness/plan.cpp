@@ -12,9 +12,9 @@ namespace unisono::bench {
 
 namespace {
 
-constexpr std::array kDTypes = {std::pair{DType::float32, "f32"},   std::pair{DType::float64, "f64"}, std::pair{DType::float16, "f16"},
-                                std::pair{DType::bfloat16, "bf16"}, std::pair{DType::int8, "i8"},     std::pair{DType::uint8, "u8"},
-                                std::pair{DType::int32, "i32"},     std::pair{DType::int64, "i64"}};
+constexpr std::array short_names = {std::pair{DType::float32, "f32"},   std::pair{DType::float64, "f64"}, std::pair{DType::float16, "f16"},
+                                    std::pair{DType::bfloat16, "bf16"}, std::pair{DType::int8, "i8"},     std::pair{DType::uint8, "u8"},
+                                    std::pair{DType::int32, "i32"},     std::pair{DType::int64, "i64"}};
 
 }  // namespace
 
@@ -28,12 +28,12 @@ std::string_view to_string(DataMode mode) noexcept {
 }
 
 std::string_view short_name(DType dtype) noexcept {
-  const auto* found = std::ranges::find(kDTypes, dtype, [](const auto& entry) { return entry.first; });
-  return found == kDTypes.end() ? to_string(dtype) : found->second;
+  const auto* found = std::ranges::find(short_names, dtype, [](const auto& entry) { return entry.first; });
+  return found == short_names.end() ? to_string(dtype) : found->second;
 }
 
 DType parse_dtype(std::string_view text) {
-  for (const auto& [dtype, name] : kDTypes)
+  for (const auto& [dtype, name] : short_names)
     if (text == name || text == unisono::to_string(dtype)) return dtype;
   throw InvalidArgument("the bench does not know the dtype '" + std::string(text) + "'", {.hint = "one of f32, f64, f16, bf16, i8, u8, i32, i64"});
 }

@@ -11,10 +11,10 @@ namespace unisono::bench {
 
 namespace {
 
-// Below this size a call may be as short as a clock's reading, so several are timed together.
-constexpr std::size_t kBatchedBelow = 4096;
-constexpr int kLargestBatch = 64;
-constexpr std::int64_t kLongestBatchNs = 2'000'000;
+// A call below this size may be as short as reading the clock, so several are timed together.
+constexpr std::size_t batched_below_bytes = 4096;
+constexpr int largest_batch = 64;
+constexpr std::int64_t longest_batch_ns = 2'000'000;
 
 std::int64_t now_ns() { return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -46,7 +46,7 @@ std::vector<Block> Session::round(std::uint64_t number) {
     for (std::size_t bytes : plan_.sizes) {
       const Job job = job_of(operation, bytes);
       const std::size_t actual = bytes_of(job.shape, element_size_);
-      if (actual == last) continue;  // two sizes asked for that come to the same number of elements
+      if (actual == last) continue;  // two of the given sizes come to the same number of elements
       last = actual;
       std::vector<Candidate*> order;
       for (const auto& candidate : candidates_)
@@ -60,17 +60,17 @@ std::vector<Block> Session::round(std::uint64_t number) {
 }
 
 double Session::barrier_ns() {
-  constexpr int kSamples = 32;
-  constexpr int kBatch = 16;
-  for (int s = 0; s < kSamples; ++s) {
+  constexpr int barrier_samples = 32;
+  constexpr int barrier_batch = 16;
+  for (int s = 0; s < barrier_samples; ++s) {
     arena_.barrier();
     Stamp& stamp = arena_.stamps()[static_cast<std::size_t>(s)];
     stamp.begin = now_ns();
-    for (int i = 0; i < kBatch; ++i) arena_.barrier();
+    for (int i = 0; i < barrier_batch; ++i) arena_.barrier();
     stamp.end = now_ns();
   }
   arena_.barrier();
-  return median(collect(kSamples, kBatch));
+  return median(collect(barrier_samples, barrier_batch));
 }
 
 Job Session::job_of(Operation operation, std::size_t bytes) {
@@ -101,7 +101,7 @@ Block Session::block(Candidate& candidate, const Job& job, std::uint64_t round) 
   arena_.barrier();
   Block result{.operation = job.operation, .candidate = std::string(candidate.name()), .bytes = bytes_of(job.shape, element_size_)};
   if (arena_.rank() == 0) result.samples_ns = collect(pace.samples, pace.batch);
-  verify(candidate, own, seed + 1);  // and it is still right after all these calls
+  verify(candidate, own, seed + 1);  // the result must still be right after all these calls
   return result;
 }
 
@@ -141,11 +141,12 @@ Session::Pace Session::pace_of(Candidate& candidate, const Job& job) {
   }
   const std::int64_t call = std::max<std::int64_t>(1, arena_.agree_on_maximum(shortest));
   Pace pace;
-  const bool batched = plan_.data == DataMode::constant && synchronises(job.operation, arena_.ranks()) && std::get<1>(key) < kBatchedBelow;
-  if (batched) pace.batch = static_cast<int>(std::clamp<std::int64_t>(kLongestBatchNs / call, 1, kLargestBatch));
+  const bool batched = plan_.data == DataMode::constant && synchronises(job.operation, arena_.ranks()) && std::get<1>(key) < batched_below_bytes;
+  if (batched) pace.batch = static_cast<int>(std::clamp<std::int64_t>(longest_batch_ns / call, 1, largest_batch));
   const std::int64_t block = std::chrono::nanoseconds(plan_.block_time).count();
-  pace.samples = static_cast<int>(std::clamp<std::int64_t>(block / (call * pace.batch), 5, Arena::kMaxSamples));
-  pace.warmups = static_cast<int>(std::clamp<std::int64_t>(1'000'000 / call, 2, 10));
+  constexpr std::int64_t fewest_samples = 5, warmup_ns = 1'000'000, fewest_warmups = 2, most_warmups = 10;
+  pace.samples = static_cast<int>(std::clamp<std::int64_t>(block / (call * pace.batch), fewest_samples, Arena::most_samples));
+  pace.warmups = static_cast<int>(std::clamp<std::int64_t>(warmup_ns / call, fewest_warmups, most_warmups));
   return paces_.emplace(key, pace).first->second;
 }
 
@@ -161,7 +162,7 @@ void Session::verify(Candidate& candidate, const Job& job, std::uint64_t seed) {
 }
 
 void Session::verify_barrier(Candidate& candidate) {
-  // Nobody may leave before everybody has entered.
+  // No rank may leave before all ranks have entered.
   arena_.word(arena_.rank()).store(0);
   arena_.barrier();
   arena_.word(arena_.rank()).store(1);
@@ -180,7 +181,7 @@ void Session::verify_reals(Candidate& candidate, const Job& job, std::uint64_t s
   candidate.call();
   std::optional<std::string> wrong = wrong_real_sum(job.dtype, job.out, job.shape.out, arena_.ranks(), seed);
   conclude(candidate, job, wrong);
-  if (!candidate.name().starts_with("unisono")) return;  // nobody else promises the same bits on all ranks
+  if (!candidate.name().starts_with("unisono")) return;  // only unisono promises the same bits on all ranks
   const std::uint64_t hash = hash_of(static_cast<const std::byte*>(job.out), job.shape.out * element_size_) >> 1;
   const std::int64_t largest = arena_.agree_on_maximum(static_cast<std::int64_t>(hash));
   if (largest != static_cast<std::int64_t>(hash)) wrong = "the outputs of the ranks differ in their bits";

@@ -19,9 +19,9 @@ double quantile(std::vector<double> values, double fraction) {
 }
 
 Interval median_interval(const std::vector<double>& values) {
-  constexpr int kDraws = 1000;
+  constexpr int resamples = 1000;
   Draws draws(0x5eed);
-  std::vector<double> medians(kDraws);
+  std::vector<double> medians(resamples);
   std::vector<double> sample(values.size());
   for (double& middle : medians) {
     for (double& value : sample) value = values[draws.below(values.size())];
@@ -31,7 +31,7 @@ Interval median_interval(const std::vector<double>& values) {
 }
 
 std::uint64_t Draws::next() noexcept {
-  // Weyl sequence, then a mixer that spreads every bit.
+  // A Weyl sequence, followed by a mixer that spreads every bit (SplitMix64).
   state_ += 0x9e3779b97f4a7c15U;
   std::uint64_t z = state_;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;

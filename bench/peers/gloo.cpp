@@ -1,4 +1,4 @@
-// Gloo over TCP on the loopback interface, which is all it has within one host.
+// Measures Gloo over TCP on the loopback interface, its only transport within one host.
 
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
@@ -25,14 +25,50 @@ namespace unisono::bench {
 
 namespace {
 
-/// What a call of this job is, with its options made once: Gloo's own benchmark does the same.
+template <class T>
+std::function<void()> prepare_gather(const std::shared_ptr<gloo::Context>& context, const Job& job) {
+  auto options = std::make_shared<gloo::GatherOptions>(context);
+  options->setInput(static_cast<T*>(job.in), job.shape.in);
+  if (context->rank == 0) options->setOutput(static_cast<T*>(job.out), job.shape.out);
+  options->setRoot(0);
+  return [options] { gloo::gather(*options); };
+}
+
+template <class T>
+std::function<void()> prepare_scatter(const std::shared_ptr<gloo::Context>& context, const Job& job) {
+  auto options = std::make_shared<gloo::ScatterOptions>(context);
+  std::vector<T*> parts;
+  if (context->rank == 0) {
+    for (std::size_t r = 0; r < static_cast<std::size_t>(context->size); ++r) parts.push_back(static_cast<T*>(job.in) + r * job.shape.out);
+    options->setInputs(parts, job.shape.out);
+  }
+  options->setOutput(static_cast<T*>(job.out), job.shape.out);
+  options->setRoot(0);
+  return [options] { gloo::scatter(*options); };
+}
+
+/// Each rank sends to the next one and receives from the one before.
+template <class T>
+std::function<void()> prepare_exchange(const std::shared_ptr<gloo::Context>& context, const Job& job) {
+  const std::shared_ptr<gloo::transport::UnboundBuffer> sent = context->createUnboundBuffer(job.in, job.shape.in * sizeof(T));
+  const std::shared_ptr<gloo::transport::UnboundBuffer> received = context->createUnboundBuffer(job.out, job.shape.out * sizeof(T));
+  const int next = (context->rank + 1) % context->size;
+  const int previous = (context->rank + context->size - 1) % context->size;
+  const std::uint64_t slot = gloo::Slot::build(0x7e, 0);
+  return [=] {
+    received->recv(previous, slot);
+    sent->send(next, slot);
+    sent->waitSend();
+    received->waitRecv();
+  };
+}
+
+/// Returns the call for this job. Its options are made once, as in Gloo's own benchmark.
 template <class T>
 std::function<void()> prepare(const std::shared_ptr<gloo::Context>& context, const Job& job) {
   T* in = static_cast<T*>(job.in);
   T* out = static_cast<T*>(job.out);
   const auto sum = static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<T>);
-  const bool root = context->rank == 0;
-  const auto ranks = static_cast<std::size_t>(context->size);
   switch (job.operation) {
     case Operation::all_reduce: {
       auto options = std::make_shared<gloo::AllreduceOptions>(context);
@@ -67,39 +103,13 @@ std::function<void()> prepare(const std::shared_ptr<gloo::Context>& context, con
       options->setOutput(out, job.shape.out);
       return [options] { gloo::alltoall(*options); };
     }
-    case Operation::gather: {
-      auto options = std::make_shared<gloo::GatherOptions>(context);
-      options->setInput(in, job.shape.in);
-      if (root) options->setOutput(out, job.shape.out);
-      options->setRoot(0);
-      return [options] { gloo::gather(*options); };
-    }
-    case Operation::scatter: {
-      auto options = std::make_shared<gloo::ScatterOptions>(context);
-      std::vector<T*> parts;
-      for (std::size_t r = 0; root && r < ranks; ++r) parts.push_back(in + r * job.shape.out);
-      if (root) options->setInputs(parts, job.shape.out);
-      options->setOutput(out, job.shape.out);
-      options->setRoot(0);
-      return [options] { gloo::scatter(*options); };
-    }
+    case Operation::gather: return prepare_gather<T>(context, job);
+    case Operation::scatter: return prepare_scatter<T>(context, job);
     case Operation::barrier: {
       auto options = std::make_shared<gloo::BarrierOptions>(context);
       return [options] { gloo::barrier(*options); };
     }
-    case Operation::send_recv: {
-      const std::shared_ptr<gloo::transport::UnboundBuffer> sent = context->createUnboundBuffer(in, job.shape.in * sizeof(T));
-      const std::shared_ptr<gloo::transport::UnboundBuffer> received = context->createUnboundBuffer(out, job.shape.out * sizeof(T));
-      const int next = (context->rank + 1) % context->size;
-      const int previous = (context->rank + context->size - 1) % context->size;
-      const std::uint64_t slot = gloo::Slot::build(0x7e, 0);
-      return [=] {
-        received->recv(previous, slot);
-        sent->send(next, slot);
-        sent->waitSend();
-        received->waitRecv();
-      };
-    }
+    case Operation::send_recv: return prepare_exchange<T>(context, job);
     default: return nullptr;
   }
 }
@@ -111,12 +121,12 @@ class GlooCandidate final : public Candidate {
   std::string_view name() const override { return "gloo"; }
 
   bool supports(Operation operation, DType dtype) const override {
-    // This Gloo has no reduce_scatter behind its current interface, and no bfloat16.
+    // Gloo has no reduce_scatter behind its current interface, and no bfloat16.
     return operation != Operation::copy && operation != Operation::reduce_scatter && dtype != DType::bfloat16;
   }
 
   void select(const Job& job) override {
-    call_ = nullptr;  // the buffers of the job before are let go first
+    call_ = nullptr;  // releases the buffers of the previous job first
     switch (job.dtype) {
       case DType::float32: call_ = prepare<float>(context_, job); break;
       case DType::float64: call_ = prepare<double>(context_, job); break;

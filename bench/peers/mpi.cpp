@@ -1,4 +1,4 @@
-// The process sets of Open MPI and MPICH: compiled once for each, UNISONO_BENCH_MPI names it.
+// Measures Open MPI and MPICH. It is compiled once for each; UNISONO_BENCH_MPI is the name.
 
 #include <mpi.h>
 
@@ -12,7 +12,7 @@ namespace unisono::bench {
 
 namespace {
 
-constexpr std::string_view kName = UNISONO_BENCH_MPI;
+constexpr std::string_view peer_name = UNISONO_BENCH_MPI;
 
 MPI_Datatype type_of(DType dtype) {
   switch (dtype) {
@@ -30,14 +30,14 @@ class MpiCandidate final : public Candidate {
  public:
   explicit MpiCandidate(Place place) : rank_(place.rank), ranks_(place.ranks) {}
 
-  std::string_view name() const override { return kName; }
+  std::string_view name() const override { return peer_name; }
   bool supports(Operation operation, DType dtype) const override { return operation != Operation::copy && type_of(dtype) != MPI_DATATYPE_NULL; }
 
   void select(const Job& job) override {
     job_ = job;
     type_ = type_of(job.dtype);
     if (std::max(job.shape.in, job.shape.out) > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-      throw std::runtime_error("MPI counts elements in an int: this buffer is too long for " + std::string(kName));
+      throw std::runtime_error("MPI counts elements in an int: this buffer is too long for " + std::string(peer_name));
     in_ = static_cast<int>(job.shape.in);
     out_ = static_cast<int>(job.shape.out);
   }
@@ -86,7 +86,7 @@ class MpiSet final : public ProcessSet {
     return place;
   }
   void add_candidates(Candidates& candidates, const Plan& plan, Place place) override {
-    if (std::ranges::find(plan.candidates, kName) != plan.candidates.end()) candidates.push_back(std::make_unique<MpiCandidate>(place));
+    if (std::ranges::find(plan.candidates, peer_name) != plan.candidates.end()) candidates.push_back(std::make_unique<MpiCandidate>(place));
   }
   void leave() override { MPI_Finalize(); }
 };
@@ -102,7 +102,7 @@ std::vector<PeerVersion> process_set_peers() {
   std::string version(text, static_cast<std::size_t>(length));
   version = version.substr(0, version.find_first_of(",\n"));
   std::ranges::replace(version, '\t', ' ');
-  return {{.name = std::string(kName), .version = version}};
+  return {{.name = std::string(peer_name), .version = version}};
 }
 
 }  // namespace unisono::bench

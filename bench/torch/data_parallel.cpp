@@ -1,10 +1,10 @@
-// Trains a multilayer perceptron of 10 million parameters through auto_model, and says how fast, and how much of the communication the backward pass
-// hides; --help lists its arguments.
-// A step is zero_grad, forward, loss, backward and SGD; the data lies ready. Three figures are taken in turns, step by step, so that whatever the
-// machine does, it does to all: a step, a step without communication (no_sync), and the reduction of the same buckets alone, after a barrier. Share
-// hidden = 1 - (step - step without communication) / reduction alone: what the steps gain by reducing meanwhile.
-// --trace writes the timeline of the last steps as a Chrome trace (chrome://tracing, Perfetto), a process for each rank.
-// --free-core: the ranks compute on one core between them and the threads that drive communication have another: a core that is free.
+// Trains a multilayer perceptron of 10 million parameters through auto_model, and reports the speed and how much of the communication the backward
+// pass hides; --help lists its arguments.
+// A step is zero_grad, forward, loss, backward and SGD on data prepared beforehand. Three figures are measured in turns, step by step, so that
+// disturbances of the machine affect all alike: a step, a step without communication (no_sync), and the reduction of the same buckets alone, after a
+// barrier. The share of hidden communication is 1 - (step - step without communication) / reduction alone.
+// --trace writes the timeline of the last steps as a Chrome trace (chrome://tracing, Perfetto), with one process for each rank.
+// --free-core lets all ranks compute on one core, and gives the threads that drive communication another core, which is free.
 #include <fmt/format.h>
 #include <sched.h>
 #include <time.h>
@@ -100,7 +100,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Of all threads of this process.
+/// Returns the processor time of all threads of this process.
 double processor_milliseconds() {
   timespec used{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
@@ -161,13 +161,79 @@ void write_trace(const std::string& path, const std::vector<std::vector<Event>>&
   if (!out.flush()) throw std::runtime_error("cannot write " + path);
 }
 
+/// The three figures, and the share of the reductions that each step hid by its timeline.
+struct Measured {
+  Samples steps, quiet, reductions, together;
+  std::vector<double> hidden;
+  std::vector<Event> events;
+  std::size_t buckets = 0;
+};
+
+/// Returns the part of the reductions' time that does not fall into the wait after the last gradient.
+double hidden_by_timeline(const unisono::BackwardTimes& times) {
+  const double wait = std::chrono::duration<double>(times.end - times.last_gradient).count();
+  double under_way = 0;
+  auto until = times.first_gradient;
+  for (const auto& bucket : times.buckets) {
+    under_way += std::max(0.0, std::chrono::duration<double>(bucket.completed - std::max(bucket.started, until)).count());
+    until = std::max(until, bucket.completed);
+  }
+  return 1 - std::min(wait / under_way, 1.0);
+}
+
+template <class Model, class Step, class SilentStep>
+Measured measure(int count, Model& model, const Step& step, const SilentStep& silent_step) {
+  std::vector<torch::Tensor> alone;
+  for (const auto& bucket : model.backward_times().buckets) {
+    alone.push_back(unisono::empty_shared({static_cast<std::int64_t>(bucket.bytes / sizeof(float))}).fill_(1e-3));
+  }
+  Measured measured;
+  measured.buckets = alone.size();
+  for (int i = 0; i < count; ++i) {
+    unisono::barrier();
+    measured.steps.add(step);
+    const auto times = model.backward_times();
+    if (i + 5 >= count) add_events(times, measured.events);
+    unisono::barrier();
+    measured.quiet.add(silent_step);
+    unisono::barrier();
+    measured.reductions.add([&] {
+      std::vector<unisono::Work> works;
+      for (const torch::Tensor& bucket : alone) works.push_back(unisono::all_reduce_async(bucket, unisono::ReduceOp::avg));
+      unisono::wait_all(works);
+    });
+    measured.hidden.push_back(hidden_by_timeline(times));
+  }
+  // These steps run without the others in between, as a user trains.
+  unisono::barrier();
+  measured.together.add([&] {
+    for (int i = 0; i < count; ++i) step();
+  });
+  return measured;
+}
+
+void report(const Settings& settings, std::int64_t parameters, const Measured& measured) {
+  fmt::print("{} ranks, {} parameters, batch {} per rank, {} buckets, compression {}{}\n", unisono::world_size(), parameters, settings.batch,
+             measured.buckets, settings.compression, settings.free_core ? ", a core for communication" : "");
+  fmt::print("{:8.2f} steps/s\n", 1e3 * settings.steps / measured.together.wall.front());
+  const auto row = [](const char* what, const Samples& samples) {
+    fmt::print("{:8.3f} ms, {:8.3f} ms of processor time: {}\n", median(samples.wall), median(samples.processor), what);
+  };
+  row("a step", measured.steps);
+  row("a step without reduction", measured.quiet);
+  row("the reduction alone", measured.reductions);
+  const double with = median(measured.steps.wall), without = median(measured.quiet.wall), reduction = median(measured.reductions.wall);
+  fmt::print("{:8.1f} % of the communication hidden by the steps' times, {:.1f} % by the timeline\n", 100 * (1 - (with - without) / reduction),
+             100 * median(measured.hidden));
+}
+
 int bench(const Settings& settings) {
   const unisono::Context context;
   torch::set_num_threads(1);
   if (settings.free_core) {
     bind_to(1);
     torch::Tensor something = torch::ones({1 << 22});
-    unisono::all_reduce_async(something).wait();  // the thread that drives asynchronous calls begins, on this core
+    unisono::all_reduce_async(something).wait();  // starts the thread that drives asynchronous calls, on this core
     bind_to(0);
   }
   const auto perceptron = [] {
@@ -192,57 +258,12 @@ int bench(const Settings& settings) {
     silent_step();
   }
 
-  std::vector<torch::Tensor> alone;
-  for (const auto& bucket : model.backward_times().buckets) {
-    alone.push_back(unisono::empty_shared({static_cast<std::int64_t>(bucket.bytes / sizeof(float))}).fill_(1e-3));
-  }
-  Samples steps, quiet, reductions, together;
-  std::vector<double> hidden;
-  std::vector<Event> events;
-  for (int i = 0; i < settings.steps; ++i) {
-    unisono::barrier();
-    steps.add(step);
-    const auto times = model.backward_times();
-    if (i + 5 >= settings.steps) add_events(times, events);
-    unisono::barrier();
-    quiet.add(silent_step);
-    unisono::barrier();
-    reductions.add([&] {
-      std::vector<unisono::Work> works;
-      for (const torch::Tensor& bucket : alone) works.push_back(unisono::all_reduce_async(bucket, unisono::ReduceOp::avg));
-      unisono::wait_all(works);
-    });
-    // As the timeline shows it: how much of the time that reductions were under way is not the wait behind the last gradient.
-    const double wait = std::chrono::duration<double>(times.end - times.last_gradient).count();
-    double under_way = 0;
-    auto until = times.first_gradient;
-    for (const auto& bucket : times.buckets) {
-      under_way += std::max(0.0, std::chrono::duration<double>(bucket.completed - std::max(bucket.started, until)).count());
-      until = std::max(until, bucket.completed);
-    }
-    hidden.push_back(1 - std::min(wait / under_way, 1.0));
-  }
-  // Without anything in between, as a user trains.
-  unisono::barrier();
-  together.add([&] {
-    for (int i = 0; i < settings.steps; ++i) step();
-  });
-  const double with = median(steps.wall), without = median(quiet.wall), reduction = median(reductions.wall);
-  const auto ranks = unisono::all_gather_object(events);
+  const Measured measured = measure(settings.steps, model, step, silent_step);
+  const auto ranks = unisono::all_gather_object(measured.events);
   if (unisono::rank() == 0) {
     std::int64_t parameters = 0;
     for (const auto& parameter : model.parameters()) parameters += parameter.numel();
-    fmt::print("{} ranks, {} parameters, batch {} per rank, {} buckets, compression {}{}\n", unisono::world_size(), parameters, settings.batch,
-               alone.size(), settings.compression, settings.free_core ? ", a core for communication" : "");
-    fmt::print("{:8.2f} steps/s\n", 1e3 * settings.steps / together.wall.front());
-    const auto row = [](const char* what, const Samples& samples) {
-      fmt::print("{:8.3f} ms, {:8.3f} ms of processor time: {}\n", median(samples.wall), median(samples.processor), what);
-    };
-    row("a step", steps);
-    row("a step without reduction", quiet);
-    row("the reduction alone", reductions);
-    fmt::print("{:8.1f} % of the communication hidden by the steps' times, {:.1f} % by the timeline\n", 100 * (1 - (with - without) / reduction),
-               100 * median(hidden));
+    report(settings, parameters, measured);
     if (!settings.trace.empty()) write_trace(settings.trace, ranks);
   }
   return 0;

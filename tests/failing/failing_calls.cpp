@@ -22,6 +22,7 @@
 namespace {
 
 // Nothing here allocates, or runs before it is needed: mmap may be called by anybody at any time.
+// NOLINTBEGIN(readability-identifier-naming): without the last character they are the calls
 enum Call {
   pthread_create_,
   accept4_,
@@ -45,6 +46,7 @@ enum Call {
   pidfd_open_,
   count_of_calls
 };
+// NOLINTEND(readability-identifier-naming)
 constexpr const char* names[] = {"pthread_create", "accept4",    "recvmsg", "recv",          "send",      "sendmsg",    "mmap",
                                  "memfd_create",   "ftruncate",  "eventfd", "epoll_create1", "epoll_ctl", "epoll_wait", "poll",
                                  "socket",         "socketpair", "connect", "bind",          "listen",    "pidfd_open"};

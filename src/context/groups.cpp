@@ -1,4 +1,4 @@
-// Groups of some of the world's processes: new_group, split_group, local_group, shrink_group.
+// Forms groups of some of the world's processes: new_group, split_group, local_group, shrink_group.
 
 #include <poll.h>
 
@@ -47,7 +47,8 @@ void check_members(const State& state, std::span<const int> ranks, const char* o
   }
 }
 
-/// What is to become a group: its members, in group order, under a key that is the same on all of them and of no other group.
+/// Describes a group that is to be formed: its members in group order, and a key that is the same on all members and differs from that of every other
+/// group.
 struct Plan {
   const char* operation;
   std::vector<int> members;
@@ -57,7 +58,7 @@ struct Plan {
 
 std::chrono::milliseconds timeout_of(const Plan& plan, const group::Group& world) { return plan.options.timeout.value_or(world.timeout()); }
 
-/// What is wrong with it by itself, whatever the group.
+/// Checks the options that are wrong for every group.
 void check_options(const State& state, const char* operation, const GroupOptions& options) {
   if (options.timeout && options.timeout->count() < 0) {
     throw InvalidArgument(fmt::format("the timeout is negative: {} ms", options.timeout->count()), {.operation = operation, .rank = state.rank});
@@ -65,14 +66,14 @@ void check_options(const State& state, const char* operation, const GroupOptions
   if (!options.backend.empty()) static_cast<void>(engines::parse_request(options.backend));  // throws where there is no such backend
 }
 
-/// Each member says which backend it asks for before it has come, and whoever differs from the first to say so writes it down for all.
+/// Publishes the backend that this member asks for, before it joins. A member that differs from the first one written records the difference for all.
 void say_backend(Store& store, const Plan& plan, int rank) {
   const std::string own = plan.options.backend.empty() ? "the world's" : plan.options.backend;
   const std::string first = store.compare_set("backend", "", own);
   if (first != own) store.set("differs", fmt::format("rank {} asks for backend {}, and others for {}", rank, own, first));
 }
 
-/// Makes the core of a group that has several members or works on devices. Members that die or fail meanwhile are noticed as in any call.
+/// Makes the core of a group that has several members or works on devices. The death or failure of a member is noticed meanwhile, as in any call.
 std::unique_ptr<group::GroupCore> make_core(State& state, const Plan& plan, int rank, const std::vector<std::string>& host_names) {
   const group::Group& world = *state.world->implementation();
   const base::Deadline deadline(timeout_of(plan, world));
@@ -118,7 +119,7 @@ std::unique_ptr<group::GroupCore> make_core(State& state, const Plan& plan, int 
       watch->assemble(*formation.watched(), deadline);
       return formation.watched()->try_get("differs");
     });
-    if (differs) {  // all members throw it: nobody has to be told
+    if (differs) {  // all members throw it, so nobody has to be told
       throw InvalidArgument(*differs, {.operation = plan.operation, .group = plan.name, .rank = rank, .hint = "give all members the same backend"});
     }
   }
@@ -126,7 +127,7 @@ std::unique_ptr<group::GroupCore> make_core(State& state, const Plan& plan, int 
   return explained([&] { return state.make_core(options, plan.options.backend); });
 }
 
-/// Forms a group of which this rank is one.
+/// Forms a group that this rank is a member of.
 ProcessGroup form(State& state, const Plan& plan) {
   const group::Group& world = *state.world->implementation();
   const std::vector<int>& members = plan.members;
@@ -142,9 +143,7 @@ ProcessGroup form(State& state, const Plan& plan) {
   } else {
     parts.core = make_core(state, plan, parts.rank, parts.host_names);
     const auto in_world = [ranks = parts.global_ranks](int r) { return r < 0 ? r : ranks[static_cast<std::size_t>(r)]; };
-    parts.on_failure = [&state, in_world](const Failure& failure) {
-      context::tell_launcher(state, "poisoned " + std::to_string(in_world(failure.culprit)) + " " + failure.message);
-    };
+    parts.on_failure = [&state, in_world](const Failure& failure) { context::tell_failure(state, in_world(failure.culprit), failure.message); };
     parts.on_mismatch = [&state, in_world](const Mismatch& mismatch, int compared) {
       state.mismatch_at = static_cast<std::int64_t>(state.world->implementation()->last_call());
       context::tell_launcher(state, context::mismatch_status(in_world(mismatch.culprit().value_or(-1)), compared, mismatch.message()));
@@ -165,8 +164,8 @@ std::optional<ProcessGroup> form_listed(State& state, std::span<const int> ranks
   return form(state, {operation, {ranks.begin(), ranks.end()}, braced(ranks), members + "#" + std::to_string(number), options});
 }
 
-/// The survivors of a group that is over agree on who they are. Each says that it is there; the first of them that lives waits for the others, and
-/// writes down who has come: what is written first counts. Whoever dies meanwhile is noticed as in any wait.
+/// Lets the survivors of a failed group agree on the members of the next one. Each survivor writes that it is there. The lowest one that lives waits
+/// for the others and writes the list of those that came; the first list written counts. A death meanwhile is noticed as in any wait.
 class Shrinking {
  public:
   Shrinking(State& state, group::Group& old)
@@ -188,14 +187,14 @@ class Shrinking {
         if (store_.try_get("here/" + std::to_string(r))) present.push_back(r);
         else complete = false;
       }
-      // A leader that only one side takes for dead does no harm: the store keeps the first list.
+      // Two ranks may both write a list, if one takes the other for dead. The store keeps the first list.
       if (!present.empty() && present.front() == old_.rank() && (complete || deadline_.passed())) {
         return parse(store_.compare_set("members", "", list(present, " ")));
       }
       if (deadline_.passed() && deadline_.elapsed() > 2 * deadline_.timeout()) {
         throw Timeout("the survivors did not agree on who they are", {.operation = "shrink_group", .group = old_.name(), .rank = old_.rank()});
       }
-      ::poll(nullptr, 0, static_cast<int>(look_period.count()));  // between two looks at who lives: no event tells of that
+      ::poll(nullptr, 0, static_cast<int>(look_period.count()));  // no event tells of a death, so the loop looks again after a pause
     }
   }
 
@@ -255,6 +254,7 @@ std::optional<ProcessGroup> shrink(const ProcessGroup& group) {
   if (std::find(members.begin(), members.end(), old.rank()) == members.end()) return std::nullopt;
   for (int& r : members) r = group.global_rank(r);
   auto shrunk = form(state, {"shrink_group", members, braced(members), key});
+  state.blames_another = false;
   context::tell_launcher(state, "shrunk");
   return shrunk;
 }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/error_text.h"
 #include "store/assembly.h"
 #include "unisono/error.h"
 
@@ -22,7 +23,7 @@ constexpr auto look_period = std::chrono::milliseconds(20);
 
 store::Assembly assembly_of(Store& store, std::size_t members) { return {store, "here", static_cast<int>(members)}; }
 
-/// Errors that may be what the death of a process looks like to somebody else.
+/// Tells whether the error may be how another process sees a death.
 bool may_come_of_a_death(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -37,19 +38,9 @@ bool may_come_of_a_death(const std::exception_ptr& error) {
   }
 }
 
-bool is_peer_failed(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const PeerFailed&) {
-    return true;
-  } catch (...) {
-    return false;
-  }
-}
-
 }  // namespace
 
-WorldView view_of(std::shared_ptr<coordination::Coordination> world) {
+WorldView view_of(const std::shared_ptr<coordination::Coordination>& world) {
   return {.failure = [world] { return world->failure(); },
           .look_at = [world](std::span<const int> ranks) { return world->look_at(ranks); },
           .gone = [world] { return world->gone(); }};
@@ -60,13 +51,13 @@ MemberWatch::MemberWatch(Parts parts) : parts_(std::move(parts)), was_sound_(!pa
 bool MemberWatch::has_come(int rank) const noexcept {
   try {
     return assembly_of(*parts_.store, parts_.members.size()).has_come(rank);
-  } catch (const std::exception&) {  // of a store that is gone nobody can say
+  } catch (const std::exception&) {  // the store is gone, so nothing is known
     return false;
   }
 }
 
 void MemberWatch::throw_failure(int rank, const Failure& failure) const {
-  // As the group calls it, not the world.
+  // The message calls the rank by its number in the group instead of the world.
   std::string text = failure.message;
   const std::string in_world = fmt::format("rank {}", parts_.members[static_cast<std::size_t>(rank)]);
   if (text.starts_with(in_world + " ")) text.replace(0, in_world.size(), fmt::format("rank {}", rank));
@@ -85,7 +76,7 @@ void MemberWatch::look_at_members() const {
     return found == parts_.members.end() ? -1 : static_cast<int>(found - parts_.members.begin());
   };
   if (const auto failure = parts_.world.look_at(parts_.members)) throw_failure(rank_of(failure->culprit), *failure);
-  // A member that gave the world up since we began will not come. What ended the world before says nothing of this group.
+  // A member that gave the world up since this object was made will not come. An earlier failure of the world says nothing about this group.
   const auto of_world = was_sound_ ? parts_.world.failure() : std::nullopt;
   if (of_world && of_world->kind == Failure::Kind::peer_failed && rank_of(of_world->culprit) >= 0) {
     throw_failure(rank_of(of_world->culprit), *of_world);
@@ -97,7 +88,7 @@ void MemberWatch::look() const {
   for (const int in_world : parts_.world.gone()) {
     const auto found = std::ranges::find(parts_.members, in_world);
     const int rank = static_cast<int>(found - parts_.members.begin());
-    // Whoever has come may be done with the group already.
+    // A member that has come may be done with the group already.
     if (found == parts_.members.end() || rank == parts_.rank || has_come(rank)) continue;
     if (const auto failure = parts_.world.failure(); failure && failure->culprit == in_world) throw_failure(rank, *failure);
     throw_failure(rank, {.kind = Failure::Kind::peer_failed,
@@ -123,13 +114,13 @@ std::exception_ptr MemberWatch::explain(const std::exception_ptr& error) const {
   try {
     for (const base::Deadline deadline(time_to_see_a_death); !deadline.passed();) {
       look_at_members();
-      // The store may have gone with a rank that is no member.
-      const auto other = is_peer_failed(error) ? parts_.world.look_at(all) : std::nullopt;
+      // The store may have ended with a rank that is no member.
+      const auto other = base::is_a<PeerFailed>(error) ? parts_.world.look_at(all) : std::nullopt;
       if (other) {
         throw PeerFailed(fmt::format("{} (rank {} of the world), and the job's store with it", other->message, other->culprit),
                          {.operation = parts_.operation, .group = parts_.group, .rank = parts_.rank}, other->cause);
       }
-      ::poll(nullptr, 0, static_cast<int>(look_period.count()));  // between two looks at who lives: no event tells of that
+      ::poll(nullptr, 0, static_cast<int>(look_period.count()));  // no event tells of a death, so the loop looks again after a pause
     }
   } catch (const PeerFailed&) {
     return std::current_exception();

@@ -13,19 +13,15 @@ namespace unisono {
 
 struct Membership::State {
   std::mutex mutex;
-  std::unique_ptr<context::State> joined;  // null once it was left
+  std::unique_ptr<context::State> joined;  // null once the group was left
 };
 
 Membership::Membership(const MembershipOptions& options) : state_(std::make_unique<State>()), exceptions_(std::uncaught_exceptions()) {
-  InitOptions request;
-  request.backend = options.backend;
-  request.rank = options.rank;
-  request.world_size = options.size;
-  request.timeout = options.timeout;
-  request.store = options.store;
-  if (!request.store) throw InvalidArgument("there is no store for the members to meet in", {.operation = "Membership"});
-  state_->joined = context::join(request, {.name = options.name, .are_job = false});
-  // The store may end with the first member that leaves, which must not be before the others have read what they need of it.
+  if (!options.store) throw InvalidArgument("there is no store for the members to meet in", {.operation = "Membership"});
+  state_->joined = context::join(
+      {.backend = options.backend, .rank = options.rank, .world_size = options.size, .timeout = options.timeout, .store = options.store},
+      {.name = options.name, .are_job = false});
+  // The store may end with the first member that leaves. No member may leave before the others have read what they need.
   state_->joined->world->implementation()->assemble(rendezvous::join_timeout(options.timeout, base::Environment::process()));
   group::guard_against_fork(true);
 }
@@ -54,7 +50,7 @@ void Membership::end(bool wait, std::string_view how) {
   }
   if (!joined) return;
   group::guard_against_fork(false);
-  if (group::in_forked_child()) {  // it is the parent's
+  if (group::in_forked_child()) {  // the job belongs to the parent process
     static_cast<void>(joined.release());
     return;
   }

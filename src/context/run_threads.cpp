@@ -21,18 +21,18 @@ namespace {
 
 constexpr auto timeout = std::chrono::milliseconds(std::chrono::minutes(30));
 
-/// What the ranks that are threads share instead of a host.
+/// The memory that ranks of one process share.
 struct SharedByThreads {
   std::shared_ptr<MemoryStore> store = std::make_shared<MemoryStore>();
   std::mutex mutex;
   struct Meeting {
     int missing = 0;
     std::shared_ptr<engines::shm::Segment> segment = {};
-    std::exception_ptr error = {};  // there is none: of that all members learn
+    std::exception_ptr error = {};  // why there is no segment; all members learn it
   };
-  std::map<std::string, Meeting> meetings;  // of groups that are being formed, by members and name
+  std::map<std::string, Meeting> meetings;  // groups that are being formed, by members and name
 
-  /// The segment of a group: made by the first of its members that comes, let go by the last one.
+  /// Returns the segment of a group. Its first member to come makes it, and the last one to come drops it from the list.
   std::shared_ptr<engines::shm::Segment> segment(const std::string& key, int ranks, std::vector<base::Notifier*> notifiers,
                                                  std::shared_ptr<void> keep) {
     const std::lock_guard lock(mutex);
@@ -87,23 +87,13 @@ std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::sha
   return state;
 }
 
-/// What one rank's function threw.
+/// The end of one rank's function.
 struct Ending {
   std::exception_ptr error;
-  bool consequence = false;  // of another rank's failure
+  bool consequence = false;  // true if it follows from another rank's failure
 };
 
-bool is_consequence(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const PeerFailed&) {
-    return true;
-  } catch (...) {
-    return false;
-  }
-}
-
-/// For its lifetime a fork makes a child that has no part in the ranks.
+/// Marks this process while it runs ranks: a child forked meanwhile has no part in them.
 struct Guarded {
   Guarded() { group::guard_against_fork(true); }
   ~Guarded() { group::guard_against_fork(false); }
@@ -119,15 +109,15 @@ void run_rank(int rank, context::State& state, const std::function<void(int rank
     context::leave(state);
   } catch (...) {
     ending.error = std::current_exception();
-    ending.consequence = is_consequence(ending.error);
+    ending.consequence = base::is_a<PeerFailed>(ending.error);
     state.world->abort(base::what_of(ending.error));
     context::abandon(state);
   }
   context::of_thread() = nullptr;
 }
 
-/// Calls `run` for each rank in a thread of its own, and waits for all: none begins before all threads are there, so that where one cannot be started
-/// none waits for it.
+/// Calls `run` for each rank in a thread of its own and waits for all. No call begins before all threads exist, so that no rank waits for one whose
+/// thread could not be started.
 void run_all(int ranks, const std::function<void(int rank)>& run) {
   enum Word { wait, begin, go_home };
   std::atomic<Word> word{wait};
@@ -171,7 +161,7 @@ void detail::run_threads(int ranks, const std::function<void(int rank)>& body) {
   const engines::shm::Segment::Shape shape{.ranks = ranks};
   auto memory = engines::shm::private_memory(engines::shm::Segment::size_for(shape));
   auto segment = std::make_shared<engines::shm::Segment>(shape, memory.get(), memory);
-  // All ranks are there before the first of them runs.
+  // The states of all ranks exist before the first rank runs.
   const auto shared = std::make_shared<SharedByThreads>();
   std::vector<std::unique_ptr<context::State>> states;
   for (int r = 0; r < ranks; ++r) states.push_back(thread_state(r, ranks, segment, shared));

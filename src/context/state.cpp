@@ -37,7 +37,7 @@ std::chrono::milliseconds timeout_of(const InitOptions& options, const base::Env
   return std::chrono::seconds(*seconds);
 }
 
-// A process that serves the store keeps it for the others until they need it no more.
+// A process that serves the store keeps it until the other ranks have said that they no longer need it.
 void say_goodbye(State& state, const base::Deadline& deadline) {
   if (state.goodbye_key.empty()) return;
   try {
@@ -46,12 +46,12 @@ void say_goodbye(State& state, const base::Deadline& deadline) {
     for (int r = 0; r < state.world_size; ++r) {
       if (r != state.rank) keys.push_back(state.goodbye_key + std::to_string(r));
     }
-    store::WatchedStore watched(state.store, [&] {  // one that has died says no goodbye
+    store::WatchedStore watched(state.store, [&] {  // a dead rank says no goodbye
       if (const auto failure = state.world->implementation()->coordination().look_for_failures({}, false)) throw PeerFailed(failure->message);
     });
     watched.wait(keys, deadline.left());
   } catch (const std::exception& error) {
-    // Who is late finds the store gone, and needs it for nothing but this. The stores of others throw what they like.
+    // A late rank finds the store gone, and needed it only for its goodbye. Stores of the user's may throw any exception.
     base::log(base::LogLevel::debug, error.what());
   }
 }
@@ -64,7 +64,7 @@ std::unique_ptr<State> make_state(int rank, int world_size) {
   return state;
 }
 
-/// Before which the keys of this world are, in the job's store.
+/// Returns the prefix of this world's keys in the job's store.
 std::string world_prefix(const rendezvous::JobIdentity& identity) { return "unisono/world/" + std::to_string(identity.generation) + "/"; }
 
 Formation::Parts formation_of_world(const rendezvous::JobIdentity& identity) {
@@ -80,6 +80,9 @@ Formation::Parts formation_of_world(const rendezvous::JobIdentity& identity) {
   return parts;
 }
 
+/// Whether no call of the world was made since one of another group was a Mismatch.
+bool is_after_mismatch(const State& state) { return state.mismatch_at == static_cast<std::int64_t>(state.world->implementation()->last_call()); }
+
 std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms, const rendezvous::JobIdentity& identity, const Formation& formation,
                                   std::chrono::milliseconds timeout);
 
@@ -89,8 +92,14 @@ void tell_launcher(const State& state, const std::string& status) noexcept {
   if (!state.launcher_store) return;
   try {
     state.launcher_store->set("unisono/status/" + std::to_string(state.rank), status);
-  } catch (const std::exception&) {  // the launcher is gone; it has nothing to learn any more
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the launcher is gone and has nothing to learn
   }
+}
+
+void tell_failure(State& state, int culprit, const std::string& message) noexcept {
+  if (culprit == state.rank && state.blames_another) return;
+  if (culprit != state.rank) state.blames_another = true;
+  tell_launcher(state, "poisoned " + std::to_string(culprit) + " " + message);
 }
 
 std::string mismatch_status(int culprit, int ranks, const std::string& text) {
@@ -126,7 +135,7 @@ std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   if (const auto resolved = through_handler(options)) return join(*resolved, terms);
   const auto& environment = base::Environment::process();
   const auto timeout = timeout_of(options, environment);
-  // A request that is wrong by itself is refused before anybody is waited for.
+  // A wrong request is refused before any rank is waited for.
   static_cast<void>(engines::host_backend(options.backend, engines::Look::as_a_rank));
   static_cast<void>(group::wants_shapes(environment));
   schedule::check_override(schedule::schedule_override());
@@ -152,12 +161,50 @@ std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
 
 namespace {
 
+group::CoreOptions options_of_world(const State& state, const Terms& terms, const rendezvous::JobIdentity& identity, const Formation& formation,
+                                    std::string_view backend, std::chrono::milliseconds timeout) {
+  group::CoreOptions options;
+  options.group_name = terms.name;
+  options.rank = identity.rank;
+  for (int r = 0; r < identity.world_size; ++r) options.global_ranks.push_back(r);
+  options.host_names = state.topology.host_names;
+  // Tests let ranks present themselves as being on other hosts. Engines that were asked for by name see these hosts; the native engine does not.
+  if (state.topology.machines > 1 || backend != "auto") options.hosts = state.topology.hosts;
+  options.local_rank = state.local_rank;
+  options.address = identity.address;
+  if (identity.token && *identity.token != "none") options.token = *identity.token;
+  options.key = "world";
+  options.store = formation.watched();
+  options.job_store = identity.launcher_store;
+  options.timeout = timeout;
+  return options;
+}
+
+/// Makes the cores of later groups on the engines of the world, or on those that a group asks for. `all_hosts`: by global rank.
+CoreMaker core_maker(const Selection& selection, const group::CoreOptions& of_world, const std::vector<int>& all_hosts) {
+  return [selection, hosts = of_world.hosts, all_hosts, local_rank = of_world.local_rank, address = of_world.address](const group::CoreOptions& given,
+                                                                                                                      const std::string& backend) {
+    group::CoreOptions of_group = given;
+    const auto place = [&](const std::vector<int>& hosts_of_world) {
+      of_group.hosts.clear();
+      for (const int r : given.global_ranks) {
+        if (!hosts_of_world.empty()) of_group.hosts.push_back(hosts_of_world[static_cast<std::size_t>(r)]);
+      }
+    };
+    place(all_hosts);
+    const Selection of_its_own = select_for_group(selection, backend, of_group.hosts);
+    if (of_its_own.asked == selection.asked || of_its_own.asked == "auto") place(hosts);
+    of_group.local_rank = local_rank;
+    of_group.address = address;
+    return make_group_core(of_its_own, of_group);
+  };
+}
+
 std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms, const rendezvous::JobIdentity& identity, const Formation& formation,
                                   std::chrono::milliseconds timeout) {
   const auto& environment = base::Environment::process();
   auto state = make_state(identity.rank, identity.world_size);
   base::set_log_rank("rank " + std::to_string(identity.rank));
-  state->launcher = identity.launcher;
   state->launcher_store = identity.launcher_store;
   state->store = identity.store;
   const base::Deadline deadline(rendezvous::join_timeout(timeout, environment));
@@ -174,48 +221,20 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   const Selection selection =
       select_engines(options, environment, state->topology, identity.launcher, {identity.rank, identity.world_size, *formation.watched(), deadline});
 
-  group::CoreOptions core_options;
-  core_options.group_name = terms.name;
-  core_options.rank = identity.rank;
-  for (int r = 0; r < identity.world_size; ++r) core_options.global_ranks.push_back(r);
-  core_options.host_names = state->topology.host_names;
-  // Hosts that ranks only present are other hosts to whoever asked for an engine, and none to the native one.
-  if (state->topology.machines > 1 || selection.asked != "auto") core_options.hosts = state->topology.hosts;
-  core_options.local_rank = state->local_rank;
-  core_options.address = identity.address;
-  if (identity.token && *identity.token != "none") core_options.token = *identity.token;
-  core_options.key = "world";
-  core_options.store = formation.watched();
-  core_options.job_store = identity.launcher_store;
-  core_options.timeout = deadline.left();
+  const group::CoreOptions core_options = options_of_world(*state, terms, identity, formation, selection.asked, deadline.left());
   group::GroupParts parts;
   parts.name = terms.name;
   parts.rank = identity.rank;
   parts.global_ranks = core_options.global_ranks;
   parts.host_names = core_options.host_names;
-  state->make_core = [selection, hosts = core_options.hosts, all_hosts = state->topology.hosts, local_rank = state->local_rank,
-                      address = core_options.address](const group::CoreOptions& given, const std::string& backend) {
-    group::CoreOptions of_group = given;
-    const auto place = [&](const std::vector<int>& hosts_of_world) {
-      of_group.hosts.clear();
-      for (const int r : given.global_ranks) {
-        if (!hosts_of_world.empty()) of_group.hosts.push_back(hosts_of_world[static_cast<std::size_t>(r)]);
-      }
-    };
-    place(all_hosts);
-    const Selection of_its_own = select_for_group(selection, backend, of_group.hosts);
-    if (of_its_own.asked == selection.asked || of_its_own.asked == "auto") place(hosts);
-    of_group.local_rank = local_rank;
-    of_group.address = address;
-    return make_group_core(of_its_own, of_group);
-  };
+  state->make_core = core_maker(selection, core_options, state->topology.hosts);
   state->group_store = formation.store();
   state->group_store->set_timeout(timeout);
   parts.core = make_group_core(selection, core_options);
   parts.timeout = timeout;
   parts.progress = state->progress;
   parts.on_failure = [raw = state.get()](const Failure& failure) {
-    tell_launcher(*raw, "poisoned " + std::to_string(failure.culprit) + " " + failure.message);
+    if (!is_after_mismatch(*raw)) tell_failure(*raw, failure.culprit, failure.message);
   };
   parts.on_mismatch = [raw = state.get()](const Mismatch& mismatch, int ranks) {
     tell_launcher(*raw, mismatch_status(mismatch.culprit().value_or(-1), ranks, mismatch.message()));
@@ -241,11 +260,11 @@ void leave(State& state) {
   }
   group::Group& world = *state.world->implementation();
   const bool sound = !world.coordination().failure().has_value();
-  const bool after_mismatch = world.is_after_mismatch() || state.mismatch_at == static_cast<std::int64_t>(world.last_call());
+  const bool after_mismatch = world.is_after_mismatch() || is_after_mismatch(state);
   world.close(finalize_deadline);
   state.progress->stop();
   if (sound) {
-    // A rank that gives up because of a Mismatch has said so: should it fail now, that is why.
+    // A rank that gives up because of a Mismatch has told the launcher so. That report stays the reason if the rank fails now.
     if (state.is_job && !after_mismatch) tell_launcher(state, "finalized");
     say_goodbye(state, deadline);
   }

@@ -16,75 +16,78 @@
 
 namespace unisono::context {
 
-/// Which process is where: exact, from what every rank says of its host.
+/// Says which process runs where, from what every rank reports of its host.
 struct Topology {
   int local_rank = 0;
   int nproc_per_node = 1;
   int nnodes = 1;
   int node_rank = 0;
-  int machines = 1;                       // hosts as they are; nnodes as they present themselves, which is the same outside of tests
+  int machines = 1;                       // real hosts; nnodes counts them as ranks present themselves, which differs in tests only
   std::vector<std::string> host_names{};  // by global rank
-  std::vector<int> hosts{};               // by global rank, the number of its host, in the order of each one's lowest rank
+  std::vector<int> hosts{};               // by global rank: the number of its host, in the order of each host's lowest rank
   std::vector<int> local_members{0};      // global ranks of this host's processes
 };
 
-/// How this rank makes the core of a group that it is in. `backend`: what was asked for; empty: as the world's.
+/// Makes this rank's core of a group. `backend` is the name asked for; empty stands for the world's.
 using CoreMaker = std::function<std::unique_ptr<group::GroupCore>(const group::CoreOptions&, const std::string& backend)>;
 
-/// What a process (or a thread inside run_threads) is part of.
+/// The job that a process, or a thread inside run_threads, is part of.
 struct State {
   int rank = 0;
   int world_size = 1;
   int local_rank = 0;
   Topology topology;
-  Launcher launcher = Launcher::none;
-  std::shared_ptr<Store> launcher_store;  // of our launcher, whatever the ranks met through; null elsewhere
+  std::shared_ptr<Store> launcher_store;  // the store of `unisono run`; null under other launchers
   std::shared_ptr<Store> store;           // null in a world of one that nobody launched, and among threads
   std::shared_ptr<group::Progress> progress;
   std::optional<ProcessGroup> world;
-  std::optional<ProcessGroup> local;   // the processes of this host, once somebody has asked
-  std::shared_ptr<Store> group_store;  // where groups are formed; null in a world of one
+  std::optional<ProcessGroup> local;   // the processes of this host, once it was asked for
+  std::shared_ptr<Store> group_store;  // the store in which groups are formed; null in a world of one
   CoreMaker make_core;
-  std::map<std::string, int> formed;                // how many groups of a list of ranks there have been
-  std::vector<std::weak_ptr<group::Group>> groups;  // those that may still be open
-  bool serves_store = false;                        // others need this process for it
-  std::string goodbye_key;                          // where ranks say in the store that they are done; empty: nobody asks
-  bool is_job = true;                               // the launcher is told when this begins and ends well, and not only when it fails
+  std::map<std::string, int> formed;                // how many groups each list of ranks has formed
+  std::vector<std::weak_ptr<group::Group>> groups;  // groups that may still be open
+  bool serves_store = false;                        // true if other ranks need this process for the store
+  std::string goodbye_key;                          // key under which ranks say that they are done; empty if nobody waits for it
+  bool is_job = true;                               // if false, the launcher hears of failures only, not of begin and end
   std::function<void()> leave_job = [] {};          // tells the store that this process is done with it
-  std::atomic<std::int64_t> mismatch_at{-1};        // the last call of the world when one of another group was a Mismatch
+  std::atomic<std::int64_t> mismatch_at{-1};        // number of the world's last call when another group had a Mismatch
+  std::atomic<bool> blames_another{false};          // a group is over because of another rank, and its survivors have formed none since
   bool temporary = false;                           // adopted by sync until it looks again
   ~State();
 };
 
-/// The calling thread's: of run_threads, else the process's, else the one of a process that was not launched. Throws NotInitialized.
+/// Returns the calling thread's state inside run_threads, else the process's, else that of a process without a launcher. Throws NotInitialized.
 State& current();
-/// Null where there is none but that last one.
+/// Returns the calling thread's or the process's state, or null where neither was initialized.
 State* initialized();
-/// Of the calling thread, inside run_threads.
+/// Returns the calling thread's own state, which only run_threads sets.
 State*& of_thread();
 
-/// Tells `unisono run`, if it is there, how this rank fares.
+/// Tells `unisono run`, if it started this rank, the rank's status.
 void tell_launcher(const State& state, const std::string& status) noexcept;
 
-/// The status of a rank whose last call was a Mismatch: the culprit's rank in the world or -1, and how many ranks were compared.
+/// Tells it that a group of this rank is over because of rank `culprit` of the world (-1: of no rank in particular). After the failure of another
+/// rank was told, a failure that names this rank itself is a consequence and is not told: the first cause stays.
+void tell_failure(State& state, int culprit, const std::string& message) noexcept;
+
+/// Returns the status of a rank whose last call was a Mismatch, with the culprit's rank in the world (or -1) and how many ranks were compared.
 std::string mismatch_status(int culprit, int ranks, const std::string& text);
 
-/// One line of what was decided for a group.
+/// Logs one line with what was decided for a group.
 void log_group(const ProcessGroup& group);
 
-/// What the ranks that join are to each other.
+/// Properties that distinguish the world of a job from other groups that join.
 struct Terms {
-  std::string name = "world";  ///< of the group of all of them
-  bool are_job = true;         ///< all that the launcher started: what it says of places on a host is about them
-  bool is_adopted = false;     ///< of a job that somebody else has formed, and ends: the launcher is owed no `finalize`
+  std::string name = "world";  ///< the group's name
+  bool are_job = true;         ///< true if the ranks are all that the launcher started, so that its local ranks apply
+  bool is_adopted = false;     ///< true if somebody else formed the job and ends it, so that the launcher is owed no `finalize`
 };
-/// Joins the job.
 std::unique_ptr<State> join(const InitOptions& options, const Terms& terms = {});
-/// A world of one.
+/// Makes a world of one.
 std::unique_ptr<State> alone();
-/// Says goodbye, waits for what is under way, ends the thread.
+/// Waits for the calls under way, says goodbye and ends the thread.
 void leave(State& state);
-/// After a failure: waits for nobody.
+/// Ends after a failure, without waiting for any rank.
 void abandon(State& state);
 
 std::optional<int> local_rank_hint();

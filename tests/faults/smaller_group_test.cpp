@@ -1,0 +1,41 @@
+// A group of some of the ranks fails, and ranks leave their Context because of it: the launcher names the rank that began, and nobody who only left.
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "faults.h"
+
+namespace unisono::testing {
+namespace {
+
+std::vector<std::string> job_of(int ranks, const std::string& how) {
+  std::vector<std::string> all = faulty_job(ranks, {}, {"--grace", "60"});
+  all.back() = PART_RANK;
+  all.push_back(how);
+  return all;
+}
+
+void let_go(const RunningCommand& job, int rank) { ::kill(std::stoi(line_of(lines_of_rank(job, rank), "ready ")), SIGUSR1); }
+
+TEST(SmallerGroup, TheRankThatWasKilledIsTheFirstCause) {
+  RunningCommand job(job_of(3, "killed"));
+  ASSERT_TRUE(job.until_out_has("left ", 1)) << job.out() << job.err();  // rank 0, whose peer has been killed
+  let_go(job, 2);
+  EXPECT_EQ(job.wait(std::chrono::seconds(50)), 137) << job.out() << job.err();
+  EXPECT_EQ(word_after(job.err(), "first cause: rank "), "1") << job.err();
+  EXPECT_NE(job.err().find("rank 0 exited with code 3, blaming rank 1"), std::string::npos) << job.err();
+}
+
+TEST(SmallerGroup, TheRankThatCalledSomethingElseIsTheFirstCause) {
+  RunningCommand job(job_of(4, "mismatch"));
+  ASSERT_TRUE(job.until_out_has("left ", 2)) << job.out() << job.err();  // ranks 0 and 2
+  for (const int r : {1, 3}) let_go(job, r);
+  EXPECT_EQ(job.wait(std::chrono::seconds(50)), 3) << job.out() << job.err();
+  EXPECT_EQ(word_after(job.err(), "first cause: rank "), "1") << job.err();
+}
+
+}  // namespace
+}  // namespace unisono::testing

@@ -13,14 +13,19 @@ std::string host_name() {
   return name;
 }
 
+std::uint64_t namespace_number(const std::string& kind) {
+  struct stat status {};
+  return ::stat(("/proc/self/ns/" + kind).c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
 const std::string& machine_id() {
   static const std::string id = [] {
     std::string text;
     std::ifstream file("/proc/sys/kernel/random/boot_id");
     if (!(file >> text)) text = host_name();
-    for (const char* space : {"/proc/self/ns/net", "/proc/self/ns/pid"}) {
-      struct stat status {};
-      text.append("/").append(::stat(space, &status) == 0 ? std::to_string(status.st_ino) : "?");
+    for (const char* kind : {"net", "pid"}) {
+      const std::uint64_t number = namespace_number(kind);
+      text.append("/").append(number == 0 ? "?" : std::to_string(number));
     }
     return text;
   }();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace unisono::base {
@@ -9,5 +10,7 @@ std::string host_name();
 /// Identifies the processes that can share memory and see each other: those under one running kernel in the same network and PID namespaces, which
 /// containers may or may not share. It changes with a reboot. At most 64 bytes.
 const std::string& machine_id();
+/// Returns the number of this process's namespace of a kind ("net", "pid"); 0 where /proc does not say.
+std::uint64_t namespace_number(const std::string& kind);
 
 }  // namespace unisono::base

@@ -1,7 +1,6 @@
 #include "base/process.h"
 
 #include <poll.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,6 +9,8 @@
 #include <map>
 #include <mutex>
 #include <sstream>
+
+#include "base/host.h"
 
 namespace unisono::base {
 namespace {
@@ -27,10 +28,7 @@ std::uint64_t started_at(const std::string& stat) {
   return std::stoull(field) & low_half;
 }
 
-std::uint64_t pid_namespace() {
-  struct stat status {};
-  return ::stat("/proc/self/ns/pid", &status) == 0 ? static_cast<std::uint64_t>(status.st_ino) & (low_half >> 1) : 0;
-}
+std::uint64_t pid_namespace() { return namespace_number("pid") & (low_half >> 1); }
 
 struct Handles {
   std::mutex mutex;

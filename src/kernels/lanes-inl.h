@@ -43,33 +43,27 @@ HWY_INLINE void store_lanes(D d, hn::Vec<D> v, hn::TFromD<D>* to) {
 // ---- Storage: Element is the type in memory, Lane the type of the computation. load() and store() move width() elements; Single moves as many as
 // there are lanes, which may be one. ----
 
+template <class Storage, class E, class L>
+struct ElementPerLane {
+  using Element = E;
+  using Lane = L;
+  using Single = Storage;
+  static HWY_INLINE std::size_t width(auto d) { return hn::Lanes(d); }
+};
+
 template <class T>
-struct Same {
-  using Element = T;
-  using Lane = T;
-  using Single = Same;
+struct Same : ElementPerLane<Same<T>, T, T> {
   template <class D>
-  static HWY_INLINE std::size_t width(D d) {
-    return hn::Lanes(d);
-  }
-  template <class D>
-  static HWY_INLINE hn::Vec<D> load(D d, const Element* from) {
+  static HWY_INLINE hn::Vec<D> load(D d, const T* from) {
     return load_lanes(d, from);
   }
   template <class D>
-  static HWY_INLINE void store(D d, hn::Vec<D> v, Element* to) {
+  static HWY_INLINE void store(D d, hn::Vec<D> v, T* to) {
     store_lanes(d, v, to);
   }
 };
 
-struct Brain {
-  using Element = std::uint16_t;
-  using Lane = float;
-  using Single = Brain;
-  template <class D>
-  static HWY_INLINE std::size_t width(D d) {
-    return hn::Lanes(d);
-  }
+struct Brain : ElementPerLane<Brain, std::uint16_t, float> {
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const Element* from) {
     const hn::RebindToUnsigned<D> du;
@@ -105,10 +99,7 @@ struct BrainPairs {
   using Element = std::uint16_t;
   using Lane = float;
   using Single = Brain;
-  template <class D>
-  static HWY_INLINE std::size_t width(D d) {
-    return 2 * hn::Lanes(d);
-  }
+  static HWY_INLINE std::size_t width(auto d) { return 2 * hn::Lanes(d); }
   template <class D>
   static HWY_INLINE Pair<hn::Vec<D>> load(D d, const Element* from) {
     const hn::RebindToUnsigned<D> du;
@@ -126,14 +117,7 @@ struct BrainPairs {
 #endif
 
 // Converts by instructions where the processor has them, else by the steps of detail::float_to_half and half_to_float.
-struct Half {
-  using Element = std::uint16_t;
-  using Lane = float;
-  using Single = Half;
-  template <class D>
-  static HWY_INLINE std::size_t width(D d) {
-    return hn::Lanes(d);
-  }
+struct Half : ElementPerLane<Half, std::uint16_t, float> {
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const Element* from) {
@@ -204,17 +188,11 @@ struct Plain {
 
 struct Sum : Plain {
   static constexpr bool frequent = true;
-  template <class D>
-  HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> b) const {
-    return hn::Add(a, b);
-  }
+  HWY_INLINE auto combine(auto /*d*/, auto a, auto b) const { return hn::Add(a, b); }
 };
 
 struct Product : Plain {
-  template <class D>
-  HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> b) const {
-    return hn::Mul(a, b);
-  }
+  HWY_INLINE auto combine(auto /*d*/, auto a, auto b) const { return hn::Mul(a, b); }
 };
 
 template <class T>
@@ -226,51 +204,40 @@ struct Average : Sum {
   }
 };
 
+// A NaN among the operands is the result, the first one before the second.
+template <class V>
+HWY_INLINE V or_nan(V a, V b, V ordered) {
+  return hn::IfThenElse(hn::Eq(a, a), hn::IfThenElse(hn::Eq(b, b), ordered, b), a);
+}
+
 // The minimum instructions of processors differ on NaN and on zeros. Equal numbers have equal bits, except zeros: the union of their bits is -0 and
 // the intersection is +0.
 struct Min : Plain {
   template <class D>
   HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> b) const {
-    if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
-      const auto ordered = hn::IfThenElse(hn::Eq(a, b), hn::Or(a, b), hn::Min(a, b));
-      return hn::IfThenElse(hn::Eq(a, a), hn::IfThenElse(hn::Eq(b, b), ordered, b), a);
-    } else {
-      return hn::Min(a, b);
-    }
+    if constexpr (!hwy::IsFloat<hn::TFromD<D>>()) return hn::Min(a, b);
+    else return or_nan(a, b, hn::IfThenElse(hn::Eq(a, b), hn::Or(a, b), hn::Min(a, b)));
   }
 };
 
 struct Max : Plain {
   template <class D>
   HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> b) const {
-    if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
-      const auto ordered = hn::IfThenElse(hn::Eq(a, b), hn::And(a, b), hn::Max(a, b));
-      return hn::IfThenElse(hn::Eq(a, a), hn::IfThenElse(hn::Eq(b, b), ordered, b), a);
-    } else {
-      return hn::Max(a, b);
-    }
+    if constexpr (!hwy::IsFloat<hn::TFromD<D>>()) return hn::Max(a, b);
+    else return or_nan(a, b, hn::IfThenElse(hn::Eq(a, b), hn::And(a, b), hn::Max(a, b)));
   }
 };
 
 struct And : Plain {
-  template <class D>
-  HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> b) const {
-    return hn::And(a, b);
-  }
+  HWY_INLINE auto combine(auto /*d*/, auto a, auto b) const { return hn::And(a, b); }
 };
 
 struct Or : Plain {
-  template <class D>
-  HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> b) const {
-    return hn::Or(a, b);
-  }
+  HWY_INLINE auto combine(auto /*d*/, auto a, auto b) const { return hn::Or(a, b); }
 };
 
 struct Xor : Plain {
-  template <class D>
-  HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> b) const {
-    return hn::Xor(a, b);
-  }
+  HWY_INLINE auto combine(auto /*d*/, auto a, auto b) const { return hn::Xor(a, b); }
 };
 
 // An element is true if a bit of `value_bits` is set (all but the sign of a float), and a true result is `one`. The accumulator holds the negation.
@@ -290,10 +257,7 @@ struct Truth : Combine {
 
 // On negated operands an exclusive or is an equivalence: the result is false where both are false or both are true.
 struct Equivalence : Plain {
-  template <class D>
-  HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> b) const {
-    return hn::Not(hn::Xor(a, b));
-  }
+  HWY_INLINE auto combine(auto /*d*/, auto a, auto b) const { return hn::Not(hn::Xor(a, b)); }
 };
 
 // ---- Applies an operation to a loaded vector or pair of vectors ----

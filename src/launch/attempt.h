@@ -22,7 +22,7 @@
 
 namespace unisono::launcher {
 
-/// What lasts as long as the job, whatever its attempts.
+/// The parts that last as long as the job, across its attempts.
 struct JobParts {
   const JobOptions& options;
   const Task& task;
@@ -31,21 +31,21 @@ struct JobParts {
   const Watchdog& watchdog;
   Console& console;
   StdinPump& stdin_pump;
-  SignalScope* signals;  ///< nullptr: not handled
-  Nodes* nodes;          ///< nullptr: one host, or ranks that find their way themselves
+  SignalScope* signals;  ///< null if signals are not handled
+  Nodes* nodes;          ///< null on one host, or if the ranks find each other without a launcher
   int world_size;
-  const std::string& log_folder;  ///< of this job; empty: none
+  const std::string& log_folder;  ///< the folder of this job; empty if there is none
   std::size_t descriptor_limit;
 };
 
-/// One start of all ranks, until all have ended:
+/// An attempt is one start of all ranks, until all have ended:
 ///
 ///   running --a rank fails--> left alone --grace--> asked to end --grace--> killed --> leftovers --> over
 ///
 /// Left alone, the ranks learn of the failure themselves; if all that live have shrunk their group by the end of the grace, the job goes on. A rank
-/// that is in no group with the one that failed learns nothing: it is asked to end after two seconds, or the grace where that is shorter.
-/// Ctrl-C goes to "asked to end" at once, a second one to "killed". Dead ranks stay unreaped until the end: so long their numbers are theirs, and
-/// signalling their groups can hit nobody else.
+/// that shares no group with the failed one learns nothing: it is asked to end after two seconds, or after the grace if that is shorter. Ctrl-C leads
+/// to "asked to end" at once, a second one to "killed". Dead ranks stay unreaped until the end, which keeps their numbers, so that a signal to their
+/// process groups cannot reach other processes.
 class Attempt {
  public:
   Attempt(const JobParts& parts, int number);
@@ -60,9 +60,9 @@ class Attempt {
   std::optional<std::size_t> cause() const noexcept { return cause_; }
   /// The signal that ended the attempt from outside.
   std::optional<int> interrupted_by() const noexcept { return interrupted_by_; }
-  /// False where a rank had failed before that: then the rank is the first cause.
+  /// Returns false where a rank had failed before the signal: then the rank is the first cause.
   bool interrupted_first() const noexcept { return interrupted_first_; }
-  /// Of a rank's standard error, or else output; empty where they have just been shown, and for a rank of another host.
+  /// Returns the last lines of a rank's standard error, or else of its output. Empty where they have just been shown, and for a rank of another host.
   const std::deque<std::string>& last_lines(int rank) const;
 
  private:
@@ -105,28 +105,28 @@ class Attempt {
   std::vector<Child> children_;
   std::vector<RankEnd> ends_;
   std::vector<base::FileDescriptor> store_ends_;  ///< the ranks' ends, until they are started
-  std::vector<int> server_ends_;                  ///< the launcher's, by number, for children that do not exec
+  std::vector<int> server_ends_;                  ///< the launcher's ends, by number, for children that do not exec
   std::unique_ptr<store::StoreServer> store_;
   std::optional<PortReservation> port_;
-  std::unique_ptr<MpiWorld> mpi_;        ///< of a job of backend mpi
+  std::unique_ptr<MpiWorld> mpi_;        ///< null unless the backend is mpi
   std::vector<bool> asked_as_outsider_;  ///< by local rank
   MemoryEvents memory_events_;
   std::vector<Leftover> leftovers_;
-  std::vector<std::size_t> suspects_;  ///< exit code 0, but "initialized" so far
+  std::vector<std::size_t> suspects_;  ///< ended with code 0, but their last status is still "initialized"
   std::optional<base::Deadline> judgement_;
   Phase phase_ = Phase::running;
   std::optional<base::Deadline> deadline_;
-  std::optional<base::Deadline> outsiders_deadline_;  ///< while ranks are left alone that are in no group with the one that failed
+  std::optional<base::Deadline> outsiders_deadline_;  ///< set while ranks are left alone that share no group with the failed one
   std::optional<int> interrupted_by_;
   std::optional<std::size_t> cause_;
   bool interrupted_first_ = false;
   bool restart_follows_ = false;
   bool told_to_end_ = false;
   bool failure_is_new_ = false;
-  std::string new_failure_;         ///< "rank 2 exited with code 1"
-  std::optional<int> failed_rank_;  ///< of this host: that one
+  std::string new_failure_;         ///< such as "rank 2 exited with code 1"
+  std::optional<int> failed_rank_;  ///< the rank of new_failure_, if it is on this host
   bool failure_is_told_ = false;
-  bool hurry_ = false;  ///< the user has asked twice
+  bool hurry_ = false;  ///< the user has interrupted twice
   int deaths_ = 0;
 };
 

@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "base/processors.h"
 #include "launch/attempt.h"
+#include "launch/host.h"
+#include "launch/program.h"
 #include "launch/report.h"
 
 namespace unisono::launcher {
@@ -17,7 +19,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// "1 rank", "2 ranks".
+/// Returns "1 rank", "2 ranks".
 std::string counted(int number, std::string_view what) { return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s"); }
 
 constexpr std::array ending_signals{SIGINT, SIGTERM, SIGQUIT, SIGHUP};
@@ -36,7 +38,7 @@ void check(const JobOptions& options) {
   if (options.command.empty() == !options.function) throw InvalidArgument("a job runs either a command or a function");
   if (options.grace < milliseconds(0)) throw InvalidArgument("the grace must not be negative");
   if (options.max_restarts < 0) throw InvalidArgument("the number of restarts must not be negative");
-  if (options.master_port < 0 || options.master_port > 65535) throw InvalidArgument("the master port must be from 0 to 65535");
+  if (options.master_port < 0 || options.master_port > highest_port) throw InvalidArgument("the master port must be from 0 to 65535");
   if (options.nnodes < 1 || options.nnodes > most_ranks / options.ranks) {
     throw InvalidArgument(fmt::format("the number of nodes must be at least 1, and of ranks at most {} in all, not {} nodes with {} ranks",
                                       most_ranks, options.nnodes, options.ranks));
@@ -51,7 +53,7 @@ void check(const JobOptions& options) {
   if (options.silence <= milliseconds(0)) throw InvalidArgument("the time of silence must be positive");
 }
 
-/// Ranks may have terminals, which are told when the size of ours changes.
+/// Tells whether ranks may have terminals, which then follow the size of ours.
 bool passes_terminal_on(const JobOptions& options) {
   return options.output == OutputMode::prefixed && options.terminals == Terminals::as_launcher &&
          (::isatty(STDOUT_FILENO) || ::isatty(STDERR_FILENO));
@@ -59,26 +61,29 @@ bool passes_terminal_on(const JobOptions& options) {
 
 std::vector<int> handled_signals(const JobOptions& options) {
   std::vector<int> signals{SIGINT, SIGTERM, SIGQUIT, SIGTSTP, SIGCONT};
-  if (!is_ignored(SIGHUP)) signals.push_back(SIGHUP);  // nohup asks us to go on when the terminal goes
+  if (!is_ignored(SIGHUP)) signals.push_back(SIGHUP);  // nohup asks the program to go on without its terminal
   if (passes_terminal_on(options)) signals.push_back(SIGWINCH);
   signals.insert(signals.end(), options.forwarded_signals.begin(), options.forwarded_signals.end());
   return signals;
 }
 
-/// What is well is said only to those who want to know (UNISONO_LOG=info).
+/// Logs the choices at level info only (UNISONO_LOG=info), because nothing is wrong.
 void say_what_was_chosen(const JobOptions& options) {
   const std::string cores = counted(base::allowed_processors(), "core"), ranks = counted(options.ranks, "rank");
-  // A function runs in a process that has read its environment long ago: nothing is set for it.
+  // The process of a function has already read its environment, so nothing is set for it.
   if (!options.function && !options.environment.has("OMP_NUM_THREADS")) {
     base::info(fmt::format("OMP_NUM_THREADS={} for each rank ({}, {})", openmp_share(options.ranks), cores, ranks));
   }
   if (options.ranks > base::allowed_processors()) base::info(fmt::format("{} share {}", ranks, cores));
 }
 
-/// 1, 2, 4, … seconds before restart 1, 2, 3, …
-milliseconds back_off(int restart) { return std::chrono::seconds(1 << std::min(restart - 1, 5)); }
+/// Returns the pause before restart 1, 2, 3, …: 1, 2, 4, … seconds, at most 32.
+milliseconds back_off(int restart) {
+  constexpr int most_doublings = 5;
+  return std::chrono::seconds(1 << std::min(restart - 1, most_doublings));
+}
 
-/// Waits before a restart; the signal that forbids it, if one comes.
+/// Waits before a restart. Returns a signal that arrives meanwhile; it forbids the restart.
 std::optional<int> wait_for_restart(milliseconds time, SignalScope* signals, Console& console) {
   const base::Deadline deadline(time);
   while (!deadline.passed()) {
@@ -98,7 +103,7 @@ std::optional<int> wait_for_restart(milliseconds time, SignalScope* signals, Con
   return std::nullopt;
 }
 
-/// Until the reader has taken everything; a further Ctrl-C gives up on him.
+/// Writes until the reader has taken everything. A further Ctrl-C ends the wait.
 void write_out(Console& console, SignalScope* signals) {
   console.flush();
   while (!console.is_empty()) {
@@ -117,7 +122,7 @@ void write_out(Console& console, SignalScope* signals) {
   }
 }
 
-/// Waits for the other hosts' ranks to end, and takes what they tell. A signal is told to the others, and a second one is not waited for.
+/// Waits for the other hosts' ranks to end, and takes their reports. A first signal is passed on to the others, a second one ends the wait.
 void put_together(Nodes& nodes, SignalScope* signals, Console& console, JobResult& result) {
   nodes.end(result.ends);
   bool gave_up = false;
@@ -143,6 +148,50 @@ void put_together(Nodes& nodes, SignalScope* signals, Console& console, JobResul
   }
 }
 
+/// Carries out one attempt and judges it. Returns whether another one follows.
+bool attempt_once(const JobParts& parts, JobResult& result) {
+  const int max_restarts = parts.nodes != nullptr ? parts.nodes->max_restarts() : parts.options.max_restarts;
+  const int restarts_left = max_restarts - result.attempts;
+  if (parts.nodes != nullptr) parts.nodes->begin(result.attempts);
+  Attempt attempt(parts, result.attempts++);
+  attempt.run(restarts_left > 0);
+  result.ends = attempt.ends();
+  result.first_cause = attempt.cause();
+  result.interrupted_by = attempt.interrupted_by();
+  bool interrupted_first = attempt.interrupted_first();
+  bool node_is_lost = false;
+  if (parts.nodes != nullptr) {
+    put_together(*parts.nodes, parts.signals, parts.console, result);
+    const auto trouble = parts.nodes->first_trouble();
+    interrupted_first = trouble && trouble->kind == Trouble::Kind::interrupt;
+    if (interrupted_first) result.interrupted_by = trouble->signal;
+    node_is_lost = trouble && trouble->kind == Trouble::Kind::lost;
+    if (node_is_lost && (!result.first_cause || is_consequence(result.ends[*result.first_cause]))) {
+      parts.console.say("first cause: the launcher at " + parts.nodes->name_of(trouble->node) + " is lost: " + trouble->how);
+      result.exit_code = 1;
+      return false;
+    }
+  }
+  result.exit_code = result.first_cause ? result.ends[*result.first_cause].exit_code() : 0;
+  if (result.interrupted_by && interrupted_first) {
+    result.exit_code = exit_signaled + *result.interrupted_by;
+    return false;
+  }
+  if (!result.first_cause) return false;
+  report_failure(parts.console, result.ends, *result.first_cause, attempt.last_lines(result.ends[*result.first_cause].rank));
+  if (parts.nodes != nullptr && result.interrupted_by && restarts_left > 0) parts.nodes->give_up_restart(result.attempts, *result.interrupted_by);
+  if (result.interrupted_by || node_is_lost || restarts_left <= 0) return false;
+  const milliseconds pause = back_off(result.attempts);
+  parts.console.say(fmt::format("restart {} of {} in {} s", result.attempts, max_restarts, pause.count() / 1000));
+  if (const auto signal = wait_for_restart(pause, parts.signals, parts.console)) {
+    if (parts.nodes != nullptr) parts.nodes->give_up_restart(result.attempts, *signal);
+    result.interrupted_by = signal;
+    result.exit_code = exit_signaled + *signal;
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 JobResult run_job(const JobOptions& options) {
@@ -156,7 +205,7 @@ JobResult run_job(const JobOptions& options) {
   const LogFolder logs = options.log_directory.empty() ? LogFolder{} : make_log_folder(options.log_directory, job_id);
   const Watchdog watchdog(job_id);
   const KeptChildren kept_children;
-  std::optional<Nodes> nodes;  // a function's ranks find their way themselves
+  std::optional<Nodes> nodes;  // none for a function, whose ranks find each other by themselves
   if (options.nnodes > 1 && !task.function) nodes.emplace(options);
   std::optional<SignalScope> signals;
   if (options.signals == SignalMode::handled) signals.emplace(handled_signals(options));
@@ -173,46 +222,7 @@ JobResult run_job(const JobOptions& options) {
                        world_size, logs.path, limit.original()};
 
   JobResult result;
-  while (true) {
-    const int max_restarts = nodes ? nodes->max_restarts() : options.max_restarts;
-    const int restarts_left = max_restarts - result.attempts;
-    if (nodes) nodes->begin(result.attempts);
-    Attempt attempt(parts, result.attempts++);
-    attempt.run(restarts_left > 0);
-    result.ends = attempt.ends();
-    result.first_cause = attempt.cause();
-    result.interrupted_by = attempt.interrupted_by();
-    bool interrupted_first = attempt.interrupted_first();
-    bool node_is_lost = false;
-    if (nodes) {
-      put_together(*nodes, signal_scope, console, result);
-      const auto trouble = nodes->first_trouble();
-      interrupted_first = trouble && trouble->kind == Trouble::Kind::interrupt;
-      if (interrupted_first) result.interrupted_by = trouble->signal;
-      node_is_lost = trouble && trouble->kind == Trouble::Kind::lost;
-      if (node_is_lost && (!result.first_cause || is_consequence(result.ends[*result.first_cause]))) {
-        console.say("first cause: the launcher at " + nodes->name_of(trouble->node) + " is lost: " + trouble->how);
-        result.exit_code = 1;
-        break;
-      }
-    }
-    result.exit_code = result.first_cause ? result.ends[*result.first_cause].exit_code() : 0;
-    if (result.interrupted_by && interrupted_first) {
-      result.exit_code = 128 + *result.interrupted_by;
-      break;
-    }
-    if (!result.first_cause) break;
-    report_failure(console, result.ends, *result.first_cause, attempt.last_lines(result.ends[*result.first_cause].rank));
-    if (nodes && result.interrupted_by && restarts_left > 0) nodes->give_up_restart(result.attempts, *result.interrupted_by);
-    if (result.interrupted_by || node_is_lost || restarts_left <= 0) break;
-    const milliseconds pause = back_off(result.attempts);
-    console.say(fmt::format("restart {} of {} in {} s", result.attempts, max_restarts, pause.count() / 1000));
-    if (const auto signal = wait_for_restart(pause, signal_scope, console)) {
-      if (nodes) nodes->give_up_restart(result.attempts, *signal);
-      result.interrupted_by = signal;
-      result.exit_code = 128 + *signal;
-      break;
-    }
+  while (attempt_once(parts, result)) {
   }
   write_out(console, signal_scope);
   if (result.exit_code == 0 && console.has_lost_output()) result.exit_code = 1;

@@ -1,10 +1,7 @@
-// meet(): who are we, where is the store, join.
+// meet(): determines the identity of this process and the address of the store, and joins the job.
 #include <poll.h>
-#include <sys/resource.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 
 #include <fmt/format.h>
 
@@ -18,6 +15,7 @@
 #include "rendezvous/join.h"
 #include "rendezvous/own_address.h"
 #include "rendezvous/place.h"
+#include "rendezvous/plan.h"
 #include "rendezvous/presence.h"
 #include "rendezvous/rendezvous.h"
 #include "rendezvous/url.h"
@@ -32,80 +30,20 @@ using base::Deadline;
 using base::Environment;
 using namespace std::chrono_literals;
 
-constexpr auto default_join_timeout = 120s;
-// The process that serves the store gives up first and tells the others; they must not ask it for names when it has gone.
+// The process that serves the store gives up this much earlier and tells the others, which cannot ask it for names after it has gone.
 constexpr auto courtesy = 250ms;
 
-/// What is asked of this process, after argument, URL and environment were brought together.
-struct Plan {
-  explicit Plan(const Environment& variables) : environment(variables) {}
-  const Environment& environment;
-  std::optional<int> rank;
-  int world_size = 1;
-  JobIdentity identity;  ///< all but the store and the members
-  std::string group_name;
-  std::chrono::milliseconds timeout{};
-  std::string place = "a store that rank 0 serves";  ///< where the ranks meet, for the log
-  bool store_may_end = false;
-};
+// The reminder of a missing rank is as frequent as that of a long call. It is later than a launcher's, since the ranks of a large job may need a
+// while.
+constexpr auto reminder_period = 30s;
 
-/// A value and who said it.
-struct Said {
-  int value = 0;
-  std::string_view source;
-};
-
-std::optional<Said> said(std::optional<int> value, std::string_view source) { return value ? std::optional(Said{*value, source}) : std::nullopt; }
-std::optional<Said> said(const std::optional<Given>& given) { return given ? std::optional(Said{given->value, given->variable}) : std::nullopt; }
-std::optional<int> value(const std::optional<Said>& said) { return said ? std::optional(said->value) : std::nullopt; }
-
-/// One value from two sources that may both give it but not differ.
-std::optional<Said> agree(std::string_view what, const std::optional<Said>& first, const std::optional<Said>& second) {
-  if (first && second && first->value != second->value) {
-    throw InvalidArgument(fmt::format("the {} is {} by {}, but {} by {}", what, first->value, first->source, second->value, second->source), info());
-  }
-  return first ? first : second;
-}
-
-// Refused here with the numbers: later it would look like a rank that does not come, or like a file that cannot be read.
-void check_descriptors(int world_size) {
-  rlimit limit{};
-  if (world_size == 1 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
-  // A handle on every other process; for the one that serves the store, a connection to each; and what joining takes meanwhile.
-  const auto needed = 2 * static_cast<rlim_t>(world_size) + 8;
-  rlim_t used = 0;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end; !error && entry != end; entry.increment(error)) ++used;
-  if (error && error != std::errc::too_many_files_open) return;  // no /proc here
-  if (!error && used + needed <= limit.rlim_cur) return;
-  throw BackendUnavailable(fmt::format("a job of {} ranks takes up to {} file descriptors more, and {} of {} are in use", world_size, needed,
-                                       error ? "all" : std::to_string(used), limit.rlim_cur),
-                           info("raise the limit: ulimit -n"));
-}
-
-void check_range(const Plan& plan) {
-  if (plan.world_size < 1) throw InvalidArgument(fmt::format("the world size is {}; there is at least one process", plan.world_size), info());
-  if (plan.rank && (*plan.rank < 0 || *plan.rank >= plan.world_size)) {
-    throw InvalidArgument(fmt::format("rank {} is not within a world of {} processes (0 to {})", *plan.rank, plan.world_size, plan.world_size - 1),
-                          info());
-  }
-  check_descriptors(plan.world_size);
-  // Before the others are kept waiting for a rank that will not be reached.
-  if (plan.world_size > 1 && plan.environment.has("UNISONO_INTERFACE")) own_address(plan.environment, {}, true);
-  const JobIdentity& identity = plan.identity;
-  if (identity.local_rank && *identity.local_rank < 0)
-    throw InvalidArgument(fmt::format("the local rank is {}; it is at least 0", *identity.local_rank), info());
-  if (identity.local_rank && identity.local_world_size && *identity.local_rank >= *identity.local_world_size) {
-    throw InvalidArgument(fmt::format("local rank {} is not within the {} processes of this host", *identity.local_rank, *identity.local_world_size),
-                          info());
-  }
-}
+constexpr auto first_retry = 5ms, longest_retry = 200ms;
 
 using Route = std::optional<base::SocketAddress>;
 
 Route own_end(const store::Client& client) { return client.addresses() ? Route(client.addresses()->own) : std::nullopt; }
 
-/// `route`: the way to the store, where it is on TCP.
+/// Completes the identity. `route`: this side's address on the way to the store, where the store is on TCP.
 JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store, std::shared_ptr<Store> view, const Route& route,
                    std::shared_ptr<Presence> presence = {}, Owner owner = Owner::library) {
   const auto elsewhere = [&](const Member& member) { return member.machine != joined.members.front().machine; };
@@ -139,7 +77,7 @@ std::shared_ptr<Store> part_of(const std::shared_ptr<Store>& store, const Joined
   return std::make_shared<PrefixStore>(joined.prefix + "job", store);
 }
 
-/// torchrun's agents have ended all processes of a run before they start the next. Elsewhere it is known of this host's own.
+/// torchrun's agents end all processes of a run before they start the next. Otherwise only the end of processes on this host is known.
 bool is_over_with(const Record& record, const Environment& environment) {
   if (environment.has("TORCHELASTIC_RUN_ID")) return true;
   return record.member.machine == own_record({}).member.machine && base::has_ended(record.member.pid, record.presence);
@@ -158,7 +96,7 @@ JobIdentity meet_in_store(Plan plan, std::shared_ptr<Store> store) {
   return settle(std::move(plan), std::move(joined), store, std::move(view), {}, {}, Owner::caller);
 }
 
-// The launcher looks at its ranks' keys itself, so the job gets the store as it is; the launcher makes a new one for every attempt.
+// The launcher reads its ranks' keys itself, so the job gets the store without a prefix. The launcher makes a new store for every attempt.
 JobIdentity meet_under_launcher(Plan plan, int fd) {
   std::shared_ptr<Store> store = launcher_store(fd);
   const JoinTimeout bounded(*store, plan.timeout);
@@ -170,8 +108,8 @@ JobIdentity meet_under_launcher(Plan plan, int fd) {
   return settle(std::move(plan), std::move(joined), store, std::move(view), {});
 }
 
-// Of several hosts: in the launchers' store, so that it outlives rank 0. What the ranks of this host do is seen by their own launcher, and what the
-// others do is told to it.
+// Meets ranks of several hosts in the launchers' store, which outlives rank 0. A host's launcher sees the ends of its own ranks, and is told those of
+// the others.
 JobIdentity meet_among_hosts(Plan plan, const std::shared_ptr<Store>& launcher, JobStore job, const Deadline& deadline) {
   const JoinTimeout bounded(*job.client, plan.timeout);
   const auto store = std::make_shared<PrefixStore>(job.prefix, job.client);
@@ -183,8 +121,7 @@ JobIdentity meet_among_hosts(Plan plan, const std::shared_ptr<Store>& launcher, 
   return settle(std::move(plan), std::move(joined), store, std::move(view), own_end(*job.client));
 }
 
-/// As calls do that take so long. Later than launchers, which are one a host: the ranks of a large job may need a while to start.
-constexpr base::Reminder::Pace waiting = {std::chrono::seconds(30), std::chrono::seconds(30)};
+constexpr base::Reminder::Pace waiting = {reminder_period, reminder_period};
 
 void warn(const std::string& text) { base::warn(text); }
 
@@ -210,15 +147,15 @@ JobIdentity meet_at(Plan plan, const Meeting& meeting) {
   request.most_generations = 1;
   std::optional<base::Reminder> reminder(
       std::in_place, waiting, [&] { return "initialize waits for rank 0 at " + meeting.place(); }, warn);
-  for (auto pause = 5ms;; pause = std::min<std::chrono::milliseconds>(pause * 2, 200ms)) {
+  for (auto pause = std::chrono::milliseconds(first_retry);; pause = std::min<std::chrono::milliseconds>(pause * 2, longest_retry)) {
     std::shared_ptr<store::Client> client = meeting.connect(deadline);
-    reminder.reset();  // rank 0 is there, and says who is not
+    reminder.reset();  // rank 0 is there, and names missing ranks
     std::optional<JoinTimeout> bounded(std::in_place, *client, plan.timeout);
     if (auto joined = join(*client, request, deadline)) {
       auto view = part_of(client, *joined);
       return settle(std::move(plan), std::move(*joined), client, std::move(view), own_end(*client));
     }
-    // The server of a job that is over and has not closed yet; ours will come when that one has gone.
+    // This is the server of a job that is over and has not closed yet. The server of this job comes when that one has gone.
     bounded.reset();
     client.reset();
     if (deadline.passed()) throw Timeout("the address is still held by a job that is over", info());
@@ -240,17 +177,17 @@ JobIdentity meet_in_file(Plan plan, const std::string& path) {
   return settle(std::move(plan), std::move(joined), store, std::move(view), {}, std::move(presence));
 }
 
-/// For what comes next, which must not take no time at all.
+/// Returns the time left, at least 1 ms.
 std::chrono::milliseconds left_of(const Deadline& deadline) { return std::max(deadline.left(), std::chrono::milliseconds(1)); }
 
 JobIdentity meet_by_environment(Plan plan, EnvironmentIdentity given, const Environment& environment) {
   if (const auto fd = environment.get_int("UNISONO_LAUNCHER_FD")) {
     const bool several_nodes = given.local_world_size && given.local_world_size->value < plan.world_size;
     if (!several_nodes) return meet_under_launcher(std::move(plan), *fd);
-    const auto launcher = plan.identity.launcher_store = launcher_store(*fd);  // which hears how this host's ranks fare
+    const auto launcher = plan.identity.launcher_store = launcher_store(*fd);  // which is told how this host's ranks end
     const Deadline deadline(plan.timeout);
     if (auto job = store_of_launchers(*launcher, deadline)) return meet_among_hosts(std::move(plan), launcher, std::move(*job), deadline);
-    given.job_id.clear();  // the launcher of each host has named the job by itself
+    given.job_id.clear();  // the launcher of each host has its own name for the job
   }
   const Deadline deadline(plan.timeout);
   const auto meeting = meeting_by_environment(given, *plan.rank, environment, deadline);
@@ -266,18 +203,7 @@ JobIdentity alone(const JobRequest& request) {
   return identity;
 }
 
-Plan explicit_plan(const JobRequest& request, std::optional<int> rank, std::optional<int> world_size, const Environment& environment) {
-  Plan plan(environment);
-  plan.rank = rank;
-  plan.world_size = world_size.value_or(1);
-  plan.group_name = request.group_name;
-  plan.timeout = join_timeout(request.timeout, environment);
-  plan.identity.launcher = infer_launcher(environment);
-  plan.identity.local_rank = request.local_rank ? request.local_rank : local_rank_from_environment(environment, rank.value_or(-1), plan.world_size);
-  return plan;
-}
-
-// Nobody knows the others, nor where the store will be: they find out together first.
+// Meets at a multicast address, where no process knows the others or the store's address: they determine both together first.
 JobIdentity meet_by_multicast(Plan plan, const base::SocketAddress& address, const Environment& environment) {
   const Deadline deadline(plan.timeout);
   const MulticastDiscovery discovery({address, plan.group_name, plan.rank, plan.world_size}, environment, deadline);
@@ -293,8 +219,8 @@ void warn_of_agent(const Url& url, const Environment& environment) {
                          base::describe(url.host, url.port)));
 }
 
-/// What is not given, the launcher may have said. It counts where it is about a job of the size that is given: a program may form a job of its own
-/// among some of the processes that a launcher has started.
+/// Fills missing numbers from the launcher's variables, where these are about a job of the given size. A program may form a job of its own among some
+/// of the launcher's processes.
 void fill_from_environment(std::optional<Said>& rank, std::optional<Said>& world_size, const EnvironmentIdentity& given) {
   if (!world_size) world_size = said(given.world_size);
   const bool same_job = world_size && given.world_size && world_size->value == given.world_size->value;
@@ -344,14 +270,6 @@ JobIdentity meet_in_given_store(const JobRequest& request, const Environment& en
 
 }  // namespace
 
-std::chrono::milliseconds join_timeout(std::chrono::milliseconds requested, const Environment& environment) {
-  const auto seconds = environment.get_int("UNISONO_TIMEOUT");
-  if (seconds && *seconds <= 0)
-    throw InvalidArgument(fmt::format("UNISONO_TIMEOUT is {}; it must be a positive number of seconds", *seconds), info());
-  if (requested != default_timeout) return base::clamped(requested);
-  return seconds ? std::chrono::seconds(*seconds) : default_join_timeout;
-}
-
 JobIdentity meet(const JobRequest& request, const Environment& environment) {
   if (request.timeout.count() <= 0) throw InvalidArgument("the timeout must be positive", info());
   if (request.store) return meet_in_given_store(request, environment);
@@ -362,7 +280,7 @@ JobIdentity meet(const JobRequest& request, const Environment& environment) {
   EnvironmentIdentity given = identity_from_environment(environment);
   const auto asked_rank = agree("rank", said(request.rank, "the argument rank"), said(url.rank, "init_method"));
   const auto asked_size = agree("world size", said(request.world_size, "the argument world_size"), said(url.world_size, "init_method"));
-  // Nobody launched it, or it is in an allocation of Slurm but no task of it.
+  // The process has no launcher, or is in an allocation of Slurm without being a task of it.
   const bool launched = given.launcher != Launcher::none && given.launcher != Launcher::slurm;
   if (!launched && !asked_rank && !asked_size && !given.rank && !given.world_size && !environment.has("LOCAL_RANK")) return alone(request);
 

@@ -29,21 +29,15 @@ using base::Deadline;
 
 constexpr auto shortest_pause = std::chrono::milliseconds(5);
 constexpr auto longest_pause = std::chrono::milliseconds(200);
-// Who has said nothing for so many pauses is gone, or as good as gone: it is heard again when it speaks again.
+// A process that was silent for so many pauses counts as gone. It is known again when it announces itself again.
 constexpr auto silence = 20 * longest_pause;
-// For how long, and how often, one that refuses the job says so.
-constexpr auto farewell_time = std::chrono::milliseconds(500);
-constexpr int farewell_period = 20;
-// How many datagrams are read before one looks at the clock again: a flood must not stop it.
+// The number of datagrams that are read before the clock is checked again, so that a flood of them cannot delay it.
 constexpr int most_at_once = 256;
-// How many others are kept in mind beside as many as there are ranks: without a token, anybody can say to be one.
+// The number of other processes that are remembered beside as many as there are ranks: without a token, any process can claim to be one.
 constexpr std::size_t most_strangers = 1024;
+constexpr std::size_t longest_name = 255;  // bytes of a group name in a datagram
 
-std::string describe(const Announcement& said) {
-  return said.member.rank < 0 ? where(said.member) : fmt::format("rank {} at {}", said.member.rank, where(said.member));
-}
-
-// The order in which those without a rank fill the gaps: neighbours on a host stay neighbours.
+// The order in which processes without a rank fill the gaps: neighbours on a host stay neighbours.
 bool before(const Announcement* a, const Announcement* b) {
   const auto key = [](const Announcement* said) { return std::tie(said->member.host, said->member.machine, said->member.pid, said->nonce); };
   return key(a) < key(b);
@@ -56,8 +50,8 @@ MulticastDiscovery::MulticastDiscovery(Request request, const base::Environment&
       token_(store::token_for(std::span(&request_.address, 1), std::nullopt, environment)),
       place_(base::describe(request_.address)),
       socket_(request_.address, base::InterfaceRule::own_or_others(environment)) {
-  if (request_.group_name.size() > 255)
-    throw InvalidArgument(fmt::format("the group name has {} bytes; a datagram carries 255", request_.group_name.size()), info());
+  if (request_.group_name.size() > longest_name)
+    throw InvalidArgument(fmt::format("the group name has {} bytes; a datagram carries {}", request_.group_name.size(), longest_name), info());
   const Record own = own_record(request_.rank);
   self_.group_name = request_.group_name;
   self_.nonce = own.nonce;
@@ -118,7 +112,8 @@ void MulticastDiscovery::gather(const Deadline& deadline) {
       settle();
       return announce();
     }
-    // Whoever is new must not wait for our next turn, nor be answered by everybody at the same moment for every word of it.
+    // A new process must not wait for this one's next turn. The short pause keeps all processes from answering each of its datagrams at the same
+    // moment.
     if (changed) {
       pause = shortest_pause;
       next = std::min(next, Clock::now() + shortest_pause);
@@ -131,7 +126,7 @@ void MulticastDiscovery::announce() {
   send_error_ = socket_.send(encode(self_, token_, place_));
 }
 
-/// As many as a datagram carries, in turn.
+/// Repeats the nonces of others in turn, as many as fit a datagram.
 void MulticastDiscovery::repeat_others() {
   ++self_.number;
   self_.heard.clear();
@@ -143,7 +138,7 @@ void MulticastDiscovery::repeat_others() {
   }
 }
 
-/// True where something was heard that was not known.
+/// Receives datagrams. Returns true where one brought something new.
 bool MulticastDiscovery::listen() {
   bool changed = false;
   for (int i = 0; i < most_at_once; ++i) {
@@ -168,9 +163,9 @@ bool MulticastDiscovery::hear_one(const MulticastSocket::Datagram& datagram) {
   const bool fresh = std::ranges::find(said.heard, echo_of(self_.nonce)) != said.heard.end();
   if (said.refusal && fresh) refuse(*said.refusal);
   const std::size_t most = static_cast<std::size_t>(request_.world_size) + most_strangers;
-  // A job stands that we have not named: it is complete without us.
+  // An agreed job that this process has never named is complete without it.
   if (said.agreed && !named_.contains(said.job)) {
-    if (of_other_jobs_.size() >= most) of_other_jobs_.clear();  // who is still there says so again
+    if (of_other_jobs_.size() >= most) of_other_jobs_.clear();  // those that are still there announce themselves again
     of_other_jobs_.insert(said.nonce);
     others_.erase(said.nonce);
     return false;
@@ -189,14 +184,14 @@ bool MulticastDiscovery::hear_one(const MulticastSocket::Datagram& datagram) {
   return changed;
 }
 
-/// Of two announcements of one process only the later one counts, however often the earlier one is heard.
+/// Returns true for an announcement that is not later than the last known one of its process: recordings of earlier ones do not count.
 bool MulticastDiscovery::is_old(const Announcement& said) const {
   if (const auto last = last_number_.find(said.nonce); last != last_number_.end() && said.number <= last->second) return true;
   const auto other = others_.find(said.nonce);
   return other != others_.end() && said.number <= other->second.said.number;
 }
 
-/// Forgets one that has not proven to be of this run, the one that was heard longest ago.
+/// Forgets the process that was heard longest ago among those that have not proven to be of this run.
 bool MulticastDiscovery::make_room() {
   ++too_many_;
   auto oldest = others_.end();
@@ -217,50 +212,6 @@ void MulticastDiscovery::forget_the_silent() {
   });
 }
 
-void MulticastDiscovery::look_for_quarrels() {
-  const auto all = everybody();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      if (all[i]->world_size != all[j]->world_size) quarrel(Announcement::Refusal::Kind::mismatch, *all[j], *all[i]);
-      else if (all[i]->member.rank >= 0 && all[i]->member.rank == all[j]->member.rank)
-        quarrel(Announcement::Refusal::Kind::duplicate, *all[j], *all[i]);
-    }
-  }
-}
-
-/// Only between two that both live: what one that has ended said last may still be on its way.
-void MulticastDiscovery::quarrel(Announcement::Refusal::Kind kind, const Announcement& first, const Announcement& second) {
-  const auto times = [&](const std::string& nonce) {
-    const auto found = others_.find(nonce);
-    return found == others_.end() ? 0 : found->second.times;
-  };
-  const auto alive = [&](const std::string& nonce, int before) { return nonce == self_.nonce || times(nonce) > before; };
-  const auto [seen, fresh] = quarrels_.try_emplace({first.nonce, second.nonce}, Quarrel{times(first.nonce), times(second.nonce)});
-  if (fresh || !alive(first.nonce, seen->second.first) || !alive(second.nonce, seen->second.second)) return;
-  Announcement::Refusal refusal{.kind = kind, .text = {}};
-  if (kind == Announcement::Refusal::Kind::duplicate) {
-    refusal.text = fmt::format("rank {} is claimed by {} and by {}", first.member.rank, where(first.member), where(second.member));
-  } else {
-    refusal.text = fmt::format("{} says {}, {} says {}", describe(first), first.world_size, describe(second), second.world_size);
-  }
-  // The others are told, also those that come a moment later and would wait for us until their time is over.
-  self_.refusal = refusal;
-  for (const Deadline lingering(farewell_time); !lingering.passed();) {
-    announce();
-    ::poll(nullptr, 0, lingering.poll_timeout(farewell_period));
-    listen();  // who is new is repeated next time, and believes it then
-  }
-  refuse(refusal);
-}
-
-void MulticastDiscovery::refuse(const Announcement::Refusal& refusal) const {
-  if (refusal.kind == Announcement::Refusal::Kind::duplicate)
-    throw InvalidArgument(
-        refusal.text, info("every process needs a rank of its own: was one started twice? If a job of this name has failed just now, start again"));
-  throw Mismatch("the ranks disagree about the world size: " + refusal.text,
-                 info("world_size must be the same on every rank. If a job of this name has failed just now, start again"));
-}
-
 std::vector<const Announcement*> MulticastDiscovery::everybody() const {
   std::vector<const Announcement*> all{&self_};
   for (const auto& [nonce, other] : others_) {
@@ -269,7 +220,7 @@ std::vector<const Announcement*> MulticastDiscovery::everybody() const {
   return all;
 }
 
-/// By rank, null where nobody is. Who is too much is left out, by the same rule everywhere.
+/// Returns the processes by rank; null: there is none. Surplus ones are left out, by the same rule on every process.
 std::vector<const Announcement*> MulticastDiscovery::chosen() const {
   std::vector<const Announcement*> by_rank(static_cast<std::size_t>(request_.world_size)), open;
   for (const Announcement* said : everybody()) {
@@ -286,7 +237,7 @@ std::vector<const Announcement*> MulticastDiscovery::chosen() const {
   return by_rank;
 }
 
-/// True where we see another job than before.
+/// Names the complete job. Returns true where it differs from the one before.
 bool MulticastDiscovery::name_job() {
   std::string job;
   const auto by_rank = chosen();
@@ -321,32 +272,7 @@ void MulticastDiscovery::settle() {
   }
 }
 
-void MulticastDiscovery::give_up(const Deadline& deadline) const {
-  const auto by_rank = chosen();
-  std::vector<int> missing;
-  std::string here;
-  for (std::size_t r = 0; r < by_rank.size(); ++r) {
-    if (by_rank[r] == nullptr) missing.push_back(static_cast<int>(r));
-    else if (here.size() < 400) here += fmt::format("{}{}", here.empty() ? "" : ", ", describe(*by_rank[r]));
-  }
-  std::string text = fmt::format("{} of {} processes came to {} (group name \"{}\", interface {}) within {} ms", by_rank.size() - missing.size(),
-                                 by_rank.size(), place_, request_.group_name, socket_.interface(), deadline.timeout().count());
-  text += missing.empty() ? fmt::format(", and did not agree (here: {})", here) : fmt::format("; missing ranks {} (here: {})", list(missing), here);
-  if (!of_other_jobs_.empty())
-    text += fmt::format("; {} others are of a job of that name that is complete without this process", of_other_jobs_.size());
-  if (forged_ > 0) text += fmt::format("; {} datagrams were ignored because they are not of this job's token", forged_);
-  if (other_versions_ > 0) text += fmt::format("; {} were of another version of unisono", other_versions_);
-  const auto unproven = std::ranges::count_if(others_, [](const auto& each) { return !each.second.proven; });
-  if (unproven > 0) text += fmt::format("; {} others have not heard this process, or are records of an earlier run", unproven);
-  if (too_many_ > 0) text += fmt::format("; {} datagrams came when too many others had been heard", too_many_);
-  if (nothing_ > 0) text += fmt::format("; {} were no announcements", nothing_);
-  if (send_error_ != 0) text += fmt::format("; sending failed: {}", base::error_text(send_error_));
-  throw Timeout(text,
-                info("were all of them started, with the same UNISONO_TOKEN, and is it the same network? UNISONO_INTERFACE names the interface"),
-                std::move(missing));
-}
-
-/// For those who have not heard everybody agree yet. Whoever asks is one that has not agreed.
+/// Goes on announcing for the processes that have not heard yet that all agree. Announcements of such a process are answered.
 void MulticastDiscovery::keep_announcing() {
   auto next = Clock::now();
   for (;;) {

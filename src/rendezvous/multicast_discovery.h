@@ -17,19 +17,19 @@
 
 namespace unisono::rendezvous {
 
-// The meeting at a multicast address, where nobody knows anybody. Every process announces itself again and again and listens. Who has heard as many
-// as there are ranks names that job (a digest of all who are in it), and says so too. When all who are in it have named the same job, it stands:
-// ranks that were given stay, the others fill the gaps in the order of host, process and nonce; rank 0 serves a store at a port that it opened before
-// it first spoke, and the others come to it. Announcements go on until the store has seen everybody, so that nobody misses the last one.
+// The meeting at a multicast address, where no process knows another. Every process announces itself repeatedly and listens. A process that has heard
+// as many as there are ranks names that job (a digest of all its processes), and announces the name. When all processes of the job have named the
+// same one, the job is agreed: given ranks stay, the others fill the gaps in the order of host, process and nonce. Rank 0 serves a store at a port
+// that it opened before its first announcement, and the others connect to it. Announcements go on until all have come to the store, so that none
+// misses the last one.
 //
-// Two that claim the same rank, or differ about the size, end the job for everybody, and go on saying so for half a second.
+// Two processes that claim the same rank, or differ about the size, end the job for all, and announce this for half a second.
 //
-// What was recorded earlier, and is played back, does not count: every announcement repeats what drew the others at random for this run (a few of
-// them at a time), and who has not repeated what we have drawn is none of us yet, nor is its refusal believed. Announcements are numbered, and an old
-// one is not listened to.
+// Recordings that are played back do not count. Every announcement repeats the nonces that the others drew at random for this run (a few at a time).
+// A process that has not repeated ours is not accepted yet, nor is its refusal believed. Announcements are numbered, and older ones are ignored.
 //
-// Other jobs at the same address have other names. What a job before ours still says is told apart by the nonces: it names a job that we have never
-// named. Who falls silent before the job stands is forgotten, so that it can be started again.
+// Other jobs at the same address have other names. Announcements of an earlier job name a job that this process has never named. A process that
+// becomes silent before the job is agreed is forgotten, so that it can be started again.
 class MulticastDiscovery final : public Meeting {
  public:
   struct Request {
@@ -38,7 +38,8 @@ class MulticastDiscovery final : public Meeting {
     std::optional<int> rank;
     int world_size = 1;
   };
-  /// Returns when the job stands. InvalidArgument for a rank that two have, Mismatch where the sizes differ, Timeout with how many of how many came.
+  /// Returns when the job is agreed. Throws InvalidArgument for a rank that two processes have, Mismatch where the sizes differ, and Timeout with the
+  /// number of processes that came.
   MulticastDiscovery(Request request, const base::Environment& environment, const base::Deadline& deadline);
   ~MulticastDiscovery() override;
   MulticastDiscovery(const MulticastDiscovery&) = delete;
@@ -59,7 +60,7 @@ class MulticastDiscovery final : public Meeting {
     int times = 0;
     bool proven = false;  // it has heard us in this run
   };
-  /// How often the two had been heard when a quarrel between them was first seen.
+  /// The number of announcements of both processes when a conflict between them was first seen.
   using Quarrel = std::pair<int, int>;
 
   void gather(const base::Deadline& deadline);
@@ -89,8 +90,8 @@ class MulticastDiscovery final : public Meeting {
   std::map<std::string, Other> others_;                 // by nonce
   std::map<std::string, std::uint64_t> last_number_;    // by nonce, of those that were proven at some time
   std::string repeated_;                                // the last of the others that was repeated
-  std::map<std::string, std::set<std::string>> named_;  // the jobs that we have named, and who is in them
-  std::string standing_;                                // the one of them of which we have heard that it stands
+  std::map<std::string, std::set<std::string>> named_;  // the jobs that this process has named, with their members
+  std::string standing_;                                // the job among them that is known to be agreed
   std::set<std::string> of_other_jobs_;                 // nonces
   std::map<std::pair<std::string, std::string>, Quarrel> quarrels_;
   std::size_t forged_ = 0, nothing_ = 0, other_versions_ = 0, too_many_ = 0;

@@ -3,20 +3,14 @@
 #include <ATen/ATen.h>
 #include <ATen/SequenceNumber.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <numeric>
-#include <unordered_set>
 
 #include "data_parallel_setup.h"
 #include "unisono/collectives.h"
 #include "unisono/error.h"
-#include "unisono/objects.h"
-#include "unisono/torch/memory.h"
 #include "unisono/torch/tensor.h"
 
 namespace unisono::libtorch {
@@ -24,7 +18,7 @@ namespace {
 
 namespace autograd = torch::autograd;
 
-/// Called by the node that accumulates a parameter's gradient, after it has.
+/// Called by the node that accumulates a parameter's gradient, afterwards.
 struct Arrival final : autograd::FunctionPostHook {
   explicit Arrival(std::function<void()> f) : call(std::move(f)) {}
   autograd::variable_list operator()(const autograd::variable_list& outputs, const autograd::variable_list&) override {
@@ -33,10 +27,6 @@ struct Arrival final : autograd::FunctionPostHook {
   }
   std::function<void()> call;
 };
-
-bool same_memory(const at::Tensor& a, const at::Tensor& b) {
-  return a.data_ptr() == b.data_ptr() && a.sizes() == b.sizes() && a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
-}
 
 }  // namespace
 
@@ -61,7 +51,7 @@ void Reducer::attach() {
     if (!parameter.requires_grad()) continue;
     known_.back().accumulator = autograd::impl::grad_accumulator(parameter);
     const auto is_this = [&](const Trained& other) { return other.parameter.is_same(parameter); };
-    if (std::ranges::any_of(trained_, is_this)) continue;  // one of another name, shared by submodules
+    if (std::ranges::any_of(trained_, is_this)) continue;  // another name of a parameter that submodules share
     trained_.push_back({item.key(), parameter, known_.back().accumulator});
     parameters_.push_back(parameter);
   }
@@ -71,7 +61,7 @@ void Reducer::attach() {
     };
     trained_[i].hook = trained_[i].accumulator->add_post_hook(std::make_unique<Arrival>(call));
   }
-  // Gradients come from the last layer to the first, more or less; what they really do the first backward pass shows.
+  // Gradients come roughly from the last layer to the first. The first backward pass shows their real order.
   std::vector<std::size_t> order(trained_.size());
   std::iota(order.rbegin(), order.rend(), std::size_t{0});
   lay_out(order);
@@ -92,7 +82,7 @@ void Reducer::lay_out(const std::vector<std::size_t>& order) {
   }
 }
 
-// Rank 0's order, so that all have one.
+// All ranks take rank 0's order, so that it is the same everywhere.
 void Reducer::reorder() {
   ordered_ = true;
   std::vector<std::int64_t> order;
@@ -122,7 +112,7 @@ void Reducer::after_forward(const std::vector<at::Tensor>& outputs) {
     forwarded_ = true;
     forward_end_ = std::max(forward_end_, at::sequence_number::peek());
   }
-  // Where a rank has used none of the parameters, only the outputs tell that a backward pass has come.
+  // If a rank uses none of the parameters, only the outputs show that a backward pass has begun.
   for (const at::Tensor& output : outputs) {
     if (!output.defined() || !output.requires_grad()) continue;
     output.register_hook([weak = weak_from_this()](const at::Tensor&) {
@@ -133,7 +123,7 @@ void Reducer::after_forward(const std::vector<at::Tensor>& outputs) {
 
 void Reducer::share_buffers() {
   std::vector<at::Tensor> buffers;
-  // By another version counter: autograd need not know, a graph that waits for its backward pass would have been left alone.
+  // variable_data() has another version counter, so that autograd does not object to the change while a graph waits for its backward pass.
   for (const at::Tensor& buffer : module_->buffers()) buffers.push_back(buffer.variable_data());
   broadcast_tensors(buffers, group_);
 }
@@ -165,243 +155,6 @@ void Reducer::check_module() const {
   }
   if (now.size() > known_.size()) refuse(now[known_.size()].key(), "was added");
   if (now.size() < known_.size()) refuse(known_[now.size()].name, "was removed");
-}
-
-void Reducer::arrived(std::size_t i) {
-  const std::lock_guard lock(mutex_);
-  if (pass_.expired()) begin();
-  trained_[i].used = true;
-  if (!reducing_) return;
-  if (!ordered_) arrivals_.push_back(i);
-  make_ready(i, true);
-}
-
-void Reducer::reached() {
-  const std::lock_guard lock(mutex_);
-  if (!pass_.expired()) return;
-  // torch::autograd::grad accumulates nothing: it is none of ours.
-  const auto* planned = autograd::get_current_graph_task_exec_info();
-  if (planned != nullptr && !planned->empty() && std::ranges::none_of(trained_, [&](const Trained& trained) { return will_arrive(trained); })) return;
-  begin();
-}
-
-// Of a pass that was broken off by an exception: its reduction may still be writing where the next one's gradients go. What became of it concerns
-// nobody any more; a failure of the group is met by the next call.
-void Reducer::abandon(Bucket& bucket) {
-  try {
-    bucket.work.wait();
-    if (bucket.finish) bucket.finish();
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): see above
-  }
-  bucket.work = {};
-  bucket.finish = nullptr;
-}
-
-bool Reducer::will_arrive(const Trained& trained) const {
-  const auto* planned = autograd::get_current_graph_task_exec_info();
-  if (planned != nullptr && !planned->empty()) {
-    const auto found = planned->find(trained.accumulator.get());
-    return found != planned->end() && found->second.needed_;
-  }
-  const auto* nodes = autograd::get_current_graph_task_nodes_in_graph();
-  return nodes != nullptr && nodes->contains(trained.accumulator.get());
-}
-
-/// Whether parameters of this pass were used after the latest forward pass through the wrapper, and none was in one: autograd numbers its nodes. A
-/// second pass through a graph that was retained has older ones.
-bool Reducer::went_around() const {
-  if (forwarded_) return false;
-  const auto* nodes = autograd::get_current_graph_task_nodes_in_graph();
-  if (nodes == nullptr) return false;
-  std::unordered_set<const autograd::Node*> accumulators;
-  for (const Trained& trained : trained_) accumulators.insert(trained.accumulator.get());
-  bool used = false;
-  for (autograd::Node* node : *nodes) {
-    const auto leads_to_parameter = [&](const autograd::Edge& edge) { return accumulators.contains(edge.function.get()); };
-    if (std::ranges::none_of(node->next_edges(), leads_to_parameter)) continue;
-    if (node->sequence_nr() < forward_end_) return false;
-    used = true;
-  }
-  return used;
-}
-
-void Reducer::begin() {
-  went_around_ = went_around();
-  graph_waits_ = forwarded_ = false;
-  reducing_ = held_ == 0;
-  if (went_around_ && !reducing_) throw_gone_around(group_.rank());  // nobody else is asked in such a pass
-  // The pass holds this until it is over, be it by an exception.
-  const auto token = std::make_shared<std::shared_ptr<Reducer>>(shared_from_this());
-  autograd::Engine::get_default_engine().queue_callback([token] { (*token)->finish(); });
-  pass_ = token;
-  if (!reducing_) return;
-  next_ = 0;
-  arrivals_.clear();
-  for (Bucket& bucket : buckets_) {
-    abandon(bucket);
-    bucket.pending = bucket.content.parameters.size();
-  }
-  for (Trained& trained : trained_) {
-    trained.ready = false;
-    trained.before = at::Tensor();
-  }
-  times_.first_gradient = Clock::now();
-  if (!find_unused_) return;
-  for (std::size_t i = 0; i < trained_.size(); ++i) {
-    if (!will_arrive(trained_[i])) make_ready(i, false);
-  }
-}
-
-void Reducer::make_ready(std::size_t i, bool used) {
-  Trained& trained = trained_[i];
-  if (trained.ready) return;  // accumulated once more by a pass within the pass
-  trained.ready = true;
-  fill(trained, used);
-  if (--buckets_[trained.bucket].pending == 0) start_full_buckets();
-}
-
-void Reducer::fill(Trained& trained, bool used) {
-  const at::NoGradGuard no_grad;
-  const at::Tensor& place = buckets_[trained.bucket].content.gradients[trained.slot];
-  at::Tensor& gradient = trained.parameter.mutable_grad();
-  if (!gradient.defined()) {
-    place.zero_();
-    return;
-  }
-  if (gradient.layout() != at::kStrided) {
-    throw Unsupported(
-        fmt::format("the gradient of parameter \"{}\" is sparse", trained.name),
-        {.operation = "backward", .group = group_.name(), .rank = group_.rank(), .hint = "make the layer's gradients dense: sparse(false)"});
-  }
-  if (!same_memory(gradient, place)) place.copy_(gradient);
-  else if (!used) trained.before = gradient.clone();
-  if (used) gradient = place;
-}
-
-void Reducer::start_full_buckets() {
-  while (next_ < buckets_.size() && buckets_[next_].pending == 0) start(buckets_[next_++]);
-}
-
-void Reducer::start(Bucket& bucket) {
-  const at::NoGradGuard no_grad;
-  bucket.started = Clock::now();
-  if (hook_) {
-    bucket.finish = hook_(bucket.content, group_);
-    if (!bucket.finish) bucket.completed = Clock::now();
-    return;
-  }
-  bucket.work_completed = std::make_shared<std::atomic<Clock::rep>>(0);
-  bucket.work = all_reduce_async(bucket.content.buffer, ReduceOp::avg, group_);
-  // The memory stays until the operation is over, whatever becomes of this pass.
-  bucket.work.on_completion([buffer = bucket.content.buffer, at = bucket.work_completed] { *at = Clock::now().time_since_epoch().count(); });
-}
-
-void Reducer::finish() {
-  const std::lock_guard lock(mutex_);
-  if (!reducing_) return;
-  reducing_ = false;
-  times_.last_gradient = Clock::now();
-  std::vector<std::string> missing;
-  for (std::size_t i = 0; i < trained_.size(); ++i) {
-    if (trained_[i].ready) continue;
-    if (!find_unused_) missing.push_back(trained_[i].name);
-    make_ready(i, false);
-  }
-  // Whether a rank misses gradients; then, which parameters a rank has used.
-  const at::Tensor status = empty_shared({find_unused_ ? static_cast<std::int64_t>(1 + trained_.size()) : 1}, at::kByte);
-  auto* flags = status.mutable_data_ptr<std::uint8_t>();
-  flags[0] = went_around_ ? 2 : missing.empty() ? 0 : 1;
-  for (std::size_t i = 0; find_unused_ && i < trained_.size(); ++i) flags[1 + i] = trained_[i].used ? 1 : 0;
-  Work work = all_reduce_async(status, ReduceOp::max, group_);
-  work.on_completion([status] {});
-  wait_for_buckets(work);
-  if (flags[0] == 2) {
-    const std::vector<int> edges = all_gather(went_around_ ? 1 : 0, group_);
-    throw_gone_around(static_cast<int>(std::ranges::find(edges, 1) - edges.begin()));
-  }
-  if (flags[0] != 0) throw_missing(missing);
-  settle(status);
-  times_.end = Clock::now();
-  if (!ordered_) reorder();
-}
-
-void Reducer::wait_for_buckets(Work& status) {
-  std::exception_ptr first;
-  const auto attempt = [&](auto&& wait) {
-    try {
-      wait();
-    } catch (...) {
-      if (!first) first = std::current_exception();
-    }
-  };
-  for (Bucket& bucket : buckets_) {
-    attempt([&] {
-      const at::NoGradGuard no_grad;
-      bucket.work.wait();
-      if (bucket.finish) {
-        bucket.finish();
-        bucket.completed = Clock::now();
-      }
-    });
-    bucket.finish = nullptr;
-  }
-  attempt([&] { status.wait(); });
-  if (first) std::rethrow_exception(first);
-}
-
-// Gradients that somebody has used are the averages in the buckets; what nobody has used stays as it was.
-void Reducer::settle(const at::Tensor& used_anywhere) {
-  const at::NoGradGuard no_grad;
-  const auto* flags = used_anywhere.const_data_ptr<std::uint8_t>();
-  for (std::size_t i = 0; i < trained_.size(); ++i) {
-    Trained& trained = trained_[i];
-    at::Tensor& gradient = trained.parameter.mutable_grad();
-    if (!find_unused_ || flags[1 + i] != 0) gradient = buckets_[trained.bucket].content.gradients[trained.slot];
-    else if (trained.before.defined()) gradient.copy_(trained.before);
-    trained.before = at::Tensor();
-    trained.used = false;
-  }
-  times_.buckets.clear();
-  Clock::time_point latest;
-  for (const Bucket& bucket : buckets_) {
-    BucketTimes& times = times_.buckets.emplace_back();
-    for (const std::size_t i : bucket.content.parameters) times.parameters.push_back(trained_[i].name);
-    times.bytes = bucket.content.buffer.nbytes();
-    times.started = bucket.started;
-    // Who brought a reduction to its end may say so a moment after it is seen to be over.
-    const Clock::rep said = hook_ ? 0 : bucket.work_completed->load();
-    times.completed = hook_ ? bucket.completed : said == 0 ? Clock::now() : Clock::time_point(Clock::duration(said));
-    latest = times.completed = std::max({times.completed, times.started, latest});
-  }
-}
-
-void Reducer::throw_missing(const std::vector<std::string>& own) const {
-  const auto all = all_gather_object(own, group_);
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    if (all[r].empty()) continue;
-    const bool one = all[r].size() == 1;
-    throw InvalidArgument(
-        fmt::format("{} \"{}\" of rank {} got no gradient in this backward pass", one ? "parameter" : "parameters", fmt::join(all[r], "\", \""), r),
-        {.operation = "backward",
-         .group = group_.name(),
-         .rank = group_.rank(),
-         .culprit = static_cast<int>(r),
-         .hint = "does the loss depend on all of the forward pass? If parameters may be left out, set find_unused_parameters; if never used, freeze "
-                 "them"});
-  }
-  throw InvalidArgument("a rank misses gradients and names none", {.operation = "backward", .group = group_.name(), .rank = group_.rank()});
-}
-
-void Reducer::throw_gone_around(int culprit) const {
-  throw InvalidArgument(
-      fmt::format("the forward pass of this backward pass on rank {} has gone around auto_model: buffers and batch norm statistics were not "
-                  "synchronised, nor was the model looked at",
-                  culprit),
-      {.operation = "backward",
-       .group = group_.name(),
-       .rank = group_.rank(),
-       .culprit = culprit,
-       .hint = "write model(x) or model.forward(x): model->forward(x) is the module's own, and model.call is for its other functions"});
 }
 
 BackwardTimes Reducer::times() const {

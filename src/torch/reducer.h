@@ -22,15 +22,15 @@
 
 namespace unisono::libtorch {
 
-/// Averages the gradients of one module over a group that is the module's own. A gradient that autograd has accumulated is put into its bucket, a
-/// bucket that is full is reduced, always in the order of the buckets, and the end of the backward pass waits for all of them.
+/// Averages the gradients of one module over a group of its own. Each gradient that autograd has accumulated is put into its bucket. Full buckets are
+/// reduced in the order of the buckets, and the end of the backward pass waits for all of them.
 class Reducer : public std::enable_shared_from_this<Reducer> {
  public:
   Reducer(std::shared_ptr<torch::nn::Module> module, ProcessGroup group, const AutoModelOptions& options, BucketCaps caps);
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
-  /// Hooks into the parameters; once.
+  /// Installs the hooks of the parameters. Call it once.
   void attach();
 
   void before_forward();
@@ -51,7 +51,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
     std::size_t bucket = 0, slot = 0;
     bool ready = false;      // in this pass
     bool used = false;       // since the last reduction, on this rank
-    at::Tensor before = {};  // the gradient of an unused one that lies in the bucket
+    at::Tensor before = {};  // the gradient of an unused parameter, which lies in the bucket
   };
   struct Bucket {
     GradientBucket content;
@@ -61,7 +61,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
     Clock::time_point started = {}, completed = {};
     std::shared_ptr<std::atomic<Clock::rep>> work_completed = {};
   };
-  /// A parameter as it was when the module was wrapped.
+  /// The state of a parameter when the module was wrapped.
   struct Known {
     std::string name;
     at::Tensor parameter;
@@ -101,16 +101,16 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::vector<Known> known_;
   std::atomic<int> held_{0};
 
-  mutable std::mutex mutex_;  // of what follows: hooks run in autograd's threads
+  mutable std::mutex mutex_;  // guards the members below, because hooks run in autograd's threads
   std::vector<Trained> trained_;
-  std::vector<at::Tensor> parameters_;  // of the trained ones
+  std::vector<at::Tensor> parameters_;  // the trained ones
   std::vector<Bucket> buckets_;
-  std::size_t next_ = 0;           // bucket to start
-  std::weak_ptr<void> pass_;       // lives as long as a backward pass that is under way, or broken off and not over
-  bool reducing_ = false;          // this pass
-  bool graph_waits_ = false;       // a forward pass has made a graph, no backward pass has come since
-  bool forwarded_ = false;         // a forward pass has gone through the wrapper, no backward pass has come since
-  bool went_around_ = false;       // the forward pass of this backward pass has not
+  std::size_t next_ = 0;           // the next bucket to start
+  std::weak_ptr<void> pass_;       // lives as long as a backward pass that is under way or was broken off
+  bool reducing_ = false;          // true if this pass reduces
+  bool graph_waits_ = false;       // a forward pass has made a graph, and no backward pass has come since
+  bool forwarded_ = false;         // a forward pass has gone through the wrapper, and no backward pass has come since
+  bool went_around_ = false;       // the forward pass of this backward pass has not gone through the wrapper
   std::uint64_t forward_end_ = 0;  // the number that autograd's next node had after the latest forward pass
   bool ordered_ = false;           // the buckets are in the order of arrival
   std::vector<std::size_t> arrivals_;

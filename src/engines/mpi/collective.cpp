@@ -13,7 +13,7 @@ constexpr auto most = static_cast<std::size_t>(std::numeric_limits<int>::max());
 /// Elements of one MPI call of a collective that can be cut anywhere.
 constexpr std::size_t piece_length = std::size_t{1} << 30;
 
-/// Calls f with the begin and the length of every piece.
+/// Calls f with the beginning and the length of every piece.
 template <class F>
 void each_piece(std::size_t count, const F& f) {
   for (std::size_t begin = 0; begin < count; begin += piece_length) f(begin, static_cast<int>(std::min(piece_length, count - begin)));
@@ -33,8 +33,7 @@ Collective::~Collective() {
   for (MPI_Datatype& type : made_types_) MPI_Type_free(&type);
 }
 
-template <class How>
-void Collective::issue(const How& how) {
+void Collective::issue(const auto& how) {
   switch (call_.operation) {
     case Operation::barrier: return how(MPI_Barrier, MPI_Ibarrier, "MPI_Barrier", members_.comm);
     case Operation::all_reduce: return reduce_all(how);
@@ -45,11 +44,11 @@ void Collective::issue(const How& how) {
     case Operation::reduce_scatter:
     case Operation::reduce_scatter_v: return reduce_scatter(how);
     case Operation::all_gather:
-    case Operation::all_gather_v: return gather_all(how);
+    case Operation::all_gather_v:
     case Operation::gather:
-    case Operation::gather_v: return gather(how);
+    case Operation::gather_v:
     case Operation::scatter:
-    case Operation::scatter_v: return scatter(how);
+    case Operation::scatter_v: return move_blocks(how);
     case Operation::all_to_all:
     case Operation::all_to_all_v: return exchange(how);
     case Operation::send:
@@ -75,8 +74,7 @@ void Collective::lay_out() {
 
 // ---- reductions -----------------------------------------------------------------------------------------------
 
-template <class How>
-void Collective::reduce_all(const How& how) {
+void Collective::reduce_all(const auto& how) {
   const DType dtype = call_.in.dtype();
   each_piece(call_.count, [&](std::size_t begin, int n) {
     const std::byte* from = in() + bytes(begin);
@@ -86,8 +84,7 @@ void Collective::reduce_all(const How& how) {
   });
 }
 
-template <class How>
-void Collective::reduce_to(const How& how, int root, const std::byte* from, std::byte* to, std::size_t count) {
+void Collective::reduce_to(const auto& how, int root, const std::byte* from, std::byte* to, std::size_t count) {
   const DType dtype = call_.in.dtype();
   const bool ours = members_.rank == root;
   // MPICH 4.0 takes MPI_IN_PLACE for an address where the root is not the first rank of its host.
@@ -102,11 +99,10 @@ void Collective::reduce_to(const How& how, int root, const std::byte* from, std:
   });
 }
 
-template <class How>
-void Collective::scan(const How& how) {
+void Collective::scan(const auto& how) {
   const DType dtype = call_.in.dtype();
   const bool exclusive = call_.operation == Operation::exscan;
-  // Rank 0's result of an exscan is what it had; MPI leaves it undefined, and may write there.
+  // Rank 0's output of an exscan stays as it is. MPI leaves it undefined, and may write there.
   const bool aside = exclusive && members_.rank == 0;
   if (aside) staged_.resize(bytes(std::min(call_.count, piece_length)));
   each_piece(call_.count, [&](std::size_t begin, int n) {
@@ -121,14 +117,13 @@ void Collective::scan(const How& how) {
   });
 }
 
-template <class How>
-void Collective::reduce_scatter(const How& how) {
+void Collective::reduce_scatter(const auto& how) {
   const DType dtype = call_.in.dtype();
   const std::size_t own = block(members_.rank);
   const std::byte* const end = in() + bytes(total());
   const bool overlaps = own != 0 && out() < end && in() < out() + bytes(own);
   if (overlaps) staged_.resize(bytes(own));
-  // An address is compared with the input's even where nothing goes there.
+  // MPI compares this address with the input's even where nothing is written to it.
   static std::byte nowhere;
   std::byte* const to = overlaps ? staged_.data() : own == 0 ? &nowhere : out();
   if (total() == 0) return;
@@ -155,10 +150,9 @@ void Collective::finish() {
     divide(call_.out.dtype(), out(), static_cast<std::size_t>(call_.out.numel()), members_.size);
 }
 
-// ---- movement -------------------------------------------------------------------------------------------------
+// ---- movement -----------------------------------------------------------------------------------------------
 
-template <class How>
-void Collective::broadcast(const How& how) {
+void Collective::broadcast(const auto& how) {
   std::byte* const memory = is_root() ? in() : out();
   each_piece(call_.count, [&](std::size_t begin, int n) {
     how(MPI_Bcast, MPI_Ibcast, "MPI_Bcast", static_cast<void*>(memory + bytes(begin)), n, type_of(call_.in.dtype()), call_.root, members_.comm);
@@ -166,65 +160,38 @@ void Collective::broadcast(const How& how) {
   if (is_root() && call_.out.numel() != 0) copy_bytes(out(), in(), bytes(call_.count));
 }
 
-template <class How>
-void Collective::gather_all(const How& how) {
+void Collective::move_blocks(const auto& how) {
   if (total() == 0) return;
   if (total() > most) return exchange(how);
   lay_out();
   const auto self = static_cast<std::size_t>(members_.rank);
+  const int own = counts_[self];
+  const int *const counts = counts_.data(), *const offsets = offsets_.data();
   const MPI_Datatype type = type_of(call_.in.dtype());
-  const void* input = in() == out() + bytes(static_cast<std::size_t>(offsets_[self])) ? MPI_IN_PLACE : static_cast<const void*>(in());
-  if (call_.operation == Operation::all_gather) {
-    how(MPI_Allgather, MPI_Iallgather, "MPI_Allgather", input, counts_[self], type, static_cast<void*>(out()), counts_[self], type, members_.comm);
-  } else {
-    how(MPI_Allgatherv, MPI_Iallgatherv, "MPI_Allgatherv", input, counts_[self], type, static_cast<void*>(out()),
-        static_cast<const int*>(counts_.data()), static_cast<const int*>(offsets_.data()), type, members_.comm);
+  const MPI_Comm comm = members_.comm;
+  const bool scatters = call_.operation == Operation::scatter || call_.operation == Operation::scatter_v;
+  const bool has_all = is_root() || call_.operation == Operation::all_gather || call_.operation == Operation::all_gather_v;
+  const std::byte* const place = (scatters ? in() : out()) + bytes(static_cast<std::size_t>(offsets[self]));  // of the own block, among all
+  const bool in_place = has_all && place == (scatters ? out() : in());
+  const void* const input = scatters ? (has_all ? in() : nullptr) : in_place ? MPI_IN_PLACE : static_cast<const void*>(in());
+  void* const output = !scatters ? (has_all ? out() : nullptr) : in_place ? MPI_IN_PLACE : static_cast<void*>(out());
+  switch (call_.operation) {
+    case Operation::all_gather: return how(MPI_Allgather, MPI_Iallgather, "MPI_Allgather", input, own, type, output, own, type, comm);
+    case Operation::all_gather_v:
+      return how(MPI_Allgatherv, MPI_Iallgatherv, "MPI_Allgatherv", input, own, type, output, counts, offsets, type, comm);
+    case Operation::gather: return how(MPI_Gather, MPI_Igather, "MPI_Gather", input, own, type, output, own, type, call_.root, comm);
+    case Operation::gather_v: return how(MPI_Gatherv, MPI_Igatherv, "MPI_Gatherv", input, own, type, output, counts, offsets, type, call_.root, comm);
+    case Operation::scatter: return how(MPI_Scatter, MPI_Iscatter, "MPI_Scatter", input, own, type, output, own, type, call_.root, comm);
+    default: return how(MPI_Scatterv, MPI_Iscatterv, "MPI_Scatterv", input, counts, offsets, type, output, own, type, call_.root, comm);
   }
 }
-
-template <class How>
-void Collective::gather(const How& how) {
-  if (total() == 0) return;
-  if (total() > most) return exchange(how);
-  lay_out();
-  const auto self = static_cast<std::size_t>(members_.rank);
-  const MPI_Datatype type = type_of(call_.in.dtype());
-  const bool in_place = is_root() && in() == out() + bytes(static_cast<std::size_t>(offsets_[self]));
-  const void* input = in_place ? MPI_IN_PLACE : static_cast<const void*>(in());
-  void* const output = is_root() ? out() : nullptr;
-  if (call_.operation == Operation::gather) {
-    how(MPI_Gather, MPI_Igather, "MPI_Gather", input, counts_[self], type, output, counts_[self], type, call_.root, members_.comm);
-  } else {
-    how(MPI_Gatherv, MPI_Igatherv, "MPI_Gatherv", input, counts_[self], type, output, static_cast<const int*>(counts_.data()),
-        static_cast<const int*>(offsets_.data()), type, call_.root, members_.comm);
-  }
-}
-
-template <class How>
-void Collective::scatter(const How& how) {
-  if (total() == 0) return;
-  if (total() > most) return exchange(how);
-  lay_out();
-  const auto self = static_cast<std::size_t>(members_.rank);
-  const MPI_Datatype type = type_of(call_.in.dtype());
-  const bool in_place = is_root() && out() == in() + bytes(static_cast<std::size_t>(offsets_[self]));
-  const void* const input = is_root() ? in() : nullptr;
-  void* output = in_place ? MPI_IN_PLACE : static_cast<void*>(out());
-  if (call_.operation == Operation::scatter) {
-    how(MPI_Scatter, MPI_Iscatter, "MPI_Scatter", input, counts_[self], type, output, counts_[self], type, call_.root, members_.comm);
-  } else {
-    how(MPI_Scatterv, MPI_Iscatterv, "MPI_Scatterv", input, static_cast<const int*>(counts_.data()), static_cast<const int*>(offsets_.data()), type,
-        output, counts_[self], type, call_.root, members_.comm);
-  }
-}
-
-// ---- anything with anybody ------------------------------------------------------------------------------------
+// ---- exchanges between all ranks ----------------------------------------------------------------------------
 
 Collective::Part Collective::part(std::size_t begin, std::size_t count, int shift) {
   const MPI_Datatype element = type_of(call_.in.dtype());
   if (count == 0) return {0, 0, element};
   if (count <= most && bytes(begin) <= most) return {static_cast<int>(count), static_cast<int>(bytes(begin)) - shift, element};
-  // Its own place is part of this datatype: pieces of int length at offsets of any.
+  // The datatype contains the offset: it consists of pieces of int length at offsets of any size.
   std::vector<int> lengths;
   std::vector<MPI_Aint> offsets;
   each_piece(count, [&](std::size_t piece, int n) {
@@ -244,29 +211,29 @@ void Collective::add(bool sends, const Part& part) {
   (sends ? send_types_ : recv_types_).push_back(part.type);
 }
 
-// all_to_all_v, whose lengths the ranks do not know of each other, and everything else that is too long for MPI's own call: they all take this one.
-template <class How>
-void Collective::exchange(const How& how) {
+// Carries out all_to_all_v, whose ranks do not know each other's lengths, and every collective that is too long for MPI's own call. All ranks use the
+// same one then.
+void Collective::exchange(const auto& how) {
   const Operation operation = call_.operation;
   const bool to_all = operation == Operation::all_to_all || operation == Operation::all_to_all_v;
   const bool gathers = operation == Operation::gather || operation == Operation::gather_v;
   const bool scatters = operation == Operation::scatter || operation == Operation::scatter_v;
   if (operation == Operation::all_to_all && total() == 0) return;
   const bool has_counts = operation == Operation::all_to_all_v;
-  // Open MPI takes equal addresses for MPI_IN_PLACE, which means something else: what is sent is named from one byte further on.
+  // Open MPI takes equal addresses for MPI_IN_PLACE, which has another meaning. So the input is addressed from one byte further on.
   const int shift = in() == out() && in() != nullptr ? 1 : 0;
   std::size_t sent = 0, received = 0;
   for (int r = 0; r < members_.size; ++r) {
     const auto peer = static_cast<std::size_t>(r);
-    // From me to r, and from r to me.
+    // The elements from this rank to r, and from r to this rank.
     std::size_t giving = has_counts ? call_.counts[peer] : to_all ? call_.count : scatters ? block(r) : block(members_.rank);
     std::size_t taking = has_counts ? call_.recv_counts[peer] : to_all ? call_.count : scatters ? block(members_.rank) : block(r);
     if (gathers && r != call_.root) giving = 0;
     if (gathers && !is_root()) taking = 0;
     if (scatters && !is_root()) giving = 0;
     if (scatters && r != call_.root) taking = 0;
-    const bool from_blocks = to_all || scatters;   // of the input, one for each
-    const bool into_blocks = to_all || !scatters;  // of the output, one from each
+    const bool from_blocks = to_all || scatters;   // the input has a block for each rank
+    const bool into_blocks = to_all || !scatters;  // the output has a block from each rank
     const std::size_t from = from_blocks ? sent : 0;
     const std::size_t into = into_blocks ? received : 0;
     if (r == members_.rank) {

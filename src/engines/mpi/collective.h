@@ -10,13 +10,13 @@
 
 namespace unisono::engines::mpi {
 
-/// A group's communicator, and this process's place in it.
+/// A group's communicator, and this process's rank in it.
 struct Members {
   MPI_Comm comm = MPI_COMM_NULL;
   int rank = 0, size = 1;
 };
 
-/// How the MPI calls of a collective are made: either form is given the same arguments.
+/// The two forms of a collective's MPI calls, which take the same arguments.
 struct Blocking {
   template <class B, class I, class... A>
   void operator()(B* blocking, I*, const char* name, A... arguments) const {
@@ -33,57 +33,45 @@ struct Nonblocking {
   }
 };
 
-/// One collective as MPI calls, most often one. MPI counts in int: what is longer is cut into pieces, or travels as a datatype of our own.
-/// What is in place for us is in place for MPI; buffers that overlap in a way that MPI does not allow are staged.
+/// A collective as MPI calls, most often a single one. MPI counts in int: longer buffers are cut into pieces, or travel as a derived datatype.
+/// Calls in place are in place for MPI as well; buffers that overlap in a way that MPI does not allow are staged.
 class Collective {
  public:
-  /// `call` and what `issue` is told stay until `finish` has returned.
+  /// `call` and the argument of `issue` must stay until `finish` has returned.
   Collective(const Members& members, const CollectiveCall& call) : members_(members), call_(call) {}
   ~Collective();
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
 
-  template <class How>
-  void issue(const How& how);
-  /// What is left to do here when all of these calls are done.
+  void issue(const auto& how);
+  /// Completes the result when all of these calls are done.
   void finish();
 
  private:
-  template <class How>
-  void reduce_all(const How& how);
-  template <class How>
-  void reduce_to(const How& how, int root, const std::byte* in, std::byte* out, std::size_t count);
-  template <class How>
-  void scan(const How& how);
-  template <class How>
-  void reduce_scatter(const How& how);
-  template <class How>
-  void broadcast(const How& how);
-  template <class How>
-  void gather(const How& how);
-  template <class How>
-  void scatter(const How& how);
-  template <class How>
-  void gather_all(const How& how);
-  template <class How>
-  void exchange(const How& how);
+  void reduce_all(const auto& how);
+  void reduce_to(const auto& how, int root, const std::byte* in, std::byte* out, std::size_t count);
+  void scan(const auto& how);
+  void reduce_scatter(const auto& how);
+  void broadcast(const auto& how);
+  void move_blocks(const auto& how);
+  void exchange(const auto& how);
 
-  /// Elements that rank `r` has, of a block operation with counts or without.
+  /// Returns the elements of rank `r` in a block operation with counts or without.
   std::size_t block(int r) const { return call_.counts.size() != 0 ? call_.counts[static_cast<std::size_t>(r)] : call_.count; }
   std::size_t total() const;
   bool is_root() const { return members_.rank == call_.root; }
   std::size_t bytes(std::size_t elements) const { return elements * size_of(call_.in.dtype()); }
   std::byte* in() const { return static_cast<std::byte*>(call_.in.data()); }
   std::byte* out() const { return static_cast<std::byte*>(call_.out.data()); }
-  /// Lengths and offsets of all blocks in ints; only where `total()` fits.
+  /// Computes lengths and offsets of all blocks as ints; `total()` must fit.
   void lay_out();
 
-  /// Towards one rank, for an exchange.
+  /// The elements for or from one rank, in an exchange.
   struct Part {
     int count = 0, offset = 0;
     MPI_Datatype type;
   };
-  /// `count` elements from the `begin`th on, seen from `shift` bytes behind the first.
+  /// Describes `count` elements from the `begin`th on, seen from `shift` bytes behind the first.
   Part part(std::size_t begin, std::size_t count, int shift);
   void add(bool sends, const Part& part);
 

@@ -18,7 +18,7 @@ namespace unisono::engines::mpi {
 
 class RequestTask;
 
-/// What an engine and its operations share: the group's communicator, and whether it may still be used.
+/// The data that an engine and its operations share: the group's communicator, and whether it may still be used.
 class Communicator {
  public:
   Communicator(Library& library, const EngineOptions& options);
@@ -29,18 +29,17 @@ class Communicator {
   const Members& members() const noexcept { return members_; }
   const std::string& name() const noexcept { return name_; }
 
-  /// std::runtime_error where the group is over.
+  /// Throws std::runtime_error where the group is over.
   void require_sound() const;
   void abort(const Failure& failure) noexcept;
   void leave() noexcept;
-  bool is_left() const noexcept { return members_.comm == MPI_COMM_NULL; }
 
-  /// Where only one thread may call MPI, operations are handed over by others and wait for it in the order of their calls.
+  /// Queues operations where only one thread may call MPI: other threads hand them over, and they begin in the order of their calls.
   void put_off(RequestTask& operation);
   void forget(RequestTask& operation) noexcept;
   void begin_put_off();
 
-  /// A call into MPI that does not return before its peers have come. `abort` waits for it for a moment, and ends the process then.
+  /// Marks a call of MPI that does not return before its peers have come. `abort` waits for it for a short time, and ends the process then.
   class InMpi {
    public:
     explicit InMpi(Communicator& communicator);
@@ -74,7 +73,7 @@ class MpiEngine final : public Engine {
   std::string_view name() const noexcept override { return "mpi"; }
   bool offers(const CollectiveCall& call) const override;
   std::unique_ptr<Task> start(const CollectiveCall& call) override;
-  /// True where calls that wait within MPI are the quicker ones, and where only the thread that initialised MPI may call it: it has to.
+  /// Returns true where waiting within MPI is faster, and where only the thread that initialised MPI may call it, so that it has to wait there.
   bool blocks() const noexcept override { return blocks_; }
   bool starts() const noexcept override { return true; }
   void run(const CollectiveCall& call) override;

@@ -1,6 +1,4 @@
-// The chooser loads these: the engine and the bootstrap of one kind of MPI.
-#include <unistd.h>
-
+// The parts that the chooser loads: the engine and the bootstrap of one kind of MPI.
 #include <cstdlib>
 #include <sstream>
 #include <string>
@@ -17,20 +15,15 @@
 namespace unisono::engines::mpi {
 namespace {
 
-/// How long the ranks of a job wait for each other, as `initialize` does.
+/// Returns how long the ranks of a job wait for each other, as in `initialize`.
 std::chrono::seconds join_limit() {
   const char* const text = std::getenv("UNISONO_TIMEOUT");
   const int seconds = text != nullptr ? std::atoi(text) : 0;
-  return std::chrono::seconds(seconds > 0 ? seconds : 120);
+  constexpr int default_seconds = 120;
+  return std::chrono::seconds(seconds > 0 ? seconds : default_seconds);
 }
 
-std::string host() {
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
-/// Sets this rank's line, and gives everybody's, which rank 0 puts together: a few requests for each rank. All know then that all have come.
+/// Sets this rank's line and returns those of all ranks, which rank 0 collects: a few requests for each rank. When it returns, all have come.
 std::vector<std::string> exchange(const EngineOptions& options, std::string_view round, const std::string& own) {
   std::vector<std::string> lines{own};
   if (options.size() == 1) return lines;
@@ -47,7 +40,7 @@ std::vector<std::string> exchange(const EngineOptions& options, std::string_view
   return lines;
 }
 
-/// The ranks are about to wait for each other within MPI: it must be the same one for all of them.
+/// Checks that all ranks use the same MPI, before they wait for each other within it.
 void agree_on_mpi(const EngineOptions& options) {
   const bool started = Library::is_joined() || started_by(kind) || options.size() == 1;
   const auto lines = exchange(options, "kind", started ? std::string(kind) : "none");
@@ -66,23 +59,21 @@ void agree_on_mpi(const EngineOptions& options) {
   }
 }
 
-/// Rank r of the job is rank r of MPI.
+/// Checks that rank r of the job is rank r of MPI.
 void agree_on_ranks(const EngineOptions& options, const Library& library) {
-  const auto lines = exchange(options, "place", fmt::format("{} {} {}", library.rank(), library.size(), host()));
+  const auto lines = exchange(options, "place", fmt::format("{} {}", library.rank(), library.size()));
   for (int r = 0; r < options.size(); ++r) {
     std::istringstream line(lines[static_cast<std::size_t>(r)]);
     int rank = -1, size = 0;
-    std::string where;
-    line >> rank >> size >> where;
+    line >> rank >> size;
     const int global = options.global_ranks[static_cast<std::size_t>(r)];
     if (rank != global) {
-      throw InvalidArgument(fmt::format("rank {} of the job (on {}) is rank {} of {} by MPI: the two must be the same", global, where, rank, size),
+      throw InvalidArgument(fmt::format("rank {} of the job is rank {} of {} by MPI: the two must be the same", global, rank, size),
                             {.hint = "unset the variables of the launcher that is not meant"});
     }
     if (size != library.size()) {
-      throw InvalidArgument(
-          fmt::format("rank {} (on {}) belongs to an MPI of {} ranks, and this one to an MPI of {}", global, where, size, library.size()),
-          {.hint = "start all ranks with one mpirun"});
+      throw InvalidArgument(fmt::format("rank {} belongs to an MPI of {} ranks, and this one to an MPI of {}", global, size, library.size()),
+                            {.hint = "start all ranks with one mpirun"});
     }
   }
 }

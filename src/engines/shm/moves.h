@@ -3,12 +3,12 @@
 #include "engines/shm/lockstep.h"
 #include "engines/shm/pieces.h"
 
-// The collectives that only move data. S bytes a rank and P ranks; what a rank copies through shared memory, in and out:
+// The collectives that only move data. With S bytes a rank and P ranks, a rank copies through shared memory, in and out:
 //   broadcast S (root) or S · all_gather S + (P-1) S · gather S, or (P-1) S at the root · scatter (P-1) S at the root, or S · all_to_all 2 (P-1) S
 
 namespace unisono::engines::shm {
 
-/// Elements of a call's memory as bytes.
+/// Gives access to the elements of a call's memory as bytes.
 class MoveTask : public LockstepTask {
  protected:
   MoveTask(Lockstep& engine, const CollectiveCall& call, const Pieces& pieces, std::size_t copies)
@@ -26,13 +26,6 @@ class MoveTask : public LockstepTask {
   static Pieces whole_slots(const Lockstep& engine, const CollectiveCall& call) {
     return {call.count, engine.segment().slot_bytes() / size_of(call.in.dtype())};
   }
-  /// A slot shared out among the ranks, a part for each.
-  static Pieces shared_slots(const Lockstep& engine, const CollectiveCall& call) {
-    const std::size_t part = engine.segment().slot_bytes() / static_cast<std::size_t>(engine.size()) / 64 * 64;
-    return {call.count, part / size_of(call.in.dtype())};
-  }
-  /// Where a rank keeps, in step k, what is for `to`.
-  std::byte* part(int from, int to, std::size_t k) const { return inbox(from, k) + bytes(static_cast<std::size_t>(to) * pieces_.largest()); }
 
  private:
   Pieces pieces_;
@@ -49,7 +42,7 @@ class Barrier final : public MoveTask {
   void consume(std::size_t) override {}
 };
 
-/// A barrier at which every rank raises a flag or does not, and learns whether all have.
+/// A barrier at which every rank sets a flag or does not, and learns whether all have.
 class Agreement final : public MoveTask {
  public:
   Agreement(Lockstep& engine, const CollectiveCall& call, bool flag) : MoveTask(engine, call, Pieces(0, 1), 1), flag_(flag) {}
@@ -93,7 +86,7 @@ class AllGather : public MoveTask {
   void consume(std::size_t k) override {
     const Range piece = pieces()[k];
     for (int i = 1; i <= size(); ++i) {
-      const int from = (rank() + i) % size();  // each starts elsewhere
+      const int from = (rank() + i) % size();  // each starts with another rank
       const void* source = from == rank() ? static_cast<const void*>(in(piece.begin)) : inbox(from, k);
       copy_bytes(out(block(from) + piece.begin), source, bytes(piece.size()));
     }
@@ -113,45 +106,56 @@ class Gather final : public AllGather {
   }
 };
 
-class Scatter final : public MoveTask {
+/// A task whose slots are divided into a part for each rank.
+class SharedSlotTask : public MoveTask {
  public:
-  Scatter(Lockstep& engine, const CollectiveCall& call)
+  SharedSlotTask(Lockstep& engine, const CollectiveCall& call)
       : MoveTask(engine, call, shared_slots(engine, call), static_cast<std::size_t>(engine.size())) {}
 
- private:
+ protected:
+  /// Puts the elements for the other ranks into their parts of this rank's slot.
   void produce(std::size_t k) override {
-    if (rank() != call().root) return;
     const Range piece = pieces()[k];
     for (int to = 0; to < size(); ++to) {
       if (to != rank()) copy_bytes(part(rank(), to, k), in(block(to) + piece.begin), bytes(piece.size()));
     }
+  }
+  /// Returns the address of the elements that rank `from` has for this rank in step k.
+  const void* given_by(int from, std::size_t k) const { return from == rank() ? in(block(from) + pieces()[k].begin) : part(from, rank(), k); }
+
+ private:
+  static Pieces shared_slots(const Lockstep& engine, const CollectiveCall& call) {
+    const std::size_t part = engine.segment().slot_bytes() / static_cast<std::size_t>(engine.size()) / 64 * 64;
+    return {call.count, part / size_of(call.in.dtype())};
+  }
+  /// Returns the memory in which a rank keeps, in step k, the data for `to`.
+  std::byte* part(int from, int to, std::size_t k) const { return inbox(from, k) + bytes(static_cast<std::size_t>(to) * pieces().largest()); }
+};
+
+class Scatter final : public SharedSlotTask {
+ public:
+  using SharedSlotTask::SharedSlotTask;
+
+ private:
+  void produce(std::size_t k) override {
+    if (rank() == call().root) SharedSlotTask::produce(k);
   }
   void consume(std::size_t k) override {
     const Range piece = pieces()[k];
-    const int root = call().root;
-    const void* source = rank() == root ? static_cast<const void*>(in(block(rank()) + piece.begin)) : part(root, rank(), k);
-    copy_bytes(out(piece.begin), source, bytes(piece.size()));
+    copy_bytes(out(piece.begin), given_by(call().root, k), bytes(piece.size()));
   }
 };
 
-class AllToAll final : public MoveTask {
+class AllToAll final : public SharedSlotTask {
  public:
-  AllToAll(Lockstep& engine, const CollectiveCall& call)
-      : MoveTask(engine, call, shared_slots(engine, call), static_cast<std::size_t>(engine.size())) {}
+  using SharedSlotTask::SharedSlotTask;
 
  private:
-  void produce(std::size_t k) override {
-    const Range piece = pieces()[k];
-    for (int to = 0; to < size(); ++to) {
-      if (to != rank()) copy_bytes(part(rank(), to, k), in(block(to) + piece.begin), bytes(piece.size()));
-    }
-  }
   void consume(std::size_t k) override {
     const Range piece = pieces()[k];
     for (int i = 1; i <= size(); ++i) {
       const int from = (rank() + i) % size();
-      const void* source = from == rank() ? static_cast<const void*>(in(block(from) + piece.begin)) : part(from, rank(), k);
-      copy_bytes(out(block(from) + piece.begin), source, bytes(piece.size()));
+      copy_bytes(out(block(from) + piece.begin), given_by(from, k), bytes(piece.size()));
     }
   }
 };

@@ -4,14 +4,16 @@
 
 #include "engines/shm/moves.h"
 
-// The collectives that combine. The order within an element is always rank 0, 1, …, P-1, whoever computes it, so that every rank gets the same
-// bits. S bytes a rank and P ranks; reads and writes of a rank, in and out of cache:
+// The collectives that combine. The order within an element is always rank 0, 1, …, P-1, whichever rank computes it, so that every rank gets the same
+// bits. With S bytes a rank and P ranks, a rank reads and writes, in and out of cache:
 //   one shot   stage S, read P S, write S                 one exchange a piece: best for two ranks, and for small messages
 //   sliced     stage S, read S, write S/P + S, read S     each reduces the slice of a piece it owns; two exchanges, overlapped from piece to piece
 
 namespace unisono::engines::shm {
 
-inline bool prefers_one_shot(int ranks, std::size_t bytes) { return ranks <= 2 || bytes <= (std::size_t{8} << 10); }
+/// Below this the second exchange costs more than the additional reading.
+inline constexpr std::size_t one_shot_bytes = std::size_t{8} << 10;
+inline bool prefers_one_shot(int ranks, std::size_t bytes) { return ranks <= 2 || bytes <= one_shot_bytes; }
 
 /// The inputs of one element range, in rank order.
 class InputList {
@@ -37,7 +39,7 @@ class OneShot : public MoveTask {
     const Range piece = pieces()[k];
     copy_bytes(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
   }
-  /// Of the first `fan_in` ranks.
+  /// Combines piece k of the first `fan_in` ranks.
   void combine_first(std::size_t k, int fan_in) {
     const Range piece = pieces()[k];
     InputList inputs(fan_in);
@@ -68,7 +70,7 @@ class OneShotReduce final : public OneShot {
   }
 };
 
-/// Inclusive or exclusive prefix: rank r combines ranks 0 … r, or 0 … r-1 (rank 0 keeps what it has).
+/// Inclusive or exclusive prefix: rank r combines ranks 0 … r, or 0 … r-1 (the output of rank 0 stays as it is then).
 class Scan final : public OneShot {
  public:
   Scan(Lockstep& engine, const CollectiveCall& call) : OneShot(engine, call) {}
@@ -89,7 +91,7 @@ class SlicedReduce final : public MoveTask {
  private:
   SlicedReduce(Lockstep& engine, const CollectiveCall& call, const Pieces& pieces) : MoveTask(engine, call, with_last(pieces), 1), pieces_(pieces) {}
 
-  // One step more than there are pieces; never inline.
+  // Returns one step more than there are pieces; its data never travels inside a line.
   static Pieces with_last(const Pieces& pieces) { return {pieces.count() + 1, 1}; }
   bool receives(int r) const { return call().root < 0 || call().root == r; }
   Range slice(std::size_t piece, int r) const { return owned_part(pieces_[piece].size(), element(), r, size()); }
@@ -106,7 +108,7 @@ class SlicedReduce final : public MoveTask {
       combine(shared, inputs.data(), size(), mine.size(), call(), size());
     }
     if (k < pieces_.count()) {
-      // All but the own slice, which nobody else reads.
+      // This rank's own slice is left out, since no other rank reads it.
       const Range piece = pieces_[k];
       const Range mine = slice(k, rank());
       std::byte* staged = segment().inbox(rank(), step_number(k));
@@ -127,24 +129,15 @@ class SlicedReduce final : public MoveTask {
   Pieces pieces_;
 };
 
-class ReduceScatter final : public MoveTask {
+class ReduceScatter final : public SharedSlotTask {
  public:
-  ReduceScatter(Lockstep& engine, const CollectiveCall& call)
-      : MoveTask(engine, call, shared_slots(engine, call), static_cast<std::size_t>(engine.size())) {}
+  using SharedSlotTask::SharedSlotTask;
 
  private:
-  void produce(std::size_t k) override {
-    const Range piece = pieces()[k];
-    for (int to = 0; to < size(); ++to) {
-      if (to != rank()) copy_bytes(part(rank(), to, k), in(block(to) + piece.begin), bytes(piece.size()));
-    }
-  }
   void consume(std::size_t k) override {
     const Range piece = pieces()[k];
     InputList inputs(size());
-    for (int r = 0; r < size(); ++r) {
-      inputs[r] = r == rank() ? static_cast<const void*>(in(block(rank()) + piece.begin)) : part(r, rank(), k);
-    }
+    for (int r = 0; r < size(); ++r) inputs[r] = given_by(r, k);
     combine(out(piece.begin), inputs.data(), size(), piece.size(), call(), size());
   }
 };

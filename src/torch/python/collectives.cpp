@@ -1,4 +1,4 @@
-// From torch.distributed's calls to ours.
+// Translates the calls of torch.distributed into those of this library.
 
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -21,11 +21,11 @@ using WorkPtr = ProcessGroupUnisono::WorkPtr;
 
 namespace {
 
-// Torch's calls on lists are named, so that ranks whose lists lie differently in memory call the same.
+// Torch's list calls have names, so that ranks whose lists lie differently in memory still make the same call.
 constexpr std::string_view all_gather_list = "allgather", gather_list = "gather", scatter_list = "scatter", reduce_scatter_list = "reduce_scatter",
                            all_to_all_list = "alltoall";
 
-// Whether the caller goes on without it. Older versions do not say so, and then wait by themselves.
+// Tells whether the caller goes on without waiting. Older versions of PyTorch do not say so, and wait by themselves.
 template <class Options>
 bool is_async(const Options& options) {
   if constexpr (requires { options.asyncOp; }) return options.asyncOp;
@@ -58,7 +58,7 @@ Request labelled(Operation operation, TensorView in, TensorView out, std::string
   return {.operation = operation, .in = std::move(in), .out = std::move(out), .label = label, .edges = std::move(edges)};
 }
 
-// The rows that go to each rank, in elements.
+// Returns how many elements go to each rank.
 Counts counts_of(const std::vector<std::int64_t>& splits, const at::Tensor& tensor, int ranks) {
   std::vector<std::size_t> lengths(static_cast<std::size_t>(ranks)), offsets(lengths.size());
   c10d::checkSplitSizes(splits, tensor, ranks);
@@ -114,13 +114,16 @@ WorkPtr ProcessGroupUnisono::reduce(Tensors& tensors, const c10d::ReduceOptions&
   });
 }
 
+const std::vector<at::Tensor>& ProcessGroupUnisono::only_list(const char* call, const std::vector<std::vector<at::Tensor>>& lists,
+                                                              std::string_view required) const {
+  if (lists.size() != 1 || lists[0].size() != blocks()) refuse(call, fmt::format(fmt::runtime(required), getSize()));
+  return lists[0];
+}
+
 WorkPtr ProcessGroupUnisono::allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
   return with_torch_errors([&] {
     const at::Tensor& input = single("all_gather", inputs);
-    if (outputs.size() != 1 || outputs[0].size() != blocks()) {
-      refuse("all_gather", fmt::format("requires one list of {} output tensors, one for each rank", getSize()));
-    }
-    const Blocks out(outputs[0]);
+    const Blocks out(only_list("all_gather", outputs, "requires one list of {} output tensors, one for each rank"));
     const bool even = out.is_even() && outputs[0][0].numel() == input.numel();
     require_shape("all_gather", outputs[0], input, even);
     out.bump_versions();
@@ -174,10 +177,7 @@ WorkPtr ProcessGroupUnisono::gather(Lists& outputs, Tensors& inputs, const c10d:
     const Rank root = root_of("gather", options.rootRank);
     Request request = labelled(Operation::gather, read(movable(input)), nothing(), gather_list);
     if (root.value() == getRank()) {
-      if (outputs.size() != 1 || outputs[0].size() != blocks()) {
-        refuse("gather", fmt::format("requires a single-element output list containing a list with {} tensors at the root", getSize()));
-      }
-      const Blocks out(outputs[0]);
+      const Blocks out(only_list("gather", outputs, "requires a single-element output list containing a list with {} tensors at the root"));
       require_shape("gather", outputs[0], input, true);
       out.bump_versions();
       request.out = read(out.whole());
@@ -196,10 +196,7 @@ WorkPtr ProcessGroupUnisono::scatter(Tensors& outputs, Lists& inputs, const c10d
     const Rank root = root_of("scatter", options.rootRank);
     Request request = labelled(Operation::scatter, nothing(), write(movable(output)), scatter_list);
     if (root.value() == getRank()) {
-      if (inputs.size() != 1 || inputs[0].size() != blocks()) {
-        refuse("scatter", fmt::format("requires a single-element input list containing a list with {} tensors at the root", getSize()));
-      }
-      const Blocks in(inputs[0]);
+      const Blocks in(only_list("scatter", inputs, "requires a single-element input list containing a list with {} tensors at the root"));
       require_shape("scatter", inputs[0], output, true);
       request.in = read(in.whole());
       request.edges = copying(in, {});
@@ -214,10 +211,7 @@ WorkPtr ProcessGroupUnisono::scatter(Tensors& outputs, Lists& inputs, const c10d
 WorkPtr ProcessGroupUnisono::reduce_scatter(Tensors& outputs, Lists& inputs, const c10d::ReduceScatterOptions& options) {
   return with_torch_errors([&] {
     const at::Tensor& output = single("reduce_scatter", outputs);
-    if (inputs.size() != 1 || inputs[0].size() != blocks()) {
-      refuse("reduce_scatter", fmt::format("requires one list of {} input tensors, one for each rank", getSize()));
-    }
-    const Blocks in(inputs[0]);
+    const Blocks in(only_list("reduce_scatter", inputs, "requires one list of {} input tensors, one for each rank"));
     const bool even = in.is_even() && inputs[0][0].numel() == output.numel();
     require_shape("reduce_scatter", inputs[0], output, even);
     Request request = labelled(even ? Operation::reduce_scatter : Operation::reduce_scatter_v, read(in.whole()), write(output), reduce_scatter_list,
@@ -251,7 +245,7 @@ WorkPtr ProcessGroupUnisono::reduce_scatter_tensor_coalesced(Tensors& outputs, T
   });
 }
 
-// Splits that are even here may be uneven elsewhere, so that all forms are the one that says how long its blocks are.
+// Even splits on this rank may be uneven on others, so all of them use the call with explicit lengths.
 WorkPtr ProcessGroupUnisono::alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_splits,
                                            std::vector<std::int64_t>& input_splits, const c10d::AllToAllOptions& options) {
   return with_torch_errors([&] {

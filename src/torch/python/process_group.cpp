@@ -42,7 +42,7 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupUnisono::split(const c10::intrusiv
                                                              const c10::intrusive_ptr<c10d::Backend::Options>& options) {
   const auto place = std::ranges::find(ranks, getRank());
   if (place == ranks.end()) return nullptr;
-  // Torch asks once for each type of device; as at first, one group serves them all.
+  // Torch asks once for each type of device. One group serves them all, as in the first call.
   std::string key = fmt::format("{} {}", options ? group_name_of(*options) : "", fmt::join(ranks, ","));
   if (auto same = last_split_.lock(); same && key == last_split_key_) return same;
   auto part = merge(place_of_group(ranks.front(), store), options, static_cast<int>(place - ranks.begin()), static_cast<int>(ranks.size()));
@@ -87,7 +87,7 @@ ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::endCoalescing() {
   return WorkUnisono::all_of(parts, getRank());
 }
 
-// Titles outlive every profiler.
+// Titles live for ever, because a profiler may keep them.
 const char* ProcessGroupUnisono::title(const char* name) const {
   if (!at::hasCallbacks()) return nullptr;
   static std::mutex mutex;
@@ -137,7 +137,7 @@ ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::follow(Call call, const char* 
     std::vector<unisono::Work> works;
     try {
       start(options, works);
-    } catch (...) {  // what has begun already keeps its tensors until it is done
+    } catch (...) {  // calls that have begun keep their tensors until they are done
       work->follow(std::move(works));
       throw;
     }
@@ -158,7 +158,7 @@ ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue(Call call, const std::ve
         for (const detail::Request& request : requests) works.push_back(detail::start(request, *group_, options));
       });
     }
-    // Nobody needs a Work of it.
+    // This call makes no Work, because nobody waits for it.
     ++sequence_;
     std::unique_lock issuing(issuing_);
     const TorchStream stream(call.inputs.empty() ? at::Device(at::kCPU) : call.inputs.front().device());
@@ -175,9 +175,21 @@ ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue_message(Call call, const
   });
 }
 
-// By the store, not by the group, which stays usable when ranks are missing. Rank 0 waits for the others and tells them what came of it. It may be
-// the process that serves the store, so that it goes on when they have read that.
+static void erase_barrier(TorchStore& store, const std::string& prefix, int size) {
+  try {
+    store.erase(prefix + "verdict");
+    for (int rank = 1; rank < size; ++rank) {
+      store.erase(prefix + std::to_string(rank));
+      store.erase(prefix + "read/" + std::to_string(rank));
+    }
+  } catch (const c10::Error&) {  // NOLINT(bugprone-empty-catch): a store without erase keeps the keys
+  }
+}
+
+// The barrier uses the store, not the group, so that the group stays usable when ranks are missing. Rank 0 waits for the others and writes the
+// result. It may serve the store, so it goes on only when the others have read the result.
 void ProcessGroupUnisono::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
+  constexpr auto time_to_read = 5s;  // for the result of rank 0
   const auto timeout = options.timeout == c10d::kUnsetTimeout ? options_->timeout : options.timeout;
   const auto begun = std::chrono::steady_clock::now();
   const auto left = [&] { return timeout - std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun); };
@@ -196,7 +208,7 @@ void ProcessGroupUnisono::monitoredBarrier(const c10d::BarrierOptions& options, 
   with_torch_errors([&] {
     if (getRank() != 0) {
       store.set(prefix + std::to_string(getRank()), "here");
-      const auto verdict = wait_for("verdict", std::max(timeout, 1ms) + 5s);  // later than rank 0, which says who is missing
+      const auto verdict = wait_for("verdict", std::max(timeout, 1ms) + time_to_read);  // longer than rank 0, which names the missing ranks
       if (verdict) store.set(prefix + "read/" + std::to_string(getRank()), "1");
       if (verdict == "passed") return;
       fail(fmt::format("Rank {} successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0. {}", getRank(),
@@ -207,8 +219,8 @@ void ProcessGroupUnisono::monitoredBarrier(const c10d::BarrierOptions& options, 
     const auto tell = [&](const std::string& verdict) {
       store.set(prefix + "verdict", verdict);
       try {
-        if (!readers.empty()) store.wait(readers, 5s);
-      } catch (const Timeout&) {  // NOLINT(bugprone-empty-catch): they have died, or given up
+        if (!readers.empty()) store.wait(readers, time_to_read);
+      } catch (const Timeout&) {  // NOLINT(bugprone-empty-catch): the others have died or given up
       }
     };
     for (int rank = 1; rank < getSize(); ++rank) {
@@ -225,14 +237,7 @@ void ProcessGroupUnisono::monitoredBarrier(const c10d::BarrierOptions& options, 
       if (!wait_all_ranks) break;
     }
     if (missing.empty()) {
-      try {  // all have come here, and so have read what there was to read of the last one
-        store.erase(prefix_of(number - 1) + "verdict");
-        for (int rank = 1; rank < getSize(); ++rank) {
-          store.erase(prefix_of(number - 1) + std::to_string(rank));
-          store.erase(prefix_of(number - 1) + "read/" + std::to_string(rank));
-        }
-      } catch (const c10::Error&) {  // NOLINT(bugprone-empty-catch): a store that cannot forget keeps them
-      }
+      erase_barrier(store, prefix_of(number - 1), getSize());  // all ranks have come, so they have read the keys of the last barrier
       return tell("passed");
     }
     const std::string who =

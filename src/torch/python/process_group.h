@@ -16,32 +16,32 @@
 
 namespace unisono::libtorch {
 
-/// The place in the store of the group that begins with `first_rank`, as the whole job or the group above it numbers them. Torch counts groups, each
-/// rank those that it makes, so that groups without a common rank may have one name, and would meet in one place.
+/// Returns the part of the store for the group that begins with `first_rank`, as numbered in the job or the parent group. Each rank of torch counts
+/// the groups that it makes, so groups without a common rank may have the same name; without this they would use the same keys.
 c10::intrusive_ptr<c10d::Store> place_of_group(std::int64_t first_rank, const c10::intrusive_ptr<c10d::Store>& store);
 
-/// A process group of torch.distributed. Any number of threads may call; calls are issued one after the other, and waited for side by side.
+/// A process group of torch.distributed. Any number of threads may call; calls are issued one after the other and waited for concurrently.
 class ProcessGroupUnisono final : public c10d::Backend {
  public:
   struct Options final : c10d::Backend::Options {
     using c10d::Backend::Options::Options;
-    std::string name;  // of the group
+    std::string name;  // the group's name
   };
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
   using Tensors = std::vector<at::Tensor>;
   using Lists = std::vector<Tensors>;
 
-  /// Collective. `options->backend` is the name that profilers and messages have for it, `engine` what `initialize` calls the backend.
+  /// Joins the group. Collective. `options->backend` is the name for profilers and messages, `engine` is the backend's name in `initialize`.
   ProcessGroupUnisono(c10::intrusive_ptr<c10d::Store> store, int rank, int size, c10::intrusive_ptr<Options> options, std::string engine);
 
   const std::string getBackendName() const override { return options_->backend; }
   void setSequenceNumberForGroup() override {}
   std::uint64_t getSequenceNumberForGroup() override { return sequence_.load(); }
 
-  // Not every PyTorch since 2.4 has these, so that none says override.
+  // Some versions of PyTorch since 2.4 lack these methods, so they are not marked override.
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() { return options_; }
   void setTimeout(std::chrono::milliseconds timeout) { options_->timeout = timeout; }
-  /// DistributedDataParallel asks for the memory of its gradients.
+  /// DistributedDataParallel allocates its gradients through these.
   bool supportsTensorAlloc(c10::DeviceIndex device) { return device < 0; }
   at::Tensor allocateTensor(long size, at::TensorOptions options) { return empty_shared({size}, options); }
   bool supportsSplitting() const { return true; }
@@ -78,32 +78,34 @@ class ProcessGroupUnisono final : public c10d::Backend {
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
  private:
-  /// What torch calls it, and what it is told of it.
+  /// A call's type and name in torch, and properties of it that torch is told.
   struct Call {
     c10d::OpType type;
-    const char* name;  // of the profiler's range
+    const char* name;  // the profiler's range
     std::chrono::milliseconds timeout;
     bool is_async;
     Tensors inputs;
     Lists outputs;
     int tag = 0;
   };
-  /// The operations, in order: issued together. A synchronous call is done when it returns, and returns no Work.
+  /// Issues the operations together and in order. A synchronous call is done when it returns, and returns no Work.
   WorkPtr issue(Call call, const std::vector<detail::Request>& requests);
   WorkPtr issue_message(Call call, const detail::MessageRequest& request);
-  /// Issues what `start` starts, and makes a Work of it.
+  /// Issues the calls of `start` and makes a Work of them.
   template <class Start>
   WorkPtr follow(Call call, const char* profile, Start&& start);
-  /// One reduction: `in` to `out`, or several blocks to one.
+  /// Makes the request for one reduction: `in` to `out`, or several blocks to one.
   detail::Request reduction(Operation operation, const at::Tensor& in, const at::Tensor& out, const c10d::ReduceOp& op) const;
   at::Tensor reduce_sparse(const at::Tensor& tensor, std::chrono::milliseconds timeout);
   const char* title(const char* name) const;
   std::chrono::milliseconds timeout_of(std::chrono::milliseconds given) const;
   std::size_t blocks() const { return static_cast<std::size_t>(getSize()); }
   [[noreturn]] void refuse(const char* call, const std::string& what) const;
+  /// Returns the only list of a call, which has a tensor for each rank. Refuses other lists with what the call requires; {} stands for the ranks.
+  const std::vector<at::Tensor>& only_list(const char* call, const std::vector<std::vector<at::Tensor>>& lists, std::string_view required) const;
   const at::Tensor& single(const char* call, const Tensors& tensors) const;
-  /// Of tensors of which one goes to or comes from each rank: that they have the shape of this rank's single one, or where blocks differ in length,
-  /// that its own does.
+  /// Checks the tensors of a list, one for each rank, against this rank's single tensor: all must have its shape, or, where blocks may differ in
+  /// length, this rank's own must.
   void require_shape(const char* call, const Tensors& list, const at::Tensor& single, bool all) const;
   Rank root_of(const char* call, std::int64_t root) const;
 
@@ -118,7 +120,7 @@ class ProcessGroupUnisono final : public c10d::Backend {
   std::atomic<std::uint64_t> sequence_{0};
   std::atomic<std::uint64_t> monitored_barriers_{0};
   std::atomic<bool> coalescing_{false};
-  std::optional<std::vector<c10::intrusive_ptr<WorkUnisono>>> coalesced_;  // between startCoalescing and endCoalescing; under issuing_
+  std::optional<std::vector<c10::intrusive_ptr<WorkUnisono>>> coalesced_;  // set between startCoalescing and endCoalescing; guarded by issuing_
 };
 
 }  // namespace unisono::libtorch

@@ -30,8 +30,13 @@ namespace {
 using base::Deadline;
 using base::FileDescriptor;
 
-constexpr std::chrono::milliseconds look_period{100};
-constexpr std::size_t secret_bytes = 16;
+constexpr std::chrono::milliseconds look_period{100};  ///< between two looks whether a rank has ended
+constexpr std::size_t secret_bytes = 16, name_bytes_count = 16;
+constexpr std::size_t longest_socket_name = 90;  ///< an abstract address holds 107 bytes
+
+// Room for connections of strangers of the same user, beside those of the ranks.
+constexpr int spare_backlog = 8;
+constexpr std::size_t most_foreign_connections = 64;
 struct Hello {
   std::array<unsigned char, secret_bytes> secret{};
   std::int32_t rank = -1;
@@ -62,7 +67,7 @@ std::array<unsigned char, secret_bytes> unhex(std::string_view text) {
 SharedMemory map(const FileDescriptor& memory, std::size_t bytes) {
   void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
   if (address == MAP_FAILED) refuse("cannot map " + std::to_string(bytes) + " bytes of shared memory", errno);
-  // A child of fork has no business in the group; without the mapping it cannot disturb it.
+  // A child of fork has no part in the group; without the mapping it cannot disturb it.
   ::madvise(address, bytes, MADV_DONTFORK);
   return {{static_cast<std::byte*>(address), [bytes](std::byte* p) { ::munmap(p, bytes); }}, bytes};
 }
@@ -73,16 +78,28 @@ FileDescriptor make_memory(std::size_t bytes) {
   return std::move(memory.fd);
 }
 
-/// 0, or the errno of what refused.
-int send_descriptor(int socket, int descriptor) {
+/// A message of one byte with room for one descriptor.
+struct DescriptorMessage {
   char byte = 1;
   iovec data{&byte, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
+  msghdr message{.msg_name = nullptr,
+                 .msg_namelen = 0,
+                 .msg_iov = &data,
+                 .msg_iovlen = 1,
+                 .msg_control = control,
+                 .msg_controllen = sizeof control,
+                 .msg_flags = 0};
+
+  DescriptorMessage() = default;
+  DescriptorMessage(const DescriptorMessage&) = delete;
+  DescriptorMessage& operator=(const DescriptorMessage&) = delete;
+};
+
+/// Returns 0, or the errno of the failed call.
+int send_descriptor(int socket, int descriptor) {
+  DescriptorMessage room;
+  msghdr& message = room.message;
   cmsghdr* header = CMSG_FIRSTHDR(&message);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
@@ -94,23 +111,17 @@ int send_descriptor(int socket, int descriptor) {
   return 0;
 }
 
-/// The descriptor, or why there is none: an errno, 0 where the other side gave none.
+/// Returns the descriptor, or an errno; 0 where the other side sent none.
 base::Opened receive_descriptor(int socket) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
+  DescriptorMessage room;
+  msghdr& message = room.message;
   ssize_t n = 0;
   do {
     n = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
   } while (n < 0 && errno == EINTR);
   if (n < 0) return {.fd = {}, .error = errno};
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  // One that could not be taken over is left out, and nothing else says so.
+  // The kernel leaves out a descriptor that this process cannot take over; the flag is the only sign.
   if (n > 0 && (message.msg_flags & MSG_CTRUNC) != 0) return {.fd = {}, .error = EMFILE};
   if (n == 0 || header == nullptr || header->cmsg_type != SCM_RIGHTS) return {};
   int descriptor = -1;
@@ -126,37 +137,39 @@ sockaddr_un abstract_address(std::string_view name, socklen_t& size) {
   return address;
 }
 
-/// What rank 0 does: it takes connections from whoever comes, and gives the memory to the ranks among them.
+/// Rank 0's side: it accepts connections and gives the memory to the ranks among them.
 class Giver {
  public:
   Giver(const FileDescriptor& memory, int ranks, const RankNames& names) : memory_(memory), ranks_(ranks), names_(names) {
-    std::array<unsigned char, 16> name_bytes{};
-    if (::getrandom(expected_.secret.data(), secret_bytes, 0) != secret_bytes || ::getrandom(name_bytes.data(), 16, 0) != 16) {
+    std::array<unsigned char, name_bytes_count> name_bytes{};
+    if (::getrandom(expected_.secret.data(), secret_bytes, 0) != secret_bytes ||
+        ::getrandom(name_bytes.data(), name_bytes.size(), 0) != static_cast<ssize_t>(name_bytes.size())) {
       refuse("no random numbers", errno);
     }
     name_ = "unisono-" + hex(name_bytes.data(), name_bytes.size());
     listener_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     socklen_t size = 0;
     const sockaddr_un address = abstract_address(name_, size);
-    if (!listener_ || ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 || ::listen(listener_.get(), ranks + 8) != 0) {
+    if (!listener_ || ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
+        ::listen(listener_.get(), ranks + spare_backlog) != 0) {
       refuse("cannot open a local socket to hand shared memory over", errno);
     }
   }
 
-  /// What the others find in the store.
+  /// Returns the text that the other ranks find in the store.
   std::string offer() const { return name_ + " " + hex(expected_.secret.data(), secret_bytes); }
 
-  /// `look` throws where it is known that one of them will not come.
+  /// Gives the memory to all ranks. `look` throws where it is known that a rank will not come.
   void serve_all(const Deadline& deadline, const std::function<void()>& look) {
     auto next_look = base::Clock::now() + look_period;
     while (static_cast<int>(served_.size()) < ranks_ - 1) {
       if (deadline.passed()) give_up(deadline);
       if (const auto now = base::Clock::now(); now >= next_look) {
         next_look = now + look_period;
-        without_means_ = 0;  // perhaps there are descriptors again
+        without_means_ = 0;  // descriptors may be available again
         look();
       }
-      // A listener that cannot be served stays readable.
+      // A listener whose connections cannot be accepted stays readable, so it is left out.
       std::vector<pollfd> entries{{without_means_ == 0 ? listener_.get() : -1, POLLIN, 0}};
       for (const auto& peer : greeted_) entries.push_back({peer.get(), POLLIN, 0});
       const int ready = ::poll(entries.data(), entries.size(), deadline.poll_timeout(static_cast<int>(look_period.count())));
@@ -182,7 +195,8 @@ class Giver {
       return;
     }
     last_refusal_ = 0;
-    if (base::peer_is_same_user(peer.get()) && greeted_.size() < static_cast<std::size_t>(ranks_) + 64) greeted_.push_back(std::move(peer));
+    if (base::peer_is_same_user(peer.get()) && greeted_.size() < static_cast<std::size_t>(ranks_) + most_foreign_connections)
+      greeted_.push_back(std::move(peer));
   }
 
   void hear(std::size_t i) {
@@ -193,7 +207,7 @@ class Giver {
     greeted_.erase(greeted_.begin() + static_cast<std::ptrdiff_t>(i));
     if (n != sizeof hello || hello.secret != expected_.secret || hello.rank < 1 || hello.rank >= ranks_) return;
     const int error = send_descriptor(peer.get(), memory_.get());
-    // A peer that is gone by now will be missed by everybody soon enough.
+    // A peer that is gone by now is noticed elsewhere.
     if (error != 0 && error != EPIPE && error != ECONNRESET) {
       refuse(fmt::format("{} cannot hand shared memory to rank {}", who(), name_of(names_, hello.rank)), error);
     }
@@ -219,9 +233,9 @@ class Giver {
   std::string name_;
   FileDescriptor listener_;
   std::set<int> served_;
-  std::vector<FileDescriptor> greeted_;  // connected, their hello not here yet: nobody of them holds up the others
+  std::vector<FileDescriptor> greeted_;  // connected, without a hello so far; none of them holds up the others
   int without_means_ = 0;                // the errno of an accept that failed, until it is tried again
-  int last_refusal_ = 0;                 // the same, until one succeeds
+  int last_refusal_ = 0;                 // the errno of an accept that failed, until one succeeds
 };
 
 SharedMemory hand_out(Store& store, const std::string& key, int ranks, std::size_t bytes, const Deadline& deadline, const RankNames& names) {
@@ -230,13 +244,13 @@ SharedMemory hand_out(Store& store, const std::string& key, int ranks, std::size
   if (ranks == 1) return mapped;
   Giver giver(memory, ranks, names);
   store.set(key, giver.offer());
-  // A store that is watched throws here if one of them will not come.
+  // A watched store throws here if one of the ranks will not come.
   giver.serve_all(deadline, [&] { static_cast<void>(store.try_get(key)); });
   store.erase(key);
   return mapped;
 }
 
-/// Connected to who hands out; interrupted by a signal, the system goes on by itself.
+/// Returns a connection to rank 0. After an interruption by a signal the call is repeated.
 FileDescriptor connect_to(const std::string& name, const std::string& giver) {
   FileDescriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket) refuse("there is no socket to fetch shared memory with", errno);
@@ -252,7 +266,7 @@ SharedMemory fetch(Store& store, const std::string& key, int rank, std::size_t b
   const std::string giver = fmt::format("rank {}", name_of(names, 0));
   const std::string where = store.get(key, deadline.left());
   const auto space = where.find(' ');
-  if (space == std::string::npos || space > 90) throw ProtocolError("a malformed entry " + key + " in the store");
+  if (space == std::string::npos || space > longest_socket_name) throw ProtocolError("a malformed entry " + key + " in the store");
   const Hello hello{unhex(std::string_view(where).substr(space + 1)), rank};
   const FileDescriptor socket = connect_to(where.substr(0, space), giver);
   if (!base::peer_is_same_user(socket.get())) throw ProtocolError("who offers shared memory is another user");
@@ -261,7 +275,7 @@ SharedMemory fetch(Store& store, const std::string& key, int rank, std::size_t b
     sent = ::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL);
   } while (sent < 0 && errno == EINTR);
   while (sent == sizeof hello && !base::wait_for(socket.get(), POLLIN, Deadline(std::min(deadline.left(), look_period)))) {
-    static_cast<void>(store.try_get(key));  // which throws if it is known why it does not come
+    static_cast<void>(store.try_get(key));  // which throws if the reason of the delay is known
     if (deadline.passed()) throw Timeout(fmt::format("{} did not hand over its shared memory", giver), {}, {name_of(names, 0)});
   }
   const base::Opened memory = receive_descriptor(socket.get());

@@ -1,0 +1,244 @@
+// The steps in which an attempt ends: after a failure, after a signal, and what its ranks have left running.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "launch/attempt.h"
+
+namespace unisono::launcher {
+
+using std::chrono::milliseconds;
+
+namespace {
+
+/// The time that processes left by a rank get in each step: to end by themselves, after SIGTERM, and after SIGKILL.
+constexpr milliseconds leftover_time{500};
+/// The time of ranks that no group tells of another rank's failure.
+constexpr milliseconds outsiders_time{2000};
+/// The time after SIGKILL is the grace within these limits; a killed process may take a while to release its memory.
+constexpr milliseconds shortest_kill_time{1000}, longest_kill_time{5000};
+
+/// Returns text such as "15 s" or "0.2 s".
+std::string seconds(milliseconds time) { return fmt::format("{:g} s", static_cast<double>(time.count()) / 1000); }
+
+}  // namespace
+
+/// A failure or interrupt on another host ends our ranks in the same steps.
+void Attempt::hear_other_nodes() {
+  const auto trouble = parts_.nodes->take_trouble();
+  if (!trouble || !any_alive()) return;
+  if (trouble->kind == Trouble::Kind::interrupt) {
+    parts_.console.say(signal_name(trouble->signal) + " has ended the launcher at " + parts_.nodes->name_of(trouble->node));
+    begin_ending(trouble->signal);
+    return;
+  }
+  const bool lost = trouble->kind == Trouble::Kind::lost;
+  note_end(trouble->rank, lost ? "lost 0" : trouble->how);
+  if (std::exchange(failure_is_new_, true)) return;
+  new_failure_ = lost ? fmt::format("the launcher at {} is lost ({})", parts_.nodes->name_of(trouble->node), trouble->how)
+                      : fmt::format("rank {} has failed at {}", trouble->rank, parts_.nodes->name_of(trouble->node));
+  failed_rank_.reset();
+}
+
+bool Attempt::is_outsider(std::size_t rank) {
+  // The status of a rank on another host is known to that host's launcher only.
+  return is_in_no_group(status_of(ends_[rank].rank)) || (failed_rank_ && is_in_no_group(status_of(*failed_rank_)));
+}
+
+void Attempt::leave_alone() {
+  const milliseconds grace = parts_.options.grace;
+  enter(Phase::left_alone, grace);
+  std::size_t alive = 0, outsiders = 0;
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    if (!is_alive(i)) continue;
+    ++alive;
+    if (is_outsider(i)) ++outsiders;
+  }
+  const milliseconds shorter = std::min(grace, outsiders_time);
+  if (shorter < grace) outsiders_deadline_.emplace(shorter);
+  const milliseconds time = outsiders == alive ? shorter : grace;
+  std::string text = new_failure_ + (alive == 1 ? "; the other has " : "; the others have ") + seconds(time) + " to end";
+  if (outsiders > 0 && outsiders < alive && shorter < grace) text += ", those in no group with it " + seconds(shorter);
+  if (parts_.signals != nullptr) text += " (Ctrl-C: now)";
+  parts_.console.say(text);
+}
+
+void Attempt::ask_outsiders_to_end() {
+  if (!outsiders_deadline_ || phase_ != Phase::left_alone || !outsiders_deadline_->passed()) return;
+  outsiders_deadline_.reset();
+  observe_ends();  // a rank that is dead by now was not ended by us
+  bool all = true;
+  for (std::size_t i = 0; i < children_.size(); ++i) all = all && (!is_alive(i) || is_outsider(i));
+  if (all) return ask_to_end(SIGTERM);
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    if (!is_alive(i) || !is_outsider(i)) continue;
+    asked_as_outsider_[i] = true;
+    ::kill(-children_[i].pid, SIGTERM);
+    ::kill(-children_[i].pid, SIGCONT);  // a stopped process handles SIGTERM only after SIGCONT
+  }
+}
+
+void Attempt::judge_suspects() {
+  if (!judgement_ || !judgement_->passed()) return;
+  judgement_.reset();
+  for (const std::size_t i : suspects_) {
+    RankEnd& end = ends_[i];
+    end.status = status_of(end.rank);
+    const bool group_was_sound = std::none_of(ends_.begin(), ends_.end(), [&](const RankEnd& other) {
+      return other.failed() && other.order < end.order && !status_of(other.rank).starts_with("poisoned");
+    });
+    if (end.status != "initialized" || !group_was_sound) continue;
+    end.left_without_finalize = true;
+    note_failure(end);
+  }
+  suspects_.clear();
+}
+
+bool Attempt::survivors_have_shrunk() {
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    const std::string status = status_of(ends_[i].rank);
+    if (is_alive(i) && status != "shrunk" && status != "finalized") return false;
+  }
+  return true;
+}
+
+void Attempt::enter(Phase phase, std::optional<milliseconds> time) {
+  phase_ = phase;
+  deadline_.reset();
+  outsiders_deadline_.reset();
+  if (time) deadline_.emplace(*time);
+}
+
+void Attempt::advance() {
+  judge_suspects();
+  if (!any_alive()) {
+    if (!judgement_) advance_leftovers();
+    return;
+  }
+  if (phase_ == Phase::running && std::exchange(failure_is_new_, false)) {
+    if (restart_follows_) {
+      ask_to_end(SIGTERM);
+    } else {
+      leave_alone();
+    }
+  }
+  ask_outsiders_to_end();
+  if (!deadline_ || !deadline_->passed()) return;
+  if (phase_ == Phase::left_alone) {
+    failure_is_new_ = false;
+    if (survivors_have_shrunk()) {
+      enter(Phase::running, std::nullopt);
+    } else {
+      ask_to_end(SIGTERM);
+    }
+  } else if (phase_ == Phase::asked) {
+    kill_all();
+  } else if (phase_ == Phase::killed) {
+    for (std::size_t i = 0; i < children_.size(); ++i) {
+      if (is_alive(i))
+        parts_.console.say("rank " + std::to_string(ends_[i].rank) + " does not end, not even killed: pid " + std::to_string(children_[i].pid));
+    }
+    enter(Phase::over, std::nullopt);
+  }
+}
+
+void Attempt::signal_groups(int signal) {
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    if (is_alive(i)) ::kill(-children_[i].pid, signal);
+  }
+}
+
+void Attempt::ask_to_end(int signal) {
+  observe_ends();  // a rank that is dead by now was not ended by us
+  told_to_end_ = true;
+  signal_groups(signal);
+  signal_groups(SIGCONT);  // a stopped process handles SIGTERM only after SIGCONT
+  enter(Phase::asked, parts_.options.grace);
+}
+
+void Attempt::kill_all() {
+  observe_ends();
+  told_to_end_ = true;
+  signal_groups(SIGKILL);
+  enter(Phase::killed, std::clamp(parts_.options.grace, shortest_kill_time, longest_kill_time));
+}
+
+void Attempt::advance_leftovers() {
+  if (phase_ < Phase::leftovers) {
+    std::vector<pid_t> groups;
+    for (const auto& child : children_) groups.push_back(child.pid);
+    leftovers_ = find_leftovers(parts_.job_id, groups);
+    enter(Phase::leftovers, told_to_end_ ? milliseconds(0) : leftover_time);
+  }
+  std::erase_if(leftovers_, [](const Leftover& leftover) { return !leftover.pidfd; });
+  const bool time_is_up = deadline_ && (deadline_->passed() || hurry_);
+  if (!leftovers_.empty() && !time_is_up) return;
+  std::vector<pid_t> groups;
+  for (const auto& child : children_) groups.push_back(child.pid);
+  leftovers_ = find_leftovers(parts_.job_id, groups);  // processes found before may have started others
+  if (leftovers_.empty()) {
+    enter(Phase::over, std::nullopt);
+  } else if (!time_is_up) {
+    return;
+  } else if (phase_ == Phase::leftovers && !hurry_) {
+    for (const auto& leftover : leftovers_) {
+      leftover.send(SIGTERM);
+      leftover.send(SIGCONT);
+    }
+    enter(Phase::leftovers_asked, leftover_time);
+  } else if (phase_ < Phase::leftovers_killed) {
+    for (const auto& leftover : leftovers_) leftover.send(SIGKILL);
+    enter(Phase::leftovers_killed, 2 * leftover_time);
+  } else if (deadline_->passed()) {
+    for (const auto& leftover : leftovers_) parts_.console.say("a process that a rank has left does not end: pid " + std::to_string(leftover.pid));
+    enter(Phase::over, std::nullopt);
+  }
+}
+
+void Attempt::handle_signals() {
+  while (const auto signal = parts_.signals->next()) handle_signal(*signal);
+}
+
+void Attempt::handle_signal(int signal) {
+  const auto& forwarded = parts_.options.forwarded_signals;
+  if (signal == SIGWINCH) output_.resize();
+  if (std::find(forwarded.begin(), forwarded.end(), signal) != forwarded.end() || signal == SIGCONT || signal == SIGWINCH) {
+    signal_groups(signal);
+  } else if (signal == SIGTSTP) {
+    signal_groups(SIGTSTP);
+    parts_.console.flush();
+    ::kill(::getpid(), SIGSTOP);  // SIGCONT is read from the descriptor afterwards
+  } else {
+    interrupt(signal);
+  }
+}
+
+void Attempt::interrupt(int signal) {
+  if (interrupted_by_) {
+    hurry_ = true;
+    if (phase_ < Phase::killed) {
+      parts_.console.say(signal_name(signal) + " again: killing all ranks");
+      kill_all();
+    }
+    return;
+  }
+  observe_ends();
+  const bool failed_before = std::any_of(ends_.begin(), ends_.end(), [](const RankEnd& end) { return end.failed(); });
+  if (!failed_before) interrupted_first_ = true;
+  if (parts_.nodes != nullptr) parts_.nodes->tell({.kind = Trouble::Kind::interrupt, .signal = signal});
+  if (any_alive()) parts_.console.say(signal_name(signal) + ": handed on to all ranks; a second one kills them");
+  begin_ending(signal);
+}
+
+void Attempt::begin_ending(int signal) {
+  interrupted_by_ = signal;
+  if (!any_alive()) return;
+  const bool was_asked = phase_ == Phase::asked;
+  const auto deadline = deadline_;
+  ask_to_end(signal);
+  if (was_asked) deadline_ = deadline;
+}
+
+}  // namespace unisono::launcher

@@ -1,0 +1,73 @@
+// The notices of a TcpLink: short texts to the same group on another host, which its listener there gets.
+
+#include <utility>
+
+#include "transport/tcp/tcp_link.h"
+
+#include <fmt/format.h>
+
+namespace unisono::transport {
+namespace {
+
+constexpr std::size_t most_kept = std::size_t{16} << 20;  ///< bytes of notices for groups without a listener
+
+}  // namespace
+
+void TcpLink::notify(int rank, std::uint64_t group, std::string_view text) {
+  Peer& peer = connected(rank);
+  if (text.size() > longest_notice) throw InvalidArgument(fmt::format("a notice of {} bytes: at most {} are allowed", text.size(), longest_notice));
+  const std::lock_guard lock(mutex_);
+  peer.notify(group, text);
+  watch(peer);
+}
+
+void TcpLink::listen(std::uint64_t group, Listener listener) {
+  const std::lock_guard lock(delivery_);
+  if (!listener) {
+    listeners_.erase(group);
+    return;
+  }
+  listeners_[group] = std::make_shared<Listener>(std::move(listener));
+  const auto kept = kept_.find(group);
+  if (kept == kept_.end()) return;
+  std::vector<Notice> notices = std::move(kept->second);
+  kept_.erase(kept);
+  for (Notice& notice : notices) {
+    kept_bytes_ -= notice.text.size() + sizeof(Notice);
+    deliver(notice);
+  }
+}
+
+// Delivers notices from one thread at a time, which keeps their order. A second thread leaves them to the first, which looks again.
+void TcpLink::hand_on() {
+  while (has_notices_.load()) {
+    const std::unique_lock delivering(delivery_, std::try_to_lock);
+    if (!delivering) return;
+    std::vector<Notice> notices;
+    {
+      const std::lock_guard lock(mutex_);
+      notices.swap(shared_.notices);
+      has_notices_.store(false);
+    }
+    for (Notice& notice : notices) deliver(notice);
+  }
+}
+
+void TcpLink::deliver(Notice& notice) {
+  if (const auto found = listeners_.find(notice.group); found != listeners_.end()) {
+    const std::shared_ptr<Listener> listener = found->second;  // it may end itself
+    return (*listener)(notice.peer, notice.text);
+  }
+  if (quiet_.contains(notice.group)) return;
+  const std::size_t bytes = notice.text.size() + sizeof(Notice);
+  if (kept_bytes_ + bytes > most_kept) {
+    const std::lock_guard lock(mutex_);
+    Peer& peer = *find(notice.peer);
+    if (peer.is_open()) note(peer.lose(PeerFailed::disconnected, fmt::format("{} sends notices that nobody waits for", peer.name())));
+    return;
+  }
+  kept_bytes_ += bytes;
+  kept_[notice.group].push_back(std::move(notice));
+}
+
+}  // namespace unisono::transport

@@ -211,7 +211,7 @@ void Nodes::listen(int attempt) {
 }
 
 /// Waits until all nodes have reported how their ranks ended.
-void Nodes::gather(std::string own_ends) {
+void Nodes::gather(const std::string& own_ends) {
   try {
     std::vector<RankEnd> all;
     std::vector<Trouble> telling;

@@ -83,7 +83,7 @@ class Nodes {
   void look_for_the_gone();
   void look_for_the_silent(std::map<int, std::pair<std::string, base::Clock::time_point>>& heard);
   void listen(int attempt);
-  void gather(std::string own_ends);
+  void gather(const std::string& own_ends);
   void lose_store(const std::exception& error);
   void notify() const;
 

@@ -83,7 +83,7 @@ bool is_over_with(const Record& record, const Environment& environment) {
   return record.member.machine == own_record({}).member.machine && base::has_ended(record.member.pid, record.presence);
 }
 
-JobIdentity meet_in_store(Plan plan, std::shared_ptr<Store> store) {
+JobIdentity meet_in_store(Plan plan, const std::shared_ptr<Store>& store) {
   plan.place = "the store that the program gave";
   JoinRequest request = join_request(plan);
   if (plan.store_may_end) {
@@ -110,7 +110,7 @@ JobIdentity meet_under_launcher(Plan plan, int fd) {
 
 // Meets ranks of several hosts in the launchers' store, which outlives rank 0. A host's launcher sees the ends of its own ranks, and is told those of
 // the others.
-JobIdentity meet_among_hosts(Plan plan, const std::shared_ptr<Store>& launcher, JobStore job, const Deadline& deadline) {
+JobIdentity meet_among_hosts(Plan plan, const std::shared_ptr<Store>& launcher, const JobStore& job, const Deadline& deadline) {
   const JoinTimeout bounded(*job.client, plan.timeout);
   const auto store = std::make_shared<PrefixStore>(job.prefix, job.client);
   store::WatchedStore watched(store, [&] { throw_if_a_rank_ended(*launcher); });
@@ -186,7 +186,7 @@ JobIdentity meet_by_environment(Plan plan, EnvironmentIdentity given, const Envi
     if (!several_nodes) return meet_under_launcher(std::move(plan), *fd);
     const auto launcher = plan.identity.launcher_store = launcher_store(*fd);  // which is told how this host's ranks end
     const Deadline deadline(plan.timeout);
-    if (auto job = store_of_launchers(*launcher, deadline)) return meet_among_hosts(std::move(plan), launcher, std::move(*job), deadline);
+    if (const auto job = store_of_launchers(*launcher, deadline)) return meet_among_hosts(std::move(plan), launcher, *job, deadline);
     given.job_id.clear();  // the launcher of each host has its own name for the job
   }
   const Deadline deadline(plan.timeout);

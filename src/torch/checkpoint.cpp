@@ -166,7 +166,7 @@ void save_sharded(const fs::path& path, const std::vector<Named>& model, torch::
   });
 }
 
-[[noreturn]] void differs(std::string message, std::string hint = {}) {
+[[noreturn]] void differs(const std::string& message, std::string hint = {}) {
   throw InvalidArgument(message, {.operation = "load_checkpoint", .hint = std::move(hint)});
 }
 

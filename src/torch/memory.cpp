@@ -53,6 +53,7 @@ at::Tensor make(at::IntArrayRef sizes, at::OptionalIntArrayRef strides, at::Scal
 }  // namespace
 
 c10::Allocator* shared_allocator() noexcept {
+  // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new): without memory for a pointer the program ends
   static auto& allocator = *new SharedTensorAllocator;  // never destroyed, because tensors may outlive static objects
   return &allocator;
 }

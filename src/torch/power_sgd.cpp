@@ -64,7 +64,7 @@ struct Sent {
 void orthogonalize(const at::Tensor& matrix) {
   const at::Tensor columns = matrix.to(at::kCPU, at::kDouble).t().contiguous();  // a row each
   const std::int64_t count = columns.size(0), length = columns.size(1);
-  double* data = columns.mutable_data_ptr<double>();
+  auto* data = columns.mutable_data_ptr<double>();
   const auto dot = [length](const double* a, const double* b) {
     double sum = 0;
     for (std::int64_t i = 0; i < length; ++i) sum += a[i] * b[i];
@@ -130,7 +130,7 @@ class PowerSgd : public std::enable_shared_from_this<PowerSgd> {
   void add(Step& step, std::size_t parameter, const at::Tensor& gradient, std::int64_t iteration) {
     const std::int64_t n = gradient.dim() > 1 ? gradient.size(0) : 1;
     const std::int64_t m = n > 0 ? gradient.numel() / n : 0;
-    const std::int64_t rank = std::min<std::int64_t>({n, m, options_.rank});
+    const auto rank = std::min<std::int64_t>({n, m, options_.rank});
     const bool shrinks = static_cast<double>((n + m) * rank) * options_.min_compression_rate <= static_cast<double>(n * m);
     if (gradient.dim() < 2 || gradient.numel() == 0 || !shrinks) {
       step.small.push_back(gradient);

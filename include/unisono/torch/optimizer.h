@@ -101,7 +101,7 @@ class UNISONO_API DistributedOptimizer final : public torch::optim::Optimizer {
 /// Takes an optimizer by value: `auto_optim(torch::optim::SGD(model->parameters(), 0.1))`.
 template <std::derived_from<torch::optim::Optimizer> O>
 requires(!std::is_const_v<O>) [[nodiscard]] std::unique_ptr<torch::optim::Optimizer> auto_optim(O&& optimizer, const AutoOptimOptions& options = {}) {
-  return auto_optim(std::unique_ptr<torch::optim::Optimizer>(std::make_unique<O>(std::move(optimizer))), options);
+  return auto_optim(std::unique_ptr<torch::optim::Optimizer>(std::make_unique<O>(std::forward<O>(optimizer))), options);
 }
 
 /// Calls DistributedOptimizer::consolidate_state if the optimizer is one, and does nothing

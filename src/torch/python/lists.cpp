@@ -25,7 +25,7 @@ bool is_known(at::ScalarType type) {
 
 at::Tensor one_line(const TensorList& tensors, std::int64_t numel) {
   const at::Tensor& first = tensors.front();
-  const std::byte* next = static_cast<const std::byte*>(first.data_ptr());
+  const auto* next = static_cast<const std::byte*>(first.data_ptr());
   for (const at::Tensor& tensor : tensors) {
     if (!tensor.is_contiguous() || tensor.storage().unsafeGetStorageImpl() != first.storage().unsafeGetStorageImpl()) return {};
     if (tensor.numel() > 0 && tensor.data_ptr() != next) return {};
@@ -41,7 +41,7 @@ void copy_memory(const at::Tensor& to, const at::Tensor& from) {
     return;
   }
   const at::AutoDispatchBelowADInplaceOrView below;
-  at::Tensor target = to;
+  at::Tensor target = to;  // NOLINT(performance-unnecessary-copy-initialization): copy_ is of a tensor that is not const
   target.copy_(from.view(to.sizes()));
 }
 

@@ -39,6 +39,7 @@ class ProcessGroupUnisono final : public c10d::Backend {
   std::uint64_t getSequenceNumberForGroup() override { return sequence_.load(); }
 
   // Some versions of PyTorch since 2.4 lack these methods, so they are not marked override.
+  // NOLINTBEGIN(modernize-use-override)
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() { return options_; }
   void setTimeout(std::chrono::milliseconds timeout) { options_->timeout = timeout; }
   /// DistributedDataParallel allocates its gradients through these.
@@ -53,6 +54,7 @@ class ProcessGroupUnisono final : public c10d::Backend {
   WorkPtr endCoalescing() override;
   void abort();
   void shutdown();
+  // NOLINTEND(modernize-use-override)
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;

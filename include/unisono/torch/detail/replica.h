@@ -50,7 +50,7 @@ concept ModuleHandle = requires {
 /// A pair, tuple or array.
 template <class T>
 concept tuple_like = requires {
-  std::tuple_size<T>::value;
+  std::tuple_size<T>::value;  // NOLINT(modernize-type-traits): tuple_size_v of another type is an error
 };
 
 /// Collects the tensors in the result of a forward pass: in tensors, optionals, pairs, tuples,

@@ -17,7 +17,7 @@ void Backoff::relax() noexcept {
 void Backoff::notice_futility() noexcept {
   if (count_ == spins_ + 1) first_yield_ = std::chrono::steady_clock::now();
   if (count_ != spins_ + trial) return;
-  if (std::chrono::steady_clock::now() - first_yield_ < trial * std::chrono::microseconds(1)) count_ = spins_ + yields_;
+  if (std::chrono::steady_clock::now() - first_yield_ < trial * shortest_way) count_ = spins_ + yields_;
 }
 
 void Backoff::give_way() noexcept { ::sched_yield(); }

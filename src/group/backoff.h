@@ -8,7 +8,7 @@
 
 namespace unisono::group {
 
-/// How one waits on a machine that may have fewer processors than ranks: spin a little, give way a little, then sleep until a peer notifies.
+/// A way of waiting on a machine that may have fewer processors than ranks: it spins a little, gives way a little, then sleeps until a peer notifies.
 /// On a processor of one's own a flag arrives within a spin (a wake-up costs 25 µs); on a shared one a spinning rank only keeps away the rank
 /// it waits for, so it gives way almost at once.
 class Backoff {
@@ -16,7 +16,7 @@ class Backoff {
   Backoff(base::Notifier* notifier, bool crowded)
       : notifier_(notifier), spins_(crowded ? 20 : 3000), yields_(crowded ? 500 : 1000), crowded_(crowded) {}
 
-  /// For a thread that works beside the caller: it must not take the processor from it.
+  /// Makes one for a thread that works beside the caller, from which it must not take the processor.
   static Backoff modest(base::Notifier* notifier) {
     Backoff backoff(notifier, true);
     backoff.spins_ = 20;
@@ -39,21 +39,24 @@ class Backoff {
   }
   bool is_spinning() const { return count_ <= spins_; }
   bool is_sleeping() const { return count_ > spins_ + yields_; }
-  /// Something happened: the next thing may come soon.
+  /// Begins anew, after something has happened: the next thing may come soon.
   void reset() { count_ = 0; }
 
  private:
-  // Giving way that comes back at once gives way to nobody: whoever is waited for runs elsewhere, or the kernel keeps it in another group of tasks.
+  // Giving way that comes back at once gives way to nobody: the rank that is waited for runs elsewhere, or the kernel keeps it in another group of
+  // tasks.
   static constexpr std::uint32_t trial = 100;
+  static constexpr std::chrono::microseconds shortest_way{1};  // that a useful one takes
   void notice_futility() noexcept;
+  static constexpr std::chrono::microseconds longest_rest{200};  // where nobody notifies
   static void relax() noexcept;
   static void give_way() noexcept;
   static void rest(std::chrono::nanoseconds duration) noexcept;
 
   template <class LookAgain>
   void sleep(LookAgain&& look_again, std::chrono::nanoseconds at_most) {
-    if (notifier_ == nullptr) {  // nobody notifies: look every now and then
-      rest(std::min<std::chrono::nanoseconds>(at_most, std::chrono::microseconds(200)));
+    if (notifier_ == nullptr) {  // nobody notifies
+      rest(std::min<std::chrono::nanoseconds>(at_most, longest_rest));
       return;
     }
     const std::uint32_t seen = notifier_->prepare_wait();

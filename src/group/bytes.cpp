@@ -71,7 +71,7 @@ void broadcast_bytes(std::vector<std::byte>& bytes, Rank src, std::string_view l
 Counts exchange_list_sizes(group::Composed& call, std::span<const std::size_t> own, Rank src) {
   const ProcessGroup& group = call.group();
   const auto n = static_cast<std::size_t>(group.size());
-  // How many parts there are, then their sizes.
+  // The header holds the number of parts, then their sizes.
   std::vector<std::uint64_t> header(n + 1);
   if (rank_is(src, group)) {
     header[0] = own.size();
@@ -130,7 +130,7 @@ std::pair<std::vector<std::byte>, int> recv_bytes(std::optional<Rank> src, std::
     const std::exception_ptr refusal = std::current_exception();
     try {  // a receive of another length throws the message away
       if (size[0] > 0) run(message(Operation::recv, nothing(), Rank(first.source), label), group, rest());
-    } catch (const Mismatch&) {
+    } catch (const Mismatch&) {  // NOLINT(bugprone-empty-catch): see above
     }
     std::rethrow_exception(refusal);
   }

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/eager.h"
 #include "unisono/error.h"
 
 namespace unisono::group {
@@ -18,10 +19,8 @@ using engines::AnnouncedMessage;
 using engines::Delivery;
 using engines::MessageHeader;
 
-// Up to this size the elements stand in the notice.
+// The elements stand in the notice up to this size.
 constexpr std::size_t inline_bytes = 512;
-// Up to this size the elements of a send are copied, so that it may go on without its caller: what a group asks to detach is at most that large.
-constexpr std::size_t buffered_bytes = std::size_t{64} << 10;
 
 }  // namespace
 
@@ -34,7 +33,7 @@ Channels channels_of(Engine& engine, coordination::Coordination& coordination) {
         .discard = [&engine](std::size_t bytes, int peer, std::uint32_t channel) { return engine.start_discard(bytes, peer, channel); },
         .largest = engine.largest_channel()};
   }
-  // Apart from the channels that a tcp engine of the same group would use.
+  // The number keeps them apart from the channels that a tcp engine of the same group would use.
   const std::uint64_t group = ~coordination.group_id();
   const auto global = [&coordination](int r) { return coordination.global_ranks()[static_cast<std::size_t>(r)]; };
   transport::Link& link = *coordination.link();
@@ -53,7 +52,7 @@ Channels channels_of(Engine& engine, coordination::Coordination& coordination) {
           .largest = std::numeric_limits<std::uint32_t>::max()};
 }
 
-/// Elements on a channel. What breaks it is found out.
+/// Moves elements on a channel. Where the channel breaks, the cause is found out.
 class ChannelCarrier::ChannelTask final : public Task {
  public:
   using Start = std::function<std::unique_ptr<Task>()>;
@@ -98,7 +97,7 @@ class ChannelCarrier::SendTask final : public Task {
  public:
   SendTask(ChannelCarrier& carrier, int peer, const MessageHeader& header, const void* data) {
     const Parts& parts = carrier.parts_;
-    // Channel 0 is that of collectives. A number comes again after all others.
+    // Channel 0 is that of collectives. The others take turns.
     const auto channel = static_cast<std::uint32_t>(1 + carrier.sent_[static_cast<std::size_t>(peer)]++ % parts.channels.largest);
     const auto bytes = static_cast<std::size_t>(header.bytes);
     const bool is_inline = bytes <= inline_bytes;
@@ -107,7 +106,7 @@ class ChannelCarrier::SendTask final : public Task {
     if (is_inline) notice.raw({static_cast<const char*>(data), bytes});
     parts.tell(peer, notice.bytes());
     if (is_inline) return;
-    if (bytes <= buffered_bytes) {
+    if (bytes <= base::eager_bytes) {
       own_.assign(static_cast<const std::byte*>(data), static_cast<const std::byte*>(data) + bytes);
       data = own_.data();
     }
@@ -141,7 +140,7 @@ void ChannelCarrier::take(int peer, std::string_view notice) {
   message.header.kind = content.get<std::uint32_t>();
   message.channel = content.get<std::uint32_t>();
   const std::string_view elements = content.rest();
-  // Not ours, where the lengths do not fit.
+  // A notice whose lengths do not fit is not ours.
   if (!content.ok() || elements.size() != (message.channel == 0 ? message.header.bytes : 0)) return;
   message.elements = elements;
   const std::lock_guard lock(mutex_);
@@ -184,7 +183,7 @@ void ChannelCarrier::forget(int peer, std::uint64_t ticket) {
   sources_[static_cast<std::size_t>(peer)].messages.erase(ticket);
 }
 
-// The bytes of a channel come in the order of the messages: those of an earlier message, which nobody has received, would be taken for this one's.
+// The bytes of a channel come in the order of the messages, so those of an earlier message that nobody has received would be taken for this one's.
 void ChannelCarrier::check_channel(int peer, std::uint64_t ticket, std::uint32_t channel) const {
   const std::lock_guard lock(mutex_);
   for (const auto& [other, message] : sources_[static_cast<std::size_t>(peer)].messages) {

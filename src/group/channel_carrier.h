@@ -18,7 +18,7 @@
 
 namespace unisono::group {
 
-/// The channels by which elements travel between ranks of different hosts: the engine's, or the link's where the engine has none.
+/// The channels by which elements travel between ranks of different hosts. They are the engine's, or the link's where the engine has none.
 struct Channels {
   std::function<std::unique_ptr<Task>(const void* data, std::size_t bytes, int peer, std::uint32_t channel)> send;
   std::function<std::unique_ptr<Task>(void* data, std::size_t bytes, int peer, std::uint32_t channel)> recv;
@@ -28,7 +28,7 @@ struct Channels {
 Channels channels_of(Engine& engine, coordination::Coordination& coordination);
 
 /// Carries messages between ranks of different hosts. A short notice goes ahead of each and holds its header. The elements stand in the notice where
-/// they are few, and else follow on a channel of their own, which is asked for when a receive has taken the message. Peers are ranks in the group.
+/// they are few. Else they follow on a channel of their own, which is read when a receive has taken the message. Peers are ranks in the group.
 class ChannelCarrier final : public engines::MessageCarrier {
  public:
   /// The carrier sends notices by `tell(rank, notice)`. `poll` takes what has come. `rank`: this rank, for errors.
@@ -50,7 +50,7 @@ class ChannelCarrier final : public engines::MessageCarrier {
   void advance(int peer, engines::Delivery& delivery) override;
   bool withdraw(int peer, std::uint64_t ticket, engines::Delivery& delivery) noexcept override;
 
-  /// A notice of a message from that rank has come. From any thread.
+  /// Takes a notice of a message from that rank. From any thread.
   void take(int peer, std::string_view notice);
 
  private:
@@ -63,15 +63,15 @@ class ChannelCarrier final : public engines::MessageCarrier {
   };
   struct Source {
     std::deque<std::uint64_t> fresh;              // tickets that `next` has not returned
-    std::map<std::uint64_t, Announced> messages;  // of which no element has been asked for, by ticket
+    std::map<std::uint64_t, Announced> messages;  // by ticket: those whose elements nobody has asked for
     std::uint64_t tickets = 0;
   };
   void forget(int peer, std::uint64_t ticket);
   void check_channel(int peer, std::uint64_t ticket, std::uint32_t channel) const;
 
   Parts parts_;
-  std::vector<std::uint64_t> sent_;  // to each rank so far
-  mutable std::mutex mutex_;         // of what follows: notices come from any thread
+  std::vector<std::uint64_t> sent_;  // the number of messages to each rank so far
+  mutable std::mutex mutex_;         // of all that follows: notices come from any thread
   std::vector<Source> sources_;
 };
 

@@ -11,11 +11,11 @@
 
 namespace unisono::group {
 
-/// Where the ranks have said different things: who is to blame (see engines/decision.h), and whom this rank is to compare itself with.
+/// A difference between the ranks: who is to blame (see engines/decision.h), and which rank this one is to compare itself with.
 struct Difference {
   std::optional<int> culprit = {};
   bool own_is_blamed = false;
-  int other = 0;  ///< a rank that has said something else than this one: the culprit, where this one is not to blame
+  int other = 0;  ///< a rank that differs from this one: the culprit, where this one is not to blame
 };
 
 /// A call that is made of several operations: they share its deadline and its name.
@@ -23,12 +23,12 @@ class Composed {
  public:
   Composed(std::string_view name, const ProcessGroup& group, const CallOptions& options);
 
-  /// For the next operation: what is left of the time.
+  /// Returns the options of the next operation, with what is left of the time.
   CallOptions options();
   const ProcessGroup& group() const { return group_; }
   std::string_view name() const { return name_; }
 
-  /// The errors of such a call. All ranks must come to the same one by themselves, from what they have exchanged.
+  /// Throws an error of the call. All ranks must come to the same error by themselves, from what they have exchanged.
   [[noreturn]] void throw_mismatch(const Difference& found, const std::string& text) const;
   [[noreturn]] void throw_invalid(int culprit, const std::string& what) const;
 
@@ -44,7 +44,7 @@ class Composed {
 
 namespace unisono::detail {
 
-/// The sizes of the parts that rank `src` has for the ranks, which all of them learn. InvalidArgument on all where it has not one for each.
+/// Tells all ranks the sizes of the parts that rank `src` has for them. Throws InvalidArgument on all of them unless there is a part for each.
 Counts exchange_list_sizes(group::Composed& call, std::span<const std::size_t> own, Rank src);
 
 }  // namespace unisono::detail

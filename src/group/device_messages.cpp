@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::string_view answer_label = "answer to a send of device memory";
 
-// Answers have tags that no program may give: the lowest there are.
-int tag_of_answer(std::uint64_t ticket) { return std::numeric_limits<int>::min() + static_cast<int>(ticket % (1U << 24U)); }
+// Answers have the lowest tags there are, which no program may give.
+int tag_of_answer(std::uint64_t ticket) { return std::numeric_limits<int>::min() + static_cast<int>(ticket % engines::reserved_tags); }
 
 template <class T>
 TensorView words_of(T& message) {
@@ -24,7 +24,7 @@ TensorView words_of(T& message) {
 
 using Events = std::vector<std::shared_ptr<DeviceEvent>>;
 
-/// The events of what was on the caller's stream when the call was made, for the message to come after it.
+/// Returns the event after which the message may come: the end of all that was on the caller's stream when the call was made.
 Events after_now(coordination::FailureAttribution& attribution, Device device) {
   Events events;
   static_cast<void>(attribution.attempt([&] { events.push_back(device_runtime()->record(device, current_stream())); }));
@@ -35,27 +35,46 @@ std::string elements(std::uint64_t dtype, std::uint64_t count) { return fmt::for
 
 }  // namespace
 
-class DeviceMessages::Send final : public Task {
+/// The part that both sides have in common.
+class DeviceMessages::Side : public Task {
  public:
-  Send(DeviceMessages& messages, const engines::MessageCall& call)
+  std::shared_ptr<DeviceEvent> completion() const override { return task_->completion(); }
+
+ protected:
+  Side(DeviceMessages& messages, const engines::MessageCall& call)
       : messages_(messages),
         call_(call),
         attribution_(schedule::attribution_of_device(messages.coordination_)),
-        after_(after_now(attribution_, messages.engine_.device())) {
+        after_(after_now(attribution_, messages.engine_.device())) {}
+  engines::MessageCall announcement() {
+    return {.data = words_of(announcement_), .peer = call_.peer, .tag = call_.tag, .sequence = call_.sequence, .label = engines::device_announcement};
+  }
+  engines::MessageCall answer(int peer) {
+    return {.data = words_of(answer_), .peer = peer, .tag = tag_of_answer(announcement_.ticket), .sequence = call_.sequence, .label = answer_label};
+  }
+
+  DeviceMessages& messages_;
+  engines::MessageCall call_;
+  coordination::FailureAttribution attribution_;
+  Events after_;
+  Announcement announcement_;
+  Answer answer_;
+  std::unique_ptr<Task> host_task_;  // of the announcement, then of the answer
+  std::unique_ptr<Task> task_;       // of the engine
+};
+
+class DeviceMessages::Send final : public Side {
+ public:
+  Send(DeviceMessages& messages, const engines::MessageCall& call) : Side(messages, call) {
     announcement_ = {static_cast<std::uint64_t>(call.data.dtype()), static_cast<std::uint64_t>(call.data.numel()), messages.announced_[call.peer]++};
-    host_task_ = messages.host_.send(
-        {.data = words_of(announcement_), .peer = call.peer, .tag = call.tag, .sequence = call.sequence, .label = engines::device_announcement});
+    host_task_ = messages.host_.send(announcement());
   }
 
   bool advance() override {
     return attribution_.guard([&] {
       if (state_ == State::announcing) {
         if (!host_task_->advance()) return false;
-        host_task_ = messages_.host_.recv({.data = words_of(answer_),
-                                           .peer = call_.peer,
-                                           .tag = tag_of_answer(announcement_.ticket),
-                                           .sequence = call_.sequence,
-                                           .label = answer_label});
+        host_task_ = messages_.host_.recv(answer(call_.peer));
         state_ = State::answered;
       }
       if (state_ == State::answered) {
@@ -68,7 +87,7 @@ class DeviceMessages::Send final : public Task {
         state_ = State::given;
       }
       if (!task_) {
-        if (messages_.given_[call_.peer] != answer_.number) return false;  // the receiver has another one before it
+        if (messages_.given_[call_.peer] != answer_.number) return false;  // the receiver has another message before it
         ++messages_.given_[call_.peer];
         task_ = messages_.engine_.start_device_send(call_.data, call_.peer, after_);
       }
@@ -77,29 +96,14 @@ class DeviceMessages::Send final : public Task {
   }
   std::vector<int> waiting_for() const override { return task_ ? task_->waiting_for() : std::vector<int>{call_.peer}; }
   bool wakes_waiter() const override { return task_ || state_ == State::given ? false : host_task_->wakes_waiter(); }
-  std::shared_ptr<DeviceEvent> completion() const override { return task_->completion(); }
 
  private:
   enum class State { announcing, answered, given } state_ = State::announcing;
-  DeviceMessages& messages_;
-  engines::MessageCall call_;
-  coordination::FailureAttribution attribution_;
-  Events after_;
-  Announcement announcement_;
-  Answer answer_;
-  std::unique_ptr<Task> host_task_, task_;
 };
 
-class DeviceMessages::Recv final : public Task {
+class DeviceMessages::Recv final : public Side {
  public:
-  Recv(DeviceMessages& messages, const engines::MessageCall& call)
-      : messages_(messages),
-        call_(call),
-        attribution_(schedule::attribution_of_device(messages.coordination_)),
-        after_(after_now(attribution_, messages.engine_.device())) {
-    host_task_ = messages.host_.recv(
-        {.data = words_of(announcement_), .peer = call.peer, .tag = call.tag, .sequence = call.sequence, .label = engines::device_announcement});
-  }
+  Recv(DeviceMessages& messages, const engines::MessageCall& call) : Side(messages, call) { host_task_ = messages.host_.recv(announcement()); }
 
   bool advance() override {
     return attribution_.guard([&] {
@@ -109,11 +113,7 @@ class DeviceMessages::Recv final : public Task {
         const Announcement own{static_cast<std::uint64_t>(call_.data.dtype()), static_cast<std::uint64_t>(call_.data.numel()), announcement_.ticket};
         answer_.fits = announcement_.dtype == own.dtype && announcement_.count == own.count ? 1 : 0;
         if (answer_.fits != 0) answer_.number = messages_.answered_[arrival_.source]++;
-        host_task_ = messages_.host_.send({.data = words_of(answer_),
-                                           .peer = arrival_.source,
-                                           .tag = tag_of_answer(announcement_.ticket),
-                                           .sequence = call_.sequence,
-                                           .label = answer_label});
+        host_task_ = messages_.host_.send(answer(arrival_.source));
         if (answer_.fits != 0) task_ = messages_.engine_.start_device_recv(call_.data, arrival_.source, after_);
       }
       if (host_task_) {
@@ -138,16 +138,8 @@ class DeviceMessages::Recv final : public Task {
             .kind = static_cast<std::uint32_t>(announcement_.dtype),
             .bytes = announcement_.count * size_of(static_cast<DType>(announcement_.dtype))};
   }
-  std::shared_ptr<DeviceEvent> completion() const override { return task_->completion(); }
 
  private:
-  DeviceMessages& messages_;
-  engines::MessageCall call_;
-  coordination::FailureAttribution attribution_;
-  Events after_;
-  Announcement announcement_;
-  Answer answer_;
-  std::unique_ptr<Task> host_task_, task_;
   Arrival arrival_;  // of the announcement
 };
 

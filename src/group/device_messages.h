@@ -12,8 +12,8 @@
 namespace unisono::group {
 
 /// Messages of device memory. The two sides find each other by messages of host memory, with all that holds for these (tags, receives from any
-/// source, mismatches): the sender announces what it has, the receiver answers that it is there, and then both give it to the engine of devices, in
-/// the order in which the receiver answered. A sender waits for its receiver, however small the message.
+/// source, mismatches). The sender announces the message, the receiver answers, and then both give the message to the engine of devices, in the order
+/// in which the receiver answered. A sender waits for its receiver, however small the message.
 class DeviceMessages {
  public:
   DeviceMessages(MessageMatcher& host, coordination::Coordination& coordination, Engine& engine)
@@ -22,22 +22,23 @@ class DeviceMessages {
   std::unique_ptr<Task> recv(const engines::MessageCall& call);
 
  private:
+  class Side;
   class Send;
   class Recv;
   /// The announcement of a sender.
   struct Announcement {
     std::uint64_t dtype = 0, count = 0, ticket = 0;
   };
-  /// The answer of the receiver: nothing is sent where the two do not fit.
+  /// The answer of the receiver. Nothing is sent where the two do not fit.
   struct Answer {
     std::uint64_t fits = 0, number = 0;
   };
   MessageMatcher& host_;
   coordination::Coordination& coordination_;
   Engine& engine_;
-  std::map<int, std::uint64_t> announced_;  // by destination
-  std::map<int, std::uint64_t> answered_;   // by source: how many messages it may send
-  std::map<int, std::uint64_t> given_;      // by destination: how many the engine has
+  std::map<int, std::uint64_t> announced_;  // by destination: the number of announcements
+  std::map<int, std::uint64_t> answered_;   // by source: the number of messages it may send
+  std::map<int, std::uint64_t> given_;      // by destination: the number of messages the engine has
 };
 
 }  // namespace unisono::group

@@ -15,21 +15,21 @@ namespace unisono::group {
 using Events = std::vector<std::shared_ptr<DeviceEvent>>;
 
 inline bool is_on_device(const TensorView& tensor) { return tensor.device().type != Device::Type::cpu; }
-/// The numbers of the devices that they lie on.
+/// Returns the numbers of the devices that the tensors lie on.
 std::set<int> devices_of(std::span<const TensorView> tensors);
 bool are_reached(const Events& events);
-/// What memory waits for that is used from now on: all that is on the caller's current stream, or on the default stream of each of its devices.
+/// Returns the events that memory used from now on waits for: the end of the caller's current stream, or of the default stream of each device.
 Events events_now(DeviceRuntime& runtime, std::span<const TensorView> tensors);
 
-/// Streams of one call's own, one for each of its devices.
+/// The streams of one call, one for each of its devices.
 class DeviceStreams {
  public:
-  /// Of the devices of these tensors. What is put on them comes after all of `after`.
+  /// Makes a stream on each device of these tensors. Everything on the streams comes after all of `after`.
   DeviceStreams(DeviceRuntime& runtime, std::span<const TensorView> tensors, const Events& after);
   DeviceStream& of(const TensorView& tensor) { return *streams_.at(tensor.device().index); }
   void copy(std::span<const detail::TensorCopy> copies);
   void order(DeviceEvent& event);
-  /// The end of what is on them now.
+  /// Returns the ends of what is on them now.
   Events end();
 
  private:
@@ -37,10 +37,10 @@ class DeviceStreams {
   std::map<int, std::unique_ptr<DeviceStream>> streams_;
 };
 
-/// The end of an operation on a device, if it has left anything to do there, and of what comes after it.
+/// The end of an operation on a device and of what comes after it there. The operation may be null: it has left nothing to do.
 class DeviceCompletion final : public DeviceEvent {
  public:
-  /// `kept` lives until then.
+  /// Keeps `kept` alive until the end.
   DeviceCompletion(std::shared_ptr<DeviceEvent> operation, Events after, std::shared_ptr<void> kept)
       : operation_(std::move(operation)), after_(std::move(after)), kept_(std::move(kept)) {}
   bool reached() override { return (!operation_ || operation_->reached()) && are_reached(after_); }

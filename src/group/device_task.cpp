@@ -30,7 +30,7 @@ TensorView line_of(void* memory, const TensorView& like, Device device = {}) {
 
 bool is_same_view(const TensorView& a, const TensorView& b) { return a.data() == b.data() && a.numel() == b.numel(); }
 
-/// What both ways have in common: the memory of a call, and what it waits for.
+/// The part that both ways have in common: the memory of a call, and the events that it waits for.
 class DeviceTask : public Task {
  public:
   DeviceTask(Group& group, Tensors ins, Tensors outs, LastOnDevice last)
@@ -50,7 +50,7 @@ class DeviceTask : public Task {
   Arrival arrival() const override { return task_ ? task_->arrival() : Arrival{}; }
 
  protected:
-  /// For the first step, not before the call's turn.
+  /// Returns the events that the first step waits for. Not before the call's turn.
   const Events& after() {
     if (auto last = last_ ? std::exchange(last_, nullptr)() : nullptr) after_.push_back(std::move(last));
     return after_;
@@ -65,10 +65,10 @@ class DeviceTask : public Task {
   std::unique_ptr<Task> task_;
 };
 
-/// The engine of devices has it. Strided views are packed in memory of their device, and the host waits for nothing of that.
+/// A call by the engine of devices. Strided views are packed in memory of their device, and the host waits for nothing of that.
 class OnDevice final : public DeviceTask {
  public:
-  /// With contiguous views in place of the call's, each behind what is on the stream of its device.
+  /// Starts the call with contiguous views in place of its own, each behind what is on the stream of its device.
   using Start = std::function<std::unique_ptr<Task>(const Tensors& ins, const Tensors& outs, DeviceStreams& streams)>;
 
   OnDevice(Group& group, Tensors ins, Tensors outs, LastOnDevice last, std::shared_ptr<detail::PrologueEpilogue> edges, Start start)
@@ -95,7 +95,7 @@ class OnDevice final : public DeviceTask {
     for (std::size_t i = 0; i < outs_.size(); ++i) {
       const TensorView& out = outs_[i];
       const bool in_place = i < ins_.size() && is_same_view(ins_[i], out);
-      outs.push_back(in_place ? ins[i] : packed(out));  // ranks that get no result must find there what was there
+      outs.push_back(in_place ? ins[i] : packed(out));  // a rank that gets no result must find its memory unchanged
       if (!out.is_contiguous()) results_.push_back({out, outs.back()});
     }
     if (edges_) {
@@ -111,7 +111,7 @@ class OnDevice final : public DeviceTask {
     engines::copy(stream, dense, view);
     return dense;
   }
-  // The memory that was taken is given back in the same order, when the streams go.
+  // The streams give back the memory that was taken, in the order of their work.
   void unpack() {
     const auto operation = task_->completion();
     if (operation) streams_->order(*operation);
@@ -127,14 +127,14 @@ class OnDevice final : public DeviceTask {
   std::shared_ptr<DeviceEvent> completion_;
 };
 
-/// What a call through the host is made of.
+/// The parts of a call through the host.
 struct HostPlan {
   std::vector<TensorCopy> before = {}, after = {};
-  std::function<std::unique_ptr<Task>()> start = {};  ///< on memory of the host, when that has what it reads
+  std::function<std::unique_ptr<Task>()> start = {};  ///< on memory of the host, once the copies before are made
   std::shared_ptr<void> kept = {};
 };
 
-/// Waits for the device, copies, has the host's backend carry it out, and copies the result back. Done when that is there.
+/// Waits for the device, copies, has the host's engine carry the call out, and copies the result back. Done when the result is there.
 class ThroughHost final : public DeviceTask {
  public:
   using MakePlan = std::function<HostPlan()>;
@@ -227,7 +227,7 @@ HostPlan plan_of_lists(Group& group, const CollectiveCall& call, const detail::L
           .kept = kept};
 }
 
-/// Why a call is not carried out on the devices; empty: it is. The same on all ranks, or the ranks find that they differ.
+/// Returns why a call is not carried out on the devices; empty: it is. All ranks come to the same answer, or find that they differ.
 std::string why_through_host(Group& group, const CollectiveCall& call, const detail::Request& request) {
   const Device place = is_on_device(call.in) ? call.in.device() : call.out.device();
   const std::string_view backend = group.core().name();
@@ -271,7 +271,8 @@ std::unique_ptr<Task> device_task(Group& group, const CollectiveCall& call, cons
     packed.in = packed_ins.front();
     packed.out = packed_outs.front();
     packed.device->after = streams.end();
-    const CurrentStream current(streams.of(is_on_device(packed.in) ? packed.in : packed.out).handle());  // and after nothing of this thread's
+    const CurrentStream current(
+        streams.of(is_on_device(packed.in) ? packed.in : packed.out).handle());  // so that it comes after nothing else of this thread's
     return group.core().executor().start_on_device(packed);
   };
   return std::make_unique<OnDevice>(group, ins, outs, std::move(last), request.edges, start);
@@ -301,7 +302,7 @@ std::unique_ptr<Task> device_task(Group& group, const MessageCall& call, bool se
   return std::make_unique<OnDevice>(group, ins, outs, nullptr, nullptr,
                                     [start_on, sends](const Tensors& packed_ins, const Tensors& packed_outs, DeviceStreams& streams) {
                                       const TensorView& data = sends ? packed_ins.front() : packed_outs.front();
-                                      const CurrentStream current(streams.of(data).handle());  // what the message comes after
+                                      const CurrentStream current(streams.of(data).handle());  // so that it comes after the packing
                                       return start_on(data);
                                     });
 }

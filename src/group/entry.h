@@ -9,7 +9,7 @@
 
 namespace unisono::group {
 
-/// One thread inside, on a group that is open.
+/// Lets one thread into a group that is open. Throws where another one is inside, where the group is closed, and in a child of fork.
 class Group::Entry {
  public:
   Entry(Group& group, std::string_view operation) : group_(group) {

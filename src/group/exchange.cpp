@@ -20,7 +20,7 @@ Counts exchange_counts(const Request& request, const ProcessGroup& group, CallOp
   group::Composed composed(name_of(request), group, options);
   const auto n = static_cast<std::size_t>(group.size());
   const bool pairwise = request.operation == Operation::all_to_all_v;
-  // A pair of numbers for each: how many elements, and of which dtype.
+  // Each rank is told a pair of numbers: how many elements, and of which dtype.
   const auto dtype = static_cast<std::uint64_t>(request.in.dtype());
   std::vector<std::uint64_t> mine, theirs(2 * n);
   for (std::size_t r = 0; r < (pairwise ? n : 1); ++r) {

@@ -1,11 +1,8 @@
 #include "group/group.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <utility>
 
-#include "engines/decision.h"
 #include "base/error_text.h"
 #include "base/log.h"
 #include "group/check.h"
@@ -23,27 +20,12 @@ std::shared_ptr<detail::PrologueEpilogue> edges_of(CollectiveCall& call, const d
   return product ? product : request.edges;
 }
 
-std::atomic<int> active_contexts{0};
-std::atomic<bool> forked_child{false};
-
 GroupParts clamped(GroupParts parts) {
   parts.timeout = base::clamped(parts.timeout);
   return parts;
 }
 
 }  // namespace
-
-bool in_forked_child() noexcept { return forked_child.load(std::memory_order_relaxed); }
-
-void guard_against_fork(bool active) {
-  static const int registered = ::pthread_atfork(nullptr, nullptr, [] {
-    if (active_contexts.load() > 0) forked_child.store(true);
-  });
-  static_cast<void>(registered);
-  active_contexts.fetch_add(active ? 1 : -1);
-}
-
-bool is_guarded_against_fork() noexcept { return active_contexts.load() > 0; }
 
 Group::Group(GroupParts parts)
     : parts_(clamped(std::move(parts))),
@@ -55,7 +37,7 @@ Group::Group(GroupParts parts)
 
 Group::~Group() {
   parts_.progress->remove(lane_);
-  if (!in_forked_child()) drop();  // whoever still waits for this rank learns that it will not come
+  if (!in_forked_child()) drop();  // the ranks that still wait for this one learn that it will not come
 }
 
 const std::string& Group::host_name(int rank) const {
@@ -65,8 +47,8 @@ const std::string& Group::host_name(int rank) const {
 }
 
 void Group::throw_deferred() {
-  if (!lane_->has_deferred.load(std::memory_order_acquire)) return;
-  if (auto error = lane_->take_deferred()) std::rethrow_exception(error);
+  if (!lane_->deferred.is_set()) return;
+  if (auto error = lane_->deferred.take()) std::rethrow_exception(error);
 }
 
 std::uint64_t Group::begin(std::string_view operation) {
@@ -93,7 +75,7 @@ std::unique_ptr<Task> Group::task_of(const CollectiveCall& call, const std::shar
                                      const detail::Request& request, const CallOptions& options) {
   if (!is_on_device(call)) [[likely]]
     return packed_task(core(), call, edges);
-  return device_task(*this, call, request, options, [this] { return lane_->last_on_device; });
+  return device_task(*this, call, request, options, [this] { return lane_->last_on_device(); });
 }
 std::unique_ptr<Task> Group::task_of(const MessageCall& call, bool sends) {
   if (!is_on_device(call.data)) [[likely]]
@@ -107,28 +89,34 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
   CollectiveCall call = check_collective(*this, request, options);
   call.sequence = begin(operation);
   const bool on_device = is_on_device(call);
-  if (on_device || lane_->pending_collectives.load(std::memory_order_acquire) > 0) {
-    // Behind what is under way, in the order of the calls. What a device has yet to do is watched when the call has returned.
-    if (on_device) get_ready(operation, call.sequence);
-    const auto edges = surroundings(call, request);
-    const auto state = parts_.progress->submit(lane_, Lane::Kind::collective, pending(operation, call.sequence, options),
-                                               [&] { return task_of(call, edges, request, options); });
-    finish(*state);
-    return;
-  }
-  throw_deferred();  // of what was still under way a moment ago
+  // The work that a device has yet to do is watched when the call has returned.
+  if (on_device) [[unlikely]]
+    get_ready(operation, call.sequence);
+  if (lane_->has_collectives()) return run_in_turn(call, request, options);
+  throw_deferred();  // of an operation that was still under way a moment ago
   std::unique_ptr<Packing> packing;
   std::shared_ptr<detail::PrologueEpilogue> product;
   detail::PrologueEpilogue* edges = request.edges.get();
-  try {  // where this rank has no memory for it, the others must not wait
-    if (call.factor) [[unlikely]] {
-      product = product_of(call);
-      edges = product.get();
-    }
-    if (Packing::is_needed(call, edges)) [[unlikely]]
-      packing = std::make_unique<Packing>(call, edges);
+  std::shared_ptr<detail::WorkState> left;  // to the device
+  try {                                     // where this rank has no memory for it, the others must not wait
     BlockingWaiter waiter(*this, operation, call.sequence, timeout_of(options));
-    core().executor().run(call, waiter);
+    if (on_device) [[unlikely]] {
+      auto watched = pending(operation, call.sequence, options);
+      const auto task = task_of(call, request.edges, request, options);
+      if (!task->advance()) waiter.wait(*task);
+      watched->collective = true;
+      left = watch(*task, std::move(watched));
+    } else {
+      if (call.factor) [[unlikely]] {
+        product = product_of(call);
+        edges = product.get();
+      }
+      if (Packing::is_needed(call, edges)) [[unlikely]]
+        packing = std::make_unique<Packing>(call, edges);
+      if (Engine* const engine = core().executor().comparing_engine()) [[likely]]
+        engine->carry_out(call, waiter);
+      else core().executor().run(call, waiter);
+    }
   } catch (const Mismatch&) {
     std::rethrow_exception(complete_collective(std::current_exception(), operation, call.sequence));
   } catch (const GroupFailure& over) {
@@ -139,6 +127,20 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
   }
   if (packing) [[unlikely]]
     packing->finish();
+  if (left) [[unlikely]]
+    left->order_stream();
+}
+
+void Group::run_in_turn(CollectiveCall& call, const detail::Request& request, const CallOptions& options) {
+  const auto edges = surroundings(call, request);
+  const auto state = parts_.progress->submit(lane_, Lane::Kind::collective, pending(detail::name_of(request), call.sequence, options),
+                                             [&] { return task_of(call, edges, request, options); });
+  finish(*state);
+}
+
+std::shared_ptr<detail::WorkState> Group::watch(const Task& task, std::unique_ptr<Pending> pending) {
+  auto completion = task.completion();
+  return completion ? parts_.progress->watch(lane_, std::move(pending), std::move(completion)) : nullptr;
 }
 
 void Group::run(const detail::Request& request, const CallOptions& options, const std::function<void()>& issued) {
@@ -175,7 +177,7 @@ std::shared_ptr<detail::PrologueEpilogue> Group::surroundings(CollectiveCall& ca
 }
 
 void Group::finish(detail::WorkState& state) {
-  parts_.progress->wait(state, nullptr);
+  parts_.progress->wait(state);
   if (const auto error = state.error_now()) std::rethrow_exception(error);
   state.order_stream();
 }
@@ -246,7 +248,7 @@ void Group::drop() {
   core().leave();
 }
 
-// Nobody drives the operations of a closed group, and nobody listens to its failures: a Work that is kept beyond it says so at once.
+// Nobody advances the operations of a closed group, and nobody listens to its failures: a Work that is kept beyond it says so at once.
 void Group::end_pending() {
   reported_.store(true);
   const auto failure = coordination().failure();
@@ -260,71 +262,6 @@ void Group::end_pending() {
                      .message = pending.operation + " #" + std::to_string(pending.sequence) + " was not done when its group was closed"},
                     pending.operation, pending.sequence);
   });
-}
-
-std::exception_ptr Group::fail(const Failure& failure, std::string_view operation, std::uint64_t sequence) {
-  coordination().poison(failure);
-  const Failure first = coordination().failure().value_or(failure);
-  // A group that ends right after a Mismatch ends because of it, whoever gives up first.
-  if (!reported_.exchange(true) && parts_.on_failure && !is_after_mismatch()) parts_.on_failure(first);
-  return error_of(first, operation, sequence);
-}
-
-std::exception_ptr Group::error_of(const Failure& failure, std::string_view operation, std::uint64_t sequence) const {
-  ErrorInfo info;
-  info.operation = operation;
-  info.group = name();
-  info.sequence = sequence;
-  info.rank = rank();
-  if (failure.culprit >= 0) {
-    info.culprit = failure.culprit;
-    info.host = host_name(failure.culprit);
-  }
-  if (failure.kind == Failure::Kind::timeout) {
-    info.hint = "the group is over; look at what the missing ranks are doing";
-    return std::make_exception_ptr(Timeout(failure.message, std::move(info), failure.missing));
-  }
-  info.hint = "the group is over; shrink_group makes one of the survivors";
-  return std::make_exception_ptr(PeerFailed(failure.message, std::move(info), failure.cause));
-}
-
-std::exception_ptr Group::complete(std::exception_ptr error, std::string_view operation, std::uint64_t sequence) const {
-  try {
-    std::rethrow_exception(std::move(error));
-  } catch (const Mismatch& mismatch) {
-    ErrorInfo info = mismatch.info();
-    info.operation = operation;
-    info.group = name();
-    info.sequence = sequence;
-    info.rank = rank();
-    if (info.culprit) info.host = host_name(*info.culprit);
-    return std::make_exception_ptr(Mismatch(mismatch.message(), std::move(info)));
-  } catch (...) {
-    return std::current_exception();
-  }
-}
-
-std::exception_ptr Group::complete_collective(std::exception_ptr error, std::string_view operation, std::uint64_t sequence) {
-  int ranks = 0;
-  try {
-    std::rethrow_exception(error);
-  } catch (const engines::Disagreement& disagreement) {
-    ranks = disagreement.ranks();
-  } catch (...) {  // NOLINT(bugprone-empty-catch): of an engine that does not say
-  }
-  auto completed = complete(std::move(error), operation, sequence);
-  try {
-    std::rethrow_exception(completed);
-  } catch (const Mismatch& mismatch) {
-    note_mismatch(mismatch, ranks, sequence);
-  } catch (...) {  // NOLINT(bugprone-empty-catch): it is handed on
-  }
-  return completed;
-}
-
-void Group::note_mismatch(const Mismatch& mismatch, int ranks, std::uint64_t sequence) {
-  last_mismatch_.store(sequence);
-  if (parts_.on_mismatch) parts_.on_mismatch(mismatch, ranks);
 }
 
 }  // namespace unisono::group

@@ -11,14 +11,15 @@
 #include <string_view>
 #include <vector>
 
-#include "group/progress.h"
+#include "group/fork_guard.h"
 #include "group/group_core.h"
+#include "group/progress.h"
 #include "unisono/detail/request.h"
 #include "unisono/process_group.h"
 
 namespace unisono::group {
 
-/// What a group is made of.
+/// The parts that a group is made of.
 struct GroupParts {
   std::string name;
   int rank = 0;
@@ -27,13 +28,13 @@ struct GroupParts {
   std::unique_ptr<GroupCore> core;
   std::chrono::milliseconds timeout{};
   std::shared_ptr<Progress> progress;
-  std::function<void(const Failure&)> on_failure = {};  // called once, by whoever notices first; must not throw
-  /// Called for each Mismatch of a collective, with how many ranks were compared; must not throw.
+  std::function<void(const Failure&)> on_failure = {};  // called once, for the failure that is noticed first; must not throw
+  /// Called for each Mismatch of a collective, with the number of ranks that were compared; must not throw.
   std::function<void(const Mismatch&, int ranks)> on_mismatch = {};
 };
 
-/// The one way to the engines: checks a call, gives it its number, orders it behind what is under way, and turns what goes wrong into errors that
-/// say where.
+/// The one way to the engines. It checks a call, gives it its number, orders it behind what is under way, and turns failures into errors that say
+/// where they happened.
 class Group : public std::enable_shared_from_this<Group> {
  public:
   explicit Group(GroupParts parts);
@@ -49,54 +50,54 @@ class Group : public std::enable_shared_from_this<Group> {
   GroupCore& core() const { return *parts_.core; }
   coordination::Coordination& coordination() const { return parts_.core->coordination(); }
   std::chrono::milliseconds timeout() const { return parts_.timeout; }
-  /// Whose memory it works on, beside the host's.
+  /// The device whose memory it works on, beside the host's.
   const std::optional<Device>& device() const { return device_; }
   std::uint64_t sequence() const { return sequence_; }
-  /// See shapes.h.
+  /// Whether the ranks compare shapes; see shapes.h.
   bool compares_shapes() const { return compares_shapes_; }
 
   void run(const detail::Request& request, const CallOptions& options);
-  /// The same, and other threads may call from `issued` on.
+  /// Calls `issued` when the call has its place among the group's: from then on other threads may call.
   void run(const detail::Request& request, const CallOptions& options, const std::function<void()>& issued);
   Work start(const detail::Request& request, const CallOptions& options);
   MessageInfo run(const detail::MessageRequest& request, const CallOptions& options);
   Work start(const detail::MessageRequest& request, const CallOptions& options);
-  /// The message that the next receive would take. Null, where it does not wait: nothing is there.
+  /// Returns the message that the next receive would take. Null, where it does not wait: nothing is there.
   std::optional<MessageInfo> probe(const detail::MessageRequest& request, const CallOptions& options, bool waits);
-  /// Throws what is wrong with a message by itself.
+  /// Throws where a message is wrong by itself.
   void verify(const detail::MessageRequest& request, const CallOptions& options) const;
   void abort(std::string_view reason);
-  /// The same, of a rank that says how it ended: "ended with ValueError: bad data".
+  /// Aborts as a rank that says how it ended: "ended with ValueError: bad data".
   void end(std::string_view how);
-  /// The same, because a call was left half done: a user's callable threw, or memory ran out. Changes nothing if the group is over already.
+  /// Aborts because a call was left half done: a user's callable threw, or memory ran out. Changes nothing if the group is over already.
   void abort_after(const std::exception_ptr& error);
 
-  /// Waits for all members, without being one of their calls: it has no number, and comes before the first of them.
+  /// Waits for all members. It is none of the group's calls: it has no number, and comes before the first of them.
   void assemble(std::chrono::milliseconds timeout);
 
-  /// Waits, at most that long, for what is under way, then says goodbye: no call is possible afterwards.
+  /// Waits, at most that long, for what is under way, then leaves the group: no call is possible afterwards.
   void close(std::chrono::milliseconds at_most);
-  /// The same without waiting, after a failure.
+  /// Leaves the group without waiting, after a failure.
   void drop();
   bool is_open() const { return open_.load(std::memory_order_acquire); }
 
-  /// Poisons the group with it, reports it, and returns the error for the given call.
+  /// Poisons the group with the failure, reports it, and returns the error for the given call.
   std::exception_ptr fail(const Failure& failure, std::string_view operation, std::uint64_t sequence);
-  /// The error of a failure as the given call meets it.
+  /// Returns the error of a failure as the given call meets it.
   std::exception_ptr error_of(const Failure& failure, std::string_view operation, std::uint64_t sequence) const;
   /// Adds the group's name and the culprit's host to an error that comes from below.
   std::exception_ptr complete(std::exception_ptr error, std::string_view operation, std::uint64_t sequence) const;
-  /// The same, of a call that is compared among all ranks: it is also told to whoever judges how the job ended. From any thread.
+  /// Completes the error of a call that is compared among all ranks, and reports it to the judge of how the job ended. From any thread.
   std::exception_ptr complete_collective(std::exception_ptr error, std::string_view operation, std::uint64_t sequence);
   void note_mismatch(const Mismatch& mismatch, int ranks, std::uint64_t sequence);
   /// The sequence number of the last call. From any thread.
   std::uint64_t last_call() const { return lane_->last_call.load(); }
-  /// Nothing was called since a collective that was a Mismatch: what ends now ends because of it.
+  /// Returns true where nothing was called since a collective that was a Mismatch: a group that ends now ends because of it.
   bool is_after_mismatch() const { return last_mismatch_.load() != 0 && last_mismatch_.load() == lane_->last_call.load(); }
 
  private:
   class Entry;
-  /// What every call does once it is known to be well-formed: throws what is left over from before, takes a number.
+  /// Begins a call that is known to be well-formed: throws the error that is left over from before, takes a number.
   std::uint64_t begin(std::string_view operation);
   void throw_deferred();
   std::unique_ptr<Task> task_of(const CollectiveCall& call, const std::shared_ptr<detail::PrologueEpilogue>& edges, const detail::Request& request,
@@ -109,14 +110,18 @@ class Group : public std::enable_shared_from_this<Group> {
   void send_eagerly(const MessageCall& call, std::string_view operation, const CallOptions& options, const MakeTask& make);
   /// Waits for a message's task.
   Arrival carry_out(const MessageCall& call, std::string_view operation, const CallOptions& options, const MakeTask& make);
-  /// What `f` throws, as errors of the call.
+  /// Carries the call out behind the collectives that are pending.
+  void run_in_turn(CollectiveCall& call, const detail::Request& request, const CallOptions& options);
+  /// Has the device watched that has yet to finish a task that is done. Null: no device has anything to finish.
+  std::shared_ptr<detail::WorkState> watch(const Task& task, std::unique_ptr<Pending> pending);
+  /// Throws what `f` throws as errors of the call. `peer_waits`: the two sides have agreed on the message, so any error ends the group.
   template <class F>
-  auto with_errors(std::string_view operation, std::uint64_t sequence, F&& f);
-  /// Before what is carried out without its caller. Where that cannot be, the others must not wait for it.
+  auto with_errors(std::string_view operation, std::uint64_t sequence, bool peer_waits, F&& f);
+  /// Prepares for an operation that goes on without its caller. Where that cannot be, the group is over, so that the others do not wait.
   void get_ready(std::string_view operation, std::uint64_t sequence);
-  /// edges_of; where this rank has no memory for it, the others must not wait.
+  /// Returns the prologue and epilogue of a call on memory of the host. Where this rank has no memory for them, the group is over.
   std::shared_ptr<detail::PrologueEpilogue> surroundings(CollectiveCall& call, const detail::Request& request);
-  /// Of a blocking call: waits for it, and what is put on the caller's current stream afterwards comes after it.
+  /// Waits for a blocking call. Everything that is put on the caller's current stream afterwards comes after it.
   void finish(detail::WorkState& state);
   std::chrono::milliseconds timeout_of(const CallOptions& options) const { return base::clamped(options.timeout.value_or(parts_.timeout)); }
 
@@ -129,14 +134,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::atomic<bool> reported_{false};
   std::atomic<std::uint64_t> last_mismatch_{0};  // the number of the last collective that was one
   std::uint64_t sequence_ = 0;
-  base::Clock::time_point next_look_{};  // of probes that do not wait
+  base::Clock::time_point next_look_{};  // for failures, by probes that do not wait
 };
-
-/// In a child of fork nothing works: checked by every call.
-bool in_forked_child() noexcept;
-/// From now on a fork makes a child in which nothing works (counted: true when a context is made, false when it ends).
-void guard_against_fork(bool active);
-/// Whether a fork now would make such a child: there is a context in this process, be it of a thread.
-bool is_guarded_against_fork() noexcept;
 
 }  // namespace unisono::group

@@ -23,7 +23,7 @@ class GroupCore {
   struct Parts {
     std::shared_ptr<coordination::Coordination> coordination;
     schedule::Engines engines;
-    std::string name;  ///< as `ProcessGroup::backend` says it; empty: the engine's
+    std::string name;  ///< as `ProcessGroup::backend` returns it; empty: the engine's
   };
   explicit GroupCore(Parts parts);
   ~GroupCore();
@@ -34,14 +34,15 @@ class GroupCore {
   coordination::Coordination& coordination() { return *coordination_; }
   const std::shared_ptr<coordination::Coordination>& shared_coordination() const { return coordination_; }
   schedule::Executor& executor() { return *executor_; }
-  /// The device whose memory the group works on, beside the host's.
+  /// Returns the device whose memory the group works on, beside the host's.
   std::optional<Device> device() const;
-  /// Sends and receives of host memory, and of the memory of that device.
+  /// Starts a send or a receive of host memory, or of the memory of that device.
   std::unique_ptr<Task> start_send(const engines::MessageCall& call);
   std::unique_ptr<Task> start_recv(const engines::MessageCall& call);
-  /// Done when the message has come that the next receive from there with that tag will take; takes nothing of it. `data` does not count.
+  /// Starts a task that is done when the message has come that the next receive from there with that tag will take. The message stays; `data` does
+  /// not count.
   std::unique_ptr<Task> start_probe(const engines::MessageCall& call) { return messages_->probe(call); }
-  /// The last word of a rank that leaves the group in order.
+  /// Tells the peers that this rank leaves the group in order.
   void leave();
 
  private:
@@ -70,18 +71,18 @@ struct CoreOptions {
   std::chrono::milliseconds timeout{};
 };
 
-/// The engine of device memory that a group has besides.
+/// The engine of device memory that a group has beside its other engines.
 struct DeviceEngine {
   EngineFactory make;    ///< null: none
   bool at_need = false;  ///< as in EngineOptions
-  std::string name;      ///< as `ProcessGroup::backend` says the group's backend then
+  std::string name;      ///< as `ProcessGroup::backend` returns it then
 };
 
-/// Makes the core of a group on the engine that `maker` makes: collective over its members.
+/// Makes the core of a group on the engine that `maker` makes. Collective over its members.
 std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::EngineMaker& maker, const DeviceEngine& device = {});
-/// The parts of the core of a group of one.
+/// Returns the parts of the core of a group of one.
 GroupCore::Parts parts_alone();
-/// The parts of one of several ranks that are threads of this process.
+/// Returns the parts of one of several ranks that are threads of this process.
 GroupCore::Parts parts_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus);
 
 }  // namespace unisono::group

@@ -7,7 +7,7 @@
 #include "kernels/pack.h"
 #include "unisono/tensor.h"
 
-// Between buffers that may be strided and memory where their elements lie one behind the other.
+// Copies between buffers that may be strided and memory where their elements lie one behind the other.
 
 namespace unisono::group {
 

@@ -26,7 +26,7 @@ using Tensors = std::vector<TensorView>;
 
 using group::is_on_device;
 
-/// All buffers of the list as one, if they lie one behind the other.
+/// Returns all buffers of the list as one, if they lie one behind the other.
 std::optional<TensorView> as_one(const Tensors& list) {
   const TensorView& first = list.front();
   const auto* next = static_cast<const std::byte*>(first.data());
@@ -49,7 +49,7 @@ class Staged final : public PrologueEpilogue {
   void epilogue() override {
     if (!fills_) group::put_list(list_, memory_.data());
   }
-  std::string_view terms() const override { return {}; }  // the others may have one buffer
+  std::string_view terms() const override { return {}; }  // the other ranks may have one buffer
 
  private:
   Tensors list_;
@@ -57,7 +57,7 @@ class Staged final : public PrologueEpilogue {
   std::vector<std::byte> memory_;
 };
 
-/// The same in memory of the list's device, which copies in its own order.
+/// A list on a device, staged in memory of that device. The device copies in its own order.
 class StagedOnDevice final : public PrologueEpilogue {
  public:
   StagedOnDevice(Tensors list, bool fills) : list_(std::move(list)), fills_(fills) {
@@ -65,7 +65,7 @@ class StagedOnDevice final : public PrologueEpilogue {
     DeviceRuntime& runtime = engines::require_runtime(device.type);
     stream_ = runtime.stream(device);
     auto* const memory = static_cast<std::byte*>(stream_->allocate(list_.front().bytes() * list_.size()));
-    // Other streams will use it: it is there before they do.
+    // Other streams will use the memory, so it must be there before they do.
     if (!engines::wait_for(*runtime.record(device, stream_->handle()), base::Deadline(time_to_allocate))) {
       throw std::runtime_error(to_string(device) + " does not get through to an allocation");
     }
@@ -92,12 +92,12 @@ class StagedOnDevice final : public PrologueEpilogue {
 
   Tensors list_;
   const bool fills_;
-  std::unique_ptr<DeviceStream> stream_;  // whose memory goes with it
+  std::unique_ptr<DeviceStream> stream_;  // the memory goes with it
   TensorView whole_ = nothing();
   Tensors parts_;
 };
 
-/// A device that fails here fails on this rank alone.
+/// Calls `f`. A device that fails in it fails on this rank alone, so the others are told.
 template <class F>
 auto on_device_of(const ProcessGroup& group, std::string_view name, F&& f) {
   try {
@@ -112,7 +112,7 @@ auto on_device_of(const ProcessGroup& group, std::string_view name, F&& f) {
 
 enum class Direction { in, out };
 
-/// The list in its place in the request.
+/// Puts the list into its place in the request.
 void place(Request& request, Tensors list, const TensorView& single, Direction direction, const ProcessGroup& group) {
   const group::Group& inside = *group.implementation();
   const std::string_view name = name_of(request);
@@ -161,8 +161,8 @@ Request scatter_request(Tensors ins, const TensorView& out, Rank src, const Proc
   });
 }
 
-void scatter_sizing(std::span<const TensorView> given, Rank src, const std::function<TensorView(std::size_t count)>& resize, const ProcessGroup& group,
-                    const CallOptions& options) {
+void scatter_sizing(std::span<const TensorView> given, Rank src, const std::function<TensorView(std::size_t count)>& resize,
+                    const ProcessGroup& group, const CallOptions& options) {
   constexpr std::string_view label = "scatter_list";
   const Tensors list = group::locate_list(*group.implementation(), given);
   for (const TensorView& tensor : list) group::check_place(*group.implementation(), label, tensor);

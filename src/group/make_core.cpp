@@ -1,4 +1,4 @@
-// From what is known of a group's members to its parts.
+// Makes the parts of a group from the facts about its members.
 #include <algorithm>
 #include <utility>
 
@@ -16,7 +16,7 @@ using coordination::Coordination;
 using coordination::CoordinationParts;
 using coordination::GroupTopology;
 
-// Numbered anew within the group.
+/// The hosts of the members, numbered anew within the group.
 std::vector<int> hosts_of(const CoreOptions& options) {
   std::vector<int> hosts(options.global_ranks.size(), 0);
   std::vector<int> seen;
@@ -31,49 +31,44 @@ std::vector<int> hosts_of(const CoreOptions& options) {
 std::shared_ptr<Store> under(const CoreOptions& options, const std::string& prefix) { return std::make_shared<PrefixStore>(prefix, options.store); }
 
 coordination::HostRanks join_host(const CoreOptions& options, const GroupTopology& topology, bool is_engine_of_group) {
-  coordination::HostOptions host;
-  host.group_name = options.group_name;
-  host.rank = topology.local;
-  host.names = topology.members;
+  coordination::HostOptions host{.group_name = options.group_name,
+                                 .rank = topology.local,
+                                 .names = topology.members,
+                                 .store = is_engine_of_group ? options.store : under(options, fmt::format("host/{}/", topology.host())),
+                                 .job_store = options.job_store,
+                                 .world = options.world,
+                                 .timeout = options.timeout};
   for (const int r : topology.members) host.global_ranks.push_back(options.global_ranks[static_cast<std::size_t>(r)]);
-  host.store = is_engine_of_group ? options.store : under(options, fmt::format("host/{}/", topology.host()));
-  host.job_store = options.job_store;
-  host.world = options.world;
-  host.timeout = options.timeout;
   return coordination::join_host(host);
 }
 
-/// The connections that a world has with the ranks of other hosts, or with all.
+/// Makes the connections of a world with the ranks of other hosts, or with all ranks.
 std::shared_ptr<transport::Link> connect(const CoreOptions& options, const GroupTopology& topology, bool all, const CoordinationParts& parts) {
-  transport::Link::Options link;
-  link.rank = options.rank;
-  link.hosts = topology.hosts;
-  link.all = all;
-  link.address = options.address;
-  link.store = under(options, "link/");
-  link.token = options.token;
-  link.timeout = options.timeout;
   // The link may outlive the group: it keeps the notifier that it notifies.
   std::shared_ptr<base::Notifier> notifier = parts.notifier;
   if (parts.host.engine) notifier = {parts.host.engine->shared_segment(), &parts.host.engine->segment().notifier(topology.local)};
-  link.notify = [notifier] { notifier->notify(); };
-  link.has_waiter = [notifier] { return notifier->has_waiters(); };
-  return transport::Link::connect(link);
+  return transport::Link::connect({.rank = options.rank,
+                                   .hosts = topology.hosts,
+                                   .address = options.address,
+                                   .store = under(options, "link/"),
+                                   .token = options.token,
+                                   .timeout = options.timeout,
+                                   .all = all,
+                                   .notify = [notifier] { notifier->notify(); },
+                                   .has_waiter = [notifier] { return notifier->has_waiters(); }});
 }
 
 EngineOptions engine_options(const CoreOptions& options, const GroupTopology& topology, const std::string& prefix, bool is_crowded) {
-  EngineOptions engine;
-  engine.group_name = options.group_name;
-  engine.key = options.key;
-  engine.rank = options.rank;
-  engine.global_ranks = options.global_ranks;
-  engine.hosts = topology.hosts;
-  engine.local_rank = options.local_rank;
-  engine.address = options.address;
-  engine.store = under(options, prefix);
-  engine.timeout = options.timeout;
-  engine.crowded = is_crowded;
-  return engine;
+  return {.group_name = options.group_name,
+          .key = options.key,
+          .rank = options.rank,
+          .global_ranks = options.global_ranks,
+          .hosts = topology.hosts,
+          .local_rank = options.local_rank,
+          .address = options.address,
+          .store = under(options, prefix),
+          .timeout = options.timeout,
+          .crowded = is_crowded};
 }
 
 std::unique_ptr<Engine> make_rail(const CoreOptions& options, const GroupTopology& topology, EngineOptions rail, const engines::EngineMaker& maker,
@@ -91,7 +86,7 @@ std::unique_ptr<Engine> make_rail(const CoreOptions& options, const GroupTopolog
   return maker.make(rail, link);
 }
 
-/// How its collectives will go.
+/// Logs how the group's collectives will go.
 void log_schedule(const CoreOptions& options, const GroupTopology& topology) {
   const std::string of_group = "schedule of group " + options.group_name;
   if (topology.has_levels()) {

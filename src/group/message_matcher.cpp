@@ -21,7 +21,7 @@ std::string elements(std::uint64_t bytes, DType dtype) {
 
 }  // namespace
 
-/// A carrier's send, which calls the peer by its rank in the group.
+/// A carrier's send, in which the peer has its rank in the group.
 class MessageMatcher::SendTask final : public Task {
  public:
   SendTask(const Route& route, const MessageCall& call)
@@ -184,7 +184,7 @@ void MessageMatcher::give(int source, const AnnouncedMessage& message) {
   const auto task = std::ranges::find_if(posted_, [&](const RecvTask* t) { return t->wants(source, message.header); });
   if (task == posted_.end()) {
     auto& unexpected = unexpected_[static_cast<std::size_t>(source)];
-    // In order, also of a message that a receive has given back.
+    // The order holds for a message that a receive has given back, too.
     unexpected.insert(std::ranges::lower_bound(unexpected, message.ticket, {}, &AnnouncedMessage::ticket), message);
     return;
   }

@@ -1,9 +1,10 @@
-// Messages of a group: sends, receives, and looking at what has come.
+// The messages of a group: sends, receives and probes.
 
 #include <algorithm>
 #include <utility>
 
 #include "engines/message.h"
+#include "base/eager.h"
 #include "group/check.h"
 #include "group/composed.h"
 #include "group/device_streams.h"
@@ -16,9 +17,7 @@
 namespace unisono::group {
 namespace {
 
-// Up to this size a message leaves its sender's hands without a matching receive.
-constexpr std::size_t eager_bytes = std::size_t{64} << 10;
-// What may be kept for receivers that do not come, per group; then senders wait like those of large messages.
+// The most that a group keeps for receivers that do not come; beyond it senders wait like those of large messages.
 constexpr std::size_t most_buffered = std::size_t{64} << 20;
 
 /// A probe that is done after one look, whether or not it has found something.
@@ -46,7 +45,7 @@ MessageInfo info_of(const Arrival& arrival) {
           .is_object = is_object};
 }
 
-/// Ranks whose messages a receive or a probe waits for.
+/// Returns the ranks whose messages a receive or a probe waits for.
 std::vector<int> sources_of(const MessageCall& call, int rank, int size) {
   if (call.peer >= 0) return {call.peer};
   std::vector<int> others;
@@ -60,22 +59,25 @@ std::vector<int> sources_of(const MessageCall& call, int rank, int size) {
 
 bool Group::leaves_at_once(const detail::MessageRequest& request) const {
   const std::size_t bytes = request.data.bytes();
-  if (request.operation != Operation::send || bytes > eager_bytes || lane_->buffered.load() + bytes > most_buffered) return false;
+  if (request.operation != Operation::send || bytes > base::eager_bytes || lane_->buffered.load() + bytes > most_buffered) return false;
   return !lies_on_device(*this, request.data);
 }
 
 template <class F>
-auto Group::with_errors(std::string_view operation, std::uint64_t sequence, F&& f) {
+auto Group::with_errors(std::string_view operation, std::uint64_t sequence, bool peer_waits, F&& f) {
   try {
     return f();
   } catch (const Mismatch&) {
     std::rethrow_exception(complete(std::current_exception(), operation, sequence));
   } catch (const GroupFailure& over) {
     std::rethrow_exception(fail(over.failure(), operation, sequence));
+  } catch (...) {
+    if (peer_waits) abort_after(std::current_exception());
+    throw;
   }
 }
 
-// A small send that nobody takes at once goes on without its caller; what then goes wrong with it, the next call says.
+// A small send that nobody takes at once goes on without its caller. If it fails then, the next call throws its error.
 void Group::send_eagerly(const MessageCall& call, std::string_view operation, const CallOptions& options, const MakeTask& make) {
   const auto leave_behind = [&](const MakeTask& make_detached) {
     get_ready(operation, call.sequence);
@@ -83,14 +85,14 @@ void Group::send_eagerly(const MessageCall& call, std::string_view operation, co
     static_cast<void>(
         Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options, call.data.bytes()), make_detached)));
   };
-  if (lane_->pending_messages.load(std::memory_order_acquire) > 0) {
+  if (lane_->has_messages()) {
     return leave_behind([&] {
       auto task = make();
       task->detach();
       return task;
     });
   }
-  with_errors(operation, call.sequence, [&] {
+  with_errors(operation, call.sequence, false, [&] {
     auto task = make();
     if (task->advance()) return;
     if (task->detach()) leave_behind([&] { return std::move(task); });
@@ -100,17 +102,22 @@ void Group::send_eagerly(const MessageCall& call, std::string_view operation, co
 
 Arrival Group::carry_out(const MessageCall& call, std::string_view operation, const CallOptions& options, const MakeTask& make) {
   const bool on_device = is_on_device(call.data);
-  if (on_device || lane_->pending_messages.load(std::memory_order_acquire) > 0) {
-    if (on_device) get_ready(operation, call.sequence);
+  if (on_device) get_ready(operation, call.sequence);
+  if (lane_->has_messages()) {
     const auto state = parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options), make);
     finish(*state);
     return state->arrival;
   }
-  return with_errors(operation, call.sequence, [&] {
+  std::shared_ptr<detail::WorkState> left;  // to the device
+  const Arrival arrival = with_errors(operation, call.sequence, on_device, [&] {
+    auto watched = on_device ? pending(operation, call.sequence, options) : nullptr;
     const auto task = make();
     if (!task->advance()) BlockingWaiter(*this, operation, call.sequence, timeout_of(options)).wait(*task);
+    if (on_device) left = watch(*task, std::move(watched));
     return task->arrival();
   });
+  if (left) left->order_stream();
+  return arrival;
 }
 
 MessageInfo Group::run(const detail::MessageRequest& request, const CallOptions& options) {
@@ -151,7 +158,7 @@ std::optional<MessageInfo> Group::probe(const detail::MessageRequest& request, c
     });
   };
   Arrival arrival = look();
-  // A program that looks again and again learns of a peer that is gone as one that waits does. What that peer sent before still counts.
+  // A program that looks again and again learns of a peer that is gone, as one that waits does. Messages that the peer sent before still count.
   if (const auto now = base::Clock::now(); arrival.source < 0 && now >= next_look_) {
     next_look_ = now + look_period;
     const auto failure = coordination().look_for_failures(sources_of(call, rank(), size()), call.peer < 0);
@@ -179,14 +186,14 @@ void Group::verify(const detail::MessageRequest& request, const CallOptions& opt
 
 namespace unisono::detail {
 
-MessageInfo recv_sized(const TensorView& now, std::optional<Rank> src, const std::function<TensorView(std::size_t count)>& resize, const ProcessGroup& group,
-                       const CallOptions& options) {
+MessageInfo recv_sized(const TensorView& now, std::optional<Rank> src, const std::function<TensorView(std::size_t count)>& resize,
+                       const ProcessGroup& group, const CallOptions& options) {
   group::Composed call(to_string(Operation::recv), group, options);
   const MessageRequest request{Operation::recv, now, src, call.name()};
   const MessageInfo info = *probe(request, group, call.options(), true);
   CallOptions rest = call.options();
   rest.tag = info.tag;
-  // Of another dtype, or an object: the receive says so, and takes it off the line.
+  // The receive of a message of another dtype, or of an object, throws the mismatch and drops the message.
   const bool fits = info.dtype == now.dtype() && !info.is_object;
   return run({Operation::recv, fits ? resize(info.count) : now, Rank(info.source)}, group, rest);
 }

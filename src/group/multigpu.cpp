@@ -44,7 +44,7 @@ class Lists : public detail::PrologueEpilogue {
   std::string terms_;
 };
 
-/// Nothing, on a rank whose lists are empty.
+/// The part of a rank whose lists are empty.
 class NoTensors final : public detail::PrologueEpilogue {
  public:
   void prologue() override {}
@@ -71,7 +71,7 @@ class Broadcast final : public Lists {
   std::vector<std::byte> memory_;
 };
 
-/// Several tensors combined into one before the operation; its result goes to each of `outputs` in equal parts, or whole.
+/// Several tensors, combined into one before the operation. The result goes to each of `outputs` in equal parts, or whole.
 class Combined final : public Lists {
  public:
   enum class Result { whole, parts };
@@ -128,7 +128,7 @@ class Gathered final : public Lists {
 
 bool is_on_device(const Tensors& tensors) { return !tensors.empty() && tensors.front().device().type != Device::Type::cpu; }
 
-/// Lists on devices: their engine takes them as they are, each tensor as a participant of its own.
+/// Makes the request of lists on devices. Their engine takes each tensor as a participant of its own.
 Request on_devices(Operation operation, const char* name, Tensors ins, Tensors outs, std::optional<Rank> root, ReduceOp op = ReduceOp::sum) {
   Request request{operation, ins.front(), outs.front(), op};
   request.root = root;
@@ -141,7 +141,7 @@ Request on_devices(Operation operation, const char* name, Tensors ins, Tensors o
   return request;
 }
 
-/// Copies in the host's memory of lists on devices, and what is copied between the two.
+/// Copies in the host's memory of lists on devices, and the list of what is copied between the two.
 class HostCopies {
  public:
   Tensors of(const Tensors& tensors) {
@@ -168,7 +168,7 @@ class HostCopies {
       std::make_shared<detail::ListsOnHost>(detail::ListsOnHost{.request = {Operation::barrier, detail::nothing(), detail::nothing()}});
 };
 
-/// A list that no operation has to be asked about.
+/// Makes the request of a rank whose lists are empty.
 Request nothing_of(Operation operation, const char* name, std::optional<Rank> root, ReduceOp op = ReduceOp::sum) {
   Request request{operation, detail::nothing(), detail::nothing(), op};
   request.root = root;
@@ -325,7 +325,8 @@ void reduce_multigpu(std::span<const TensorView> tensors, Rank dst, ReduceOp op,
 Work reduce_multigpu_async(std::span<const TensorView> tensors, Rank dst, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
   return with_place(options.where, [&] { return detail::start(reduce_request(tensors, dst, op, group), group, options); });
 }
-void all_gather_multigpu(std::span<const TensorView> outputs, std::span<const TensorView> inputs, const ProcessGroup& group, const CallOptions& options) {
+void all_gather_multigpu(std::span<const TensorView> outputs, std::span<const TensorView> inputs, const ProcessGroup& group,
+                         const CallOptions& options) {
   with_place(options.where, [&] { detail::run(all_gather_request(outputs, inputs, group), group, options); });
 }
 Work all_gather_multigpu_async(std::span<const TensorView> outputs, std::span<const TensorView> inputs, const ProcessGroup& group,

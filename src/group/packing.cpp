@@ -10,14 +10,16 @@ detail::PrologueEpilogue::~PrologueEpilogue() = default;
 namespace unisono::group {
 namespace {
 
-TensorView line_over(std::vector<std::byte>& memory, const TensorView& like) { return {memory.data(), like.dtype(), static_cast<std::size_t>(like.numel())}; }
+TensorView line_over(std::vector<std::byte>& memory, const TensorView& like) {
+  return {memory.data(), like.dtype(), static_cast<std::size_t>(like.numel())};
+}
 
 class PackedCollective final : public Task {
  public:
   PackedCollective(GroupCore& core, const CollectiveCall& call, std::shared_ptr<detail::PrologueEpilogue> edges)
       : core_(core), call_(call), edges_(std::move(edges)) {}
   bool advance() override {
-    if (!task_) {  // not before its turn: what is under way before it may be about to fill its input
+    if (!task_) {  // not before its turn: an earlier operation may be about to fill its input
       packing_.emplace(call_, edges_.get());
       task_ = core_.executor().start(call_);
     }
@@ -53,7 +55,7 @@ class PackedMessage final : public Task {
   bool any_will_do() const override { return task_->any_will_do(); }
   bool wakes_waiter() const override { return task_->wakes_waiter(); }
   Arrival arrival() const override { return task_->arrival(); }
-  bool detach() override { return true; }  // what it sends is its own already
+  bool detach() override { return true; }  // the task sends from its own memory
 
  private:
   TensorView target_;
@@ -80,7 +82,7 @@ void multiply(std::byte* memory, const TensorView& like, double factor) {
   }
 }
 
-/// The product of what this rank gives, in memory of its own.
+/// The product of this rank's input and the factor, in memory of its own.
 class Multiplied final : public detail::PrologueEpilogue {
  public:
   Multiplied(const TensorView& in, double factor) : in_(in), factor_(factor), memory_(in.bytes()) {}
@@ -122,7 +124,7 @@ Packing::Packing(CollectiveCall& call, detail::PrologueEpilogue* edges) : edges_
     if (in_place) {
       call.out = line_over(in_, call.out);
     } else {
-      // Ranks that get no result must find there what was there.
+      // A rank that gets no result must find its memory unchanged.
       out_.resize(call.out.bytes());
       kernels::pack(out_.data(), call.out);
       call.out = line_over(out_, call.out);

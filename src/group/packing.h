@@ -16,9 +16,9 @@ class Packing {
   static bool is_needed(const CollectiveCall& call, const detail::PrologueEpilogue* edges) {
     return edges != nullptr || !call.in.is_contiguous() || !call.out.is_contiguous();
   }
-  /// Replaces the strided views of the call, after the first half of what is around it, if anything is.
+  /// Runs the prologue, if there is one, and then replaces the strided views of the call.
   Packing(CollectiveCall& call, detail::PrologueEpilogue* edges);
-  /// Copies what has arrived to where the user wants it.
+  /// Copies the result to the strided view that it is for, and runs the epilogue.
   void finish();
 
  private:
@@ -29,11 +29,11 @@ class Packing {
   detail::PrologueEpilogue* edges_;
 };
 
-/// Of a call on memory of the host that has a factor: what makes the product, which becomes the call's input. Null without one. A device's engine
-/// multiplies by itself.
+/// Takes the factor from a call on memory of the host: the product becomes the call's input, and the returned prologue computes it. Null where there
+/// is no factor, or where a device's engine multiplies by itself.
 std::shared_ptr<detail::PrologueEpilogue> product_of(CollectiveCall& call);
 
-/// A task on memory of the host that packs first and unpacks when it is done.
+/// Makes a task on memory of the host that packs first and unpacks when it is done.
 std::unique_ptr<Task> packed_task(GroupCore& core, const CollectiveCall& call, const std::shared_ptr<detail::PrologueEpilogue>& edges);
 std::unique_ptr<Task> packed_task(GroupCore& core, const MessageCall& call, bool sends);
 

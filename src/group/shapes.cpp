@@ -12,7 +12,7 @@
 namespace unisono::group {
 namespace {
 
-/// The same text, for as long as the process lives: a call outlives whoever has made it. There are as many as a program has shapes.
+/// Keeps a text for as long as the process lives, since a call outlives its maker. There are as many texts as a program has shapes.
 std::string_view kept(std::string text) {
   static std::mutex mutex;
   static auto& texts = *new std::set<std::string>;
@@ -20,7 +20,7 @@ std::string_view kept(std::string text) {
   return *texts.insert(std::move(text)).first;
 }
 
-/// Of a call whose parts are put together to a whole, the part's.
+/// Returns the view whose shape is compared: of a call with parts and a whole, the part.
 const TensorView& compared(const CollectiveCall& call) {
   return call.operation == Operation::scatter || call.operation == Operation::reduce_scatter ? call.out : call.in;
 }

@@ -12,19 +12,20 @@ namespace unisono::group {
 
 class Group;
 
-/// Between two looks for failures and deadlines, and the longest sleep without one.
+/// The time between two looks for failures and deadlines, and the longest sleep without one.
 inline constexpr std::chrono::milliseconds look_period{20};
-/// The longest sleep while the caller waits for something of which no notifier is notified.
+/// The longest sleep while something is waited for of which the notifier is not notified.
 inline constexpr std::chrono::microseconds unnotified_period{100};
 
-/// What somebody who waits for a task keeps an eye on, be it the caller or the progress thread.
+/// The facts about a call that are looked at while its task is waited for, by the caller or by the progress thread.
 struct WaitCheck {
   std::string_view operation;
   std::uint64_t sequence;
   const base::Deadline& deadline;
-  bool& warned;  // that it takes long
+  bool& warned;  // the log says already that it takes long
 
-  /// A peer that is gone, or the deadline that has passed. Says once, after 30 s, whom one waits for. Makes system calls.
+  /// Returns the failure of a peer that is gone, or of the deadline that has passed. Logs once, after 30 s, which ranks are waited for. Makes system
+  /// calls.
   std::optional<Failure> look(Group& group, const Task& task) const;
 };
 

@@ -12,14 +12,14 @@ namespace unisono::group {
 void BlockingWaiter::wait(Task& task) {
   coordination::Coordination& coordination = group_.coordination();
   Backoff backoff(coordination.notifier(), coordination.is_crowded());
-  // As long as it only spins, the time that passes is far below a millisecond: nothing to look at.
+  // Spinning takes far less than a millisecond: there is nothing to look at meanwhile.
   const auto again = [&] { return task.advance(); };
   do {
     backoff.pause(again, std::chrono::nanoseconds(0));
     if (task.advance()) return;
   } while (backoff.is_spinning());
 
-  // One clock for all that one call waits for.
+  // A call that waits for several tasks has one clock for all of them.
   if (!deadline_) deadline_.emplace(timeout_);
   const base::Deadline& deadline = *deadline_;
   auto next_look = base::Clock::now() + look_period;
@@ -37,7 +37,7 @@ void BlockingWaiter::wait(Task& task) {
       failure = check.look(group_, task);
     }
     if (!failure) continue;
-    if (task.advance()) return;  // what a peer did before it went still counts
+    if (task.advance()) return;  // the part of a peer that did it before it went still counts
     std::rethrow_exception(group_.fail(*failure, operation_, sequence_));
   }
 }

@@ -11,8 +11,8 @@ namespace unisono::group {
 
 class Group;
 
-/// Waits for the task of a blocking call: notices peers that are gone and groups that are over, keeps the deadline, says whom it waits for.
-/// Looks at the clock only once it has spun in vain.
+/// Waits for the task of a blocking call. It notices peers that are gone and groups that are over, keeps the deadline, and logs which ranks it waits
+/// for. It looks at the clock only once it has spun in vain.
 class BlockingWaiter final : public Waiter {
  public:
   BlockingWaiter(Group& group, std::string_view operation, std::uint64_t sequence, std::chrono::milliseconds timeout)

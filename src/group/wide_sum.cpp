@@ -13,6 +13,7 @@ namespace unisono::group {
 namespace {
 
 __extension__ using Int128 = __int128;
+constexpr int half_bits = 32;  // of a 64-bit number
 
 bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 bool is_integer(DType dtype) { return dtype >= DType::int8 && dtype <= DType::uint64; }
@@ -31,21 +32,21 @@ void with_integer(DType dtype, F&& f) {
   }
 }
 
-// The upper and the lower half of a 64-bit number, each with room for the sum of 2^31 of them.
+// Splits 64-bit numbers into upper and lower halves, each with room for the sum of 2^31 of them.
 template <class T>
 void split(std::int64_t* out, const std::byte* in, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     T x;
     std::memcpy(&x, in + i * sizeof(T), sizeof(T));
     const auto wide = static_cast<Int128>(x);
-    out[2 * i] = static_cast<std::int64_t>(wide >> 32);
-    out[2 * i + 1] = static_cast<std::int64_t>(wide & 0xffffffff);
+    out[2 * i] = static_cast<std::int64_t>(wide >> half_bits);
+    out[2 * i + 1] = static_cast<std::int64_t>(wide & ((Int128{1} << half_bits) - 1));
   }
 }
 template <class T>
 void join(std::byte* out, const std::int64_t* in, std::size_t count, std::size_t divisor) {
   for (std::size_t i = 0; i < count; ++i) {
-    const Int128 sum = static_cast<Int128>(in[2 * i]) * (Int128{1} << 32) + in[2 * i + 1];
+    const Int128 sum = static_cast<Int128>(in[2 * i]) * (Int128{1} << half_bits) + in[2 * i + 1];
     const auto x = static_cast<T>(sum / static_cast<Int128>(divisor));  // truncated toward zero
     std::memcpy(out + i * sizeof(T), &x, sizeof(T));
   }

@@ -8,22 +8,22 @@
 
 namespace unisono::group {
 
-/// A reduction in two stages, of which the first combines what one rank has and an operation of the group the rest, so that the result is what one
-/// stage would have given where rounding or wrapping between them would show: halves travel as float32 and are rounded once, an average of
-/// integers as the two halves of an exact sum, and every average is divided once, at the end.
+/// A reduction in two stages with the result of one: the first stage combines the tensors of one rank, the second is an operation of the group.
+/// Nothing is rounded or wrapped in between: float16 and bfloat16 travel as float32, an average of integers as the two halves of an exact sum, and
+/// every average is divided once, at the end.
 class WideSum {
  public:
-  /// Of `tensors` on each of `ranks`. With one tensor there is one stage only.
+  /// `tensors`: their number on each of the ranks. With one tensor there is one stage only.
   WideSum(DType dtype, ReduceOp op, std::size_t tensors, int ranks);
 
-  /// What the operation of the group works on: elements of this dtype and, of one element, this many bytes.
+  /// The operation of the group works on elements of this dtype, with this many bytes for each original element.
   DType dtype() const { return wide_; }
   std::size_t element_bytes() const { return size_of(wide_) * words_; }
   ReduceOp op() const { return divides_ ? ReduceOp::sum : op_; }
 
-  /// The tensors, which may be strided, in the order of the list.
+  /// The first stage. The tensors may be strided; they are combined in the order of the list.
   void combine(std::byte* out, std::span<const TensorView> tensors) const;
-  /// `out`: `count` elements of the original dtype.
+  /// Makes `count` elements of the original dtype of the second stage's result.
   void finish(std::byte* out, const std::byte* reduced, std::size_t count) const;
 
  private:

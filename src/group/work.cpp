@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/error_text.h"
+#include "base/log.h"
 #include "group/group.h"
 #include "group/progress.h"
 #include "unisono/cuda.h"
@@ -9,14 +11,14 @@
 
 namespace unisono {
 
-/// Shared by the copies of a Work: notices when the last one goes.
+/// The part that the copies of a Work share. It notices when the last one goes.
 struct Work::Handle {
   explicit Handle(std::shared_ptr<detail::WorkState> s) : state(std::move(s)) {}
   ~Handle() {
     const std::lock_guard lock(state->mutex);
     state->dropped = true;
     state->dropped_after = state->lane->last_call.load(std::memory_order_relaxed);
-    if (state->error && !state->seen) state->lane->defer(state->error, group::Lane::no_queued_call);
+    if (state->error && !state->seen) state->lane->deferred.set(state->error, group::DeferredError::no_queued_call);
   }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
@@ -26,7 +28,7 @@ struct Work::Handle {
     state->seen = true;
     return state->error;
   }
-  /// Enqueued is not done, where a device has it.
+  /// An operation that a device has is enqueued before it is settled.
   bool is_settled() const {
     if (!state->done.load(std::memory_order_acquire)) return false;
     const std::lock_guard lock(state->mutex);
@@ -34,6 +36,14 @@ struct Work::Handle {
   }
   std::shared_ptr<detail::WorkState> state;
 };
+
+void group::call_back(const std::function<void()>& callback) noexcept {
+  try {
+    callback();
+  } catch (...) {  // it may not throw, and the log is all that can be told
+    base::warn("a callback given to on_completion failed: " + base::what_of(std::current_exception()));
+  }
+}
 
 namespace {
 void check_process() {
@@ -57,7 +67,7 @@ Work::Work(std::shared_ptr<detail::WorkState> state) : handle_(std::make_shared<
 void Work::wait() {
   if (!handle_) return;
   check_process();
-  handle_->state->progress->wait(*handle_->state, nullptr);
+  handle_->state->progress->wait(*handle_->state);
   if (auto error = handle_->error()) std::rethrow_exception(error);
   handle_->state->order_stream();
 }
@@ -124,6 +134,6 @@ std::size_t wait_any(std::span<Work> works) {
   return index;
 }
 
-void Work::drive_until(const std::function<bool()>& done) { handle_->state->progress->wait_any(done); }
+void Work::drive_until(const std::function<bool()>& done) { handle_->state->progress->wait_until(done); }
 
 }  // namespace unisono

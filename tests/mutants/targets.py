@@ -1,7 +1,9 @@
 """What is mutated, and which programs look for it."""
 
 TARGETS = [
-    "src/group/check.cpp",
+    "src/group/check*.cpp",
+    "src/group/check_parts.h",
+    "src/group/view_overlap.h",
     "src/context/*.cpp",
     "src/context/*.h",
     "src/engines/decision.*",

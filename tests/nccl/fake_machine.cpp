@@ -40,6 +40,15 @@ std::optional<Rule> told(const std::string& function, int rank) {
   return std::nullopt;
 }
 
+void call_during(const std::string& function) {
+  std::function<void()> f;
+  {
+    const std::lock_guard lock(machine().mutex);
+    f = std::exchange(machine().during[function], nullptr);
+  }
+  if (f) f();
+}
+
 void pump() {
   Machine& m = machine();
   if (m.stalled) return;

@@ -102,6 +102,7 @@ struct Machine {
   std::string misuse;
   std::map<std::string, std::vector<Rule>> rules;
   std::map<std::string, int> calls;
+  std::map<std::string, std::function<void()>> during;
   std::map<std::uint64_t, std::shared_ptr<CommunicatorState>> communicators;
   std::uint64_t next_id = 1;
   std::set<Comm> comms;
@@ -134,6 +135,9 @@ bool is_lost_to_a_fork();
 
 /// The answer that a function was told to give, by the rank that calls it.
 std::optional<Rule> told(const std::string& function, int rank);
+
+/// Calls what a test has to do during this call of the function, if there is anything.
+void call_during(const std::string& function);
 
 /// Carries out all that can run.
 void pump();

@@ -113,6 +113,7 @@ FAKE_EXPORT const char* ncclGetErrorString(Result result) {
 FAKE_EXPORT const char* ncclGetLastError(Comm) { return "the last words of NCCL"; }
 
 static Result add(const char* function, Part part) {
+  call_during(function);
   const std::lock_guard lock(machine().mutex);
   if (const auto result = scripted(function, part.comm); result && *result != Result::in_progress) return *result;
   if (group_depth == 0) note("a call outside of a group");

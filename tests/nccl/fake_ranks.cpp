@@ -15,6 +15,7 @@ namespace {
 using namespace unisono;
 
 thread_local int rank_of_thread = 0;
+thread_local std::shared_ptr<group::Progress> progress_of_thread;
 
 std::unique_ptr<Engine> make_engine(const Ranks& ranks, int rank, const std::shared_ptr<Store>& store) {
   EngineOptions options;
@@ -61,7 +62,7 @@ void on_ranks(const Ranks& ranks, const std::function<void(const ProcessGroup& g
       for (int r = 0; r < ranks.count; ++r) parts.global_ranks.push_back(r);
       parts.host_names.assign(static_cast<std::size_t>(ranks.count), "here");
       parts.timeout = ranks.timeout;
-      parts.progress = progress;
+      parts.progress = progress_of_thread = progress;
       group::GroupCore::Parts core = ranks.count == 1 ? group::parts_alone() : group::parts_of_threads(segment, rank, 2);
       if (ranks.engine) {
         core.engines.device = make_engine(ranks, rank, store);
@@ -91,6 +92,8 @@ void on_ranks(const Ranks& ranks, const std::function<void(const ProcessGroup& g
   EXPECT_EQ(misuse(), "");
   EXPECT_EQ(leftovers(), 0);
 }
+
+std::shared_ptr<group::Progress> progress() { return progress_of_thread; }
 
 void stall_devices(const ProcessGroup& group) {
   barrier(group);

@@ -12,6 +12,10 @@
 #include "thrown_by.h"
 #include "unisono/unisono.h"
 
+namespace unisono::group {
+class Progress;
+}
+
 namespace fake {
 
 /// A group on the stand-in, whose ranks are threads, each with a device of its own.
@@ -24,6 +28,8 @@ struct Ranks {
 };
 /// Runs `body` on every rank; its exceptions are failures of the test. Afterwards nothing is left, and nothing was misused.
 void on_ranks(const Ranks& ranks, const std::function<void(const unisono::ProcessGroup& group)>& body);
+/// The progress of the calling rank.
+std::shared_ptr<unisono::group::Progress> progress();
 /// Stalls all devices, between two barriers of the group.
 void stall_devices(const unisono::ProcessGroup& group);
 /// Makes the group's engine, and returns the text of each rank's exception; "" where it was made.

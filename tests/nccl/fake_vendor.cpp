@@ -21,6 +21,7 @@ void reset(int devices) {
   m.misuse.clear();
   m.rules.clear();
   m.calls.clear();
+  m.during.clear();
   m.communicators.clear();
   m.defaults.clear();
   m.orphans.clear();
@@ -67,6 +68,10 @@ void answer(const std::string& function, CudaError error, Where where) {
 void in_progress(const std::string& function, int questions, Result outcome, Where where) {
   const std::lock_guard lock(machine().mutex);
   machine().rules[function].push_back({where, static_cast<int>(outcome), questions});
+}
+void during(const std::string& function, std::function<void()> f) {
+  const std::lock_guard lock(machine().mutex);
+  machine().during[function] = std::move(f);
 }
 void break_communicators(int rank, Result result) {
   const std::lock_guard lock(machine().mutex);

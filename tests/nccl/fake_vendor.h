@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,6 +36,8 @@ void answer(const std::string& function, Result result, Where where = {});
 void answer(const std::string& function, CudaError error, Where where = {});
 /// It answers that it is in progress, for so many questions (-1: for ever), and then that this has come of it.
 void in_progress(const std::string& function, int questions, Result outcome = Result::success, Where where = {});
+/// The next call of the function, by whichever rank, calls `f` first.
+void during(const std::string& function, std::function<void()> f);
 /// From now on the communicators of that rank have failed in the background, and what they have on streams stays there.
 void break_communicators(int rank, Result result);
 /// While it is stalled no device does anything.

@@ -1,0 +1,74 @@
+// The failures of a group, as errors of its calls.
+#include <utility>
+
+#include "engines/decision.h"
+#include "group/group.h"
+
+namespace unisono::group {
+
+std::exception_ptr Group::fail(const Failure& failure, std::string_view operation, std::uint64_t sequence) {
+  coordination().poison(failure);
+  const Failure first = coordination().failure().value_or(failure);
+  // A group that ends right after a Mismatch ends because of it, whichever rank gives up first.
+  if (!reported_.exchange(true) && parts_.on_failure && !is_after_mismatch()) parts_.on_failure(first);
+  return error_of(first, operation, sequence);
+}
+
+std::exception_ptr Group::error_of(const Failure& failure, std::string_view operation, std::uint64_t sequence) const {
+  ErrorInfo info;
+  info.operation = operation;
+  info.group = name();
+  info.sequence = sequence;
+  info.rank = rank();
+  if (failure.culprit >= 0) {
+    info.culprit = failure.culprit;
+    info.host = host_name(failure.culprit);
+  }
+  if (failure.kind == Failure::Kind::timeout) {
+    info.hint = "the group is over; look at what the missing ranks are doing";
+    return std::make_exception_ptr(Timeout(failure.message, std::move(info), failure.missing));
+  }
+  info.hint = "the group is over; shrink_group makes one of the survivors";
+  return std::make_exception_ptr(PeerFailed(failure.message, std::move(info), failure.cause));
+}
+
+std::exception_ptr Group::complete(std::exception_ptr error, std::string_view operation, std::uint64_t sequence) const {
+  try {
+    std::rethrow_exception(std::move(error));
+  } catch (const Mismatch& mismatch) {
+    ErrorInfo info = mismatch.info();
+    info.operation = operation;
+    info.group = name();
+    info.sequence = sequence;
+    info.rank = rank();
+    if (info.culprit) info.host = host_name(*info.culprit);
+    return std::make_exception_ptr(Mismatch(mismatch.message(), std::move(info)));
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+std::exception_ptr Group::complete_collective(std::exception_ptr error, std::string_view operation, std::uint64_t sequence) {
+  int ranks = 0;
+  try {
+    std::rethrow_exception(error);
+  } catch (const engines::Disagreement& disagreement) {
+    ranks = disagreement.ranks();
+  } catch (...) {  // NOLINT(bugprone-empty-catch): the engine does not say
+  }
+  auto completed = complete(std::move(error), operation, sequence);
+  try {
+    std::rethrow_exception(completed);
+  } catch (const Mismatch& mismatch) {
+    note_mismatch(mismatch, ranks, sequence);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): it is handed on
+  }
+  return completed;
+}
+
+void Group::note_mismatch(const Mismatch& mismatch, int ranks, std::uint64_t sequence) {
+  last_mismatch_.store(sequence);
+  if (parts_.on_mismatch) parts_.on_mismatch(mismatch, ranks);
+}
+
+}  // namespace unisono::group

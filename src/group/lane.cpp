@@ -1,0 +1,199 @@
+#include "group/lane.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "base/error_place.h"
+#include "group/device_watch.h"
+#include "group/group.h"
+#include "group/wait_check.h"
+
+namespace unisono::group {
+
+std::shared_ptr<DeviceEvent> Lane::last_on_device() {
+  const std::lock_guard lock(device_mutex_);
+  return last_on_device_;
+}
+
+void Lane::add(Kind kind, std::unique_ptr<Pending> pending) {
+  pending->collective = kind == Kind::collective;
+  (pending->collective ? collectives_ : messages_).push_back(std::move(pending));
+  set_counts();
+}
+
+void Lane::add_watched(std::unique_ptr<Pending> pending) {
+  if (pending->collective) {
+    const std::lock_guard lock(device_mutex_);
+    last_on_device_ = pending->state->completion;
+  }
+  on_device_.push_back(std::move(pending));
+  set_counts();
+}
+
+void Lane::set_counts() {
+  collective_count_.store(static_cast<int>(collectives_.size()));
+  message_count_.store(static_cast<int>(messages_.size()));
+  count_.store(static_cast<int>(collectives_.size() + messages_.size() + on_device_.size()));
+}
+
+bool Lane::poll(Remains& remains) {
+  const bool any_done = step(remains);
+  if (count() > 0) look(remains);
+  return any_done;
+}
+
+bool Lane::step(Remains& remains) {
+  bool any_done = false;
+  wakes_waiter_ = true;
+  while (!collectives_.empty()) {
+    const Progressed progressed = advance_in_turn(*collectives_.front(), remains);
+    if (progressed == Progressed::no) {
+      wakes_waiter_ = collectives_.front()->task->wakes_waiter();
+      break;
+    }
+    if (progressed == Progressed::to_device) on_device_.splice(on_device_.end(), collectives_, collectives_.begin());
+    else collectives_.pop_front();
+    any_done = true;
+  }
+  any_done = step_each(messages_, remains) || any_done;
+  any_done = step_each(on_device_, remains) || any_done;
+  set_counts();
+  return any_done;
+}
+
+bool Lane::step_each(List& list, Remains& remains) {
+  bool any_done = false;
+  for (auto it = list.begin(); it != list.end();) {
+    const auto next = std::next(it);
+    switch (advance(**it, remains)) {
+      case Progressed::no: wakes_waiter_ = wakes_waiter_ && (*it)->task->wakes_waiter(); break;
+      case Progressed::to_device:
+        on_device_.splice(on_device_.end(), list, it);
+        any_done = true;
+        break;
+      case Progressed::to_end:
+        list.erase(it);
+        any_done = true;
+        break;
+    }
+    it = next;
+  }
+  return any_done;
+}
+
+Lane::Progressed Lane::advance_in_turn(Pending& pending, Remains& remains) {
+  if (!std::exchange(pending.begun, true)) {
+    if (auto error = deferred.take_for(pending.sequence)) {
+      finish(pending, std::move(error), remains);
+      return Progressed::to_end;
+    }
+  }
+  return advance(pending, remains);
+}
+
+Lane::Progressed Lane::advance(Pending& pending, Remains& remains) {
+  try {
+    if (!pending.task->advance()) return Progressed::no;
+    if (pending.task->completion() != nullptr) {
+      leave_to_device(pending, remains);
+      return Progressed::to_device;
+    }
+    finish(pending, nullptr, remains);
+  } catch (const Mismatch&) {
+    finish(pending,
+           pending.collective ? pending.group->complete_collective(std::current_exception(), pending.operation, pending.sequence)
+                              : pending.group->complete(std::current_exception(), pending.operation, pending.sequence),
+           remains);
+  } catch (const GroupFailure& over) {
+    finish(pending, pending.group->fail(over.failure(), pending.operation, pending.sequence), remains);
+  } catch (...) {
+    pending.group->abort_after(std::current_exception());
+    finish(pending, std::current_exception(), remains);
+  }
+  return Progressed::to_end;
+}
+
+// The task is done and the device is not: whoever waits for the operation goes on, and the device is watched.
+void Lane::leave_to_device(Pending& pending, Remains& remains) {
+  detail::WorkState& state = *pending.state;
+  auto completion = pending.task->completion();
+  auto watch = std::make_unique<DeviceWatch>(pending.group->coordination(), completion);
+  if (pending.collective) {
+    const std::lock_guard lock(device_mutex_);
+    last_on_device_ = completion;
+  }
+  {
+    const std::lock_guard lock(state.mutex);
+    state.arrival = pending.task->arrival();
+    state.completion = std::move(completion);
+    state.done.store(true, std::memory_order_seq_cst);
+  }
+  pending.task = std::move(watch);
+  remains.any_done = true;
+}
+
+void Lane::finish(Pending& pending, std::exception_ptr error, Remains& remains) {
+  buffered.fetch_sub(pending.buffered);
+  error = base::placed(std::move(error), pending.where);
+  detail::WorkState& state = *pending.state;
+  {
+    const std::lock_guard lock(state.mutex);
+    if (!error && !state.completion) state.arrival = pending.task->arrival();
+    state.error = error;
+    state.settled = true;
+    std::move(state.then.begin(), state.then.end(), std::back_inserter(remains.callbacks));
+    state.then.clear();
+    if (error && state.dropped) deferred.set(error, pending.collective ? state.dropped_after : DeferredError::no_queued_call);
+    state.done.store(true, std::memory_order_seq_cst);
+  }
+  if (state.completion) {
+    const std::lock_guard lock(device_mutex_);
+    if (last_on_device_ == state.completion) last_on_device_.reset();
+  }
+  pending.task.reset();
+  remains.groups.push_back(std::move(pending.group));
+  remains.any_done = true;
+}
+
+// Looks for deadlines that have passed, peers that are gone and groups that are over.
+void Lane::look(Remains& remains) {
+  const auto now = base::Clock::now();
+  if (now < next_look_) return;
+  next_look_ = now + look_period;
+  const List* const lists[] = {&collectives_, &messages_, &on_device_};
+  const List& first = **std::ranges::find_if(lists, [](const List* list) { return !list->empty(); });
+  if (const auto known = first.front()->group->coordination().failure()) return fail(*known, remains);
+  std::optional<Failure> failure;
+  const auto check = [&](Pending& pending) {
+    if (!failure) failure = WaitCheck{pending.operation, pending.sequence, pending.deadline, pending.warned}.look(*pending.group, *pending.task);
+  };
+  if (!collectives_.empty()) check(*collectives_.front());
+  for (const auto& pending : messages_) check(*pending);
+  for (const auto& pending : on_device_) check(*pending);
+  if (!failure) return;
+  // What a peer did before it went still counts: if anything can still be finished, it is, and the next look decides.
+  if (step(remains) || count() == 0) return;
+  fail(*failure, remains);
+}
+
+void Lane::fail(const Failure& failure, Remains& remains) {
+  end([&](const Pending& pending) { return pending.group->fail(failure, pending.operation, pending.sequence); }, remains);
+}
+
+void Lane::end(const ErrorOf& error_of, Remains& remains) {
+  for (const List* list : {&collectives_, &messages_, &on_device_}) {
+    for (const auto& pending : *list) finish(*pending, error_of(*pending), remains);
+  }
+  clear();
+}
+
+void Lane::clear() {
+  collectives_.clear();
+  messages_.clear();
+  on_device_.clear();
+  set_counts();
+}
+
+}  // namespace unisono::group

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "group/deferred_error.h"
+#include "group/work_state.h"
+#include "unisono/engine.h"
+
+namespace unisono::group {
+
+class Group;
+
+/// An asynchronous operation on its way.
+struct Pending {
+  std::shared_ptr<detail::WorkState> state;
+  std::unique_ptr<Task> task;
+  std::shared_ptr<Group> group;  // stays alive until the operation is over
+  std::string operation;
+  std::uint64_t sequence = 0;
+  std::source_location where = {};  // of the call, for its error
+  base::Deadline deadline;
+  bool collective = false;
+  bool begun = false;        // a collective that is first in its queue: the peers may have seen something of it
+  std::size_t buffered = 0;  // bytes of a send that was detached from its caller
+  bool warned = false;
+};
+
+/// The remains of operations that are over, to be let go of when the lock is released: a group may end with its last operation, and callbacks may
+/// call anything.
+struct Remains {
+  std::vector<std::shared_ptr<Group>> groups;
+  std::vector<std::function<void()>> callbacks;
+  bool any_done = false;  // a thread may wait for one of the operations
+};
+
+/// The asynchronous operations of one group: collectives in the order of the calls, messages side by side, and beside both the operations that a
+/// device has yet to finish. The functions of the second part are called under the lock of the group's Progress.
+class Lane {
+ public:
+  enum class Kind { collective, message };
+  using ErrorOf = std::function<std::exception_ptr(const Pending&)>;
+
+  // From any thread.
+
+  bool has_collectives() const { return collective_count_.load(std::memory_order_acquire) > 0; }
+  bool has_messages() const { return message_count_.load(std::memory_order_acquire) > 0; }
+  /// All that is pending, devices included.
+  int count() const { return count_.load(); }
+  /// The end of the last collective that a device has yet to finish. Null: there is none.
+  std::shared_ptr<DeviceEvent> last_on_device();
+  std::atomic<std::size_t> buffered{0};     // bytes of all detached sends
+  std::atomic<std::uint64_t> last_call{0};  // its sequence number
+  DeferredError deferred;
+
+  // Under the lock.
+
+  void add(Kind kind, std::unique_ptr<Pending> pending);
+  /// Adds an operation that is enqueued: its state has the completion, its task watches the device.
+  void add_watched(std::unique_ptr<Pending> pending);
+  /// Advances everything as far as it goes, and looks for failures now and then. True if anything is done.
+  bool poll(Remains& remains);
+  /// Ends everything, each operation with its error.
+  void end(const ErrorOf& error_of, Remains& remains);
+  /// Forgets everything.
+  void clear();
+  /// Whether the notifier is notified of all that is pending.
+  bool wakes_waiter() const { return wakes_waiter_; }
+
+ private:
+  using List = std::list<std::unique_ptr<Pending>>;
+  enum class Progressed { no, to_device, to_end };
+
+  bool step(Remains& remains);
+  bool step_each(List& list, Remains& remains);
+  Progressed advance_in_turn(Pending& pending, Remains& remains);
+  Progressed advance(Pending& pending, Remains& remains);
+  void leave_to_device(Pending& pending, Remains& remains);
+  void finish(Pending& pending, std::exception_ptr error, Remains& remains);
+  void look(Remains& remains);
+  void fail(const Failure& failure, Remains& remains);
+  void set_counts();
+
+  List collectives_;
+  List messages_;
+  List on_device_;
+  std::atomic<int> collective_count_{0};
+  std::atomic<int> message_count_{0};
+  std::atomic<int> count_{0};
+  bool wakes_waiter_ = true;
+  base::Clock::time_point next_look_{};
+  std::mutex device_mutex_;  // a blocking call on a device asks without the lock
+  std::shared_ptr<DeviceEvent> last_on_device_;
+};
+
+}  // namespace unisono::group

@@ -1,0 +1,174 @@
+// Blocking calls on device memory: past the queue where it is empty, in its order where it is not, and watched until the device is through.
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fake_ranks.h"
+#include "group/progress.h"
+#include "unisono/unisono.h"
+
+using namespace unisono;
+using namespace fake;
+using namespace std::chrono_literals;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// Looks, during the next call of a function of NCCL, whether the queue of the calling rank is free: another thread can take its lock, which
+/// everything in the queue is advanced under.
+class QueueProbe {
+ public:
+  explicit QueueProbe(const std::string& function) {
+    fake::during(function, [this] { look(); });
+  }
+  ~QueueProbe() {
+    if (thread_.joinable()) thread_.join();
+  }
+  QueueProbe(const QueueProbe&) = delete;
+  QueueProbe& operator=(const QueueProbe&) = delete;
+  bool has_looked() const { return has_looked_; }
+  bool was_free() const { return was_free_; }
+
+ private:
+  static constexpr std::chrono::seconds patience{3};
+  void look() {
+    has_looked_ = true;
+    const auto progress = fake::progress();
+    if (!progress) return;  // a thread of the library calls, on behalf of the queue
+    thread_ = std::thread([this, progress] {
+      progress->get_ready();
+      is_through_ = true;
+    });
+    const auto until = std::chrono::steady_clock::now() + patience;
+    while (!is_through_ && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    was_free_ = is_through_.load();
+  }
+
+  std::thread thread_;
+  std::atomic<bool> is_through_{false}, has_looked_{false}, was_free_{false};
+};
+
+TEST(BlockingCalls, pass_an_empty_queue) {
+  fake::reset(2);
+  on_ranks({.count = 2}, [](const ProcessGroup& group) {
+    const DeviceArray<int> x(group.rank(), {group.rank() + 1, 10});
+    for (int round = 0; round < 2; ++round) {  // in the second the device may have the first
+      barrier(group);
+      std::optional<QueueProbe> probe;
+      if (group.rank() == 0) probe.emplace("ncclAllReduce");
+      barrier(group);
+      all_reduce(x.view(), ReduceOp::sum, group);
+      barrier(group);
+      if (!probe) continue;
+      EXPECT_TRUE(probe->has_looked());
+      EXPECT_TRUE(probe->was_free());
+    }
+    fake::synchronize();
+    EXPECT_EQ(x.values(), (std::vector<int>{6, 40}));
+  });
+}
+
+TEST(BlockingCalls, of_messages_pass_an_empty_queue) {
+  for (const char* function : {"ncclSend", "ncclRecv"}) {
+    fake::reset(2);
+    on_ranks({.count = 2}, [&](const ProcessGroup& group) {
+      const DeviceArray<int> x(group.rank(), {group.rank() + 1, 10});
+      std::optional<QueueProbe> probe;
+      if (group.rank() == 0) probe.emplace(function);
+      barrier(group);
+      if (group.rank() == 0) send(x.view(), 1, group);
+      else recv(x.view(), 0, group);
+      barrier(group);
+      EXPECT_TRUE(!probe || probe->was_free()) << function;
+      fake::synchronize();
+      EXPECT_EQ(x.values(), (std::vector<int>{1, 10}));
+    });
+  }
+}
+
+// The other rank comes late, so the first call is still in the queue when the second one is made.
+TEST(BlockingCalls, come_after_what_is_in_the_queue) {
+  fake::reset(2);
+  std::atomic<bool> is_queued{false};
+  on_ranks({.count = 2}, [&](const ProcessGroup& group) {
+    const int me = group.rank();
+    const DeviceArray<int> x(me, {me + 1, me + 4});
+    while (me == 1 && !is_queued) std::this_thread::yield();
+    if (me == 1) std::this_thread::sleep_for(20ms);
+    Work first = all_reduce_async(x.view(), ReduceOp::sum, group);
+    is_queued = true;
+    all_reduce(x.view(), ReduceOp::product, group);
+    fake::synchronize();
+    EXPECT_EQ(x.values(), (std::vector<int>{9, 81}));
+    EXPECT_TRUE(first.wait_for(20s));
+  });
+}
+
+// The first call has left the queue and is on the device. A call through the host's memory must not read before it is through.
+TEST(BlockingCalls, through_the_host_come_after_what_the_device_has) {
+  fake::reset(2);
+  on_ranks({.count = 2}, [](const ProcessGroup& group) {
+    const int me = group.rank();
+    const DeviceArray<int> x(me, {me + 1, 10 * me});
+    stall_devices(group);
+    Work first = all_reduce_async(x.view(), ReduceOp::sum, group);
+    while (fake::calls("ncclAllReduce") < 2) std::this_thread::yield();
+    std::thread later;
+    if (me == 0) {
+      later = std::thread([] {
+        std::this_thread::sleep_for(20ms);
+        fake::stall(false);
+      });
+    }
+    all_reduce(x.view(), ReduceOp::avg, group);  // NCCL has no average of integers
+    EXPECT_EQ(x.values(), (std::vector<int>{3, 10}));
+    EXPECT_TRUE(first.wait_for(20s));
+    if (later.joinable()) later.join();
+  });
+}
+
+/// A blocking call that the device has when it returns, and the error that ends the group afterwards.
+template <class E>
+void expect_late_error(const CallOptions& options, const std::function<void()>& happen, const std::function<void(const E&)>& check) {
+  fake::reset(2);
+  on_ranks({.count = 2}, [&](const ProcessGroup& group) {
+    const DeviceArray<int> x(group.rank(), {1, 2});
+    stall_devices(group);
+    all_reduce(x.view(), ReduceOp::sum, group, options);
+    EXPECT_EQ(x.values(), (std::vector<int>{1, 2}));
+    barrier(group);
+    if (group.rank() == 0) happen();
+    check(thrown_by<E>([&] {
+      for (;;) barrier(group);
+    }));
+    fake::stall(false);
+  });
+}
+
+TEST(BlockingCalls, fail_when_the_device_has_them) {
+  const auto fail = [] {
+    fake::break_communicators(1, Result::internal_error);
+    fake::stall(false);
+  };
+  expect_late_error<PeerFailed>({}, fail, [](const PeerFailed& error) {
+    EXPECT_TRUE(has(error.what(), "rank 1: NCCL failed in the background")) << error.what();
+    EXPECT_EQ(error.culprit(), 1);
+  });
+}
+
+TEST(BlockingCalls, never_end_on_the_device) {
+  expect_late_error<Timeout>(
+      {.timeout = 1s}, [] {},
+      [](const Timeout& late) {
+        EXPECT_TRUE(has(late.what(), "all_reduce #")) << late.what();
+        EXPECT_TRUE(has(late.what(), "within 1000 ms; waiting for the device")) << late.what();
+      });
+}
+
+}  // namespace

@@ -44,7 +44,8 @@ std::optional<std::string> FrameBuffer::take(std::size_t n) {
   begin_ += n;
   if (begin_ == bytes_.size()) {
     bytes_.clear();
-    if (bytes_.capacity() > (std::size_t{1} << 16)) bytes_.shrink_to_fit();  // the memory of one large value is given back
+    constexpr std::size_t kept_capacity = std::size_t{64} << 10;  // the memory of one large value is given back
+    if (bytes_.capacity() > kept_capacity) bytes_.shrink_to_fit();
     begin_ = 0;
   } else if (begin_ > bytes_.size() / 2) {
     bytes_.erase(0, begin_);

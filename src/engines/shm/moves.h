@@ -125,7 +125,7 @@ class SharedSlotTask : public MoveTask {
 
  private:
   static Pieces shared_slots(const Lockstep& engine, const CollectiveCall& call) {
-    const std::size_t part = engine.segment().slot_bytes() / static_cast<std::size_t>(engine.size()) / 64 * 64;
+    const std::size_t part = engine.segment().slot_bytes() / static_cast<std::size_t>(engine.size()) / cache_line * cache_line;
     return {call.count, part / size_of(call.in.dtype())};
   }
   /// Returns the memory in which a rank keeps, in step k, the data for `to`.

@@ -47,7 +47,7 @@ std::optional<std::string> launcher_of(const MpiPeer& mpi, const base::Environme
   for (const std::string_view name : mpi.launchers) {
     try {
       return launcher::find_program(std::string(name), environment);
-    } catch (const launcher::StartFailed&) {
+    } catch (const launcher::StartFailed&) {  // NOLINT(bugprone-empty-catch): another name may be found
     }
   }
   return std::nullopt;

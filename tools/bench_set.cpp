@@ -166,7 +166,7 @@ void BenchSet::end_quietly() noexcept {
     }
     ::kill(-child_.pid, SIGTERM);  // the launchers end their ranks on SIGTERM
     if (wait_for_exit(std::chrono::seconds(5))) return;
-  } catch (const std::exception&) {
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the signal below ends it in any case
   }
   ::kill(-child_.pid, SIGKILL);
   wait_for_exit(std::chrono::seconds(5));

@@ -70,7 +70,7 @@ std::string affinity_list() {
     if (!CPU_ISSET(cpu, &cpus)) continue;
     int last = cpu;
     while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &cpus)) ++last;
-    if (!text.empty()) text += ",";
+    if (!text.empty()) text += ',';
     text += last == cpu ? fmt::format("{}", cpu) : fmt::format("{}-{}", cpu, last);
     cpu = last;
   }

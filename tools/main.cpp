@@ -25,7 +25,7 @@ using unisono::tools::did_you_mean;
 /// Returns the sub-command that was being parsed, or the whole command.
 const CLI::App& concerned(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
-  return chosen.empty() ? app : *chosen.front();
+  return chosen.empty() ? app : *chosen.front();  // NOLINT(bugprone-return-const-ref-from-parameter): main's
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {

@@ -82,7 +82,7 @@ CLI::Validator not_negative() { return number(0, std::numeric_limits<double>::in
 
 CLI::Validator one_of(std::vector<std::string> words) {
   return CLI::Validator(
-      [words](std::string& text) {
+      [words = std::move(words)](std::string& text) {
         std::string list;
         for (std::size_t i = 0; i < words.size(); ++i) {
           if (words[i] == text) return std::string();

@@ -308,7 +308,7 @@ int missing(const std::string& ranks, const std::string& operation) {
 }  // namespace
 }  // namespace unisono::testing
 
-int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape): the mode "end" wants that
+int main(int argc, char** argv) {
   using namespace unisono::testing;
   const std::string mode = argc > 1 ? argv[1] : "";
   const auto argument = [&](int i) { return argc > i ? std::string(argv[i]) : std::string(); };

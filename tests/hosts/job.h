@@ -41,7 +41,7 @@ inline std::vector<std::string> node_words(const NodeFlags& flags, const std::ve
                                "--grace",
                                "3"};
   all.insert(all.end(), flags.more.begin(), flags.more.end());
-  all.push_back("--");
+  all.emplace_back("--");
   all.insert(all.end(), words.begin(), words.end());
   return unisono_command(all);
 }

@@ -22,7 +22,7 @@ Lines screen_of(const std::string& out) {
   Lines lines;
   for (std::string line : lines_of(out)) {
     while (line.ends_with('\r')) line.pop_back();
-    if (const auto over = line.rfind("\r"); over != std::string::npos) line.erase(0, over + 1);
+    if (const auto over = line.rfind('\r'); over != std::string::npos) line.erase(0, over + 1);
     line = std::regex_replace(line, std::regex("\x1b\\[[0-9;]*[A-Za-z]"), "");
     lines.push_back(line);
   }

@@ -11,6 +11,7 @@
 
 #include "covers.h"
 #include "running_command.h"
+#include "spawn_ranks.h"
 #include "two_nodes.h"
 #include "unisono/unisono.h"
 

@@ -14,6 +14,7 @@
 #include "context/state.h"
 #include "covers.h"
 #include "running_command.h"
+#include "spawn_ranks.h"
 #include "unisono/unisono.h"
 
 namespace unisono::testing {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <set>
 #include <vector>
@@ -169,18 +170,18 @@ INSTANTIATE_TEST_SUITE_P(Ranks, BenchPattern, ::testing::Values(1, 2, 3, 4, 5, 8
 TEST(BenchPatterns, SumsAreExactInSixteenBits) {
   for (int ranks : {2, 8, 16}) {
     const Pattern pattern(DType::bfloat16, ranks);
-    constexpr std::size_t kCount = 200;
-    std::vector<float> sums(kCount);
-    std::vector<bfloat16> values(kCount);
+    constexpr std::size_t elements = 200;
+    std::vector<float> sums(elements);
+    std::vector<bfloat16> values(elements);
     for (int r = 0; r < ranks; ++r) {
-      pattern.fill(values.data(), kCount, r, 3);
-      for (std::size_t i = 0; i < kCount; ++i) sums[i] += static_cast<float>(values[i]);
+      pattern.fill(values.data(), elements, r, 3);
+      for (std::size_t i = 0; i < elements; ++i) sums[i] += static_cast<float>(values[i]);
     }
-    for (std::size_t i = 0; i < kCount; ++i) {
+    for (std::size_t i = 0; i < elements; ++i) {
       values[i] = bfloat16(sums[i]);
       EXPECT_EQ(static_cast<float>(values[i]), sums[i]) << "rounded: the sum is not exact";
     }
-    EXPECT_EQ(pattern.wrong(Operation::all_reduce, values.data(), {kCount, kCount}, 0, 3), std::nullopt);
+    EXPECT_EQ(pattern.wrong(Operation::all_reduce, values.data(), {elements, elements}, 0, 3), std::nullopt);
   }
 }
 
@@ -216,20 +217,20 @@ TEST(BenchBuffer, SeesWritesBesideTheBuffer) {
 }
 
 TEST(BenchReals, SumsAreJudgedByTheirErrorBound) {
-  constexpr std::size_t kCount = 1000;
-  std::vector<float> x(kCount), sum(kCount);
+  constexpr std::size_t elements = 1000;
+  std::vector<float> x(elements), sum(elements);
   for (int r = 0; r < 5; ++r) {
-    fill_reals(DType::float32, x.data(), kCount, r, 9);
-    for (std::size_t i = 0; i < kCount; ++i) {
+    fill_reals(DType::float32, x.data(), elements, r, 9);
+    for (std::size_t i = 0; i < elements; ++i) {
       EXPECT_LE(std::abs(x[i]), 1);
       sum[i] += x[i];
     }
   }
-  EXPECT_EQ(wrong_real_sum(DType::float32, sum.data(), kCount, 5, 9), std::nullopt);
+  EXPECT_EQ(wrong_real_sum(DType::float32, sum.data(), elements, 5, 9), std::nullopt);
   sum[777] += 1e-4F;
-  EXPECT_NE(wrong_real_sum(DType::float32, sum.data(), kCount, 5, 9), std::nullopt);
+  EXPECT_NE(wrong_real_sum(DType::float32, sum.data(), elements, 5, 9), std::nullopt);
   sum[777] = std::nanf("");
-  EXPECT_NE(wrong_real_sum(DType::float32, sum.data(), kCount, 5, 9), std::nullopt);
+  EXPECT_NE(wrong_real_sum(DType::float32, sum.data(), elements, 5, 9), std::nullopt);
 }
 
 TEST(BenchReading, ConsumesAndHashesEveryByte) {

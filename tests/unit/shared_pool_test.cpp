@@ -142,7 +142,7 @@ TEST(SharedMemory, IsWhatContainersAllocateFrom) {
   EXPECT_EQ(x[999], 1.5F);
   EXPECT_EQ(x[99999], 2.5F);
   EXPECT_TRUE(is_shared(x.data(), 400000));
-  EXPECT_FALSE(is_shared(&x, sizeof x));
+  EXPECT_FALSE(is_shared(&x, sizeof x));  // NOLINT(bugprone-sizeof-container): the object itself
   std::pmr::vector<double> y(100, 3.0, shared_resource());
   EXPECT_TRUE(base::shared_pool()->offset_of(y.data(), 800).has_value());
   const shared_vector<float> copy = x;

@@ -78,6 +78,6 @@ inline std::string challenge(const FileDescriptor& fd, const std::string& client
   return std::string(in.text());
 }
 
-inline Status status_of(const std::string& frame) { return frame.empty() ? Status{} : static_cast<Status>(frame[0]); }
+inline Status status_of(const std::string& frame) { return frame.empty() ? static_cast<Status>(0) : static_cast<Status>(frame[0]); }
 
 }  // namespace unisono::store

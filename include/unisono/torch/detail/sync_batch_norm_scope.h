@@ -3,8 +3,7 @@
 #include "unisono/export.h"
 #include "unisono/process_group.h"
 
-namespace unisono {
-namespace libtorch {
+namespace unisono::libtorch {
 
 /// A scope in which batch normalisation takes its statistics from all ranks of the group, in this
 /// thread and wherever training asks for those of the batch: torch::nn::BatchNorm1d, 2d, 3d and the
@@ -23,6 +22,4 @@ class UNISONO_API SyncBatchNormScope {
   const ProcessGroup* before_;
 };
 
-}  // namespace libtorch
-
-}  // namespace unisono
+}  // namespace unisono::libtorch

@@ -21,9 +21,7 @@
 // The walk over data that is made of tensors: at::Tensor, and vectors, deques, lists, arrays, pairs,
 // tuples and maps of data, in any depth.
 
-namespace unisono {
-
-namespace detail {
+namespace unisono::detail {
 
 /// A tensor within data, and the path to it: `["images"][3]`, empty for the data itself.
 struct TensorLeaf {
@@ -189,6 +187,4 @@ std::vector<TensorLeaf> leaves_of(const D& data) {
   return leaves;
 }
 
-}  // namespace detail
-
-}  // namespace unisono
+}  // namespace unisono::detail

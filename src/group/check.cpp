@@ -180,14 +180,10 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
   check_options(group, name, options);
   if (options.tag < engines::lowest_tag || options.tag == any_tag) [[unlikely]]
     check_tag(group, name, options, false);
-  CollectiveCall call{.operation = operation,
-                      .in = request.in,
-                      .out = request.out,
-                      .op = request.op,
-                      .custom = request.custom,
-                      .tag = options.tag,
-                      .label = request.label,
-                      .also = request.edges ? request.edges->terms() : std::string_view()};
+  CollectiveCall call{.operation = operation, .in = request.in, .out = request.out, .op = request.op, .custom = request.custom};
+  call.tag = options.tag;
+  call.label = request.label;
+  if (request.edges) call.also = request.edges->terms();
   if (operation == Operation::barrier) return call;
   if (has_root(operation)) take_root(group, name, request.root, call);
   check_places(group, request, call);

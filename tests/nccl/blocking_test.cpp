@@ -110,26 +110,27 @@ TEST(BlockingCalls, come_after_what_is_in_the_queue) {
   });
 }
 
-// The first call has left the queue and is on the device. A call through the host's memory must not read before it is through.
+// The first call has left the queue, and waits on the device for that of rank 1. A call through the host's memory must not read before it is through.
 TEST(BlockingCalls, through_the_host_come_after_what_the_device_has) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const int me = group.rank();
     const DeviceArray<int> x(me, {me + 1, 10 * me});
-    stall_devices(group);
+    barrier(group);
+    if (me == 0) fake::stall_device(1, true);
+    barrier(group);
     Work first = all_reduce_async(x.view(), ReduceOp::sum, group);
-    while (fake::calls("ncclAllReduce") < 2) std::this_thread::yield();
-    std::thread later;
+    while (fake::calls("ncclAllReduce") < 2) static_cast<void>(first.wait_for(1ms));
+    std::jthread later;
     if (me == 0) {
-      later = std::thread([] {
-        std::this_thread::sleep_for(20ms);
-        fake::stall(false);
+      later = std::jthread([] {
+        std::this_thread::sleep_for(50ms);
+        fake::stall_device(1, false);
       });
     }
     all_reduce(x.view(), ReduceOp::avg, group);  // NCCL has no average of integers
     EXPECT_EQ(x.values(), (std::vector<int>{3, 10}));
     EXPECT_TRUE(first.wait_for(20s));
-    if (later.joinable()) later.join();
   });
 }
 
@@ -144,8 +145,9 @@ void expect_late_error(const CallOptions& options, const std::function<void()>& 
     EXPECT_EQ(x.values(), (std::vector<int>{1, 2}));
     barrier(group);
     if (group.rank() == 0) happen();
+    const auto until = std::chrono::steady_clock::now() + 20s;
     check(thrown_by<E>([&] {
-      for (;;) barrier(group);
+      while (std::chrono::steady_clock::now() < until) barrier(group);
     }));
     fake::stall(false);
   });

@@ -58,6 +58,7 @@ void pump() {
   for (bool moved = true; moved;) {
     moved = false;
     for (Stream stream : all) {
+      if (m.stalled_devices.contains(stream->device)) continue;
       while (!stream->work.empty() && stream->work.front()()) {
         stream->work.pop_front();
         moved = true;

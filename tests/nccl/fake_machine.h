@@ -99,6 +99,7 @@ struct Machine {
   std::mutex mutex;
   int devices = 0;
   bool stalled = false;
+  std::set<int> stalled_devices;
   std::string misuse;
   std::map<std::string, std::vector<Rule>> rules;
   std::map<std::string, int> calls;

@@ -18,6 +18,7 @@ void reset(int devices) {
   const std::lock_guard lock(m.mutex);
   m.devices = devices;
   m.stalled = false;
+  m.stalled_devices.clear();
   m.misuse.clear();
   m.rules.clear();
   m.calls.clear();
@@ -82,6 +83,11 @@ void break_communicators(int rank, Result result) {
 void stall(bool stalled) {
   const std::lock_guard lock(machine().mutex);
   machine().stalled = stalled;
+}
+void stall_device(int device, bool stalled) {
+  const std::lock_guard lock(machine().mutex);
+  if (stalled) machine().stalled_devices.insert(device);
+  else machine().stalled_devices.erase(device);
 }
 std::string misuse() {
   const std::lock_guard lock(machine().mutex);

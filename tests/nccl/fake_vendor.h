@@ -42,6 +42,8 @@ void during(const std::string& function, std::function<void()> f);
 void break_communicators(int rank, Result result);
 /// While it is stalled no device does anything.
 void stall(bool stalled);
+/// While it is stalled the device does nothing.
+void stall_device(int device, bool stalled);
 
 /// The first misuse; "" if there was none.
 std::string misuse();

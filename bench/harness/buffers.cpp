@@ -67,7 +67,7 @@ std::optional<std::string> wrong_sum(const T* out, std::size_t count, int ranks,
     double sum = 0;
     double size = 0;
     for (int r = 0; r < ranks; ++r) {
-      const double x = static_cast<T>(real(i, r, seed));
+      const double x = static_cast<T>(real(i, r, seed));  // NOLINT(modernize-use-auto): summed as double whatever T is
       sum += x;
       size += std::abs(x);
     }

@@ -56,7 +56,7 @@ Statistics statistics_of(const at::Tensor& input, const ProcessGroup& group) {
   const at::Tensor own = at::zeros({2 * channels + 1}, input.options().dtype(at::kDouble));
   own[2 * channels].fill_(count);
   if (count > 0) {
-    auto [variance, mean] = at::var_mean(input.to(wide(input.scalar_type())), sample_dims(input), /*correction=*/0);
+    auto [variance, mean] = at::var_mean(input.to(wide(input.scalar_type())), sample_dims(input), /*unbiased=*/false);
     own.narrow(0, 0, channels).copy_(mean);
     own.narrow(0, channels, channels).copy_(variance).mul_(count);
   }

@@ -51,7 +51,10 @@ Part::Part(const Vendor& vendor, const CollectiveCall& call, const Member& membe
 
 Launched Part::enqueue() {
   std::optional<Reduction> reduction;
-  if (reduces(call_.operation) && !(reduction = prepare_reduction())) return done_;
+  if (reduces(call_.operation)) {
+    reduction = prepare_reduction();
+    if (!reduction) return done_;
+  }
   const auto numbers = [&](const TensorView& data) { return static_cast<std::size_t>(data.numel()) * reduction->per_element; };
   const Reduction r = reduction.value_or(Reduction{});
   switch (call_.operation) {

@@ -5,8 +5,8 @@
 
 namespace unisono::engines::shm {
 
-ShmEngine::ShmEngine(const std::shared_ptr<Segment>& segment, int rank, bool is_crowded)
-    : segment_(segment), lockstep_(segment, rank), messages_(segment, rank), is_crowded_(is_crowded) {}
+ShmEngine::ShmEngine(std::shared_ptr<Segment> segment, int rank, bool is_crowded)
+    : segment_(std::move(segment)), lockstep_(segment_, rank), messages_(segment_, rank), is_crowded_(is_crowded) {}
 
 ShmEngine::~ShmEngine() = default;
 

@@ -13,7 +13,7 @@ namespace unisono::engines::shm {
 class ShmEngine final : public Engine {
  public:
   /// `is_crowded`: there are more ranks than processors.
-  ShmEngine(const std::shared_ptr<Segment>& segment, int rank, bool is_crowded);
+  ShmEngine(std::shared_ptr<Segment> segment, int rank, bool is_crowded);
   ~ShmEngine() override;
 
   std::string_view name() const noexcept override { return "native"; }

@@ -14,13 +14,13 @@ namespace unisono::group {
 class Backoff {
  public:
   Backoff(base::Notifier* notifier, bool crowded)
-      : notifier_(notifier), spins_(crowded ? 20 : 3000), yields_(crowded ? 500 : 1000), crowded_(crowded) {}
+      : notifier_(notifier), spins_(crowded ? few_spins : many_spins), yields_(crowded ? crowded_yields : many_yields), crowded_(crowded) {}
 
   /// Makes one for a thread that works beside the caller, from which it must not take the processor.
   static Backoff modest(base::Notifier* notifier) {
     Backoff backoff(notifier, true);
-    backoff.spins_ = 20;
-    backoff.yields_ = 10;
+    backoff.spins_ = few_spins;
+    backoff.yields_ = modest_yields;
     return backoff;
   }
 
@@ -43,12 +43,14 @@ class Backoff {
   void reset() { count_ = 0; }
 
  private:
+  static constexpr std::uint32_t few_spins = 20, many_spins = 3000;
+  static constexpr std::uint32_t modest_yields = 10, crowded_yields = 500, many_yields = 1000;
   // Giving way that comes back at once gives way to nobody: the rank that is waited for runs elsewhere, or the kernel keeps it in another group of
   // tasks.
   static constexpr std::uint32_t trial = 100;
-  static constexpr std::chrono::microseconds shortest_way{1};  // that a useful one takes
-  void notice_futility() noexcept;
+  static constexpr std::chrono::microseconds shortest_way{1};    // that a useful one takes
   static constexpr std::chrono::microseconds longest_rest{200};  // where nobody notifies
+  void notice_futility() noexcept;
   static void relax() noexcept;
   static void give_way() noexcept;
   static void rest(std::chrono::nanoseconds duration) noexcept;

@@ -115,7 +115,7 @@ Lane::Progressed Lane::advance(Pending& pending, Remains& remains) {
   return Progressed::to_end;
 }
 
-// The task is done and the device is not: whoever waits for the operation goes on, and the device is watched.
+// The task is done and the device is not: a caller that waits for the operation goes on, and the device is watched.
 void Lane::leave_to_device(Pending& pending, Remains& remains) {
   detail::WorkState& state = *pending.state;
   auto completion = pending.task->completion();

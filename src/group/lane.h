@@ -59,7 +59,7 @@ class Lane {
   /// The end of the last collective that a device has yet to finish. Null: there is none.
   std::shared_ptr<DeviceEvent> last_on_device();
   std::atomic<std::size_t> buffered{0};     // bytes of all detached sends
-  std::atomic<std::uint64_t> last_call{0};  // its sequence number
+  std::atomic<std::uint64_t> last_call{0};  // the sequence number of the group's last call
   DeferredError deferred;
 
   // Under the lock.

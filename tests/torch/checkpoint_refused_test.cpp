@@ -152,7 +152,6 @@ TEST(TorchCheckpointRefused, AModelOrOptimizerThatIsAnother) {
 
 TEST(TorchCheckpointRefused, APlaceThatCannotBeWrittenTo) {
   const Folder folder;
-  const fs::path path = folder / "state";
   write(folder / "file", "");
   run_threads(2, [&] {
     Training training(1);

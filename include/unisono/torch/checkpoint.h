@@ -90,7 +90,7 @@ UNISONO_API TrainingState load_training(const std::filesystem::path& path, const
 /// DataParallel leads.
 template <class M>
 const torch::nn::Module& module_of(const M& model) {
-  if constexpr (std::derived_from<M, torch::nn::Module>) return model;
+  if constexpr (std::derived_from<M, torch::nn::Module>) return model;  // NOLINT(bugprone-return-const-ref-from-parameter): a module is never copied
   else return module_of(*model);
 }
 }  // namespace detail

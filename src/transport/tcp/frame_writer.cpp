@@ -21,7 +21,7 @@ struct TwoParts {
   TwoParts(const TwoParts&) = delete;
   TwoParts& operator=(const TwoParts&) = delete;
 
-  iovec parts[2];
+  iovec parts[2];  // NOLINT(modernize-use-default-member-init): it is made of the arguments
   msghdr message{};
 };
 

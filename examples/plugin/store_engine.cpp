@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -92,12 +93,14 @@ class StoreEngine final : public unisono::Engine {
  private:
   /// Names a transfer by its number within its channel, which both sides count.
   std::string next(int from, int to, std::uint32_t channel) {
+    const std::lock_guard lock(mutex_);  // messages may begin while a collective does
     const auto number = numbers_[{from, to, channel}]++;
     return std::to_string(from) + "-" + std::to_string(to) + "/" + std::to_string(channel) + "/" + std::to_string(number);
   }
 
   Group group_;
   int rank_;
+  std::mutex mutex_;
   std::map<std::tuple<int, int, std::uint32_t>, std::uint64_t> numbers_;
 };
 

@@ -122,16 +122,18 @@ void match(CommunicatorState& communicator, std::pair<int, int> pair) {
 void post(Part& part) {
   part.posted = true;
   CommunicatorState& communicator = *part.communicator;
+  Part kept = part;
+  kept.communicator.reset();  // the communicator keeps the part, which must not keep the communicator
   if (part.kind == Kind::send) {
-    communicator.sent[{part.rank, part.peer}].push_back(part);
+    communicator.sent[{part.rank, part.peer}].push_back(std::move(kept));
     return match(communicator, {part.rank, part.peer});
   }
   if (part.kind == Kind::recv) {
-    communicator.awaited[{part.peer, part.rank}].push_back(part);
+    communicator.awaited[{part.peer, part.rank}].push_back(std::move(kept));
     return match(communicator, {part.peer, part.rank});
   }
   auto& parts = communicator.collectives[part.number];
-  parts.push_back(part);
+  parts.push_back(std::move(kept));
   if (static_cast<int>(parts.size()) < communicator.size) return;
   carry_out(parts);
   communicator.collectives.erase(part.number);

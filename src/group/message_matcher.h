@@ -48,7 +48,7 @@ class MessageMatcher {
   std::vector<Route> routes_;
   std::vector<engines::MessageCarrier*> carriers_;                 // each carrier of the routes once
   std::vector<std::deque<engines::AnnouncedMessage>> unexpected_;  // by source, in order: no receive has taken them
-  std::list<RecvTask*> posted_;                                    // in order: they have no message yet
+  std::vector<RecvTask*> posted_;                                  // in order: they have no message yet
   std::list<const ProbeTask*> probes_;                             // they have found nothing yet
 };
 

@@ -131,8 +131,12 @@ std::optional<AnnouncedMessage> MessageRing::next(int peer) {
   incoming.ticket = ++source.tickets;
   out_of_ring(&incoming.header, segment_->ring_data(peer, rank_), segment_->ring_bytes(), read, sizeof incoming.header);
   read += sizeof incoming.header;
-  control.read.store(read, std::memory_order_seq_cst);
-  segment_->notifier(peer).notify();  // an empty message frees no more than this
+  if (incoming.header.bytes > 0) {
+    control.read.store(read, std::memory_order_release);  // the sender is notified with the first part of the elements
+  } else {
+    control.read.store(read, std::memory_order_seq_cst);
+    segment_->notifier(peer).notify();
+  }
   return AnnouncedMessage{incoming.header, incoming.ticket};
 }
 

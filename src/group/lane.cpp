@@ -173,7 +173,7 @@ void Lane::look(Remains& remains) {
   for (const auto& pending : messages_) check(*pending);
   for (const auto& pending : on_device_) check(*pending);
   if (!failure) return;
-  // What a peer did before it went still counts: if anything can still be finished, it is, and the next look decides.
+  // The acts of a peer before it went still count: the operation is finished if it can be, and the next look decides.
   if (step(remains) || count() == 0) return;
   fail(*failure, remains);
 }

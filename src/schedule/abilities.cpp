@@ -26,13 +26,19 @@ CollectiveCall call_without_memory(const Problem& problem) {
 
 bool Abilities::offers(const Problem& problem) const {
   if (engine_ == nullptr) return false;
-  if (reduces(problem.operation) && engine_->device_type() == Device::Type::cpu && !problem.is_custom) {
-    if (problem.size == 1) return false;  // land and lor turn true into 1 even there, and other engines only copy
-    if (is_half(problem.dtype) && (problem.size > 2 || problem.op == ReduceOp::avg)) return false;
-    if (is_integer(problem.dtype) && problem.op == ReduceOp::avg) return false;
-  }
   CollectiveCall call = call_without_memory(problem);
   if (problem.is_custom) call.custom = any_callable();
+  return offers(call, problem.size);
+}
+
+bool Abilities::offers(const CollectiveCall& call, int size) const {
+  if (engine_ == nullptr) return false;
+  if (reduces(call.operation) && engine_->device_type() == Device::Type::cpu && !call.custom) {
+    const DType dtype = call.in.dtype();
+    if (size == 1) return false;  // land and lor turn true into 1 even there, and other engines only copy
+    if (is_half(dtype) && (size > 2 || call.op == ReduceOp::avg)) return false;
+    if (is_integer(dtype) && call.op == ReduceOp::avg) return false;
+  }
   return engine_->offers(call);
 }
 

@@ -14,6 +14,8 @@ class Abilities {
   /// Returns true where the engine carries the collective out as it stands. It must also reduce as exactly as our schedules, which round halves once
   /// and average integers exactly.
   bool offers(const Problem& problem) const;
+  /// The same of a call among `size` ranks, without a copy of it.
+  bool offers(const CollectiveCall& call, int size) const;
   /// Returns true where bytes can be sent from any rank to any other. An engine without channels offers all_to_all_v.
   bool has_channels() const { return engine_ == nullptr || engine_->has_channels(); }
 

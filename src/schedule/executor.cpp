@@ -10,6 +10,7 @@
 #include "schedule/algorithm.h"
 #include "schedule/device_call.h"
 #include "schedule/scheduled_task.h"
+#include "schedule/selection.h"
 #include "unisono/error.h"
 
 namespace unisono::schedule {
@@ -96,8 +97,9 @@ void Executor::run(const CollectiveCall& call, Waiter& waiter) {
     // A user's callable may throw in the middle of a call, and a blocking call would leave the other ranks waiting then.
     may_block = coordination_.agree(call, waiter, engine.blocks() && !call.custom) || may_block;
     under_way.is_agreed();
-    // A call that the engine offers needs no schedule.
-    if (may_block && reduces(call.operation) && !has_counts(call.operation) && Abilities(&engine).offers(problem_of(call))) {
+    // A call that the engine offers needs no schedule. A barrier has none: the agreement was one.
+    if (may_block && call.operation != Operation::barrier && !has_counts(call.operation) && !is_overridden(call.operation) &&
+        Abilities(&engine).offers(call, coordination_.size())) {
       return run_blocking(engine, call, waiter);
     }
   } else {

@@ -145,6 +145,8 @@ const std::string& schedule_override() {
   return text;
 }
 
+bool is_overridden(Operation operation) { return !overrides().empty() && overrides().contains(operation); }
+
 std::string_view build(const Problem& problem, const Setting& setting, Builder& to) {
   const Algorithm* last = nullptr;
   if (const auto wanted = overrides().find(problem.operation); wanted != overrides().end() && wanted->second->can(problem, setting)) {

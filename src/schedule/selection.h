@@ -21,5 +21,7 @@ std::vector<std::pair<std::string, std::string>> describe_table();
 void check_override(std::string_view text);
 /// Returns UNISONO_SCHEDULE of this process, read once; "" where it is not set.
 const std::string& schedule_override();
+/// Returns true where UNISONO_SCHEDULE names an algorithm for the operation.
+bool is_overridden(Operation operation);
 
 }  // namespace unisono::schedule

@@ -180,7 +180,12 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
   check_options(group, name, options);
   if (options.tag < engines::lowest_tag || options.tag == any_tag) [[unlikely]]
     check_tag(group, name, options, false);
-  CollectiveCall call{.operation = operation, .in = request.in, .out = request.out, .op = request.op, .custom = request.custom};
+  CollectiveCall call;  // not by its members' initializers in braces: compilers clear all of it first, which a call of a few bytes feels
+  call.operation = operation;
+  call.in = request.in;
+  call.out = request.out;
+  call.op = request.op;
+  call.custom = request.custom;
   call.tag = options.tag;
   call.label = request.label;
   if (request.edges) call.also = request.edges->terms();

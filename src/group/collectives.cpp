@@ -8,7 +8,8 @@
 namespace unisono {
 
 void barrier(const ProcessGroup& group, const CallOptions& options) {
-  detail::run({Operation::barrier, detail::nothing(), detail::nothing()}, group, options);
+  static const detail::Request request{Operation::barrier, detail::nothing(), detail::nothing()};  // made once: it is the same in every call
+  detail::run(request, group, options);
 }
 Work barrier_async(const ProcessGroup& group, const CallOptions& options) {
   return detail::start({Operation::barrier, detail::nothing(), detail::nothing()}, group, options);

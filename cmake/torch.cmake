@@ -17,17 +17,6 @@ function(unisono_python_torch python result)
   set(${result} ${folder} PARENT_SCOPE)
 endfunction()
 
-# A Python that was not named is looked for at each configuration, because scripts/get-torch may have run since the last one.
-set(UNISONO_PYTHON "" CACHE FILEPATH "The Python whose PyTorch is used; empty: that of scripts/get-torch, or else python3")
-mark_as_advanced(UNISONO_PYTHON)
-if(NOT UNISONO_PYTHON)
-  find_program(unisono_python_found python3 HINTS ${PROJECT_SOURCE_DIR}/build/python/bin NO_CMAKE_FIND_ROOT_PATH NO_CACHE)
-  if(unisono_python_found)
-    set(UNISONO_PYTHON ${unisono_python_found})
-  endif()
-endif()
-set(UNISONO_PYTHON_USED "${UNISONO_PYTHON}" CACHE INTERNAL "The Python whose PyTorch is used")
-
 include(unisono-find-torch)
 unisono_find_torch()
 if(NOT Torch_FOUND)

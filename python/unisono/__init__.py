@@ -1,4 +1,55 @@
 """unisono: the processes of a job act as one.
 
-`unisono.torch` is the backend "unisono" of torch.distributed.
+    import numpy, unisono
+
+    with unisono.Context():
+        x = numpy.full(4, unisono.rank() + 1.0)
+        unisono.all_reduce(x)                   # every rank has the sum
+        names = unisono.all_gather_object(unisono.hostname())
+
+Start it with `unisono run -n 4 -- python program.py`, with torchrun, mpirun or srun, or alone. Buffers (NumPy, PyTorch, CuPy, whatever has the buffer
+protocol or DLPack) are worked on in place; numbers and objects are returned. `unisono.torch` (package unisono-torch) is the backend "unisono" of
+torch.distributed.
 """
+
+from . import _ending, _errors
+from ._errors import (
+    AlreadyInitialized,
+    BackendUnavailable,
+    Error,
+    InvalidArgument,
+    LaunchFailed,
+    Mismatch,
+    NotInitialized,
+    NotMember,
+    PeerFailed,
+    Place,
+    ProcessEnd,
+    ProtocolError,
+    Timeout,
+    Unsupported,
+)
+
+try:
+    from ._core import __version__
+except ImportError as error:
+    from ._missing import explain
+
+    # Where there is none this is a build for PyTorch alone: unisono.torch works without it.
+    explain(error)
+
+    def __getattr__(name):
+        raise AttributeError(f"unisono.{name}: this build has no extension (unisono._core); install the package with `pip install unisono`")
+
+    __all__ = [name for name, value in vars(_errors).items() if isinstance(value, type) and issubclass(value, Error)]
+else:
+    from ._core import *
+    from ._context import Context, initialize, show_config
+    from ._launch import Parallel, launch, run_threads, spawn
+    from ._lists import all_gather_list, gather_list, scatter_list, shared_array
+    from ._paths import cmake_prefix, command
+    from ._rank_control import one_rank_only
+    from ._results import collect_results
+
+    del end_all  # noqa: F821  (for _ending)
+    __all__ = sorted(name for name in globals() if not name.startswith("_"))

@@ -4,8 +4,12 @@
     import unisono.torch  # not needed where the package was installed by pip: then `import torch` finds it
     dist.init_process_group("unisono")
 
+With UNISONO_STAND_IN=gloo in the environment, programs that name gloo get unisono, too.
+
 It serves tensors on the cpu, and on cuda where libunisono has its NCCL engine; "cpu:unisono,cuda:nccl" leaves the latter to PyTorch.
 """
+
+import os
 
 
 # Defined before torch is imported, because torch loads this module as an extension (group torch.backends) and may find it half imported.
@@ -13,32 +17,60 @@ def register() -> None:
     """Makes the backend known to torch.distributed. Importing this module does it."""
     from torch import distributed
 
-    if distributed.is_available() and "UNISONO" not in distributed.Backend._plugins:
+    if not distributed.is_available():
+        return
+    if "UNISONO" not in distributed.Backend._plugins:
         distributed.Backend.register_backend(BACKEND, create, extended_api=True, devices=["cpu", "cuda"])
         _teach_monitored_barrier(distributed)
-        from . import _ending  # noqa: F401  (imported early, so that it is among the first to register for the end of the program)
+        from .. import _ending  # noqa: F401  (imported early, so that it is among the first to register for the end of the program)
+
+    if os.environ.get("UNISONO_STAND_IN"):
+        from . import _stand_in
+
+        _stand_in.install(os.environ["UNISONO_STAND_IN"], distributed, create)
 
 
 def create(options, backend_options=None, *, name: str = "unisono"):
-    """Makes a process group from torch.distributed's DistributedBackendOptions. `name` is its name in profilers."""
-    _check_version()
-    from . import _C, _ending
+    """Makes a process group from torch.distributed's DistributedBackendOptions. `name` is its name in profilers.
 
-    _ending.watch()
-    return _C.create(options, name, getattr(backend_options, "engine", "auto"))
+    Raises ImportError where there is no extension for this PyTorch, and none can be compiled.
+    """
+    from .. import _ending
+    from . import _extension
+
+    _extension.load()
+    _ending.watch("unisono.torch._extension")
+    return _extension.create(options, name, getattr(backend_options, "engine", "auto"), f"PyTorch {_minor_version()}")
 
 
 BACKEND = "unisono"
 
 
-def _check_version() -> None:
-    # The version is checked before the extension is loaded, because loading it with another PyTorch would fail or misbehave.
+def is_unisono(group=None) -> bool:
+    """True where unisono serves the group's tensors on the cpu, under its own name or in gloo's place. Without a group: the default one.
+
+    Any member may call it alone. Raises ValueError where there is no default group, TypeError for what is not a process group of this rank.
+    """
     import torch
 
-    from ._built_for import TORCH
+    c10d = torch.distributed.distributed_c10d
+    group = c10d._get_default_group() if group is None else group
+    if not isinstance(group, c10d.ProcessGroup):
+        raise TypeError(f"is_unisono: a process group that this rank belongs to is needed, not {group!r}")
+    cpu = torch.device("cpu")
+    if cpu not in group._device_types:
+        return False
+    backend = group._get_backend(cpu)
+    backend = getattr(backend, "wrapped_pg", backend)  # TORCH_DISTRIBUTED_DEBUG=DETAIL
+    # Python knows our class by its base alone.
+    return type(backend) is torch._C._distributed_c10d.Backend and backend.name() in (BACKEND, "gloo")
 
-    if torch.__version__.split("+")[0].split(".")[:2] != TORCH.split(".")[:2]:
-        raise ImportError(f"unisono was built for PyTorch {TORCH}, and this is PyTorch {torch.__version__}: install it again (pip install .)")
+
+def _minor_version() -> str:
+    # All ranks of a job have the same: what torch sends beside the tensors differs between its minor versions.
+    import torch
+
+    return ".".join(torch.__version__.split("+")[0].split(".")[:2])
 
 
 def _teach_monitored_barrier(distributed) -> None:

@@ -28,8 +28,13 @@ ProcessGroupUnisono::ProcessGroupUnisono(c10::intrusive_ptr<c10d::Store> store, 
     : c10d::Backend(rank, size), store_(std::move(store)), options_(std::move(options)), engine_(std::move(engine)) {
   const std::string name = options_->name.empty() ? "world" : options_->name;
   try {
-    membership_ = std::make_shared<Membership>(MembershipOptions{
-        .store = std::make_shared<TorchStore>(store_), .rank = rank, .size = size, .name = name, .backend = engine_, .timeout = options_->timeout});
+    membership_ = std::make_shared<Membership>(MembershipOptions{.store = std::make_shared<TorchStore>(store_),
+                                                                 .rank = rank,
+                                                                 .size = size,
+                                                                 .name = name,
+                                                                 .backend = engine_,
+                                                                 .timeout = options_->timeout,
+                                                                 .library = options_->library});
   } catch (...) {
     throw_torch_error(name == "world" ? "init_process_group" : "new_group");
   }
@@ -55,6 +60,7 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupUnisono::merge(const c10::intrusiv
                                                              const c10::intrusive_ptr<c10d::Backend::Options>& options, const int& rank,
                                                              const int& size) {
   auto own = c10::make_intrusive<Options>(options_->backend, options ? options->timeout : options_->timeout);
+  own->library = options_->library;
   if (options) {
     own->name = group_name_of(*options);
     describe_group(*own, *options);

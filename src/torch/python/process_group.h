@@ -25,7 +25,8 @@ class ProcessGroupUnisono final : public c10d::Backend {
  public:
   struct Options final : c10d::Backend::Options {
     using c10d::Backend::Options::Options;
-    std::string name;  // the group's name
+    std::string name;     // the group's name
+    std::string library;  // see MembershipOptions
   };
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
   using Tensors = std::vector<at::Tensor>;
@@ -38,7 +39,7 @@ class ProcessGroupUnisono final : public c10d::Backend {
   void setSequenceNumberForGroup() override {}
   std::uint64_t getSequenceNumberForGroup() override { return sequence_.load(); }
 
-  // Some versions of PyTorch since 2.4 lack these methods, so they are not marked override.
+  // Some versions of PyTorch since 2.7 lack these methods, so they are not marked override.
   // NOLINTBEGIN(modernize-use-override)
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() { return options_; }
   void setTimeout(std::chrono::milliseconds timeout) { options_->timeout = timeout; }

@@ -8,7 +8,7 @@
 
 #include "unisono/error.h"
 
-// Uses what PyTorch has added since 2.4 where it exists. All functions are templates, so that missing names are not looked up.
+// Uses what PyTorch has added since 2.7 where it exists. All functions are templates, so that missing names are not looked up.
 
 namespace unisono::libtorch {
 
@@ -25,6 +25,19 @@ void describe_group(Options& own, const Given& given) {
   if constexpr (requires { own.group_name = given.group_name; }) own.group_name = given.group_name;
   if constexpr (requires { own.group_desc = given.group_desc; }) own.group_desc = given.group_desc;
   if constexpr (requires { own.global_ranks_in_group = given.global_ranks_in_group; }) own.global_ranks_in_group = given.global_ranks_in_group;
+}
+
+/// Returns the store of a group. PyTorch tells it since 2.9; before, it is a protected member.
+template <class Group>
+c10::intrusive_ptr<c10d::Store> store_of(const Group& group) {
+  if constexpr (requires { group.getStore(); }) {
+    return group.getStore();
+  } else {
+    struct Inside : Group {
+      static auto store() { return &Inside::store_; }
+    };
+    return group.*Inside::store();
+  }
 }
 
 /// Returns a copy with connections of its own, where that is supported.

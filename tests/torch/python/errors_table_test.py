@@ -41,6 +41,8 @@ TRIGGERS = {
     "`NotImplementedError`": """
         error = error_of(lambda: dist.all_reduce(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)))
         """,
+    "`ImportError`: `has no extension": None,
+    "`DistBackendError`: `different versions": None,
     "`AssertionError`: `Unknown backend type": None,
 }
 
@@ -80,6 +82,27 @@ class Table(jobs.JobTest):
                     time.sleep(0.02)
                 """), n=3, expect=None)
                 self.assertRegex(outputs[0], f"{kind}: .*{sentence}")
+
+    def test_rows_of_the_start(self):
+        start = 'error = error_of(lambda: begin(init_method=os.environ["MEETING"], rank=int(os.environ["RANK"]), world_size=2))\n'
+        causes = {
+            "has no extension": """
+                from unisono.torch import _extension
+                _extension.EXTENSIONS = os.environ["PATH"] = os.environ["XDG_CACHE_HOME"] = os.path.dirname(sys.argv[0])
+                os.environ.pop("CXX", None)
+                """,
+            "different versions": """
+                from unisono.torch import _extension
+                _extension.load()
+                torch.__version__ = "2.99.0" if os.environ["RANK"] == "1" else torch.__version__
+                """,
+        }
+        for words, cause in causes.items():
+            self.folder = self.folder / "next"
+            self.folder.mkdir()
+            kind, sentence = self.quoted(next(row for row in rows() if words in row))
+            for output in self.ranks(textwrap.dedent(cause) + start + 'print(f"{type(error).__name__}: {error}")\n'):
+                self.assertRegex(output, f"{kind}: .*{sentence}")
 
     def test_a_backend_that_nobody_has_registered(self):
         row = next(row for row in rows() if "Unknown backend" in row)

@@ -39,6 +39,7 @@ say_fine(rank, size)
 
 class JobTest(unittest.TestCase):
     python = (sys.executable,)  # runs a program
+    longest = 150  # seconds that a job may take
 
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp())
@@ -50,7 +51,7 @@ class JobTest(unittest.TestCase):
         return str(path)
 
     def run_command(self, command, expect=0, **environment):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=150, env={**self.plain_environment(), **environment})
+        done = subprocess.run(command, capture_output=True, text=True, timeout=self.longest, env={**self.plain_environment(), **environment})
         output = done.stdout + done.stderr
         if expect is not None:
             self.assertEqual(done.returncode, expect, output)
@@ -69,7 +70,7 @@ class JobTest(unittest.TestCase):
             environment = self.plain_environment() | {"RANK": str(rank), "WORLD_SIZE": str(n), "MEETING": f"file://{self.folder}/meeting"}
             processes.append(subprocess.Popen([*self.python, path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment))
         try:
-            outputs = [process.communicate(timeout=150)[0] for process in processes]
+            outputs = [process.communicate(timeout=self.longest)[0] for process in processes]
         finally:
             for process in processes:
                 process.kill()  # nothing to one that has ended

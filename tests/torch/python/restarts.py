@@ -29,7 +29,7 @@ faulthandler.dump_traceback_later(600, exit=True)
 import torch
 import torch.distributed as dist
 import unisono.torch
-from unisono.torch import _C
+from unisono.torch import _extension
 
 torch.set_num_threads(1)
 kind, moment, victim, folder = sys.argv[1:]
@@ -49,14 +49,14 @@ def end(now):
 # The calls that make a group: the victim ends there, once the other one has taken its seat and waits.
 moments = iter(["joining", "grouping"])
 places = iter(["", "of rank 0/"])
-original = _C.create
+original = _extension.create
 def create(options, *more):
     now, place = next(moments), next(places)
     if now == moment and rank == int(victim):
         options.store.wait([f"{place}unisono/rendezvous//1/rank/{1 - rank}"])
         end(now)
     return original(options, *more)
-_C.create = create
+_extension.create = create
 
 dist.init_process_group("unisono", timeout=datetime.timedelta(seconds=60))
 x = torch.tensor([float(rank + 1)])

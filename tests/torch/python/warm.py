@@ -94,7 +94,9 @@ import torch  # noqa: E402
 import torch.distributed  # noqa: E402, F401
 
 import unisono.torch  # noqa: E402
-from unisono.torch import _C  # noqa: E402, F401
+from unisono.torch import _extension  # noqa: E402
+
+_extension.load()
 
 torch.set_num_threads(1)
 gc.freeze()  # what is here is not looked through at each child's end

@@ -15,11 +15,14 @@ LONGEST = 300  # the most characters of an exception's own text
 
 _watching = None  # the number of the watching process; a forked child starts anew
 _exit = None  # how the last call of sys.exit ended it
+_extensions: list[str] = []  # the names of the modules whose end_all(how) tells the other ranks
 
 
-def watch() -> None:
-    """Has the others told how this process ends. Called when its first group is formed."""
+def watch(extension: str) -> None:
+    """Has the others told how this process ends, by end_all of this module. Called when its first group is formed."""
     global _watching, _exit
+    if extension not in _extensions:
+        _extensions.append(extension)
     if _watching == os.getpid():
         return
     first = _watching is None
@@ -98,9 +101,10 @@ def _uncaught():
 
 
 def _end_all(how: str) -> None:
-    extension = sys.modules.get("unisono.torch._C")
-    if extension is not None and _watching == os.getpid():
-        extension.end_all(how)
+    for name in _extensions if _watching == os.getpid() else ():
+        extension = sys.modules.get(name)
+        if extension is not None:
+            extension.end_all(how)
 
 
 def _tell_failure() -> None:

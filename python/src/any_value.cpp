@@ -1,0 +1,120 @@
+// Values of the kinds that C++ and Python both know: an array, a number, a text, a path.
+
+#include "unisono/any_value.h"
+
+#include <nanobind/stl/string.h>
+
+#include <complex>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "arguments.h"
+#include "buffer.h"
+#include "failure.h"
+#include "imports.h"
+#include "module.h"
+#include "signals.h"
+#include "unisono/objects.h"
+#include "values.h"
+
+namespace unisono::python {
+namespace {
+
+using namespace nb::literals;
+
+/// f(the C++ type of the dtype).
+template <class F>
+auto with_type(DType dtype, F&& f) {
+  // NOLINTBEGIN(bugprone-branch-clone): each branch calls it with another type
+  switch (dtype) {
+    case DType::boolean: return f(bool());
+    case DType::int8: return f(std::int8_t());
+    case DType::int16: return f(std::int16_t());
+    case DType::int32: return f(std::int32_t());
+    case DType::int64: return f(std::int64_t());
+    case DType::uint8: return f(std::uint8_t());
+    case DType::uint16: return f(std::uint16_t());
+    case DType::uint32: return f(std::uint32_t());
+    case DType::uint64: return f(std::uint64_t());
+    case DType::float16: return f(float16());
+    case DType::bfloat16: return f(bfloat16());
+    case DType::float32: return f(float());
+    case DType::float64: return f(double());
+    case DType::complex64: return f(std::complex<float>());
+    case DType::complex128: break;
+  }
+  // NOLINTEND(bugprone-branch-clone)
+  return f(std::complex<double>());
+}
+
+AnyValue from_python(nb::handle x) {
+  if (PyUnicode_Check(x.ptr())) return nb::cast<std::string>(x);
+  if (Value::is_value(x)) {
+    Value value(x, "broadcast_any");
+    const TensorView view = value.view();
+    return with_type(view.dtype(), [&](auto number) {
+      std::memcpy(&number, view.data(), sizeof number);
+      return AnyValue(number);
+    });
+  }
+  if (nb::hasattr(x, "__fspath__")) return std::filesystem::path(nb::cast<std::string>(nb::str(x)));
+  return AnyValue(Buffer(x, Use::read, "broadcast_any").view());
+}
+
+nb::object number_of(const AnyValue& value) {
+  const nb::object array = empty_array(value.dtype(), {});
+  with_type(value.dtype(), [&]<class T>(T) {
+    const T number = value.number<T>();
+    std::memcpy(Buffer(array, Use::write, "").view().data(), &number, sizeof number);
+    return 0;
+  });
+  switch (value.dtype()) {
+    case DType::boolean:
+    case DType::int64:
+    case DType::float64:
+    case DType::complex128: return array.attr("item")();
+    default: return array[nb::tuple()];
+  }
+}
+
+nb::object to_python(AnyValue& value) {
+  switch (value.kind()) {
+    case AnyValue::Kind::number: return number_of(value);
+    case AnyValue::Kind::string: return nb::str(value.string().c_str(), value.string().size());
+    case AnyValue::Kind::path: return imported("pathlib").attr("Path")(value.path().string());
+    case AnyValue::Kind::tensor: break;
+  }
+  const TensorView from = value.tensor();
+  nb::object array = empty_array(from.dtype(), {value.shape().begin(), value.shape().end()});
+  if (from.bytes() > 0) std::memcpy(Buffer(array, Use::write, "").view().data(), from.data(), from.bytes());
+  return array;
+}
+
+nb::object share(nb::handle x, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
+  const Trailing trailing(group, timeout, tag, "broadcast_any");
+  const Rank root = rank_of(src, "broadcast_any");
+  const bool is_root = (root.is_global() ? trailing.group.global_rank(trailing.group.rank()) : trailing.group.rank()) == root.value();
+  const std::optional<AnyValue> own = is_root && !x.is_none() ? std::optional(from_python(x)) : std::nullopt;
+  AnyValue value = [&] {
+    const Unlocked unlocked;
+    return broadcast_any(own, root, trailing.group, trailing.options);
+  }();
+  return to_python(value);
+}
+
+}  // namespace
+
+void bind_any_value(nb::module_& m) {
+  m.def("broadcast_any", &share, "x"_a = nb::none(), "src"_a = 0, "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
+        nb::sig("def broadcast_any(x: typing.Any = None, src: RankLike = 0, group: ProcessGroup | None = None, *, timeout: Seconds = None, "
+                "tag: int = 0) -> typing.Any"),
+        R"(What rank `src` has: an array, a number, a str or a path. The others need to know nothing of it; what they give does not count.
+
+Between C++ and Python as well, where broadcast_object is for Python alone.
+
+    x = unisono.broadcast_any(x if unisono.rank() == 0 else None))");
+}
+
+}  // namespace unisono::python

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <optional>
+#include <vector>
+
+#include "dlpack.h"
+#include "unisono/tensor.h"
+
+namespace unisono::python {
+
+namespace nb = nanobind;
+
+/// What a call does with a buffer.
+enum class Use { read, write };
+
+/// The elements of a Python object, in place: of anything with the buffer protocol, DLPack or __cuda_array_interface__. It keeps them where they are
+/// as long as it lives. Made and destroyed with the interpreter lock.
+class Buffer {
+ public:
+  /// InvalidArgument, in the name of the operation, for what is no buffer, has elements of no DType, or is to be written to and read-only.
+  Buffer(nb::handle object, Use use, const char* operation);
+  ~Buffer();
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&&) = delete;
+
+  const TensorView& view() const { return *view_; }
+  nb::handle object() const { return object_; }
+  /// The stream of the object's library, of memory of a device.
+  const std::optional<void*>& stream() const { return stream_; }
+
+ private:
+  bool take_buffer(Use use, const char* operation);
+  bool take_dlpack(Use use, const char* operation);
+  bool take_exchange(Use use, const char* operation);
+  bool take_cuda_interface(Use use, const char* operation);
+  bool take_extension_dtype(Use use, const char* operation);
+  void take(const dlpack::Array& array, const char* operation);
+
+  nb::object object_;
+  nb::object owner_;  // of what was asked of the object
+  Py_buffer bytes_{};
+  bool has_bytes_ = false;
+  std::optional<TensorView> view_;
+  std::optional<void*> stream_;
+};
+
+/// Whether the object is a buffer: not a number (those of NumPy offer their bytes as well), bytes or text.
+bool is_buffer(nb::handle object);
+/// Whether it is a list or tuple of buffers.
+bool is_buffer_list(nb::handle object);
+std::vector<Buffer> buffers_of(nb::handle list, Use use, const char* operation);
+std::vector<TensorView> views_of(const std::vector<Buffer>& buffers);
+
+/// The DType of an element of the buffer protocol ("<f4") or, of a format that NumPy has no code for, nullopt.
+std::optional<DType> dtype_of_format(const char* format, Py_ssize_t item_size);
+/// NumPy's name of the dtype; bfloat16 is one of ml_dtypes.
+const char* numpy_name(DType dtype);
+/// The module, where the program has imported it (numpy: where it can be); null elsewhere.
+nb::handle numpy();
+bool is_ndarray(nb::handle object);
+bool is_numpy_scalar(nb::handle object);
+bool is_torch_tensor(nb::handle object);
+
+/// A new array of the library of `like` (NumPy's, where that has none of its own), with elements that are not initialised.
+nb::object empty_like(nb::handle like, const TensorView& view, const std::vector<std::int64_t>& shape);
+nb::object empty_array(DType dtype, const std::vector<std::int64_t>& shape);
+
+}  // namespace unisono::python

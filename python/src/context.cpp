@@ -1,0 +1,170 @@
+// Joining a job and leaving it, and what a process knows of its place there.
+
+#include "unisono/context.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <sstream>
+#include <string>
+
+#include "arguments.h"
+#include "module.h"
+#include "signals.h"
+#include "unisono/launcher.h"
+#include "unisono/store.h"
+#include "unisono/version.h"
+
+namespace unisono::python {
+namespace {
+
+using namespace nb::literals;
+
+InitOptions init_options(const std::string& backend, const std::string& init_method, std::optional<int> rank, std::optional<int> world_size,
+                         std::optional<int> local_rank, const std::string& group_name, nb::handle timeout, std::shared_ptr<Store> store) {
+  InitOptions options;
+  options.backend = backend;
+  options.init_method = init_method;
+  options.rank = rank;
+  options.world_size = world_size;
+  options.local_rank = local_rank;
+  options.group_name = group_name;
+  options.timeout = timeout_or(timeout, options.timeout, "initialize");
+  options.store = std::move(store);
+  return options;
+}
+
+void join(const std::string& backend, const std::string& init_method, std::optional<int> rank, std::optional<int> world_size,
+          std::optional<int> local_rank, const std::string& group_name, nb::handle timeout, std::shared_ptr<Store> store) {
+  const InitOptions options = init_options(backend, init_method, rank, world_size, local_rank, group_name, timeout, std::move(store));
+  const Unlocked unlocked;
+  initialize(options);
+}
+
+/// Leaves the job because of this, which is what the other ranks are told.
+void leave_because(const std::string& why) {
+  const Unlocked unlocked;
+  if (!is_initialized()) return;
+  world().abort(why);
+  finalize();
+}
+
+void leave() {
+  const Unlocked unlocked;
+  finalize();
+}
+
+std::string configuration() {
+  std::ostringstream text;
+  const Unlocked unlocked;
+  show_config(text);
+  return text.str();
+}
+
+/// For what may meet the other ranks, or look at devices.
+template <auto F>
+auto unlocked() {
+  return [] {
+    const Unlocked released;
+    return F();
+  };
+}
+
+void bind_kinds(nb::module_& m) {
+  nb::class_<Device>(m, "Device", "Where memory lies: \"cpu\", or \"cuda\" with the index of the device.")
+      .def_prop_ro("type", [](const Device& device) { return device.type == Device::Type::cpu ? "cpu" : "cuda"; })
+      .def_ro("index", &Device::index)
+      .def("__str__", [](const Device& device) { return to_string(device); })
+      .def("__repr__", [](const Device& device) { return "unisono.Device(" + to_string(device) + ")"; })
+      .def(
+          "__eq__", [](const Device& a, nb::handle b) { return nb::isinstance<Device>(b) && a == *nb::inst_ptr<Device>(b); }, nb::arg("other").none(),
+          nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def("__hash__", [](const Device& device) { return static_cast<std::size_t>(device.index) * 2 + (device.type == Device::Type::cpu ? 0 : 1); });
+  nb::enum_<Launcher>(m, "Launcher", "What started this process, as far as its environment tells.")
+      .value("none", Launcher::none)
+      .value("unisono", Launcher::unisono)
+      .value("torchrun", Launcher::torchrun)
+      .value("slurm", Launcher::slurm)
+      .value("openmpi", Launcher::openmpi)
+      .value("pmi", Launcher::pmi)
+      .value("horovod", Launcher::horovod);
+  m.attr("__version__") =
+      std::to_string(UNISONO_VERSION_MAJOR) + "." + std::to_string(UNISONO_VERSION_MINOR) + "." + std::to_string(UNISONO_VERSION_PATCH);
+}
+
+void bind_place(nb::module_& m);
+
+}  // namespace
+
+void bind_context(nb::module_& m) {
+  bind_kinds(m);
+  m.def("initialize", &join, "backend"_a = "auto", nb::kw_only(), "init_method"_a = "env://", "rank"_a = nb::none(), "world_size"_a = nb::none(),
+        "local_rank"_a = nb::none(), "group_name"_a = "", "timeout"_a = nb::none(), "store"_a = nb::none(),
+        nb::sig("def initialize(backend: str = 'auto', *, init_method: str = 'env://', rank: int | None = None, world_size: int | None = None, "
+                "local_rank: int | None = None, group_name: str = '', timeout: Seconds = None, store: Store | None = None) -> None"),
+        R"(Joins the job; returns when all of its processes have. A program that was not launched is rank 0 of 1.
+
+backend: auto, serial, native, tcp, gloo, mpi, ucx, nccl, "cpu:native,cuda:nccl", or one that a plug-in registers.
+init_method: env:// (what the launcher says), tcp://host:port, file:///path; or `store`, with `rank` and `world_size`.
+timeout: seconds of every call that does not say otherwise; 30 minutes, or UNISONO_TIMEOUT.
+
+Raises AlreadyInitialized, InvalidArgument, BackendUnavailable, and Timeout, which names the ranks that did not come.
+
+    unisono.initialize()
+    ...
+    unisono.finalize())");
+  m.def("finalize", unlocked<&finalize>(),
+        "Waits, at most 10 s, for what is under way, says goodbye and leaves. Idempotent. A program that ends without it does it then.");
+  m.def("_leave_because", &leave_because, "why"_a);
+  m.def(
+      "end_all", [](const std::string& how) { how.empty() ? leave() : leave_because(how); }, "how"_a, "What the end of the program calls.");
+  m.def("is_initialized", &is_initialized, "Whether this process has joined a job, and has not left it.");
+  bind_place(m);
+}
+
+namespace {
+
+void bind_place(nb::module_& m) {
+  m.def("rank", unlocked<&rank>(), "This process's rank in the world: 0 where nothing was launched.");
+  m.def("world_size", unlocked<&world_size>(), "How many processes the job has.");
+  m.def("local_rank", unlocked<&local_rank>(), "This process's rank among those of its host.");
+  m.def("nproc_per_node", unlocked<&nproc_per_node>(), "How many processes this host has.");
+  m.def("nnodes", unlocked<&nnodes>(), "How many hosts the job has.");
+  m.def("node_rank", unlocked<&node_rank>(), "The rank of this host, in the order of each host's lowest rank.");
+  m.def(
+      "dist_info",
+      [] {
+        DistInfo info{};
+        {
+          const Unlocked released;
+          info = dist_info();
+        }
+        return nb::make_tuple(info.rank, info.world_size);
+      },
+      nb::sig("def dist_info() -> tuple[int, int]"), "The rank and the world's size.");
+  m.def("hostname", unlocked<&hostname>(), "The name of this host.");
+  m.def("device", unlocked<&device>(),
+        "The device that this process computes on: of nccl its GPU, else the cpu.\n\n    x = x.to(str(unisono.device()))");
+  m.def("backend", unlocked<&backend>(), "The world's backend, as \"native\"; None where nothing is distributed.");
+  m.def("model_name", unlocked<&model_name>(), "\"serial\" where nothing is distributed, else the backend's with -dist: \"native-dist\".");
+  m.def("available_backends", unlocked<&available_backends>(), "The backends that can be used here.");
+  m.def(
+      "is_backend_available", [](const std::string& name) { return is_backend_available(name); }, "name"_a, "Whether one can be used here.");
+  m.def(
+      "sync",
+      [](bool temporary) {
+        const Unlocked released;
+        sync(temporary);
+      },
+      "temporary"_a = false, "Joins the job that somebody else has formed in this process (MPI, say), until finalize or, temporary, the next sync.");
+  m.def("set_local_rank", &set_local_rank, "index"_a, "What local_rank() shall be, from the next initialize on, where the launcher does not say.");
+  m.def("_configuration", &configuration);
+  m.def("infer_launcher", &infer_launcher, "What started this process.");
+  m.def("launcher_local_rank", &launcher_local_rank, "The local rank that the launcher says, also before initialize; None where it says none.");
+}
+
+}  // namespace
+
+}  // namespace unisono::python

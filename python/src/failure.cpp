@@ -1,0 +1,153 @@
+#include "failure.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <utility>
+
+#include "imports.h"
+
+namespace unisono::python {
+
+namespace {
+
+/// The module _errors of this package: the classes, and how they are made.
+nb::handle errors() {
+  static const nb::handle module = imported("unisono._errors");
+  return module;
+}
+
+std::string last_line(nb::handle exception) {
+  try {
+    return nb::cast<std::string>(errors().attr("last_line")(exception));
+  } catch (nb::python_error&) {
+    return "an exception of Python";
+  }
+}
+
+nb::object optional_text(const std::string& text) { return text.empty() ? nb::none() : nb::object(nb::str(text.c_str(), text.size())); }
+
+nb::dict fields_of(const Error& error) {
+  nb::dict fields;
+  fields["message"] = nb::str(error.message().c_str(), error.message().size());
+  fields["operation"] = optional_text(error.operation());
+  fields["group"] = optional_text(error.group());
+  fields["sequence"] = error.sequence() == 0 ? nb::none() : nb::object(nb::int_(error.sequence()));
+  fields["rank"] = error.rank() < 0 ? nb::none() : nb::object(nb::int_(error.rank()));
+  fields["culprit"] = error.culprit() ? nb::object(nb::int_(*error.culprit())) : nb::none();
+  fields["host"] = optional_text(error.host());
+  fields["hint"] = optional_text(error.hint());
+  return fields;
+}
+
+nb::object made(const char* type, const Error& error, nb::handle place, nb::dict fields) {
+  nb::object where = place.is_valid() ? nb::borrow(place) : place_of_caller();
+  fields["where"] = where;
+  const std::string text = where.is_none() ? error.what() : error.what_at(nb::cast<std::string>(nb::str(where)));
+  return errors().attr("make")(type, nb::str(text.c_str(), text.size()), fields);
+}
+
+nb::object made(const char* type, const Error& error, nb::handle place) { return made(type, error, place, fields_of(error)); }
+
+nb::list list_of(const std::vector<int>& numbers) {
+  nb::list list;
+  for (const int number : numbers) list.append(number);
+  return list;
+}
+
+}  // namespace
+
+void throw_invalid(const char* operation, const std::string& what, const char* hint) {
+  throw InvalidArgument(what, {.operation = operation, .hint = hint});
+}
+
+Raised::Raised(nb::object exception) : text_(std::make_shared<const std::string>(last_line(exception))), kept_(std::move(exception)) {}
+
+std::exception_ptr as_cpp(nb::handle exception) {
+  Raised raised(nb::borrow(exception));
+  if (nb::isinstance(exception, errors().attr("PeerFailed"))) {
+    return std::make_exception_ptr(PeerFailed(nb::cast<std::string>(nb::str(exception))));
+  }
+  return std::make_exception_ptr(std::move(raised));
+}
+
+nb::object as_python(const std::exception_ptr& error, nb::handle place) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Raised& raised) {
+    return raised.exception();
+  } catch (const InvalidArgument& e) {
+    return made("InvalidArgument", e, place);
+  } catch (const NotInitialized& e) {
+    return made("NotInitialized", e, place);
+  } catch (const AlreadyInitialized& e) {
+    return made("AlreadyInitialized", e, place);
+  } catch (const NotMember& e) {
+    return made("NotMember", e, place);
+  } catch (const Unsupported& e) {
+    return made("Unsupported", e, place);
+  } catch (const BackendUnavailable& e) {
+    return made("BackendUnavailable", e, place);
+  } catch (const Mismatch& e) {
+    return made("Mismatch", e, place);
+  } catch (const Timeout& e) {
+    nb::dict fields = fields_of(e);
+    fields["missing"] = list_of(e.missing());
+    return made("Timeout", e, place, fields);
+  } catch (const PeerFailed& e) {
+    nb::dict fields = fields_of(e);
+    const std::string_view cause = to_string(e.cause());
+    fields["cause"] = nb::str(cause.data(), cause.size());
+    return made("PeerFailed", e, place, fields);
+  } catch (const ProtocolError& e) {
+    return made("ProtocolError", e, place);
+  } catch (const LaunchFailed& e) {
+    return made("LaunchFailed", e, place);
+  } catch (const Error& e) {
+    return made("Error", e, place);
+  } catch (const std::bad_alloc&) {
+    return nb::borrow(PyExc_MemoryError)();
+  } catch (const std::exception& e) {
+    return nb::borrow(PyExc_RuntimeError)(e.what());
+  } catch (...) {
+    return nb::borrow(PyExc_RuntimeError)("an exception of an unknown type");
+  }
+}
+
+nb::object place_of_caller() {
+  try {
+    nb::object frame = nb::borrow(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+    if (!frame.is_valid()) return nb::none();
+    return errors().attr("place")(frame);
+  } catch (nb::python_error&) {
+    return nb::none();
+  }
+}
+
+namespace {
+bool is_ours(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error&) {
+    return true;
+  } catch (const Raised&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+}  // namespace
+
+void register_failures() {
+  nb::register_exception_translator([](const std::exception_ptr& error, void*) {
+    if (!is_ours(error)) std::rethrow_exception(error);
+    try {
+      const nb::object exception = as_python(error);
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+    } catch (nb::python_error& again) {
+      again.restore();
+    }
+  });
+}
+
+}  // namespace unisono::python

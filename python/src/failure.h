@@ -1,0 +1,43 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "kept.h"
+#include "unisono/error.h"
+
+namespace unisono::python {
+
+namespace nb = nanobind;
+
+[[noreturn]] void throw_invalid(const char* operation, const std::string& what, const char* hint = "");
+
+/// An exception of Python on its way through the library: its text is the line that Python would print last ("ValueError: bad data"). It becomes
+/// itself again where it arrives in Python.
+class Raised : public std::exception {
+ public:
+  /// Takes the exception over. With the interpreter lock.
+  explicit Raised(nb::object exception);
+  explicit Raised(nb::python_error& error) : Raised(nb::borrow(error.value())) {}
+  const char* what() const noexcept override { return text_->c_str(); }
+  /// With the interpreter lock.
+  const nb::object& exception() const { return kept_.object(); }
+
+ private:
+  std::shared_ptr<const std::string> text_;
+  Kept kept_;
+};
+
+/// The same as an exception_ptr, and with the type that the library knows it by where the exception is one of ours.
+std::exception_ptr as_cpp(nb::handle exception);
+/// The exception of Python that stands for what the pointer holds. `place`: where the call stands; none: in the frame that is running.
+nb::object as_python(const std::exception_ptr& error, nb::handle place = {});
+/// The file and line of the frame that called into this package, as Python's Place; none where no frame is.
+nb::object place_of_caller();
+
+void register_failures();
+
+}  // namespace unisono::python

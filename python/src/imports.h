@@ -1,0 +1,28 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <optional>
+#include <string_view>
+
+#include "dlpack.h"
+#include "unisono/tensor.h"
+
+// The other libraries of a Python program: looked for where the program has imported them, imported by us only where their arrays are to be made.
+
+namespace unisono::python {
+
+namespace nb = nanobind;
+
+/// What the object's type offers to C; null where it offers nothing. Known for each type after the first look.
+const dlpack::Exchange* exchange_of(nb::handle object);
+/// Arrays that nobody may write to, though they do not say so by DLPack.
+bool is_immutable(nb::handle object);
+/// The stream that the object's library puts its work on just now; the device's default stream where it does not say.
+void* current_stream_of(nb::handle object, int device);
+/// Of the array interface: "<f4".
+std::optional<DType> dtype_of_typestr(std::string_view type);
+/// A new reference that is never given back: what is imported stays until the process ends.
+nb::handle imported(const char* module);
+
+}  // namespace unisono::python

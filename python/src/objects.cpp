@@ -1,0 +1,257 @@
+// Objects between ranks: each call compares what the ranks bring, then moves heads and bodies (see pickling.h).
+
+#include "objects.h"
+
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "failure.h"
+#include "module.h"
+#include "signals.h"
+#include "pickling.h"
+#include "unisono/detail/bytes.h"
+#include "unisono/detail/object_exchange.h"
+#include "unisono/detail/object_stream.h"
+#include "unisono/detail/request.h"
+#include "unisono/objects.h"
+
+namespace unisono::python {
+namespace {
+
+using namespace nb::literals;
+
+/// One call on objects: its name, group, and what is left of its time.
+class Exchange {
+ public:
+  Exchange(const char* label, const Trailing& trailing) : label_(label), group_(trailing.group), options_(trailing.options) {}
+
+  std::vector<detail::ObjectSize> compare(std::optional<Rank> root, detail::ObjectSize own, const std::exception_ptr& error) {
+    const Unlocked unlocked;
+    return detail::compare_objects(label_, python_object_type(), root, own, error, group_, options_);
+  }
+  void run(detail::Request request) {
+    request.label = label_;
+    const Unlocked unlocked;
+    detail::run(request, group_, options_);
+  }
+  void broadcast(const TensorView& bytes, Rank root) { run({.operation = Operation::broadcast, .in = bytes, .out = bytes, .root = root}); }
+  const ProcessGroup& group() const { return group_; }
+  /// Memory that this rank needs; where there is none, the others must not wait.
+  nb::object allocate(std::size_t n) {
+    try {
+      return new_bytearray(n);
+    } catch (nb::python_error& error) {
+      const Raised raised(error);
+      const Unlocked unlocked;
+      detail::abandon(group_, std::make_exception_ptr(raised));
+      throw raised;
+    }
+  }
+
+ private:
+  const char* label_;
+  const ProcessGroup& group_;
+  CallOptions options_;
+};
+
+detail::ObjectSize size_of(const Pickled& object) { return {.bytes = object.head().size() + object.body_size(), .head = object.head().size()}; }
+
+/// Of all ranks: where each one's part lies among those of the others.
+struct Parts {
+  std::vector<std::size_t> heads, bodies;
+  explicit Parts(const std::vector<detail::ObjectSize>& sizes) {
+    for (const auto& size : sizes) {
+      heads.push_back(size.head);
+      bodies.push_back(size.bytes - size.head);
+    }
+  }
+};
+
+}  // namespace
+
+nb::object gather_all(const char* label, nb::handle x, std::optional<Rank> dst, const Trailing& trailing) {
+  Exchange exchange(label, trailing);
+  const Pickled own(x);
+  const Parts parts(exchange.compare(dst, size_of(own), own.error()));
+  const bool has_result = !dst || detail::rank_is(*dst, trailing.group);
+  const auto rank = static_cast<std::size_t>(trailing.group.rank());
+  const Counts heads(parts.heads), bodies(parts.bodies);
+  const Operation operation = dst ? Operation::gather_v : Operation::all_gather_v;
+
+  std::vector<std::byte> all_heads(has_result ? heads.total() : 0);
+  exchange.run({.operation = operation, .in = line(own.head()), .out = line(all_heads), .root = dst, .counts = heads});
+  nb::object memory = new_bytearray(0);
+  if (bodies.total() > 0) {
+    std::vector<std::byte> packed;
+    TensorView in = line(packed);
+    if (has_result) {  // its own part is packed where it belongs
+      memory = exchange.allocate(bodies.total());
+      std::byte* const place = data_of(memory) + bodies.before(rank);
+      own.pack(place);
+      in = line(place, own.body_size());
+    } else if (own.segments().size() == 1 && own.segments().front().size() == own.body_size()) {
+      in = line(own.segments().front());
+    } else {
+      packed.resize(own.body_size());
+      own.pack(packed.data());
+      in = line(packed);
+    }
+    const TensorView out = has_result ? line(data_of(memory), bodies.total()) : detail::nothing();
+    exchange.run({.operation = operation, .in = in, .out = out, .root = dst, .counts = bodies});
+  }
+  if (!has_result) return nb::none();
+  nb::list objects;
+  for (std::size_t r = 0; r < heads.size(); ++r) {
+    const std::span<const std::byte> head(all_heads.data() + heads.before(r), heads[r]);
+    objects.append(unpickled(head, memory, bodies.before(r), bodies[r]));
+  }
+  return objects;
+}
+
+nb::object broadcast_one(const char* label, nb::handle x, Rank src, const Trailing& trailing) {
+  Exchange exchange(label, trailing);
+  const bool is_root = (src.is_global() ? trailing.group.global_rank(trailing.group.rank()) : trailing.group.rank()) == src.value();
+  const Pickled own = is_root ? Pickled(x) : Pickled();
+  const auto sizes = exchange.compare(src, size_of(own), own.error());
+  const auto root = static_cast<std::size_t>(src.is_global() ? *trailing.group.rank_of(GlobalRank{src.value()}) : src.value());
+  std::vector<std::byte> head(own.head().begin(), own.head().end());
+  head.resize(sizes[root].head);
+  exchange.broadcast(line(head), src);
+  if (is_root) {
+    for (const auto& segment : own.segments()) exchange.broadcast(line(segment), src);
+    return nb::borrow(x);
+  }
+  std::vector<nb::object> segments;
+  std::size_t left = sizes[root].bytes;
+  for (const std::size_t size : segment_sizes(head)) {
+    if (size > left) throw ProtocolError("an object is longer than was said", {.operation = label});
+    left -= size;
+    const nb::object memory = exchange.allocate(size);
+    exchange.broadcast(line(data_of(memory), size), src);
+    segments.push_back(nb::steal(PyMemoryView_FromObject(memory.ptr())));
+  }
+  return unpickled(head, segments);
+}
+
+namespace {
+
+nb::object all_gather_object(nb::handle x, nb::handle group, nb::handle timeout, int tag) {
+  return gather_all("all_gather_object", x, std::nullopt, Trailing(group, timeout, tag, "all_gather_object"));
+}
+nb::object gather_object(nb::handle x, nb::handle dst, nb::handle group, nb::handle timeout, int tag) {
+  return gather_all("gather_object", x, rank_of(dst, "gather_object"), Trailing(group, timeout, tag, "gather_object"));
+}
+nb::object broadcast_object(nb::handle x, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
+  return broadcast_one("broadcast_object", x, rank_of(src, "broadcast_object"), Trailing(group, timeout, tag, "broadcast_object"));
+}
+nb::object broadcast_object_list(nb::list list, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
+  const nb::object all =
+      broadcast_one("broadcast_object_list", list, rank_of(src, "broadcast_object_list"), Trailing(group, timeout, tag, "broadcast_object_list"));
+  if (!all.is(list)) {
+    if (PyList_SetSlice(list.ptr(), 0, PY_SSIZE_T_MAX, all.ptr()) != 0) throw nb::python_error();
+  }
+  return list;
+}
+
+nb::object scatter_object(nb::handle list, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
+  const Trailing trailing(group, timeout, tag, "scatter_object");
+  Exchange exchange("scatter_object", trailing);
+  const Rank root = rank_of(src, "scatter_object");
+  const auto n = static_cast<std::size_t>(trailing.group.size());
+  const bool is_root = (root.is_global() ? trailing.group.global_rank(trailing.group.rank()) : trailing.group.rank()) == root.value();
+  std::vector<Pickled> objects;
+  std::exception_ptr error;
+  detail::ObjectSize own;
+  if (is_root) {
+    const std::size_t given = PySequence_Check(list.ptr()) != 0 ? nb::len(list) : 0;
+    if (given != n) {
+      error = std::make_exception_ptr(
+          InvalidArgument("the list has " + std::to_string(given) + " objects for a group of " + std::to_string(n), {.operation = "scatter_object"}));
+    }
+    for (std::size_t r = 0; r < n && !error; ++r) {
+      objects.emplace_back(list[r]);
+      error = objects.back().error();
+      own.bytes += size_of(objects.back()).bytes;
+      own.head += size_of(objects.back()).head;
+    }
+  }
+  exchange.compare(root, own, error);
+  std::vector<std::uint64_t> table(2 * n);
+  for (std::size_t r = 0; r < objects.size(); ++r) {
+    table[2 * r] = objects[r].head().size();
+    table[2 * r + 1] = objects[r].body_size();
+  }
+  exchange.broadcast(line(table), root);
+  std::vector<std::size_t> heads(n), bodies(n);
+  for (std::size_t r = 0; r < n; ++r) {
+    heads[r] = static_cast<std::size_t>(table[2 * r]);
+    bodies[r] = static_cast<std::size_t>(table[2 * r + 1]);
+  }
+  const Counts head_counts(heads), body_counts(bodies);
+  const auto rank = static_cast<std::size_t>(trailing.group.rank());
+  std::vector<std::byte> all, head(heads[rank]);
+  for (const Pickled& object : objects) all.insert(all.end(), object.head().begin(), object.head().end());
+  exchange.run({.operation = Operation::scatter_v, .in = line(all), .out = line(head), .root = root, .counts = head_counts});
+  nb::object memory = exchange.allocate(bodies[rank]);
+  if (body_counts.total() > 0) {
+    nb::object packed = exchange.allocate(is_root ? body_counts.total() : 0);
+    for (std::size_t r = 0; r < objects.size(); ++r) objects[r].pack(data_of(packed) + body_counts.before(r));
+    exchange.run({.operation = Operation::scatter_v,
+                  .in = line(data_of(packed), is_root ? body_counts.total() : 0),
+                  .out = line(data_of(memory), bodies[rank]),
+                  .root = root,
+                  .counts = body_counts});
+  }
+  return unpickled(head, memory, 0, bodies[rank]);
+}
+
+}  // namespace
+
+#define UNISONO_TRAILING "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0
+#define UNISONO_TRAILING_TEXT "group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0"
+
+void bind_objects(nb::module_& m) {
+  m.def("all_gather_object", &all_gather_object, "x"_a.none(), UNISONO_TRAILING,
+        nb::sig("def all_gather_object(x: typing.Any, " UNISONO_TRAILING_TEXT ") -> list[typing.Any]"),
+        R"(A list on every rank: element r is the object of rank r.
+
+Objects are whatever pickle takes; the memory of arrays in them is not copied into the stream (protocol 5). What is received is a copy, also one's own.
+Where one rank's object cannot be pickled, or is larger than object_limits(), that rank raises why, and the others InvalidArgument; the group stays usable.
+Pickles can run code: only ranks of the same job, which know its token, send them.
+
+    everyone = unisono.all_gather_object({"rank": unisono.rank()}))");
+  m.def("gather_object", &gather_object, "x"_a.none(), "dst"_a = 0, UNISONO_TRAILING,
+        nb::sig("def gather_object(x: typing.Any, dst: RankLike = 0, " UNISONO_TRAILING_TEXT ") -> list[typing.Any] | None"),
+        "The same at rank `dst` only; None elsewhere.");
+  m.def("broadcast_object", &broadcast_object, "x"_a = nb::none(), "src"_a = 0, UNISONO_TRAILING,
+        nb::sig("def broadcast_object(x: typing.Any = None, src: RankLike = 0, " UNISONO_TRAILING_TEXT ") -> typing.Any"),
+        R"(What rank `src` has, on every rank; what the others give does not count.
+
+    config = unisono.broadcast_object(read_config() if unisono.rank() == 0 else None))");
+  m.def("broadcast_object_list", &broadcast_object_list, "list"_a, "src"_a = 0, UNISONO_TRAILING,
+        nb::sig("def broadcast_object_list(list: list[typing.Any], src: RankLike = 0, " UNISONO_TRAILING_TEXT ") -> list[typing.Any]"),
+        "The list becomes that of rank `src`, as long and with its objects, and is returned.");
+  m.def("scatter_object", &scatter_object, "list"_a.none(), "src"_a = 0, UNISONO_TRAILING,
+        nb::sig("def scatter_object(list: collections.abc.Sequence[typing.Any] | None, src: RankLike = 0, " UNISONO_TRAILING_TEXT ") -> typing.Any"),
+        "Rank r gets element r of the list of rank `src`, which has size() of them, else all ranks raise InvalidArgument. Elsewhere it may be None.");
+  bind_object_messages(m);
+  m.def(
+      "set_object_limits",
+      [](std::size_t bytes) {
+        ObjectLimits limits = object_limits();
+        limits.bytes = bytes;
+        set_object_limits(limits);
+      },
+      "nbytes"_a, "How many bytes one rank's object may have at most (1 GiB at first). Where ranks differ, the smallest counts.");
+  m.def(
+      "object_limits", [] { return object_limits().bytes; }, "How many bytes one rank's object may have at most.");
+}
+
+}  // namespace unisono::python

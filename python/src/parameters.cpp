@@ -1,0 +1,174 @@
+// All parameters of a model in one call, all entries of a dictionary, one seed for all ranks; and the results of all ranks on one.
+
+#include "unisono/parameters.h"
+
+#include <nanobind/stl/string.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "calls.h"
+#include "failure.h"
+#include "module.h"
+#include "signals.h"
+#include "objects.h"
+#include "pickling.h"
+#include "unisono/detail/reduce_together.h"
+#include "unisono/results.h"
+#include "values.h"
+
+namespace unisono::python {
+namespace {
+
+using namespace nb::literals;
+
+void reduce_together(const std::vector<detail::NamedTensor>& tensors, const detail::Together& how, const Trailing& trailing) {
+  const Unlocked unlocked;
+  detail::reduce_together(tensors, how, trailing.group, trailing.options);
+}
+
+/// Every entry in place: buffers as they are, numbers put back.
+void reduce_entries(const nb::dict& entries, std::string_view label, ReduceOp op, const Trailing& trailing, const char* operation) {
+  std::vector<Buffer> buffers;
+  std::vector<std::pair<nb::object, std::unique_ptr<Value>>> numbers;
+  std::vector<detail::NamedTensor> tensors;
+  for (const auto& [key, entry] : entries) {
+    if (!PyUnicode_Check(key.ptr())) throw_invalid(operation, "the keys of the dictionary are not all str");
+    if (Value::is_value(entry)) {
+      numbers.emplace_back(nb::borrow(key), std::make_unique<Value>(entry, operation));
+      tensors.push_back({nb::cast<std::string>(key), numbers.back().second->view()});
+    } else {
+      buffers.emplace_back(entry, Use::write, operation);
+      tensors.push_back({nb::cast<std::string>(key), buffers.back().view()});
+    }
+  }
+  detail::sort_by_name(tensors);
+  reduce_together(tensors, {.label = label, .op = op}, trailing);
+  for (const auto& [key, value] : numbers) entries[key] = value->object();
+}
+
+nb::object average_across_processes(nb::handle x, nb::handle group, nb::handle timeout, int tag) {
+  const Trailing trailing(group, timeout, tag, "average_across_processes");
+  if (nb::isinstance<nb::dict>(x)) {
+    reduce_entries(nb::borrow<nb::dict>(x), "average_across_processes", ReduceOp::avg, trailing, "average_across_processes");
+    return nb::borrow(x);
+  }
+  const auto request_on = [](const TensorView& view) {
+    detail::Request request = request_of(Operation::all_reduce, view, view);
+    request.op = ReduceOp::avg;
+    request.label = "average_across_processes";
+    return request;
+  };
+  if (Value::is_value(x)) {
+    Value value(x, "average_across_processes");
+    carry_out(request_on(value.view()), trailing);
+    return value.object();
+  }
+  const Buffer buffer(x, Use::write, "average_across_processes");
+  carry_out(request_on(buffer.view()), trailing, buffer.stream());
+  return nb::borrow(x);
+}
+
+nb::object all_reduce_dict(nb::dict entries, nb::handle op, nb::handle group, nb::handle timeout, int tag) {
+  const Trailing trailing(group, timeout, tag, "all_reduce_dict");
+  reduce_entries(entries, "all_reduce_dict", reduce_op_of(op, "all_reduce_dict"), trailing, "all_reduce_dict");
+  return entries;
+}
+
+void all_reduce_params(nb::handle params, bool coalesce, int bucket_size_mb, nb::handle op, nb::handle group, nb::handle timeout, int tag) {
+  const Trailing trailing(group, timeout, tag, "all_reduce_params");
+  if (bucket_size_mb != -1 && bucket_size_mb <= 0) {
+    throw_invalid("all_reduce_params", "buckets cannot be of " + std::to_string(bucket_size_mb) + " MiB", "-1 stands for one bucket for each dtype");
+  }
+  std::vector<Buffer> buffers;
+  for (const nb::handle each : params) buffers.emplace_back(each, Use::write, "all_reduce_params");
+  std::vector<detail::NamedTensor> tensors;
+  for (const Buffer& buffer : buffers) tensors.push_back({"parameter " + std::to_string(tensors.size()), buffer.view()});
+  reduce_together(tensors,
+                  {.label = "all_reduce_params",
+                   .op = reduce_op_of(op, "all_reduce_params"),
+                   .coalesce = coalesce,
+                   .bucket_bytes = bucket_size_mb == -1 ? SIZE_MAX : static_cast<std::size_t>(bucket_size_mb) << 20},
+                  trailing);
+}
+
+std::uint32_t random_seed(nb::handle group, nb::handle timeout, int tag) {
+  const Trailing trailing(group, timeout, tag, "sync_random_seed");
+  const Unlocked unlocked;
+  return sync_random_seed(trailing.group, trailing.options);
+}
+
+/// The parts of all ranks at rank 0, through files.
+nb::object collect_by_files(nb::handle part, const std::string& tmpdir, nb::handle group, nb::handle timeout, int tag) {
+  const Trailing trailing(group, timeout, tag, "collect_results");
+  Pickled own(part);
+  detail::Parcel parcel{.bytes = {}, .error = own.error()};
+  const std::size_t head = aligned(sizeof(std::uint64_t) + own.head().size());
+  if (!own.error()) {
+    parcel.bytes.resize(head + own.body_size());
+    const std::uint64_t size = own.head().size();
+    std::memcpy(parcel.bytes.data(), &size, sizeof size);
+    std::memcpy(parcel.bytes.data() + sizeof size, own.head().data(), own.head().size());
+    own.pack(parcel.bytes.data() + head);
+  }
+  std::optional<detail::ByteParts> collected;
+  {
+    const Unlocked unlocked;
+    collected = detail::collect_parcels(python_object_type(), std::move(parcel), {.via = CollectVia::shared_dir, .tmpdir = tmpdir}, trailing.group,
+                                        trailing.options);
+  }
+  if (!collected) return nb::none();
+  nb::list parts;
+  for (std::size_t r = 0; r < collected->size(); ++r) {
+    const auto bytes = (*collected)[r];
+    std::uint64_t size = 0;
+    if (bytes.size() < sizeof size) throw ProtocolError("the file of a rank is too short", {.operation = "collect_results"});
+    std::memcpy(&size, bytes.data(), sizeof size);
+    const std::size_t body = aligned(sizeof size + static_cast<std::size_t>(size));
+    if (size > bytes.size() || body > bytes.size()) throw ProtocolError("the file of a rank is too short", {.operation = "collect_results"});
+    const nb::object memory = new_bytearray(bytes.size() - body);
+    std::memcpy(data_of(memory), bytes.data() + body, bytes.size() - body);
+    parts.append(unpickled(bytes.subspan(sizeof size, static_cast<std::size_t>(size)), memory, 0, bytes.size() - body));
+  }
+  return parts;
+}
+
+nb::object collect(nb::handle part, nb::handle group, nb::handle timeout, int tag) {
+  return gather_all("collect_results", part, Rank(0), Trailing(group, timeout, tag, "collect_results"));
+}
+
+}  // namespace
+
+#define UNISONO_TRAILING "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0
+#define UNISONO_TRAILING_TEXT "group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0"
+
+void bind_parameters(nb::module_& m) {
+  m.def("average_across_processes", &average_across_processes, "x"_a.none(), UNISONO_TRAILING,
+        nb::sig("def average_across_processes(x: X, " UNISONO_TRAILING_TEXT ") -> X"),
+        R"(`x` of every rank becomes the average of all ranks' `x`: a buffer or a dictionary in place (and returned), a number as the result.
+
+Entries of a dictionary are buffers or numbers, paired by key. Averages of integers are truncated toward zero.
+
+    unisono.average_across_processes({"loss": loss, "accuracy": accuracy}))");
+  m.def(
+      "all_reduce_dict", &all_reduce_dict, "entries"_a, "op"_a = sum_op(), UNISONO_TRAILING,
+      nb::sig("def all_reduce_dict(entries: dict[str, typing.Any], op: ReduceOp | str = 'sum', " UNISONO_TRAILING_TEXT ") -> dict[str, typing.Any]"),
+      "Every entry of every rank becomes the combination of all ranks' entries of that key. Mismatch on all where keys, dtypes or shapes differ.");
+  m.def(
+      "all_reduce_params", &all_reduce_params, "params"_a, nb::kw_only(), "coalesce"_a = true, "bucket_size_mb"_a = -1, "op"_a = sum_op(),
+      "group"_a = nb::none(), "timeout"_a = nb::none(), "tag"_a = 0,
+      nb::sig("def all_reduce_params(params: collections.abc.Iterable[Buffer], *, coalesce: bool = True, bucket_size_mb: int = -1, "
+              "op: ReduceOp | str = 'sum', group: ProcessGroup | None = None, timeout: Seconds = None, tag: int = 0) -> None"),
+      R"(Every buffer of every rank becomes the combination of all ranks' one. Buffers of a dtype travel together, in buckets of `bucket_size_mb` MiB
+(-1: in one), or with coalesce=False each by itself.
+
+    unisono.all_reduce_params([p.grad for p in model.parameters()], op="avg"))");
+  m.def("sync_random_seed", &random_seed, UNISONO_TRAILING, nb::sig("def sync_random_seed(" UNISONO_TRAILING_TEXT ") -> int"),
+        "A seed that rank 0 draws from the system, the same on all ranks, below 2**31. No generator of anybody's is touched.");
+  m.def("_collect", &collect, "part"_a.none(), UNISONO_TRAILING);
+  m.def("_collect_by_files", &collect_by_files, "part"_a, "tmpdir"_a, UNISONO_TRAILING);
+}
+
+}  // namespace unisono::python

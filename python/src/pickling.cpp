@@ -1,0 +1,189 @@
+#include "pickling.h"
+
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "failure.h"
+#include "imports.h"
+#include "unisono/detail/object_exchange.h"
+
+namespace unisono::python {
+namespace {
+
+/// A buffer shorter than this is copied into the stream: a segment of its own costs more.
+constexpr std::size_t shortest_segment = std::size_t{8} << 10;
+/// A stream longer than this is a segment itself.
+constexpr std::size_t longest_stream = std::size_t{64} << 10;
+constexpr std::uint64_t stream_is_segment = std::uint64_t{1} << 63;
+
+/// The buffers of the object that this thread is writing.
+thread_local nb::list* kept_buffers = nullptr;
+
+/// Told of each buffer; what it says is whether the stream is to have its contents.
+bool goes_into_stream(nb::handle buffer) {
+  const nb::object bytes = buffer.attr("raw")();
+  if (nb::len(bytes) < shortest_segment) return true;
+  kept_buffers->append(bytes);
+  return false;
+}
+
+/// f(arguments…, names[0]=…, …), where the last arguments are those with names.
+nb::object call(nb::handle function, std::initializer_list<PyObject*> arguments, nb::handle names) {
+  const std::size_t positional = arguments.size() - nb::len(names);
+  PyObject* const result = PyObject_Vectorcall(function.ptr(), arguments.begin(), positional, names.ptr());
+  if (result == nullptr) throw nb::python_error();
+  return nb::steal(result);
+}
+
+nb::object dumped(nb::handle object) {
+  static const nb::handle dumps = nb::object(imported("pickle").attr("dumps")).release();
+  static const nb::handle protocol = nb::object(nb::int_(5)).release();
+  static const nb::handle callback = nb::object(nb::cpp_function(&goes_into_stream)).release();
+  static const nb::handle names = nb::object(nb::make_tuple("protocol", "buffer_callback")).release();
+  return call(dumps, {object.ptr(), protocol.ptr(), callback.ptr()}, names);
+}
+
+nb::object loaded(nb::handle stream, nb::handle buffers) {
+  static const nb::handle loads = nb::object(imported("pickle").attr("loads")).release();
+  static const nb::handle names = nb::object(nb::make_tuple("buffers")).release();
+  return call(loads, {stream.ptr(), buffers.ptr()}, names);
+}
+
+struct Table {
+  std::size_t count = 0;
+  bool has_stream = false;  // the first segment is the stream
+  std::size_t end = 0;      // where it ends in the head
+};
+
+Table table_of(std::span<const std::byte> head) {
+  std::uint64_t word = 0;
+  if (head.size() < sizeof word) throw ProtocolError("the head of an object is too short");
+  std::memcpy(&word, head.data(), sizeof word);
+  const Table table{.count = static_cast<std::size_t>(word & ~stream_is_segment), .has_stream = (word & stream_is_segment) != 0};
+  if (table.count > (head.size() - sizeof word) / sizeof word || (table.has_stream && table.count == 0)) {
+    throw ProtocolError("the head of an object has no room for its " + std::to_string(table.count) + " lengths");
+  }
+  return {.count = table.count, .has_stream = table.has_stream, .end = (1 + table.count) * sizeof word};
+}
+
+nb::object view_of(std::span<const std::byte> bytes) {
+  return nb::steal(
+      PyMemoryView_FromMemory(const_cast<char*>(reinterpret_cast<const char*>(bytes.data())), static_cast<Py_ssize_t>(bytes.size()), PyBUF_READ));
+}
+
+}  // namespace
+
+const detail::ObjectType& python_object_type() {
+  static const detail::ObjectType type = [] {
+    const std::string name(detail::python_object);
+    return detail::ObjectType{name, detail::fingerprint_of(name)};
+  }();
+  return type;
+}
+
+Pickled::Pickled(nb::handle object) {
+  try {
+    nb::list kept;
+    nb::object stream;
+    {
+      // What an object does while it is written may be to send another one.
+      struct Collecting {
+        nb::list* before;
+        explicit Collecting(nb::list* list) : before(std::exchange(kept_buffers, list)) {}
+        ~Collecting() { kept_buffers = before; }
+      } collecting(&kept);
+      stream = dumped(object);
+    }
+    char* text = nullptr;
+    Py_ssize_t length = 0;
+    if (PyBytes_AsStringAndSize(stream.ptr(), &text, &length) != 0) throw nb::python_error();
+    const std::span<const std::byte> written(reinterpret_cast<const std::byte*>(text), static_cast<std::size_t>(length));
+    const bool is_long = written.size() > longest_stream;
+    if (is_long) {
+      stream_ = stream;
+      segments_.push_back(written);
+    }
+    for (const nb::handle each : kept) {
+      Py_buffer buffer;
+      if (PyObject_GetBuffer(each.ptr(), &buffer, PyBUF_SIMPLE) != 0) throw nb::python_error();
+      held_.push_back(buffer);
+      segments_.emplace_back(static_cast<const std::byte*>(buffer.buf), static_cast<std::size_t>(buffer.len));
+    }
+    std::vector<std::uint64_t> table{segments_.size() | (is_long ? stream_is_segment : 0)};
+    for (const auto& segment : segments_) {
+      table.push_back(segment.size());
+      body_size_ += aligned(segment.size());
+    }
+    const auto bytes = std::as_bytes(std::span(table));
+    head_.reserve(bytes.size() + (is_long ? 0 : written.size()));
+    head_.assign(bytes.begin(), bytes.end());
+    if (!is_long) head_.insert(head_.end(), written.begin(), written.end());
+  } catch (nb::python_error& error) {
+    error_ = std::make_exception_ptr(Raised(error));
+  }
+}
+
+Pickled::Pickled(Pickled&& other) noexcept
+    : head_(std::move(other.head_)),
+      held_(std::exchange(other.held_, {})),
+      segments_(std::move(other.segments_)),
+      stream_(std::move(other.stream_)),
+      body_size_(other.body_size_),
+      error_(std::move(other.error_)) {}
+
+Pickled::~Pickled() {
+  for (Py_buffer& buffer : held_) PyBuffer_Release(&buffer);
+}
+
+void Pickled::pack(std::byte* body) const {
+  for (const auto& segment : segments_) {
+    std::memcpy(body, segment.data(), segment.size());
+    std::memset(body + segment.size(), 0, aligned(segment.size()) - segment.size());
+    body += aligned(segment.size());
+  }
+}
+
+std::vector<std::size_t> segment_sizes(std::span<const std::byte> head) {
+  const Table table = table_of(head);
+  std::vector<std::size_t> sizes;
+  for (std::size_t i = 1; i <= table.count; ++i) {
+    std::uint64_t size = 0;
+    std::memcpy(&size, head.data() + i * sizeof size, sizeof size);
+    sizes.push_back(static_cast<std::size_t>(size));
+  }
+  return sizes;
+}
+
+nb::object unpickled(std::span<const std::byte> head, const std::vector<nb::object>& segments) {
+  const Table table = table_of(head);
+  nb::list buffers;
+  for (std::size_t i = table.has_stream ? 1 : 0; i < segments.size(); ++i) buffers.append(segments[i]);
+  const nb::object stream = table.has_stream ? segments.front() : view_of(head.subspan(table.end));
+  return loaded(stream, buffers);
+}
+
+nb::object unpickled(std::span<const std::byte> head, nb::handle memory, std::size_t offset, std::size_t body_size) {
+  std::vector<nb::object> segments;
+  std::size_t at = 0;
+  const nb::object whole = nb::steal(PyMemoryView_FromObject(memory.ptr()));
+  for (const std::size_t size : segment_sizes(head)) {
+    if (size > body_size || at > body_size - size) throw ProtocolError("an object is longer than its bytes");
+    segments.push_back(whole[nb::slice(static_cast<Py_ssize_t>(offset + at), static_cast<Py_ssize_t>(offset + at + size))]);
+    at += aligned(size);
+  }
+  return unpickled(head, segments);
+}
+
+nb::object new_bytearray(std::size_t n) {
+  PyObject* const bytes = PyByteArray_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(n));
+  if (bytes == nullptr) throw nb::python_error();
+  return nb::steal(bytes);
+}
+
+std::byte* data_of(nb::handle bytearray) { return reinterpret_cast<std::byte*>(PyByteArray_AsString(bytearray.ptr())); }
+
+}  // namespace unisono::python

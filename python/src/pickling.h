@@ -1,0 +1,67 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <vector>
+
+#include "unisono/detail/object_type.h"
+
+// Objects of Python as bytes: pickle with protocol 5, whose large buffers stay where they are until they are sent.
+//
+// They travel in two parts. The head: how many buffers there are, how long each is, and the stream of pickle. The body: the buffers, each at a
+// multiple of 64 bytes, so that what is made of them lies where an array should.
+
+namespace unisono::python {
+
+namespace nb = nanobind;
+
+/// What ranks compare before anything is moved. The number goes up with the format.
+const detail::ObjectType& python_object_type();
+
+/// An object that is to be sent. With the interpreter lock.
+class Pickled {
+ public:
+  /// What pickle raises is kept: the other ranks are to learn of it.
+  explicit Pickled(nb::handle object);
+  /// Nothing, because of this.
+  explicit Pickled(std::exception_ptr error) : error_(std::move(error)) {}
+  Pickled() = default;
+  Pickled(Pickled&& other) noexcept;
+  Pickled& operator=(Pickled&&) = delete;
+  ~Pickled();
+
+  const std::exception_ptr& error() const { return error_; }
+  std::span<const std::byte> head() const { return head_; }
+  const std::vector<std::span<const std::byte>>& segments() const { return segments_; }
+  /// Of all segments, with what lies between them; a multiple of 64.
+  std::size_t body_size() const { return body_size_; }
+  /// Copies the segments to where the body lies. Any thread.
+  void pack(std::byte* body) const;
+
+ private:
+  std::vector<std::byte> head_;
+  std::vector<Py_buffer> held_;
+  std::vector<std::span<const std::byte>> segments_;
+  nb::object stream_;  // where it is one of the segments
+  std::size_t body_size_ = 0;
+  std::exception_ptr error_;
+};
+
+constexpr std::size_t aligned(std::size_t n) { return (n + 63) / 64 * 64; }
+
+/// The lengths of the segments, from a head that has come. ProtocolError for one that is none.
+std::vector<std::size_t> segment_sizes(std::span<const std::byte> head);
+/// The object of a head and its segments, which it may keep: each is a memoryview of memory that nobody else has.
+nb::object unpickled(std::span<const std::byte> head, const std::vector<nb::object>& segments);
+/// The same where the segments lie in a body, which begins at `offset` of `memory` (a bytearray).
+nb::object unpickled(std::span<const std::byte> head, nb::handle memory, std::size_t offset, std::size_t body_size);
+
+/// Memory for what comes, not initialised.
+nb::object new_bytearray(std::size_t n);
+std::byte* data_of(nb::handle bytearray);
+
+}  // namespace unisono::python

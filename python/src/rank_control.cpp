@@ -1,0 +1,148 @@
+// What one rank does alone, or first.
+
+#include "unisono/rank_control.h"
+
+#include <string>
+#include <utility>
+
+#include "calls.h"
+#include "failure.h"
+#include "module.h"
+#include "signals.h"
+#include "unisono/collectives.h"
+
+namespace unisono::python {
+namespace {
+
+using namespace nb::literals;
+
+/// A scope of C++ whose end depends on whether an exception leaves it, as a scope of Python.
+class FirstScope {
+ public:
+  FirstScope(nb::object rank, bool local, nb::object group) : rank_(std::move(rank)), local_(local), group_(std::move(group)) {}
+  ~FirstScope() {
+    if (scope_ != nullptr) end_failed();  // nobody has left the scope
+  }
+  FirstScope(const FirstScope&) = delete;
+  FirstScope& operator=(const FirstScope&) = delete;
+
+  void enter() {
+    OneRankFirstOptions options;
+    options.rank = rank_of(rank_, "OneRankFirst");
+    options.local = local_;
+    options.group = group_of(group_, "OneRankFirst");
+    const Unlocked unlocked;
+    scope_ = new OneRankFirst(options);
+  }
+  void exit(nb::handle exception) {
+    if (scope_ == nullptr) return;
+    if (!exception.is_none()) return end_failed();
+    const Unlocked unlocked;
+    delete std::exchange(scope_, nullptr);  // which may throw
+  }
+  bool is_first() const { return scope_ != nullptr && scope_->is_first(); }
+
+ private:
+  void end_failed() {
+    struct Failed {};
+    struct Leaves {
+      OneRankFirst* scope;
+      ~Leaves() { delete scope; }
+    };
+    try {
+      const Leaves leaves{std::exchange(scope_, nullptr)};
+      throw Failed();
+    } catch (const Failed&) {  // NOLINT(bugprone-empty-catch): it only tells the scope that it failed
+    }
+  }
+
+  nb::object rank_;
+  bool local_;
+  nb::object group_;
+  OneRankFirst* scope_ = nullptr;
+};
+
+int rank_within(nb::handle rank, nb::handle group) {
+  return detail::rank_within(rank_of(rank, "one_rank_only"), group_of(group, "one_rank_only"), "one_rank_only");
+}
+
+/// Raises the error that any rank brings; the one that brings it raises its own.
+void agree(nb::handle group, nb::handle exception) {
+  const ProcessGroup& ranks = group_of(group, "one_rank_only");
+  const std::exception_ptr error = exception.is_none() ? nullptr : std::make_exception_ptr(Raised(nb::borrow(exception)));
+  const Unlocked unlocked;
+  detail::agree(ranks, "one_rank_only", error);
+}
+
+void wait_for_all(nb::handle group, nb::handle timeout, int tag) {
+  const Trailing trailing(group, timeout, tag, "barrier");
+  const Unlocked unlocked;
+  barrier(trailing.group, trailing.options);
+}
+nb::object start_barrier(nb::handle group, nb::handle timeout, int tag) {
+  const Trailing trailing(group, timeout, tag, "barrier");
+  Work work;
+  {
+    const Unlocked unlocked;
+    work = barrier_async(trailing.group, trailing.options);
+  }
+  return as_object(std::move(work), {});
+}
+void wait_watched(nb::handle timeout, nb::handle group) {
+  const auto at_most = timeout_or(timeout, std::chrono::minutes(30), "monitored_barrier");
+  const ProcessGroup& ranks = group_of(group, "monitored_barrier");
+  const Unlocked unlocked;
+  monitored_barrier(at_most, ranks, std::source_location());
+}
+
+}  // namespace
+
+void bind_rank_control(nb::module_& m) {
+  m.def("barrier", &wait_for_all, "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
+        nb::sig("def barrier(group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> None"),
+        "Returns once every rank of the group has entered it.");
+  m.def("barrier_async", &start_barrier, "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
+        nb::sig("def barrier_async(group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> Work"),
+        "A barrier that returns at once.");
+  m.def("monitored_barrier", &wait_watched, "timeout"_a, "group"_a = nb::none(),
+        nb::sig("def monitored_barrier(timeout: Seconds, group: ProcessGroup | None = None) -> None"),
+        "A barrier whose Timeout names every rank that did not come (Timeout.missing). timeout: seconds.");
+  m.def(
+      "synchronize",
+      [](nb::handle group) {
+        const ProcessGroup& ranks = group_of(group, "synchronize");
+        const Unlocked unlocked;
+        synchronize(ranks, std::source_location());
+      },
+      "group"_a = nb::none(), nb::sig("def synchronize(group: ProcessGroup | None = None) -> None"), "A barrier.");
+  m.def(
+      "is_main_process", [](nb::handle group) { return group_of(group, "is_main_process").rank() == 0; }, "group"_a = nb::none(),
+      nb::sig("def is_main_process(group: ProcessGroup | None = None) -> bool"), "True on rank 0 of the group.");
+  m.def("is_master_process", &is_master_process, "True on rank 0 of the world.");
+  nb::class_<FirstScope>(m, "OneRankFirst", R"(A scope that one rank passes first: the others wait at its beginning until it has left its own.
+
+rank: of the group (the world); with local=True a local rank, and one rank of each host goes first. All ranks enter one. Where an exception leaves the
+scope of the first, the others raise PeerFailed with its rank, and the group stays usable.
+
+    with unisono.OneRankFirst(local=True) as scope:
+        data = download()          # the others of the host find it there)")
+      .def(nb::init<nb::object, bool, nb::object>(), nb::kw_only(), "rank"_a = 0, "local"_a = false, "group"_a = nb::none(),
+           nb::sig("def __init__(self, *, rank: RankLike = 0, local: bool = False, group: ProcessGroup | None = None) -> None"))
+      .def(
+          "__enter__",
+          [](nb::handle self) {
+            nb::inst_ptr<FirstScope>(self)->enter();
+            return nb::borrow(self);
+          },
+          nb::sig("def __enter__(self) -> OneRankFirst"))
+      .def(
+          "__exit__", [](FirstScope& scope, nb::handle, nb::handle exception, nb::handle) { scope.exit(exception); }, nb::arg().none(),
+          nb::arg().none(), nb::arg().none(), nb::sig("def __exit__(self, type: object, value: object, traceback: object, /) -> None"))
+      .def_prop_ro("is_first", &FirstScope::is_first, "Whether this rank goes first (on its host).");
+  m.def("_rank_within", &rank_within, "rank"_a, "group"_a.none());
+  m.def("_agree", &agree, "group"_a.none(), "exception"_a.none());
+  m.def("gpu_mem_usage", &gpu_mem_usage, "MiB of its GPU's memory that this process has; 0 without a GPU.");
+  m.def("gpu_mem_peak", &gpu_mem_peak, "The most MiB that was seen; 0 without a GPU.");
+}
+
+}  // namespace unisono::python

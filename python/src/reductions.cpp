@@ -1,0 +1,221 @@
+// all_reduce, reduce, broadcast, scan, exscan and mean: a buffer is worked on in place, a number is returned.
+
+#include <nanobind/stl/string.h>
+
+#include <cstring>
+#include <string>
+
+#include "calls.h"
+#include "failure.h"
+#include "imports.h"
+#include "module.h"
+#include "objects.h"
+#include "values.h"
+
+namespace unisono::python {
+
+bool is_returned(nb::handle x) { return !is_ndarray(x) && !is_torch_tensor(x) && is_immutable(x); }
+
+nb::object returned(nb::handle like, nb::object array) {
+  const nb::handle type(reinterpret_cast<PyObject*>(Py_TYPE(like.ptr())));
+  const auto module = nb::cast<std::string>(nb::str(type.attr("__module__")));
+  return module.starts_with("jax") ? imported("jax.numpy").attr("asarray")(array) : array;
+}
+
+namespace {
+
+using namespace nb::literals;
+
+/// What the in-place operations differ in.
+struct Kind {
+  Operation operation;
+  const char* name;
+  bool reduces;
+};
+constexpr Kind all_reduce_kind{Operation::all_reduce, "all_reduce", true}, reduce_kind{Operation::reduce, "reduce", true},
+    broadcast_kind{Operation::broadcast, "broadcast", false}, scan_kind{Operation::scan, "scan", true},
+    exscan_kind{Operation::exscan, "exscan", true};
+
+detail::Request request_on(const Kind& kind, const TensorView& in, const TensorView& out, nb::handle op, std::optional<Rank> root) {
+  detail::Request request =
+      kind.reduces ? request_of(kind.operation, in, out, combination_of(op, out.dtype(), kind.name)) : request_of(kind.operation, in, out);
+  request.root = root;
+  return request;
+}
+
+/// Without a root every rank gets the result.
+bool gets_result(const Kind& kind, std::optional<Rank> root, const ProcessGroup& group) {
+  return kind.operation != Operation::reduce || is_here(*root, group);
+}
+
+nb::object on_value(const Kind& kind, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
+  Value value(x, kind.name);
+  carry_out(request_on(kind, value.view(), value.view(), op, root), trailing);
+  return gets_result(kind, root, trailing.group) ? value.object() : nb::none();
+}
+
+nb::object run_in_place(const Kind& kind, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
+  if (!is_ndarray(x)) {
+    if (Value::is_value(x)) return on_value(kind, x, op, root, trailing);
+    if (is_returned(x)) {
+      const Buffer in(x, Use::read, kind.name);
+      nb::object out = empty_like(x, in.view(), {in.view().shape().begin(), in.view().shape().end()});
+      imported("numpy").attr("copyto")(out, imported("numpy").attr("asarray")(x));
+      const Buffer to(out, Use::write, kind.name);
+      carry_out(request_on(kind, to.view(), to.view(), op, root), trailing);
+      return gets_result(kind, root, trailing.group) ? returned(x, out) : nb::none();
+    }
+  }
+  const Buffer buffer(x, Use::write, kind.name);
+  carry_out(request_on(kind, buffer.view(), buffer.view(), op, root), trailing, buffer.stream());
+  return gets_result(kind, root, trailing.group) ? nb::borrow(x) : nb::none();
+}
+
+nb::object start_in_place(const Kind& kind, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
+  Buffer buffer(x, Use::write, kind.name);
+  const detail::Request request = request_on(kind, buffer.view(), buffer.view(), op, root);
+  return start(request, trailing, memory_of(std::move(buffer), gets_result(kind, root, trailing.group) ? nb::borrow(x) : nb::none()));
+}
+
+nb::object all_reduce(nb::handle x, nb::handle op, nb::handle group, nb::handle out, nb::handle timeout, int tag) {
+  const Trailing trailing(group, timeout, tag, "all_reduce");
+  if (out.is_none()) [[likely]]
+    return run_in_place(all_reduce_kind, x, op, std::nullopt, trailing);
+  const Buffer from(x, Use::read, "all_reduce"), to(out, Use::write, "all_reduce");
+  carry_out(request_on(all_reduce_kind, from.view(), to.view(), op, std::nullopt), trailing, stream_of(from, to));
+  return nb::borrow(out);
+}
+
+nb::object all_reduce_async(nb::handle x, nb::handle op, nb::handle group, nb::handle out, nb::handle timeout, int tag) {
+  const Trailing trailing(group, timeout, tag, "all_reduce");
+  if (out.is_none()) return start_in_place(all_reduce_kind, x, op, std::nullopt, trailing);
+  Buffer from(x, Use::read, "all_reduce"), to(out, Use::write, "all_reduce");
+  const detail::Request request = request_on(all_reduce_kind, from.view(), to.view(), op, std::nullopt);
+  return start(request, trailing, memory_of(std::move(from), std::move(to), nb::borrow(out)));
+}
+
+nb::object reduce(nb::handle x, nb::handle dst, nb::handle op, nb::handle group, nb::handle timeout, int tag) {
+  return run_in_place(reduce_kind, x, op, rank_of(dst, "reduce"), Trailing(group, timeout, tag, "reduce"));
+}
+nb::object reduce_async(nb::handle x, nb::handle dst, nb::handle op, nb::handle group, nb::handle timeout, int tag) {
+  return start_in_place(reduce_kind, x, op, rank_of(dst, "reduce"), Trailing(group, timeout, tag, "reduce"));
+}
+
+nb::object broadcast(nb::handle x, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
+  const Trailing trailing(group, timeout, tag, "broadcast");
+  if (!is_buffer(x) && !Value::is_value(x)) return broadcast_one("broadcast", x, rank_of(src, "broadcast"), trailing);
+  return run_in_place(broadcast_kind, x, nb::none(), rank_of(src, "broadcast"), trailing);
+}
+nb::object broadcast_async(nb::handle x, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
+  return start_in_place(broadcast_kind, x, nb::none(), rank_of(src, "broadcast"), Trailing(group, timeout, tag, "broadcast"));
+}
+
+template <const Kind& TheKind>
+nb::object prefix(nb::handle x, nb::handle op, nb::handle group, nb::handle timeout, int tag) {
+  return run_in_place(TheKind, x, op, std::nullopt, Trailing(group, timeout, tag, TheKind.name));
+}
+template <const Kind& TheKind>
+nb::object prefix_async(nb::handle x, nb::handle op, nb::handle group, nb::handle timeout, int tag) {
+  return start_in_place(TheKind, x, op, std::nullopt, Trailing(group, timeout, tag, TheKind.name));
+}
+
+// fractions.Fraction: integers of any size are added exactly, and rounded once.
+double mean(nb::handle x, nb::handle group, nb::handle timeout, int tag) {
+  const Trailing trailing(group, timeout, tag, "all_gather");
+  Value own(x, "mean");
+  const DType dtype = own.dtype();
+  if (dtype == DType::boolean || dtype == DType::complex64 || dtype == DType::complex128) {
+    throw_invalid("mean", "the average of " + std::string(to_string(dtype)) + " is none of ours", "all_reduce(x, \"avg\") averages complex numbers");
+  }
+  const std::size_t n = size_of_group(trailing.group), width = size_of(dtype);
+  std::vector<std::byte> all(n * width);
+  carry_out(request_of(Operation::all_gather, own.view(), TensorView(all.data(), dtype, n)), trailing);
+  nb::list numbers;
+  for (std::size_t r = 0; r < n; ++r) numbers.append(own.object_from(all.data() + r * width));
+  return nb::cast<double>(imported("unisono._errors").attr("exact_mean")(numbers));
+}
+
+constexpr const char* all_reduce_text =
+    R"(Every rank's `x` becomes the combination of all ranks' `x`, bit for bit the same everywhere.
+
+x: a buffer of the same length and dtype on every rank, worked on in place and returned; or a number, whose result is returned.
+op: a ReduceOp or its name ("sum", "product", "min", "max", "avg", "band", "bor", "bxor", "land", "lor"), premul_sum(factor), or a function of two
+    arrays of NumPy that returns one, associative, commutative and the same on all ranks.
+out: a buffer of the same length, which gets the result in place of `x`, and is returned.
+timeout: seconds (or a timedelta) in place of the group's. tag: a number on which the ranks must agree.
+
+Raises InvalidArgument for what is wrong by itself, Mismatch on all ranks where they differ, Timeout, PeerFailed, NotInitialized.
+
+    x = numpy.full(4, unisono.rank() + 1.0)
+    unisono.all_reduce(x)                            # x is the sum
+    loss = unisono.all_reduce(loss, "avg")           # a number comes back)";
+
+void bind_prefixes(nb::module_& m) {
+  m.def("scan", &prefix<scan_kind>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
+        nb::sig("def scan(x: X, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> X"),
+        R"(`x` becomes the combination of ranks 0 … rank(). Not with "avg".
+
+    after = unisono.scan(len(rows))        # rows of this rank and all before it)");
+  m.def("scan_async", &prefix_async<scan_kind>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(),
+        "tag"_a = 0,
+        nb::sig("def scan_async(x: Buffer, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> Work"),
+        "scan of a buffer that returns at once.");
+  m.def("exscan", &prefix<exscan_kind>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
+        nb::sig("def exscan(x: X, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> X"),
+        R"(`x` becomes the combination of ranks 0 … rank() - 1; that of rank 0 stays as it is. Not with "avg".
+
+    before = unisono.exscan(len(rows)) if unisono.world_size() > 1 else 0)");
+  m.def("exscan_async", &prefix_async<exscan_kind>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(),
+        "tag"_a = 0,
+        nb::sig("def exscan_async(x: Buffer, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> Work"),
+        "exscan of a buffer that returns at once.");
+  m.def("mean", &mean, "x"_a.none(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
+        nb::sig("def mean(x: float, group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> float"),
+        R"(The exact average of the ranks' numbers, rounded once: integers neither wrap nor truncate.
+
+    accuracy = unisono.mean(correct / total))");
+}
+
+}  // namespace
+
+void bind_reductions(nb::module_& m) {
+  m.def("all_reduce", &all_reduce, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "out"_a = nb::none(),
+        "timeout"_a = nb::none(), "tag"_a = 0,
+        nb::sig("def all_reduce(x: X, op: Op = 'sum', group: ProcessGroup | None = None, *, out: Buffer | None = None, "
+                "timeout: Seconds = None, tag: int = 0) -> X"),
+        all_reduce_text);
+  m.def("all_reduce_async", &all_reduce_async, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "out"_a = nb::none(),
+        "timeout"_a = nb::none(), "tag"_a = 0,
+        nb::sig("def all_reduce_async(x: Buffer, op: Op = 'sum', group: ProcessGroup | None = None, *, out: Buffer | None = None, "
+                "timeout: Seconds = None, tag: int = 0) -> Work"),
+        "all_reduce of buffers that returns at once.\n\n    work = unisono.all_reduce_async(x)\n    work.wait()");
+  m.def(
+      "reduce", &reduce, "x"_a.none(), "dst"_a, "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
+      nb::sig("def reduce(x: X, dst: RankLike, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, "
+              "tag: int = 0) -> X | None"),
+      R"(`x` of rank `dst` becomes the combination of all ranks' `x`, and is returned there; the other ranks' buffers stay as they are, and they get None.
+
+    total = unisono.reduce(x, 0)
+    if total is not None: print(total))");
+  m.def("reduce_async", &reduce_async, "x"_a.none(), "dst"_a, "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(),
+        "tag"_a = 0,
+        nb::sig("def reduce_async(x: Buffer, dst: RankLike, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, "
+                "tag: int = 0) -> Work"),
+        "reduce of a buffer that returns at once.");
+  m.def("broadcast", &broadcast, "x"_a.none(), "src"_a = 0, "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
+        nb::sig("def broadcast(x: X, src: RankLike = 0, group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> X"),
+        R"(`x` of every rank becomes that of rank `src`.
+
+x: a buffer of the same length and dtype on every rank, worked on in place and returned; or a number, of the same type on every rank; or, on every
+   rank, any other object that pickle takes: what `src` has is returned. broadcast_object takes anything, whatever the others give.
+
+    unisono.broadcast(weights)
+    name = unisono.broadcast(name if unisono.rank() == 0 else ""))");
+  m.def("broadcast_async", &broadcast_async, "x"_a.none(), "src"_a = 0, "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
+        nb::sig("def broadcast_async(x: Buffer, src: RankLike = 0, group: ProcessGroup | None = None, *, timeout: Seconds = None, "
+                "tag: int = 0) -> Work"),
+        "broadcast of a buffer that returns at once.");
+  bind_prefixes(m);
+}
+
+}  // namespace unisono::python

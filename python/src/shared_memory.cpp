@@ -1,0 +1,58 @@
+// Arrays in memory that every rank of the host can reach.
+
+#include "unisono/shared_memory.h"
+
+#include <cstring>
+#include <string>
+
+#include "buffer.h"
+#include "failure.h"
+#include "imports.h"
+#include "module.h"
+
+namespace unisono::python {
+namespace {
+
+using namespace nb::literals;
+
+/// Bytes of the pool, as an object with the buffer protocol.
+class SharedBytes {
+ public:
+  explicit SharedBytes(std::size_t n) : size_(n), memory_(shared_resource()->allocate(n == 0 ? 1 : n, alignment)) { std::memset(memory_, 0, n); }
+  ~SharedBytes() { shared_resource()->deallocate(memory_, size_ == 0 ? 1 : size_, alignment); }
+  SharedBytes(const SharedBytes&) = delete;
+  SharedBytes& operator=(const SharedBytes&) = delete;
+  void* data() { return memory_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  static constexpr std::size_t alignment = 64;
+  std::size_t size_;
+  void* memory_;
+};
+
+extern "C" int shared_bytes_buffer(PyObject* self, Py_buffer* view, int flags) {
+  auto& bytes = *nb::inst_ptr<SharedBytes>(nb::handle(self));
+  return PyBuffer_FillInfo(view, self, bytes.data(), static_cast<Py_ssize_t>(bytes.size()), 0, flags);
+}
+
+PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(shared_bytes_buffer)}, {0, nullptr}};
+
+bool lies_in_shared_memory(nb::handle x) {
+  const Buffer buffer(x, Use::read, "is_shared");
+  return buffer.view().is_contiguous() && is_shared(buffer.view().data(), buffer.view().bytes());
+}
+
+}  // namespace
+
+void bind_shared_memory(nb::module_& m) {
+  nb::class_<SharedBytes>(m, "SharedBytes", nb::type_slots(slots),
+                          "So many bytes, all 0, in memory that every rank of the host can reach: collectives on it copy nothing twice. Anything "
+                          "that takes a buffer takes it; shared_array makes an array of it.")
+      .def(nb::init<std::size_t>(), "nbytes"_a)
+      .def("__len__", &SharedBytes::size);
+  m.def("is_shared", &lies_in_shared_memory, "x"_a.none(), nb::sig("def is_shared(x: Buffer) -> bool"),
+        "Whether all of a buffer lies in that memory.");
+}
+
+}  // namespace unisono::python

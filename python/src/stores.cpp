@@ -1,0 +1,130 @@
+// Key-value stores through which processes meet. A value is bytes; a str given is UTF-8.
+
+#include "unisono/store.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+
+#include "arguments.h"
+#include "failure.h"
+#include "module.h"
+#include "signals.h"
+
+namespace unisono::python {
+namespace {
+
+using namespace nb::literals;
+
+std::string bytes_of(nb::handle value) {
+  if (PyUnicode_Check(value.ptr())) return nb::cast<std::string>(value);
+  Py_buffer buffer;
+  if (PyObject_GetBuffer(value.ptr(), &buffer, PyBUF_SIMPLE) != 0) {
+    PyErr_Clear();
+    throw_invalid("set", "a value is bytes or a str");
+  }
+  std::string text(static_cast<const char*>(buffer.buf), static_cast<std::size_t>(buffer.len));
+  PyBuffer_Release(&buffer);
+  return text;
+}
+nb::bytes to_python(const std::string& value) { return nb::bytes(value.data(), value.size()); }
+
+void set(Store& store, const std::string& key, nb::handle value) {
+  const std::string text = bytes_of(value);
+  const Unlocked unlocked;
+  store.set(key, text);
+}
+nb::bytes get(Store& store, const std::string& key, nb::handle timeout) {
+  const auto at_most = timeout_of(timeout, "get");
+  std::string value;
+  {
+    const Unlocked unlocked;
+    value = store.get(key, at_most);
+  }
+  return to_python(value);
+}
+nb::object try_get(Store& store, const std::string& key) {
+  std::optional<std::string> value;
+  {
+    const Unlocked unlocked;
+    value = store.try_get(key);
+  }
+  return value ? nb::object(to_python(*value)) : nb::none();
+}
+nb::bytes compare_set(Store& store, const std::string& key, nb::handle expected, nb::handle desired) {
+  const std::string before = bytes_of(expected), after = bytes_of(desired);
+  std::string value;
+  {
+    const Unlocked unlocked;
+    value = store.compare_set(key, before, after);
+  }
+  return to_python(value);
+}
+void wait(Store& store, const std::vector<std::string>& keys, nb::handle timeout) {
+  const auto at_most = timeout_of(timeout, "wait");
+  const Unlocked unlocked;
+  store.wait(keys, at_most);
+}
+
+void make_tcp_store(TcpStore* place, const std::string& host, int port, bool is_server, nb::handle timeout, std::optional<std::string> token) {
+  if (port < 0 || port > 65535) throw_invalid("TcpStore", "a port is from 0 to 65535, not " + std::to_string(port));
+  TcpStoreOptions options;
+  options.is_server = is_server;
+  options.timeout = timeout_or(timeout, options.timeout, "TcpStore");
+  options.token = std::move(token);
+  const Unlocked unlocked;
+  new (place) TcpStore(host, static_cast<std::uint16_t>(port), options);
+}
+
+using Released = nb::call_guard<Unlocked>;
+
+}  // namespace
+
+void bind_stores(nb::module_& m) {
+  nb::class_<Store>(m, "Store", R"(A small key-value store through which processes meet: MemoryStore, FileStore, TcpStore, PrefixStore.
+
+Values are bytes (a str is stored as UTF-8). Every call has a deadline: `timeout` seconds where it is given, else the store's own; one that passes it
+raises Timeout, which names the keys it waits for. Any thread may call.)")
+      .def("set", &set, "key"_a, "value"_a, nb::sig("def set(self, key: str, value: bytes | str) -> None"))
+      .def("get", &get, "key"_a, "timeout"_a = nb::none(), nb::sig("def get(self, key: str, timeout: Seconds = None) -> bytes"),
+           "Waits until the key exists, then returns its value.")
+      .def("try_get", &try_get, "key"_a, nb::sig("def try_get(self, key: str) -> bytes | None"), "The value if the key exists now.")
+      .def(
+          "add", [](Store& store, const std::string& key, std::int64_t amount) { return store.add(key, amount); }, "key"_a, "amount"_a, Released(),
+          "Adds to a decimal counter (0 where the key is new) and returns the sum.")
+      .def("wait", &wait, "keys"_a, "timeout"_a = nb::none(),
+           nb::sig("def wait(self, keys: collections.abc.Sequence[str], timeout: Seconds = None) -> None"), "Waits until all keys exist.")
+      .def("compare_set", &compare_set, "key"_a, "expected"_a, "desired"_a,
+           nb::sig("def compare_set(self, key: str, expected: bytes | str, desired: bytes | str) -> bytes"),
+           "Sets `desired` if the value is `expected` (b\"\" also matches a key that does not exist); returns the value after the call.")
+      .def(
+          "erase", [](Store& store, const std::string& key) { return store.erase(key); }, "key"_a, Released(), "True if there was such a key.")
+      .def("num_keys", &Store::num_keys, Released())
+      .def_prop_rw(
+          "timeout", [](const Store& store) { return std::chrono::duration<double>(store.timeout()).count(); },
+          [](Store& store, nb::handle timeout) { store.set_timeout(timeout_or(timeout, store.timeout(), "timeout")); },
+          nb::for_getter(nb::sig("def timeout(self) -> float")), nb::for_setter(nb::sig("def timeout(self, value: Seconds, /) -> None")),
+          "Seconds; 300 at first.");
+  nb::class_<MemoryStore, Store>(m, "MemoryStore", "Within one process, for ranks that are threads, and for tests.").def(nb::init<>());
+  nb::class_<FileStore, Store>(m, "FileStore", "In a file that all processes reach; it is created if absent, and stays.")
+      .def(nb::init<std::string>(), "path"_a, Released())
+      .def_prop_ro("path", &FileStore::path);
+  nb::class_<TcpStore, Store>(m, "TcpStore", R"(Over TCP; one process is the server, and listens on exactly the given address (port 0: any free one).
+
+token: the job's secret; UNISONO_TOKEN where it is not given. An address that is no loopback needs one, or "none".
+
+    store = unisono.TcpStore("127.0.0.1", 0, is_server=True)
+    other = unisono.TcpStore("127.0.0.1", store.port))")
+      .def("__init__", &make_tcp_store, "host"_a, "port"_a, nb::kw_only(), "is_server"_a = false, "timeout"_a = nb::none(), "token"_a = nb::none(),
+           nb::sig("def __init__(self, host: str, port: int, *, is_server: bool = False, timeout: Seconds = None, token: str | None = None) -> None"))
+      .def_prop_ro("host", &TcpStore::host)
+      .def_prop_ro("port", &TcpStore::port);
+  nb::class_<PrefixStore, Store>(m, "PrefixStore", "Another store seen under a prefix, so that several users share one without meeting.")
+      .def(nb::init<std::string, std::shared_ptr<Store>>(), "prefix"_a, "store"_a);
+}
+
+}  // namespace unisono::python

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <array>
+#include <cstddef>
+#include <optional>
+
+#include "unisono/tensor.h"
+
+namespace unisono::python {
+
+namespace nb = nanobind;
+
+/// One element: a bool, an int (int64), a float (float64), a complex (complex128), or a number of NumPy, of its own dtype.
+class Value {
+ public:
+  /// Whether the object is such a number.
+  static bool is_value(nb::handle object);
+  /// InvalidArgument for what is none, and for an int that int64 does not hold.
+  Value(nb::handle object, const char* operation);
+
+  TensorView view() { return {bytes_.data(), dtype_, std::size_t{1}}; }
+  DType dtype() const { return dtype_; }
+  /// The number as it is now, of the type that was given.
+  nb::object object() const { return object_from(bytes_.data()); }
+  /// The same of elements of this dtype elsewhere.
+  nb::object object_from(const void* element) const;
+
+ private:
+  alignas(16) std::array<std::byte, 16> bytes_{};
+  DType dtype_ = DType::float64;
+  bool is_numpy_ = false;
+};
+
+}  // namespace unisono::python

@@ -1,0 +1,195 @@
+#include "work.h"
+
+#include <chrono>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "failure.h"
+#include "module.h"
+#include "signals.h"
+#include "unisono/cuda.h"
+
+namespace unisono::python {
+namespace {
+
+using namespace nb::literals;
+
+/// What operations have worked on that nobody waits for. It is given back with the interpreter lock, by the next operation.
+class LeftBehind {
+ public:
+  void add(std::shared_ptr<Memory> memory) {
+    const std::lock_guard lock(mutex_);
+    memory_.push_back(std::move(memory));
+  }
+  void clear() {
+    std::vector<std::shared_ptr<Memory>> all;
+    {
+      const std::lock_guard lock(mutex_);
+      all.swap(memory_);
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Memory>> memory_;
+};
+LeftBehind& left_behind() {
+  static auto& instance = *new LeftBehind;  // operations may end after the destructors of static objects
+  return instance;
+}
+
+std::optional<void*> stream_of(const std::vector<Buffer>& buffers) {
+  for (const Buffer& buffer : buffers) {
+    if (buffer.stream()) return buffer.stream();
+  }
+  return std::nullopt;
+}
+
+/// Without the interpreter lock, with the device's stream as the current one.
+template <class F>
+auto unlocked(const std::optional<void*>& stream, F&& f) {
+  const Unlocked unlocked;
+  if (!stream) [[likely]]
+    return f();
+  const CurrentStream current(*stream);
+  return f();
+}
+
+std::vector<PythonWork*> works_of(nb::handle works, const char* operation) {
+  std::vector<PythonWork*> list;
+  for (const nb::handle each : works) {
+    if (!nb::isinstance<PythonWork>(each)) throw_invalid(operation, "not all of these are Works");
+    list.push_back(nb::inst_ptr<PythonWork>(each));
+  }
+  return list;
+}
+
+}  // namespace
+
+PythonWork::PythonWork(Work work, Memory memory)
+    : work_(std::move(work)), memory_(std::make_shared<Memory>(std::move(memory))), place_(place_of_caller()), stream_(stream_of(memory_->buffers)) {
+  left_behind().clear();
+}
+
+PythonWork::~PythonWork() {
+  if (memory_->buffers.empty() || work_.is_completed()) return;
+  work_.on_completion([memory = std::move(memory_)]() mutable { left_behind().add(std::move(memory)); });
+}
+
+void PythonWork::let_go() { memory_->buffers.clear(); }
+
+template <class F>
+auto PythonWork::waiting(F&& f) {
+  try {
+    return unlocked(stream_, std::forward<F>(f));
+  } catch (const Error&) {
+    let_go();
+    const nb::object exception = as_python(std::current_exception(), place_);
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+    throw nb::python_error();
+  }
+}
+
+void PythonWork::wait() {
+  waiting([&] { work_.wait(); });
+  let_go();
+}
+
+bool PythonWork::wait_for(nb::handle timeout) {
+  const auto at_most = timeout_or(timeout, std::chrono::milliseconds(0), "wait_for");
+  const bool done = waiting([&] { return work_.wait_for(at_most); });
+  if (done) let_go();
+  return done;
+}
+
+bool PythonWork::is_completed() {
+  const bool done = work_.is_completed();
+  if (done) let_go();
+  return done;
+}
+
+nb::object PythonWork::exception() {
+  const std::exception_ptr error = work_.exception();
+  return error ? as_python(error, place_) : nb::none();
+}
+
+nb::object PythonWork::result() {
+  wait();
+  return memory_->result;
+}
+
+void PythonWork::wait_all(nb::handle works) {
+  std::exception_ptr first;
+  for (PythonWork* const work : works_of(works, "wait_all")) {
+    try {
+      work->wait();
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_Exception)) throw;  // KeyboardInterrupt
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+std::size_t PythonWork::wait_any(nb::handle works) {
+  const std::vector<PythonWork*> list = works_of(works, "wait_any");
+  std::vector<Work> all;
+  for (const PythonWork* const work : list) all.push_back(work->work_);
+  std::size_t index = 0;
+  if (all.empty()) throw_invalid("wait_any", "there is nothing to wait for");
+  try {
+    const Unlocked unlocked;
+    index = unisono::wait_any(all);
+  } catch (const Error&) {
+    for (PythonWork* const work : list) {
+      if (work->is_completed() && work->work_.exception()) work->wait();  // which says where that one was called
+    }
+    throw;
+  }
+  list[index]->wait();
+  return index;
+}
+
+void carry_out(const detail::Request& request, const Trailing& trailing, const std::optional<void*>& stream) {
+  unlocked(stream, [&] { detail::run(request, trailing.group, trailing.options); });
+}
+
+nb::object as_object(Work work, Memory memory) { return nb::cast(new PythonWork(std::move(work), std::move(memory)), nb::rv_policy::take_ownership); }
+
+nb::object start(const detail::Request& request, const Trailing& trailing, Memory memory) {
+  Work work = unlocked(stream_of(memory.buffers), [&] { return detail::start(request, trailing.group, trailing.options); });
+  return as_object(std::move(work), std::move(memory));
+}
+
+nb::object start(const detail::MessageRequest& request, const Trailing& trailing, Memory memory) {
+  Work work = unlocked(stream_of(memory.buffers), [&] { return detail::start(request, trailing.group, trailing.options); });
+  return as_object(std::move(work), std::move(memory));
+}
+
+void bind_work(nb::module_& m) {
+  nb::class_<PythonWork>(m, "Work", R"(An operation that may still be going on.
+
+Its buffers belong to the library until it is done, and are kept alive as long. One that is dropped still completes; its error, if nobody has asked
+for it, is raised by the group's next call.
+
+    work = unisono.all_reduce_async(x)
+    ...                       # compute
+    work.wait())")
+      .def("wait", &PythonWork::wait, "Returns when it is done; raises its error. Ctrl-C ends the wait, not the operation.")
+      .def("wait_for", &PythonWork::wait_for, "timeout"_a, nb::sig("def wait_for(self, timeout: float | datetime.timedelta) -> bool"),
+           "The same for `timeout` seconds at most. False if it was not done in time: it goes on.")
+      .def("is_completed", &PythonWork::is_completed, "Done, well or not. Never blocks.")
+      .def("exception", &PythonWork::exception, nb::sig("def exception(self) -> BaseException | None"),
+           "Its error; None while it goes on and if it went well.")
+      .def("result", &PythonWork::result, nb::sig("def result(self) -> typing.Any"),
+           "Waits, and returns what the blocking call would have returned: the buffer that holds the result.")
+      .def("source_rank", &PythonWork::source_rank, "Of a receive that is done: the sender's rank in the group. -1 for anything else.")
+      .def("tag", &PythonWork::tag, "The tag of the message that a receive has taken. 0 for anything else.");
+  m.def("wait_all", &PythonWork::wait_all, "works"_a, nb::sig("def wait_all(works: collections.abc.Iterable[Work]) -> None"),
+        "Waits for all of them, then raises the first error among them, if any.");
+  m.def("wait_any", &PythonWork::wait_any, "works"_a, nb::sig("def wait_any(works: collections.abc.Iterable[Work]) -> int"),
+        "Waits until one of them is done and returns its index; raises that one's error. InvalidArgument where there is none.");
+}
+
+}  // namespace unisono::python

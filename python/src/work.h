@@ -1,0 +1,59 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <vector>
+
+#include "arguments.h"
+#include "buffer.h"
+#include "unisono/detail/request.h"
+#include "unisono/work.h"
+
+namespace unisono::python {
+
+/// What an operation under way works on.
+struct Memory {
+  std::vector<Buffer> buffers = {};
+  nb::object result = nb::none();  // what the blocking call would return
+};
+
+/// A Work, and what it works on: kept until the operation is done, also where nobody keeps the Work.
+class PythonWork {
+ public:
+  PythonWork(Work work, Memory memory);
+  ~PythonWork();
+  PythonWork(const PythonWork&) = delete;
+  PythonWork& operator=(const PythonWork&) = delete;
+
+  void wait();
+  bool wait_for(nb::handle timeout);
+  bool is_completed();
+  nb::object exception();
+  nb::object result();
+  int source_rank() const { return work_.source_rank(); }
+  int tag() const { return work_.tag(); }
+
+  static void wait_all(nb::handle works);
+  static std::size_t wait_any(nb::handle works);
+
+ private:
+  /// Calls it without the interpreter lock; what it throws is said of the place where the operation was called.
+  template <class F>
+  auto waiting(F&& f);
+  void let_go();
+
+  Work work_;
+  std::shared_ptr<Memory> memory_;
+  nb::object place_;
+  std::optional<void*> stream_;
+};
+
+/// Carries out a request without the interpreter lock. `stream`: that of memory of a device.
+void carry_out(const detail::Request& request, const Trailing& trailing, const std::optional<void*>& stream = {});
+nb::object start(const detail::Request& request, const Trailing& trailing, Memory memory);
+nb::object start(const detail::MessageRequest& request, const Trailing& trailing, Memory memory);
+/// A Work for each of several, as `batch` returns them.
+nb::object as_object(Work work, Memory memory);
+
+}  // namespace unisono::python

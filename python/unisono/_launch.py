@@ -1,0 +1,179 @@
+"""Processes and threads that a program starts itself: spawn, launch, Parallel, run_threads."""
+
+import sys
+
+from . import _core, _ending, _processes
+from ._context import initialize
+from ._errors import AlreadyInitialized, InvalidArgument, NotInitialized
+from ._processes import call_with_rank
+
+
+def _refuse(operation, what, hint=None):
+    error = InvalidArgument(f"{operation}: {what}" + (f" ({hint})" if hint else ""))
+    error.operation, error.message, error.hint = operation, what, hint
+    raise error
+
+
+def _check_not_within_a_job(operation):
+    if _core.is_initialized():
+        raise AlreadyInitialized(f"{operation}: nested use: this process is part of a job already (call it before initialize or after finalize)")
+    try:
+        _core.world_size()
+    except NotInitialized:
+        _refuse(
+            operation,
+            "nested use: this process was started as one of several, and each of them would start a job of its own",
+            "start the program without a launcher, or call initialize instead",
+        )
+
+
+def spawn(
+    function,
+    *args,
+    nproc_per_node=1,
+    backend="auto",
+    nnodes=1,
+    node_rank=0,
+    master_addr="",
+    master_port=0,
+    init_method="",
+    timeout=None,
+):
+    """Runs `function` in processes of its own, each in an initialized context, and returns what those of this node returned, in rank order.
+
+    function: of a module, since it is pickled; called as function(local_rank, *args) if it can be, else function(*args). The processes are new
+    interpreters that import the main module under another name, as those of multiprocessing do: a program keeps what starts it behind
+    `if __name__ == "__main__":`. With several nodes each calls spawn, and master_addr with master_port, or init_method, says where they meet.
+    timeout: seconds of every call.
+
+    Raises LaunchFailed if one of them raised, exited or was killed: culprit is the rank that failed first, ends says how all did, and its exception is the
+    cause. The others, whose calls raise PeerFailed, have 15 s before they are ended. AlreadyInitialized and InvalidArgument within a job.
+
+        def work(scale): return unisono.all_reduce(scale * unisono.rank())
+
+        if __name__ == "__main__":
+            print(unisono.spawn(work, 10, nproc_per_node=4))       # [60, 60, 60, 60]
+    """
+    for name, value in (("nproc_per_node", nproc_per_node), ("nnodes", nnodes)):
+        if value < 1:
+            _refuse("spawn", f"{name} must be at least 1, not {value}")
+    if not 0 <= node_rank < nnodes:
+        _refuse("spawn", f"node_rank must be from 0 to {nnodes - 1}, not {node_rank}")
+    if backend == "mpi":
+        _refuse("spawn", "processes that spawn starts are no MPI world: each would be rank 0 of one", "start the program with mpirun")
+    _check_not_within_a_job("spawn")
+    if init_method and (master_addr or master_port):
+        _refuse("spawn", f'init_method "{init_method}" and a master address say both where to meet')
+    if nnodes > 1 and not init_method:
+        if not master_addr or not master_port:
+            _refuse("spawn", f"processes of {nnodes} nodes need a place to meet: give master_addr and master_port, or init_method")
+        init_method = f"tcp://{f'[{master_addr}]' if ':' in master_addr and not master_addr.startswith('[') else master_addr}:{master_port}"
+    options = {"backend": backend, "timeout": timeout, "init_method": init_method}
+    return _processes.run(function, args, nproc_per_node, nnodes * nproc_per_node, node_rank * nproc_per_node, options)
+
+
+def launch(job, num_machines=1, num_gpus_per_machine=1, machine_rank=0, dist_url="", args=()):
+    """Runs `job` on every GPU, or as many processes, of several machines: spawn, with rank machine_rank * num_gpus_per_machine + local rank.
+
+    dist_url: where they meet, tcp://host:port of machine 0 or file:///path; one machine needs none ("auto" is none). A single process is not started:
+    `job` runs in this one, in a context of its own. Returns the list of what the processes of this machine returned.
+    """
+    if num_machines < 1 or num_gpus_per_machine < 1:
+        _refuse("launch", f"{num_machines} machines with {num_gpus_per_machine} processes each are none")
+    if not 0 <= machine_rank < num_machines:
+        _refuse("launch", f"machine_rank must be from 0 to {num_machines - 1}, not {machine_rank}")
+    dist_url = "" if dist_url in (None, "auto") else dist_url
+    if num_machines > 1 and not dist_url:
+        _refuse("launch", f"{num_machines} machines need a dist_url at which they meet")
+    _check_not_within_a_job("launch")
+    if num_machines * num_gpus_per_machine > 1:
+        return spawn(job, *args, nproc_per_node=num_gpus_per_machine, nnodes=num_machines, node_rank=machine_rank, init_method=dist_url)
+    initialize(rank=0, world_size=1, store=_core.MemoryStore())
+    try:
+        result = call_with_rank(job, 0, args)
+    except BaseException as error:
+        _core._leave_because(_ending.describe(error) or "left its scope")
+        raise
+    _core.finalize()
+    return [result]
+
+
+class Parallel:
+    """One spelling for a program that may run alone, under a launcher, or start its processes itself.
+
+    Without a backend: in the world there is. With one: in the job that the launcher (or init_method) names, joined by `with`. With nproc_per_node, too: in
+    processes that are spawned. Rank 0 writes to the standard error output what begins and ends.
+
+        with unisono.Parallel(backend="native", nproc_per_node=4) as parallel:
+            results = parallel.run(work, config)
+    """
+
+    def __init__(
+        self, backend=None, nproc_per_node=None, nnodes=None, node_rank=None, master_addr=None, master_port=None, init_method=None, timeout=None
+    ):
+        given = {"nproc_per_node": nproc_per_node, "nnodes": nnodes, "node_rank": node_rank, "master_addr": master_addr, "master_port": master_port}
+        given = {name: value for name, value in given.items() if value is not None}
+        self._backend, self._given, self._joined = backend, given, False
+        self._init_method, self._timeout = init_method or "", timeout
+        if backend is None:
+            for name, value in given.items():
+                _refuse("Parallel", f"{name} is {value}, and without a backend nothing is started")
+            _core.rank()  # NotInitialized where this process was launched and has not joined
+        elif nproc_per_node is None:
+            for name, value in given.items():
+                print(f"unisono: Parallel: {name} is {value}, but without nproc_per_node no processes are started; it has no effect", file=sys.stderr)
+        elif (nnodes or 1) > 1 and node_rank is None:
+            _refuse("Parallel", f"with {nnodes} nodes, node_rank must be given")
+
+    def _spawns(self):
+        return self._backend is not None and "nproc_per_node" in self._given
+
+    def _say(self, text):
+        if self._given.get("node_rank", 0) == 0 if self._spawns() else _core.rank() == 0:
+            sys.stderr.write(f"[unisono] {text}\n")
+
+    def __enter__(self):
+        if self._spawns():
+            self._say(f"Prepared to start processes with backend: '{self._backend}'")
+        elif self._backend is not None:
+            initialize(self._backend, init_method=self._init_method or "env://", timeout=self._timeout)
+            self._joined = True
+            self._say(f"Initialized the process group with backend: '{self._backend}'")
+        return self
+
+    def __exit__(self, type, error, traceback):
+        if not self._joined:
+            return
+        self._joined = False
+        if error is not None:
+            _core._leave_because(_ending.describe(error) or "left its scope")
+            return
+        is_first = _core.rank() == 0
+        _core.finalize()
+        if is_first:
+            sys.stderr.write(f"[unisono] Finalized the process group with backend: '{self._backend}'\n")
+
+    def run(self, function, *args):
+        """What every process that was spawned here returned, or this one did, as a list. function(local_rank, *args) if it can be, else (*args)."""
+        if self._backend is not None and not self._spawns() and not self._joined:
+            with self:
+                return self.run(function, *args)
+        n = self._given["nproc_per_node"] if self._spawns() else _core.world_size()
+        self._say(f"{'Start' if self._spawns() else 'Run'} '{getattr(function, '__qualname__', function)}' in {n} processes")
+        if self._spawns():
+            results = spawn(function, *args, backend=self._backend, init_method=self._init_method, timeout=self._timeout, **self._given)
+        else:
+            results = [call_with_rank(function, _core.local_rank(), args)]
+        self._say("End of run")
+        return results
+
+
+def run_threads(ranks, function, *args):
+    """Runs `function` once for each of `ranks` ranks that are threads of this process, and returns what each returned, in rank order.
+
+    Inside, world() is theirs, and everything works as among processes; the interpreter runs one of them at a time. For tests. Called as
+    function(rank, *args) if it can be, else function(*args). What a rank raises reaches the others as PeerFailed, and the caller as it was raised.
+
+        assert unisono.run_threads(3, lambda: unisono.all_reduce(1)) == [3, 3, 3]
+    """
+    return _core._run_threads(ranks, lambda rank: call_with_rank(function, rank, args))

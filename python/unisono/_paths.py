@@ -1,0 +1,46 @@
+"""Where this package keeps the command, the library and the CMake package."""
+
+import os
+import shutil
+
+from ._errors import Unsupported
+
+_here = os.path.dirname(os.path.abspath(__file__))
+
+
+def command():
+    """The path of the command `unisono`: the one of this package, in a build folder the one that was built, else the one on PATH."""
+    for folder in (os.path.join(_here, "bin"), os.path.join(os.path.dirname(os.path.dirname(_here)), "bin")):
+        path = os.path.join(folder, "unisono")
+        if os.access(path, os.X_OK):
+            return path
+    found = shutil.which("unisono")
+    if found is None:
+        raise Unsupported("the command unisono is not part of this build, and there is none on PATH")
+    return found
+
+
+def library(version):
+    """The path of libunisono of this version: in this package, in the build folder, or in the prefix where this package was installed."""
+    name = "libunisono.so." + ".".join(version.split(".")[:2])
+    return _first("the library libunisono", name, (_here, "lib"), (_here, "..", "..", "lib"), (_here, "..", "..", ".."))
+
+
+def headers():
+    """The folder that holds the public headers in a folder `unisono`, of the library that `library` names."""
+    sources = os.path.realpath(os.path.join(_here, "torch", "sources"))  # of a build folder: the tree
+    return os.path.dirname(os.path.dirname(
+        _first("the headers", "unisono/version.h", (_here, "include"), (sources, "..", "include"), (_here, "..", "..", "..", "..", "include"))))
+
+
+def _first(what, name, *folders):
+    for folder in folders:
+        path = os.path.normpath(os.path.join(*folder, name))
+        if os.path.exists(path):
+            return path
+    raise ImportError(f"{what} of unisono ({name}) cannot be found: install the package unisono again")
+
+
+def cmake_prefix():
+    """What CMAKE_PREFIX_PATH needs, so that find_package(unisono) finds the library of this package."""
+    return _here

@@ -1,0 +1,200 @@
+"""Joining and leaving the job, and this process's place in it."""
+
+import atexit
+import os
+import socket
+
+import torch
+from torch import distributed
+
+from . import _process_sets
+
+_place = None  # (local rank, local size, cross rank, cross size, all hosts alike)
+_owner = False  # whether init made torch.distributed's default group
+
+# The variables of launchers: rank, size, rank on this host.
+_LAUNCHERS = (
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
+)
+
+
+def init(comm=None, process_sets=None):
+    """Joins the job that `unisono run`, torchrun, mpirun or srun started; a process without a launcher is rank 0 of 1. All ranks call it.
+
+    comm: None, or the list of all ranks (for a part of them use process sets). process_sets: ProcessSets to add, the same on all ranks; "dynamic" adds none and
+    is accepted, as sets may always be added later. Where torch.distributed is initialized already, its default group stays and goes on working. A second call
+    does nothing. ValueError: another comm.
+    """
+    global _place, _owner
+    if is_initialized():
+        return
+    from ... import torch as _  # noqa: F401  (makes the backend known)
+
+    owner = not distributed.is_initialized()
+    if owner:
+        _form_default_group()
+    try:
+        if comm is not None and sorted(comm) != list(range(distributed.get_world_size())):
+            raise ValueError("init takes all ranks, or None: use process_sets for calls among some of them")
+        place = _exchange_hosts()
+        _process_sets.form_global()
+    except BaseException:
+        if owner:
+            distributed.destroy_process_group()
+        raise
+    _place, _owner = place, owner
+    for process_set in [] if process_sets is None or process_sets == "dynamic" else process_sets:
+        _process_sets.add_process_set(process_set)
+    atexit.register(shutdown)
+
+
+def _form_default_group():
+    from ..._job_store import init_process_group
+
+    for rank, size, _ in _LAUNCHERS:
+        if rank not in os.environ or size not in os.environ:
+            continue
+        url = "env://"  # torch.distributed reads these variables itself
+        if rank != "RANK":
+            url = f"tcp://{os.environ.get('MASTER_ADDR', '127.0.0.1')}:{os.environ.get('MASTER_PORT', '29500')}"
+        init_process_group("unisono", url, int(os.environ[rank]), int(os.environ[size]))
+        return
+    distributed.init_process_group("unisono", store=distributed.HashStore(), rank=0, world_size=1)
+
+
+def _exchange_hosts():
+    # The node's number counts as well, so that a launcher may place several nodes on one host.
+    local = next((int(os.environ[name]) for _, _, name in _LAUNCHERS if name in os.environ), None)
+    every = [None] * distributed.get_world_size()
+    distributed.all_gather_object(every, (socket.gethostname(), os.environ.get("GROUP_RANK"), local))
+    hosts = {}
+    for rank, (host, node, local) in enumerate(every):
+        hosts.setdefault((host, node), []).append((rank if local is None else local, rank))
+    ranks_of = [[rank for _, rank in sorted(members)] for members in hosts.values()]
+    rank = distributed.get_rank()
+    own = next(ranks for ranks in ranks_of if rank in ranks)
+    local = own.index(rank)
+    across = [ranks for ranks in ranks_of if local < len(ranks)]
+    return local, len(own), across.index(own), len(across), len({len(ranks) for ranks in ranks_of}) == 1
+
+
+def shutdown():
+    """Leaves the job. Calls that are not done fail on this rank, and later ones of other ranks on them. `init` may be called again. It also runs at exit."""
+    global _place, _owner
+    if not is_initialized():
+        return
+    from ._timeline import stop_timeline
+
+    stop_timeline()
+    owner, _place, _owner = _owner, None, False
+    if not distributed.is_initialized():
+        return  # the program has destroyed all groups
+    _process_sets.end_all()
+    if owner:
+        distributed.destroy_process_group()
+
+
+def is_initialized():
+    """Whether `init` was called, and no `shutdown` since."""
+    return _place is not None
+
+
+def _initialized():
+    if _place is None:
+        raise ValueError("Horovod has not been initialized; use hvd.init().")
+    return _place
+
+
+def rank():
+    """This process's rank in the job. ValueError before init, as in the following."""
+    _initialized()
+    return _process_sets.global_process_set._worker.rank
+
+
+def size():
+    """The number of ranks in the job."""
+    _initialized()
+    return _process_sets.global_process_set._worker.size
+
+
+def local_rank():
+    """This process's rank among those of its host."""
+    return _initialized()[0]
+
+
+def local_size():
+    """The number of ranks on this host."""
+    return _initialized()[1]
+
+
+def cross_rank():
+    """The number of this host among the hosts that have a rank with this local rank."""
+    return _initialized()[2]
+
+
+def cross_size():
+    """The number of hosts that have a rank with this local rank."""
+    return _initialized()[3]
+
+
+def is_homogeneous():
+    """Whether all hosts have equally many ranks."""
+    return _initialized()[4]
+
+
+def mpi_threads_supported():
+    """False: MPI is not used. ValueError before init."""
+    _initialized()
+    return False
+
+
+def mpi_enabled():
+    """False: MPI is not used."""
+    return False
+
+
+def mpi_built():
+    """False: MPI is not used."""
+    return False
+
+
+def gloo_enabled():
+    """False: unisono is in Gloo's place."""
+    return False
+
+
+def gloo_built():
+    """False: unisono is in Gloo's place."""
+    return False
+
+
+def nccl_built():
+    """The version of NCCL as a number where PyTorch has CUDA and NCCL, as 22005 for 2.20.5; else 0."""
+    if not (torch.cuda.is_available() and distributed.is_nccl_available()):
+        return 0
+    major, minor, patch = (*torch.cuda.nccl.version(), 0, 0)[:3]
+    return major * 10000 + minor * 100 + patch
+
+
+def ddl_built():
+    """False: IBM's DDL is not used."""
+    return False
+
+
+def ccl_built():
+    """False: Intel's oneCCL is not used."""
+    return False
+
+
+def cuda_built():
+    """Whether this PyTorch was built with CUDA."""
+    return torch.version.cuda is not None
+
+
+def rocm_built():
+    """Whether this PyTorch was built with ROCm."""
+    return torch.version.hip is not None

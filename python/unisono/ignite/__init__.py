@@ -1,0 +1,14 @@
+"""The names of `ignite.distributed`, over the backend "unisono" of torch.distributed.
+
+    import unisono.ignite as idist       # was: import ignite.distributed as idist
+
+    with idist.Parallel(backend="gloo", nproc_per_node=4) as parallel:
+        parallel.run(training, config)
+
+Needs PyTorch and unisono-torch, not pytorch-ignite. docs/coming-from-ignite.md lists what differs from the original.
+"""
+
+from .auto import *
+from .comp_models import native, xla
+from .launcher import Parallel
+from .utils import *

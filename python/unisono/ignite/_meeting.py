@@ -1,0 +1,91 @@
+"""Where the ranks of a job meet, read from arguments and from the environment, which is never written."""
+
+import os
+import re
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+from ._slurm import slurm_variables
+
+VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+DEFAULT_PORT = 15000
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """A rank of a job, and the place: a host with a port, a file, torch's own "env://", or nothing for a rank that is alone."""
+
+    rank: int
+    world_size: int
+    local_rank: int | None = None
+    node_rank: int | None = None
+    host: str = ""
+    port: int = 0
+    init_method: str = ""
+    store_is_served: bool = False  # somebody else serves the store at host:port, so that every rank is a client
+
+
+def from_environment(environ=os.environ):
+    """The Meeting that a launcher or Slurm names; a process without any of their variables is alone.
+
+    Raises RuntimeError where only some of RANK, LOCAL_RANK and WORLD_SIZE are set, or Slurm's are incomplete or contradict them.
+    """
+    if "SLURM_JOB_ID" in environ:
+        found = slurm_variables(environ)
+        return Meeting(found["RANK"], found["WORLD_SIZE"], found["LOCAL_RANK"], None, found["MASTER_ADDR"], found["MASTER_PORT"])
+    given = [name for name in VARIABLES if environ.get(name)]
+    if not given:
+        return Meeting(0, 1, 0)
+    if len(given) < len(VARIABLES):
+        raise RuntimeError(f"PyTorch distributed configuration should define env variables '{list(VARIABLES)}', and only {given} are set")
+    rank, local_rank, world_size = (int(environ[name]) for name in VARIABLES)
+    if environ.get("MASTER_ADDR") and environ.get("MASTER_PORT"):
+        return Meeting(rank, world_size, local_rank, init_method="env://")
+    if world_size == 1:
+        return Meeting(0, 1, local_rank)
+    return Meeting(rank, world_size, local_rank, None, environ.get("MASTER_ADDR") or "127.0.0.1", int(environ.get("MASTER_PORT") or DEFAULT_PORT))
+
+
+def meeting(init_method=None, rank=None, world_size=None, environ=os.environ):
+    """The Meeting for initialize's arguments. Raises ValueError where they contradict each other."""
+    if init_method is None and (rank is not None or world_size is not None):
+        raise ValueError("Arguments rank and world_size should be None if no init_method is provided")
+    if (rank is None) != (world_size is None):
+        raise ValueError(f"Both rank and world_size should be provided, but given {rank} and {world_size}")
+    if rank is not None and "SLURM_JOB_ID" in environ:
+        raise ValueError("Arguments rank and world_size should not be specified with SLURM")
+    if rank is not None and not 0 <= rank < world_size:
+        raise ValueError(f"rank should be between 0 and {world_size - 1}, but given {rank}")
+    found = None if rank is not None else from_environment(environ)
+    if init_method in (None, "env://"):
+        return found or Meeting(rank, world_size, init_method="env://")
+    return _elsewhere(init_method, found or Meeting(rank, world_size))
+
+
+def _elsewhere(init_method, found):
+    found = replace(found, host="", port=0, init_method="")
+    if not init_method.startswith("tcp://"):
+        return replace(found, init_method=init_method)
+    host, port = split_address(init_method)
+    return replace(found, host=host, port=port)
+
+
+def split_address(url):
+    """("host", port) of tcp://host:port."""
+    parts = urlsplit(url)
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if parts.scheme != "tcp" or not host or not port:
+        raise ValueError(f"init_method {url!r} is no address: it should be tcp://host:port")
+    return host, port
+
+
+def remove_stale_file(init_method):
+    """Removes what an earlier job has left in the file of a file:// init_method. Called before the first rank starts."""
+    path = re.sub(r"^file://", "", init_method).split("?")[0]
+    try:
+        os.remove(path)
+    except FileNotFoundError:
+        pass

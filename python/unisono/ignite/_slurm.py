@@ -1,0 +1,80 @@
+"""A job of Slurm: its ranks and its first host, from its variables."""
+
+import itertools
+import re
+import warnings
+
+NEEDED = ("SLURM_JOB_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_JOB_NODELIST", "SLURM_JOB_NUM_NODES")
+TORCHS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+FIRST_PORT = 15000
+PORTS = 10000
+
+
+def slurm_variables(environ):
+    """RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT of this process.
+
+    All five in the environment (a launcher within one task, or a hook of a container) win over Slurm's where they agree with them; some of them are a
+    warning. The port is 15000 plus the last four digits of the job's number. Raises RuntimeError where variables are missing or contradict each other.
+    """
+    for name in NEEDED:
+        if name not in environ:
+            raise RuntimeError(f"SLURM distributed configuration is missing '{name}' in env variables")
+    slurm = {"RANK": int(environ["SLURM_PROCID"]), "LOCAL_RANK": int(environ["SLURM_LOCALID"]), "WORLD_SIZE": int(environ["SLURM_NTASKS"])}
+    given = {name: environ[name] for name in TORCHS if environ.get(name)}
+    if len(given) == len(TORCHS):
+        _check_agreement(slurm, given, int(environ["SLURM_JOB_NUM_NODES"]))
+        return {name: text if name == "MASTER_ADDR" else int(text) for name, text in given.items()}
+    if given:
+        warnings.warn(
+            f"We detected the following env variables: {sorted(given.items())}, but will not take them into account as the following env vars are "
+            f"missing: {[name for name in TORCHS if name not in given]}",
+            stacklevel=2,
+        )
+    nodes = environ["SLURM_JOB_NODELIST"]
+    hosts = expand_hostlist(nodes)
+    if not hosts:
+        raise RuntimeError(f"No hostname detected in SLURM_JOB_NODELIST by unisono (nodelist={nodes})")
+    number = int(re.match(r"\d*", environ["SLURM_JOB_ID"])[0] or 0)  # of an array's job, 12_3, the first
+    return {**slurm, "MASTER_ADDR": hosts[0], "MASTER_PORT": FIRST_PORT + number % PORTS}
+
+
+def _check_agreement(slurm, given, nodes):
+    for name, ours in slurm.items():
+        theirs = int(given[name])
+        if theirs < ours or (nodes > 1 and theirs != ours):
+            expected = f"We expect that {name}: {theirs} {'>=' if nodes == 1 else '=='} {ours}"
+            raise RuntimeError(
+                f"Environment variable defined for PyTorch Distributed context is inconsistent with equivalent SLURM env variable. "
+                f"{name}: {theirs} vs {ours}. {expected}"
+            )
+
+
+def expand_hostlist(text, sort=False):
+    """The hosts of Slurm's notation, in its order: "n[1-2,5],m7" is n1, n2, n5, m7. Several brackets in a name are multiplied.
+
+    A number is as wide as the text that its range begins with: "n[099-101]" is n099, n100, n101. Raises ValueError for what is no list of hosts.
+    """
+    hosts = []
+    for item in _items(text):
+        parts = re.split(r"\[([^\[\]]*)\]", item)
+        if any(c in part for part in parts[::2] for c in "[]"):
+            raise ValueError(f"hostlist invalid : {text}")
+        if parts == ["", "", ""]:  # "[]" is nobody
+            continue
+        choices = [[part] if i % 2 == 0 else list(_numbers(part, text)) for i, part in enumerate(parts)]
+        hosts += ["".join(pieces) for pieces in itertools.product(*choices)]
+    return sorted(hosts, key=lambda host: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", host)]) if sort else hosts
+
+
+def _items(text):
+    # Commas separate items, but not within brackets.
+    return [item.strip() for item in re.findall(r"(?:[^,\[]|\[[^\]]*(?:\]|$))+", text) if item.strip()]
+
+
+def _numbers(ranges, text):
+    for item in ranges.split(","):
+        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", item)
+        if not match or int(match[2] or match[1]) < int(match[1]):
+            raise ValueError(f"hostlist invalid : {text}")
+        for number in range(int(match[1]), int(match[2] or match[1]) + 1):
+            yield str(number).zfill(len(match[1]))

@@ -1,0 +1,156 @@
+"""Data loaders, models, optimizers and samplers for however many processes there are."""
+
+import warnings
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data.distributed import DistributedSampler
+from torch.utils.data.sampler import Sampler
+
+from . import utils as idist
+from ._logging import rank_logger
+
+__all__ = ["auto_dataloader", "auto_model", "auto_optim", "DistributedProxySampler"]
+
+BATCH_SPLITS = ("floor", "even_remainder", "per_rank")
+
+
+def _batch_size(total, split, rank, world_size):
+    if split not in BATCH_SPLITS:
+        raise ValueError(f"Argument batch_split should be one of {BATCH_SPLITS}, but given {split!r}")
+    if split == "per_rank" or total < world_size:
+        return total
+    return total // world_size + (split == "even_remainder" and rank < total % world_size)
+
+
+def _check_sampler(sampler, rank, world_size):
+    if sampler.rank != rank:
+        warnings.warn(f"Found distributed sampler with rank={sampler.rank}, but process rank is {rank}", stacklevel=4)
+    if sampler.num_replicas != world_size:
+        warnings.warn(f"Found distributed sampler with num_replicas={sampler.num_replicas}, but world size is {world_size}", stacklevel=4)
+
+
+def _distribute(dataset, kwargs, batch_split, rank, world_size, logger):
+    # The arguments of the loader of one of several processes.
+    if kwargs.get("batch_size") is not None:
+        total = kwargs["batch_size"]
+        kwargs["batch_size"] = _batch_size(total, batch_split, rank, world_size)
+        if batch_split != "per_rank" and (total < world_size or (batch_split == "floor" and total % world_size)):
+            logger.info(f"batch_size {total} in {world_size} processes: {kwargs['batch_size']} in each, {kwargs['batch_size'] * world_size} together")
+    per_node = idist.get_nproc_per_node()
+    if kwargs.get("num_workers", 0) >= per_node:
+        kwargs["num_workers"] = -(-kwargs["num_workers"] // per_node)
+    if kwargs.get("batch_sampler") is not None:
+        warnings.warn("Found batch_sampler in provided kwargs. Please, make sure that it is compatible with distributed configuration", stacklevel=3)
+        return
+    if isinstance(dataset, IterableDataset):
+        logger.info(
+            "Found iterable dataset, dataloader will be created without any distributed sampling. "
+            "Please, make sure that the dataset itself produces different data on different ranks."
+        )
+        return
+    sampler = kwargs.get("sampler")
+    if isinstance(sampler, DistributedSampler):
+        _check_sampler(sampler, rank, world_size)
+    elif sampler is not None:
+        kwargs["sampler"] = DistributedProxySampler(sampler, num_replicas=world_size, rank=rank)
+    else:
+        if "shuffle" not in kwargs:
+            warnings.warn(
+                f"auto_dataloader: shuffle was not given: in {world_size} processes the data is shuffled, in one it is not. Say shuffle=True or False.",
+                stacklevel=3,
+            )
+        kwargs["sampler"] = DistributedSampler(dataset, num_replicas=world_size, rank=rank, shuffle=kwargs.pop("shuffle", True))
+
+
+def auto_dataloader(dataset, *, batch_split="floor", **kwargs):
+    """A DataLoader with each process's part of the data. kwargs: of torch's DataLoader.
+
+    batch_size is the total of all processes, shared out by `batch_split`: "floor" (batch_size // world size; what is left over is lost, and logged),
+    "even_remainder" (the first ranks take one more), "per_rank" (it is each process's own). A batch_size below the world size stays as it is. num_workers is
+    the total of the node, rounded up. The sampler is a DistributedSampler; one of the program's is wrapped in a DistributedProxySampler; a batch_sampler and an
+    iterable dataset stay as they are. pin_memory is on where the device is a GPU, unless given. Call set_epoch of the sampler before each epoch.
+    """
+    rank, world_size = idist.get_rank(), idist.get_world_size()
+    logger = rank_logger(f"{__name__}.auto_dataloader", rank)
+    if batch_split not in BATCH_SPLITS:
+        raise ValueError(f"Argument batch_split should be one of {BATCH_SPLITS}, but given {batch_split!r}")
+    if world_size > 1:
+        _distribute(dataset, kwargs, batch_split, rank, world_size, logger)
+    kwargs.setdefault("pin_memory", "cuda" in idist.device().type)
+    logger.info(f"Use data loader kwargs for dataset '{repr(dataset)[:20].strip()}': \n\t{kwargs}")
+    return DataLoader(dataset, **kwargs)
+
+
+def auto_model(model, sync_bn=False, **kwargs):
+    """The model on this process's device, wrapped in DistributedDataParallel where there are several processes. kwargs: of DistributedDataParallel.
+
+    sync_bn: batch norms become SyncBatchNorm (several processes; PyTorch has it for GPUs only). One process with several GPUs gets DataParallel.
+    Raises ValueError for device_ids where there are GPUs: they are this process's.
+    """
+    logger = rank_logger(f"{__name__}.auto_model", idist.get_rank())
+    device = idist.device()
+    if not all(p.device == device for p in model.parameters()):
+        model.to(device)
+    if idist.get_world_size() > 1:
+        if sync_bn:
+            logger.info("Convert batch norm to sync batch norm")
+            model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)
+        if device.type == "cuda":
+            if "device_ids" in kwargs:
+                raise ValueError(f"Argument kwargs should not contain 'device_ids', but got {kwargs}")
+            logger.info(f"Apply torch DistributedDataParallel on model, device id: {device.index}")
+            return torch.nn.parallel.DistributedDataParallel(model, device_ids=[device.index], **kwargs)
+        logger.info("Apply torch DistributedDataParallel on model")
+        return torch.nn.parallel.DistributedDataParallel(model, **kwargs)
+    if torch.cuda.device_count() > 1 and device.type == "cuda":
+        logger.info("Apply torch DataParallel on model")
+        return torch.nn.DataParallel(model, **kwargs)
+    return model
+
+
+def auto_optim(optimizer, **kwargs):
+    """The optimizer itself: DistributedDataParallel reduces the gradients. kwargs have no effect, as in the original without Horovod."""
+    return optimizer
+
+
+class DistributedProxySampler(DistributedSampler):
+    """Each process's part of what another sampler yields: every process draws all of it, from torch's generator seeded with seed + epoch, and takes its stride.
+
+    The global generator is as before when the indices have been drawn. Call set_epoch(epoch) before each epoch, or each has the same order.
+    Raises TypeError for what is no sampler, is distributed already, or has no length; RuntimeError where the sampler yields nothing.
+    """
+
+    def __init__(self, sampler, num_replicas=None, rank=None, *, seed=0):
+        if not isinstance(sampler, Sampler):
+            raise TypeError(f"Argument sampler should be instance of torch Sampler, but given: {type(sampler)}")
+        if isinstance(sampler, DistributedSampler):
+            raise TypeError("Argument sampler must not be a distributed sampler already")
+        if not hasattr(sampler, "__len__"):
+            raise TypeError("Argument sampler should have length")
+        super().__init__(sampler, num_replicas=num_replicas, rank=rank, shuffle=False, seed=seed)
+        self.sampler = sampler
+        self._epoch_is_told, self._drawn = False, False
+
+    def set_epoch(self, epoch):
+        """Says which epoch the next iteration is of."""
+        self._epoch_is_told = True
+        super().set_epoch(epoch)
+
+    def _draw(self):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed + self.epoch)
+            indices = []
+            while len(indices) < self.total_size:
+                drawn = list(self.sampler)
+                if not drawn:
+                    raise RuntimeError(f"{type(self.sampler).__name__} yields nothing, and says that it has {len(self.sampler)}")
+                indices += drawn
+        return indices
+
+    def __iter__(self):
+        if self._drawn and not self._epoch_is_told:
+            self._epoch_is_told = True  # said once
+            warnings.warn("DistributedProxySampler: set_epoch was not called, so that every epoch has the same order", stacklevel=2)
+        self._drawn = True
+        return iter(self._draw()[self.rank : self.total_size : self.num_replicas])

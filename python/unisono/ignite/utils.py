@@ -1,0 +1,345 @@
+"""The functions of ignite.distributed.utils."""
+
+import socket
+from contextlib import contextmanager
+from functools import wraps
+
+import torch
+
+from ._logging import rank_logger
+from .comp_models import has_hvd_support, has_native_dist_support, has_xla_support, registered_computation_models
+from .comp_models.base import ComputationModel, _SerialModel
+
+__all__ = [
+    "backend",
+    "broadcast",
+    "device",
+    "available_backends",
+    "model_name",
+    "get_world_size",
+    "get_rank",
+    "get_local_rank",
+    "get_nproc_per_node",
+    "get_node_rank",
+    "get_nnodes",
+    "spawn",
+    "initialize",
+    "finalize",
+    "show_config",
+    "set_local_rank",
+    "all_reduce",
+    "all_gather",
+    "all_gather_tensors_with_shapes",
+    "barrier",
+    "hostname",
+    "has_xla_support",
+    "has_native_dist_support",
+    "has_hvd_support",
+    "sync",
+    "registered_computation_models",
+    "one_rank_only",
+    "one_rank_first",
+    "new_group",
+]
+
+_model = _SerialModel()
+_is_pinned = False  # whether sync() has said that the model stays
+
+
+def _set_model(model, pinned=True):
+    global _model, _is_pinned
+    _model, _is_pinned = model, pinned
+
+
+def _current():
+    """The model of what there is now: one that the program has formed since the last call is found, one that is gone is left."""
+    if isinstance(_model, _SerialModel):
+        if not _is_pinned:
+            sync(temporary=True)
+    else:
+        is_alive = getattr(_model, "is_alive", None)
+        if is_alive is not None and not is_alive():
+            sync(temporary=True)
+    return _model
+
+
+def sync(temporary=False):
+    """Looks for a group of torch.distributed that the program has formed itself; without one this process is alone.
+
+    temporary: goes on looking at every later call where there is none; else the model stays. All functions do this by themselves.
+    """
+    for kind in registered_computation_models:
+        if kind is not _SerialModel:
+            model = kind.create_from_context()
+            if model is not None:
+                return _set_model(model, not temporary)
+    return _set_model(_SerialModel(), not temporary)
+
+
+def device():
+    """The device that this process computes on: the current GPU where there are any, else the cpu."""
+    return _current().device()
+
+
+def backend():
+    """The name that initialize or spawn was given ("gloo" runs on unisono), torch.distributed's name of a group that was found, None when alone."""
+    return _current().backend()
+
+
+def available_backends():
+    """("unisono", "gloo"), with "nccl" and "mpi" where this PyTorch has them. "gloo" is unisono by the name that programs know."""
+    return tuple(name for kind in registered_computation_models for name in kind.available_backends)
+
+
+def model_name():
+    """ "serial" or "native-dist"."""
+    return _current().name
+
+
+def get_world_size():
+    """The number of processes, 1 when alone."""
+    return _current().get_world_size()
+
+
+def get_rank():
+    """Rank of this process in the world, 0 when alone."""
+    return _current().get_rank()
+
+
+def get_local_rank():
+    """Rank of this process among those of its node: from the launcher, else from set_local_rank, else counted among the processes of this host.
+
+    Of a group that the program has formed without either of the first two, all ranks make the first such call.
+    """
+    return _current().get_local_rank()
+
+
+def get_nproc_per_node():
+    """The number of processes of this node, also where nodes have different numbers. All ranks make the first such call in a group of the program's."""
+    return _current().get_nproc_per_node()
+
+
+def get_nnodes():
+    """The number of nodes. All ranks make the first such call in a group of the program's."""
+    return _current().get_nnodes()
+
+
+def get_node_rank():
+    """Rank of this node. All ranks make the first such call in a group of the program's."""
+    return _current().get_node_rank()
+
+
+def hostname():
+    """The name of this host."""
+    return socket.gethostname()
+
+
+def spawn(backend, fn, args, kwargs_dict=None, nproc_per_node=1, **kwargs):
+    """Starts `nproc_per_node` processes that form a job, run fn(local_rank, *args, **kwargs_dict) and leave it. Returns what they returned, in rank order.
+
+    fn: of a module, since it is pickled (not with start_method="fork"). Keyword arguments: nnodes=1, node_rank=0; master_addr and master_port, or init_method
+    (env://, tcp://host:port, file:///path), for several nodes; timeout (a timedelta or seconds); join=True, daemon=False, start_method="spawn". A single
+    node needs no port: it takes a free one, unless MASTER_PORT is set. With join=False it returns an object with `processes` and join().
+
+    Raises ProcessRaisedException or ProcessExitedException of torch.multiprocessing for the rank that failed first; the others have 15 s before they are
+    ended. ValueError for an unknown backend, for "mpi" (use mpirun), and for arguments that contradict each other.
+    """
+    _assert_backend(backend)
+    from ._spawn import spawn as native_spawn
+
+    return native_spawn(fn, args, kwargs_dict, nproc_per_node, backend=backend, **kwargs)
+
+
+def all_reduce(tensor, op="SUM", group=None):
+    """Reduces a tensor in place, and returns it; or a number, and returns the result with the number's type. All ranks of the group call it.
+
+    op: "SUM", "PRODUCT", "MIN", "MAX", "AND", "OR", "XOR" (the last three of integers and bool), "AVG" (of integers: truncated), in any case.
+    group: of new_group, or a list of ranks of the world, for which all ranks of the world make the first call: it forms a group, which is kept. A process
+    outside of the group gets its input back.
+
+    Raises TypeError for anything else, ValueError for another op or group, also when alone; a RuntimeError of the backend where the ranks' calls differ.
+    """
+    return _current().all_reduce(tensor, op, group=group)
+
+
+def all_gather(tensor, group=None):
+    """Gathers from all ranks of the group, in its order, on all of them.
+
+    tensor: of shape (d0, d1, …), the same everywhere: a new tensor (n * d0, d1, …). Without dimensions: (n,), also when alone. Any other object that can be
+    pickled: a list of n, numbers and texts with their exact types. group: as for all_reduce; a process outside gets its input back.
+    """
+    return _current().all_gather(tensor, group=group)
+
+
+def all_gather_tensors_with_shapes(tensor, shapes, group=None):
+    """A list of the tensors of all ranks of the group, which may have different shapes: `shapes` has that of each rank, the same list on all ranks.
+
+    Raises ValueError where this rank's tensor has another shape than `shapes` says.
+    """
+    model = _current()
+    handle = model._setup_group(group)
+    if model._rank_not_in_group(handle):
+        return [tensor]
+    shapes = [tuple(shape) for shape in shapes]
+    ranks = model._group_ranks(handle)
+    if len(shapes) != len(ranks):
+        raise ValueError(f"Argument shapes should have a shape for each of {len(ranks)} ranks, but given {len(shapes)}")
+    mine = shapes[ranks.index(model.get_rank())]
+    if mine != tuple(tensor.shape):
+        raise ValueError(f"Argument shapes has {list(mine)} for this rank, but its tensor is {list(tensor.shape)}")
+    sizes = [torch.Size(shape).numel() for shape in shapes]
+    longest = max(sizes)
+    if longest == 0:
+        return [tensor.new_empty(shape) for shape in shapes]
+    padded = tensor.new_zeros(longest)
+    padded[: tensor.numel()] = tensor.detach().reshape(-1)
+    rows = model.all_gather(padded, group=handle).reshape(len(shapes), longest)
+    return [row[:size].reshape(shape).clone() for row, size, shape in zip(rows, sizes, shapes)]
+
+
+def broadcast(tensor, src=0, safe_mode=False, group=None):
+    """What rank `src` of the world gave: a tensor, filled in place on the others; a number, text, path or other object, with its type and all its bits.
+
+    safe_mode: the others may give None or anything; kind, dtype and shape come from `src`. Without it all give the same kind, and tensors of the same
+    shape and dtype. group: as for all_reduce.
+
+    Raises ValueError for None on `src` (with safe_mode on all ranks), for None elsewhere without safe_mode, and for a src that is no rank.
+    """
+    return _current().broadcast(tensor, src=src, safe_mode=safe_mode, group=group)
+
+
+def barrier(group=None):
+    """Returns when all ranks of the group have called it. It waits on the host, and for no GPU."""
+    _current().barrier(group)
+
+
+def new_group(ranks, **kwargs):
+    """A group of these ranks of the world, for the argument `group`; in ascending order, as torch.distributed has them. All ranks of the world call it.
+
+    kwargs: of torch.distributed.new_group (backend, timeout, pg_options). When alone: the list itself. Raises ValueError for anything but a list of
+    different ranks.
+    """
+    return _current().new_group(ranks, **kwargs)
+
+
+def set_local_rank(index):
+    """Tells the local rank where the program forms the group itself, and no launcher says it."""
+    ComputationModel._ext_local_rank = index
+
+
+def _assert_backend(backend):
+    from .comp_models.native import is_available_backend
+
+    if not is_available_backend(backend):
+        raise ValueError(f"Backend should be one of '{available_backends()}'")
+
+
+def initialize(backend, **kwargs):
+    """Joins the job that a launcher (unisono run, torchrun, Slurm) or `init_method` names; a process that nobody launched is rank 0 of 1. All ranks call it.
+
+    backend: one of available_backends(), or several ("cpu:unisono,cuda:nccl"). Keyword arguments: timeout (a timedelta or seconds), init_method (env://,
+    tcp://host:port, file:///path), rank and world_size (together, and with init_method), and others of torch.distributed.init_process_group. Where there
+    are GPUs, that of the local rank becomes the current one. The environment stays as it is.
+
+    Raises ValueError for an unknown backend or contradicting arguments, RuntimeError where there is a group already, where launcher's variables are
+    incomplete, and for "nccl" without a GPU. A call that fails may be repeated.
+    """
+    _assert_backend(backend)
+    _set_model(registered_computation_models[-1].create_from_backend(backend, **kwargs))
+
+
+def finalize():
+    """Leaves the job that initialize joined. A group that the program has formed itself stays."""
+    _model.finalize()
+    _set_model(_SerialModel(), pinned=False)
+
+
+def _abandon(error):
+    # finalize for a scope that an exception leaves: the other ranks are told why.
+    getattr(_model, "abandon", lambda error: _model.finalize())(error)
+    _set_model(_SerialModel(), pinned=False)
+
+
+def show_config():
+    """Logs ten lines on rank 0: configuration, backend, device, hostname, world size, rank, local rank, processes per node, nodes, node rank."""
+    logger = rank_logger(f"{__name__}.show_config", get_rank())
+    logger.info(f"distributed configuration: {model_name()}")
+    logger.info(f"backend: {backend()}")
+    logger.info(f"device: {device().type}")
+    logger.info(f"hostname: {hostname()}")
+    logger.info(f"world size: {get_world_size()}")
+    logger.info(f"rank: {get_rank()}")
+    logger.info(f"local rank: {get_local_rank()}")
+    logger.info(f"num processes per_node: {get_nproc_per_node()}")
+    logger.info(f"num nodes: {get_nnodes()}")
+    logger.info(f"node rank: {get_node_rank()}")
+
+
+def _check_rank(rank, size):
+    if not 0 <= rank < size:
+        raise ValueError(f"rank should be between 0 and {size - 1}, but given {rank}")
+
+
+def _tell(failure):
+    """A barrier that carries what went wrong: raises on the ranks where nothing did."""
+    text = "" if failure is None else f"{type(failure).__name__}: {failure}"
+    for rank, told in enumerate(_current()._gather_values(text)):
+        if told and failure is None:
+            raise RuntimeError(f"rank {rank} ended with {told}")
+
+
+def one_rank_only(rank=0, with_barrier=False):
+    """A decorator: the function runs on this rank of the world, and the others get None.
+
+    with_barrier: all ranks wait until it has run. An exception then reaches them all: its rank raises it, the others a RuntimeError that names it.
+    Raises ValueError at the call where `rank` is none of the world's.
+    """
+
+    def decorate(function):
+        @wraps(function)
+        def run(*args, **kwargs):
+            _check_rank(rank, get_world_size())
+            result = failure = None
+            if get_rank() == rank:
+                try:
+                    result = function(*args, **kwargs)
+                except BaseException as error:
+                    if not with_barrier:
+                        raise
+                    failure = error
+            if with_barrier:
+                _tell(failure)
+                if failure is not None:
+                    raise failure
+            return result
+
+        return run
+
+    return decorate
+
+
+@contextmanager
+def one_rank_first(rank=0, local=False):
+    """A scope that this rank runs first, while the others wait before it. All ranks enter it.
+
+    local: that rank of every node. Where the first one raises, the others raise a RuntimeError that names its exception in place of running the scope.
+    Raises ValueError where `rank` is none of the world's (local: of this node's).
+    """
+    _check_rank(rank, get_nproc_per_node() if local else get_world_size())
+    is_first = rank == (get_local_rank() if local else get_rank())
+    if not is_first:
+        _tell(None)
+    failure = None
+    try:
+        yield
+    except BaseException as error:
+        failure = error
+        raise
+    finally:
+        if is_first:
+            _tell(failure)
+
+
+def _rank_not_in_group(group):
+    """Whether this process is outside of the group; None is the world."""
+    return False if group is None else _current()._rank_not_in_group(group)

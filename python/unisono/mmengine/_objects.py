@@ -1,0 +1,134 @@
+"""Collectives on objects, which travel by pickle, and results of an evaluation."""
+
+import os
+import pickle
+
+import numpy
+import torch
+from torch import distributed
+
+from . import _ranks
+from ._collectives import broadcast
+
+
+def sync_random_seed(group=None):
+    """A seed that is equal on all ranks of the group. Its rank 0 draws it from NumPy's generator; that of the others stays as it is."""
+    _ranks.member_size(group)
+    seed = torch.tensor(numpy.random.randint(2**31) if _ranks.is_main_process(group) else 0)
+    broadcast(seed, 0, group)
+    return seed.item()
+
+
+def broadcast_object_list(data, src=0, group=None):
+    """Replaces the elements of the list on every rank by those of rank `src` of the group. The lists are of equal length.
+
+    AssertionError: no list. ValueError: the group has no rank `src`.
+    """
+    if not isinstance(data, list):
+        raise AssertionError(f"data should be a list, but got {type(data)}")
+    size = _ranks.member_size(group)
+    _ranks.check_root(src, size, "src")
+    if size > 1:
+        distributed.broadcast_object_list(data, group=group, group_src=src)
+
+
+def all_gather_object(data, group=None):
+    """A list of every rank's object, in the order of the group. They are copies, also alone."""
+    size = _ranks.member_size(group)
+    if size == 1:
+        return [_copy(data)]
+    result = [None] * size
+    distributed.all_gather_object(result, data, group)
+    return result
+
+
+def gather_object(data, dst=0, group=None):
+    """As `all_gather_object` on rank `dst` of the group; None elsewhere. ValueError where the group has no rank `dst`."""
+    rank, size = _ranks.get_rank(group), _ranks.member_size(group)
+    _ranks.check_root(dst, size, "dst")
+    if size == 1:
+        return [_copy(data)]
+    result = [None] * size if rank == dst else None
+    distributed.gather_object(data, result, group=group, group_dst=dst)
+    return result
+
+
+def _copy(data):
+    return pickle.loads(pickle.dumps(data))
+
+
+def collect_results(results, size, device="cpu", tmpdir=None):
+    """The results of all ranks on rank 0, in the order of the data set; None elsewhere. All ranks call it.
+
+    Rank r's item i was made from sample `i * world_size + r`, as DistributedSampler shares them out. At most `size` are kept, which drops its padding.
+    Parts may be of different length, and None is a result. device: "cpu", "gpu" or "npu", of which only "cpu" may have a `tmpdir`. With it the parts travel
+    through files in that folder, which all ranks see; without it they are sent. NotImplementedError: another device. AssertionError: a tmpdir with another.
+    """
+    if device not in ("cpu", "gpu", "npu"):
+        raise NotImplementedError(f"device must be 'cpu' , 'gpu' or 'npu', but got {device}")
+    if device == "cpu":
+        return collect_results_cpu(results, size, tmpdir)
+    if tmpdir is not None:
+        raise AssertionError(f"tmpdir should be None when device is {device}")
+    return collect_results_gpu(results, size)
+
+
+def collect_results_gpu(result_part, size):
+    """`collect_results` by messages, on every backend. Returns a list on rank 0, and None elsewhere."""
+    if _ranks.get_world_size() == 1:
+        return result_part[:size]
+    parts = gather_object(result_part)
+    return None if parts is None else _interleaved(parts, size)
+
+
+def collect_results_cpu(result_part, size, tmpdir=None):
+    """`collect_results` through files in `tmpdir`, or by messages where that is None. Returns a list on rank 0, and None elsewhere.
+
+    The folder is made where it is missing, and stays; the files go. FileNotFoundError on every rank where rank 0 does not see the file of another.
+    """
+    rank, ranks = _ranks.get_dist_info()
+    if ranks == 1 or tmpdir is None:
+        return collect_results_gpu(result_part, size)
+    failure = _attempt(lambda: _write(tmpdir, rank, result_part))
+    parts = []
+    failures = all_gather_object(failure)
+    if rank == 0 and not any(failures):
+        failures.append(_attempt(lambda: parts.extend(_read(tmpdir, ranks))))
+    verdict = [next(filter(None, failures), None)]
+    broadcast_object_list(verdict)
+    if failure is None and os.path.exists(_path(tmpdir, rank)):
+        os.remove(_path(tmpdir, rank))
+    if verdict[0] is not None:
+        raise verdict[0]
+    return _interleaved(parts, size) if rank == 0 else None
+
+
+def _path(tmpdir, rank):
+    return os.path.join(tmpdir, f"part_{rank}.pkl")
+
+
+def _write(tmpdir, rank, part):
+    os.makedirs(tmpdir, exist_ok=True)
+    with open(_path(tmpdir, rank), "wb") as file:
+        pickle.dump(part, file)
+
+
+def _read(tmpdir, ranks):
+    for rank in range(ranks):
+        if not os.path.exists(_path(tmpdir, rank)):
+            raise FileNotFoundError(f"{tmpdir} is not a shared directory for rank {rank}: rank 0 does not see what it wrote there")
+        with open(_path(tmpdir, rank), "rb") as file:
+            yield pickle.load(file)
+
+
+def _attempt(action):
+    try:
+        action()
+    except Exception as error:
+        return error if isinstance(error, OSError) else RuntimeError(f"{type(error).__name__}: {error}")
+    return None
+
+
+def _interleaved(parts, size):
+    longest = max(map(len, parts))
+    return [part[i] for i in range(longest) for part in parts if i < len(part)][:size]

@@ -1,0 +1,213 @@
+"""Jobs that a program starts itself: spawn, launch, Parallel, run_threads; and the command."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import numpy as np
+
+import jobs
+import unisono
+from jobs import UNISONO
+
+
+def add(local_rank, scale, offset=0):
+    assert unisono.is_initialized() and unisono.local_rank() == local_rank
+    x = np.full(1000, unisono.rank() * scale + offset)
+    return unisono.rank(), unisono.all_reduce(x)
+
+
+def plain(scale):
+    return scale * unisono.world_size()
+
+
+def nothing():
+    unisono.barrier()
+
+
+def fail(rank):
+    if rank == 1:
+        raise ValueError("bad data")
+    unisono.barrier()
+
+
+def die(rank):
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    unisono.barrier()
+
+
+def leave(rank):
+    if rank == 0:
+        os._exit(3)
+    unisono.barrier()
+
+
+def useless():
+    return lambda: 1
+
+
+def hang(rank):
+    time.sleep(100)
+
+
+class Spawn(jobs.JobTest):
+    def test_results(self):
+        results = unisono.spawn(add, 10, nproc_per_node=3)
+        self.assertEqual([rank for rank, _ in results], [0, 1, 2])
+        for _, x in results:
+            np.testing.assert_array_equal(x, np.full(1000, 30))
+        self.assertEqual(unisono.spawn(plain, 5, nproc_per_node=2, backend="native", timeout=30), [10, 10])
+        self.assertEqual(unisono.spawn(nothing), [None])
+
+    def test_two_nodes(self):
+        meeting = f"file://{self.folder}/meeting"
+        program = self.program(f"""
+        sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})
+        import launch_test
+        if __name__ == "__main__":
+            print(unisono.spawn(launch_test.plain, 5, nproc_per_node=1, nnodes=2, node_rank=1, init_method="{meeting}"))
+        """)
+        other = subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True, env=self.environment())
+        self.addCleanup(other.kill)
+        self.assertEqual(unisono.spawn(plain, 5, nproc_per_node=1, nnodes=2, node_rank=0, init_method=meeting), [10])
+        self.assertEqual(other.communicate(timeout=60)[0], "[10]\n")
+
+    def failed(self, function, **how):
+        with self.assertRaises(unisono.LaunchFailed) as caught:
+            unisono.spawn(function, **how)
+        return caught.exception
+
+    def test_one_that_raises(self):
+        error = self.failed(fail, nproc_per_node=3)
+        self.assertEqual((error.culprit, error.operation), (1, "spawn"))
+        self.assertIn("rank 1 ended with ValueError: bad data", str(error))
+        self.assertIsInstance(error, ChildProcessError)
+        self.assertIsInstance(error.__cause__, ValueError)
+        self.assertIn("in fail", str(error.__cause__.__cause__))
+        self.assertEqual([end.is_consequence for end in error.ends], [True, False, True])
+        self.assertIsInstance(error.ends[0].error, unisono.PeerFailed)
+
+    def test_one_that_dies(self):
+        error = self.failed(die, nproc_per_node=2)
+        self.assertEqual((error.culprit, error.ends[1].signal), (1, "SIGKILL"))
+        self.assertIn("SIGKILL", str(error))
+        error = self.failed(leave, nproc_per_node=2)
+        self.assertEqual((error.culprit, error.ends[0].exit_code), (0, 3))
+
+    def test_what_cannot_travel(self):
+        with self.assertRaisesRegex(unisono.InvalidArgument, "cannot be sent"):
+            unisono.spawn(lambda: 1)
+        self.assertIn("useless", str(self.failed(useless)))
+
+    def test_refused(self):
+        for how in ({"nproc_per_node": 0}, {"nnodes": 0}, {"nnodes": 2, "node_rank": 2}, {"nnodes": 2}, {"backend": "mpi"},
+                    {"init_method": "tcp://127.0.0.1:1", "master_port": 5}):
+            with self.assertRaises(unisono.InvalidArgument):
+                unisono.spawn(nothing, **how)
+        with unisono.Context(), self.assertRaises(unisono.AlreadyInitialized):
+            unisono.spawn(nothing)
+        output = self.ranks("""
+        try: unisono.spawn(len)
+        except unisono.InvalidArgument as error: print("fine", error)
+        """)
+        self.assertEqual(output.count("fine spawn: nested use"), 2, output)
+
+    def test_its_processes_end_with_it(self):
+        program = self.program(f"""
+        sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})
+        import launch_test
+        if __name__ == "__main__": unisono.spawn(launch_test.hang, nproc_per_node=2)
+        """)
+        parent = subprocess.Popen([sys.executable, program], env=self.environment())
+        children = f"/proc/{parent.pid}/task/{parent.pid}/children"
+
+        def started():
+            with open(children) as file:
+                return file.read().split()
+
+        self.wait_for(lambda: len(started()) >= 3)  # two ranks, and the resource tracker of multiprocessing
+        pids = started()
+        time.sleep(1)
+        parent.kill()
+        parent.wait()
+        self.wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), 20)
+
+
+class Launch(jobs.JobTest):
+    def test_launch(self):
+        self.assertEqual(unisono.launch(plain, args=(3,)), [3])
+        self.assertFalse(unisono.is_initialized())
+        self.assertEqual(unisono.launch(plain, 1, 2, 0, "auto", (3,)), [6, 6])
+        with self.assertRaises(ValueError):
+            unisono.launch(_raises)
+        self.assertFalse(unisono.is_initialized())
+        for how in ({"num_machines": 0}, {"num_machines": 2}, {"machine_rank": 1}):
+            with self.assertRaises(unisono.InvalidArgument):
+                unisono.launch(nothing, **how)
+
+    def test_parallel(self):
+        with unisono.Parallel() as parallel:
+            self.assertEqual(parallel.run(plain, 4), [4])
+        with unisono.Parallel("native", nproc_per_node=2) as parallel:
+            self.assertEqual(parallel.run(plain, 4), [8, 8])
+        with unisono.Parallel("native") as parallel:
+            self.assertTrue(unisono.is_initialized())
+            self.assertEqual(parallel.run(plain, 4), [4])
+        self.assertFalse(unisono.is_initialized())
+        self.assertEqual(unisono.Parallel("native").run(plain, 4), [4])
+        for how in ({"nproc_per_node": 2}, {"backend": "native", "nproc_per_node": 2, "nnodes": 2}):
+            with self.assertRaises(unisono.InvalidArgument):
+                unisono.Parallel(**how)
+        output = self.ranks("""
+        with unisono.Parallel("native") as parallel:
+            print(parallel.run(lambda rank, x: x + rank + unisono.world_size(), 10))
+        """)
+        self.assertIn("[0] [12]", output)
+        self.assertIn("[1] [13]", output)
+
+    def test_run_threads(self):
+        self.assertEqual(unisono.run_threads(3, lambda: unisono.all_reduce(1)), [3, 3, 3])
+        self.assertEqual(unisono.run_threads(2, lambda rank, x: (rank, x), "a"), [(0, "a"), (1, "a")])
+        with self.assertRaisesRegex(KeyError, "lost"):
+            unisono.run_threads(3, _one_raises)
+        with self.assertRaises(unisono.InvalidArgument):
+            unisono.run_threads(0, nothing)
+
+
+def _raises():
+    raise ValueError("bad data")
+
+
+def _one_raises(rank):
+    if rank == 1:
+        raise KeyError("lost")
+    try:
+        unisono.barrier()
+    except unisono.PeerFailed as error:
+        assert "KeyError: 'lost'" in str(error)
+        raise
+
+
+class Command(jobs.JobTest):
+    def test_it_is_the_command(self):
+        output = self.run_command([sys.executable, "-m", "unisono", "info"])
+        self.assertIn(unisono.__version__, output)
+        self.assertIn("native", output)
+        output = self.run_command([sys.executable, "-m", "unisono", "run", "-n", "2", "--", "sh", "-c", "echo $RANK"])
+        self.assertEqual(sorted(output.split("\n")), ["", "[0] 0", "[1] 1"])
+        self.run_command([sys.executable, "-m", "unisono", "no-such"], expect=None)
+
+    def test_prefix(self):
+        folder = self.run_command([sys.executable, "-m", "unisono", "--cmake-prefix"]).strip()
+        self.assertTrue(os.path.exists(os.path.join(folder, "__init__.py")))
+        self.assertEqual(folder, unisono.cmake_prefix())
+
+
+if __name__ == "__main__":
+    if not UNISONO:
+        sys.exit("the command unisono is not on PATH, and UNISONO_COMMAND does not name it")
+    unittest.main()

@@ -1,0 +1,137 @@
+"""Messages between two ranks, and the groups that they and the collectives are called on."""
+
+import unittest
+
+import numpy as np
+
+import unisono
+from ranks import RankTest, main
+
+
+class Messages(RankTest):
+    def setUp(self):
+        super().setUp()
+        self.right, self.left = (self.rank + 1) % self.size, (self.rank - 1) % self.size
+        if self.size == 1:
+            self.skipTest("nobody sends to itself")
+
+    def test_send_and_recv(self):
+        for n in (0, 1, 1000, 100_000):
+            x, y = self.mine((n,)), np.empty(n)
+            if self.rank % 2 == 0 and n > 1000 and self.size % 2 == 0:
+                unisono.send(x, self.right)
+                self.assertEqual(unisono.recv(y, self.left), self.left)
+            else:
+                work = unisono.isend(x, self.right)
+                self.assertEqual(unisono.recv(y, unisono.any_source if self.size == 2 else self.left), self.left)
+                work.wait()
+            self.same(y, self.all((n,))[self.left])
+
+    def test_numbers(self):
+        unisono.send(self.rank + 0.5, self.right)
+        y = np.empty(1)
+        unisono.recv(y, self.left)
+        self.assertEqual(y[0], self.left + 0.5)
+        self.assertEqual(unisono.send_recv(self.rank, self.right, None, self.left), self.left)
+
+    def test_irecv(self):
+        x, y = self.mine((500,), "int32"), np.empty(500, "int32")
+        received = unisono.irecv(y, unisono.any_source, tag=unisono.any_tag)
+        unisono.isend(x, self.right, tag=7).wait()
+        self.assertTrue(received.wait_for(30))
+        self.assertEqual((received.source_rank(), received.tag()), (self.left, 7))
+        self.same(y, self.all((500,), "int32")[self.left])
+
+    def test_send_recv(self):
+        x, y = self.mine((200_000,)), np.empty(200_000)
+        self.assertEqual(unisono.send_recv(x, self.right, y, self.left), self.left)
+        self.same(y, self.all((200_000,))[self.left])
+
+    def test_recv_array(self):
+        unisono.send(self.mine((self.rank + 3,), "float32"), self.right)
+        y = unisono.recv_array(self.left)
+        self.assertEqual(y.dtype, np.float32)
+        self.same(y, self.all((self.left + 3,), "float32")[self.left])
+
+    def test_batch(self):
+        y = np.empty(50_000)
+        works = unisono.batch([unisono.P2POp.recv(y, self.left), unisono.P2POp.send(self.mine((50_000,)), self.right)])
+        unisono.wait_all(works)
+        self.same(y, self.all((50_000,))[self.left])
+        self.assertEqual(works[0].source_rank(), self.left)
+
+    def test_probe(self):
+        self.assertIsNone(unisono.try_probe(self.left, tag=99))
+        unisono.send(np.ones(5, "int16"), self.right, tag=3)
+        info = unisono.probe(unisono.any_source, tag=unisono.any_tag)
+        self.assertEqual((info.source, info.tag, info.dtype, info.count, info.nbytes, info.is_object), (self.left, 3, "int16", 5, 10, False))
+        unisono.recv(np.empty(5, "int16"), self.left, tag=3)
+
+    def test_another_length_is_a_mismatch(self):
+        unisono.send(np.ones(4), self.right)
+        error = self.refused(unisono.Mismatch, "", unisono.recv, np.empty(5), self.left)
+        self.assertEqual((error.culprit, error.group, error.rank), (self.left, "world", self.rank))
+
+    def test_refused(self):
+        self.refused(unisono.InvalidArgument, "", unisono.send, np.ones(1), self.rank)
+        self.refused(unisono.InvalidArgument, "", unisono.send, np.ones(1), self.size)
+        self.refused(unisono.InvalidArgument, "P2POp", unisono.batch, [1])
+
+
+class Groups(RankTest):
+    def test_world(self):
+        world = unisono.world()
+        self.assertEqual((world.rank(), world.size(), len(world), world.name()), (self.rank, self.size, self.size, "world"))
+        self.assertEqual(world.global_ranks(), list(range(self.size)))
+        self.assertEqual(world, unisono.world())
+        self.assertEqual(hash(world), hash(unisono.world()))
+        self.assertNotEqual(world, None)
+        self.assertIn("world", repr(world))
+        self.refused(unisono.InvalidArgument, "", world.global_rank, self.size)
+
+    def test_new_group(self):
+        order = list(reversed(range(self.size)))
+        group = unisono.new_group(order)
+        self.assertEqual((group.rank(), group.global_ranks()), (self.size - 1 - self.rank, order))
+        self.assertEqual(group.rank_of(unisono.GlobalRank(0)), self.size - 1)
+        self.assertEqual(unisono.all_gather(self.rank, group=group), order)
+        self.assertEqual(unisono.broadcast(self.rank, unisono.GlobalRank(0), group), 0)
+        first = unisono.new_group([0])
+        self.assertEqual(first is not None, self.rank == 0)
+        whole = unisono.new_group()
+        self.assertEqual(unisono.all_reduce(1, group=whole), self.size)
+        self.refused(unisono.InvalidArgument, "", unisono.new_group, [0, 0])
+        self.refused(unisono.InvalidArgument, "", unisono.new_group, [])
+
+    def test_split_group(self):
+        half = unisono.split_group(unisono.world(), self.rank % 2, key=-self.rank)
+        members = [r for r in reversed(range(self.size)) if r % 2 == self.rank % 2]
+        self.assertEqual(half.global_ranks(), members)
+        self.assertEqual(unisono.all_reduce(1, group=half), len(members))
+        self.assertIsNone(unisono.split_group(unisono.world(), -1))
+
+    def test_local_group(self):
+        self.assertEqual(unisono.local_group().size(), self.size)
+
+    def test_place(self):
+        self.assertEqual(unisono.dist_info(), (self.rank, self.size))
+        self.assertEqual((unisono.local_rank(), unisono.nproc_per_node(), unisono.nnodes(), unisono.node_rank()), (self.rank, self.size, 1, 0))
+        self.assertEqual(str(unisono.device()), "cpu")
+        self.assertEqual(unisono.device().type, "cpu")
+        self.assertTrue(unisono.hostname())
+        self.assertTrue(unisono.is_initialized())
+        self.assertIn("native", unisono.available_backends())
+        self.assertTrue(unisono.is_backend_available("serial"))
+        self.assertFalse(unisono.is_backend_available("no such"))
+        name = unisono.backend()
+        self.assertEqual(unisono.model_name(), "serial" if name is None else name + "-dist")
+
+    def test_barriers(self):
+        unisono.barrier()
+        unisono.synchronize()
+        unisono.monitored_barrier(30)
+        unisono.monitored_barrier(timeout=30, group=unisono.world())
+
+
+if __name__ == "__main__":
+    main()

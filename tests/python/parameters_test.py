@@ -1,0 +1,182 @@
+"""Dictionaries and parameters, results, what one rank does, samplers, stores."""
+
+import tempfile
+import unittest
+
+import numpy as np
+
+import unisono
+from ranks import RankTest, main
+
+
+class Parameters(RankTest):
+    def test_average(self):
+        x = self.mine((4,))
+        self.assertIs(unisono.average_across_processes(x), x)
+        self.same(x, sum(self.all((4,))) / self.size)
+        self.assertEqual(unisono.average_across_processes(self.rank + 0.5), self.size / 2)
+        entries = {"b": self.rank + 0.5, "a": np.full(2, float(self.rank))}
+        if self.rank % 2:
+            entries = dict(reversed(entries.items()))
+        self.assertIs(unisono.average_across_processes(entries), entries)
+        self.assertEqual(entries["b"], self.size / 2)
+        self.same(entries["a"], np.full(2, (self.size - 1) / 2))
+
+    def test_dictionary(self):
+        entries = {"loss": self.rank + 1, "count": np.array([self.rank, 1])}
+        unisono.all_reduce_dict(entries, "max")
+        self.assertEqual(entries["loss"], self.size)
+        self.same(entries["count"], [self.size - 1, 1])
+        self.assertEqual(unisono.all_reduce_dict({}), {})
+        if self.size > 1:
+            self.refused(unisono.Mismatch, "", unisono.all_reduce_dict, {"a" if self.rank == 0 else "b": 1.0})
+        self.refused(unisono.InvalidArgument, "str", unisono.all_reduce_dict, {1: 1.0})
+
+    def test_params(self):
+        for how in ({}, {"coalesce": False}, {"bucket_size_mb": 1}, {"op": "max"}):
+            params = [self.mine((n,), dtype) for n, dtype in ((5, "float32"), (7, "float64"), (3, "float32"))]
+            unisono.all_reduce_params((p for p in params), **how)
+            for p, (n, dtype) in zip(params, ((5, "float32"), (7, "float64"), (3, "float32"))):
+                all = self.all((n,), dtype)
+                self.same(p, np.max(all, axis=0) if "op" in how else sum(all))
+        self.refused(unisono.InvalidArgument, "MiB", unisono.all_reduce_params, [], bucket_size_mb=0)
+
+    def test_seed(self):
+        seeds = unisono.all_gather(unisono.sync_random_seed())
+        self.assertEqual(len(set(seeds)), 1)
+        self.assertLess(seeds[0], 2**31)
+
+    def test_results(self):
+        part = [(self.rank, i, np.full(3000, i)) for i in range(3 - self.rank % 2)]
+        total = sum(3 - r % 2 for r in range(self.size))
+        folder = unisono.broadcast_object(tempfile.mkdtemp() if self.rank == 0 else None)
+        for how in ({}, {"via": "shared_dir", "tmpdir": folder}):
+            results = unisono.collect_results(part, total - 1, **how)
+            if self.rank:
+                self.assertIsNone(results)
+                continue
+            expected = [(r, i) for i in range(3) for r in range(self.size) if i < 3 - r % 2][: total - 1]
+            self.assertEqual([(r, i) for r, i, _ in results], expected)
+            self.assertTrue(all((x == i).all() for _, i, x in results))
+        self.refused(unisono.InvalidArgument, "telepathy", unisono.collect_results, [], 0, via="telepathy")
+
+
+class OneRank(RankTest):
+    def test_one_rank_only(self):
+        last = self.size - 1
+
+        @unisono.one_rank_only(rank=last)
+        def who(x, y=1):
+            """Doc."""
+            return self.rank + x * y
+
+        self.assertEqual(who(2, y=3), last + 6 if self.rank == last else None)
+        self.assertEqual(who.__doc__, "Doc.")
+        self.assertEqual(unisono.one_rank_only(lambda: 5)(), 5 if self.rank == 0 else None)
+        self.assertEqual(unisono.one_rank_only(lambda: 5, with_barrier=True, group=unisono.world())(), 5 if self.rank == 0 else None)
+        self.refused(unisono.InvalidArgument, "", unisono.one_rank_only(lambda: 5, rank=self.size))
+
+    def test_one_that_fails(self):
+        @unisono.one_rank_only(with_barrier=True)
+        def fail():
+            raise KeyError("lost")
+
+        if self.rank == 0:
+            with self.assertRaises(KeyError):
+                fail()
+        else:
+            error = self.refused(unisono.PeerFailed, "KeyError: 'lost'", fail)
+            self.assertEqual((error.culprit, error.cause), (0, "aborted"))
+        unisono.barrier()
+
+    def test_first(self):
+        x = np.zeros(1)
+        with unisono.OneRankFirst(rank=self.size - 1) as scope:
+            self.assertEqual(scope.is_first, self.rank == self.size - 1)
+            x[0] = 1
+        with unisono.OneRankFirst(local=True):
+            pass
+        scope = unisono.OneRankFirst()
+        if self.rank == 0:
+            with self.assertRaises(ZeroDivisionError):
+                with scope:
+                    1 / 0
+        else:
+            error = self.refused(unisono.PeerFailed, "", scope.__enter__)
+            self.assertEqual(error.culprit, 0)
+        unisono.barrier()
+        self.refused(unisono.InvalidArgument, "rank", unisono.OneRankFirst(rank=self.size).__enter__)
+
+    def test_main(self):
+        self.assertEqual(unisono.is_main_process(), self.rank == 0)
+        self.assertEqual(unisono.is_master_process(), self.rank == 0)
+        self.assertEqual((unisono.gpu_mem_usage(), unisono.gpu_mem_peak()), (0, 0))
+
+
+class Samplers(RankTest):
+    def test_all_samples_once(self):
+        sampler = unisono.DistributedSampler(12 * self.size, seed=3)
+        self.assertEqual((len(sampler), sampler.total_size()), (12, 12 * self.size))
+        orders = []
+        for epoch in range(2):
+            sampler.set_epoch(epoch)
+            mine = list(sampler)
+            self.assertEqual(mine, sampler.indices())
+            orders.append(mine)
+            self.assertEqual(sorted(i for part in unisono.all_gather_object(mine) for i in part), list(range(12 * self.size)))
+        self.assertNotEqual(*orders)
+        plain = unisono.DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False)
+        self.assertEqual(list(plain), [1, 3, 0])
+        self.assertEqual(list(unisono.DistributedSampler([0] * 5, num_replicas=2, rank=1, shuffle=False, drop_last=True)), [1, 3])
+        self.refused(unisono.InvalidArgument, "", unisono.DistributedSampler, 5, num_replicas=2, rank=2)
+
+    def test_proxy(self):
+        proxy = unisono.DistributedProxySampler([5, 6, 7, 8], num_replicas=2, rank=0)
+        self.assertEqual((list(proxy), len(proxy)), ([5, 7], 2))
+
+        class Drawn:
+            def __len__(self):
+                return 10
+
+            def draw(self, random):
+                return random.sample(range(10), 10)
+
+        halves = [unisono.DistributedProxySampler(Drawn(), num_replicas=2, rank=r, seed=4) for r in range(2)]
+        self.assertEqual(sorted([*halves[0], *halves[1]]), list(range(10)))
+        before = list(halves[0])
+        self.assertEqual(before, list(halves[0]))
+        halves[0].set_epoch(1)
+        self.assertNotEqual(before, list(halves[0]))
+        self.refused(unisono.InvalidArgument, "distributed already", unisono.DistributedProxySampler, halves[0])
+        self.refused(unisono.InvalidArgument, "length", unisono.DistributedProxySampler, iter([1]))
+
+
+class Stores(RankTest):
+    def test_all_kinds(self):
+        with tempfile.TemporaryDirectory() as folder:
+            memory = unisono.MemoryStore()
+            server = unisono.TcpStore("127.0.0.1", 0, is_server=True)
+            client = unisono.TcpStore("127.0.0.1", server.port)
+            for store in (memory, unisono.FileStore(folder + "/store"), server, client, unisono.PrefixStore("a/", memory)):
+                store.set("key", "text")
+                self.assertEqual(store.get("key"), b"text")
+                store.set("key", b"\0\xff")
+                self.assertEqual(store.try_get("key"), b"\0\xff")
+                self.assertIsNone(store.try_get("other"))
+                self.assertEqual((store.add("n", 5), store.add("n", -2)), (5, 3))
+                self.assertEqual(store.compare_set("key", b"\0\xff", "new"), b"new")
+                self.assertEqual(store.compare_set("key", "wrong", "newer"), b"new")
+                store.wait(["key", "n"], timeout=5)
+                self.assertTrue(store.erase("key"))
+                self.assertFalse(store.erase("key"))
+                error = self.refused(unisono.Timeout, "other", store.get, "other", timeout=0.05)
+                self.assertIsInstance(error, TimeoutError)
+                self.assertGreaterEqual(store.num_keys(), 1)
+                store.erase("n")
+                store.timeout = 7
+                self.assertEqual(store.timeout, 7.0)
+            self.assertEqual(server.host, "127.0.0.1")
+
+
+if __name__ == "__main__":
+    main()

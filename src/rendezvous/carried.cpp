@@ -47,21 +47,26 @@ void compare(std::string_view what, const std::optional<Given>& given, int by_mp
 /// An address of this host that the other ranks have been told.
 class Opened final : public Meeting {
  public:
-  Opened(const SocketAddress& address, std::string token, base::FileDescriptor listening)
-      : address_(address), place_("the store at " + describe(address)), token_(std::move(token)), listening_(std::move(listening)) {}
+  Opened(const SocketAddress& address, std::string token, base::FileDescriptor listening, const Environment& environment)
+      : address_(address),
+        place_("the store at " + describe(address)),
+        token_(std::move(token)),
+        tls_(store::tls_for(token_, environment)),
+        listening_(std::move(listening)) {}
 
   std::shared_ptr<store::Client> serve() const override {
     base::info(fmt::format("the job's store listens on {}", describe(address_)));
-    return store::serve(std::move(listening_), place_, {.token = token_});
+    return store::serve(std::move(listening_), place_, {.token = token_, .tls = tls_});
   }
   std::shared_ptr<store::Client> connect(const base::Deadline& deadline) const override {
-    return store::connect_tcp({address_}, place_, {.token = token_}, deadline);
+    return store::connect_tcp({address_}, place_, {.token = token_, .tls = tls_}, deadline);
   }
   std::string place() const override { return place_; }
 
  private:
   SocketAddress address_;
   std::string place_, token_;
+  std::shared_ptr<const base::TlsContext> tls_;
   mutable base::FileDescriptor listening_;  // of rank 0, until it is served
 };
 
@@ -98,7 +103,7 @@ BootstrapMeeting meet_through(const Bootstrap& bootstrap, const EnvironmentIdent
     throw InvalidArgument("rank 0 has been told the job's token, and this rank has not", info("set UNISONO_TOKEN on all ranks"));
   result.token = token == "-" ? *said : token;
   const auto addresses = base::resolve(host, static_cast<std::uint16_t>(port));
-  result.meeting = std::make_unique<Opened>(addresses.front(), *result.token == "none" ? "" : *result.token, std::move(listening));
+  result.meeting = std::make_unique<Opened>(addresses.front(), *result.token == "none" ? "" : *result.token, std::move(listening), environment);
   return result;
 }
 

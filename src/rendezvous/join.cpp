@@ -76,7 +76,8 @@ class Generation {
       if (!request_.is_alive || !is_deserted()) break;
       if (say("abandoned") == "abandoned") return false;
     }
-    agree("version", fmt::format("{}\t{}", store::describe_own_version(), own_place()), "version");
+    const std::string_view with = request_.library.empty() ? "" : " with ";
+    agree("version", fmt::format("{}{}{}\t{}", store::describe_own_version(), with, request_.library, own_place()), "version");
     // Seats of another size may be left from an earlier run. If those processes live, they and this one meet again in the next generation.
     const std::string size = std::to_string(request_.world_size);
     const auto theirs = request_.store_outlives_processes && !moved_ ? store_.try_get(key("world")) : std::nullopt;
@@ -283,7 +284,10 @@ class Generation {
   [[noreturn]] void conclude(std::string_view verdict) const {
     const auto fields = split(verdict, '\t');
     const std::string text(fields.size() > 1 ? fields[1] : verdict);
-    if (fields[0] == "version") throw ProtocolError(fmt::format("the {}s have different versions of unisono: {}", request_.who, text), info());
+    if (fields[0] == "version") {
+      const std::string_view also = request_.library.empty() ? "" : ", or of the library that uses it";
+      throw ProtocolError(fmt::format("the {}s have different versions of unisono{}: {}", request_.who, also, text), info());
+    }
     if (fields[0] == "mismatch")
       throw Mismatch(fmt::format("the {}s disagree about the {}: {}", request_.who, request_.size, text),
                      info(fmt::format("{} must be the same on every {}", request_.size_option, request_.who)));

@@ -29,6 +29,7 @@ struct JoinRequest {
   Record self;
   int world_size = 1;
   std::string group_name = {};
+  std::string library = {};  ///< of the caller: compared with the version of unisono
   /// Returns true while the process of a record is alive; empty: all count as alive.
   std::function<bool(const Record&)> is_alive = {};
   bool store_outlives_processes = false;

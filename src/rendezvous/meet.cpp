@@ -71,7 +71,9 @@ JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store
   return identity;
 }
 
-JoinRequest join_request(const Plan& plan) { return {.self = own_record(plan.rank), .world_size = plan.world_size, .group_name = plan.group_name}; }
+JoinRequest join_request(const Plan& plan) {
+  return {.self = own_record(plan.rank), .world_size = plan.world_size, .group_name = plan.group_name, .library = plan.library};
+}
 
 std::shared_ptr<Store> part_of(const std::shared_ptr<Store>& store, const Joined& joined) {
   return std::make_shared<PrefixStore>(joined.prefix + "job", store);

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/interruption.h"
 #include "base/log.h"
 #include "rendezvous/error_info.h"
 #include "rendezvous/record.h"
@@ -48,6 +49,7 @@ bool before(const Announcement* a, const Announcement* b) {
 MulticastDiscovery::MulticastDiscovery(Request request, const base::Environment& environment, const Deadline& deadline)
     : request_(std::move(request)),
       token_(store::token_for(std::span(&request_.address, 1), std::nullopt, environment)),
+      tls_(store::tls_for(token_, environment)),
       place_(base::describe(request_.address)),
       socket_(request_.address, base::InterfaceRule::own_or_others(environment)) {
   if (request_.group_name.size() > longest_name)
@@ -78,11 +80,11 @@ MulticastDiscovery::~MulticastDiscovery() {
 std::shared_ptr<store::Client> MulticastDiscovery::serve() const {
   base::FileDescriptor listening(::fcntl(listening_.get(), F_DUPFD_CLOEXEC, 0));
   base::info(fmt::format("the job's store listens on {}", base::describe(server_)));
-  return store::serve(std::move(listening), place(), {.token = token_, .job_tag = self_.job});
+  return store::serve(std::move(listening), place(), {.token = token_, .job_tag = self_.job, .tls = tls_});
 }
 
 std::shared_ptr<store::Client> MulticastDiscovery::connect(const Deadline& deadline) const {
-  return store::connect_tcp({server_}, place(), {.token = token_, .job_tag = self_.job}, deadline);
+  return store::connect_tcp({server_}, place(), {.token = token_, .job_tag = self_.job, .tls = tls_}, deadline);
 }
 
 std::string MulticastDiscovery::place() const { return "the store at " + base::describe(server_); }
@@ -97,6 +99,7 @@ void MulticastDiscovery::gather(const Deadline& deadline) {
       pause = std::min(pause * 2, longest_pause);
     }
     if (deadline.passed()) give_up(deadline);
+    base::check_interruption();
     const auto rest = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
     pollfd entry{socket_.fd(), POLLIN, 0};
     ::poll(&entry, 1, deadline.poll_timeout(static_cast<int>(std::clamp<std::int64_t>(rest, 0, longest_pause.count()))));

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/tls_library.h"
 #include "base/deadline.h"
 #include "base/environment.h"
 #include "base/thread.h"
@@ -83,7 +84,9 @@ class MulticastDiscovery final : public Meeting {
   void keep_announcing();
 
   const Request request_;
-  const std::string token_, place_;
+  const std::string token_;
+  const std::shared_ptr<const base::TlsContext> tls_;
+  const std::string place_;
   MulticastSocket socket_;
   base::FileDescriptor listening_;
   Announcement self_;

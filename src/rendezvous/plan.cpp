@@ -69,6 +69,7 @@ Plan explicit_plan(const JobRequest& request, std::optional<int> rank, std::opti
   plan.rank = rank;
   plan.world_size = world_size.value_or(1);
   plan.group_name = request.group_name;
+  plan.library = request.library;
   plan.timeout = join_timeout(request.timeout, environment);
   plan.identity.launcher = infer_launcher(environment);
   plan.identity.local_rank = request.local_rank ? request.local_rank : local_rank_from_environment(environment, rank.value_or(-1), plan.world_size);

@@ -18,7 +18,7 @@ struct Plan {
   std::optional<int> rank;
   int world_size = 1;
   JobIdentity identity;  ///< all but the store and the members
-  std::string group_name;
+  std::string group_name, library;
   std::chrono::milliseconds timeout{};
   std::string place = "a store that rank 0 serves";  ///< the meeting place, for the log
   bool store_may_end = false;

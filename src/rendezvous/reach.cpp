@@ -37,22 +37,24 @@ class AtAddress final : public Meeting {
     }
     if (reach == Reach::several_hosts) check_reachable(address_.name, address_.resolved);
     token_ = store::token_for(address_.resolved, std::nullopt, environment);
+    tls_ = store::tls_for(token_, environment);
   }
 
   std::shared_ptr<store::Client> serve() const override {
     const auto addresses = addresses_to_listen_on(address_.name, address_.resolved, environment_);
     base::FileDescriptor listening = store::listen_on(addresses);
     base::info(fmt::format("the job's store listens on {}", describe(base::local_address(listening.get()))));
-    return store::serve(std::move(listening), place_, {.token = token_, .job_tag = tag_});
+    return store::serve(std::move(listening), place_, {.token = token_, .job_tag = tag_, .tls = tls_});
   }
   std::shared_ptr<store::Client> connect(const base::Deadline& deadline) const override {
-    return store::connect_tcp(address_.resolved, place_, {.token = token_, .job_tag = tag_}, deadline);
+    return store::connect_tcp(address_.resolved, place_, {.token = token_, .job_tag = tag_, .tls = tls_}, deadline);
   }
   std::string place() const override { return place_; }
 
  private:
   Address address_;
   std::string place_, tag_, token_;
+  std::shared_ptr<const base::TlsContext> tls_;
   const base::Environment& environment_;
 };
 
@@ -81,18 +83,20 @@ class BesideAgent final : public Meeting {
       for (const SocketAddress& address : resolved) addresses_.push_back(with_port(address, static_cast<std::uint16_t>(port + i)));
     }
     token_ = store::token_for(addresses_, std::nullopt, environment);
+    tls_ = store::tls_for(token_, environment);
   }
 
   std::shared_ptr<store::Client> serve() const override {
-    return store::serve(store::listen_on(addresses_), place_, {.token = token_, .job_tag = tag_});
+    return store::serve(store::listen_on(addresses_), place_, {.token = token_, .job_tag = tag_, .tls = tls_});
   }
   std::shared_ptr<store::Client> connect(const base::Deadline& deadline) const override {
-    return store::connect_tcp(addresses_, place_, {.token = token_, .job_tag = tag_, .strangers_expected = true}, deadline);
+    return store::connect_tcp(addresses_, place_, {.token = token_, .job_tag = tag_, .tls = tls_, .strangers_expected = true}, deadline);
   }
   std::string place() const override { return place_; }
 
  private:
   std::string place_, tag_, token_;
+  std::shared_ptr<const base::TlsContext> tls_;
   std::vector<SocketAddress> addresses_;
 };
 
@@ -173,7 +177,9 @@ std::optional<JobStore> store_of_launchers(Store& launcher_store, const base::De
   const Address address(*host, static_cast<std::uint16_t>(std::stoi(said("port"))), deadline);
   JobStore store{.client = {}, .prefix = said("prefix"), .token = said("token")};
   const std::string place = "the launchers' store at " + base::describe(address.name, address.port());
-  store.client = store::connect_tcp(address.resolved, place, {.token = store.token == "none" ? "" : store.token, .job_tag = said("tag")}, deadline);
+  const std::string token = store.token == "none" ? "" : store.token;
+  store.client = store::connect_tcp(address.resolved, place,
+                                    {.token = token, .job_tag = said("tag"), .tls = store::tls_for(token, base::Environment::process())}, deadline);
   return store;
 }
 

@@ -25,6 +25,7 @@ struct JobRequest {
   std::shared_ptr<Store> store = {};  ///< used instead of init_method
   /// For a given store: its server may end before this process is done with the job. Nothing is written to it once all have come.
   bool store_may_end = false;
+  std::string library = {};           ///< must be the same for all ranks, as the version of unisono must
   FindBootstrap find_bootstrap = {};  ///< for ranks that an MPI's launcher started
 };
 

@@ -1,12 +1,16 @@
 #include "store/authentication.h"
 
 #include <openssl/crypto.h>
+#include <openssl/core_names.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 
 #include <array>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -15,11 +19,13 @@
 namespace unisono::store {
 namespace {
 
+constexpr std::size_t derived_key_size = 32;
+
 // Puts its length in front of each part, so that different exchanges never give the same text.
 std::string transcript(std::string_view label, const Exchange& exchange) {
   std::string text;
-  for (const std::string_view part :
-       {label, std::string_view(exchange.client_nonce), std::string_view(exchange.server_nonce), std::string_view(exchange.job_tag)}) {
+  for (const std::string_view part : {label, std::string_view(exchange.client_nonce), std::string_view(exchange.server_nonce),
+                                      std::string_view(exchange.job_tag), std::string_view(exchange.binding)}) {
     text += std::to_string(part.size()) + ":";
     text += part;
   }
@@ -54,6 +60,20 @@ bool same_proof(std::string_view a, std::string_view b) { return a.size() == b.s
 
 std::string message_code(std::string_view token, std::string_view label, std::string_view message) {
   return keyed_code(token, fmt::format("{}:{}{}", label.size(), label, message));
+}
+
+std::string derived_key(std::string_view secret, std::string_view label) {
+  const auto bytes_of = [](const char* name, std::string_view text) {
+    return ::OSSL_PARAM_construct_octet_string(name, const_cast<char*>(text.data()), text.size());
+  };
+  char hash[] = "SHA256";
+  const std::array parameters = {::OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, hash, 0), bytes_of(OSSL_KDF_PARAM_KEY, secret),
+                                 bytes_of(OSSL_KDF_PARAM_INFO, label), ::OSSL_PARAM_construct_end()};
+  const std::unique_ptr<EVP_KDF, decltype(&::EVP_KDF_free)> method(::EVP_KDF_fetch(nullptr, "HKDF", nullptr), &::EVP_KDF_free);
+  const std::unique_ptr<EVP_KDF_CTX, decltype(&::EVP_KDF_CTX_free)> context(::EVP_KDF_CTX_new(method.get()), &::EVP_KDF_CTX_free);
+  std::array<unsigned char, derived_key_size> key{};
+  if (!context || ::EVP_KDF_derive(context.get(), key.data(), key.size(), parameters.data()) != 1) throw Error("a key could not be derived");
+  return {reinterpret_cast<const char*>(key.data()), key.size()};
 }
 
 std::string digest(std::string_view text) {

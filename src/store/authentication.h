@@ -12,7 +12,9 @@ namespace unisono::store {
 //   server  ok         HMAC(token, "server", nonces, tag)
 // Nonces are fresh on both sides, so no recording can be replayed. The labels differ, so no proof can be reflected. The client proves itself first,
 // so a stranger who connects to the server learns nothing to guess the token from. A stranger who listens at the server's address does, hence the
-// token's least length. Without a token the proofs are empty. Both sides must agree on whether there is one.
+// token's least length. Inside TLS the proofs also cover what only the two ends of that very connection know (its binding), so that somebody in
+// between who has a certificate but not the token cannot pass them on. Without a token the proofs are empty. Both sides must agree on whether there
+// is one.
 
 inline constexpr std::size_t nonce_size = 32;
 inline constexpr std::size_t proof_size = 32;
@@ -20,6 +22,7 @@ inline constexpr std::size_t proof_size = 32;
 /// The content of a handshake, equal on both sides.
 struct Exchange {
   std::string client_nonce, server_nonce, job_tag;
+  std::string binding = {};  ///< of the TLS connection around it; empty: there is none
 };
 
 std::string fresh_nonce();
@@ -29,6 +32,9 @@ std::string server_proof(std::string_view token, const Exchange& exchange);
 bool same_proof(std::string_view a, std::string_view b);
 /// Returns HMAC-SHA256 of a message under the token; empty without one. `label` keeps messages of different kinds apart.
 std::string message_code(std::string_view token, std::string_view label, std::string_view message);
+/// Returns 32 bytes that are derived from a secret (HKDF with SHA-256, RFC 5869), so that the secret itself is the key of nothing. Another label
+/// gives other bytes, and none of them tells the secret or the others.
+std::string derived_key(std::string_view secret, std::string_view label);
 /// Returns SHA-256 in hexadecimal, for names that others must not be able to choose.
 std::string digest(std::string_view text);
 

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "base/interruption.h"
+#include "base/tls.h"
 #include "store/table.h"
 #include "store/waiting.h"
 #include "unisono/error.h"
@@ -27,13 +29,22 @@ constexpr auto patience = 1s;
 
 }  // namespace
 
-Client::Client(base::FileDescriptor connected, std::string place, FrameBuffer buffered, std::unique_ptr<StoreServer> own_server)
-    : server_(std::move(own_server)), fd_(std::move(connected)), place_(std::move(place)), pid_(::getpid()), in_(std::move(buffered)) {
+Client::Client(base::FileDescriptor connected, std::string place, FrameBuffer buffered, std::unique_ptr<StoreServer> own_server,
+               std::unique_ptr<base::TlsConnection> tls)
+    : server_(std::move(own_server)),
+      fd_(std::move(connected)),
+      tls_(std::move(tls)),
+      unread_(tls_ && tls_->has_unread()),
+      place_(std::move(place)),
+      pid_(::getpid()),
+      in_(std::move(buffered)) {
   base::set_close_on_exec(fd_.get());
   base::set_non_blocking(fd_.get());
 }
 
-Client::~Client() = default;
+Client::~Client() {
+  if (tls_ && ::getpid() == pid_) tls_->close();
+}
 
 void Client::greet() {
   greeting_due_ = true;
@@ -51,13 +62,35 @@ void Client::break_off(std::exception_ptr reason) {
   arrived_.notify_all();
 }
 
+// Returns how many bytes were taken. None are left to be taken: it waits for those that TLS still holds.
+ssize_t Client::transmit(std::string_view bytes) {
+  if (!tls_) return base::send(fd_.get(), nullptr, bytes.data(), bytes.size());
+  const std::lock_guard lock(in_tls_);
+  if (!bytes.empty()) return base::send(fd_.get(), tls_.get(), bytes.data(), bytes.size());
+  if (!tls_->flush()) return -1;
+  errno = EAGAIN;
+  return tls_->has_unsent() ? -1 : 0;
+}
+
+ssize_t Client::receive(void* to, std::size_t size) {
+  if (!tls_) return base::receive(fd_.get(), nullptr, to, size);
+  const std::lock_guard lock(in_tls_);
+  const ssize_t n = base::receive(fd_.get(), tls_.get(), to, size);
+  const int error = errno;
+  unread_ = tls_->has_unread();
+  errno = error;
+  return n;
+}
+
 void Client::send(const std::string& frame, const Deadline& deadline) {
   const std::lock_guard turn(sending_);
   std::size_t sent = 0;
-  while (sent < frame.size()) {
-    const ssize_t n = ::send(fd_.get(), frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+  bool all = false;
+  while (!all) {
+    const ssize_t n = transmit(std::string_view(frame).substr(sent));
     if (n >= 0) {
       sent += static_cast<std::size_t>(n);
+      all = sent == frame.size() && (!tls_ || n == 0);
     } else if (errno == EAGAIN) {
       if (base::wait_for(fd_.get(), POLLOUT, deadline)) continue;
       const Timeout error(fmt::format("{} took no request within {} ms", place_, deadline.timeout().count()));
@@ -114,8 +147,9 @@ Client::Answer Client::ask(Writer request, const Deadline& deadline, std::span<c
         if (!awaited.empty()) throw_missing(place_, awaited, deadline.timeout() - patience);
         throw Timeout(fmt::format("{} did not answer within {} ms", place_, deadline.timeout().count()));
       }
+      if (base::check_interruption(lock) && (asked_.at(id) || broken_)) continue;
       if (someone_reads_) {
-        arrived_.wait_for(lock, deadline.left());
+        arrived_.wait_for(lock, base::interruptible(deadline.left()));
       } else {
         read_some(deadline, lock);
       }
@@ -135,8 +169,8 @@ void Client::read_some(const Deadline& deadline, std::unique_lock<std::mutex>& l
   std::array<char, std::size_t{64} << 10> chunk;
   ssize_t n = -1;
   int error = EAGAIN;
-  if (base::wait_for(fd_.get(), POLLIN, deadline)) {
-    n = ::recv(fd_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
+  if (unread_ || base::wait_for(fd_.get(), POLLIN, Deadline(base::interruptible(deadline.left())))) {
+    n = receive(chunk.data(), chunk.size());
     error = n < 0 ? errno : 0;
   }
   lock.lock();

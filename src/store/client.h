@@ -13,6 +13,7 @@
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
 #include "base/socket.h"
+#include "base/tls_library.h"
 #include "store/server.h"
 #include "store/wire.h"
 #include "unisono/store.h"
@@ -25,7 +26,8 @@ namespace unisono::store {
 class Client final : public Store {
  public:
   /// `place` names the store in messages: "the store at 127.0.0.1:29500". `buffered` was received already; `own_server` lives as long as this.
-  Client(base::FileDescriptor connected, std::string place, FrameBuffer buffered = {}, std::unique_ptr<StoreServer> own_server = {});
+  Client(base::FileDescriptor connected, std::string place, FrameBuffer buffered = {}, std::unique_ptr<StoreServer> own_server = {},
+         std::unique_ptr<base::TlsConnection> tls = {});
   ~Client() override;
 
   void set(std::string_view key, std::string_view value) override;
@@ -63,6 +65,8 @@ class Client final : public Store {
   Answer ask(Writer request) { return ask(std::move(request), base::Deadline(timeout()), {}); }
   Answer await(Writer request, Milliseconds timeout, std::span<const std::string> keys);
   void send(const std::string& frame, const base::Deadline& deadline);
+  ssize_t transmit(std::string_view bytes);
+  ssize_t receive(void* to, std::size_t size);
   void read_some(const base::Deadline& deadline, std::unique_lock<std::mutex>& lock);
   void dispatch();
   void check_greeting();
@@ -72,6 +76,9 @@ class Client final : public Store {
 
   std::unique_ptr<StoreServer> server_;
   const base::FileDescriptor fd_;
+  const std::unique_ptr<base::TlsConnection> tls_;  ///< null: the connection is not encrypted
+  std::mutex in_tls_;                               ///< guards it: one thread sends while another reads
+  bool unread_ = false;                             ///< it may hold answers that epoll knows nothing of; of the thread that reads
   const std::string place_;
   const int pid_;
   std::optional<Addresses> addresses_;
@@ -93,7 +100,8 @@ std::shared_ptr<Store> connect_fd(base::FileDescriptor connected);
 struct ConnectOptions {
   std::string token = {};
   std::string job_tag = {};
-  bool strangers_expected = false;  ///< others may listen at these addresses: a failure at one does not end the search
+  std::shared_ptr<const base::TlsContext> tls = {};  ///< encrypts; null: the connection is not encrypted
+  bool strangers_expected = false;                   ///< others may listen at these addresses: a failure at one does not end the search
 };
 /// Tries the addresses in turn, with growing pauses, until one answers as our store. Throws Timeout with the last reasons where none does before the
 /// deadline, and ProtocolError at once where the answer is of another protocol or version, or asks for another token.

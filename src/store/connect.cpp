@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "base/interruption.h"
+#include "base/tls.h"
 #include "store/authentication.h"
 #include "store/client.h"
 #include "unisono/error.h"
@@ -28,13 +30,32 @@ class Handshake {
  public:
   Handshake(int fd, const Deadline& deadline) : fd_(fd), deadline_(deadline) {}
 
+  // Begins to encrypt.
+  void encrypt(const base::TlsContext& context) {
+    using Progress = base::TlsConnection::Progress;
+    std::string why;
+    tls_ = context.open(fd_, base::TlsSide::connecting, why);
+    if (!tls_) throw Lost{why};
+    for (;;) {
+      const Progress progress = tls_->shake_hands();
+      if (progress == Progress::done) return;
+      if (progress == Progress::lost) throw Lost{tls_->error()};
+      if (progress == Progress::failed)
+        throw ProtocolError(printable(tls_->error()), {.hint = "UNISONO_TLS and UNISONO_TOKEN must be the same on every rank"});
+      const auto events = static_cast<short>(POLLIN | (tls_->has_unsent() ? POLLOUT : 0));
+      if (!base::wait_for(fd_, events, deadline_)) throw Lost{"it accepts connections and stays silent"};
+    }
+  }
+  std::string binding() const { return tls_ ? tls_->binding() : std::string(); }
+  std::unique_ptr<base::TlsConnection> take_tls() { return std::move(tls_); }
+
   // The other side has gone or is silent; another attempt may succeed.
   struct Lost {
     std::string reason;
   };
 
   void send(const std::string& bytes) {
-    const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t n = base::send(fd_, tls_.get(), bytes.data(), bytes.size());
     // The kernel's buffer of a new connection has room for these few bytes.
     if (n != static_cast<ssize_t>(bytes.size())) throw Lost{n < 0 ? base::error_text(errno) : "the connection takes nothing"};
   }
@@ -63,28 +84,33 @@ class Handshake {
   void receive() {
     std::array<char, 512> chunk;
     for (;;) {
-      if (!base::wait_for(fd_, POLLIN, deadline_)) throw Lost{"it accepts connections and stays silent"};
-      const ssize_t n = ::recv(fd_, chunk.data(), chunk.size(), MSG_DONTWAIT);
+      const bool has_more = tls_ && tls_->has_unread();
+      if (!has_more && !base::wait_for(fd_, POLLIN, deadline_)) throw Lost{"it accepts connections and stays silent"};
+      const ssize_t n = base::receive(fd_, tls_.get(), chunk.data(), chunk.size());
       if (n > 0) return in_.append({chunk.data(), static_cast<std::size_t>(n)});
       if (n == 0) throw Lost{"it closed the connection"};
-      if (errno != EINTR && errno != EAGAIN) throw Lost{base::error_text(errno)};
+      if (errno == EINTR || errno == EAGAIN) continue;
+      if (tls_ && !tls_->error().empty()) throw ProtocolError(printable(tls_->error()));
+      throw Lost{base::error_text(errno)};
     }
   }
 
   int fd_;
   const Deadline& deadline_;
+  std::unique_ptr<base::TlsConnection> tls_;
   FrameBuffer in_;
 };
 
 // Throws Handshake::Lost or ProtocolError.
 void shake_hands(Handshake& peer, const ConnectOptions& options) {
+  if (options.tls) peer.encrypt(*options.tls);
   peer.send(greeting());
   const std::string bytes = peer.receive_greeting();
   const Greeting theirs = bytes.size() < greeting_size ? Greeting{} : parse_greeting(bytes);
   if (!theirs.is_ours) throw ProtocolError("what answers there is not a unisono store");
   if (theirs.wire != wire_version) throw ProtocolError(fmt::format("it is unisono {}, this process is {}", describe(theirs), describe_own_version()));
 
-  Exchange exchange{fresh_nonce(), {}, options.job_tag};
+  Exchange exchange{fresh_nonce(), {}, options.job_tag, peer.binding()};
   peer.send(Writer(Op::hello).text(exchange.client_nonce).text(exchange.job_tag).integer(options.token.empty() ? 0 : 1).finish());
   const auto expect = [](const std::string& frame, Status status) {
     Reader in(frame);
@@ -129,7 +155,7 @@ Attempt try_connect_store(const base::SocketAddress& address, const std::string&
     Handshake peer(opened.fd.get(), own);
     shake_hands(peer, options);
     const Client::Addresses addresses{base::local_address(opened.fd.get()), address};
-    auto client = std::make_shared<Client>(std::move(opened.fd), place, peer.take_rest());
+    auto client = std::make_shared<Client>(std::move(opened.fd), place, peer.take_rest(), nullptr, peer.take_tls());
     client->set_addresses(addresses);
     return {std::move(client), {}};
   } catch (const Handshake::Lost& lost) {
@@ -168,6 +194,7 @@ std::shared_ptr<Client> connect_tcp(const std::vector<base::SocketAddress>& addr
                                  ? "is rank 0 running on this host? A loopback address leads nowhere else"
                                  : "is rank 0 running, and is the address its own?"});
     }
+    base::check_interruption();
     // The system does not announce a new listener, so it is tried again, at growing intervals.
     ::poll(nullptr, 0, static_cast<int>(std::min<std::chrono::milliseconds>(pause, deadline.left()).count()));
     pause = std::min<std::chrono::milliseconds>(pause * 2, longest_pause);

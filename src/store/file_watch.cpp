@@ -7,6 +7,8 @@
 
 #include <array>
 
+#include "base/interruption.h"
+
 namespace unisono::store {
 namespace {
 
@@ -48,9 +50,10 @@ FileWatch::FileWatch(const std::string& path) : inotify_(::inotify_init1(IN_CLOE
 }
 
 void FileWatch::wait(const base::Deadline& deadline) {
+  base::check_interruption();
   pollfd entry{inotify_.get(), POLLIN, 0};
   // poll ignores a negative descriptor and only waits then.
-  if (::poll(&entry, 1, deadline.poll_timeout(static_cast<int>(pause_.count()))) > 0) {
+  if (::poll(&entry, 1, deadline.poll_timeout(static_cast<int>(base::interruptible(pause_).count()))) > 0) {
     std::array<char, 4096> events;
     while (::read(inotify_.get(), events.data(), events.size()) > 0) continue;
   }

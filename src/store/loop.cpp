@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "base/socket.h"
+#include "base/tls.h"
 #include "unisono/error.h"
 
 namespace unisono::store {
@@ -117,6 +118,7 @@ void StoreServer::Loop::run() {
       if (n < 0 && errno != EINTR) throw Error(fmt::format("epoll_wait: {}", base::error_text(errno)));
       const std::lock_guard lock(mutex_);
       for (int i = 0; i < n; ++i) on_event(events[static_cast<std::size_t>(i)].data.u64, events[static_cast<std::size_t>(i)].events);
+      receive_unread();
       on_time(Clock::now());
       wake_waiters();
     }
@@ -131,7 +133,13 @@ void StoreServer::Loop::run() {
   }
 }
 
+bool StoreServer::Loop::can_go_on(Id id) const {
+  const auto session = sessions_.find(id);
+  return session != sessions_.end() && (session->second.stage == Session::Stage::closing || session->second.unsent() <= enough_unsent);
+}
+
 int StoreServer::Loop::wait_milliseconds() const {
+  if (std::ranges::any_of(unread_, [&](Id id) { return can_go_on(id); })) return 0;
   Time next = waiters_.next_expiry();
   for (const auto& [id, session] : sessions_) next = std::min(next, session.expires);
   for (const auto& [id, listener] : listeners_) {
@@ -185,11 +193,14 @@ void StoreServer::Loop::shut_down() {
   wake_waiters();
   const Deadline deadline(farewell_time);
   for (auto& [id, session] : sessions_) {
-    while (session.unsent() > 0 && base::wait_for(session.fd.get(), POLLOUT, deadline)) {
-      const ssize_t n = ::send(session.fd.get(), session.out.data() + session.sent, session.unsent(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (session.is_blocked() && base::wait_for(session.fd.get(), POLLOUT, deadline)) {
+      if (session.tls && !session.tls->flush()) break;
+      if (session.unsent() == 0) continue;
+      const ssize_t n = base::send(session.fd.get(), session.tls.get(), session.out.data() + session.sent, session.unsent());
       if (n < 0 && errno != EAGAIN && errno != EINTR) break;
       if (n > 0) session.sent += static_cast<std::size_t>(n);
     }
+    if (session.tls) session.tls->close();
     // With unread input at close the kernel would reset the connection and discard the bytes sent last.
     std::array<char, 4096> rest;
     for (int i = 0; i<most_last_reads&& ::recv(session.fd.get(), rest.data(), rest.size(), MSG_DONTWAIT)> 0; ++i) continue;
@@ -203,20 +214,66 @@ void StoreServer::Loop::receive(Id id) {
     const auto found = sessions_.find(id);
     if (found == sessions_.end()) return;
     Session& session = found->second;
-    if (session.stage != Session::Stage::closing && session.unsent() > enough_unsent) return;
+    if (session.stage == Session::Stage::encryption && !encrypt(id, session)) return;
+    if (!can_go_on(id)) break;
     const std::size_t most = session.pending() ? read_size_unauthenticated : chunk.size();
-    const ssize_t n = ::recv(session.fd.get(), chunk.data(), most, MSG_DONTWAIT);
+    const ssize_t n = base::receive(session.fd.get(), session.tls.get(), chunk.data(), most);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
     if (n <= 0) {
+      if (n < 0 && session.tls && !session.tls->error().empty()) log_rejected(session, session.tls->error());
       close(id);
       return;
     }
     if (session.stage == Session::Stage::closing) continue;
     session.in.append({chunk.data(), static_cast<std::size_t>(n)});
+    const bool may_have_more = static_cast<std::size_t>(n) == most || (session.tls && session.tls->has_unread());
     pump(id, session);
-    if (static_cast<std::size_t>(n) < most) return;
+    if (!may_have_more) return;
   }
+  const auto session = sessions_.find(id);
+  if (session != sessions_.end() && session->second.tls && session->second.tls->has_unread()) unread_.insert(id);
+}
+
+void StoreServer::Loop::receive_unread() {
+  for (const Id id : std::exchange(unread_, {})) {
+    if (!sessions_.contains(id)) continue;
+    if (can_go_on(id)) {
+      for_client(id, [&] {
+        pump(id, sessions_.at(id));
+        receive(id);
+      });
+    } else {
+      unread_.insert(id);
+    }
+  }
+}
+
+// Goes on with the handshake of TLS. Returns true when it is done; else `session` waits for the socket, or is about to close.
+bool StoreServer::Loop::encrypt(Id id, Session& session) {
+  using Progress = base::TlsConnection::Progress;
+  const Progress progress = session.tls->shake_hands();
+  if (progress == Progress::done || progress == Progress::waits) {
+    if (progress == Progress::done) {
+      session.exchange.binding = session.tls->binding();
+      session.stage = Session::Stage::greeting;
+    }
+    watch(id, session);
+    return progress == Progress::done;
+  }
+  if (progress == Progress::lost) {
+    close(id);
+    return false;
+  }
+  log_rejected(session, session.tls->error());
+  // All that was sent must arrive, so the connection is not closed while there is input that nobody has read.
+  if (session.tls->met_plain_text())
+    send(session,
+         greeting() + Writer(Status::refused).text("this job's connections are encrypted (UNISONO_TLS), and this process's are not").finish());
+  session.tls.reset();
+  begin_to_close(session);
+  flush(id, session);
+  return false;
 }
 
 void StoreServer::Loop::send(Session& session, std::string frame) {
@@ -228,8 +285,12 @@ void StoreServer::Loop::send(Session& session, std::string frame) {
 }
 
 void StoreServer::Loop::flush(Id id, Session& session) {
+  if (session.tls && !session.tls->flush()) {
+    close(id);
+    return;
+  }
   while (session.unsent() > 0) {
-    const ssize_t n = ::send(session.fd.get(), session.out.data() + session.sent, session.unsent(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t n = base::send(session.fd.get(), session.tls.get(), session.out.data() + session.sent, session.unsent());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno != EAGAIN) {
       close(id);
@@ -242,7 +303,8 @@ void StoreServer::Loop::flush(Id id, Session& session) {
     session.out.clear();
     session.out.shrink_to_fit();
     session.sent = 0;
-    if (session.stage == Session::Stage::closing) ::shutdown(session.fd.get(), SHUT_WR);
+    if (session.stage == Session::Stage::closing && session.tls) session.tls->close();
+    if (session.stage == Session::Stage::closing && !session.is_blocked()) ::shutdown(session.fd.get(), SHUT_WR);
   } else if (session.unsent() > options_.most_unsent) {
     log_rejected(session, "it asks and does not read the answers");
     close(id);
@@ -256,7 +318,7 @@ void StoreServer::Loop::flush(Id id, Session& session) {
 
 void StoreServer::Loop::watch(Id id, Session& session) {
   std::uint32_t interest = 0;
-  if (session.unsent() > 0) interest |= EPOLLOUT;
+  if (session.is_blocked()) interest |= EPOLLOUT;
   if (session.unsent() <= enough_unsent) interest |= EPOLLIN;
   if (interest == session.interest) return;
   session.interest = interest;
@@ -268,6 +330,7 @@ void StoreServer::Loop::close(Id id) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
   for (const std::uint64_t waiter : found->second.waiting) waiters_.drop(waiter);
+  if (found->second.tls) found->second.tls->close();
   const auto will = std::move(found->second.will);
   sessions_.erase(found);
   for (const auto& [key, value] : will) {

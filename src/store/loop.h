@@ -2,6 +2,7 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -57,6 +58,9 @@ class StoreServer::Loop {
   Session& add_session(base::FileDescriptor fd, std::string source, bool trusted);
 
   void receive(Id id);
+  void receive_unread();
+  bool can_go_on(Id id) const;
+  bool encrypt(Id id, Session& session);
   void pump(Id id, Session& session);
   void greet(Session& session);
   void shake_hands(Id id, Session& session, std::string_view frame);
@@ -88,6 +92,7 @@ class StoreServer::Loop {
   std::vector<std::string> touched_;  ///< keys set since the waiters were last looked at
   std::map<Id, Listener> listeners_;
   std::map<Id, Session> sessions_;  ///< in the order of their arrival
+  std::set<Id> unread_;             ///< sessions with requests here that wait to be answered, or in TLS to be read, of which epoll knows nothing
   std::unordered_map<std::string, Time> rejected_;
   Id next_id_ = 1;
   bool stop_ = false;

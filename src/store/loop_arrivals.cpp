@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -88,7 +89,13 @@ void StoreServer::Loop::accept_all(Listener& listener, Id id) {
     base::set_no_delay(fd.get());
     try {
       std::string source = base::peer_address(fd.get()).host();
-      add_session(std::move(fd), std::move(source), false).expires = Clock::now() + options_.handshake_timeout;
+      std::string why;
+      auto tls = options_.tls ? options_.tls->open(fd.get(), base::TlsSide::accepting, why) : nullptr;
+      if (options_.tls && !tls) throw std::runtime_error(why);
+      Session& session = add_session(std::move(fd), std::move(source), false);
+      session.expires = Clock::now() + options_.handshake_timeout;
+      if (tls) session.stage = Session::Stage::encryption;
+      session.tls = std::move(tls);
     } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the client has closed it already
     }
   }

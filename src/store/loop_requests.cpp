@@ -21,9 +21,15 @@ constexpr int most_missing_named = 64;  ///< keys in the answer to a wait that h
 // `session` may be gone afterwards.
 void StoreServer::Loop::pump(Id id, Session& session) {
   using Stage = Session::Stage;
-  while (session.stage != Stage::closing && session.unsent() <= enough_unsent) {
+  while (session.stage != Stage::closing && session.stage != Stage::encryption && session.unsent() <= enough_unsent) {
     if (session.stage == Stage::greeting) {
       const std::string_view seen = session.in.peek().substr(0, magic.size());
+      if (seen.starts_with(base::tls_begins) && !session.tls && !session.trusted) {
+        log_rejected(session, "it encrypts its connections (UNISONO_TLS), and this process does not");
+        send(session, std::string(base::no_tls_here));
+        begin_to_close(session);
+        continue;
+      }
       if (!magic.starts_with(seen)) {  // strangers get no answer
         log_rejected(session, "what it sent is not ours");
         close(id);
@@ -47,7 +53,10 @@ void StoreServer::Loop::pump(Id id, Session& session) {
       shake_hands(id, session, *frame);
     }
   }
+  const bool stopped = session.unsent() > enough_unsent;
   flush(id, session);
+  // Where the client took all of it meanwhile, no event tells that the requests that are left can be answered.
+  if (stopped && sessions_.contains(id)) unread_.insert(id);
 }
 
 void StoreServer::Loop::greet(Session& session) {

@@ -2,6 +2,7 @@
 #include <mutex>
 
 #include "base/deadline.h"
+#include "base/interruption.h"
 #include "store/table.h"
 #include "store/waiting.h"
 #include "unisono/store.h"
@@ -34,7 +35,8 @@ struct MemoryStore::State {
       }
       if (missing.empty()) return lock;
       if (deadline.passed()) store::throw_missing("the store", missing, timeout);
-      changed.wait_for(lock, deadline.left());
+      changed.wait_for(lock, base::interruptible(deadline.left()));
+      base::check_interruption(lock);
     }
   }
 };

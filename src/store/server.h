@@ -8,13 +8,15 @@
 #include <string_view>
 
 #include "base/file_descriptor.h"
+#include "base/tls_library.h"
 #include "store/table.h"
 
 namespace unisono::store {
 
 struct ServerOptions {
-  std::string token = {};    ///< TCP clients must prove to know it; empty: none
-  std::string job_tag = {};  ///< TCP clients that name another are refused; empty: any
+  std::string token = {};                            ///< TCP clients must prove to know it; empty: none
+  std::string job_tag = {};                          ///< TCP clients that name another are refused; empty: any
+  std::shared_ptr<const base::TlsContext> tls = {};  ///< TCP connections are encrypted with it; null: they are not
   Limits limits = {};
   std::chrono::milliseconds handshake_timeout = std::chrono::seconds(2);
   std::size_t most_pending = 64;                           ///< connections that have not authenticated yet

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
+#include "base/tls_library.h"
 #include "store/authentication.h"
 #include "store/wire.h"
 
@@ -16,15 +18,17 @@ namespace unisono::store {
 /// A connection on the server's side.
 struct Session {
   enum class Stage {
-    greeting,  ///< nothing is known of the other side yet
-    hello,     ///< it speaks our version
-    proof,     ///< it was challenged
-    open,      ///< its requests are answered
-    closing,   ///< it is told why it was refused; its further bytes are discarded
+    encryption,  ///< the handshake of TLS
+    greeting,    ///< nothing is known of the other side yet
+    hello,       ///< it speaks our version
+    proof,       ///< it was challenged
+    open,        ///< its requests are answered
+    closing,     ///< it is told why it was refused; its further bytes are discarded
   };
 
   base::FileDescriptor fd;
-  std::string source;  ///< numeric address, for messages
+  std::unique_ptr<base::TlsConnection> tls = {};  ///< null: it is not encrypted
+  std::string source;                             ///< numeric address, for messages
   bool trusted = false;
   base::Clock::time_point since{};  ///< time of its acceptance
   Stage stage = Stage::greeting;
@@ -39,10 +43,12 @@ struct Session {
   std::uint32_t interest = 0;  ///< events that epoll watches for
 
   /// Returns true before it has authenticated, while it still can.
-  bool pending() const { return stage == Stage::greeting ? !trusted : stage == Stage::hello || stage == Stage::proof; }
+  bool pending() const { return stage == Stage::greeting ? !trusted : stage < Stage::open; }
   /// Returns true where it counts among the connections that have not authenticated, refused ones included.
   bool takes_place() const { return !trusted && stage != Stage::open; }
   std::size_t unsent() const { return out.size() - sent; }
+  /// Returns true where bytes wait for the socket to be writable.
+  bool is_blocked() const { return unsent() > 0 || (tls && tls->has_unsent()); }
 };
 
 }  // namespace unisono::store

@@ -38,7 +38,7 @@ TcpStore::TcpStore(std::string host, std::uint16_t port, TcpStoreOptions options
     const auto addresses = base::resolve(state_->host, port, deadline);
     const std::string token = store::token_for(addresses, options.token, environment);
     const std::string place = "the store at " + base::describe(state_->host, port);
-    state_->client = store::connect_tcp(addresses, place, {.token = token}, deadline);
+    state_->client = store::connect_tcp(addresses, place, {.token = token, .tls = store::tls_for(token, environment)}, deadline);
     return;
   }
   base::FileDescriptor listening;
@@ -53,7 +53,8 @@ TcpStore::TcpStore(std::string host, std::uint16_t port, TcpStoreOptions options
     listening = store::listen_on(addresses);
   }
   state_->port = base::local_address(listening.get()).port();
-  state_->client = store::serve(std::move(listening), "the store at " + base::describe(state_->host, state_->port), {.token = token});
+  state_->client = store::serve(std::move(listening), "the store at " + base::describe(state_->host, state_->port),
+                                {.token = token, .tls = store::tls_for(token, environment)});
 }
 
 TcpStore::~TcpStore() = default;

@@ -1,16 +1,12 @@
 #include "store/token.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/private_file.h"
+#include "store/authentication.h"
 #include "unisono/error.h"
 
 namespace unisono::store {
@@ -53,31 +49,22 @@ std::optional<std::string> said_token(const base::Environment& environment) {
 }
 
 std::string token_of_file(const std::string& path) {
-  const auto refuse = [&](std::string_view why, std::string hint = {}) {
-    throw InvalidArgument(fmt::format("the token file {} {}", path, why), {.hint = std::move(hint)});
-  };
-  // O_NONBLOCK keeps a pipe of that name from blocking this process.
-  const base::FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) refuse(fmt::format("cannot be read: {}", base::error_text(errno)));
-  struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) refuse(fmt::format("cannot be read: {}", base::error_text(errno)));
-  if (!S_ISREG(status.st_mode)) refuse("is no regular file");
-  if (status.st_uid != ::geteuid()) {
-    refuse(fmt::format("belongs to user {}, and this process runs as user {}", status.st_uid, ::geteuid()),
-           "the secret must be in a file of your own");
-  }
-  if ((status.st_mode & 077) != 0) {
-    refuse(fmt::format("is open to others (mode {:04o})", status.st_mode & 07777), fmt::format("chmod 600 {}", path));
-  }
-  std::array<char, longest_token_file + 1> content;
-  const ssize_t size = ::read(fd.get(), content.data(), content.size());
-  if (size < 0) refuse(fmt::format("cannot be read: {}", base::error_text(errno)));
-  if (size == static_cast<ssize_t>(content.size())) refuse(fmt::format("is longer than {} bytes", longest_token_file));
-  const std::string_view text(content.data(), static_cast<std::size_t>(size));
+  const std::string text = base::read_private_file("the token file", path, longest_token_file);
   constexpr std::string_view white = " \t\r\n";
   const auto first = text.find_first_not_of(white);
-  if (first == std::string_view::npos) refuse("is empty");
-  return std::string(text.substr(first, text.find_last_not_of(white) - first + 1));
+  if (first == std::string::npos) throw InvalidArgument(fmt::format("the token file {} is empty", path));
+  return text.substr(first, text.find_last_not_of(white) - first + 1);
+}
+
+std::shared_ptr<const base::TlsContext> tls_for(const std::string& token, const base::Environment& environment) {
+  const base::TlsOptions options = base::tls_options(environment);
+  if (!options.wanted()) return nullptr;
+  if (token.empty() && !options.has_certificate()) {
+    throw InvalidArgument(
+        fmt::format("UNISONO_TLS={} takes the job's secret, by which the processes know each other, or certificates", options.word()),
+        {.hint = "set UNISONO_TOKEN or UNISONO_TOKEN_FILE on every rank, or UNISONO_TLS_CERT, UNISONO_TLS_KEY and UNISONO_TLS_CA"});
+  }
+  return base::make_tls_context(options, token.empty() ? std::string() : derived_key(token, "unisono store: TLS 1.3 pre-shared key"));
 }
 
 }  // namespace unisono::store

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "base/environment.h"
 #include "base/socket.h"
+#include "base/tls.h"
 
 namespace unisono::store {
 
@@ -20,5 +22,9 @@ std::optional<std::string> said_token(const base::Environment& environment);
 /// Returns the content of a file, without the white space around it. Throws InvalidArgument, which names the file, where it cannot be read, is empty
 /// or too long, belongs to another user, or can be read or written by anybody else.
 std::string token_of_file(const std::string& path);
+
+/// Returns what the TCP connections of a store are encrypted with, as UNISONO_TLS and its companions say; null: they are not. The key is derived from
+/// the token where no certificates are given. Throws InvalidArgument and BackendUnavailable.
+std::shared_ptr<const base::TlsContext> tls_for(const std::string& token, const base::Environment& environment);
 
 }  // namespace unisono::store

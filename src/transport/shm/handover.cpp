@@ -20,6 +20,7 @@
 #include <fmt/ranges.h>
 
 #include "base/file_descriptor.h"
+#include "base/interruption.h"
 #include "base/log.h"
 #include "base/memory_file.h"
 #include "unisono/error.h"
@@ -164,6 +165,7 @@ class Giver {
     auto next_look = base::Clock::now() + look_period;
     while (static_cast<int>(served_.size()) < ranks_ - 1) {
       if (deadline.passed()) give_up(deadline);
+      base::check_interruption();
       if (const auto now = base::Clock::now(); now >= next_look) {
         next_look = now + look_period;
         without_means_ = 0;  // descriptors may be available again
@@ -275,6 +277,7 @@ SharedMemory fetch(Store& store, const std::string& key, int rank, std::size_t b
     sent = ::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL);
   } while (sent < 0 && errno == EINTR);
   while (sent == sizeof hello && !base::wait_for(socket.get(), POLLIN, Deadline(std::min(deadline.left(), look_period)))) {
+    base::check_interruption();
     static_cast<void>(store.try_get(key));  // which throws if the reason of the delay is known
     if (deadline.passed()) throw Timeout(fmt::format("{} did not hand over its shared memory", giver), {}, {name_of(names, 0)});
   }

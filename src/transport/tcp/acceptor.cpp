@@ -10,6 +10,7 @@
 
 #include "base/interfaces.h"
 #include "base/log.h"
+#include "base/tls.h"
 #include "unisono/error.h"
 
 namespace unisono::transport {
@@ -38,20 +39,61 @@ std::string with_interface(const std::string& address) {
   return address;
 }
 
-bool HandshakeConnection::go_on(bool readable) {
-  if (readable) {
-    std::array<char, 512> chunk;
-    const ssize_t n = ::recv(fd.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return false;
-    if (n > 0) handshake.receive({chunk.data(), static_cast<std::size_t>(n)});
+HandshakeConnection::HandshakeConnection(base::FileDescriptor fd, Handshake handshake, const base::TlsContext* tls, base::TlsSide side,
+                                         base::Clock::time_point expires)
+    : fd_(std::move(fd)), handshake_(std::move(handshake)), is_encrypted_(tls == nullptr), expires_(expires) {
+  if (tls == nullptr) return;
+  std::string why;
+  tls_ = tls->open(fd_.get(), side, why);
+  if (!tls_) throw Error(fmt::format("a connection cannot be encrypted: {}", why));
+}
+
+// Goes on with the handshake of TLS. Returns false where the other side has gone.
+bool HandshakeConnection::encrypt() {
+  switch (tls_->shake_hands()) {
+    case base::TlsConnection::Progress::waits: return true;
+    case base::TlsConnection::Progress::lost: return false;
+    case base::TlsConnection::Progress::failed: throw ProtocolError(tls_->error());
+    case base::TlsConnection::Progress::done: break;
   }
-  out += handshake.take_output();
-  if (out.empty()) return true;
-  const ssize_t n = ::send(fd.get(), out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (n < 0) return errno == EAGAIN || errno == EINTR;
-  out.erase(0, static_cast<std::size_t>(n));
+  is_encrypted_ = true;
+  handshake_.bind(tls_->binding());
   return true;
 }
+
+bool HandshakeConnection::receive_some() {
+  std::array<char, 512> chunk;
+  const ssize_t n = base::receive(fd_.get(), tls_.get(), chunk.data(), chunk.size());
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  if (n < 0 && tls_ && !tls_->error().empty()) throw ProtocolError(tls_->error());
+  if (n <= 0) return false;
+  if (!tls_ && chunk.front() == base::tls_begins && handshake_.has_heard_nothing()) {
+    static_cast<void>(base::send(fd_.get(), nullptr, base::no_tls_here.data(), base::no_tls_here.size()));
+    throw ProtocolError("it encrypts its connections, and this process does not: UNISONO_TLS must be the same on all ranks");
+  }
+  handshake_.receive({chunk.data(), static_cast<std::size_t>(n)});
+  return true;
+}
+
+bool HandshakeConnection::go_on(bool readable) {
+  if (!is_encrypted_) {
+    if (!encrypt()) return false;
+    if (!is_encrypted_) return true;
+  }
+  if (readable && !receive_some()) return false;
+  while (tls_ && tls_->has_unread() && !handshake_.done()) {
+    if (!receive_some()) return false;
+  }
+  out_ += handshake_.take_output();
+  if (tls_ && !tls_->flush()) return false;
+  if (out_.empty()) return true;
+  const ssize_t n = base::send(fd_.get(), tls_.get(), out_.data(), out_.size());
+  if (n < 0) return errno == EAGAIN || errno == EINTR;
+  out_.erase(0, static_cast<std::size_t>(n));
+  return true;
+}
+
+Established HandshakeConnection::take() { return {std::move(fd_), handshake_.take_rest(), std::move(tls_), handshake_.keys()}; }
 
 Acceptor::Acceptor(int rank, const std::string& address, std::vector<int> awaited) : rank_(rank), awaited_(std::move(awaited)) {
   base::Opened opened = base::try_listen(base::resolve(address, 0).front());
@@ -69,8 +111,8 @@ void Acceptor::prepare(std::vector<pollfd>& entries, Time now, Time& next) const
   entries.push_back({listening ? listener_.get() : -1, POLLIN, 0});
   if (!listening) next = std::min(next, listen_again_);
   for (const Unauthenticated& each : unauthenticated_) {
-    entries.push_back({each.connection.fd.get(), each.connection.events(), 0});
-    next = std::min(next, each.connection.expires);
+    entries.push_back({each.connection->fd(), each.connection->events(), 0});
+    next = std::min(next, each.connection->expires());
   }
 }
 
@@ -81,11 +123,11 @@ void Acceptor::serve(std::span<const pollfd> entries, const Admit& admit) {
   }
   const Time now = Clock::now();
   for (Unauthenticated& each : unauthenticated_) {
-    if (!each.connection.fd || each.connection.expires > now) continue;
+    if (!each.connection || each.connection->expires() > now) continue;
     log_rejected(each.source, "it did not authenticate in time");
-    each.connection.fd.reset();
+    each.connection.reset();
   }
-  std::erase_if(unauthenticated_, [](const Unauthenticated& each) { return !each.connection.fd; });
+  std::erase_if(unauthenticated_, [](const Unauthenticated& each) { return !each.connection; });
   if (entries[0].revents != 0) accept();
 }
 
@@ -124,23 +166,25 @@ void Acceptor::accept() {
     } catch (const Error&) {  // the other side has closed it already
       continue;
     }
-    unauthenticated_.push_back(
-        {{std::move(fd), Handshake::accepting(secret_, rank_, awaited_), {}, now + patience_with_strangers}, std::move(source), now});
+    unauthenticated_.push_back({HandshakeConnection(std::move(fd), Handshake::accepting(secret_, rank_, awaited_), tls_.get(),
+                                                    base::TlsSide::accepting, now + patience_with_strangers),
+                                std::move(source), now});
   }
 }
 
 void Acceptor::serve(Unauthenticated& candidate, short events, const Admit& admit) {
-  HandshakeConnection& connection = candidate.connection;
+  HandshakeConnection& connection = *candidate.connection;
   try {
     if (!connection.go_on((events & ~POLLOUT) != 0)) {
       log_rejected(candidate.source, "it went away before it had authenticated");
-      connection.fd.reset();
+      candidate.connection.reset();
     } else if (connection.done()) {
-      admit(connection.handshake.from(), std::move(connection.fd));
+      admit(connection.from(), connection.take());
+      candidate.connection.reset();
     }
   } catch (const ProtocolError& error) {
     log_rejected(candidate.source, error.message());
-    connection.fd.reset();
+    candidate.connection.reset();
   }
 }
 

@@ -5,6 +5,8 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,21 +14,46 @@
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
 #include "base/socket.h"
+#include "base/tls_library.h"
 #include "transport/tcp/handshake.h"
 
 namespace unisono::transport {
 
-/// A connection during its handshake.
-struct HandshakeConnection {
+/// A connection on which both sides have proved themselves.
+struct Established {
   base::FileDescriptor fd;
-  Handshake handshake;
-  std::string out = {};
-  base::Clock::time_point expires;
+  std::string already = {};                       ///< the bytes that the peer has sent since
+  std::unique_ptr<base::TlsConnection> tls = {};  ///< null: it is not encrypted
+  FrameKeys keys = {};
+};
+
+/// A connection during its handshake: that of TLS, where it is encrypted, and then ours.
+class HandshakeConnection {
+ public:
+  /// `tls`: what it is encrypted with; null: nothing.
+  HandshakeConnection(base::FileDescriptor fd, Handshake handshake, const base::TlsContext* tls, base::TlsSide side, base::Clock::time_point expires);
 
   /// Reads, and sends the handshake's output. Returns false where the other side has gone. Throws ProtocolError.
   bool go_on(bool readable);
-  bool done() const { return handshake.done() && out.empty(); }
-  short events() const { return static_cast<short>(POLLIN | (out.empty() ? 0 : POLLOUT)); }
+  bool done() const { return handshake_.done() && !is_blocked(); }
+  short events() const { return static_cast<short>(POLLIN | (is_blocked() ? POLLOUT : 0)); }
+  int fd() const { return fd_.get(); }
+  int from() const { return handshake_.from(); }
+  base::Clock::time_point expires() const { return expires_; }
+  /// Hands over the connection of a handshake that is done.
+  Established take();
+
+ private:
+  bool is_blocked() const { return !out_.empty() || (tls_ && tls_->has_unsent()); }
+  bool encrypt();
+  bool receive_some();
+
+  base::FileDescriptor fd_;
+  Handshake handshake_;
+  std::unique_ptr<base::TlsConnection> tls_;
+  bool is_encrypted_ = false;  ///< the handshake of TLS is done
+  std::string out_;
+  base::Clock::time_point expires_;
 };
 
 /// Accepts the connections of ranks and keeps strangers from delaying them: at most 64 connections are in their handshake at a time, for 2 s each.
@@ -36,18 +63,21 @@ class Acceptor {
   Acceptor(int rank, const std::string& address, std::vector<int> awaited);
   std::uint16_t port() const;
   /// Begins to accept. Earlier connections stay in the system's queue until then.
-  void open(std::string secret) { secret_ = std::move(secret); }
+  void open(std::string secret, std::shared_ptr<const base::TlsContext> tls) {
+    secret_ = std::move(secret);
+    tls_ = std::move(tls);
+  }
 
   /// Adds the descriptors to poll, and moves `next` to the time when something is due.
   void prepare(std::vector<pollfd>& entries, base::Clock::time_point now, base::Clock::time_point& next) const;
   /// Handles the entries that `prepare` has added, after poll. `admit` gets a rank and its connection.
-  using Admit = std::function<void(int rank, base::FileDescriptor fd)>;
+  using Admit = std::function<void(int rank, Established connection)>;
   void serve(std::span<const pollfd> entries, const Admit& admit);
 
  private:
   using Time = base::Clock::time_point;
   struct Unauthenticated {
-    HandshakeConnection connection;
+    std::optional<HandshakeConnection> connection;  ///< none: it was admitted or rejected
     std::string source;
     Time since;
   };
@@ -60,6 +90,7 @@ class Acceptor {
   const std::vector<int> awaited_;
   base::FileDescriptor listener_;
   std::string secret_;
+  std::shared_ptr<const base::TlsContext> tls_;  ///< null: connections are not encrypted
   Time listen_again_ = Time::min();
   std::list<Unauthenticated> unauthenticated_;  ///< the oldest first
   std::map<std::string, Time> rejected_;

@@ -36,6 +36,7 @@ constexpr Rule rules[] = {
     {"refused", 0, 0, false, false, true, true},
     {"consumed", 0, 0, false, false, false, true},
     {"notice", 0, longest_notice, true, false, false, false},
+    {"call", 0, longest_call, true, false, false, false},
     {"heartbeat", 0, 0, false, false, false, false},
     {"goodbye", 0, 0, false, false, false, false},
 };

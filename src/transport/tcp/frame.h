@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,18 +10,20 @@
 
 namespace unisono::transport {
 
-// The format of a connection between two ranks after the handshake (handshake.h): frames, each a head of 40 bytes and then `length` bytes. All
-// integers are little-endian. A field that a kind does not use is zero.
+// The format of a connection between two ranks after the handshake (handshake.h): frames, each a head of 48 bytes and then `length` bytes. All
+// integers are little-endian. A field that a kind does not use is zero. The last 8 bytes of the head are the frame's authentication code
+// (frame_codes.h).
 
 enum class FrameKind : std::uint8_t {
   eager = 1,  ///< a whole message: group, channel, length
-  request,    ///< announces a message that is sent when it is cleared: group, channel, id (counts the sender's requests, from 1), total
-  clear,      ///< id of a request: its receive has been posted, and its data may be sent
-  data,       ///< id of a cleared request: its next bytes
+  request,    ///< announces a message: group, channel, id (counts the sender's requests, from 1), total
+  clear,      ///< id of a request: its receive has been posted, and all of its data may be sent
+  data,       ///< id of a request: its next bytes. Before it is cleared they take room at the receiver, as eager messages do
   withdrawn,  ///< id of a request: its sender has given up
   refused,    ///< id of a request: its receiver does not take it; total: the Refusal
   consumed,   ///< total: bytes of eager messages (cost_of) that were received since the last one, so that there is room again
   notice,     ///< a short text: group, length
+  call,       ///< what a rank says of the next call of a group: group, length
   heartbeat,
   goodbye,  ///< the last frame: the sender finalizes
 };
@@ -36,18 +39,30 @@ struct FrameHead {
   std::uint64_t total = 0;
 };
 
-inline constexpr std::size_t frame_head_size = 40;
+inline constexpr std::size_t coded_head_size = 40;  ///< the fields
+inline constexpr std::size_t frame_head_size = 48;  ///< and the code
 inline constexpr std::size_t longest_notice = std::size_t{64} << 10;
+inline constexpr std::size_t longest_call = std::size_t{128} << 10;
 inline constexpr std::size_t longest_data = std::size_t{1} << 20;
 
-/// An eager message takes cost_of(length) of the room at its receiver. The room for one peer is 1 MiB, and the bytes that may not have been reported
-/// yet.
+/// An eager message takes cost_of(length) of the room at its receiver. The data of a request that is not cleared yet takes its length. The room for
+/// one peer is 1 MiB, and the bytes that may not have been reported yet.
 inline constexpr std::size_t cost_of(std::size_t length) { return length + frame_head_size; }
 inline constexpr std::size_t report_size = std::size_t{256} << 10;
 inline constexpr std::size_t eager_room = (std::size_t{1} << 20) + report_size;
 
+/// Data of requests that are not cleared leaves at least the rest of the room to eager messages.
+inline constexpr std::size_t early_room = std::size_t{512} << 10;
+
 using FrameBytes = std::array<std::byte, frame_head_size>;
+/// Writes the fields; the code is FrameCodes' to write.
 FrameBytes to_bytes(const FrameHead& head);
+/// A message of a call begins with so many bytes that compare the call; what follows is the ranks' data.
+inline constexpr std::size_t call_head_size = 32;
+/// Returns how many bytes of a payload are words between the libraries themselves, and not the ranks' data.
+constexpr std::size_t covered_bytes(FrameKind kind, std::size_t length) {
+  return kind == FrameKind::notice ? length : kind == FrameKind::call ? std::min(length, call_head_size) : 0;
+}
 /// Throws ProtocolError with the reason unless a peer may send the head. It checks a length before anything is allocated for it.
 FrameHead to_head(const std::byte* bytes);
 

@@ -15,7 +15,7 @@ namespace {
 using store::Reader;
 
 constexpr std::string_view magic = "UNISLINK";
-constexpr std::uint16_t wire_version = 1;
+constexpr std::uint16_t wire_version = 2;
 constexpr std::size_t greeting_size = 16;
 
 std::string greeting() {
@@ -61,6 +61,7 @@ std::string Handshake::proof(std::string_view label) const {
   std::string message = from_nonce_ + to_nonce_;
   put(message, static_cast<std::uint64_t>(from_));
   put(message, static_cast<std::uint64_t>(to_));
+  message += binding_;
   return store::message_code(secret_, label, message);
 }
 
@@ -131,6 +132,12 @@ void Handshake::read_frame(std::string_view content) {
     case Stage::greeting:
     case Stage::done: break;
   }
+}
+
+FrameKeys Handshake::keys() const {
+  FrameKeys keys{proof("unisono link: frames of the connecting side"), proof("unisono link: frames of the accepting side")};
+  if (accepts()) std::swap(keys.sending, keys.receiving);
+  return keys;
 }
 
 std::string Handshake::take_rest() { return in_.size() == 0 ? std::string() : *in_.take(in_.size()); }

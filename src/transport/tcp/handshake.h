@@ -13,14 +13,19 @@ namespace unisono::transport {
 // neither sends it.
 //   connecting  greeting; hello: nonce, from, to
 //   accepting   greeting; challenge: nonce
-//   connecting  proof: HMAC(secret, "connecting", nonces, ranks)
-//   accepting   accepted: HMAC(secret, "accepting", nonces, ranks)
+//   connecting  proof: HMAC(secret, "connecting", nonces, ranks, binding)
+//   accepting   accepted: HMAC(secret, "accepting", nonces, ranks, binding)
 // Nonces are fresh on both sides, so no recording can be replayed. The labels differ, so no proof can be reflected. The connecting side proves itself
-// first, so a stranger learns nothing to guess the secret from. The greeting (16 bytes: magic, wire version, version of the library) never changes
-// its layout.
+// first, so a stranger learns nothing to guess the secret from. The binding is empty, or of the TLS connection around it, for which alone a proof
+// then holds. The greeting (16 bytes: magic, wire version, version of the library) never changes its layout.
 
 inline constexpr std::size_t longest_handshake_frame = 256;
 inline constexpr std::size_t secret_size = 32;
+
+/// The keys of the codes of a connection's frames (frame_codes.h), one for each direction.
+struct FrameKeys {
+  std::string sending, receiving;
+};
 
 /// A side of the handshake, without the connection: it takes and gives bytes. `receive` throws ProtocolError with the reason at the first wrong
 /// byte.
@@ -30,11 +35,16 @@ class Handshake {
   /// Makes the accepting side; only the ranks in `from` are admitted.
   static Handshake accepting(std::string secret, int to, std::vector<int> from) { return {std::move(secret), -1, to, std::move(from)}; }
 
+  /// Makes the proofs hold for one TLS connection alone; called before anything is received.
+  void bind(std::string binding) { binding_ = std::move(binding); }
   void receive(std::string_view bytes);
   std::string take_output() { return std::exchange(out_, {}); }
   /// Returns true when both have proved themselves (once the output has been sent).
   bool done() const { return stage_ == Stage::done; }
   int from() const { return from_; }
+  bool has_heard_nothing() const { return stage_ == Stage::greeting && in_.size() == 0; }
+  /// Derives the keys of this connection, when the handshake is done.
+  FrameKeys keys() const;
   /// Returns the bytes that arrived behind the handshake.
   std::string take_rest();
 
@@ -49,7 +59,7 @@ class Handshake {
   std::string secret_;
   int from_, to_;
   std::vector<int> admitted_;
-  std::string from_nonce_, to_nonce_;
+  std::string from_nonce_, to_nonce_, binding_;
   Stage stage_ = Stage::greeting;
   store::FrameBuffer in_;
   std::string out_;

@@ -12,23 +12,39 @@
 #include <utility>
 #include <vector>
 
+#include "base/tls.h"
 #include "unisono/error.h"
 #include "unisono/store.h"
 #include "unisono/task.h"
 
 namespace unisono::transport {
 
+/// The messages by which ranks on different hosts compare the calls of a group. Ranks are ranks in the world.
+class CallMail {
+ public:
+  virtual ~CallMail() = default;
+  /// Sends what this rank says of the next call of a group: `head` (call_head_size in frame.h) and `data` as one message of at most longest_call
+  /// bytes. Never waits; the order is kept between two ranks. To a lost peer nothing is sent.
+  virtual void post(int peer, std::uint64_t group, std::span<const std::byte> head, std::span<const std::byte> data) = 0;
+  /// Takes the oldest of the messages that the peer has posted to the group, among those that have been read. Returns false where there is none.
+  /// Messages for a group that is over are dropped.
+  virtual bool take(int peer, std::uint64_t group, std::string& into) = 0;
+  /// Reads what has come from that peer, or from all peers where it is -1.
+  virtual void look(int peer) = 0;
+};
+
 /// The TCP connections of this rank of the world with every rank on another host; both sides of each have proved that they belong to the job. A link
 /// carries bytes on channels and short notices, and knows the peers that are gone. A waiting thread polls it; while none does, the link's own thread
 /// polls it, which also sends heartbeats.
-class Link {
+class Link : public CallMail {
  public:
   struct Options {
     int rank = 0;
     std::vector<int> hosts;  // of each rank of the world, the number of its host; ranks of this rank's host are not connected
     std::string address;     // numeric, of this rank; it listens there while the connections are made, and the store tells the others
     std::shared_ptr<Store> store;
-    std::string token;  // the job's secret, needed beside the store's content to connect; empty: there is none
+    std::string token;          // the job's secret, needed beside the store's content to connect; empty: there is none
+    base::TlsOptions tls = {};  // whether the connections are encrypted, and with what
     std::chrono::milliseconds timeout{};
     bool all = false;  // connects the ranks of this rank's host as well
     std::function<void()>
@@ -39,7 +55,6 @@ class Link {
   /// Connects the ranks; collective over the world. The listener is closed when it returns. Throws Timeout (missing()), PeerFailed, ProtocolError,
   /// and BackendUnavailable (an address that cannot be bound or reached; names interface and peer).
   static std::shared_ptr<Link> connect(Options options);
-  virtual ~Link() = default;
 
   /// A peer that is lost for good, by its rank in the world.
   struct Loss {
@@ -52,7 +67,8 @@ class Link {
 
   /// Transfer bytes to and from a rank on another host. The order is kept within a channel; channels do not wait for each other. A receive of another
   /// length than the one sent throws ProtocolError. Messages up to 64 KiB are sent without a matching receive while less than 1 MiB is unreceived at
-  /// that peer. Longer ones are sent when the receive has been posted, and are never copied twice. A task that is destroyed before it is done belongs
+  /// that peer. Longer ones begin to be sent while there is such room, and
+  /// end when the receive has been posted; what comes after that is never copied twice. A task that is destroyed before it is done belongs
   /// to a group that is over. Where `data` of a receive is null, its bytes are discarded.
   virtual std::unique_ptr<Task> send(const void* data, std::size_t bytes, int peer, ChannelKey channel) = 0;
   virtual std::unique_ptr<Task> recv(void* data, std::size_t bytes, int peer, ChannelKey channel) = 0;
@@ -62,6 +78,7 @@ class Link {
   /// Sends a short text to the listener of a group at a rank, where it is kept until there is a listener. Never waits; the order is kept between two
   /// ranks. A notice to a lost peer is discarded.
   virtual void notify(int peer, std::uint64_t group, std::string_view text) = 0;
+
   using Listener =
       std::function<void(int peer, std::string_view text)>;  // from any thread that polls; must not call back into the Link but for notify
   virtual void listen(std::uint64_t group,
@@ -70,6 +87,9 @@ class Link {
   /// Moves all bytes that can be moved without waiting. Any thread may call it; it returns at once while another thread does the same. Throws
   /// nothing.
   virtual void poll() noexcept = 0;
+  /// Sleeps until a byte comes, or another thread has moved one, or for that time at most; then polls. `is_over` is asked once before. Returns false
+  /// at once where another thread sleeps here: that one notifies (Options::notify) when something has come.
+  virtual bool sleep(const std::function<bool()>& is_over, std::chrono::nanoseconds at_most) = 0;
   /// Returns the first peer that was lost without a goodbye. Costs little while there is none.
   virtual std::optional<Loss> lost() const = 0;
   /// Returns true for a rank that is lost or has said goodbye.

@@ -1,4 +1,4 @@
-// The notices of a TcpLink: short texts to the same group on another host, which its listener there gets.
+// The notices of a TcpLink: short texts to the same group on another host, which its listener there gets. And the messages about a group's calls.
 
 #include <utility>
 
@@ -9,6 +9,7 @@
 namespace unisono::transport {
 namespace {
 
+constexpr std::uint32_t looks_per_poll = 16;
 constexpr std::size_t most_kept = std::size_t{16} << 20;  ///< bytes of notices for groups without a listener
 
 }  // namespace
@@ -19,6 +20,39 @@ void TcpLink::notify(int rank, std::uint64_t group, std::string_view text) {
   const std::lock_guard lock(mutex_);
   peer.notify(group, text);
   watch(peer);
+}
+
+void TcpLink::post(int rank, std::uint64_t group, std::span<const std::byte> head, std::span<const std::byte> data) {
+  Peer& peer = connected(rank);
+  const std::size_t size = head.size() + data.size();
+  if (size > longest_call) throw InvalidArgument(fmt::format("a message of {} bytes about a call: at most {} are allowed", size, longest_call));
+  const std::lock_guard lock(mutex_);
+  FrameWriter* const writer = peer.writer();
+  if (writer == nullptr) return;
+  writer->write(peer.connection(), {.kind = FrameKind::call, .length = static_cast<std::uint32_t>(size), .group = group}, head, data);
+  watch(peer);
+}
+
+bool TcpLink::take(int rank, std::uint64_t group, std::string& into) {
+  Peer& peer = connected(rank);
+  const std::lock_guard lock(mutex_);
+  return peer.take(group, into);
+}
+
+void TcpLink::look(int rank) {
+  // The other connections are read less often: bytes that wait to be written, notices, peers that are gone.
+  if (rank < 0 || ++looks_ % looks_per_poll == 0) return poll();
+  Peer& peer = connected(rank);
+  if (!thread_.joinable()) return;
+  count_poll();
+  bool stirred = false;
+  {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return;
+    pump(peer, base::Clock::now());
+    stirred = std::exchange(shared_.stirred, false);
+  }
+  after(stirred);
 }
 
 void TcpLink::listen(std::uint64_t group, Listener listener) {

@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds latest_suspicion = 5s;
 constexpr std::chrono::milliseconds shortest_period = 50ms;
-constexpr std::chrono::milliseconds caller_look_period = 1ms;  ///< while callers poll: the time until it is noticed that none does any more
+constexpr std::chrono::milliseconds caller_look_period = 10ms;  ///< while callers poll: the time until it is noticed that none does any more
 
 constexpr int heartbeats_in_silence = 30;  ///< so many are lost before a peer counts as silent
 
@@ -86,7 +86,7 @@ void TcpLink::work() {
     }
     after(stirred);
     const std::uint64_t polls = polls_.load();
-    if (std::exchange(seen, polls) != polls && !someone_sleeps()) {
+    if (sleeps_here_.load() || (std::exchange(seen, polls) != polls && !someone_sleeps())) {
       leave_to_callers(next_tick);
       seen = polls_.load();
       // The last caller may have gone to sleep since then, so this thread looks again before it waits for the sockets.
@@ -99,20 +99,18 @@ void TcpLink::work() {
 void TcpLink::leave_to_callers(Time until) {
   hands_off_.store(true);
   std::uint64_t seen = polls_.load();
-  while (!stop_.load() && hands_off_.load() && !someone_sleeps()) {
+  while (!stop_.load() && hands_off_.load() && (sleeps_here_.load() || !someone_sleeps())) {
     pollfd entry{notifier_.get(), POLLIN, 0};
     ::poll(&entry, 1, static_cast<int>(caller_look_period.count()));
     const std::uint64_t polls = polls_.load();
-    if (std::exchange(seen, polls) == polls || Clock::now() >= until) break;
+    if ((std::exchange(seen, polls) == polls && !sleeps_here_.load()) || Clock::now() >= until) break;
   }
   hands_off_.store(false);
 }
 
 void TcpLink::wait_for_sockets(Time until) {
-  {
-    const std::lock_guard lock(mutex_);
-    for (Peer* const peer : open_) watch(*peer);
-  }
+  prepare_to_sleep();
+  after(true);
   epoll_event event{};
   if (::epoll_wait(epoll_.get(), &event, 1, milliseconds_until(until)) < 0 && errno != EINTR) {
     throw Error(fmt::format("epoll_wait: {}", base::error_text(errno)));

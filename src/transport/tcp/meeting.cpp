@@ -15,8 +15,11 @@
 #include <fmt/ranges.h>
 
 #include "base/error_text.h"
+#include "base/interruption.h"
 #include "base/socket.h"
+#include "base/tls.h"
 #include "store/authentication.h"
+#include "store/table.h"
 #include "transport/tcp/acceptor.h"
 #include "transport/tcp/handshake.h"
 
@@ -38,6 +41,7 @@ constexpr auto first_pause = 10ms;
 constexpr std::int64_t longest_poll_ms = 1000;
 constexpr int largest_port = 65535;
 constexpr const char* secret_key = "link/secret";
+constexpr const char* encryption_key = "link/encryption";  ///< how rank 0 does it
 constexpr const char* hint = "every rank must reach every other one, at any port; UNISONO_INTERFACE names the interface";
 
 std::string address_key(int rank) { return fmt::format("link/address/{}", rank); }
@@ -85,6 +89,11 @@ struct Dialer {
   }
 };
 
+/// Returns how a rank's connections are encrypted: two sides with different answers do not understand each other.
+std::string encryption_of(const base::TlsOptions& options) {
+  return !options.wanted() ? "off" : options.has_certificate() ? "with certificates" : "with the job's secret";
+}
+
 class Meeting {
  public:
   explicit Meeting(const Link::Options& options) : options_(options), deadline_(options.timeout) {
@@ -104,6 +113,7 @@ class Meeting {
  private:
   void listen();
   void learn();
+  void learn_encryption();
   void step();
   void begin(Dialer& dialer, Time now);
   void serve(Dialer& dialer, short events, Time now);
@@ -116,6 +126,7 @@ class Meeting {
   std::vector<int> awaited_, sought_;
   std::optional<Acceptor> acceptor_;
   std::string secret_;
+  std::shared_ptr<const base::TlsContext> tls_;
   std::list<Dialer> dialers_;
   std::map<int, Established> established_;
   Time next_look_ = Clock::now() + dialler_look_period;
@@ -128,7 +139,10 @@ void Meeting::listen() {
 
 // Waits for the addresses of all listening ranks before it connects, so attempts succeed at once as a rule.
 void Meeting::learn() {
-  if (options_.rank == 0) options_.store->set(secret_key, store::fresh_nonce());
+  if (options_.rank == 0) {
+    options_.store->set(encryption_key, encryption_of(options_.tls));
+    options_.store->set(secret_key, store::fresh_nonce());
+  }
   std::map<std::string, int> needed{{secret_key, 0}};
   for (int rank = 1; rank < static_cast<int>(options_.hosts.size()); ++rank) {
     if (listens(options_, rank)) needed.emplace(address_key(rank), rank);
@@ -150,10 +164,22 @@ void Meeting::learn() {
   if (secret_.size() != secret_size) throw ProtocolError("the store holds a link's secret of the wrong length");
   // The job's own secret makes the link's secret unknown to a process that only overheard the store's traffic.
   if (!options_.token.empty()) secret_ = store::message_code(options_.token, "unisono link: secret", secret_);
-  if (acceptor_) acceptor_->open(secret_);
+  learn_encryption();
+  if (acceptor_) acceptor_->open(secret_, tls_);
   for (const int rank : sought_) {
     dialers_.push_back({.rank = rank, .address = parse_address(options_.store->get(address_key(rank), deadline_.left()), rank)});
   }
+}
+
+void Meeting::learn_encryption() {
+  const std::string of_rank_0 = options_.store->get(encryption_key, deadline_.left());
+  const std::string own = encryption_of(options_.tls);
+  if (own != of_rank_0) {
+    throw ProtocolError(
+        fmt::format("the encryption between the ranks is {} on rank {} and {} on rank 0", own, options_.rank, store::printable(of_rank_0)),
+        {.hint = "UNISONO_TLS and UNISONO_TLS_CERT must be set on all ranks or on none"});
+  }
+  if (options_.tls.wanted()) tls_ = base::make_tls_context(options_.tls, store::derived_key(secret_, "unisono link: TLS 1.3 pre-shared key"));
 }
 
 void Meeting::step() {
@@ -168,20 +194,21 @@ void Meeting::step() {
   for (const Dialer& dialer : dialers_) {
     const bool talking = dialer.connection.has_value();
     entries.push_back(
-        {talking ? dialer.connection->fd.get() : dialer.connecting.get(), talking ? dialer.connection->events() : static_cast<short>(POLLOUT), 0});
-    if (talking) next = std::min(next, dialer.connection->expires);
+        {talking ? dialer.connection->fd() : dialer.connecting.get(), talking ? dialer.connection->events() : static_cast<short>(POLLOUT), 0});
+    if (talking) next = std::min(next, dialer.connection->expires());
     else if (!dialer.connecting) next = std::min(next, dialer.retry_at);
   }
+  base::check_interruption();
   const auto wait = std::clamp<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(next - now).count(), 0, longest_poll_ms);
   if (::poll(entries.data(), entries.size(), deadline_.poll_timeout(static_cast<int>(wait))) < 0 && errno != EINTR)
     throw Error(fmt::format("poll: {}", base::error_text(errno)));
   now = Clock::now();
   const std::span<const pollfd> served(entries);
-  if (acceptor_) acceptor_->serve(served.first(at_door), [&](int rank, FileDescriptor fd) { established_[rank] = {std::move(fd), {}}; });
+  if (acceptor_) acceptor_->serve(served.first(at_door), [&](int rank, Established connection) { established_[rank] = std::move(connection); });
   std::size_t i = at_door;
   for (Dialer& dialer : dialers_) {
     if (const short events = served[i++].revents; events != 0) serve(dialer, events, now);
-    else if (dialer.connection && dialer.connection->expires <= now) dialer.again(now, "it accepts connections and stays silent");
+    else if (dialer.connection && dialer.connection->expires() <= now) dialer.again(now, "it accepts connections and stays silent");
   }
   std::erase_if(dialers_, [&](const Dialer& dialer) { return established_.contains(dialer.rank); });
   if (now < next_look_) return;
@@ -214,8 +241,8 @@ void Meeting::serve(Dialer& dialer, short events, Time now) {
     if (error != 0) return not_reached(dialer, error, now);
     dialer.reached = true;
     dialer.refused_since.reset();
-    dialer.connection.emplace(
-        HandshakeConnection{std::move(dialer.connecting), Handshake::connecting(secret_, options_.rank, dialer.rank), {}, now + patience_with_ranks});
+    dialer.connection.emplace(std::move(dialer.connecting), Handshake::connecting(secret_, options_.rank, dialer.rank), tls_.get(),
+                              base::TlsSide::connecting, now + patience_with_ranks);
     events = 0;
   }
   try {
@@ -224,7 +251,7 @@ void Meeting::serve(Dialer& dialer, short events, Time now) {
     throw ProtocolError(
         fmt::format("what answers for rank {} at {} is not that rank: {}", dialer.rank, base::describe(dialer.address), error.message()));
   }
-  if (dialer.connection->done()) established_[dialer.rank] = {std::move(dialer.connection->fd), dialer.connection->handshake.take_rest()};
+  if (dialer.connection->done()) established_[dialer.rank] = dialer.connection->take();
 }
 
 void Meeting::not_reached(Dialer& dialer, int error, Time now) {

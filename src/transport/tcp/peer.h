@@ -15,6 +15,7 @@
 #include "base/file_descriptor.h"
 #include "transport/tcp/frame_reader.h"
 #include "transport/tcp/link.h"
+#include "transport/tcp/meeting.h"
 #include "transport/tcp/frame_writer.h"
 
 namespace unisono::transport {
@@ -37,10 +38,11 @@ struct SharedState {
 /// The connection with one rank: matches arriving messages with receives, and sends. Guarded by the link's mutex.
 class Peer final : public FrameSink {
  public:
-  Peer(int rank, base::FileDescriptor fd, std::string_view already, SharedState& shared);
+  Peer(int rank, Established connection, SharedState& shared);
 
   int rank() const { return rank_; }
   int fd() const { return fd_.get(); }
+  Connection connection() const { return {fd_.get(), tls_.get()}; }
   bool is_open() const { return fd_.valid(); }
   const std::string& address() const { return address_; }
   std::string name() const;  ///< "rank 3 (10.0.0.2:41234)"
@@ -52,16 +54,21 @@ class Peer final : public FrameSink {
   /// Continues a send from a copy of its data.
   static void detach(Transfer& transfer);
   void notify(std::uint64_t group, std::string_view text);
+  /// Returns the writer of small frames; null where the peer takes none any more.
+  FrameWriter* writer() { return is_open() && !has_left_ && !said_goodbye_ ? &writer_ : nullptr; }
+  bool take(std::uint64_t group, std::string& into);
   void end_group(std::uint64_t group);
   /// Returns true while a send waits for the peer or for the socket.
-  bool owes() const { return is_open() && !has_left_ && (!requested_.empty() || !writer_.empty()) && !writer_.broken(); }
+  bool owes() const { return is_open() && !has_left_ && (!requested_.empty() || is_writing()) && !writer_.broken(); }
   void say_goodbye();
 
   /// Reads and writes without waiting. Returns the loss of the connection, if it ended.
   std::optional<Link::Loss> pump(base::Clock::time_point now);
   /// Sends a heartbeat where nothing else was sent since the last one.
   void beat();
-  bool wants_to_write() const { return is_open() && !writer_.empty() && !writer_.broken(); }
+  /// Returns true where bytes have been read that the next `pump` handles.
+  bool has_unread() const { return is_open() && (reader_.is_paused() || connection().has_unread()); }
+  bool wants_to_write() const { return is_open() && is_writing() && !writer_.broken(); }
   base::Clock::time_point heard() const { return heard_; }
   /// Excludes a time in which this side did not listen from the peer's silence.
   void forgive(base::Clock::duration time, base::Clock::time_point now) { heard_ = std::min(heard_ + time, now); }
@@ -92,11 +99,20 @@ class Peer final : public FrameSink {
 
   Target begin(const FrameHead& head) override;
   void finish(const FrameHead& head) override;
+  bool pauses() override { return std::exchange(has_call_, false); }
+  bool expects_much() const override { return large_expected_ + cleared_.size() > 0; }
   Target begin_eager(const FrameHead& head);
+  Target begin_data(const FrameHead& head);
+  void finish_data(const FrameHead& head);
+  void hand_over_early(const TransferPtr& transfer);
+  void drop_early(std::uint64_t id);
+  void expect(Channel& channel, const TransferPtr& transfer);
+  void no_longer_expected(const Transfer& transfer);
   void on_request(const FrameHead& head);
   void on_clear(const FrameHead& head);
   void on_withdrawn(const FrameHead& head);
   void on_refused(const FrameHead& head);
+  void on_call(const FrameHead& head);
   void on_goodbye();
   void fulfil(const TransferPtr& transfer, Arrived& message);
   void clear(const TransferPtr& transfer, std::uint64_t id);
@@ -105,12 +121,14 @@ class Peer final : public FrameSink {
   void consume(std::size_t length);
   TransferPtr take_expecting(ChannelKey key);
   void tidy(ChannelKey key);
+  bool is_writing() const { return !writer_.empty() || (tls_ && tls_->has_unsent()); }
   void close();
   void fail_all(PeerFailed::Cause cause, const std::string& text);
 
   const int rank_;
   const std::string address_;
   base::FileDescriptor fd_;
+  const std::unique_ptr<base::TlsConnection> tls_;  ///< null: the connection is not encrypted
   SharedState& shared_;
   FrameReader reader_;
   FrameWriter writer_;
@@ -120,16 +138,30 @@ class Peer final : public FrameSink {
 
   std::size_t unconsumed_ = 0;  ///< bytes of this rank's eager messages at the peer
   std::uint64_t last_request_ = 0;
-  std::unordered_map<std::uint64_t, TransferPtr> requested_;  ///< sends that wait to be cleared
+  struct Requested {
+    TransferPtr transfer;
+    std::size_t early = 0;  ///< bytes of its room at the peer, where data is sent before the request is cleared
+  };
+  std::unordered_map<std::uint64_t, Requested> requested_;  ///< sends that wait to be cleared
 
   std::unordered_map<ChannelKey, Channel, KeyHash> channels_;
   std::uint64_t last_requested_ = 0;                        ///< by the peer
   std::unordered_map<std::uint64_t, TransferPtr> cleared_;  ///< receives whose data is arriving
-  std::size_t unreceived_ = 0, unreported_ = 0;             ///< bytes of the peer's eager messages: kept here; received, but not reported yet
-  Arrived eager_;                                           ///< the eager message that is arriving
-  TransferPtr eager_into_;                                  ///< the receive that it arrives in, if there is one
+  struct Early {
+    std::vector<std::byte> bytes;
+    bool is_dropped = false;  ///< nobody will receive it
+  };
+  std::unordered_map<std::uint64_t, Early> early_;  ///< data of requests that came before its receive was posted
+  std::uint64_t early_id_ = 0;                      ///< the request whose early data is arriving; 0: none
+  std::size_t large_expected_ = 0;                  ///< posted receives of many bytes whose messages have not begun to arrive
+  std::size_t unreceived_ = 0, unreported_ = 0;     ///< bytes of the peer's eager messages: kept here; received, but not reported yet
+  Arrived eager_;                                   ///< the eager message that is arriving
+  TransferPtr eager_into_;                          ///< the receive that it arrives in, if there is one
   bool eager_dropped_ = false;
-  std::string notice_;  ///< the notice that is arriving
+  std::string notice_;         ///< the notice or the message of a call that is arriving
+  bool has_call_ = false;      ///< a message of a call has just come: its call posts the receives of what follows
+  std::size_t mail_size_ = 0;  ///< bytes of the messages in `mail_`
+  std::unordered_map<std::uint64_t, std::deque<std::string>> mail_;  ///< what the peer said of calls, by group
 };
 
 }  // namespace unisono::transport

@@ -8,7 +8,10 @@
 namespace unisono::transport {
 namespace {
 
-constexpr std::size_t idle_channels = 1024;                  ///< kept, so that using a channel again costs nothing
+constexpr std::size_t idle_channels = 1024;               ///< kept, so that using a channel again costs nothing
+constexpr std::size_t most_mail = std::size_t{16} << 20;  ///< bytes of untaken messages of calls, beyond which a peer is taken for broken
+/// The room of a message that was given up counts as free at its sender before this side knows, so for a moment twice the room may be taken.
+constexpr std::size_t most_unreceived = 2 * eager_room;
 constexpr std::size_t most_requests = std::size_t{1} << 20;  ///< beyond it a peer is taken for broken
 
 }  // namespace
@@ -17,13 +20,9 @@ Target Peer::begin(const FrameHead& head) {
   if (has_left_) throw ProtocolError("a frame after its goodbye");
   switch (head.kind) {
     case FrameKind::eager: return begin_eager(head);
-    case FrameKind::data: {
-      const auto found = cleared_.find(head.id);
-      if (found == cleared_.end()) throw ProtocolError("data that nobody asked for");
-      if (head.length > found->second->rest()) throw ProtocolError("more data than it announced");
-      return {found->second};
-    }
-    case FrameKind::notice: notice_.resize(head.length); return {nullptr, reinterpret_cast<std::byte*>(notice_.data())};
+    case FrameKind::data: return begin_data(head);
+    case FrameKind::notice:
+    case FrameKind::call: notice_.resize(head.length); return {nullptr, reinterpret_cast<std::byte*>(notice_.data())};
     default: return {};
   }
 }
@@ -49,14 +48,7 @@ void Peer::finish(const FrameHead& head) {
     }
     case FrameKind::request: return on_request(head);
     case FrameKind::clear: return on_clear(head);
-    case FrameKind::data: {
-      const auto found = cleared_.find(head.id);
-      if (found->second->rest() != 0) return;
-      if (found->second->pending()) found->second->finish();
-      cleared_.erase(found);
-      shared_.stirred = true;
-      return;
-    }
+    case FrameKind::data: return finish_data(head);
     case FrameKind::withdrawn: return on_withdrawn(head);
     case FrameKind::refused: return on_refused(head);
     case FrameKind::consumed:
@@ -68,13 +60,14 @@ void Peer::finish(const FrameHead& head) {
       notice_ = {};
       shared_.stirred = true;
       return;
+    case FrameKind::call: return on_call(head);
     case FrameKind::heartbeat: return;
     case FrameKind::goodbye: return on_goodbye();
   }
 }
 
 Target Peer::begin_eager(const FrameHead& head) {
-  if (unreceived_ + unreported_ + cost_of(head.length) > eager_room) throw ProtocolError("more unreceived messages than there is room for");
+  if (unreceived_ + unreported_ + cost_of(head.length) > most_unreceived) throw ProtocolError("more unreceived messages than there is room for");
   if (shared_.groups_over.contains(head.group)) {
     eager_dropped_ = true;
     return {};
@@ -90,11 +83,67 @@ Target Peer::begin_eager(const FrameHead& head) {
   return {nullptr, eager_.bytes.data()};
 }
 
+// Data of a request may come before its receive has been posted: it is kept. And it may still come for a request that was refused: it is dropped.
+Target Peer::begin_data(const FrameHead& head) {
+  if (head.id == 0 || head.id > last_requested_) throw ProtocolError("data of a message that it did not offer");
+  if (const auto found = cleared_.find(head.id); found != cleared_.end()) {
+    if (head.length > found->second->rest()) throw ProtocolError("more data than it announced");
+    return {found->second};
+  }
+  const auto found = early_.find(head.id);
+  if (found == early_.end()) return {};
+  if (unreceived_ + unreported_ + head.length > most_unreceived) throw ProtocolError("more unreceived messages than there is room for");
+  unreceived_ += head.length;
+  early_id_ = head.id;
+  std::vector<std::byte>& bytes = found->second.bytes;
+  bytes.resize(bytes.size() + head.length);
+  return {nullptr, bytes.data() + (bytes.size() - head.length)};
+}
+
+void Peer::finish_data(const FrameHead& head) {
+  early_id_ = 0;
+  const auto found = cleared_.find(head.id);
+  if (found == cleared_.end()) {
+    if (const auto early = early_.find(head.id); early != early_.end() && early->second.is_dropped) drop_early(head.id);
+    return;
+  }
+  const TransferPtr transfer = found->second;
+  hand_over_early(transfer);
+  if (transfer->rest() != 0) return;
+  if (transfer->pending()) transfer->finish();
+  cleared_.erase(head.id);
+  shared_.stirred = true;
+}
+
+// Copies what came before the receive was posted, but for a frame that has not arrived completely.
+void Peer::hand_over_early(const TransferPtr& transfer) {
+  const auto found = early_.find(transfer->id);
+  if (found == early_.end() || early_id_ == transfer->id) return;
+  const std::vector<std::byte>& bytes = found->second.bytes;
+  if (transfer->data != nullptr && !bytes.empty()) {
+    std::memcpy(transfer->data, bytes.data(), bytes.size());
+    transfer->data += bytes.size();
+  }
+  transfer->moved += bytes.size();
+  unreceived_ -= bytes.size();
+  early_.erase(found);
+}
+
+void Peer::drop_early(std::uint64_t id) {
+  const auto found = early_.find(id);
+  if (found == early_.end()) return;
+  found->second.is_dropped = true;
+  if (early_id_ == id) return;  // its last frame is still arriving there
+  unreceived_ -= found->second.bytes.size();
+  early_.erase(found);
+}
+
 TransferPtr Peer::take_expecting(ChannelKey key) {
   const auto found = channels_.find(key);
   if (found == channels_.end() || found->second.expecting.empty()) return nullptr;
   TransferPtr transfer = std::move(found->second.expecting.front());
   found->second.expecting.pop_front();
+  no_longer_expected(*transfer);
   tidy(key);
   return transfer;
 }
@@ -116,14 +165,17 @@ void Peer::on_request(const FrameHead& head) {
   auto& arrived = channels_[key].arrived;
   if (arrived.size() >= most_requests || channels_.size() >= most_requests) throw ProtocolError("more requests than anybody makes");
   arrived.push_back(std::move(message));
+  early_.emplace(head.id, Early());
 }
 
 void Peer::on_clear(const FrameHead& head) {
   if (head.id == 0 || head.id > last_request_) throw ProtocolError("it asks for a message that was not offered");
   const auto found = requested_.find(head.id);
   if (found == requested_.end()) return;  // withdrawn meanwhile
-  const TransferPtr transfer = std::move(found->second);
+  const TransferPtr transfer = std::move(found->second.transfer);
+  unconsumed_ -= found->second.early;
   requested_.erase(found);
+  transfer->may_move = transfer->bytes;
   if (transfer->bytes != 0) return writer_.stream(transfer);
   transfer->finish();
   shared_.stirred = true;
@@ -140,6 +192,7 @@ void Peer::on_withdrawn(const FrameHead& head) {
     cleared_.erase(found);
     return;
   }
+  drop_early(head.id);
   for (auto& [key, channel] : channels_) {
     if (std::erase_if(channel.arrived, [&](const Arrived& message) { return message.id == head.id; }) != 0) return;
   }
@@ -149,15 +202,27 @@ void Peer::on_refused(const FrameHead& head) {
   if (head.id == 0 || head.id > last_request_) throw ProtocolError("it refuses a message that was not offered");
   const auto found = requested_.find(head.id);
   if (found == requested_.end()) return;
-  const TransferPtr transfer = std::move(found->second);
+  const TransferPtr transfer = std::move(found->second.transfer);
+  unconsumed_ -= found->second.early;
   requested_.erase(found);
   shared_.stirred = true;
+  writer_.withdraw(connection(), transfer);
   if (head.total == static_cast<std::uint64_t>(Refusal::group_over)) {
     transfer->fail(PeerFailed::aborted, fmt::format("the group is over at {}", name()));
   } else {
     transfer->reject(
         fmt::format("{} expected another length than the {} bytes sent on channel {}", name(), transfer->bytes, transfer->channel.second));
   }
+}
+
+void Peer::on_call(const FrameHead& head) {
+  shared_.stirred = true;
+  has_call_ = true;
+  if (shared_.groups_over.contains(head.group)) return;
+  if (mail_size_ + head.length > most_mail) throw ProtocolError("more messages of calls than anybody makes");
+  mail_size_ += head.length;
+  mail_[head.group].push_back(std::move(notice_));
+  notice_ = {};
 }
 
 // All data of the peer has arrived before this frame, so the transfers that still wait fail.
@@ -181,6 +246,7 @@ void Peer::fulfil(const TransferPtr& transfer, Arrived& message) {
     return transfer->fail(loss_ ? loss_->cause : PeerFailed::disconnected, loss_ ? loss_->text : fmt::format("{} has left (finalize)", name()));
   }
   if (message.total != transfer->bytes) {
+    drop_early(message.id);
     refuse(message.id, Refusal::other_length);
     return reject_length(*transfer, message.total);
   }
@@ -189,13 +255,14 @@ void Peer::fulfil(const TransferPtr& transfer, Arrived& message) {
 
 void Peer::clear(const TransferPtr& transfer, std::uint64_t id) {
   transfer->id = id;
-  writer_.write(fd(), {.kind = FrameKind::clear, .id = id});
-  if (transfer->bytes == 0) transfer->finish();
+  writer_.write(connection(), {.kind = FrameKind::clear, .id = id});
+  hand_over_early(transfer);
+  if (transfer->rest() == 0 && early_id_ != id) transfer->finish();
   else cleared_.emplace(id, transfer);
 }
 
 void Peer::refuse(std::uint64_t id, Refusal why) {
-  writer_.write(fd(), {.kind = FrameKind::refused, .id = id, .total = static_cast<std::uint64_t>(why)});
+  writer_.write(connection(), {.kind = FrameKind::refused, .id = id, .total = static_cast<std::uint64_t>(why)});
 }
 
 void Peer::reject_length(Transfer& transfer, std::uint64_t sent) const {
@@ -205,7 +272,7 @@ void Peer::reject_length(Transfer& transfer, std::uint64_t sent) const {
 void Peer::consume(std::size_t length) {
   unreported_ += cost_of(length);
   if (unreported_ < report_size || !is_open()) return;
-  writer_.write(fd(), {.kind = FrameKind::consumed, .total = unreported_});
+  writer_.write(connection(), {.kind = FrameKind::consumed, .total = unreported_});
   unreported_ = 0;
 }
 

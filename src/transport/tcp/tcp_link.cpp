@@ -44,6 +44,9 @@ class Ticket final : public Task {
     return is_done();
   }
   std::vector<int> waiting_for() const override { return {transfer_->peer}; }
+  bool sleep(std::chrono::nanoseconds at_most) override {
+    return link_->sleep([this] { return !transfer_->pending(); }, at_most);
+  }
   bool detach() override {
     if (sends_ && !std::exchange(detached_, true)) link_->detach(transfer_);
     return sends_;
@@ -78,19 +81,23 @@ TcpLink::TcpLink(Options options, std::map<int, Established> met)
   if (met.empty()) return;
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   notifier_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  kick_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   shared_.epoll = epoll_.get();
   const auto add = [&](int fd, std::uint32_t which) {
     epoll_event event{EPOLLIN, {.u32 = which}};
     if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) throw Error(fmt::format("epoll: {}", base::error_text(errno)));
   };
   add(notifier_.get(), static_cast<std::uint32_t>(peers_.size()));
+  add(kick_.get(), static_cast<std::uint32_t>(peers_.size()));
   for (auto& [rank, connection] : met) {
     auto& peer = peers_.at(static_cast<std::size_t>(rank));
-    peer = std::make_unique<Peer>(rank, std::move(connection.fd), connection.already, shared_);
+    peer = std::make_unique<Peer>(rank, std::move(connection), shared_);
     peer->watched_events = EPOLLIN;
     add(peer->fd(), static_cast<std::uint32_t>(rank));
     open_.push_back(peer.get());
   }
+  // Bytes right behind a handshake were read with it, and wake nobody.
+  for (Peer* const peer : open_) pump(*peer, last_tick_);
   thread_ = base::Thread("the connections", [this] { run(); });
 }
 
@@ -172,8 +179,12 @@ void TcpLink::end(std::uint64_t group) {
 // ---- transfer of bytes ----------------------------------------------------------------------------------------
 
 void TcpLink::watch(Peer& peer) {
-  if (!peer.is_open()) return;
   if (hands_off_.load(std::memory_order_relaxed) && open_.size() <= few_peers) return;  // no thread waits for the sockets
+  arm(peer);
+}
+
+void TcpLink::arm(Peer& peer) {
+  if (!peer.is_open()) return;
   const std::uint32_t events = EPOLLIN | (peer.wants_to_write() ? EPOLLOUT : 0U);
   if (events == peer.watched_events) return;
   peer.watched_events = events;
@@ -187,37 +198,48 @@ void TcpLink::note(Loss loss) {
   shared_.stirred = true;
 }
 
+void TcpLink::pump(Peer& peer, Time now) {
+  if (auto loss = peer.pump(now)) note(std::move(*loss));
+  watch(peer);
+  if (!shared_.notices.empty()) has_notices_.store(true);
+}
+
 void TcpLink::pump_all() {
   const auto now = base::Clock::now();
-  const auto pump = [&](Peer& peer) {
-    if (auto loss = peer.pump(now)) note(std::move(*loss));
-    watch(peer);
-  };
   if (open_.size() <= few_peers) {
-    for (Peer* const peer : open_) pump(*peer);
+    for (Peer* const peer : open_) pump(*peer, now);
   } else {
     std::array<epoll_event, 64> events{};
     const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
     for (int i = 0; i < n; ++i) {
-      if (Peer* const peer = find(static_cast<int>(events[static_cast<std::size_t>(i)].data.u32))) pump(*peer);
+      if (Peer* const peer = find(static_cast<int>(events[static_cast<std::size_t>(i)].data.u32))) pump(*peer, now);
+    }
+    for (Peer* const peer : open_) {  // no event tells of bytes that have been read already
+      if (peer->has_unread()) pump(*peer, now);
     }
   }
   std::erase_if(open_, [](const Peer* peer) { return !peer->is_open(); });
-  if (!shared_.notices.empty()) has_notices_.store(true);
 }
 
 void TcpLink::after(bool stirred) {
   hand_on();
-  if (stirred && options_.notify) options_.notify();
+  if (!stirred) return;
+  if (options_.notify) options_.notify();
+  if (sleeps_here_.load()) ::eventfd_write(kick_.get(), 1);
+}
+
+// Tells the link's thread that a caller moves the bytes, or wakes it for a caller that sleeps elsewhere.
+void TcpLink::count_poll() {
+  if (!someone_sleeps()) {
+    polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  } else if (!sleeps_here_.load() && hands_off_.exchange(false)) {
+    ::eventfd_write(notifier_.get(), 1);
+  }
 }
 
 void TcpLink::poll() noexcept {
   if (!thread_.joinable()) return;
-  if (!someone_sleeps()) {
-    polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  } else if (hands_off_.exchange(false)) {
-    ::eventfd_write(notifier_.get(), 1);
-  }
+  count_poll();
   bool stirred = false;
   try {
     {
@@ -230,6 +252,35 @@ void TcpLink::poll() noexcept {
   } catch (...) {
     fail();
   }
+}
+
+// No event tells of bytes that have been read already, or of a connection that has become writable without being watched for that.
+void TcpLink::prepare_to_sleep() {
+  const std::lock_guard lock(mutex_);
+  for (Peer* const peer : open_) {
+    while (peer->has_unread()) pump(*peer, base::Clock::now());
+    arm(*peer);
+  }
+}
+
+bool TcpLink::sleep(const std::function<bool()>& is_over, std::chrono::nanoseconds at_most) {
+  if (!thread_.joinable()) return false;
+  {
+    const std::unique_lock sleeper(sleeper_, std::try_to_lock);
+    if (!sleeper) return false;
+    prepare_to_sleep();
+    sleeps_here_.store(true);
+    if (!is_over()) {
+      epoll_event event{};
+      const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(at_most).count();
+      ::epoll_wait(epoll_.get(), &event, 1, static_cast<int>(milliseconds));
+    }
+    sleeps_here_.store(false);
+    eventfd_t kicks = 0;
+    ::eventfd_read(kick_.get(), &kicks);
+  }
+  poll();
+  return true;
 }
 
 // ---- state of the peers ---------------------------------------------------------------------------------------

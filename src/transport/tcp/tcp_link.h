@@ -22,8 +22,8 @@
 namespace unisono::transport {
 
 /// The link: its peers, one mutex for all of them, and the thread. The thread that holds the mutex moves the bytes of all peers; notices are
-/// delivered after it is released. While callers poll, the link's thread leaves the sockets alone and only wakes to see whether they still do. When
-/// no caller has polled for a moment, or one sleeps, it waits for the sockets itself.
+/// delivered after it is released. While callers poll, or one sleeps here, the link's thread leaves the sockets alone and only wakes to see whether
+/// they still do. When no caller has polled for a moment, or one sleeps elsewhere, it waits for the sockets itself.
 class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> {
  public:
   TcpLink(Options options, std::map<int, Established> met);
@@ -35,8 +35,12 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   std::unique_ptr<Task> recv(void* data, std::size_t bytes, int rank, ChannelKey channel) override;
   void end(std::uint64_t group) override;
   void notify(int peer, std::uint64_t group, std::string_view text) override;
+  void post(int peer, std::uint64_t group, std::span<const std::byte> head, std::span<const std::byte> data) override;
+  bool take(int peer, std::uint64_t group, std::string& into) override;
+  void look(int peer) override;
   void listen(std::uint64_t group, Listener listener) override;
   void poll() noexcept override;
+  bool sleep(const std::function<bool()>& is_over, std::chrono::nanoseconds at_most) override;
   std::optional<Loss> lost() const override;
   bool is_gone(int peer) const override;
   bool has_left(int peer) const override;
@@ -54,11 +58,15 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   std::unique_ptr<Task> task_of(TransferPtr transfer, bool sends);
 
   // Called with the mutex held.
+  void pump(Peer& peer, Time now);
   void pump_all();
   void watch(Peer& peer);
+  void arm(Peer& peer);
   void note(Loss loss);
   void tick(Time now);
   // Called without the mutex.
+  void count_poll();
+  void prepare_to_sleep();
   void after(bool stirred);
   void hand_on();
   void deliver(Notice& notice);
@@ -80,7 +88,9 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   std::vector<Peer*> open_;
   std::optional<Loss> loss_;
   std::atomic<bool> any_loss_{false};
-  base::FileDescriptor epoll_, notifier_;
+  base::FileDescriptor epoll_;
+  base::FileDescriptor notifier_;  ///< wakes the link's thread
+  base::FileDescriptor kick_;      ///< wakes the thread that sleeps here
   Time last_tick_;
 
   std::atomic<bool> has_notices_{false};
@@ -91,6 +101,9 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   std::unordered_set<std::uint64_t> quiet_;  ///< groups that are over, which get no listener any more
 
   std::atomic<std::uint64_t> polls_{0};
+  std::atomic<std::uint32_t> looks_{0};  ///< at single peers
+  std::mutex sleeper_;                   ///< held by the thread that sleeps here
+  std::atomic<bool> sleeps_here_{false};
   std::atomic<bool> hands_off_{false}, stop_{false};
   const pid_t pid_;
   base::Thread thread_;

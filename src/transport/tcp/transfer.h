@@ -25,6 +25,7 @@ struct Transfer {
   const ChannelKey channel;
   std::size_t moved = 0;
   std::uint64_t id = 0;          ///< of the request, where there is one
+  std::size_t may_move = 0;      ///< bytes that may be sent so far; of a send with a request
   std::vector<std::byte> own{};  ///< the unsent rest of a detached send
   std::atomic<State> state{State::pending};
   PeerFailed::Cause cause = PeerFailed::Cause::disconnected;  ///< of State::failed

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <openssl/ssl.h>
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "base/tls_library.h"
+
+namespace unisono::base::openssl {
+
+template <auto Function>
+struct Free {
+  template <class T>
+  void operator()(T* object) const {
+    Function(object);
+  }
+};
+template <class T, auto Function>
+using Owned = std::unique_ptr<T, Free<Function>>;
+
+/// Takes the reasons that OpenSSL has collected in this thread, as one sentence: "certificate has expired".
+std::string take_reasons();
+
+/// OpenSSL's settings for one identity. Both sides of a connection use the same.
+class Context final : public TlsContext {
+ public:
+  /// Null: `why` says why.
+  static std::unique_ptr<Context> make(const TlsIdentity& identity, std::string& why);
+  std::unique_ptr<TlsConnection> open(int fd, TlsSide side, std::string& why) const override;
+  bool has_certificate() const noexcept override { return has_certificate_; }
+
+ private:
+  Context() = default;
+  std::string take_key(const TlsIdentity& identity);
+  std::string take_certificate(const TlsIdentity& identity);
+  std::string check_own(const TlsIdentity& identity) const;
+
+  Owned<SSL_CTX, ::SSL_CTX_free> settings_;
+  Owned<SSL_SESSION, ::SSL_SESSION_free> key_;  ///< the pre-shared key, in the form that OpenSSL takes it
+  bool has_certificate_ = false;
+  std::uint64_t renew_after_ = 0;
+};
+
+}  // namespace unisono::base::openssl

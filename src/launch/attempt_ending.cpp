@@ -30,7 +30,7 @@ void Attempt::hear_other_nodes() {
   const auto trouble = parts_.nodes->take_trouble();
   if (!trouble || !any_alive()) return;
   if (trouble->kind == Trouble::Kind::interrupt) {
-    parts_.console.say(signal_name(trouble->signal) + " has ended the launcher at " + parts_.nodes->name_of(trouble->node));
+    parts_.console.say(signal_name(trouble->signal) + " has ended the launcher at " + parts_.nodes->name_of(trouble->node), Topic::interrupt);
     begin_ending(trouble->signal);
     return;
   }
@@ -62,7 +62,7 @@ void Attempt::leave_alone() {
   std::string text = new_failure_ + (alive == 1 ? "; the other has " : "; the others have ") + seconds(time) + " to end";
   if (outsiders > 0 && outsiders < alive && shorter < grace) text += ", those in no group with it " + seconds(shorter);
   if (parts_.signals != nullptr) text += " (Ctrl-C: now)";
-  parts_.console.say(text);
+  parts_.console.say(text, Topic::failing);
 }
 
 void Attempt::ask_outsiders_to_end() {
@@ -219,7 +219,7 @@ void Attempt::interrupt(int signal) {
   if (interrupted_by_) {
     hurry_ = true;
     if (phase_ < Phase::killed) {
-      parts_.console.say(signal_name(signal) + " again: killing all ranks");
+      parts_.console.say(signal_name(signal) + " again: killing all ranks", Topic::interrupt);
       kill_all();
     }
     return;
@@ -228,7 +228,7 @@ void Attempt::interrupt(int signal) {
   const bool failed_before = std::any_of(ends_.begin(), ends_.end(), [](const RankEnd& end) { return end.failed(); });
   if (!failed_before) interrupted_first_ = true;
   if (parts_.nodes != nullptr) parts_.nodes->tell({.kind = Trouble::Kind::interrupt, .signal = signal});
-  if (any_alive()) parts_.console.say(signal_name(signal) + ": handed on to all ranks; a second one kills them");
+  if (any_alive()) parts_.console.say(signal_name(signal) + ": handed on to all ranks; a second one kills them", Topic::interrupt);
   begin_ending(signal);
 }
 

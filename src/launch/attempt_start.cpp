@@ -37,7 +37,7 @@ void Attempt::start() {
     ends_.push_back(end);
   }
   parts_.stdin_pump.begin_attempt();
-  mpi_ = MpiWorld::make(parts_.options, parts_.job_id, number_);
+  mpi_ = MpiWorld::make(parts_.options, parts_.job_id, number_, parts_.nodes);
   for (int rank = 0; rank < ranks; ++rank) start_rank(rank);
   if (mpi_) mpi_->started();
   store_ends_.clear();

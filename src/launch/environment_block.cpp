@@ -7,6 +7,10 @@ std::string EnvironmentBlock::get(std::string_view name) const {
   return found != variables_.end() ? found->second : std::string();
 }
 
+void EnvironmentBlock::remove(std::string_view name) {
+  if (const auto found = variables_.find(name); found != variables_.end()) variables_.erase(found);
+}
+
 bool EnvironmentBlock::has(std::string_view name) const { return !get(name).empty(); }
 
 char* const* EnvironmentBlock::data() {

@@ -16,6 +16,7 @@ class EnvironmentBlock {
 
   void set(std::string_view name, std::string_view value) { variables_[std::string(name)] = value; }
   void set(std::string_view name, int value) { set(name, std::string_view(std::to_string(value))); }
+  void remove(std::string_view name);
   /// Returns empty text where the variable is not set.
   std::string get(std::string_view name) const;
   /// Returns true where the variable is set and not empty.

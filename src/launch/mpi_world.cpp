@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/host.h"
+#include "base/log.h"
 #include "launch/program.h"
 
 namespace unisono::launcher {
@@ -15,18 +17,38 @@ bool names_mpi(std::string text) {
 
 }  // namespace
 
-std::unique_ptr<MpiWorld> MpiWorld::make(const JobOptions& options, const std::string& job_id, int attempt) {
+std::unique_ptr<MpiWorld> MpiWorld::make(const JobOptions& options, const std::string& job_id, int attempt, const Nodes* nodes) {
   const std::string backend = options.backend.empty() ? options.environment.get("UNISONO_BACKEND").value_or("") : options.backend;
   if (!names_mpi(backend) || options.function) return nullptr;
-  if (options.nnodes > 1) throw StartFailed("backend mpi on several hosts is started with mpirun, which makes them one MPI", 1);
+  if (options.nnodes > 1 && nodes == nullptr)
+    throw StartFailed("backend mpi on several hosts needs launchers that meet: give --master-addr, or start the ranks with mpirun", 1);
   const std::string kind = options.environment.get("UNISONO_MPI").value_or("");
   if (!kind.empty() && kind != "openmpi" && kind != "mpich") throw StartFailed(fmt::format("UNISONO_MPI is \"{}\"; it is openmpi or mpich", kind), 1);
   std::unique_ptr<MpiWorld> world(new MpiWorld);
-  world->ranks_ = options.ranks;
-  const std::string job = fmt::format("unisono-{}-{}", job_id, attempt);
-  if (kind != "openmpi") world->pmi_ = std::make_unique<PmiServer>(options.ranks, job);
-  if (kind == "openmpi" || (kind != "mpich" && !PmixHelper::program().empty())) world->pmix_ = std::make_unique<PmixHelper>(options.ranks, job);
+  MpiExchange exchange;
+  if (nodes != nullptr) {
+    world->places_ = nodes->mpi_places();
+    world->exchange_ = nodes->make_exchange("mpi", attempt);
+    exchange = [&among = *world->exchange_](const std::string& name, const std::vector<int>& hosts, std::string own, NodeExchange::Done done) {
+      among.begin(name, hosts, std::move(own), std::move(done));
+    };
+  } else {
+    world->places_ = {.hosts = {{.name = base::host_name(), .ranks = options.ranks}}, .own = 0};
+  }
+  const std::string job = fmt::format("unisono-{}-{}", nodes != nullptr ? nodes->job_name() : job_id, attempt);
+  if (kind != "openmpi") world->pmi_ = std::make_unique<PmiServer>(world->places_, job, exchange);
+  if (kind != "mpich") world->serve_openmpi(kind, job, exchange);
   return world;
+}
+
+void MpiWorld::serve_openmpi(const std::string& kind, const std::string& job, const MpiExchange& exchange) {
+  if (kind.empty() && PmixHelper::program().empty()) return;
+  try {
+    pmix_ = std::make_unique<PmixHelper>(places_, job, exchange);
+  } catch (const StartFailed& failed) {  // the helper of a wheel finds no PMIx on some machines, and MPICH's ranks need none
+    if (!kind.empty()) throw;
+    base::warn(std::string(failed.what()) + "; ranks of Open MPI will not find each other");
+  }
 }
 
 void MpiWorld::prepare(int local_rank, ChildPlan& plan) {
@@ -34,10 +56,10 @@ void MpiWorld::prepare(int local_rank, ChildPlan& plan) {
   if (pmi_) {
     plan.pmi_fd = pmi_->rank_end(local_rank);
     environment.set("PMI_FD", plan.pmi_fd);
-    environment.set("PMI_RANK", local_rank);
-    environment.set("PMI_SIZE", ranks_);
+    environment.set("PMI_RANK", places_.first_rank() + local_rank);
+    environment.set("PMI_SIZE", places_.world_size());
     environment.set("MPI_LOCALRANKID", local_rank);
-    environment.set("MPI_LOCALNRANKS", ranks_);
+    environment.set("MPI_LOCALNRANKS", places_.ranks());
   }
   if (pmix_) {
     for (const auto& [name, value] : pmix_->variables(local_rank)) environment.set(name, value);
@@ -53,6 +75,8 @@ void MpiWorld::started() {
 
 void MpiWorld::wait_for(PollSet& set) {
   if (pmi_) pmi_->wait_for(set);
+  if (pmix_) pmix_->wait_for(set);
+  if (exchange_) exchange_->wait_for(set);
 }
 
 }  // namespace unisono::launcher

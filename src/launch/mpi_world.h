@@ -6,6 +6,9 @@
 #include <vector>
 
 #include "launch/child.h"
+#include "launch/mpi_places.h"
+#include "launch/node_exchange.h"
+#include "launch/nodes.h"
 #include "launch/pmi_server.h"
 #include "launch/pmix_helper.h"
 #include "launch/supervisor.h"
@@ -16,8 +19,8 @@ namespace unisono::launcher {
 /// because the launcher cannot know which one the program or the plug-in is linked to. A job of another backend has none of this.
 class MpiWorld {
  public:
-  /// Returns null where the job does not ask for backend mpi. Throws StartFailed where it cannot have it.
-  static std::unique_ptr<MpiWorld> make(const JobOptions& options, const std::string& job_id, int attempt);
+  /// Returns null where the job does not ask for backend mpi. Throws StartFailed where it cannot have it. `nodes`: null on one host.
+  static std::unique_ptr<MpiWorld> make(const JobOptions& options, const std::string& job_id, int attempt, const Nodes* nodes);
 
   /// Adds descriptors and variables for MPI to a rank's plan.
   void prepare(int local_rank, ChildPlan& plan);
@@ -28,9 +31,12 @@ class MpiWorld {
  private:
   MpiWorld() = default;
 
-  int ranks_ = 0;
+  void serve_openmpi(const std::string& kind, const std::string& job, const MpiExchange& exchange);
+
+  MpiPlaces places_;
   std::unique_ptr<PmiServer> pmi_;
   std::unique_ptr<PmixHelper> pmix_;
+  std::unique_ptr<NodeExchange> exchange_;  ///< null on one host; ends before those that it calls
 };
 
 }  // namespace unisono::launcher

@@ -13,6 +13,8 @@
 #include "base/thread.h"
 #include "launch/first_cause.h"
 #include "launch/host.h"
+#include "launch/mpi_places.h"
+#include "launch/node_exchange.h"
 #include "launch/supervisor.h"
 #include "store/client.h"
 
@@ -52,6 +54,13 @@ class Nodes {
   int master_port() const { return master_port_; }  ///< a free port on node 0, for programs of other libraries
   const std::string& name_of(int node) const { return members_[static_cast<std::size_t>(node)]; }
   int node_of(int rank) const;
+
+  /// Returns a name of the job that all its launchers use.
+  std::string job_name() const;
+  /// Returns where the ranks are. Hosts that call themselves alike are told apart by their numbers.
+  MpiPlaces mpi_places() const;
+  /// Makes a way to exchange texts during an attempt. `name` is that of its purpose.
+  std::unique_ptr<NodeExchange> make_exchange(std::string_view name, int attempt) const;
 
   /// Tells the ranks of this host, through their launcher's store, where the store of the job is.
   void tell_ranks(store::StoreServer& launchers, int attempt) const;

@@ -2,11 +2,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <numeric>
 
 #include <fmt/format.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "launch/nodes.h"
 #include "launch/program.h"
@@ -72,11 +74,12 @@ void Nodes::meet(const JobOptions& options) {
     const std::string token = store::token_for(addresses, secret_, {});
     base::FileDescriptor listening = store::listen_on(addresses);
     base::info(fmt::format("the job's store listens on {}", describe(base::local_address(listening.get()))));
-    store_ = store::serve(std::move(listening), place, {.token = token});
+    store_ = store::serve(std::move(listening), place, {.token = token, .tls = store::tls_for(token, options.environment)});
   } else {
     const base::Reminder reminder(
         options.waiting, [&] { return "host 0 at " + at; }, say);
-    store_ = store::connect_tcp(address.resolved, place, {.token = store::token_for(address.resolved, secret_, {})}, deadline);
+    const std::string token = store::token_for(address.resolved, secret_, {});
+    store_ = store::connect_tcp(address.resolved, place, {.token = token, .tls = store::tls_for(token, options.environment)}, deadline);
   }
   store_address_ = store_->addresses()->store;
   rendezvous::JoinRequest request{.self = rendezvous::own_record(node_), .world_size = nodes_, .group_name = "launchers"};
@@ -113,6 +116,28 @@ void Nodes::agree(const JobOptions& options, const Deadline& deadline) {
   }
   master_port_ = std::stoi(store_->get("launchers/port", deadline.left()));
   max_restarts_ = std::stoi(store_->get("launchers/restarts", deadline.left()));
+}
+
+std::string Nodes::job_name() const {
+  std::string all = store_address_.host();
+  for (const std::string& member : members_) all += " " + member;
+  return fmt::format("{:016x}", base::stable_hash(all));
+}
+
+MpiPlaces Nodes::mpi_places() const {
+  MpiPlaces places{.own = node_};
+  std::vector<std::string> names;
+  for (const std::string& member : members_) names.push_back(member.substr(0, member.rfind(':')));  // without the process's number
+  for (int node = 0; node < nodes_; ++node) {
+    const std::string& name = names[static_cast<std::size_t>(node)];
+    const bool is_unique = std::ranges::count(names, name) == 1;
+    places.hosts.push_back({.name = is_unique ? name : fmt::format("{}-{}", name, node), .ranks = counts_[static_cast<std::size_t>(node)]});
+  }
+  return places;
+}
+
+std::unique_ptr<NodeExchange> Nodes::make_exchange(std::string_view name, int attempt) const {
+  return std::make_unique<NodeExchange>(store_, fmt::format("launchers/attempt/{}/{}", attempt, name), node_);
 }
 
 Nodes::~Nodes() {

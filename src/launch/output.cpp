@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -30,12 +31,13 @@ std::size_t prefix_width(int world_size) { return std::to_string(world_size - 1)
 
 }  // namespace
 
-Console::Console(const base::Environment& environment, Verbosity verbosity)
+Console::Console(const base::Environment& environment, Verbosity verbosity, int conductor)
     : out_(STDOUT_FILENO),
       err_(STDERR_FILENO),
       shared_(same_file(STDOUT_FILENO, STDERR_FILENO)),
       colour_(!environment.has("NO_COLOR")),
-      silent_(verbosity == Verbosity::silent) {}
+      silent_(verbosity == Verbosity::silent),
+      conductor_(conductor) {}
 
 std::string Console::prefix(int rank, int world_size, const Sink& sink) const {
   const std::string plain = fmt::format("[{:>{}}]", rank, prefix_width(world_size) - 3);
@@ -51,14 +53,35 @@ void Console::put(std::string_view text, std::string_view begin, std::string_vie
   err().line(std::string(begin).append(whole).append(end));
 }
 
-void Console::say(std::string_view text) { put(text, "", ""); }
+/// One write for each line, which a pipe takes whole up to PIPE_BUF bytes; the conductor reads at all times. A conductor that is gone needs no
+/// message.
+void Console::tell_conductor(std::string_view how, Topic topic, std::string_view text) const {
+  if (conductor_ < 0) return;
+  std::string line = fmt::format("{} {} {}", how, static_cast<int>(topic), text);
+  std::ranges::replace(line, '\n', ' ');
+  line += '\n';
+  std::string_view rest = line;
+  while (!rest.empty()) {
+    const auto done = ::write(conductor_, rest.data(), rest.size());
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) return;
+    rest.remove_prefix(static_cast<std::size_t>(done));
+  }
+}
 
-void Console::shout(std::string_view text) {
+void Console::say(std::string_view text, Topic topic) {
+  if (conductor_ >= 0) return tell_conductor("say", topic, text);
+  put(text, "", "");
+}
+
+void Console::shout(std::string_view text, Topic topic) {
+  if (conductor_ >= 0) return tell_conductor("shout", topic, text);
   const bool coloured = colour_ && err().is_terminal();
   put(text, coloured ? "\x1b[1;31m" : "", coloured ? "\x1b[0m" : "");
 }
 
 void Console::quote(std::string_view line) {
+  if (conductor_ >= 0) return tell_conductor("quote", Topic::other, line);
   if (!silent_) err().line(std::string(tag).append("| ").append(line));
 }
 

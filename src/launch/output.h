@@ -16,21 +16,28 @@
 
 namespace unisono::launcher {
 
+/// The subject of a message of the launcher. The conductor of several hosts shows some of them once, although each host's launcher sends them.
+enum class Topic { other, failing, restart, lost, interrupt, logs };
+
 /// The launcher's own standard output and error, each a sink. Where both are the same file they are one sink, so that lines stay whole.
+///
+/// With a conductor's descriptor the launcher's own messages go there, each as a line "say TOPIC TEXT", "shout TOPIC TEXT" or "quote TOPIC TEXT".
 class Console {
  public:
-  Console(const base::Environment& environment, Verbosity verbosity);
+  Console(const base::Environment& environment, Verbosity verbosity, int conductor = -1);
 
   Sink& out() noexcept { return out_; }
   Sink& err() noexcept { return shared_ ? out_ : err_; }
   /// Returns "[ 3] " in a job of 10 to 99 ranks, in a colour of its own where the sink is a terminal and NO_COLOR is not set.
   std::string prefix(int rank, int world_size, const Sink& sink) const;
   /// Writes a sentence of the launcher to standard error as "[unisono] …", broken at the width of a terminal. A silent console writes nothing.
-  void say(std::string_view text);
+  void say(std::string_view text, Topic topic = Topic::other);
   /// Writes a sentence that must stand out: bold and red on a terminal.
-  void shout(std::string_view text);
+  void shout(std::string_view text, Topic topic = Topic::other);
   /// Writes a line of a rank unchanged.
   void quote(std::string_view line);
+  /// Tells the conductor, if there is one, that the launchers of all hosts have met.
+  void tell_met() const { tell_conductor("met", Topic::other, {}); }
   void flush();
   void wait_for(PollSet& set);
   bool is_empty() { return (out_.is_empty() || out_.broken()) && (err_.is_empty() || err_.broken()); }
@@ -39,12 +46,14 @@ class Console {
 
  private:
   void put(std::string_view text, std::string_view begin, std::string_view end);
+  void tell_conductor(std::string_view how, Topic topic, std::string_view text) const;
 
   Sink out_;
   Sink err_;
   bool shared_;
   bool colour_;
   bool silent_;
+  int conductor_;
   bool told_loss_ = false;
 };
 

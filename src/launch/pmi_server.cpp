@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -16,6 +18,19 @@ namespace {
 // The limits announced to MPICH; longer input is refused.
 constexpr std::size_t longest_name = 256, longest_key = 64, longest_value = 1024, longest_request = 4096;
 constexpr std::size_t most_bytes = std::size_t{64} << 20;
+
+/// Returns the mapping of ranks to hosts: the first host, the number of hosts, and the ranks on each of them, for each run of hosts that are alike.
+std::string mapping_of(const MpiPlaces& places) {
+  std::string text = "(vector";
+  for (std::size_t begin = 0; begin < places.hosts.size();) {
+    const auto is_other = [&](const MpiPlaces::Host& host) { return host.ranks != places.hosts[begin].ranks; };
+    const auto end = std::find_if(places.hosts.begin() + static_cast<std::ptrdiff_t>(begin), places.hosts.end(), is_other);
+    const auto count = static_cast<std::size_t>(end - places.hosts.begin()) - begin;
+    text += fmt::format(",({},{},{})", begin, count, places.hosts[begin].ranks);
+    begin += count;
+  }
+  return text + ")";
+}
 
 /// Returns the value of "name=value" in a line; values hold no spaces.
 std::string_view field(std::string_view line, std::string_view name) {
@@ -30,16 +45,17 @@ std::string_view field(std::string_view line, std::string_view name) {
 
 }  // namespace
 
-PmiServer::PmiServer(int ranks, std::string job) : name_(std::move(job)) {
-  for (int rank = 0; rank < ranks; ++rank) {
+PmiServer::PmiServer(const MpiPlaces& places, std::string job, MpiExchange exchange)
+    : name_(std::move(job)), world_size_(places.world_size()), hosts_(places.hosts.size()), exchange_(std::move(exchange)) {
+  std::iota(hosts_.begin(), hosts_.end(), 0);
+  for (int rank = 0; rank < places.ranks(); ++rank) {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
       throw StartFailed(fmt::format("cannot make a socket for rank {}: {}", rank, error_text(errno)), 1);
     connections_.push_back({base::FileDescriptor(ends[0])});
     rank_ends_.emplace_back(ends[1]);
   }
-  // The mapping of ranks to hosts: all are on the first one.
-  values_["PMI_process_mapping"] = fmt::format("(vector,(0,1,{}))", ranks);
+  values_["PMI_process_mapping"] = mapping_of(places);
 }
 
 void PmiServer::add_descriptors(std::vector<int>& all, int but_of) const {
@@ -78,8 +94,25 @@ void PmiServer::send(Connection& connection, std::string_view line) {
   if (::send(connection.fd.get(), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL) != static_cast<ssize_t>(text.size())) connection.fd.reset();
 }
 
-void PmiServer::release_barrier() {
+void PmiServer::come_to_barrier() {
   if (!std::ranges::all_of(connections_, [](const Connection& connection) { return connection.in_barrier; })) return;
+  if (!exchange_) return release_barrier();
+  exchange_(fmt::format("pmi{}", barriers_++), hosts_, std::exchange(fresh_, {}).take(), [this](const std::vector<std::string>& of_hosts) {
+    for (const std::string& put : of_hosts) take(put);
+    release_barrier();
+  });
+}
+
+void PmiServer::take(std::string_view put) {
+  base::ByteReader reader(put);
+  while (reader.ok() && !reader.complete()) {
+    const std::string key(reader.text());
+    const std::string_view value = reader.text();
+    if (reader.ok()) values_[key] = value;
+  }
+}
+
+void PmiServer::release_barrier() {
   for (auto& connection : connections_) {
     connection.in_barrier = false;
     if (connection.fd) send(connection, "cmd=barrier_out");
@@ -92,13 +125,14 @@ std::string PmiServer::answer(Connection& connection, std::string_view line) {
   if (command == "get_maxes") return fmt::format("cmd=maxes kvsname_max={} keylen_max={} vallen_max={}", longest_name, longest_key, longest_value);
   if (command == "get_appnum") return "cmd=appnum appnum=0";
   if (command == "get_my_kvsname") return fmt::format("cmd=my_kvsname kvsname={}", name_);
-  if (command == "get_universe_size") return fmt::format("cmd=universe_size size={}", connections_.size());
+  if (command == "get_universe_size") return fmt::format("cmd=universe_size size={}", world_size_);
   if (command == "put") {
     const std::string_view key = field(line, "key"), value = field(line, "value");
     const bool fits = !key.empty() && key.size() <= longest_key && value.size() <= longest_value && bytes_ + key.size() + value.size() <= most_bytes;
     if (!fits) return "cmd=put_result rc=-1 msg=too_long";
     bytes_ += key.size() + value.size();
     values_[std::string(key)] = value;
+    if (exchange_) fresh_.text(key).text(value);
     return "cmd=put_result rc=0 msg=success";
   }
   if (command == "get") {
@@ -108,7 +142,7 @@ std::string PmiServer::answer(Connection& connection, std::string_view line) {
   }
   if (command == "barrier_in") {
     connection.in_barrier = true;
-    release_barrier();
+    come_to_barrier();
     return {};
   }
   if (command == "finalize") return "cmd=finalize_ack";

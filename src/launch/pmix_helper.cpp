@@ -9,6 +9,9 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
+#include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -60,21 +63,27 @@ struct SpawnPlan {
 
 std::string PmixHelper::program() { return find_helper("unisono-pmix"); }
 
-PmixHelper::PmixHelper(int ranks, const std::string& job) : variables_(static_cast<std::size_t>(ranks)) {
+PmixHelper::PmixHelper(const MpiPlaces& places, const std::string& job, MpiExchange exchange)
+    : variables_(static_cast<std::size_t>(places.ranks())), exchange_(std::move(exchange)) {
   const std::string path = program();
   if (path.empty())
     throw StartFailed(
         "this build has no unisono-pmix, which Open MPI's ranks need of their launcher (build with libpmix-dev, or use UNISONO_MPI=mpich)", 1);
   Pipe input, output;
   const SpawnPlan plan(input.reading.get(), output.writing.get());
-  const std::string count = std::to_string(ranks);
-  char* const arguments[] = {const_cast<char*>(path.c_str()), const_cast<char*>(job.c_str()), const_cast<char*>(count.c_str()), nullptr};
-  const int failed = ::posix_spawn(&pid_, path.c_str(), &plan.actions, &plan.attributes, arguments, environ);
+  std::vector<std::string> words{path, job, std::to_string(places.own)};
+  for (const MpiPlaces::Host& host : places.hosts) words.push_back(fmt::format("{}={}", host.name, host.ranks));
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const int failed = ::posix_spawn(&pid_, path.c_str(), &plan.actions, &plan.attributes, arguments.data(), environ);
   if (failed != 0) throw StartFailed(fmt::format("cannot run {}: {}", path, error_text(failed)), 1);
   life_line_ = std::move(input.writing);
+  ::fcntl(life_line_.get(), F_SETFL, O_NONBLOCK);
   output.writing.reset();
+  output_ = std::move(output.reading);
   try {
-    read_variables(std::move(output.reading));
+    read_variables();
   } catch (...) {
     ::kill(pid_, SIGKILL);
     while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
@@ -83,17 +92,17 @@ PmixHelper::PmixHelper(int ranks, const std::string& job) : variables_(static_ca
   }
 }
 
-void PmixHelper::read_variables(base::FileDescriptor from) {
+void PmixHelper::read_variables() {
   const base::Deadline deadline(start_limit);
   std::string text;
   while (!text.ends_with("ready\n")) {
-    pollfd waiting{from.get(), POLLIN, 0};
+    pollfd waiting{output_.get(), POLLIN, 0};
     const int count = ::poll(&waiting, 1, deadline.poll_timeout());
     if (count < 0 && errno == EINTR) continue;
     if (count == 0) throw StartFailed("unisono-pmix, which serves Open MPI's ranks, does not get ready", 1);
     constexpr std::size_t bytes_per_read = 4096;
     char buffer[bytes_per_read];
-    const ssize_t got = ::read(from.get(), buffer, sizeof buffer);
+    const ssize_t got = ::read(output_.get(), buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0 || text.size() > most_output) throw StartFailed("unisono-pmix, which serves Open MPI's ranks, ended before it was ready", 1);
     text.append(buffer, static_cast<std::size_t>(got));
@@ -109,6 +118,49 @@ void PmixHelper::read_variables(base::FileDescriptor from) {
     if (rank < 0 || static_cast<std::size_t>(rank) >= variables_.size()) continue;
     variables_[static_cast<std::size_t>(rank)].emplace_back(line.substr(space + 1, equals - space - 1), line.substr(equals + 1));
   }
+}
+
+void PmixHelper::wait_for(PollSet& set) {
+  if (!exchange_) return;
+  if (output_) set.add(output_.get(), POLLIN, [this](short) { hear(); });
+  if (life_line_ && !untold_.empty()) set.add(life_line_.get(), POLLOUT, [this](short) { tell(); });
+}
+
+void PmixHelper::hear() {
+  constexpr std::size_t bytes_per_read = 65536;
+  char buffer[bytes_per_read];
+  const ssize_t got = ::read(output_.get(), buffer, sizeof buffer);
+  if (got < 0 && errno == EINTR) return;
+  if (got <= 0 || unread_.size() > most_output) return output_.reset();  // it has ended; the ranks see that
+  unread_.append(buffer, static_cast<std::size_t>(got));
+  for (std::size_t end = 0; (end = unread_.find('\n')) != std::string::npos; unread_.erase(0, end + 1)) {
+    begin_fence(std::string_view(unread_).substr(0, end));
+  }
+}
+
+void PmixHelper::begin_fence(std::string_view line) {
+  std::istringstream words{std::string(line)};
+  std::string kind, name, among, text;
+  if (!(words >> kind >> name >> among) || kind != "fence") return;
+  words >> text;  // which may be empty
+  std::vector<int> hosts;
+  std::istringstream list(among);
+  for (std::string host; std::getline(list, host, ',');) hosts.push_back(std::atoi(host.c_str()));
+  exchange_("pmix" + name, hosts, text, [this, name](const std::vector<std::string>& texts) {
+    // The data of the hosts follow each other; each is written in hexadecimal digits.
+    std::string all;
+    for (const std::string& one : texts) all += one;
+    untold_ += fmt::format("fence {} {}\n", name, all);
+    tell();
+  });
+}
+
+/// Writes as much as the pipe takes.
+void PmixHelper::tell() {
+  const ssize_t written = ::write(life_line_.get(), untold_.data(), untold_.size());
+  if (written < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (written < 0) untold_.clear();
+  else untold_.erase(0, static_cast<std::size_t>(written));
 }
 
 PmixHelper::~PmixHelper() {

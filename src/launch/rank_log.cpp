@@ -55,9 +55,11 @@ void RankLog::give_up(int error) {
 
 std::string RankLog::take_warning() { return std::exchange(warning_, {}); }
 
-LogFolder make_log_folder(const std::string& directory, const std::string& job_id) {
+std::string log_folder_name(const std::string& job_id) { return time_of_day() + "-" + job_id.substr(0, 8); }
+
+LogFolder make_log_folder(const std::string& directory, const std::string& job_id, const std::string& name_of_folder) {
   namespace fs = std::filesystem;
-  const std::string name = time_of_day() + "-" + job_id.substr(0, 8);
+  const std::string name = name_of_folder.empty() ? log_folder_name(job_id) : name_of_folder;
   const fs::path parent(directory), folder = parent / name;
   std::error_code error;
   fs::create_directories(folder, error);
@@ -68,7 +70,7 @@ LogFolder make_log_folder(const std::string& directory, const std::string& job_i
   }
   // The link is optional: some file systems have none, and a file of that name is kept. It is made under another name and renamed, so that it is
   // never missing.
-  const fs::path link = parent / "latest", new_link = parent / (".latest-" + name);
+  const fs::path link = parent / "latest", new_link = parent / (".latest-" + job_id);
   if (fs::symlink_status(link, error).type() != fs::file_type::not_found && !fs::is_symlink(link, error)) return {.path = folder.string()};
   fs::create_directory_symlink(name, new_link, error);
   if (!error) fs::rename(new_link, link, error);

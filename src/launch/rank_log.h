@@ -36,8 +36,10 @@ struct LogFolder {
   std::string warning = {};  ///< why there is none: the disk is full
 };
 
-/// Makes a folder for the job in `directory`, which is made as well if needed. The folder is named after the time and the job, and the link `latest`
-/// in `directory` points to it. Throws StartFailed where that is impossible, except on a full disk.
-LogFolder make_log_folder(const std::string& directory, const std::string& job_id);
+/// Makes a folder for the job in `directory`, which is made as well if needed. The folder is named after the time and the job unless it gets a name,
+/// and the link `latest` in `directory` points to it. Throws StartFailed where that is impossible, except on a full disk.
+LogFolder make_log_folder(const std::string& directory, const std::string& job_id, const std::string& name_of_folder = {});
+/// Returns the name that the folder of a job would have now.
+std::string log_folder_name(const std::string& job_id);
 
 }  // namespace unisono::launcher

@@ -103,25 +103,6 @@ std::optional<int> wait_for_restart(milliseconds time, SignalScope* signals, Con
   return std::nullopt;
 }
 
-/// Writes until the reader has taken everything. A further Ctrl-C ends the wait.
-void write_out(Console& console, SignalScope* signals) {
-  console.flush();
-  while (!console.is_empty()) {
-    bool give_up = false;
-    PollSet set;
-    console.wait_for(set);
-    if (signals != nullptr) {
-      set.add(signals->fd(), POLLIN, [&](short) {
-        while (const auto signal = signals->next())
-          give_up = give_up || (*signal != SIGCONT && *signal != SIGUSR1 && *signal != SIGUSR2 && *signal != SIGWINCH);
-      });
-    }
-    set.wait();
-    if (give_up) return;
-    console.flush();
-  }
-}
-
 /// Waits for the other hosts' ranks to end, and takes their reports. A first signal is passed on to the others, a second one ends the wait.
 void put_together(Nodes& nodes, SignalScope* signals, Console& console, JobResult& result) {
   nodes.end(result.ends);
@@ -138,7 +119,8 @@ void put_together(Nodes& nodes, SignalScope* signals, Console& console, JobResul
       gave_up = result.interrupted_by.has_value();
       result.interrupted_by = signal;
       nodes.tell({.kind = Trouble::Kind::interrupt, .signal = *signal});
-      console.say(signal_name(*signal) + (gave_up ? " again: not waiting for the other hosts" : ": the other hosts are told to end their ranks"));
+      console.say(signal_name(*signal) + (gave_up ? " again: not waiting for the other hosts" : ": the other hosts are told to end their ranks"),
+                  Topic::interrupt);
     }
   }
   if (gave_up) return;
@@ -167,7 +149,7 @@ bool attempt_once(const JobParts& parts, JobResult& result) {
     if (interrupted_first) result.interrupted_by = trouble->signal;
     node_is_lost = trouble && trouble->kind == Trouble::Kind::lost;
     if (node_is_lost && (!result.first_cause || is_consequence(result.ends[*result.first_cause]))) {
-      parts.console.say("first cause: the launcher at " + parts.nodes->name_of(trouble->node) + " is lost: " + trouble->how);
+      parts.console.say("first cause: the launcher at " + parts.nodes->name_of(trouble->node) + " is lost: " + trouble->how, Topic::lost);
       result.exit_code = 1;
       return false;
     }
@@ -178,11 +160,14 @@ bool attempt_once(const JobParts& parts, JobResult& result) {
     return false;
   }
   if (!result.first_cause) return false;
-  report_failure(parts.console, result.ends, *result.first_cause, attempt.last_lines(result.ends[*result.first_cause].rank));
+  // Where a conductor shows the messages of all hosts, only the host of the first cause accounts for it. It has the rank's last lines.
+  const int cause = result.ends[*result.first_cause].rank;
+  const bool is_elsewhere = parts.options.conductor >= 0 && parts.nodes != nullptr && parts.nodes->node_of(cause) != parts.options.node_rank;
+  if (!is_elsewhere) report_failure(parts.console, result.ends, *result.first_cause, attempt.last_lines(cause));
   if (parts.nodes != nullptr && result.interrupted_by && restarts_left > 0) parts.nodes->give_up_restart(result.attempts, *result.interrupted_by);
   if (result.interrupted_by || node_is_lost || restarts_left <= 0) return false;
   const milliseconds pause = back_off(result.attempts);
-  parts.console.say(fmt::format("restart {} of {} in {} s", result.attempts, max_restarts, pause.count() / 1000));
+  parts.console.say(fmt::format("restart {} of {} in {} s", result.attempts, max_restarts, pause.count() / 1000), Topic::restart);
   if (const auto signal = wait_for_restart(pause, parts.signals, parts.console)) {
     if (parts.nodes != nullptr) parts.nodes->give_up_restart(result.attempts, *signal);
     result.interrupted_by = signal;
@@ -194,6 +179,24 @@ bool attempt_once(const JobParts& parts, JobResult& result) {
 
 }  // namespace
 
+void write_out(Console& console, SignalScope* signals) {
+  console.flush();
+  while (!console.is_empty()) {
+    bool give_up = false;
+    PollSet set;
+    console.wait_for(set);
+    if (signals != nullptr) {
+      set.add(signals->fd(), POLLIN, [&](short) {
+        while (const auto signal = signals->next())
+          give_up = give_up || (*signal != SIGCONT && *signal != SIGUSR1 && *signal != SIGUSR2 && *signal != SIGWINCH);
+      });
+    }
+    set.wait();
+    if (give_up) return;
+    console.flush();
+  }
+}
+
 JobResult run_job(const JobOptions& options) {
   check(options);
   open_standard_descriptors();
@@ -202,7 +205,7 @@ JobResult run_job(const JobOptions& options) {
   const DescriptorLimit limit(64 + 8 * static_cast<std::size_t>(options.ranks));
   const std::vector<int> cpus = allowed_cpus();
   const std::string job_id = random_id();
-  const LogFolder logs = options.log_directory.empty() ? LogFolder{} : make_log_folder(options.log_directory, job_id);
+  const LogFolder logs = options.log_directory.empty() ? LogFolder{} : make_log_folder(options.log_directory, job_id, options.log_name);
   const Watchdog watchdog(job_id);
   const KeptChildren kept_children;
   std::optional<Nodes> nodes;  // none for a function, whose ranks find each other by themselves
@@ -210,12 +213,13 @@ JobResult run_job(const JobOptions& options) {
   std::optional<SignalScope> signals;
   if (options.signals == SignalMode::handled) signals.emplace(handled_signals(options));
   SignalScope* const signal_scope = signals ? &*signals : nullptr;
-  Console console(options.environment, options.verbosity);
+  Console console(options.environment, options.verbosity, options.conductor);
+  console.tell_met();
   StdinPump stdin_pump(options.standard_input);
   say_what_was_chosen(options);
   const int world_size = nodes ? nodes->world_size() : options.nnodes * options.ranks;
   check_stdin(options, world_size);
-  if (!logs.path.empty()) console.say("logs: " + logs.path);
+  if (!logs.path.empty()) console.say("logs: " + logs.path, Topic::logs);
   if (!logs.warning.empty()) console.say("warning: " + logs.warning);
   console.flush();
   const JobParts parts{options,    task,      job_id,          cpus, watchdog, console, stdin_pump, signal_scope, nodes ? &*nodes : nullptr,

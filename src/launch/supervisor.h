@@ -49,6 +49,7 @@ struct JobOptions {
   std::string backend = {};  ///< the ranks' UNISONO_BACKEND; empty: unchanged. For mpi the ranks become a world of MPI's
   int max_restarts = 0;
   std::string log_directory = {};  ///< gets a folder for this job; empty: none
+  std::string log_name = {};       ///< of that folder, where all hosts use the same; empty: by the time and the job
   std::chrono::milliseconds grace = std::chrono::seconds(15);
   Binding binding = Binding::none;
   std::vector<int> forwarded_signals = {SIGUSR1, SIGUSR2};  ///< sent on to the ranks, without further effect
@@ -62,6 +63,7 @@ struct JobOptions {
   StdinTarget standard_input = {};  ///< rank 0 by default
   SignalMode signals = SignalMode::handled;
   Verbosity verbosity = Verbosity::normal;
+  int conductor = -1;  ///< a descriptor for the launcher's own messages (Console), where another process shows those of all hosts; -1: none
   base::Environment environment = base::Environment::process();
 };
 
@@ -72,6 +74,11 @@ struct JobResult {
   int attempts = 0;
   std::vector<RankEnd> ends = {};  ///< of the last attempt, in the order of the ranks; of all hosts, as far as they are known
 };
+
+class Console;
+class SignalScope;
+/// Writes until the reader has taken everything. A further Ctrl-C ends the wait.
+void write_out(Console& console, SignalScope* signals);
 
 /// Starts the ranks, watches them to their end and leaves no process behind. Call it from a thread that lives as long as the job, because the kernel
 /// ends the ranks with it. Throws InvalidArgument for options that make no sense, StartFailed where the job could not be started.

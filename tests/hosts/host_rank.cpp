@@ -56,6 +56,33 @@ void part(rendezvous::JobIdentity& identity) {
   identity.leave();
 }
 
+/// Collectives and messages of several lengths, compared with what they should give.
+void move_data() {
+  const Context context;
+  const int own = rank(), size = world_size();
+  for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{300'000}}) {
+    std::vector<std::int64_t> values(count);
+    for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<std::int64_t>(i) * (own + 1);
+    std::vector<std::int64_t> sums = values;
+    all_reduce(sums);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (sums[i] != static_cast<std::int64_t>(i) * size * (size + 1) / 2) throw std::logic_error(fmt::format("sum {} of {} is wrong", i, count));
+    }
+    std::vector<std::int64_t> received(count);
+    send_recv(values, (own + 1) % size, received, (own + size - 1) % size);
+    const std::int64_t from = (own + size - 1) % size;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (received[i] != static_cast<std::int64_t>(i) * (from + 1)) throw std::logic_error(fmt::format("element {} of a message is wrong", i));
+    }
+    for (int root = 0; root < size; ++root) {
+      std::vector<std::int64_t> copy = values;
+      broadcast(copy, root);
+      if (copy.back() != static_cast<std::int64_t>(count - 1) * (root + 1)) throw std::logic_error("a broadcast is wrong");
+    }
+  }
+  say(fmt::format("rank {} of {} by {}, all is right", own, size, world().backend()));
+}
+
 int run(const std::vector<std::string>& words) {
   const std::string& mode = words.at(0);
   if (const char* const limit = std::getenv("HOST_RANK_SILENCE_MS")) detail::set_silence_limit(std::chrono::milliseconds(std::atoi(limit)));
@@ -70,6 +97,8 @@ int run(const std::vector<std::string>& words) {
   } else if (mode == "sum") {  // the whole way
     const Context context;
     say(fmt::format("rank {} of {}, node {} of {}, sum {}", rank(), world_size(), node_rank(), nnodes(), all_reduce(rank())));
+  } else if (mode == "move") {
+    move_data();
   } else if (mode == "work") {  // sums until rank 0 sees the file that its last word names
     const Context context;
     say("working");

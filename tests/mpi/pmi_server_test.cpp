@@ -3,6 +3,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <functional>
+#include <map>
+#include <memory>
+
 #include "launch/pmi_server.h"
 
 namespace unisono::launcher {
@@ -10,7 +14,7 @@ namespace {
 
 class PmiServerTest : public ::testing::Test {
  protected:
-  PmiServerTest() : server_(2, "job") {
+  PmiServerTest() : server_({.hosts = {{.name = "here", .ranks = 2}}}, "job") {
     for (int rank = 0; rank < 2; ++rank) ends_.emplace_back(::dup(server_.rank_end(rank)));
     server_.started();
   }
@@ -77,6 +81,82 @@ TEST_F(PmiServerTest, WhatIsNoLineOfPmiEndsThatConnectionAlone) {
   send(1, std::string(4096, 'x'));
   send(1, "x");
   EXPECT_EQ(answer(1), "closed");
+}
+
+/// Two launchers, with two ranks and with one. What they exchange comes at once when both have it.
+class PmiServersOfTwoHosts : public ::testing::Test {
+ protected:
+  PmiServersOfTwoHosts() {
+    for (int host = 0; host < 2; ++host) {
+      const MpiPlaces places{.hosts = {{.name = "a", .ranks = 2}, {.name = "b", .ranks = 1}}, .own = host};
+      servers_.push_back(std::make_unique<PmiServer>(
+          places, "job", [this, host](const std::string& name, const std::vector<int>& hosts, std::string own, const auto& done) {
+            EXPECT_EQ(hosts, (std::vector{0, 1}));
+            auto& one = exchanges_[name];
+            one.texts[host] = std::move(own);
+            one.done.push_back(done);
+            if (one.done.size() < 2) return;
+            for (const auto& each : one.done) each({one.texts[0], one.texts[1]});
+          }));
+    }
+    for (const auto& [host, local] : {std::pair(0, 0), std::pair(0, 1), std::pair(1, 0)}) {
+      ends_.emplace_back(::dup(servers_[static_cast<std::size_t>(host)]->rank_end(local)));
+    }
+  }
+  std::string ask(int rank, const std::string& line) {
+    const std::string text = line + "\n";
+    EXPECT_EQ(::send(end(rank), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+    PollSet set;
+    for (const auto& server : servers_) server->wait_for(set);
+    set.wake_within(std::chrono::milliseconds(1000));
+    set.wait();
+    return answer(rank);
+  }
+  std::string answer(int rank) {
+    char buffer[4096];
+    const ssize_t got = ::recv(end(rank), buffer, sizeof buffer, MSG_DONTWAIT);
+    return got < 0 ? "" : std::string(buffer, static_cast<std::size_t>(got));
+  }
+
+ private:
+  struct Exchange {
+    std::map<int, std::string> texts;
+    std::vector<std::function<void(const std::vector<std::string>&)>> done;
+  };
+  int end(int rank) const { return ends_[static_cast<std::size_t>(rank)].get(); }
+  std::map<std::string, Exchange> exchanges_;
+  std::vector<std::unique_ptr<PmiServer>> servers_;
+  std::vector<base::FileDescriptor> ends_;
+};
+
+TEST_F(PmiServersOfTwoHosts, SayWhereTheRanksAre) {
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(ask(rank, "cmd=get_universe_size"), "cmd=universe_size size=3\n");
+    EXPECT_EQ(ask(rank, "cmd=get kvsname=job key=PMI_process_mapping"), "cmd=get_result rc=0 msg=success value=(vector,(0,1,2),(1,1,1))\n");
+  }
+}
+
+TEST_F(PmiServersOfTwoHosts, ExchangeAtEachBarrierWhatRanksHavePut) {
+  const std::string unknown = "cmd=get_result rc=-1 msg=key_not_found value=unknown\n";
+  for (int round = 0; round < 2; ++round) {
+    const std::string number = std::to_string(round);
+    for (int rank = 0; rank < 3; ++rank) {
+      const std::string of_rank = "key=" + number + "of" + std::to_string(rank) + " value=v" + number + std::to_string(rank);
+      EXPECT_EQ(ask(rank, "cmd=put kvsname=job " + of_rank), "cmd=put_result rc=0 msg=success\n");
+    }
+    EXPECT_EQ(ask(0, "cmd=get kvsname=job key=" + number + "of2"), unknown);
+    EXPECT_EQ(ask(2, "cmd=barrier_in"), "");
+    EXPECT_EQ(ask(0, "cmd=barrier_in"), "");
+    EXPECT_EQ(ask(1, "cmd=barrier_in"), "cmd=barrier_out\n");
+    EXPECT_EQ(answer(0), "cmd=barrier_out\n");
+    EXPECT_EQ(answer(2), "cmd=barrier_out\n");
+    for (int asking = 0; asking < 3; ++asking) {
+      for (int rank = 0; rank < 3; ++rank) {
+        EXPECT_EQ(ask(asking, "cmd=get kvsname=job key=" + number + "of" + std::to_string(rank)),
+                  "cmd=get_result rc=0 msg=success value=v" + number + std::to_string(rank) + "\n");
+      }
+    }
+  }
 }
 
 }  // namespace

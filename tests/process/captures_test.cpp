@@ -86,7 +86,8 @@ TEST(Captures, Info) {
   for (const std::string& line : lines) {
     EXPECT_EQ(line.find("swordfish"), std::string::npos);
   }
-  compare("info", without_values(joined(lines, std::string(28, ' ')), {"version", "plug-ins from"}, {"backends", "host", "shared memory", "limits"}));
+  compare("info", without_values(joined(lines, std::string(28, ' ')), {"version", "plug-ins from", "encryption"},
+                                 {"backends", "host", "shared memory", "limits"}));
 }
 
 /// The figures of a table become # where they end, so that the columns can be seen.

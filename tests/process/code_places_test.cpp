@@ -115,6 +115,16 @@ TEST_F(Prefix, ItsPlugInsAreLoaded) {
   EXPECT_NE(said.find("libunisono_gloo.so has no unisono_plugin()"), std::string::npos) << said;
 }
 
+TEST_F(Prefix, ItsPlugInsMayLieInAFolderOfTheirOwn) {
+  fs::create_directory(lib / "unisono");
+  fs::rename(lib / "libunisono_gloo.so", lib / "unisono" / "libunisono_gloo.so");
+  fs::copy_file(UNTRUSTED_PLUGIN, lib / "unisono" / "libunisono_warp.so");  // of ours there is none of this name
+  const std::string said = info();
+  EXPECT_TRUE(ran());
+  EXPECT_NE(said.find("libunisono_gloo.so has no unisono_plugin()"), std::string::npos) << said;
+  EXPECT_EQ(said.find("warp"), std::string::npos) << said;
+}
+
 TEST_F(Prefix, WhereAnybodyCanAddPlugInsNoneIsLoaded) {
   allow(lib, 01777);
   const std::string said = info();

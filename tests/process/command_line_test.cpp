@@ -60,7 +60,7 @@ TEST(CommandLine, SaysItsVersionInEveryUsualWay) {
 TEST(CommandLine, HelpIsTheSamePageHoweverItIsAskedFor) {
   EXPECT_EQ(ask({"help"}).out, ask({"--help"}).out);
   EXPECT_EQ(ask({"-h"}).out, ask({"--help"}).out);
-  for (const char* name : {"run", "bench", "info", "version", "help"}) {
+  for (const char* name : {"run", "bench", "info", "doctor", "simulate", "completion", "version", "help"}) {
     EXPECT_NE(ask({"help"}).out.find(fmt::format("\n  {} ", name)), std::string::npos) << name;
     const Answer page = ask({"help", name});
     EXPECT_EQ(page.code, 0) << page.err;
@@ -75,8 +75,8 @@ TEST(CommandLine, HelpIsTheSamePageHoweverItIsAskedFor) {
 TEST(CommandLine, AMistypedCommandIsNamedWithTheOneThatIsMeant) {
   EXPECT_EQ(refusal({"rnu", "-n", "2", "true"}), "unisono: unknown command 'rnu'; did you mean 'run'?");
   EXPECT_EQ(refusal({"benhc"}), "unisono: unknown command 'benhc'; did you mean 'bench'?");
-  EXPECT_EQ(refusal({"WRONG"}), "unisono: unknown command 'WRONG'; there are run, bench, info, version, help");
-  EXPECT_EQ(refusal({}), "unisono: a command is missing; there are run, bench, info, version, help");
+  EXPECT_EQ(refusal({"WRONG"}), "unisono: unknown command 'WRONG'; there are run, bench, info, doctor, simulate, completion, version, help");
+  EXPECT_EQ(refusal({}), "unisono: a command is missing; there are run, bench, info, doctor, simulate, completion, version, help");
 }
 
 TEST(CommandLine, AProgramWhereACommandBelongsIsToldHowItIsStarted) {
@@ -87,10 +87,10 @@ TEST(CommandLine, AProgramWhereACommandBelongsIsToldHowItIsStarted) {
 TEST(CommandLine, AMistypedOptionIsNamedWithTheOneThatIsMeant) {
   EXPECT_EQ(refusal({"run", "--nnode", "2", "true"}), "unisono run: unknown option '--nnode'; did you mean '--nnodes'?");
   EXPECT_EQ(refusal({"run", "--max-restart=1", "true"}), "unisono run: unknown option '--max-restart'; did you mean '--max-restarts'?");
-  EXPECT_EQ(refusal({"run", "-n", "2", "--hostfile", "h", "true"}), "unisono run: unknown option '--hostfile'");
+  EXPECT_EQ(refusal({"run", "-n", "2", "--machines", "h", "true"}), "unisono run: unknown option '--machines'");
   EXPECT_EQ(refusal({"bench", "--szies", "8"}), "unisono bench: unknown option '--szies'; did you mean '--sizes'?");
   EXPECT_EQ(refusal({"info", "--jsno"}), "unisono info: unknown option '--jsno'; did you mean '--json'?");
-  EXPECT_EQ(refusal({"run", "-x", "true"}), "unisono run: unknown option '-x'");
+  EXPECT_EQ(refusal({"run", "-y", "true"}), "unisono run: unknown option '-y'");
 }
 
 TEST(CommandLine, TheNumberOfRanksHasTheNamesThatOtherLaunchersGiveIt) {
@@ -118,7 +118,23 @@ TEST(CommandLine, AWrongValueIsSaidInOneSentence) {
   EXPECT_EQ(refusal({"bench", "-np", "0"}), "unisono bench: --ranks must be a whole number from 1 to 1024, not '0'");
   EXPECT_EQ(refusal({"run", "--grace", "long", "true"}), "unisono run: --grace must be a number from 0 on, not 'long'");
   EXPECT_EQ(refusal({"run", "--bind", "socket", "true"}), "unisono run: --bind must be core or none, not 'socket'");
+  EXPECT_EQ(refusal({"completion", "tcsh"}), "unisono completion: SHELL must be bash, zsh or fish, not 'tcsh'");
+  EXPECT_EQ(refusal({"completion"}), "unisono completion: SHELL is required");
   EXPECT_EQ(refusal({"bench", "--data", "stale"}), "unisono bench: --data must be static, varying or touch, not 'stale'");
+}
+
+TEST(CommandLine, TheSchedulesOfAnyJobAreShown) {
+  const Answer of_many = ask({"info", "--schedules", "--ranks", "1000", "--hosts", "125"}), of_few = ask({"info", "--schedules", "--ranks=2"});
+  EXPECT_EQ(of_many.code, 0) << of_many.err;
+  expect_narrow(of_many.out);
+  EXPECT_EQ(lines_of(of_many.out).front(), "ranks                       1000 on 125 hosts");
+  EXPECT_EQ(lines_of(of_few.out).front(), "ranks                       2 on 2 hosts");
+  EXPECT_EQ(count(of_many.out, "\nall_reduce                  two_levels"), 1) << of_many.out;
+  EXPECT_EQ(count(of_few.out, "\nall_reduce                  recursive_doubling"), 1) << of_few.out;
+  EXPECT_EQ(refusal({"info", "--schedules", "--ranks", "1"}), "unisono info: --ranks must be a whole number from 2 to 100000, not '1'");
+  EXPECT_EQ(refusal({"info", "--schedules", "--ranks", "4", "--hosts", "5"}),
+            "unisono info: --hosts must be at most the number of ranks, 4, not '5'");
+  EXPECT_EQ(refusal({"info", "--ranks", "4"}), "unisono info: --ranks requires --schedules");
 }
 
 // ---- what the environment says ---------------------------------------------------------------------------------

@@ -1,0 +1,81 @@
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "doctor/report.h"
+
+namespace unisono::tools {
+namespace {
+
+using Matrix = std::vector<std::vector<double>>;
+
+constexpr int side = 56, gap = 40, head = 60;  // of a cell, between the panels, above them: pixels
+constexpr int letter = 8;                      // the width of one, about
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : c == '>' ? "&gt;" : std::string(1, c);
+  return out;
+}
+
+/// The middle value of the pairs that were measured; pairs are coloured by how much worse than that they are.
+double median_of(const Matrix& matrix) {
+  std::vector<double> values;
+  for (const auto& row : matrix)
+    for (const double value : row)
+      if (value > 0) values.push_back(value);
+  if (values.empty()) return 1;
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+/// White for the median or better, to red for four times worse; grey where nothing was measured.
+std::string colour_of(double value, double median, bool more_is_better) {
+  if (value <= 0) return "#cccccc";
+  const double worse = std::clamp(std::log2(more_is_better ? median / value : value / median) / 2, 0.0, 1.0);
+  const int rest = static_cast<int>(255 - 175 * worse);
+  return fmt::format("#ff{:02x}{:02x}", rest, rest);
+}
+
+std::string panel(const Examination& examination, const Matrix& matrix, const std::string& title, bool more_is_better, int left, int margin) {
+  std::string out = fmt::format("<text x=\"{}\" y=\"20\" font-weight=\"bold\">{}</text>\n", left, escaped(title));
+  const double median = median_of(matrix);
+  const auto& hosts = examination.hosts;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    const int y = head + static_cast<int>(i) * side;
+    out += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", left + margin - 6, y + side / 2 + 4, escaped(hosts[i]));
+    out += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", left + margin + static_cast<int>(i) * side + side / 2, head - 8,
+                       escaped(hosts[i]));
+    for (std::size_t j = 0; j < hosts.size(); ++j) {
+      if (i == j) continue;
+      const int x = left + margin + static_cast<int>(j) * side;
+      const double value = matrix[i][j];
+      const std::string text = value > 0 ? fmt::format("{:.{}f}", value, value < 10 ? 1 : 0) : "none";
+      out += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" stroke=\"#888888\"/>\n", x, y, side, side,
+                         colour_of(value, median, more_is_better));
+      out += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x + side / 2, y + side / 2 + 4, text);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string svg_of(const Examination& examination) {
+  std::size_t longest = 0;
+  for (const std::string& host : examination.hosts) longest = std::max(longest, host.size());
+  const int margin = static_cast<int>(longest) * letter + gap / 2;
+  const int count = static_cast<int>(examination.hosts.size());
+  const int width = std::max(margin + count * side, 300) + gap;
+  const int height = head + count * side + gap;
+  std::string out = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" font-family=\"sans-serif\" font-size=\"13\">\n"
+      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+      2 * width, height);
+  out += panel(examination, examination.latency_us, "latency of 8 bytes, µs (row to column)", false, gap / 2, margin);
+  out += panel(examination, examination.mebibytes_per_s, "bandwidth, MiB/s (row to column)", true, width + gap / 2, margin);
+  return out + "</svg>\n";
+}
+
+}  // namespace unisono::tools

@@ -1,0 +1,295 @@
+#include "hosts/agent.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "base/deadline.h"
+#include "base/environment.h"
+#include "base/host.h"
+#include "base/socket.h"
+#include "hosts/frames.h"
+#include "hosts/host_child.h"
+#include "hosts/remote_host.h"
+#include "launch/environment_block.h"
+#include "launch/host.h"
+#include "launch/pidfd.h"
+#include "launch/poll_set.h"
+#include "launch/program.h"
+#include "rendezvous/multicast_socket.h"
+#include "rendezvous/own_address.h"
+#include "unisono/error.h"
+
+namespace unisono::tools {
+namespace {
+
+using launcher::error_text;
+using launcher::StartFailed;
+
+constexpr std::size_t bytes_per_read = 64u << 10;
+constexpr std::size_t most_queued = 1u << 20;  // bytes, beyond which the launcher's output is not read
+/// What has the launcher's output open longer than this after its end is not waited for.
+constexpr auto patience_after_end = std::chrono::seconds(2);
+constexpr auto pause_for_signal = std::chrono::milliseconds(5);
+
+class HostAgent {
+ public:
+  HostAgent() : to_send_(greeting_line() + "\n"), environment_(base::Environment::process()) {
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO}) base::set_non_blocking(fd);
+    ::signal(SIGPIPE, SIG_IGN);
+  }
+  ~HostAgent() { end_child(); }
+  HostAgent(const HostAgent&) = delete;
+  HostAgent& operator=(const HostAgent&) = delete;
+
+  int serve() {
+    while (!is_over()) {
+      if (heard_ && heard_->passed()) return 1;
+      round();
+    }
+    return lost_ ? 1 : 0;
+  }
+
+ private:
+  struct Channel {
+    FrameKind kind = FrameKind::output;
+    base::FileDescriptor source = {};
+    std::string line = {};  ///< of messages: the beginning of one
+  };
+
+  bool is_over() const { return lost_ || (told_result_ && to_send_.empty()); }
+  void round();
+  void read_frames();
+  void take(const Frame& frame);
+  void configure(const Fields& fields);
+  void greet(const Fields& fields);
+  void keep_port(const Fields& fields);
+  void start(const Fields& fields);
+  void read_channel(Channel& channel);
+  void send_messages(Channel& channel, std::string_view bytes);
+  void write_input();
+  void send_signals(launcher::PollSet& set);
+  void write_some();
+  void note_end();
+  void tell_result();
+  void end_child() noexcept;
+  void send(FrameKind kind, std::string_view payload = {}) { to_send_ += encode(kind, payload); }
+
+  FrameReader reader_{""};
+  std::string to_send_, input_;
+  launcher::EnvironmentBlock environment_;
+  std::chrono::milliseconds silence_ = base::longest_timeout;
+  std::optional<base::Deadline> heard_, drain_;
+  std::unique_ptr<launcher::PortReservation> port_;
+  pid_t child_ = -1;
+  base::FileDescriptor pidfd_, child_input_;
+  std::vector<Channel> channels_;
+  std::deque<int> signals_;  ///< for the launcher
+  std::optional<int> status_;
+  bool input_ended_ = false, told_result_ = false, lost_ = false;
+};
+
+void HostAgent::round() {
+  launcher::PollSet set;
+  write_some();
+  if (!to_send_.empty()) set.add(STDOUT_FILENO, POLLOUT, [this](short) { write_some(); });
+  set.add(STDIN_FILENO, POLLIN, [this](short) { read_frames(); });
+  if (pidfd_ && !status_) set.add(pidfd_.get(), POLLIN, [this](short) { note_end(); });
+  for (Channel& channel : channels_) {
+    const bool may_read = channel.kind == FrameKind::message || to_send_.size() < most_queued;
+    if (channel.source && may_read) set.add(channel.source.get(), POLLIN, [this, &channel](short) { read_channel(channel); });
+  }
+  if (child_input_ && !input_.empty()) set.add(child_input_.get(), POLLOUT, [this](short) { write_input(); });
+  send_signals(set);
+  if (heard_) set.wake_at(*heard_);
+  if (drain_) set.wake_at(*drain_);
+  set.wait();
+  tell_result();
+}
+
+void HostAgent::read_frames() {
+  std::array<char, bytes_per_read> bytes;
+  const auto got = ::read(STDIN_FILENO, bytes.data(), bytes.size());
+  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+  lost_ = got <= 0;
+  if (lost_) return;
+  reader_.feed({bytes.data(), static_cast<std::size_t>(got)});
+  try {
+    while (const auto frame = reader_.next()) {
+      heard_.emplace(silence_);
+      take(*frame);
+    }
+  } catch (const StartFailed& error) {
+    send(FrameKind::failed, error.message());
+  } catch (const Error& error) {
+    send(FrameKind::failed, error.message() + (error.info().hint.empty() ? "" : " (" + error.info().hint + ")"));
+  }
+}
+
+void HostAgent::take(const Frame& frame) {
+  switch (frame.kind) {
+    case FrameKind::config: return configure(decode_fields(frame.payload));
+    case FrameKind::port: return keep_port(decode_fields(frame.payload));
+    case FrameKind::start: return start(decode_fields(frame.payload));
+    case FrameKind::input: input_ += frame.payload; return write_input();
+    case FrameKind::input_end: input_ended_ = true; return write_input();
+    case FrameKind::signal:
+      if (pidfd_ && !status_) signals_.push_back(std::stoi(frame.payload));
+      return;
+    case FrameKind::closed:  // the launcher, and then its ranks, get a closed pipe
+      for (Channel& channel : channels_)
+        if (frame.payload == std::string(1, static_cast<char>(channel.kind))) channel.source.reset();
+      return;
+    case FrameKind::pause: return heard_.reset();
+    case FrameKind::beat: return;
+    default: throw ProtocolError("a message of a kind that no host takes");
+  }
+}
+
+void HostAgent::configure(const Fields& fields) {
+  if (const std::string folder = field(fields, "folder"); ::chdir(folder.c_str()) != 0) {
+    throw StartFailed(fmt::format("the folder {} cannot be entered there: {} (--wdir names another one)", folder, error_text(errno)), 1);
+  }
+  environment_.set("PWD", field(fields, "folder"));
+  for (const std::string& variable : all_fields(fields, "variable")) {
+    const auto equals = variable.find('=');
+    environment_.set(variable.substr(0, equals), variable.substr(equals + 1));
+  }
+  silence_ = std::chrono::milliseconds(std::stoll(field(fields, "silence")));
+  heard_.emplace(silence_);
+  greet(fields);
+}
+
+/// Says by which address the other hosts reach this one. The address by which ssh has come here is known to work.
+void HostAgent::greet(const Fields& fields) {
+  std::string client, server, port;
+  const std::string connection = environment_.get("SSH_CONNECTION");
+  if (connection != field(fields, "outer connection")) std::istringstream(connection) >> client >> port >> server >> port;
+  std::optional<base::SocketAddress> route;
+  if (base::is_numeric(server)) route = base::resolve(server, 0).front();
+  std::string address;
+  if (field(fields, "address is needed") == "yes") address = rendezvous::own_address(environment_.as_environment(), route, false);
+  send(FrameKind::hello, encode(Fields{{"host", base::host_name()}, {"address", address}, {"peer", client}}));
+}
+
+void HostAgent::keep_port(const Fields& fields) {
+  const auto resolved = base::resolve(field(fields, "address"), 0);
+  const auto chosen = rendezvous::addresses_to_listen_on(field(fields, "address"), resolved, environment_.as_environment());
+  port_ = std::make_unique<launcher::PortReservation>(rendezvous::with_port(chosen.front(), 0));
+  send(FrameKind::port, std::to_string(port_->port()));
+}
+
+void HostAgent::start(const Fields& fields) {
+  base::FileDescriptor secret;
+  if (const std::string text = field(fields, "secret"); !text.empty()) secret = secret_file(text);
+  std::vector<std::string> words = all_fields(fields, "word");
+  for (std::string& word : words)
+    if (word == "{token-file}") word = fmt::format("/proc/self/fd/{}", secret.get());
+  words.insert(words.begin(), field(fields, "log name"));
+  HostChild child = start_host_child(words, secret, environment_);
+  child_ = child.pid;
+  pidfd_ = std::move(child.pidfd);
+  child_input_ = std::move(child.input);
+  channels_.push_back({FrameKind::output, std::move(child.output)});
+  channels_.push_back({FrameKind::errors, std::move(child.errors)});
+  channels_.push_back({FrameKind::message, std::move(child.messages)});
+  write_input();
+}
+
+void HostAgent::read_channel(Channel& channel) {
+  std::array<char, bytes_per_read> bytes;
+  const auto got = ::read(channel.source.get(), bytes.data(), bytes.size());
+  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+  if (got <= 0) return channel.source.reset();
+  const std::string_view text(bytes.data(), static_cast<std::size_t>(got));
+  if (channel.kind == FrameKind::message) send_messages(channel, text);
+  else send(channel.kind, text);
+}
+
+void HostAgent::send_messages(Channel& channel, std::string_view bytes) {
+  channel.line += bytes;
+  for (auto end = channel.line.find('\n'); end != std::string::npos; end = channel.line.find('\n')) {
+    send(FrameKind::message, channel.line.substr(0, end));
+    channel.line.erase(0, end + 1);
+  }
+}
+
+void HostAgent::write_input() {
+  if (!pidfd_) return;  // not started yet
+  while (child_input_ && !input_.empty()) {
+    const auto done = ::write(child_input_.get(), input_.data(), input_.size());
+    if (done < 0 && errno == EAGAIN) return;
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) child_input_.reset();  // nobody reads it
+    const std::size_t taken = done > 0 ? static_cast<std::size_t>(done) : input_.size();
+    input_.erase(0, taken);
+    send(FrameKind::taken, std::to_string(taken));
+  }
+  if (!child_input_ && !input_.empty()) {
+    send(FrameKind::taken, std::to_string(input_.size()));
+    input_.clear();
+  }
+  if (input_ended_) child_input_.reset();
+}
+
+/// A signal that is pending already would be lost, and a second Ctrl-C counts.
+void HostAgent::send_signals(launcher::PollSet& set) {
+  while (!signals_.empty() && !status_) {
+    if (is_pending(child_, signals_.front())) return set.wake_within(pause_for_signal);
+    launcher::signal_pidfd(pidfd_, signals_.front());
+    signals_.pop_front();
+  }
+}
+
+void HostAgent::write_some() {
+  while (!to_send_.empty()) {
+    const auto done = ::write(STDOUT_FILENO, to_send_.data(), to_send_.size());
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0 && errno == EAGAIN) return;
+    lost_ = done <= 0;
+    if (lost_) return;
+    to_send_.erase(0, static_cast<std::size_t>(done));
+  }
+}
+
+void HostAgent::note_end() {
+  int status = 0;
+  if (status_ || ::waitpid(child_, &status, WNOHANG) != child_) return;
+  status_ = status;
+  drain_.emplace(patience_after_end);
+}
+
+void HostAgent::tell_result() {
+  if (!status_ || told_result_) return;
+  bool open = false;
+  for (const Channel& channel : channels_) open = open || channel.source;
+  if (to_send_.size() >= most_queued) drain_.emplace(patience_after_end);  // what is left cannot be read yet
+  if (open && !drain_->passed()) return;
+  told_result_ = true;
+  send(FrameKind::result, WIFSIGNALED(*status_) ? fmt::format("signal {}", WTERMSIG(*status_)) : fmt::format("exit {}", WEXITSTATUS(*status_)));
+}
+
+void HostAgent::end_child() noexcept {
+  if (child_ <= 0 || status_) return;
+  ::kill(child_, SIGKILL);
+  while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace
+
+int serve_as_host() {
+  HostAgent agent;
+  return agent.serve();
+}
+
+}  // namespace unisono::tools

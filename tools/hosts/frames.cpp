@@ -1,0 +1,89 @@
+#include "hosts/frames.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "unisono/error.h"
+
+namespace unisono::tools {
+namespace {
+
+constexpr std::size_t longest_payload = 16u << 20;
+constexpr std::size_t longest_header = 16;
+constexpr std::size_t most_noise = 64u << 10;
+
+[[noreturn]] void refuse_bytes(std::string_view what) {
+  throw ProtocolError(fmt::format("what came from the other host is no message of unisono: {}", what));
+}
+
+}  // namespace
+
+std::string encode(FrameKind kind, std::string_view payload) { return fmt::format("{} {}\n{}\n", static_cast<char>(kind), payload.size(), payload); }
+
+/// The greeting is a line of its own. Text before it belongs to a shell.
+void FrameReader::look_for_greeting() {
+  for (auto end = bytes_.find('\n'); end != std::string::npos; end = bytes_.find('\n')) {
+    std::string line = bytes_.substr(0, end);
+    bytes_.erase(0, end + 1);
+    if (line == greeting_) {
+      greeting_.clear();
+      return;
+    }
+    noise_ += line + "\n";
+    if (noise_.size() > most_noise) refuse_bytes("it printed 64 KiB before the greeting");
+  }
+}
+
+std::optional<Frame> FrameReader::next() {
+  if (!greeted()) look_for_greeting();
+  if (!greeted()) return std::nullopt;
+  const auto end = bytes_.find('\n');
+  if (end == std::string::npos) {
+    if (bytes_.size() > longest_header) refuse_bytes("a header is too long");
+    return std::nullopt;
+  }
+  std::size_t length = 0;
+  const bool is_header = end >= 3 && bytes_[1] == ' ';
+  const auto [stop, error] = std::from_chars(bytes_.data() + std::min<std::size_t>(2, end), bytes_.data() + end, length);
+  if (!is_header || error != std::errc() || stop != bytes_.data() + end || length > longest_payload)
+    refuse_bytes("\"" + bytes_.substr(0, end) + "\"");
+  if (bytes_.size() < end + 1 + length + 1) return std::nullopt;
+  if (bytes_[end + 1 + length] != '\n') refuse_bytes("a message does not end where it should");
+  Frame frame{.kind = static_cast<FrameKind>(bytes_[0]), .payload = bytes_.substr(end + 1, length)};
+  bytes_.erase(0, end + 1 + length + 1);
+  return frame;
+}
+
+std::string encode(const Fields& fields) {
+  std::string payload;
+  for (const auto& [name, value] : fields) payload.append(name).append(1, '\0').append(value).append(1, '\0');
+  return payload;
+}
+
+Fields decode_fields(std::string_view payload) {
+  Fields fields;
+  while (!payload.empty()) {
+    const auto first = payload.find('\0');
+    const auto second = first == std::string_view::npos ? first : payload.find('\0', first + 1);
+    if (second == std::string_view::npos) refuse_bytes("a field does not end");
+    fields.emplace_back(payload.substr(0, first), payload.substr(first + 1, second - first - 1));
+    payload.remove_prefix(second + 1);
+  }
+  return fields;
+}
+
+std::string field(const Fields& fields, std::string_view name) {
+  for (const auto& [each, value] : fields)
+    if (each == name) return value;
+  return {};
+}
+
+std::vector<std::string> all_fields(const Fields& fields, std::string_view name) {
+  std::vector<std::string> values;
+  for (const auto& [each, value] : fields)
+    if (each == name) values.push_back(value);
+  return values;
+}
+
+}  // namespace unisono::tools

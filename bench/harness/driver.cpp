@@ -133,6 +133,7 @@ void take_part(const Plan& plan, ProcessSet& set, Place place) {
     Candidates candidates;
     // Threads of a library may run anywhere, as they would without a bench; this includes the engine that unisono uses.
     add_gloo(candidates, plan, place);
+    add_ucx(candidates, plan, place);
     const bool own_threads = plan.backend != "auto" && plan.backend != "native";
     if (!own_threads) binding.bind();
     const std::string backend = add_unisono(candidates, plan, place);
@@ -153,7 +154,7 @@ void take_part(const Plan& plan, ProcessSet& set, Place place) {
 int run(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == "--describe") {
     json peers = json::array();
-    for (const auto& list : {process_set_peers(), gloo_peers()})
+    for (const auto& list : {process_set_peers(), gloo_peers(), ucx_peers()})
       for (const PeerVersion& peer : list) peers.push_back({{"name", peer.name}, {"version", peer.version}});
     std::cout << peers.dump() << std::endl;
     return 0;

@@ -30,4 +30,8 @@ std::vector<PeerVersion> process_set_peers();
 void add_gloo(Candidates& candidates, const Plan& plan, Place place);
 std::vector<PeerVersion> gloo_peers();
 
+/// Adds UCX and the engine over it, or nothing where the driver was built without UCX.
+void add_ucx(Candidates& candidates, const Plan& plan, Place place);
+std::vector<PeerVersion> ucx_peers();
+
 }  // namespace unisono::bench

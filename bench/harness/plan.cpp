@@ -32,6 +32,15 @@ std::string_view short_name(DType dtype) noexcept {
   return found == short_names.end() ? to_string(dtype) : found->second;
 }
 
+std::span<const std::string_view> dtype_names() noexcept {
+  static const auto names = [] {
+    std::array<std::string_view, short_names.size()> all;
+    std::ranges::transform(short_names, all.begin(), [](const auto& entry) { return entry.second; });
+    return all;
+  }();
+  return names;
+}
+
 DType parse_dtype(std::string_view text) {
   for (const auto& [dtype, name] : short_names)
     if (text == name || text == unisono::to_string(dtype)) return dtype;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,7 @@ struct Plan {
   std::vector<std::size_t> sizes = {};  ///< bytes of the larger buffer
   DType dtype = DType::float32;
   DataMode data = DataMode::constant;
-  std::vector<std::string> candidates = {};  ///< unisono, unisono-unchecked, openmpi, mpich, gloo
+  std::vector<std::string> candidates = {};  ///< unisono, unisono-unchecked, openmpi, mpich, gloo, ucx, ucx-engine
   std::string backend = "auto";              ///< the backend of unisono
   int ranks = 1;
   int hosts = 1;  ///< number of hosts as which the ranks present themselves to unisono; with more than one it uses its engine between hosts
@@ -43,6 +44,7 @@ Plan plan_from_json(const std::string& text);
 std::string_view to_string(DataMode mode) noexcept;
 /// Reads "f32" or "float32" …; throws InvalidArgument for a dtype that the bench does not measure.
 DType parse_dtype(std::string_view text);
-std::string_view short_name(DType dtype) noexcept;  ///< "f32"
+std::string_view short_name(DType dtype) noexcept;         ///< "f32"
+std::span<const std::string_view> dtype_names() noexcept;  ///< the short names of all
 
 }  // namespace unisono::bench

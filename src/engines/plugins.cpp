@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view prefix = "libunisono_";
+constexpr std::string_view file_prefix = "libunisono_";
 constexpr std::string_view suffix = ".so";
 constexpr std::string_view path_variable = "UNISONO_PLUGIN_PATH";
 /// A part of this library whose file is named like a plug-in's. It would load all of LibTorch.
@@ -44,8 +44,8 @@ bool is_name(std::string_view text) {
 // Returns "gloo" for ".../libunisono_gloo.so"; empty for any other file.
 std::string name_of(const fs::path& path) {
   const std::string file = path.filename().string();
-  if (!file.starts_with(prefix) || !file.ends_with(suffix) || file.size() < prefix.size() + suffix.size()) return {};
-  const std::string name = file.substr(prefix.size(), file.size() - prefix.size() - suffix.size());
+  if (!file.starts_with(file_prefix) || !file.ends_with(suffix) || file.size() < file_prefix.size() + suffix.size()) return {};
+  const std::string name = file.substr(file_prefix.size(), file.size() - file_prefix.size() - suffix.size());
   return is_name(name) ? name : std::string();
 }
 
@@ -102,14 +102,12 @@ std::vector<SearchedFolder> searched_folders() {
   for (const std::string& folder : base::folders_of(base::variable_of_code(path_variable).value_or(""))) {
     if (folder.starts_with('/')) add(folder, false);
   }
-  // Searches beside the file of this code: the library, or a program that contains it, which lies in bin/ beside lib/.
-  if (const fs::path file = base::own_code_file(); !file.empty()) {
-    std::error_code error;
-    add(file.parent_path().string(), true);
-    const fs::path lib = file.parent_path().parent_path() / "lib";
-    if (fs::is_directory(lib, error)) add(lib.string(), true);
-  }
+  for (const fs::path& folder : base::folders_of_plugins()) add(folder.string(), true);
   return all;
+}
+
+fs::path file_of(const SearchedFolder& folder, std::string_view name) {
+  return fs::path(folder.directory) / fmt::format("{}{}{}", file_prefix, name, suffix);
 }
 
 const FoundPlugin* find_locked(std::string_view name) {
@@ -117,7 +115,7 @@ const FoundPlugin* find_locked(std::string_view name) {
   if (const auto found = known.find(name); found != known.end()) return &found->second;
   if (!is_name(name)) return nullptr;
   for (const SearchedFolder& folder : searched_folders()) {
-    const fs::path path = fs::path(folder.directory) / fmt::format("{}{}{}", prefix, name, suffix);
+    const fs::path path = file_of(folder, name);
     std::error_code ignored;
     if ((folder.is_own && !is_ours(name)) || !fs::exists(path, ignored)) continue;
     return &known.emplace(std::string(name), load(std::string(name), path.string())).first->second;
@@ -149,9 +147,13 @@ std::vector<std::string> plugin_names() {
   std::set<std::string> names;
   for (const SearchedFolder& folder : searched_folders()) {
     std::error_code error;
+    if (folder.is_own) {  // it may be one of the system's, with thousands of files
+      for (const std::string_view name : plugins_of_ours)
+        if (fs::exists(file_of(folder, name), error)) names.emplace(name);
+      continue;
+    }
     for (fs::directory_iterator it(folder.directory, error), end; !error && it != end; it.increment(error)) {
-      const std::string name = name_of(it->path());
-      if (!name.empty() && (!folder.is_own || is_ours(name))) names.insert(name);
+      if (const std::string name = name_of(it->path()); !name.empty()) names.insert(name);
     }
   }
   return {names.begin(), names.end()};

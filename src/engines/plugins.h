@@ -19,7 +19,7 @@ struct FoundPlugin {
 };
 
 /// The names of this library's own plug-ins. Its own folders are searched for these alone.
-inline constexpr std::string_view plugins_of_ours[] = {"gloo", "mpi", "nccl"};
+inline constexpr std::string_view plugins_of_ours[] = {"gloo", "mpi", "nccl", "ucx"};
 
 /// Returns the plug-in of that name from the first directory that has one: those of UNISONO_PLUGIN_PATH, then the library's own. Loads it, unless
 /// other users could have put it there. Null: there is none.

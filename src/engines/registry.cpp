@@ -119,6 +119,24 @@ Availability availability(std::string_view name, Look look) {
   return {.known = true, .available = why_not.empty(), .why_not = std::move(why_not)};
 }
 
+std::string why_not_auto(std::string_view name) {
+  EngineTraits traits;
+  {
+    const std::lock_guard lock(registry().mutex);
+    if (const auto found = registry().engines.find(name); found != registry().engines.end()) traits = found->second.traits;
+  }
+  if (!traits.why_not_auto) {
+    const FoundPlugin* found = find_plugin(name);
+    if (found == nullptr) return fmt::format("there is no libunisono_{}.so", name);
+    if (found->plugin == nullptr) return found->why_not;
+    if (found->plugin->traits != nullptr) traits = found->plugin->traits();
+  }
+  if (!traits.why_not_auto) return "it is used where it is asked for by name";
+  // The device comes first: where it is missing, nothing else of the engine is looked at or loaded.
+  if (std::string why = traits.why_not_auto(); !why.empty()) return why;
+  return availability(name, Look::as_a_rank).why_not;
+}
+
 std::vector<std::string> available(Look look) {
   std::set<std::string> others;
   {

@@ -24,6 +24,8 @@ enum class Look {
   as_a_rank,     ///< by a process that joins a job
 };
 Availability availability(std::string_view name, Look look = Look::from_outside);
+/// Returns why `auto` should not take the engine between hosts; empty: it should.
+std::string why_not_auto(std::string_view name);
 /// Returns the names of all that can run here, in order of preference on one host.
 std::vector<std::string> available(Look look = Look::from_outside);
 /// Makes a group's engine of host memory.

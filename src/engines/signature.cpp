@@ -5,9 +5,10 @@
 namespace unisono::engines {
 namespace {
 
-// The bits of the word `what`: 0-7 operation, 8-15 dtype, 16-23 reduce op, 24 custom, 25 labelled, 32-63 root + 1.
+// The bits of the word `what`: 0-7 operation, 8-15 dtype, 16-23 reduce op, 24 custom, 25 labelled, 26 deterministic, 32-63 root + 1.
 constexpr std::uint64_t custom_bit = std::uint64_t{1} << 24;
 constexpr std::uint64_t label_bit = std::uint64_t{1} << 25;
+constexpr std::uint64_t deterministic_bit = std::uint64_t{1} << 26;
 
 // The lower half of the word `extra` is the tag, the upper half a hash of names.
 std::uint64_t upper_half(std::string_view name) { return base::stable_hash(name) << 32; }
@@ -19,6 +20,7 @@ Signature signature_of(const CollectiveCall& call) noexcept {
   s.what = static_cast<std::uint64_t>(call.operation) | (static_cast<std::uint64_t>(call.in.dtype()) << 8) |
            (static_cast<std::uint64_t>(call.op) << 16) | (static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root + 1)) << 32);
   s.count = call.count;
+  if (call.deterministic) s.what |= deterministic_bit;
   s.extra = static_cast<std::uint32_t>(call.tag);
   if (call.custom) {
     s.what |= custom_bit;
@@ -57,6 +59,7 @@ std::string describe(const Signature& s, std::string_view label) {
       text += (s.what & custom_bit) != 0 ? "custom operation" : std::string(to_string(static_cast<ReduceOp>((s.what >> 16) & 0xff)));
     }
   }
+  if ((s.what & deterministic_bit) != 0) text += ", deterministic";
   if (const auto root = static_cast<std::uint32_t>(s.what >> 32); root != 0) text += ", root " + std::to_string(root - 1);
   if (const auto tag = static_cast<std::int32_t>(s.extra & 0xffffffffU); tag != 0) text += ", tag " + std::to_string(tag);
   text += ')';

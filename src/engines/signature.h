@@ -10,7 +10,7 @@ namespace unisono::engines {
 
 /// The terms on which the ranks of one call must agree, in three words that are compared whole.
 struct Signature {
-  std::uint64_t what = 0;   // operation, dtype, reduce op, custom or not, labelled or not, root + 1
+  std::uint64_t what = 0;   // operation, dtype, reduce op, custom or not, labelled or not, deterministic or not, root + 1
   std::uint64_t count = 0;  // elements
   std::uint64_t extra = 0;  // tag, hash of a custom operation's type and of the label
 

@@ -9,7 +9,7 @@
 #include <future>
 #include <thread>
 
-#include "ranks.h"
+#include "engine_ranks.h"
 
 // A rank whose connections end must not end as a process: it gets an exception, soon, and its destructor comes back.
 

@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "ranks.h"
+#include "engine_ranks.h"
 #include "unisono/error.h"
 
 // The start of a group: deadlines, addresses, and strangers that reach the port.
@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 TEST(Meeting, EndsAtItsDeadlineWhereAMemberDoesNotCome) {
   const auto store = std::make_shared<MemoryStore>();
   const EngineOptions options = options_of(0, 2, store, milliseconds(300));
-  EXPECT_THROW(gloo_plugin().make(options), Timeout);
+  EXPECT_THROW(engine_plugin().make(options), Timeout);
 }
 
 // It has left its address and died: nobody will connect.
@@ -26,7 +26,7 @@ TEST(Meeting, EndsAtItsDeadlineWhereAMemberIsGone) {
   const auto store = std::make_shared<MemoryStore>();
   const auto meets = [&](int rank, milliseconds timeout) {
     try {
-      gloo_plugin().make(options_of(rank, 3, store, timeout));
+      engine_plugin().make(options_of(rank, 3, store, timeout));
       return std::string("made");
     } catch (const Timeout& error) {
       return std::string("Timeout");
@@ -43,7 +43,7 @@ TEST(Meeting, RefusesWhatIsNoAddressOfThisHost) {
   for (const char* address : {"not-an-address", "192.0.2.1", ""}) {
     EngineOptions options = options_of(0, 2, std::make_shared<MemoryStore>());
     options.address = address;
-    EXPECT_THROW(gloo_plugin().make(options), BackendUnavailable) << address;
+    EXPECT_THROW(engine_plugin().make(options), BackendUnavailable) << address;
   }
 }
 
@@ -61,7 +61,7 @@ TEST(Meeting, WorksWithIPv6) {
     ranks.emplace_back([&, r] {
       EngineOptions options = options_of(r, 3, store);
       options.address = "::1";
-      const auto engine = gloo_plugin().make(options);
+      const auto engine = engine_plugin().make(options);
       std::int32_t value = r;
       CollectiveCall call;
       call.operation = Operation::all_reduce;
@@ -97,7 +97,7 @@ TEST_P(Stranger, IsNotTakenForAMember) {
     std::vector<std::string> ends(2);
     const auto meets = [&](int rank) {
       try {
-        const auto engine = gloo_plugin().make(options_of(rank, 2, store, milliseconds(2000)));
+        const auto engine = engine_plugin().make(options_of(rank, 2, store, milliseconds(2000)));
         std::int32_t value = rank + 1;
         CollectiveCall call;
         call.operation = Operation::all_reduce;

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "ranks.h"
+#include "engine_ranks.h"
 
 // Every operation that moves elements, with as many of them as make Gloo cut differently, against its definition.
 
@@ -182,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST(Gloo, SaysWhatItIs) {
-  const Plugin& plugin = gloo_plugin();
+  const Plugin& plugin = engine_plugin();
   EXPECT_EQ(plugin.abi, plugin_abi);
   EXPECT_STREQ(plugin.name, "gloo");
   EXPECT_EQ(plugin.bootstrap, nullptr);

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <numeric>
 
-#include "ranks.h"
+#include "engine_ranks.h"
 
 // Every operation that combines: results against sums that are exact in every order, and the same bits on all ranks where they are not.
 

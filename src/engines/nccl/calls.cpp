@@ -215,6 +215,7 @@ std::optional<Reduction> reduction_of(DType dtype, ReduceOp op) noexcept {
 
 bool offers(const CollectiveCall& call) noexcept {
   const bool several = is_list(call);
+  if (call.deterministic) return false;  // NCCL combines in an order of its own; on the host the order is that of the ranks
   switch (call.operation) {
     case Operation::all_reduce:
     case Operation::reduce:

@@ -39,6 +39,7 @@ class TcpTask final : public Task {
   }
   std::vector<int> waiting_for() const override { return {peer_}; }
   bool detach() override { return task_->detach(); }
+  bool sleep(std::chrono::nanoseconds at_most) override { return task_->sleep(at_most); }
 
  private:
   const std::unique_ptr<Task> task_;

@@ -14,7 +14,8 @@
 
 namespace unisono::testing {
 
-const Plugin& gloo_plugin();
+/// The plug-in that the test was built for (ENGINE_PLUGIN).
+const Plugin& engine_plugin();
 
 EngineOptions options_of(int rank, int ranks, std::shared_ptr<Store> store, std::chrono::milliseconds timeout = std::chrono::seconds(30));
 std::unique_ptr<Engine> make_engine(int rank, int ranks, std::shared_ptr<Store> store);

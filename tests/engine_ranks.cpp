@@ -1,4 +1,4 @@
-#include "ranks.h"
+#include "engine_ranks.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -17,12 +17,12 @@
 
 namespace unisono::testing {
 
-const Plugin& gloo_plugin() {
+const Plugin& engine_plugin() {
   static const Plugin* const plugin = [] {
-    void* const library = ::dlopen(GLOO_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+    void* const library = ::dlopen(ENGINE_PLUGIN, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) throw std::runtime_error(::dlerror());
     const auto entry = reinterpret_cast<const Plugin* (*)()>(::dlsym(library, "unisono_plugin"));
-    if (entry == nullptr) throw std::runtime_error("no unisono_plugin in " GLOO_PLUGIN);
+    if (entry == nullptr) throw std::runtime_error("no unisono_plugin in " ENGINE_PLUGIN);
     return entry();
   }();
   return *plugin;
@@ -44,7 +44,7 @@ EngineOptions options_of(int rank, int ranks, std::shared_ptr<Store> store, std:
 }
 
 std::unique_ptr<Engine> make_engine(int rank, int ranks, std::shared_ptr<Store> store) {
-  return gloo_plugin().make(options_of(rank, ranks, std::move(store)));
+  return engine_plugin().make(options_of(rank, ranks, std::move(store)));
 }
 
 void with_engines(int ranks, const std::function<void(Engine&, int)>& body) {
@@ -67,7 +67,7 @@ void with_engines(int ranks, const std::function<void(Engine&, int)>& body) {
 }
 
 Processes::Processes(int ranks, const Body& body) {
-  std::string pattern = std::filesystem::temp_directory_path() / "unisono-gloo-XXXXXX";
+  std::string pattern = std::filesystem::temp_directory_path() / "unisono-engine-XXXXXX";
   if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp");
   folder_ = pattern;
   for (int r = 0; r < ranks; ++r) {

@@ -13,10 +13,12 @@
 
 #include "engines/registry.h"
 #include "bench_options.h"
+#include "sizes.h"
 #include "bench_peers.h"
 #include "bench_report.h"
 #include "bench_set.h"
 #include "commands.h"
+#include "described.h"
 #include "base/deadline.h"
 #include "base/processors.h"
 #include "harness/plan.h"
@@ -220,40 +222,84 @@ int run(BenchOptions& options) {
 
 }  // namespace
 
+namespace {
+
+std::vector<std::string> operation_names() {
+  std::vector<std::string> names;
+  for (const bench::Operation operation : bench::operations()) names.emplace_back(bench::to_string(operation));
+  return names;
+}
+
+std::vector<std::string> as_strings(std::span<const std::string_view> words) { return {words.begin(), words.end()}; }
+
+/// Adds what is measured.
+void add_subject(CLI::App& command, BenchOptions& options) {
+  offer(command.add_option("OP", options.operations, "What to measure (all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, …)"),
+        {.words = operation_names});
+  command.add_option("-n,--ranks", options.ranks, "Processes to start; one per core where not given")->check(whole_number(1, most_ranks_here));
+  command.add_option("--hosts", options.hosts, "Let unisono take the ranks for processes of so many hosts: its engine works between them (1)")
+      ->check(whole_number(1, most_ranks_here));
+  offer(command.add_option("--sizes", options.sizes, "Bytes of a rank's larger buffer, as 8,1KiB,64MiB")->delimiter(',')->allow_extra_args(false),
+        {.words = [] { return BenchOptions().sizes; }, .separators = ","});
+  offer(command.add_option("--dtype", options.dtype, "f32, f64, f16, bf16, i8, u8, i32 or i64")->capture_default_str(),
+        {.words = [] { return as_strings(bench::dtype_names()); }});
+  only(command.add_option("--buffers", options.buffers,
+                          "private: ordinary memory; shared: unisono's shared_resource(), which the other ranks can reach"),
+       {"private", "shared"})
+      ->capture_default_str();
+  only(command.add_option(
+           "--data", options.data,
+           "static: unmodified buffers; varying: inputs rewritten before each call; touch: varying, and reading the output is part of the time"),
+       {"static", "varying", "touch"})
+      ->capture_default_str();
+  offer(command.add_option("--backend", options.backend, "Backend of unisono: native, tcp, gloo, mpi, …")->capture_default_str(),
+        {.words = engines::known_names});
+  offer(command.add_option("--peers", options.peers, "Other libraries to measure as well: openmpi, mpich, gloo, ucx")
+            ->delimiter(',')
+            ->allow_extra_args(false),
+        {.words = [] { return as_strings(peer_names()); }, .separators = ","});
+}
+
+/// Adds how it is measured.
+void add_manner(CLI::App& command, BenchOptions& options) {
+  offer(command.add_option("--json", options.json, "Write the results to this file"), {.kind = Values::Kind::file});
+  only(command.add_option("--compare", options.compare, "With the comparison of the ranks' calls, without, or both"), {"on", "off", "both"})
+      ->capture_default_str();
+  only(command.add_option("--bind", options.bind, "Bind each rank to a core where there are enough"), {"core", "none"})->capture_default_str();
+  command.add_option("--rounds", options.rounds, "Rounds to interleave (11)")->check(whole_number(1, 10000));
+  command.add_option("--seconds", options.seconds, "Start no further round after this time")->check(number(0.01, 1e6));
+  command.add_option("--seed", options.seed, "Of the order of the candidates and of the data")->capture_default_str();
+  command.add_option("--timeout", options.timeout_seconds, "Seconds to wait for anything")->check(number(0.01, 1e6))->capture_default_str();
+  command.add_flag("--quick", options.quick, "Few and short rounds: a check, not a measurement");
+  command.add_flag("--in-place", options.in_place, "all_reduce in place instead of from one buffer into another");
+}
+
+void explain_bench(const CLI::App* command) {
+  explain(command,
+          {.paragraphs = {"The processes of each library are started once. They measure in turns, in rounds of a random order, so that all of "
+                          "them see the same machine. Every result is verified; a wrong one ends the run, and its row is never written.",
+                          "The table shows the median and the 99th percentile of a call's time and the bytes moved in a second; beside each other "
+                          "library, its time as a multiple of unisono's, with the range of the rounds. The roofline copies as many bytes on each "
+                          "rank. Ctrl-C ends the run, and the table shows what there is. The document performance.md, among those of unisono, "
+                          "tells how to read it."},
+           .examples = {{"unisono bench", "all_reduce, on one rank per core."},
+                        {"unisono bench all_reduce broadcast -n 4 --sizes 8,64KiB,16MiB", "Two operations at three sizes."},
+                        {"unisono bench --peers openmpi,mpich,gloo --json results.json", "Beside other libraries, and kept for programs."}},
+           .exit_codes = {{"0", "Everything was measured, and every result was right."},
+                          {"1", "A result was wrong, or the ranks could not be started or did not answer."},
+                          {"2", "Wrong use, or a backend that cannot do what was asked for."},
+                          {"128+S", "Signal S ended the run; the table was printed."}}});
+}
+
+}  // namespace
+
 void add_bench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* command = app.add_subcommand("bench", "Measure collectives beside the roofline and other libraries, in the same processes");
   command->footer("unisono bench [OP…] [-n RANKS] [--sizes 8,1MiB] [--peers gloo] [options]");
-  command->add_option("OP", options->operations, "What to measure (all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, …)");
-  command->add_option("-n,--ranks", options->ranks, "Processes to start; one per core where not given")->check(whole_number(1, most_ranks_here));
-  command->add_option("--hosts", options->hosts, "Let unisono take the ranks for processes of so many hosts: its engine works between them (1)")
-      ->check(whole_number(1, most_ranks_here));
-  command->add_option("--sizes", options->sizes, "Bytes of a rank's larger buffer, as 8,1KiB,64MiB")->delimiter(',')->allow_extra_args(false);
-  command->add_option("--dtype", options->dtype, "f32, f64, f16, bf16, i8, u8, i32 or i64")->capture_default_str();
-  command->add_option("--buffers", options->buffers, "private: ordinary memory; shared: unisono's shared_resource(), which the other ranks can reach")
-      ->check(one_of({"private", "shared"}))
-      ->capture_default_str();
-  command
-      ->add_option(
-          "--data", options->data,
-          "static: unmodified buffers; varying: inputs rewritten before each call; touch: varying, and reading the output is part of the time")
-      ->check(one_of({"static", "varying", "touch"}))
-      ->capture_default_str();
-  command->add_option("--backend", options->backend, "Backend of unisono: native, tcp, gloo, mpi, …")->capture_default_str();
-  command->add_option("--peers", options->peers, "Other libraries to measure as well: openmpi, mpich, gloo")->delimiter(',')->allow_extra_args(false);
-  command->add_option("--json", options->json, "Write the results to this file");
-  command->add_option("--compare", options->compare, "With the comparison of the ranks' calls, without, or both")
-      ->check(one_of({"on", "off", "both"}))
-      ->capture_default_str();
-  command->add_option("--bind", options->bind, "Bind each rank to a core where there are enough")
-      ->check(one_of({"core", "none"}))
-      ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "Rounds to interleave (11)")->check(whole_number(1, 10000));
-  command->add_option("--seconds", options->seconds, "Start no further round after this time")->check(number(0.01, 1e6));
-  command->add_option("--seed", options->seed, "Of the order of the candidates and of the data")->capture_default_str();
-  command->add_option("--timeout", options->timeout_seconds, "Seconds to wait for anything")->check(number(0.01, 1e6))->capture_default_str();
-  command->add_flag("--quick", options->quick, "Few and short rounds: a check, not a measurement");
-  command->add_flag("--in-place", options->in_place, "all_reduce in place instead of from one buffer into another");
+  add_subject(*command, *options);
+  add_manner(*command, *options);
+  explain_bench(command);
   command->callback([options] {
     if (const int code = run(*options); code != 0) throw CLI::RuntimeError(code);
   });

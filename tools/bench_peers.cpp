@@ -129,10 +129,13 @@ std::vector<BenchSetup> bench_setups(const std::vector<std::string>& peers, int 
     setups.push_back({.name = "plain", .driver = *driver, .launcher = launch_command("plain", own_program().string(), ranks, oversubscribed)});
   }
   if (asked_for("gloo")) setups.front().peers.emplace_back("gloo");
+  if (asked_for("ucx")) setups.front().peers.insert(setups.front().peers.end(), {"ucx", "ucx-engine"});
   for (BenchSetup& setup : setups) {
     setup.versions = describe(setup.driver, environment, signals, watchdog);
     if (setup.name == setups.front().name && asked_for("gloo") && !setup.versions.contains("gloo"))
       throw missing("gloo", "unisono was built without Gloo", "libgloo-dev");
+    if (setup.name == setups.front().name && asked_for("ucx") && !setup.versions.contains("ucx"))
+      throw missing("ucx", "unisono was built without UCX", "libucx-dev");
   }
   return setups;
 }

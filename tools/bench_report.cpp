@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "bench_options.h"
+#include "sizes.h"
 #include "text.h"
 
 namespace unisono::tools {

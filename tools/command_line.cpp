@@ -43,22 +43,30 @@ std::vector<std::string>& program_arguments() {
   return arguments;
 }
 
+bool takes_program(const CLI::App& command) { return command.get_name() == "run"; }
+
+std::size_t end_of_options(const CLI::App& command, std::vector<std::string>& words) {
+  std::size_t i = 0;
+  while (i < words.size() && words[i] != "--" && (!takes_program(command) || words[i].starts_with('-'))) {
+    if (words[i].starts_with('-')) words[i] = in_our_words(command, words[i]);
+    i += 1 + values_after(command, words[i]);
+  }
+  return i;
+}
+
 std::vector<std::string> take_program_off(const CLI::App& app, std::vector<std::string> arguments) {
   if (arguments.empty()) return arguments;
   const CLI::App* command = find_command(app, arguments.front());
   if (command == nullptr) return arguments;
-  const bool has_program = arguments.front() == "run";
-  std::size_t i = 1;
-  while (i < arguments.size() && arguments[i] != "--" && (!has_program || arguments[i].starts_with('-'))) {
-    if (arguments[i].starts_with('-')) arguments[i] = in_our_words(*command, arguments[i]);
-    i += 1 + values_after(*command, arguments[i]);
+  std::vector<std::string> words(arguments.begin() + 1, arguments.end());
+  const std::size_t end = std::min(end_of_options(*command, words), words.size());
+  if (takes_program(*command)) {
+    const std::size_t begin = end < words.size() && words[end] == "--" ? end + 1 : end;
+    program_arguments().assign(words.begin() + static_cast<std::ptrdiff_t>(begin), words.end());
+    words.resize(end);
   }
-  if (!has_program) return arguments;
-  i = std::min(i, arguments.size());
-  const std::size_t begin = i < arguments.size() && arguments[i] == "--" ? i + 1 : i;
-  program_arguments().assign(arguments.begin() + static_cast<std::ptrdiff_t>(begin), arguments.end());
-  arguments.resize(i);
-  return arguments;
+  words.insert(words.begin(), arguments.front());
+  return words;
 }
 
 }  // namespace unisono::tools

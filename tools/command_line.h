@@ -16,6 +16,13 @@ std::vector<std::string>& program_arguments();
 /// under another name (-np, --nproc-per-node, --master_addr) get their name here.
 std::vector<std::string> take_program_off(const CLI::App& app, std::vector<std::string> arguments);
 
+/// Returns how many of the words behind a sub-command's name are its options and their values: up to "--", to the program of `run`, else to the end.
+/// One more than there are where the last one is an option whose value is missing. Options get our names.
+std::size_t end_of_options(const CLI::App& command, std::vector<std::string>& words);
+
+/// Tells whether a program follows the options of this sub-command.
+bool takes_program(const CLI::App& command);
+
 /// Returns the sub-command of that name, or null.
 const CLI::App* find_command(const CLI::App& app, const std::string& name);
 

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <string>
+
 namespace unisono::tools {
 
 // Each function adds one sub-command, with its options and a callback that does the work. The callback ends with `throw CLI::RuntimeError(code)`
@@ -9,5 +11,14 @@ namespace unisono::tools {
 void add_run(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_info(CLI::App& app);
+void add_doctor(CLI::App& app);
+void add_simulate(CLI::App& app);
+
+/// What a launcher is told by the process of its host that a conductor of several hosts has started: `unisono __launch REPORT SECRET NAME run …`.
+struct Conducted {
+  int report = -1;            ///< the descriptor for its messages; -1: nobody conducts it
+  std::string log_name = {};  ///< of the folder in --logs
+};
+Conducted& conducted();
 
 }  // namespace unisono::tools

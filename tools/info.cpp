@@ -15,18 +15,22 @@
 
 #include "engines/plugins.h"
 #include "engines/registry.h"
+#include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "commands.h"
+#include "described.h"
 #include "base/environment.h"
 #include "base/file_descriptor.h"
 #include "base/host.h"
 #include "base/processors.h"
+#include "base/tls.h"
 #include "base/version.h"
 #include "kernels/reduce.h"
 #include "base/variables.h"
 #include "machine.h"
 #include "rendezvous/launchers.h"
 #include "text.h"
+#include "usage.h"
 #include "unisono/context.h"
 #include "unisono/error.h"
 
@@ -36,7 +40,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array known_backends = {"serial", "native", "tcp", "gloo", "mpi", "nccl"};
+constexpr std::array known_backends = {"serial", "native", "tcp", "gloo", "mpi", "ucx", "nccl"};
 
 Json backend_facts() {
   Json facts = Json::object();
@@ -140,6 +144,13 @@ Json remarks_on(const base::Environment& environment) {
   return remarks;
 }
 
+std::string encryption_facts() {
+  const base::TlsAvailability& found = base::tls_availability();
+  if (found.library == nullptr) return "not available: " + found.why_not;
+  return fmt::format("available (TLS 1.3 by {}; {}). Records are encrypted in the process: {}", found.library->version, found.path,
+                     base::kernel_has_tls() ? "the kernel's TLS is not used" : "the kernel has no TLS");
+}
+
 Json gather_facts() {
   const base::Environment& environment = base::Environment::process();
   Json facts;
@@ -152,6 +163,7 @@ Json gather_facts() {
   std::string directories;
   for (const auto& directory : engines::plugin_directories()) directories.append(directories.empty() ? "" : ":").append(directory);
   facts["plug-ins from"] = directories;
+  facts["encryption"] = encryption_facts();
   facts["timeouts"] = timeout_facts(environment);
   facts["environment"] = environment_facts(environment);
   facts["remarks"] = remarks_on(environment);
@@ -160,9 +172,14 @@ Json gather_facts() {
 
 std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-Json schedule_facts() {
+Json schedule_facts(int ranks, int hosts) {
   Json facts;
-  for (const auto& [operation, algorithms] : schedule::describe_table()) facts[operation] = algorithms;
+  facts["ranks"] = fmt::format("{} on {} host{}", ranks, hosts, hosts == 1 ? "" : "s");
+  const auto given = schedule::parse_network(schedule::network_override());
+  const schedule::NetworkParameters network = given.value_or(schedule::NetworkParameters());
+  facts["network"] = (given ? "given by UNISONO_NETWORK: " : "assumed: ") + schedule::describe(network);
+  facts["sizes"] = "of the vector, or of a rank's block, in float32";
+  for (const auto& [operation, algorithms] : schedule::describe_table(ranks, hosts, network)) facts[operation] = algorithms;
   return facts;
 }
 
@@ -191,12 +208,27 @@ void print(const Json& facts) {
 void add_info(CLI::App& app) {
   auto as_json = std::make_shared<bool>(false);
   auto schedules = std::make_shared<bool>(false);
+  auto ranks = std::make_shared<int>(8), hosts = std::make_shared<int>(0);
   CLI::App* command = app.add_subcommand("info", "Say what was found: backends, host, shared memory, limits, active timeouts");
-  command->footer("unisono info [--schedules] [--json]");
+  command->footer("unisono info [--schedules [--ranks N] [--hosts N]] [--json]");
   command->add_flag("--json", *as_json, "As one JSON object");
-  command->add_flag("--schedules", *schedules, "The algorithms of each operation between hosts, the preferred one first (UNISONO_SCHEDULE)");
-  command->callback([as_json, schedules] {
-    const Json facts = *schedules ? schedule_facts() : gather_facts();
+  CLI::Option* of_schedules = command->add_flag(
+      "--schedules", *schedules, "The algorithms of each operation between hosts, and the sizes from which each is chosen (UNISONO_SCHEDULE)");
+  constexpr long most_ranks = 100000;
+  command->add_option("--ranks", *ranks, "With --schedules: among how many ranks (8)")->needs(of_schedules)->check(whole_number(2, most_ranks));
+  command->add_option("--hosts", *hosts, "With --schedules: on how many hosts (one for each rank)")
+      ->needs(of_schedules)
+      ->check(whole_number(1, most_ranks));
+  explain(command,
+          {.paragraphs = {"What is printed was found by this process, on this host, and nothing is measured or changed. Each backend is "
+                          "listed with the reason where it cannot be used. Mistyped variables that begin with `UNISONO_` are named at the end.",
+                          "Run it as a rank (`unisono run -n 1 -- unisono info`) to see what ranks see."},
+           .examples = {{"unisono info", "What works here, and why the rest does not."},
+                        {"unisono info --json | jq .backends", "For programs."},
+                        {"unisono info --schedules --ranks 64 --hosts 8", "Which algorithm carries out what, among 64 ranks on 8 hosts."}}});
+  command->callback([as_json, schedules, ranks, hosts] {
+    if (*hosts > *ranks) throw CLI::ValidationError("--hosts", fmt::format("must be at most the number of ranks, {}, not '{}'", *ranks, *hosts));
+    const Json facts = *schedules ? schedule_facts(*ranks, *hosts == 0 ? *ranks : *hosts) : gather_facts();
     if (*as_json) std::cout << facts.dump(2) << std::endl;
     else print(facts);
   });

@@ -6,6 +6,7 @@
 #include <exception>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,12 +14,19 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "completion.h"
+#include "described.h"
+#include "manual.h"
+#include "base/socket.h"
 #include "base/version.h"
+#include "doctor/worker.h"
+#include "hosts/agent.h"
 #include "unisono/error.h"
 #include "usage.h"
 
 namespace {
 
+using unisono::tools::command_names;
 using unisono::tools::complain;
 using unisono::tools::did_you_mean;
 
@@ -26,12 +34,6 @@ using unisono::tools::did_you_mean;
 const CLI::App& concerned(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
   return chosen.empty() ? app : *chosen.front();  // NOLINT(bugprone-return-const-ref-from-parameter): main's
-}
-
-std::vector<std::string> command_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  return names;
 }
 
 std::string listed(const std::vector<std::string>& words) {
@@ -73,7 +75,8 @@ void add_help(CLI::App& app) {
   const auto topic = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("help", "Explain a command and its options");
   command->footer("unisono help [COMMAND]");
-  command->add_option("COMMAND", *topic, "The command to explain; all of them where it is left out");
+  unisono::tools::offer(command->add_option("COMMAND", *topic, "The command to explain; all of them where it is left out"),
+                        {.words = [&app] { return command_names(app); }});
   command->callback([&app, topic] {
     const CLI::App* explained = topic->empty() ? &app : unisono::tools::find_command(app, *topic);
     if (explained == nullptr) throw CLI::RuntimeError(complain(app, unknown_command(app, *topic)));
@@ -82,7 +85,47 @@ void add_help(CLI::App& app) {
   });
 }
 
-int run_command(CLI::App& app, const std::vector<std::string>& words) {
+void explain_all(const CLI::App& app) {
+  unisono::tools::explain(
+      &app,
+      {.paragraphs = {"unisono is a C++20 library with which the processes of a job act as one: collectives, messages and objects between "
+                      "processes, in C++ and Python. This is its command, which starts such jobs, measures them, and says what was found on a host.",
+                      "A program needs no launcher: alone it is rank 0 of 1. `unisono run -n 4 -- PROGRAM` makes it four ranks."},
+       .examples = {{"unisono run -n 4 -- ./app", "Start four ranks of a program."},
+                    {"unisono bench all_reduce -n 2", "Measure a collective."},
+                    {"unisono help run", "List the options of a command."}},
+       .exit_codes = {{"0", "The command did what it was asked for."},
+                      {"1", "It could not, for the reason on standard error."},
+                      {"2", "Wrong use: an unknown command, option or value. Nothing was done."}}});
+}
+
+/// Does what is no sub-command, since nobody types it: completion asks, the build has the manual written, and another host has its part of a job
+/// done. Returns the exit code; nothing: these words ask for none of them.
+std::optional<int> was_asked_by_a_program(const CLI::App& app, const std::vector<std::string>& words) {
+  if (words.empty()) return std::nullopt;
+  if (words[0] == "__host") return unisono::tools::serve_as_host();
+  if (words[0] == "__complete") unisono::tools::complete(app, {words.begin() + 1, words.end()});
+  else if (words[0] == "__manual" && words.size() == 3) unisono::tools::write_manual(app, words[1], words[2]);
+  else return std::nullopt;
+  return 0;
+}
+
+/// Takes off what `unisono __host` puts in front of the words. The ranks get none of the descriptors.
+void take_conductor_off(std::vector<std::string>& words) {
+  constexpr std::ptrdiff_t in_front = 4;  // __launch REPORT SECRET NAME
+  if (std::ssize(words) <= in_front || words[0] != "__launch") return;
+  auto& [report, log_name] = unisono::tools::conducted();
+  report = std::stoi(words[1]);
+  log_name = words[3];
+  for (const int fd : {report, std::stoi(words[2])})
+    if (fd >= 0) unisono::base::set_close_on_exec(fd);
+  words.erase(words.begin(), words.begin() + in_front);
+}
+
+int run_command(CLI::App& app, std::vector<std::string> words) {
+  if (const auto code = was_asked_by_a_program(app, words)) return *code;
+  take_conductor_off(words);
+  if (!words.empty() && words[0] == "__doctor") return unisono::tools::serve_as_doctor();
   if (const std::string wrong = objection(app, words); !wrong.empty()) return complain(app, wrong);
   std::vector<std::string> arguments = unisono::tools::take_program_off(app, words);
   if (const CLI::App* command = unisono::tools::find_command(app, arguments.front()); command != nullptr && !command->get_allow_extras()) {
@@ -96,6 +139,11 @@ int run_command(CLI::App& app, const std::vector<std::string>& words) {
 
 }  // namespace
 
+unisono::tools::Conducted& unisono::tools::conducted() {
+  static Conducted instance;
+  return instance;
+}
+
 int main(int argc, char** argv) {
   CLI::App app("The command of unisono, with which the processes of a job act as one", "unisono");
   app.formatter(std::make_shared<unisono::tools::Help>());
@@ -106,8 +154,12 @@ int main(int argc, char** argv) {
   unisono::tools::add_run(app);
   unisono::tools::add_bench(app);
   unisono::tools::add_info(app);
+  unisono::tools::add_doctor(app);
+  unisono::tools::add_simulate(app);
+  unisono::tools::add_completion(app);
   add_version(app);
   add_help(app);
+  explain_all(app);
   for (CLI::App* command : app.get_subcommands({})) command->group("Commands");
   try {
     return run_command(app, {argv + std::min(argc, 1), argv + argc});

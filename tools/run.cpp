@@ -1,7 +1,9 @@
 #include <CLI/CLI.hpp>
 
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -10,8 +12,12 @@
 #include "engines/registry.h"
 #include "command_line.h"
 #include "commands.h"
+#include "described.h"
 #include "base/log.h"
 #include "base/variables.h"
+#include "hosts/allocation.h"
+#include "hosts/options.h"
+#include "hosts/start_words.h"
 #include "launch/host.h"
 #include "launch/signals.h"
 #include "launch/supervisor.h"
@@ -27,6 +33,7 @@ constexpr double longest_grace_seconds = 1e9;
 
 struct RunFlags {
   launcher::JobOptions job;
+  HostFlags hosts;
   double grace_seconds = 15;
   double silence_seconds = 30;
   bool own_backend = false;
@@ -51,7 +58,8 @@ void check_environment(const RunFlags& flags) {
       throw InvalidArgument(where + error.message(), {.hint = error.info().hint + way_out});
     }
   }
-  if (base::log_level() > base::LogLevel::warning) return;
+  const bool was_said = conducted().report >= 0;  // by the conductor, whose variables these are
+  if (was_said || base::log_level() > base::LogLevel::warning) return;
   for (const std::string& odd : base::odd_variables(environment)) std::cerr << "[unisono] " << odd << "\n";
 }
 
@@ -72,9 +80,59 @@ void take_nodes_from_slurm(const CLI::App& command, launcher::JobOptions& job) {
   if (command.count("--master-port") == 0) job.master_port = environment.get_int("MASTER_PORT").value_or(task.port);
 }
 
+/// Takes over, in a pod of an indexed Job of Kubernetes, the number of this host and the name of the first, unless options say so.
+void take_node_from_kubernetes(const CLI::App& command, launcher::JobOptions& job) {
+  if (job.nnodes == 1 || command.count("--node-rank") > 0) return;
+  const auto pod = indexed_pod(job.environment);
+  if (!pod) return;
+  job.node_rank = pod->index;
+  if (job.master_addr.empty()) job.master_addr = job.environment.get("MASTER_ADDR").value_or(pod->first_pod);
+  if (command.count("--master-port") == 0) job.master_port = job.environment.get_int("MASTER_PORT").value_or(job.master_port);
+  if (job.master_addr.empty()) {
+    throw InvalidArgument("this is a pod of an indexed Job (JOB_COMPLETION_INDEX), and its pods have no names by which they find each other",
+                          {.hint = "make a headless service, and name it in the pods' subdomain; or set MASTER_ADDR to the name of pod 0"});
+  }
+}
+
+/// Returns the hosts of the job: those that were named, else those of the allocation, unless options say which part of a job this host runs.
+std::vector<HostEntry> hosts_of_job(const RunFlags& flags, const CLI::App& command) {
+  std::vector<HostEntry> hosts = named_hosts(flags.hosts);
+  const bool is_part = command.count("--ranks") > 0 || command.count("--nnodes") > 0 || conducted().report >= 0;
+  if (hosts.empty() && !is_part) hosts = allocated_hosts(flags.job.environment);
+  return hosts;
+}
+
+/// Hosts of an allocation meet at the name of the first, as tasks of Slurm do, unless a variable or an option says where.
+void meet_by_name(const std::vector<HostEntry>& hosts, const CLI::App& command, launcher::JobOptions& job) {
+  if (hosts.size() < 2) return;
+  if (command.count("--master-port") == 0) job.master_port = job.environment.get_int("MASTER_PORT").value_or(0);
+  if (!job.master_addr.empty()) return;
+  const auto said = job.environment.get("MASTER_ADDR");
+  if (said || !job.environment.has("UNISONO_INTERFACE")) job.master_addr = said.value_or(hosts.front().name);
+}
+
+int start_job(RunFlags& flags, const CLI::App& command) {
+  launcher::JobOptions& job = flags.job;
+  std::vector<HostEntry> hosts = hosts_of_job(flags, command);
+  const bool are_named = !flags.hosts.hosts.empty() || !flags.hosts.hostfile.empty();
+  if (!are_named && hosts.size() == 1 && is_this_host(hosts.front().name)) job.ranks = std::exchange(hosts, {}).front().slots;
+  if (!are_named) meet_by_name(hosts, command, job);
+  if (!hosts.empty()) {
+    const bool has_command = are_named || !flags.hosts.ssh.empty() || job.environment.has("UNISONO_SSH");
+    return run_on_hosts(command, flags.hosts, hosts, has_command ? ssh_of(flags.hosts, job.environment) : allocation_command(job.environment), job);
+  }
+  if (!flags.hosts.exported.empty() || !flags.hosts.folder.empty() || !flags.hosts.ssh.empty()) {
+    throw InvalidArgument("-x, --wdir and --ssh are about other hosts, and none is named", {.hint = "--hosts or --hostfile names them"});
+  }
+  take_nodes_from_slurm(command, job);
+  take_node_from_kubernetes(command, job);
+  job.conductor = conducted().report;
+  job.log_name = conducted().log_name;
+  return launcher::run_job(job).exit_code;
+}
+
 void run(RunFlags& flags, const CLI::App& command) {
   launcher::JobOptions& job = flags.job;
-  take_nodes_from_slurm(command, job);
   job.command = program_arguments();
   if (job.command.empty()) throw CLI::RequiredError("a program to run");
   // Anything longer means "for ever". The limit keeps the clock's arithmetic from overflowing.
@@ -95,12 +153,54 @@ void run(RunFlags& flags, const CLI::App& command) {
   if (flags.no_pty) job.terminals = launcher::Terminals::none;
   int code = 1;
   try {
-    code = launcher::run_job(job).exit_code;
+    code = start_job(flags, command);
   } catch (const launcher::StartFailed& error) {
     std::cerr << "unisono run: " << error.message() << "\n";
     code = error.exit_code();
   }
   if (code != 0) throw CLI::RuntimeError(code);
+}
+
+std::vector<std::string> forwardable_signals() {
+  std::vector<std::string> names;
+  for (int signal = 1; signal < NSIG; ++signal) {
+    const char* name = ::sigabbrev_np(signal);
+    if (name != nullptr && signal != SIGKILL && signal != SIGSTOP) names.emplace_back(name);
+  }
+  return names;
+}
+
+void explain_run(const CLI::App* command) {
+  explain(
+      command,
+      {.paragraphs =
+           {"All words behind the options, or behind `--`, are the program and its arguments; it is looked for along PATH. Each rank finds its "
+            "number, "
+            "the number of ranks and the way to the others in its environment: `unisono-environment`(7). A program of torch.distributed finds there "
+            "what torchrun sets.",
+            "The output of the ranks appears when they print it, with the rank in front of each line. Where that is a terminal, each rank has a "
+            "terminal of its own. Standard input goes to rank 0.",
+            "When a rank fails, that is said at once. The others have --grace seconds to end by themselves, get SIGTERM, and after as long again "
+            "SIGKILL; two seconds where they are in no group with it. What failed first is named at the end.",
+            "On several hosts --hosts or --hostfile names them: they are reached by ssh without a password, run the ranks in the current folder, and "
+            "get the variables that begin with `UNISONO_` and those of -x. -n is then the number of all ranks. In the shell or the script of a Slurm "
+            "allocation, without -n, all of it is used. The output, the exit code and the end are as on one host. "
+            "Or a launcher is started on each by hand, with the same program, --nnodes, --master-addr and secret, and with its own --node-rank. "
+            "Under "
+            "srun, with one launcher on each node, all but the secret come from Slurm, and in a pod of an indexed Job of Kubernetes its number and "
+            "the "
+            "name of the first. When a rank fails on one host, all launchers end."},
+       .examples = {{"unisono run -n 4 -- ./app --epochs 3", "Four ranks of a program on this host."},
+                    {"unisono run -n 2 -- python train.py", "Any program: the ranks are in its environment."},
+                    {"unisono run -n 8 --bind core --logs logs ./app", "Each rank on a core of its own, with a file for its output."},
+                    {"unisono run --nnodes 2 --node-rank 1 --master-addr 10.0.0.1 -n 4 -- ./app", "The second of two hosts."},
+                    {"unisono run --hosts a:4,b:4 -- ./app", "Four ranks on each of two hosts, by ssh."}},
+       .exit_codes = {{"0", "All ranks ended with 0."},
+                      {"N", "The rank that failed first ended with N."},
+                      {"1", "The ranks ended well, but their output could not be written; or the job could not be started, or a host was lost."},
+                      {"2", "Wrong use: no rank was started."},
+                      {"126, 127", "The program may not be run; there is none."},
+                      {"128+S", "Signal S ended the rank that failed first, or the launcher."}}});
 }
 
 }  // namespace
@@ -112,19 +212,23 @@ void add_run(CLI::App& app) {
   command->footer("unisono run [-n RANKS] [options] [--] PROGRAM [ARGUMENTS…]");
   command->add_option("-n,--ranks", job.ranks, "How many ranks to start (1); -np, --nprocs and --nproc-per-node are understood, too")
       ->check(whole_number(1, launcher::most_ranks));
-  command->add_option("--backend", job.backend, "What the ranks run on, as UNISONO_BACKEND: native, mpi, gloo, tcp, cpu:native,cuda:nccl, …");
+  offer(command->add_option("--backend", job.backend,
+                            "What the ranks run on, as UNISONO_BACKEND: native, mpi, gloo, tcp, ucx, cpu:native,cuda:nccl, …"),
+        {.words = engines::known_names, .separators = ",:"});
   command->add_flag("--own-backend", flags->own_backend, "The program registers its backend itself: do not refuse a name that is unknown here");
   command->add_option("--max-restarts", job.max_restarts, "After a failure, start all ranks again, at most so many times (0)")
       ->check(whole_number(0, most_restarts));
-  command->add_option("--logs", job.log_directory, "Keep a file for each rank, in a folder for each job in this one");
-  command->add_option("--stdin", flags->standard_input, "Who gets standard input: a rank, all or none (0)");
+  offer(command->add_option("--logs", job.log_directory, "Keep a file for each rank, in a folder for each job in this one"),
+        {.kind = Values::Kind::folder});
+  offer(command->add_option("--stdin", flags->standard_input, "Who gets standard input: a rank, all or none (0)"), {"all", "none", "0"});
   command->add_flag("--no-pty", flags->no_pty, "Ranks write to pipes, also where the launcher writes to a terminal");
   command->add_option("--grace", flags->grace_seconds, "Seconds the ranks have to end, before SIGTERM and before SIGKILL (15)")
       ->check(not_negative());
-  command->add_option("--bind", flags->binding, "Keep rank i on the i-th core: core, or none (none)")->check(one_of({"core", "none"}));
-  command->add_option("--forward-signal", flags->forwarded, "Hand this signal on to the ranks, beside USR1 and USR2")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  only(command->add_option("--bind", flags->binding, "Keep rank i on the i-th core: core, or none (none)"), {"core", "none"});
+  offer(command->add_option("--forward-signal", flags->forwarded, "Hand this signal on to the ranks, beside USR1 and USR2")
+            ->delimiter(',')
+            ->allow_extra_args(false),
+        {.words = forwardable_signals, .separators = ","});
   command
       ->add_option("--master-port", job.master_port,
                    "Of several hosts: the port at --master-addr where their launchers and ranks meet (29500). Of one: MASTER_PORT for "
@@ -134,11 +238,14 @@ void add_run(CLI::App& app) {
       ->check(whole_number(1, launcher::most_ranks));
   command->add_option("--node-rank", job.node_rank, "Which of them this one is (0)")->check(whole_number(0, launcher::most_ranks - 1));
   command->add_option("--master-addr", job.master_addr, "Address of host 0, where several hosts meet: the only one that is listened on");
-  command->add_option(
-      "--token-file", job.token_file,
-      "Of several hosts: the file with the job's secret, which only you can read (UNISONO_TOKEN_FILE; or UNISONO_TOKEN is the secret)");
+  offer(command->add_option(
+            "--token-file", job.token_file,
+            "Of several hosts: the file with the job's secret, which only you can read (UNISONO_TOKEN_FILE; or UNISONO_TOKEN is the secret)"),
+        {.kind = Values::Kind::file});
   command->add_option("--silence", flags->silence_seconds, "Of several hosts: seconds without a word after which another one is lost (30)")
       ->check(number(0.1, 1e6));
+  add_run_host_options(command, flags->hosts);
+  explain_run(command);
   command->callback([flags, command] { run(*flags, *command); });
 }
 

@@ -11,6 +11,7 @@
 
 #include "command_line.h"
 #include "base/likeness.h"
+#include "described.h"
 #include "text.h"
 
 namespace unisono::tools {
@@ -40,16 +41,14 @@ std::string Help::make_help(const CLI::App* app, std::string name, CLI::AppForma
 
 std::string Help::make_usage(const CLI::App* app, std::string) const { return usage_of(*app) + "\n"; }
 std::string Help::make_description(const CLI::App* app) const { return wrap(app->get_description() + ".", 0) + "\n\n"; }
-std::string Help::make_footer(const CLI::App*) const { return {}; }
-
-std::string Help::make_option(const CLI::Option* option, bool is_positional) const {
-  const std::string wanted = option->get_type_size() == 0 || is_positional ? std::string() : " " + option->get_type_name();
-  std::string description = option->get_description();
-  if (const std::string value = option->get_default_str(); !value.empty() && !is_positional) description += " (" + value + ")";
-  std::string names = make_option_name(option, is_positional);
-  if (const auto comma = names.find(','); comma != std::string::npos) names.insert(comma + 1, " ");
-  return entry(names + wanted, description, description_column);
+std::string Help::make_footer(const CLI::App* app) const {
+  const std::vector<Example>& examples = details_of(app).examples;
+  std::string page = examples.empty() ? "" : "Examples:\n";
+  for (const Example& example : examples) page += "  " + example.command + "\n      " + wrap(example.what, 6, 6) + "\n";
+  return page;
 }
+
+std::string Help::make_option(const CLI::Option* option, bool) const { return entry(heading_of(option), text_of(option), description_column); }
 
 std::string Help::make_subcommand(const CLI::App* command) const {
   return entry(command->get_name(), command->get_description(), description_column);

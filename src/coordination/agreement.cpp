@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <set>
 
@@ -30,26 +31,32 @@ constexpr std::chrono::nanoseconds look_period = std::chrono::milliseconds(20);
 
 class SpanningAgreement final : public Task {
  public:
-  SpanningAgreement(const AgreementParts& parts, std::uint64_t number, const CollectiveCall& call)
+  SpanningAgreement(const AgreementParts& parts, std::uint64_t number, const CollectiveCall& call, Carried* carried)
       : parts_(parts),
         topology_(*parts.topology),
         number_(number),
         call_(call),
         signature_(engines::signature_of(call)),
-        next_telling_(base::Clock::now() + time_until_told) {}
+        carried_(carried),
+        exchange_(topology_, parts.route, *parts.memory, number, signature_, carried, room_for(carried)),
+        next_telling_(base::Clock::now() + time_until_told) {
+    if (carried_ != nullptr && !carried_->is_direct() && !carried_->own.empty() && parts_.host == nullptr)
+      std::ranges::copy(carried_->own, own_place());
+  }
 
   bool advance() override {
-    parts_.poll();
     for (;;) {
       switch (phase_) {
         case Phase::host:
           if (parts_.host != nullptr && !agree_on_host()) return tell_who_is_late(), false;
-          phase_ = topology_.is_leader() ? Phase::hosts : Phase::verdict;
-          if (phase_ == Phase::verdict) parts_.all_but_told();
-          if (topology_.is_leader()) state(own_statement());
+          phase_ = parts_.host != nullptr && gathers_on_host() ? Phase::gathering : after_host();
+          break;
+        case Phase::gathering:
+          if (!gather_on_host()) return false;
+          phase_ = after_host();
           break;
         case Phase::hosts:
-          if (!all_stated()) return tell_that_we_are_here(), false;
+          if (!is_decided(exchange_.advance())) return tell_that_we_are_here(), false;
           phase_ = Phase::verdict;
           parts_.all_but_told();
           break;
@@ -57,7 +64,9 @@ class SpanningAgreement final : public Task {
           if (parts_.host != nullptr && !share_verdict()) return false;
           parts_.ballots->forget_before(number_);
           phase_ = Phase::done;
-          if (shared_decision_.agrees == 0) throw_as_told();
+          if (decision().agrees == 0) throw_as_told();
+          if (carried_ != nullptr) carried_->all = all();
+          if (carried_ != nullptr) carried_->arrived = &parts_.memory->arrived;
           return true;
         case Phase::done: return true;
       }
@@ -68,7 +77,7 @@ class SpanningAgreement final : public Task {
     if (phase_ == Phase::done) return {};
     std::vector<int> ranks = late_here();
     for (int h = 0; h < topology_.host_count(); ++h) {
-      if (h == topology_.host() || parts_.ballots->of(h, number_) != nullptr) continue;
+      if (h == topology_.host() || parts_.ballots->of(h, number_) != nullptr || exchange_.has_come(h)) continue;
       // The ranks of a host say for whom they wait. A host from which nothing has come has no rank in the call yet.
       const auto awaited = parts_.ballots->awaited_by(h, number_);
       for (int r = 0; r < topology_.size(); ++r) {
@@ -81,19 +90,36 @@ class SpanningAgreement final : public Task {
   }
   // Ranks of this host notify. The Link's thread notifies of messages from other hosts.
   bool wakes_waiter() const override { return true; }
+  bool sleep(std::chrono::nanoseconds at_most) override {
+    return phase_ == Phase::hosts && parts_.sleep([this] { return exchange_.look() || parts_.ballots->is_disputed(number_, signature_); }, at_most);
+  }
 
  private:
-  enum class Phase { host, hosts, verdict, done };
+  enum class Phase { host, gathering, hosts, verdict, done };
 
   std::vector<int> global(std::vector<int> locals) const {
     for (int& r : locals) r = topology_.members[static_cast<std::size_t>(r)];
     return locals;
   }
 
+  // The decision of the host's first rank lies before the contributions, so that both go to the other ranks of the host at once.
+  std::byte* room_for(const Carried* carried) const {
+    parts_.memory->all.resize(sizeof(SharedDecision) + (carried == nullptr ? 0 : carried->bytes(topology_)));
+    new (parts_.memory->all.data()) SharedDecision();
+    return parts_.memory->all.data() + sizeof(SharedDecision);
+  }
+  SharedDecision& decision() const { return *std::launder(reinterpret_cast<SharedDecision*>(parts_.memory->all.data())); }
+  std::byte* all() const { return parts_.memory->all.data() + sizeof(SharedDecision); }
+  std::byte* place_of_host() const { return all() + carried_->begin_of_host(topology_.host(), topology_); }
+  std::byte* own_place() const { return carried_->only < 0 ? place_of_host() + carried_->each * static_cast<std::size_t>(topology_.local) : all(); }
+
   bool agree_on_host() {
-    if (!inner_) inner_ = parts_.host->start_agreement(call_);
+    if (!inner_) {
+      parts_.poll();
+      inner_ = parts_.host->start_agreement(call_);
+    }
     try {
-      if (!inner_->advance()) return false;
+      if (!inner_->advance()) return parts_.poll(), false;
     } catch (const engines::Disagreement& disagreement) {
       phase_ = Phase::done;
       own_ballots_ = disagreement.ballots();
@@ -101,6 +127,31 @@ class SpanningAgreement final : public Task {
     }
     inner_.reset();
     return true;
+  }
+
+  bool gathers_on_host() const { return carried_ != nullptr && carried_->bytes_of_host(topology_.host(), topology_) > 0; }
+
+  bool gather_on_host() {
+    if (!inner_) {
+      shared_ = {};
+      shared_.operation = carried_->only < 0 ? Operation::all_gather : Operation::broadcast;
+      shared_.count = carried_->each;
+      shared_.out = TensorView(place_of_host(), DType::uint8, carried_->bytes_of_host(topology_.host(), topology_));
+      shared_.in = shared_.out;
+      if (carried_->only < 0) shared_.in = TensorView(const_cast<std::byte*>(carried_->own.data()), DType::uint8, carried_->each);
+      else shared_.root = topology_.local_of(carried_->only);
+      if (carried_->only == topology_.rank) std::ranges::copy(carried_->own, all());
+      inner_ = parts_.host->start(shared_);
+    }
+    if (!inner_->advance()) return parts_.poll(), false;
+    inner_.reset();
+    return true;
+  }
+
+  Phase after_host() {
+    if (topology_.is_leader()) return Phase::hosts;
+    parts_.all_but_told();
+    return Phase::verdict;
   }
 
   /// Called on a host whose ranks differ: each of its ranks decides by itself.
@@ -121,27 +172,26 @@ class SpanningAgreement final : public Task {
     }
   }
 
-  /// Called by the first rank of a host whose ranks agree.
-  bool all_stated() {
-    bool all = true, same = true;
-    for (int h = 0; h < topology_.host_count(); ++h) {
-      if (h == topology_.host()) continue;
-      const auto* statement = parts_.ballots->of(h, number_);
-      all = all && statement != nullptr;
-      same = same && (statement == nullptr || (statement->agrees && statement->signature == signature_));
-    }
-    if (same) return all;
-    const engines::Decision decision = decide();
-    shared_decision_.agrees = 0;
-    shared_decision_.culprit = decision.culprit().value_or(-1);
-    shared_decision_.ranks = decision.ranks;
-    shared_decision_.has_majority = decision.majority ? 1 : 0;
-    if (decision.majority) std::memcpy(&shared_decision_.majority, decision.majority->data(), sizeof shared_decision_.majority);
-    std::size_t size = decision.calls.copy(shared_decision_.calls, sizeof shared_decision_.calls - 1);
-    // An incomplete character at the end is removed.
-    while (size < decision.calls.size() && size > 0 && (static_cast<unsigned char>(decision.calls[size]) & 0xc0U) == 0x80U)
-      shared_decision_.calls[--size] = '\0';
+  /// Called by the first rank of a host whose ranks agree, with what the exchange says. Returns true where the ranks have agreed, or have decided why
+  /// not.
+  bool is_decided(Exchange::State exchanged) {
+    if (exchanged == Exchange::State::agreed) return true;
+    if (exchanged == Exchange::State::waiting && !parts_.ballots->is_disputed(number_, signature_)) return false;
+    state(own_statement());
+    keep(decide());
     return true;
+  }
+
+  void keep(const engines::Decision& made) {
+    SharedDecision& shared = decision();
+    shared.agrees = 0;
+    shared.culprit = made.culprit().value_or(-1);
+    shared.ranks = made.ranks;
+    shared.has_majority = made.majority ? 1 : 0;
+    if (made.majority) std::memcpy(&shared.majority, made.majority->data(), sizeof shared.majority);
+    std::size_t size = made.calls.copy(shared.calls, sizeof shared.calls - 1);
+    // An incomplete character at the end is removed.
+    while (size < made.calls.size() && size > 0 && (static_cast<unsigned char>(made.calls[size]) & 0xc0U) == 0x80U) shared.calls[--size] = '\0';
   }
 
   /// Called when some ranks are known to differ. The calls of the others tell who differs from most.
@@ -193,13 +243,20 @@ class SpanningAgreement final : public Task {
     for (int h = 0; h < topology_.host_count(); ++h) {
       const Ballots::Statement own = own_statement();
       const Ballots::Statement* statement = h == topology_.host() ? &own : parts_.ballots->of(h, number_);
-      if (statement == nullptr || hosts.contains(h)) continue;
+      if (hosts.contains(h)) continue;
+      if (statement == nullptr && exchange_.differing() && exchange_.differing()->first == h)
+        add_all_of(h, exchange_.differing()->second, {}, ballots);
+      if (statement == nullptr) continue;
       ballots.insert(ballots.end(), statement->ballots.begin(), statement->ballots.end());
-      for (int r = 0; statement->agrees && r < topology_.size(); ++r) {
-        if (topology_.host_of(r) == h) ballots.push_back(engines::ballot_of(r, statement->signature, statement->label));
-      }
+      if (statement->agrees) add_all_of(h, statement->signature, statement->label, ballots);
     }
     return ballots;
+  }
+
+  void add_all_of(int host, const engines::Signature& signature, std::string_view label, std::vector<engines::Ballot>& to) const {
+    for (int r = 0; r < topology_.size(); ++r) {
+      if (topology_.host_of(r) == host) to.push_back(engines::ballot_of(r, signature, label));
+    }
   }
 
   void tell_others(const std::string& text) {
@@ -210,27 +267,25 @@ class SpanningAgreement final : public Task {
 
   bool share_verdict() {
     if (!inner_) {
+      shared_ = {};
       shared_.operation = Operation::broadcast;
-      shared_.in = shared_.out = TensorView(&shared_decision_, DType::uint8, sizeof shared_decision_);
-      shared_.count = sizeof shared_decision_;
+      shared_.in = shared_.out = TensorView(parts_.memory->all.data(), DType::uint8, parts_.memory->all.size());
+      shared_.count = parts_.memory->all.size();
       shared_.root = 0;
       inner_ = parts_.host->start(shared_);
     }
-    if (!inner_->advance()) return false;
+    if (!inner_->advance()) return parts_.poll(), false;
     inner_.reset();
     return true;
   }
 
   std::vector<int> late_here() const { return phase_ == Phase::host && inner_ ? global(inner_->waiting_for()) : std::vector<int>(); }
 
-  // The first ranks of the hosts were told before; this tells the others.
+  // An exchange tells few ranks who has come. All need it to name the right ranks when their deadline passes.
   void tell_that_we_are_here() {
     if (base::Clock::now() < next_telling_) return;
     next_telling_ = base::Clock::time_point::max();
-    const std::string text = Ballots::encode(number_, own_statement());
-    for (int r = 0; r < topology_.size(); ++r) {
-      if (!topology_.here(r) && topology_.leaders[static_cast<std::size_t>(topology_.host_of(r))] != r) parts_.tell(r, text);
-    }
+    tell_others(Ballots::encode(number_, own_statement()));
   }
 
   // The ranks of other hosts cannot see for whom this rank waits. They need it to name the right ranks when their deadline passes.
@@ -245,9 +300,10 @@ class SpanningAgreement final : public Task {
   }
 
   [[noreturn]] void throw_as_told() {
-    const bool blamed = shared_decision_.has_majority != 0 && signature_ != shared_decision_.majority;
-    throw_mismatch(shared_decision_.culprit < 0 ? std::nullopt : std::optional<int>(shared_decision_.culprit),
-                   engines::describe(engines::Decision{.calls = shared_decision_.calls}, blamed), shared_decision_.ranks);
+    const SharedDecision& shared = decision();
+    const bool blamed = shared.has_majority != 0 && signature_ != shared.majority;
+    throw_mismatch(shared.culprit < 0 ? std::nullopt : std::optional<int>(shared.culprit),
+                   engines::describe(engines::Decision{.calls = shared.calls}, blamed), shared.ranks);
   }
   [[noreturn]] void throw_mismatch(std::optional<int> culprit, const std::string& text, int ranks) {
     ErrorInfo info;
@@ -259,15 +315,16 @@ class SpanningAgreement final : public Task {
     throw engines::Disagreement(text, std::move(info), ranks);
   }
 
-  AgreementParts parts_;
+  const AgreementParts& parts_;
   const GroupTopology& topology_;
   std::uint64_t number_;
   const CollectiveCall& call_;
   engines::Signature signature_;
+  Carried* carried_;
+  Exchange exchange_;
   std::vector<engines::Ballot> own_ballots_;  // where the ranks of this host differ
   Phase phase_ = Phase::host;
   std::unique_ptr<Task> inner_;
-  SharedDecision shared_decision_;
   CollectiveCall shared_;
   base::Clock::time_point next_telling_;
   std::vector<int> told_;
@@ -277,8 +334,8 @@ class SpanningAgreement final : public Task {
 
 }  // namespace
 
-std::unique_ptr<Task> start_agreement(const AgreementParts& parts, std::uint64_t number, const CollectiveCall& call) {
-  return std::make_unique<SpanningAgreement>(parts, number, call);
+std::unique_ptr<Task> start_agreement(const AgreementParts& parts, std::uint64_t number, const CollectiveCall& call, Carried* carried) {
+  return std::make_unique<SpanningAgreement>(parts, number, call, carried);
 }
 
 }  // namespace unisono::coordination

@@ -1,5 +1,6 @@
 #include "coordination/ballots.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "coordination/notices.h"
@@ -80,7 +81,8 @@ void Ballots::take_statement(int host, base::ByteReader& content) {
   }
   if (!content.complete()) return;
   const std::lock_guard lock(mutex_);
-  if (call < oldest_) return;                                // its call is over: all ranks know the result
+  if (call < oldest_) return;  // its call is over: all ranks know the result
+  if (call > newest_.load()) newest_.store(call);
   ballots_.try_emplace({call, host}, std::move(statement));  // a second one has the same content, and another thread may be reading the first
 }
 
@@ -102,6 +104,14 @@ const Ballots::Statement* Ballots::of(int host, std::uint64_t call) {
   const std::lock_guard lock(mutex_);
   const auto found = ballots_.find({call, host});
   return found == ballots_.end() ? nullptr : &found->second;  // stays until its reader calls `forget_before`
+}
+
+bool Ballots::is_disputed(std::uint64_t call, const engines::Signature& signature) {
+  if (newest_.load() < call) return false;
+  const std::lock_guard lock(mutex_);
+  const auto end = ballots_.lower_bound({call + 1, -1});
+  return std::any_of(ballots_.lower_bound({call, -1}), end,
+                     [&](const auto& entry) { return !entry.second.agrees || entry.second.signature != signature; });
 }
 
 std::optional<std::vector<int>> Ballots::awaited_by(int host, std::uint64_t call) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -35,6 +36,8 @@ class Ballots {
   /// Stores such a notice of a rank of that host. A malformed one is dropped.
   void take(int host, std::string_view notice);
   const Statement* of(int host, std::uint64_t call);
+  /// Returns true where a host is known to make another call, or its ranks make different ones. Costs one load while no host has stated.
+  bool is_disputed(std::uint64_t call, const engines::Signature& signature);
   /// Returns the ranks that the host waits for in that call, if it has said.
   std::optional<std::vector<int>> awaited_by(int host, std::uint64_t call);
   /// Records hosts whose ballots came too late to count: those that another rank has named, and those that were named here.
@@ -48,6 +51,7 @@ class Ballots {
   void take_waiting(int host, base::ByteReader& content);
   void take_left_out(base::ByteReader& content);
 
+  std::atomic<std::uint64_t> newest_{0};  ///< the latest call of a statement
   std::mutex mutex_;
   std::uint64_t oldest_ = 0;
   std::map<std::pair<std::uint64_t, int>, Statement> ballots_;

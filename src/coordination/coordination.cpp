@@ -55,18 +55,31 @@ base::Notifier* Coordination::notifier_of(int rank) {
   return parts_.host.engine && topology_.here(rank) ? &parts_.host.engine->segment().notifier(topology_.local_of(rank)) : nullptr;
 }
 
-std::unique_ptr<Task> Coordination::start_agreement(const CollectiveCall& call) {
+std::unique_ptr<const AgreementParts> Coordination::parts_of_agreement() {
+  transport::Link& link = *parts_.link;
+  return std::make_unique<AgreementParts>(AgreementParts{
+      .topology = &topology_,
+      .host = parts_.host.engine.get(),
+      .ballots = &ballots_,
+      .tell = [this](int r, const std::string& notice) { notices_->tell(r, notice); },
+      // The number keeps these messages apart from other traffic of the group, and the group's failure ends it.
+      .route = {.mail = &link, .group = ~group_id_, .global_ranks = &parts_.global_ranks},
+      .memory = &exchange_memory_,
+      .poll = [this] { poll(); },
+      .sleep = [&link](const std::function<bool()>& is_over, std::chrono::nanoseconds at_most) { return link.sleep(is_over, at_most); },
+      .notifier = notifier(),
+      .is_over = [this] { return failure().has_value(); },
+      .gone = [this] { return gone(); },
+      .all_but_told = [this] { agreed_.store(true, std::memory_order_release); }});
+}
+
+std::unique_ptr<Task> Coordination::start_agreement(const CollectiveCall& call, Carried* carried) {
   if (is_one_host()) return parts_.host.engine->start_agreement(call);
-  const AgreementParts parts{.topology = &topology_,
-                             .host = parts_.host.engine.get(),
-                             .ballots = &ballots_,
-                             .tell = [this](int r, const std::string& notice) { notices_->tell(r, notice); },
-                             .poll = [this] { poll(); },
-                             .notifier = notifier(),
-                             .is_over = [this] { return failure().has_value(); },
-                             .gone = [this] { return gone(); },
-                             .all_but_told = [this] { agreed_.store(true, std::memory_order_release); }};
-  return coordination::start_agreement(parts, ++agreements_, call);
+  if (!agreement_parts_) {
+    agreement_parts_ = parts_of_agreement();
+    exchange_memory_.is_crowded = is_crowded();
+  }
+  return coordination::start_agreement(*agreement_parts_, ++agreements_, call, carried);
 }
 
 bool Coordination::agree(const CollectiveCall& call, Waiter& waiter, bool flag) { return parts_.host.engine->agree(call, waiter, flag); }

@@ -15,6 +15,7 @@
 #include "base/deadline.h"
 #include "base/notifier.h"
 #include "coordination/ballots.h"
+#include "coordination/exchange.h"
 #include "coordination/group_topology.h"
 #include "coordination/notices.h"
 #include "coordination/peers.h"
@@ -25,6 +26,8 @@
 #include "unisono/task.h"
 
 namespace unisono::coordination {
+
+struct AgreementParts;
 
 /// The ranks of one host: the shared-memory engine by which they agree, and their processes.
 struct HostRanks {
@@ -39,6 +42,7 @@ struct CoordinationParts {
   HostRanks host = {};                            ///< the ranks of this host; empty where this rank is alone there
   std::shared_ptr<transport::Link> link = {};     ///< connects the ranks of other hosts, or all that an engine connects; null where there is none
   bool owns_link = false;                         ///< the link ends with this group
+  double crowding = 1;                            ///< the ranks of this and of other hosts for each processor that they share
   std::shared_ptr<base::Notifier> notifier = {};  ///< of a rank that is alone on its host; null: the host's
 };
 
@@ -84,7 +88,9 @@ class Coordination {
   };
   /// Compares the next call of all ranks (agreement.h). The task is done when all have come and agree; it throws Mismatch on every rank where they
   /// differ.
-  std::unique_ptr<Task> start_agreement(const CollectiveCall& call);
+  ///
+  /// `carried`, if there is any, must live as long as the task; only ranks on several hosts exchange it.
+  std::unique_ptr<Task> start_agreement(const CollectiveCall& call, Carried* carried = nullptr);
   /// Lets the ranks of one host agree, for a caller that waits. Returns true where all ranks have come with the flag set; those that come by
   /// `start_agreement` have it unset.
   bool agree(const CollectiveCall& call, Waiter& waiter, bool flag);
@@ -119,8 +125,9 @@ class Coordination {
   base::Notifier* notifier();
   /// Returns the notifier of another rank of this host; null: not known.
   base::Notifier* notifier_of(int rank);
-  /// Returns true where this host has more ranks than processors, so that waiting ranks should yield early.
-  bool is_crowded() const { return parts_.host.engine != nullptr && parts_.host.engine->is_crowded(); }
+  /// Returns true where more ranks run on this machine than it has processors, so that waiting ranks should yield early.
+  double crowding() const { return parts_.crowding; }
+  bool is_crowded() const { return crowding() > 1 || (parts_.host.engine != nullptr && parts_.host.engine->is_crowded()); }
   /// Receives what has come from other hosts. Any thread may call it.
   void poll() {
     if (parts_.link) parts_.link->poll();
@@ -137,12 +144,15 @@ class Coordination {
   bool has_left(int rank);
   int global(int rank) const { return parts_.global_ranks[static_cast<std::size_t>(rank)]; }
   void tell_others(std::string_view notice);
+  std::unique_ptr<const AgreementParts> parts_of_agreement();
 
   CoordinationParts parts_;
   const GroupTopology& topology_;
   std::uint64_t group_id_ = 0;
   std::unique_ptr<Notices> notices_;  // null where there is one host
   Ballots ballots_;
+  ExchangeMemory exchange_memory_;
+  std::unique_ptr<const AgreementParts> agreement_parts_;
   std::uint64_t agreements_ = 0;
   std::function<void(const Failure&)> end_engines_;
   std::atomic<bool> agreed_{false};

@@ -13,8 +13,14 @@ namespace unisono::group {
 /// it waits for, so it gives way almost at once.
 class Backoff {
  public:
-  Backoff(base::Notifier* notifier, bool crowded)
-      : notifier_(notifier), spins_(crowded ? few_spins : many_spins), yields_(crowded ? crowded_yields : many_yields), crowded_(crowded) {}
+  /// `looks_far`: a look is a system call, on connections, instead of a read of memory.
+  Backoff(base::Notifier* notifier, bool crowded, bool looks_far = false)
+      : notifier_(notifier),
+        spins_(!crowded    ? many_spins
+               : looks_far ? far_spins
+                           : few_spins),
+        yields_(crowded ? crowded_yields : many_yields),
+        crowded_(crowded) {}
 
   /// Makes one for a thread that works beside the caller, from which it must not take the processor.
   static Backoff modest(base::Notifier* notifier) {
@@ -27,12 +33,19 @@ class Backoff {
   /// Waits a moment; `look_again` is asked once more before sleeping, and if it says that something has happened, there is no sleep.
   template <class LookAgain>
   void pause(LookAgain&& look_again, std::chrono::nanoseconds at_most) {
+    pause(look_again, at_most, [](std::chrono::nanoseconds) { return false; });
+  }
+  /// The same for something that may have an event of its own: `sleep_there` sleeps on it, or returns false at once.
+  template <class LookAgain, class SleepThere>
+  void pause(LookAgain&& look_again, std::chrono::nanoseconds at_most, SleepThere&& sleep_there) {
     ++count_;
     if (count_ <= spins_) {
       relax();
     } else if (count_ <= spins_ + yields_) {
       give_way();
       if (crowded_) notice_futility();
+    } else if (sleep_there(at_most)) {
+      count_ = spins_ + yields_;
     } else {
       sleep(look_again, at_most);
     }
@@ -43,7 +56,7 @@ class Backoff {
   void reset() { count_ = 0; }
 
  private:
-  static constexpr std::uint32_t few_spins = 20, many_spins = 3000;
+  static constexpr std::uint32_t far_spins = 1, few_spins = 20, many_spins = 3000;
   static constexpr std::uint32_t modest_yields = 10, crowded_yields = 500, many_yields = 1000;
   // Giving way that comes back at once gives way to nobody: the rank that is waited for runs elsewhere, or the kernel keeps it in another group of
   // tasks.

@@ -20,7 +20,7 @@ using engines::Delivery;
 using engines::MessageHeader;
 
 // The elements stand in the notice up to this size.
-constexpr std::size_t inline_bytes = 512;
+constexpr std::size_t inline_bytes = std::size_t{4} << 10;
 
 }  // namespace
 
@@ -82,6 +82,7 @@ class ChannelCarrier::ChannelTask final : public Task {
   }
   std::vector<int> waiting_for() const override { return is_done_ ? std::vector<int>() : std::vector<int>{peer_}; }
   bool wakes_waiter() const override { return (!attribution_ || !attribution_->is_holding()) && (!task_ || task_->wakes_waiter()); }
+  bool sleep(std::chrono::nanoseconds at_most) override { return (!attribution_ || !attribution_->is_holding()) && task_ && task_->sleep(at_most); }
 
  private:
   const std::function<void()>& poll_;
@@ -118,6 +119,7 @@ class ChannelCarrier::SendTask final : public Task {
   }
   std::vector<int> waiting_for() const override { return task_ ? task_->waiting_for() : std::vector<int>(); }
   bool wakes_waiter() const override { return !task_ || task_->wakes_waiter(); }
+  bool sleep(std::chrono::nanoseconds at_most) override { return task_ && task_->sleep(at_most); }
   bool detach() override { return !task_ || !own_.empty(); }
 
  private:

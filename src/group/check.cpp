@@ -187,6 +187,7 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
   call.op = request.op;
   call.custom = request.custom;
   call.tag = options.tag;
+  call.deterministic = options.deterministic && reduces(operation);
   call.label = request.label;
   if (request.edges) call.also = request.edges->terms();
   if (operation == Operation::barrier) return call;

@@ -177,7 +177,13 @@ std::shared_ptr<detail::PrologueEpilogue> Group::surroundings(CollectiveCall& ca
 }
 
 void Group::finish(detail::WorkState& state) {
-  parts_.progress->wait(state);
+  try {
+    parts_.progress->wait(state);
+  } catch (...) {  // an interrupted operation must not go on with memory that its caller takes back
+    abort_after(std::current_exception());
+    parts_.progress->wait(state);
+    throw;
+  }
   if (const auto error = state.error_now()) std::rethrow_exception(error);
   state.order_stream();
 }

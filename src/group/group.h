@@ -61,6 +61,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void run(const detail::Request& request, const CallOptions& options, const std::function<void()>& issued);
   Work start(const detail::Request& request, const CallOptions& options);
   MessageInfo run(const detail::MessageRequest& request, const CallOptions& options);
+  int send_recv(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options);
   Work start(const detail::MessageRequest& request, const CallOptions& options);
   /// Returns the message that the next receive would take. Null, where it does not wait: nothing is there.
   std::optional<MessageInfo> probe(const detail::MessageRequest& request, const CallOptions& options, bool waits);

@@ -63,6 +63,7 @@ struct CoreOptions {
   std::vector<std::string> host_names;                ///< of the members
   std::vector<int> hosts;                             ///< for each member the number of its host, in order of first appearance; empty: all are on one
   int local_rank = 0;                                 ///< of this process on its host
+  double crowding = 1;                                ///< the ranks of this and of other hosts for each processor that they share
   std::string address;                                ///< numeric, by which members on other hosts reach this rank
   std::string token;                                  ///< the job's secret; empty where there is none
   std::shared_ptr<Store> store;                       ///< the group's own, under its prefix

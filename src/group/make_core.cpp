@@ -42,16 +42,21 @@ coordination::HostRanks join_host(const CoreOptions& options, const GroupTopolog
   return coordination::join_host(host);
 }
 
+/// Returns the notifier of this rank. Links and engines may outlive the group: they keep what they notify.
+std::shared_ptr<base::Notifier> notifier_of(const GroupTopology& topology, const CoordinationParts& parts) {
+  if (!parts.host.engine) return parts.notifier;
+  return {parts.host.engine->shared_segment(), &parts.host.engine->segment().notifier(topology.local)};
+}
+
 /// Makes the connections of a world with the ranks of other hosts, or with all ranks.
-std::shared_ptr<transport::Link> connect(const CoreOptions& options, const GroupTopology& topology, bool all, const CoordinationParts& parts) {
-  // The link may outlive the group: it keeps the notifier that it notifies.
-  std::shared_ptr<base::Notifier> notifier = parts.notifier;
-  if (parts.host.engine) notifier = {parts.host.engine->shared_segment(), &parts.host.engine->segment().notifier(topology.local)};
+std::shared_ptr<transport::Link> connect(const CoreOptions& options, const GroupTopology& topology, bool all,
+                                         const std::shared_ptr<base::Notifier>& notifier) {
   return transport::Link::connect({.rank = options.rank,
                                    .hosts = topology.hosts,
                                    .address = options.address,
                                    .store = under(options, "link/"),
                                    .token = options.token,
+                                   .tls = base::tls_options(base::Environment::process()),
                                    .timeout = options.timeout,
                                    .all = all,
                                    .notify = [notifier] { notifier->notify(); },
@@ -111,6 +116,7 @@ void add_device(const CoreOptions& options, const DeviceEngine& device, GroupCor
 std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::EngineMaker& maker, const DeviceEngine& device) {
   CoordinationParts parts{.key = options.key, .global_ranks = options.global_ranks, .topology = GroupTopology(options.rank, hosts_of(options))};
   const GroupTopology topology = parts.topology;
+  parts.crowding = options.world ? options.world->crowding() : options.crowding;
   const bool is_serial = topology.size() == 1 && maker.make && !maker.traits.spans_hosts;
   if (topology.host_count() > 1 && !maker.traits.spans_hosts) {
     throw BackendUnavailable(
@@ -125,13 +131,16 @@ std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::
   }
   if (topology.host_count() > 1 || (maker.connects_all && topology.size() > 1)) {
     parts.owns_link = options.world == nullptr;
-    parts.link = options.world ? options.world->link() : connect(options, topology, maker.connects_all, parts);
+    parts.link = options.world ? options.world->link() : connect(options, topology, maker.connects_all, notifier_of(topology, parts));
   }
   GroupCore::Parts core;
   if (maker.is_shared_memory) {
     core.engines.group = parts.host.engine;
   } else {
-    const EngineOptions engine = engine_options(options, topology, "engine/", parts.host.engine && parts.host.engine->is_crowded());
+    EngineOptions engine = engine_options(options, topology, "engine/", parts.host.engine && parts.host.engine->is_crowded());
+    const std::shared_ptr<base::Notifier> notifier = notifier_of(topology, parts);
+    engine.notify = [notifier] { notifier->notify(); };
+    engine.has_sleeper = [notifier] { return notifier->has_waiters(); };
     core.engines.group = maker.make(engine, parts.link);
     if (topology.has_levels() && !topology.rail.empty()) core.engines.rail = make_rail(options, topology, engine, maker, parts.link);
     log_schedule(options, topology);

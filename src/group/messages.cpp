@@ -145,6 +145,20 @@ Work Group::start(const detail::MessageRequest& request, const CallOptions& opti
                                       [&] { return task_of(call, request.operation == Operation::send); }));
 }
 
+// A send that leaves at once needs no thread beside the caller.
+int Group::send_recv(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) {
+  verify(in, options);
+  if (leaves_at_once(out)) {
+    run(out, options);
+    return run(in, options).source;
+  }
+  Work received = start(in, options);
+  Work sent = start(out, options);
+  sent.wait();
+  received.wait();
+  return received.source_rank();
+}
+
 std::optional<MessageInfo> Group::probe(const detail::MessageRequest& request, const CallOptions& options, bool waits) {
   const std::string_view operation = detail::name_of(request);
   const Entry entry(*this, operation);

@@ -53,6 +53,9 @@ Work start(const Request& request, const ProcessGroup& group, const CallOptions&
 MessageInfo run(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options) {
   return with_place(options.where, [&] { return group.implementation()->run(request, options); });
 }
+int send_recv(const MessageRequest& out, const MessageRequest& in, const ProcessGroup& group, const CallOptions& options) {
+  return with_place(options.where, [&] { return group.implementation()->send_recv(out, in, options); });
+}
 std::optional<MessageInfo> probe(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options, bool waits) {
   return with_place(options.where, [&] { return group.implementation()->probe(request, options, waits); });
 }

@@ -6,6 +6,7 @@
 #include "group/device_watch.h"
 #include "group/group.h"
 #include "group/wait_check.h"
+#include "base/interruption.h"
 
 namespace unisono::group {
 
@@ -117,6 +118,7 @@ bool Progress::drive(Done&& done, const base::Deadline* deadline) {
   if (done()) return true;
   const Waiting waiting(*this);
   Backoff backoff(notifier_, crowded_);
+  base::InterruptionLook look_for_interruption;
   for (;;) {
     const auto step = [&] {
       if (done()) return true;
@@ -126,6 +128,7 @@ bool Progress::drive(Done&& done, const base::Deadline* deadline) {
     if (step()) backoff.reset();
     if (done()) return true;
     if (deadline != nullptr && !backoff.is_spinning() && deadline->passed()) return done();
+    if (!backoff.is_spinning()) look_for_interruption();
     std::chrono::nanoseconds longest = longest_sleep();
     if (deadline != nullptr && backoff.is_sleeping()) longest = std::min<std::chrono::nanoseconds>(longest, deadline->left());
     backoff.pause(step, longest);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/deadline.h"
+#include "base/interruption.h"
 #include "group/backoff.h"
 #include "group/group.h"
 #include "group/wait_check.h"
@@ -11,7 +12,7 @@
 namespace unisono::group {
 void BlockingWaiter::wait(Task& task) {
   coordination::Coordination& coordination = group_.coordination();
-  Backoff backoff(coordination.notifier(), coordination.is_crowded());
+  Backoff backoff(coordination.notifier(), coordination.is_crowded(), coordination.link() != nullptr);
   // Spinning takes far less than a millisecond: there is nothing to look at meanwhile.
   const auto again = [&] { return task.advance(); };
   do {
@@ -24,10 +25,18 @@ void BlockingWaiter::wait(Task& task) {
   const base::Deadline& deadline = *deadline_;
   auto next_look = base::Clock::now() + look_period;
   bool warned = false;
+  base::InterruptionLook look_for_interruption;
   const WaitCheck check{operation_, sequence_, deadline, warned};
   for (;;) {
+    try {
+      look_for_interruption();
+    } catch (...) {  // the task ends half done, with its caller's memory
+      group_.abort_after(std::current_exception());
+      throw;
+    }
     const std::chrono::nanoseconds left = deadline.left();
-    backoff.pause(again, std::min<std::chrono::nanoseconds>(task.wakes_waiter() ? look_period : unnotified_period, left));
+    backoff.pause(again, std::min<std::chrono::nanoseconds>(task.wakes_waiter() ? look_period : unnotified_period, left),
+                  [&](std::chrono::nanoseconds at_most) { return task.sleep(at_most); });
     if (task.advance()) return;
     std::optional<Failure> failure = coordination.failure();
     const bool late = deadline.passed();

@@ -6,54 +6,94 @@
 
 #include "coordination/group_topology.h"
 #include "schedule/abilities.h"
+#include "schedule/cost_model.h"
 #include "schedule/schedule.h"
 
 namespace unisono::schedule {
 
-/// The engines and the topology on which a problem is to be solved.
+/// The engines, the topology and the network on which a problem is to be solved.
 struct Setting {
   Abilities engine;                                       ///< the engine of the problem's level
   Abilities rail{nullptr};                                ///< the engine of this rank's rail, where there are two levels
   const coordination::GroupTopology* topology = nullptr;  ///< set where the problem may be solved on two levels
+  NetworkParameters network = {};                         ///< the same on all ranks
+  int sharing = 1;                                        ///< the number of ranks that share each connection with the network; the same on all ranks
 };
 
-/// A way to carry out an operation. A new algorithm is a file in src/schedule/algorithms/<operation>/ and a line in the table of selection.cpp.
-/// selection.cpp.
+/// The order in which an algorithm combines the ranks' elements. Each order has the properties of those after it.
+enum class Order : std::uint8_t {
+  once,           ///< in a single step, from rank 0 to the last
+  left_to_right,  ///< from rank 0 to the last, in several steps: halves are rounded in each
+  neighbours,     ///< sums of neighbouring ranks with each other, lower ranks on the left: ((0 1) (2 3))
+  hosts,          ///< sums of the ranks of each host, which are neighbours only where all ranks of a host are
+  any,            ///< some order, with every rank once
+  engine,         ///< that of the engine, which has its own rules for halves and callables (Abilities)
+  none,           ///< the algorithm combines nothing
+};
+
+/// Returns true where a problem may be solved in that order. Halves, and averages of integers, are combined once, since their partial sums are not
+/// exact. A user's callable is combined in the order of the ranks. A deterministic call has the bits of a combination from left to right.
+bool is_allowed(Order order, const Problem& problem, const Setting& setting);
+
+/// A way to carry out an operation. A new algorithm is a file in src/schedule/algorithms/<operation>/ and a line in the table (table.cpp).
 struct Algorithm {
   Operation operation;
   std::string_view name;
-  /// Returns true where the algorithm is correct and possible. All ranks must get the same answer.
+  Order order;
+  /// Returns true where the algorithm is possible. All ranks must get the same answer.
   bool (*can)(const Problem& problem, const Setting& setting);
   void (*build)(const Problem& problem, const Setting& setting, Builder& to);
-  std::size_t at_least_bytes = 0;               ///< preferred range, in bytes of `count` elements: the lower end
-  std::size_t at_most_bytes = ~std::size_t{0};  ///< the upper end
-  int at_least_ranks = 1;
+  /// Returns the work of the schedule, by a formula that is the same on all ranks. Null for a collective of the engine.
+  Cost (*cost)(const Problem& problem, const Setting& setting) = nullptr;
+  bool on_two_levels = false;  ///< it uses the setting's topology
 };
 
-/// Adds the steps of any collective by the algorithm that the table chooses. Returns its name.
+/// Returns true where an algorithm is possible and allowed. All ranks get the same answer.
+inline bool can(const Algorithm& algorithm, const Problem& problem, const Setting& setting) {
+  return is_allowed(algorithm.order, problem, setting) && algorithm.can(problem, setting);
+}
+
+/// Adds the steps of any collective by the algorithm that is chosen. Returns its name.
 std::string_view build(const Problem& problem, const Setting& setting, Builder& to);
+/// Returns the cost of that algorithm. A collective of the engine counts as a direct exchange.
+Cost cost_of(const Problem& problem, const Setting& setting);
 
 namespace algorithms {
 
+using Can = bool(const Problem& problem, const Setting& setting);
+using Build = void(const Problem& problem, const Setting& setting, Builder& to);
+using CostOf = Cost(const Problem& problem, const Setting& setting);
+
 // Each of these is described in the file of its name.
-bool can_engine(const Problem& problem, const Setting& setting);
-void build_engine(const Problem& problem, const Setting& setting, Builder& to);
-bool can_exchange(const Problem& problem, const Setting& setting);
-void build_exchange(const Problem& problem, const Setting& setting, Builder& to);
-bool can_all_to_all_v(const Problem& problem, const Setting& setting);
-void build_all_to_all_v(const Problem& problem, const Setting& setting, Builder& to);
-bool can_sum_and_divide(const Problem& problem, const Setting& setting);
-void build_sum_and_divide(const Problem& problem, const Setting& setting, Builder& to);
-bool can_two_level_all_reduce(const Problem& problem, const Setting& setting);
-void build_two_level_all_reduce(const Problem& problem, const Setting& setting, Builder& to);
-void build_all_reduce_everything(const Problem& problem, const Setting& setting, Builder& to);
-void build_all_reduce_shares(const Problem& problem, const Setting& setting, Builder& to);
-void build_reduce_shares(const Problem& problem, const Setting& setting, Builder& to);
-void build_reduce_scatter_blocks(const Problem& problem, const Setting& setting, Builder& to);
-void build_scan_shares(const Problem& problem, const Setting& setting, Builder& to);
-bool can_two_level_broadcast(const Problem& problem, const Setting& setting);
-void build_two_level_broadcast(const Problem& problem, const Setting& setting, Builder& to);
-void build_broadcast_scatter_all_gather(const Problem& problem, const Setting& setting, Builder& to);
+Can can_engine, can_exchange, can_all_to_all_v, can_sum_and_divide, can_two_levels, can_two_level_scan;
+Build build_engine, build_exchange, build_all_to_all_v, build_sum_and_divide;
+Build build_two_level_all_reduce, build_two_level_reduce, build_two_level_reduce_scatter, build_two_level_scan, build_two_level_broadcast;
+Build build_two_level_all_gather, build_two_level_gather, build_two_level_scatter, build_two_level_all_to_all;
+Build build_all_reduce_everything, build_all_reduce_shares;
+Build build_all_reduce_recursive_doubling, build_all_reduce_ring, build_all_reduce_halving_doubling, build_all_reduce_swing;
+Build build_reduce_shares, build_reduce_binomial, build_reduce_chain;
+Build build_reduce_scatter_blocks, build_reduce_scatter_ring, build_reduce_scatter_halving;
+Build build_scan_shares, build_scan_recursive_doubling;
+Build build_broadcast_scatter_all_gather, build_broadcast_binomial, build_broadcast_chain;
+Build build_all_gather_ring, build_all_gather_bruck, build_all_gather_recursive_doubling;
+Build build_gather_binomial, build_scatter_binomial;
+Build build_all_to_all_bruck, build_all_to_all_pairwise;
+
+CostOf cost_exchange;
+CostOf cost_two_level_all_reduce, cost_two_level_reduce, cost_two_level_reduce_scatter, cost_two_level_scan, cost_two_level_broadcast;
+CostOf cost_two_level_all_gather, cost_two_level_gather, cost_two_level_scatter, cost_two_level_all_to_all;
+CostOf cost_all_reduce_everything, cost_all_reduce_shares;
+CostOf cost_all_reduce_recursive_doubling, cost_all_reduce_ring, cost_all_reduce_halving_doubling;
+CostOf cost_reduce_shares, cost_reduce_binomial, cost_reduce_chain;
+CostOf cost_reduce_scatter_blocks, cost_reduce_scatter_ring, cost_reduce_scatter_halving;
+CostOf cost_scan_shares, cost_scan_recursive_doubling;
+CostOf cost_broadcast_scatter_all_gather, cost_broadcast_binomial, cost_broadcast_chain;
+CostOf cost_all_gather_ring, cost_all_gather_bruck, cost_all_gather_recursive_doubling;
+CostOf cost_gather_binomial, cost_scatter_binomial;
+CostOf cost_all_to_all_bruck, cost_all_to_all_pairwise;
+
+/// Returns true where several ranks can send to each other: what the algorithms on channels need.
+Can can_send;
 
 }  // namespace algorithms
 }  // namespace unisono::schedule

@@ -7,8 +7,12 @@
 #include <fmt/format.h>
 
 #include "coordination/counts.h"
+#include "base/log.h"
 #include "schedule/algorithm.h"
+#include "schedule/calibration.h"
+#include "schedule/carried_call.h"
 #include "schedule/device_call.h"
+#include "schedule/network_override.h"
 #include "schedule/scheduled_task.h"
 #include "schedule/selection.h"
 #include "unisono/error.h"
@@ -23,6 +27,7 @@ class Wave final : public Task {
   bool advance() override { return steps_.advance_wave(); }
   std::vector<int> waiting_for() const override { return steps_.waiting_for(); }
   bool wakes_waiter() const override { return steps_.wakes_waiter(); }
+  bool sleep(std::chrono::nanoseconds at_most) override { return steps_.sleep(at_most); }
 
  private:
   ScheduledTask& steps_;
@@ -37,7 +42,9 @@ Executor::Executor(Coordination& coordination, Engines engines)
     : coordination_(coordination),
       engines_(std::move(engines)),
       host_(coordination.host_engine()),
-      compares_itself_(engines_.group->compares_calls()) {
+      compares_itself_(engines_.group->compares_calls()),
+      network_(parse_network(network_override())) {
+  if (!network_ && !is_composed()) network_.emplace();
   if (engines_.group->blocks()) {
     watchdog_ = std::make_unique<coordination::Watchdog>([this] { return coordination_.look_for_failures({}, false); },
                                                          [this](const Failure& failure) { coordination_.poison(failure); });
@@ -47,6 +54,12 @@ Executor::Executor(Coordination& coordination, Engines engines)
 Executor::~Executor() {
   blocking_calls_.reset();
   watchdog_.reset();
+}
+
+// An engine with collectives of its own leaves little to choose.
+bool Executor::is_composed() const {
+  const Problem sum{.operation = Operation::all_reduce, .dtype = DType::float32, .size = coordination_.size(), .count = 1};
+  return engines_.group->has_channels() && !engines_.group->blocks() && !Abilities(engines_.group.get()).offers(sum);
 }
 
 const std::shared_ptr<Engine>& Executor::engine_of(Level level) const {
@@ -66,6 +79,7 @@ Problem Executor::problem_of(const CollectiveCall& call) const {
   problem.dtype = call.in.dtype();
   problem.op = call.op;
   problem.is_custom = call.custom != nullptr;
+  problem.is_deterministic = call.deterministic;
   problem.is_in_place = call.in.data() == call.out.data();
   problem.rank = coordination_.rank();
   problem.size = coordination_.size();
@@ -82,8 +96,7 @@ Schedule Executor::schedule_of(const CollectiveCall& call) const {
   Schedule schedule;
   if (call.operation == Operation::barrier) return schedule;  // the agreement was one
   Builder builder(schedule);
-  const Setting setting{.engine = Abilities(engines_.group.get()), .rail = Abilities(engines_.rail.get()), .topology = &coordination_.topology()};
-  schedule.algorithm = build(problem_of(call), setting, builder);
+  schedule.algorithm = build(problem_of(call), setting(), builder);
   return schedule;
 }
 
@@ -103,11 +116,28 @@ void Executor::run(const CollectiveCall& call, Waiter& waiter) {
       return run_blocking(engine, call, waiter);
     }
   } else {
-    const auto task = coordination_.start_agreement(call);
-    if (!task->advance()) waiter.wait(*task);
+    const auto finish = [&](auto& task) {
+      if (!task.advance()) waiter.wait(task);
+    };
+    if (const auto pattern = pattern_of(call)) {
+      CarriedCall task(coordination_, call, *pattern);
+      return finish(task);
+    }
+    if (has_counts(call.operation) && counts_travel(call, coordination_.topology())) {
+      CountsAgreement task(coordination_, call);
+      finish(task);
+    } else {
+      const auto task = coordination_.start_agreement(call);
+      finish(*task);
+    }
     under_way.is_agreed();
+    if (needs_calibration()) {
+      Calibration task(*this);
+      finish(task);
+      set_network(task.result());
+    }
   }
-  if (has_counts(call.operation)) compare_counts(call, waiter);
+  if (has_counts(call.operation) && !counts_travel(call, coordination_.topology())) compare_counts(call, waiter);
   scratch_.reset();
   ScheduledTask steps(*this, call, schedule_of(call));
   Wave wave(steps);
@@ -119,6 +149,23 @@ void Executor::run(const CollectiveCall& call, Waiter& waiter) {
     steps.begin_wave();
     if (!wave.advance()) waiter.wait(wave);
   }
+}
+
+void Executor::set_network(const NetworkParameters& network) {
+  network_ = network;
+  base::debug(fmt::format("the network between {} hosts, as measured: {} (UNISONO_NETWORK={})", coordination_.topology().host_count(),
+                          describe(network), text_of(network)));
+}
+
+Setting Executor::setting() const {
+  return {.engine = Abilities(engines_.group.get()),
+          .rail = Abilities(engines_.rail.get()),
+          .topology = &coordination_.topology(),
+          .network = network_.value_or(NetworkParameters())};
+}
+
+std::optional<coordination::Carried::Pattern> Executor::pattern_of(const CollectiveCall& call) {
+  return pattern_with_agreement(call, problem_of(call), setting());
 }
 
 void Executor::compare_counts(const CollectiveCall& call, Waiter& waiter) {
@@ -180,30 +227,39 @@ class Executor::CallTask final : public Task {
   }
   std::vector<int> waiting_for() const override { return current_ ? current_->waiting_for() : std::vector<int>(); }
   bool wakes_waiter() const override { return !current_ || current_->wakes_waiter(); }
+  bool sleep(std::chrono::nanoseconds at_most) override { return current_ && current_->sleep(at_most); }
 
  private:
-  enum class Phase { waiting, agreement, counts, steps, done };
+  enum class Phase { waiting, agreement, calibration, counts, steps, done };
 
   /// Begins the next phase; returns false at the end. The first phase begins when the call's turn among the group's calls has come.
   bool begin_next() {
+    if (calibration_ != nullptr) executor_.set_network(std::exchange(calibration_, nullptr)->result());
     current_.reset();
     switch (phase_) {
       case Phase::waiting:
         phase_ = Phase::agreement;
         under_way_.emplace(executor_.coordination_);
-        current_ = executor_.coordination_.start_agreement(call_);
+        if (const auto pattern = executor_.pattern_of(call_)) {
+          phase_ = Phase::steps;
+          current_ = std::make_unique<CarriedCall>(executor_.coordination_, call_, *pattern);
+        } else if (has_counts(call_.operation) && counts_travel(call_, executor_.coordination_.topology())) {
+          current_ = std::make_unique<CountsAgreement>(executor_.coordination_, call_);
+        } else {
+          current_ = executor_.coordination_.start_agreement(call_);
+        }
         return true;
       case Phase::agreement:
         under_way_->is_agreed();
-        executor_.scratch_.reset();
-        if (has_counts(call_.operation)) {
-          phase_ = Phase::counts;
-          counts_.emplace(call_, executor_.coordination_.rank(), executor_.coordination_.size());
-          gather_ = counts_->gather();
-          current_ = executor_.start_counts(gather_);
+        if (executor_.needs_calibration()) {
+          phase_ = Phase::calibration;
+          auto calibration = std::make_unique<Calibration>(executor_);
+          calibration_ = calibration.get();
+          current_ = std::move(calibration);
           return true;
         }
-        return begin_steps();
+        return begin_counts();
+      case Phase::calibration: return begin_counts();
       case Phase::counts: counts_->judge(); return begin_steps();
       case Phase::steps:
       case Phase::done: break;
@@ -211,6 +267,15 @@ class Executor::CallTask final : public Task {
     phase_ = Phase::done;
     under_way_.reset();
     return false;
+  }
+  bool begin_counts() {
+    executor_.scratch_.reset();
+    if (!has_counts(call_.operation) || counts_travel(call_, executor_.coordination_.topology())) return begin_steps();
+    phase_ = Phase::counts;
+    counts_.emplace(call_, executor_.coordination_.rank(), executor_.coordination_.size());
+    gather_ = counts_->gather();
+    current_ = executor_.start_counts(gather_);
+    return true;
   }
   bool begin_steps() {
     phase_ = Phase::steps;
@@ -224,6 +289,7 @@ class Executor::CallTask final : public Task {
   std::optional<Coordination::CallUnderWay> under_way_;
   std::optional<CountsComparison> counts_;
   std::unique_ptr<Task> current_;
+  const Calibration* calibration_ = nullptr;  ///< where it is the current task
 };
 
 std::unique_ptr<Task> Executor::start(const CollectiveCall& call) {

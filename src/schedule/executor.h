@@ -2,11 +2,13 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "coordination/coordination.h"
 #include "coordination/failure_attribution.h"
 #include "coordination/watchdog.h"
+#include "schedule/algorithm.h"
 #include "schedule/blocking_calls.h"
 #include "schedule/schedule.h"
 #include "schedule/scratch.h"
@@ -56,11 +58,19 @@ class Executor {
 
  private:
   friend class ScheduledTask;
+  friend class Calibration;
   class CallTask;
 
   const std::shared_ptr<Engine>& engine_of(Level level) const;
   Problem problem_of(const CollectiveCall& call) const;
   Schedule schedule_of(const CollectiveCall& call) const;
+  Setting setting() const;
+  std::optional<coordination::Carried::Pattern> pattern_of(const CollectiveCall& call);
+  /// Returns true where the collectives are schedules over the engine's channels.
+  bool is_composed() const;
+  /// Returns true where the network is to be measured before a schedule is chosen. All ranks that have agreed on a call get the same answer.
+  bool needs_calibration() const { return !network_ && !coordination_.is_one_host(); }
+  void set_network(const NetworkParameters& network);
   void compare_counts(const CollectiveCall& call, Waiter& waiter);
   void run_blocking(Engine& engine, const CollectiveCall& call, Waiter& waiter);
   std::unique_ptr<Task> start_on(const std::shared_ptr<Engine>& engine, const CollectiveCall& call);
@@ -72,6 +82,7 @@ class Executor {
   Engines engines_;               // shared with calls in which a thread of ours may still be
   std::shared_ptr<Engine> host_;  // of the ranks of this host; null where this rank is alone there
   bool compares_itself_;
+  std::optional<NetworkParameters> network_;  ///< the parameters by which schedules are compared, once they are known
   std::unique_ptr<coordination::Watchdog> watchdog_;
   std::unique_ptr<BlockingCalls> blocking_calls_;  // for asynchronous calls of an engine that can only block
   Scratch scratch_;

@@ -33,13 +33,15 @@ struct Problem {
   Operation operation = Operation::barrier;
   DType dtype = DType::uint8;
   ReduceOp op = ReduceOp::sum;
-  bool is_custom = false;    ///< a user's callable instead of `op`
-  bool is_in_place = false;  ///< input and output are the same memory
+  bool is_custom = false;         ///< a user's callable instead of `op`
+  bool is_in_place = false;       ///< input and output are the same memory
+  bool is_deterministic = false;  ///< the bits of the result are those of a combination from rank 0 to the last, whatever the schedule
   Level level = Level::group;
   int rank = 0, size = 1;
   int root = -1;
   std::size_t count = 0;  ///< as in a CollectiveCall
   Counts counts = {}, recv_counts = {};
+  std::size_t typical_block = 0;  ///< of an all_to_all_v: a length that all ranks agree on, by which the algorithm is chosen
   Slice in = {}, out = {.memory = Slice::Memory::output};
 
   std::size_t bytes() const { return count * size_of(dtype); }
@@ -53,21 +55,22 @@ struct Step {
     send,     ///< sends `in` to `peer`
     receive,  ///< receives `out` from `peer`
     reduce,   ///< combines, from left to right, the `blocks` blocks in `in` (each of the length of `out`) into `out`
+    combine,  ///< combines `in`, the left one, with `with`, the right one, into `out`, which may be either of them
     copy,     ///< copies `in` to `out`
     divide,   ///< divides every element of `out` by `divisor`
   };
   Kind kind = Kind::copy;
   Level level = Level::group;
-  std::uint32_t wave = 0;  ///< the steps of a wave begin together, when the wave before has ended
-  Slice in = {}, out = {};
+  std::uint32_t wave = 0;  ///< the steps of a wave begin together, when the wave before has ended; none of them needs what another one writes
+  Slice in = {}, out = {}, with = {};
   int peer = -1;
-  ReduceOp op = ReduceOp::sum;  ///< of a reduce, where the call has no user's callable
+  ReduceOp op = ReduceOp::sum;  ///< of a reduce or combine, where the call has no user's callable
   std::size_t blocks = 0;
   std::size_t divisor = 1;  ///< of a reduce whose op is avg, and of a divide
   Problem call = {};        ///< of an engine step
 
   /// Returns true for a step that this rank takes by itself.
-  bool is_local() const { return kind == Kind::reduce || kind == Kind::copy || kind == Kind::divide; }
+  bool is_local() const { return kind != Kind::engine && kind != Kind::send && kind != Kind::receive; }
 };
 
 /// The work of one rank in one call, as data: it can be carried out, and tests can check it without connections.
@@ -106,6 +109,12 @@ class Builder {
     step.op = op;
     step.blocks = blocks;
     step.divisor = divisor;
+  }
+  void combine(ReduceOp op, const Slice& out, const Slice& left, const Slice& right) {
+    if (out.count == 0) return;
+    Step& step = add(Step::Kind::combine, Level::group, left, out);
+    step.with = right;
+    step.op = op;
   }
   void divide(const Slice& out, std::size_t divisor) {
     if (out.count > 0) add(Step::Kind::divide, Level::group, {}, out).divisor = divisor;
@@ -146,6 +155,11 @@ inline bool is_integer(DType dtype) {
     case DType::uint64: return true;
     default: return false;
   }
+}
+
+/// Returns true where partial results are exact, so that every order of combination gives the same bits.
+inline bool is_exact(DType dtype, ReduceOp op, bool is_custom) {
+  return !is_custom && op != ReduceOp::avg && (is_integer(dtype) || dtype == DType::boolean);
 }
 
 }  // namespace unisono::schedule

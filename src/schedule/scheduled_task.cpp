@@ -95,6 +95,7 @@ void ScheduledTask::carry_out_here(const Step& step) const {
       if (address(step.in) != address(step.out)) std::memmove(address(step.out), address(step.in), step.in.count * size_of(call_.in.dtype()));
       return;
     case Step::Kind::reduce: return reduce(step);
+    case Step::Kind::combine: return combine(step);
     case Step::Kind::divide: {
       const void* input = address(step.out);
       kernels::reduce(address(step.out), &input, 1, step.out.count, call_.in.dtype(), ReduceOp::avg, step.divisor);
@@ -119,6 +120,24 @@ void ScheduledTask::reduce(const Step& step) const {
   kernels::reduce(out, inputs.data(), step.blocks, count, call_.in.dtype(), step.op, step.divisor);
 }
 
+void ScheduledTask::combine(const Step& step) const {
+  std::byte* const out = address(step.out);
+  const std::byte* const left = address(step.in);
+  const std::byte* right = address(step.with);
+  if (!call_.custom) {
+    const void* const inputs[] = {left, right};
+    return kernels::reduce(out, inputs, 2, step.out.count, call_.in.dtype(), step.op, step.divisor);
+  }
+  const std::size_t bytes = step.out.count * size_of(call_.in.dtype());
+  std::vector<std::byte> kept;  // the right one, where the left one takes its place
+  if (out == right && out != left) {
+    kept.assign(right, right + bytes);
+    right = kept.data();
+  }
+  if (out != left) std::memcpy(out, left, bytes);
+  call_.custom->apply(out, right, step.out.count);
+}
+
 std::vector<int> ScheduledTask::names_of(const Active& active) const {
   std::vector<int> ranks = active.peer >= 0 ? std::vector<int>{active.peer} : active.task->waiting_for();
   const coordination::GroupTopology& topology = executor_.coordination_.topology();
@@ -137,6 +156,15 @@ std::vector<int> ScheduledTask::waiting_for() const {
     }
   }
   return all;
+}
+
+// Every step of a wave must end, so it is enough to wait for one of them, unless one ends where this rank cannot sleep.
+bool ScheduledTask::sleep(std::chrono::nanoseconds at_most) {
+  if (attribution_.is_holding() || active_.empty() ||
+      std::ranges::any_of(active_, [](const Active& active) { return active.level == Level::host; })) {
+    return false;
+  }
+  return active_.front().task->sleep(at_most);
 }
 
 bool ScheduledTask::wakes_waiter() const {

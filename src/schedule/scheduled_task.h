@@ -18,6 +18,7 @@ class ScheduledTask final : public Task {
   bool advance() override;
   std::vector<int> waiting_for() const override;
   bool wakes_waiter() const override;
+  bool sleep(std::chrono::nanoseconds at_most) override;
 
   bool is_at_end() const { return next_ == schedule_.steps.size(); }
   /// Begins the steps of the next wave together. The calls of engines become tasks; local steps are carried out at once.
@@ -39,6 +40,7 @@ class ScheduledTask final : public Task {
   TensorView tensor(const Slice& slice) const;
   std::byte* address(const Slice& slice) const;
   void reduce(const Step& step) const;
+  void combine(const Step& step) const;
   void carry_out_here(const Step& step) const;
   std::vector<int> names_of(const Active& active) const;
 

@@ -10,11 +10,21 @@
 
 namespace unisono::schedule {
 
-/// Returns all algorithms, in their order of preference for an operation.
+/// Returns all algorithms; those of an operation stand together.
 std::span<const Algorithm> table();
+/// Returns the algorithms of an operation; none for a barrier and for messages.
+std::span<const Algorithm> rows_of(Operation operation);
 
-/// Returns the table as text for `unisono info --schedules`: an operation, and its algorithms with their limits.
-std::vector<std::pair<std::string, std::string>> describe_table();
+/// Returns the algorithm that `build` takes.
+const Algorithm& select(const Problem& problem, const Setting& setting);
+
+/// Returns the table as text for `unisono info --schedules`: an operation, its algorithms with the sizes from which each is chosen for float32 among
+/// so many ranks on so many hosts, and the algorithms that only UNISONO_SCHEDULE, an engine or the kind of a call chooses.
+std::vector<std::pair<std::string, std::string>> describe_table(int ranks, int hosts, const NetworkParameters& network = {});
+/// Returns the parameters as UNISONO_NETWORK takes them.
+std::string text_of(const NetworkParameters& network);
+/// Returns the parameters in a line.
+std::string describe(const NetworkParameters& network);
 
 /// Checks a text of UNISONO_SCHEDULE: "all_reduce=shares,broadcast=exchange" prefers these algorithms wherever they can be used, whatever the size.
 /// Throws InvalidArgument for any other form. All ranks must be given the same text.

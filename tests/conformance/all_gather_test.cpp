@@ -62,7 +62,9 @@ MANY_TEST(AllGather, SendsNoMoreThanIsMissing) {
   barrier();  // until then a connection may hold what another rank waits for
   const auto sent = all_reduce(bytes_sent() - before);
   const auto missing = n * (n - 1);
-  EXPECT_GE(sent, missing * count * sizeof(float));
+  if (!presents_hosts()) {  // inside a host they go through its memory
+    EXPECT_GE(sent, missing * count * sizeof(float));
+  }
   EXPECT_LE(sent, missing * count * sizeof(float) * 21 / 20);
 }
 

@@ -198,6 +198,25 @@ MANY_TEST(Mismatch, OfLargeBuffers) {
   EXPECT_EQ(difference(x, sums<float>(x.size(), world_size())), "");
 }
 
+// Between hosts the elements of small calls travel with the comparison, those of others directly from rank to rank, and large ones after it.
+MANY_TEST(Mismatch, OfLengthsThatTravelInDifferentWays) {
+  const PatientComparison patient;
+  constexpr std::size_t few = 24, some = 12'000, many = 100'000;
+  for (const auto& [usual, odd_one] :
+       {std::pair{few, some}, std::pair{some, few}, std::pair{some, many}, std::pair{many, some}, std::pair{some, some - 1}}) {
+    for (int odd = 0; odd < world_size(); odd += std::max(1, world_size() - 1)) {
+      const auto x = values<float>(rank() == odd ? odd_one : usual, rank());
+      std::vector<float> sums(x.size(), -1.0F);
+      expect_culprit(thrown_by<Mismatch>([&] { all_reduce(x, sums); }), odd);
+      EXPECT_EQ(sums, std::vector<float>(x.size(), -1.0F)) << usual << " and " << odd_one;
+      if (rank() == odd) EXPECT_THROW(barrier(), Mismatch);
+      else EXPECT_THROW(all_reduce(x, sums), Mismatch);
+      EXPECT_EQ(sums, std::vector<float>(x.size(), -1.0F)) << usual << " and a barrier";
+      expect_usable();
+    }
+  }
+}
+
 MANY_TEST(Mismatch, FiftyInARow) {
   const PatientComparison patient;
   for (int i = 0; i < 50; ++i) expect_mismatch(cases[static_cast<std::size_t>(i) % 12 + 3], i % world_size());

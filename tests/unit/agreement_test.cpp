@@ -35,6 +35,13 @@ class BallotTime {
   const std::chrono::milliseconds usual_ = detail::ballot_time();
 };
 
+/// No rank has come to the call.
+struct NoMail final : transport::CallMail {
+  void post(int, std::uint64_t, std::span<const std::byte>, std::span<const std::byte>) override {}
+  bool take(int, std::uint64_t, std::string&) override { return false; }
+  void look(int) override {}
+};
+
 /// Rank 0 of hosts with one rank each.
 struct RankZero {
   explicit RankZero(int hosts) : topology(0, one_rank_each(hosts)) { call.in = call.out = TensorView(data.data(), DType::float32, call.count); }
@@ -52,16 +59,19 @@ struct RankZero {
     ballots.take(host, Ballots::encode(number, {.agrees = true, .signature = engines::signature_of(theirs), .label = {}, .ballots = {}}));
   }
   std::optional<Mismatch> decides() {
-    const auto task = start_agreement({.topology = &topology,
-                                       .host = nullptr,
-                                       .ballots = &ballots,
-                                       .tell = [this](int rank, const std::string& text) { told.emplace_back(rank, text); },
-                                       .poll = [this] { ++polls; },
-                                       .notifier = &notifier,
-                                       .is_over = [this] { return is_over; },
-                                       .gone = [this] { return gone; },
-                                       .all_but_told = [] {}},
-                                      number, call);
+    const AgreementParts parts{.topology = &topology,
+                               .host = nullptr,
+                               .ballots = &ballots,
+                               .tell = [this](int rank, const std::string& text) { told.emplace_back(rank, text); },
+                               .route = {.mail = &mail, .group = 1, .global_ranks = &topology.leaders},
+                               .memory = &memory,
+                               .poll = [this] { ++polls; },
+                               .sleep = [](const std::function<bool()>&, std::chrono::nanoseconds) { return false; },
+                               .notifier = &notifier,
+                               .is_over = [this] { return is_over; },
+                               .gone = [this] { return gone; },
+                               .all_but_told = [] {}};
+    const auto task = start_agreement(parts, number, call, nullptr);
     try {
       task->advance();
     } catch (const Mismatch& mismatch) {
@@ -76,6 +86,8 @@ struct RankZero {
   GroupTopology topology;
   Ballots ballots;
   base::Notifier notifier;
+  ExchangeMemory memory;
+  NoMail mail;
   CollectiveCall call{.operation = Operation::all_reduce, .count = 3};
   std::vector<std::pair<int, std::string>> told;
   std::vector<int> gone;

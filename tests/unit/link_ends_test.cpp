@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <random>
 
 #include "link_testing.h"
@@ -70,7 +71,7 @@ TEST(LinkEnds, AConnectionThatEndsWithoutAGoodbyeIsALoss) {
   const auto large = pattern(1'000'000, 1);
   const auto send = both.link->send(large.data(), large.size(), 1, {1, 1});
   EXPECT_FALSE(both.link->lost().has_value());
-  both.hand.reset();
+  both.hang_up();
   EXPECT_TRUE(is_lost(both.link, PeerFailed::disconnected, "the connection to rank 1"));
   EXPECT_NE(refusal_of(*recv).find("the connection to rank 1"), std::string::npos);
   EXPECT_NE(refusal_of(*send).find("the connection to rank 1"), std::string::npos);
@@ -85,8 +86,8 @@ TEST(LinkEnds, AResetIsALoss) {
   finish(*both.link->recv(&byte, 1, 1, {1, 1}));
   EXPECT_EQ(byte, 'x');
   const linger now{1, 0};
-  ASSERT_EQ(::setsockopt(both.hand.get(), SOL_SOCKET, SO_LINGER, &now, sizeof now), 0);
-  both.hand.reset();
+  ASSERT_EQ(::setsockopt(both.hand.fd.get(), SOL_SOCKET, SO_LINGER, &now, sizeof now), 0);
+  both.hang_up();
   EXPECT_TRUE(is_lost(both.link, PeerFailed::disconnected, "was reset"));
 }
 
@@ -144,7 +145,7 @@ TEST(LinkEnds, FramesThatNoRankSendsEndTheConnection) {
       {{.kind = FrameKind::eager, .length = 65537}, "65537"},
       {{.kind = FrameKind::eager, .length = 0x80000000U}, "2147483648"},
       {{.kind = FrameKind::data, .length = 0xffffffffU, .id = 1}, "4294967295"},
-      {{.kind = FrameKind::data, .length = 8, .id = 1}, "nobody asked for"},
+      {{.kind = FrameKind::data, .length = 8, .id = 1}, "did not offer"},
       {{.kind = FrameKind::notice, .length = 1U << 20, .group = 1}, "1048576"},
       {{.kind = FrameKind::heartbeat, .length = 1}, "heartbeat"},
       {{.kind = FrameKind::heartbeat, .group = 1}, "fields"},
@@ -175,7 +176,7 @@ TEST(LinkEnds, ARequestOfAnyLengthTakesNoMemory) {
 TEST(LinkEnds, MoreUnreceivedMessagesThanThereIsRoomFor) {
   const auto both = make_link_and_hand();
   const std::string text(60'000, 'x');
-  for (int i = 0; i < 30; ++i) both.say({.kind = FrameKind::eager, .length = 60'000, .group = 1, .channel = 1}, text);
+  for (int i = 0; i < 60; ++i) both.say({.kind = FrameKind::eager, .length = 60'000, .group = 1, .channel = 1}, text);
   EXPECT_TRUE(is_lost(both.link, PeerFailed::disconnected, "room"));
 }
 
@@ -191,13 +192,11 @@ TEST(LinkEnds, MoreDataThanAnnounced) {
 }
 
 TEST(LinkEnds, AnEndInTheMiddleOfAFrameIsALossAtEveryByte) {
-  const auto head = transport::to_bytes({.kind = FrameKind::eager, .length = 4, .group = 1, .channel = 1});
-  std::string whole(reinterpret_cast<const char*>(head.data()), head.size());
-  whole += "wxyz";
-  for (std::size_t n = 0; n <= whole.size(); ++n) {
+  for (std::size_t n = 0; n <= transport::frame_head_size + 4; ++n) {
     auto both = make_link_and_hand();
+    const std::string whole = both.sealed({.kind = FrameKind::eager, .length = 4, .group = 1, .channel = 1}, "wxyz");
     both.say_bytes(std::string_view(whole).substr(0, n));
-    both.hand.reset();
+    both.hang_up();
     EXPECT_TRUE(is_lost(both.link, PeerFailed::disconnected, "the connection to rank 1")) << n;
     char in[4] = {};
     const auto recv = both.link->recv(in, 4, 1, {1, 1});
@@ -210,6 +209,53 @@ TEST(LinkEnds, AnEndInTheMiddleOfAFrameIsALossAtEveryByte) {
   }
 }
 
+// Nobody on the way can change what the libraries say to each other, nor which message is which.
+TEST(LinkEnds, AFrameThatWasChangedIsALoss) {
+  const FrameHead notice{.kind = FrameKind::notice, .length = 5, .group = 1},
+      message{.kind = FrameKind::eager, .length = 5, .group = 1, .channel = 1};
+  FrameHead call = notice;
+  call.kind = FrameKind::call;
+  for (const FrameHead& head : {notice, message, call}) {
+    const std::size_t covered = transport::frame_head_size + transport::covered_bytes(head.kind, 5);
+    for (std::size_t at = 0; at < covered; ++at) {
+      auto both = make_link_and_hand();
+      both.link->listen(1, [&](int, std::string_view text) { ADD_FAILURE() << "it was told \"" << text << "\", changed at " << at; });
+      std::string bytes = both.sealed(head, "words");
+      bytes[at] = static_cast<char>(bytes[at] ^ 0x10);
+      both.say_bytes(bytes);
+      both.hang_up();  // a greater length may have been announced than ever comes
+      EXPECT_TRUE(eventually([&] { return both.link->lost().has_value(); })) << at;
+      char in[5] = {};
+      EXPECT_THROW(finish(*both.link->recv(in, sizeof in, 1, {1, 1})), PeerFailed) << at;
+      std::string taken;
+      EXPECT_FALSE(both.link->take(1, 1, taken)) << at;
+      both.link->listen(1, {});
+    }
+  }
+}
+
+TEST(LinkEnds, AFrameThatComesTwiceOrNotAtAllOrLateIsALoss) {
+  const FrameHead notice{.kind = FrameKind::notice, .length = 5, .group = 1};
+  for (const char* const order : {"11", "2", "21", "132"}) {
+    const auto both = make_link_and_hand();
+    const std::string frames[] = {both.sealed(notice, "first"), both.sealed(notice, "secnd"), both.sealed(notice, "third")};
+    std::string heard;
+    std::mutex mutex;
+    both.link->listen(1, [&](int, std::string_view text) {
+      const std::lock_guard lock(mutex);
+      heard += text;
+    });
+    for (const char* which = order; *which != 0; ++which) both.say_bytes(frames[*which - '1']);
+    EXPECT_TRUE(is_lost(both.link, PeerFailed::disconnected, "a frame that its sender has not sent so")) << order;
+    const std::string_view expected = order[0] == '1' ? "first" : "";
+    EXPECT_TRUE(eventually([&] {  // the notice may be handed on a moment after the loss is known
+      const std::lock_guard lock(mutex);
+      return heard == expected;
+    })) << order;
+    both.link->listen(1, {});
+  }
+}
+
 TEST(LinkEnds, RandomBytesAreALossAndNothingElse) {
   std::mt19937 random(20240607);
   for (int round = 0; round < 40; ++round) {
@@ -218,7 +264,7 @@ TEST(LinkEnds, RandomBytesAreALossAndNothingElse) {
     for (char& byte : bytes) byte = static_cast<char>(random());
     if (round % 2 == 0) bytes[0] = static_cast<char>(1 + random() % 10), bytes[1] = bytes[2] = bytes[3] = 0;
     both.say_bytes(bytes);
-    both.hand.reset();
+    both.hang_up();
     EXPECT_TRUE(is_lost(both.link, PeerFailed::disconnected, "rank 1"));
   }
 }

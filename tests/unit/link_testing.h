@@ -1,11 +1,14 @@
 #pragma once
 
+#include <poll.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,7 +16,10 @@
 #include <gtest/gtest.h>
 
 #include "base/deadline.h"
+#include "base/socket.h"
+#include "base/tls.h"
 #include "transport/tcp/frame.h"
+#include "transport/tcp/frame_codes.h"
 #include "transport/tcp/link.h"
 #include "transport/tcp/meeting.h"
 #include "unisono/detail/switches.h"
@@ -31,6 +37,7 @@ inline Link::Options link_options(int rank, int ranks, std::shared_ptr<Store> st
   for (int r = 0; r < ranks; ++r) options.hosts.push_back(r);
   options.address = "127.0.0.1";
   options.store = std::move(store);
+  options.tls = base::tls_options(base::Environment::process());  // the suites run with and without
   options.timeout = timeout;
   return options;
 }
@@ -102,28 +109,39 @@ class ImpatientWithSilence {
 /// Rank 0's link, and rank 1 as a bare connection that has proved itself: what it says is up to the test.
 struct LinkAndHand {
   std::shared_ptr<Link> link;
-  base::FileDescriptor hand;
+  transport::Established hand;
+  std::unique_ptr<transport::FrameCodes> codes;
 
-  void say(const transport::FrameHead& head, std::string_view payload = {}) const {
-    const auto bytes = transport::to_bytes(head);
-    say_bytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    say_bytes(payload);
+  /// The bytes of a frame, with the code that it has where it is the next one to be sent.
+  std::string sealed(const transport::FrameHead& head, std::string_view payload = {}) const {
+    auto bytes = transport::to_bytes(head);
+    codes->seal(bytes, head.kind, std::as_bytes(std::span(payload)));
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()).append(payload);
   }
+  void say(const transport::FrameHead& head, std::string_view payload = {}) const { say_bytes(sealed(head, payload)); }
   void say_bytes(std::string_view bytes) const {
     // The link may have had enough of it already.
-    [[maybe_unused]] const auto sent = ::send(hand.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    while (!bytes.empty()) {
+      const ssize_t sent = base::send(hand.fd.get(), hand.tls.get(), bytes.data(), bytes.size());
+      if (sent < 0 && errno != EAGAIN) return;
+      if (sent < 0) base::wait_for(hand.fd.get(), POLLOUT, base::Deadline(patience));
+      else bytes.remove_prefix(static_cast<std::size_t>(sent));
+    }
   }
+  void hang_up() { hand.fd.reset(); }
 };
 
-inline LinkAndHand make_link_and_hand(const std::function<void(Link::Options&)>& change = {}) {
+inline LinkAndHand make_link_and_hand(const std::function<void(Link::Options&)>& change = {}, const std::optional<base::TlsOptions>& tls = {}) {
   const auto store = std::make_shared<MemoryStore>();
   LinkAndHand both;
   as_ranks(2, [&](int rank) {
     auto options = link_options(rank, 2, store);
     if (change && rank == 0) change(options);
+    if (tls) options.tls = *tls;
     if (rank == 0) both.link = Link::connect(options);
-    else both.hand = std::move(transport::meet(options).at(0).fd);
+    else both.hand = std::move(transport::meet(options).at(0));
   });
+  both.codes = std::make_unique<transport::FrameCodes>(both.hand.keys.sending);
   return both;
 }
 

@@ -11,7 +11,7 @@ using engines::MessageCall;
 using group::ChannelCarrier;
 using group::MessageMatcher;
 
-constexpr std::size_t bytes = 2000;  // more than a notice carries
+constexpr std::size_t bytes = 5000;  // more than a notice carries
 constexpr std::uint64_t group = 5;
 
 /// Two ranks that have three channels only.

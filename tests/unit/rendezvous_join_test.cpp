@@ -75,6 +75,19 @@ TEST(Join, another_job_or_attempt_is_refused) {  // R4
   first.join();
 }
 
+TEST(Join, another_library_around_it_is_told_to_all) {
+  auto store = std::make_shared<MemoryStore>();
+  const auto outcomes = together(3, [&](int rank) {
+    return attempt({.rank = rank, .world_size = 3, .timeout = 60s, .store = store, .library = rank == 1 ? "PyTorch 2.7" : "PyTorch 2.13"});
+  });
+  for (const Outcome& outcome : outcomes) {
+    const std::string text = outcome.text<ProtocolError>();
+    EXPECT_CONTAINS(text, "with PyTorch 2.7");
+    EXPECT_CONTAINS(text, "with PyTorch 2.13");
+    EXPECT_CONTAINS(text, "rank 1");
+  }
+}
+
 TEST(Join, another_version_is_refused_with_both_named) {  // R5
   auto store = std::make_shared<MemoryStore>();
   store->set("unisono/rendezvous//1/version", "version 9.8.7 (wire 6)\trank 0 at elsewhere:1");

@@ -13,6 +13,7 @@
 #include "base/socket.h"
 #include "store/client.h"
 #include "store/serve.h"
+#include "store/token.h"
 #include "temporary_file.h"
 #include "unisono/error.h"
 
@@ -46,6 +47,14 @@ World make_world(const std::string& kind) {
     world.kept.push_back(server);
     const std::uint16_t port = server->port();
     world.open = [port] { return std::make_shared<TcpStore>("::1", port, TcpStoreOptions{.token = "a b c"}); };
+  } else if (kind == "encrypted") {
+    const std::string token = "a b c";
+    const auto tls = store::tls_for(token, base::Environment(std::map<std::string, std::string, std::less<>>{{"UNISONO_TLS", "on"}}));
+    const auto server =
+        store::serve(store::listen_on(base::resolve("127.0.0.1", 0)), "the store of this test", store::ServerOptions{.token = token, .tls = tls});
+    world.kept.push_back(server);
+    const base::SocketAddress address = server->addresses()->store;
+    world.open = [=] { return store::connect_tcp({address}, "the store of this test", {.token = token, .tls = tls}, base::Deadline(30s)); };
   } else if (kind == "handed_over") {
     auto server = std::make_shared<store::StoreServer>();
     world.kept.push_back(server);
@@ -206,7 +215,7 @@ TEST_P(StoreTest, one_thread_times_out_while_another_waits_on) {
   patient.join();
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, StoreTest, testing::Values("memory", "file", "tcp", "tcp6", "handed_over", "prefix"),
+INSTANTIATE_TEST_SUITE_P(Kinds, StoreTest, testing::Values("memory", "file", "tcp", "tcp6", "encrypted", "handed_over", "prefix"),
                          [](const auto& parameter) { return parameter.param; });
 
 }  // namespace

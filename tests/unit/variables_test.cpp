@@ -1,5 +1,6 @@
 // The table of our environment variables: complete, described, and what it says of mistyped ones.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -60,6 +61,35 @@ TEST(Variables, TheTableHoldsAllThatTheSourcesReadAndNothingElse) {
 TEST(Variables, TheTableAndTheDocumentAgree) {
   const Names documented = found_in(contents(root / "docs/environment.md"), std::regex("`(UNISONO_[A-Z0-9_]+)`"));
   EXPECT_EQ(documented, names_of_table());
+}
+
+/// The document without its links: " ([gpu.md](gpu.md))" goes, and of others what is read stays.
+std::string without_links(const std::string& text) {
+  const std::string without = std::regex_replace(text, std::regex(" \\(\\[[^\\]]*\\]\\([^)]*\\)\\)"), "");
+  return std::regex_replace(without, std::regex("\\[([^\\]]*)\\]\\([^)]*\\)"), "$1");
+}
+
+TEST(Variables, TheDocumentSaysOfEachWhatTheTableSays) {
+  const std::string document = without_links(contents(root / "docs/environment.md"));
+  Names set_for_ranks;
+  for (const RankVariables& row : variables_of_ranks()) {
+    std::string names;
+    for (const std::string_view name : row.names) {
+      if (name.empty()) continue;
+      names.append(names.empty() ? "`" : ", `").append(name).append("`");
+      set_for_ranks.emplace(name);
+    }
+    const std::string line = fmt::format("\n| {} | {} |\n", names, row.about);
+    EXPECT_NE(document.find(line), std::string::npos) << "docs/environment.md lacks" << line;
+  }
+  for (const Variable& variable : variables()) {
+    if (variable.about.empty()) {
+      EXPECT_TRUE(set_for_ranks.contains(std::string(variable.name))) << variable.name << " is described nowhere";
+      continue;
+    }
+    const std::string line = fmt::format("\n| `{}` | {} |\n", variable.name, variable.about);
+    EXPECT_NE(document.find(line), std::string::npos) << "docs/environment.md lacks" << line;
+  }
 }
 
 Sentences odd(std::map<std::string, std::string, std::less<>> variables) { return odd_variables(Environment(std::move(variables))); }

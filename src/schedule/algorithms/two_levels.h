@@ -1,30 +1,23 @@
 #pragma once
 
+#include <vector>
+
 #include "schedule/algorithms/parts.h"
 
 // Parts that the algorithms on two levels have in common. The ranks of each host combine among themselves in shared memory, and each rail
-// (GroupTopology) carries its share between the hosts, so that all ranks of a host use the network.
+// (GroupTopology) carries its share between the hosts, so that all ranks of a host use the network. Where hosts have different numbers of ranks, the
+// ranks beyond the rails have their blocks carried by the others: rank l of a host by rail l modulo the number of rails.
 namespace unisono::schedule::algorithms {
 
-/// Adds a collective of the ranks of this host. With a single rank it is a copy.
-inline void on_host(const Problem& of, const Setting& setting, Operation operation, const Slice& in, const Slice& out, const Counts& counts, int root,
-                    Builder& to) {
-  if (setting.topology->members.size() == 1) {
-    to.copy(out, in);
-    to.next_wave();
-    return;
-  }
-  Problem problem = move(of, operation, in, out);
-  problem.level = Level::host;
-  problem.op = of.op == ReduceOp::avg ? ReduceOp::sum : of.op;
-  problem.is_custom = of.is_custom;
-  problem.rank = setting.topology->local;
-  problem.size = static_cast<int>(setting.topology->members.size());
-  problem.root = root;
-  problem.counts = counts;
-  problem.count = counts.total();
-  to.engine(problem);
-}
+/// Returns a collective of the ranks of this host, of which the partial result of an average is a sum.
+Problem problem_of_host(const Problem& of, const Setting& setting, Operation operation, const Slice& in, const Slice& out);
+
+/// Adds a collective of the ranks of this host, with a count for each of them. With a single rank it is a copy.
+void on_host(const Problem& of, const Setting& setting, Operation operation, const Slice& in, const Slice& out, const Counts& counts, int root,
+             Builder& to);
+/// Adds an exchange of the ranks of this host, of which this rank sends and receives so many elements.
+void exchange_on_host(const Problem& of, const Setting& setting, const Slice& in, const Slice& out, const Counts& sent, const Counts& received,
+                      Builder& to);
 
 /// Returns the shares of the rails, as counts of the ranks of this host.
 inline Counts shares_of_rails(const Problem& problem, const Setting& setting) {
@@ -32,16 +25,60 @@ inline Counts shares_of_rails(const Problem& problem, const Setting& setting) {
 }
 
 /// Returns the problem of the same operation among the ranks of this rank's rail, in place on its share.
-inline Problem on_rail(const Problem& of, const Setting& setting, const Slice& share) {
-  Problem problem = of;
-  problem.level = Level::rail;
-  problem.rank = setting.topology->host();
-  problem.size = setting.topology->host_count();
-  problem.in = problem.out = share;
-  problem.is_in_place = true;
-  problem.count = share.count;
-  if (of.op == ReduceOp::avg) problem.op = ReduceOp::sum;
-  return problem;
+Problem on_rail(const Problem& of, const Setting& setting, const Slice& share);
+/// Returns a problem of the rail with a block for each host.
+Problem blocks_on_rail(const Problem& of, const Setting& setting, Operation operation, const Slice& in, const Slice& out, const Counts& counts);
+/// Returns the setting of this rank's rail. The ranks of a host share its connection with the network.
+inline Setting setting_of_rail(const Setting& setting) {
+  return {.engine = setting.rail, .network = setting.network, .sharing = setting.topology->rails};
 }
+
+/// Returns the cost of a rail's problem and of so many collectives of hosts, on vectors of so many elements each. It is the same on all ranks: the
+/// rail's engine, which not all ranks have, is not asked.
+Cost cost_of_levels(const Problem& rail, const Setting& setting, int host_calls, std::size_t host_elements);
+/// Returns the problem of a rail with even blocks for that cost.
+Problem even_blocks_on_rail(const Problem& of, const Setting& setting, Operation operation);
+/// Returns the cost of an operation with blocks on two levels: the rail carries them out by `operation`, and all blocks are brought into order once.
+Cost cost_of_rail_blocks(const Problem& problem, const Setting& setting, Operation operation);
+
+/// The blocks of a group's ranks, as the rails carry them: those of rail 0 first; within a rail by host, within a host in the order of its ranks.
+class RailBlocks {
+ public:
+  RailBlocks(const Problem& problem, const Setting& setting);
+
+  /// Returns the elements that each rank of this host carries: counts of its ranks.
+  Counts carried() const;
+  /// Returns the elements of each host on this rank's rail.
+  Counts by_host() const;
+  /// Returns true where this rank has a rail.
+  bool has_rail() const { return !topology_.rail.empty(); }
+  /// Returns true where ranks of this host have their blocks carried by others.
+  bool has_charges() const { return static_cast<int>(topology_.members.size()) > topology_.rails; }
+  /// Returns the elements of all blocks of this host that this rank carries; 0 without a rail.
+  std::size_t charged() const;
+  std::size_t total() const { return blocks_.total(); }
+  /// Returns true where the blocks lie in the order of the rails already.
+  bool is_in_order() const;
+
+  /// Adds copies of the blocks from the order of the ranks to that of the rails. Returns the slice that has them so, `in` itself if it does.
+  Slice pack(const Slice& in, Builder& to) const;
+  /// Adds copies of the blocks back to the order of the ranks.
+  void unpack(const Slice& packed, const Slice& out, Builder& to) const;
+  /// Adds an exchange in this host that gives each rank of it its own block, out of the blocks that this rank has in charge.
+  void hand_out(const Slice& charged, const Slice& out, Builder& to) const;
+  /// Adds an exchange in this host by which this rank gets the blocks that it has in charge.
+  void take_in(const Slice& in, const Slice& charged, Builder& to) const;
+
+ private:
+  int rail_of(int local) const { return local % topology_.rails; }
+  std::size_t elements(int rail, int host) const;
+  Counts of_members(bool to_carriers) const;
+
+  const Problem& problem_;
+  const Setting& setting_;
+  const coordination::GroupTopology& topology_;
+  Partition blocks_;
+  std::vector<std::vector<int>> hosts_;  // the ranks of each
+};
 
 }  // namespace unisono::schedule::algorithms

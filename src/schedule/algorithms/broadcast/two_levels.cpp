@@ -1,10 +1,9 @@
-// broadcast on two levels: the root's host scatters, each rail broadcasts its share, each host gathers the shares. A rank of the root's host sends
-// (S/L) (H-1) bytes between hosts, where the rail's broadcast is a direct exchange.
+// broadcast on two levels: the root's host scatters, each rail broadcasts its share, each host gathers the shares. With H hosts of L ranks each, the
+// rail has S/L bytes and H ranks:
+//   rounds, sent, scratch   those of the rail's broadcast
 #include "schedule/algorithms/two_levels.h"
 
 namespace unisono::schedule::algorithms {
-
-bool can_two_level_broadcast(const Problem&, const Setting& setting) { return setting.topology != nullptr && setting.topology->has_levels(); }
 
 void build_two_level_broadcast(const Problem& problem, const Setting& setting, Builder& to) {
   const coordination::GroupTopology& topology = *setting.topology;
@@ -18,9 +17,16 @@ void build_two_level_broadcast(const Problem& problem, const Setting& setting, B
   if (!topology.rail.empty()) {
     Problem rail = on_rail(problem, setting, share);
     rail.root = topology.host_of(problem.root);
-    build(rail, {.engine = setting.rail}, to);
+    build(rail, setting_of_rail(setting), to);
   }
   on_host(problem, setting, Operation::all_gather_v, share, problem.out, blocks, -1, to);
+}
+
+Cost cost_two_level_broadcast(const Problem& problem, const Setting& setting) {
+  Problem rail = on_rail(problem, setting, {});
+  rail.root = setting.topology->host_of(problem.root);
+  rail.count = largest_share(problem.count, setting.topology->rails);
+  return cost_of_levels(rail, setting, 2, problem.count);
 }
 
 }  // namespace unisono::schedule::algorithms

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
+#include <vector>
 
 #include "schedule/schedule.h"
 
@@ -10,29 +12,40 @@ namespace unisono::schedule::algorithms {
 /// Tells which elements of a moving collective go from which rank to which, by the table of operations.
 class Blocks {
  public:
-  explicit Blocks(const Problem& problem) : problem_(problem), traits_(traits_of(problem.operation)) {}
+  explicit Blocks(const Problem& problem)
+      : problem_(problem), traits_(traits_of(problem.operation)), sent_(begins_of(problem.counts)), received_(begins_of(problem.recv_counts)) {}
 
   /// Returns true where this rank takes part in a transfer with that rank, even an empty one.
   bool sends(int to) const { return is_part(traits_.senders, problem_.rank) && is_part(traits_.receivers, to); }
   bool receives(int from) const { return is_part(traits_.receivers, problem_.rank) && is_part(traits_.senders, from); }
   /// Return the elements that go to a rank, and those that come from it.
-  Slice outgoing(int to) const { return sends(to) ? block(problem_.in, traits_.in, problem_.counts, to) : problem_.in.part(0, 0); }
+  Slice outgoing(int to) const { return sends(to) ? block(problem_.in, traits_.in, sent_, to) : problem_.in.part(0, 0); }
   Slice incoming(int from) const {
     const bool has_own_counts = problem_.operation == Operation::all_to_all_v;
-    return receives(from) ? block(problem_.out, traits_.out, has_own_counts ? problem_.recv_counts : problem_.counts, from) : problem_.out.part(0, 0);
+    return receives(from) ? block(problem_.out, traits_.out, has_own_counts ? received_ : sent_, from) : problem_.out.part(0, 0);
   }
 
  private:
   bool is_part(Participants part, int rank) const { return part == Participants::all_ranks || rank == problem_.root; }
-  Slice block(const Slice& buffer, Layout layout, const Counts& counts, int rank) const {
+  /// Returns where the block of each rank begins, and where the last one ends: counts alone would be added up anew for each rank.
+  static std::vector<std::size_t> begins_of(const Counts& counts) {
+    std::vector<std::size_t> begins;
+    if (counts.size() == 0) return begins;
+    begins.reserve(counts.size() + 1);
+    begins.push_back(0);
+    for (const std::size_t count : counts) begins.push_back(begins.back() + count);
+    return begins;
+  }
+  Slice block(const Slice& buffer, Layout layout, const std::vector<std::size_t>& begins, int rank) const {
     const auto r = static_cast<std::size_t>(rank);
     if (layout == Layout::nothing) return buffer.part(0, 0);
     if (layout != Layout::blocks) return buffer;
-    return counts.size() > 0 ? buffer.part(counts.before(r), counts[r]) : buffer.part(r * problem_.count, problem_.count);
+    return begins.empty() ? buffer.part(r * problem_.count, problem_.count) : buffer.part(begins[r], begins[r + 1] - begins[r]);
   }
 
   const Problem& problem_;
   const OperationTraits& traits_;
+  std::vector<std::size_t> sent_, received_;
 };
 
 }  // namespace unisono::schedule::algorithms

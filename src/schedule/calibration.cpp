@@ -1,0 +1,137 @@
+#include "schedule/calibration.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+
+#include "coordination/coordination.h"
+
+namespace unisono::schedule {
+namespace {
+
+constexpr std::size_t answer_bytes = 8;
+
+/// Messages of one rank at once; the other answers with one when all have come.
+struct Probe {
+  int times;
+  int messages;
+  std::size_t bytes;
+};
+constexpr int warm_ups = 2;
+constexpr std::array probes = {Probe{.times = warm_ups + 7, .messages = 1, .bytes = answer_bytes}, Probe{.times = 5, .messages = 8, .bytes = 512},
+                               Probe{.times = 3, .messages = 1, .bytes = std::size_t{128} << 10}};
+constexpr std::size_t largest = std::max({probes[0].bytes, probes[1].bytes * 8, probes[2].bytes});
+
+constexpr std::size_t number_of_probes = [] {
+  std::size_t number = 0;
+  for (const Probe& probe : probes) number += static_cast<std::size_t>(probe.times);
+  return number;
+}();
+
+const Probe& probe_at(std::size_t index) {
+  for (const Probe& probe : probes) {
+    if (index < static_cast<std::size_t>(probe.times)) return probe;
+    index -= static_cast<std::size_t>(probe.times);
+  }
+  return probes.back();
+}
+
+Schedule schedule_of(const Probe& probe, int peer, bool begins) {
+  Schedule schedule;
+  Builder to(schedule);
+  const Slice all = to.scratch(largest), answer = to.scratch(answer_bytes);
+  const auto messages = [&] {
+    for (int i = 0; i < probe.messages; ++i) {
+      const Slice part = all.part(static_cast<std::size_t>(i) * probe.bytes, probe.bytes);
+      begins ? to.send(Level::group, peer, part) : to.receive(Level::group, peer, part);
+    }
+    to.next_wave();
+  };
+  messages();
+  begins ? to.receive(Level::group, peer, answer) : to.send(Level::group, peer, answer);
+  to.next_wave();
+  return schedule;
+}
+
+double median(std::span<const double> of) {
+  std::vector<double> sorted(of.begin(), of.end());
+  std::ranges::sort(sorted);
+  return sorted[sorted.size() / 2];
+}
+
+/// Rounds to half powers of two, so that small differences between two runs change nothing.
+double rounded(double x, double least, double most) { return std::exp2(std::round(std::log2(std::clamp(x, least, most)) * 2) / 2); }
+
+}  // namespace
+
+LevelParameters parameters_from(const std::vector<double>& us_of_probes) {
+  std::array<double, probes.size()> us{};
+  std::span<const double> rest = us_of_probes;
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    const auto times = static_cast<std::size_t>(probes[i].times), first = i == 0 ? static_cast<std::size_t>(warm_ups) : 0;
+    us[i] = median(rest.subspan(first, times - first));
+    rest = rest.subspan(times);
+  }
+  const double latency = us[0] / 2, gap = (us[1] - us[0]) / (probes[1].messages - 1);
+  const double ns_per_byte = (us[2] - us[0]) * 1000 / static_cast<double>(probes[2].bytes);
+  LevelParameters level{.latency_us = rounded(latency, 0.5, 1e5)};
+  level.gap_us = rounded(gap, level.latency_us / 64, level.latency_us);
+  level.ns_per_byte = rounded(ns_per_byte, 0.01, 1e4);
+  return level;
+}
+
+Calibration::Calibration(Executor& executor) : executor_(executor) {
+  const coordination::GroupTopology& topology = executor.coordination().topology();
+  call_.in = TensorView(nullptr, DType::uint8, 0);
+  call_.out = call_.in;
+  const int other = topology.host() ^ 1;
+  if (topology.local == 0 && other < topology.host_count()) {
+    peer_ = topology.leaders[static_cast<std::size_t>(other)];
+    begins_ = topology.host() < other;
+  }
+  begin_next();
+}
+
+void Calibration::begin_next() {
+  if (peer_ < 0 || us_.size() == number_of_probes) return begin_agreement();
+  executor_.scratch_.reset();
+  started_ = base::Clock::now();
+  current_ = std::make_unique<ScheduledTask>(executor_, call_, schedule_of(probe_at(us_.size()), peer_, begins_));
+}
+
+void Calibration::begin_agreement() {
+  is_agreeing_ = true;
+  agreed_.operation = Operation::broadcast;
+  agreed_.root = 0;
+  agreed_.count = figures_.size();
+  agreed_.in = TensorView(figures_.data(), DType::float64, figures_.size());
+  agreed_.out = agreed_.in;
+  carried_.only = 0;
+  carried_.each = sizeof figures_;
+  coordination::Coordination& coordination = executor_.coordination();
+  if (coordination.rank() == 0) {
+    const LevelParameters own = parameters_from(us_);
+    figures_ = {own.latency_us, own.gap_us, own.ns_per_byte, coordination.crowding()};
+    carried_.own = std::as_bytes(std::span(figures_));
+  }
+  current_ = coordination.start_agreement(agreed_, &carried_);
+}
+
+bool Calibration::advance() {
+  while (!is_done_) {
+    if (!current_->advance()) return false;
+    if (!is_agreeing_) {
+      us_.push_back(std::chrono::duration<double, std::micro>(base::Clock::now() - started_).count());
+      begin_next();
+      continue;
+    }
+    std::memcpy(figures_.data(), carried_.all, sizeof figures_);
+    result_.crowding = figures_[3];
+    result_.network = {.latency_us = figures_[0], .gap_us = figures_[1], .ns_per_byte = figures_[2]};
+    is_done_ = true;
+  }
+  return true;
+}
+
+}  // namespace unisono::schedule

@@ -1,0 +1,149 @@
+#include "schedule/carried_call.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/reduce.h"
+#include "schedule/selection.h"
+
+namespace unisono::schedule {
+namespace {
+
+using coordination::Carried;
+
+/// Bytes that all ranks together may give. A message of so many takes a few microseconds more than an empty one.
+constexpr std::size_t carried_bytes = std::size_t{16} << 10;
+/// The same for a broadcast, which all ranks get in any case.
+constexpr std::size_t carried_broadcast_bytes = std::size_t{64} << 10;
+/// The same for counts, which a call with counts compares in any case.
+constexpr std::size_t carried_counts_bytes = std::size_t{64} << 10;
+
+/// Bytes of a message that goes directly. Its receiver copies it twice.
+constexpr std::size_t directly_bytes = std::size_t{64} << 10;
+
+Carried contributions_to(const CollectiveCall& call, int ranks, int rank, Carried::Pattern pattern) {
+  const OperationTraits& traits = traits_of(call.operation);
+  Carried carried{.pattern = pattern};
+  if (traits.in == Layout::nothing) return carried;
+  const std::size_t block = call.count * size_of(call.in.dtype());
+  const std::size_t all = (traits.in == Layout::blocks ? static_cast<std::size_t>(ranks) : 1) * block;
+  carried.each = pattern == Carried::Pattern::blocks ? block : all;
+  if (traits.senders == Participants::root) carried.only = call.root;
+  if (carried.only < 0 || carried.only == rank) carried.own = {static_cast<const std::byte*>(call.in.data()), all};
+  return carried;
+}
+
+/// Returns the cost of a comparison of the calls.
+Cost cost_of_agreement(int hosts, bool is_crowded) {
+  const double rounds = doublings(hosts), n = hosts;
+  if (is_crowded) return {.rounds = 2 * rounds, .messages = 2 * rounds, .mean_messages = 2 * (n - 1) / n};  // a tree
+  const double steps = std::ceil(rounds / 2);
+  return {.rounds = steps, .messages = 3 * steps, .mean_messages = 3 * steps};
+}
+
+/// Returns true where no schedule that begins after the comparison of the calls is predicted to be faster than sending everything at once.
+bool is_best_at_once(const CollectiveCall& call, const Problem& problem, const Setting& setting) {
+  Cost direct = algorithms::cost_exchange(problem, setting);
+  const auto ranks = static_cast<double>(problem.size), n = static_cast<double>(problem.count);
+  direct.copied += 2 * n * (ranks - 1);
+  direct.mean_copied = direct.copied;
+  if (traits_of(call.operation).reduces) direct.reduced = n * (ranks - 1);
+  const std::size_t element = size_of(problem.dtype);
+  const Cost in_turn = cost_of_agreement(problem.size, setting.network.is_crowded()) + cost_of(problem, setting);
+  return predicted_us(direct, setting.network, element, 1) <= predicted_us(in_turn, setting.network, element, 1);
+}
+
+}  // namespace
+
+bool counts_travel(const CollectiveCall& call, const coordination::GroupTopology& topology) {
+  const auto ranks = static_cast<std::size_t>(topology.size());
+  return topology.host_count() > 1 && (call.counts.size() + call.recv_counts.size()) * sizeof(std::uint64_t) * ranks <= carried_counts_bytes;
+}
+
+std::optional<Carried::Pattern> pattern_with_agreement(const CollectiveCall& call, const Problem& problem, const Setting& setting) {
+  const coordination::GroupTopology& topology = *setting.topology;
+  if (has_counts(call.operation) || topology.host_count() < 2 || is_overridden(call.operation)) return std::nullopt;
+  if (setting.engine.offers(call, topology.size())) return std::nullopt;
+  const std::size_t most = call.operation == Operation::broadcast ? carried_broadcast_bytes : carried_bytes;
+  if (contributions_to(call, topology.size(), topology.rank, Carried::Pattern::to_all).bytes(topology) <= most) return Carried::Pattern::to_all;
+  const OperationTraits& traits = traits_of(call.operation);
+  const bool all_to_all = traits.senders == Participants::all_ranks && traits.receivers == Participants::all_ranks && !is_prefix(call.operation);
+  if (!all_to_all || topology.has_levels() || problem.bytes() > directly_bytes || !is_best_at_once(call, problem, setting)) return std::nullopt;
+  return traits.in == Layout::blocks ? Carried::Pattern::blocks : Carried::Pattern::directly;
+}
+
+CarriedCall::CarriedCall(coordination::Coordination& coordination, const CollectiveCall& call, Carried::Pattern pattern)
+    : coordination_(coordination),
+      call_(call),
+      carried_(contributions_to(call, coordination.size(), coordination.rank(), pattern)),
+      agreement_(coordination.start_agreement(call, &carried_)) {}
+
+const std::byte* CarriedCall::from(int rank, std::size_t offset) const {
+  if (!carried_.is_direct()) return carried_.of(rank, coordination_.topology()) + offset;
+  if (rank != coordination_.rank()) return carried_.from(rank, coordination_.topology()).data();
+  if (!own_.empty()) return own_.data();
+  return carried_.own.data() + (carried_.pattern == Carried::Pattern::blocks ? offset : 0);
+}
+
+bool CarriedCall::advance() {
+  if (is_done_) return true;
+  if (!agreement_->advance()) return false;
+  is_done_ = true;
+  const OperationTraits& traits = traits_of(call_.operation);
+  const bool receives = traits.receivers == Participants::all_ranks || call_.root == coordination_.rank();
+  if (receives && carried_.each > 0) traits.reduces ? reduce_elements() : move_elements();
+  return true;
+}
+
+void CarriedCall::move_elements() const {
+  const OperationTraits& traits = traits_of(call_.operation);
+  const std::size_t block = call_.count * size_of(call_.in.dtype());
+  const std::size_t begin = traits.in == Layout::blocks ? rank() * block : 0;
+  auto* const out = static_cast<std::byte*>(call_.out.data());
+  for (int r = 0; r < coordination_.size(); ++r) {
+    if (carried_.only >= 0 && carried_.only != r) continue;
+    std::byte* const to = traits.out == Layout::blocks ? out + static_cast<std::size_t>(r) * block : out;
+    if (const std::byte* const source = from(r, begin); source != to && block > 0) std::memcpy(to, source, block);
+  }
+}
+
+void CarriedCall::reduce_elements() {
+  const DType dtype = call_.in.dtype();
+  const std::size_t block = call_.count * size_of(dtype);
+  const std::size_t begin = traits_of(call_.operation).in == Layout::blocks ? rank() * block : 0;
+  auto ranks = static_cast<std::size_t>(coordination_.size());
+  const std::size_t divisor = ranks;
+  if (is_prefix(call_.operation)) ranks = call_.operation == Operation::exscan ? rank() : rank() + 1;
+  if (ranks == 0) return;      // the exclusive prefix of rank 0 is not defined: its output stays as it is
+  if (carried_.is_direct()) {  // the result may take the place of the input
+    const std::byte* const own = from(coordination_.rank(), begin);
+    own_.assign(own, own + block);
+  }
+  std::vector<const void*> inputs;
+  for (std::size_t r = 0; r < ranks; ++r) inputs.push_back(from(static_cast<int>(r), begin));
+  if (!call_.custom) return kernels::reduce(call_.out.data(), inputs.data(), ranks, call_.count, dtype, call_.op, divisor);
+  std::memcpy(call_.out.data(), inputs.front(), block);
+  for (std::size_t r = 1; r < ranks; ++r) call_.custom->apply(call_.out.data(), inputs[r], call_.count);
+}
+
+CountsAgreement::CountsAgreement(coordination::Coordination& coordination, const CollectiveCall& call)
+    : coordination_(coordination), comparison_(call, coordination.rank(), coordination.size()), gather_(comparison_.gather()) {
+  carried_.each = gather_.in.bytes();
+  carried_.own = {static_cast<const std::byte*>(gather_.in.data()), carried_.each};
+  agreement_ = coordination_.start_agreement(call, &carried_);
+}
+
+bool CountsAgreement::advance() {
+  if (is_done_) return true;
+  if (!agreement_->advance()) return false;
+  is_done_ = true;
+  auto* const all = static_cast<std::byte*>(gather_.out.data());
+  for (int r = 0; r < coordination_.size(); ++r) {
+    std::memcpy(all + static_cast<std::size_t>(r) * carried_.each, carried_.of(r, coordination_.topology()), carried_.each);
+  }
+  comparison_.judge();
+  return true;
+}
+
+}  // namespace unisono::schedule

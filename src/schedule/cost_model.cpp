@@ -1,0 +1,34 @@
+// The time of a schedule, after the model of Hockney (1994) with a gap for each message as in LogP (Culler et al. 1993).
+#include "schedule/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace unisono::schedule {
+
+double predicted_us(const Cost& cost, const NetworkParameters& network, std::size_t element, int sharing) {
+  const auto bytes = static_cast<double>(element);
+  const double waiting = cost.rounds * network.network.latency_us + cost.host_calls * network.host.latency_us;
+  const double at_once = cost.rounds > 0 ? cost.messages / cost.rounds : 0;
+  const double byte_ns = bytes * network.network.ns_per_byte * (1 + network.contention * std::max(at_once - 1, 0.0));
+  if (network.is_crowded()) {
+    // The processors have the messages of all ranks to carry, whatever waits for what. The parameters are those of pairs of ranks, of which one sends
+    // and the other receives; each rank does both.
+    const double work = cost.reduced * network.reduce_ns_per_byte + cost.mean_copied * network.copy_ns_per_byte;
+    const double ns = 2 * cost.mean_sent * byte_ns + (work * network.crowding + cost.host_elements * network.host.ns_per_byte) * bytes;
+    return waiting + 2 * cost.mean_messages * network.network.gap_us + ns / 1000;
+  }
+  const double ns = cost.path * byte_ns * sharing + cost.reduced * bytes * network.reduce_ns_per_byte +
+                    cost.copied * bytes * network.copy_ns_per_byte + cost.host_elements * bytes * network.host.ns_per_byte;
+  return waiting + std::max(cost.messages - cost.rounds, 0.0) * network.network.gap_us + ns / 1000;
+}
+
+int pieces_of_chain(std::size_t count, std::size_t element, int links, const NetworkParameters& network, int sharing) {
+  constexpr double most = 1024;
+  if (links <= 1 || count <= 1) return 1;
+  const double us = static_cast<double>(count) * static_cast<double>(element) * network.network.ns_per_byte * sharing / 1000;
+  const double best = std::sqrt((links - 1) * us / std::max(network.network.latency_us, 0.01));  // where (links - 1 + k) (latency + us / k) is least
+  return static_cast<int>(std::clamp(std::round(best), 1.0, std::min(most, static_cast<double>(count))));
+}
+
+}  // namespace unisono::schedule

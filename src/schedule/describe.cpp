@@ -1,0 +1,100 @@
+// The table as text: which algorithm is chosen for how many bytes, by the model of the network.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "schedule/selection.h"
+
+namespace unisono::schedule {
+namespace {
+
+constexpr std::size_t element = sizeof(float);
+
+/// A job as `unisono info` imagines it: so many ranks, on hosts one after the other.
+class Job {
+ public:
+  Job(int ranks, int hosts, const NetworkParameters& network) : ranks_(ranks), topology_(0, hosts_of(ranks, hosts)) { setting_.network = network; }
+
+  std::string_view chosen(Operation operation, std::size_t count) {
+    Problem problem;
+    problem.operation = operation;
+    problem.dtype = DType::float32;
+    problem.size = ranks_;
+    problem.root = has_root(operation) ? 0 : -1;
+    problem.count = has_counts(operation) ? count * static_cast<std::size_t>(ranks_) : count;
+    setting_.topology = &topology_;
+    return select(problem, setting_).name;
+  }
+
+ private:
+  static std::vector<int> hosts_of(int ranks, int hosts) {
+    std::vector<int> numbers;
+    for (int r = 0; r < ranks; ++r) numbers.push_back(static_cast<int>(static_cast<std::int64_t>(r) * hosts / ranks));
+    return numbers;
+  }
+
+  int ranks_;
+  coordination::GroupTopology topology_;
+  Setting setting_{.engine = Abilities(nullptr)};
+};
+
+std::string bytes_as_text(std::size_t bytes) {
+  constexpr std::size_t kib = 1024, mib = kib * kib;
+  const auto as = [&](std::size_t unit) { return static_cast<double>(bytes) / static_cast<double>(unit); };
+  if (bytes < kib) return fmt::format("{} B", bytes);
+  return bytes < mib ? fmt::format("{:.3g} KiB", as(kib)) : fmt::format("{:.3g} MiB", as(mib));
+}
+
+/// Returns the algorithms in the order of the sizes for which they are chosen, and where each begins.
+std::vector<std::pair<std::size_t, std::string_view>> choices(Job& job, Operation operation) {
+  constexpr std::size_t most = (std::size_t{1} << 30) / element;
+  std::vector<std::pair<std::size_t, std::string_view>> found{{1, job.chosen(operation, 1)}};
+  for (std::size_t below = 1, count = 2; count <= most; below = count, count *= 2) {
+    const std::string_view name = job.chosen(operation, count);
+    if (name == found.back().second) continue;
+    std::size_t first = count;  // the least between the two that has this algorithm
+    for (std::size_t step = (count - below) / 2; step > 0; step /= 2) {
+      if (job.chosen(operation, first - step) == name) first -= step;
+    }
+    found.emplace_back(first, name);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> describe_table(int ranks, int hosts, const NetworkParameters& network) {
+  Job job(ranks, hosts, network);
+  std::vector<std::pair<std::string, std::string>> rows;
+  for (const OperationTraits& operation : operation_table) {
+    const std::span<const Algorithm> algorithms = rows_of(operation.operation);
+    if (algorithms.empty()) continue;
+    std::vector<std::string> taken;
+    std::vector<std::string_view> others;
+    const auto chosen = choices(job, operation.operation);
+    for (const auto& [first, name] : chosen) {
+      taken.push_back(first == 1 ? std::string(name) : fmt::format("{} from {}", name, bytes_as_text(first * element)));
+    }
+    for (const Algorithm& row : algorithms) {
+      if (std::ranges::find(chosen, row.name, &std::pair<std::size_t, std::string_view>::second) == chosen.end()) others.push_back(row.name);
+    }
+    rows.emplace_back(operation.name, fmt::format("{}; also {}", fmt::join(taken, ", "), fmt::join(others, ", ")));
+  }
+  return rows;
+}
+
+std::string text_of(const NetworkParameters& network) {
+  const LevelParameters& level = network.network;
+  std::string text = fmt::format("{:.3g},{:.3g},{:.3g}", level.latency_us, level.gap_us, level.ns_per_byte);
+  return network.is_crowded() ? text + fmt::format(",{:.3g}", network.crowding) : text;
+}
+
+std::string describe(const NetworkParameters& network) {
+  return fmt::format("latency {:.3g} µs, {:.3g} µs for each further message, {:.3g} ns for each byte; in shared memory {} µs and {} ns{}",
+                     network.network.latency_us, network.network.gap_us, network.network.ns_per_byte, network.host.latency_us,
+                     network.host.ns_per_byte, network.is_crowded() ? fmt::format("; {:.3g} ranks for each processor", network.crowding) : "");
+}
+
+}  // namespace unisono::schedule

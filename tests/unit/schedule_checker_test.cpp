@@ -1,0 +1,153 @@
+// Every algorithm of the table, for every number of ranks up to 64, carried out on symbols without any connection.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "schedule/selection.h"
+#include "unit/schedules/machine.h"
+
+namespace unisono::schedule::testing {
+namespace {
+
+/// SCHEDULE_SWEEP=all (a test of the long ones): every root, more lengths, and all kinds of calls for every number of ranks.
+bool sweeps_all() {
+  static const bool all = std::getenv("SCHEDULE_SWEEP") != nullptr;
+  return all;
+}
+
+/// Returns the roots that are worth a try.
+std::vector<int> roots_of(Operation operation, int size) {
+  if (!has_root(operation)) return {0};
+  std::vector<int> roots;
+  for (int r = 0; r < size; ++r) {
+    if (sweeps_all() || size <= 8 || r == 0 || r == 1 || r == size / 2 || r == size - 1) roots.push_back(r);
+  }
+  return roots;
+}
+
+/// Returns numbers of elements: none, one, fewer than ranks, uneven, many.
+std::vector<std::size_t> counts_of(Operation operation, int size) {
+  const auto ranks = static_cast<std::size_t>(size);
+  const OperationTraits& traits = traits_of(operation);
+  const bool is_whole = traits.in == Layout::whole && traits.out == Layout::whole;
+  if (is_whole)
+    return sweeps_all() ? std::vector<std::size_t>{0, 1, 2, ranks - 1, ranks, ranks + 1, 2 * ranks, 3 * ranks + 1}
+                        : std::vector<std::size_t>{0, 1, ranks - 1, ranks + 1, 2 * ranks};
+  return sweeps_all() ? std::vector<std::size_t>{0, 1, 2, 5} : std::vector<std::size_t>{0, 1, 2};
+}
+
+/// Checks a call, and where `kinds` is set the same with different blocks, shared buffers, as an average and with a callable. Returns how many.
+int check_kinds(Case one, const Algorithm& algorithm, bool kinds) {
+  int tried = 0;
+  const auto expect_right = [&] {
+    const auto topologies = one.topologies();
+    if (::testing::Test::HasFatalFailure() || !can(algorithm, one.problem(0), setting_of(one, topologies.empty() ? nullptr : topologies.data(), {})))
+      return;
+    ++tried;
+    ASSERT_EQ(check(one, algorithm), "") << one.name();
+  };
+  expect_right();
+  if (has_counts(one.operation)) {
+    one.blocks = Blocks::uneven;
+    expect_right();
+  }
+  if (!kinds) return tried;
+  if (one.operation != Operation::all_to_all && one.operation != Operation::all_to_all_v) {
+    one.buffers = Buffers::shared;
+    expect_right();
+  }
+  if (reduces(one.operation)) {
+    one.is_custom = true;
+    expect_right();
+    one.is_custom = false;
+    one.op = ReduceOp::avg;
+    if (!is_prefix(one.operation)) expect_right();
+  }
+  return tried;
+}
+
+class EveryAlgorithm : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(EveryAlgorithm, GivesWhatTheOperationIs) {
+  const Algorithm& algorithm = table()[GetParam()];
+  int tried = 0;
+  for (int size = 1; size <= 64 && !HasFatalFailure(); ++size) {
+    for (const std::size_t count : counts_of(algorithm.operation, size)) {
+      for (const int root : roots_of(algorithm.operation, size)) {
+        tried += check_kinds({.operation = algorithm.operation, .size = size, .count = count, .root = root}, algorithm,
+                             sweeps_all() || size <= 9 || size == 64);
+      }
+    }
+  }
+  EXPECT_EQ(tried > 0, algorithm.name != "all_to_all_v");  // which is for engines without channels
+}
+
+// On an engine that has an all_to_all_v and nothing else.
+TEST_P(EveryAlgorithm, GivesTheSameWithoutChannels) {
+  const Algorithm& algorithm = table()[GetParam()];
+  int tried = 0;
+  for (int size = 1; size <= 9; ++size) {
+    for (const std::size_t count : counts_of(algorithm.operation, size)) {
+      for (const int root : roots_of(algorithm.operation, size)) {
+        tried += check_kinds({.operation = algorithm.operation, .size = size, .count = count, .root = root, .has_channels = false}, algorithm, true);
+      }
+    }
+  }
+  const bool needs_channels = algorithm.can == algorithms::can_send || algorithm.can == algorithms::can_exchange;
+  EXPECT_EQ(tried > 0, !needs_channels);
+}
+
+/// The hosts of the ranks: of the same size, of different sizes, neighbours and not, one rank a host, and many.
+std::vector<std::vector<int>> all_hosts() {
+  std::vector<std::vector<int>> all{
+      {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 0, 0, 1, 2}, {0, 1, 1, 0, 2, 0}, {0, 0, 1, 1, 1}, {0, 1, 1, 2, 2, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 0}};
+  for (const auto& [hosts, ranks] : {std::pair{4, 4}, {2, 8}, {8, 2}, {3, 5}, {8, 8}}) {
+    std::vector<int> neighbours, in_turn;
+    for (int r = 0; r < hosts * ranks; ++r) {
+      neighbours.push_back(r / ranks);
+      in_turn.push_back(r % hosts);
+    }
+    all.push_back(neighbours);
+    if (hosts < 8) all.push_back(in_turn);
+  }
+  return all;
+}
+
+class EveryAlgorithmOnTwoLevels : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(EveryAlgorithmOnTwoLevels, GivesWhatTheOperationIs) {
+  const Algorithm& algorithm = table()[GetParam()];
+  int tried = 0;
+  for (const std::vector<int>& hosts : all_hosts()) {
+    const auto size = static_cast<int>(hosts.size());
+    for (const std::size_t count : counts_of(algorithm.operation, size)) {
+      for (const int root : roots_of(algorithm.operation, size)) {
+        tried += check_kinds({.operation = algorithm.operation, .size = size, .count = count, .root = root, .hosts = hosts}, algorithm, true);
+      }
+    }
+  }
+  EXPECT_GT(tried, 0);
+}
+
+/// Returns the rows on two levels, or those on one that are made of steps.
+std::vector<std::size_t> rows_of_schedules(bool on_two_levels) {
+  std::vector<std::size_t> rows;
+  for (std::size_t i = 0; i < table().size(); ++i) {
+    if (table()[i].cost != nullptr && table()[i].on_two_levels == on_two_levels) rows.push_back(i);
+  }
+  return rows;
+}
+
+std::string name_of_row(const ::testing::TestParamInfo<std::size_t>& row) {
+  const Algorithm& algorithm = table()[row.param];
+  return std::string(to_string(algorithm.operation)) + "_by_" + std::string(algorithm.name);
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, EveryAlgorithm, ::testing::ValuesIn(rows_of_schedules(false)), name_of_row);
+INSTANTIATE_TEST_SUITE_P(Schedules, EveryAlgorithmOnTwoLevels, ::testing::ValuesIn(rows_of_schedules(true)), name_of_row);
+
+}  // namespace
+}  // namespace unisono::schedule::testing

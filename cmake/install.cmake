@@ -6,8 +6,12 @@ include(CMakePackageConfigHelpers)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/unisono)
 
+set(namelink)
+if(UNISONO_WHEEL)
+  set(namelink NAMELINK_SKIP)
+endif()
 install(TARGETS unisono EXPORT unisono-targets
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ${namelink}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/unisono DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
@@ -15,6 +19,10 @@ if(TARGET unisono-tool)
   install(TARGETS unisono-tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+if(NOT UNISONO_WHEEL)
+  file(GLOB documents CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*.md)
+  install(FILES ${documents} DESTINATION ${CMAKE_INSTALL_DOCDIR})
+endif()
 
 # The package finds its files relative to itself, so the whole prefix may be moved.
 install(EXPORT unisono-targets NAMESPACE unisono:: DESTINATION ${package_folder})

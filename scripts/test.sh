@@ -66,6 +66,22 @@ if [[ $with_torch == ON ]] && ! ./scripts/get-torch; then
   without=("NOT TESTED: the component torch, since PyTorch could not be fetched")
   printf '\n== %s\n' "${without[@]}" >&2
 fi
+if ! ./scripts/get-python; then
+  without+=("NOT TESTED: the Python package, since nanobind could not be fetched")
+  printf '\n== %s\n' "${without[@]}" >&2
+fi
+if ! ./scripts/get-jax; then
+  without+=("NOT TESTED: unisono.jax, since JAX could not be fetched")
+  printf '\n== %s\n' "${without[@]}" >&2
+fi
+if [[ $long == yes && $with_torch == ON ]] && ! ./scripts/get-torch --newest; then
+  without+=("NOT TESTED: the newest PyTorch, since it could not be fetched")
+  printf '\n== %s\n' "${without[@]}" >&2
+fi
+if [[ $long == yes && $with_torch == ON ]] && ! ./scripts/get-frameworks; then
+  without+=("NOT TESTED: programs of other frameworks, since those could not be fetched")
+  printf '\n== %s\n' "${without[@]}" >&2
+fi
 step "layers" ./scripts/check-layers
 step "words" ./scripts/check-words
 step "format" ./scripts/check-format

@@ -44,6 +44,9 @@ struct CollectiveCall {
   ReduceOp op = ReduceOp::sum;
   /// A user's callable, in place of `op`.
   std::shared_ptr<const detail::CustomReduction> custom = {};
+  /// Whether the bits of the result are those of a combination from rank 0 to the last. An engine
+  /// that combines in another order does not offer such a call, unless its results are exact.
+  bool deterministic = false;
   /// The factor of what this rank gives to a sum. It is set only where the memory is a device's.
   std::optional<double> factor = {};
   /// The root's rank in the group; -1 if the operation has none.

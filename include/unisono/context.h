@@ -24,8 +24,8 @@ class Store;
 /// mpirun, srun, horovodrun). Where program and environment say different things, `initialize`
 /// throws InvalidArgument with both.
 struct InitOptions {
-  /// The engine that carries the calls: auto, serial, native, tcp, gloo, mpi, nccl, a map such as
-  /// "cpu:native,cuda:nccl", or the name of a registered one, in upper or lower case.
+  /// The engine that carries the calls: auto, serial, native, tcp, gloo, mpi, ucx, nccl, a map such
+  /// as "cpu:native,cuda:nccl", or the name of a registered one, in upper or lower case.
   std::string backend = "auto";
   /// The place where the processes meet: "env://", "tcp://host:port" (an address of rank 0, or a
   /// multicast address), or "file:///path".

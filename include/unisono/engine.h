@@ -128,6 +128,13 @@ struct EngineOptions {
   bool at_need = false;
   /// Whether a host has more ranks than processors, so that waiting should give way early.
   bool crowded = false;
+  /// Notifies the threads of this rank that wait for a task, from any thread. An engine whose tasks
+  /// wake waiters (Task::wakes_waiter) calls it when a task may go on. Null: there is nobody to
+  /// notify, and tasks are asked again and again.
+  std::function<void()> notify = {};
+  /// Tells whether a thread of this rank sleeps until it is notified, or asks its tasks a last time
+  /// before it does. Null where `notify` is.
+  std::function<bool()> has_sleeper = {};
   /// Returns the number of members.
   int size() const { return static_cast<int>(global_ranks.size()); }
 };
@@ -150,6 +157,9 @@ struct EngineTraits {
   /// Returns why an engine of devices cannot be used, with the help of the runtime. Only processes
   /// that join a job ask it. Null: there is nothing more to say.
   std::function<std::string()> why_not_as_a_rank = {};
+  /// Returns why `auto` should not take the engine between hosts in place of tcp, or "" if it should,
+  /// for instance because this host has a device that the engine is for. Null: `auto` never takes it.
+  std::function<std::string()> why_not_auto = {};
 };
 
 /// Makes an engine known by name, for `initialize` and `UNISONO_BACKEND`.
@@ -173,7 +183,7 @@ UNISONO_API void combine(DType dtype, ReduceOp op, void* into, const void* with,
 
 /// The version of the interface between library and plug-ins. It is raised whenever anything in
 /// this header, or in a header that it includes, changes in a way that a plug-in can notice.
-inline constexpr std::uint32_t plugin_abi = 3;
+inline constexpr std::uint32_t plugin_abi = 5;
 
 /// A job that another launcher has started and whose ranks that launcher's library has already
 /// joined: enough to meet by.

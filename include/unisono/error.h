@@ -87,6 +87,9 @@ class UNISONO_API Error : public std::runtime_error {
   std::optional<std::source_location> where() const noexcept { return info_.where.line() == 0 ? std::nullopt : std::optional(info_.where); }
   /// Returns all facts together.
   const ErrorInfo& info() const noexcept { return info_; }
+  /// Returns what(), as if the call stood at this place ("train.py:12"), for bindings, whose callers are
+  /// not C++. Returns what() itself where the place is known already.
+  std::string what_at(std::string_view place) const;
 
  private:
   friend void base::set_place(Error& error, const std::source_location& where);

@@ -159,11 +159,7 @@ MessageInfo recv_resized(V& x, AnySource, const ProcessGroup& group = current_wo
 /// ```
 template <detail::sendable In, detail::receivable B>
 int send_recv(const In& out, Rank dst, B&& in, Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  Work received = irecv(in, src, group, options);
-  Work sent = isend(out, dst, group, options);
-  sent.wait();
-  received.wait();
-  return received.source_rank();
+  return detail::send_recv(detail::sent(out, dst), detail::received(in, src), group, options);
 }
 
 /// Sends the value `x` to rank `dst` and returns the value that rank `src` has sent.

@@ -62,6 +62,10 @@ struct CallOptions {
   /// The place of the call that errors name. A function that calls on behalf of another passes on
   /// its caller's.
   std::source_location where = std::source_location::current();
+  /// Whether the elements of a reduction are combined from rank 0 to the last, whatever the
+  /// backend, the hosts and the length: the result has the same bits in every job of that many
+  /// ranks. It may cost time. The ranks of a collective agree on it.
+  bool deterministic = false;
 };
 
 /// A set of processes that call together. A ProcessGroup is a cheap handle, and copies refer to the

@@ -41,6 +41,13 @@ class UNISONO_API Task {
   /// Tells whether the group's notifier is notified when the task may go on. If not, the caller
   /// that waits looks again every 100 µs.
   virtual bool wakes_waiter() const { return true; }
+  /// Sleeps until the task may go on, or for that time at most, if the task has an event of its own
+  /// to sleep on: a connection, for example. Otherwise it returns false at once, and the caller
+  /// sleeps until the group's notifier is notified. It may return early.
+  virtual bool sleep(std::chrono::nanoseconds at_most) {
+    static_cast<void>(at_most);
+    return false;
+  }
   /// Returns the message of a receive or a probe that is done.
   virtual Arrival arrival() const { return {}; }
   /// Returns the event that says when the device has finished an operation on its memory. Such an

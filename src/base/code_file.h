@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "unisono/export.h"
 
@@ -13,6 +14,9 @@ namespace unisono::base {
 
 /// Returns the file of this code: the library, or the program that contains it. Empty where the system does not say.
 UNISONO_API std::filesystem::path own_code_file();
+
+/// Returns the folders in which the plug-ins of this library itself are looked for, as far as they exist.
+std::vector<std::filesystem::path> folders_of_plugins();
 
 /// Says why the file must not be run: somebody who is neither root, nor this user, nor the owner of this code could have put it there or can change
 /// it. Symbolic links are followed, and every folder above the file is checked. Empty: nobody can, or there is no such file.

@@ -31,7 +31,7 @@ std::string place(const std::source_location& where) {
   return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(where.line());
 }
 
-std::string sentence(std::string_view message, const ErrorInfo& info) {
+std::string sentence(std::string_view message, const ErrorInfo& info, std::string_view at) {
   std::string text;
   if (!info.operation.empty()) {
     text += info.operation;
@@ -39,7 +39,7 @@ std::string sentence(std::string_view message, const ErrorInfo& info) {
     if (!info.group.empty()) text += " on group " + info.group;
     if (info.rank >= 0) text += ", rank " + std::to_string(info.rank);
   }
-  if (info.where.line() != 0) text += (text.empty() ? "at " : ", at ") + place(info.where);
+  if (!at.empty()) text += (text.empty() ? "at " : ", at ") + std::string(at);
   if (!text.empty()) text += ": ";
   text += message;
   if (info.culprit) {
@@ -51,11 +51,16 @@ std::string sentence(std::string_view message, const ErrorInfo& info) {
   return text;
 }
 
+std::string sentence(std::string_view message, const ErrorInfo& info) {
+  return sentence(message, info, info.where.line() != 0 ? place(info.where) : std::string());
+}
+
 }  // namespace
 
 Error::Error(std::string_view message, ErrorInfo info) : std::runtime_error(""), message_(message), info_(without_own_place(std::move(info))) {
   std::runtime_error::operator=(std::runtime_error(sentence(message_, info_)));
 }
+std::string Error::what_at(std::string_view place) const { return where() ? what() : sentence(message_, info_, place); }
 Timeout::Timeout(std::string_view message, ErrorInfo info, std::vector<int> missing)
     : Error(message, std::move(info)), missing_(std::move(missing)) {}
 PeerFailed::PeerFailed(std::string_view message, ErrorInfo info, Cause cause) : Error(message, std::move(info)), cause_(cause) {}

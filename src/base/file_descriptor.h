@@ -4,10 +4,12 @@
 
 #include <utility>
 
+#include "unisono/export.h"
+
 namespace unisono::base {
 
-/// Owns a file descriptor.
-class FileDescriptor {
+/// Owns a file descriptor. Exported for the plug-ins.
+class UNISONO_API FileDescriptor {
  public:
   FileDescriptor() = default;
   explicit FileDescriptor(int fd) noexcept : fd_(fd) {}

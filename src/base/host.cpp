@@ -13,6 +13,8 @@ std::string host_name() {
   return name;
 }
 
+std::string_view kernel_of(std::string_view machine) { return machine.substr(0, machine.find('/')); }
+
 std::uint64_t namespace_number(const std::string& kind) {
   struct stat status {};
   return ::stat(("/proc/self/ns/" + kind).c_str(), &status) == 0 ? status.st_ino : 0;

@@ -19,6 +19,7 @@
 
 #include <fmt/format.h>
 
+#include "base/interruption.h"
 #include "base/log.h"
 #include "unisono/error.h"
 
@@ -159,6 +160,7 @@ std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port, 
     if (!found.may_be_known_later()) throw InvalidArgument(found.why_not(host));
     if (deadline.passed()) throw InvalidArgument(fmt::format("{} (asked for {} ms)", found.why_not(host), deadline.timeout().count()));
     if (pause == first_pause) info(found.why_not(host) + "; it is asked for again");
+    check_interruption();
     // The system does not announce that a name has become known, so it is asked again, at growing intervals.
     ::poll(nullptr, 0, static_cast<int>(std::min(pause, deadline.left()).count()));
   }

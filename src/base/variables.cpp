@@ -15,24 +15,99 @@ using Value = Variable::Value;
 constexpr std::string_view ours = "UNISONO_";
 
 constexpr std::array table = {
-    Variable{"UNISONO_BACKEND", Value::backend},
-    Variable{"UNISONO_MPI", Value::word, {"openmpi", "mpich"}},
-    Variable{"UNISONO_TIMEOUT", Value::seconds},
-    Variable{"UNISONO_TOKEN", Value::secret},
-    Variable{"UNISONO_TOKEN_FILE"},
-    Variable{"UNISONO_INTERFACE"},
-    Variable{"UNISONO_PLUGIN_PATH", Value::folders},
-    Variable{"UNISONO_COMPARE", Value::word, {"shapes"}},
-    Variable{"UNISONO_SCHEDULE"},
-    Variable{"UNISONO_LOG", Value::word, {"debug", "info", "warning", "error", "off"}},
-    Variable{"UNISONO_NCCL_LIBRARY", Value::file},
-    Variable{"UNISONO_CUDART_LIBRARY", Value::file},
+    Variable{"UNISONO_BACKEND", "the backend, where the program asks for `auto`", Value::backend},
+    Variable{"UNISONO_MPI",
+             "`openmpi` or `mpich`: which MPI backend `mpi` uses, and `unisono run` serves, where neither the program nor its launcher has decided",
+             Value::word,
+             {"openmpi", "mpich"}},
+    Variable{
+        "UNISONO_TIMEOUT",
+        "seconds: the deadline of every call, where the program leaves `InitOptions::timeout` as it is. It also limits how long `initialize` waits "
+        "for the other ranks (120 s where it is unset)",
+        Value::seconds},
+    Variable{"UNISONO_TOKEN",
+             "the job's secret between hosts: the same random text on every rank, or `none` to go without. A loopback address needs none",
+             Value::secret},
+    Variable{"UNISONO_TOKEN_FILE",
+             "a file that holds the secret, where `UNISONO_TOKEN` is unset; it must be yours and open to nobody else (`chmod 600`)"},
+    Variable{"UNISONO_SSH", "the command by which `unisono run --hosts` and `unisono doctor --hosts` reach other hosts, where `--ssh` names none"},
+    Variable{
+        "UNISONO_TLS",
+        "`on`, `required` or `off` (the default): whether TCP connections of stores, launchers and ranks are encrypted (TLS 1.3), the same on all "
+        "ranks. `required` also refuses what libraries of others would send unencrypted between hosts",
+        Value::word,
+        {"on", "required", "off"}},
+    Variable{"UNISONO_TLS_CERT",
+             "a file with this process's certificate (PEM), and those between it and the authority. Without certificates the key of TLS is derived "
+             "from the job's secret"},
+    Variable{"UNISONO_TLS_KEY", "the file of its key, without a password; it must be yours and open to nobody else (`chmod 600`)"},
+    Variable{"UNISONO_TLS_CA",
+             "a file with the certificates of the authorities by which the other ranks' certificates are signed; no others are trusted"},
+    Variable{"UNISONO_INTERFACE",
+             "which network the ranks of several hosts use: names of interfaces, addresses or networks, separated by commas; `^` in front means all "
+             "but these"},
+    Variable{
+        "UNISONO_PLUGIN_PATH",
+        "folders, as absolute paths separated by colons, in which `libunisono_<name>.so` of any name is looked for before those of ours with the "
+        "library itself; only where others cannot write",
+        Value::folders},
+    Variable{"UNISONO_NCCL_LIBRARY",
+             "the absolute path of `libnccl.so.2`, where the dynamic linker does not find it; only of a file that others cannot change", Value::file},
+    Variable{"UNISONO_CUDART_LIBRARY", "the same of `libcudart.so`", Value::file},
+    Variable{"UNISONO_UCX_LIBRARY", "the same of `libucp.so.0`, which brings the rest of UCX with it", Value::file},
+    Variable{
+        "UNISONO_COMPARE",
+        "`shapes`: the shapes of tensors are compared between the ranks as well as their number of elements; the same on all ranks. Anything else "
+        "is an `InvalidArgument`",
+        Value::word,
+        {"shapes"}},
+    Variable{
+        "UNISONO_SCHEDULE",
+        "`all_reduce=shares,broadcast=exchange`: algorithms that replace the choice of the model between hosts and on engines that compose, wherever "
+        "they may be used; `unisono info --schedules` shows the table. All ranks need the same value: `initialize` throws `InvalidArgument` on all "
+        "of them otherwise"},
+    Variable{
+        "UNISONO_NETWORK",
+        "`LATENCY,GAP,BYTE`, for instance `20,3,0.35`: the parameters by which schedules between hosts are chosen, in µs, µs for each further "
+        "message, and ns for each byte, instead of those that a group measures before its first large call; a fourth figure says how many ranks "
+        "there are for each processor. `assumed` takes the defaults. `unisono info --schedules` shows the choice for them, and `UNISONO_LOG=debug` "
+        "what a group has measured. All ranks need the same value: `initialize` throws `InvalidArgument` on all of them otherwise"},
+    Variable{"UNISONO_STAND_IN",
+             "`gloo`: in Python, programs that name gloo get unisono on the cpu; the same on all ranks. Anything else is an error of `import torch`",
+             Value::word,
+             {"gloo"}},
+    Variable{
+        "UNISONO_LOG",
+        "`debug`, `info`, `warning` (the default), `error` or `off`: the least severe messages that are written to standard error. `debug` shows "
+        "the decisions of each rank when a job or a group begins: where the ranks met, the address, the engine, the schedule, the group",
+        Value::word,
+        {"debug", "info", "warning", "error", "off"}},
     // The launcher sets these for its ranks.
     Variable{"UNISONO_LAUNCHER_FD"},
     Variable{"UNISONO_JOB_ID"},
     Variable{"UNISONO_ATTEMPT"},
     Variable{"UNISONO_OUTPUT_PIPE"},
-    Variable{"UNISONO_TERMINAL", Value::word, {"0", "1"}},
+    Variable{"UNISONO_TERMINAL", {}, Value::word, {"0", "1"}},
+};
+
+constexpr std::array table_of_ranks = {
+    RankVariables{{"RANK", "WORLD_SIZE"}, "this rank and how many there are"},
+    RankVariables{{"LOCAL_RANK", "LOCAL_WORLD_SIZE"}, "the same on this host"},
+    RankVariables{{"GROUP_RANK", "GROUP_WORLD_SIZE"}, "this host and how many there are"},
+    RankVariables{{"MASTER_ADDR", "MASTER_PORT"},
+                  "an address of host 0 (on one host: loopback) with a port that is kept free there, for programs of other libraries; unisono's own "
+                  "processes do not use it"},
+    RankVariables{{"OMP_NUM_THREADS"}, "its share of the cores, only where it is unset; said with `UNISONO_LOG=info`"},
+    RankVariables{{"UNISONO_TERMINAL"},
+                  "1 where the rank's output ends on a terminal, through the launcher, so that a progress bar would be seen; else 0"},
+    RankVariables{{"PYTHONUNBUFFERED", "LD_PRELOAD", "ASAN_OPTIONS", "UNISONO_OUTPUT_PIPE"},
+                  "where the rank writes to a pipe: its lines appear when they end"},
+    RankVariables{{"PMI_FD", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+                  "with backend `mpi` only: what MPICH asks of its launcher"},
+    RankVariables{{"PMIX_…", "JSM_JSRUN_PORT"},
+                  "with backend `mpi` only: what Open MPI asks of its launcher; served by `unisono-pmix`, a process beside it"},
+    RankVariables{{"UNISONO_LAUNCHER_FD", "UNISONO_JOB_ID", "UNISONO_ATTEMPT"},
+                  "between the launcher and the library: the way to the job's store, the job's name, and how often it was restarted"},
 };
 
 std::vector<std::string_view> words_of(const Variable& variable) {
@@ -84,6 +159,7 @@ std::string odd_value(const Variable& variable, const std::string& text) {
 }  // namespace
 
 std::span<const Variable> variables() { return table; }
+std::span<const RankVariables> variables_of_ranks() { return table_of_ranks; }
 
 const Variable* find_variable(std::string_view name) {
   const auto found = std::ranges::find(table, name, &Variable::name);

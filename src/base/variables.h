@@ -22,11 +22,19 @@ struct Variable {
     folders,  ///< absolute paths of folders, separated by colons
   };
   std::string_view name;
+  std::string_view about = {};  ///< a line of docs/environment.md, and of the manual page; none where only the launcher sets it
   Value value = Value::text;
   std::array<std::string_view, 5> words = {};
 };
 
+/// Variables that `unisono run` sets for each rank, with the line of docs/environment.md about them. A test compares it with what a rank gets.
+struct RankVariables {
+  std::array<std::string_view, 5> names;  ///< "PMIX_…": all that begin so
+  std::string_view about;
+};
+
 std::span<const Variable> variables();
+std::span<const RankVariables> variables_of_ranks();
 /// Returns null for a name that is not in the table.
 const Variable* find_variable(std::string_view name);
 

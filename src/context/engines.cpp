@@ -1,6 +1,7 @@
 #include "context/engines.h"
 
 #include <algorithm>
+#include <array>
 #include <sstream>
 #include <string_view>
 #include <vector>
@@ -10,23 +11,49 @@
 
 #include "engines/registry.h"
 #include "context/topology.h"
+#include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "base/log.h"
+#include "base/tls.h"
 
 namespace unisono::context {
 namespace {
 
-// The engines that `auto` may take between hosts, the best first. Gloo is not among them: its connections are not authenticated.
-std::string usable_between_hosts(Launcher launcher) {
-  const bool by_mpi = launcher == Launcher::openmpi || launcher == Launcher::pmi;
-  return by_mpi && engines::availability("mpi").available ? "mpi tcp " : "tcp ";
+// The engines that `auto` may take between hosts, the best first. Gloo is not among them: its connections are not authenticated. Nor are those of
+// ucx, which is there for the networks that no other engine can use.
+std::string usable_between_hosts(Launcher launcher, bool encrypted) {
+  if (encrypted) return "tcp ";
+  std::string names;
+  if ((launcher == Launcher::openmpi || launcher == Launcher::pmi) && engines::availability("mpi").available) names += "mpi ";
+  const std::string why_not_ucx = engines::why_not_auto("ucx");
+  if (why_not_ucx.empty()) names += "ucx ";
+  else base::debug("backend ucx is not taken by itself: " + why_not_ucx);
+  return names + "tcp ";
+}
+
+bool must_encrypt(const base::Environment& environment) { return base::tls_options(environment).mode == base::TlsOptions::Mode::required; }
+
+/// Refuses an engine whose connections between hosts are not ours, for UNISONO_TLS=required.
+void refuse_unencrypted(const std::string& host, const std::string& device) {
+  constexpr std::array ours = {"tcp", "native", "serial"};
+  const std::string& other = std::ranges::find(ours, host) == ours.end() ? host : device;
+  if (other.empty()) return;
+  throw BackendUnavailable(fmt::format("UNISONO_TLS=required, and unisono does not encrypt the connections of backend {} between hosts", other),
+                           {.hint = "leave the choice to unisono (auto), ask for tcp, or set UNISONO_TLS=on"});
+}
+
+/// Returns what the ranks are given to choose schedules by.
+std::string overrides() {
+  const std::string& network = schedule::network_override();
+  return schedule::schedule_override() + (network.empty() ? "" : "\t" + network);
 }
 
 std::string asked_key(int rank) { return fmt::format("engines/{}", rank); }
 constexpr std::string_view verdict_key = "engines/verdict";
 
 /// Rank 0 calls this with what all ranks have written. It returns "take NAME", or "differ RANK NAME NAME" where a rank asks for another backend than
-/// rank 0 (its name, then rank 0's), or "schedule RANK" where a rank has another UNISONO_SCHEDULE.
+/// rank 0 (its name, then rank 0's), or "schedule RANK" where a rank has another UNISONO_SCHEDULE
+/// or UNISONO_NETWORK.
 std::string compare(const Joining& joining, std::string_view asked) {
   std::vector<std::string> usable;
   for (int r = 0; r < joining.world_size; ++r) {
@@ -36,7 +63,7 @@ std::string compare(const Joining& joining, std::string_view asked) {
     const auto begin = std::min(line + 1, text.size());
     const auto end = std::min(text.find('\n', begin), text.size());
     usable.push_back(text.substr(begin, end - begin));
-    if (text.substr(std::min(end + 1, text.size())) != schedule::schedule_override()) return fmt::format("schedule {}", r);
+    if (text.substr(std::min(end + 1, text.size())) != overrides()) return fmt::format("schedule {}", r);
   }
   std::istringstream names(usable.front());
   for (std::string name; names >> name;) {
@@ -63,7 +90,7 @@ std::string verdict_of(const Joining& joining) {
 /// Agrees on the engine between hosts: every rank writes what it asks for and what it could take, and the first of rank 0's list that all ranks have
 /// is taken. Throws InvalidArgument where ranks ask for different backends. Each rank makes four requests to the store.
 std::string agree(const Joining& joining, const std::string& asked, const std::string& usable) {
-  joining.store.set(asked_key(joining.rank), fmt::format("{}\n{}\n{}", asked, usable, schedule::schedule_override()));
+  joining.store.set(asked_key(joining.rank), fmt::format("{}\n{}\n{}", asked, usable, overrides()));
   if (joining.rank == 0) joining.store.set(verdict_key, compare(joining, asked));
   std::istringstream verdict(verdict_of(joining));
   std::string kind, name, of_rank_0;
@@ -71,7 +98,7 @@ std::string agree(const Joining& joining, const std::string& asked, const std::s
   verdict >> kind;
   if (kind == "take" && verdict >> name) return name;
   if (kind == "schedule" && verdict >> culprit) {
-    throw InvalidArgument(fmt::format("rank {} has another UNISONO_SCHEDULE than rank 0", culprit),
+    throw InvalidArgument(fmt::format("rank {} has another UNISONO_SCHEDULE or UNISONO_NETWORK than rank 0", culprit),
                           {.operation = "initialize", .rank = joining.rank, .culprit = culprit, .hint = "give every rank the same"});
   }
   if (kind != "differ" || !(verdict >> culprit >> name >> of_rank_0)) throw ProtocolError("the store holds a choice of engines that is none of ours");
@@ -99,7 +126,9 @@ Selection select_engines(const InitOptions& options, const base::Environment& en
   Selection selection{.asked = request.host, .host = request.host, .device = request.device};
   const bool between_hosts = topology.machines > 1;
   std::string common;
-  if (world_size > 1) common = agree(joining, request.host, between_hosts && request.host == "auto" ? usable_between_hosts(launcher) : std::string());
+  if (world_size > 1)
+    common = agree(joining, request.host,
+                   between_hosts && request.host == "auto" ? usable_between_hosts(launcher, must_encrypt(environment)) : std::string());
   if (selection.host == "auto") {
     selection.host = world_size == 1 ? "serial" : between_hosts ? common : "native";
     if (between_hosts && rank == 0) {
@@ -109,6 +138,10 @@ Selection select_engines(const InitOptions& options, const base::Environment& en
   if (selection.device.empty() && request.host == "auto" && world_size > 1 && engines::availability("nccl", engines::Look::as_a_rank).available) {
     selection.device = "nccl";
     selection.device_at_need = true;
+  }
+  if (between_hosts && must_encrypt(environment)) {
+    if (selection.device_at_need) selection.device.clear();
+    refuse_unencrypted(selection.host, selection.device);
   }
   engines::maker(selection.host);  // throws where it cannot run here
   base::debug(fmt::format("engine {}{}{} ({})", selection.host, selection.device.empty() ? "" : ", for device memory " + selection.device,
@@ -126,6 +159,9 @@ Selection select_engines(const InitOptions& options, const base::Environment& en
 Selection select_for_group(const Selection& of_world, const std::string& backend, const std::vector<int>& hosts) {
   if (backend.empty()) return of_world;
   const engines::Request request = engines::parse_request(backend);
+  const bool one_host = std::ranges::adjacent_find(hosts, std::not_equal_to<>()) == hosts.end();
+  if (!one_host && must_encrypt(base::Environment::process()))
+    refuse_unencrypted(request.host == "auto" ? of_world.host : request.host, request.device);
   Selection selection = of_world;
   selection.device_at_need = true;  // as in all groups but the world
   if (!request.device.empty()) selection.device = request.device;
@@ -138,7 +174,7 @@ Selection select_for_group(const Selection& of_world, const std::string& backend
   engines::maker(selection.host);  // throws where it cannot run here
   if (selection.host == "serial" && hosts.size() > 1)
     throw InvalidArgument(fmt::format("backend serial is for one process, and there are {}", hosts.size()));
-  if (selection.host == "native" && std::ranges::adjacent_find(hosts, std::not_equal_to<>()) != hosts.end()) {
+  if (selection.host == "native" && !one_host) {
     throw BackendUnavailable("the ranks are on several hosts, and backend native serves one",
                              {.hint = "leave the choice to unisono (auto), or ask for tcp, mpi or gloo"});
   }

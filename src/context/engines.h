@@ -27,8 +27,8 @@ struct Joining {
 };
 
 /// Chooses from what the program asked for, then UNISONO_BACKEND, then where the ranks are. `auto` is the native engine on one host. Between hosts it
-/// is mpi in a job that an MPI started, else tcp, and a warning says so once. nccl serves device memory wherever it can be used. Throws what
-/// `engines::maker` throws, and BackendUnavailable for native between hosts.
+/// is mpi in a job that an MPI started, ucx where all hosts have RDMA devices, else tcp, and a warning says so once. nccl serves device memory
+/// wherever it can be used. Throws what `engines::maker` throws, and BackendUnavailable for native between hosts.
 Selection select_engines(const InitOptions& options, const base::Environment& environment, const Topology& topology, Launcher launcher,
                          const Joining& joining);
 

@@ -20,7 +20,7 @@ Membership::Membership(const MembershipOptions& options) : state_(std::make_uniq
   if (!options.store) throw InvalidArgument("there is no store for the members to meet in", {.operation = "Membership"});
   state_->joined = context::join(
       {.backend = options.backend, .rank = options.rank, .world_size = options.size, .timeout = options.timeout, .store = options.store},
-      {.name = options.name, .are_job = false});
+      {.name = options.name, .are_job = false, .library = options.library});
   // The store may end with the first member that leaves. No member may leave before the others have read what they need.
   state_->joined->world->implementation()->assemble(rendezvous::join_timeout(options.timeout, base::Environment::process()));
   group::guard_against_fork(true);

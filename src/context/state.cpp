@@ -15,8 +15,10 @@
 #include "base/environment.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "base/processors.h"
 #include "group/shapes.h"
 #include "rendezvous/reach.h"
+#include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "rendezvous/rendezvous.h"
 #include "store/watched_store.h"
@@ -43,11 +45,15 @@ void say_goodbye(State& state, const base::Deadline& deadline) {
   try {
     if (!state.serves_store) return state.store->set(state.goodbye_key + std::to_string(state.rank), "1");
     std::vector<std::string> keys;
+    std::vector<int> others;
     for (int r = 0; r < state.world_size; ++r) {
-      if (r != state.rank) keys.push_back(state.goodbye_key + std::to_string(r));
+      if (r == state.rank) continue;
+      keys.push_back(state.goodbye_key + std::to_string(r));
+      others.push_back(r);
     }
-    store::WatchedStore watched(state.store, [&] {  // a dead rank says no goodbye
-      if (const auto failure = state.world->implementation()->coordination().look_for_failures({}, false)) throw PeerFailed(failure->message);
+    // A dead rank says no goodbye. Another failure of the world may be that somebody waited for this rank, and it may go on in other groups.
+    store::WatchedStore watched(state.store, [&] {
+      if (const auto failure = state.world->implementation()->coordination().look_at(others)) throw PeerFailed(failure->message);
     });
     watched.wait(keys, deadline.left());
   } catch (const std::exception& error) {
@@ -139,6 +145,7 @@ std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   static_cast<void>(engines::host_backend(options.backend, engines::Look::as_a_rank));
   static_cast<void>(group::wants_shapes(environment));
   schedule::check_override(schedule::schedule_override());
+  static_cast<void>(schedule::parse_network(schedule::network_override()));
   rendezvous::JobRequest request;
   request.init_method = options.init_method;
   request.rank = options.rank;
@@ -148,6 +155,7 @@ std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   request.timeout = timeout;
   request.store = options.store;
   request.store_may_end = !terms.are_job;
+  request.library = terms.library;
   request.find_bootstrap = engines::bootstrap;
   rendezvous::JobIdentity identity = rendezvous::meet(request, environment);
   Formation formation(formation_of_world(identity));
@@ -171,6 +179,7 @@ group::CoreOptions options_of_world(const State& state, const Terms& terms, cons
   // Tests let ranks present themselves as being on other hosts. Engines that were asked for by name see these hosts; the native engine does not.
   if (state.topology.machines > 1 || backend != "auto") options.hosts = state.topology.hosts;
   options.local_rank = state.local_rank;
+  options.crowding = std::max(1.0, static_cast<double>(state.topology.ranks_under_kernel) / base::allowed_processors());
   options.address = identity.address;
   if (identity.token && *identity.token != "none") options.token = *identity.token;
   options.key = "world";

@@ -22,6 +22,7 @@ struct Topology {
   int nproc_per_node = 1;
   int nnodes = 1;
   int node_rank = 0;
+  int ranks_under_kernel = 1;             // that share this rank's processors, whatever network and PID namespaces they are in
   int machines = 1;                       // real hosts; nnodes counts them as ranks present themselves, which differs in tests only
   std::vector<std::string> host_names{};  // by global rank
   std::vector<int> hosts{};               // by global rank: the number of its host, in the order of each host's lowest rank
@@ -81,6 +82,7 @@ struct Terms {
   std::string name = "world";  ///< the group's name
   bool are_job = true;         ///< true if the ranks are all that the launcher started, so that its local ranks apply
   bool is_adopted = false;     ///< true if somebody else formed the job and ends it, so that the launcher is owed no `finalize`
+  std::string library = {};    ///< see MembershipOptions
 };
 std::unique_ptr<State> join(const InitOptions& options, const Terms& terms = {});
 /// Makes a world of one.

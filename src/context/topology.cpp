@@ -70,13 +70,16 @@ Topology topology_of(std::vector<HostRecord> records, int rank) {
     return static_cast<int>(known.size()) - 1;
   };
   const std::string& own = records[static_cast<std::size_t>(rank)].identity;
+  const std::string_view kernel = base::kernel_of(records[static_cast<std::size_t>(rank)].machine);
   topology.nproc_per_node = 0;
+  topology.ranks_under_kernel = 0;
   topology.local_members.clear();
   for (int r = 0; r < static_cast<int>(records.size()); ++r) {
     const HostRecord& record = records[static_cast<std::size_t>(r)];
     topology.host_names.push_back(record.name);
     topology.hosts.push_back(index_of(hosts, record.identity));
     index_of(machines, record.machine);
+    if (base::kernel_of(record.machine) == kernel) ++topology.ranks_under_kernel;
     if (record.identity != own) continue;
     if (r < rank) ++topology.local_rank;
     ++topology.nproc_per_node;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernels/reduce_ops.h"
 #include "kernels/scalar.h"
 #include "kernels/vector.h"
 #include "unisono/error.h"
@@ -14,27 +15,16 @@ bool is_integer(DType dtype) noexcept { return dtype >= DType::int8 && dtype <= 
 bool is_known(DType dtype) noexcept { return dtype >= DType::boolean && dtype <= DType::complex128; }
 
 // Returns true where a single element is its own result, bit for bit.
-bool keeps_one(DType dtype, ReduceOp op) noexcept {
-  return dtype != DType::boolean && op != ReduceOp::avg && op != ReduceOp::land && op != ReduceOp::lor;
-}
+bool keeps_one(DType dtype, ReduceOp op) noexcept { return dtype != DType::boolean && info_of(op)->keeps_one; }
 
 }  // namespace
 
 bool supports(DType dtype, ReduceOp op) noexcept {
-  if (!is_known(dtype)) return false;
-  switch (op) {
-    case ReduceOp::sum:
-    case ReduceOp::product: return true;
-    case ReduceOp::avg: return dtype != DType::boolean;
-    case ReduceOp::min:
-    case ReduceOp::max:
-    case ReduceOp::land:
-    case ReduceOp::lor: return !is_complex(dtype);
-    case ReduceOp::band:
-    case ReduceOp::bor:
-    case ReduceOp::bxor: return is_integer(dtype) || dtype == DType::boolean;
-  }
-  return false;
+  const ReduceOpInfo* const info = info_of(op);
+  if (info == nullptr || !is_known(dtype)) return false;
+  if (dtype == DType::boolean) return info->on_boolean;
+  if (is_integer(dtype)) return info->on_integers;
+  return is_complex(dtype) ? info->on_complex : info->on_floats;
 }
 
 void reduce(void* out, const void* const* inputs, std::size_t fan_in, std::size_t count, DType dtype, ReduceOp op, std::size_t divisor) {

@@ -24,10 +24,12 @@ int find_root(std::string_view label, Rank root, const ProcessGroup& group, cons
   return root.is_global() ? group.rank_of(GlobalRank{root.value()}).value() : root.value();
 }
 
-/// Checks before anything is moved that all ranks give the same type and root, that no rank has failed, and that nothing is too large.
-void compare(group::Composed& call, const ObjectType& type, std::uint64_t own_root, std::size_t own_bytes, const std::exception_ptr& error) {
-  enum Item : std::size_t { fingerprint, root, bytes, limit };
-  const objects::Lines lines(call, {type.fingerprint, own_root, own_bytes, object_limits().bytes}, error);
+/// Checks before anything is moved that all ranks give the same type and root, that no rank has failed, and that nothing is too large. Returns what
+/// every rank brings.
+std::vector<ObjectSize> compare(group::Composed& call, const ObjectType& type, std::uint64_t own_root, ObjectSize own,
+                                const std::exception_ptr& error) {
+  enum Item : std::size_t { fingerprint, root, bytes, limit, head };
+  const objects::Lines lines(call, {type.fingerprint, own_root, own.bytes, object_limits().bytes, own.head}, error);
   if (const auto found = lines.difference_in(root)) {
     const int other = found->other;
     call.throw_mismatch(*found, fmt::format("the root is rank {} here, and rank {} on rank {}", lines.mine(root), lines.of(other, root), other));
@@ -39,17 +41,43 @@ void compare(group::Composed& call, const ObjectType& type, std::uint64_t own_ro
   }
   lines.nobody_failed();
   lines.nothing_too_large(bytes, limit);
+  std::vector<ObjectSize> sizes;
+  for (int r = 0; r < call.group().size(); ++r) {
+    sizes.push_back({.bytes = static_cast<std::size_t>(lines.of(r, bytes)), .head = static_cast<std::size_t>(lines.of(r, head))});
+  }
+  return sizes;
 }
 
 // The label keeps a plain receive from taking an object's message for elements.
 constexpr std::string_view message_label = "send_object";
 
+/// Throws away the further messages of an object that another language has sent.
+void discard_rest(ObjectReader& in, int source, const ProcessGroup& group, const CallOptions& options) {
+  std::uint64_t messages = 0;
+  in.number(DType::uint64, &messages);
+  for (; messages > 0; --messages) {
+    try {  // a receive of another length throws the message away
+      run(MessageRequest{.operation = Operation::recv, .data = nothing(), .peer = Rank(source), .label = message_label}, group, options);
+    } catch (const Mismatch&) {  // NOLINT(bugprone-empty-catch): that is its length
+    }
+  }
+}
+
 }  // namespace
+
+std::vector<ObjectSize> compare_objects(std::string_view label, const ObjectType& type, std::optional<Rank> root, ObjectSize own,
+                                        const std::exception_ptr& error, const ProcessGroup& group, CallOptions& options) {
+  const std::uint64_t own_root = root ? static_cast<std::uint64_t>(find_root(label, *root, group, options)) : no_root;
+  group::Composed call(label, group, options);
+  auto sizes = compare(call, type, own_root, own, error);
+  options = call.options();
+  return sizes;
+}
 
 ByteParts all_gather_parcels(std::string_view label, const ObjectType& type, const Parcel& own, const ProcessGroup& group,
                              const CallOptions& options) {
   group::Composed call(label, group, options);
-  compare(call, type, no_root, own.bytes.size(), own.error);
+  compare(call, type, no_root, {.bytes = own.bytes.size()}, own.error);
   return all_gather_bytes(own.bytes, label, group, call.options());
 }
 
@@ -57,7 +85,7 @@ std::optional<ByteParts> gather_parcels(std::string_view label, const ObjectType
                                         const CallOptions& options) {
   const int root = find_root(label, dst, group, options);
   group::Composed call(label, group, options);
-  compare(call, type, static_cast<std::uint64_t>(root), own.bytes.size(), own.error);
+  compare(call, type, static_cast<std::uint64_t>(root), {.bytes = own.bytes.size()}, own.error);
   return gather_bytes(own.bytes, root, label, group, call.options());
 }
 
@@ -65,7 +93,7 @@ std::vector<std::byte> broadcast_parcel(std::string_view label, const ObjectType
                                         const CallOptions& options) {
   const int root = find_root(label, src, group, options);
   group::Composed call(label, group, options);
-  compare(call, type, static_cast<std::uint64_t>(root), own.bytes.size(), own.error);
+  compare(call, type, static_cast<std::uint64_t>(root), {.bytes = own.bytes.size()}, own.error);
   broadcast_bytes(own.bytes, root, label, group, call.options());
   return std::move(own.bytes);
 }
@@ -76,7 +104,7 @@ std::vector<std::byte> scatter_parcels(std::string_view label, const ObjectType&
   group::Composed call(label, group, options);
   std::size_t bytes = 0;
   for (const auto& part : parts) bytes += part.size();
-  compare(call, type, static_cast<std::uint64_t>(root), bytes, error);
+  compare(call, type, static_cast<std::uint64_t>(root), {.bytes = bytes}, error);
   return scatter_bytes(parts, root, label, group, call.options());
 }
 
@@ -106,6 +134,7 @@ std::pair<std::vector<std::byte>, int> recv_parcel(const ObjectType& type, std::
     in.array_of(2);
     std::uint64_t found = 0;
     in.number(DType::uint64, &found);
+    if (found == fingerprint_of(python_object)) discard_rest(in, source, group, options);
     check_fingerprint(type, found);
     return received;
   } catch (const Mismatch& mismatch) {

@@ -9,7 +9,7 @@ right before the block, which no reader of the rendered document sees:
     <!-- test: line not run: BEGINNING: REASON -->  the shell lines that begin so
     <!-- test: put OLD -> NEW -->                 what only the reader knows: a host, a name of their own
     <!-- test: file NAME = PATH -->               a file that the reader has: a link to one of the source or build tree
-    <!-- test: needs WORD... -->                  torch, python, gloo, openmpi, mpich: elsewhere the block is left out, and counted
+    <!-- test: needs WORD... -->                  torch, python (the backend of torch.distributed), extension (unisono._core), jax, gloo, ucx, openmpi, mpich: elsewhere the block is left out, and counted
     <!-- test: at once -->                        the lines run side by side, as on several hosts
     <!-- test: prints TEXT -->                    and the block's output has this in it
 

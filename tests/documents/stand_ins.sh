@@ -69,15 +69,17 @@ case "$name" in
     [[ $1 == install ]] || refuse "not understood: $*"
     for what in "${@:2}"; do
       case "$what" in
-        torch) "$DOCUMENT_PYTHON" -c 'import torch' ;;
+        torch | numpy | jax) "$DOCUMENT_PYTHON" -c "import $what" ;;
         --no-build-isolation) ;;
-        .)  # what was built, with what the package declares of itself
-          PYTHONPATH=$build/python "$DOCUMENT_PYTHON" -c 'import unisono.torch'
-          "$DOCUMENT_PYTHON" - "$scratch/site" <<'PROGRAM'
+        . | build/dist/unisono-*.whl | ./python/torch)  # what was built, with what the package declares of itself
+          module=unisono folder=.
+          [[ $what != ./python/torch ]] || module=unisono.torch folder=$what
+          PYTHONPATH=$build/python "$DOCUMENT_PYTHON" -c "import $module"
+          "$DOCUMENT_PYTHON" - "$scratch/site" "$folder/pyproject.toml" <<'PROGRAM'
 import pathlib, sys, tomllib
-project = tomllib.loads(pathlib.Path("pyproject.toml").read_text())["project"]
-folder = pathlib.Path(sys.argv[1], "unisono-0.dist-info")
-folder.mkdir(parents=True)
+project = tomllib.loads(pathlib.Path(sys.argv[2]).read_text())["project"]
+folder = pathlib.Path(sys.argv[1], project["name"].replace("-", "_") + "-0.dist-info")
+folder.mkdir(parents=True, exist_ok=True)
 (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0\n")
 (folder / "entry_points.txt").write_text("".join(
     f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in entries.items()) for group, entries in project["entry-points"].items()))

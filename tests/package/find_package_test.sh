@@ -18,6 +18,15 @@ fi
 "$cmake" -S "$project" -B "$work/outside" -G "$generator" -DCMAKE_PREFIX_PATH="$work/moved" -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror"
 "$cmake" --build "$work/outside"
 
+# The plug-ins that were built are found where they were installed.
+"$work/moved/bin/unisono" info >"$work/info"
+for plugin in "$work"/moved/lib*/unisono/libunisono_*.so "$work"/moved/lib*/*/unisono/libunisono_*.so; do
+  [[ $plugin != *'*'* && $plugin != *.openmpi.so && $plugin != *.mpich.so ]] || continue
+  name=${plugin##*/libunisono_}
+  # One that lacks the library it drives says so itself.
+  tr -d ' \n' <"$work/info" | grep --quiet --fixed-strings -e "$plugin" -e "${name%.so}cannotbeusedhere" || { cat "$work/info"; echo "$plugin is not used"; exit 1; }
+done
+
 # Without the variables of whatever launcher this test itself runs under.
 alone=(env -u RANK -u WORLD_SIZE -u LOCAL_RANK -u LOCAL_WORLD_SIZE)
 "${alone[@]}" "$work/outside/outside" | tee "$work/alone"

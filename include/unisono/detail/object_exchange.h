@@ -45,6 +45,21 @@ Parcel parcel_at(Rank root, const ProcessGroup& group, F&& make) {
   return own == root.value() ? std::forward<F>(make)() : Parcel{};
 }
 
+/// What one rank brings: the number of its bytes and, where they travel in two parts, the length of the first part.
+struct ObjectSize {
+  std::size_t bytes = 0, head = 0;
+};
+
+/// The type of what the Python package sends, which ranks compare. Its messages begin as objects of C++ do, with the
+/// fingerprint; then follow, as a uint64 of MessagePack, the number of further messages that belong to it.
+inline constexpr std::string_view python_object = "an object of Python (pickled, format 1)";
+
+/// Makes the first step of each of the following calls, for bindings that move the bytes by operations
+/// of their own under the same label. Throws on all ranks alike, or returns what every rank brings.
+/// Subtracts the time that it takes from the timeout of `options`.
+UNISONO_API std::vector<ObjectSize> compare_objects(std::string_view label, const ObjectType& type, std::optional<Rank> root, ObjectSize own,
+                                                    const std::exception_ptr& error, const ProcessGroup& group, CallOptions& options);
+
 /// Returns the bytes of all ranks on every rank.
 UNISONO_API ByteParts all_gather_parcels(std::string_view label, const ObjectType& type, const Parcel& own, const ProcessGroup& group,
                                          const CallOptions& options);

@@ -112,6 +112,10 @@ inline std::string_view name_of(const MessageRequest& request) noexcept {
 /// Carries out a send or a receive, and returns the message of a receive.
 UNISONO_API MessageInfo run(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options);
 
+/// Sends and receives at the same time, and returns the rank whose message was received. `out` is a
+/// request of a send, `in` one of a receive.
+UNISONO_API int send_recv(const MessageRequest& out, const MessageRequest& in, const ProcessGroup& group, const CallOptions& options);
+
 /// Returns the message that the next receive would take. If `waits` is false it does not wait, and
 /// returns std::nullopt if there is none. `data` is ignored.
 UNISONO_API std::optional<MessageInfo> probe(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options, bool waits);

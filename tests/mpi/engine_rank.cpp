@@ -52,24 +52,30 @@ void groups_mode(const Rank& self) {
   world->leave();
 }
 
-/// A group that has failed throws, and another goes on; after a death nothing does.
-void abort_mode(const Rank& self) {
-  const auto expect_failure = [](Engine& engine, const std::string& text) {
-    CollectiveCall call;
-    try {
-      if (engine.blocks()) engine.run(call);
-      else engine.start(call);
-    } catch (const std::runtime_error& error) {
-      if (std::string(error.what()).find(text) == std::string::npos) fail(std::string("another text: ") + error.what());
-      return;
-    }
-    fail("an engine that was aborted goes on");
-  };
-  const auto world = self.plugin->make(self.options("world", self.all()));
-  const auto other = self.plugin->make(self.options("other", self.all()));
+void expect_failure(Engine& engine, const std::string& text) {
+  CollectiveCall call;
+  try {
+    if (engine.blocks()) engine.run(call);
+    else engine.start(call);
+  } catch (const std::runtime_error& error) {
+    if (std::string(error.what()).find(text) == std::string::npos) fail(std::string("another text: ") + error.what());
+    return;
+  }
+  fail("an engine that was aborted goes on");
+}
+
+Failure rank_1_did_not_come() {
   Failure failure;
   failure.kind = Failure::Kind::timeout;
   failure.message = "rank 1 did not come";
+  return failure;
+}
+
+/// A group that has failed throws, and another goes on; after a death nothing does.
+void abort_mode(const Rank& self) {
+  const auto world = self.plugin->make(self.options("world", self.all()));
+  const auto other = self.plugin->make(self.options("other", self.all()));
+  Failure failure = rank_1_did_not_come();
   other->abort(failure);
   expect_failure(*other, "rank 1 did not come");
   check_moves(*world, self.rank, self.size, 17, Form::run);
@@ -84,6 +90,52 @@ void abort_mode(const Rank& self) {
   } catch (const BackendUnavailable& error) {
     if (std::string(error.what()).find("rank 7 was killed") == std::string::npos) fail(std::string("another text: ") + error.what());
   }
+}
+
+/// What a failed group leaves under way in MPI writes into no memory that is the program's again.
+void given_up_mode(const Rank& self) {
+  using namespace std::chrono_literals;
+  const auto make = [&](const std::string& name) { return self.plugin->make(self.options(name, self.all())); };
+  const auto world = make("world"), messages = make("messages"), begun = make("begun by all"), not_begun = make("begun by one");
+  const auto give_up = [](Engine& engine, std::unique_ptr<Task> task) {
+    task->advance();
+    engine.abort(rank_1_did_not_come());
+    task.reset();
+  };
+  std::vector<unsigned char> memory(1000, 7);
+  CollectiveCall gather;
+  gather.operation = Operation::all_gather;
+  gather.count = memory.size() / 2;
+  std::vector<unsigned char> mine(gather.count, static_cast<unsigned char>(self.rank));
+  gather.in = view(mine);
+  gather.out = view(memory);
+
+  if (self.rank == 0) give_up(*messages, messages->start_recv(memory.data(), memory.size(), 1, 0));
+  if (self.rank == 0) self.store->set("the receive is given up", "1");
+  self.store->get("the receive is given up", 30s);
+  std::vector<unsigned char> late(memory.size(), 9);
+  if (self.rank == 1) wait(*messages->start_send(late.data(), late.size(), 0, 0));
+  check_moves(*world, self.rank, self.size, 17, Form::start);
+  if (memory != std::vector<unsigned char>(1000, 7)) fail("a receive that was given up writes");
+
+  if (self.rank == 1) {
+    const auto task = begun->start(gather);
+    self.store->set("rank 1 has begun", "1");
+    wait(*task);
+  } else {
+    self.store->get("rank 1 has begun", 30s);
+    give_up(*begun, begun->start(gather));
+    memory.assign(memory.size(), 7);
+  }
+  check_moves(*world, self.rank, self.size, 17, Form::start);
+  if (self.rank == 0 && memory != std::vector<unsigned char>(1000, 7)) fail("a collective that was given up writes");
+
+  if (self.rank == 0) {
+    give_up(*not_begun, not_begun->start(gather));
+    expect_failure(*world, "a call of group begun by one was given up, and MPI may still write into its memory");
+    self.store->set("the collective is given up", "1");
+  }
+  self.store->get("the collective is given up", 30s);
 }
 
 /// Rank 0 waits within MPI for the others, who do not come: its process ends.
@@ -175,6 +227,7 @@ int main(int argc, char** argv) {
     if (mode == "crowded") engine_mode(self, true);
     if (mode == "groups") groups_mode(self);
     if (mode == "abort") abort_mode(self);
+    if (mode == "given_up") given_up_mode(self);
     if (mode == "stuck") stuck_mode(self);
     if (mode == "truncated") truncated_mode(self);
     if (mode == "bootstrap") bootstrap_mode(self);

@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The time in which a call that waits within MPI may return when its group is over, since its peers may have come.
+/// The time in which a call that waits within MPI, or a request of its, may end when its group is over, since its peers may have come.
 constexpr auto patience = 500ms;
 
 /// The time that freeing a communicator, which is collective, may take.
@@ -100,6 +100,12 @@ void Communicator::leave() noexcept {
   const auto lock = library_.lock();
   const ExitTimer overdue(free_limit, "MPI_Comm_free");
   MPI_Comm_free(&members_.comm);
+}
+
+std::chrono::steady_clock::time_point Communicator::end_of_patience() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (end_of_patience_ == std::chrono::steady_clock::time_point{}) end_of_patience_ = std::chrono::steady_clock::now() + patience;
+  return end_of_patience_;
 }
 
 void Communicator::put_off(RequestTask& operation) {

@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -33,6 +34,8 @@ class Communicator {
   void require_sound() const;
   void abort(const Failure& failure) noexcept;
   void leave() noexcept;
+  /// Returns when the group's requests that were given up must be done. It is counted from the first of them, so that many of them take no longer.
+  std::chrono::steady_clock::time_point end_of_patience() noexcept;
 
   /// Queues operations where only one thread may call MPI: other threads hand them over, and they begin in the order of their calls.
   void put_off(RequestTask& operation);
@@ -60,6 +63,7 @@ class Communicator {
   mutable std::mutex mutex_;
   std::condition_variable returned_;
   std::string why_;
+  std::chrono::steady_clock::time_point end_of_patience_{};
   std::mutex put_off_mutex_;
   std::deque<RequestTask*> put_off_;
 };

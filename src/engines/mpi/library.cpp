@@ -40,6 +40,7 @@ void check(int code, const char* call) {
 
 bool Library::is_joined() { return flag(MPI_Initialized) && !flag(MPI_Finalized); }
 bool Library::is_the_programs() { return is_joined() && !is_ours; }
+bool Library::is_of_this_process() { return process_of_library == ::getpid(); }
 
 Library& Library::join(std::chrono::milliseconds timeout) {
   static std::mutex joining;
@@ -102,7 +103,7 @@ std::string Library::given_up() const {
 void Library::at_exit(int status, void* library) {
   auto& self = *static_cast<Library*>(library);
   // An aborted group is no reason to let the other ranks wait in MPI_Finalize. Only after the death of a process it is not called.
-  if (status != 0 || process_of_library != ::getpid() || self.given_up_ || self.left_behind_ || !is_joined()) return;
+  if (status != 0 || !is_of_this_process() || self.given_up_ || self.left_behind_ || !is_joined()) return;
   // The program has done its work, so the exit code is 0 even if MPI does not return.
   const ExitTimer overdue(finalize_limit, "MPI_Finalize", 0);
   MPI_Finalize();

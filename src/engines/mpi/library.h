@@ -37,6 +37,8 @@ class Library {
   static bool is_joined();
   /// Returns true then for an MPI that the program has initialised, not this library.
   static bool is_the_programs();
+  /// Returns false in a process that was forked from the one that joined.
+  static bool is_of_this_process();
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }

@@ -1,6 +1,11 @@
 #include "engines/mpi/request_task.h"
 
+#include <sched.h>
+
 #include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
 
 namespace unisono::engines::mpi {
 namespace {
@@ -10,10 +15,38 @@ constexpr std::size_t longest_message = std::size_t{1} << 30;
 
 }  // namespace
 
-// A pending request belongs to a group that is over. MPI can neither cancel a collective nor forget one, so the request is left to it.
-RequestTask::~RequestTask() {
+// A pending request belongs to a group that is over, and MPI writes into its memory whenever another call of MPI brings it the data. Only receives can be
+// cancelled. A collective that all members have begun ends by itself, so it is given the time. If it does not end, nobody calls MPI in this process again.
+void RequestTask::settle() noexcept {
   communicator_->forget(*this);
-  if (next_ < requests_.size()) communicator_->library().leave_behind();
+  if (next_ == requests_.size() || !Library::is_of_this_process()) return;
+  Library& library = communicator_->library();
+  if (library.may_call() && Library::is_joined() && ends_in_time()) return;
+  library.leave_behind();
+  if (is_written_by_mpi()) {
+    library.give_up(fmt::format("MPI cannot be used any more: a call of group {} was given up, and MPI may still write into its memory",
+                                communicator_->name()));
+  }
+}
+
+bool RequestTask::ends_in_time() noexcept {
+  if (communicator_->library().is_given_up()) return false;
+  if (is_receive()) {
+    const auto lock = communicator_->library().lock();
+    for (std::size_t i = next_; i < requests_.size(); ++i) MPI_Cancel(&requests_[i]);
+  }
+  for (const auto end = communicator_->end_of_patience(); next_ < requests_.size();) {
+    int is_done = 0;
+    const auto lock = communicator_->library().lock();
+    const int code = MPI_Test(&requests_[next_], &is_done, MPI_STATUS_IGNORE);
+    if (code != MPI_SUCCESS || is_done != 0) {
+      ++next_;
+      continue;
+    }
+    if (communicator_->library().is_given_up() || std::chrono::steady_clock::now() > end) return false;
+    ::sched_yield();
+  }
+  return true;
 }
 
 void RequestTask::begin() {

@@ -13,7 +13,7 @@ namespace unisono::engines::mpi {
 class RequestTask : public Task {
  public:
   explicit RequestTask(std::shared_ptr<Communicator> communicator) : communicator_(std::move(communicator)) {}
-  ~RequestTask() override;
+  ~RequestTask() override = default;
   RequestTask(const RequestTask&) = delete;
   RequestTask& operator=(const RequestTask&) = delete;
 
@@ -27,8 +27,15 @@ class RequestTask : public Task {
   Communicator& communicator() const { return *communicator_; }
   virtual void issue(std::vector<MPI_Request>& requests) = 0;
   virtual void finish() {}
+  virtual bool is_receive() const noexcept { return false; }
+  /// Returns true where MPI writes into memory of the call before the request is done.
+  virtual bool is_written_by_mpi() const noexcept { return true; }
+  /// Sees to it that MPI does not touch the call's memory when that is gone. Every class that owns or describes such memory calls it in its destructor.
+  void settle() noexcept;
 
  private:
+  bool ends_in_time() noexcept;
+
   std::shared_ptr<Communicator> communicator_;
   std::vector<MPI_Request> requests_;
   std::size_t next_ = 0;  ///< the first that is not known to be done
@@ -39,6 +46,9 @@ class CollectiveTask final : public RequestTask {
  public:
   CollectiveTask(const std::shared_ptr<Communicator>& shared, const CollectiveCall& call)
       : RequestTask(shared), call_(call), collective_(shared->members(), call_) {}
+  ~CollectiveTask() override { settle(); }
+  CollectiveTask(const CollectiveTask&) = delete;
+  CollectiveTask& operator=(const CollectiveTask&) = delete;
   std::vector<int> waiting_for() const override;
 
  private:
@@ -59,10 +69,15 @@ class Transfer final : public RequestTask {
     bool sends = false;
   };
   Transfer(const std::shared_ptr<Communicator>& shared, const Plan& plan) : RequestTask(shared), plan_(plan) {}
+  ~Transfer() override { settle(); }
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
   std::vector<int> waiting_for() const override { return {plan_.peer}; }
 
  private:
   void issue(std::vector<MPI_Request>& requests) override;
+  bool is_receive() const noexcept override { return !plan_.sends; }
+  bool is_written_by_mpi() const noexcept override { return !plan_.sends; }
 
   Plan plan_;
 };

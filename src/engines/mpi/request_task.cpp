@@ -15,8 +15,9 @@ constexpr std::size_t longest_message = std::size_t{1} << 30;
 
 }  // namespace
 
-// A pending request belongs to a group that is over, and MPI writes into its memory whenever another call of MPI brings it the data. Only receives can be
-// cancelled. A collective that all members have begun ends by itself, so it is given the time. If it does not end, nobody calls MPI in this process again.
+// A pending request belongs to a group that is over, and MPI writes into its memory whenever another call of MPI brings it the data. Only receives
+// can be cancelled. A collective that all members have begun ends by itself, so it is given the time. If it does not end, nobody calls MPI in this
+// process again.
 void RequestTask::settle() noexcept {
   communicator_->forget(*this);
   if (next_ == requests_.size() || !Library::is_of_this_process()) return;
@@ -24,8 +25,8 @@ void RequestTask::settle() noexcept {
   if (library.may_call() && Library::is_joined() && ends_in_time()) return;
   library.leave_behind();
   if (is_written_by_mpi()) {
-    library.give_up(fmt::format("MPI cannot be used any more: a call of group {} was given up, and MPI may still write into its memory",
-                                communicator_->name()));
+    library.give_up(
+        fmt::format("MPI cannot be used any more: a call of group {} was given up, and MPI may still write into its memory", communicator_->name()));
   }
 }
 

@@ -30,7 +30,8 @@ class RequestTask : public Task {
   virtual bool is_receive() const noexcept { return false; }
   /// Returns true where MPI writes into memory of the call before the request is done.
   virtual bool is_written_by_mpi() const noexcept { return true; }
-  /// Sees to it that MPI does not touch the call's memory when that is gone. Every class that owns or describes such memory calls it in its destructor.
+  /// Sees to it that MPI does not touch the call's memory when that is gone. Every class that owns or describes such memory calls it in its
+  /// destructor.
   void settle() noexcept;
 
  private:

@@ -136,6 +136,10 @@ void given_up_mode(const Rank& self) {
     self.store->set("the collective is given up", "1");
   }
   self.store->get("the collective is given up", 30s);
+  Failure death = rank_1_did_not_come();
+  death.kind = Failure::Kind::peer_failed;
+  death.cause = PeerFailed::Cause::killed;
+  world->abort(death);  // so that rank 1 does not wait for rank 0 in MPI_Finalize
 }
 
 /// Rank 0 waits within MPI for the others, who do not come: its process ends.

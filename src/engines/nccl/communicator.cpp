@@ -40,9 +40,7 @@ class Communicator::Completion final : public DeviceEvent {
     const auto is_reached = [](const auto& event) { return event->reached(); };
     const bool all = std::all_of(events_.begin(), events_.end(), is_reached);
     // An abort also ends the work on the device, which is no success.
-    if (all) communicator_->expect_alive();
-    else static_cast<void>(communicator_->settled());
-    return all;
+    return communicator_->try_look(!all) && all;
   }
   void order(void* stream) override {
     for (const auto& event : events_) event->order(stream);
@@ -170,9 +168,12 @@ void Communicator::launch(const Work& work) {
 template void Communicator::launch(const CollectiveCall& call);
 template void Communicator::launch(const Message& message);
 
-void Communicator::expect_alive() {
-  const std::lock_guard lock(mutex_);
+bool Communicator::try_look(bool for_errors) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return false;
   require_alive();
+  if (for_errors) static_cast<void>(settled_locked());
+  return true;
 }
 
 bool Communicator::settled() {

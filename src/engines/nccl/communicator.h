@@ -41,8 +41,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void launch(const Work& work);
   /// Returns true where NCCL has enqueued its last calls. Throws the error of these calls, or of earlier ones.
   bool settled();
-  /// Throws where it was aborted or closed.
-  void expect_alive();
+  /// Looks whether it was aborted or closed, and with `for_errors` whether NCCL has failed in the background, and throws then. Does nothing and
+  /// returns false while another thread calls NCCL: who watches a call holds the queue, and must not keep other calls from it meanwhile.
+  bool try_look(bool for_errors);
   /// Returns an event at the end of the calls enqueued so far.
   std::shared_ptr<DeviceEvent> completion();
 

@@ -109,8 +109,8 @@ std::chrono::milliseconds timeout_or(nb::handle timeout, std::chrono::millisecon
   return timeout_of(timeout, operation).value_or(otherwise);
 }
 
-CallOptions options_of(nb::handle timeout, int tag, const char* operation) {
-  return CallOptions{timeout_of(timeout, operation), tag, std::source_location()};
+CallOptions options_of(nb::handle timeout, int tag, const char* operation, bool deterministic) {
+  return CallOptions{timeout_of(timeout, operation), tag, std::source_location(), deterministic};
 }
 
 Rank rank_of(nb::handle rank, const char* operation) {

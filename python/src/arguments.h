@@ -24,7 +24,7 @@ const ProcessGroup& group_of(nb::handle group, const char* operation);
 std::optional<std::chrono::milliseconds> timeout_of(nb::handle timeout, const char* operation);
 std::chrono::milliseconds timeout_or(nb::handle timeout, std::chrono::milliseconds otherwise, const char* operation);
 /// Without a place in C++: an error's place is looked for in Python, where there is one.
-CallOptions options_of(nb::handle timeout, int tag, const char* operation);
+CallOptions options_of(nb::handle timeout, int tag, const char* operation, bool deterministic = false);
 /// An int, or a GlobalRank.
 Rank rank_of(nb::handle rank, const char* operation);
 /// The same, or any_source.
@@ -52,8 +52,8 @@ nb::object sum_op();
 ReduceOp reduce_op_of(nb::handle op, const char* operation);
 
 struct Trailing {
-  Trailing(nb::handle which_group, nb::handle timeout, int tag, const char* operation)
-      : group(group_of(which_group, operation)), options(options_of(timeout, tag, operation)) {}
+  Trailing(nb::handle which_group, nb::handle timeout, int tag, const char* operation, bool deterministic = false)
+      : group(group_of(which_group, operation)), options(options_of(timeout, tag, operation, deterministic)) {}
   const ProcessGroup& group;
   CallOptions options;
 };

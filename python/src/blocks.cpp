@@ -158,13 +158,13 @@ detail::Request exchanging(Operation operation, const char* name, nb::handle x, 
   const TensorView to = memory.buffers.back().view();
   return operation == Operation::all_to_all ? request_of(operation, in, to) : request_of(operation, in, to, combination_of(op, to.dtype(), name));
 }
-nb::object reduce_scatter(nb::handle x, nb::handle out, nb::handle op, nb::handle group, nb::handle timeout, int tag) {
-  const Trailing trailing(group, timeout, tag, "reduce_scatter");
+nb::object reduce_scatter(nb::handle x, nb::handle out, nb::handle op, nb::handle group, nb::handle timeout, int tag, bool deterministic) {
+  const Trailing trailing(group, timeout, tag, "reduce_scatter", deterministic);
   Memory memory;
   return finished(exchanging(Operation::reduce_scatter, "reduce_scatter", x, out, op, trailing, memory), trailing, memory);
 }
-nb::object reduce_scatter_async(nb::handle x, nb::handle out, nb::handle op, nb::handle group, nb::handle timeout, int tag) {
-  const Trailing trailing(group, timeout, tag, "reduce_scatter");
+nb::object reduce_scatter_async(nb::handle x, nb::handle out, nb::handle op, nb::handle group, nb::handle timeout, int tag, bool deterministic) {
+  const Trailing trailing(group, timeout, tag, "reduce_scatter", deterministic);
   Memory memory;
   const detail::Request request = exchanging(Operation::reduce_scatter, "reduce_scatter", x, out, op, trailing, memory);
   return start(request, trailing, std::move(memory));
@@ -217,15 +217,18 @@ x: at `src` a buffer of size() blocks of the length of `out`, or a list of size(
   m.def("scatter_async", &scatter_async, "x"_a.none(), "out"_a.none(), "src"_a = 0, UNISONO_TRAILING,
         nb::sig("def scatter_async(x: Buffer | list[Buffer] | None, out: Buffer, src: RankLike = 0, " UNISONO_TRAILING_TEXT ") -> Work"),
         "scatter that returns at once.");
-  m.def("reduce_scatter", &reduce_scatter, "x"_a.none(), "out"_a = nb::none(), "op"_a = sum_op(), UNISONO_TRAILING,
-        nb::sig("def reduce_scatter(x: Buffer, out: Buffer | None = None, op: Op = 'sum', " UNISONO_TRAILING_TEXT ") -> typing.Any"),
+  m.def("reduce_scatter", &reduce_scatter, "x"_a.none(), "out"_a = nb::none(), "op"_a = sum_op(), UNISONO_TRAILING, "deterministic"_a = false,
+        nb::sig("def reduce_scatter(x: Buffer, out: Buffer | None = None, op: Op = 'sum', " UNISONO_TRAILING_TEXT
+                ", deterministic: bool = False) -> typing.Any"),
         R"(Rank r gets the combination of all ranks' block r.
 
 x: size() blocks. The result is `out`, of one block; without it a new array, whose first axis is that of `x` divided by size().
 
     mine = unisono.reduce_scatter(gradients))");
   m.def("reduce_scatter_async", &reduce_scatter_async, "x"_a.none(), "out"_a = nb::none(), "op"_a = sum_op(), UNISONO_TRAILING,
-        nb::sig("def reduce_scatter_async(x: Buffer, out: Buffer | None = None, op: Op = 'sum', " UNISONO_TRAILING_TEXT ") -> Work"),
+        "deterministic"_a = false,
+        nb::sig("def reduce_scatter_async(x: Buffer, out: Buffer | None = None, op: Op = 'sum', " UNISONO_TRAILING_TEXT
+                ", deterministic: bool = False) -> Work"),
         "reduce_scatter that returns at once; work.result() is the output.");
   m.def("all_to_all", &all_to_all, "x"_a.none(), "out"_a = nb::none(), UNISONO_TRAILING,
         nb::sig("def all_to_all(x: Buffer, out: Buffer | None = None, " UNISONO_TRAILING_TEXT ") -> typing.Any"),

@@ -121,8 +121,9 @@ nb::object scatter_v(nb::handle x, nb::handle counts, nb::handle out, nb::handle
   return nb::borrow(out);
 }
 
-nb::object reduce_scatter_v(nb::handle x, nb::handle counts, nb::handle out, nb::handle op, nb::handle group, nb::handle timeout, int tag) {
-  const Trailing trailing(group, timeout, tag, "reduce_scatter_v");
+nb::object reduce_scatter_v(nb::handle x, nb::handle counts, nb::handle out, nb::handle op, nb::handle group, nb::handle timeout, int tag,
+                            bool deterministic) {
+  const Trailing trailing(group, timeout, tag, "reduce_scatter_v", deterministic);
   const Buffer in(x, Use::read, "reduce_scatter_v"), to(out, Use::write, "reduce_scatter_v");
   detail::Request request = request_of(Operation::reduce_scatter_v, in.view(), to.view(), combination_of(op, to.view().dtype(), "reduce_scatter_v"));
   request.counts = counts_of(counts, "reduce_scatter_v");
@@ -189,9 +190,10 @@ nb::object scatter_v_async(nb::handle x, nb::handle counts, nb::handle out, nb::
       },
       nb::borrow(out));
 }
-nb::object reduce_scatter_v_async(nb::handle x, nb::handle counts, nb::handle out, nb::handle op, nb::handle group, nb::handle timeout, int tag) {
+nb::object reduce_scatter_v_async(nb::handle x, nb::handle counts, nb::handle out, nb::handle op, nb::handle group, nb::handle timeout, int tag,
+                                  bool deterministic) {
   return start_counted(
-      Operation::reduce_scatter_v, "reduce_scatter_v", x, out, Trailing(group, timeout, tag, "reduce_scatter_v"),
+      Operation::reduce_scatter_v, "reduce_scatter_v", x, out, Trailing(group, timeout, tag, "reduce_scatter_v", deterministic),
       [&](detail::Request& request) {
         Combination combination = combination_of(op, request.out.dtype(), "reduce_scatter_v");
         request.op = combination.op;
@@ -246,11 +248,14 @@ and is returned. Without them each rank knows the length of its own only: return
   m.def("scatter_v_async", &scatter_v_async, "x"_a.none(), "counts"_a, "out"_a.none(), "src"_a = 0, UNISONO_TRAILING,
         nb::sig("def scatter_v_async(x: Buffer | None, counts: Counts, out: Buffer, src: RankLike = 0, " UNISONO_TRAILING_TEXT ") -> Work"),
         "scatter_v that returns at once.");
-  m.def("reduce_scatter_v", &reduce_scatter_v, "x"_a.none(), "counts"_a, "out"_a.none(), "op"_a = sum_op(), UNISONO_TRAILING,
-        nb::sig("def reduce_scatter_v(x: Buffer, counts: Counts, out: X, op: Op = 'sum', " UNISONO_TRAILING_TEXT ") -> X"),
-        "Rank r gets the combination of all ranks' block r, of counts[r] elements, in `out`, which is returned.");
+  m.def(
+      "reduce_scatter_v", &reduce_scatter_v, "x"_a.none(), "counts"_a, "out"_a.none(), "op"_a = sum_op(), UNISONO_TRAILING, "deterministic"_a = false,
+      nb::sig("def reduce_scatter_v(x: Buffer, counts: Counts, out: X, op: Op = 'sum', " UNISONO_TRAILING_TEXT ", deterministic: bool = False) -> X"),
+      "Rank r gets the combination of all ranks' block r, of counts[r] elements, in `out`, which is returned.");
   m.def("reduce_scatter_v_async", &reduce_scatter_v_async, "x"_a.none(), "counts"_a, "out"_a.none(), "op"_a = sum_op(), UNISONO_TRAILING,
-        nb::sig("def reduce_scatter_v_async(x: Buffer, counts: Counts, out: Buffer, op: Op = 'sum', " UNISONO_TRAILING_TEXT ") -> Work"),
+        "deterministic"_a = false,
+        nb::sig("def reduce_scatter_v_async(x: Buffer, counts: Counts, out: Buffer, op: Op = 'sum', " UNISONO_TRAILING_TEXT
+                ", deterministic: bool = False) -> Work"),
         "reduce_scatter_v that returns at once.");
   m.def(
       "all_to_all_v", &all_to_all_v, "x"_a.none(), "send_counts"_a, "out"_a = nb::none(), "recv_counts"_a = nb::none(), UNISONO_TRAILING,

@@ -77,8 +77,8 @@ nb::object start_in_place(const Kind& kind, nb::handle x, nb::handle op, std::op
   return start(request, trailing, memory_of(std::move(buffer), gets_result(kind, root, trailing.group) ? nb::borrow(x) : nb::none()));
 }
 
-nb::object all_reduce(nb::handle x, nb::handle op, nb::handle group, nb::handle out, nb::handle timeout, int tag) {
-  const Trailing trailing(group, timeout, tag, "all_reduce");
+nb::object all_reduce(nb::handle x, nb::handle op, nb::handle group, nb::handle out, nb::handle timeout, int tag, bool deterministic) {
+  const Trailing trailing(group, timeout, tag, "all_reduce", deterministic);
   if (out.is_none()) [[likely]]
     return run_in_place(all_reduce_kind, x, op, std::nullopt, trailing);
   const Buffer from(x, Use::read, "all_reduce"), to(out, Use::write, "all_reduce");
@@ -86,19 +86,19 @@ nb::object all_reduce(nb::handle x, nb::handle op, nb::handle group, nb::handle 
   return nb::borrow(out);
 }
 
-nb::object all_reduce_async(nb::handle x, nb::handle op, nb::handle group, nb::handle out, nb::handle timeout, int tag) {
-  const Trailing trailing(group, timeout, tag, "all_reduce");
+nb::object all_reduce_async(nb::handle x, nb::handle op, nb::handle group, nb::handle out, nb::handle timeout, int tag, bool deterministic) {
+  const Trailing trailing(group, timeout, tag, "all_reduce", deterministic);
   if (out.is_none()) return start_in_place(all_reduce_kind, x, op, std::nullopt, trailing);
   Buffer from(x, Use::read, "all_reduce"), to(out, Use::write, "all_reduce");
   const detail::Request request = request_on(all_reduce_kind, from.view(), to.view(), op, std::nullopt);
   return start(request, trailing, memory_of(std::move(from), std::move(to), nb::borrow(out)));
 }
 
-nb::object reduce(nb::handle x, nb::handle dst, nb::handle op, nb::handle group, nb::handle timeout, int tag) {
-  return run_in_place(reduce_kind, x, op, rank_of(dst, "reduce"), Trailing(group, timeout, tag, "reduce"));
+nb::object reduce(nb::handle x, nb::handle dst, nb::handle op, nb::handle group, nb::handle timeout, int tag, bool deterministic) {
+  return run_in_place(reduce_kind, x, op, rank_of(dst, "reduce"), Trailing(group, timeout, tag, "reduce", deterministic));
 }
-nb::object reduce_async(nb::handle x, nb::handle dst, nb::handle op, nb::handle group, nb::handle timeout, int tag) {
-  return start_in_place(reduce_kind, x, op, rank_of(dst, "reduce"), Trailing(group, timeout, tag, "reduce"));
+nb::object reduce_async(nb::handle x, nb::handle dst, nb::handle op, nb::handle group, nb::handle timeout, int tag, bool deterministic) {
+  return start_in_place(reduce_kind, x, op, rank_of(dst, "reduce"), Trailing(group, timeout, tag, "reduce", deterministic));
 }
 
 nb::object broadcast(nb::handle x, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
@@ -111,12 +111,12 @@ nb::object broadcast_async(nb::handle x, nb::handle src, nb::handle group, nb::h
 }
 
 template <const Kind& TheKind>
-nb::object prefix(nb::handle x, nb::handle op, nb::handle group, nb::handle timeout, int tag) {
-  return run_in_place(TheKind, x, op, std::nullopt, Trailing(group, timeout, tag, TheKind.name));
+nb::object prefix(nb::handle x, nb::handle op, nb::handle group, nb::handle timeout, int tag, bool deterministic) {
+  return run_in_place(TheKind, x, op, std::nullopt, Trailing(group, timeout, tag, TheKind.name, deterministic));
 }
 template <const Kind& TheKind>
-nb::object prefix_async(nb::handle x, nb::handle op, nb::handle group, nb::handle timeout, int tag) {
-  return start_in_place(TheKind, x, op, std::nullopt, Trailing(group, timeout, tag, TheKind.name));
+nb::object prefix_async(nb::handle x, nb::handle op, nb::handle group, nb::handle timeout, int tag, bool deterministic) {
+  return start_in_place(TheKind, x, op, std::nullopt, Trailing(group, timeout, tag, TheKind.name, deterministic));
 }
 
 // fractions.Fraction: integers of any size are added exactly, and rounded once.
@@ -143,6 +143,8 @@ op: a ReduceOp or its name ("sum", "product", "min", "max", "avg", "band", "bor"
     arrays of NumPy that returns one, associative, commutative and the same on all ranks.
 out: a buffer of the same length, which gets the result in place of `x`, and is returned.
 timeout: seconds (or a timedelta) in place of the group's. tag: a number on which the ranks must agree.
+deterministic: combine from rank 0 to the last, whatever the backend, the hosts and the length: the same bits in every job of that many ranks. It may
+    cost time, and the ranks must agree on it.
 
 Raises InvalidArgument for what is wrong by itself, Mismatch on all ranks where they differ, Timeout, PeerFailed, NotInitialized.
 
@@ -152,22 +154,28 @@ Raises InvalidArgument for what is wrong by itself, Mismatch on all ranks where 
 
 void bind_prefixes(nb::module_& m) {
   m.def("scan", &prefix<scan_kind>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
-        nb::sig("def scan(x: X, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> X"),
+        "deterministic"_a = false,
+        nb::sig("def scan(x: X, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0, deterministic: bool = "
+                "False) -> X"),
         R"(`x` becomes the combination of ranks 0 … rank(). Not with "avg".
 
     after = unisono.scan(len(rows))        # rows of this rank and all before it)");
   m.def("scan_async", &prefix_async<scan_kind>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(),
-        "tag"_a = 0,
-        nb::sig("def scan_async(x: Buffer, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> Work"),
+        "tag"_a = 0, "deterministic"_a = false,
+        nb::sig("def scan_async(x: Buffer, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0, "
+                "deterministic: bool = False) -> Work"),
         "scan of a buffer that returns at once.");
   m.def("exscan", &prefix<exscan_kind>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
-        nb::sig("def exscan(x: X, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> X"),
+        "deterministic"_a = false,
+        nb::sig("def exscan(x: X, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0, deterministic: bool = "
+                "False) -> X"),
         R"(`x` becomes the combination of ranks 0 … rank() - 1; that of rank 0 stays as it is. Not with "avg".
 
     before = unisono.exscan(len(rows)) if unisono.world_size() > 1 else 0)");
   m.def("exscan_async", &prefix_async<exscan_kind>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(),
-        "tag"_a = 0,
-        nb::sig("def exscan_async(x: Buffer, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> Work"),
+        "tag"_a = 0, "deterministic"_a = false,
+        nb::sig("def exscan_async(x: Buffer, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0, "
+                "deterministic: bool = False) -> Work"),
         "exscan of a buffer that returns at once.");
   m.def("mean", &mean, "x"_a.none(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
         nb::sig("def mean(x: float, group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> float"),
@@ -180,27 +188,28 @@ void bind_prefixes(nb::module_& m) {
 
 void bind_reductions(nb::module_& m) {
   m.def("all_reduce", &all_reduce, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "out"_a = nb::none(),
-        "timeout"_a = nb::none(), "tag"_a = 0,
+        "timeout"_a = nb::none(), "tag"_a = 0, "deterministic"_a = false,
         nb::sig("def all_reduce(x: X, op: Op = 'sum', group: ProcessGroup | None = None, *, out: Buffer | None = None, "
-                "timeout: Seconds = None, tag: int = 0) -> X"),
+                "timeout: Seconds = None, tag: int = 0, deterministic: bool = False) -> X"),
         all_reduce_text);
   m.def("all_reduce_async", &all_reduce_async, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "out"_a = nb::none(),
-        "timeout"_a = nb::none(), "tag"_a = 0,
+        "timeout"_a = nb::none(), "tag"_a = 0, "deterministic"_a = false,
         nb::sig("def all_reduce_async(x: Buffer, op: Op = 'sum', group: ProcessGroup | None = None, *, out: Buffer | None = None, "
-                "timeout: Seconds = None, tag: int = 0) -> Work"),
+                "timeout: Seconds = None, tag: int = 0, deterministic: bool = False) -> Work"),
         "all_reduce of buffers that returns at once.\n\n    work = unisono.all_reduce_async(x)\n    work.wait()");
   m.def(
       "reduce", &reduce, "x"_a.none(), "dst"_a, "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
+      "deterministic"_a = false,
       nb::sig("def reduce(x: X, dst: RankLike, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, "
-              "tag: int = 0) -> X | None"),
+              "tag: int = 0, deterministic: bool = False) -> X | None"),
       R"(`x` of rank `dst` becomes the combination of all ranks' `x`, and is returned there; the other ranks' buffers stay as they are, and they get None.
 
     total = unisono.reduce(x, 0)
     if total is not None: print(total))");
   m.def("reduce_async", &reduce_async, "x"_a.none(), "dst"_a, "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(),
-        "tag"_a = 0,
+        "tag"_a = 0, "deterministic"_a = false,
         nb::sig("def reduce_async(x: Buffer, dst: RankLike, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, "
-                "tag: int = 0) -> Work"),
+                "tag: int = 0, deterministic: bool = False) -> Work"),
         "reduce of a buffer that returns at once.");
   m.def("broadcast", &broadcast, "x"_a.none(), "src"_a = 0, "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
         nb::sig("def broadcast(x: X, src: RankLike = 0, group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> X"),

@@ -145,6 +145,41 @@ class Reductions(RankTest):
         self.refused(unisono.InvalidArgument, "nothing to wait for", unisono.wait_any, [])
 
 
+class Deterministic(RankTest):
+    def calls(self, length=3):
+        """Every reduction that takes `deterministic`, as a function of its keywords."""
+        n = self.size
+        x, out = self.rounded(length), np.zeros(length, "float32")
+        blocks, counts = np.tile(x, n), [length] * n
+        direct = [(unisono.all_reduce, (x.copy(),)), (unisono.reduce, (x.copy(), 0)), (unisono.scan, (x.copy(),)), (unisono.exscan, (x.copy(),)),
+                  (unisono.reduce_scatter, (blocks,)), (unisono.reduce_scatter_v, (blocks, counts, out.copy()))]
+        asynchronous = [(unisono.all_reduce_async, (x.copy(),)), (unisono.reduce_async, (x.copy(), 0)), (unisono.scan_async, (x.copy(),)),
+                        (unisono.exscan_async, (x.copy(),)), (unisono.reduce_scatter_async, (blocks, out.copy())),
+                        (unisono.reduce_scatter_v_async, (blocks, counts, out.copy()))]
+        for function, arguments in direct:
+            yield function.__name__, lambda f=function, a=arguments, **keywords: f(*a, **keywords)
+        for function, arguments in asynchronous:
+            yield function.__name__, lambda f=function, a=arguments, **keywords: f(*a, **keywords).wait()
+
+    def rounded(self, length, rank=None):
+        """Numbers whose sum depends on the order of the additions."""
+        rank = self.rank if rank is None else rank
+        return (1 / (3 + 7 * rank + np.arange(length) % 1013) * (1 if rank % 2 == 0 else 1000)).astype("float32")
+
+    def test_sums_have_the_bits_of_the_order_of_the_ranks(self):
+        for length in (1, 20011):
+            expected = sum((self.rounded(length, r) for r in range(1, self.size)), self.rounded(length, 0))
+            self.same(unisono.all_reduce(self.rounded(length), deterministic=True), expected)
+
+    def test_every_reduction_passes_it_on(self):
+        if self.size == 1:
+            self.skipTest("takes two ranks")
+        for name, call in self.calls():
+            call(deterministic=True)
+            with self.assertRaises(unisono.Mismatch, msg=name):
+                call(deterministic=self.rank == 0)
+
+
 class Blocks(RankTest):
     def test_all_gather(self):
         x = self.mine((3, 2), "int16")

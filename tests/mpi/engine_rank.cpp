@@ -93,53 +93,94 @@ void abort_mode(const Rank& self) {
 }
 
 /// What a failed group leaves under way in MPI writes into no memory that is the program's again.
-void given_up_mode(const Rank& self) {
-  using namespace std::chrono_literals;
-  const auto make = [&](const std::string& name) { return self.plugin->make(self.options(name, self.all())); };
-  const auto world = make("world"), messages = make("messages"), begun = make("begun by all"), not_begun = make("begun by one");
-  const auto give_up = [](Engine& engine, std::unique_ptr<Task> task) {
+class GivenUp {
+ public:
+  explicit GivenUp(const Rank& self) : self_(self), world_(make("world")) {}
+
+  void receive() {
+    const auto engine = make("messages");
+    std::vector<unsigned char> memory(1000, 7), message(1000, 9);
+    if (self_.rank == 0) give_up(*engine, engine->start_recv(memory.data(), memory.size(), 1, 0));
+    meet("the receive is given up");
+    if (self_.rank == 1) wait(*engine->start_send(message.data(), message.size(), 0, 0));
+    expect_untouched(memory, "a receive");
+  }
+
+  /// Rank 1 begins it when rank 0 has given it up, and MPI goes on.
+  void short_collective() {
+    const auto engine = make("begun late");
+    if (self_.rank == 0) give_up(*engine, engine->start(gather(500)));
+    meet("the short one is given up");
+    std::unique_ptr<Task> never_done;
+    if (self_.rank == 1) never_done = engine->start(gather(500));
+    expect_untouched(all_, "a short collective");
+  }
+
+  void long_collective_that_ends() {
+    const auto engine = make("begun by all");
+    std::unique_ptr<Task> task;
+    if (self_.rank == 1) task = engine->start(gather(long_one));
+    meet("rank 1 has begun");
+    if (self_.rank == 0) give_up(*engine, engine->start(gather(long_one)));
+    else wait(*task);
+    all_.assign(all_.size(), 7);
+    expect_untouched(all_, "a collective");
+  }
+
+  /// Nothing may be begun in MPI then.
+  void long_collective_that_does_not_end() {
+    const auto engine = make("begun by one");
+    if (self_.rank == 0) {
+      give_up(*engine, engine->start(gather(long_one)));
+      expect_failure(*world_, "a call of group begun by one was given up, and MPI may still write into its memory");
+    }
+    meet("the long one is given up");
+    Failure death = rank_1_did_not_come();
+    death.kind = Failure::Kind::peer_failed;
+    death.cause = PeerFailed::Cause::killed;
+    world_->abort(death);  // so that rank 1 does not wait for rank 0 in MPI_Finalize
+  }
+
+ private:
+  static constexpr std::size_t long_one = 20000;
+
+  std::unique_ptr<Engine> make(const std::string& name) const { return self_.plugin->make(self_.options(name, self_.all())); }
+  void meet(const std::string& where) const {
+    self_.store->set(where + std::to_string(self_.rank), "1");
+    self_.store->get(where + std::to_string(1 - self_.rank), std::chrono::seconds(30));
+  }
+  static void give_up(Engine& engine, std::unique_ptr<Task> task) {
     task->advance();
     engine.abort(rank_1_did_not_come());
     task.reset();
-  };
-  std::vector<unsigned char> memory(1000, 7);
-  CollectiveCall gather;
-  gather.operation = Operation::all_gather;
-  gather.count = memory.size() / 2;
-  std::vector<unsigned char> mine(gather.count, static_cast<unsigned char>(self.rank));
-  gather.in = view(mine);
-  gather.out = view(memory);
-
-  if (self.rank == 0) give_up(*messages, messages->start_recv(memory.data(), memory.size(), 1, 0));
-  if (self.rank == 0) self.store->set("the receive is given up", "1");
-  self.store->get("the receive is given up", 30s);
-  std::vector<unsigned char> late(memory.size(), 9);
-  if (self.rank == 1) wait(*messages->start_send(late.data(), late.size(), 0, 0));
-  check_moves(*world, self.rank, self.size, 17, Form::start);
-  if (memory != std::vector<unsigned char>(1000, 7)) fail("a receive that was given up writes");
-
-  if (self.rank == 1) {
-    const auto task = begun->start(gather);
-    self.store->set("rank 1 has begun", "1");
-    wait(*task);
-  } else {
-    self.store->get("rank 1 has begun", 30s);
-    give_up(*begun, begun->start(gather));
-    memory.assign(memory.size(), 7);
   }
-  check_moves(*world, self.rank, self.size, 17, Form::start);
-  if (self.rank == 0 && memory != std::vector<unsigned char>(1000, 7)) fail("a collective that was given up writes");
-
-  if (self.rank == 0) {
-    give_up(*not_begun, not_begun->start(gather));
-    expect_failure(*world, "a call of group begun by one was given up, and MPI may still write into its memory");
-    self.store->set("the collective is given up", "1");
+  CollectiveCall gather(std::size_t each) {
+    mine_.assign(each, static_cast<unsigned char>(self_.rank));
+    all_.assign(2 * each, 7);
+    CollectiveCall call;
+    call.operation = Operation::all_gather;
+    call.count = each;
+    call.in = view(mine_);
+    call.out = view(all_);
+    return call;
   }
-  self.store->get("the collective is given up", 30s);
-  Failure death = rank_1_did_not_come();
-  death.kind = Failure::Kind::peer_failed;
-  death.cause = PeerFailed::Cause::killed;
-  world->abort(death);  // so that rank 1 does not wait for rank 0 in MPI_Finalize
+  /// After calls in which MPI would bring the data.
+  void expect_untouched(const std::vector<unsigned char>& memory, const std::string& what) {
+    check_moves(*world_, self_.rank, self_.size, 17, Form::start);
+    if (self_.rank == 0 && std::ranges::any_of(memory, [](unsigned char x) { return x != 7; })) fail(what + " that was given up writes");
+  }
+
+  const Rank& self_;
+  std::unique_ptr<Engine> world_;
+  std::vector<unsigned char> mine_, all_;
+};
+
+void given_up_mode(const Rank& self) {
+  GivenUp calls(self);
+  calls.receive();
+  calls.short_collective();
+  calls.long_collective_that_ends();
+  calls.long_collective_that_does_not_end();
 }
 
 /// Rank 0 waits within MPI for the others, who do not come: its process ends.

@@ -27,12 +27,13 @@ class RequestTask : public Task {
   Communicator& communicator() const { return *communicator_; }
   virtual void issue(std::vector<MPI_Request>& requests) = 0;
   virtual void finish() {}
-  virtual bool is_receive() const noexcept { return false; }
-  /// Returns true where MPI writes into memory of the call before the request is done.
-  virtual bool is_written_by_mpi() const noexcept { return true; }
-  /// Sees to it that MPI does not touch the call's memory when that is gone. Every class that owns or describes such memory calls it in its
-  /// destructor.
-  void settle() noexcept;
+  enum class Kind { send, receive, collective };
+  virtual Kind kind() const noexcept = 0;
+  /// Returns true where MPI works on a copy of the caller's memory, so that requests can be left to it.
+  virtual bool has_copy() const noexcept { return false; }
+  /// Sees to it that MPI does not touch the caller's memory when that is gone. Every class with such memory calls it in its destructor. Returns false
+  /// where requests were left to MPI.
+  bool settle() noexcept;
 
  private:
   bool ends_in_time() noexcept;
@@ -43,21 +44,35 @@ class RequestTask : public Task {
   bool begun_ = false, done_ = false;
 };
 
+/// A collective. MPI works on a copy of short vectors: it cannot be kept from writing into a collective that another member never begins, as one of a
+/// schedule whose earlier steps have failed there.
 class CollectiveTask final : public RequestTask {
  public:
   CollectiveTask(const std::shared_ptr<Communicator>& shared, const CollectiveCall& call)
-      : RequestTask(shared), call_(call), collective_(shared->members(), call_) {}
-  ~CollectiveTask() override { settle(); }
+      : RequestTask(shared), parts_(std::make_unique<Parts>(shared->members(), call)) {}
+  ~CollectiveTask() override;
   CollectiveTask(const CollectiveTask&) = delete;
   CollectiveTask& operator=(const CollectiveTask&) = delete;
   std::vector<int> waiting_for() const override;
 
  private:
-  void issue(std::vector<MPI_Request>& requests) override { collective_.issue(Nonblocking{requests}); }
-  void finish() override { collective_.finish(); }
+  /// All that MPI reads and writes until its requests are done, apart from the memory of long vectors.
+  struct Parts {
+    Parts(const Members& members, const CollectiveCall& given);
+    void copy_back() const;
 
-  CollectiveCall call_;
-  Collective collective_;
+    CollectiveCall call;
+    std::byte* result = nullptr;  ///< the caller's memory, where MPI works on a copy
+    std::unique_ptr<std::byte[]> copies;
+    Collective collective;
+  };
+
+  void issue(std::vector<MPI_Request>& requests) override { parts_->collective.issue(Nonblocking{requests}); }
+  void finish() override;
+  Kind kind() const noexcept override { return Kind::collective; }
+  bool has_copy() const noexcept override { return parts_->copies != nullptr; }
+
+  std::unique_ptr<Parts> parts_;
 };
 
 /// Sends or receives bytes.
@@ -77,8 +92,7 @@ class Transfer final : public RequestTask {
 
  private:
   void issue(std::vector<MPI_Request>& requests) override;
-  bool is_receive() const noexcept override { return !plan_.sends; }
-  bool is_written_by_mpi() const noexcept override { return !plan_.sends; }
+  Kind kind() const noexcept override { return plan_.sends ? Kind::send : Kind::receive; }
 
   Plan plan_;
 };

@@ -47,6 +47,9 @@ struct CollectiveCall {
   /// Whether the bits of the result are those of a combination from rank 0 to the last. An engine
   /// that combines in another order does not offer such a call, unless its results are exact.
   bool deterministic = false;
+  /// Whether it follows other steps of its schedule, in which another member may fail before it
+  /// begins this one. Calls that follow none are begun by all members, or by none.
+  bool follows_others = false;
   /// The factor of what this rank gives to a sum. It is set only where the memory is a device's.
   std::optional<double> factor = {};
   /// The root's rank in the group; -1 if the operation has none.

@@ -86,6 +86,7 @@ CollectiveCall ScheduledTask::engine_call(const Step& step) const {
   call.counts = step.call.counts;
   call.recv_counts = step.call.recv_counts;
   call.sequence = call_.sequence;
+  call.follows_others = step.wave != schedule_.steps.front().wave;
   return call;
 }
 

@@ -95,6 +95,8 @@ void abort_mode(const Rank& self) {
 /// What a failed group leaves under way in MPI writes into no memory that is the program's again.
 class GivenUp {
  public:
+  static constexpr std::size_t long_one = 20000;
+
   explicit GivenUp(const Rank& self) : self_(self), world_(make("world")) {}
 
   void receive() {
@@ -107,13 +109,15 @@ class GivenUp {
   }
 
   /// Rank 1 begins it when rank 0 has given it up, and MPI goes on.
-  void short_collective() {
-    const auto engine = make("begun late");
-    if (self_.rank == 0) give_up(*engine, engine->start(gather(500)));
-    meet("the short one is given up");
+  void collective_on_a_copy(const std::string& name, std::size_t each, bool follows_others) {
+    const auto engine = make(name);
+    CollectiveCall call = gather(each);
+    call.follows_others = follows_others;
+    if (self_.rank == 0) give_up(*engine, engine->start(call));
+    meet(name + " is given up");
     std::unique_ptr<Task> never_done;
-    if (self_.rank == 1) never_done = engine->start(gather(500));
-    expect_untouched(all_, "a short collective");
+    if (self_.rank == 1) never_done = engine->start(call);
+    expect_untouched(all_, name);
   }
 
   void long_collective_that_ends() {
@@ -142,8 +146,6 @@ class GivenUp {
   }
 
  private:
-  static constexpr std::size_t long_one = 20000;
-
   std::unique_ptr<Engine> make(const std::string& name) const { return self_.plugin->make(self_.options(name, self_.all())); }
   void meet(const std::string& where) const {
     self_.store->set(where + std::to_string(self_.rank), "1");
@@ -178,7 +180,8 @@ class GivenUp {
 void given_up_mode(const Rank& self) {
   GivenUp calls(self);
   calls.receive();
-  calls.short_collective();
+  calls.collective_on_a_copy("a short collective", 500, false);
+  calls.collective_on_a_copy("a later step", GivenUp::long_one, true);
   calls.long_collective_that_ends();
   calls.long_collective_that_does_not_end();
 }

@@ -16,7 +16,7 @@ namespace {
 /// Bytes of one message; longer ones are sent as several, which arrive in their order.
 constexpr std::size_t longest_message = std::size_t{1} << 30;
 
-/// Bytes of input and output up to which MPI works on copies: they cost nothing beside a collective of that length.
+/// Bytes of input and output up to which MPI always works on copies: they cost nothing beside a collective of that length.
 constexpr std::size_t longest_copy = std::size_t{16} << 10;
 
 constexpr std::size_t aligned(std::size_t bytes) {
@@ -92,7 +92,7 @@ bool RequestTask::advance() {
 // Input and output may overlap, and do so in calls in place: then both are in one copy of all that they cover.
 CollectiveTask::Parts::Parts(const Members& members, const CollectiveCall& given) : call(given), collective(members, call) {
   const std::size_t in_bytes = call.in.bytes(), out_bytes = call.out.bytes();
-  if (in_bytes + out_bytes > longest_copy) return;
+  if (in_bytes + out_bytes > longest_copy && !given.follows_others) return;
   auto* const in = static_cast<std::byte*>(call.in.data());
   auto* const out = static_cast<std::byte*>(call.out.data());
   result = out;

@@ -44,8 +44,8 @@ class RequestTask : public Task {
   bool begun_ = false, done_ = false;
 };
 
-/// A collective. MPI works on a copy of short vectors: it cannot be kept from writing into a collective that another member never begins, as one of a
-/// schedule whose earlier steps have failed there.
+/// A collective. MPI cannot be kept from writing into one that another member never begins. So it works on copies where a step before this one may
+/// have failed there, and on copies of short vectors always.
 class CollectiveTask final : public RequestTask {
  public:
   CollectiveTask(const std::shared_ptr<Communicator>& shared, const CollectiveCall& call)

@@ -5,6 +5,7 @@ option(UNISONO_BUILD_BENCH "Build the benchmarks and the drivers of the peers th
 option(UNISONO_INSTALL "Make the install target put the library, the command and the CMake package in place" ${PROJECT_IS_TOP_LEVEL})
 option(UNISONO_DEVELOPER "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
 option(UNISONO_WHEEL "For the Python package: the prefix is its folder, in which no file is a link" OFF)
+option(UNISONO_LONG_TESTS "With a sanitizer: also the programs of tests that other sanitized programs have nearly the same calls in" ON)
 set(UNISONO_SANITIZE "" CACHE STRING "Sanitizers to build everything with: address,undefined or thread")
 set_property(CACHE UNISONO_SANITIZE PROPERTY STRINGS "" "address,undefined" "thread")
 

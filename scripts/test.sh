@@ -2,7 +2,7 @@
 # Builds everything and runs the checks: style, the tests (release), the thread-rank suites under AddressSanitizer and UndefinedBehaviorSanitizer, and
 # the count of the rows of tests/features that the passed tests cover.
 #   --without-torch   leave out the component torch, for which PyTorch is fetched otherwise, and the count of the rows
-#   --long            also the tests that take minutes each (label "long"), and the thread-rank suites under ThreadSanitizer
+#   --long            also the tests that take minutes each (label "long"), and all thread-rank suites under these sanitizers and ThreadSanitizer
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -38,9 +38,9 @@ step() {  # step <name> <command>...: prints the name and records how long the c
 build() {
   # The demo may have left tests and benchmarks out of build/release; the preset brings them back. The sanitizers check the core only, so LibTorch is
   # left out of their builds.
-  local torch=(-DUNISONO_TORCH=$with_torch)
-  [[ $1 == release ]] || torch=()
-  cmake --preset "$1" "${torch[@]}" >"$results/configure" 2>&1 || { cat "$results/configure" >&2; return 1; }
+  local options=(-DUNISONO_TORCH=$with_torch)
+  [[ $1 == release ]] || options=(-DUNISONO_LONG_TESTS=$([[ $long == yes ]] && echo ON || echo OFF))
+  cmake --preset "$1" "${options[@]}" >"$results/configure" 2>&1 || { cat "$results/configure" >&2; return 1; }
   sed -n '/^-- unisono /,$p' "$results/configure" | sed -n 's/^--   /  /p'
   cmake --build --preset "$1"
 }

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/socket.h"
+#include "transport/tcp/ticket.h"
 
 namespace unisono::transport {
 namespace {
@@ -21,53 +22,6 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t few_peers = 2;                             ///< up to so many are read from without asking epoll first
 constexpr std::chrono::milliseconds delivery_look_period = 5ms;  ///< the arrival of acknowledgements wakes no thread
-
-class DoneTask final : public Task {
- public:
-  bool advance() override { return true; }
-  std::vector<int> waiting_for() const override { return {}; }
-  bool detach() override { return true; }
-};
-
-class Ticket final : public Task {
- public:
-  Ticket(std::shared_ptr<TcpLink> link, TransferPtr transfer, bool sends) : link_(std::move(link)), transfer_(std::move(transfer)), sends_(sends) {}
-  ~Ticket() override {
-    if (!detached_ && transfer_->pending()) link_->withdraw(transfer_);
-  }
-  Ticket(const Ticket&) = delete;
-  Ticket& operator=(const Ticket&) = delete;
-
-  bool advance() override {
-    if (is_done()) return true;
-    link_->poll();
-    return is_done();
-  }
-  std::vector<int> waiting_for() const override { return {transfer_->peer}; }
-  bool sleep(std::chrono::nanoseconds at_most) override {
-    return link_->sleep([this] { return !transfer_->pending(); }, at_most);
-  }
-  bool detach() override {
-    if (sends_ && !std::exchange(detached_, true)) link_->detach(transfer_);
-    return sends_;
-  }
-
- private:
-  bool is_done() const {
-    switch (transfer_->state.load(std::memory_order_acquire)) {
-      case Transfer::State::pending: return false;
-      case Transfer::State::done: return true;
-      case Transfer::State::failed: throw PeerFailed(transfer_->text, {}, transfer_->cause);
-      case Transfer::State::wrong: throw ProtocolError(transfer_->text);
-    }
-    return false;
-  }
-
-  const std::shared_ptr<TcpLink> link_;
-  const TransferPtr transfer_;
-  const bool sends_;
-  bool detached_ = false;
-};
 
 }  // namespace
 
@@ -219,6 +173,7 @@ void TcpLink::pump_all() {
     }
   }
   std::erase_if(open_, [](const Peer* peer) { return !peer->is_open(); });
+  turns_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void TcpLink::after(bool stirred) {

@@ -49,6 +49,8 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
 
   void withdraw(const TransferPtr& transfer);
   void detach(const TransferPtr& transfer);
+  /// Returns a number that grows whenever the bytes of all peers have been moved.
+  std::uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
 
  private:
   using Time = base::Clock::time_point;
@@ -101,6 +103,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   std::unordered_set<std::uint64_t> quiet_;  ///< groups that are over, which get no listener any more
 
   std::atomic<std::uint64_t> polls_{0};
+  std::atomic<std::uint64_t> turns_{0};  ///< of pump_all
   std::atomic<std::uint32_t> looks_{0};  ///< at single peers
   std::mutex sleeper_;                   ///< held by the thread that sleeps here
   std::atomic<bool> sleeps_here_{false};

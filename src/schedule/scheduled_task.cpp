@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/eager.h"
 #include "kernels/reduce.h"
 
 namespace unisono::schedule {
-namespace {
 
-constexpr std::uint32_t collective_channel = 0;
-
-}  // namespace
+using base::collective_channel;
 
 ScheduledTask::ScheduledTask(Executor& executor, const CollectiveCall& call, Schedule schedule)
     : executor_(executor), call_(call), schedule_(std::move(schedule)), attribution_(executor.attribution_of_engine()) {

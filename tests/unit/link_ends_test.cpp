@@ -142,7 +142,7 @@ TEST(LinkEnds, FramesThatNoRankSendsEndTheConnection) {
   const Case cases[] = {
       {{.kind = static_cast<FrameKind>(0)}, "unknown kind 0"},
       {{.kind = static_cast<FrameKind>(200)}, "unknown kind 200"},
-      {{.kind = FrameKind::eager, .length = 65537}, "65537"},
+      {{.kind = FrameKind::eager, .length = 262145}, "262145"},
       {{.kind = FrameKind::eager, .length = 0x80000000U}, "2147483648"},
       {{.kind = FrameKind::data, .length = 0xffffffffU, .id = 1}, "4294967295"},
       {{.kind = FrameKind::data, .length = 8, .id = 1}, "did not offer"},

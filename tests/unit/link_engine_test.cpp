@@ -127,5 +127,26 @@ TEST(TcpEngine, WithoutConnectionsItCannotBeUsed) {
   EXPECT_THROW(engines::tcp::make_tcp(engine_options(0, {0, 1}, "a"), link), BackendUnavailable);
 }
 
+// The receives of a collective are posted when their messages come, so the sender of a larger one is not asked to wait for them either.
+TEST(Link, MessagesOfCollectivesLeaveWithoutAReceiveUpToALargerSize) {
+  const auto links = make_links(2);
+  constexpr std::size_t kibibyte = 1024;
+  std::vector<unsigned char> data = pattern(256 * kibibyte, 1), more = pattern(256 * kibibyte + 1, 2);
+  EXPECT_TRUE(links[0]->send(data.data(), data.size(), 1, {5, 0})->advance());
+  std::ranges::fill(data, 0);  // it is copied, or has left
+  const auto other_channel = links[0]->send(more.data(), 64 * kibibyte + 1, 1, {5, 1}),
+             too_large = links[0]->send(more.data(), more.size(), 1, {5, 0});
+  EXPECT_FALSE(other_channel->advance());
+  EXPECT_FALSE(too_large->advance());
+  std::vector<unsigned char> first(data.size()), second(more.size()), third(64 * kibibyte + 1);
+  finish(*links[1]->recv(first.data(), first.size(), 0, {5, 0}));
+  EXPECT_EQ(first, pattern(256 * kibibyte, 1));
+  finish(*links[1]->recv(third.data(), third.size(), 0, {5, 1}));
+  finish(*links[1]->recv(second.data(), second.size(), 0, {5, 0}));
+  EXPECT_EQ(second, more);
+  finish(*other_channel);
+  finish(*too_large);
+}
+
 }  // namespace
 }  // namespace unisono::testing

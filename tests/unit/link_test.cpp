@@ -20,7 +20,7 @@ TEST(Link, EveryPairExchangesEverySize) {
   COVERS("T-45");
   const int ranks = 4;
   const auto links = make_links(ranks);
-  const std::size_t sizes[] = {0, 1, 8, 1000, 64 * kib - 1, 64 * kib, 64 * kib + 1, 1024 * kib, 3 * 1024 * kib + 17};
+  const std::size_t sizes[] = {0, 1, 8, 1000, 64 * kib - 1, 64 * kib, 64 * kib + 1, 256 * kib, 256 * kib + 1, 1024 * kib, 3 * 1024 * kib + 17};
   as_ranks(ranks, [&](int rank) {
     const auto& link = links[static_cast<std::size_t>(rank)];
     for (const std::size_t size : sizes) {
@@ -31,8 +31,8 @@ TEST(Link, EveryPairExchangesEverySize) {
         const auto i = static_cast<std::size_t>(peer);
         sent[i] = pattern(size, static_cast<unsigned>(rank * 10 + peer));
         received[i].resize(size);
-        tasks.push_back(link->send(sent[i].data(), size, peer, {7, 1}));
-        tasks.push_back(link->recv(received[i].data(), size, peer, {7, 1}));
+        tasks.push_back(link->send(sent[i].data(), size, peer, {7, static_cast<std::uint32_t>(peer + rank) % 2}));
+        tasks.push_back(link->recv(received[i].data(), size, peer, {7, static_cast<std::uint32_t>(peer + rank) % 2}));
       }
       for (const auto& task : tasks) finish(*task);
       for (int peer = 0; peer < ranks; ++peer) {

@@ -28,7 +28,7 @@ struct Rule {
 };
 
 constexpr Rule rules[] = {
-    {"eager", 0, base::eager_bytes, true, true, false, false},
+    {"eager", 0, longest_eager, true, true, false, false},
     {"request", 0, 0, true, true, true, true},
     {"clear", 0, 0, false, false, true, false},
     {"data", 1, longest_data, false, false, true, false},

@@ -42,7 +42,9 @@ struct FrameHead {
 inline constexpr std::size_t coded_head_size = 40;  ///< the fields
 inline constexpr std::size_t frame_head_size = 48;  ///< and the code
 inline constexpr std::size_t longest_notice = std::size_t{64} << 10;
-inline constexpr std::size_t longest_call = std::size_t{128} << 10;
+/// A message of a collective that is sent without a matching receive: its receive is posted at once, or has been. With a request it would cost two
+/// messages more, and wake its sender once more.
+inline constexpr std::size_t longest_eager = std::size_t{256} << 10;
 inline constexpr std::size_t longest_data = std::size_t{1} << 20;
 
 /// An eager message takes cost_of(length) of the room at its receiver. The data of a request that is not cleared yet takes its length. The room for
@@ -59,6 +61,7 @@ using FrameBytes = std::array<std::byte, frame_head_size>;
 FrameBytes to_bytes(const FrameHead& head);
 /// A message of a call begins with so many bytes that compare the call; what follows is the ranks' data.
 inline constexpr std::size_t call_head_size = 32;
+inline constexpr std::size_t longest_call = (std::size_t{128} << 10) + call_head_size;
 /// Returns how many bytes of a payload are words between the libraries themselves, and not the ranks' data.
 constexpr std::size_t covered_bytes(FrameKind kind, std::size_t length) {
   return kind == FrameKind::notice ? length : kind == FrameKind::call ? std::min(length, call_head_size) : 0;

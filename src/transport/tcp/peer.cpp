@@ -52,7 +52,8 @@ void Peer::send(const TransferPtr& transfer) {
   if (has_left_) return transfer->fail(PeerFailed::disconnected, fmt::format("{} has left (finalize) and takes no message any more", name()));
   if (said_goodbye_) return transfer->fail(PeerFailed::disconnected, "this rank has said goodbye");
   if (shared_.groups_over.contains(group)) return transfer->fail(PeerFailed::aborted, "the group is over");
-  if (transfer->bytes <= base::eager_bytes && unconsumed_ + cost_of(transfer->bytes) <= eager_room) {
+  const std::size_t limit = channel == base::collective_channel ? longest_eager : base::eager_bytes;
+  if (transfer->bytes <= limit && unconsumed_ + cost_of(transfer->bytes) <= eager_room) {
     unconsumed_ += cost_of(transfer->bytes);
     const FrameHead head{.kind = FrameKind::eager, .length = static_cast<std::uint32_t>(transfer->bytes), .group = group, .channel = channel};
     writer_.write(connection(), head, {transfer->data, transfer->bytes});

@@ -46,24 +46,33 @@ std::vector<ExchangeRound> dissemination(int host, int hosts) {
   return rounds;
 }
 
-std::vector<ExchangeRound> tree(int host, int hosts) {
-  ExchangeRound up, across, down;
-  const ExchangeMove everything{0, hosts - 1, hosts};
-  for (int span = 1; span < hosts; span *= 2) {
-    if (host % (2 * span) == 0) {
-      const int child = host + span;
-      if (child >= hosts) continue;
-      const int end = std::min(child + span, hosts);
-      up.receives.push_back({child, end - 1, end - child});
-      down.sends.insert(down.sends.begin(), {child, everything.first, everything.count});  // the largest part of the tree first
-    } else {
-      const int parent = host - span, end = std::min(host + span, hosts);
-      across.sends.push_back({parent, end - 1, end - host});
-      across.receives.push_back({parent, everything.first, everything.count});
-      break;
+/// A place in a tree towards host 0, in which a host speaks for up to `radix` - 1 others on each level.
+struct TreePlace {
+  int parent = -1, end = 0;                        ///< this host speaks for those from itself to the one before `end`
+  std::vector<std::pair<int, int>> children = {};  ///< each and its end; those of the smallest parts first
+
+  TreePlace(int host, int hosts, int radix) : end(hosts) {
+    for (int span = 1; span < hosts; span *= radix) {
+      if (const int above = host - host % (span * radix); above != host) {
+        parent = above;
+        end = std::min(host + span, hosts);
+        return;
+      }
+      for (int child = host + span; child < std::min(host + span * radix, hosts); child += span)
+        children.emplace_back(child, std::min(child + span, hosts));
     }
   }
-  return {up, across, down};
+};
+
+std::vector<ExchangeRound> tree(int host, int hosts, int radix_down) {
+  const TreePlace up(host, hosts, Exchange::tree_radix), down(host, hosts, radix_down);
+  const auto everything = [&](int with) { return ExchangeMove{with, hosts - 1, hosts}; };
+  ExchangeRound gathering, across, handing_out;
+  for (const auto& [child, end] : up.children) gathering.receives.push_back({child, end - 1, end - child});
+  if (up.parent >= 0) across.sends.push_back({up.parent, up.end - 1, up.end - host});
+  if (down.parent >= 0) across.receives.push_back(everything(down.parent));
+  for (auto child = down.children.rbegin(); child != down.children.rend(); ++child) handing_out.sends.push_back(everything(child->first));
+  return {gathering, across, handing_out};
 }
 
 }  // namespace
@@ -83,7 +92,15 @@ ExchangeRound direct_round(int host, int hosts) {
   return round;
 }
 
-std::vector<ExchangeRound> exchange_rounds(int host, int hosts, bool by_tree) { return by_tree ? tree(host, hosts) : dissemination(host, hosts); }
+std::vector<ExchangeRound> exchange_rounds(int host, int hosts, bool by_tree, std::size_t bytes) {
+  if (!by_tree) return dissemination(host, hosts);
+  return tree(host, hosts, bytes > Exchange::few_bytes ? 2 : Exchange::tree_radix);
+}
+
+std::span<const std::byte> Carried::block_of(int rank) const {
+  const std::size_t begin = std::min(static_cast<std::size_t>(rank) * each, own.size());
+  return own.subspan(begin, std::min(each, own.size() - begin));
+}
 
 std::size_t Carried::begin_of_host(int host, const GroupTopology& topology) const {
   return only < 0 ? each * static_cast<std::size_t>(topology.first_place_of(host)) : 0;
@@ -110,7 +127,8 @@ Exchange::Exchange(const GroupTopology& topology, const ExchangeRoute& route, Ex
   if (is_direct() && memory_.direct.empty()) memory_.direct.push_back(direct_round(topology.host(), hosts()));
   if (!memory_.arrived.empty()) return;
   memory_.arrived.resize(static_cast<std::size_t>(hosts()));
-  memory_.rounds = exchange_rounds(topology.host(), hosts(), false);
+  memory_.rounds = exchange_rounds(topology.host(), hosts(), false, 0);
+  memory_.rounds_of_many = memory_.rounds;
 }
 
 void Exchange::send(const ExchangeMove& move) {
@@ -120,10 +138,7 @@ void Exchange::send(const ExchangeMove& move) {
   std::span<const std::byte> block;
   if (is_direct()) {
     block = carried_->own;
-    if (carried_->pattern == Carried::Pattern::blocks) {
-      const auto rank = static_cast<std::size_t>(topology_.leaders[static_cast<std::size_t>(move.host)]);
-      block = block.subspan(rank * carried_->each, carried_->each);
-    }
+    if (carried_->pattern == Carried::Pattern::blocks) block = carried_->block_of(topology_.leaders[static_cast<std::size_t>(move.host)]);
   } else {
     for (int i = 0; carried_ != nullptr && i < move.count; ++i) {
       const int host = behind(move.first, i);
@@ -152,7 +167,7 @@ Exchange::State Exchange::receive(const ExchangeMove& move) {
     differing_.emplace(move.host, theirs);
     return State::differs;
   }
-  std::size_t expected = head_bytes + (is_direct() ? carried_->each : 0);
+  std::size_t expected = head_bytes + (is_direct() ? carried_->direct_bytes(topology_.rank) : 0);
   for (int i = 0; i < move.count && !is_direct(); ++i) expected += bytes_of(behind(move.first, i));
   if (message.size() != expected) {
     throw ProtocolError(fmt::format("rank {} sent {} bytes about a call, where {} were expected",
@@ -203,8 +218,10 @@ Exchange::State Exchange::advance() {
     has_begun_ = false;
   }
   is_agreed_ = true;
-  if (!std::exchange(memory_.is_settled, true) && some_crowded_ && hosts() >= least_hosts_of_tree)
-    memory_.rounds = exchange_rounds(topology_.host(), hosts(), true);
+  if (!std::exchange(memory_.is_settled, true) && some_crowded_ && hosts() >= least_hosts_of_tree) {
+    memory_.rounds = exchange_rounds(topology_.host(), hosts(), true, 0);
+    memory_.rounds_of_many = exchange_rounds(topology_.host(), hosts(), true, few_bytes + 1);
+  }
   return State::agreed;
 }
 

@@ -20,7 +20,7 @@ struct Carried {
   enum class Pattern : std::uint8_t {
     to_all,    ///< all ranks get all contributions
     directly,  ///< `own` goes to every other rank
-    blocks,    ///< directly, block by block: block r of `own` goes to rank r
+    blocks,    ///< directly, block by block: block r of `own` goes to rank r; the last blocks may be shorter than `each`, or empty
   };
   Pattern pattern = Pattern::to_all;
   std::span<const std::byte> own = {};  ///< this rank's contribution; empty where another rank alone contributes
@@ -31,6 +31,10 @@ struct Carried {
   const std::vector<std::string>* arrived = nullptr;  ///< where they go directly: by host, the messages that have come; valid as long as `all`
 
   bool is_direct() const { return pattern != Pattern::to_all; }
+  /// Returns the block of `own` that goes to a rank. All ranks contribute as much.
+  std::span<const std::byte> block_of(int rank) const;
+  /// Returns the bytes that each of the others sends directly to a rank.
+  std::size_t direct_bytes(int rank) const { return pattern == Pattern::blocks ? block_of(rank).size() : each; }
   /// Returns what came directly from another rank.
   std::span<const std::byte> from(int rank, const GroupTopology& topology) const;
   std::size_t bytes(const GroupTopology& topology) const {
@@ -62,15 +66,16 @@ struct ExchangeRound {
   std::vector<ExchangeMove> sends = {}, receives = {};
 };
 
-/// Returns the messages of a host in an exchange among so many, by a binomial tree or by dissemination (Exchange).
-std::vector<ExchangeRound> exchange_rounds(int host, int hosts, bool by_tree);
+/// Returns the messages of a host in an exchange among so many, by a tree or by dissemination (Exchange), where all contribute so many bytes
+/// together.
+std::vector<ExchangeRound> exchange_rounds(int host, int hosts, bool by_tree, std::size_t bytes);
 /// Returns the only part of a direct exchange.
 ExchangeRound direct_round(int host, int hosts);
 
 /// The memory that an exchange keeps from one call to the next.
 struct ExchangeMemory {
-  bool is_crowded = false;  ///< this rank shares its processor
-  std::vector<ExchangeRound> rounds = {};
+  bool is_crowded = false;                                      ///< this rank shares its processor
+  std::vector<ExchangeRound> rounds = {}, rounds_of_many = {};  ///< the latter for many bytes
   std::vector<ExchangeRound> direct = {};
   bool is_settled = false;                ///< all hosts have agreed once, and know which rounds they use from then on
   std::vector<std::string> arrived = {};  ///< by host, a message that has not been used yet
@@ -85,8 +90,11 @@ struct ExchangeMemory {
 /// the
 ///   number of hosts that it knows of grows by the factor `radix`. Rounds: log(H) to the base `radix`. Messages of a host: radix - 1 in each round.
 ///   Bytes sent: a head of 32 bytes in each, and the contributions of all other hosts once.
-/// - A binomial tree towards host 0 and back: 2 log2(H) messages one after the other, but 2 (H - 1) of all hosts together. It is used where ranks
-///   share processors, so that the work of all messages counts instead of the longest chain. Bytes sent: each host sends what its part of the tree
+/// - A tree towards host 0 and back, in which a host speaks for up to `tree_radix` others and itself on each level: 2 (H - 1) messages of all hosts
+///   together. It is used where ranks share processors, so that the work of all messages counts instead of the longest chain; and so does each time
+///   that a rank waits, which is why the tree is flat: up to `tree_radix` hosts all but the first wait once. (Among 8 ranks on two processors a
+///   binomial tree took 1.2 to 1.4 times as long.) More than `few_bytes` come back on a binomial tree, so that not all of them are sent by host 0.
+///   All calls have the same way to host 0, which therefore hears of a call that differs. Bytes sent: each host sends what its part of the tree
 ///   contributes once, and everything to each of its children.
 ///
 /// The first of these is a dissemination. In it the hosts learn whether some of them are crowded, which is why they use the tree afterwards.
@@ -97,7 +105,9 @@ struct ExchangeMemory {
 /// directly tells everybody, and one that uses a tree or a dissemination listens to at least one host that does not.
 class Exchange {
  public:
-  static constexpr int radix = 4;
+  static constexpr int radix = 4;       ///< of the dissemination
+  static constexpr int tree_radix = 8;  ///< a power of two
+  static constexpr std::size_t few_bytes = 8192;
   static constexpr int least_hosts_of_tree = 3;
   enum class State { waiting, agreed, differs };
 
@@ -118,7 +128,10 @@ class Exchange {
   int hosts() const { return topology_.host_count(); }
   int behind(int host, int by) const { return (host - by + hosts()) % hosts(); }
   bool is_direct() const { return carried_ != nullptr && carried_->is_direct(); }
-  const std::vector<ExchangeRound>& rounds() const { return is_direct() ? memory_.direct : memory_.rounds; }
+  const std::vector<ExchangeRound>& rounds() const {
+    if (is_direct()) return memory_.direct;
+    return carried_ != nullptr && carried_->bytes(topology_) > few_bytes ? memory_.rounds_of_many : memory_.rounds;
+  }
   const ExchangeRound& round() const { return rounds()[round_]; }
   bool is_at_end() const { return is_agreed_ || round_ == rounds().size(); }
   int first_rank_of(int host) const { return (*route_.global_ranks)[static_cast<std::size_t>(topology_.leaders[static_cast<std::size_t>(host)])]; }

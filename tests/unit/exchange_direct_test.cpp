@@ -29,6 +29,24 @@ TEST(Exchange, SendsDirectlyWhatIsForEachOfTheOthers) {
   }
 }
 
+// Blocks are of one length but for the last ones: shares of elements that are no multiple of the ranks, or fewer than these.
+TEST(Exchange, SendsShorterBlocksToTheLast) {
+  for (int n = 2; n <= 9; ++n) {
+    for (const std::size_t total : {std::size_t{0}, std::size_t{1}, static_cast<std::size_t>(n) * 4 - 1, static_cast<std::size_t>(n) * 3 + 1}) {
+      Mail mail;
+      auto hosts = make_hosts(one_rank_each(n), mail);
+      for (auto& host : hosts) host->begin_with_short_blocks(1, call, 4, total);
+      for (const State state : advance_all(hosts, static_cast<unsigned>(n))) EXPECT_EQ(state, State::agreed) << n << " " << total;
+      std::size_t received = 0;
+      for (const auto& host : hosts) {
+        EXPECT_TRUE(host->has_what_is_for_it()) << n << " " << total;
+        received += host->carried.direct_bytes(host->topology.rank);
+      }
+      EXPECT_EQ(received, total) << n;
+    }
+  }
+}
+
 TEST(Exchange, EndsNowhereDirectlyBeforeAllHaveCome) {
   Mail mail;
   auto hosts = make_hosts(one_rank_each(5), mail);

@@ -80,13 +80,22 @@ struct Host final : transport::CallMail {
     carried.arrived = &memory.arrived;
     exchange = std::make_unique<Exchange>(topology, route, memory, number, signature, &carried, nullptr);
   }
+  /// The same of blocks of which the last ones are shorter: all together have `total` bytes.
+  void begin_with_short_blocks(std::uint64_t number, const engines::Signature& signature, std::size_t each, std::size_t total) {
+    begin_directly(number, signature, each);
+    exchange.reset();
+    own.resize(total);
+    carried.own = own;
+    exchange = std::make_unique<Exchange>(topology, route, memory, number, signature, &carried, nullptr);
+  }
   static std::byte between(int from, int to) { return static_cast<std::byte>(7 * from + to + 1); }
   bool has_what_is_for_it() const {
     const int place = carried.pattern == Carried::Pattern::blocks ? topology.rank : 0;
     for (int r = 0; r < topology.size(); ++r) {
       if (r == topology.rank) continue;
       const auto block = carried.from(r, topology);
-      if (block.size() != carried.each || std::ranges::count(block, between(r, place)) != std::ranges::ssize(block)) return false;
+      if (block.size() != carried.direct_bytes(topology.rank) || std::ranges::count(block, between(r, place)) != std::ranges::ssize(block))
+        return false;
     }
     return true;
   }

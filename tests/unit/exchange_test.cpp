@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+
 #include "unit/exchange_hosts.h"
 
 namespace unisono::coordination::testing {
@@ -102,6 +104,47 @@ TEST(Exchange, TakesTheTreeWhereProcessorsAreShared) {
     int messages = 0;
     for (const auto& host : hosts) messages += host->messages;
     EXPECT_EQ(messages, 3 * 2 * (n - 1)) << n;
+  }
+}
+
+// Up to eight hosts all but the first send one message and wait for one. Many bytes come back from several hosts.
+TEST(Exchange, TheTreeIsFlatForFewBytes) {
+  for (int n = 3; n <= 8; ++n) {
+    for (const std::size_t each : {std::size_t{1}, Exchange::few_bytes + 1}) {
+      Mail mail;
+      auto hosts = settled_hosts(n, 0, mail);
+      for (auto& host : hosts) host->begin(2, call, each, 0);
+      for (const State state : advance_all(hosts, static_cast<unsigned>(n))) EXPECT_EQ(state, State::agreed) << n;
+      for (const auto& host : hosts) EXPECT_TRUE(host->has_all()) << n << " hosts, " << each << " bytes";
+      const int largest_part = std::bit_width(static_cast<unsigned>(n - 1));
+      EXPECT_EQ(hosts[0]->messages, each == 1 ? n - 1 : largest_part) << n;
+      for (const auto& host : hosts) {
+        if (each == 1 && host != hosts[0]) {
+          EXPECT_EQ(host->messages, 1) << n;
+        }
+      }
+    }
+  }
+}
+
+// Calls of few and of many bytes have different ways back.
+TEST(Exchange, LetsNobodyAgreeInTheTreeWhereOneCallIsLarger) {
+  for (int n = 3; n <= 20; ++n) {
+    for (const bool odd_is_larger : {false, true}) {
+      for (std::size_t odd = 0; odd < static_cast<std::size_t>(n); ++odd) {
+        Mail mail;
+        auto hosts = settled_hosts(n, 1, mail);
+        for (auto& host : hosts) {
+          const bool is_odd = host == hosts[odd];
+          host->begin(2, is_odd ? another : call, is_odd == odd_is_larger ? Exchange::few_bytes : 1);
+        }
+        const auto states = advance_all(hosts, 5);
+        EXPECT_EQ(std::count(states.begin(), states.end(), State::agreed), 0) << n << " " << odd;
+        EXPECT_GT(std::count(states.begin(), states.end(), State::differs), 0) << n << " " << odd;
+        for (auto& host : hosts) host->begin(3, call, 2);  // nothing of it is left
+        for (const State state : advance_all(hosts, 6)) EXPECT_EQ(state, State::agreed) << n << " " << odd;
+      }
+    }
   }
 }
 

@@ -54,10 +54,11 @@ Schedule schedule_of(const Probe& probe, int peer, bool begins) {
   return schedule;
 }
 
-double median(std::span<const double> of) {
+/// Returns the lower quartile: what disturbs a probe makes it longer.
+double undisturbed(std::span<const double> of) {
   std::vector<double> sorted(of.begin(), of.end());
   std::ranges::sort(sorted);
-  return sorted[sorted.size() / 2];
+  return sorted[sorted.size() / 4];
 }
 
 /// Rounds to half powers of two, so that small differences between two runs change nothing.
@@ -70,7 +71,7 @@ LevelParameters parameters_from(const std::vector<double>& us_of_probes) {
   std::span<const double> rest = us_of_probes;
   for (std::size_t i = 0; i < probes.size(); ++i) {
     const auto times = static_cast<std::size_t>(probes[i].times), first = i == 0 ? static_cast<std::size_t>(warm_ups) : 0;
-    us[i] = median(rest.subspan(first, times - first));
+    us[i] = undisturbed(rest.subspan(first, times - first));
     rest = rest.subspan(times);
   }
   const double latency = us[0] / 2, gap = (us[1] - us[0]) / (probes[1].messages - 1);
@@ -78,6 +79,17 @@ LevelParameters parameters_from(const std::vector<double>& us_of_probes) {
   LevelParameters level{.latency_us = rounded(latency, 0.5, 1e5)};
   level.gap_us = rounded(gap, level.latency_us / 64, level.latency_us);
   level.ns_per_byte = rounded(ns_per_byte, 0.01, 1e4);
+  return level;
+}
+
+LevelParameters settled(const LevelParameters& measured, double crowding) {
+  if (crowding <= 1) return measured;
+  constexpr double tolerance = 4;
+  const LevelParameters loopback = between_shared_processors(crowding);
+  LevelParameters level = measured;
+  level.gap_us = loopback.gap_us;  // processors' time alone
+  if (measured.latency_us <= tolerance * crowding * loopback.latency_us) level.latency_us = loopback.latency_us;
+  if (measured.ns_per_byte <= tolerance * loopback.ns_per_byte) level.ns_per_byte = loopback.ns_per_byte;
   return level;
 }
 
@@ -111,7 +123,7 @@ void Calibration::begin_agreement() {
   carried_.each = sizeof figures_;
   coordination::Coordination& coordination = executor_.coordination();
   if (coordination.rank() == 0) {
-    const LevelParameters own = parameters_from(us_);
+    const LevelParameters own = settled(parameters_from(us_), coordination.crowding());
     figures_ = {own.latency_us, own.gap_us, own.ns_per_byte, coordination.crowding()};
     carried_.own = std::as_bytes(std::span(figures_));
   }

@@ -51,4 +51,8 @@ class Calibration final : public Task {
 /// Returns the parameters that the times of the probes tell, as a calibration rounds and bounds them.
 LevelParameters parameters_from(const std::vector<double>& us_of_probes);
 
+/// Returns the parameters by which ranks choose that share processors: those of the loopback interface (cost_model.h), unless the network was found
+/// to be slower than it by far. There the times of probes vary by a factor of two and more from one run to the next, and the choice would with them.
+LevelParameters settled(const LevelParameters& measured, double crowding);
+
 }  // namespace unisono::schedule

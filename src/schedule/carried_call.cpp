@@ -19,8 +19,74 @@ constexpr std::size_t carried_broadcast_bytes = std::size_t{64} << 10;
 /// The same for counts, which a call with counts compares in any case.
 constexpr std::size_t carried_counts_bytes = std::size_t{64} << 10;
 
-/// Bytes of a message that goes directly. Its receiver copies it twice.
-constexpr std::size_t directly_bytes = std::size_t{64} << 10;
+/// Bytes of a message that goes directly. Its receiver copies it once more than it would after the comparison.
+constexpr std::size_t directly_bytes = std::size_t{128} << 10;
+
+/// Bytes that a connection takes for a rank that does not read yet.
+constexpr double bytes_ahead = std::size_t{64} << 10;
+
+/// Returns the cost of a comparison of the calls.
+Cost cost_of_agreement(int hosts, bool is_crowded) {
+  const double rounds = doublings(hosts), n = hosts;
+  if (is_crowded) {  // a tree
+    const double levels = std::ceil(rounds / doublings(coordination::Exchange::tree_radix));
+    return {.rounds = 2 * levels, .messages = 2 * rounds, .mean_messages = 2 * (n - 1) / n};
+  }
+  const double steps = std::ceil(rounds / 2);
+  return {.rounds = steps, .messages = 3 * steps, .mean_messages = 3 * steps};
+}
+
+/// Returns the cost of sending everything at once.
+Cost cost_directly(const Problem& problem, const Setting& setting) {
+  Cost cost = algorithms::cost_exchange(problem, setting);
+  const auto ranks = static_cast<double>(problem.size), n = static_cast<double>(problem.count);
+  if (traits_of(problem.operation).reduces) cost.reduced = n * (ranks - 1);
+  else cost.copied += n * (ranks - 1);
+  cost.mean_copied = cost.copied;
+  return cost;
+}
+
+/// Returns the cost of the first step of an all_reduce by shares of that length (carried_sum.h).
+Cost cost_of_shares(std::size_t share, int ranks) {
+  const double others = ranks - 1, sent = static_cast<double>(share) * others;
+  return {.rounds = 1, .messages = others, .path = sent, .sent = sent, .mean_messages = others, .mean_sent = sent, .reduced = sent};
+}
+
+/// Returns the time of a direct exchange, the first step of a call, with messages of so many bytes. Ranks that share processors begin a call one
+/// after the other, and each sends at once what a direct exchange has it send. So when the last one comes most of that has been done.
+double direct_us(const Cost& cost, const Problem& problem, const NetworkParameters& network, double message_bytes) {
+  const double us = predicted_us(cost, network, size_of(problem.dtype), 1);
+  if (!network.is_crowded()) return us;
+  const double behind = std::max(1 - bytes_ahead / std::max(message_bytes, 1.0), 0.0), first = 1 / network.crowding;
+  return us * (first + (1 - first) * behind);
+}
+
+/// Returns the way of a call without counts between single ranks of hosts in which every rank sends to each of the others as the first step, if it is
+/// predicted to be no slower than a schedule that begins after the comparison of the calls.
+std::optional<Carried::Pattern> fastest_direct_pattern(const CollectiveCall& call, const Problem& problem, const Setting& setting) {
+  const std::size_t element = size_of(problem.dtype), share = largest_share(problem.count, problem.size);
+  const bool has_blocks = traits_of(call.operation).in == Layout::blocks, may_share = call.operation == Operation::all_reduce;
+  std::optional<Carried::Pattern> best;
+  if ((may_share ? share : problem.count) * element > directly_bytes) return best;
+  double least = predicted_us(cost_of_agreement(problem.size, setting.network.is_crowded()) + cost_of(problem, setting), setting.network, element, 1);
+  const auto consider = [&](Carried::Pattern pattern, std::size_t elements, const Cost& cost, double us_after) {
+    const std::size_t bytes = elements * element;
+    if (bytes > directly_bytes) return;
+    const double us = direct_us(cost, problem, setting.network, static_cast<double>(bytes)) + us_after;
+    if (us > least) return;
+    best = pattern;
+    least = us;
+  };
+  if (may_share) {
+    const Problem gather{.operation = Operation::all_gather_v, .dtype = problem.dtype, .size = problem.size, .count = problem.count};
+    const double us_after = predicted_us(cost_of(gather, setting), setting.network, element, 1);
+    consider(Carried::Pattern::blocks, share, cost_of_shares(share, problem.size), us_after);
+  }
+  consider(has_blocks ? Carried::Pattern::blocks : Carried::Pattern::directly, problem.count, cost_directly(problem, setting), 0);
+  return best;
+}
+
+}  // namespace
 
 Carried contributions_to(const CollectiveCall& call, int ranks, int rank, Carried::Pattern pattern) {
   const OperationTraits& traits = traits_of(call.operation);
@@ -29,32 +95,11 @@ Carried contributions_to(const CollectiveCall& call, int ranks, int rank, Carrie
   const std::size_t block = call.count * size_of(call.in.dtype());
   const std::size_t all = (traits.in == Layout::blocks ? static_cast<std::size_t>(ranks) : 1) * block;
   carried.each = pattern == Carried::Pattern::blocks ? block : all;
+  if (is_by_shares(call, pattern)) carried.each = largest_share(call.count, ranks) * size_of(call.in.dtype());
   if (traits.senders == Participants::root) carried.only = call.root;
   if (carried.only < 0 || carried.only == rank) carried.own = {static_cast<const std::byte*>(call.in.data()), all};
   return carried;
 }
-
-/// Returns the cost of a comparison of the calls.
-Cost cost_of_agreement(int hosts, bool is_crowded) {
-  const double rounds = doublings(hosts), n = hosts;
-  if (is_crowded) return {.rounds = 2 * rounds, .messages = 2 * rounds, .mean_messages = 2 * (n - 1) / n};  // a tree
-  const double steps = std::ceil(rounds / 2);
-  return {.rounds = steps, .messages = 3 * steps, .mean_messages = 3 * steps};
-}
-
-/// Returns true where no schedule that begins after the comparison of the calls is predicted to be faster than sending everything at once.
-bool is_best_at_once(const CollectiveCall& call, const Problem& problem, const Setting& setting) {
-  Cost direct = algorithms::cost_exchange(problem, setting);
-  const auto ranks = static_cast<double>(problem.size), n = static_cast<double>(problem.count);
-  direct.copied += 2 * n * (ranks - 1);
-  direct.mean_copied = direct.copied;
-  if (traits_of(call.operation).reduces) direct.reduced = n * (ranks - 1);
-  const std::size_t element = size_of(problem.dtype);
-  const Cost in_turn = cost_of_agreement(problem.size, setting.network.is_crowded()) + cost_of(problem, setting);
-  return predicted_us(direct, setting.network, element, 1) <= predicted_us(in_turn, setting.network, element, 1);
-}
-
-}  // namespace
 
 bool counts_travel(const CollectiveCall& call, const coordination::GroupTopology& topology) {
   const auto ranks = static_cast<std::size_t>(topology.size());
@@ -69,8 +114,8 @@ std::optional<Carried::Pattern> pattern_with_agreement(const CollectiveCall& cal
   if (contributions_to(call, topology.size(), topology.rank, Carried::Pattern::to_all).bytes(topology) <= most) return Carried::Pattern::to_all;
   const OperationTraits& traits = traits_of(call.operation);
   const bool all_to_all = traits.senders == Participants::all_ranks && traits.receivers == Participants::all_ranks && !is_prefix(call.operation);
-  if (!all_to_all || topology.has_levels() || problem.bytes() > directly_bytes || !is_best_at_once(call, problem, setting)) return std::nullopt;
-  return traits.in == Layout::blocks ? Carried::Pattern::blocks : Carried::Pattern::directly;
+  if (!all_to_all || topology.has_levels()) return std::nullopt;
+  return fastest_direct_pattern(call, problem, setting);
 }
 
 CarriedCall::CarriedCall(coordination::Coordination& coordination, const CollectiveCall& call, Carried::Pattern pattern)

@@ -18,6 +18,14 @@ namespace unisono::schedule {
 /// schedule after the comparison is predicted to be faster.
 std::optional<coordination::Carried::Pattern> pattern_with_agreement(const CollectiveCall& call, const Problem& problem, const Setting& setting);
 
+/// Tells whether an all_reduce goes by shares (carried_sum.h).
+inline bool is_by_shares(const CollectiveCall& call, coordination::Carried::Pattern pattern) {
+  return call.operation == Operation::all_reduce && pattern == coordination::Carried::Pattern::blocks;
+}
+
+/// Returns what a rank gives to the others, in that way.
+coordination::Carried contributions_to(const CollectiveCall& call, int ranks, int rank, coordination::Carried::Pattern pattern);
+
 /// Tells whether the counts of a call between hosts travel with the comparison of the calls.
 bool counts_travel(const CollectiveCall& call, const coordination::GroupTopology& topology);
 

@@ -11,6 +11,7 @@
 #include "schedule/algorithm.h"
 #include "schedule/calibration.h"
 #include "schedule/carried_call.h"
+#include "schedule/carried_sum.h"
 #include "schedule/device_call.h"
 #include "schedule/network_override.h"
 #include "schedule/scheduled_task.h"
@@ -120,6 +121,10 @@ void Executor::run(const CollectiveCall& call, Waiter& waiter) {
       if (!task.advance()) waiter.wait(task);
     };
     if (const auto pattern = pattern_of(call)) {
+      if (is_by_shares(call, *pattern)) {
+        CarriedSum task(*this, call);
+        return finish(task);
+      }
       CarriedCall task(coordination_, call, *pattern);
       return finish(task);
     }
@@ -165,7 +170,9 @@ Setting Executor::setting() const {
 }
 
 std::optional<coordination::Carried::Pattern> Executor::pattern_of(const CollectiveCall& call) {
-  return pattern_with_agreement(call, problem_of(call), setting());
+  const auto pattern = pattern_with_agreement(call, problem_of(call), setting());
+  const bool is_direct = pattern && *pattern != coordination::Carried::Pattern::to_all;
+  return is_direct && needs_calibration() ? std::nullopt : pattern;  // which way is the faster one has to be measured
 }
 
 void Executor::compare_counts(const CollectiveCall& call, Waiter& waiter) {
@@ -242,7 +249,8 @@ class Executor::CallTask final : public Task {
         under_way_.emplace(executor_.coordination_);
         if (const auto pattern = executor_.pattern_of(call_)) {
           phase_ = Phase::steps;
-          current_ = std::make_unique<CarriedCall>(executor_.coordination_, call_, *pattern);
+          if (is_by_shares(call_, *pattern)) current_ = std::make_unique<CarriedSum>(executor_, call_);
+          else current_ = std::make_unique<CarriedCall>(executor_.coordination_, call_, *pattern);
         } else if (has_counts(call_.operation) && counts_travel(call_, executor_.coordination_.topology())) {
           current_ = std::make_unique<CountsAgreement>(executor_.coordination_, call_);
         } else {

@@ -59,6 +59,7 @@ class Executor {
  private:
   friend class ScheduledTask;
   friend class Calibration;
+  friend class CarriedSum;
   class CallTask;
 
   const std::shared_ptr<Engine>& engine_of(Level level) const;

@@ -13,6 +13,7 @@
 
 #include "kernels/reduce.h"
 #include "schedule/calibration.h"
+#include "schedule/carried_call.h"
 #include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "unisono/error.h"
@@ -115,6 +116,41 @@ TEST(Schedules, ACalibrationFindsTheParametersOfTheModel) {
   std::ranges::fill(us, 0);  // a clock that stands still
   const LevelParameters least = parameters_from(us);
   EXPECT_TRUE(least.latency_us > 0 && least.gap_us > 0 && least.ns_per_byte > 0);
+}
+
+// Where ranks share processors the figures of one run are half or double those of the next. What is slower by far is another network.
+TEST(Schedules, ACalibrationOfSharedProcessorsHasOneResult) {
+  const LevelParameters loopback = between_shared_processors(2);
+  for (const double factor : {0.5, 1.0, 2.0}) {
+    const LevelParameters measured{.latency_us = 12 * factor, .gap_us = 12 * factor, .ns_per_byte = 0.7 * factor};
+    EXPECT_EQ(settled(measured, 2), loopback) << factor;
+    EXPECT_EQ(settled(measured, 1), measured) << factor;
+  }
+  EXPECT_EQ(settled({.latency_us = 1000, .gap_us = 3, .ns_per_byte = 8}, 2), (LevelParameters{1000, loopback.gap_us, 8}));
+}
+
+/// Returns how the elements of an all_reduce or all_gather among single ranks of hosts travel with the comparison of the calls.
+std::optional<coordination::Carried::Pattern> pattern_of(Operation operation, int ranks, std::size_t count, double crowding) {
+  Case one{.operation = operation, .size = ranks, .count = count};
+  for (int r = 0; r < ranks; ++r) one.hosts.push_back(r);
+  const auto topologies = one.topologies();
+  Setting setting = connections;
+  setting.topology = topologies.data();
+  setting.network.crowding = crowding;
+  if (crowding > 1) setting.network.network = between_shared_processors(crowding);
+  const Problem problem = one.problem(0);
+  return pattern_with_agreement(call_without_memory(problem), problem, setting);
+}
+
+TEST(Schedules, OfMiddlingCallsBeginWithTheComparisonOfTheCalls) {
+  using Pattern = coordination::Carried::Pattern;
+  EXPECT_EQ(pattern_of(Operation::all_reduce, 4, 100, 2), Pattern::to_all);
+  EXPECT_EQ(pattern_of(Operation::all_reduce, 4, 64 << 8, 2), Pattern::blocks);     // a share of 16 KiB to each, and back
+  EXPECT_EQ(pattern_of(Operation::all_reduce, 8, 1 << 18, 4), Pattern::blocks);     // 128 KiB to each
+  EXPECT_EQ(pattern_of(Operation::all_reduce, 8, (1 << 18) + 8, 4), std::nullopt);  // more than a message takes
+  EXPECT_EQ(pattern_of(Operation::all_gather, 8, 1 << 15, 4), Pattern::directly);
+  EXPECT_EQ(pattern_of(Operation::all_to_all, 8, 1 << 15, 4), Pattern::blocks);
+  EXPECT_EQ(pattern_of(Operation::all_gather, 8, (1 << 15) + 1, 4), std::nullopt);
 }
 
 TEST(Schedules, TheNetworkMayBeGiven) {

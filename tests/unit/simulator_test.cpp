@@ -110,7 +110,10 @@ TEST(Simulator, SmallElementsTravelWithTheAgreement) {
   EXPECT_EQ(simulate(call, {}).algorithm, "agreement");
   call.bytes = 2048;  // 32 KiB together, directly
   EXPECT_EQ(simulate(call, {}).algorithm, "agreement");
-  call.bytes = 128 << 10;
+  call.bytes = 128 << 10;  // 8 KiB to each of the others, and each gets as much of the sum
+  EXPECT_EQ(simulate(call, {}).algorithm, "agreement");
+  EXPECT_NEAR(simulate(call, {}).bytes, 2 * 15 * (128 << 10), 16 * 15 * 64);
+  call.bytes = 4 << 20;
   EXPECT_NE(simulate(call, {}).algorithm, "agreement");
 }
 

@@ -195,7 +195,25 @@ void ProgramWriter::add_call(Program& program, int rank) {
   }
   const bool carries = algorithm_ == "agreement";
   if (call_.has_agreement || carries) add_agreement(program, rank, carries && call_.operation != Operation::barrier);
+  if (is_by_shares()) add_schedule(program, gather_of_shares(rank));
   if (!carries) add_schedule(program, problem);
+}
+
+/// Returns true for an all_reduce whose first step travels with the comparison of the calls (schedule/carried_sum.h).
+bool ProgramWriter::is_by_shares() const { return call_.operation == Operation::all_reduce && carried_by_ == coordination::Carried::Pattern::blocks; }
+
+/// Returns what follows that step.
+Problem ProgramWriter::gather_of_shares(int rank) const {
+  const Problem sum = problem_of(rank);
+  Problem gather = sum;
+  const std::size_t share = schedule::largest_share(sum.count, sum.size);
+  const auto begin_of = [&](int r) { return std::min(static_cast<std::size_t>(r) * share, sum.count); };
+  std::vector<std::size_t> counts;
+  for (int r = 0; r < sum.size; ++r) counts.push_back(begin_of(r + 1) - begin_of(r));
+  gather.operation = Operation::all_gather_v;
+  gather.counts = Counts(counts);
+  gather.in = sum.out.part(begin_of(rank), counts[static_cast<std::size_t>(rank)]);
+  return gather;
 }
 
 /// Adds the comparison of the calls (coordination/agreement.cpp, coordination/exchange.h), and the elements where they travel with it.
@@ -205,6 +223,7 @@ void ProgramWriter::add_agreement(Program& program, int rank, bool carries) {
   const std::size_t blocks = traits.in == Layout::blocks ? static_cast<std::size_t>(call_.ranks) : 1;
   coordination::Carried carried{.pattern = carried_by_.value_or(coordination::Carried::Pattern::to_all)};
   if (carries) carried.each = traits.in == Layout::nothing ? 0 : (carried.is_direct() ? 1 : blocks) * call_.bytes;
+  if (is_by_shares()) carried.each = schedule::largest_share(problem.count, problem.size) * size_of(problem.dtype);
   if (carries && traits.senders == Participants::root) carried.only = call_.root;
   const auto on_host = [&](double bytes) {
     if (topology_.members.size() == 1) return;
@@ -217,8 +236,8 @@ void ProgramWriter::add_agreement(Program& program, int rank, bool carries) {
   if (topology_.is_leader()) {
     const int hosts = call_.hosts(), host = topology_.host();
     const bool by_tree = crowding() > 1 && hosts >= coordination::Exchange::least_hosts_of_tree;
-    const auto rounds =
-        carried.is_direct() ? std::vector{coordination::direct_round(host, hosts)} : coordination::exchange_rounds(host, hosts, by_tree);
+    const auto rounds = carried.is_direct() ? std::vector{coordination::direct_round(host, hosts)}
+                                            : coordination::exchange_rounds(host, hosts, by_tree, carries ? carried.bytes(topology_) : 0);
     for (const coordination::ExchangeRound& round : rounds) {
       const auto add = [&](Instruction::Kind kind, const coordination::ExchangeMove& move) {
         double bytes = head_bytes + (carried.is_direct() ? static_cast<double>(carried.each) : 0);
@@ -234,7 +253,7 @@ void ProgramWriter::add_agreement(Program& program, int rank, bool carries) {
   on_host(carries ? static_cast<double>(carried.bytes(topology_)) : signature_bytes);
   if (!carries || (traits.receivers == Participants::root && rank != call_.root)) return;
   const double ns = traits.reduces ? parameters_.reduce_ns_per_byte : parameters_.copy_ns_per_byte;
-  add_work(program, ns * static_cast<double>(call_.bytes) * (carried.only < 0 ? call_.ranks : 1));
+  add_work(program, ns * static_cast<double>(is_by_shares() ? carried.each : call_.bytes) * (carried.only < 0 ? call_.ranks : 1));
 }
 
 void ProgramWriter::add_schedule(Program& program, const Problem& problem) {

@@ -83,6 +83,8 @@ class ProgramWriter {
   schedule::Cost cost();
   schedule::Setting setting() const;
   void add_call(Program& program, int rank);
+  bool is_by_shares() const;
+  schedule::Problem gather_of_shares(int rank) const;
   void add_agreement(Program& program, int rank, bool carries);
   void add_schedule(Program& program, const schedule::Problem& problem);
   void add_step(Program& program, const schedule::Step& step) const;

@@ -72,6 +72,11 @@ constexpr std::array table = {
         "message, and ns for each byte, instead of those that a group measures before its first large call; a fourth figure says how many ranks "
         "there are for each processor. `assumed` takes the defaults. `unisono info --schedules` shows the choice for them, and `UNISONO_LOG=debug` "
         "what a group has measured. All ranks need the same value: `initialize` throws `InvalidArgument` on all of them otherwise"},
+    Variable{
+        "UNISONO_MAX_EAGER_CONNECTIONS",
+        "a whole number (64): where some rank has more peers on other hosts, ranks connect with each other when they first need to, and with their "
+        "neighbours in a tree before that; `0` does so in every job on several hosts. All ranks need the same value: `initialize` throws "
+        "`InvalidArgument` on all of them otherwise"},
     Variable{"UNISONO_STAND_IN",
              "`gloo`: in Python, programs that name gloo get unisono on the cpu; the same on all ranks. Anything else is an error of `import torch`",
              Value::word,

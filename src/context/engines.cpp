@@ -15,6 +15,8 @@
 #include "schedule/selection.h"
 #include "base/log.h"
 #include "base/tls.h"
+#include "transport/tcp/eager.h"
+#include "transport/tcp/link.h"
 
 namespace unisono::context {
 namespace {
@@ -42,18 +44,21 @@ void refuse_unencrypted(const std::string& host, const std::string& device) {
                            {.hint = "leave the choice to unisono (auto), ask for tcp, or set UNISONO_TLS=on"});
 }
 
-/// Returns what the ranks are given to choose schedules by.
+/// Returns the settings that must be the same on all ranks.
 std::string overrides() {
   const std::string& network = schedule::network_override();
-  return schedule::schedule_override() + (network.empty() ? "" : "\t" + network);
+  const std::size_t most_eager = transport::most_eager_connections(base::Environment::process());
+  std::string text = schedule::schedule_override();
+  if (!network.empty()) text += "\t" + network;
+  if (most_eager != transport::Link::Options().most_eager) text += fmt::format("\teager {}", most_eager);
+  return text;
 }
 
 std::string asked_key(int rank) { return fmt::format("engines/{}", rank); }
 constexpr std::string_view verdict_key = "engines/verdict";
 
 /// Rank 0 calls this with what all ranks have written. It returns "take NAME", or "differ RANK NAME NAME" where a rank asks for another backend than
-/// rank 0 (its name, then rank 0's), or "schedule RANK" where a rank has another UNISONO_SCHEDULE
-/// or UNISONO_NETWORK.
+/// rank 0 (its name, then rank 0's), or "settings RANK" where a rank has others of the settings that must be the same.
 std::string compare(const Joining& joining, std::string_view asked) {
   std::vector<std::string> usable;
   for (int r = 0; r < joining.world_size; ++r) {
@@ -63,7 +68,7 @@ std::string compare(const Joining& joining, std::string_view asked) {
     const auto begin = std::min(line + 1, text.size());
     const auto end = std::min(text.find('\n', begin), text.size());
     usable.push_back(text.substr(begin, end - begin));
-    if (text.substr(std::min(end + 1, text.size())) != overrides()) return fmt::format("schedule {}", r);
+    if (text.substr(std::min(end + 1, text.size())) != overrides()) return fmt::format("settings {}", r);
   }
   std::istringstream names(usable.front());
   for (std::string name; names >> name;) {
@@ -97,8 +102,8 @@ std::string agree(const Joining& joining, const std::string& asked, const std::s
   int culprit = 0;
   verdict >> kind;
   if (kind == "take" && verdict >> name) return name;
-  if (kind == "schedule" && verdict >> culprit) {
-    throw InvalidArgument(fmt::format("rank {} has another UNISONO_SCHEDULE or UNISONO_NETWORK than rank 0", culprit),
+  if (kind == "settings" && verdict >> culprit) {
+    throw InvalidArgument(fmt::format("rank {} has another UNISONO_SCHEDULE, UNISONO_NETWORK or UNISONO_MAX_EAGER_CONNECTIONS than rank 0", culprit),
                           {.operation = "initialize", .rank = joining.rank, .culprit = culprit, .hint = "give every rank the same"});
   }
   if (kind != "differ" || !(verdict >> culprit >> name >> of_rank_0)) throw ProtocolError("the store holds a choice of engines that is none of ours");

@@ -22,6 +22,7 @@
 #include "schedule/selection.h"
 #include "rendezvous/rendezvous.h"
 #include "store/watched_store.h"
+#include "transport/tcp/eager.h"
 
 namespace unisono::context {
 namespace {
@@ -146,6 +147,7 @@ std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   static_cast<void>(group::wants_shapes(environment));
   schedule::check_override(schedule::schedule_override());
   static_cast<void>(schedule::parse_network(schedule::network_override()));
+  static_cast<void>(transport::most_eager_connections(environment));
   rendezvous::JobRequest request;
   request.init_method = options.init_method;
   request.rank = options.rank;

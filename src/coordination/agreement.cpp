@@ -13,7 +13,12 @@
 namespace unisono::coordination {
 namespace {
 
-constexpr auto time_until_told = std::chrono::milliseconds(100);  ///< of waiting, before other ranks are told for whom
+/// The time of waiting before other ranks are told for whom. Of many ranks each telling costs all others time, and a call that is late by so little
+/// is no rare event.
+std::chrono::milliseconds time_until_told(const GroupTopology& topology) {
+  constexpr int many_ranks = 64;
+  return topology.size() > many_ranks ? std::chrono::milliseconds(1000) : std::chrono::milliseconds(100);
+}
 
 /// The message from the first rank of a host to the others of that host.
 struct SharedDecision {
@@ -39,7 +44,7 @@ class SpanningAgreement final : public Task {
         signature_(engines::signature_of(call)),
         carried_(carried),
         exchange_(topology_, parts.route, *parts.memory, number, signature_, carried, room_for(carried)),
-        next_telling_(base::Clock::now() + time_until_told) {
+        next_telling_(base::Clock::now() + time_until_told(topology_)) {
     if (carried_ != nullptr && !carried_->is_direct() && !carried_->own.empty() && parts_.host == nullptr)
       std::ranges::copy(carried_->own, own_place());
   }
@@ -81,7 +86,8 @@ class SpanningAgreement final : public Task {
       // The ranks of a host say for whom they wait. A host from which nothing has come has no rank in the call yet.
       const auto awaited = parts_.ballots->awaited_by(h, number_);
       for (int r = 0; r < topology_.size(); ++r) {
-        if (topology_.host_of(r) == h && (!awaited || std::find(awaited->begin(), awaited->end(), r) != awaited->end())) ranks.push_back(r);
+        if (topology_.host_of(r) != h || parts_.has_left_after(r, number_)) continue;
+        if (!awaited || std::find(awaited->begin(), awaited->end(), r) != awaited->end()) ranks.push_back(r);
       }
     }
     if (ranks.empty() && inner_) ranks = global(inner_->waiting_for());
@@ -156,7 +162,7 @@ class SpanningAgreement final : public Task {
 
   /// Called on a host whose ranks differ: each of its ranks decides by itself.
   [[noreturn]] void decide_for_this_rank() {
-    if (topology_.is_leader()) tell_others(Ballots::encode(number_, own_statement()));
+    if (topology_.is_leader()) parts_.tell_others(Ballots::encode(number_, own_statement()));
     const engines::Decision decision = decide();
     throw_mismatch(decision.culprit(), engines::describe(decision, decision.blames(topology_.rank)), decision.ranks);
   }
@@ -204,7 +210,7 @@ class SpanningAgreement final : public Task {
     }
     parts_.ballots->leave_out(number_, missing_);
     const std::set<int> left_out = parts_.ballots->left_out(number_);
-    if (!left_out.empty()) tell_others(Ballots::encode_left_out(number_, left_out));
+    if (!left_out.empty()) parts_.tell_others(Ballots::encode_left_out(number_, left_out));
     const std::vector<engines::Ballot> counted = ballots_without(left_out);
     const bool differ = std::ranges::any_of(counted, [&](const engines::Ballot& ballot) { return ballot.key != counted.front().key; });
     return engines::decide(differ ? counted : ballots_without({}));  // several hosts have left each other out: all known ballots count
@@ -259,12 +265,6 @@ class SpanningAgreement final : public Task {
     }
   }
 
-  void tell_others(const std::string& text) {
-    for (int r = 0; r < topology_.size(); ++r) {
-      if (!topology_.here(r)) parts_.tell(r, text);
-    }
-  }
-
   bool share_verdict() {
     if (!inner_) {
       shared_ = {};
@@ -285,17 +285,17 @@ class SpanningAgreement final : public Task {
   void tell_that_we_are_here() {
     if (base::Clock::now() < next_telling_) return;
     next_telling_ = base::Clock::time_point::max();
-    tell_others(Ballots::encode(number_, own_statement()));
+    parts_.tell_others(Ballots::encode(number_, own_statement()));
   }
 
   // The ranks of other hosts cannot see for whom this rank waits. They need it to name the right ranks when their deadline passes.
   void tell_who_is_late() {
     const auto now = base::Clock::now();
     if (now < next_telling_) return;
-    next_telling_ = now + time_until_told;
+    next_telling_ = now + time_until_told(topology_);
     std::vector<int> late = late_here();
     if (late == told_) return;
-    tell_others(Ballots::encode_waiting(number_, late));
+    parts_.tell_others(Ballots::encode_waiting(number_, late));
     told_ = std::move(late);
   }
 

@@ -16,13 +16,17 @@ constexpr auto longest_goodbye = std::chrono::milliseconds(5000);  ///< for data
 
 Coordination::Coordination(CoordinationParts parts) : parts_(std::move(parts)), topology_(parts_.topology), group_id_(base::stable_hash(parts_.key)) {
   if (is_one_host()) return;
+  for (int r = 0; r < size(); ++r) {
+    if (!topology_.here(r)) others_.push_back(global(r));
+  }
   notices_ = std::make_unique<Notices>(parts_.link, group_id_, parts_.global_ranks);
   for (const NoticeKind kind : {NoticeKind::ballot, NoticeKind::waiting, NoticeKind::left_out}) {
     notices_->handle(kind, [this](int from, std::string_view notice) { ballots_.take(topology_.host_of(from), notice); });
   }
-  notices_->handle(NoticeKind::left, [this](int from, std::string_view) {
+  notices_->handle(NoticeKind::left, [this](int from, std::string_view notice) {
+    if (topology_.here(from)) return;  // its process is watched
     const std::lock_guard lock(mutex_);
-    left_.insert(from);
+    left_.emplace(from, Notices::content_of(notice).get<std::uint64_t>());
   });
   notices_->handle(NoticeKind::failure, [this](int, std::string_view notice) {
     const std::lock_guard lock(mutex_);
@@ -62,6 +66,7 @@ std::unique_ptr<const AgreementParts> Coordination::parts_of_agreement() {
       .host = parts_.host.engine.get(),
       .ballots = &ballots_,
       .tell = [this](int r, const std::string& notice) { notices_->tell(r, notice); },
+      .tell_others = [this](const std::string& notice) { tell_others(notice, transport::Link::Announcement::call); },
       // The number keeps these messages apart from other traffic of the group, and the group's failure ends it.
       .route = {.mail = &link, .group = ~group_id_, .global_ranks = &parts_.global_ranks},
       .memory = &exchange_memory_,
@@ -69,6 +74,12 @@ std::unique_ptr<const AgreementParts> Coordination::parts_of_agreement() {
       .sleep = [&link](const std::function<bool()>& is_over, std::chrono::nanoseconds at_most) { return link.sleep(is_over, at_most); },
       .notifier = notifier(),
       .is_over = [this] { return failure().has_value(); },
+      .has_left_after =
+          [this](int r, std::uint64_t number) {
+            const std::lock_guard lock(mutex_);
+            const auto left = left_.find(r);
+            return left != left_.end() && left->second >= number;
+          },
       .gone = [this] { return gone(); },
       .all_but_told = [this] { agreed_.store(true, std::memory_order_release); }});
 }
@@ -84,15 +95,12 @@ std::unique_ptr<Task> Coordination::start_agreement(const CollectiveCall& call, 
 
 bool Coordination::agree(const CollectiveCall& call, Waiter& waiter, bool flag) { return parts_.host.engine->agree(call, waiter, flag); }
 
-void Coordination::tell_others(std::string_view notice) {
-  for (int r = 0; r < size(); ++r) {
-    if (!topology_.here(r)) notices_->tell(r, notice);
-  }
-}
+void Coordination::tell_others(std::string_view notice, transport::Link::Announcement what) { notices_->announce(others_, notice, what); }
 
 void Coordination::leave(const std::function<void()>& end_engines) {
   if (parts_.host.peers) parts_.host.peers->leave();
-  if (!is_one_host()) tell_others(Notices::of_kind(NoticeKind::left).bytes());
+  using enum transport::Link::Announcement;
+  if (!is_one_host()) tell_others(Notices::of_kind(NoticeKind::left).put(agreements_).bytes(), parts_.owns_link ? goodbye : leaving);
   end_engines();
   if (parts_.owns_link) parts_.link->goodbye(longest_goodbye);
 }

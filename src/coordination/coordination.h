@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -143,12 +144,13 @@ class Coordination {
   std::optional<Failure> lost_peer(int rank);
   bool has_left(int rank);
   int global(int rank) const { return parts_.global_ranks[static_cast<std::size_t>(rank)]; }
-  void tell_others(std::string_view notice);
+  void tell_others(std::string_view notice, transport::Link::Announcement what);
   std::unique_ptr<const AgreementParts> parts_of_agreement();
 
   CoordinationParts parts_;
   const GroupTopology& topology_;
   std::uint64_t group_id_ = 0;
+  std::vector<int> others_;           // the ranks on other hosts, by their ranks in the world
   std::unique_ptr<Notices> notices_;  // null where there is one host
   Ballots ballots_;
   ExchangeMemory exchange_memory_;
@@ -163,7 +165,7 @@ class Coordination {
   std::optional<Failure> failure_;
   std::optional<Failure> announced_;  // by a rank on another host; counts a moment later
   base::Clock::time_point announced_at_{};
-  std::set<int> left_;  // ranks of other hosts
+  std::map<int, std::uint64_t> left_;  // ranks of other hosts, with the number of their last agreement
 };
 
 /// Options of the ranks of a host that are processes; they join collectively, through their store.

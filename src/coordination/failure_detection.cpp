@@ -34,7 +34,7 @@ void Coordination::poison(const Failure& failure) {
   const Failure first = this->failure().value_or(failure);
   if (end_engines_) end_engines_(first);
   if (!is_one_host()) {
-    tell_others(encode_failure(first));
+    tell_others(encode_failure(first), transport::Link::Announcement::failure);
     parts_.link->end(~group_id_);
   }
   if (base::Notifier* own = notifier()) own->notify();
@@ -128,6 +128,8 @@ std::optional<Failure> Coordination::lost_peers() {
 /// Returns the failure of a rank whose connection is gone and that had not left before.
 std::optional<Failure> Coordination::lost_peer(int rank) {
   if (has_left(rank)) return std::nullopt;
+  // A link may be connected with ranks of this host to watch them. Their processes say better how they ended.
+  if (topology_.here(rank) && parts_.link->address_of(global(rank)).empty()) return std::nullopt;
   const auto loss = parts_.link->lost();
   if (loss && loss->peer == global(rank)) {
     // The link names the rank by its number in the world; the group's number replaces it.
@@ -170,7 +172,7 @@ std::vector<int> Coordination::gone() {
     if (!topology_.here(r) && parts_.link->is_gone(global(r))) ranks.insert(r);
   }
   const std::lock_guard lock(mutex_);
-  ranks.insert(left_.begin(), left_.end());
+  for (const auto& [r, agreements] : left_) ranks.insert(r);
   return {ranks.begin(), ranks.end()};
 }
 

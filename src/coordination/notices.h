@@ -22,7 +22,7 @@ enum class NoticeKind : std::uint8_t {
   ballot,       ///< the calls of the ranks of a host
   waiting,      ///< the ranks that a host still waits for
   left_out,     ///< hosts whose ballots came too late to count
-  left,         ///< the sender has left the group
+  left,         ///< the sender has left the group, after so many agreements
   failure,      ///< the group is over, with the reason
 };
 
@@ -52,6 +52,10 @@ class Notices {
   static base::ByteReader content_of(std::string_view notice) { return base::ByteReader(notice.substr(std::min<std::size_t>(1, notice.size()))); }
   void tell(int rank, std::string_view notice) {
     if (link_) link_->notify(global_ranks_[static_cast<std::size_t>(rank)], group_, notice);
+  }
+  /// Sends a notice to many members, given by their ranks in the world.
+  void announce(const std::vector<int>& global_ranks, std::string_view notice, transport::Link::Announcement what) {
+    if (link_) link_->announce(group_, global_ranks, notice, what);
   }
 
  private:

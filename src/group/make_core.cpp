@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "engines/serial/serial.h"
 #include "group/group_core.h"
+#include "transport/tcp/eager.h"
 #include "unisono/error.h"
 
 namespace unisono::group {
@@ -59,6 +60,7 @@ std::shared_ptr<transport::Link> connect(const CoreOptions& options, const Group
                                    .tls = base::tls_options(base::Environment::process()),
                                    .timeout = options.timeout,
                                    .all = all,
+                                   .most_eager = transport::most_eager_connections(base::Environment::process()),
                                    .notify = [notifier] { notifier->notify(); },
                                    .has_waiter = [notifier] { return notifier->has_waiters(); }});
 }

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <typeinfo>
@@ -95,8 +96,17 @@ bool contains(const std::string& ranks, int rank) {  // "1,3"
   return fmt::format(",{},", ranks).find(fmt::format(",{},", rank)) != std::string::npos;
 }
 
+/// TEST_HOSTS=a,a,b: ranks of one host present themselves as being on several.
+void present_hosts(const base::Environment& environment) {
+  std::istringstream list(environment.get("TEST_HOSTS").value_or(""));
+  std::vector<std::string> hosts;
+  for (std::string host; std::getline(list, host, ',');) hosts.push_back(host);
+  detail::set_presented_hosts(hosts);
+}
+
 InitOptions options_from_environment() {
   const auto& environment = base::Environment::process();
+  present_hosts(environment);
   InitOptions options;
   if (const auto method = environment.get("TEST_INIT_METHOD")) options.init_method = *method;
   if (const auto backend = environment.get("TEST_INIT_BACKEND")) options.backend = *backend;

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "unisono/context.h"
 
@@ -12,6 +13,9 @@ void say(const std::string& text);
 /// "ready PID JOB"
 void say_ready();
 /// "PeerFailed cause=killed culprit=1 host=… rank=0 op=… group=… seq=… what: …"
+/// "1,3"
+std::string list(const std::vector<int>& ranks);
+bool contains(const std::string& ranks, int rank);
 std::string describe_current_exception();
 /// The test says go with SIGUSR1, which is held back from now on.
 void block_go();

@@ -39,9 +39,13 @@ DirectJob::DirectJob(Method method, int ranks, std::vector<std::string> argument
 
 std::vector<std::string> lines_of_rank(const RunningCommand& job, int rank) {
   std::vector<std::string> lines;
-  const std::string before = tag(rank);
+  const std::string aligned = fmt::format("[{:2}] ", rank);  // of ten ranks or more
   for (const auto& line : lines_of(job.out())) {
-    if (line.starts_with(before)) lines.push_back(line.substr(before.size()));
+    for (const std::string& before : {tag(rank), aligned}) {
+      if (!line.starts_with(before)) continue;
+      lines.push_back(line.substr(before.size()));
+      break;
+    }
   }
   return lines;
 }
@@ -58,11 +62,14 @@ std::string line_of(const std::vector<std::string>& lines, const std::string& be
   return found;
 }
 
-pid_t pid_of(const RunningCommand& job, int rank) { return std::stoi(word_after(job.out(), tag(rank) + "ready ")); }
+pid_t pid_of(const RunningCommand& job, int rank) {
+  const std::string ready = line_of(lines_of_rank(job, rank), "ready ");
+  return std::stoi(ready.substr(0, ready.find(' ')));
+}
 
 std::string job_id(const RunningCommand& job) {
-  const std::string pid = word_after(job.out(), "[0] ready ");
-  return word_after(job.out(), "[0] ready " + pid + " ");
+  const std::string ready = line_of(lines_of_rank(job, 0), "ready ");
+  return ready.substr(ready.find(' ') + 1);
 }
 
 void expect_nothing_left(const std::string& id) {

@@ -1,6 +1,7 @@
 // The modes of fault_rank about forming groups.
 
 #include <signal.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <memory>
@@ -95,10 +96,34 @@ int join_with_victim(const std::string& how) {
   return 92;
 }
 
+/// survive VICTIMS: sums until something fails, says what, and goes on with those that are left.
+int survive(const std::string& victims) {
+  block_go();
+  const Context context(options_from_environment());
+  say_ready();
+  try {
+    barrier();
+    say("under way");
+    if (contains(victims, rank())) rest();
+    barrier();
+    say("the operation SUCCEEDED");
+  } catch (const Error&) {
+    say("error " + describe_current_exception());
+  }
+  const auto left = shrink_group(world());
+  if (!left) return 92;
+  int sum = 0;
+  for (int round = 0; round < 20; ++round) sum = all_reduce(rank(), ReduceOp::sum, *left);
+  const std::vector<int> all = all_gather(rank(), *left);
+  say(fmt::format("left {}, sum {}", list(all), sum));
+  return 0;
+}
+
 }  // namespace
 
 std::optional<int> run_group_mode(const std::string& mode, const std::string& first, const std::string& second) {
   if (mode == "form") return form_with_victim(first, second);
+  if (mode == "survive") return survive(first);
   if (mode == "join") return join_with_victim(first);
   return std::nullopt;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -59,18 +60,7 @@ struct RankZero {
     ballots.take(host, Ballots::encode(number, {.agrees = true, .signature = engines::signature_of(theirs), .label = {}, .ballots = {}}));
   }
   std::optional<Mismatch> decides() {
-    const AgreementParts parts{.topology = &topology,
-                               .host = nullptr,
-                               .ballots = &ballots,
-                               .tell = [this](int rank, const std::string& text) { told.emplace_back(rank, text); },
-                               .route = {.mail = &mail, .group = 1, .global_ranks = &topology.leaders},
-                               .memory = &memory,
-                               .poll = [this] { ++polls; },
-                               .sleep = [](const std::function<bool()>&, std::chrono::nanoseconds) { return false; },
-                               .notifier = &notifier,
-                               .is_over = [this] { return is_over; },
-                               .gone = [this] { return gone; },
-                               .all_but_told = [] {}};
+    const AgreementParts parts = this->parts();
     const auto task = start_agreement(parts, number, call, nullptr);
     try {
       task->advance();
@@ -78,6 +68,32 @@ struct RankZero {
       return mismatch;
     }
     return std::nullopt;
+  }
+  /// Those that are waited for, while nobody has come.
+  std::vector<int> awaited() {
+    const AgreementParts parts = this->parts();
+    return start_agreement(parts, number, call, nullptr)->waiting_for();
+  }
+  AgreementParts parts() {
+    return {.topology = &topology,
+            .host = nullptr,
+            .ballots = &ballots,
+            .tell = [this](int rank, const std::string& text) { told.emplace_back(rank, text); },
+            .tell_others =
+                [this](const std::string& text) {
+                  for (const int rank : topology.leaders) {
+                    if (rank != topology.rank) told.emplace_back(rank, text);
+                  }
+                },
+            .route = {.mail = &mail, .group = 1, .global_ranks = &topology.leaders},
+            .memory = &memory,
+            .poll = [this] { ++polls; },
+            .sleep = [](const std::function<bool()>&, std::chrono::nanoseconds) { return false; },
+            .notifier = &notifier,
+            .is_over = [this] { return is_over; },
+            .has_left_after = [this](int r, std::uint64_t after) { return left_after.contains(r) && left_after.at(r) >= after; },
+            .gone = [this] { return gone; },
+            .all_but_told = [] {}};
   }
   bool has_told(int rank, const std::string& text) const { return std::ranges::find(told, std::pair(rank, text)) != told.end(); }
 
@@ -91,6 +107,7 @@ struct RankZero {
   CollectiveCall call{.operation = Operation::all_reduce, .count = 3};
   std::vector<std::pair<int, std::string>> told;
   std::vector<int> gone;
+  std::map<int, std::uint64_t> left_after;
   bool is_over = false;
   int polls = 0;
 };
@@ -145,6 +162,15 @@ TEST(Agreement, WaitsForAHostThatLivesThoughAnotherIsGone) {
   const auto error = rank.decides();
   ASSERT_TRUE(error);
   EXPECT_EQ(error->culprit(), 1) << error->what();
+}
+
+// A rank that has left after this agreement has come to it, though this one has not heard so from those between.
+TEST(Agreement, DoesNotNameWhoHasLeftAfterIt) {
+  RankZero rank(3);
+  rank.left_after[2] = 7;
+  EXPECT_EQ(rank.awaited(), std::vector<int>{1});
+  rank.left_after[2] = 6;
+  EXPECT_EQ(rank.awaited(), (std::vector<int>{1, 2}));
 }
 
 // The group's failure keeps nobody waiting, and does not hide that ranks differ.

@@ -136,7 +136,7 @@ TEST(Engines, AnotherScheduleThanRankZeros) {
       static_cast<void>(joiners.select(rank, "auto"));
       ADD_FAILURE() << "threw nothing";
     } catch (const InvalidArgument& error) {
-      EXPECT_EQ(error.message(), "rank 1 has another UNISONO_SCHEDULE or UNISONO_NETWORK than rank 0");
+      EXPECT_EQ(error.message(), "rank 1 has another UNISONO_SCHEDULE, UNISONO_NETWORK or UNISONO_MAX_EAGER_CONNECTIONS than rank 0");
       EXPECT_EQ(error.culprit(), 1);
     }
   }

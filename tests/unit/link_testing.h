@@ -139,7 +139,7 @@ inline LinkAndHand make_link_and_hand(const std::function<void(Link::Options&)>&
     if (change && rank == 0) change(options);
     if (tls) options.tls = *tls;
     if (rank == 0) both.link = Link::connect(options);
-    else both.hand = std::move(transport::meet(options).at(0));
+    else both.hand = std::move(transport::meet(options).connections.at(0));
   });
   both.codes = std::make_unique<transport::FrameCodes>(both.hand.keys.sending);
   return both;

@@ -81,9 +81,10 @@ bool HandshakeConnection::go_on(bool readable) {
     if (!is_encrypted_) return true;
   }
   if (readable && !receive_some()) return false;
-  while (tls_ && tls_->has_unread() && !handshake_.done()) {
+  while (tls_ && tls_->has_unread() && !handshake_.done() && !is_unwanted()) {
     if (!receive_some()) return false;
   }
+  if (is_unwanted()) return false;
   out_ += handshake_.take_output();
   if (tls_ && !tls_->flush()) return false;
   if (out_.empty()) return true;
@@ -166,9 +167,11 @@ void Acceptor::accept() {
     } catch (const Error&) {  // the other side has closed it already
       continue;
     }
-    unauthenticated_.push_back({HandshakeConnection(std::move(fd), Handshake::accepting(secret_, rank_, awaited_), tls_.get(),
-                                                    base::TlsSide::accepting, now + patience_with_strangers),
-                                std::move(source), now});
+    Handshake handshake = Handshake::accepting(secret_, rank_, awaited_);
+    handshake.ask(wants_);
+    unauthenticated_.push_back(
+        {HandshakeConnection(std::move(fd), std::move(handshake), tls_.get(), base::TlsSide::accepting, now + patience_with_strangers),
+         std::move(source), now});
   }
 }
 
@@ -176,7 +179,7 @@ void Acceptor::serve(Unauthenticated& candidate, short events, const Admit& admi
   HandshakeConnection& connection = *candidate.connection;
   try {
     if (!connection.go_on((events & ~POLLOUT) != 0)) {
-      log_rejected(candidate.source, "it went away before it had authenticated");
+      if (!connection.is_unwanted()) log_rejected(candidate.source, "it went away before it had authenticated");
       candidate.connection.reset();
     } else if (connection.done()) {
       admit(connection.from(), connection.take());

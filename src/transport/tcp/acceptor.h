@@ -33,9 +33,10 @@ class HandshakeConnection {
   /// `tls`: what it is encrypted with; null: nothing.
   HandshakeConnection(base::FileDescriptor fd, Handshake handshake, const base::TlsContext* tls, base::TlsSide side, base::Clock::time_point expires);
 
-  /// Reads, and sends the handshake's output. Returns false where the other side has gone. Throws ProtocolError.
+  /// Reads, and sends the handshake's output. Returns false where the other side has gone, or was not wanted. Throws ProtocolError.
   bool go_on(bool readable);
   bool done() const { return handshake_.done() && !is_blocked(); }
+  bool is_unwanted() const { return handshake_.is_unwanted(); }
   short events() const { return static_cast<short>(POLLIN | (is_blocked() ? POLLOUT : 0)); }
   int fd() const { return fd_.get(); }
   int from() const { return handshake_.from(); }
@@ -68,6 +69,12 @@ class Acceptor {
     tls_ = std::move(tls);
   }
 
+  /// Admits these ranks from now on, those alone for which `wants` returns true when they have proved themselves.
+  void admit(std::vector<int> ranks, std::function<bool(int rank)> wants) {
+    awaited_ = std::move(ranks);
+    wants_ = std::move(wants);
+  }
+
   /// Adds the descriptors to poll, and moves `next` to the time when something is due.
   void prepare(std::vector<pollfd>& entries, base::Clock::time_point now, base::Clock::time_point& next) const;
   /// Handles the entries that `prepare` has added, after poll. `admit` gets a rank and its connection.
@@ -87,7 +94,8 @@ class Acceptor {
   void log_rejected(const std::string& source, std::string_view what);
 
   const int rank_;
-  const std::vector<int> awaited_;
+  std::vector<int> awaited_;
+  std::function<bool(int rank)> wants_{};
   base::FileDescriptor listener_;
   std::string secret_;
   std::shared_ptr<const base::TlsContext> tls_;  ///< null: connections are not encrypted

@@ -39,6 +39,8 @@ constexpr Rule rules[] = {
     {"call", 0, longest_call, true, false, false, false},
     {"heartbeat", 0, 0, false, false, false, false},
     {"goodbye", 0, 0, false, false, false, false},
+    {"spread", 0, longest_spread, true, false, false, false},
+    {"gone", 0, longest_spread, false, false, false, false},
 };
 
 }  // namespace

@@ -26,6 +26,8 @@ enum class FrameKind : std::uint8_t {
   call,       ///< what a rank says of the next call of a group: group, length
   heartbeat,
   goodbye,  ///< the last frame: the sender finalizes
+  spread,   ///< a notice that ranks hand on to those that the sender has no connection with (spread.h): group, length
+  gone,     ///< ranks that are lost or have left, as far as the sender has heard of them (spread.h): length
 };
 
 enum class Refusal : std::uint64_t { other_length = 1, group_over };
@@ -45,6 +47,7 @@ inline constexpr std::size_t longest_notice = std::size_t{64} << 10;
 /// A message of a collective that is sent without a matching receive: its receive is posted at once, or has been. With a request it would cost two
 /// messages more, and wake its sender once more.
 inline constexpr std::size_t longest_eager = std::size_t{256} << 10;
+inline constexpr std::size_t longest_spread = std::size_t{128} << 10;
 inline constexpr std::size_t longest_data = std::size_t{1} << 20;
 
 /// An eager message takes cost_of(length) of the room at its receiver. The data of a request that is not cleared yet takes its length. The room for
@@ -64,7 +67,8 @@ inline constexpr std::size_t call_head_size = 32;
 inline constexpr std::size_t longest_call = (std::size_t{128} << 10) + call_head_size;
 /// Returns how many bytes of a payload are words between the libraries themselves, and not the ranks' data.
 constexpr std::size_t covered_bytes(FrameKind kind, std::size_t length) {
-  return kind == FrameKind::notice ? length : kind == FrameKind::call ? std::min(length, call_head_size) : 0;
+  const bool is_word = kind == FrameKind::notice || kind == FrameKind::spread || kind == FrameKind::gone;
+  return is_word ? length : kind == FrameKind::call ? std::min(length, call_head_size) : 0;
 }
 /// Throws ProtocolError with the reason unless a peer may send the head. It checks a length before anything is allocated for it.
 FrameHead to_head(const std::byte* bytes);

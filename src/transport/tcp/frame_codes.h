@@ -15,6 +15,7 @@ namespace unisono::transport {
 /// payload of messages it does not cover: their content is the ranks' own, and whoever wants that kept as well encrypts the connection.
 class FrameCodes {
  public:
+  FrameCodes() = default;  ///< of no connection
   /// `key`: 16 bytes that only the two ranks know (Handshake::keys).
   explicit FrameCodes(std::string_view key) : key_{load(key, 0), load(key, sizeof(std::uint64_t))} {}
 
@@ -39,7 +40,7 @@ class FrameCodes {
     return base::load_little_endian<std::uint64_t>(key.substr(at, sizeof(std::uint64_t)).data());
   }
 
-  base::SipHash::Key key_;
+  base::SipHash::Key key_{};
   std::uint64_t number_ = 0;
 };
 

@@ -32,6 +32,7 @@ class FrameSink {
 /// Splits the bytes of a connection into frames. A large message is received directly into its destination; small ones are read together.
 class FrameReader {
  public:
+  FrameReader() = default;  ///< of no connection
   /// `already` arrived with the handshake. `key`: of the codes of the frames.
   FrameReader(std::string_view already, std::string_view key);
 

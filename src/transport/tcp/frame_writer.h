@@ -19,6 +19,7 @@ namespace unisono::transport {
 /// copy, in turns of one data frame each, so that none waits for the end of another.
 class FrameWriter {
  public:
+  FrameWriter() = default;  ///< of no connection
   /// `key`: of the codes of the frames.
   explicit FrameWriter(std::string_view key) : codes_(key) {}
 

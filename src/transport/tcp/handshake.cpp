@@ -15,7 +15,7 @@ namespace {
 using store::Reader;
 
 constexpr std::string_view magic = "UNISLINK";
-constexpr std::uint16_t wire_version = 2;
+constexpr std::uint16_t wire_version = 3;
 constexpr std::size_t greeting_size = 16;
 
 std::string greeting() {
@@ -68,7 +68,7 @@ std::string Handshake::proof(std::string_view label) const {
 void Handshake::receive(std::string_view bytes) {
   in_.append(bytes);
   if (stage_ == Stage::greeting) read_greeting();
-  while (stage_ != Stage::greeting && stage_ != Stage::done) {
+  while (stage_ != Stage::greeting && stage_ != Stage::done && stage_ != Stage::unwanted) {
     bool too_long = false;
     const auto content = in_.take_frame(longest_handshake_frame, too_long);
     if (too_long) throw ProtocolError("it sent a frame that is too long");
@@ -122,6 +122,10 @@ void Handshake::read_frame(std::string_view content) {
       return;
     case Stage::proof:
       require_proof("unisono link: connecting");
+      if (wants_ && !wants_(from_)) {
+        stage_ = Stage::unwanted;
+        return;
+      }
       out_ = frame(proof("unisono link: accepting"));
       stage_ = Stage::done;
       return;
@@ -130,7 +134,8 @@ void Handshake::read_frame(std::string_view content) {
       stage_ = Stage::done;
       return;
     case Stage::greeting:
-    case Stage::done: break;
+    case Stage::done:
+    case Stage::unwanted: break;
   }
 }
 

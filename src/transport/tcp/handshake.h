@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,12 +36,16 @@ class Handshake {
   /// Makes the accepting side; only the ranks in `from` are admitted.
   static Handshake accepting(std::string secret, int to, std::vector<int> from) { return {std::move(secret), -1, to, std::move(from)}; }
 
+  /// Lets the accepting side ask whether a rank that has proved itself is wanted, before that rank is told that it is accepted.
+  void ask(std::function<bool(int rank)> wants) { wants_ = std::move(wants); }
   /// Makes the proofs hold for one TLS connection alone; called before anything is received.
   void bind(std::string binding) { binding_ = std::move(binding); }
   void receive(std::string_view bytes);
   std::string take_output() { return std::exchange(out_, {}); }
   /// Returns true when both have proved themselves (once the output has been sent).
   bool done() const { return stage_ == Stage::done; }
+  /// Returns true where the other rank has proved itself and was not wanted: it is not accepted, and may try again.
+  bool is_unwanted() const { return stage_ == Stage::unwanted; }
   int from() const { return from_; }
   bool has_heard_nothing() const { return stage_ == Stage::greeting && in_.size() == 0; }
   /// Derives the keys of this connection, when the handshake is done.
@@ -49,7 +54,7 @@ class Handshake {
   std::string take_rest();
 
  private:
-  enum class Stage { greeting, hello, challenge, proof, accepted, done };
+  enum class Stage { greeting, hello, challenge, proof, accepted, done, unwanted };
   Handshake(std::string secret, int from, int to, std::vector<int> admitted);
   bool accepts() const { return !admitted_.empty(); }
   void read_greeting();
@@ -59,6 +64,7 @@ class Handshake {
   std::string secret_;
   int from_, to_;
   std::vector<int> admitted_;
+  std::function<bool(int rank)> wants_{};
   std::string from_nonce_, to_nonce_, binding_;
   Stage stage_ = Stage::greeting;
   store::FrameBuffer in_;

@@ -33,9 +33,9 @@ class CallMail {
   virtual void look(int peer) = 0;
 };
 
-/// The TCP connections of this rank of the world with every rank on another host; both sides of each have proved that they belong to the job. A link
-/// carries bytes on channels and short notices, and knows the peers that are gone. A waiting thread polls it; while none does, the link's own thread
-/// polls it, which also sends heartbeats.
+/// The TCP connections of this rank of the world with every rank on another host, which are made at once, or, among many ranks, when they are first
+/// needed (Options::most_eager); both sides of each have proved that they belong to the job. A link carries bytes on channels and short notices, and
+/// knows the peers that are gone. A waiting thread polls it; while none does, the link's own thread polls it, which also sends heartbeats.
 class Link : public CallMail {
  public:
   struct Options {
@@ -47,13 +47,16 @@ class Link : public CallMail {
     base::TlsOptions tls = {};  // whether the connections are encrypted, and with what
     std::chrono::milliseconds timeout{};
     bool all = false;  // connects the ranks of this rank's host as well
+    /// A rank with more peers connects with them when a message is first sent to them or awaited from them, and before that with its neighbours in a
+    /// tree (WatchTree) alone. Equal on all ranks.
+    std::size_t most_eager = 64;
     std::function<void()>
         notify;  // called by the polling thread when something has come that a rank may wait for; must stay callable during the link's lifetime
     std::function<bool()> has_waiter;  // returns true while a thread sleeps until `notify`: the link's thread takes over at once. Without it, a
                                        // moment after the last poll
   };
-  /// Connects the ranks; collective over the world. The listener is closed when it returns. Throws Timeout (missing()), PeerFailed, ProtocolError,
-  /// and BackendUnavailable (an address that cannot be bound or reached; names interface and peer).
+  /// Connects the ranks; collective over the world. Where all ranks are connected, the listener is closed when it returns. Throws Timeout
+  /// (missing()), PeerFailed, ProtocolError, and BackendUnavailable (an address that cannot be bound or reached; names interface and peer).
   static std::shared_ptr<Link> connect(Options options);
 
   /// A peer that is lost for good, by its rank in the world.
@@ -79,6 +82,17 @@ class Link : public CallMail {
   /// ranks. A notice to a lost peer is discarded.
   virtual void notify(int peer, std::uint64_t group, std::string_view text) = 0;
 
+  /// What a notice to many ranks of a group is about.
+  enum class Announcement {
+    failure,  ///< the group is over: the first one of any member counts, and no other is needed
+    leaving,  ///< this rank leaves the group
+    goodbye,  ///< the same of a group with which the link ends: its goodbye follows
+    call,     ///< which call this rank makes
+  };
+  /// Sends a notice to those ranks of the world: to each of them, or, where a rank is not connected with all others, from neighbour to neighbour. Of
+  /// one rank's notices to another one the order is kept, but for failures.
+  virtual void announce(std::uint64_t group, std::span<const int> members, std::string_view text, Announcement what) = 0;
+
   using Listener =
       std::function<void(int peer, std::string_view text)>;  // from any thread that polls; must not call back into the Link but for notify
   virtual void listen(std::uint64_t group,
@@ -97,8 +111,11 @@ class Link : public CallMail {
   virtual bool has_left(int peer) const = 0;  // said goodbye
   /// Finalizes this rank: pending data is still sent (for at most `at_most`), and the end of a connection is no failure any more.
   virtual void goodbye(std::chrono::milliseconds at_most) = 0;
-  /// Returns the numeric address of the connection to that rank, "10.0.0.2:41234"; "" for one of this host.
+  /// Returns the numeric address of the connection to that rank, "10.0.0.2:41234", or that at which it listens while there is none; "" for one of
+  /// this host.
   virtual std::string address_of(int peer) const = 0;
+  /// Returns the number of connections that are open now.
+  virtual std::size_t connections() const = 0;
 };
 
 }  // namespace unisono::transport

@@ -15,41 +15,43 @@ constexpr std::size_t most_kept = std::size_t{16} << 20;  ///< bytes of notices 
 }  // namespace
 
 void TcpLink::notify(int rank, std::uint64_t group, std::string_view text) {
-  Peer& peer = connected(rank);
   if (text.size() > longest_notice) throw InvalidArgument(fmt::format("a notice of {} bytes: at most {} are allowed", text.size(), longest_notice));
   const std::lock_guard lock(mutex_);
+  Peer& peer = connected(rank);
   peer.notify(group, text);
+  need(peer);
   watch(peer);
 }
 
 void TcpLink::post(int rank, std::uint64_t group, std::span<const std::byte> head, std::span<const std::byte> data) {
-  Peer& peer = connected(rank);
   const std::size_t size = head.size() + data.size();
   if (size > longest_call) throw InvalidArgument(fmt::format("a message of {} bytes about a call: at most {} are allowed", size, longest_call));
   const std::lock_guard lock(mutex_);
-  FrameWriter* const writer = peer.writer();
-  if (writer == nullptr) return;
-  writer->write(peer.connection(), {.kind = FrameKind::call, .length = static_cast<std::uint32_t>(size), .group = group}, head, data);
-  watch(peer);
+  Peer& peer = connected(rank);
+  const FrameHead frame{.kind = FrameKind::call, .length = static_cast<std::uint32_t>(size), .group = group};
+  if (FrameWriter* const writer = peer.writer()) return writer->write(peer.connection(), frame, head, data), watch(peer);
+  peer.post_later(frame, head, data);
+  need(peer);
 }
 
 bool TcpLink::take(int rank, std::uint64_t group, std::string& into) {
-  Peer& peer = connected(rank);
   const std::lock_guard lock(mutex_);
-  return peer.take(group, into);
+  Peer& peer = connected(rank);
+  if (peer.take(group, into)) return true;
+  await(peer);
+  return false;
 }
 
 void TcpLink::look(int rank) {
   // The other connections are read less often: bytes that wait to be written, notices, peers that are gone.
   if (rank < 0 || ++looks_ % looks_per_poll == 0) return poll();
-  Peer& peer = connected(rank);
   if (!thread_.joinable()) return;
   count_poll();
   bool stirred = false;
   {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock) return;
-    pump(peer, base::Clock::now());
+    pump(connected(rank), base::Clock::now());
     stirred = std::exchange(shared_.stirred, false);
   }
   after(stirred);
@@ -96,8 +98,9 @@ void TcpLink::deliver(Notice& notice) {
   const std::size_t bytes = notice.text.size() + sizeof(Notice);
   if (kept_bytes_ + bytes > most_kept) {
     const std::lock_guard lock(mutex_);
-    Peer& peer = *find(notice.peer);
-    if (peer.is_open()) note(peer.lose(PeerFailed::disconnected, fmt::format("{} sends notices that nobody waits for", peer.name())));
+    Peer* const peer = find(notice.peer);
+    if (peer != nullptr && peer->is_open())
+      note(peer->lose(PeerFailed::disconnected, fmt::format("{} sends notices that nobody waits for", peer->name())));
     return;
   }
   kept_bytes_ += bytes;

@@ -138,6 +138,7 @@ void TcpLink::tick(Time now) {
     }
   }
   std::erase_if(open_, [](const Peer* peer) { return !peer->is_open(); });
+  if (demand_) tick_on_demand(now);
 }
 
 }  // namespace unisono::transport

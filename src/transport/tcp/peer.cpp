@@ -33,14 +33,40 @@ std::string numeric_address(int fd) {
 
 }  // namespace
 
-Peer::Peer(int rank, Established connection, SharedState& shared)
-    : rank_(rank),
-      address_(numeric_address(connection.fd.get())),
-      fd_(std::move(connection.fd)),
-      tls_(std::move(connection.tls)),
-      shared_(shared),
-      reader_(connection.already, connection.keys.receiving),
-      writer_(connection.keys.sending) {}
+void Peer::connect(Established connection) {
+  was_connected_ = true;
+  address_ = numeric_address(connection.fd.get());
+  fd_ = std::move(connection.fd);
+  tls_ = std::move(connection.tls);
+  reader_ = FrameReader(connection.already, connection.keys.receiving);
+  writer_ = FrameWriter(connection.keys.sending);
+  heard_ = base::Clock::now();
+}
+
+void Peer::send_waiting() {
+  const std::deque<Waiting> waiting = std::exchange(waiting_, {});
+  for (const Waiting& each : waiting) {
+    if (each.transfer == nullptr) writer_.write(this->connection(), each.head, std::as_bytes(std::span(each.payload)));
+    else if (each.transfer->pending()) send(each.transfer);
+  }
+  shared_.stirred = true;
+}
+
+bool Peer::needs_connection() const {
+  if (was_connected_ || loss_ || has_left_) return false;
+  return is_awaited || !waiting_.empty() || std::ranges::any_of(channels_, [](const auto& channel) { return !channel.second.expecting.empty(); });
+}
+
+bool Peer::owes() const {
+  if (loss_ || has_left_) return false;
+  if (!was_connected_) return !waiting_.empty();
+  return is_open() && (!requested_.empty() || is_writing()) && !writer_.broken();
+}
+
+void Peer::hear_that_it_left() {
+  has_left_ = true;
+  fail_all(PeerFailed::disconnected, fmt::format("{} has left (finalize)", name()));
+}
 
 std::string Peer::name() const { return fmt::format("rank {} ({})", rank_, address_); }
 
@@ -52,6 +78,7 @@ void Peer::send(const TransferPtr& transfer) {
   if (has_left_) return transfer->fail(PeerFailed::disconnected, fmt::format("{} has left (finalize) and takes no message any more", name()));
   if (said_goodbye_) return transfer->fail(PeerFailed::disconnected, "this rank has said goodbye");
   if (shared_.groups_over.contains(group)) return transfer->fail(PeerFailed::aborted, "the group is over");
+  if (!was_connected_) return waiting_.push_back({transfer}), void();
   const std::size_t limit = channel == base::collective_channel ? longest_eager : base::eager_bytes;
   if (transfer->bytes <= limit && unconsumed_ + cost_of(transfer->bytes) <= eager_room) {
     unconsumed_ += cost_of(transfer->bytes);
@@ -97,6 +124,7 @@ void Peer::recv(const TransferPtr& transfer) {
 
 void Peer::withdraw(const TransferPtr& transfer) {
   if (!transfer->pending()) return;
+  std::erase_if(waiting_, [&](const Waiting& each) { return each.transfer == transfer; });
   // A receive may have the id of a peer's request, which is none of ours.
   if (const auto found = requested_.find(transfer->id); found != requested_.end() && found->second.transfer == transfer) {
     unconsumed_ -= found->second.early;
@@ -118,9 +146,17 @@ void Peer::detach(Transfer& transfer) {
 }
 
 void Peer::notify(std::uint64_t group, std::string_view text) {
-  if (!is_open() || has_left_ || said_goodbye_) return;
-  writer_.write(connection(), {.kind = FrameKind::notice, .length = static_cast<std::uint32_t>(text.size()), .group = group},
-                std::as_bytes(std::span(text)));
+  const FrameHead head{.kind = FrameKind::notice, .length = static_cast<std::uint32_t>(text.size()), .group = group};
+  if (loss_ || has_left_ || said_goodbye_) return;
+  if (!was_connected_) waiting_.push_back({nullptr, head, std::string(text)});
+  else if (is_open()) writer_.write(connection(), head, std::as_bytes(std::span(text)));
+}
+
+void Peer::post_later(const FrameHead& frame, std::span<const std::byte> head, std::span<const std::byte> data) {
+  if (was_connected_ || loss_ || has_left_ || said_goodbye_) return;
+  std::string payload(reinterpret_cast<const char*>(head.data()), head.size());
+  payload.append(reinterpret_cast<const char*>(data.data()), data.size());
+  waiting_.push_back({nullptr, frame, std::move(payload)});
 }
 
 bool Peer::take(std::uint64_t group, std::string& into) {
@@ -142,6 +178,12 @@ void Peer::end_group(std::uint64_t group) {
     transfer.data = nullptr;
     transfer.fail(PeerFailed::aborted, "the group is over");
   };
+  for (const Waiting& each : waiting_) {
+    if (each.transfer && each.transfer->channel.first == group) over(*each.transfer);
+  }
+  std::erase_if(waiting_, [&](const Waiting& each) {
+    return each.transfer ? each.transfer->channel.first == group : each.head.kind == FrameKind::call && each.head.group == group;
+  });
   for (auto it = channels_.begin(); it != channels_.end();) {
     if (it->first.first != group) {
       ++it;
@@ -237,6 +279,7 @@ bool Peer::has_delivered() {
 
 // Shuts the socket down first: a child of fork may have it as well, and closing this descriptor alone would end nothing.
 void Peer::close() {
+  if (!is_open()) return;
   ::epoll_ctl(shared_.epoll, EPOLL_CTL_DEL, fd(), nullptr);
   ::shutdown(fd(), SHUT_RDWR);
   fd_.reset();
@@ -253,6 +296,10 @@ void Peer::fail_all(PeerFailed::Cause cause, const std::string& text) {
   const auto fail = [&](Transfer& transfer) {
     if (transfer.pending()) transfer.fail(cause, text);
   };
+  for (const Waiting& each : waiting_) {
+    if (each.transfer) fail(*each.transfer);
+  }
+  waiting_.clear();
   for (const auto& [id, requested] : requested_) fail(*requested.transfer);
   for (const auto& [id, transfer] : cleared_) fail(*transfer);
   for (auto& [key, channel] : channels_) {

@@ -15,7 +15,7 @@
 #include "base/file_descriptor.h"
 #include "transport/tcp/frame_reader.h"
 #include "transport/tcp/link.h"
-#include "transport/tcp/meeting.h"
+#include "transport/tcp/acceptor.h"
 #include "transport/tcp/frame_writer.h"
 
 namespace unisono::transport {
@@ -27,18 +27,35 @@ struct Notice {
   std::string text;
 };
 
+/// What a peer has said of others: a frame of kind spread or gone.
+struct Word {
+  int from = -1;
+  FrameKind kind = FrameKind::spread;
+  std::uint64_t group = 0;
+  std::string text;
+};
+
 /// The data that the peers of a link share.
 struct SharedState {
+  std::vector<Word> words;              ///< arrived since they were last handled
+  std::vector<int> left;                ///< ranks whose goodbye has arrived since then
   std::vector<Notice> notices;          ///< arrived since they were last handed on
   std::set<std::uint64_t> groups_over;  ///< nothing is kept for them
   bool stirred = false;                 ///< something happened that a caller may wait for
   int epoll = -1;                       ///< the epoll instance that watches the connections
 };
 
-/// The connection with one rank: matches arriving messages with receives, and sends. Guarded by the link's mutex.
+/// The connection with one rank, or what waits for it: matches arriving messages with receives, and sends. Guarded by the link's mutex.
 class Peer final : public FrameSink {
  public:
-  Peer(int rank, Established connection, SharedState& shared);
+  /// There is no connection yet. `address`: where the rank listens.
+  Peer(int rank, std::string address, SharedState& shared) : rank_(rank), address_(std::move(address)), shared_(shared) {}
+  /// Takes the connection over. What waits for it is sent by the next call, behind what the link says first.
+  void connect(Established connection);
+  void send_waiting();
+  bool was_connected() const { return was_connected_; }
+  /// Returns true where a message waits for a connection, in this or the other direction.
+  bool needs_connection() const;
 
   int rank() const { return rank_; }
   int fd() const { return fd_.get(); }
@@ -54,12 +71,14 @@ class Peer final : public FrameSink {
   /// Continues a send from a copy of its data.
   static void detach(Transfer& transfer);
   void notify(std::uint64_t group, std::string_view text);
-  /// Returns the writer of small frames; null where the peer takes none any more.
+  /// Keeps the message of a call for a connection that is not there yet.
+  void post_later(const FrameHead& frame, std::span<const std::byte> head, std::span<const std::byte> data);
+  /// Returns the writer of small frames; null where the peer takes none any more, or none yet.
   FrameWriter* writer() { return is_open() && !has_left_ && !said_goodbye_ ? &writer_ : nullptr; }
   bool take(std::uint64_t group, std::string& into);
   void end_group(std::uint64_t group);
   /// Returns true while a send waits for the peer or for the socket.
-  bool owes() const { return is_open() && !has_left_ && (!requested_.empty() || is_writing()) && !writer_.broken(); }
+  bool owes() const;
   void say_goodbye();
 
   /// Reads and writes without waiting. Returns the loss of the connection, if it ended.
@@ -77,12 +96,15 @@ class Peer final : public FrameSink {
   bool has_delivered();
   /// Closes the connection. All transfers that wait for the peer fail with this loss.
   Link::Loss lose(PeerFailed::Cause cause, const std::string& text);
+  /// Tells that others say that the rank has left. There is no connection.
+  void hear_that_it_left();
   bool has_left() const { return has_left_; }
   bool said_goodbye() const { return said_goodbye_; }
   const std::optional<Link::Loss>& loss() const { return loss_; }
 
   bool warned = false;               ///< a warning of its silence was logged
   std::uint32_t watched_events = 0;  ///< events that epoll watches for
+  bool is_awaited = false;           ///< without a connection: a message of it is waited for
 
  private:
   struct Arrived {
@@ -126,15 +148,22 @@ class Peer final : public FrameSink {
   void fail_all(PeerFailed::Cause cause, const std::string& text);
 
   const int rank_;
-  const std::string address_;
+  std::string address_;
   base::FileDescriptor fd_;
-  const std::unique_ptr<base::TlsConnection> tls_;  ///< null: the connection is not encrypted
+  std::unique_ptr<base::TlsConnection> tls_;  ///< null: the connection is not encrypted
   SharedState& shared_;
   FrameReader reader_;
   FrameWriter writer_;
   base::Clock::time_point heard_ = base::Clock::now();
-  bool has_left_ = false, said_goodbye_ = false, shut_ = false;
+  bool was_connected_ = false, has_left_ = false, said_goodbye_ = false, shut_ = false;
   std::optional<Link::Loss> loss_;
+
+  struct Waiting {
+    TransferPtr transfer;  ///< null: a frame
+    FrameHead head{};
+    std::string payload{};
+  };
+  std::deque<Waiting> waiting_;  ///< for the connection
 
   std::size_t unconsumed_ = 0;  ///< bytes of this rank's eager messages at the peer
   std::uint64_t last_request_ = 0;

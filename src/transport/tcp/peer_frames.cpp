@@ -22,6 +22,8 @@ Target Peer::begin(const FrameHead& head) {
     case FrameKind::eager: return begin_eager(head);
     case FrameKind::data: return begin_data(head);
     case FrameKind::notice:
+    case FrameKind::spread:
+    case FrameKind::gone:
     case FrameKind::call: notice_.resize(head.length); return {nullptr, reinterpret_cast<std::byte*>(notice_.data())};
     default: return {};
   }
@@ -63,6 +65,8 @@ void Peer::finish(const FrameHead& head) {
     case FrameKind::call: return on_call(head);
     case FrameKind::heartbeat: return;
     case FrameKind::goodbye: return on_goodbye();
+    case FrameKind::spread:
+    case FrameKind::gone: shared_.words.push_back({rank_, head.kind, head.group, std::exchange(notice_, {})}); return;
   }
 }
 
@@ -228,6 +232,7 @@ void Peer::on_call(const FrameHead& head) {
 // All data of the peer has arrived before this frame, so the transfers that still wait fail.
 void Peer::on_goodbye() {
   has_left_ = true;
+  shared_.left.push_back(rank_);
   fail_all(PeerFailed::disconnected, fmt::format("{} has left (finalize)", name()));
 }
 

@@ -20,19 +20,23 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t few_peers = 2;                             ///< up to so many are read from without asking epoll first
-constexpr std::chrono::milliseconds delivery_look_period = 5ms;  ///< the arrival of acknowledgements wakes no thread
+constexpr std::size_t few_peers = 2;  ///< up to so many are read from without asking epoll first
 
 }  // namespace
 
 std::shared_ptr<Link> Link::connect(Options options) {
-  std::map<int, Established> met = meet(options);
-  return std::make_shared<TcpLink>(std::move(options), std::move(met));
+  std::optional<WatchTree> tree;
+  if (connects_on_demand(options)) tree.emplace(options.hosts);
+  const base::Deadline deadline(options.timeout);
+  MeetingResult met = meet(options, tree ? &*tree : nullptr);
+  auto link = std::make_shared<TcpLink>(std::move(options), std::move(met), std::move(tree));
+  link->learn_addresses(deadline);
+  return link;
 }
 
-TcpLink::TcpLink(Options options, std::map<int, Established> met)
+TcpLink::TcpLink(Options options, MeetingResult met, std::optional<WatchTree> tree)
     : options_(std::move(options)), peers_(options_.hosts.size()), last_tick_(base::Clock::now()), pid_(::getpid()) {
-  if (met.empty()) return;
+  if (met.connections.empty()) return;
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   notifier_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   kick_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -43,19 +47,27 @@ TcpLink::TcpLink(Options options, std::map<int, Established> met)
   };
   add(notifier_.get(), static_cast<std::uint32_t>(peers_.size()));
   add(kick_.get(), static_cast<std::uint32_t>(peers_.size()));
-  for (auto& [rank, connection] : met) {
-    auto& peer = peers_.at(static_cast<std::size_t>(rank));
-    peer = std::make_unique<Peer>(rank, std::move(connection), shared_);
-    peer->watched_events = EPOLLIN;
-    add(peer->fd(), static_cast<std::uint32_t>(rank));
-    open_.push_back(peer.get());
-  }
+  if (tree && met.acceptor) begin_on_demand(std::move(*tree), std::move(met.caller), std::move(*met.acceptor));
+  const std::lock_guard lock(mutex_);
+  for (auto& [rank, connection] : met.connections) open(peer_of(rank), std::move(connection));
   // Bytes right behind a handshake were read with it, and wake nobody.
   for (Peer* const peer : open_) pump(*peer, last_tick_);
   thread_ = base::Thread("the connections", [this] { run(); });
 }
 
-TcpLink::~TcpLink() { stop_thread(); }
+TcpLink::~TcpLink() {
+  if (demand_ && ::getpid() == pid_) demand_->connector->stop();
+  stop_thread();
+}
+
+void TcpLink::open(Peer& peer, Established connection) {
+  peer.connect(std::move(connection));
+  peer.watched_events = EPOLLIN;
+  epoll_event event{EPOLLIN, {.u32 = static_cast<std::uint32_t>(peer.rank())}};
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, peer.fd(), &event) != 0) throw Error(fmt::format("epoll: {}", base::error_text(errno)));
+  open_.push_back(&peer);
+  for (Peer* const each : open_) arm(*each);  // a few peers are not watched, more of them are
+}
 
 // ---- messages -------------------------------------------------------------------------------------------------
 
@@ -63,10 +75,17 @@ Peer* TcpLink::find(int rank) const {
   return rank < 0 || static_cast<std::size_t>(rank) >= peers_.size() ? nullptr : peers_[static_cast<std::size_t>(rank)].get();
 }
 
-Peer& TcpLink::connected(int rank) const {
-  Peer* const peer = find(rank);
-  if (peer == nullptr) throw InvalidArgument(fmt::format("rank {} has no connection with rank {}", options_.rank, rank));
+Peer& TcpLink::peer_of(int rank) {
+  auto& peer = peers_.at(static_cast<std::size_t>(rank));
+  if (!peer) peer = std::make_unique<Peer>(rank, address_known_of(rank), shared_);
   return *peer;
+}
+
+Peer& TcpLink::connected(int rank) {
+  const bool is_one = demand_ ? is_peer(options_, rank) : find(rank) != nullptr;
+  if (!is_one) throw InvalidArgument(fmt::format("rank {} has no connection with rank {}", options_.rank, rank));
+  if (Peer* const peer = find(rank)) return *peer;
+  return new_peer(rank);
 }
 
 std::unique_ptr<Task> TcpLink::task_of(TransferPtr transfer, bool sends) {
@@ -75,23 +94,25 @@ std::unique_ptr<Task> TcpLink::task_of(TransferPtr transfer, bool sends) {
 }
 
 std::unique_ptr<Task> TcpLink::send(const void* data, std::size_t bytes, int rank, ChannelKey channel) {
-  Peer& peer = connected(rank);
   // A send only reads the data.
   auto transfer = std::make_shared<Transfer>(static_cast<std::byte*>(const_cast<void*>(data)), bytes, rank, channel);
   {
     const std::lock_guard lock(mutex_);
+    Peer& peer = connected(rank);
     peer.send(transfer);
+    need(peer);
     watch(peer);
   }
   return task_of(std::move(transfer), true);
 }
 
 std::unique_ptr<Task> TcpLink::recv(void* data, std::size_t bytes, int rank, ChannelKey channel) {
-  Peer& peer = connected(rank);
   auto transfer = std::make_shared<Transfer>(static_cast<std::byte*>(data), bytes, rank, channel);
   {
     const std::lock_guard lock(mutex_);
+    Peer& peer = connected(rank);
     peer.recv(transfer);
+    await(peer);
     watch(peer);
   }
   return task_of(std::move(transfer), false);
@@ -147,6 +168,7 @@ void TcpLink::arm(Peer& peer) {
 }
 
 void TcpLink::note(Loss loss) {
+  if (demand_) hear({.rank = loss.peer, .lost = loss.cause, .text = loss.text});
   if (!loss_) loss_ = std::move(loss);
   any_loss_.store(true, std::memory_order_release);
   shared_.stirred = true;
@@ -156,6 +178,10 @@ void TcpLink::pump(Peer& peer, Time now) {
   if (auto loss = peer.pump(now)) note(std::move(*loss));
   watch(peer);
   if (!shared_.notices.empty()) has_notices_.store(true);
+  if (demand_) return hand_words_on();
+  shared_.left.clear();
+  if (std::exchange(shared_.words, {}).empty() || !peer.is_open()) return;
+  note(peer.lose(PeerFailed::disconnected, fmt::format("{} tells of other ranks, which tell of themselves", peer.name())));
 }
 
 void TcpLink::pump_all() {
@@ -236,69 +262,6 @@ bool TcpLink::sleep(const std::function<bool()>& is_over, std::chrono::nanosecon
   }
   poll();
   return true;
-}
-
-// ---- state of the peers ---------------------------------------------------------------------------------------
-
-std::optional<Link::Loss> TcpLink::lost() const {
-  if (!any_loss_.load(std::memory_order_acquire)) return std::nullopt;
-  const std::lock_guard lock(mutex_);
-  return loss_;
-}
-
-bool TcpLink::is_gone(int rank) const {
-  const Peer* const peer = find(rank);
-  if (peer == nullptr) return false;
-  const std::lock_guard lock(mutex_);
-  return peer->loss().has_value() || peer->has_left();
-}
-
-bool TcpLink::has_left(int rank) const {
-  const Peer* const peer = find(rank);
-  if (peer == nullptr) return false;
-  const std::lock_guard lock(mutex_);
-  return peer->has_left();
-}
-
-std::string TcpLink::address_of(int rank) const {
-  const Peer* const peer = find(rank);
-  return peer == nullptr ? std::string() : peer->address();
-}
-
-// Waits until `done` returns true, which is asked under the mutex, after everything that can be moved has been.
-bool TcpLink::wait_until(const base::Deadline& deadline, const std::function<bool()>& done) {
-  for (;;) {
-    bool stirred = false;
-    bool enough = false;
-    {
-      const std::lock_guard lock(mutex_);
-      pump_all();
-      stirred = std::exchange(shared_.stirred, false);
-      enough = done();
-    }
-    after(stirred);
-    if (enough || deadline.passed()) return enough;
-    pollfd entry{epoll_.get(), POLLIN, 0};
-    ::poll(&entry, 1, deadline.poll_timeout(static_cast<int>(delivery_look_period.count())));
-  }
-}
-
-void TcpLink::goodbye(std::chrono::milliseconds at_most) {
-  if (!thread_.joinable() || ::getpid() != pid_) return;
-  const base::Deadline deadline(at_most);
-  const auto none = [&](auto&& condition) {
-    return std::none_of(peers_.begin(), peers_.end(), [&](const auto& peer) { return peer && condition(*peer); });
-  };
-  wait_until(deadline, [&] { return none([](const Peer& peer) { return peer.owes(); }); });
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& peer : peers_) {
-      if (!peer) continue;
-      peer->say_goodbye();
-      watch(*peer);
-    }
-  }
-  wait_until(deadline, [&] { return none([](Peer& peer) { return !peer.has_delivered(); }); });
 }
 
 }  // namespace unisono::transport

@@ -17,6 +17,7 @@
 #include "base/file_descriptor.h"
 #include "base/thread.h"
 #include "transport/tcp/meeting.h"
+#include "transport/tcp/on_demand.h"
 #include "transport/tcp/peer.h"
 
 namespace unisono::transport {
@@ -26,7 +27,8 @@ namespace unisono::transport {
 /// they still do. When no caller has polled for a moment, or one sleeps elsewhere, it waits for the sockets itself.
 class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> {
  public:
-  TcpLink(Options options, std::map<int, Established> met);
+  /// `tree`: of a link that connects on demand.
+  TcpLink(Options options, MeetingResult met, std::optional<WatchTree> tree);
   ~TcpLink() override;
   TcpLink(const TcpLink&) = delete;
   TcpLink& operator=(const TcpLink&) = delete;
@@ -46,7 +48,11 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   bool has_left(int peer) const override;
   void goodbye(std::chrono::milliseconds at_most) override;
   std::string address_of(int peer) const override;
+  std::size_t connections() const override;
+  void announce(std::uint64_t group, std::span<const int> members, std::string_view text, Announcement what) override;
 
+  /// Learns where all ranks listen, by the tree; collective. Throws Timeout and PeerFailed.
+  void learn_addresses(const base::Deadline& deadline);
   void withdraw(const TransferPtr& transfer);
   void detach(const TransferPtr& transfer);
   /// Returns a number that grows whenever the bytes of all peers have been moved.
@@ -55,17 +61,53 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
  private:
   using Time = base::Clock::time_point;
   Peer* find(int rank) const;
-  /// Returns the connection with a rank. Throws InvalidArgument where there is none.
-  Peer& connected(int rank) const;
   std::unique_ptr<Task> task_of(TransferPtr transfer, bool sends);
 
   // Called with the mutex held.
+  /// Returns the connection with a rank, or what waits for it. Throws InvalidArgument where there will be none.
+  Peer& connected(int rank);
+  Peer& peer_of(int rank);
+  Peer& new_peer(int rank);
+  void open(Peer& peer, Established connection);
   void pump(Peer& peer, Time now);
   void pump_all();
   void watch(Peer& peer);
   void arm(Peer& peer);
   void note(Loss loss);
   void tick(Time now);
+  // Of a link that connects on demand, with the mutex held (link_on_demand.cpp, link_words.cpp).
+  void begin_on_demand(WatchTree tree, Caller caller, Acceptor acceptor);
+  std::string address_known_of(int rank) const;
+  bool has_heard_of(int rank, Heard what) const { return demand_ && demand_->heard[static_cast<std::size_t>(rank)] == what; }
+  bool is_wanted(int rank) const;
+  bool has_told_all();
+  void dial(int rank, Connector::Patience patience);
+  void need(const Peer& peer);
+  void await(Peer& peer);
+  void reattach();
+  bool is_tree_neighbour(int rank) const;
+  void expect_orphans_of(int rank);
+  void tick_on_demand(Time now);
+  void hear(const Departure& departure);
+  void take_departure(const Departure& departure, int from);
+  void say_farewell(Peer& peer);
+  bool may_be_connected_soon(int rank) const { return demand_->dialled.contains(rank) || demand_->accepted.contains(rank); }
+  void hand_words_on();
+  void take_word(const Word& word);
+  void take_spread(const Word& word);
+  void tell_departures();
+  void send_spread(std::uint64_t group, const SpreadNotice& notice, int from);
+  void release_held_back();
+  void decide();
+  void forget_attempts_at(int rank);
+  void greet(Peer& peer);
+  void write_word(Peer& peer, FrameKind kind, std::uint64_t group, std::string_view payload);
+  // The same, without the mutex.
+  void on_connected(int rank, Established connection);
+  void on_failed(int rank, const std::string& why);
+  void on_broken(const std::string& why) noexcept;
+  void tell(int rank, std::uint64_t group, std::string_view text);
+
   // Called without the mutex.
   void count_poll();
   void prepare_to_sleep();
@@ -110,6 +152,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   std::atomic<bool> hands_off_{false}, stop_{false};
   const pid_t pid_;
   base::Thread thread_;
+  std::unique_ptr<OnDemand> demand_;  ///< null: all connections were made at once
 };
 
 }  // namespace unisono::transport

@@ -1,0 +1,90 @@
+// What a TcpLink tells of its peers, and its goodbye.
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "transport/tcp/tcp_link.h"
+
+namespace unisono::transport {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::milliseconds delivery_look_period = 5ms;  ///< the arrival of acknowledgements wakes no thread
+
+}  // namespace
+
+std::optional<Link::Loss> TcpLink::lost() const {
+  if (!any_loss_.load(std::memory_order_acquire)) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  return loss_;
+}
+
+bool TcpLink::is_gone(int rank) const {
+  const std::lock_guard lock(mutex_);
+  const Peer* const peer = find(rank);
+  if (peer == nullptr) return has_heard_of(rank, Heard::left) || has_heard_of(rank, Heard::lost);
+  return peer->loss().has_value() || peer->has_left();
+}
+
+bool TcpLink::has_left(int rank) const {
+  const std::lock_guard lock(mutex_);
+  const Peer* const peer = find(rank);
+  return peer == nullptr ? has_heard_of(rank, Heard::left) : peer->has_left();
+}
+
+std::string TcpLink::address_of(int rank) const {
+  const std::lock_guard lock(mutex_);
+  if (!is_peer(options_, rank)) return {};
+  const Peer* const peer = find(rank);
+  return peer == nullptr ? address_known_of(rank) : peer->address();
+}
+
+std::size_t TcpLink::connections() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(std::ranges::count_if(open_, [](const Peer* peer) { return peer->is_open(); }));
+}
+
+// Waits until `done` returns true, which is asked under the mutex, after everything that can be moved has been.
+bool TcpLink::wait_until(const base::Deadline& deadline, const std::function<bool()>& done) {
+  for (;;) {
+    bool stirred = false;
+    bool enough = false;
+    {
+      const std::lock_guard lock(mutex_);
+      pump_all();
+      stirred = std::exchange(shared_.stirred, false);
+      enough = done();
+    }
+    after(stirred);
+    if (enough || deadline.passed()) return enough;
+    pollfd entry{epoll_.get(), POLLIN, 0};
+    ::poll(&entry, 1, deadline.poll_timeout(static_cast<int>(delivery_look_period.count())));
+  }
+}
+
+void TcpLink::goodbye(std::chrono::milliseconds at_most) {
+  if (!thread_.joinable() || ::getpid() != pid_) return;
+  const base::Deadline deadline(at_most);
+  const auto none = [&](auto&& condition) {
+    return std::none_of(peers_.begin(), peers_.end(), [&](const auto& peer) { return peer && condition(*peer); });
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    if (demand_) reattach();
+  }
+  wait_until(deadline, [&] { return none([](const Peer& peer) { return peer.owes(); }) && has_told_all(); });
+  {
+    const std::lock_guard lock(mutex_);
+    if (demand_) demand_->said_goodbye = true;  // no more ranks are dialled; those that dial this one hear that it has left
+    for (const auto& peer : peers_) {
+      if (!peer) continue;
+      say_farewell(*peer);
+      watch(*peer);
+    }
+  }
+  wait_until(deadline, [&] { return none([](Peer& peer) { return !peer.has_delivered(); }); });
+}
+
+}  // namespace unisono::transport

@@ -1,0 +1,94 @@
+#include "transport/tcp/spread.h"
+
+#include "base/bytes.h"
+#include "unisono/error.h"
+
+namespace unisono::transport {
+namespace {
+
+constexpr std::size_t longest_reason = 512;
+constexpr std::uint8_t goes_on_flag = 1;
+constexpr std::uint8_t has_left = 0xff;
+
+}  // namespace
+
+bool SpreadNotice::is_for(int rank) const {
+  const auto byte = static_cast<std::size_t>(rank) / 8;
+  return members.empty() || (byte < members.size() && (static_cast<unsigned char>(members[byte]) >> (rank % 8) & 1) != 0);
+}
+
+std::string member_bits(std::span<const int> members, std::size_t ranks) {
+  if (members.size() == ranks) return {};
+  std::string bits((ranks + 7) / 8, '\0');
+  for (const int rank : members) {
+    char& byte = bits.at(static_cast<std::size_t>(rank) / 8);
+    byte = static_cast<char>(static_cast<unsigned char>(byte) | 1U << (rank % 8));
+  }
+  return bits;
+}
+
+std::string encode(const SpreadNotice& notice) {
+  base::ByteWriter bytes;
+  bytes.put(static_cast<std::int32_t>(notice.origin)).put(notice.key).put(static_cast<std::uint8_t>(notice.goes_on ? goes_on_flag : 0));
+  return bytes.text(notice.members).raw(notice.text).take();
+}
+
+SpreadNotice decode_spread(std::string_view payload, int ranks) {
+  base::ByteReader bytes(payload);
+  SpreadNotice notice;
+  notice.origin = bytes.get<std::int32_t>();
+  notice.key = bytes.get<std::uint64_t>();
+  notice.goes_on = bytes.get<std::uint8_t>() == goes_on_flag;
+  notice.members = bytes.text();
+  notice.text = bytes.rest();
+  if (!bytes.ok() || notice.origin < 0 || notice.origin >= ranks) throw ProtocolError("a malformed notice of another rank");
+  return notice;
+}
+
+std::string encode(std::span<const Departure> departures) {
+  base::ByteWriter bytes;
+  for (const Departure& each : departures) {
+    bytes.put(static_cast<std::int32_t>(each.rank)).put(each.lost ? static_cast<std::uint8_t>(*each.lost) : has_left);
+    bytes.put(each.group).text(std::string_view(each.text).substr(0, longest_reason));
+  }
+  return bytes.take();
+}
+
+std::vector<Departure> decode_departures(std::string_view payload, int ranks) {
+  base::ByteReader bytes(payload);
+  std::vector<Departure> departures;
+  while (!bytes.rest().empty()) {
+    Departure& each = departures.emplace_back();
+    each.rank = bytes.get<std::int32_t>();
+    const auto cause = bytes.get<std::uint8_t>();
+    if (cause != has_left) each.lost = cause == static_cast<std::uint8_t>(PeerFailed::silent) ? PeerFailed::silent : PeerFailed::disconnected;
+    each.group = bytes.get<std::uint64_t>();
+    each.text = bytes.text();
+    if (!bytes.ok() || each.rank < 0 || each.rank >= ranks) throw ProtocolError("a malformed list of ranks that are gone");
+  }
+  return departures;
+}
+
+bool SpreadLog::is_new(std::uint64_t group, std::uint64_t key) {
+  if (!known_.emplace(group, key).second) return false;
+  order_.emplace_back(group, key);
+  if (order_.size() > most_known) {
+    known_.erase(order_.front());
+    order_.pop_front();
+  }
+  return true;
+}
+
+void SpreadLog::keep(std::uint64_t group, std::string payload, bool is_own) {
+  auto& entries = is_own ? own_ : others_;
+  entries.emplace_back(group, std::move(payload));
+  if (entries.size() > most_kept) entries.pop_front();
+}
+
+std::vector<SpreadLog::Entry> SpreadLog::kept() const {
+  std::vector<Entry> all(others_.begin(), others_.end());
+  all.insert(all.end(), own_.begin(), own_.end());
+  return all;
+}
+
+}  // namespace unisono::transport

@@ -1,0 +1,152 @@
+// What ranks that are not all connected with each other tell each other of others, and the attempts at one connection.
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include "link_on_demand.h"
+#include "transport/tcp/connector.h"
+#include "transport/tcp/spread.h"
+
+namespace unisono::testing {
+namespace {
+
+// A rank's notice to many does not overtake the messages that wait for a connection.
+TEST(LinkOnDemand, AnAnnouncementDoesNotOvertakeAMessage) {
+  for (int round = 0; round < 20; ++round) {
+    const auto links = links_on_demand(12);
+    std::atomic<bool> has_left{false};
+    int in = 0;
+    of(links, 11)->listen(5, [&](int, std::string_view) { has_left = true; });
+    const int out = 5;
+    of(links, 10)->send(&out, sizeof out, 11, {1, 1})->detach();
+    of(links, 10)->announce(5, others_than(10, 12), "leaves", Announcement::leaving);
+    EXPECT_TRUE(eventually([&] { return has_left.load(); }));
+    EXPECT_TRUE(of(links, 11)->recv(&in, sizeof in, 10, {1, 1})->advance()) << round;
+    of(links, 11)->listen(5, {});
+  }
+}
+
+TEST(LinkOnDemand, AnAnnouncementIsForItsMembersAndComesOnce) {
+  const auto links = links_on_demand();
+  talk(links, 9, 17, 1);  // a way beside the tree
+  Ears ears(links, 5);
+  const std::vector<int> members{0, 3, 17, 19};
+  for (int i = 0; i < 20; ++i) of(links, 9)->announce(5, members, std::to_string(i), Announcement::call);
+  for (const int member : members) {
+    EXPECT_TRUE(eventually([&] { return ears.of(member).size() == 20; })) << member;
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(ears.of(member)[static_cast<std::size_t>(i)], std::pair(9, std::to_string(i)));
+  }
+  // Of a failure the first one counts, whoever tells it.
+  as_ranks(world, [&](int rank) { of(links, rank)->announce(6, others_than(rank), "over", Announcement::failure); });
+  Ears more(links, 6);
+  for (int r = 0; r < world; ++r) {
+    EXPECT_LE(more.of(r).size(), 1U);
+    if (r != 0 && r != 3 && r != 17 && r != 19) {
+      EXPECT_TRUE(ears.of(r).empty()) << r;
+    }
+  }
+}
+
+// The members of a small group that leaves are told where there is a connection, and the others when there is one.
+TEST(LinkOnDemand, WhoLeavesASmallGroupTellsWhoeverConnectsLater) {
+  const auto links = links_on_demand(world, [](Link::Options& options) { options.most_eager = 4; });
+  Ears ears(links, 5);
+  const std::vector<int> members{1, 18};
+  of(links, 9)->announce(5, members, "leaves", Announcement::leaving);
+  EXPECT_TRUE(eventually([&] { return ears.of(1).size() == 1; }));
+  EXPECT_TRUE(ears.of(18).empty());
+  int in = 0;
+  const auto waits = of(links, 18)->recv(&in, sizeof in, 9, {5, 1});  // it looks whether that rank is there
+  EXPECT_TRUE(eventually([&] { return ears.of(18).size() == 1; }));
+  EXPECT_FALSE(waits->advance());
+}
+
+TEST(LinkOnDemand, WordsThatNoRankSaysEndTheConnection) {
+  using transport::FrameKind;
+  const std::string no_rank = transport::encode(transport::SpreadNotice{.origin = 1000, .key = 5, .goes_on = true, .members = {}, .text = "x"});
+  EXPECT_THROW(static_cast<void>(transport::decode_spread(no_rank, 2)), ProtocolError);
+  for (std::size_t n = 0; n < 17; ++n) EXPECT_THROW(static_cast<void>(transport::decode_spread(no_rank.substr(0, n), 2000)), ProtocolError) << n;
+  const std::vector<transport::Departure> lost{{.rank = 3, .lost = PeerFailed::silent, .text = "why", .group = 0}, {.rank = 4}};
+  const std::string told = transport::encode(lost);
+  EXPECT_EQ(transport::decode_departures(told, 5).size(), 2U);
+  EXPECT_THROW(static_cast<void>(transport::decode_departures(told, 4)), ProtocolError);
+  EXPECT_THROW(static_cast<void>(transport::decode_departures(told.substr(0, told.size() - 1), 5)), ProtocolError);
+  // Where all ranks are connected nobody has anything to say of others.
+  const auto both = make_link_and_hand();
+  both.say({.kind = FrameKind::gone, .length = static_cast<std::uint32_t>(told.size())}, told);
+  EXPECT_TRUE(eventually([&] { return both.link->lost().has_value(); }));
+}
+
+// ---- the attempts at one connection ------------------------------------------------------------------------------
+
+struct Asked {
+  std::mutex mutex;
+  std::string failed;
+  int connected = 0;
+  bool has(const std::function<bool(const Asked&)>& what) {
+    const std::lock_guard lock(mutex);
+    return what(*this);
+  }
+};
+
+std::unique_ptr<transport::Connector> connector(int rank, const std::string& secret, Asked& asked, std::uint16_t& port) {
+  transport::Acceptor acceptor(rank, "127.0.0.1", {});
+  acceptor.open(secret, nullptr);
+  port = acceptor.port();
+  return std::make_unique<transport::Connector>(transport::Caller{.rank = rank, .address = "127.0.0.1", .secret = secret}, std::move(acceptor),
+                                                others_than(rank), 700ms,
+                                                transport::Connector::Owner{.wants = [](int) { return true; },
+                                                                            .accepts = [](int) { return true; },
+                                                                            .connected =
+                                                                                [&asked](int, transport::Established) {
+                                                                                  const std::lock_guard lock(asked.mutex);
+                                                                                  ++asked.connected;
+                                                                                },
+                                                                            .failed =
+                                                                                [&asked](int, const std::string& why) {
+                                                                                  const std::lock_guard lock(asked.mutex);
+                                                                                  asked.failed = why;
+                                                                                },
+                                                                            .broken = [](const std::string& why) { ADD_FAILURE() << why; }});
+}
+
+TEST(LinkConnector, AnAttemptThatFailsNamesTheRank) {
+  using Patience = transport::Connector::Patience;
+  const std::string secret(32, 's');
+  std::uint16_t port = 0, unused = 0;
+  Asked silent, refused, at_once;
+  base::Opened deaf = base::try_listen(base::resolve("127.0.0.1", 0).front());  // accepts nobody
+  ASSERT_TRUE(deaf.fd);
+  const auto waits = connector(3, secret, silent, port);
+  waits->dial(7, base::local_address(deaf.fd.get()), Patience::usual);
+  const auto nobody = [&] {
+    const base::Opened closed = base::try_listen(base::resolve("127.0.0.1", 0).front());
+    return base::local_address(closed.fd.get());
+  }();
+  const auto insists = connector(4, secret, refused, unused);
+  insists->dial(8, nobody, Patience::usual);
+  const auto asks_once = connector(5, secret, at_once, unused);
+  asks_once->dial(9, nobody, Patience::none);
+  EXPECT_TRUE(eventually([&] { return at_once.has([](const Asked& asked) { return !asked.failed.empty(); }); }));
+  EXPECT_NE(at_once.failed.find("rank 9 at 127.0.0.1:"), std::string::npos) << at_once.failed;
+  EXPECT_NE(at_once.failed.find("Connection refused"), std::string::npos) << at_once.failed;
+  EXPECT_TRUE(eventually([&] { return silent.has([](const Asked& asked) { return !asked.failed.empty(); }); }));
+  EXPECT_NE(silent.failed.find("rank 7 at 127.0.0.1:"), std::string::npos) << silent.failed;
+  EXPECT_NE(silent.failed.find("within 700 ms"), std::string::npos) << silent.failed;
+  EXPECT_TRUE(eventually([&] { return refused.has([](const Asked& asked) { return !asked.failed.empty(); }); }));
+  EXPECT_NE(refused.failed.find("rank 8 at 127.0.0.1:"), std::string::npos) << refused.failed;
+}
+
+TEST(LinkConnector, WhoDoesNotKnowTheSecretIsNotConnected) {
+  Asked here, there;
+  std::uint16_t port = 0, unused = 0;
+  const auto accepts = connector(1, std::string(32, 's'), here, port);
+  const auto dials = connector(2, std::string(32, 't'), there, unused);
+  dials->dial(1, base::resolve("127.0.0.1", port).front(), transport::Connector::Patience::usual);
+  EXPECT_TRUE(eventually([&] { return there.has([](const Asked& asked) { return !asked.failed.empty(); }); }));
+  EXPECT_EQ(here.connected, 0);
+  EXPECT_EQ(there.connected, 0);
+}
+
+}  // namespace
+}  // namespace unisono::testing

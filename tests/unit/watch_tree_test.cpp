@@ -63,7 +63,8 @@ TEST(WatchTree, WhoIsLeftIsConnectedWhoeverIsGone) {
     for (int r = 0; r < ranks; ++r) hosts.push_back(static_cast<int>(random() % static_cast<unsigned>(hosts_at_most)));
     const WatchTree tree(hosts);
     std::set<int> gone;
-    for (int i = static_cast<int>(random() % static_cast<unsigned>(ranks)); i > 0; --i) gone.insert(static_cast<int>(random() % static_cast<unsigned>(ranks)));
+    for (int i = static_cast<int>(random() % static_cast<unsigned>(ranks)); i > 0; --i)
+      gone.insert(static_cast<int>(random() % static_cast<unsigned>(ranks)));
     const auto is_gone = [&](int rank) { return gone.contains(rank); };
     std::vector<int> part(static_cast<std::size_t>(ranks));
     std::iota(part.begin(), part.end(), 0);

@@ -78,7 +78,7 @@ class Connector {
   const std::chrono::milliseconds timeout_;
   const Owner owner_;
   std::list<Attempt> attempts_;
-  std::set<int> ended_;      ///< of the attempts of this step
+  std::set<int> ended_;  ///< of the attempts of this step
   base::FileDescriptor notifier_;
   std::mutex mutex_;  ///< guards the orders
   std::vector<Order> orders_;

@@ -76,8 +76,8 @@ bool Dialer::serve(const Caller& caller, short events, Time now) {
     if (error != 0) return not_reached(error, now), false;
     reached_ = true;
     refused_since_.reset();
-    connection_.emplace(std::move(connecting_), Handshake::connecting(caller.secret, caller.rank, rank_), caller.tls.get(),
-                        base::TlsSide::connecting, now + patience_with_ranks);
+    connection_.emplace(std::move(connecting_), Handshake::connecting(caller.secret, caller.rank, rank_), caller.tls.get(), base::TlsSide::connecting,
+                        now + patience_with_ranks);
     events = 0;
   }
   try {

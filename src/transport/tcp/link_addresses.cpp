@@ -1,5 +1,5 @@
-// How the ranks of a TcpLink that connects on demand learn where the others listen: each tells its parent in the tree the addresses of all ranks below
-// it, and the first rank sends the list down again. A rank receives the list once, whatever their number.
+// How the ranks of a TcpLink that connects on demand learn where the others listen: each tells its parent in the tree the addresses of all ranks
+// below it, and the first rank sends the list down again. A rank receives the list once, whatever their number.
 
 #include <algorithm>
 #include <condition_variable>
@@ -40,7 +40,8 @@ bool read_entries(std::string_view text, std::vector<std::string>& addresses) {
   while (entries.ok() && !entries.rest().empty()) {
     const auto rank = entries.get<std::uint32_t>();
     const std::string_view address = entries.text();
-    if (!entries.ok() || rank >= addresses.size() || address.find(' ') == std::string_view::npos) throw ProtocolError("a malformed list of addresses");
+    if (!entries.ok() || rank >= addresses.size() || address.find(' ') == std::string_view::npos)
+      throw ProtocolError("a malformed list of addresses");
     addresses[rank] = address;
   }
   return is_last;

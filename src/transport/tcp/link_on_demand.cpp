@@ -86,7 +86,8 @@ void TcpLink::need(const Peer& peer) {
   if (demand_->needed.insert(peer.rank()).second) dial(peer.rank(), Connector::Patience::usual);
 }
 
-// A message of that rank is waited for. As a rule that rank connects; where it does not, this one does at the next tick, and sees whether it is there.
+// A message of that rank is waited for. As a rule that rank connects; where it does not, this one does at the next tick, and sees whether it is
+// there.
 void TcpLink::await(Peer& peer) {
   if (!demand_ || peer.was_connected() || std::exchange(peer.is_awaited, true)) return;
   demand_->awaited.insert(peer.rank());
@@ -153,8 +154,8 @@ void TcpLink::tick_on_demand(Time now) {
     }
     hear({.rank = orphan,
           .lost = PeerFailed::silent,
-          .text = fmt::format("rank {} ({}) has not connected with rank {} since the rank that watched it was lost", orphan,
-                              address_known_of(orphan), options_.rank)});
+          .text = fmt::format("rank {} ({}) has not connected with rank {} since the rank that watched it was lost", orphan, address_known_of(orphan),
+                              options_.rank)});
   }
   reattach();
   hand_words_on();

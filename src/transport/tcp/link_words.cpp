@@ -3,8 +3,8 @@
 //
 // A rank hands each word on once. The loss of a rank, and the failure of a group, go over all connections, everything else over those of the tree. A
 // rank believes its own connection with a rank first: only of one that it is not connected with it hears from others, and so it never takes a goodbye
-// for earlier than the messages before it. (Flooding with duplicates removed, as reliable broadcasts do it: Hadzilacos and Toueg 1994. Where a rank of
-// the tree is gone, its neighbours notice by themselves, so no part of the tree depends on another one to hear of it; a new neighbour is told what
+// for earlier than the messages before it. (Flooding with duplicates removed, as reliable broadcasts do it: Hadzilacos and Toueg 1994. Where a rank
+// of the tree is gone, its neighbours notice by themselves, so no part of the tree depends on another one to hear of it; a new neighbour is told what
 // went round lately.)
 
 #include <algorithm>

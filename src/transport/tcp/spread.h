@@ -18,9 +18,9 @@ namespace unisono::transport {
 /// A notice that ranks hand on to their neighbours, because its sender is not connected with all ranks that it is for.
 struct SpreadNotice {
   int origin = -1;
-  std::uint64_t key = 0;    ///< by which a rank knows a notice of the group that it has had already
-  bool goes_on = true;      ///< ranks hand it on; else it is for those alone that the origin is connected with
-  std::string members = {}; ///< of the ranks of the world a bit each; empty: it is for all ranks
+  std::uint64_t key = 0;     ///< by which a rank knows a notice of the group that it has had already
+  bool goes_on = true;       ///< ranks hand it on; else it is for those alone that the origin is connected with
+  std::string members = {};  ///< of the ranks of the world a bit each; empty: it is for all ranks
   std::string text = {};
 
   bool is_for(int rank) const;

@@ -6,12 +6,14 @@
 #include <fmt/format.h>
 
 #include "rendezvous/error_info.h"
+#include "store/batch.h"
 #include "store/wire.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {
 namespace {
 
+constexpr std::string_view ok = "ok\n";  ///< begins the verdict with which a job is complete; the list of members follows
 // Texts about the ranks that are present end behind this many bytes.
 constexpr std::size_t enough_of_latecomers_text = 200, enough_of_timeout_text = 400;
 
@@ -92,8 +94,12 @@ class Generation {
   }
 
   Seat look(std::string seat_key) {
+    const auto text = store_.try_get(seat_key);
+    return seat_with(std::move(seat_key), text);
+  }
+
+  Seat seat_with(std::string seat_key, const std::optional<std::string>& text) const {
     Seat seat{std::move(seat_key), {}};
-    const auto text = store_.try_get(seat.key);
     if (!text) return seat;
     seat.left = *text == left_mark;
     if (seat.left) return seat;
@@ -108,9 +114,12 @@ class Generation {
     int size = request_.world_size;
     if (const auto world = store_.try_get(key("world"))) size = std::max(size, std::atoi(world->c_str()));
     const auto open = std::atoll(store_.try_get(key("autos")).value_or("0").c_str());
+    std::vector<std::string> keys;
+    for (int r = 0; r < size; ++r) keys.push_back(key(seat_of(r)));
+    for (std::int64_t k = 0; k < open; ++k) keys.push_back(key(fmt::format("auto/{}", k)));
+    const auto texts = store::try_get_all(store_, keys);
     std::vector<Seat> all;
-    for (int r = 0; r < size; ++r) all.push_back(look(key(seat_of(r))));
-    for (std::int64_t k = 0; k < open; ++k) all.push_back(look(key(fmt::format("auto/{}", k))));
+    for (std::size_t i = 0; i < keys.size(); ++i) all.push_back(seat_with(std::move(keys[i]), texts[i]));
     return all;
   }
 
@@ -226,11 +235,12 @@ class Generation {
   }
 
   void complete() {
-    std::string verdict = "ok";
-    for (const auto& record : assign()) {
+    std::vector<Record> records;
+    for (auto& record : assign()) {
       if (!record) return;  // the owner of a seat has died; the process that takes it completes the job
-      verdict += '\n' + encode(*record);
+      records.push_back(std::move(*record));
     }
+    const std::string verdict = std::string(ok) + encode_members(records);
     if (request_.store_outlives_processes) store_.compare_set(key("list"), "", verdict);
     else say(verdict);
   }
@@ -238,7 +248,7 @@ class Generation {
   /// Confirms a list of seats, some of which may belong to dead processes: all processes in the list must confirm it.
   void answer_the_call() {
     const std::string list = store_.get(key("list"), deadline_.left());
-    if (list == "none" || list.find(request_.self.nonce) == std::string::npos) return;
+    if (list == "none" || list.find(mark_of(request_.self)) == std::string::npos) return;
     if (store_.add(key("present"), 1) == request_.world_size) say(list);
   }
 
@@ -253,11 +263,9 @@ class Generation {
     if (verdict == "abandoned") return std::nullopt;
     if (!verdict.starts_with("ok")) conclude(verdict);
     Joined joined{-1, {}, prefix_, seat_, number_};
-    const auto lines = split(verdict, '\n');
-    for (std::size_t i = 1; i < lines.size(); ++i) {
-      const Record record = decode(lines[i]);
-      if (record.nonce == request_.self.nonce) joined.rank = record.member.rank;
-      joined.members.push_back(record.member);
+    for (ListedMember& each : decode_members(std::string_view(verdict).substr(std::min(ok.size(), verdict.size())))) {
+      if (each.mark == mark_of(request_.self)) joined.rank = each.member.rank;
+      joined.members.push_back(std::move(each.member));
     }
     if (joined.rank < 0) throw ProtocolError("the job was completed without this process", info());
     return joined;
@@ -312,8 +320,11 @@ class Generation {
 
 std::vector<int> missing_ranks(Store& store, const JoinRequest& request) {
   std::vector<int> missing;
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < request.world_size; ++rank) keys.push_back(prefix_of(request, 1) + seat_of(rank));
+  const auto seats = store::try_get_all(store, keys);
   for (int rank = 0; rank < request.world_size; ++rank) {
-    if (!store.try_get(prefix_of(request, 1) + seat_of(rank))) missing.push_back(rank);
+    if (!seats[static_cast<std::size_t>(rank)]) missing.push_back(rank);
   }
   return missing;
 }

@@ -53,8 +53,8 @@ inline constexpr std::string_view left_mark = "left";
 /// Returns the ranks of the first generation that have not come yet.
 std::vector<int> missing_ranks(Store& store, const JoinRequest& request);
 
-/// Joins the job. Empty: all allowed generations are over. With a store that outlives its processes, every process makes a handful of calls, and one
-/// of them makes a call for each seat.
+/// Joins the job. Empty: all allowed generations are over. Every process makes a handful of calls. One of them reads all seats, in a call for many of
+/// them where the store has such calls (store/batch.h).
 std::optional<Joined> join(Store& store, const JoinRequest& request, const base::Deadline& deadline);
 
 }  // namespace unisono::rendezvous

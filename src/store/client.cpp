@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -23,6 +24,7 @@ namespace {
 
 // The server's answers are bounded by its limit for values; a longer length is no answer.
 constexpr std::size_t longest_answer = std::size_t{1} << 31;
+constexpr std::size_t most_keys_of_request = 1000;
 
 // The server ends a wait in time and knows the missing keys. The client's own clock ends the call this much later, where the server does not answer.
 constexpr auto patience = 1s;
@@ -252,6 +254,28 @@ std::optional<std::string> Client::try_get(std::string_view key) {
   const Answer answer = ask(std::move(request(Op::try_get).text(key)));
   if (answer.status == Status::absent) return std::nullopt;
   return std::string(Reader(answer.fields).text());
+}
+
+std::vector<std::optional<std::string>> Client::try_get_all(std::span<const std::string> keys) {
+  std::vector<std::optional<std::string>> values;
+  values.reserve(keys.size());
+  while (values.size() < keys.size()) {
+    const std::span<const std::string> asked = keys.subspan(values.size(), std::min(most_keys_of_request, keys.size() - values.size()));
+    Writer writer = request(Op::try_get_all);
+    writer.integer(asked.size());
+    for (const std::string& key : asked) writer.text(key);
+    const Answer answer = ask(std::move(writer));
+    Reader in(answer.fields);
+    const std::uint64_t answered = in.integer();
+    if (answered == 0 || answered > asked.size()) throw ProtocolError(fmt::format("{} answered for {} of {} keys", place_, answered, asked.size()));
+    for (std::uint64_t i = 0; i < answered; ++i) {
+      const bool exists = in.integer() != 0;
+      const std::string_view value = in.text();
+      values.push_back(exists ? std::optional<std::string>(value) : std::nullopt);
+    }
+    if (!in.complete()) throw ProtocolError(place_ + " sent an answer of another form");
+  }
+  return values;
 }
 
 std::int64_t Client::add(std::string_view key, std::int64_t amount) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "base/socket.h"
 #include "base/tls_library.h"
 #include "store/server.h"
+#include "store/batch.h"
 #include "store/wire.h"
 #include "unisono/store.h"
 
@@ -23,7 +25,7 @@ namespace unisono::store {
 /// The client of a StoreServer: one connection, on which any number of threads make requests at once. Every request has a number. One of the threads
 /// that wait reads for all; the others sleep until their answers have arrived. Once the connection is broken, every call throws PeerFailed
 /// (disconnected).
-class Client final : public Store {
+class Client final : public Store, public BatchedReads {
  public:
   /// `place` names the store in messages: "the store at 127.0.0.1:29500". `buffered` was received already; `own_server` lives as long as this.
   Client(base::FileDescriptor connected, std::string place, FrameBuffer buffered = {}, std::unique_ptr<StoreServer> own_server = {},
@@ -33,6 +35,7 @@ class Client final : public Store {
   void set(std::string_view key, std::string_view value) override;
   std::string get(std::string_view key, std::optional<Milliseconds> timeout = {}) override;
   std::optional<std::string> try_get(std::string_view key) override;
+  std::vector<std::optional<std::string>> try_get_all(std::span<const std::string> keys) override;
   std::int64_t add(std::string_view key, std::int64_t amount) override;
   void wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout = {}) override;
   std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override;

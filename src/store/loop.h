@@ -66,6 +66,7 @@ class StoreServer::Loop {
   void shake_hands(Id id, Session& session, std::string_view frame);
   void answer(Id id, Session& session, std::string_view frame);
   Outcome park_request(Id id, Session& session, std::uint64_t request, Op op, Reader& in);
+  Outcome read_all(Reader& in, Writer& reply) const;
   Outcome carry_out(Session& session, Op op, Reader& in, Writer& reply);
   Outcome take_will(Session& session, Reader& in);
   void park(Id id, Session& session, std::uint64_t request, std::vector<std::string> keys, std::int64_t timeout_ms, Op op);

@@ -14,7 +14,8 @@ namespace {
 constexpr std::size_t most_bequests = 16;                         ///< keys that a connection sets when it ends
 constexpr std::size_t room_beside_value = std::size_t{64} << 10;  ///< key and head of a request
 constexpr std::int64_t longest_wait_ms_of_request = std::int64_t{1} << 40;
-constexpr int most_missing_named = 64;  ///< keys in the answer to a wait that has expired
+constexpr std::size_t enough_of_answer = std::size_t{256} << 10;  ///< bytes of values in an answer for many keys, before the last one
+constexpr int most_missing_named = 64;                            ///< keys in the answer to a wait that has expired
 
 }  // namespace
 
@@ -140,6 +141,23 @@ StoreServer::Loop::Outcome StoreServer::Loop::park_request(Id id, Session& sessi
   return Outcome::parked;
 }
 
+// Answers for as many of the keys as fit; the client asks for the others again.
+StoreServer::Loop::Outcome StoreServer::Loop::read_all(Reader& in, Writer& reply) const {
+  const std::uint64_t count = in.integer();
+  std::vector<const std::string*> values;
+  std::size_t bytes = 0;
+  for (std::uint64_t i = 0; i < count && in.ok(); ++i) {
+    const std::string* const value = table_.find(in.text());
+    if (bytes > enough_of_answer) continue;
+    values.push_back(value);
+    bytes += value == nullptr ? 0 : value->size();
+  }
+  if (!in.complete() || count == 0) return Outcome::malformed;
+  reply.integer(values.size());
+  for (const std::string* const value : values) reply.integer(value == nullptr ? 0 : 1).text(value == nullptr ? std::string_view() : *value);
+  return Outcome::done;
+}
+
 StoreServer::Loop::Outcome StoreServer::Loop::carry_out(Session& session, Op op, Reader& in, Writer& reply) {
   switch (op) {
     case Op::set: {
@@ -158,6 +176,7 @@ StoreServer::Loop::Outcome StoreServer::Loop::carry_out(Session& session, Op op,
       reply.text(*value);
       return Outcome::done;
     }
+    case Op::try_get_all: return read_all(in, reply);
     case Op::add: {
       const std::string_view key = in.text();
       const auto amount = static_cast<std::int64_t>(in.integer());

@@ -48,6 +48,11 @@ std::optional<std::string> WatchedStore::try_get(std::string_view key) {
   return inner_->try_get(key);
 }
 
+std::vector<std::optional<std::string>> WatchedStore::try_get_all(std::span<const std::string> keys) {
+  look();
+  return store::try_get_all(*inner_, keys);
+}
+
 void WatchedStore::wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout) {
   in_slices(keys, timeout, [&](Milliseconds slice) { inner_->wait(keys, slice); });
 }

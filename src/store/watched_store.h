@@ -6,12 +6,13 @@
 #include <string>
 
 #include "base/deadline.h"
+#include "store/batch.h"
 #include "unisono/store.h"
 
 namespace unisono::store {
 
 /// A store that calls `look` every 100 ms during a wait; `look` throws where the awaited keys will not come any more.
-class WatchedStore final : public Store {
+class WatchedStore final : public Store, public BatchedReads {
  public:
   WatchedStore(std::shared_ptr<Store> inner, std::function<void()> look);
   ~WatchedStore() override;
@@ -19,6 +20,7 @@ class WatchedStore final : public Store {
   void set(std::string_view key, std::string_view value) override { inner_->set(key, value); }
   std::string get(std::string_view key, std::optional<Milliseconds> timeout = {}) override;
   std::optional<std::string> try_get(std::string_view key) override;
+  std::vector<std::optional<std::string>> try_get_all(std::span<const std::string> keys) override;
   std::int64_t add(std::string_view key, std::int64_t amount) override { return inner_->add(key, amount); }
   void wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout = {}) override;
   std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override {

@@ -25,6 +25,31 @@ TEST(Join, missing_ranks_are_named_on_every_rank) {  // R1
   }
 }
 
+TEST(Join, the_list_of_members_is_short_and_says_all) {
+  std::vector<Record> records;
+  for (int r = 0; r < 1000; ++r) {
+    Record& record = records.emplace_back(own_record(r));
+    record.member.pid = 4'000'000 + r;
+    const int host = r % 100 == 99 ? 0 : r / 8;  // now and then one that stands above
+    record.member.host = fmt::format("node-{:04}", host);
+    record.member.machine = fmt::format("the machine {:032}", host);
+  }
+  const std::string text = encode_members(records);
+  EXPECT_LT(text.size(), 40U * records.size());
+  const auto members = decode_members(text);
+  ASSERT_EQ(members.size(), records.size());
+  for (std::size_t r = 0; r < members.size(); ++r) {
+    EXPECT_EQ(members[r].member.rank, static_cast<int>(r));
+    EXPECT_EQ(members[r].member.pid, records[r].member.pid);
+    EXPECT_EQ(members[r].member.host, records[r].member.host);
+    EXPECT_EQ(members[r].member.machine, records[r].member.machine);
+    EXPECT_EQ(members[r].mark, mark_of(records[r]));
+  }
+  EXPECT_TRUE(decode_members("").empty());
+  for (const char* const wrong : {"1\tmark\n", "\t1\n", "\th\tm\n\t2\n", "\th\tm\nx\tmark\n", "\th\tm\n1\n", "\th\tm\n1\tmark", "\n"})
+    EXPECT_THROW(static_cast<void>(decode_members(wrong)), ProtocolError) << wrong;
+}
+
 TEST(Join, a_duplicate_is_rejected_and_the_job_is_not_disturbed) {  // R2
   const int port = free_port();
   std::vector<Outcome> outcomes;  // one of which serves the store: it must stay until the others have read it

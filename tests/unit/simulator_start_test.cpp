@@ -29,14 +29,14 @@ double seconds_of(const Startup& start, std::string_view phase) {
   return found == start.phases.end() ? -1 : found->seconds;
 }
 
-TEST(SimulatorStart, RequestsOfTheStoreGrowWithTheSquareOfTheRanks) {
-  const Startup few = start_of(100, 1, Design::present), many = start_of(1000, 1, Design::present);
-  // To join 6, of the last rank 1, about engines 3, addresses and secret 3 for each rank; and the address of every higher rank.
-  EXPECT_DOUBLE_EQ(few.requests, 100 * 13 + 100 * 99 / 2.0);
-  EXPECT_DOUBLE_EQ(many.requests, 1000 * 13 + 1000 * 999 / 2.0);
+TEST(SimulatorStart, WhereAllConnectTheRequestsOfTheStoreGrowWithTheSquareOfTheRanks) {
+  const Startup few = start_of(100, 1, Design::eager), many = start_of(1000, 1, Design::eager);
+  // To join 6, about engines 3, addresses and secret 3 for each rank; all seats; and the address of every higher rank.
+  EXPECT_DOUBLE_EQ(few.requests, 100 * 12 + 1 + 100 * 99 / 2.0);
+  EXPECT_DOUBLE_EQ(many.requests, 1000 * 12 + 1 + 1000 * 999 / 2.0);
   EXPECT_GT(seconds_of(many, "addresses"), 50 * seconds_of(few, "addresses"));
   EXPECT_DOUBLE_EQ(few.connections, 99);
-  EXPECT_DOUBLE_EQ(many.store_bytes, 1000.0 * 1000 * (120 + 40));
+  EXPECT_DOUBLE_EQ(many.store_bytes, 1000.0 * 1000 * (36 + 40) + 1000 * 120);
   EXPECT_DOUBLE_EQ(many.heartbeats, 999);
 }
 
@@ -46,27 +46,28 @@ TEST(SimulatorStart, RanksOfAHostAreNotConnected) {
   EXPECT_GT(seconds_of(start_of(64, 8, Design::present), "host exchange"), 0);
 }
 
+TEST(SimulatorStart, AboveTheLimitConnectionsAreThoseOfTheBarrierAndTheTree) {
+  EXPECT_DOUBLE_EQ(start_of(65, 1, Design::present).connections, 64);
+  const Call call = job_of(1024, 1);
+  const Outcome barrier = simulate(call, {});
+  const Startup start = start_up(call, {}, {}, Design::present, barrier);
+  EXPECT_EQ(start.connections, barrier.connections + 8 + 1);
+  EXPECT_EQ(start.heartbeats, start.connections);
+  EXPECT_DOUBLE_EQ(start.requests, 1024 * 14 + 2);  // 6 to join, 3 about engines, 5 about the parent
+  EXPECT_LT(start.memory_bytes, start_of(1024, 1, Design::eager).memory_bytes / 10);
+  EXPECT_LT(start.seconds(), start_of(1024, 1, Design::eager).seconds() / 5);
+  EXPECT_EQ(start_of(1024, 8, Design::present).connections, simulate(job_of(1024, 8), {}).connections + 8 + 7 + 1);
+}
+
 TEST(SimulatorStart, ATreeMakesTheStoresWorkLinear) {
   const Startup by_tree = start_of(1000, 8, Design::tree_join);
   EXPECT_DOUBLE_EQ(by_tree.requests, 125);
-  EXPECT_EQ(seconds_of(by_tree, "addresses"), -1);  // they are in the list
-  EXPECT_LT(by_tree.seconds(), start_of(1000, 8, Design::present).seconds() / 5);
-  EXPECT_DOUBLE_EQ(by_tree.connections, 992);
-}
-
-TEST(SimulatorStart, ConnectionsOnDemandAreThoseOfTheBarrierAndTheTrees) {
-  const Call call = job_of(1024, 1);
-  const Outcome barrier = simulate(call, {});
-  StartupCosts costs;
-  costs.fan_out = 8;
-  const Startup start = start_up(call, {}, costs, Design::on_demand, barrier);
-  EXPECT_EQ(start.connections, barrier.connections + 8 + 1);
-  EXPECT_EQ(start.heartbeats, 9);
-  EXPECT_LT(start.memory_bytes, start_of(1024, 1, Design::tree_join).memory_bytes / 10);
+  EXPECT_LT(by_tree.store_bytes, 1000.0 * 1000);
+  EXPECT_LT(by_tree.seconds(), start_of(1000, 8, Design::present).seconds());
 }
 
 TEST(SimulatorStart, TheSumIsThatOfThePhases) {
-  for (const Design design : {Design::present, Design::tree_join, Design::on_demand}) {
+  for (const Design design : {Design::present, Design::eager, Design::tree_join}) {
     const Startup start = start_of(500, 4, design);
     EXPECT_DOUBLE_EQ(start.seconds(), std::accumulate(start.phases.begin(), start.phases.end(), 0.0,
                                                       [](double sum, const Phase& phase) { return sum + phase.seconds; }));

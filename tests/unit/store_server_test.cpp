@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/socket.h"
+#include "store/batch.h"
 #include "store/wire.h"
 #include "served_store.h"
 #include "store_talk.h"
@@ -226,6 +227,34 @@ TEST(Members, leave_a_will) {
   }
   wait_until([&] { return served.server.counts().connections == 1; });
   EXPECT_EQ(heir->try_get("never"), std::nullopt);
+}
+
+TEST(Members, many_keys_are_read_together) {
+  const Served served;
+  const auto client = served.client();
+  std::vector<std::string> keys;
+  const auto value_of = [](int i) { return std::string(i % 50 == 0 ? 40'000 : 10, static_cast<char>('a' + i % 26)) + std::to_string(i); };
+  for (int i = 0; i < 2500; ++i) {
+    keys.push_back("many/" + std::to_string(i));
+    if (i % 3 != 0) client->set(keys.back(), value_of(i));
+  }
+  const auto values = client->try_get_all(keys);  // more keys than a request has, and more bytes than an answer
+  ASSERT_EQ(values.size(), keys.size());
+  for (int i = 0; i < 2500; ++i) EXPECT_EQ(values[static_cast<std::size_t>(i)], i % 3 == 0 ? std::nullopt : std::optional(value_of(i))) << i;
+  EXPECT_TRUE(client->try_get_all({}).empty());
+  EXPECT_EQ(try_get_all(*client, std::vector<std::string>{"many/1", "none"}), (std::vector<std::optional<std::string>>{value_of(1), std::nullopt}));
+  PrefixStore under("many", client);  // a store that has no such call
+  EXPECT_EQ(try_get_all(under, std::vector<std::string>{"1", "none"}), (std::vector<std::optional<std::string>>{value_of(1), std::nullopt}));
+}
+
+TEST(Members, requests_for_many_keys_are_well_formed) {
+  for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{2}, ~std::uint64_t{0}}) {
+    const Served served;
+    const FileDescriptor fd = served.raw();
+    say(fd, greeting());
+    say(fd, Writer(Op::try_get_all, 1).integer(count).text("key").finish());
+    expect_still_well(served);
+  }
 }
 
 TEST(Members, requests_may_come_byte_by_byte) {  // N8

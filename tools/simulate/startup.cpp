@@ -11,7 +11,9 @@ namespace {
 constexpr double us_in_s = 1e6, ns_in_us = 1000;
 // Requests of a rank that are no more with more ranks (rendezvous/join.cpp, context/engines.cpp, coordination/host_ranks.cpp).
 constexpr double requests_to_join = 6, requests_about_engines = 2, requests_on_host = 8;
-constexpr double trips_of_connection = 3;  // for the connection, for greeting and challenge, and for the proofs
+constexpr double requests_about_parent = 5;  // an address is set, waited for and read, the secret and the encryption are read
+constexpr double keys_of_request = 1000;     // store/client.cpp
+constexpr double trips_of_connection = 3;    // for the connection, for greeting and challenge, and for the proofs
 
 /// A phase as the sum of parts, of which it names the largest.
 class Sum {
@@ -45,22 +47,27 @@ class Start {
         local_trip_us_(2 * (parameters.host.latency_us + 2 * parameters.host.overhead_us)) {}
 
   Startup all() {
-    const bool by_store = design_ == Design::present;
+    const bool by_store = design_ != Design::tree_join;
     result_.phases.push_back(by_store ? join_by_store() : join_by_tree());
     result_.phases.push_back(exchange_on_hosts());
     if (by_store) result_.phases.push_back(agree_on_engines());
-    if (by_store) result_.phases.push_back(learn_addresses());
+    result_.phases.push_back(is_eager() ? learn_addresses_by_store() : learn_addresses_by_tree());
     result_.phases.push_back(connect());
     result_.phases.push_back({"first barrier", barrier_.us / us_in_s, "its rounds"});
     result_.memory_bytes = result_.connections * costs_.connection_bytes + ranks_ * costs_.member_bytes;
-    const double beats = design_ == Design::on_demand ? std::min(costs_.fan_out + 1.0, result_.connections) : result_.connections;
-    result_.heartbeats = beats / costs_.heartbeat_period_s;
+    result_.heartbeats = result_.connections / costs_.heartbeat_period_s;
     result_.heartbeat_work = 2 * result_.heartbeats * costs_.heartbeat_us / us_in_s;
     return result_;
   }
 
  private:
   double others() const { return ranks_ - per_host_; }
+  bool is_eager() const { return design_ == Design::eager || others() <= costs_.most_eager; }
+  /// The neighbours in the watch tree of a rank that has as many as a rank can have: of the hosts, of its own host, and its parent.
+  double neighbours() const {
+    return std::min<double>(costs_.fan_out, hosts_ - 1) + std::min<double>(costs_.fan_out, per_host_ - 1) + (hosts_ > 1 ? 1 : 0);
+  }
+  double depth_of(double nodes) const { return nodes > 1 ? std::ceil(std::log(nodes) / std::log(costs_.fan_out)) : 0; }
   double port() const { return parameters_.bytes_per_us(); }
   double requests(double count) {
     result_.requests += count;
@@ -73,21 +80,24 @@ class Start {
   /// Every rank looks for the host of each member among those that it knows.
   double find_hosts() const { return ranks_ * hosts_ * costs_.compare_ns / ns_in_us; }
 
-  // The process that completes the job reads every seat, one after the other; then everybody reads the list of all.
+  // The process that completes the job reads all seats, many in each request; then everybody reads the list of all.
   Phase join_by_store() {
     return Sum()
         .add(ranks_ * costs_.accept_us, "the store's connections")
         .add(requests(ranks_ * requests_to_join), "requests to the store")
-        .add(requests(ranks_) + ranks_ * trip_us_, "the last rank, which reads every seat")
-        .add(bytes_of_store(ranks_ * ranks_ * costs_.record_bytes), "the list of members, once for each rank")
+        .add(requests(seat_requests()) + seat_requests() * trip_us_ + ranks_ * costs_.key_us + bytes_of_store(ranks_ * costs_.record_bytes),
+             "the last rank, which reads every seat")
+        .add(bytes_of_store(ranks_ * ranks_ * costs_.listed_bytes), "the list of members, once for each rank")
         .add(ranks_ * costs_.parse_us, "reading the list")
         .add(find_hosts(), "comparing the names of hosts")
         .phase("join");
   }
 
+  double seat_requests() const { return std::ceil(ranks_ / keys_of_request); }
+
   // A host's first rank sends what its ranks say in one request, which tells it its parent; the list comes down the tree.
   Phase join_by_tree() {
-    const double depth = hosts_ > 1 ? std::ceil(std::log(hosts_) / std::log(costs_.fan_out)) : 0;
+    const double depth = depth_of(hosts_);
     const double list = hosts_ * costs_.record_bytes + ranks_ * 8;
     const double children = std::min<double>(costs_.fan_out, hosts_ - 1);
     return Sum()
@@ -101,7 +111,7 @@ class Start {
 
   Phase exchange_on_hosts() {
     if (per_host_ < 2) return {"host exchange", 0, "one rank on each host"};
-    if (design_ == Design::present) return Sum().add(requests(ranks_ * requests_on_host), "requests to the store").phase("host exchange");
+    if (design_ != Design::tree_join) return Sum().add(requests(ranks_ * requests_on_host), "requests to the store").phase("host exchange");
     return Sum().add(per_host_ * (local_trip_us_ + costs_.request_us), "the host's first rank").phase("host exchange");
   }
 
@@ -112,7 +122,18 @@ class Start {
         .phase("choice of engines");
   }
 
-  Phase learn_addresses() {
+  // Each rank asks the store for the secret and its parent's address, and connects with it; addresses go up the tree and the list of all comes down.
+  Phase learn_addresses_by_tree() {
+    const double depth = depth_of(hosts_) + depth_of(per_host_), list = ranks_ * costs_.address_bytes;
+    Sum sum;
+    if (design_ == Design::present) sum.add(requests(ranks_ * requests_about_parent), "requests to the store");
+    return sum.add(neighbours() * costs_.connect_us + trips_of_connection * trip_us_, "the tree's connections")
+        .add(2 * depth * trip_us_ / 2 + (depth + 1) * costs_.fan_out * list / port(), "the list of addresses, up and down the tree")
+        .add(2 * ranks_ * costs_.parse_us, "reading the list")
+        .phase("addresses");
+  }
+
+  Phase learn_addresses_by_store() {
     const double asked = ranks_ * others() / 2;  // the lower rank of each pair connects
     const double server = requests(3 * ranks_ + asked) + ranks_ * ranks_ * costs_.key_us + bytes_of_store(ranks_ * ranks_ * costs_.key_bytes);
     const double one_rank = others() * trip_us_;
@@ -121,7 +142,7 @@ class Start {
   }
 
   Phase connect() {
-    if (design_ != Design::on_demand) {
+    if (is_eager()) {
       result_.connections = others();
       return Sum()
           .add(others() * costs_.connect_us + trips_of_connection * trip_us_, "a rank's work for its connections")
@@ -129,7 +150,7 @@ class Start {
           .phase("connections");
     }
     const double used = barrier_.connections;
-    result_.connections = used + std::min<double>(costs_.fan_out, hosts_ - 1) + (hosts_ > 1 ? 1 : 0);
+    result_.connections = used + neighbours();
     return Sum()
         .add(used * costs_.connect_us, "a rank's work for its connections")
         .add(barrier_.rounds * trips_of_connection * trip_us_, "round trips of each round's first messages")

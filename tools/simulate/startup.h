@@ -14,7 +14,8 @@ struct StartupCosts {
   double key_us = 0.07;                ///< of the store's server, for each key of a request that waits for many
   double connect_us = 120;             ///< of a rank, for its side of a connection and its proof
   double attempt_us = 0.36;            ///< of a rank, for each connection beside the one that it is making
-  double record_bytes = 120;           ///< of a rank in the list of members
+  double record_bytes = 120;           ///< of a rank's own record
+  double listed_bytes = 36;            ///< of a rank in the list of members
   double key_bytes = 40;               ///< of a key in a request
   double parse_us = 0.3;               ///< of a rank, for a record
   double compare_ns = 5;               ///< of a rank, for two names of hosts
@@ -22,14 +23,16 @@ struct StartupCosts {
   double heartbeat_period_s = 1;       ///< the time in which a connection carries something
   double connection_bytes = 72 << 10;  ///< of memory: the reader's buffer, and the system's for a socket
   double member_bytes = 250;           ///< of memory: a rank's name, host and place in the tables
-  int fan_out = 16;                    ///< of a tree
+  double address_bytes = 28;           ///< of a rank in the list of addresses
+  int fan_out = 8;                     ///< of a tree (WatchTree::arity)
+  int most_eager = 64;                 ///< peers of a rank that connects with all of them
 };
 
-/// The design of a start. The first one is that of the sources.
+/// The design of a start.
 enum class Design : unsigned char {
-  present,    ///< every rank asks the store for everything, and connects with all ranks of other hosts
-  tree_join,  ///< a request of each host, and a tree that carries the list of members
-  on_demand,  ///< the same; connections are made when they are used, and heartbeats follow a tree
+  present,    ///< that of the sources: connections as `eager` up to a limit (Link::Options::most_eager), beyond it when they are used
+  eager,      ///< that of the sources where the limit is above the number of ranks: every rank connects with all ranks of other hosts at once
+  tree_join,  ///< `present`, where a host joins by one request, and a tree carries the list of members
 };
 
 struct Phase {

@@ -306,6 +306,7 @@ class SpanningAgreement final : public Task {
                    engines::describe(engines::Decision{.calls = shared.calls}, blamed), shared.ranks);
   }
   [[noreturn]] void throw_mismatch(std::optional<int> culprit, const std::string& text, int ranks) {
+    parts_.memory->has_differed = true;
     ErrorInfo info;
     info.operation = name_of(call_);
     info.sequence = call_.sequence;

@@ -20,6 +20,13 @@ Coordination::Coordination(CoordinationParts parts) : parts_(std::move(parts)), 
     if (!topology_.here(r)) others_.push_back(global(r));
   }
   notices_ = std::make_unique<Notices>(parts_.link, group_id_, parts_.global_ranks);
+  std::vector<int> peers;
+  for (int r = 0; r < size(); ++r) {
+    if (r != rank() && !parts_.link->address_of(global(r)).empty()) peers.push_back(r);
+  }
+  early_mail_ = std::make_unique<EarlyMail>(
+      ExchangeRoute{.mail = parts_.link.get(), .group = base::stable_hash(parts_.key + " early"), .global_ranks = &parts_.global_ranks},
+      std::move(peers));
   for (const NoticeKind kind : {NoticeKind::ballot, NoticeKind::waiting, NoticeKind::left_out}) {
     notices_->handle(kind, [this](int from, std::string_view notice) { ballots_.take(topology_.host_of(from), notice); });
   }
@@ -47,6 +54,7 @@ void Coordination::end() {
   if (!notices_) return;
   notices_->end();
   parts_.link->end(~group_id_);
+  parts_.link->end(early_mail_->group());
 }
 
 base::Notifier* Coordination::notifier() {
@@ -71,7 +79,8 @@ std::unique_ptr<const AgreementParts> Coordination::parts_of_agreement() {
       .route = {.mail = &link, .group = ~group_id_, .global_ranks = &parts_.global_ranks},
       .memory = &exchange_memory_,
       .poll = [this] { poll(); },
-      .sleep = [&link](const std::function<bool()>& is_over, std::chrono::nanoseconds at_most) { return link.sleep(is_over, at_most); },
+      .sleep = [this, &link](const std::function<bool()>& is_over,
+                             std::chrono::nanoseconds at_most) { return link.sleep([&] { return is_over() || early_mail_->fetch(); }, at_most); },
       .notifier = notifier(),
       .is_over = [this] { return failure().has_value(); },
       .has_left_after =
@@ -90,7 +99,9 @@ std::unique_ptr<Task> Coordination::start_agreement(const CollectiveCall& call, 
     agreement_parts_ = parts_of_agreement();
     exchange_memory_.is_crowded = is_crowded();
   }
-  return coordination::start_agreement(*agreement_parts_, ++agreements_, call, carried);
+  ++agreements_;
+  if (std::exchange(exchange_memory_.has_differed, false)) early_mail_->drop_before(agreements_);
+  return coordination::start_agreement(*agreement_parts_, agreements_, call, carried);
 }
 
 bool Coordination::agree(const CollectiveCall& call, Waiter& waiter, bool flag) { return parts_.host.engine->agree(call, waiter, flag); }

@@ -16,6 +16,7 @@
 #include "base/deadline.h"
 #include "base/notifier.h"
 #include "coordination/ballots.h"
+#include "coordination/early_mail.h"
 #include "coordination/exchange.h"
 #include "coordination/group_topology.h"
 #include "coordination/notices.h"
@@ -43,6 +44,7 @@ struct CoordinationParts {
   HostRanks host = {};                            ///< the ranks of this host; empty where this rank is alone there
   std::shared_ptr<transport::Link> link = {};     ///< connects the ranks of other hosts, or all that an engine connects; null where there is none
   bool owns_link = false;                         ///< the link ends with this group
+  bool connects_all = false;                      ///< the link connects all ranks of the group, those of one host too
   double crowding = 1;                            ///< the ranks of this and of other hosts for each processor that they share
   std::shared_ptr<base::Notifier> notifier = {};  ///< of a rank that is alone on its host; null: the host's
 };
@@ -92,6 +94,12 @@ class Coordination {
   ///
   /// `carried`, if there is any, must live as long as the task; only ranks on several hosts exchange it.
   std::unique_ptr<Task> start_agreement(const CollectiveCall& call, Carried* carried = nullptr);
+  /// Returns the number of the agreement that was started last. It is the same on all ranks.
+  std::uint64_t agreement_number() const { return agreements_; }
+  /// Returns the way of elements that leave before the ranks have agreed; between hosts.
+  EarlyMail& early_mail() { return *early_mail_; }
+  /// Returns true where every rank is connected with all others; between hosts.
+  bool connects_all() const { return parts_.connects_all || !topology_.has_levels(); }
   /// Lets the ranks of one host agree, for a caller that waits. Returns true where all ranks have come with the flag set; those that come by
   /// `start_agreement` have it unset.
   bool agree(const CollectiveCall& call, Waiter& waiter, bool flag);
@@ -156,6 +164,7 @@ class Coordination {
   ExchangeMemory exchange_memory_;
   std::unique_ptr<const AgreementParts> agreement_parts_;
   std::uint64_t agreements_ = 0;
+  std::unique_ptr<EarlyMail> early_mail_;  // null where there is one host
   std::function<void(const Failure&)> end_engines_;
   std::atomic<bool> agreed_{false};
   std::atomic<bool> failed_{false};

@@ -13,6 +13,7 @@
 #include "schedule/carried_call.h"
 #include "schedule/carried_sum.h"
 #include "schedule/device_call.h"
+#include "schedule/early_call.h"
 #include "schedule/network_override.h"
 #include "schedule/scheduled_task.h"
 #include "schedule/selection.h"
@@ -120,7 +121,12 @@ void Executor::run(const CollectiveCall& call, Waiter& waiter) {
     const auto finish = [&](auto& task) {
       if (!task.advance()) waiter.wait(task);
     };
-    if (const auto pattern = pattern_of(call)) {
+    const auto pattern = pattern_of(call);
+    if (!pattern && is_early(call)) {
+      EarlyCall task(coordination_, call);
+      return finish(task);
+    }
+    if (pattern) {
       if (is_by_shares(call, *pattern)) {
         CarriedSum task(*this, call);
         return finish(task);
@@ -173,6 +179,10 @@ std::optional<coordination::Carried::Pattern> Executor::pattern_of(const Collect
   const auto pattern = pattern_with_agreement(call, problem_of(call), setting());
   const bool is_direct = pattern && *pattern != coordination::Carried::Pattern::to_all;
   return is_direct && needs_calibration() ? std::nullopt : pattern;  // which way is the faster one has to be measured
+}
+
+bool Executor::is_early(const CollectiveCall& call) const {
+  return network_ && leaves_early(call, problem_of(call), setting(), coordination_.connects_all());
 }
 
 void Executor::compare_counts(const CollectiveCall& call, Waiter& waiter) {
@@ -247,7 +257,10 @@ class Executor::CallTask final : public Task {
       case Phase::waiting:
         phase_ = Phase::agreement;
         under_way_.emplace(executor_.coordination_);
-        if (const auto pattern = executor_.pattern_of(call_)) {
+        if (const auto pattern = executor_.pattern_of(call_); !pattern && executor_.is_early(call_)) {
+          phase_ = Phase::steps;
+          current_ = std::make_unique<EarlyCall>(executor_.coordination_, call_);
+        } else if (pattern) {
           phase_ = Phase::steps;
           if (is_by_shares(call_, *pattern)) current_ = std::make_unique<CarriedSum>(executor_, call_);
           else current_ = std::make_unique<CarriedCall>(executor_.coordination_, call_, *pattern);

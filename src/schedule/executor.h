@@ -69,6 +69,8 @@ class Executor {
   std::optional<coordination::Carried::Pattern> pattern_of(const CollectiveCall& call);
   /// Returns true where the collectives are schedules over the engine's channels.
   bool is_composed() const;
+  /// Returns true where the elements of a call leave while the ranks compare their calls (early_call.h).
+  bool is_early(const CollectiveCall& call) const;
   /// Returns true where the network is to be measured before a schedule is chosen. All ranks that have agreed on a call get the same answer.
   bool needs_calibration() const { return !network_ && !coordination_.is_one_host(); }
   void set_network(const NetworkParameters& network);

@@ -10,7 +10,8 @@ namespace {
 
 const Variables on_demand{{"UNISONO_MAX_EAGER_CONNECTIONS", "0"}};
 
-std::vector<std::unique_ptr<RunningCommand>> start_ranks(const Hosts& hosts, int ranks, const std::vector<std::string>& words, const Variables& more) {
+std::vector<std::unique_ptr<RunningCommand>> start_ranks(const Hosts& hosts, int ranks, const std::vector<std::string>& words,
+                                                         const Variables& more) {
   std::vector<std::unique_ptr<RunningCommand>> all;
   for (int rank = 0; rank < ranks; ++rank) {
     all.push_back(hosts.start(rank, words, with(with(rank_variables(rank, ranks, hosts.address(0)), on_demand), more)));

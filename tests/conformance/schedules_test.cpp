@@ -171,11 +171,11 @@ WORLD_TEST_IN((Worlds{.at_least = 2}), Schedules, NothingIsHandedOutOfAllToAllsT
     else EXPECT_THROW(all_to_all(in, out), Mismatch);
     ASSERT_EQ(out, std::vector<float>(in.size(), -1)) << round;
   }
-  const auto in = values<float>(9000 * n(), rank());
+  const auto in = values<float>(9000 * n(), 20 + rank());  // others than before
   std::vector<float> out(in.size(), -1);
   all_to_all(in, out);
   for (std::size_t r = 0; r < n(); ++r) {
-    ASSERT_EQ(part(out, 9000 * r, 9000), part(values<float>(in.size(), static_cast<int>(r)), 9000 * me(), 9000)) << r;
+    ASSERT_EQ(part(out, 9000 * r, 9000), part(values<float>(in.size(), 20 + static_cast<int>(r)), 9000 * me(), 9000)) << r;
   }
 }
 

@@ -48,8 +48,9 @@ void expect_refused(const Words& words, const std::string& text) {
 TEST(SimulateCommand, SaysWhatACallTakes) {
   const Answer answer = simulate({"--ranks", "64", "--ranks-per-host", "4", "--bytes", "1MiB", "--topology", "fat_tree", "--oversubscription", "2"});
   EXPECT_EQ(answer.code, 0) << answer.err;
-  for (const char* word : {"all_reduce of 1 MiB", "64 on 16 hosts", "oversubscribed 2:1", "algorithm", "time", "rounds", "messages",
-                           "connections of a rank", "memory of a rank", "host up", "start", "join", "host exchange", "first barrier", "on demand"})
+  for (const char* word :
+       {"all_reduce of 1 MiB", "64 on 16 hosts", "oversubscribed 2:1", "algorithm", "time", "rounds", "messages", "connections of a rank",
+        "memory of a rank", "host up", "start", "join", "host exchange", "first barrier", "all at once", "tree join"})
     EXPECT_NE(answer.out.find(word), std::string::npos) << word << "\n" << answer.out;
 }
 
@@ -107,8 +108,8 @@ TEST(SimulateCommand, FollowsAHundredThousandRanks) {
   EXPECT_EQ(ring.at("computed_ranks"), 1);
   EXPECT_EQ(ring.at("rounds"), 2 * 99999 + 9);
   EXPECT_GT(ring.at("us"), 2 * 99999 * 20.0);
-  EXPECT_GT(ring.at("start").at("as it is").at("seconds"), 1000);
-  EXPECT_LT(ring.at("start").at("on demand").at("connections_per_rank"), 100);
+  EXPECT_GT(ring.at("start").at("all at once").at("seconds"), 1000);
+  EXPECT_LT(ring.at("start").at("as it is").at("connections_per_rank"), 100);
   const nlohmann::json levels = json_of({"--ranks", "100000", "--ranks-per-host", "100", "--bytes", "1MiB", "--without-start"});
   EXPECT_EQ(levels.at("algorithm"), "two_levels");
   rusage use{};

@@ -84,7 +84,15 @@ void TcpLink::hand_on() {
       const std::lock_guard lock(mutex_);
       notices.swap(shared_.notices);
       has_notices_.store(false);
+      ++deliveries_;
     }
+    struct Delivered {
+      TcpLink& link;
+      ~Delivered() {
+        const std::lock_guard lock(link.mutex_);
+        --link.deliveries_;
+      }
+    } const delivered{*this};
     for (Notice& notice : notices) deliver(notice);
   }
 }

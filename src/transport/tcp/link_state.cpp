@@ -24,14 +24,23 @@ std::optional<Link::Loss> TcpLink::lost() const {
 bool TcpLink::is_gone(int rank) const {
   const std::lock_guard lock(mutex_);
   const Peer* const peer = find(rank);
-  if (peer == nullptr) return has_heard_of(rank, Heard::left) || has_heard_of(rank, Heard::lost);
-  return peer->loss().has_value() || peer->has_left();
+  return shows_departure(rank) || (peer == nullptr ? has_heard_of(rank, Heard::lost) : peer->loss().has_value());
 }
 
 bool TcpLink::has_left(int rank) const {
   const std::lock_guard lock(mutex_);
+  return shows_departure(rank);
+}
+
+// A rank that leaves says what it left behind in the notices before its goodbye. Who sees the one without the others takes it for missing.
+bool TcpLink::shows_departure(int rank) const {
+  if (rank < 0 || static_cast<std::size_t>(rank) >= departures_shown_.size()) return false;
+  if (departures_shown_[static_cast<std::size_t>(rank)]) return true;
   const Peer* const peer = find(rank);
-  return peer == nullptr ? has_heard_of(rank, Heard::left) : peer->has_left();
+  const bool has_left = peer == nullptr ? has_heard_of(rank, Heard::left) : peer->has_left();
+  if (!has_left || deliveries_ > 0 || !shared_.notices.empty()) return false;
+  departures_shown_[static_cast<std::size_t>(rank)] = true;
+  return true;
 }
 
 std::string TcpLink::address_of(int rank) const {

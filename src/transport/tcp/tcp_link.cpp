@@ -35,7 +35,11 @@ std::shared_ptr<Link> Link::connect(Options options) {
 }
 
 TcpLink::TcpLink(Options options, MeetingResult met, std::optional<WatchTree> tree)
-    : options_(std::move(options)), peers_(options_.hosts.size()), last_tick_(base::Clock::now()), pid_(::getpid()) {
+    : options_(std::move(options)),
+      departures_shown_(options_.hosts.size()),
+      peers_(options_.hosts.size()),
+      last_tick_(base::Clock::now()),
+      pid_(::getpid()) {
   if (met.connections.empty()) return;
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   notifier_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

@@ -64,6 +64,8 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   std::unique_ptr<Task> task_of(TransferPtr transfer, bool sends);
 
   // Called with the mutex held.
+  /// Returns true for a rank that has left and whose notices have all been delivered. It stays true.
+  bool shows_departure(int rank) const;
   /// Returns the connection with a rank, or what waits for it. Throws InvalidArgument where there will be none.
   Peer& connected(int rank);
   Peer& peer_of(int rank);
@@ -128,7 +130,9 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
 
   mutable std::mutex mutex_;
   SharedState shared_;
-  std::vector<std::unique_ptr<Peer>> peers_;  ///< by rank; null: not connected
+  int deliveries_ = 0;                          ///< of notices, under way
+  mutable std::vector<bool> departures_shown_;  ///< by rank
+  std::vector<std::unique_ptr<Peer>> peers_;    ///< by rank; null: not connected
   std::vector<Peer*> open_;
   std::optional<Loss> loss_;
   std::atomic<bool> any_loss_{false};

@@ -24,7 +24,7 @@ struct MembershipOptions {
   std::string backend = "auto";
   /// The deadline of forming the group, and of its calls.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
-  /// What must be the same in all members beside the version of unisono, such as "PyTorch 2.13".
+  /// A text that all members must have in common, beside the version of unisono: "PyTorch 2.13".
   /// Members that differ get ProtocolError.
   std::string library = {};
 };

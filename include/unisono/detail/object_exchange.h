@@ -45,7 +45,7 @@ Parcel parcel_at(Rank root, const ProcessGroup& group, F&& make) {
   return own == root.value() ? std::forward<F>(make)() : Parcel{};
 }
 
-/// What one rank brings: the number of its bytes and, where they travel in two parts, the length of the first part.
+/// The part of one rank: the number of its bytes and, where they travel in two parts, the length of the first part.
 struct ObjectSize {
   std::size_t bytes = 0, head = 0;
 };

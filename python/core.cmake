@@ -11,7 +11,7 @@ foreach(target nanobind-static nanobind-static-abi3)
   endif()
 endforeach()
 
-# What type checkers and editors read.
+# The stubs that type checkers and editors read.
 nanobind_add_stub(unisono_core_stub MODULE unisono._core OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/unisono/_core.pyi
   PYTHON_PATH ${CMAKE_CURRENT_BINARY_DIR} PATTERN_FILE ${CMAKE_CURRENT_SOURCE_DIR}/src/stubs.pat DEPENDS unisono_core)
 

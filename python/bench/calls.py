@@ -1,4 +1,4 @@
-"""What a call from Python costs: unisono on NumPy beside mpi4py's buffer calls, and objects beside its lower-case calls, in the same run.
+"""The cost of a call from Python: unisono on NumPy beside mpi4py's buffer calls, and objects beside its lower-case calls, in the same run.
 
     unisono run -n 2 -- python python/bench/calls.py
     mpirun -n 2 python python/bench/calls.py         # beside that MPI, where mpi4py is installed for it

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "rendezvous/error_info.h"
+#include "rendezvous/member_list.h"
 #include "store/batch.h"
 #include "store/wire.h"
 #include "unisono/error.h"
@@ -240,15 +241,17 @@ class Generation {
       if (!record) return;  // the owner of a seat has died; the process that takes it completes the job
       records.push_back(std::move(*record));
     }
-    const std::string verdict = std::string(ok) + encode_members(records);
+    const std::string verdict = std::string(ok) + MemberList::encode(records);
     if (request_.store_outlives_processes) store_.compare_set(key("list"), "", verdict);
     else say(verdict);
   }
 
+  static MemberList list_in(std::string_view verdict) { return MemberList(verdict.substr(std::min(ok.size(), verdict.size()))); }
+
   /// Confirms a list of seats, some of which may belong to dead processes: all processes in the list must confirm it.
   void answer_the_call() {
     const std::string list = store_.get(key("list"), deadline_.left());
-    if (list == "none" || list.find(mark_of(request_.self)) == std::string::npos) return;
+    if (list == "none" || list_in(list).rank_of(request_.self) < 0) return;
     if (store_.add(key("present"), 1) == request_.world_size) say(list);
   }
 
@@ -262,11 +265,8 @@ class Generation {
     }
     if (verdict == "abandoned") return std::nullopt;
     if (!verdict.starts_with("ok")) conclude(verdict);
-    Joined joined{-1, {}, prefix_, seat_, number_};
-    for (ListedMember& each : decode_members(std::string_view(verdict).substr(std::min(ok.size(), verdict.size())))) {
-      if (each.mark == mark_of(request_.self)) joined.rank = each.member.rank;
-      joined.members.push_back(std::move(each.member));
-    }
+    MemberList list = list_in(verdict);
+    Joined joined{list.rank_of(request_.self), list.take_members(), prefix_, seat_, number_};
     if (joined.rank < 0) throw ProtocolError("the job was completed without this process", info());
     return joined;
   }

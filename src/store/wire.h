@@ -17,7 +17,7 @@ namespace unisono::store {
 // Answers come in any order. Those to try_get_all may be for the first of its keys alone.
 
 inline constexpr std::string_view magic = "UNISTORE";
-inline constexpr std::uint16_t wire_version = 4;
+inline constexpr std::uint16_t wire_version = 5;
 inline constexpr std::size_t greeting_size = 16;
 inline constexpr std::size_t frame_head = 4;
 inline constexpr std::size_t largest_unauthenticated_frame = 256;

@@ -3,6 +3,7 @@
 
 #include "covers.h"
 #include "rendezvous/join.h"
+#include "rendezvous/member_list.h"
 #include "store/client.h"
 #include "store/server.h"
 
@@ -25,29 +26,55 @@ TEST(Join, missing_ranks_are_named_on_every_rank) {  // R1
   }
 }
 
-TEST(Join, the_list_of_members_is_short_and_says_all) {
+std::vector<Record> records_of(int ranks, int per_host) {
   std::vector<Record> records;
-  for (int r = 0; r < 1000; ++r) {
+  for (int r = 0; r < ranks; ++r) {
     Record& record = records.emplace_back(own_record(r));
-    record.member.pid = 4'000'000 + r;
-    const int host = r % 100 == 99 ? 0 : r / 8;  // now and then one that stands above
+    const int host = r % 100 == 99 ? 0 : r / per_host;  // now and then one that stands above
+    record.member.pid = 4'000 + host * 17 + r % per_host;
     record.member.host = fmt::format("node-{:04}", host);
-    record.member.machine = fmt::format("the machine {:032}", host);
+    record.member.machine = fmt::format("{:08x}-aaaa-bbbb-cccc-{:012x}/4026531840/4026531836", host * 7919, r / 800);
   }
-  const std::string text = encode_members(records);
-  EXPECT_LT(text.size(), 40U * records.size());
-  const auto members = decode_members(text);
+  return records;
+}
+
+TEST(Join, the_list_of_members_is_short_and_says_all) {
+  std::vector<Record> records = records_of(1000, 8);
+  records[500].member.machine = "another kind of name";
+  const std::string text = MemberList::encode(records);
+  EXPECT_LT(text.size(), 10U * records.size());
+  const MemberList list(text);
+  const auto& members = list.members();
   ASSERT_EQ(members.size(), records.size());
   for (std::size_t r = 0; r < members.size(); ++r) {
-    EXPECT_EQ(members[r].member.rank, static_cast<int>(r));
-    EXPECT_EQ(members[r].member.pid, records[r].member.pid);
-    EXPECT_EQ(members[r].member.host, records[r].member.host);
-    EXPECT_EQ(members[r].member.machine, records[r].member.machine);
-    EXPECT_EQ(members[r].mark, mark_of(records[r]));
+    EXPECT_EQ(members[r].rank, static_cast<int>(r));
+    EXPECT_EQ(members[r].pid, records[r].member.pid);
+    EXPECT_EQ(members[r].host, records[r].member.host);
+    EXPECT_EQ(members[r].machine, records[r].member.machine);
+    EXPECT_EQ(list.rank_of(records[r]), static_cast<int>(r));
+    Record without_rank = records[r];
+    without_rank.member.rank = -1;
+    EXPECT_EQ(list.rank_of(without_rank), static_cast<int>(r));
   }
-  EXPECT_TRUE(decode_members("").empty());
-  for (const char* const wrong : {"1\tmark\n", "\t1\n", "\th\tm\n\t2\n", "\th\tm\nx\tmark\n", "\th\tm\n1\n", "\th\tm\n1\tmark", "\n"})
-    EXPECT_THROW(static_cast<void>(decode_members(wrong)), ProtocolError) << wrong;
+  EXPECT_EQ(list.rank_of(own_record(3)), -1) << "another process took that seat earlier";
+  EXPECT_EQ(list.rank_of(own_record({})), -1);
+  EXPECT_EQ(list.rank_of(own_record(1000)), -1);
+}
+
+TEST(Join, a_malformed_list_of_members_is_refused) {
+  EXPECT_TRUE(MemberList(MemberList::encode({})).members().empty());
+  const std::string text = MemberList::encode(records_of(5, 2));
+  EXPECT_EQ(MemberList(text).members().size(), 5U);
+  for (std::size_t size = 0; size < text.size(); ++size) EXPECT_THROW(MemberList(text.substr(0, size)), ProtocolError) << size;
+  EXPECT_THROW(MemberList(text + "x"), ProtocolError);
+  for (std::size_t i = 0; i < text.size(); ++i) {  // whatever else a changed byte means, it must not be followed out of the list
+    std::string changed = text;
+    changed[i] = static_cast<char>(~changed[i]);
+    try {
+      EXPECT_LE(MemberList(changed).members().size(), text.size());
+    } catch (const ProtocolError&) {  // NOLINT(bugprone-empty-catch): as it should be
+    }
+  }
 }
 
 TEST(Join, a_duplicate_is_rejected_and_the_job_is_not_disturbed) {  // R2

@@ -12,6 +12,10 @@
 
 namespace unisono {
 
+namespace store {
+class Prefixed;
+}
+
 /// A small key-value store through which processes meet. Values are bytes.
 ///
 /// Every call has a deadline: the argument `timeout` where it is given, else the store's own
@@ -172,6 +176,7 @@ class UNISONO_API PrefixStore final : public Store {
   std::int64_t num_keys() override;
 
  private:
+  friend class store::Prefixed;
   std::string prefix_;
   std::shared_ptr<Store> inner_;
 };

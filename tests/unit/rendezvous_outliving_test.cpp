@@ -165,5 +165,16 @@ TEST(OutlivingStore, joining_takes_a_few_calls_of_each_rank) {
   EXPECT_LE(store->calls(), 13 * size);
 }
 
+TEST(OutlivingStore, many_keys_are_read_by_one_call_behind_a_prefix_as_well) {
+  const auto store = std::make_shared<Counting>(std::make_shared<MemoryStore>());
+  PrefixStore outer("b", std::make_shared<PrefixStore>("a", store));
+  outer.set("x", "1");
+  outer.set("z", "3");
+  const int before = store->calls();
+  const auto values = store::try_get_all(outer, std::vector<std::string>{"x", "y", "z"});
+  EXPECT_EQ(store->calls(), before + 1);
+  EXPECT_EQ(values, (std::vector<std::optional<std::string>>{"1", std::nullopt, "3"}));
+}
+
 }  // namespace
 }  // namespace unisono::rendezvous

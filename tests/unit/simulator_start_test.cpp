@@ -36,7 +36,7 @@ TEST(SimulatorStart, WhereAllConnectTheRequestsOfTheStoreGrowWithTheSquareOfTheR
   EXPECT_DOUBLE_EQ(many.requests, 1000 * 12 + 1 + 1000 * 999 / 2.0);
   EXPECT_GT(seconds_of(many, "addresses"), 50 * seconds_of(few, "addresses"));
   EXPECT_DOUBLE_EQ(few.connections, 99);
-  EXPECT_DOUBLE_EQ(many.store_bytes, 1000.0 * 1000 * (36 + 40) + 1000 * 120);
+  EXPECT_DOUBLE_EQ(many.store_bytes, 1000.0 * 1000 * (5 + 27 + 40) + 1000 * 120);
   EXPECT_DOUBLE_EQ(many.heartbeats, 999);
 }
 

@@ -87,7 +87,7 @@ class Start {
         .add(requests(ranks_ * requests_to_join), "requests to the store")
         .add(requests(seat_requests()) + seat_requests() * trip_us_ + ranks_ * costs_.key_us + bytes_of_store(ranks_ * costs_.record_bytes),
              "the last rank, which reads every seat")
-        .add(bytes_of_store(ranks_ * ranks_ * costs_.listed_bytes), "the list of members, once for each rank")
+        .add(bytes_of_store(ranks_ * (ranks_ * costs_.listed_bytes + hosts_ * costs_.listed_host_bytes)), "the list of members, once for each rank")
         .add(ranks_ * costs_.parse_us, "reading the list")
         .add(find_hosts(), "comparing the names of hosts")
         .phase("join");

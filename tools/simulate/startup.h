@@ -15,7 +15,8 @@ struct StartupCosts {
   double connect_us = 120;             ///< of a rank, for its side of a connection and its proof
   double attempt_us = 0.36;            ///< of a rank, for each connection beside the one that it is making
   double record_bytes = 120;           ///< of a rank's own record
-  double listed_bytes = 36;            ///< of a rank in the list of members
+  double listed_bytes = 5;             ///< of a rank in the list of members
+  double listed_host_bytes = 27;       ///< of a host in it
   double key_bytes = 40;               ///< of a key in a request
   double parse_us = 0.3;               ///< of a rank, for a record
   double compare_ns = 5;               ///< of a rank, for two names of hosts

@@ -2,7 +2,7 @@ unisono_torch_test(torch_checkpoint_test SOURCES checkpoint_test.cpp checkpoint_
 
 if(UNISONO_BUILD_EXAMPLES AND TARGET unisono-tool)
   add_executable(torch_checkpoint_compare checkpoint_compare.cpp)
-  target_link_libraries(torch_checkpoint_compare PRIVATE unisono_torch)
+  target_link_libraries(torch_checkpoint_compare PRIVATE unisono_torch ${unisono_torch_fmt})
   unisono_reuse_precompiled(torch_checkpoint_compare unisono_torch_precompiled)
   set_target_properties(torch_checkpoint_compare PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_test(NAME example_digits_torch COMMAND ${CMAKE_CURRENT_LIST_DIR}/checkpoint_digits.sh

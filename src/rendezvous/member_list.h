@@ -10,8 +10,8 @@
 
 namespace unisono::rendezvous {
 
-/// The list of a job's members that the process which completes the job writes, and every host reads. It is short: a host stands in it once, a process
-/// takes a few bytes, and no rank is named, as the members stand in the order of their ranks.
+/// The list of a job's members that the process which completes the job writes, and every host reads. It is short: a host stands in it once, a
+/// process takes a few bytes, and no rank is named, as the members stand in the order of their ranks.
 class MemberList {
  public:
   /// `records`: in the order of their ranks.

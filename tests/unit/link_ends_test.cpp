@@ -5,6 +5,7 @@
 #include <atomic>
 #include <mutex>
 #include <random>
+#include <thread>
 
 #include "link_testing.h"
 #include "transport/tcp/frame.h"
@@ -232,6 +233,28 @@ TEST(LinkEnds, AFrameThatWasChangedIsALoss) {
       both.link->listen(1, {});
     }
   }
+}
+
+// A rank may be in hundreds of groups whose calls carry elements, and come to all of them late.
+TEST(LinkEnds, CallsOfManyGroupsAreKeptAndTooManyOfOneAreALoss) {
+  constexpr std::uint64_t groups = 200;  // 25 MiB
+  const auto both = make_link_and_hand();
+  const auto call = [&](std::uint64_t group) {
+    const FrameHead head{.kind = FrameKind::call, .length = static_cast<std::uint32_t>(transport::longest_call), .group = group};
+    both.say(head, std::string(transport::longest_call, static_cast<char>('a' + group % 26)));
+  };
+  for (std::uint64_t group = 1; group <= groups; ++group) call(group);
+  for (std::uint64_t group = 1; group <= groups; ++group) {
+    std::string taken;
+    ASSERT_TRUE(eventually([&] { return both.link->take(1, group, taken) || both.link->lost(); })) << group;
+    EXPECT_EQ(taken, std::string(transport::longest_call, static_cast<char>('a' + group % 26))) << group;
+  }
+  ASSERT_FALSE(both.link->lost());
+  std::thread sender([&] {
+    for (int i = 0; i < 129; ++i) call(1);  // more than 16 MiB
+  });
+  EXPECT_TRUE(is_lost(both.link, PeerFailed::disconnected, "more messages of calls than anybody makes"));
+  sender.join();
 }
 
 TEST(LinkEnds, AFrameThatComesTwiceOrNotAtAllOrLateIsALoss) {

@@ -161,16 +161,17 @@ void Peer::post_later(const FrameHead& frame, std::span<const std::byte> head, s
 
 bool Peer::take(std::uint64_t group, std::string& into) {
   const auto found = mail_.find(group);
-  if (found == mail_.end() || found->second.empty()) return false;
-  into.swap(found->second.front());
-  found->second.pop_front();
+  if (found == mail_.end() || found->second.messages.empty()) return false;
+  into.swap(found->second.messages.front());
+  found->second.messages.pop_front();
+  found->second.bytes -= into.size();
   mail_size_ -= into.size();
   return true;
 }
 
 void Peer::end_group(std::uint64_t group) {
   if (const auto found = mail_.find(group); found != mail_.end()) {
-    for (const std::string& message : found->second) mail_size_ -= message.size();
+    mail_size_ -= found->second.bytes;
     mail_.erase(found);
   }
   const auto over = [&](Transfer& transfer) {

@@ -187,10 +187,14 @@ class Peer final : public FrameSink {
   Arrived eager_;                                   ///< the eager message that is arriving
   TransferPtr eager_into_;                          ///< the receive that it arrives in, if there is one
   bool eager_dropped_ = false;
-  std::string notice_;         ///< the notice or the message of a call that is arriving
-  bool has_call_ = false;      ///< a message of a call has just come: its call posts the receives of what follows
-  std::size_t mail_size_ = 0;  ///< bytes of the messages in `mail_`
-  std::unordered_map<std::uint64_t, std::deque<std::string>> mail_;  ///< what the peer said of calls, by group
+  std::string notice_;     ///< the notice or the message of a call that is arriving
+  bool has_call_ = false;  ///< a message of a call has just come: its call posts the receives of what follows
+  struct Mail {
+    std::deque<std::string> messages;
+    std::size_t bytes = 0;
+  };
+  std::size_t mail_size_ = 0;                     ///< bytes of the messages in `mail_`
+  std::unordered_map<std::uint64_t, Mail> mail_;  ///< what the peer said of calls, by group
 };
 
 }  // namespace unisono::transport

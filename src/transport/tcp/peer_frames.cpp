@@ -8,8 +8,11 @@
 namespace unisono::transport {
 namespace {
 
-constexpr std::size_t idle_channels = 1024;               ///< kept, so that using a channel again costs nothing
-constexpr std::size_t most_mail = std::size_t{16} << 20;  ///< bytes of untaken messages of calls, beyond which a peer is taken for broken
+constexpr std::size_t idle_channels = 1024;  ///< kept, so that using a channel again costs nothing
+/// Bytes of untaken messages of calls, beyond which a peer is taken for broken: of one group, and of all. A group has few calls under way, but a rank
+/// may be in many groups whose calls another one has not begun yet.
+constexpr std::size_t most_mail_of_group = std::size_t{16} << 20;
+constexpr std::size_t most_mail = std::size_t{1} << 30;
 /// The room of a message that was given up counts as free at its sender before this side knows, so for a moment twice the room may be taken.
 constexpr std::size_t most_unreceived = 2 * eager_room;
 constexpr std::size_t most_requests = std::size_t{1} << 20;  ///< beyond it a peer is taken for broken
@@ -223,9 +226,13 @@ void Peer::on_call(const FrameHead& head) {
   shared_.stirred = true;
   has_call_ = true;
   if (shared_.groups_over.contains(head.group)) return;
-  if (mail_size_ + head.length > most_mail) throw ProtocolError("more messages of calls than anybody makes");
+  Mail& mail = mail_[head.group];
+  if (mail.bytes + head.length > most_mail_of_group || mail_size_ + head.length > most_mail) {
+    throw ProtocolError("more messages of calls than anybody makes");
+  }
   mail_size_ += head.length;
-  mail_[head.group].push_back(std::move(notice_));
+  mail.bytes += head.length;
+  mail.messages.push_back(std::move(notice_));
   notice_ = {};
 }
 

@@ -33,6 +33,9 @@ std::string usable_between_hosts(Launcher launcher, bool encrypted) {
   return names + "tcp ";
 }
 
+// What is asked to be encrypted is not left to an engine that does not.
+bool wants_encryption(const base::Environment& environment) { return base::tls_options(environment).mode != base::TlsOptions::Mode::off; }
+
 bool must_encrypt(const base::Environment& environment) { return base::tls_options(environment).mode == base::TlsOptions::Mode::required; }
 
 /// Refuses an engine whose connections between hosts are not ours, for UNISONO_TLS=required.
@@ -133,7 +136,7 @@ Selection select_engines(const InitOptions& options, const base::Environment& en
   std::string common;
   if (world_size > 1)
     common = agree(joining, request.host,
-                   between_hosts && request.host == "auto" ? usable_between_hosts(launcher, must_encrypt(environment)) : std::string());
+                   between_hosts && request.host == "auto" ? usable_between_hosts(launcher, wants_encryption(environment)) : std::string());
   if (selection.host == "auto") {
     selection.host = world_size == 1 ? "serial" : between_hosts ? common : "native";
     if (between_hosts && rank == 0) {

@@ -40,6 +40,15 @@ TEST(Auto, TakesTcpWhereOneRankHasNone) {
   }
 }
 
+TEST(Auto, TakesTcpWhereEncryptionIsAskedFor) {
+  for (const char* const mode : {"on", "required"}) {
+    MAKE_HOSTS(hosts, 2);
+    const std::string said = run_job(hosts, {{"UNISONO_PLUGIN_PATH", CHOICE_PLUGINS}, {"UNISONO_TLS", mode}}, true);
+    EXPECT_EQ(count(said, "backend tcp between hosts"), 1) << said;
+    EXPECT_EQ(count(said, "the test's engine was chosen"), 0) << said;
+  }
+}
+
 TEST(Auto, TakesTcpWhereUcxHasNoRdma) {
   MAKE_HOSTS(hosts, 2);
   const std::string said = run_job(hosts, {{"UNISONO_PLUGIN_PATH", OUR_PLUGINS}, {"UCX_TLS", "tcp"}}, true);

@@ -239,7 +239,7 @@ void add_simulate(CLI::App& app) {
           {.paragraphs = {"The schedules, the choice among them and the comparison of calls are those of the library; the network is a model: LogGP "
                           "for each message, and links that divide their bandwidth evenly among the messages on them. Nothing is sent.",
                           "It prints the time, the bytes of the links of each level, rounds, memory and connections of a rank, and how long the job "
-                          "takes to start: as it is now, with a tree-shaped join, and with connections on demand as well.",
+                          "takes to start: as it is now, with all connections made at once, and with a tree-shaped join.",
                           "Ranks that do the same are computed once. Where that is impossible and there are too many messages to follow, the command "
                           "says so at once."},
            .examples = {{"unisono simulate --bytes 16MiB --ranks 1024 --ranks-per-host 8", "A call, and the start of the job."},

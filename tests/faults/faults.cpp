@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace unisono::testing {
@@ -65,6 +67,14 @@ std::string line_of(const std::vector<std::string>& lines, const std::string& be
 pid_t pid_of(const RunningCommand& job, int rank) {
   const std::string ready = line_of(lines_of_rank(job, rank), "ready ");
   return std::stoi(ready.substr(0, ready.find(' ')));
+}
+
+void kill_after_the_others(RunningCommand& job, int stopped, const std::vector<int>& others) {
+  std::vector<pid_t> pids;
+  for (const int rank : others) pids.push_back(pid_of(job, rank));
+  const auto have_ended = [&] { return std::ranges::none_of(pids, is_alive); };
+  EXPECT_TRUE(job.until(have_ended, std::chrono::seconds(50))) << job.out() << job.err();
+  ::kill(pid_of(job, stopped), SIGKILL);
 }
 
 std::string job_id(const RunningCommand& job) {

@@ -36,6 +36,9 @@ std::vector<std::string> lines_of_rank(const RunningCommand& job, int rank);
 std::string line_of(const std::vector<std::string>& lines, const std::string& beginning);
 
 pid_t pid_of(const RunningCommand& job, int rank);
+/// Kills a stopped rank once these others have ended by themselves, so that nobody waits for the launcher, which would do so after its grace. The
+/// job's first cause is the kill then.
+void kill_after_the_others(RunningCommand& job, int stopped, const std::vector<int>& others);
 std::string job_id(const RunningCommand& job);
 void expect_nothing_left(const std::string& id);
 /// No rank ended by a crash; the launcher's report would name the signal.

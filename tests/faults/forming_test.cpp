@@ -31,9 +31,8 @@ void expect_named(const std::string& error, const Loss& loss) {
 TEST_P(Forming, ALossIsSeenByAllOthers) {
   const Loss& loss = GetParam();
   if (loss.kind == "shrink") COVERS("TS-21");
-  // A rank that has stopped is ended by the launcher, which gives it its time first.
   const bool stops = loss.how == "stopped";
-  RunningCommand job(faulty_job(4, {"form", loss.how, loss.kind}, {"--grace", stops ? "5" : "60"}),
+  RunningCommand job(faulty_job(4, {"form", loss.how, loss.kind}, {"--grace", "60"}),
                      {.environment = {{"TEST_INIT_BACKEND", loss.backend}, {"TEST_SILENCE_MS", stops ? "1500" : "30000"}}});
   ASSERT_TRUE(job.until_out_has("under way", 4)) << job.out() << job.err();
   std::vector<int> survivors{0, 2, 3};
@@ -42,7 +41,10 @@ TEST_P(Forming, ALossIsSeenByAllOthers) {
     survivors.pop_back();
   }
   if (loss.how == "away" || loss.how == "inside") ::kill(pid_of(job, 1), SIGKILL);
-  if (loss.how == "stopped") ::kill(pid_of(job, 1), SIGSTOP);
+  if (stops) {
+    ::kill(pid_of(job, 1), SIGSTOP);
+    kill_after_the_others(job, 1, survivors);
+  }
   if (loss.how == "inside") {
     ASSERT_TRUE(job.until([&] { return count(job.out(), "error ") == 2; })) << job.out();  // though rank 2 has not come yet
     ::kill(pid_of(job, 2), SIGUSR1);

@@ -69,12 +69,17 @@ inline std::vector<std::shared_ptr<Link>> make_links(int ranks, const std::funct
   return links;
 }
 
-/// Looks until it is so; false: it never came.
+/// Looks until it is so; false: it never came. After the first looks it pauses between two, because a thread that only looks takes a processor from
+/// the many threads that it waits for.
 inline bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds at_most = patience) {
   const base::Deadline deadline(at_most);
-  while (!condition()) {
+  for (int looks = 0; !condition(); ++looks) {
     if (deadline.passed()) return false;
-    std::this_thread::yield();
+    if (looks < 20) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(200us);
+    }
   }
   return true;
 }

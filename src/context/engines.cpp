@@ -33,7 +33,7 @@ std::string usable_between_hosts(Launcher launcher, bool encrypted) {
   return names + "tcp ";
 }
 
-// What is asked to be encrypted is not left to an engine that does not.
+// An engine that does not encrypt is not taken where encryption is asked for.
 bool wants_encryption(const base::Environment& environment) { return base::tls_options(environment).mode != base::TlsOptions::Mode::off; }
 
 bool must_encrypt(const base::Environment& environment) { return base::tls_options(environment).mode == base::TlsOptions::Mode::required; }

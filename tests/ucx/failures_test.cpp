@@ -31,7 +31,8 @@ std::string exchange_for_ever(Engine& engine, int rank, int ranks, std::size_t b
         tasks.push_back(engine.start_recv(in[static_cast<std::size_t>(r)].data(), bytes, r, 0));
         tasks.push_back(engine.start_send(out.data(), bytes, r, 0));
       }
-      for (const auto& task : tasks) finish(*task);
+      // All of them in turn: a rank that waited for one peer alone would not hear that another is lost.
+      while (!tasks.empty()) std::erase_if(tasks, [](const auto& task) { return task->advance(); });
       if (i == 3) tell("busy");
     }
   } catch (const PeerFailed& error) {
@@ -40,43 +41,84 @@ std::string exchange_for_ever(Engine& engine, int rank, int ranks, std::size_t b
   }
 }
 
-class Killed : public ::testing::TestWithParam<std::size_t> {};
-
-TEST_P(Killed, RankIsNamedByTheOthers) {
-  const std::size_t bytes = GetParam();
-  for (int round = 0; round < 3; ++round) {
-    Processes processes(3, [bytes](int rank, const std::shared_ptr<Store>& store, const Processes::Tell& tell) -> std::string {
-      const auto engine = make_engine(rank, 3, store);
-      // What the group's watch does where UCX notices nothing: it does not see every death in the middle of a large message.
-      const std::jthread watch([&] {
-        store->get("rank 1 is known to be dead");
-        engine->abort({.culprit = 1, .message = "ucx's connection with rank 1 broke: it is dead"});
-      });
-      // The other survivor may not know yet: it must see its own loss before this rank goes.
-      return exchange_for_ever(*engine, rank, 3, bytes, tell, [&] {
-        tell("lost");
-        store->get("all");
-      });
+/// How the two survivors of three ranks end when rank 1 is killed. UCX alone looks after rank 1 here: what the group's watch would do where UCX says
+/// nothing, this does after `patience`, in other words than UCX's.
+std::vector<std::string> ends_of_survivors(std::size_t bytes, std::chrono::seconds patience) {
+  Processes processes(3, [bytes](int rank, const std::shared_ptr<Store>& store, const Processes::Tell& tell) -> std::string {
+    const auto engine = make_engine(rank, 3, store);
+    const std::jthread watch([&] {
+      store->get("nobody waits any more");
+      engine->abort({.culprit = 1, .message = "ucx has said nothing"});
     });
-    for (int r = 0; r < 3; ++r) ASSERT_EQ(processes.line(r), "busy");
-    processes.signal(1, SIGKILL);
-    EXPECT_EQ(processes.end_of(1), "signal 9");  // and its process is gone: for UCX's shared memory a zombie lives
-    for (const int r : {0, 2}) {
-      if (processes.line(r, std::chrono::seconds(10)) == "lost") continue;
-      processes.set("rank 1 is known to be dead");
-      EXPECT_EQ(processes.line(r), "lost") << r;
-    }
-    processes.set("all");
-    processes.set("rank 1 is known to be dead");
-    for (const int r : {0, 2}) {
-      const std::string end = processes.end_of(r);
-      EXPECT_TRUE(end.starts_with("returned: culprit 1: ")) << "rank " << r << ": " << end;
-      EXPECT_NE(end.find("ucx's connection with rank 1 broke"), std::string::npos) << end;
-    }
+    // The other survivor may not know yet: it must see its own loss before this rank goes.
+    return exchange_for_ever(*engine, rank, 3, bytes, tell, [&] {
+      tell("lost");
+      store->get("all");
+    });
+  });
+  for (int r = 0; r < 3; ++r) EXPECT_EQ(processes.line(r), "busy");
+  processes.signal(1, SIGKILL);
+  EXPECT_EQ(processes.end_of(1), "signal 9");  // and its process is gone: for UCX's shared memory a zombie lives
+  for (const int r : {0, 2}) {
+    if (processes.line(r, patience) == "lost") continue;
+    processes.set("nobody waits any more");
+    EXPECT_EQ(processes.line(r), "lost") << r;
   }
+  processes.set("all");
+  processes.set("nobody waits any more");
+  return {processes.end_of(0), processes.end_of(2)};
 }
 
+bool was_said_by_ucx(const std::string& end) { return end.starts_with("returned: culprit 1: ucx's connection with rank 1 broke: "); }
+
+class Killed : public ::testing::TestWithParam<std::size_t> {};
+
+// UCX does not notice every death: some in the middle of a large message, and over TCP now and then one between two small ones, which leave the rank
+// waiting until the group's watch ends it. That UCX notices most of them is what its mode of error handling is asked for.
+TEST_P(Killed, RankIsNamedByUcxToTheOthers) {
+  int said = 0, survivors = 0;
+  for (int round = 0; round < 3; ++round) {
+    for (const std::string& end : ends_of_survivors(GetParam(), std::chrono::seconds(10))) {
+      EXPECT_TRUE(was_said_by_ucx(end) || end.starts_with("returned: culprit 1: ucx has said nothing")) << end;
+      said += was_said_by_ucx(end) ? 1 : 0;
+      ++survivors;
+    }
+  }
+  const bool is_large = GetParam() > 1'000'000;
+  EXPECT_GE(said, is_large ? 1 : survivors / 2) << "of " << survivors;
+}
 INSTANTIATE_TEST_SUITE_P(Ucx, Killed, ::testing::Values(std::size_t{8}, std::size_t{50'000}, std::size_t{8} << 20));
+
+// No transfer fails here: nothing but UCX's notice of the lost peer can end the wait.
+TEST(KilledSilently, RankIsNamedByUcxToThoseThatOnlyReceive) {
+  Processes processes(3, [](int rank, const std::shared_ptr<Store>& store, const Processes::Tell& tell) -> std::string {
+    const auto engine = make_engine(rank, 3, store);
+    const std::jthread watch([&] {
+      store->get("nobody waits any more");
+      engine->abort({.culprit = 1, .message = "ucx has said nothing"});
+    });
+    tell("busy");
+    if (rank == 1) store->get("never");
+    try {
+      receive_bytes(*engine, 8, 1);
+    } catch (const PeerFailed& error) {
+      tell("lost");
+      return "culprit " + std::to_string(error.culprit().value_or(-1)) + ": " + error.what();
+    }
+    return "received";
+  });
+  for (int r = 0; r < 3; ++r) ASSERT_EQ(processes.line(r), "busy");
+  processes.signal(1, SIGKILL);
+  EXPECT_EQ(processes.end_of(1), "signal 9");
+  for (const int r : {0, 2}) {
+    EXPECT_EQ(processes.line(r, std::chrono::seconds(20)), "lost");
+  }
+  processes.set("nobody waits any more");
+  for (const int r : {0, 2}) {
+    const std::string end = processes.end_of(r);
+    EXPECT_TRUE(was_said_by_ucx(end)) << end;
+  }
+}
 
 // The group's watch does this from outside when it finds a peer silent. UCX itself sees nothing: the peer's connections are open.
 TEST(Stopped, PeerIsEndedByAbort) {

@@ -33,8 +33,9 @@
 //
 // A message of up to 64 KiB in host memory leaves its sender without a matching receive, so that
 // all ranks may send first and receive afterwards, as long as no more than 64 MiB of a rank's
-// messages wait in a group. A larger one waits for its receive, and so does one in the memory of a
-// device.
+// messages wait in a group, each counted with 1 KiB beside its elements. What waits is kept by its
+// sender, but for 1 MiB or so that is kept by a receiver for each sender. A larger message waits
+// for its receive, and so does one in the memory of a device.
 //
 // Every call throws InvalidArgument for a message to or from the caller itself, for a rank outside
 // the group, and in a group of one. PeerFailed and Timeout end the group, as in a collective. In

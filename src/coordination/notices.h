@@ -24,6 +24,7 @@ enum class NoticeKind : std::uint8_t {
   left_out,     ///< hosts whose ballots came too late to count
   left,         ///< the sender has left the group, after so many agreements
   failure,      ///< the group is over, with the reason
+  taken,        ///< how much of the messages to the sender it has taken
 };
 
 /// The notices of one group. Ranks are ranks in the group. Notices between two ranks keep their order; a notice to a lost rank is discarded.

@@ -22,6 +22,18 @@ using engines::MessageHeader;
 // The elements stand in the notice up to this size.
 constexpr std::size_t inline_bytes = std::size_t{4} << 10;
 
+// Notices never wait, so the sender bounds those that nobody has taken: beyond the room its messages wait here. The receiver reports what it has
+// taken once that is worth a notice, so a few messages cost none. Of the room 1 MiB is left where just that much has been taken and not been
+// reported.
+constexpr std::size_t report_size = std::size_t{256} << 10;
+constexpr std::size_t room = (std::size_t{1} << 20) + report_size;
+constexpr std::size_t header_cost = 128;  // bytes that a message takes at its receiver beside its elements
+
+std::size_t cost_of(const MessageHeader& header) {
+  const auto bytes = static_cast<std::size_t>(header.bytes);
+  return header_cost + (bytes <= inline_bytes ? bytes : 0);
+}
+
 }  // namespace
 
 Channels channels_of(Engine& engine, coordination::Coordination& coordination) {
@@ -94,41 +106,85 @@ class ChannelCarrier::ChannelTask final : public Task {
   bool is_done_ = false;
 };
 
+/// Announces a message once those before it have been announced and the peer has room for the notice, and moves its elements.
 class ChannelCarrier::SendTask final : public Task {
  public:
-  SendTask(ChannelCarrier& carrier, int peer, const MessageHeader& header, const void* data) {
-    const Parts& parts = carrier.parts_;
-    // Channel 0 is that of collectives. The others take turns.
-    const auto channel = static_cast<std::uint32_t>(1 + carrier.sent_[static_cast<std::size_t>(peer)]++ % parts.channels.largest);
-    const auto bytes = static_cast<std::size_t>(header.bytes);
-    const bool is_inline = bytes <= inline_bytes;
-    base::ByteWriter notice = Notices::of_kind(NoticeKind::message);
-    notice.put(header.bytes).put(header.tag).put(header.kind).put(is_inline ? std::uint32_t{0} : channel);
-    if (is_inline) notice.raw({static_cast<const char*>(data), bytes});
-    parts.tell(peer, notice.bytes());
-    if (is_inline) return;
-    if (bytes <= base::eager_bytes) {
-      own_.assign(static_cast<const std::byte*>(data), static_cast<const std::byte*>(data) + bytes);
-      data = own_.data();
+  SendTask(ChannelCarrier& carrier, int peer, const MessageHeader& header, const void* data)
+      : carrier_(carrier), to_(carrier.destinations_[static_cast<std::size_t>(peer)]), peer_(peer), header_(header), data_(data) {
+    if (to_.waiting.empty() && has_room()) {
+      leave();
+      return;
     }
-    task_ = std::make_unique<ChannelTask>(parts, peer, parts.channels.send(data, bytes, peer, channel));
+    keep();
+    place_ = to_.waiting.insert(to_.waiting.end(), this);
+    is_waiting_ = true;
+  }
+  ~SendTask() override {
+    if (is_waiting_) to_.waiting.erase(place_);
   }
   bool advance() override {
+    if (is_waiting_ && !advance_first()) return false;
     if (task_ && task_->advance()) task_.reset();
     return task_ == nullptr;
   }
-  std::vector<int> waiting_for() const override { return task_ ? task_->waiting_for() : std::vector<int>(); }
+  std::vector<int> waiting_for() const override {
+    if (is_waiting_) return {peer_};
+    return task_ ? task_->waiting_for() : std::vector<int>();
+  }
   bool wakes_waiter() const override { return !task_ || task_->wakes_waiter(); }
   bool sleep(std::chrono::nanoseconds at_most) override { return task_ && task_->sleep(at_most); }
-  bool detach() override { return !task_ || !own_.empty(); }
+  bool detach() override { return (!is_waiting_ && !task_) || header_.bytes <= base::eager_bytes; }
 
  private:
+  bool has_room() const {
+    const std::uint64_t taken = to_.taken.load(std::memory_order_acquire);
+    return (to_.announced > taken ? to_.announced - taken : 0) + cost_of(header_) <= room;
+  }
+  // Each task sees to itself alone, so that what goes wrong with one is no other's error.
+  bool advance_first() {
+    if (to_.waiting.front() != this) return false;
+    carrier_.parts_.poll();
+    if (!has_room()) return false;
+    to_.waiting.erase(place_);
+    is_waiting_ = false;
+    leave();
+    return true;
+  }
+  void keep() {
+    if (header_.bytes > base::eager_bytes || header_.bytes == 0) return;
+    const auto* const bytes = static_cast<const std::byte*>(data_);
+    own_.assign(bytes, bytes + header_.bytes);
+    data_ = own_.data();
+  }
+  void leave() {
+    const Parts& parts = carrier_.parts_;
+    // Channel 0 is that of collectives. The others take turns.
+    const auto channel = static_cast<std::uint32_t>(1 + to_.messages++ % parts.channels.largest);
+    const auto bytes = static_cast<std::size_t>(header_.bytes);
+    const bool is_inline = bytes <= inline_bytes;
+    base::ByteWriter notice = Notices::of_kind(NoticeKind::message);
+    notice.put(header_.bytes).put(header_.tag).put(header_.kind).put(is_inline ? std::uint32_t{0} : channel);
+    if (is_inline) notice.raw({static_cast<const char*>(data_), bytes});
+    to_.announced += cost_of(header_);
+    parts.tell(peer_, notice.bytes());
+    if (is_inline) return;
+    if (own_.empty()) keep();
+    task_ = std::make_unique<ChannelTask>(parts, peer_, parts.channels.send(data_, bytes, peer_, channel));
+  }
+
+  ChannelCarrier& carrier_;
+  Destination& to_;
+  const int peer_;
+  const MessageHeader header_;
+  const void* data_;
+  bool is_waiting_ = false;
+  std::list<SendTask*>::iterator place_;  // while it waits
   std::vector<std::byte> own_;
   std::unique_ptr<ChannelTask> task_;
 };
 
 ChannelCarrier::ChannelCarrier(Parts parts)
-    : parts_(std::move(parts)), sent_(static_cast<std::size_t>(parts_.size), 0), sources_(static_cast<std::size_t>(parts_.size)) {}
+    : parts_(std::move(parts)), destinations_(static_cast<std::size_t>(parts_.size)), sources_(static_cast<std::size_t>(parts_.size)) {}
 
 std::unique_ptr<Task> ChannelCarrier::send(int peer, const MessageHeader& header, const void* data) {
   return std::make_unique<SendTask>(*this, peer, header, data);
@@ -152,13 +208,29 @@ void ChannelCarrier::take(int peer, std::string_view notice) {
   source.messages.emplace(ticket, std::move(message));
 }
 
+void ChannelCarrier::take_report(int peer, std::string_view notice) {
+  base::ByteReader content = Notices::content_of(notice);
+  const auto taken = content.get<std::uint64_t>();
+  if (content.ok()) destinations_[static_cast<std::size_t>(peer)].taken.store(taken, std::memory_order_release);
+}
+
+// A message that was returned is the receiver's, whether or not a receive takes it soon: those behind it, for which the receiver waits, need its
+// room.
 std::optional<AnnouncedMessage> ChannelCarrier::next(int peer) {
-  const std::lock_guard lock(mutex_);
-  Source& source = sources_[static_cast<std::size_t>(peer)];
-  if (source.fresh.empty()) return std::nullopt;
-  const std::uint64_t ticket = source.fresh.front();
-  source.fresh.pop_front();
-  return AnnouncedMessage{source.messages.at(ticket).header, ticket};
+  std::optional<AnnouncedMessage> message;
+  std::uint64_t to_report = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    Source& source = sources_[static_cast<std::size_t>(peer)];
+    if (source.fresh.empty()) return std::nullopt;
+    const std::uint64_t ticket = source.fresh.front();
+    source.fresh.pop_front();
+    message = AnnouncedMessage{source.messages.at(ticket).header, ticket};
+    source.taken += cost_of(message->header);
+    if (source.taken - source.reported >= report_size) to_report = source.reported = source.taken;
+  }
+  if (to_report != 0) parts_.tell(peer, Notices::of_kind(NoticeKind::taken).put(to_report).bytes());
+  return message;
 }
 
 void ChannelCarrier::deliver(int peer, std::uint64_t ticket, const MessageHeader& header, Delivery& delivery) {

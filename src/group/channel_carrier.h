@@ -1,9 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,7 +30,8 @@ struct Channels {
 Channels channels_of(Engine& engine, coordination::Coordination& coordination);
 
 /// Carries messages between ranks of different hosts. A short notice goes ahead of each and holds its header. The elements stand in the notice where
-/// they are few. Else they follow on a channel of their own, which is read when a receive has taken the message. Peers are ranks in the group.
+/// they are few. Else they follow on a channel of their own, which is read when a receive has taken the message. A message waits at its sender while
+/// too many that were announced before have not been returned by `next` there. Peers are ranks in the group.
 class ChannelCarrier final : public engines::MessageCarrier {
  public:
   /// The carrier sends notices by `tell(rank, notice)`. `poll` takes what has come. `rank`: this rank, for errors.
@@ -52,6 +55,8 @@ class ChannelCarrier final : public engines::MessageCarrier {
 
   /// Takes a notice of a message from that rank. From any thread.
   void take(int peer, std::string_view notice);
+  /// Takes that rank's report of the messages that it has taken. From any thread.
+  void take_report(int peer, std::string_view notice);
 
  private:
   class SendTask;
@@ -61,17 +66,24 @@ class ChannelCarrier final : public engines::MessageCarrier {
     std::uint32_t channel = 0;  // 0: the elements are here
     std::string elements = {};
   };
+  struct Destination {
+    std::uint64_t messages = 0;           // announced so far
+    std::uint64_t announced = 0;          // the cost of these at the receiver
+    std::atomic<std::uint64_t> taken{0};  // of that, as far as the receiver has reported it
+    std::list<SendTask*> waiting;         // in order, for room
+  };
   struct Source {
     std::deque<std::uint64_t> fresh;              // tickets that `next` has not returned
     std::map<std::uint64_t, Announced> messages;  // by ticket: those whose elements nobody has asked for
     std::uint64_t tickets = 0;
+    std::uint64_t taken = 0, reported = 0;  // the cost of the messages that `next` has returned, in all and as the sender knows it
   };
   void forget(int peer, std::uint64_t ticket);
   void check_channel(int peer, std::uint64_t ticket, std::uint32_t channel) const;
 
   Parts parts_;
-  std::vector<std::uint64_t> sent_;  // the number of messages to each rank so far
-  mutable std::mutex mutex_;         // of all that follows: notices come from any thread
+  std::vector<Destination> destinations_;
+  mutable std::mutex mutex_;  // of all that follows: notices come from any thread
   std::vector<Source> sources_;
 };
 

@@ -28,7 +28,9 @@ GroupCore::GroupCore(Parts parts)
       return std::make_unique<coordination::FailureAttribution>(coordination, coordination::FailureAttribution::Unexplained{.engine = engine});
     };
     channels_ = std::make_unique<ChannelCarrier>(std::move(carrier));
-    coordination_->notices().handle(coordination::NoticeKind::message, [this](int from, std::string_view notice) { channels_->take(from, notice); });
+    coordination::Notices& notices = coordination_->notices();
+    notices.handle(coordination::NoticeKind::message, [this](int from, std::string_view notice) { channels_->take(from, notice); });
+    notices.handle(coordination::NoticeKind::taken, [this](int from, std::string_view notice) { channels_->take_report(from, notice); });
   }
   std::vector<MessageMatcher::Route> routes(static_cast<std::size_t>(topology.size()));
   for (int r = 0; r < topology.size(); ++r) {

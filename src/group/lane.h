@@ -31,7 +31,7 @@ struct Pending {
   base::Deadline deadline;
   bool collective = false;
   bool begun = false;        // a collective that is first in its queue: the peers may have seen something of it
-  std::size_t buffered = 0;  // bytes of a send that was detached from its caller
+  std::size_t buffered = 0;  // that a send takes that was detached from its caller
   bool warned = false;
 };
 
@@ -58,7 +58,7 @@ class Lane {
   int count() const { return count_.load(); }
   /// The end of the last collective that a device has yet to finish. Null: there is none.
   std::shared_ptr<DeviceEvent> last_on_device();
-  std::atomic<std::size_t> buffered{0};     // bytes of all detached sends
+  std::atomic<std::size_t> buffered{0};     // that all detached sends take
   std::atomic<std::uint64_t> last_call{0};  // the sequence number of the group's last call
   DeferredError deferred;
 

@@ -19,6 +19,7 @@ namespace {
 
 // The most that a group keeps for receivers that do not come; beyond it senders wait like those of large messages.
 constexpr std::size_t most_buffered = std::size_t{64} << 20;
+constexpr std::size_t buffered_cost = 1024;  // of a kept send, beside its elements
 
 /// A probe that is done after one look, whether or not it has found something.
 class Glance final : public Task {
@@ -59,7 +60,8 @@ std::vector<int> sources_of(const MessageCall& call, int rank, int size) {
 
 bool Group::leaves_at_once(const detail::MessageRequest& request) const {
   const std::size_t bytes = request.data.bytes();
-  if (request.operation != Operation::send || bytes > base::eager_bytes || lane_->buffered.load() + bytes > most_buffered) return false;
+  if (request.operation != Operation::send || bytes > base::eager_bytes || lane_->buffered.load() + buffered_cost + bytes > most_buffered)
+    return false;
   return !lies_on_device(*this, request.data);
 }
 
@@ -81,9 +83,9 @@ auto Group::with_errors(std::string_view operation, std::uint64_t sequence, bool
 void Group::send_eagerly(const MessageCall& call, std::string_view operation, const CallOptions& options, const MakeTask& make) {
   const auto leave_behind = [&](const MakeTask& make_detached) {
     get_ready(operation, call.sequence);
-    lane_->buffered.fetch_add(call.data.bytes());
-    static_cast<void>(
-        Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options, call.data.bytes()), make_detached)));
+    const std::size_t kept = buffered_cost + call.data.bytes();
+    lane_->buffered.fetch_add(kept);
+    static_cast<void>(Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options, kept), make_detached)));
   };
   if (lane_->has_messages()) {
     return leave_behind([&] {

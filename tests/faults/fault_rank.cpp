@@ -199,6 +199,9 @@ bool wait_for_victim(const std::string& moment, int first_victim, Clock::time_po
   } else if (moment == "send") {  // more than leaves without a receiver
     const std::vector<float> x(std::size_t{1} << 20, 1.0F);
     send(x, first_victim);
+  } else if (moment == "small_sends") {  // until no more are kept for a receiver that does not come
+    const std::vector<float> x(1000, 1.0F);
+    for (;;) send(x, first_victim);
   } else if (moment == "async") {
     std::vector<float> x(1000, 1.0F);
     Work pending = all_reduce_async(x);

@@ -68,7 +68,7 @@ TEST_P(Killed, SurvivorsLearnWhoAndEndByThemselves) {
 
 std::vector<Death> deaths() {
   std::vector<Death> all;
-  for (const char* moment : {"small", "large", "recv", "probe", "send", "async", "idle", "finalize"}) {
+  for (const char* moment : {"small", "large", "recv", "probe", "send", "small_sends", "async", "idle", "finalize"}) {
     all.push_back({std::string("K1RankOne_") + moment, {1}, moment});
     all.push_back({std::string("K2RankZero_") + moment, {0}, moment});
   }

@@ -15,7 +15,7 @@ namespace {
 using store::Reader;
 
 constexpr std::string_view magic = "UNISLINK";
-constexpr std::uint16_t wire_version = 3;
+constexpr std::uint16_t wire_version = 4;
 constexpr std::size_t greeting_size = 16;
 
 std::string greeting() {

@@ -22,6 +22,8 @@
 #include "launch/signals.h"
 #include "launch/supervisor.h"
 #include "rendezvous/slurm.h"
+#include "schedule/network_override.h"
+#include "schedule/selection.h"
 #include "unisono/error.h"
 #include "usage.h"
 
@@ -46,6 +48,8 @@ struct RunFlags {
 /// Reports faults of the environment once, before the ranks start; otherwise each rank would end, or not notice them.
 void check_environment(const RunFlags& flags) {
   const base::Environment& environment = flags.job.environment;
+  schedule::check_override(environment.get("UNISONO_SCHEDULE").value_or(""));
+  static_cast<void>(schedule::parse_network(environment.get("UNISONO_NETWORK").value_or("")));
   const std::string variable = environment.get("UNISONO_BACKEND").value_or("");
   const bool from_variable = flags.job.backend.empty() && !variable.empty();
   const std::string& backend = from_variable ? variable : flags.job.backend;

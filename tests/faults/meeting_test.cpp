@@ -72,6 +72,13 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"MalformedBackend", {{"TEST_INIT_BACKEND", "tpu:native"}}, "InvalidArgument", {"tpu:native"}},
         Refusal{"UnknownMethod", {{"TEST_INIT_METHOD", "smoke://signals"}}, "InvalidArgument", {"smoke"}},
         Refusal{"NoSizeForFile", {{"TEST_INIT_METHOD", "file:///tmp/unisono-nobody-comes"}}, "InvalidArgument", {"world_size"}},
+        Refusal{"UnknownSchedule",
+                {{"UNISONO_SCHEDULE", "broadcast=chain,all_reduce=rnig"}},
+                "InvalidArgument",
+                {"UNISONO_SCHEDULE: all_reduce has no algorithm \"rnig\"; it has", "recursive_doubling"}},
+        Refusal{
+            "ScheduleOfNoOperation", {{"UNISONO_SCHEDULE", "allreduce=ring"}}, "InvalidArgument", {"\"allreduce=ring\" is not OPERATION=ALGORITHM"}},
+        Refusal{"MalformedNetwork", {{"UNISONO_NETWORK", "20,3"}}, "InvalidArgument", {"UNISONO_NETWORK: \"20,3\""}},
         Refusal{"NoTimeout", {{"UNISONO_TIMEOUT", "0"}}, "InvalidArgument", {"UNISONO_TIMEOUT"}}),
     [](const auto& one) { return one.param.name; });
 
@@ -98,9 +105,11 @@ TEST(Meeting, K01AFailedInitializeLeavesNothing) {
   }
 }
 
+class ARankThatCannotGoOn : public ::testing::TestWithParam<std::string> {};
+
 // A single rank is wrong: it is told, and so are the others, which wait for it.
-TEST(Meeting, ARankThatCannotGoOnTellsTheOthers) {
-  const std::string script = std::string("if [ $RANK = 1 ]; then export TEST_INIT_BACKEND=serial; fi; exec ") + FAULT_RANK + " init";
+TEST_P(ARankThatCannotGoOn, TellsTheOthers) {
+  const std::string script = "if [ $RANK = 1 ]; then export " + GetParam() + "; fi; exec " + FAULT_RANK + " init";
   RunningCommand job(unisono_command({"run", "-n", "3", "--", "/bin/sh", "-c", script}));
   EXPECT_EQ(job.wait(std::chrono::seconds(50)), 1) << job.out() << job.err();
   EXPECT_TRUE(line_of(lines_of_rank(job, 1), "failed: ").starts_with("InvalidArgument ")) << job.out();
@@ -111,6 +120,7 @@ TEST(Meeting, ARankThatCannotGoOnTellsTheOthers) {
     EXPECT_EQ(word_after(failed, "culprit="), "1") << failed;
   }
 }
+INSTANTIATE_TEST_SUITE_P(Faults, ARankThatCannotGoOn, ::testing::Values("TEST_INIT_BACKEND=serial", "UNISONO_SCHEDULE=all_reduce=rnig"));
 
 class DiesBeforeTheOthersAreThere : public ::testing::TestWithParam<std::string> {};
 

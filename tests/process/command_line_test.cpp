@@ -165,6 +165,20 @@ TEST(Environment, ABackendThatNobodyKnowsIsRefusedBeforeARankStarts) {
   EXPECT_FALSE(std::ifstream(mark).good());
 }
 
+TEST(Environment, AScheduleThatNobodyKnowsIsRefusedBeforeARankStarts) {
+  TemporaryFolder folder;
+  const std::string mark = folder.path() + "/started";
+  const auto refused = [&](const char* name, const char* value) { return refusal({"run", "-n", "2", "/usr/bin/touch", mark}, {{name, value}}); };
+  const std::string unknown = refused("UNISONO_SCHEDULE", "broadcast=chain,all_reduce=rnig");
+  EXPECT_TRUE(unknown.starts_with("unisono run: UNISONO_SCHEDULE: all_reduce has no algorithm \"rnig\"; it has ")) << unknown;
+  const std::string no_operation = refused("UNISONO_SCHEDULE", "allreduce=ring");
+  EXPECT_TRUE(no_operation.starts_with("unisono run: UNISONO_SCHEDULE: \"allreduce=ring\" is not OPERATION=ALGORITHM")) << no_operation;
+  EXPECT_TRUE(refused("UNISONO_NETWORK", "20,3").starts_with("unisono run: UNISONO_NETWORK: \"20,3\" is not LATENCY,GAP,BYTE"));
+  EXPECT_FALSE(std::ifstream(mark).good());
+  EXPECT_EQ(ask({"run", "/usr/bin/touch", mark}, {{"UNISONO_SCHEDULE", "all_reduce=ring"}, {"UNISONO_NETWORK", "20,3,0.35"}}).code, 0);
+  EXPECT_TRUE(std::ifstream(mark).good());
+}
+
 TEST(Environment, ABackendThatMayBeThereIsNotRefused) {
   for (const char* name : {"auto", "native", "NATIVE", "cpu:native,cuda:nccl", "gloo"}) {
     const Answer answer = ask({"run", "--backend", name, RANK_HELPER, "variables", "UNISONO_BACKEND"});

@@ -211,6 +211,24 @@ TEST(DoctorOfHosts, names_an_interface_that_leads_nowhere) {
   expect_finding(master, "wrong", "interface", "MASTER_ADDR 127.0.0.1 is 127.0.0.1, a loopback address", "UNISONO_INTERFACE", "10.77.0.1");
 }
 
+// This one is no bridge for the kernel: its name tells.
+TEST(DoctorOfHosts, names_an_interface_of_containers_by_its_name) {
+  MAKE_SSH_HOSTS(all, 2);
+  for (const int host : {0, 1}) {
+    all.hosts().run(host, {"ip", "link", "add", "docker0", "type", "veth", "peer", "name", "inside0"});
+    all.hosts().run(host, {"ip", "address", "add", fmt::format("172.18.{}.1/24", host), "dev", "docker0"});
+    for (const char* end : {"docker0", "inside0"}) all.hosts().run(host, {"ip", "link", "set", end, "up"});
+  }
+  const Examined chosen = examine(all, 0, "host0,host1", {{"UNISONO_INTERFACE", "docker0"}});
+  for (const int host : {0, 1}) {
+    expect_finding(chosen, "wrong", "interface", fmt::format("the ranks here would be reached at 172.18.{}.1 of docker0, a bridge", host),
+                   "UNISONO_INTERFACE=net0 chooses another one", fmt::format("host{}", host));
+  }
+  const Examined master = examine(all, 0, "host0,host1", {{"MASTER_ADDR", "172.18.0.1"}});
+  expect_finding(master, "wrong", "interface", "MASTER_ADDR 172.18.0.1 is 172.18.0.1 of docker0, a bridge", "UNISONO_INTERFACE=net0", "host0");
+  EXPECT_EQ(examine(all, 0, "host0,host1").code, 0) << "nobody uses it";
+}
+
 TEST(DoctorOfHosts, names_two_hosts_with_one_address) {
   MAKE_SSH_HOSTS(all, 3, {"--two-networks"});
   const Examined examined = examine(all, 2, "10.77.0.1,10.77.0.2", {{"UNISONO_INTERFACE", "bridge0"}});

@@ -82,8 +82,7 @@ void check_names(const Environment& environment, Reach reach, Findings& findings
   }
   if (const auto master = environment.get("MASTER_ADDR")) {
     const auto addresses = look_up(*master, "MASTER_ADDR", Kind::wrong, findings);
-    if (several && !addresses.empty() && addresses.front().is_loopback())
-      check_address(addresses.front().host(), fmt::format("MASTER_ADDR {} is", *master), findings);
+    if (several && !addresses.empty()) check_address(addresses.front().host(), fmt::format("MASTER_ADDR {} is", *master), findings);
   }
 }
 

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <map>
 #include <utility>
 
 #include "schedule/selection.h"
@@ -11,6 +13,12 @@
 
 namespace unisono::schedule::testing {
 namespace {
+
+#ifdef UNISONO_SHORT_SWEEP
+constexpr int most_ranks_on_two_levels = 9;
+#else
+constexpr int most_ranks_on_two_levels = 64;
+#endif
 
 /// SCHEDULE_SWEEP=all (a test of the long ones): every root, more lengths, and all kinds of calls for every number of ranks.
 bool sweeps_all() {
@@ -130,6 +138,45 @@ TEST_P(EveryAlgorithmOnTwoLevels, GivesWhatTheOperationIs) {
     }
   }
   EXPECT_GT(tried, 0);
+}
+
+/// Returns the numbers of the hosts as a group has them: in the order of their first ranks.
+std::vector<int> numbered(std::vector<int> hosts) {
+  std::map<int, int> numbers;
+  for (int& host : hosts) host = numbers.try_emplace(host, static_cast<int>(numbers.size())).first->second;
+  return hosts;
+}
+
+/// Hosts of different sizes for any number of ranks: of 1, 2, 3 … neighbours; as even as the number allows, neighbours and in turn; and scattered.
+std::vector<std::vector<int>> uneven_hosts(int size) {
+  std::vector<std::vector<int>> all(4);
+  const int some = std::max(2, static_cast<int>(std::sqrt(size))), many = std::max(2, size / 3);
+  for (int r = 0, host = 0, room = 1; r < size; ++r, --room) {
+    if (room == 0) room = ++host + 1;
+    all[0].push_back(host);
+    all[1].push_back(r * some / size);
+    all[2].push_back(r % many);
+    all[3].push_back((r * r + r / 2) % some);
+  }
+  for (std::vector<int>& hosts : all) hosts = numbered(std::move(hosts));
+  return all;
+}
+
+// Two ranks have no two levels: they are on one host, or each is alone on its own.
+TEST_P(EveryAlgorithmOnTwoLevels, GivesTheSameAmongAnyNumberOfRanks) {
+  const Algorithm& algorithm = table()[GetParam()];
+  for (int size = 3; size <= most_ranks_on_two_levels && !HasFatalFailure(); ++size) {
+    const OperationTraits& traits = traits_of(algorithm.operation);
+    const bool is_whole = traits.in == Layout::whole && traits.out == Layout::whole;
+    int tried = 0;
+    for (const std::vector<int>& hosts : uneven_hosts(size)) {
+      for (const int root : has_root(algorithm.operation) ? std::vector{0, size / 2, size - 1} : std::vector{0}) {
+        const std::size_t count = is_whole ? static_cast<std::size_t>(size) + 1 : 1;
+        tried += check_kinds({.operation = algorithm.operation, .size = size, .count = count, .root = root, .hosts = hosts}, algorithm, false);
+      }
+    }
+    EXPECT_GT(tried, 0) << size << " ranks";
+  }
 }
 
 /// Returns the rows on two levels, or those on one that are made of steps.

@@ -8,16 +8,11 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "launch/gather_texts.h"
 #include "launch/program.h"
 #include "unisono/error.h"
 
 namespace unisono::launcher {
-namespace {
-
-/// The pause between two checks whether a wait should go on.
-constexpr auto longest_get = std::chrono::milliseconds(500);
-
-}  // namespace
 
 NodeExchange::NodeExchange(std::shared_ptr<Store> store, std::string prefix, int node)
     : store_(std::move(store)), prefix_(std::move(prefix)), node_(node), notifier_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -32,8 +27,6 @@ NodeExchange::~NodeExchange() {
   for (Exchange& exchange : exchanges_) exchange.thread.join();
 }
 
-std::string NodeExchange::key(const std::string& name, int node) const { return fmt::format("{}/{}/{}", prefix_, name, node); }
-
 void NodeExchange::begin(const std::string& name, const std::vector<int>& nodes, std::string own, Done done) {
   Exchange& exchange = exchanges_.emplace_back(Exchange{.done = std::move(done)});
   exchange.thread = base::Thread("the exchange with other hosts", [this, &exchange, name, nodes, text = std::move(own)] {
@@ -46,21 +39,15 @@ void NodeExchange::begin(const std::string& name, const std::vector<int>& nodes,
 }
 
 void NodeExchange::gather(Exchange& exchange, const std::string& name, const std::vector<int>& nodes, const std::string& own) {
-  store_->set(key(name, node_), own);
-  std::vector<std::string> texts;
-  while (texts.size() < nodes.size()) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (stop_) return;
-    }
-    const int node = nodes[texts.size()];
-    try {
-      texts.push_back(node == node_ ? own : store_->get(key(name, node), longest_get));
-    } catch (const Timeout&) {  // NOLINT(bugprone-empty-catch): its ranks have not come so far yet
-    }
-  }
+  const auto goes_on = [this] {
+    const std::lock_guard lock(mutex_);
+    return !stop_;
+  };
+  // Ranks may take any time until they come to it.
+  auto texts = gather_texts(*store_, {fmt::format("{}/{}", prefix_, name), nodes}, node_, own, base::Deadline(base::longest_timeout), goes_on);
+  if (!texts) return;
   const std::lock_guard lock(mutex_);
-  exchange.texts = std::move(texts);
+  exchange.texts = std::move(*texts);
   exchange.is_complete = true;
   ::eventfd_write(notifier_.get(), 1);
 }

@@ -37,7 +37,6 @@ class NodeExchange {
     bool is_complete = false;
     base::Thread thread = {};
   };
-  std::string key(const std::string& name, int node) const;
   void gather(Exchange& exchange, const std::string& name, const std::vector<int>& nodes, const std::string& own);
   void take();
 

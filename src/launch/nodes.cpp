@@ -4,11 +4,13 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "launch/gather_texts.h"
 #include "launch/nodes_text.h"
 #include "rendezvous/reach.h"
 #include "unisono/error.h"
@@ -70,6 +72,7 @@ void Nodes::give_up_restart(int attempt, int signal) noexcept {
     lock.unlock();
     store_->compare_set(trouble_place, "", trouble.text());
     store_->set(ends_place, "");
+    if (node_ == 0) end({});               // which writes the ends of all, for whom the others wait
   } catch (const std::exception& error) {  // then the others see that we are gone
     base::log(base::LogLevel::debug, error.what());
   }
@@ -213,27 +216,23 @@ void Nodes::listen(int attempt) {
 /// Waits until all nodes have reported how their ranks ended.
 void Nodes::gather(const std::string& own_ends) {
   try {
-    std::vector<RankEnd> all;
     std::vector<Trouble> telling;
     std::unique_lock lock(mutex_);
     const std::string trouble_place = attempt_key("trouble");
-    const std::string ends_place = attempt_key("ends/");
+    TextsOfNodes texts{attempt_key("ends"), std::vector<int>(static_cast<std::size_t>(nodes_))};
     telling.swap(to_tell_);
     lock.unlock();
+    std::iota(texts.nodes.begin(), texts.nodes.end(), 0);
     for (const Trouble& trouble : telling) store_->compare_set(trouble_place, "", trouble.text());
-    store_->set(ends_place + std::to_string(node_), own_ends);
-    for (int node = 0; node < nodes_; ++node) {
-      for (bool there = false; !there;) {
-        lock.lock();
-        if (stop_) return;
-        lock.unlock();
-        try {
-          for (RankEnd& end : decode_ends(store_->get(ends_place + std::to_string(node), slice))) all.push_back(std::move(end));
-          there = true;
-        } catch (const Timeout&) {  // NOLINT(bugprone-empty-catch): its ranks still run
-        }
-      }
-    }
+    const auto goes_on = [this] {
+      const std::lock_guard held(mutex_);
+      return !stop_;
+    };
+    // Ranks run for as long as they like.
+    const auto of_nodes = gather_texts(*store_, texts, node_, own_ends, base::Deadline(base::longest_timeout), goes_on);
+    if (!of_nodes) return;
+    std::vector<RankEnd> all;
+    for (const std::string& ends_of_node : *of_nodes) std::ranges::move(decode_ends(ends_of_node), std::back_inserter(all));
     // All reports are written by now, although the listening thread may not have read the first trouble yet.
     const auto first = store_->try_get(trouble_place);
     lock.lock();

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <numeric>
+#include <sstream>
 
 #include <fmt/format.h>
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "launch/gather_texts.h"
 #include "launch/nodes.h"
 #include "launch/program.h"
 #include "launch/supervisor.h"
@@ -101,21 +103,26 @@ void Nodes::meet(const JobOptions& options) {
   store_->set_timeout(silence_);
 }
 
-// Agrees on the number of ranks of each node, and on what node 0 alone decides.
+// Agrees on the number of ranks of each node, and on what node 0 alone decides: its text says that as well.
 void Nodes::agree(const JobOptions& options, const Deadline& deadline) {
-  store_->set(key("ranks", node_), std::to_string(options.ranks));
-  for (int node = 0; node < nodes_; ++node) counts_.push_back(std::stoi(store_->get(key("ranks", node), deadline.left())));
-  world_size_ = std::accumulate(counts_.begin(), counts_.end(), 0);
-  first_rank_ = std::accumulate(counts_.begin(), counts_.begin() + node_, 0);
-  if (world_size_ > most_ranks) throw InvalidArgument(fmt::format("a job has at most {} ranks, and there are {}", most_ranks, world_size_));
+  std::string own = std::to_string(options.ranks);
   if (node_ == 0) {
     // The port after the store's is tried first, because firewalls are likely to let it through as well.
     port_ = PortReservation::near(store_address_, store_address_.port() + 1);
-    store_->set("launchers/port", std::to_string(port_->port()));
-    store_->set("launchers/restarts", std::to_string(options.max_restarts));
+    own += fmt::format(" {} {}", port_->port(), options.max_restarts);
   }
-  master_port_ = std::stoi(store_->get("launchers/port", deadline.left()));
-  max_restarts_ = std::stoi(store_->get("launchers/restarts", deadline.left()));
+  std::vector<int> nodes(static_cast<std::size_t>(nodes_));
+  std::iota(nodes.begin(), nodes.end(), 0);
+  const auto all = *gather_texts(*store_, {"launchers/ranks", std::move(nodes)}, node_, own, deadline, [] { return true; });
+  for (const std::string& said : all) {
+    std::istringstream text(said);
+    text >> counts_.emplace_back();
+    if (&said == &all.front()) text >> master_port_ >> max_restarts_;
+    if (text.fail()) throw ProtocolError("a launcher told its number of ranks in no way of ours");
+  }
+  world_size_ = std::accumulate(counts_.begin(), counts_.end(), 0);
+  first_rank_ = std::accumulate(counts_.begin(), counts_.begin() + node_, 0);
+  if (world_size_ > most_ranks) throw InvalidArgument(fmt::format("a job has at most {} ranks, and there are {}", most_ranks, world_size_));
 }
 
 std::string Nodes::job_name() const {
@@ -148,8 +155,9 @@ Nodes::~Nodes() {
     if (!lost) {
       store_->leave_will({});
       store_->compare_set(key("bye", node_), "", "it has left");
-      const Deadline deadline(farewell_time);
-      for (int node = 0; node_ == 0 && node < nodes_; ++node) store_->get(key("bye", node), deadline.left());
+      std::vector<std::string> goodbyes;
+      for (int node = 0; node_ == 0 && node < nodes_; ++node) goodbyes.push_back(key("bye", node));
+      store_->wait(goodbyes, farewell_time);
     }
   } catch (const std::exception& error) {  // the job is done, so nobody needs to know
     base::log(base::LogLevel::debug, error.what());

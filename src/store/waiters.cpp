@@ -9,9 +9,21 @@ const std::string* Waiters::first_missing(const std::vector<std::string>& keys, 
   return nullptr;
 }
 
+const std::string* Waiters::next_missing(Waiter& waiter, const Table& table) {
+  for (; waiter.seen < waiter.keys.size(); ++waiter.seen) {
+    ++looks_;
+    if (table.find(waiter.keys[waiter.seen]) == nullptr) return &waiter.keys[waiter.seen];
+  }
+  // A key that was there may have been erased meanwhile.
+  looks_ += waiter.keys.size();
+  const std::string* const erased = first_missing(waiter.keys, table);
+  if (erased != nullptr) waiter.seen = static_cast<std::size_t>(erased - waiter.keys.data());
+  return erased;
+}
+
 std::uint64_t Waiters::park(Waiter waiter, const Table& table) {
   const std::uint64_t id = next_++;
-  const std::string* missing = first_missing(waiter.keys, table);
+  const std::string* missing = next_missing(waiter, table);
   const std::string key = missing == nullptr ? std::string() : *missing;
   by_key_[key].insert(id);
   by_time_.emplace(waiter.expires, id);
@@ -47,7 +59,7 @@ std::optional<std::pair<std::uint64_t, Waiter>> Waiters::complete(const std::str
   // A waiter that misses another key is filed under that key, so that each is looked at once.
   for (auto under = by_key_.find(key); under != by_key_.end(); under = by_key_.find(key)) {
     const std::uint64_t id = *under->second.begin();
-    const std::string* missing = first_missing(all_.at(id).keys, table);
+    const std::string* missing = next_missing(all_.at(id), table);
     if (missing == nullptr) return std::pair(id, remove(id));
     if (*missing == key) break;
     refile(id, *missing);

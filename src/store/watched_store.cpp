@@ -8,7 +8,9 @@
 namespace unisono::store {
 namespace {
 constexpr auto period = std::chrono::milliseconds(100);  ///< between two looks
-}
+/// A wait looks less and less often: each look of its ends its request and makes another one, and thousands of ranks may wait at one store.
+constexpr auto longest_slice = std::chrono::milliseconds(1000);
+}  // namespace
 
 WatchedStore::WatchedStore(std::shared_ptr<Store> inner, std::function<void()> look) : inner_(std::move(inner)), look_(std::move(look)) {
   set_timeout(inner_->timeout());
@@ -28,9 +30,9 @@ void WatchedStore::look() {
 template <class Attempt>
 auto WatchedStore::in_slices(std::span<const std::string> keys, std::optional<Milliseconds> timeout, Attempt&& attempt) {
   const base::Deadline deadline(timeout.value_or(this->timeout()));
-  for (;;) {
+  for (Milliseconds slice = period;; slice = std::min<Milliseconds>(2 * slice, longest_slice)) {
     try {
-      return attempt(std::min<Milliseconds>(period, deadline.left()));
+      return attempt(std::min<Milliseconds>(slice, deadline.left()));
     } catch (const Timeout&) {
       look();
       if (deadline.passed()) throw_missing("the job's store", keys, deadline.timeout());

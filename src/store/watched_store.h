@@ -11,7 +11,8 @@
 
 namespace unisono::store {
 
-/// A store that calls `look` every 100 ms during a wait; `look` throws where the awaited keys will not come any more.
+/// A store that calls `look` during a wait, after 100 ms first and then less often, up to every second; `look` throws where the awaited keys will not
+/// come any more.
 class WatchedStore final : public Store, public BatchedReads {
  public:
   WatchedStore(std::shared_ptr<Store> inner, std::function<void()> look);

@@ -31,12 +31,13 @@ double seconds_of(const Startup& start, std::string_view phase) {
 
 TEST(SimulatorStart, WhereAllConnectTheRequestsOfTheStoreGrowWithTheSquareOfTheRanks) {
   const Startup few = start_of(100, 1, Design::eager), many = start_of(1000, 1, Design::eager);
-  // To join 6, about engines 3, addresses and secret 3 for each rank; all seats; and the address of every higher rank.
-  EXPECT_DOUBLE_EQ(few.requests, 100 * 12 + 1 + 100 * 99 / 2.0);
-  EXPECT_DOUBLE_EQ(many.requests, 1000 * 12 + 1 + 1000 * 999 / 2.0);
+  // Of each launcher 8, and 3 to read their records. To join 6, about engines 3, addresses and secret 3 for each rank; all seats; and the address of
+  // every higher rank.
+  EXPECT_DOUBLE_EQ(few.requests, 100 * 8 + 3 + 100 * 12 + 1 + 100 * 99 / 2.0);
+  EXPECT_DOUBLE_EQ(many.requests, 1000 * 8 + 3 + 1000 * 12 + 1 + 1000 * 999 / 2.0);
   EXPECT_GT(seconds_of(many, "addresses"), 50 * seconds_of(few, "addresses"));
   EXPECT_DOUBLE_EQ(few.connections, 99);
-  EXPECT_DOUBLE_EQ(many.store_bytes, 1000.0 * 1000 * (5 + 27 + 40) + 1000 * 120);
+  EXPECT_DOUBLE_EQ(many.store_bytes, 1000.0 * 1000 * (5 + 27 + 6 + 5 + 27 + 40) + 1000 * 120);
   EXPECT_DOUBLE_EQ(many.heartbeats, 999);
 }
 
@@ -46,6 +47,12 @@ TEST(SimulatorStart, RanksOfAHostAreNotConnected) {
   EXPECT_GT(seconds_of(start_of(64, 8, Design::present), "host exchange"), 0);
 }
 
+TEST(SimulatorStart, OneHostHasNoOtherLaunchers) {
+  EXPECT_EQ(seconds_of(start_of(8, 8, Design::present), "launchers"), -1);
+  EXPECT_GT(seconds_of(start_of(16, 8, Design::present), "launchers"), 0);
+  EXPECT_LT(seconds_of(start_of(10000, 8, Design::present), "launchers"), 0.5);  // linear in the hosts, but for 38 bytes of a list
+}
+
 TEST(SimulatorStart, AboveTheLimitConnectionsAreThoseOfTheBarrierAndTheTree) {
   EXPECT_DOUBLE_EQ(start_of(65, 1, Design::present).connections, 64);
   const Call call = job_of(1024, 1);
@@ -53,7 +60,8 @@ TEST(SimulatorStart, AboveTheLimitConnectionsAreThoseOfTheBarrierAndTheTree) {
   const Startup start = start_up(call, {}, {}, Design::present, barrier);
   EXPECT_EQ(start.connections, barrier.connections + 8 + 1);
   EXPECT_EQ(start.heartbeats, start.connections);
-  EXPECT_DOUBLE_EQ(start.requests, 1024 * 14 + 2);  // 6 to join, 3 about engines, 5 about the parent
+  // 6 to join, 3 about engines, 5 about the parent; 8 of each launcher; those that read all seats and records
+  EXPECT_DOUBLE_EQ(start.requests, 1024 * (14 + 8) + 2 + 5);
   EXPECT_LT(start.memory_bytes, start_of(1024, 1, Design::eager).memory_bytes / 10);
   EXPECT_LT(start.seconds(), start_of(1024, 1, Design::eager).seconds() / 5);
   EXPECT_EQ(start_of(1024, 8, Design::present).connections, simulate(job_of(1024, 8), {}).connections + 8 + 7 + 1);

@@ -13,7 +13,9 @@ constexpr double us_in_s = 1e6, ns_in_us = 1000;
 constexpr double requests_to_join = 6, requests_about_engines = 2, requests_on_host = 8;
 constexpr double requests_about_parent = 5;  // an address is set, waited for and read, the secret and the encryption are read
 constexpr double keys_of_request = 1000;     // store/client.cpp
-constexpr double trips_of_connection = 3;    // for the connection, for greeting and challenge, and for the proofs
+// Of a launcher: to join as a rank does; its number of ranks is written, and those of all are waited for (launch/gather_texts.cpp).
+constexpr double requests_of_launcher = requests_to_join + 2;
+constexpr double trips_of_connection = 3;  // for the connection, for greeting and challenge, and for the proofs
 
 /// A phase as the sum of parts, of which it names the largest.
 class Sum {
@@ -48,6 +50,7 @@ class Start {
 
   Startup all() {
     const bool by_store = design_ != Design::tree_join;
+    if (by_store && hosts_ > 1) result_.phases.push_back(join_launchers());
     result_.phases.push_back(by_store ? join_by_store() : join_by_tree());
     result_.phases.push_back(exchange_on_hosts());
     if (by_store) result_.phases.push_back(agree_on_engines());
@@ -79,6 +82,18 @@ class Start {
   }
   /// Every rank looks for the host of each member among those that it knows.
   double find_hosts() const { return ranks_ * hosts_ * costs_.compare_ns / ns_in_us; }
+
+  // The launchers join as ranks do. Then the first of them waits for the numbers of ranks, reads them together, and writes the list that all read.
+  Phase join_launchers() {
+    const double reads = std::ceil(hosts_ / keys_of_request);
+    return Sum()
+        .add(hosts_ * costs_.accept_us, "the store's connections")
+        .add(requests(hosts_ * requests_of_launcher), "requests to the store")
+        .add(requests(2 * reads + 1) + 2 * reads * trip_us_ + 4 * hosts_ * costs_.key_us, "those that read every launcher's record")
+        .add(bytes_of_store(hosts_ * hosts_ * (costs_.listed_bytes + costs_.listed_host_bytes + costs_.count_bytes)), "the lists of launchers")
+        .add(hosts_ * costs_.parse_us, "reading the list")
+        .phase("launchers");
+  }
 
   // The process that completes the job reads all seats, many in each request; then everybody reads the list of all.
   Phase join_by_store() {

@@ -17,6 +17,7 @@ struct StartupCosts {
   double record_bytes = 120;           ///< of a rank's own record
   double listed_bytes = 5;             ///< of a rank in the list of members
   double listed_host_bytes = 27;       ///< of a host in it
+  double count_bytes = 6;              ///< of a launcher in the list of numbers of ranks
   double key_bytes = 40;               ///< of a key in a request
   double parse_us = 0.3;               ///< of a rank, for a record
   double compare_ns = 5;               ///< of a rank, for two names of hosts
@@ -42,7 +43,8 @@ struct Phase {
   std::string_view limit = {};  ///< what takes most of it
 };
 
-/// The way from the start of the processes to the end of the first barrier, where all of them start at the same time.
+/// The way from the start of the launchers to the end of the first barrier, where all of them start at the same time. The time in which a launcher
+/// starts its ranks is not in it.
 struct Startup {
   std::vector<Phase> phases = {};
   double requests = 0;        ///< to the store, of all ranks

@@ -1,4 +1,4 @@
-// unisono info prints what was found on this host and what applies here. It reads only: it measures and changes nothing.
+// unisono info prints what was found on this host and what applies here. It reads only; with --schedules in a job, its ranks measure as well.
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -15,6 +15,7 @@
 
 #include "engines/plugins.h"
 #include "engines/registry.h"
+#include "group/group.h"
 #include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "commands.h"
@@ -31,6 +32,7 @@
 #include "rendezvous/launchers.h"
 #include "text.h"
 #include "usage.h"
+#include "unisono/collectives_v.h"
 #include "unisono/context.h"
 #include "unisono/error.h"
 
@@ -172,16 +174,52 @@ Json gather_facts() {
 
 std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
+std::string ranks_on_hosts(int ranks, int hosts) { return fmt::format("{} on {} host{}", ranks, hosts, hosts == 1 ? "" : "s"); }
+
+void add_choices(const std::vector<std::pair<std::string, std::string>>& table, Json& facts) {
+  facts["assumed in any case"] = schedule::describe_assumed({});
+  facts["sizes"] = "of the vector, or of a rank's block, in float32";
+  facts["small calls"] = "their elements travel with the comparison of the calls, by which the ranks agree, as the table says";
+  for (const auto& [operation, algorithms] : table) facts[operation] = algorithms;
+}
+
+/// What would hold for such ranks: nothing is measured.
 Json schedule_facts(int ranks, int hosts) {
   Json facts;
-  facts["ranks"] = fmt::format("{} on {} host{}", ranks, hosts, hosts == 1 ? "" : "s");
+  facts["ranks"] = ranks_on_hosts(ranks, hosts);
   const auto given = schedule::parse_network(schedule::network_override());
   const schedule::NetworkParameters network = given.value_or(schedule::NetworkParameters());
   facts["network"] = (given ? "given by UNISONO_NETWORK: " : "assumed: ") + schedule::describe(network);
-  facts["sizes"] = "of the vector, or of a rank's block, in float32";
-  for (const auto& [operation, algorithms] : schedule::describe_table(ranks, hosts, network)) facts[operation] = algorithms;
+  if (!given) facts["measured figures"] = "unisono run … -- unisono info --schedules shows those between the hosts of a job, and its choice by them";
+  add_choices(schedule::describe_table(ranks, hosts, network), facts);
   return facts;
 }
+
+/// What holds in this job: its ranks measure their network. All of them call it; only rank 0 gets facts.
+Json schedule_facts_of_job() {
+  const Context context;
+  // Blocks of different lengths never travel with the comparison of the calls: before this call the network is measured.
+  std::vector<std::size_t> counts(static_cast<std::size_t>(world_size()), 1);
+  counts[0] = 2;
+  const std::vector<float> own(counts[static_cast<std::size_t>(rank())]);
+  std::vector<float> all(counts.size() + 1);
+  all_gather_v(own, all, counts);
+  Json facts;
+  if (rank() != 0) return facts;
+  schedule::Executor& executor = world().implementation()->core().executor();
+  facts["ranks"] = ranks_on_hosts(world_size(), executor.coordination().topology().host_count()) + ", those of this job";
+  facts["backend"] = world().backend();
+  if (executor.comparing_engine() != nullptr) {
+    facts["network"] = "none: shared memory carries out all calls, without schedules, and nothing is measured";
+    return facts;
+  }
+  facts["network"] = executor.describe_network();
+  add_choices(executor.describe_choices(), facts);
+  return facts;
+}
+
+/// Tells whether this process is a rank of `unisono run` among others. Under other launchers a process may look like a rank and have no peers.
+bool is_rank_of_a_job() { return infer_launcher() == Launcher::unisono && base::Environment::process().get_int("WORLD_SIZE").value_or(1) > 1; }
 
 /// The column in which the values begin.
 constexpr std::size_t value_column = 28;
@@ -219,16 +257,23 @@ void add_info(CLI::App& app) {
   command->add_option("--hosts", *hosts, "With --schedules: on how many hosts (one for each rank)")
       ->needs(of_schedules)
       ->check(whole_number(1, most_ranks));
-  explain(command,
-          {.paragraphs = {"What is printed was found by this process, on this host, and nothing is measured or changed. Each backend is "
-                          "listed with the reason where it cannot be used. Mistyped variables that begin with `UNISONO_` are named at the end.",
-                          "Run it as a rank (`unisono run -n 1 -- unisono info`) to see what ranks see."},
-           .examples = {{"unisono info", "What works here, and why the rest does not."},
-                        {"unisono info --json | jq .backends", "For programs."},
-                        {"unisono info --schedules --ranks 64 --hosts 8", "Which algorithm carries out what, among 64 ranks on 8 hosts."}}});
-  command->callback([as_json, schedules, ranks, hosts] {
+  explain(
+      command,
+      {.paragraphs = {"What is printed was found by this process, on this host, and nothing is changed. Each backend is "
+                      "listed with the reason where it cannot be used. Mistyped variables that begin with `UNISONO_` are named at the end.",
+                      "Run it as a rank (`unisono run -n 1 -- unisono info`) to see what ranks see.",
+                      "With --schedules alone, as the program of several ranks, they join and measure the network between their hosts, and rank 0 "
+                      "says by which figures each algorithm is chosen in that job. Without a job the figures are assumed, or those of "
+                      "UNISONO_NETWORK."},
+       .examples = {{"unisono info", "What works here, and why the rest does not."},
+                    {"unisono info --json | jq .backends", "For programs."},
+                    {"unisono info --schedules --ranks 64 --hosts 8", "Which algorithm carries out what, among 64 ranks on 8 hosts."},
+                    {"unisono run --hosts a:4,b:4 -- unisono info --schedules", "The same in this job, by what its ranks measure."}}});
+  command->callback([as_json, schedules, ranks, hosts, command] {
     if (*hosts > *ranks) throw CLI::ValidationError("--hosts", fmt::format("must be at most the number of ranks, {}, not '{}'", *ranks, *hosts));
-    const Json facts = *schedules ? schedule_facts(*ranks, *hosts == 0 ? *ranks : *hosts) : gather_facts();
+    const bool is_imagined = command->count("--ranks") > 0 || command->count("--hosts") > 0 || !is_rank_of_a_job();
+    const Json facts = !*schedules ? gather_facts() : is_imagined ? schedule_facts(*ranks, *hosts == 0 ? *ranks : *hosts) : schedule_facts_of_job();
+    if (facts.is_null()) return;  // rank 0 says it
     if (*as_json) std::cout << facts.dump(2) << std::endl;
     else print(facts);
   });

@@ -185,6 +185,7 @@ group::CoreOptions options_of_world(const State& state, const Terms& terms, cons
   options.address = identity.address;
   if (identity.token && *identity.token != "none") options.token = *identity.token;
   options.key = "world";
+  options.networks = std::make_shared<schedule::MeasuredNetworks>();
   options.store = formation.watched();
   options.job_store = identity.launcher_store;
   options.timeout = timeout;
@@ -193,8 +194,8 @@ group::CoreOptions options_of_world(const State& state, const Terms& terms, cons
 
 /// Makes the cores of later groups on the engines of the world, or on those that a group asks for. `all_hosts`: by global rank.
 CoreMaker core_maker(const Selection& selection, const group::CoreOptions& of_world, const std::vector<int>& all_hosts) {
-  return [selection, hosts = of_world.hosts, all_hosts, local_rank = of_world.local_rank, address = of_world.address](const group::CoreOptions& given,
-                                                                                                                      const std::string& backend) {
+  return [selection, hosts = of_world.hosts, all_hosts, local_rank = of_world.local_rank, address = of_world.address, networks = of_world.networks](
+             const group::CoreOptions& given, const std::string& backend) {
     group::CoreOptions of_group = given;
     const auto place = [&](const std::vector<int>& hosts_of_world) {
       of_group.hosts.clear();
@@ -207,6 +208,7 @@ CoreMaker core_maker(const Selection& selection, const group::CoreOptions& of_wo
     if (of_its_own.asked == selection.asked || of_its_own.asked == "auto") place(hosts);
     of_group.local_rank = local_rank;
     of_group.address = address;
+    of_group.networks = networks;
     return make_group_core(of_its_own, of_group);
   };
 }

@@ -10,7 +10,7 @@ namespace unisono::group {
 GroupCore::GroupCore(Parts parts)
     : name_(std::move(parts.name)),
       coordination_(std::move(parts.coordination)),
-      executor_(std::make_shared<schedule::Executor>(*coordination_, std::move(parts.engines))) {
+      executor_(std::make_shared<schedule::Executor>(*coordination_, std::move(parts.engines), std::move(parts.networks))) {
   const coordination::GroupTopology& topology = coordination_->topology();
   // The coordination of the world may outlive its group.
   coordination_->set_on_over([executor = std::weak_ptr(executor_)](const Failure& failure) {

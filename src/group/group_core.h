@@ -24,6 +24,7 @@ class GroupCore {
     std::shared_ptr<coordination::Coordination> coordination;
     schedule::Engines engines;
     std::string name;  ///< as `ProcessGroup::backend` returns it; empty: the engine's
+    schedule::SharedNetworks networks = {};
   };
   explicit GroupCore(Parts parts);
   ~GroupCore();
@@ -69,6 +70,7 @@ struct CoreOptions {
   std::shared_ptr<Store> store;                       ///< the group's own, under its prefix
   std::shared_ptr<Store> job_store;                   ///< under `unisono run`, the launcher's; else null
   std::shared_ptr<coordination::Coordination> world;  ///< of the world; null when it is the world's core that is made
+  std::shared_ptr<schedule::MeasuredNetworks> networks = nullptr;  ///< of the job
   std::chrono::milliseconds timeout{};
 };
 

@@ -93,6 +93,14 @@ std::unique_ptr<Engine> make_rail(const CoreOptions& options, const GroupTopolog
   return maker.make(rail, link);
 }
 
+/// A group of the world's members may be on hosts between which another one has measured.
+schedule::SharedNetworks shared_networks(const CoreOptions& options) {
+  std::vector<int> hosts = options.hosts;
+  std::ranges::sort(hosts);
+  hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+  return {.measured = options.networks, .hosts = std::move(hosts), .may_be_known = options.world != nullptr};
+}
+
 /// Logs how the group's collectives will go.
 void log_schedule(const CoreOptions& options, const GroupTopology& topology) {
   const std::string of_group = "schedule of group " + options.group_name;
@@ -149,6 +157,7 @@ std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::
     log_schedule(options, topology);
   }
   core.coordination = std::make_shared<Coordination>(std::move(parts));
+  core.networks = shared_networks(options);
   add_device(options, device, core);
   return std::make_unique<GroupCore>(std::move(core));
 }

@@ -102,46 +102,61 @@ Calibration::Calibration(Executor& executor) : executor_(executor) {
     peer_ = topology.leaders[static_cast<std::size_t>(other)];
     begins_ = topology.host() < other;
   }
-  begin_next();
+  if (executor.may_know_network()) begin_agreement(Phase::asking, executor.network_of_earlier_group());
+  else begin_probe();
 }
 
-void Calibration::begin_next() {
-  if (peer_ < 0 || us_.size() == number_of_probes) return begin_agreement();
+void Calibration::begin_probe() {
+  phase_ = Phase::measuring;
+  if (peer_ < 0 || us_.size() == number_of_probes) {
+    std::optional<NetworkParameters> own;
+    if (const coordination::Coordination& coordination = executor_.coordination(); coordination.rank() == 0) {
+      own.emplace();
+      own->network = settled(parameters_from(us_), coordination.crowding());
+      own->crowding = coordination.crowding();
+    }
+    return begin_agreement(Phase::agreeing, own);
+  }
   executor_.scratch_.reset();
   started_ = base::Clock::now();
   current_ = std::make_unique<ScheduledTask>(executor_, call_, schedule_of(probe_at(us_.size()), peer_, begins_));
 }
 
-void Calibration::begin_agreement() {
-  is_agreeing_ = true;
+void Calibration::begin_agreement(Phase phase, const std::optional<NetworkParameters>& of_rank_0) {
+  phase_ = phase;
+  figures_ = {};
   agreed_.operation = Operation::broadcast;
   agreed_.root = 0;
   agreed_.count = figures_.size();
   agreed_.in = TensorView(figures_.data(), DType::float64, figures_.size());
   agreed_.out = agreed_.in;
-  carried_.only = 0;
-  carried_.each = sizeof figures_;
+  carried_ = {.each = sizeof figures_, .only = 0};
   coordination::Coordination& coordination = executor_.coordination();
   if (coordination.rank() == 0) {
-    const LevelParameters own = settled(parameters_from(us_), coordination.crowding());
-    figures_ = {own.latency_us, own.gap_us, own.ns_per_byte, coordination.crowding()};
+    if (of_rank_0) figures_ = {of_rank_0->network.latency_us, of_rank_0->network.gap_us, of_rank_0->network.ns_per_byte, of_rank_0->crowding};
     carried_.own = std::as_bytes(std::span(figures_));
   }
   current_ = coordination.start_agreement(agreed_, &carried_);
 }
 
+void Calibration::take_figures() {
+  std::memcpy(figures_.data(), carried_.all, sizeof figures_);
+  const bool asked = phase_ == Phase::asking;
+  if (asked && figures_[0] == 0) return begin_probe();  // rank 0 knows none
+  result_.crowding = figures_[3];
+  result_.network = {.latency_us = figures_[0], .gap_us = figures_[1], .ns_per_byte = figures_[2]};
+  phase_ = asked ? Phase::known : Phase::measured;
+}
+
 bool Calibration::advance() {
-  while (!is_done_) {
+  while (phase_ < Phase::known) {
     if (!current_->advance()) return false;
-    if (!is_agreeing_) {
-      us_.push_back(std::chrono::duration<double, std::micro>(base::Clock::now() - started_).count());
-      begin_next();
+    if (phase_ != Phase::measuring) {
+      take_figures();
       continue;
     }
-    std::memcpy(figures_.data(), carried_.all, sizeof figures_);
-    result_.crowding = figures_[3];
-    result_.network = {.latency_us = figures_[0], .gap_us = figures_[1], .ns_per_byte = figures_[2]};
-    is_done_ = true;
+    us_.push_back(std::chrono::duration<double, std::micro>(base::Clock::now() - started_).count());
+    begin_probe();
   }
   return true;
 }

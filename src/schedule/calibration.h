@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/deadline.h"
@@ -16,7 +17,8 @@ namespace unisono::schedule {
 
 /// Measures the messages between the hosts of a group: their latency, the time of each further one, and the time of a byte. Hosts 0 and 1, 2 and 3
 /// and so on send to each other at the same time, so that hosts which share processors or a link find what each of them gets. Rank 0's figures are
-/// rounded to half powers of two and handed to all ranks, which need the same. It takes some 70 messages.
+/// rounded to half powers of two and handed to all ranks, which need the same. It takes some 70 messages. Where an earlier group on these hosts may
+/// have measured, the ranks ask rank 0 first, whose answer goes to all of them: no rank may go by what it alone knows.
 class Calibration final : public Task {
  public:
   /// `executor` must live as long as the task. Collective: every rank of the group makes one.
@@ -29,10 +31,15 @@ class Calibration final : public Task {
 
   /// Returns the parameters, once the task is done.
   const NetworkParameters& result() const { return result_; }
+  /// Returns true where they are those of an earlier group.
+  bool was_known() const { return phase_ == Phase::known; }
 
  private:
-  void begin_next();
-  void begin_agreement();
+  enum class Phase : std::uint8_t { asking, measuring, agreeing, known, measured };
+
+  void begin_probe();
+  void begin_agreement(Phase phase, const std::optional<NetworkParameters>& of_rank_0);
+  void take_figures();
 
   Executor& executor_;
   CollectiveCall call_;              ///< whose memory the probes use: only scratch
@@ -40,11 +47,11 @@ class Calibration final : public Task {
   bool begins_ = false;              ///< this rank sends first
   std::vector<double> us_;           ///< of each probe
   base::Clock::time_point started_;  ///< of the current one
-  std::array<double, 4> figures_{};  ///< rank 0's: latency, gap, time per byte, crowding
+  std::array<double, 4> figures_{};  ///< rank 0's: latency, gap, time per byte, crowding; zeros where it knows none
   CollectiveCall agreed_;
   coordination::Carried carried_;
   std::unique_ptr<Task> current_;
-  bool is_agreeing_ = false, is_done_ = false;
+  Phase phase_ = Phase::measuring;
   NetworkParameters result_;
 };
 

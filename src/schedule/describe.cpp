@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "schedule/carried_call.h"
+#include "schedule/early_call.h"
 #include "schedule/selection.h"
 
 namespace unisono::schedule {
@@ -12,33 +14,24 @@ namespace {
 
 constexpr std::size_t element = sizeof(float);
 
-/// A job as `unisono info` imagines it: so many ranks, on hosts one after the other.
-class Job {
- public:
-  Job(int ranks, int hosts, const NetworkParameters& network) : ranks_(ranks), topology_(0, hosts_of(ranks, hosts)) { setting_.network = network; }
-
-  std::string_view chosen(Operation operation, std::size_t count) {
-    Problem problem;
-    problem.operation = operation;
-    problem.dtype = DType::float32;
-    problem.size = ranks_;
-    problem.root = has_root(operation) ? 0 : -1;
-    problem.count = has_counts(operation) ? count * static_cast<std::size_t>(ranks_) : count;
-    setting_.topology = &topology_;
-    return select(problem, setting_).name;
+/// Returns how a call is carried out whose vector, or whose block of a rank, has so many elements: the name of the algorithm, or that its elements
+/// need none.
+std::string_view chosen(const Setting& setting, bool connects_all, Operation operation, std::size_t count) {
+  Problem problem;
+  problem.operation = operation;
+  problem.dtype = DType::float32;
+  problem.rank = setting.topology->rank;
+  problem.size = setting.topology->size();
+  problem.root = has_root(operation) ? 0 : -1;
+  problem.count = has_counts(operation) ? count * static_cast<std::size_t>(problem.size) : count;
+  const CollectiveCall call = call_without_memory(problem);
+  if (const auto pattern = pattern_with_agreement(call, problem, setting)) {
+    if (*pattern == coordination::Carried::Pattern::to_all) return "with the comparison of the calls";
+    return is_by_shares(call, *pattern) ? "with the comparison by shares" : "with the comparison directly";
   }
-
- private:
-  static std::vector<int> hosts_of(int ranks, int hosts) {
-    std::vector<int> numbers;
-    for (int r = 0; r < ranks; ++r) numbers.push_back(static_cast<int>(static_cast<std::int64_t>(r) * hosts / ranks));
-    return numbers;
-  }
-
-  int ranks_;
-  coordination::GroupTopology topology_;
-  Setting setting_{.engine = Abilities(nullptr)};
-};
+  if (leaves_early(call, problem, setting, connects_all)) return "while the calls are compared";
+  return select(problem, setting).name;
+}
 
 std::string bytes_as_text(std::size_t bytes) {
   constexpr std::size_t kib = 1024, mib = kib * kib;
@@ -48,15 +41,16 @@ std::string bytes_as_text(std::size_t bytes) {
 }
 
 /// Returns the algorithms in the order of the sizes for which they are chosen, and where each begins.
-std::vector<std::pair<std::size_t, std::string_view>> choices(Job& job, Operation operation) {
+std::vector<std::pair<std::size_t, std::string_view>> choices(const Setting& setting, bool connects_all, Operation operation) {
+  const auto chosen_for = [&](std::size_t count) { return chosen(setting, connects_all, operation, count); };
   constexpr std::size_t most = (std::size_t{1} << 30) / element;
-  std::vector<std::pair<std::size_t, std::string_view>> found{{1, job.chosen(operation, 1)}};
+  std::vector<std::pair<std::size_t, std::string_view>> found{{1, chosen_for(1)}};
   for (std::size_t below = 1, count = 2; count <= most; below = count, count *= 2) {
-    const std::string_view name = job.chosen(operation, count);
+    const std::string_view name = chosen_for(count);
     if (name == found.back().second) continue;
     std::size_t first = count;  // the least between the two that has this algorithm
     for (std::size_t step = (count - below) / 2; step > 0; step /= 2) {
-      if (job.chosen(operation, first - step) == name) first -= step;
+      if (chosen_for(first - step) == name) first -= step;
     }
     found.emplace_back(first, name);
   }
@@ -65,15 +59,14 @@ std::vector<std::pair<std::size_t, std::string_view>> choices(Job& job, Operatio
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> describe_table(int ranks, int hosts, const NetworkParameters& network) {
-  Job job(ranks, hosts, network);
+std::vector<std::pair<std::string, std::string>> describe_table(const Setting& setting, bool connects_all) {
   std::vector<std::pair<std::string, std::string>> rows;
   for (const OperationTraits& operation : operation_table) {
     const std::span<const Algorithm> algorithms = rows_of(operation.operation);
     if (algorithms.empty()) continue;
     std::vector<std::string> taken;
     std::vector<std::string_view> others;
-    const auto chosen = choices(job, operation.operation);
+    const auto chosen = choices(setting, connects_all, operation.operation);
     for (const auto& [first, name] : chosen) {
       taken.push_back(first == 1 ? std::string(name) : fmt::format("{} from {}", name, bytes_as_text(first * element)));
     }
@@ -85,6 +78,13 @@ std::vector<std::pair<std::string, std::string>> describe_table(int ranks, int h
   return rows;
 }
 
+std::vector<std::pair<std::string, std::string>> describe_table(int ranks, int hosts, const NetworkParameters& network) {
+  std::vector<int> numbers;
+  for (int r = 0; r < ranks; ++r) numbers.push_back(static_cast<int>(static_cast<std::int64_t>(r) * hosts / ranks));
+  const coordination::GroupTopology topology(0, std::move(numbers));
+  return describe_table({.engine = Abilities(nullptr), .topology = &topology, .network = network}, false);
+}
+
 std::string text_of(const NetworkParameters& network) {
   const LevelParameters& level = network.network;
   std::string text = fmt::format("{:.3g},{:.3g},{:.3g}", level.latency_us, level.gap_us, level.ns_per_byte);
@@ -92,9 +92,15 @@ std::string text_of(const NetworkParameters& network) {
 }
 
 std::string describe(const NetworkParameters& network) {
-  return fmt::format("latency {:.3g} µs, {:.3g} µs for each further message, {:.3g} ns for each byte; in shared memory {} µs and {} ns{}",
-                     network.network.latency_us, network.network.gap_us, network.network.ns_per_byte, network.host.latency_us,
-                     network.host.ns_per_byte, network.is_crowded() ? fmt::format("; {:.3g} ranks for each processor", network.crowding) : "");
+  return fmt::format("latency {:.3g} µs, {:.3g} µs for each further message, {:.3g} ns for each byte{}", network.network.latency_us,
+                     network.network.gap_us, network.network.ns_per_byte,
+                     network.is_crowded() ? fmt::format("; {:.3g} ranks for each processor", network.crowding) : "");
+}
+
+std::string describe_assumed(const NetworkParameters& network) {
+  return fmt::format(
+      "in shared memory latency {} µs and {} ns for each byte; {} ns for each byte that is combined, and {} ns for each that is copied",
+      network.host.latency_us, network.host.ns_per_byte, network.reduce_ns_per_byte, network.copy_ns_per_byte);
 }
 
 }  // namespace unisono::schedule

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "coordination/counts.h"
-#include "base/log.h"
 #include "schedule/algorithm.h"
 #include "schedule/calibration.h"
 #include "schedule/carried_call.h"
@@ -40,13 +39,19 @@ class Wave final : public Task {
 using coordination::Coordination;
 using coordination::CountsComparison;
 
-Executor::Executor(Coordination& coordination, Engines engines)
+Executor::Executor(Coordination& coordination, Engines engines, SharedNetworks networks)
     : coordination_(coordination),
       engines_(std::move(engines)),
       host_(coordination.host_engine()),
       compares_itself_(engines_.group->compares_calls()),
+      networks_(std::move(networks)),
       network_(parse_network(network_override())) {
-  if (!network_ && !is_composed()) network_.emplace();
+  if (network_) {
+    origin_of_network_ = "given by UNISONO_NETWORK";
+  } else {
+    origin_of_network_ = "assumed";
+    if (!is_composed()) network_.emplace();
+  }
   if (engines_.group->blocks()) {
     watchdog_ = std::make_unique<coordination::Watchdog>([this] { return coordination_.look_for_failures({}, false); },
                                                          [this](const Failure& failure) { coordination_.poison(failure); });
@@ -145,7 +150,7 @@ void Executor::run(const CollectiveCall& call, Waiter& waiter) {
     if (needs_calibration()) {
       Calibration task(*this);
       finish(task);
-      set_network(task.result());
+      set_network(task);
     }
   }
   if (has_counts(call.operation) && !counts_travel(call, coordination_.topology())) compare_counts(call, waiter);
@@ -160,12 +165,6 @@ void Executor::run(const CollectiveCall& call, Waiter& waiter) {
     steps.begin_wave();
     if (!wave.advance()) waiter.wait(wave);
   }
-}
-
-void Executor::set_network(const NetworkParameters& network) {
-  network_ = network;
-  base::debug(fmt::format("the network between {} hosts, as measured: {} (UNISONO_NETWORK={})", coordination_.topology().host_count(),
-                          describe(network), text_of(network)));
 }
 
 Setting Executor::setting() const {
@@ -251,7 +250,7 @@ class Executor::CallTask final : public Task {
 
   /// Begins the next phase; returns false at the end. The first phase begins when the call's turn among the group's calls has come.
   bool begin_next() {
-    if (calibration_ != nullptr) executor_.set_network(std::exchange(calibration_, nullptr)->result());
+    if (calibration_ != nullptr) executor_.set_network(*std::exchange(calibration_, nullptr));
     current_.reset();
     switch (phase_) {
       case Phase::waiting:

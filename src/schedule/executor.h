@@ -3,13 +3,17 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "coordination/coordination.h"
 #include "coordination/failure_attribution.h"
 #include "coordination/watchdog.h"
 #include "schedule/algorithm.h"
 #include "schedule/blocking_calls.h"
+#include "schedule/measured_networks.h"
 #include "schedule/schedule.h"
 #include "schedule/scratch.h"
 #include "unisono/call.h"
@@ -17,6 +21,8 @@
 #include "unisono/task.h"
 
 namespace unisono::schedule {
+
+class Calibration;
 
 /// The engines of a group.
 struct Engines {
@@ -29,7 +35,7 @@ struct Engines {
 /// chosen, and carries out its steps on the engines. One thread at a time may use it.
 class Executor {
  public:
-  Executor(coordination::Coordination& coordination, Engines engines);
+  Executor(coordination::Coordination& coordination, Engines engines, SharedNetworks networks = {});
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -39,6 +45,11 @@ class Executor {
   /// Returns the engine of all ranks for host memory.
   Engine& engine() const { return *engines_.group; }
   const std::shared_ptr<Engine>& device_engine() const { return engines_.device; }
+
+  /// Returns in a line the parameters by which schedules are chosen now, and where they come from.
+  std::string describe_network() const;
+  /// Returns for each operation, as text, which algorithm carries it out from which size on (describe_table).
+  std::vector<std::pair<std::string, std::string>> describe_choices() const;
 
   /// Carries out a call for a thread that waits. Throws Mismatch; throws GroupFailure where the group is over.
   void run(const CollectiveCall& call, Waiter& waiter);
@@ -73,7 +84,10 @@ class Executor {
   bool is_early(const CollectiveCall& call) const;
   /// Returns true where the network is to be measured before a schedule is chosen. All ranks that have agreed on a call get the same answer.
   bool needs_calibration() const { return !network_ && !coordination_.is_one_host(); }
-  void set_network(const NetworkParameters& network);
+  void set_network(const Calibration& calibration);
+  /// Tells whether an earlier group may have measured; all ranks get the same answer.
+  bool may_know_network() const { return networks_.measured && networks_.may_be_known; }
+  std::optional<NetworkParameters> network_of_earlier_group() const { return networks_.measured->find(name(), networks_.hosts); }
   void compare_counts(const CollectiveCall& call, Waiter& waiter);
   void run_blocking(Engine& engine, const CollectiveCall& call, Waiter& waiter);
   std::unique_ptr<Task> start_on(const std::shared_ptr<Engine>& engine, const CollectiveCall& call);
@@ -85,7 +99,9 @@ class Executor {
   Engines engines_;               // shared with calls in which a thread of ours may still be
   std::shared_ptr<Engine> host_;  // of the ranks of this host; null where this rank is alone there
   bool compares_itself_;
+  SharedNetworks networks_;
   std::optional<NetworkParameters> network_;  ///< the parameters by which schedules are compared, once they are known
+  std::string_view origin_of_network_;        ///< in words
   std::unique_ptr<coordination::Watchdog> watchdog_;
   std::unique_ptr<BlockingCalls> blocking_calls_;  // for asynchronous calls of an engine that can only block
   Scratch scratch_;

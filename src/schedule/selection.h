@@ -18,13 +18,18 @@ std::span<const Algorithm> rows_of(Operation operation);
 /// Returns the algorithm that `build` takes.
 const Algorithm& select(const Problem& problem, const Setting& setting);
 
-/// Returns the table as text for `unisono info --schedules`: an operation, its algorithms with the sizes from which each is chosen for float32 among
-/// so many ranks on so many hosts, and the algorithms that only UNISONO_SCHEDULE, an engine or the kind of a call chooses.
+/// Returns the table as text for `unisono info --schedules`: an operation, its algorithms with the sizes from which each is chosen for float32, and
+/// the algorithms that only UNISONO_SCHEDULE, an engine or the kind of a call chooses. Sizes whose elements travel with the comparison of the calls
+/// say so. `connects_all`: ranks of the same host have connections as well.
+std::vector<std::pair<std::string, std::string>> describe_table(const Setting& setting, bool connects_all);
+/// The same for so many ranks on so many hosts, one after the other, over connections.
 std::vector<std::pair<std::string, std::string>> describe_table(int ranks, int hosts, const NetworkParameters& network = {});
 /// Returns the parameters as UNISONO_NETWORK takes them.
 std::string text_of(const NetworkParameters& network);
-/// Returns the parameters in a line.
+/// Returns the parameters between hosts in a line.
 std::string describe(const NetworkParameters& network);
+/// Returns the parameters that nothing measures.
+std::string describe_assumed(const NetworkParameters& network);
 
 /// Checks a text of UNISONO_SCHEDULE: "all_reduce=shares,broadcast=exchange" prefers these algorithms wherever they can be used, whatever the size.
 /// Throws InvalidArgument for any other form. All ranks must be given the same text.

@@ -56,6 +56,46 @@ TEST(CollectivesOfHosts, go_over_our_own_connections_where_nobody_asks_for_other
   }
 }
 
+TEST(CollectivesOfHosts, measure_the_network_once_for_the_same_hosts) {
+  MAKE_HOSTS(hosts, 3);
+  auto variables = secret;
+  variables["UNISONO_LOG"] = "debug";
+  const auto job = start_job(hosts, 3, {HOST_RANK, "groups"}, {}, variables);
+  std::string out;
+  for (const auto& launcher : job) {
+    EXPECT_EQ(launcher->wait(), 0) << launcher->out() << launcher->err();
+    out += launcher->out() + launcher->err();
+  }
+  EXPECT_EQ(count(out, "all is right\n"), 6) << out;
+  // The first group on some hosts measures, and the second takes its figures. Where its rank 0 has none all ranks measure, also those that have them.
+  EXPECT_EQ(count(out, "the network between 3 hosts, measured: latency"), 6) << out;
+  EXPECT_EQ(count(out, "the network between 3 hosts, measured by an earlier group on these hosts: latency"), 6) << out;
+  EXPECT_EQ(count(out, "the network between 2 hosts, measured: latency"), 2 + 4) << out;
+  EXPECT_EQ(count(out, "the network between 2 hosts, measured by an earlier group on these hosts: latency"), 4) << out;
+}
+
+TEST(CollectivesOfHosts, show_what_they_measure_and_choose) {
+  MAKE_HOSTS(hosts, 2);
+  const auto shown = [&](const Variables& more, const std::vector<std::string>& options = {}) {
+    std::vector<std::string> words{UNISONO_COMMAND, "info", "--schedules"};
+    words.insert(words.end(), options.begin(), options.end());
+    const auto job = start_job(hosts, 2, words, {}, with(secret, more));
+    for (const auto& launcher : job) EXPECT_EQ(launcher->wait(), 0) << launcher->out() << launcher->err();
+    EXPECT_EQ(job[1]->out(), "");
+    return job[0]->out();
+  };
+  const std::string measured = shown({}), given = shown({{"UNISONO_NETWORK", "5,0.5,1"}});
+  for (const std::string* each : {&measured, &given}) {
+    EXPECT_EQ(count(*each, "[0] ranks                       4 on 2 hosts, those of this job\n"), 1) << *each;
+    EXPECT_EQ(count(*each, "[0] backend                     tcp\n"), 1) << *each;
+    EXPECT_EQ(count(*each, "[0] all_gather                  with the comparison of the calls, "), 1) << *each;
+  }
+  EXPECT_EQ(count(measured, "[0] network                     measured: latency "), 1) << measured;
+  const std::string whole_lines = shown({}, {"--json"});
+  EXPECT_EQ(count(whole_lines, "are replaced by its fixed ones"), count(whole_lines, "ranks for each processor")) << whole_lines;
+  EXPECT_EQ(count(given, "[0] network                     given by UNISONO_NETWORK: latency 5 µs, "), 1) << given;
+}
+
 TEST(CollectivesOfHosts, end_when_a_rank_dies) {  // K1, F1: the others name it, and every launcher does
   for (const int victim : {0, 3}) {
     MAKE_HOSTS(hosts, 2);

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <typeinfo>
@@ -83,6 +84,22 @@ void move_data() {
   say(fmt::format("rank {} of {} by {}, all is right", own, size, world().backend()));
 }
 
+/// Sums in groups of all ranks, twice; then in groups of ranks of hosts 0 and 1: two of them, and twice four, whose first is none of the two.
+void sum_in_groups() {
+  const Context context;
+  std::vector<int> all(static_cast<std::size_t>(world_size()));
+  std::iota(all.rbegin(), all.rend(), 0);
+  for (const std::vector<int>& members : {all, all, {1, 3}, {0, 1, 2, 3}, {0, 1, 2, 3}}) {
+    const auto group = new_group(members);
+    if (!group) continue;
+    std::vector<std::int64_t> sums(100'000, rank());
+    all_reduce(sums, ReduceOp::sum, *group);
+    const std::int64_t expected = std::accumulate(members.begin(), members.end(), std::int64_t{0});
+    if (sums.front() != expected || sums.back() != expected) throw std::logic_error("a sum is wrong");
+  }
+  say("all is right");
+}
+
 int run(const std::vector<std::string>& words) {
   const std::string& mode = words.at(0);
   if (const char* const limit = std::getenv("HOST_RANK_SILENCE_MS")) detail::set_silence_limit(std::chrono::milliseconds(std::atoi(limit)));
@@ -99,6 +116,8 @@ int run(const std::vector<std::string>& words) {
     say(fmt::format("rank {} of {}, node {} of {}, sum {}", rank(), world_size(), node_rank(), nnodes(), all_reduce(rank())));
   } else if (mode == "move") {
     move_data();
+  } else if (mode == "groups") {
+    sum_in_groups();
   } else if (mode == "work") {  // sums until rank 0 sees the file that its last word names
     const Context context;
     say("working");

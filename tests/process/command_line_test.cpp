@@ -129,12 +129,34 @@ TEST(CommandLine, TheSchedulesOfAnyJobAreShown) {
   expect_narrow(of_many.out);
   EXPECT_EQ(lines_of(of_many.out).front(), "ranks                       1000 on 125 hosts");
   EXPECT_EQ(lines_of(of_few.out).front(), "ranks                       2 on 2 hosts");
-  EXPECT_EQ(count(of_many.out, "\nall_reduce                  two_levels"), 1) << of_many.out;
-  EXPECT_EQ(count(of_few.out, "\nall_reduce                  recursive_doubling"), 1) << of_few.out;
+  // 16 KiB of all ranks together travel with the comparison of the calls.
+  EXPECT_EQ(count(of_many.out, "\nall_reduce                  with the comparison of the calls, two_levels from 20"), 1) << of_many.out;
+  EXPECT_EQ(count(of_few.out, "\nscan                        with the comparison of the calls, recursive_doubling"), 1) << of_few.out;
+  for (const Answer* each : {&of_many, &of_few}) {
+    EXPECT_EQ(count(each->out, "\nnetwork                     assumed: latency 20 µs, "), 1) << each->out;
+    EXPECT_EQ(count(each->out, "\nmeasured figures            unisono run … -- unisono info --schedules"), 1) << each->out;
+    EXPECT_EQ(count(each->out, "\nassumed in any case         in shared memory"), 1) << each->out;
+  }
+  const Answer given = ask({"info", "--schedules"}, {{"UNISONO_NETWORK", "5,0.5,1"}});
+  EXPECT_EQ(count(given.out, "\nnetwork                     given by UNISONO_NETWORK: latency 5 µs, 0.5 µs for"), 1) << given.out;
+  EXPECT_EQ(count(given.out, "measured figures"), 0) << given.out;
   EXPECT_EQ(refusal({"info", "--schedules", "--ranks", "1"}), "unisono info: --ranks must be a whole number from 2 to 100000, not '1'");
   EXPECT_EQ(refusal({"info", "--schedules", "--ranks", "4", "--hosts", "5"}),
             "unisono info: --hosts must be at most the number of ranks, 4, not '5'");
   EXPECT_EQ(refusal({"info", "--ranks", "4"}), "unisono info: --ranks requires --schedules");
+}
+
+TEST(CommandLine, TheSchedulesOfThisJobAreShownByRankZero) {
+  const Answer native = ask({"run", "-n", "3", UNISONO_COMMAND, "info", "--schedules"});
+  EXPECT_EQ(native.code, 0) << native.err;
+  EXPECT_EQ(lines_of(native.out).front(), "[0] ranks                       3 on 1 host, those of this job");
+  EXPECT_EQ(count(native.out, "network                     none: shared memory carries out all calls"), 1) << native.out;
+  EXPECT_EQ(count(native.out, "[1]") + count(native.out, "[2]"), 0) << native.out;
+  const Answer tcp = ask({"run", "-n", "3", "--backend", "tcp", UNISONO_COMMAND, "info", "--schedules"});
+  EXPECT_EQ(tcp.code, 0) << tcp.err;
+  EXPECT_EQ(count(tcp.out, "network                     assumed: latency 20 µs"), 1) << tcp.out;  // one host has no network
+  const Answer imagined = ask({"run", "-n", "2", UNISONO_COMMAND, "info", "--schedules", "--ranks", "16"});
+  EXPECT_EQ(count(imagined.out, "ranks                       16 on 16 hosts\n"), 2) << imagined.out;
 }
 
 // ---- what the environment says ---------------------------------------------------------------------------------

@@ -58,10 +58,10 @@ void part(rendezvous::JobIdentity& identity) {
 }
 
 /// Collectives and messages of several lengths, compared with what they should give.
-void move_data() {
+void move_data(std::size_t most) {
   const Context context;
   const int own = rank(), size = world_size();
-  for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{300'000}}) {
+  for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, most}) {
     std::vector<std::int64_t> values(count);
     for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<std::int64_t>(i) * (own + 1);
     std::vector<std::int64_t> sums = values;
@@ -115,7 +115,7 @@ int run(const std::vector<std::string>& words) {
     const Context context;
     say(fmt::format("rank {} of {}, node {} of {}, sum {}", rank(), world_size(), node_rank(), nnodes(), all_reduce(rank())));
   } else if (mode == "move") {
-    move_data();
+    move_data(words.size() > 1 ? std::stoul(words[1]) : 300'000);
   } else if (mode == "groups") {
     sum_in_groups();
   } else if (mode == "work") {  // sums until rank 0 sees the file that its last word names
@@ -125,6 +125,9 @@ int run(const std::vector<std::string>& words) {
     for (int done = 0; done == 0; ::poll(nullptr, 0, 5)) {
       const std::vector<int> sums = all_gather(all_reduce(rank()));
       if (std::ranges::any_of(sums, [&](int sum) { return sum != others; })) throw std::logic_error("a sum is wrong");
+      std::vector<std::int64_t> many(5000, rank());  // which takes many packets
+      all_reduce(many);
+      if (std::ranges::any_of(many, [&](std::int64_t sum) { return sum != others; })) throw std::logic_error("one of many sums is wrong");
       done = all_reduce(rank() == 0 && ::access(words.at(1).c_str(), F_OK) == 0 ? 1 : 0);
     }
   } else if (mode == "fall") {  // fall RANK: sums until that rank dies

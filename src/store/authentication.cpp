@@ -56,6 +56,18 @@ std::string fresh_nonce() {
 
 std::string client_proof(std::string_view token, const Exchange& exchange) { return proof(token, "unisono store: client", exchange); }
 std::string server_proof(std::string_view token, const Exchange& exchange) { return proof(token, "unisono store: server", exchange); }
+
+std::optional<base::FrameKeys> client_keys(std::string_view token, const Exchange& exchange) {
+  if (token.empty() || !exchange.binding.empty()) return std::nullopt;
+  return base::FrameKeys{proof(token, "unisono store: frames of the client", exchange),
+                         proof(token, "unisono store: frames of the server", exchange)};
+}
+std::optional<base::FrameKeys> server_keys(std::string_view token, const Exchange& exchange) {
+  auto keys = client_keys(token, exchange);
+  if (keys) std::swap(keys->sending, keys->receiving);
+  return keys;
+}
+
 bool same_proof(std::string_view a, std::string_view b) { return a.size() == b.size() && ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
 
 std::string message_code(std::string_view token, std::string_view label, std::string_view message) {

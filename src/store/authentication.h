@@ -1,7 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "base/numbered_codes.h"
 
 namespace unisono::store {
 
@@ -10,6 +13,7 @@ namespace unisono::store {
 //   server  challenge  server nonce, whether it has a token
 //   client  proof      HMAC(token, "client", nonces, tag)
 //   server  ok         HMAC(token, "server", nonces, tag)
+// The frames behind it have codes whose keys are made in the same way (frame_codes.h), where there is a token and no TLS around the connection.
 // Nonces are fresh on both sides, so no recording can be replayed. The labels differ, so no proof can be reflected. The client proves itself first,
 // so a stranger who connects to the server learns nothing to guess the token from. A stranger who listens at the server's address does, hence the
 // token's least length. Inside TLS the proofs also cover what only the two ends of that very connection know (its binding), so that somebody in
@@ -28,6 +32,9 @@ struct Exchange {
 std::string fresh_nonce();
 std::string client_proof(std::string_view token, const Exchange& exchange);
 std::string server_proof(std::string_view token, const Exchange& exchange);
+/// Returns the keys of the frames behind a handshake that both sides have passed; none where they have no codes.
+std::optional<base::FrameKeys> client_keys(std::string_view token, const Exchange& exchange);
+std::optional<base::FrameKeys> server_keys(std::string_view token, const Exchange& exchange);
 /// Compares in a time that does not depend on where they differ.
 bool same_proof(std::string_view a, std::string_view b);
 /// Returns HMAC-SHA256 of a message under the token; empty without one. `label` keeps messages of different kinds apart.

@@ -48,6 +48,11 @@ Client::~Client() {
   if (tls_ && ::getpid() == pid_) tls_->close();
 }
 
+void Client::use_codes(const base::FrameKeys& keys) {
+  sealer_.emplace(keys.sending);
+  opener_.emplace(keys.receiving);
+}
+
 void Client::greet() {
   greeting_due_ = true;
   send(greeting(), Deadline(timeout()));
@@ -84,8 +89,9 @@ ssize_t Client::receive(void* to, std::size_t size) {
   return n;
 }
 
-void Client::send(const std::string& frame, const Deadline& deadline) {
+void Client::send(std::string frame, const Deadline& deadline) {
   const std::lock_guard turn(sending_);
+  if (sealer_) frame = sealer_->seal(std::move(frame));
   std::size_t sent = 0;
   bool all = false;
   while (!all) {
@@ -96,6 +102,7 @@ void Client::send(const std::string& frame, const Deadline& deadline) {
     } else if (errno == EAGAIN) {
       if (base::wait_for(fd_.get(), POLLOUT, deadline)) continue;
       const Timeout error(fmt::format("{} took no request within {} ms", place_, deadline.timeout().count()));
+      if (sent == 0 && sealer_) sealer_->take_back();
       if (sent == 0) throw error;
       const std::lock_guard lock(mutex_);  // half a request has been sent: nothing can follow it
       break_off(std::make_exception_ptr(error));
@@ -108,7 +115,7 @@ void Client::send(const std::string& frame, const Deadline& deadline) {
 }
 
 Client::Answer Client::ask(Writer request, const Deadline& deadline, std::span<const std::string> awaited) {
-  const std::string frame = request.finish();
+  std::string frame = request.finish();
   const std::uint64_t id = [&] {
     Reader head(std::string_view(frame).substr(frame_head));
     head.byte();
@@ -130,7 +137,7 @@ Client::Answer Client::ask(Writer request, const Deadline& deadline, std::span<c
       asked_.emplace(id, std::nullopt);
     }
     const Forget forget{*this, id};
-    send(frame, deadline);
+    send(std::move(frame), deadline);
     std::unique_lock lock(mutex_);
     for (;;) {
       auto& slot = asked_.at(id);
@@ -198,15 +205,24 @@ void Client::check_greeting() {
   greeting_due_ = false;
 }
 
+std::optional<std::string> Client::take_frame() {
+  bool too_long = false;
+  FrameOpener::Fault fault = FrameOpener::Fault::none;
+  auto frame = opener_ ? opener_->take(in_, longest_answer, fault) : in_.take_frame(longest_answer, too_long);
+  if (too_long || fault == FrameOpener::Fault::too_long) throw ProtocolError(fmt::format("{} sent a frame that is too long", place_));
+  if (fault == FrameOpener::Fault::changed) {
+    throw ProtocolError(fmt::format("{}: an answer came that was not sent so", place_), {.hint = "somebody changes what is sent on the way"});
+  }
+  return frame;
+}
+
 void Client::dispatch() {
   if (greeting_due_) {
     if (in_.size() < greeting_size) return;
     check_greeting();
   }
   for (;;) {
-    bool too_long = false;
-    const auto frame = in_.take_frame(longest_answer, too_long);
-    if (too_long) throw ProtocolError(fmt::format("{} sent a frame that is too long", place_));
+    const auto frame = take_frame();
     if (!frame) return;
     Reader in(*frame);
     const auto status = static_cast<Status>(in.byte());

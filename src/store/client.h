@@ -15,8 +15,9 @@
 #include "base/file_descriptor.h"
 #include "base/socket.h"
 #include "base/tls_library.h"
-#include "store/server.h"
 #include "store/batch.h"
+#include "store/frame_codes.h"
+#include "store/server.h"
 #include "store/wire.h"
 #include "unisono/store.h"
 
@@ -42,6 +43,8 @@ class Client final : public Store, public BatchedReads {
   bool erase(std::string_view key) override;
   std::int64_t num_keys() override;
 
+  /// The frames have codes under these keys from now on; called before the first request.
+  void use_codes(const base::FrameKeys& keys);
   /// Sends the greeting on a connection that was handed over, and expects the server's before the first answer.
   void greet();
   StoreServer* own_server() const { return server_.get(); }
@@ -67,11 +70,12 @@ class Client final : public Store, public BatchedReads {
   Answer ask(Writer request, const base::Deadline& deadline, std::span<const std::string> awaited);
   Answer ask(Writer request) { return ask(std::move(request), base::Deadline(timeout()), {}); }
   Answer await(Writer request, Milliseconds timeout, std::span<const std::string> keys);
-  void send(const std::string& frame, const base::Deadline& deadline);
+  void send(std::string frame, const base::Deadline& deadline);
   ssize_t transmit(std::string_view bytes);
   ssize_t receive(void* to, std::size_t size);
   void read_some(const base::Deadline& deadline, std::unique_lock<std::mutex>& lock);
   void dispatch();
+  std::optional<std::string> take_frame();
   void check_greeting();
   void check_process() const;
   void break_off(std::exception_ptr reason);
@@ -87,10 +91,12 @@ class Client final : public Store, public BatchedReads {
   std::optional<Addresses> addresses_;
 
   std::atomic<std::uint64_t> next_{1};
-  std::mutex sending_;
+  std::mutex sending_;  ///< guards the next one
+  std::optional<FrameSealer> sealer_;
   std::mutex mutex_;  ///< guards the members below
   std::condition_variable arrived_;
   FrameBuffer in_;
+  std::optional<FrameOpener> opener_;
   std::map<std::uint64_t, std::optional<Answer>> asked_;
   bool someone_reads_ = false;
   bool greeting_due_ = false;

@@ -101,8 +101,8 @@ class Handshake {
   FrameBuffer in_;
 };
 
-// Throws Handshake::Lost or ProtocolError.
-void shake_hands(Handshake& peer, const ConnectOptions& options) {
+// Returns the keys of the frames behind it. Throws Handshake::Lost or ProtocolError.
+std::optional<base::FrameKeys> shake_hands(Handshake& peer, const ConnectOptions& options) {
   if (options.tls) peer.encrypt(*options.tls);
   peer.send(greeting());
   const std::string bytes = peer.receive_greeting();
@@ -134,6 +134,7 @@ void shake_hands(Handshake& peer, const ConnectOptions& options) {
   const std::string verdict = peer.receive_frame();
   Reader proved = expect(verdict, Status::ok);
   if (!same_proof(proved.text(), server_proof(options.token, exchange))) throw ProtocolError("it could not show that it knows this job's token");
+  return client_keys(options.token, exchange);
 }
 
 }  // namespace
@@ -153,10 +154,11 @@ Attempt try_connect_store(const base::SocketAddress& address, const std::string&
       return {std::move(client), {}};
     }
     Handshake peer(opened.fd.get(), own);
-    shake_hands(peer, options);
+    const auto keys = shake_hands(peer, options);
     const Client::Addresses addresses{base::local_address(opened.fd.get()), address};
     auto client = std::make_shared<Client>(std::move(opened.fd), place, peer.take_rest(), nullptr, peer.take_tls());
     client->set_addresses(addresses);
+    if (keys) client->use_codes(*keys);
     return {std::move(client), {}};
   } catch (const Handshake::Lost& lost) {
     return {{}, fmt::format("{}: {}", describe(address), lost.reason)};

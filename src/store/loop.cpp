@@ -277,6 +277,7 @@ bool StoreServer::Loop::encrypt(Id id, Session& session) {
 }
 
 void StoreServer::Loop::send(Session& session, std::string frame) {
+  if (session.sealer) frame = session.sealer->seal(std::move(frame));
   if (session.out.empty()) {
     session.out = std::move(frame);
   } else {

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <vector>
@@ -62,6 +63,7 @@ class StoreServer::Loop {
   bool can_go_on(Id id) const;
   bool encrypt(Id id, Session& session);
   void pump(Id id, Session& session);
+  std::optional<std::string> take_frame(Session& session, std::size_t most);
   void greet(Session& session);
   void shake_hands(Id id, Session& session, std::string_view frame);
   void answer(Id id, Session& session, std::string_view frame);

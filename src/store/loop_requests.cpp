@@ -41,12 +41,7 @@ void StoreServer::Loop::pump(Id id, Session& session) {
       continue;
     }
     const std::size_t most = session.stage == Stage::open ? options_.limits.value_bytes + room_beside_value : largest_unauthenticated_frame;
-    bool too_long = false;
-    const auto frame = session.in.take_frame(most, too_long);
-    if (too_long) {
-      log_rejected(session, "it announced a frame longer than this store takes");
-      refuse(session, 0, fmt::format("a request is longer than the store takes ({} bytes)", most));
-    }
+    const auto frame = take_frame(session, most);
     if (!frame) break;
     if (session.stage == Stage::open) {
       answer(id, session, *frame);
@@ -58,6 +53,22 @@ void StoreServer::Loop::pump(Id id, Session& session) {
   flush(id, session);
   // Where the client took all of it meanwhile, no event tells that the requests that are left can be answered.
   if (stopped && sessions_.contains(id)) unread_.insert(id);
+}
+
+// Returns nothing where no frame has arrived, or the session was refused for what has.
+std::optional<std::string> StoreServer::Loop::take_frame(Session& session, std::size_t most) {
+  using Fault = FrameOpener::Fault;
+  bool too_long = false;
+  Fault fault = Fault::none;
+  auto frame = session.opener ? session.opener->take(session.in, most, fault) : session.in.take_frame(most, too_long);
+  if (too_long || fault == Fault::too_long) {
+    log_rejected(session, "it announced a frame longer than this store takes");
+    refuse(session, 0, fmt::format("a request is longer than the store takes ({} bytes)", most));
+  } else if (fault == Fault::changed) {
+    log_rejected(session, "a frame came that it has not sent so");
+    refuse(session, 0, "a request came that was not sent so");
+  }
+  return frame;
 }
 
 void StoreServer::Loop::greet(Session& session) {
@@ -96,6 +107,10 @@ void StoreServer::Loop::shake_hands(Id, Session& session, std::string_view frame
     return refuse(session, 0, "its token is another one than this process's");
   }
   send(session, Writer(Status::ok).text(server_proof(options_.token, exchange)).finish());
+  if (const auto keys = server_keys(options_.token, exchange)) {
+    session.sealer.emplace(keys->sending);
+    session.opener.emplace(keys->receiving);
+  }
   session.stage = Session::Stage::open;
   session.expires = Time::max();
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "base/file_descriptor.h"
 #include "base/tls_library.h"
 #include "store/authentication.h"
+#include "store/frame_codes.h"
 #include "store/wire.h"
 
 namespace unisono::store {
@@ -33,6 +35,8 @@ struct Session {
   base::Clock::time_point since{};  ///< time of its acceptance
   Stage stage = Stage::greeting;
   Exchange exchange;
+  std::optional<FrameSealer> sealer = {};  ///< of what is sent; none: the frames have no codes
+  std::optional<FrameOpener> opener = {};  ///< of what is received
   FrameBuffer in;
   std::string out;
   std::size_t sent = 0;                                   ///< bytes of `out` that were sent

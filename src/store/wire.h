@@ -13,11 +13,11 @@ namespace unisono::store {
 
 // The store's protocol. Each side begins with a greeting of 16 bytes whose layout never changes: 8 bytes of magic, the wire version, and the
 // library's version, so that two incompatible sides can name each other. Frames follow: a length (4 bytes) and that many bytes. All integers are
-// little-endian. On TCP the first frames are the handshake (authentication.h). Then a request is {op, id, fields}, its answer {status, id, fields}.
-// Answers come in any order. Those to try_get_all may be for the first of its keys alone.
+// little-endian. On TCP the first frames are the handshake (authentication.h), behind which frames may have codes (frame_codes.h). Then a request is
+// {op, id, fields}, its answer {status, id, fields}. Answers come in any order. Those to try_get_all may be for the first of its keys alone.
 
 inline constexpr std::string_view magic = "UNISTORE";
-inline constexpr std::uint16_t wire_version = 5;
+inline constexpr std::uint16_t wire_version = 6;
 inline constexpr std::size_t greeting_size = 16;
 inline constexpr std::size_t frame_head = 4;
 inline constexpr std::size_t largest_unauthenticated_frame = 256;

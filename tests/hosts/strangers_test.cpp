@@ -42,17 +42,35 @@ class Strangers : public ::testing::Test {
   FileDescriptor connect() const { return base::try_connect(address(), Deadline(30s)).fd; }
   base::SocketAddress address() const { return base::resolve("10.77.0.1", 29500).front(); }
   std::shared_ptr<Client> member() const { return connect_tcp({address()}, "the store", {.token = secret.at("UNISONO_TOKEN")}, Deadline(30s)); }
-  /// A connection that has proved itself, word by word.
-  FileDescriptor proved() const {
+  /// A connection that has proved itself, word by word, and the codes of its frames.
+  struct Proved {
+    FileDescriptor fd;
+    FrameSealer sealer;
+    FrameOpener opener;
+    FrameBuffer in = {};
+
+    Status answer() {
+      FrameOpener::Fault fault = FrameOpener::Fault::none;
+      for (;;) {
+        if (const auto frame = opener.take(in, 1 << 16, fault)) return status_of(*frame);
+        char chunk[65536];
+        const ssize_t n = base::wait_for(fd.get(), POLLIN, Deadline(20s)) ? ::recv(fd.get(), chunk, sizeof chunk, 0) : 0;
+        if (n <= 0 || fault != FrameOpener::Fault::none) return static_cast<Status>(0);
+        in.append({chunk, static_cast<std::size_t>(n)});
+      }
+    }
+  };
+  Proved proved() const {
     FileDescriptor fd = connect();
-    const std::string nonce(nonce_size, 'n');
+    const std::string nonce(nonce_size, 'n'), token = secret.at("UNISONO_TOKEN");
     const Exchange exchange{nonce, challenge(fd, nonce, true), ""};
-    say(fd, Writer(Op::proof).text(client_proof(secret.at("UNISONO_TOKEN"), exchange)).finish());
+    say(fd, Writer(Op::proof).text(client_proof(token, exchange)).finish());
     EXPECT_EQ(status_of(hear_frame(fd)), Status::ok);
-    return fd;
+    const base::FrameKeys keys = client_keys(token, exchange).value();
+    return {std::move(fd), FrameSealer(keys.sending), FrameOpener(keys.receiving)};
   }
   /// Sends the request for "hostile/0", "hostile/1", …, many on their way at once, and counts how many were refused.
-  static std::size_t ask_many(const FileDescriptor& fd, Op op, std::size_t times) {
+  static std::size_t ask_many(Proved& by, Op op, std::size_t times) {
     std::size_t refused = 0;
     for (std::size_t done = 0; done < times;) {
       std::string requests;
@@ -61,21 +79,13 @@ class Strangers : public ::testing::Test {
         Writer request(op, i);
         request.text(fmt::format("hostile/{}", i));
         if (op == Op::set) request.text("");
-        requests += request.finish();
+        requests += by.sealer.seal(request.finish());
       }
-      say(fd, requests);
-      FrameBuffer frames;
+      say(by.fd, requests);
       for (; done < end; ++done) {
-        bool too_long = false;
-        auto frame = frames.take_frame(1 << 16, too_long);
-        while (!frame) {
-          char chunk[65536];
-          const ssize_t n = base::wait_for(fd.get(), POLLIN, Deadline(20s)) ? ::recv(fd.get(), chunk, sizeof chunk, 0) : 0;
-          if (n <= 0) return times;
-          frames.append({chunk, static_cast<std::size_t>(n)});
-          frame = frames.take_frame(1 << 16, too_long);
-        }
-        if (status_of(*frame) != Status::ok) ++refused;
+        const Status status = by.answer();
+        if (status == static_cast<Status>(0)) return times;
+        if (status != Status::ok) ++refused;
       }
     }
     return refused;
@@ -135,9 +145,9 @@ TEST_F(Strangers, a_length_allocates_nothing) {  // A2: 2^31, 2^32 - 1, and with
     }
     // Such numbers after the proof, as lengths of fields and as numbers of keys.
     for (const std::uint64_t number : {std::uint64_t{1} << 31, std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
-      const FileDescriptor fd = proved();
-      say(fd, Writer(Op::wait, 1).integer(1000).integer(number).text("key").finish());
-      EXPECT_EQ(status_of(hear_frame(fd)), Status::refused);
+      Proved with_number = proved();
+      say(with_number.fd, with_number.sealer.seal(Writer(Op::wait, 1).integer(1000).integer(number).text("key").finish()));
+      EXPECT_EQ(with_number.answer(), Status::refused);
     }
     expect_well();
   });
@@ -209,7 +219,7 @@ TEST_F(Strangers, who_have_the_secret_break_limits_for_themselves_alone) {  // A
     const auto good = member();
     EXPECT_THROW(bad->set(std::string(1 << 20, 'k'), "x"), InvalidArgument);
     // More keys than a store keeps: that many are there, the others are refused, and nobody is cut off.
-    const FileDescriptor greedy = proved();
+    Proved greedy = proved();
     const std::size_t most = Limits{}.keys;
     const std::size_t refused = ask_many(greedy, Op::set, most + 1);
     EXPECT_GT(refused, 1U);
@@ -217,12 +227,12 @@ TEST_F(Strangers, who_have_the_secret_break_limits_for_themselves_alone) {  // A
     EXPECT_THROW(good->set("one more", ""), InvalidArgument);
     good->set("hostile/0", "still to be changed");
     EXPECT_EQ(ask_many(greedy, Op::erase, most + 1), 0U);
-    const FileDescriptor huge = proved();
-    say(huge, std::string("\x00\x00\x00\x40", 4));  // a value of 1 GiB is announced
-    EXPECT_EQ(status_of(hear_frame(huge)), Status::refused);
-    const FileDescriptor odd = proved();
-    say(odd, std::string("\x01\0\0\0\xee", 5));  // no request of ours
-    EXPECT_EQ(status_of(hear_frame(odd)), Status::refused);
+    Proved huge = proved();
+    say(huge.fd, huge.sealer.seal(std::string("\x00\x00\x00\x40", 4)));  // a value of 1 GiB is announced
+    EXPECT_EQ(huge.answer(), Status::refused);
+    Proved odd = proved();
+    say(odd.fd, odd.sealer.seal(std::string("\x01\0\0\0\xee", 5)));  // no request of ours
+    EXPECT_EQ(odd.answer(), Status::refused);
     expect_well();
   });
 }

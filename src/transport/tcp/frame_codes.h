@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "base/sip_hash.h"
+#include "base/numbered_codes.h"
 #include "transport/tcp/frame.h"
 
 namespace unisono::transport {
@@ -17,12 +17,11 @@ class FrameCodes {
  public:
   FrameCodes() = default;  ///< of no connection
   /// `key`: 16 bytes that only the two ranks know (Handshake::keys).
-  explicit FrameCodes(std::string_view key) : key_{load(key, 0), load(key, sizeof(std::uint64_t))} {}
+  explicit FrameCodes(std::string_view key) : codes_(key) {}
 
   /// Begins the code of the next frame with its head. The payload follows where the code covers it.
   base::SipHash begin(const FrameBytes& head) {
-    base::SipHash hash(key_);
-    hash.word(number_++);
+    base::SipHash hash = codes_.begin(number_++);
     hash.bytes(std::span(head).first(coded_head_size));
     return hash;
   }
@@ -36,11 +35,7 @@ class FrameCodes {
   }
 
  private:
-  static std::uint64_t load(std::string_view key, std::size_t at) {
-    return base::load_little_endian<std::uint64_t>(key.substr(at, sizeof(std::uint64_t)).data());
-  }
-
-  base::SipHash::Key key_{};
+  base::NumberedCodes codes_;
   std::uint64_t number_ = 0;
 };
 

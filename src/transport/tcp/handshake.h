@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/numbered_codes.h"
 #include "store/wire.h"
 
 namespace unisono::transport {
@@ -23,10 +24,7 @@ namespace unisono::transport {
 inline constexpr std::size_t longest_handshake_frame = 256;
 inline constexpr std::size_t secret_size = 32;
 
-/// The keys of the codes of a connection's frames (frame_codes.h), one for each direction.
-struct FrameKeys {
-  std::string sending, receiving;
-};
+using base::FrameKeys;
 
 /// A side of the handshake, without the connection: it takes and gives bytes. `receive` throws ProtocolError with the reason at the first wrong
 /// byte.

@@ -4,10 +4,14 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -24,6 +28,7 @@
 #include "base/file_descriptor.h"
 #include "base/host.h"
 #include "base/processors.h"
+#include "base/socket.h"
 #include "base/tls.h"
 #include "base/version.h"
 #include "kernels/reduce.h"
@@ -79,6 +84,24 @@ Json host_facts() {
   return facts;
 }
 
+/// Says whether processes of one user can read each other's memory, as a child finds out about this one.
+std::string reading_facts() {
+  const pid_t tool = ::getpid();
+  const std::uint64_t word = 4711;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::uint64_t copy = 0;
+    iovec here{&copy, sizeof copy}, there{const_cast<std::uint64_t*>(&word), sizeof word};
+    const ssize_t n = ::process_vm_readv(tool, &here, 1, &there, 1, 0);
+    ::_exit(n == sizeof copy ? 0 : errno);
+  }
+  int status = 0;
+  if (child < 0 || TEMP_FAILURE_RETRY(::waitpid(child, &status, 0)) != child || !WIFEXITED(status)) return "not known";
+  if (WEXITSTATUS(status) == 0) return "can be read where they lie (process_vm_readv)";
+  return fmt::format("cannot be read (process_vm_readv: {}{}): private ones are copied twice", base::error_text(WEXITSTATUS(status)),
+                     WEXITSTATUS(status) == EPERM ? "; see /proc/sys/kernel/yama/ptrace_scope, or the container's filter of system calls" : "");
+}
+
 Json shared_memory_facts() {
   Json facts;
   const base::FileDescriptor memory(::memfd_create("unisono-info", MFD_CLOEXEC));
@@ -88,6 +111,7 @@ Json shared_memory_facts() {
     facts["/dev/shm"] =
         fmt::format("{} MiB free of {} MiB (not needed)", about.f_bavail * about.f_frsize >> 20, about.f_blocks * about.f_frsize >> 20);
   else facts["/dev/shm"] = "absent (not needed)";
+  facts["other ranks' buffers"] = reading_facts();
   return facts;
 }
 

@@ -3,6 +3,8 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <fstream>
 #include <string>
 
@@ -24,12 +26,27 @@ int quota() {
 
 }  // namespace
 
-int allowed_processors() {
+void Processors::add(const Processors& others) {
+  for (std::size_t i = 0; i < mask.size(); ++i) mask[i] |= others.mask[i];
+  quota = std::min(quota, others.quota);
+}
+
+int Processors::count() const {
+  int bits = 0;
+  for (const std::uint64_t word : mask) bits += std::popcount(word);
+  return std::max(1, std::min(bits, quota));
+}
+
+Processors own_processors() {
+  Processors own;
   cpu_set_t set;
   CPU_ZERO(&set);
-  int processors = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  if (const int limit = quota(); limit > 0) processors = std::min(processors, limit);
-  return std::max(processors, 1);
+  static_assert(sizeof set.__bits == sizeof own.mask);
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) std::memcpy(own.mask.data(), set.__bits, sizeof own.mask);
+  if (const int limit = quota(); limit > 0) own.quota = limit;
+  return own;
 }
+
+int allowed_processors() { return own_processors().count(); }
 
 }  // namespace unisono::base

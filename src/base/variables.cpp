@@ -77,6 +77,10 @@ constexpr std::array table = {
         "a whole number (64): where some rank has more peers on other hosts, ranks connect with each other when they first need to, and with their "
         "neighbours in a tree before that; `0` does so in every job on several hosts. All ranks need the same value: `initialize` throws "
         "`InvalidArgument` on all of them otherwise"},
+    Variable{"UNISONO_SINGLE_COPY",
+             "`off`, or a whole number of KiB: from so large a block of a rank on, the ranks of a host read each other's private buffers where they "
+             "lie, in "
+             "every kind of call, instead of by the measured rule. The value of rank 0 holds for all; `off` on one rank is `off` for all"},
     Variable{"UNISONO_STAND_IN",
              "`gloo`: in Python, programs that name gloo get unisono on the cpu; the same on all ranks. Anything else is an error of `import torch`",
              Value::word,

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "engines/plugins.h"
+#include "engines/shm/private_memory.h"
 #include "engines/registry.h"
 #include "context/engines.h"
 #include "context/formation.h"
@@ -148,6 +149,7 @@ std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   schedule::check_override(schedule::schedule_override());
   static_cast<void>(schedule::parse_network(schedule::network_override()));
   static_cast<void>(transport::most_eager_connections(environment));
+  static_cast<void>(engines::shm::single_copy_range(environment, {}));
   rendezvous::JobRequest request;
   request.init_method = options.init_method;
   request.rank = options.rank;

@@ -32,20 +32,20 @@ HostRanks join_host(const HostOptions& options) {
   auto segment = std::make_shared<engines::shm::Segment>(shape, memory.address.get(), std::move(keep_alive), std::move(notifiers));
   segment->name_ranks(options.names);
   auto peers = std::make_unique<Peers>(segment, options.rank, options.global_ranks, options.job_store);
-  peers->arrive(::getpid(), base::allowed_processors());
+  peers->arrive(::getpid());
   // Every rank has mapped the segment and recorded itself before any of them watches or waits.
   store::Assembly(*options.store, "mapped", ranks).come(options.rank, deadline.left());
   peers->watch();
   base::debug(
       fmt::format("schedule of group {}: shared memory, {} KiB a step for each of {} ranks", options.group_name, shape.slot_bytes >> 10, ranks));
-  const bool is_crowded = ranks > peers->fewest_cpus();
+  const bool is_crowded = ranks > peers->processors();
   return {.engine = std::make_shared<engines::shm::ShmEngine>(std::move(segment), options.rank, is_crowded), .peers = std::move(peers)};
 }
 
 HostRanks host_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus) {
   auto peers = std::make_unique<Peers>(segment, rank, std::vector<int>{}, nullptr);
-  peers->arrive(0, cpus);
-  const bool is_crowded = segment->ranks() > peers->fewest_cpus();
+  peers->arrive(0);
+  const bool is_crowded = segment->ranks() > cpus;
   return {.engine = std::make_shared<engines::shm::ShmEngine>(std::move(segment), rank, is_crowded), .peers = std::move(peers)};
 }
 

@@ -76,10 +76,10 @@ Peers::Peers(std::shared_ptr<engines::shm::Segment> segment, int rank, std::vect
 
 Presence Peers::presence(int rank) const { return static_cast<Presence>(segment_->member(rank).presence.load(std::memory_order_acquire)); }
 
-void Peers::arrive(pid_t pid, int cpus) {
+void Peers::arrive(pid_t pid) {
   engines::shm::Member& self = segment_->member(rank_);
   self.pid.store(pid, std::memory_order_relaxed);
-  self.cpus.store(cpus, std::memory_order_relaxed);
+  self.processors = base::own_processors();
   self.presence.store(static_cast<std::uint32_t>(Presence::present), std::memory_order_release);
 }
 
@@ -117,10 +117,10 @@ std::vector<int> Peers::gone() {
   return ranks;
 }
 
-int Peers::fewest_cpus() const {
-  int fewest = std::numeric_limits<int>::max();
-  for (int r = 0; r < segment_->ranks(); ++r) fewest = std::min(fewest, segment_->member(r).cpus.load(std::memory_order_relaxed));
-  return std::max(fewest, 1);
+int Peers::processors() const {
+  base::Processors all;
+  for (int r = 0; r < segment_->ranks(); ++r) all.add(segment_->member(r).processors);
+  return all.count();
 }
 
 Ending Peers::ending_of(int rank) const {

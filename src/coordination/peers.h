@@ -32,7 +32,7 @@ class Peers {
   Peers(std::shared_ptr<engines::shm::Segment> segment, int rank, std::vector<int> global_ranks, std::shared_ptr<Store> store);
 
   /// Records that this rank is present. It is called before any rank waits for it.
-  void arrive(pid_t pid, int cpus);
+  void arrive(pid_t pid);
   /// Opens a handle on every other process. All must have arrived.
   void watch();
   void leave();
@@ -45,8 +45,8 @@ class Peers {
   std::optional<Failure> look_at(std::span<const int> ranks);
   /// Returns the ranks whose processes are dead, or that have left.
   std::vector<int> gone();
-  /// Returns the smallest number of processors that any rank may use.
-  int fewest_cpus() const;
+  /// Returns how many processors the ranks have together. Ranks that are bound to one each share none.
+  int processors() const;
 
  private:
   struct Peer {

@@ -6,14 +6,6 @@
 
 namespace unisono::group {
 
-void Backoff::relax() noexcept {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("isb" ::: "memory");
-#endif
-}
-
 void Backoff::notice_futility() noexcept {
   if (count_ == spins_ + 1) first_yield_ = std::chrono::steady_clock::now();
   if (count_ != spins_ + trial) return;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/notifier.h"
+#include "base/relax.h"
 
 namespace unisono::group {
 
@@ -40,7 +41,7 @@ class Backoff {
   void pause(LookAgain&& look_again, std::chrono::nanoseconds at_most, SleepThere&& sleep_there) {
     ++count_;
     if (count_ <= spins_) {
-      relax();
+      base::relax();
     } else if (count_ <= spins_ + yields_) {
       give_way();
       if (crowded_) notice_futility();
@@ -64,7 +65,6 @@ class Backoff {
   static constexpr std::chrono::microseconds shortest_way{1};    // that a useful one takes
   static constexpr std::chrono::microseconds longest_rest{200};  // where nobody notifies
   void notice_futility() noexcept;
-  static void relax() noexcept;
   static void give_way() noexcept;
   static void rest(std::chrono::nanoseconds duration) noexcept;
 

@@ -21,7 +21,7 @@ constexpr std::uint32_t step = 3;
 struct TwoRanks {
   std::shared_ptr<std::byte> memory = engines::shm::private_memory(engines::shm::Segment::size_for({.ranks = 2}));
   engines::shm::Segment segment{{.ranks = 2}, memory.get(), memory};
-  std::array<DirectAccess, 2> ranks{DirectAccess(segment, 0), DirectAccess(segment, 1)};
+  std::array<DirectAccess, 2> ranks{DirectAccess(segment, 0, true), DirectAccess(segment, 1, true)};
 
   /// A step of a call in which both announce; each then has expectations of the next step.
   std::array<bool, 2> call(const CollectiveCall& first, const CollectiveCall& second) {
@@ -68,9 +68,9 @@ TEST(DirectAccess, IsExpectedOnceAllReachAll) {
   shared_vector<float> x(5000), y(5000);
   EXPECT_EQ(world.call(all_reduce_of(x.data(), 5000), all_reduce_of(y.data(), 5000)), neither);  // they could: now they map
   EXPECT_EQ(world.call(all_reduce_of(x.data(), 5000), all_reduce_of(y.data(), 5000)), both);
-  EXPECT_TRUE(world.ranks[0].agreed(step));
-  EXPECT_EQ(world.ranks[0].in(1, step), reinterpret_cast<const std::byte*>(y.data()));
-  EXPECT_EQ(world.ranks[1].out(0, step), reinterpret_cast<const std::byte*>(x.data()));
+  EXPECT_TRUE(world.ranks[0].agreed(step, all_reduce_of(x.data(), 5000)));
+  EXPECT_EQ(world.ranks[0].in(1, step).mapped, reinterpret_cast<const std::byte*>(y.data()));
+  EXPECT_EQ(world.ranks[1].out(0, step).mapped, reinterpret_cast<const std::byte*>(x.data()));
   std::vector<float> ordinary(5000);
   EXPECT_EQ(world.call(all_reduce_of(x.data(), 5000), all_reduce_of(ordinary.data(), 5000)), neither);
   EXPECT_EQ(world.call(all_reduce_of(x.data(), 5000), all_reduce_of(y.data(), 5000)), both);
@@ -88,7 +88,7 @@ TEST(DirectAccess, IsNotExpectedWhereOneBufferLiesElsewhere) {
     for (int i = 0; i < 2; ++i) world.call(within, within);
     world.segment.line(1, step).announce(world.ranks[1].announce(other));
     for (auto& rank : world.ranks) {
-      EXPECT_FALSE(rank.agreed(step));
+      EXPECT_FALSE(rank.agreed(step, within));
       EXPECT_FALSE(rank.expected());
     }
   }
@@ -112,8 +112,7 @@ TEST(DirectAccess, IsNeverExpectedWhereOneCannotBeReached) {
   world.segment.member(0).pid = ::getpid();
   world.segment.member(1).pid = 0x7fffffff;  // no such process
   for (int i = 0; i < 3; ++i) EXPECT_EQ(world.call(all_reduce_of(x.data(), 5000), all_reduce_of(y.data(), 5000)), neither);
-  EXPECT_FALSE(world.ranks[0].agreed(step));
-  EXPECT_FALSE(world.ranks[1].agreed(step));
+  for (auto& rank : world.ranks) EXPECT_FALSE(rank.agreed(step, all_reduce_of(x.data(), 5000)));
 }
 
 TEST(DirectAccess, IsNotAskedForOnSmallOrOtherCalls) {

@@ -37,7 +37,7 @@ auto dispatch(const Lockstep& engine, const CollectiveCall& call, Use&& use) {
   }
 }
 
-bool begins_direct(Lockstep& engine, const CollectiveCall& call) { return engine.direct().expected() && DirectAccess::suits(call); }
+bool begins_direct(Lockstep& engine, const CollectiveCall& call) { return engine.size() > 1 && engine.direct().begins(call); }
 
 /// A call and the tasks that carry it out, directly if that is expected when its turn comes.
 template <class T>

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <memory>
 
 #include "engines/shm/reductions.h"
 
-// The collectives on buffers that all ranks can reach, without staging. Ranks only read each other's memory, so a rank that has given up a call is
-// never written to. With S bytes a rank and P ranks, a rank reads and writes:
+// The collectives on buffers that the ranks read where they lie, without staging. Ranks only read each other's memory, so a rank that has given up a
+// call is never written to. With S bytes a rank and P ranks, a rank reads and writes:
 //   all_reduce       read S, write S/P; read (P-1) S/P, write as much     every rank combines the slice it owns, then fetches the others'
 //   reduce, gather   read P S, write S or P S at the root · broadcast, scatter   read S, write S · reduce_scatter   read P S, write S
 //   all_gather, all_to_all   read and write P S
@@ -25,31 +26,63 @@ class DirectTask : public LockstepTask {
   static constexpr std::size_t not_inline = std::size_t{1} << 20;
 
   virtual void work(std::size_t k) = 0;
-  /// Return an address in the buffers of a rank; the offsets are those announced in step 0.
-  const std::byte* in(int r, std::size_t element_index) const { return ins_[static_cast<std::size_t>(r)] + element_index * element(); }
-  const std::byte* out_of(int r, std::size_t element_index) const { return outs_[static_cast<std::size_t>(r)] + element_index * element(); }
+  const std::byte* own(std::size_t element_index) const { return static_cast<const std::byte*>(call().in.data()) + element_index * element(); }
   std::byte* out(std::size_t element_index) const { return static_cast<std::byte*>(call().out.data()) + element_index * element(); }
   std::size_t block(int r) const { return static_cast<std::size_t>(r) * call().count; }
 
   /// Combines out[to …] from the same range of every rank's block, a piece at a time, so that the piece stays in cache.
   void combine_range(std::size_t to, std::size_t from, std::size_t count) {
-    const Pieces pieces(count, piece_bytes / element());
+    const std::size_t most = piece_bytes / element();
+    const Pieces pieces(count, most);
+    std::byte* scratch = nullptr;
     InputList inputs(size());
     for (std::size_t k = 0; k < pieces.count(); ++k) {
       const Range piece = pieces[k];
-      for (int r = 0; r < size(); ++r) inputs[r] = in(r, from + piece.begin);
+      for (int r = 0; r < size(); ++r) {
+        const Source& in = ins_[static_cast<std::size_t>(r)];
+        const std::size_t at = (from + piece.begin) * element();
+        if (r == rank()) inputs[r] = own(from + piece.begin);
+        else if (in.mapped != nullptr) inputs[r] = in.mapped + at;
+        else {
+          if (scratch == nullptr) scratch = engine().direct().scratch(static_cast<std::size_t>(size()) * piece_bytes);
+          std::byte* const copy = scratch + static_cast<std::size_t>(r) * piece_bytes;
+          if (!read(r, copy, in.address + at, piece.size() * element())) return;
+          inputs[r] = copy;
+        }
+      }
       combine(out(to + piece.begin), inputs.data(), size(), piece.size(), call(), size());
     }
   }
-  void copy(std::size_t to, const std::byte* from, std::size_t count) { copy_bytes(out(to), from, count * element()); }
+  /// Copies elements of a rank's input, or output, to out[to …].
+  void copy_in(std::size_t to, int r, std::size_t from, std::size_t count) {
+    if (r == rank()) copy_bytes(out(to), own(from), count * element());
+    else fetch(to, r, ins_[static_cast<std::size_t>(r)], from, count);
+  }
+  void copy_out(std::size_t to, int r, std::size_t from, std::size_t count) { fetch(to, r, outs_[static_cast<std::size_t>(r)], from, count); }
 
  private:
   static constexpr std::size_t piece_bytes = std::size_t{64} << 10;
+
+  void fetch(std::size_t to, int r, const Source& source, std::size_t from, std::size_t count) {
+    const std::size_t at = from * element(), bytes = count * element();
+    if (source.mapped != nullptr) copy_bytes(out(to), source.mapped + at, bytes);
+    else read(r, out(to), source.address + at, bytes);
+  }
+  /// Reads a rank's private memory. If it cannot, the rank has ended, which whoever waits for this task will find, or its memory is not there.
+  bool read(int r, std::byte* to, std::uint64_t address, std::size_t bytes) {
+    if (is_stuck_ || bytes == 0) return !is_stuck_;
+    const int error = engine().direct().private_memory().read(r, to, address, bytes);
+    if (error == 0) return true;
+    is_stuck_ = true;
+    if (error != ESRCH) engine().direct().cannot_read(r, error);
+    return false;
+  }
 
   void produce(std::size_t) final {}
   /// A rank that gives up a call records the failure first, and may then use its memory for other data at once. So the data read is valid if there is
   /// no failure yet. Once this rank has published that, the call cannot fail for it any more.
   bool may_go_on() const final {
+    if (is_stuck_) return false;
 #if !defined(__SANITIZE_THREAD__)                         // the thread sanitizer does not support fences
     std::atomic_thread_fence(std::memory_order_acquire);  // the data was read before the failure is looked up
 #endif
@@ -59,7 +92,7 @@ class DirectTask : public LockstepTask {
     if (k == 0) {
       const std::uint32_t step = step_number(0);
       DirectAccess& direct = engine().direct();
-      if (!direct.agreed(step)) {
+      if (!direct.agreed(step, call())) {
         refused_ = true;
         set_steps(1);
         return;
@@ -73,7 +106,8 @@ class DirectTask : public LockstepTask {
   }
 
   bool refused_ = false;
-  std::vector<const std::byte*> ins_, outs_;
+  bool is_stuck_ = false;  // a rank's memory could not be read
+  std::vector<Source> ins_, outs_;
 };
 
 class DirectAllReduce final : public DirectTask {
@@ -90,7 +124,7 @@ class DirectAllReduce final : public DirectTask {
       for (int i = 1; i < size(); ++i) {
         const int owner = (rank() + i) % size();  // each starts with another rank
         const Range part = slice(owner);
-        copy(part.begin, out_of(owner, part.begin), part.size());
+        copy_out(part.begin, owner, part.begin, part.size());
       }
     }
   }
@@ -113,9 +147,9 @@ class DirectRead final : public DirectTask {
         break;
       case Operation::reduce_scatter: combine_range(0, block(rank()), n); break;
       case Operation::broadcast:
-        if (!is_root) copy(0, in(root, 0), n);
+        if (!is_root) copy_in(0, root, 0, n);
         break;
-      case Operation::scatter: copy(0, in(root, block(rank())), n); break;
+      case Operation::scatter: copy_in(0, root, block(rank()), n); break;
       case Operation::gather:
         if (is_root) copy_blocks(0);
         break;
@@ -128,7 +162,7 @@ class DirectRead final : public DirectTask {
   void copy_blocks(std::size_t from) {
     for (int i = 1; i <= size(); ++i) {
       const int r = (rank() + i) % size();
-      copy(block(r), in(r, from), call().count);
+      copy_in(block(r), r, from, call().count);
     }
   }
 };

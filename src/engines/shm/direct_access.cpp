@@ -1,64 +1,112 @@
 #include "engines/shm/direct_access.h"
 
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/environment.h"
+#include "base/log.h"
+#include "base/socket.h"
+#include "engines/shm/copy_trial.h"
+#include "unisono/error.h"
+
 namespace unisono::engines::shm {
 namespace {
 
-/// Returns the offset in the pool + 1; 0 where the view does not lie there. An empty view counts as lying in the pool.
-std::uint64_t place_of(const base::SharedPool& pool, const TensorView& view) {
-  if (view.numel() == 0) return 1;
-  const auto offset = pool.offset_of(view.data(), view.bytes());
-  return offset ? *offset + 1 : 0;
+std::uint64_t address_of(const TensorView& view) { return reinterpret_cast<std::uintptr_t>(view.data()); }
+
+/// An empty view counts as lying in the pool.
+bool lies_in(const base::SharedPool& pool, const TensorView& view) {
+  return view.numel() == 0 || pool.offset_of(view.data(), view.bytes()).has_value();
 }
 
 }  // namespace
 
 Announcement DirectAccess::announce(const CollectiveCall& call) {
+  private_.publish_card();
+  Announcement announcement{.in = address_of(call.in), .out = address_of(call.out), .reads_all = reads_all_};
+  if (reads_all_) announcement.range = *own_range_;
   const base::SharedPool* pool = base::shared_pool();
-  if (pool == nullptr) return {};
-  const Announcement announcement{place_of(*pool, call.in), place_of(*pool, call.out), reaches_all_ ? 1U : 0U};
-  if (announcement.in != 0 && announcement.out != 0) {
-    PoolCard& card = segment_.member(rank_).pool;  // written once, and read by no rank before the step of this announcement
-    if (card.inode != pool->inode()) card = {pool->inode(), pool->size(), pool->descriptor()};
-  }
+  if (pool == nullptr || !lies_in(*pool, call.in) || !lies_in(*pool, call.out)) return announcement;
+  announcement.in_pools = 1;
+  announcement.maps_all = maps_all_;
+  PoolCard& card = segment_.member(rank_).pool;  // written once, and read by no rank before the step of this announcement
+  if (card.inode != pool->inode()) card = {pool->inode(), reinterpret_cast<std::uintptr_t>(pool->base()), pool->size(), pool->descriptor()};
   return announcement;
 }
 
-bool DirectAccess::all_in_pools(std::uint32_t step) const {
+template <class Test>
+bool DirectAccess::all(std::uint32_t step, Test&& test) const {
   for (int r = 0; r < segment_.ranks(); ++r) {
-    const Announcement announcement = segment_.line(r, step).announcement();
-    if (announcement.in == 0 || announcement.out == 0) return false;
+    if (!test(segment_.line(r, step).announcement())) return false;
   }
   return true;
 }
 
-bool DirectAccess::all_reach_all(std::uint32_t step) const {
-  for (int r = 0; r < segment_.ranks(); ++r) {
-    if (segment_.line(r, step).announcement().reaches_all == 0) return false;
-  }
-  return true;
+bool DirectAccess::all_in_reached_pools(std::uint32_t step) const {
+  return all(step, [](const Announcement& each) { return each.in_pools != 0 && each.maps_all != 0; });
 }
 
 void DirectAccess::note(std::uint32_t step) {
-  expected_ = false;
-  const Announcement own = segment_.line(rank_, step).announcement();
-  if (own.in == 0 || own.out == 0 || !all_in_pools(step)) return;
-  if (!tried_) {
-    tried_ = true;
-    reaches_all_ = map_all();
+  if (!tried_to_read_) {
+    tried_to_read_ = true;
+    find_range(step);
   }
-  expected_ = all_reach_all(step);
+  range_.reset();
+  if (all(step, [](const Announcement& each) { return each.reads_all != 0; })) range_ = segment_.line(0, step).announcement().range;
+  expected_ = all_in_reached_pools(step);
+  if (tried_to_map_ || !all(step, [](const Announcement& each) { return each.in_pools != 0; })) return;
+  tried_to_map_ = true;
+  maps_all_ = map_all();
 }
 
-bool DirectAccess::agreed(std::uint32_t step) {
-  expected_ = all_in_pools(step) && all_reach_all(step);
-  return expected_;
+// With ranks that share processors the trial would measure the scheduler.
+void DirectAccess::find_range(std::uint32_t step) {
+  std::optional<std::size_t> from;
+  if (!is_crowded_ && segment_.ranks() > 1 && private_.finds_all()) {
+    CopyTrial trial(segment_, private_, step + 1);
+    if (rank_ == 0) from = trial.lead();
+    if (rank_ == 1) trial.follow();
+  }
+  own_range_ = single_copy_range(base::Environment::process(), single_copy_rule(from));
+  reads_all_ = own_range_ && private_.finds_all();
+  if (reads_all_) base::debug(fmt::format("private buffers of other ranks are read where they lie, in blocks from {} KiB on", own_range_->from));
+  else
+    base::debug(own_range_ ? "the system does not let this rank read the memory of all others: private buffers are staged"
+                           : "private buffers are staged");
+}
+
+bool DirectAccess::agreed(std::uint32_t step, const CollectiveCall& call) {
+  expected_ = all_in_reached_pools(step);
+  return expected_ || reads(call);
+}
+
+Source DirectAccess::source(int rank, std::uint32_t step, std::uint64_t address) const {
+  const std::byte* const pool = pools_[static_cast<std::size_t>(rank)];
+  if (pool == nullptr || segment_.line(rank, step).announcement().in_pools == 0) return {nullptr, address};
+  return {pool + (address - segment_.member(rank).pool.base), address};
+}
+
+std::byte* DirectAccess::scratch(std::size_t bytes) {
+  if (scratch_.size() < bytes) scratch_.resize(bytes);
+  return scratch_.data();
+}
+
+void DirectAccess::cannot_read(int rank, int error) const {
+  const int name = segment_.name_of(rank);
+  throw GroupFailure({.kind = Failure::Kind::peer_failed,
+                      .cause = PeerFailed::aborted,
+                      .culprit = name,
+                      .missing = {},
+                      .message = fmt::format("rank {}: the buffer of rank {} cannot be read where it was when the call began: {}",
+                                             segment_.name_of(rank_), name, base::error_text(error))});
 }
 
 bool DirectAccess::map_all() {
   const base::SharedPool* own = base::shared_pool();
   for (int r = 0; r < segment_.ranks(); ++r) {
     const Member& member = segment_.member(r);
-    auto& base = bases_[static_cast<std::size_t>(r)];
+    auto& base = pools_[static_cast<std::size_t>(r)];
     const int pid = member.pid.load(std::memory_order_relaxed);
     if (r == rank_ || pid == 0) {  // a thread of this process
       base = own->base();
@@ -67,6 +115,7 @@ bool DirectAccess::map_all() {
     auto pool = base::MappedPool::map(pid, member.pool.descriptor, member.pool.inode, member.pool.size);
     if (!pool) {
       mapped_.clear();
+      std::ranges::fill(pools_, nullptr);
       return false;
     }
     base = pool->base();

@@ -3,53 +3,81 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
-#include "engines/shm/segment.h"
 #include "base/shared_pool.h"
+#include "engines/shm/private_memory.h"
+#include "engines/shm/segment.h"
 #include "unisono/call.h"
 
 namespace unisono::engines::shm {
 
-/// Decides whether all ranks can reach each other's buffers of a call, which must lie in the shared pools of their processes. Every rank announces
-/// its own beside the first step of each large call, and all draw the same conclusion:
-///   after an ordinary call whose buffers all lie in pools, the ranks map each other's pools, and report this in their next announcement;
-///   after a call in which all have reported this, the next large call begins with an announcement alone: it is expected to be direct;
-///   a direct call whose buffers do not all lie in pools is carried out as an ordinary one after that step, and the next one is not expected to be
-/// direct.
+/// A buffer of a rank as another one reaches it.
+struct Source {
+  const std::byte* mapped = nullptr;  // null: it is read by the system
+  std::uint64_t address = 0;          // in its process
+};
+
+/// Decides whether the ranks reach each other's buffers of a call where they lie, so that nothing is staged. Every rank announces where its own are
+/// beside the first step of each large call, and what it reaches, and all draw the same conclusions:
+///   Buffers in the shared pools of the processes: after an ordinary call whose buffers all lie there the ranks map each other's pools, and report
+///   this in their next announcement. After a call in which all have reported it the next large call begins with an announcement alone: it is
+///   expected to be direct. Where its buffers do not all lie in pools, the next one is not expected to be. Private buffers: after the first large
+///   call each rank tries whether it can read the memory of all others, and reports this. From then on calls for which one copy by the system is
+///   faster than two by way of the slots (SingleCopy) begin with an announcement alone as well. A call that begins so and cannot be direct is carried
+///   out as an ordinary one after that step.
 class DirectAccess {
  public:
-  DirectAccess(Segment& segment, int rank) : segment_(segment), rank_(rank), bases_(static_cast<std::size_t>(segment.ranks())) {}
+  /// `is_crowded`: there are more ranks than processors.
+  DirectAccess(Segment& segment, int rank, bool is_crowded)
+      : segment_(segment), rank_(rank), is_crowded_(is_crowded), private_(segment, rank), pools_(static_cast<std::size_t>(segment.ranks())) {}
 
   /// Returns true where calls of this kind and size are announced.
   static bool suits(const CollectiveCall& call) {
-    return call.operation >= Operation::all_reduce && call.operation <= Operation::all_to_all && call.count * size_of(call.in.dtype()) >= least_bytes;
+    return call.operation >= Operation::all_reduce && call.operation <= Operation::all_to_all && block_bytes(call) >= least_bytes;
   }
+  /// Returns true where the next large call is expected to have all of its buffers in pools.
   bool expected() const { return expected_; }
+  /// Returns true where a call begins with an announcement alone.
+  bool begins(const CollectiveCall& call) const { return suits(call) && (expected_ || reads(call)); }
   Announcement announce(const CollectiveCall& call);
   /// Called after a step in which every rank has announced.
   void note(std::uint32_t step);
-  /// Called in a call that was expected to be direct; returns true where it is.
-  bool agreed(std::uint32_t step);
+  /// Called in a call that began with an announcement alone; returns true where it is direct.
+  bool agreed(std::uint32_t step, const CollectiveCall& call);
 
-  const std::byte* in(int rank, std::uint32_t step) const { return base(rank) + (segment_.line(rank, step).announcement().in - 1); }
-  const std::byte* out(int rank, std::uint32_t step) const { return base(rank) + (segment_.line(rank, step).announcement().out - 1); }
+  Source in(int rank, std::uint32_t step) const { return source(rank, step, segment_.line(rank, step).announcement().in); }
+  Source out(int rank, std::uint32_t step) const { return source(rank, step, segment_.line(rank, step).announcement().out); }
+  const PrivateMemory& private_memory() const { return private_; }
+  /// Returns memory for pieces of the others' inputs, which lasts until the next call with a larger size.
+  std::byte* scratch(std::size_t bytes);
+  /// Throws GroupFailure, with the reason of the system: the memory of a rank that lives cannot be read.
+  [[noreturn]] void cannot_read(int rank, int error) const;
 
  private:
   static constexpr std::size_t least_bytes = std::size_t{4} << 10;  // a smaller call gains nothing by it
 
-  bool all_in_pools(std::uint32_t step) const;
-  bool all_reach_all(std::uint32_t step) const;
+  static std::size_t block_bytes(const CollectiveCall& call) { return call.count * size_of(call.in.dtype()); }
+  bool reads(const CollectiveCall& call) const { return range_ && single_copy_pays(call, segment_.ranks(), is_crowded_, *range_); }
+  template <class Test>
+  bool all(std::uint32_t step, Test&& test) const;
+  bool all_in_reached_pools(std::uint32_t step) const;
+  Source source(int rank, std::uint32_t step, std::uint64_t address) const;
   bool map_all();
-  const std::byte* base(int rank) const { return bases_[static_cast<std::size_t>(rank)]; }
+  void find_range(std::uint32_t step);
 
   Segment& segment_;
   int rank_;
-  std::vector<const std::byte*> bases_;  // of the ranks' pools, once all are reached
+  bool is_crowded_;
+  PrivateMemory private_;
+  std::vector<const std::byte*> pools_;  // of the ranks, where they are mapped here; all or none
   std::vector<std::shared_ptr<const base::MappedPool>> mapped_;
   bool expected_ = false;
-  bool tried_ = false;
-  bool reaches_all_ = false;
+  bool tried_to_map_ = false, maps_all_ = false;
+  bool tried_to_read_ = false, reads_all_ = false;
+  std::optional<SingleCopyRange> own_range_, range_;  // what this rank announces; what holds, where all can read
+  std::vector<std::byte> scratch_;
 };
 
 }  // namespace unisono::engines::shm

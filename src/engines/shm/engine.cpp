@@ -6,7 +6,7 @@
 namespace unisono::engines::shm {
 
 ShmEngine::ShmEngine(std::shared_ptr<Segment> segment, int rank, bool is_crowded)
-    : segment_(std::move(segment)), lockstep_(segment_, rank), messages_(segment_, rank), is_crowded_(is_crowded) {}
+    : segment_(std::move(segment)), lockstep_(segment_, rank, is_crowded), messages_(segment_, rank), is_crowded_(is_crowded) {}
 
 ShmEngine::~ShmEngine() = default;
 

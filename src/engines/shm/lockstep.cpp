@@ -8,7 +8,8 @@
 
 namespace unisono::engines::shm {
 
-Lockstep::Lockstep(std::shared_ptr<Segment> segment, int rank) : segment_(std::move(segment)), rank_(rank), direct_(*segment_, rank) {}
+Lockstep::Lockstep(std::shared_ptr<Segment> segment, int rank, bool is_crowded)
+    : segment_(std::move(segment)), rank_(rank), direct_(*segment_, rank, is_crowded) {}
 
 bool Lockstep::compares() const { return base::compares_calls.load(std::memory_order_relaxed); }
 

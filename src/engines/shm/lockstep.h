@@ -24,7 +24,7 @@ namespace unisono::engines::shm {
 /// lines. Since the first step compares before anything is consumed, every rank notices a mismatch at the same step, and nothing is moved.
 class Lockstep {
  public:
-  Lockstep(std::shared_ptr<Segment> segment, int rank);
+  Lockstep(std::shared_ptr<Segment> segment, int rank, bool is_crowded);
 
   Segment& segment() const { return *segment_; }
   int rank() const { return rank_; }

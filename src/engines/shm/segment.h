@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/notifier.h"
+#include "base/processors.h"
 #include "engines/signature.h"
 #include "unisono/call.h"
 
@@ -25,16 +26,29 @@ namespace unisono::engines::shm {
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::size_t line_payload = 32;  // bytes that travel inside a line
 
-/// The place of a rank's buffers of a call in the shared pool of its process: offset + 1; 0: not there. See DirectAccess.
+/// Sizes for which private memory is read where it lies.
+struct SingleCopyRange {
+  std::uint32_t from = 0, up_to = 0;  // KiB of a rank's block, and of all data of a rank; up_to 0: every size and kind of call, however large
+};
+
+/// Where a rank's buffers of a call lie in its process, and what the rank can reach. See DirectAccess.
 struct Announcement {
-  std::uint64_t in = 0, out = 0;
-  std::uint64_t reaches_all = 0;  // not 0 where the rank has mapped the pools of all others
+  std::uint64_t in = 0, out = 0;    // addresses
+  std::uint32_t in_pools : 1 = 0;   // both lie in the shared pool of the process
+  std::uint32_t maps_all : 1 = 0;   // the rank has mapped the pools of all others
+  std::uint32_t reads_all : 1 = 0;  // the rank can read the private memory of all others
+  SingleCopyRange range{};          // that of rank 0 holds
 };
 
 /// The data by which other ranks map a rank's pool.
 struct PoolCard {
-  std::uint64_t inode = 0, size = 0;
+  std::uint64_t inode = 0, base = 0, size = 0;
   std::int32_t descriptor = 0;
+};
+
+/// Where a word lies in a rank's private memory, and the word: whoever reads it there has found that rank's process.
+struct PrivateCard {
+  std::uint64_t address = 0, word = 0;
 };
 
 /// The data that a rank publishes for one step of the lockstep. Two lines alternate, by the parity of the step.
@@ -75,8 +89,10 @@ struct alignas(2 * cache_line) Member {
   base::Notifier notifier;
   std::atomic<std::uint32_t> presence{0};
   std::atomic<std::int32_t> pid{0};  // 0: a thread of this process
-  std::atomic<std::int32_t> cpus{0};
+  base::Processors processors;       // written before `presence`
   PoolCard pool;
+  PrivateCard private_memory;
+  std::atomic<std::uint32_t> trial{0};  // see CopyTrial
 };
 
 /// The failure that ended the group, as bytes. `state`: 0 none, 1 being written, 2 complete.

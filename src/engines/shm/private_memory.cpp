@@ -1,0 +1,109 @@
+#include "engines/shm/private_memory.h"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "unisono/error.h"
+
+namespace unisono::engines::shm {
+namespace {
+
+constexpr const char* single_copy_variable = "UNISONO_SINGLE_COPY";
+
+/// Copies from the memory of a process. Returns 0, or the error number of the system.
+int read_process(pid_t pid, void* to, std::uint64_t address, std::size_t bytes) noexcept {
+  auto* target = static_cast<std::byte*>(to);
+  while (bytes != 0) {
+    iovec here{target, bytes};
+    iovec there{reinterpret_cast<void*>(address), bytes};  // NOLINT(performance-no-int-to-ptr): an address of the other process
+    const ssize_t n = ::process_vm_readv(pid, &here, 1, &there, 1, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n < 0 ? errno : EFAULT;
+    target += n;
+    address += static_cast<std::uint64_t>(n);
+    bytes -= static_cast<std::size_t>(n);
+  }
+  return 0;
+}
+
+/// Where data is much more than the caches of a core, its way through memory sets the time. The slots stay in the caches then and cost little, and our
+/// copy is faster than the system's: on the machines of docs/performance.md from 4 to 16 times the second-level cache on. The last level is no measure,
+/// since virtual machines report wrong sizes of it.
+std::size_t largest_by_caches() {
+  constexpr std::size_t unknown_cache = std::size_t{1} << 20, caches = 8;
+  const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return caches * (bytes > 0 ? static_cast<std::size_t>(bytes) : unknown_cache);
+}
+
+std::uint32_t kibibytes(std::size_t bytes) { return static_cast<std::uint32_t>(bytes >> 10); }
+
+}  // namespace
+
+PrivateMemory::PrivateMemory(Segment& segment, int rank) : segment_(segment), rank_(rank) {}
+
+void PrivateMemory::publish_card() {
+  if (!memory_.empty()) return;
+  std::random_device random;
+  const std::uint64_t word = std::uint64_t{random()} << 32 | random();
+  memory_.resize(rank_ == 0 ? readable_bytes : sizeof word);
+  std::memcpy(memory_.data(), &word, sizeof word);
+  segment_.member(rank_).private_memory = {reinterpret_cast<std::uintptr_t>(memory_.data()), word};
+}
+
+void PrivateMemory::touch(std::byte value) noexcept { std::fill(memory_.begin() + sizeof(std::uint64_t), memory_.end(), value); }
+
+bool PrivateMemory::finds_all() const {
+  for (int r = 0; r < segment_.ranks(); ++r) {
+    const PrivateCard& card = segment_.member(r).private_memory;
+    std::uint64_t word = 0;
+    if (read(r, &word, card.address, sizeof word) != 0 || word != card.word) return false;
+  }
+  return true;
+}
+
+int PrivateMemory::read(int rank, void* to, std::uint64_t address, std::size_t bytes) const noexcept {
+  const pid_t pid = segment_.member(rank).pid.load(std::memory_order_relaxed);
+  // The memory of a thread's rank is read in the same way: where the rank gives up the call and frees it, the read fails and the process lives on.
+  return read_process(pid != 0 ? pid : ::getpid(), to, address, bytes);
+}
+
+std::optional<SingleCopyRange> single_copy_range(const base::Environment& environment, const SingleCopyRange& by_rule) {
+  const auto text = environment.get(single_copy_variable);
+  if (!text) return by_rule;
+  if (*text == "off") return std::nullopt;
+  const int from = *environment.get_int(single_copy_variable);
+  if (from < 0) throw InvalidArgument(fmt::format("environment variable {} is negative: {}", single_copy_variable, from));
+  return SingleCopyRange{static_cast<std::uint32_t>(from), 0};
+}
+
+SingleCopyRange single_copy_rule(std::optional<std::size_t> from) {
+  constexpr std::size_t without_trial = std::size_t{32} << 10;
+  return {kibibytes(from.value_or(without_trial)), kibibytes(largest_by_caches())};
+}
+
+// Where ranks outnumber processors, a rank that reads by itself saves nothing: the copies of all ranks take the same processors one after the other,
+// and the slots stay in their caches. A scatter is different, since the root alone fills the slots for all.
+bool single_copy_pays(const CollectiveCall& call, int ranks, bool is_crowded, const SingleCopyRange& range) {
+  const std::size_t block = call.count * size_of(call.in.dtype());
+  if (block < std::size_t{range.from} << 10) return false;
+  if (range.up_to == 0) return true;
+  const std::size_t all = call.operation == Operation::broadcast ? block : block * static_cast<std::size_t>(ranks);
+  switch (call.operation) {
+    case Operation::scatter: return true;
+    case Operation::broadcast:
+    case Operation::gather:
+    case Operation::all_gather:
+    case Operation::all_to_all:
+    case Operation::reduce_scatter: return !is_crowded && all <= std::size_t{range.up_to} << 10;
+    default: return false;  // all_reduce and reduce combine out of the slots while these are filled
+  }
+}
+
+}  // namespace unisono::engines::shm

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/environment.h"
+#include "engines/shm/segment.h"
+
+namespace unisono::engines::shm {
+
+/// Reads the private memory of the other ranks of a segment where it lies, by process_vm_readv: the data is copied once, and no rank but the reader
+/// has work with it. The system forbids it where a process may not trace the other (Yama's ptrace scope, a filter of system calls, another user), and
+/// process numbers mean nothing in another namespace; so every rank tries before the ranks rely on it.
+class PrivateMemory {
+ public:
+  PrivateMemory(Segment& segment, int rank);
+
+  static constexpr std::size_t readable_bytes = std::size_t{64} << 10;  ///< that the others may read for a trial (CopyTrial), the word at the front
+
+  /// Publishes where the word lies that the others look for. No rank may read it before the step in which it was published.
+  void publish_card();
+  /// Overwrites the memory behind the word, as a program does with its data between two calls.
+  void touch(std::byte value) noexcept;
+  const std::byte* data() const noexcept { return memory_.data(); }
+  /// Returns true where this rank finds the words of all others.
+  bool finds_all() const;
+  /// Copies from a rank's memory. Returns 0, or the error number of the system: ESRCH where the process is gone, EFAULT where the memory is.
+  int read(int rank, void* to, std::uint64_t address, std::size_t bytes) const noexcept;
+
+ private:
+  Segment& segment_;
+  int rank_;
+  std::vector<std::byte> memory_;
+};
+
+/// Returns UNISONO_SINGLE_COPY as a range, from so many KiB on for every kind of call; `by_rule` where it is unset; nullopt for `off`. Throws
+/// InvalidArgument for other text.
+std::optional<SingleCopyRange> single_copy_range(const base::Environment& environment, const SingleCopyRange& by_rule);
+
+/// Returns the rule: `from` as the trial has found it, or what holds without one; up to eight times the second-level
+/// cache.
+SingleCopyRange single_copy_rule(std::optional<std::size_t> from);
+
+/// Returns true where reading the others' private memory in a call is faster than staging it.
+bool single_copy_pays(const CollectiveCall& call, int ranks, bool is_crowded, const SingleCopyRange& range);
+
+}  // namespace unisono::engines::shm

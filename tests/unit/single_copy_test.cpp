@@ -1,0 +1,280 @@
+// Private buffers that other ranks read where they lie: when, and what happens where that is impossible.
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstdlib>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engines/shm/collectives.h"
+#include "engines/shm/copy_trial.h"
+#include "engines/shm/direct_access.h"
+#include "unisono/failure.h"
+
+using namespace unisono;
+using engines::shm::CopyTrial;
+using engines::shm::DirectAccess;
+using engines::shm::PrivateMemory;
+using engines::shm::Segment;
+using engines::shm::single_copy_pays;
+using engines::shm::single_copy_range;
+using engines::shm::SingleCopyRange;
+
+namespace {
+
+constexpr std::uint32_t step = 3;
+constexpr std::size_t n = 50'000;  // elements: more than any threshold of the rule
+
+struct TwoRanks {
+  std::shared_ptr<std::byte> memory = engines::shm::private_memory(Segment::size_for({.ranks = 2}));
+  std::shared_ptr<Segment> segment = std::make_shared<Segment>(Segment::Shape{.ranks = 2}, memory.get(), memory);
+
+  /// A step of a call in which both announce.
+  void call(std::array<DirectAccess, 2>& ranks, const CollectiveCall& first, const CollectiveCall& second) const {
+    segment->line(0, step).announce(ranks[0].announce(first));
+    segment->line(1, step).announce(ranks[1].announce(second));
+    for (auto& rank : ranks) rank.note(step);
+  }
+};
+
+CollectiveCall call_of(Operation operation, std::vector<float>& in, std::vector<float>& out, std::size_t count) {
+  CollectiveCall call;
+  call.operation = operation;
+  call.in = TensorView(in.data(), DType::float32, in.size());
+  call.out = TensorView(out.data(), DType::float32, out.size());
+  call.count = count;
+  if (operation == Operation::scatter || operation == Operation::broadcast) call.root = 0;
+  return call;
+}
+
+base::Environment environment(const std::string& value) {
+  if (value.empty()) return {};
+  return base::Environment({{"UNISONO_SINGLE_COPY", value}});
+}
+
+/// A process that has ended and been waited for.
+int ended_process() {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return child;
+}
+
+/// Advances two ranks' tasks of one call in turn until neither goes on.
+std::array<bool, 2> advance_both(Task& first, Task& second) {
+  std::array<bool, 2> done{false, false};
+  for (int i = 0; i < 10; ++i) {
+    done[0] = done[0] || first.advance();
+    done[1] = done[1] || second.advance();
+  }
+  return done;
+}
+
+/// Two engines that take every large call directly from the second one on.
+struct TwoEngines : TwoRanks {
+  engines::shm::Lockstep first{segment, 0, false}, second{segment, 1, false};
+  std::vector<float> in = std::vector<float>(n, 1.0F), out = std::vector<float>(2 * n);
+  std::vector<float> in2 = std::vector<float>(n, 2.0F), out2 = std::vector<float>(2 * n);
+
+  std::array<bool, 2> gather_all() {
+    const auto a = engines::shm::make_collective(first, call_of(Operation::all_gather, in, out, n));
+    const auto b = engines::shm::make_collective(second, call_of(Operation::all_gather, in2, out2, n));
+    return advance_both(*a, *b);
+  }
+  /// Until both know that they can read. With one thread there is no trial; the rule holds without.
+  void get_ready() {
+    for (int i = 0; i < 2; ++i) ASSERT_EQ(gather_all(), (std::array{true, true}));
+    ASSERT_TRUE(first.direct().begins(call_of(Operation::all_gather, in, out, n)));
+  }
+};
+
+constexpr SingleCopyRange rule{32, 8192};
+constexpr std::size_t kib = 1024;
+
+CollectiveCall bytes_of(Operation operation, std::size_t bytes) {
+  CollectiveCall call;
+  call.operation = operation;
+  call.in = TensorView(static_cast<float*>(nullptr), DType::float32, std::size_t{0});
+  call.count = bytes / sizeof(float);
+  return call;
+}
+
+}  // namespace
+
+TEST(SingleCopy, IsUsedOnceAllCanRead) {
+  TwoRanks world;
+  std::array ranks{DirectAccess(*world.segment, 0, true), DirectAccess(*world.segment, 1, true)};
+  std::vector<float> x(n), y(2 * n);
+  const CollectiveCall scatter = call_of(Operation::scatter, y, x, n);
+  EXPECT_FALSE(ranks[0].begins(scatter));
+  world.call(ranks, scatter, scatter);  // they try
+  for (auto& rank : ranks) EXPECT_FALSE(rank.begins(scatter));
+  world.call(ranks, scatter, scatter);  // they tell
+  for (auto& rank : ranks) EXPECT_TRUE(rank.begins(scatter));
+  for (auto& rank : ranks) EXPECT_TRUE(rank.agreed(step, scatter));
+  EXPECT_EQ(ranks[0].in(1, step).mapped, nullptr);
+  EXPECT_EQ(ranks[0].in(1, step).address, reinterpret_cast<std::uintptr_t>(y.data()));
+  EXPECT_EQ(ranks[1].out(0, step).address, reinterpret_cast<std::uintptr_t>(x.data()));
+  EXPECT_FALSE(ranks[0].begins(call_of(Operation::all_reduce, x, x, n)));  // not by the rule
+}
+
+// Another process has the number, as in another PID namespace, or none has it.
+TEST(SingleCopy, IsNotUsedWhereTheWordIsNotFound) {
+  const pid_t stranger = ::fork();  // its memory has the same addresses, and not what is written there later
+  if (stranger == 0) {
+    for (;;) ::pause();
+  }
+  for (const int pid : {static_cast<int>(stranger), ended_process()}) {
+    TwoRanks world;
+    std::array ranks{DirectAccess(*world.segment, 0, true), DirectAccess(*world.segment, 1, true)};
+    std::vector<float> x(n), y(2 * n);
+    const CollectiveCall scatter = call_of(Operation::scatter, y, x, n);
+    world.segment->member(1).pid = pid;
+    for (int i = 0; i < 3; ++i) world.call(ranks, scatter, scatter);
+    for (auto& rank : ranks) EXPECT_FALSE(rank.begins(scatter));
+  }
+  ::kill(stranger, SIGKILL);
+  ::waitpid(stranger, nullptr, 0);
+}
+
+TEST(SingleCopy, ARuleSaysForWhichCallsItPays) {
+  const auto pays = [](Operation operation, std::size_t bytes, bool is_crowded) {
+    return single_copy_pays(bytes_of(operation, bytes), 4, is_crowded, rule);
+  };
+  EXPECT_FALSE(pays(Operation::all_gather, 31 * kib, false));
+  EXPECT_TRUE(pays(Operation::all_gather, 32 * kib, false));
+  EXPECT_FALSE(pays(Operation::all_gather, 32 * kib, true));
+  EXPECT_TRUE(pays(Operation::all_gather, 2048 * kib, false));
+  EXPECT_FALSE(pays(Operation::all_gather, 2049 * kib, false));  // 4 blocks of it are too many
+  EXPECT_TRUE(pays(Operation::broadcast, 8192 * kib, false));
+  EXPECT_FALSE(pays(Operation::broadcast, 8193 * kib, false));
+  EXPECT_TRUE(pays(Operation::scatter, 65536 * kib, true));
+  EXPECT_FALSE(pays(Operation::scatter, 31 * kib, false));
+  EXPECT_FALSE(pays(Operation::all_reduce, 1024 * kib, false));
+  EXPECT_FALSE(pays(Operation::reduce, 1024 * kib, false));
+  const SingleCopyRange all{8, 0};
+  EXPECT_TRUE(single_copy_pays(bytes_of(Operation::all_reduce, 65536 * kib), 64, true, all));
+  EXPECT_FALSE(single_copy_pays(bytes_of(Operation::all_reduce, 7 * kib), 64, true, all));
+}
+
+TEST(SingleCopy, AVariableReplacesTheRule) {
+  const auto unset = single_copy_range(environment(""), rule);
+  ASSERT_TRUE(unset);
+  EXPECT_EQ(unset->from, rule.from);
+  EXPECT_EQ(unset->up_to, rule.up_to);
+  EXPECT_EQ(single_copy_range(environment("off"), rule), std::nullopt);
+  const auto all = single_copy_range(environment("16"), rule);
+  ASSERT_TRUE(all);
+  EXPECT_EQ(all->from, 16U);
+  EXPECT_EQ(all->up_to, 0U);
+  for (const char* wrong : {"on", "-1", "64KiB"})
+    EXPECT_THROW(static_cast<void>(single_copy_range(environment(wrong), rule)), InvalidArgument) << wrong;
+}
+
+TEST(SingleCopy, LinesCrossWhereTheSecondBecomesFaster) {
+  EXPECT_EQ(engines::shm::crossing(1000, 100, 200, 3000, 300, 200), std::optional<std::size_t>(2000));
+  EXPECT_EQ(engines::shm::crossing(1000, 300, 200, 3000, 900, 400), std::optional<std::size_t>(500));
+  EXPECT_EQ(engines::shm::crossing(1000, 200, 100, 3000, 210, 105), std::optional<std::size_t>(0));  // always
+  EXPECT_EQ(engines::shm::crossing(1000, 100, 200, 3000, 300, 400), std::nullopt);
+}
+
+TEST(CopyTrial, IsGivenUpWhereTheOtherRankDoesNotAnswer) {
+  const TwoRanks world;
+  PrivateMemory memory(*world.segment, 0);
+  memory.publish_card();
+  CopyTrial trial(*world.segment, memory, step + 1);
+  if (CopyTrial::known()) GTEST_SKIP() << "another test of this process has found the size";
+  EXPECT_EQ(trial.lead(), std::nullopt);
+}
+
+TEST(CopyTrial, TwoRanksFindASize) {
+  const TwoRanks world;
+  PrivateMemory first(*world.segment, 0), second(*world.segment, 1);
+  first.publish_card();
+  second.publish_card();
+  std::optional<std::size_t> size;
+  for (int i = 0; i < 100 && !size; ++i) {  // on a busy machine a rank may be away for longer than the other one waits
+    world.segment->member(0).trial = world.segment->member(1).trial = 0;
+    std::thread other([&] { CopyTrial(*world.segment, second, step + 1).follow(); });
+    size = CopyTrial(*world.segment, first, step + 1).lead();
+    other.join();
+  }
+  ASSERT_TRUE(size);
+  EXPECT_GE(*size, CopyTrial::smallest_size);
+  EXPECT_LE(*size, CopyTrial::largest_size);
+  EXPECT_EQ(CopyTrial::known(), size);
+}
+
+TEST(SingleCopy, MovesWhatItShould) {
+  TwoEngines world;
+  world.get_ready();
+  std::iota(world.in.begin(), world.in.end(), 0.0F);
+  EXPECT_EQ(world.gather_all(), (std::array{true, true}));
+  EXPECT_EQ(world.out, world.out2);
+  EXPECT_EQ(world.out[n - 1], static_cast<float>(n - 1));
+  EXPECT_EQ(world.out[n], 2.0F);
+}
+
+// Whoever waits for the task looks for ranks that have ended, and gives its error.
+TEST(SingleCopy, ACallStandsStillWhereARankHasEnded) {
+  TwoEngines world;
+  world.get_ready();
+  world.segment->member(1).pid = ended_process();
+  EXPECT_EQ(world.gather_all(), (std::array{false, false}));
+}
+
+TEST(SingleCopy, MemoryThatIsNotThereIsTheFailureOfItsRank) {
+  TwoEngines world;
+  world.get_ready();
+  void* const gone = ::mmap(nullptr, n * sizeof(float), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(gone, MAP_FAILED);
+  CollectiveCall root = call_of(Operation::broadcast, world.in, world.in, n), other = call_of(Operation::broadcast, world.in2, world.in2, n);
+  root.in = root.out = TensorView(gone, DType::float32, n);
+  const auto a = engines::shm::make_collective(world.first, root);
+  const auto b = engines::shm::make_collective(world.second, other);
+  EXPECT_FALSE(a->advance());
+  try {
+    b->advance();
+    FAIL() << "nobody noticed";
+  } catch (const GroupFailure& over) {
+    EXPECT_EQ(over.failure().culprit, 0);
+    EXPECT_EQ(over.failure().message, "rank 1: the buffer of rank 0 cannot be read where it was when the call began: Bad address");
+  }
+  EXPECT_EQ(world.in2, std::vector<float>(n, 2.0F));
+  ::munmap(gone, n * sizeof(float));
+}
+
+// As a container's filter of system calls does. The filter cannot be taken off again, so a child has it.
+TEST(SingleCopy, AFilterOfSystemCallsIsNoticed) {
+  const TwoRanks world;
+  PrivateMemory first(*world.segment, 0), second(*world.segment, 1);
+  first.publish_card();
+  second.publish_card();
+  EXPECT_TRUE(first.finds_all());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::array program{sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                       sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+                       sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM), sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const sock_fprog filter{program.size(), program.data()};
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) ::_exit(2);
+    ::_exit(first.finds_all() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}

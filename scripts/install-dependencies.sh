@@ -7,7 +7,7 @@ set -euo pipefail
 core=(g++ cmake ninja-build pkg-config libfmt-dev libhwy-dev libmsgpack-cxx-dev libssl-dev libcli11-dev nlohmann-json3-dev)
 torch=(python3-venv python3-dev)
 development=(git ccache clang-format libgtest-dev libbenchmark-dev openssh-client openssh-server iproute2 procps)
-peers=(libgloo-dev libopenmpi-dev openmpi-bin libmpich-dev mpich libpmix-dev libucx-dev)
+peers=(libgloo-dev libopenmpi-dev openmpi-bin libmpich-dev mpich libpmix-dev libucx-dev iperf3)
 
 packages=("${core[@]}" "${torch[@]}" "${development[@]}" "${peers[@]}")
 for argument in "$@"; do

@@ -1,4 +1,4 @@
-// Measures Gloo over TCP on the loopback interface, its only transport within one host.
+// Measures Gloo over TCP: on the loopback interface, or on the one that GLOO_SOCKET_IFNAME names, where the ranks lie on several hosts.
 
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "base/environment.h"
 #include "harness/peer.h"
 
 namespace unisono::bench {
@@ -153,7 +154,7 @@ void add_gloo(Candidates& candidates, const Plan& plan, Place place) {
   std::filesystem::create_directories(folder);
   gloo::rendezvous::FileStore store(folder);
   gloo::transport::tcp::attr attributes;
-  attributes.iface = "lo";
+  attributes.iface = base::Environment::process().get("GLOO_SOCKET_IFNAME").value_or("lo");
   std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice(attributes);
   auto context = std::make_shared<gloo::rendezvous::Context>(place.rank, place.ranks);
   context->setTimeout(plan.timeout);

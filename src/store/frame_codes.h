@@ -11,8 +11,8 @@
 
 namespace unisono::store {
 
-// The frames of a connection whose two ends have proved to each other that they know the token, and which TLS does not protect: a length (4 bytes), its
-// code, the content, its code (8 bytes each, SipHash-2-4). The codes of a direction are numbered. The length has a code of its own, because it is
+// The frames of a connection whose two ends have proved to each other that they know the token, and which TLS does not protect: a length (4 bytes),
+// its code, the content, its code (8 bytes each, SipHash-2-4). The codes of a direction are numbered. The length has a code of its own, because it is
 // believed before the content has come.
 
 /// Seals the frames of one direction, in the order in which they are sent.

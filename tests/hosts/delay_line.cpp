@@ -2,10 +2,10 @@
 //
 //   delay_line MICROSECONDS DEVICE...
 //
-// Linux delays packets by the queueing discipline netem, which many kernels lack. This program reads the frames of each device by a packet socket, keeps
-// them for the time, and writes them to the device behind which their destination lies. Frames larger than the link's packets pass as they are, so that a
-// thousand of them a second take a few per cent of a processor. What shapes a device's rate (tbf) applies to what is written there. It runs until
-// its standard input ends. It writes "ready" when it reads all devices.
+// Linux delays packets by the queueing discipline netem, which many kernels lack. This program reads the frames of each device by a packet socket,
+// keeps them for the time, and writes them to the device behind which their destination lies. Frames larger than the link's packets pass as they are,
+// so that a thousand of them a second take a few per cent of a processor. What shapes a device's rate (tbf) applies to what is written there. It runs
+// until its standard input ends. It writes "ready" when it reads all devices.
 
 #include <linux/if_packet.h>
 #include <net/ethernet.h>

@@ -192,9 +192,8 @@ TEST(StoreCodes, swapped_requests_are_noticed) {
 
 TEST(StoreCodes, a_request_that_was_left_out_is_noticed_with_the_next) {
   const Served served(with_token());
-  const Between between(served, [](From from, std::size_t number, const std::string& frame) {
-    return from == From::client && number == 0 ? std::string() : frame;
-  });
+  const Between between(
+      served, [](From from, std::size_t number, const std::string& frame) { return from == From::client && number == 0 ? std::string() : frame; });
   const auto client = between.client();
   auto first = std::async(std::launch::async, [&] { expect_refused([&] { client->set("first", "value"); }, of_request); });
   expect_refused([&] { client->set("second", "value"); }, of_request);

@@ -33,9 +33,9 @@ int read_process(pid_t pid, void* to, std::uint64_t address, std::size_t bytes) 
   return 0;
 }
 
-/// Where data is much more than the caches of a core, its way through memory sets the time. The slots stay in the caches then and cost little, and our
-/// copy is faster than the system's: on the machines of docs/performance.md from 4 to 16 times the second-level cache on. The last level is no measure,
-/// since virtual machines report wrong sizes of it.
+/// Where data is much more than the caches of a core, its way through memory sets the time. The slots stay in the caches then and cost little, and
+/// our copy is faster than the system's: on the machines of docs/performance.md from 4 to 16 times the second-level cache on. The last level is no
+/// measure, since virtual machines report wrong sizes of it.
 std::size_t largest_by_caches() {
   constexpr std::size_t unknown_cache = std::size_t{1} << 20, caches = 8;
   const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE);

@@ -37,12 +37,17 @@ int Processors::count() const {
   return std::max(1, std::min(bits, quota));
 }
 
-Processors own_processors() {
-  Processors own;
+Processors processors_of(int pid) {
+  Processors found;
   cpu_set_t set;
   CPU_ZERO(&set);
-  static_assert(sizeof set.__bits == sizeof own.mask);
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) std::memcpy(own.mask.data(), set.__bits, sizeof own.mask);
+  static_assert(sizeof set.__bits == sizeof found.mask);
+  if (::sched_getaffinity(pid, sizeof set, &set) == 0) std::memcpy(found.mask.data(), set.__bits, sizeof found.mask);
+  return found;
+}
+
+Processors own_processors() {
+  Processors own = processors_of(0);
   if (const int limit = quota(); limit > 0) own.quota = limit;
   return own;
 }

@@ -17,6 +17,8 @@ struct Processors {
 
 /// Returns those of the calling thread.
 Processors own_processors();
+/// Returns those of the first thread of a process of this host; none where there is no such process.
+Processors processors_of(int pid);
 
 /// Returns how many processors this process may use: the affinity mask and the control group's quota, at least 1.
 int allowed_processors();

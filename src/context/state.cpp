@@ -16,7 +16,6 @@
 #include "base/environment.h"
 #include "base/host.h"
 #include "base/log.h"
-#include "base/processors.h"
 #include "group/shapes.h"
 #include "rendezvous/reach.h"
 #include "schedule/network_override.h"
@@ -183,7 +182,7 @@ group::CoreOptions options_of_world(const State& state, const Terms& terms, cons
   // Tests let ranks present themselves as being on other hosts. Engines that were asked for by name see these hosts; the native engine does not.
   if (state.topology.machines > 1 || backend != "auto") options.hosts = state.topology.hosts;
   options.local_rank = state.local_rank;
-  options.crowding = std::max(1.0, static_cast<double>(state.topology.ranks_under_kernel) / base::allowed_processors());
+  options.crowding = std::max(1.0, static_cast<double>(state.topology.ranks_under_kernel) / state.topology.processors);
   options.address = identity.address;
   if (identity.token && *identity.token != "none") options.token = *identity.token;
   options.key = "world";

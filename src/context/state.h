@@ -23,6 +23,7 @@ struct Topology {
   int nnodes = 1;
   int node_rank = 0;
   int ranks_under_kernel = 1;             // that share this rank's processors, whatever network and PID namespaces they are in
+  int processors = 1;                     // that they have together; ranks that are bound to one each have as many as they are
   int machines = 1;                       // real hosts; nnodes counts them as ranks present themselves, which differs in tests only
   std::vector<std::string> host_names{};  // by global rank
   std::vector<int> hosts{};               // by global rank: the number of its host, in the order of each host's lowest rank

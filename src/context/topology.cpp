@@ -7,6 +7,7 @@
 
 #include "base/host.h"
 #include "base/log.h"
+#include "base/processors.h"
 #include "unisono/detail/switches.h"
 #include "unisono/error.h"
 
@@ -96,7 +97,13 @@ Topology topology_of(std::vector<HostRecord> records, int rank) {
 Topology topology_of(std::span<const rendezvous::Member> members, int rank) {
   std::vector<HostRecord> records;
   for (const rendezvous::Member& member : members) records.push_back({member.machine, member.machine, member.host});
-  return topology_of(std::move(records), rank);
+  Topology topology = topology_of(std::move(records), rank);
+  base::Processors all = base::own_processors();
+  for (const rendezvous::Member& member : members) {
+    if (member.machine == members[static_cast<std::size_t>(rank)].machine) all.add(base::processors_of(member.pid));
+  }
+  topology.processors = all.count();
+  return topology;
 }
 
 Topology topology_of_threads(int rank, int world_size) {

@@ -3,8 +3,13 @@
 #include "context/topology.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "unisono/detail/switches.h"
@@ -91,6 +96,44 @@ TEST(Topology, TheLocalRankIsWhatWasGivenThenTheHint) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(choose_local_rank(2, {}, topology), 2);
   EXPECT_NE(testing::internal::GetCapturedStderr().find("local rank 2 was given, but this process is number 1 of its host's 3"), std::string::npos);
+}
+
+// As the processes of a launcher that binds each rank: together they have as many processors as they are.
+TEST(Topology, CountsTheProcessorsOfAllRanksOfThisMachine) {
+  cpu_set_t all;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof all, &all), 0);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE && cpus.size() < 2; ++cpu) {
+    if (CPU_ISSET(cpu, &all)) cpus.push_back(cpu);
+  }
+  if (cpus.size() < 2) GTEST_SKIP() << "this process may use one processor alone";
+  std::vector<rendezvous::Member> members;
+  std::vector<pid_t> children;
+  for (int r = 0; r < 4; ++r) {
+    children.push_back(::fork());
+    if (children.back() == 0) {
+      for (;;) ::pause();
+    }
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpus[static_cast<std::size_t>(r % 2)], &one);
+    ASSERT_EQ(::sched_setaffinity(children.back(), sizeof one, &one), 0);
+    members.push_back({.rank = r, .pid = children.back(), .host = "a", .machine = r < 3 ? "m" : "another"});
+  }
+  std::thread bound([&] {  // as rank 0 is
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpus[0], &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    EXPECT_EQ(topology_of(members, 0).processors, 2);
+    members[1].machine = "another";  // the only one with the other processor
+    EXPECT_EQ(topology_of(members, 0).processors, 1);
+  });
+  bound.join();
+  for (const pid_t child : children) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
 }
 
 }  // namespace

@@ -154,6 +154,29 @@ TEST(Simulator, RanksOfAMachineTakeTurns) {
   EXPECT_GT(us_of(call, {.parameters = parameters}), shared + 3);
 }
 
+TEST(Simulator, ACallOfRanksThatTakeTurnsLastsFromTheLastOnesBegin) {
+  Parameters parameters = plain();
+  parameters.network.latency_us = 0;
+  parameters.switch_us = 0;
+  parameters.cores = 1;
+  parameters.hosts_per_machine = 4;
+  Call call = call_of(Operation::all_gather, "exchange", 4, 0);
+  call.calls = 2;
+  call.are_apart = true;
+  const double sends = 3 * 2, receives = 3 * 2;
+  EXPECT_DOUBLE_EQ(us_of(call, {.parameters = parameters}), sends + 4 * receives);  // each sends all of its messages before it gives way
+}
+
+// What the library chooses between shaped namespaces on two processors: the figures of the loopback interface, not those of the network.
+TEST(Simulator, RanksThatShareProcessorsChooseByFixedFigures) {
+  Call call = call_of(Operation::reduce, {}, 16, 256 << 10);
+  Parameters parameters = plain();
+  EXPECT_EQ(simulate(call, {.parameters = parameters}).algorithm, "shares");
+  parameters.cores = 2;
+  parameters.hosts_per_machine = 16;
+  EXPECT_EQ(simulate(call, {.parameters = parameters}).algorithm, "binomial");
+}
+
 TEST(Simulator, RefusesWhatItCannotDo) {
   const auto refused = [](const Call& call, const SimulationOptions& options = {}) { return [call, options] { simulate(call, options); }; };
   EXPECT_THROW(refused(call_of(Operation::all_reduce, "bubble", 4, 8))(), InvalidArgument);

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "coordination/exchange.h"
+#include "schedule/calibration.h"
 #include "schedule/carried_call.h"
 #include "schedule/selection.h"
 #include "unisono/error.h"
@@ -109,6 +110,7 @@ double ProgramWriter::crowding() const {
 Setting ProgramWriter::setting() const {
   Setting setting{.engine = schedule::Abilities(nullptr), .topology = &topology_, .network = call_.selection};
   setting.network.crowding = crowding();
+  setting.network.network = schedule::settled(setting.network.network, crowding());  // as a group's calibration does
   setting.sharing = topology_.has_levels() ? call_.ranks_per_host : 1;
   return setting;
 }

@@ -116,7 +116,7 @@ bool Run::take_step(int r, const Instruction& instruction) {
   Rank& rank = ranks_[static_cast<std::size_t>(r)];
   switch (instruction.kind) {
     case Instruction::Kind::work: rank.clock = processors_.work(r, rank.clock, instruction.amount * rank.slowness / ns_in_us); break;
-    case Instruction::Kind::send: send(r, instruction); break;
+    case Instruction::Kind::send: send(r, instruction); return true;  // a rank keeps its processor until it waits
     case Instruction::Kind::receive: receive(r, instruction); return true;
     case Instruction::Kind::host_call: call_on_host(r, instruction.amount); return true;
     case Instruction::Kind::begin: begin_call(r, instruction.amount > 0); return instruction.amount <= 0;
@@ -148,6 +148,7 @@ void Run::send(int r, const Instruction& instruction) {
   const LogGP& level = level_of(message);
   const double overhead = level.overhead_us * rank.slowness, work = message.bytes * level.work_ns_per_byte / ns_in_us * rank.slowness;
   rank.clock = processors_.work(r, rank.clock, overhead + work);
+  note_begin(rank, rank.clock - overhead - work);
   const double at = std::max(rank.clock - work, rank.next_message);
   rank.next_message = at + level.gap_us;
   if (message.is_awaited) ++rank.pending;
@@ -271,9 +272,17 @@ void Run::begin_call(int r, bool waits) {
     Rank& next = ranks_[static_cast<std::size_t>(other)];
     next.clock = begin;
     next.waits = false;
+    next.has_begun = false;
     --next.pending;
     push(begin, Event::Kind::resume, static_cast<std::uint32_t>(other));
   }
+}
+
+/// Ranks that share processors begin one after the other, and a call lasts from the last one's begin.
+void Run::note_begin(Rank& rank, double at) {
+  if (rank.has_begun || !processors_.are_limited()) return;
+  rank.has_begun = true;
+  begins_[rank.calls - 1] = std::max(begins_[rank.calls - 1], at);
 }
 
 double Run::last_end() const {

@@ -53,7 +53,7 @@ class Run {
     double taken = 0;         ///< the processor would be free from then on if all messages had come already
     double next_message = 0;  ///< the earliest time of its next send
     double slowness = 1;
-    bool waits = false, is_done = false;
+    bool waits = false, is_done = false, has_begun = true;
     std::size_t calls = 0;  ///< that it has begun
   };
   /// One message, or many on the same way that are sent together.
@@ -96,6 +96,7 @@ class Run {
   void complete(int rank, double at, double bytes_us);
   void call_on_host(int rank, double bytes);
   void begin_call(int rank, bool waits);
+  void note_begin(Rank& rank, double at);
   void arrive(std::uint32_t message, double now);
   void deliver(int receiver, std::uint32_t distance, double at, const LogGP& level);
   void arrive_together(const Message& message, double last);

@@ -23,9 +23,25 @@ std::string impl_of(const std::string& candidate) { return candidate.starts_with
 /// Sorts the columns: ours first, then the roofline, then the others by name.
 int column_of(const std::string& candidate) { return candidate.starts_with("unisono") ? 0 : candidate.starts_with("roofline") ? 1 : 2; }
 
+/// One block of calls.
+struct Measured {
+  double median;
+  std::vector<double> samples;
+  double voluntary, involuntary, processor_ns;
+};
+
 struct Series {
   std::vector<double> medians;  // one for each round, in the order of the rounds
   std::vector<double> samples;  // all of them
+  std::vector<double> voluntary, involuntary, processor_ns;
+
+  void add(const Measured& block) {
+    medians.push_back(block.median);
+    samples.insert(samples.end(), block.samples.begin(), block.samples.end());
+    voluntary.push_back(block.voluntary);
+    involuntary.push_back(block.involuntary);
+    processor_ns.push_back(block.processor_ns);
+  }
 };
 
 constexpr std::string_view roofline = "roofline";
@@ -95,22 +111,22 @@ std::vector<BenchRow> BenchResults::rows() const {
     std::map<Key, Series> series;
     std::vector<bench::Operation> order;
     for (const Round* round : kept(set)) {
-      std::map<Key, std::pair<double, std::vector<double>>> best;
+      std::map<Key, Measured> best;
       for (const auto& block : round->blocks) {
         const bench::Operation operation = *bench::parse_operation(block.at("op").get<std::string>());
         auto place = std::ranges::find(order, operation);
         if (place == order.end()) place = order.insert(place, operation);
         const Key key{static_cast<std::size_t>(place - order.begin()), block.at("bytes"), column_of(block.at("impl")), impl_of(block.at("impl"))};
-        std::vector<double> samples = block.at("samples");
-        const double median = bench::median(samples);
-        const auto [entry, fresh] = best.try_emplace(key, median, samples);
-        if (!fresh && median < entry->second.first) entry->second = {median, std::move(samples)};
+        Measured measured{.median = 0,
+                          .samples = block.at("samples"),
+                          .voluntary = block.at("voluntary"),
+                          .involuntary = block.at("involuntary"),
+                          .processor_ns = block.at("processor_ns")};
+        measured.median = bench::median(measured.samples);
+        const auto found = best.find(key);
+        if (found == best.end() || measured.median < found->second.median) best.insert_or_assign(key, std::move(measured));
       }
-      for (auto& [key, block] : best) {
-        Series& one = series[key];
-        one.medians.push_back(block.first);
-        one.samples.insert(one.samples.end(), block.second.begin(), block.second.end());
-      }
+      for (const auto& [key, block] : best) series[key].add(block);
     }
     for (const auto& [key, one] : series) {
       const auto& [place, bytes, column, impl] = key;
@@ -119,6 +135,9 @@ std::vector<BenchRow> BenchResults::rows() const {
       row.p99_us = bench::quantile(one.samples, 0.99) / 1000;
       row.min_us = *std::ranges::min_element(one.samples) / 1000;
       row.spread_us = (bench::quantile(one.medians, 0.75) - bench::quantile(one.medians, 0.25)) / 1000;
+      row.voluntary = bench::median(one.voluntary);
+      row.involuntary = bench::median(one.involuntary);
+      row.processor_us = bench::median(one.processor_ns) / 1000;
       const auto ours = series.find({place, bytes, column_of("unisono"), "unisono"});
       if (impl != "unisono" && ours != series.end() && ours->second.medians.size() == one.medians.size()) {
         std::vector<double> ratios;
@@ -152,6 +171,8 @@ nlohmann::json to_json(const std::vector<BenchRow>& rows, const BenchFacts& fact
                             {"busbw_gbs", algbw * bus_factor_of(row, facts)},
                             {"verified", true},  // a wrong result would have ended the run
                             {"set", row.set},
+                            {"switches", {{"voluntary", row.voluntary}, {"involuntary", row.involuntary}}},
+                            {"processor_us", row.processor_us},
                             {"iqr_us", row.spread_us}};
     if (row.ratio) entry["ratio"] = {{"median", row.ratio->middle}, {"low", row.ratio->low}, {"high", row.ratio->high}};
     list.push_back(std::move(entry));

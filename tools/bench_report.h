@@ -24,6 +24,10 @@ struct BenchRow {
   double min_us = 0;
   double spread_us = 0;                       ///< between the quartiles of the rounds
   std::optional<bench::Interval> ratio = {};  ///< its time divided by unisono's, round by round
+  // Of one rank's process for each call, medians over the rounds.
+  double voluntary = 0;
+  double involuntary = 0;
+  double processor_us = 0;
 };
 
 /// Collects the reports of the sets, round by round. A round during which the hypervisor took the processors away is left out of the figures, unless

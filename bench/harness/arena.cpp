@@ -28,7 +28,7 @@ struct alignas(line) Arena::Header {
 
 struct alignas(line) Arena::Slot {
   std::atomic<std::int64_t> word;
-  alignas(line) std::array<Stamp, most_samples> stamps;
+  alignas(line) std::array<Stamp, most_samples + stamps_beyond> stamps;
 };
 
 namespace {

@@ -24,6 +24,7 @@ struct Stamp {
 class Arena {
  public:
   static constexpr int most_samples = 1024;
+  static constexpr int stamps_beyond = 2;  ///< behind the samples, for what they cost
 
   static std::size_t bytes(int ranks) noexcept;
   /// Maps the file at `path`, which has `bytes(ranks)` zero bytes. `spin`: every rank has a core of its own, so a wait may spin for long.

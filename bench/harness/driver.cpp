@@ -99,7 +99,13 @@ json event_of(std::int64_t round, double barrier_ns, const std::vector<Block>& b
   for (const Block& block : blocks) {
     json samples = json::array();
     for (double ns : block.samples_ns) samples.push_back(std::round(ns * 100) / 100);
-    list.push_back({{"op", to_string(block.operation)}, {"impl", block.candidate}, {"bytes", block.bytes}, {"samples", std::move(samples)}});
+    list.push_back({{"op", to_string(block.operation)},
+                    {"impl", block.candidate},
+                    {"bytes", block.bytes},
+                    {"samples", std::move(samples)},
+                    {"voluntary", block.cost.voluntary},
+                    {"involuntary", block.cost.involuntary},
+                    {"processor_ns", block.cost.processor_ns}});
   }
   return {{"round", round}, {"barrier_ns", barrier_ns}, {"blocks", std::move(list)}};
 }

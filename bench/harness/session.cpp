@@ -1,5 +1,7 @@
 #include "harness/session.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -17,6 +19,19 @@ constexpr int largest_batch = 64;
 constexpr std::int64_t longest_batch_ns = 2'000'000;
 
 std::int64_t now_ns() { return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// What this process has taken so far, with all of its threads.
+struct Usage {
+  Stamp switches;  ///< `begin`: voluntary, `end`: involuntary
+  std::int64_t processor_ns = 0;
+};
+
+Usage usage() {
+  rusage now{};
+  ::getrusage(RUSAGE_SELF, &now);
+  const auto ns = [](const timeval& time) { return (time.tv_sec * std::int64_t{1'000'000} + time.tv_usec) * 1000; };
+  return {.switches = {.begin = now.ru_nvcsw, .end = now.ru_nivcsw}, .processor_ns = ns(now.ru_utime) + ns(now.ru_stime)};
+}
 
 std::size_t capacity_of(const Plan& plan) {
   std::size_t most = 0;
@@ -97,10 +112,19 @@ Block Session::block(Candidate& candidate, const Job& job, std::uint64_t round) 
   if (round == 0) verify_reals(candidate, own, seed);
   const Pace pace = pace_of(candidate, own);
   for (int i = 0; i < pace.warmups; ++i) timed(candidate, own, 0, 1);
+  const Usage before = usage();
   for (int s = 0; s < pace.samples; ++s) timed(candidate, own, s, pace.batch);
+  const Usage after = usage();
+  // Behind the times, so that rank 0 reads them with these.
+  Stamp* const beyond = &arena_.stamps()[static_cast<std::size_t>(pace.samples)];
+  beyond[0] = {.begin = after.switches.begin - before.switches.begin, .end = after.switches.end - before.switches.end};
+  beyond[1] = {.begin = 0, .end = after.processor_ns - before.processor_ns};
   arena_.barrier();
   Block result{.operation = job.operation, .candidate = std::string(candidate.name()), .bytes = bytes_of(job.shape, element_size_)};
-  if (arena_.rank() == 0) result.samples_ns = collect(pace.samples, pace.batch);
+  if (arena_.rank() == 0) {
+    result.samples_ns = collect(pace.samples, pace.batch);
+    result.cost = collect_cost(pace.samples, pace.batch);
+  }
   verify(candidate, own, seed + 1);  // the result must still be right after all these calls
   return result;
 }
@@ -128,6 +152,18 @@ std::vector<double> Session::collect(int samples, int batch) {
     times.push_back(static_cast<double>(all.end - all.begin) / batch);
   }
   return times;
+}
+
+Cost Session::collect_cost(int samples, int batch) {
+  Cost cost;
+  for (int r = 0; r < arena_.ranks(); ++r) {
+    const Stamp* const beyond = &arena_.stamps(r)[static_cast<std::size_t>(samples)];
+    cost.voluntary += static_cast<double>(beyond[0].begin);
+    cost.involuntary += static_cast<double>(beyond[0].end);
+    cost.processor_ns += static_cast<double>(beyond[1].end);
+  }
+  const double calls = static_cast<double>(samples) * batch * arena_.ranks();
+  return {.voluntary = cost.voluntary / calls, .involuntary = cost.involuntary / calls, .processor_ns = cost.processor_ns / calls};
 }
 
 Session::Pace Session::pace_of(Candidate& candidate, const Job& job) {

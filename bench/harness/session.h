@@ -12,12 +12,20 @@
 
 namespace unisono::bench {
 
-/// The result of one block of calls; only rank 0 has the samples.
+/// What a call takes of one rank's process, with all of its threads: the average over the calls of a block and over the ranks.
+struct Cost {
+  double voluntary = 0;    ///< switches to another process because this one waits
+  double involuntary = 0;  ///< switches because the scheduler takes the core away, or this process gives it up
+  double processor_ns = 0;
+};
+
+/// The result of one block of calls; only rank 0 has the samples and the cost.
 struct Block {
   Operation operation = Operation::barrier;
   std::string candidate;
   std::size_t bytes = 0;
   std::vector<double> samples_ns = {};  ///< the time of each call, or the average over a batch of calls
+  Cost cost = {};
 };
 
 /// A wrong result, with the same text on every rank: candidate, operation and size.
@@ -53,6 +61,7 @@ class Session {
   Pace pace_of(Candidate& candidate, const Job& job);
   void timed(Candidate& candidate, const Job& job, int sample, int batch);
   std::vector<double> collect(int samples, int batch);
+  Cost collect_cost(int samples, int batch);
 
   const Plan& plan_;
   Arena& arena_;

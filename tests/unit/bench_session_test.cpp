@@ -36,7 +36,7 @@ class ArenaFile {
 /// An all_reduce of float32 for threads, right or with a flaw.
 class ThreadCandidate final : public Candidate {
  public:
-  enum class Flaw { none, last_element, beside_the_buffer, late };
+  enum class Flaw { none, last_element, beside_the_buffer, late, sleep };
   static constexpr int most_ranks = 4;
   /// The state that the threads share. Their arenas are mapped one by one, so a thread sanitizer does not see that these order anything.
   struct Meeting {
@@ -53,6 +53,7 @@ class ThreadCandidate final : public Candidate {
   void select(const Job& job) override { job_ = job; }
   void call() override {
     ++calls_;
+    if (flaw_ == Flaw::sleep) std::this_thread::sleep_for(1us);
     meeting_.inputs[static_cast<std::size_t>(arena_.rank())] = static_cast<const float*>(job_.in);
     meeting_.barrier.arrive_and_wait();
     std::vector<float> sum(job_.shape.out);
@@ -119,6 +120,18 @@ TEST(BenchSession, MeasuresEveryCandidateAtEverySize) {
       });
     }
   }
+}
+
+TEST(BenchSession, CountsTheSwitchesOfACall) {
+  using enum ThreadCandidate::Flaw;
+  run_ranks(plan_for(1), {none, sleep}, [&](int, Session& session) {
+    for (const Block& block : session.round(0)) {
+      EXPECT_GT(block.cost.processor_ns, 0) << block.candidate;
+      EXPECT_GE(block.cost.involuntary, 0) << block.candidate;
+      if (block.candidate == "number 0") EXPECT_LT(block.cost.voluntary, 0.5) << "it waits for nobody";
+      else EXPECT_GE(block.cost.voluntary, 1) << "it sleeps once in each call";
+    }
+  });
 }
 
 TEST(BenchSession, SizesThatComeToTheSameElementsAreMeasuredOnce) {

@@ -27,7 +27,7 @@ def check_tools(*tools):
         cannot("it takes root to make network namespaces and shape their links")
     for tool in tools:
         if subprocess.run(["sh", "-c", f"command -v {tool}"], stdout=subprocess.DEVNULL).returncode != 0:
-            cannot(f"there is no command {tool}")
+            cannot(f"there is no command {tool} (scripts/install-dependencies.sh installs it)")
 
 
 def check_programs(*paths):

@@ -4,6 +4,7 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
@@ -36,6 +37,9 @@ def measure(build, among, each, operations, sizes, peers, rounds):
     wanted = [bytes_of(size) for size in sizes]
     cells, own = [], {}
     sets = [peer for peer in peers if peer != "gloo"]
+    if not sets:
+        sys.exit(f"{driver.name()}: on shaped links an MPI starts the ranks: name openmpi or mpich as well")
+    driver.check_programs(*(f"{build}/libexec/unisono/unisono-bench-{peer}" for peer in sets))
     with tempfile.TemporaryDirectory() as folder:
         agent = f"{folder}/agent"
         among.write_agent(agent)

@@ -111,7 +111,7 @@ constexpr std::string_view of_request = "a request came that was not sent so", o
 
 TEST(StoreCodes, frames_that_are_left_alone_pass) {
   const Served served(with_token());
-  std::size_t frames = 0;
+  std::atomic<std::size_t> frames{0};
   const Between between(served, [&](From, std::size_t, const std::string& frame) {
     ++frames;
     return frame;

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/socket.h"
 #include "engines/shm/copy_trial.h"
-#include "unisono/error.h"
+#include "unisono/failure.h"
 
 namespace unisono::engines::shm {
 namespace {

@@ -81,6 +81,13 @@ constexpr std::array table = {
              "`off`, or a whole number of KiB: from so large a block of a rank on, the ranks of a host read each other's private buffers where they "
              "lie, in "
              "every kind of call, instead of by the measured rule. The value of rank 0 holds for all; `off` on one rank is `off` for all"},
+    Variable{"UNISONO_STEP_SIZE",
+             "4 to 1024 KiB: how much of a rank's data a step of a collective carries through shared memory, instead of the size by rule: 256, and "
+             "up to 1024 where ranks share processors, as far as 16 MiB for all slots of a host go. The value of rank 0 holds for all"},
+    Variable{
+        "UNISONO_STREAM_FROM",
+        "a whole number of KiB: ranks of a host write their results past the caches where the outputs of all ranks are so large, instead of from "
+        "16 times the second-level cache on"},
     Variable{"UNISONO_STAND_IN",
              "`gloo`: in Python, programs that name gloo get unisono on the cpu; the same on all ranks. Anything else is an error of `import torch`",
              Value::word,

@@ -45,6 +45,7 @@ struct SharedByThreads {
         auto* address = memory.get();
         auto both = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(std::move(memory), std::move(keep));
         found->second.segment = std::make_shared<engines::shm::Segment>(shape, address, std::move(both), std::move(notifiers));
+        found->second.segment->member(0).step_kib = engines::shm::asked_step_kib(base::Environment::process());
       } catch (...) {
         found->second.error = std::current_exception();
       }
@@ -161,6 +162,7 @@ void detail::run_threads(int ranks, const std::function<void(int rank)>& body) {
   const engines::shm::Segment::Shape shape{.ranks = ranks};
   auto memory = engines::shm::private_memory(engines::shm::Segment::size_for(shape));
   auto segment = std::make_shared<engines::shm::Segment>(shape, memory.get(), memory);
+  segment->member(0).step_kib = engines::shm::asked_step_kib(base::Environment::process());
   // The states of all ranks exist before the first rank runs.
   const auto shared = std::make_shared<SharedByThreads>();
   std::vector<std::unique_ptr<context::State>> states;

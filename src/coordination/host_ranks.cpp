@@ -31,15 +31,17 @@ HostRanks join_host(const HostOptions& options) {
   }
   auto segment = std::make_shared<engines::shm::Segment>(shape, memory.address.get(), std::move(keep_alive), std::move(notifiers));
   segment->name_ranks(options.names);
+  if (options.rank == 0) segment->member(0).step_kib = engines::shm::asked_step_kib(base::Environment::process());
   auto peers = std::make_unique<Peers>(segment, options.rank, options.global_ranks, options.job_store);
   peers->arrive(::getpid());
   // Every rank has mapped the segment and recorded itself before any of them watches or waits.
   store::Assembly(*options.store, "mapped", ranks).come(options.rank, deadline.left());
   peers->watch();
-  base::debug(
-      fmt::format("schedule of group {}: shared memory, {} KiB a step for each of {} ranks", options.group_name, shape.slot_bytes >> 10, ranks));
   const bool is_crowded = ranks > peers->processors();
-  return {.engine = std::make_shared<engines::shm::ShmEngine>(std::move(segment), options.rank, is_crowded), .peers = std::move(peers)};
+  auto engine = std::make_shared<engines::shm::ShmEngine>(std::move(segment), options.rank, is_crowded);
+  const std::size_t step_kib = engine->lockstep().step_bytes() >> 10;
+  base::debug(fmt::format("schedule of group {}: shared memory, {} KiB a step for each of {} ranks", options.group_name, step_kib, ranks));
+  return {.engine = std::move(engine), .peers = std::move(peers)};
 }
 
 HostRanks host_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus) {

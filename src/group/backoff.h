@@ -57,7 +57,7 @@ class Backoff {
   void reset() { count_ = 0; }
 
  private:
-  static constexpr std::uint32_t far_spins = 1, few_spins = 20, many_spins = 3000;
+  static constexpr std::uint32_t far_spins = 1, few_spins = 3, many_spins = 3000;
   static constexpr std::uint32_t modest_yields = 10, crowded_yields = 500, many_yields = 1000;
   // Giving way that comes back at once gives way to nobody: the rank that is waited for runs elsewhere, or the kernel keeps it in another group of
   // tasks.

@@ -77,7 +77,7 @@ class BlockTask : public LockstepTask {
   /// Returns the bytes for data in a slot, behind the counts.
   static std::size_t room(const Lockstep& engine, const CollectiveCall& call) {
     const std::size_t bytes = (call.counts.size() + call.recv_counts.size()) * sizeof(std::size_t);
-    return engine.segment().slot_bytes() - (bytes + cache_line - 1) / cache_line * cache_line;
+    return engine.step_bytes() - (bytes + cache_line - 1) / cache_line * cache_line;
   }
   const Counts& counts() const { return call().counts; }
   std::size_t count_of(int rank) const { return counts()[static_cast<std::size_t>(rank)]; }
@@ -86,7 +86,7 @@ class BlockTask : public LockstepTask {
   const std::byte* in(std::size_t index) const { return in_ + bytes(index); }
   std::byte* out(std::size_t index) const { return out_ + bytes(index); }
   /// Returns the data that a rank has put into its slot in step k.
-  std::byte* data(int rank, std::size_t k) const { return inbox(rank, k) + segment().slot_bytes() - room_; }
+  std::byte* data(int rank, std::size_t k) const { return inbox(rank, k) + engine().step_bytes() - room_; }
 
   void produce(std::size_t k) override {
     if (k == 0) {
@@ -145,7 +145,7 @@ class AllGatherV : public BlockTask {
       const int from = (rank() + i) % size();  // each starts with another rank
       const Range piece = piece_of(from, k);
       const void* source = from == rank() ? static_cast<const void*>(in(piece.begin)) : data(from, k);
-      copy_bytes(out(before(from) + piece.begin), source, bytes(piece.size()));
+      result().copy(out(before(from) + piece.begin), source, bytes(piece.size()));
     }
   }
 
@@ -206,11 +206,11 @@ class ScatterV final : public SharedBlockTask {
   }
   void consume(std::size_t k) override {
     if (rank() == call().root) {
-      if (k == 0) copy_bytes(out(0), in(before(rank())), bytes(count_of(rank())));
+      if (k == 0) result().copy(out(0), in(before(rank())), bytes(count_of(rank())));
       return;
     }
     const Range piece = mine()[k];
-    copy_bytes(out(piece.begin), data(call().root, k) + mine().begin, bytes(piece.size()));
+    result().copy(out(piece.begin), data(call().root, k) + mine().begin, bytes(piece.size()));
   }
 };
 
@@ -226,7 +226,7 @@ class ReduceScatterV final : public SharedBlockTask {
     for (int r = 0; r < size(); ++r) {
       inputs[r] = r == rank() ? static_cast<const void*>(in(before(rank()) + piece.begin)) : data(r, k) + mine().begin;
     }
-    combine(out(piece.begin), inputs.data(), size(), piece.size(), call(), size());
+    result().combine(out(piece.begin), inputs.data(), size(), piece.size(), call(), size());
   }
 };
 
@@ -247,9 +247,9 @@ class AllToAllV final : public SharedBlockTask {
       if (from != rank()) {
         const Share& share = from_[static_cast<std::size_t>(from)];
         const Range piece = share[k];
-        copy_bytes(out(block + piece.begin), data(from, k) + share.begin, bytes(piece.size()));
+        result().copy(out(block + piece.begin), data(from, k) + share.begin, bytes(piece.size()));
       } else if (k == 0) {
-        copy_bytes(out(block), in(before(rank())), bytes(expected));
+        result().copy(out(block), in(before(rank())), bytes(expected));
       }
       block += expected;
     }

@@ -50,12 +50,12 @@ class DirectTask : public LockstepTask {
           inputs[r] = copy;
         }
       }
-      combine(out(to + piece.begin), inputs.data(), size(), piece.size(), call(), size());
+      result().combine(out(to + piece.begin), inputs.data(), size(), piece.size(), call(), size());
     }
   }
   /// Copies elements of a rank's input, or output, to out[to …].
   void copy_in(std::size_t to, int r, std::size_t from, std::size_t count) {
-    if (r == rank()) copy_bytes(out(to), own(from), count * element());
+    if (r == rank()) result().copy(out(to), own(from), count * element());
     else fetch(to, r, ins_[static_cast<std::size_t>(r)], from, count);
   }
   void copy_out(std::size_t to, int r, std::size_t from, std::size_t count) { fetch(to, r, outs_[static_cast<std::size_t>(r)], from, count); }
@@ -65,7 +65,7 @@ class DirectTask : public LockstepTask {
 
   void fetch(std::size_t to, int r, const Source& source, std::size_t from, std::size_t count) {
     const std::size_t at = from * element(), bytes = count * element();
-    if (source.mapped != nullptr) copy_bytes(out(to), source.mapped + at, bytes);
+    if (source.mapped != nullptr) result().copy(out(to), source.mapped + at, bytes);
     else read(r, out(to), source.address + at, bytes);
   }
   /// Reads a rank's private memory. If it cannot, the rank has ended, which whoever waits for this task will find, or its memory is not there.

@@ -63,7 +63,7 @@ void DirectAccess::note(std::uint32_t step) {
 // With ranks that share processors the trial would measure the scheduler.
 void DirectAccess::find_range(std::uint32_t step) {
   std::optional<std::size_t> from;
-  if (!is_crowded_ && segment_.ranks() > 1 && private_.finds_all()) {
+  if (!is_crowded_ && segment_.ranks() > 1 && segment_.slot_bytes() >= CopyTrial::most_bytes && private_.finds_all()) {
     CopyTrial trial(segment_, private_, step + 1);
     if (rank_ == 0) from = trial.lead();
     if (rank_ == 1) trial.follow();

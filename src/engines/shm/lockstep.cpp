@@ -9,7 +9,7 @@
 namespace unisono::engines::shm {
 
 Lockstep::Lockstep(std::shared_ptr<Segment> segment, int rank, bool is_crowded)
-    : segment_(std::move(segment)), rank_(rank), direct_(*segment_, rank, is_crowded) {}
+    : segment_(std::move(segment)), rank_(rank), step_bytes_(shm::step_bytes(*segment_, is_crowded)), direct_(*segment_, rank, is_crowded) {}
 
 bool Lockstep::compares() const { return base::compares_calls.load(std::memory_order_relaxed); }
 
@@ -17,6 +17,7 @@ LockstepTask::LockstepTask(Lockstep& engine, const CollectiveCall& call, std::si
     : engine_(engine),
       call_(call),
       signature_(signature_of(call)),
+      result_(call, engine.rank(), engine.size(), engine.streams_from()),
       steps_(steps),
       element_(size_of(call.in.dtype())),
       inline_(steps == 1 && step_bytes <= line_payload),

@@ -8,6 +8,7 @@
 
 #include "engines/decision.h"
 #include "engines/shm/direct_access.h"
+#include "engines/shm/result_writer.h"
 #include "engines/shm/segment.h"
 #include "unisono/call.h"
 #include "unisono/task.h"
@@ -29,6 +30,9 @@ class Lockstep {
   Segment& segment() const { return *segment_; }
   int rank() const { return rank_; }
   int size() const { return segment_->ranks(); }
+  /// Returns how many bytes of a slot a step may fill.
+  std::size_t step_bytes() const { return step_bytes_; }
+  std::size_t streams_from() const { return streams_from_; }
   std::uint32_t step() const { return step_; }
   /// Returns true where the calls below are compared: see set_call_comparison.
   bool compares() const;
@@ -38,6 +42,8 @@ class Lockstep {
   friend class LockstepTask;
   std::shared_ptr<Segment> segment_;
   int rank_;
+  std::size_t step_bytes_;
+  std::size_t streams_from_ = shm::streams_from(base::Environment::process());
   DirectAccess direct_;
   std::uint32_t step_ = 0;  // the last step that was published
   bool ragged_ = false;     // that step was left (by a mismatch) before all ranks had published it
@@ -70,6 +76,7 @@ class LockstepTask : public Task {
   int size() const { return engine_.size(); }
   const CollectiveCall& call() const { return call_; }
   std::size_t element() const { return element_; }
+  const ResultWriter& result() const { return result_; }
   /// Returns the engine's number of step k.
   std::uint32_t step_number(std::size_t k) const { return first_ + static_cast<std::uint32_t>(k); }
   /// Sets the number of steps, for a task that learns it in its first step; it is equal on every rank.
@@ -93,6 +100,7 @@ class LockstepTask : public Task {
   Lockstep& engine_;
   const CollectiveCall& call_;
   Signature signature_;
+  ResultWriter result_;
   std::size_t steps_;
   std::size_t element_;
   std::size_t k_ = 0;

@@ -24,7 +24,7 @@ class MoveTask : public LockstepTask {
   std::size_t block(int rank) const { return static_cast<std::size_t>(rank) * call().count; }
 
   static Pieces whole_slots(const Lockstep& engine, const CollectiveCall& call) {
-    return {call.count, engine.segment().slot_bytes() / size_of(call.in.dtype())};
+    return {call.count, engine.step_bytes() / size_of(call.in.dtype())};
   }
 
  private:
@@ -70,7 +70,7 @@ class Broadcast final : public MoveTask {
   }
   void consume(std::size_t k) override {
     const Range piece = pieces()[k];
-    if (rank() != call().root) copy_bytes(out(piece.begin), inbox(call().root, k), bytes(piece.size()));
+    if (rank() != call().root) result().copy(out(piece.begin), inbox(call().root, k), bytes(piece.size()));
   }
 };
 
@@ -88,7 +88,7 @@ class AllGather : public MoveTask {
     for (int i = 1; i <= size(); ++i) {
       const int from = (rank() + i) % size();  // each starts with another rank
       const void* source = from == rank() ? static_cast<const void*>(in(piece.begin)) : inbox(from, k);
-      copy_bytes(out(block(from) + piece.begin), source, bytes(piece.size()));
+      result().copy(out(block(from) + piece.begin), source, bytes(piece.size()));
     }
   }
 };
@@ -125,7 +125,7 @@ class SharedSlotTask : public MoveTask {
 
  private:
   static Pieces shared_slots(const Lockstep& engine, const CollectiveCall& call) {
-    const std::size_t part = engine.segment().slot_bytes() / static_cast<std::size_t>(engine.size()) / cache_line * cache_line;
+    const std::size_t part = engine.step_bytes() / static_cast<std::size_t>(engine.size()) / cache_line * cache_line;
     return {call.count, part / size_of(call.in.dtype())};
   }
   /// Returns the memory in which a rank keeps, in step k, the data for `to`.
@@ -142,7 +142,7 @@ class Scatter final : public SharedSlotTask {
   }
   void consume(std::size_t k) override {
     const Range piece = pieces()[k];
-    copy_bytes(out(piece.begin), given_by(call().root, k), bytes(piece.size()));
+    result().copy(out(piece.begin), given_by(call().root, k), bytes(piece.size()));
   }
 };
 
@@ -155,7 +155,7 @@ class AllToAll final : public SharedSlotTask {
     const Range piece = pieces()[k];
     for (int i = 1; i <= size(); ++i) {
       const int from = (rank() + i) % size();
-      copy_bytes(out(block(from) + piece.begin), given_by(from, k), bytes(piece.size()));
+      result().copy(out(block(from) + piece.begin), given_by(from, k), bytes(piece.size()));
     }
   }
 };

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/caches.h"
 #include "unisono/error.h"
 
 namespace unisono::engines::shm {
@@ -34,12 +35,10 @@ int read_process(pid_t pid, void* to, std::uint64_t address, std::size_t bytes) 
 }
 
 /// Where data is much more than the caches of a core, its way through memory sets the time. The slots stay in the caches then and cost little, and
-/// our copy is faster than the system's: on the machines of docs/performance.md from 4 to 16 times the second-level cache on. The last level is no
-/// measure, since virtual machines report wrong sizes of it.
+/// our copy is faster than the system's: on the machines of docs/performance.md from 4 to 16 times the second-level cache on.
 std::size_t largest_by_caches() {
-  constexpr std::size_t unknown_cache = std::size_t{1} << 20, caches = 8;
-  const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
-  return caches * (bytes > 0 ? static_cast<std::size_t>(bytes) : unknown_cache);
+  constexpr std::size_t caches = 8;
+  return caches * base::second_level_cache();
 }
 
 std::uint32_t kibibytes(std::size_t bytes) { return static_cast<std::uint32_t>(bytes >> 10); }
@@ -101,7 +100,7 @@ bool single_copy_pays(const CollectiveCall& call, int ranks, bool is_crowded, co
     case Operation::gather:
     case Operation::all_gather:
     case Operation::all_to_all:
-    case Operation::reduce_scatter: return !is_crowded && all <= std::size_t{range.up_to} << 10;
+    case Operation::reduce_scatter: return !is_crowded && all < std::size_t{range.up_to} << 10;
     default: return false;  // all_reduce and reduce combine out of the slots while these are filled
   }
 }

@@ -44,7 +44,7 @@ class OneShot : public MoveTask {
     const Range piece = pieces()[k];
     InputList inputs(fan_in);
     for (int r = 0; r < fan_in; ++r) inputs[r] = r == rank() ? static_cast<const void*>(in(piece.begin)) : inbox(r, k);
-    combine(out(piece.begin), inputs.data(), fan_in, piece.size(), call(), size());
+    result().combine(out(piece.begin), inputs.data(), fan_in, piece.size(), call(), size());
   }
 };
 
@@ -122,7 +122,7 @@ class SlicedReduce final : public MoveTask {
     for (int i = 0; i < size(); ++i) {
       const int owner = (rank() + i) % size();
       const Range part = slice(k - 1, owner);
-      copy_bytes(out(begin + part.begin), segment().result(owner, step_number(k)) + bytes(part.begin), bytes(part.size()));
+      result().copy(out(begin + part.begin), segment().result(owner, step_number(k)) + bytes(part.begin), bytes(part.size()));
     }
   }
 
@@ -138,7 +138,7 @@ class ReduceScatter final : public SharedSlotTask {
     const Range piece = pieces()[k];
     InputList inputs(size());
     for (int r = 0; r < size(); ++r) inputs[r] = given_by(r, k);
-    combine(out(piece.begin), inputs.data(), size(), piece.size(), call(), size());
+    result().combine(out(piece.begin), inputs.data(), size(), piece.size(), call(), size());
   }
 };
 

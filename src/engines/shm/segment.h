@@ -13,6 +13,7 @@
 
 #include "base/notifier.h"
 #include "base/processors.h"
+#include "engines/shm/step_size.h"
 #include "engines/signature.h"
 #include "unisono/call.h"
 
@@ -28,7 +29,7 @@ inline constexpr std::size_t line_payload = 32;  // bytes that travel inside a l
 
 /// Sizes for which private memory is read where it lies.
 struct SingleCopyRange {
-  std::uint32_t from = 0, up_to = 0;  // KiB of a rank's block, and of all data of a rank; up_to 0: every size and kind of call, however large
+  std::uint32_t from = 0, up_to = 0;  // KiB of a rank's block, and less than so many of all data of a rank; up_to 0: every call, however large
 };
 
 /// Where a rank's buffers of a call lie in its process, and what the rank can reach. See DirectAccess.
@@ -93,6 +94,7 @@ struct alignas(2 * cache_line) Member {
   PoolCard pool;
   PrivateCard private_memory;
   std::atomic<std::uint32_t> trial{0};  // see CopyTrial
+  std::uint32_t step_kib = 0;           // that was asked for; rank 0's holds. See step_bytes
 };
 
 /// The failure that ended the group, as bytes. `state`: 0 none, 1 being written, 2 complete.
@@ -117,7 +119,7 @@ class Segment {
   static constexpr std::size_t slots_per_rank = 4;  // two inboxes, two results
   struct Shape {
     int ranks = 1;
-    std::size_t slot_bytes = std::size_t{128} << 10;
+    std::size_t slot_bytes = slot_bytes_for(ranks);
     std::size_t ring_bytes = std::size_t{128} << 10;
   };
 

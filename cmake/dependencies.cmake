@@ -47,6 +47,9 @@ unisono_need("pkg-config" pkg-config "${PKG_CONFIG_FOUND}")
 
 pkg_check_modules(HWY QUIET IMPORTED_TARGET libhwy)
 unisono_need("Highway" libhwy-dev "${HWY_FOUND}")
+# The headers alone: src/kernels/dispatch.h says why.
+add_library(unisono_highway INTERFACE)
+target_include_directories(unisono_highway SYSTEM INTERFACE ${HWY_INCLUDE_DIRS})
 
 # The package of msgpack-cxx asks for Boost, which its headers do not need (MSGPACK_NO_BOOST).
 find_path(UNISONO_MSGPACK msgpack.hpp)

@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -85,6 +87,21 @@ void add_help(CLI::App& app) {
   });
 }
 
+/// Adds the sub-command that is named, and no other, since `run` is to start a job soon; all where none is named, and where others are to be listed
+/// or explained.
+void add_commands(CLI::App& app, std::string_view named) {
+  const std::pair<std::string_view, void (*)(CLI::App&)> commands[] = {
+      {"run", unisono::tools::add_run},       {"bench", unisono::tools::add_bench},       {"info", unisono::tools::add_info},
+      {"doctor", unisono::tools::add_doctor}, {"simulate", unisono::tools::add_simulate},
+  };
+  const auto* const found = std::ranges::find(commands, named, [](const auto& command) { return command.first; });
+  if (found != std::end(commands)) return found->second(app);
+  for (const auto& command : commands) command.second(app);
+  unisono::tools::add_completion(app);
+  add_version(app);
+  add_help(app);
+}
+
 void explain_all(const CLI::App& app) {
   unisono::tools::explain(
       &app,
@@ -151,14 +168,7 @@ int main(int argc, char** argv) {
   app.set_help_flag("-h,--help", "Print this page");
   app.set_version_flag("-V,--version", own_version(), "Print the version");
   app.require_subcommand(1);
-  unisono::tools::add_run(app);
-  unisono::tools::add_bench(app);
-  unisono::tools::add_info(app);
-  unisono::tools::add_doctor(app);
-  unisono::tools::add_simulate(app);
-  unisono::tools::add_completion(app);
-  add_version(app);
-  add_help(app);
+  add_commands(app, argc > 1 ? argv[1] : "");
   explain_all(app);
   for (CLI::App* command : app.get_subcommands({})) command->group("Commands");
   try {

@@ -88,6 +88,11 @@ constexpr std::array table = {
         "UNISONO_STREAM_FROM",
         "a whole number of KiB: ranks of a host write their results past the caches where the outputs of all ranks are so large, instead of from "
         "16 times the second-level cache on"},
+    Variable{"UNISONO_INSTRUCTION_SET",
+             "the best instruction set of x86-64 that the reductions and copies use: `SCALAR` (none beyond the processor's base), `SSE4`, `AVX2`, "
+             "`AVX3` (AVX-512); where it is unset, the best that the processor has. The results are the same bits with each",
+             Value::word,
+             {"SCALAR", "SSE4", "AVX2", "AVX3"}},
     Variable{"UNISONO_STAND_IN",
              "`gloo`: in Python, programs that name gloo get unisono on the cpu; the same on all ranks. Anything else is an error of `import torch`",
              Value::word,

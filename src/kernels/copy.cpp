@@ -13,6 +13,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
+#include "kernels/dispatch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace unisono::kernels::HWY_NAMESPACE {
@@ -78,8 +79,8 @@ HWY_AFTER_NAMESPACE();
 namespace unisono::kernels {
 namespace {
 
-HWY_EXPORT(copy_cached);
-HWY_EXPORT(copy_streamed);
+UNISONO_FOR_TARGETS(copy_cached);
+UNISONO_FOR_TARGETS(copy_streamed);
 
 // libc is as fast for shorter copies and has less to decide.
 constexpr std::size_t vectors_from = 2 << 10;
@@ -131,7 +132,7 @@ void copy(void* to, const void* from, std::size_t bytes) noexcept {
   } else if (string_move_pays(to, from, bytes)) {
     string_move(to, from, bytes);
   } else {
-    HWY_DYNAMIC_DISPATCH(copy_cached)(static_cast<std::uint8_t*>(to), static_cast<const std::uint8_t*>(from), bytes);
+    UNISONO_ON_TARGET(copy_cached)(static_cast<std::uint8_t*>(to), static_cast<const std::uint8_t*>(from), bytes);
   }
 }
 
@@ -140,7 +141,7 @@ void copy_streaming(void* to, const void* from, std::size_t bytes) noexcept {
   if (bytes < vectors_from) {
     std::memcpy(to, from, bytes);
   } else {
-    HWY_DYNAMIC_DISPATCH(copy_streamed)(static_cast<std::uint8_t*>(to), static_cast<const std::uint8_t*>(from), bytes);
+    UNISONO_ON_TARGET(copy_streamed)(static_cast<std::uint8_t*>(to), static_cast<const std::uint8_t*>(from), bytes);
   }
 }
 

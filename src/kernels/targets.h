@@ -7,3 +7,8 @@
 #else
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #endif
+
+// dispatch.h chooses on x86-64. Elsewhere the compiler's own target is the only one.
+#if !defined(__x86_64__)
+#define HWY_COMPILE_ONLY_STATIC
+#endif

@@ -10,6 +10,7 @@
 #define HWY_TARGET_INCLUDE "kernels/vector.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/dispatch.h"
 #include "kernels/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -295,14 +296,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace unisono::kernels {
 
-HWY_EXPORT(reduce_target);
-HWY_EXPORT(name_of_target);
+UNISONO_FOR_TARGETS(reduce_target);
+UNISONO_FOR_TARGETS(name_of_target);
 
 bool reduce_vector(void* out, const void* const* inputs, std::size_t fan_in, std::size_t count, const Fold& fold) {
-  return HWY_DYNAMIC_DISPATCH(reduce_target)(out, inputs, fan_in, count, fold);
+  return UNISONO_ON_TARGET(reduce_target)(out, inputs, fan_in, count, fold);
 }
 
-std::string target_name() { return HWY_DYNAMIC_DISPATCH(name_of_target)(); }
+std::string target_name() { return UNISONO_ON_TARGET(name_of_target)(); }
 
 }  // namespace unisono::kernels
 #endif

@@ -36,6 +36,7 @@ struct JobParts {
   int world_size;
   const std::string& log_folder;  ///< the folder of this job; empty if there is none
   std::size_t descriptor_limit;
+  int openmp_share;  ///< found once: the system is asked for each figure
 };
 
 /// An attempt is one start of all ranks, until all have ended:

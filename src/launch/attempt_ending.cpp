@@ -170,6 +170,7 @@ void Attempt::advance_leftovers() {
     std::vector<pid_t> groups;
     for (const auto& child : children_) groups.push_back(child.pid);
     leftovers_ = find_leftovers(parts_.job_id, groups);
+    if (leftovers_.empty()) return enter(Phase::over, std::nullopt);
     enter(Phase::leftovers, told_to_end_ ? milliseconds(0) : leftover_time);
   }
   std::erase_if(leftovers_, [](const Leftover& leftover) { return !leftover.pidfd; });

@@ -66,9 +66,7 @@ void Attempt::start_rank(int local_rank) {
   environment.set("UNISONO_ATTEMPT", number_);
   if (!options.backend.empty()) environment.set("UNISONO_BACKEND", options.backend);
   if (mpi_) mpi_->prepare(local_rank, plan);
-  if (!environment.has("OMP_NUM_THREADS")) {
-    environment.set("OMP_NUM_THREADS", openmp_share(options.ranks));
-  }
+  if (!environment.has("OMP_NUM_THREADS")) environment.set("OMP_NUM_THREADS", parts_.openmp_share);
   OutputMultiplexer::WritingEnds ends;
   if (options.output == OutputMode::prefixed) {
     ends = output_.open(local_rank);

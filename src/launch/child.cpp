@@ -99,7 +99,10 @@ Child start_child(const Task& task, ChildPlan& plan, const Watchdog& watchdog) {
   if (task.function) flush_streams();  // otherwise every child would write what is buffered
   const pid_t launcher = ::getpid();
   Child child;
-  child.pid = ::fork();
+  // The child of a command may work in the launcher's own memory until it calls execve, since it changes none of it: a copy of that memory would be
+  // thrown away at once. Where the program's own handlers of signals are in force, one could run in the child, so that gets a copy.
+  const bool needs_copy = task.function || plan.signals == nullptr;
+  child.pid = needs_copy ? ::fork() : ::vfork();  // NOLINT(bugprone-unsafe-functions)
   if (child.pid < 0) throw StartFailed("cannot fork: " + error_text(errno), 1);
   if (child.pid == 0) {
     become_rank(plan, watchdog, launcher);

@@ -18,7 +18,7 @@ namespace {
 std::string contents(const std::string& path) {
   base::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
-  constexpr std::size_t bytes_per_read = 4096;
+  constexpr std::size_t bytes_per_read = 32768;  // most environments are shorter
   char part[bytes_per_read];
   while (file) {
     const auto got = ::read(file.get(), part, sizeof part);
@@ -28,24 +28,21 @@ std::string contents(const std::string& path) {
   return text;
 }
 
-/// Returns the process group of a living process, or 0 where the process is gone or a zombie.
-pid_t living_group_of(pid_t pid) {
+/// Returns false where the process is gone or a zombie.
+bool is_alive(pid_t pid) {
   const std::string stat = contents("/proc/" + std::to_string(pid) + "/stat");
   const auto name_end = stat.rfind(')');  // the name may itself hold blanks and brackets
-  if (name_end == std::string::npos || name_end + 4 >= stat.size()) return 0;
+  if (name_end == std::string::npos || name_end + 2 >= stat.size()) return false;
   const char state = stat[name_end + 2];
-  if (state == 'Z' || state == 'X') return 0;
-  const auto parent = stat.find(' ', name_end + 3);
-  const auto group = parent == std::string::npos ? parent : stat.find(' ', parent + 1);
-  pid_t value = 0;
-  if (group != std::string::npos) std::from_chars(stat.data() + group + 1, stat.data() + stat.size(), value);
-  return value;
+  return state != 'Z' && state != 'X';
 }
 
+/// Every process of the host is asked at the end of every job. So no file is read of the kernel's threads, whose group is 0, and of other processes
+/// the environment alone, which a zombie has none of.
 bool belongs(pid_t pid, std::string_view mark, std::span<const pid_t> groups) {
-  const pid_t group = living_group_of(pid);
-  if (group == 0) return false;
-  if (std::find(groups.begin(), groups.end(), group) != groups.end()) return true;
+  const pid_t group = ::getpgid(pid);
+  if (group <= 0) return false;
+  if (std::find(groups.begin(), groups.end(), group) != groups.end()) return is_alive(pid);
   const std::string environment = contents("/proc/" + std::to_string(pid) + "/environ");
   return environment.starts_with(mark.substr(1)) || environment.find(mark) != std::string::npos;
 }

@@ -22,7 +22,8 @@ std::string architecture(const std::string& file) {
 /// Tells whether the loader accepts our library. It would print a message for a library of another architecture, once for each process.
 bool can_load(const std::string& program) {
   const std::string other = architecture(program);
-  return other.empty() || other == architecture("/proc/self/exe");
+  static const std::string own = architecture("/proc/self/exe");
+  return other.empty() || other == own;
 }
 
 void append(EnvironmentBlock& environment, std::string_view name, const std::string& value) {

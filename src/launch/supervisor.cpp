@@ -69,6 +69,7 @@ std::vector<int> handled_signals(const JobOptions& options) {
 
 /// Logs the choices at level info only (UNISONO_LOG=info), because nothing is wrong.
 void say_what_was_chosen(const JobOptions& options) {
+  if (base::log_level() > base::LogLevel::info) return;
   const std::string cores = counted(base::allowed_processors(), "core"), ranks = counted(options.ranks, "rank");
   // The process of a function has already read its environment, so nothing is set for it.
   if (!options.function && !options.environment.has("OMP_NUM_THREADS")) {
@@ -222,8 +223,19 @@ JobResult run_job(const JobOptions& options) {
   if (!logs.path.empty()) console.say("logs: " + logs.path, Topic::logs);
   if (!logs.warning.empty()) console.say("warning: " + logs.warning);
   console.flush();
-  const JobParts parts{options,    task,      job_id,          cpus, watchdog, console, stdin_pump, signal_scope, nodes ? &*nodes : nullptr,
-                       world_size, logs.path, limit.original()};
+  const JobParts parts{options,
+                       task,
+                       job_id,
+                       cpus,
+                       watchdog,
+                       console,
+                       stdin_pump,
+                       signal_scope,
+                       nodes ? &*nodes : nullptr,
+                       world_size,
+                       logs.path,
+                       limit.original(),
+                       openmp_share(options.ranks)};
 
   JobResult result;
   while (attempt_once(parts, result)) {

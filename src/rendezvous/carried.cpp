@@ -73,7 +73,7 @@ class Opened final : public Meeting {
 /// Rank 0 opens the meeting and broadcasts its text: "local NAME", or "tcp HOST PORT TOKEN" with "-" for a token that all ranks have already.
 BootstrapMeeting meet_through(const Bootstrap& bootstrap, const EnvironmentIdentity& identity, const Environment& environment) {
   const std::optional<std::string> said = store::said_token(environment);
-  const std::string fresh = store::digest(store::fresh_nonce());
+  const std::string fresh = store::fresh_name();
   base::FileDescriptor listening;
   std::string text;
   if (bootstrap.rank == 0) {

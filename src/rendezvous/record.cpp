@@ -37,7 +37,7 @@ T number(std::string_view text) {
 Record own_record(std::optional<int> rank) {
   Record record;
   record.member = {rank.value_or(-1), ::getpid(), field(base::host_name()), field(base::machine_id())};
-  record.nonce = store::digest(store::fresh_nonce()).substr(0, nonce_characters);
+  record.nonce = store::fresh_name().substr(0, nonce_characters);
   return record;
 }
 

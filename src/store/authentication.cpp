@@ -6,11 +6,12 @@
 #include <openssl/hmac.h>
 #include <openssl/kdf.h>
 #include <openssl/params.h>
-#include <openssl/rand.h>
 #include <openssl/sha.h>
+#include <sys/random.h>
 
 #include <array>
 #include <memory>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -44,14 +45,30 @@ std::string keyed_code(std::string_view token, std::string_view text) {
   return {reinterpret_cast<const char*>(code.data()), size};
 }
 
+std::string hexadecimal(std::span<const unsigned char> bytes) {
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += digits[byte >> 4];
+    text += digits[byte & 15];
+  }
+  return text;
+}
+
 std::string proof(std::string_view token, std::string_view label, const Exchange& exchange) { return keyed_code(token, transcript(label, exchange)); }
 
 }  // namespace
 
 std::string fresh_nonce() {
   std::array<unsigned char, nonce_size> bytes{};
-  if (::RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) throw Error("the system gave no random bytes");
+  // OpenSSL's own numbers come from the same source, and its start takes longer than all else that a rank of one host does to join a job.
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) throw Error("the system gave no random bytes");
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string fresh_name() {
+  const std::string nonce = fresh_nonce();
+  return hexadecimal({reinterpret_cast<const unsigned char*>(nonce.data()), nonce.size()});
 }
 
 std::string client_proof(std::string_view token, const Exchange& exchange) { return proof(token, "unisono store: client", exchange); }
@@ -91,13 +108,7 @@ std::string derived_key(std::string_view secret, std::string_view label) {
 std::string digest(std::string_view text) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> code{};
   ::SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), code.data());
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string hex;
-  for (const unsigned char byte : code) {
-    hex += digits[byte >> 4];
-    hex += digits[byte & 15];
-  }
-  return hex;
+  return hexadecimal(code);
 }
 
 }  // namespace unisono::store

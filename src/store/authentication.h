@@ -30,6 +30,8 @@ struct Exchange {
 };
 
 std::string fresh_nonce();
+/// Returns such a number in hexadecimal.
+std::string fresh_name();
 std::string client_proof(std::string_view token, const Exchange& exchange);
 std::string server_proof(std::string_view token, const Exchange& exchange);
 /// Returns the keys of the frames behind a handshake that both sides have passed; none where they have no codes.

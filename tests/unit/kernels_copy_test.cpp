@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <hwy/targets.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "kernels/dispatch.h"
 
 namespace unisono {
 namespace {
@@ -42,10 +42,10 @@ void copies_exactly(Copy copy) {
 class CopyOn : public testing::TestWithParam<std::int64_t> {
  protected:
   void SetUp() override {
-    if ((hwy::SupportedTargets() & GetParam()) == 0) GTEST_SKIP() << "not on this machine";
-    hwy::GetChosenTarget().Update(GetParam());
+    if ((kernels::usable_targets() & GetParam()) == 0) GTEST_SKIP() << "not on this machine";
+    kernels::use_targets(GetParam());
   }
-  void TearDown() override { hwy::GetChosenTarget().Update(hwy::SupportedTargets()); }
+  void TearDown() override { kernels::use_targets(0); }
 };
 
 TEST_P(CopyOn, CopiesTheseBytesAndNoOthers) { copies_exactly(kernels::copy); }

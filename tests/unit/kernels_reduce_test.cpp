@@ -1,5 +1,5 @@
 #include "kernels/reduce.h"
-#include "kernels/targets.h"
+#include "kernels/dispatch.h"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "base/environment.h"
 #include "kernels_oracle.h"
 #include "unisono/error.h"
 
@@ -98,16 +99,12 @@ void for_each_pair(F&& f) {
 class Reduce : public testing::TestWithParam<std::int64_t> {
  protected:
   void SetUp() override {
-    if ((hwy::SupportedTargets() & GetParam()) == 0) GTEST_SKIP() << "not on this machine";
+    if ((kernels::usable_targets() & GetParam()) == 0) GTEST_SKIP() << "not on this machine";
     if ((HWY_DISABLED_TARGETS & GetParam()) != 0) GTEST_SKIP() << "not in a sanitized build";
-    hwy::SetSupportedTargetsForTest(GetParam());
-    hwy::GetChosenTarget().Update(GetParam());
+    kernels::use_targets(GetParam());
     ASSERT_EQ(kernels::target_name(), hwy::TargetName(GetParam()));
   }
-  void TearDown() override {
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
+  void TearDown() override { kernels::use_targets(0); }
 };
 
 TEST_P(Reduce, GivesWhatTheOracleGives) {
@@ -252,6 +249,13 @@ TEST_P(Reduce, TakesAnyByteButZeroForTrue) {
 INSTANTIATE_TEST_SUITE_P(On, Reduce, testing::Values(HWY_STATIC_TARGET, HWY_SSE4, HWY_AVX2, HWY_AVX3),
                          [](const auto& target) { return std::string(hwy::TargetName(target.param)) + "_" + std::to_string(target.index); });
 
+// Highway's own library, which no program of ours loads, knows the processor as well.
+TEST(ReduceTargets, AreThoseThatHighwayFinds) {
+  if (base::Environment::process().has("UNISONO_INSTRUCTION_SET")) GTEST_SKIP() << "UNISONO_INSTRUCTION_SET leaves some out";
+  constexpr std::int64_t known = HWY_SSSE3 | HWY_SSE4 | HWY_AVX2 | HWY_AVX3 | HWY_AVX3_DL;
+  EXPECT_EQ(kernels::usable_targets() & known, hwy::SupportedTargets() & known);
+}
+
 TEST(ReduceSupports, IsTheTableOfTheHeader) {
   std::size_t pairs = 0;
   for_each_pair([&](DType, ReduceOp) { ++pairs; });
@@ -269,7 +273,7 @@ TEST(ReduceThreads, ShareTheirInputs) {
   constexpr std::size_t thread_count = 4;
   const auto inputs = inputs_of(DType::float32, 5, count);
   Bytes out(count * sizeof(float));
-  hwy::GetChosenTarget().DeInit();
+  kernels::chosen_target.DeInit();
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < thread_count; ++t) {
     threads.emplace_back([&, t] {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "doctor/report.h"
+#include "svg.h"
 
 namespace unisono::tools {
 namespace {
@@ -12,12 +13,6 @@ using Matrix = std::vector<std::vector<double>>;
 
 constexpr int side = 56, gap = 40, head = 60;  // of a cell, between the panels, above them: pixels
 constexpr int letter = 8;                      // the width of one, about
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : c == '>' ? "&gt;" : std::string(1, c);
-  return out;
-}
 
 /// The middle value of the pairs that were measured; pairs are coloured by how much worse than that they are.
 double median_of(const Matrix& matrix) {
@@ -38,26 +33,29 @@ std::string colour_of(double value, double median, bool more_is_better) {
   return fmt::format("#ff{:02x}{:02x}", rest, rest);
 }
 
-std::string panel(const Examination& examination, const Matrix& matrix, const std::string& title, bool more_is_better, int left, int margin) {
-  std::string out = fmt::format("<text x=\"{}\" y=\"20\" font-weight=\"bold\">{}</text>\n", left, escaped(title));
+/// Where a panel begins, and how wide the names of its rows are.
+struct PanelStart {
+  int left, margin;
+};
+
+void draw_panel(Svg& svg, const Examination& examination, const Matrix& matrix, const std::string& title, bool more_is_better, PanelStart place) {
+  const int left = place.left + place.margin;
+  svg.text(place.left, 20, title, "font-weight=\"bold\"");
   const double median = median_of(matrix);
   const auto& hosts = examination.hosts;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     const int y = head + static_cast<int>(i) * side;
-    out += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", left + margin - 6, y + side / 2 + 4, escaped(hosts[i]));
-    out += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", left + margin + static_cast<int>(i) * side + side / 2, head - 8,
-                       escaped(hosts[i]));
+    svg.text(left - 6, y + side / 2 + 4, hosts[i], ends_there);
+    svg.text(left + static_cast<int>(i) * side + side / 2, head - 8, hosts[i], centred);
     for (std::size_t j = 0; j < hosts.size(); ++j) {
       if (i == j) continue;
-      const int x = left + margin + static_cast<int>(j) * side;
+      const int x = left + static_cast<int>(j) * side;
       const double value = matrix[i][j];
       const std::string text = value > 0 ? fmt::format("{:.{}f}", value, value < 10 ? 1 : 0) : "none";
-      out += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" stroke=\"#888888\"/>\n", x, y, side, side,
-                         colour_of(value, median, more_is_better));
-      out += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x + side / 2, y + side / 2 + 4, text);
+      svg.rect(x, y, side, side, fmt::format("fill=\"{}\" stroke=\"#888888\"", colour_of(value, median, more_is_better)));
+      svg.text(x + side / 2, y + side / 2 + 4, text, centred);
     }
   }
-  return out;
 }
 
 }  // namespace
@@ -68,14 +66,10 @@ std::string svg_of(const Examination& examination) {
   const int margin = static_cast<int>(longest) * letter + gap / 2;
   const int count = static_cast<int>(examination.hosts.size());
   const int width = std::max(margin + count * side, 300) + gap;
-  const int height = head + count * side + gap;
-  std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" font-family=\"sans-serif\" font-size=\"13\">\n"
-      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-      2 * width, height);
-  out += panel(examination, examination.latency_us, "latency of 8 bytes, µs (row to column)", false, gap / 2, margin);
-  out += panel(examination, examination.mebibytes_per_s, "bandwidth, MiB/s (row to column)", true, width + gap / 2, margin);
-  return out + "</svg>\n";
+  Svg svg(2 * width, head + count * side + gap);
+  draw_panel(svg, examination, examination.latency_us, "latency of 8 bytes, µs (row to column)", false, {.left = gap / 2, .margin = margin});
+  draw_panel(svg, examination, examination.mebibytes_per_s, "bandwidth, MiB/s (row to column)", true, {.left = width + gap / 2, .margin = margin});
+  return svg.finish();
 }
 
 }  // namespace unisono::tools

@@ -13,8 +13,8 @@ namespace unisono::tools {
 
 /// The command line of `unisono bench`, as it was typed.
 struct BenchOptions {
-  std::vector<std::string> operations = {"all_reduce"};
-  int ranks = 0;  ///< 0: one per core that may be used, at least two
+  std::vector<std::string> operations = {};  ///< all_reduce where none is named
+  int ranks = 0;                             ///< 0: one per core that may be used, at least two
   int hosts = 1;
   std::vector<std::string> sizes = {"8", "1KiB", "16KiB", "64KiB", "256KiB", "1MiB", "4MiB", "16MiB", "64MiB"};
   std::string dtype = "f32";
@@ -25,6 +25,10 @@ struct BenchOptions {
   std::string compare = "on";
   std::string bind = "core";
   std::string json = {};
+  std::string plot = {};
+  std::string baseline = {};
+  std::vector<std::string> from = {};
+  std::optional<double> fail_below = {};
   std::optional<int> rounds = {};
   std::optional<double> seconds = {};
   bool quick = false;
@@ -33,8 +37,8 @@ struct BenchOptions {
   double timeout_seconds = 600;
 };
 
-/// Moves words that were read as operations to the list that they continue ("--peers openmpi gloo", "--sizes 8 1KiB"). Throws InvalidArgument, with a
-/// suggestion, for a word that fits none.
+/// Moves words that were read as operations to the list that they continue ("--peers openmpi gloo", "--sizes 8 1KiB", "--from a.json b.json"). Throws
+/// InvalidArgument, with a suggestion, for a word that fits none.
 void sort_words(BenchOptions& options);
 /// Returns the names of other libraries for --peers.
 std::span<const std::string_view> peer_names();

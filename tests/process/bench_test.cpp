@@ -40,6 +40,8 @@ void expect_row(const json& row) {
   EXPECT_EQ(row.at("verified"), true);
   EXPECT_LE(row.at("min_us").get<double>(), row.at("median_us").get<double>());
   EXPECT_LE(row.at("min_us").get<double>(), row.at("p99_us").get<double>());
+  EXPECT_LE(row.at("median_low_us").get<double>(), row.at("median_us").get<double>());
+  EXPECT_LE(row.at("median_us").get<double>(), row.at("median_high_us").get<double>());
   const double algbw = row.at("bytes").get<double>() / row.at("median_us").get<double>() / 1000;
   EXPECT_NEAR(row.at("algbw_gbs").get<double>(), algbw, algbw * 1e-6);
 }
@@ -217,7 +219,13 @@ TEST(Bench, WrongUseIsRefusedAtOnceWithAUsageLine) {
                                                        {"--compare", "maybe"},
                                                        {"send_recv", "--ranks", "1"},
                                                        {"broadcast", "--in-place"},
-                                                       {"--json", "/nowhere/at/all.json"}};
+                                                       {"--json", "/nowhere/at/all.json"},
+                                                       {"--plot", "/nowhere/at/all.svg"},
+                                                       {"--fail-below", "1.0"},
+                                                       {"--fail-below", "0", "--peers", "gloo"},
+                                                       {"--fail-below", "quick", "--peers", "gloo"},
+                                                       {"--baseline", "/nowhere/at/all.json"},
+                                                       {"--from", "/nowhere/at/all.json"}};
   for (std::vector<std::string> arguments : wrong) {
     const std::string shown = ::testing::PrintToString(arguments);
     arguments.insert(arguments.begin(), "bench");

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <iosfwd>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/operations.h"
+#include "harness/statistics.h"
+
+namespace unisono::tools {
+
+inline constexpr std::string_view roofline_impl = "roofline";
+
+/// What two results have to share to be compared. One run has one of them.
+struct BenchConditions {
+  int ranks = 1;
+  int hosts = 1;
+  std::string dtype = {};
+  std::string buffers = {};
+  std::string data = {};
+  auto operator<=>(const BenchConditions&) const = default;
+};
+
+/// A line of the results: one implementation at one size, within one process set.
+struct BenchRow {
+  std::string set = {};
+  BenchConditions conditions = {};
+  bench::Operation operation = bench::Operation::barrier;
+  std::string impl = {};
+  std::string backend = {};  ///< unisono's; of others their own name
+  std::size_t bytes = 0;
+  bench::Interval time_us = {};  ///< the median of the rounds and its 95 % interval
+  double p99_us = 0;
+  double min_us = 0;
+  double spread_us = 0;                       ///< between the quartiles of the rounds
+  std::optional<bench::Interval> ratio = {};  ///< its time divided by unisono's, round by round
+  // Of one rank's process for each call, medians over the rounds.
+  double voluntary = 0;
+  double involuntary = 0;
+  double processor_us = 0;
+};
+
+/// Returns "2 ranks, f32, private buffers, static data"; with `hosts` where there are several.
+std::string text_of(const BenchConditions& conditions);
+/// Returns "all_reduce of 8 B", or the operation alone where it moves no bytes.
+std::string cell_text(bench::Operation operation, std::size_t bytes);
+/// Returns "2.00 [1.90–2.10]": a ratio and its 95 % interval, of three digits each.
+std::string ratio_text(const bench::Interval& ratio);
+/// Return texts for columns: of at most 10, 5 and 8 letters.
+std::string size_text(std::size_t bytes);
+std::string three_digits(double value);
+std::string microseconds(double us);
+double gigabytes_per_second(const BenchRow& row);
+/// Returns the factor of the row's busbw, which is 1 for the roofline.
+double bus_factor_of(const BenchRow& row);
+/// Tells whether the row is of another library, and not of a part or a mode of unisono.
+bool is_of_peer(const BenchRow& row);
+
+/// Returns the JSON documented in docs/performance.md.
+nlohmann::json to_json(const std::vector<BenchRow>& rows);
+/// Reads what `--json` has written. Throws InvalidArgument, with the file and what is wrong in it, where it is something else.
+std::vector<BenchRow> read_rows(const std::string& path);
+
+}  // namespace unisono::tools

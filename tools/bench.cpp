@@ -86,10 +86,10 @@ class Conclusion {
 /// Reports on results of earlier runs.
 int report_saved(const BenchOptions& options, const std::optional<BenchBaseline>& baseline) {
   std::vector<BenchRow> rows;
+  const bool of_all = options.operations.empty() || std::ranges::find(options.operations, all_operations) != options.operations.end();
   for (const std::string& path : options.from) {
     for (BenchRow& row : read_rows(path)) {
-      const bool wanted =
-          options.operations.empty() || std::ranges::find(options.operations, bench::to_string(row.operation)) != options.operations.end();
+      const bool wanted = of_all || std::ranges::find(options.operations, bench::to_string(row.operation)) != options.operations.end();
       if (wanted) rows.push_back(std::move(row));
     }
   }
@@ -154,7 +154,7 @@ int run(BenchOptions& options) {
 namespace {
 
 std::vector<std::string> operation_names() {
-  std::vector<std::string> names;
+  std::vector<std::string> names{std::string(all_operations)};
   for (const bench::Operation operation : bench::operations()) names.emplace_back(bench::to_string(operation));
   return names;
 }
@@ -163,7 +163,8 @@ std::vector<std::string> as_strings(std::span<const std::string_view> words) { r
 
 /// Adds what is measured.
 void add_subject(CLI::App& command, BenchOptions& options) {
-  offer(command.add_option("OP", options.operations, "What to measure (all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, …)"),
+  offer(command.add_option("OP", options.operations,
+                           "What to measure (all_reduce, broadcast, all_to_all, all_gather_v, ping_pong, …); all: everything"),
         {.words = operation_names});
   command.add_option("-n,--ranks", options.ranks, "Processes to start; one per core where not given")->check(whole_number(1, most_ranks_here));
   command.add_option("--hosts", options.hosts, "Let unisono take the ranks for processes of so many hosts: its engine works between them (1)")

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <iterator>
 #include <memory>
 
 #include "base/deadline.h"
@@ -34,6 +35,29 @@ void keep_first(std::vector<T>& list) {
   for (const T& entry : list)
     if (std::ranges::find(once, entry) == once.end()) once.push_back(entry);
   list = std::move(once);
+}
+
+/// Returns why the operation cannot be measured with these ranks and sizes; empty where it can.
+std::string why_not(bench::Operation operation, const bench::Plan& plan) {
+  const bool has_partner = operation == bench::Operation::send_recv || bench::is_in_pairs(operation);
+  if (has_partner && plan.ranks == 1) return fmt::format("{} needs at least two ranks", bench::to_string(operation));
+  const std::size_t most = bench::most_bytes_of(operation);
+  if (plan.sizes.front() > most) return fmt::format("{} is of sizes up to {}, and --sizes has none", bench::to_string(operation), format_bytes(most));
+  return {};
+}
+
+/// Adds the operations of these names, after the ranks and sizes are known; "all" is every one that these allow.
+void add_operations(bench::Plan& plan, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (name == all_operations) {
+      std::ranges::copy_if(bench::operations(), std::back_inserter(plan.operations),
+                           [&](auto operation) { return why_not(operation, plan).empty(); });
+      continue;
+    }
+    plan.operations.push_back(*bench::parse_operation(name));  // sort_words has refused unknown names
+    if (const std::string why = why_not(plan.operations.back(), plan); !why.empty()) throw InvalidArgument(why);
+  }
+  keep_first(plan.operations);
 }
 
 bench::Plan plan_of_set(bench::Plan plan, const BenchSetup& setup, const BenchOptions& options) {
@@ -109,15 +133,12 @@ void print_results(const BenchResults& results, const std::vector<BenchRow>& row
 
 bench::Plan plan_of(const BenchOptions& options) {
   bench::Plan plan;
-  for (const std::string& name : options.operations) {
-    plan.operations.push_back(*bench::parse_operation(name));  // sort_words has refused unknown names
-  }
-  keep_first(plan.operations);
   for (const std::string& size : options.sizes) plan.sizes.push_back(parse_bytes(size));
   std::ranges::sort(plan.sizes);
   keep_first(plan.sizes);
   plan.dtype = bench::parse_dtype(options.dtype);
   plan.ranks = options.ranks > 0 ? options.ranks : std::max(2, base::allowed_processors());
+  add_operations(plan, options.operations);
   plan.hosts = options.hosts;
   if (plan.hosts > plan.ranks) throw InvalidArgument("--hosts asks for more hosts than there are ranks");
   plan.shared_buffers = options.buffers == "shared";
@@ -129,8 +150,6 @@ bench::Plan plan_of(const BenchOptions& options) {
   plan.in_place = options.in_place;
   if (plan.in_place && (plan.operations.size() != 1 || plan.operations.front() != bench::Operation::all_reduce))
     throw InvalidArgument("--in-place goes with all_reduce alone");
-  if (plan.ranks == 1 && std::ranges::find(plan.operations, bench::Operation::send_recv) != plan.operations.end())
-    throw InvalidArgument("send_recv needs at least two ranks");
   plan.bind = options.bind == "core";
   plan.seed = options.seed;
   constexpr std::chrono::microseconds quick_block_time{500}, usual_block_time{3000};

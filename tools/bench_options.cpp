@@ -25,6 +25,8 @@ bool is_peer(std::string_view word) { return std::ranges::find(known_peers, word
     names.append(names.empty() ? "" : ", ").append(bench::to_string(each));
     candidates.push_back(bench::to_string(each));
   }
+  names.append(" and ").append(all_operations);
+  candidates.push_back(all_operations);
   const std::string_view meant = base::nearest(word, candidates);
   const std::string text = fmt::format("unknown operation '{}'", word);
   if (!meant.empty()) throw InvalidArgument(fmt::format("{}; did you mean '{}'?", text, meant));
@@ -43,7 +45,7 @@ void sort_words(BenchOptions& options) {
   const bool lists_peers = !options.peers.empty();
   std::vector<std::string> operations, sizes;
   for (const std::string& word : options.operations) {
-    if (bench::parse_operation(word)) operations.push_back(word);
+    if (word == all_operations || bench::parse_operation(word)) operations.push_back(word);
     else if (lists_peers && is_peer(word)) options.peers.push_back(word);
     else if (is_peer(word)) throw InvalidArgument(fmt::format("'{}' is no operation; did you mean '--peers {}'?", word, word));
     else if (!options.from.empty() && word.ends_with(".json")) options.from.push_back(word);

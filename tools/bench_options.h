@@ -13,7 +13,7 @@ namespace unisono::tools {
 
 /// The command line of `unisono bench`, as it was typed.
 struct BenchOptions {
-  std::vector<std::string> operations = {};  ///< all_reduce where none is named
+  std::vector<std::string> operations = {};  ///< all_reduce where none is named; or "all"
   int ranks = 0;                             ///< 0: one per core that may be used, at least two
   int hosts = 1;
   std::vector<std::string> sizes = {"8", "1KiB", "16KiB", "64KiB", "256KiB", "1MiB", "4MiB", "16MiB", "64MiB"};
@@ -36,6 +36,9 @@ struct BenchOptions {
   std::uint64_t seed = 1;
   double timeout_seconds = 600;
 };
+
+/// Stands for every operation on the command line.
+inline constexpr std::string_view all_operations = "all";
 
 /// Moves words that were read as operations to the list that they continue ("--peers openmpi gloo", "--sizes 8 1KiB", "--from a.json b.json"). Throws
 /// InvalidArgument, with a suggestion, for a word that fits none.

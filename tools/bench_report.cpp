@@ -14,6 +14,8 @@ namespace {
 /// Returns a name short enough for the table.
 std::string_view shown_name(const BenchRow& row) { return row.impl == "unisono-unchecked" ? std::string_view("unchecked") : row.impl; }
 
+bool counts_messages(const BenchRow& row) { return row.operation == bench::Operation::message_rate && row.impl != roofline_impl; }
+
 /// A copy reads and writes its bytes, so twice as many go through the cache.
 bool is_bound(const BenchRow& row, std::size_t cache_bytes) { return bench::moves_as_much_as_a_copy(row.operation) && row.bytes > cache_bytes / 2; }
 
@@ -52,13 +54,14 @@ void print_table(std::ostream& out, const std::vector<BenchRow>& rows, std::size
   for (const BenchRow* row : shown) {
     if (last == nullptr || last->operation != row->operation) {
       out << "\n" << bench::to_string(row->operation) << "\n";
-      line("size", "", "median us", "p99 us", "GB/s", "bus GB/s", "× unisono");
+      line("size", "", "median us", "p99 us", "GB/s", counts_messages(*row) ? "M msg/s" : "bus GB/s", "× unisono");
       last = nullptr;
     }
     const double rate = gigabytes_per_second(*row);
     const bool moves = row->bytes != 0;
+    const double last_rate = counts_messages(*row) ? messages_per_second(*row) / 1e6 : rate * bus_factor_of(*row);
     line(last != nullptr && last->bytes == row->bytes ? "" : size_text(row->bytes), shown_name(*row), microseconds(row->time_us.middle),
-         microseconds(row->p99_us), moves ? three_digits(rate) : "-", moves ? three_digits(rate * bus_factor_of(*row)) : "-",
+         microseconds(row->p99_us), moves ? three_digits(rate) : "-", moves ? three_digits(last_rate) : "-",
          row->ratio ? ratio_text(*row->ratio) : std::string());
     last = row;
   }

@@ -47,6 +47,11 @@ std::string ratio_text(const bench::Interval& ratio) {
 
 double gigabytes_per_second(const BenchRow& row) { return row.time_us.middle > 0 ? static_cast<double>(row.bytes) / row.time_us.middle / 1000 : 0; }
 
+double messages_per_second(const BenchRow& row) {
+  const double of_a_time = row.operation == bench::Operation::bidirectional ? 2 : 1;
+  return row.time_us.middle > 0 ? of_a_time * 1e6 / row.time_us.middle : 0;
+}
+
 double bus_factor_of(const BenchRow& row) { return row.impl == roofline_impl ? 1 : bench::bus_factor(row.operation, row.conditions.ranks); }
 
 bool is_of_peer(const BenchRow& row) { return std::ranges::find(peer_names(), row.impl) != peer_names().end(); }
@@ -76,6 +81,7 @@ nlohmann::json to_json(const std::vector<BenchRow>& rows) {
                             {"switches", {{"voluntary", row.voluntary}, {"involuntary", row.involuntary}}},
                             {"processor_us", row.processor_us},
                             {"iqr_us", row.spread_us}};
+    if (bench::is_in_pairs(row.operation) && row.impl != roofline_impl) entry["messages_per_s"] = messages_per_second(row);
     if (row.ratio) entry["ratio"] = {{"median", row.ratio->middle}, {"low", row.ratio->low}, {"high", row.ratio->high}};
     list.push_back(std::move(entry));
   }

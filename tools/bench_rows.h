@@ -55,6 +55,8 @@ std::string size_text(std::size_t bytes);
 std::string three_digits(double value);
 std::string microseconds(double us);
 double gigabytes_per_second(const BenchRow& row);
+/// Returns how many messages one pair of ranks exchanges in a second, in both directions together.
+double messages_per_second(const BenchRow& row);
 /// Returns the factor of the row's busbw, which is 1 for the roofline.
 double bus_factor_of(const BenchRow& row);
 /// Tells whether the row is of another library, and not of a part or a mode of unisono.

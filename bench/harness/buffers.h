@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,14 @@ class Pattern {
 
  private:
   using Table = std::vector<std::byte>;
+  /// A part of a rank's input that comes as one block into the output.
+  struct Block {
+    std::size_t start = 0;
+    std::size_t count = 0;
+  };
+  /// Returns the block of each rank in `rank`'s output, in the order in which they lie there.
+  std::vector<Block> blocks_of(Operation operation, const Shape& shape, int rank) const;
+  std::optional<std::string> wrong_blocks(const std::byte* out, std::span<const Block> blocks, std::uint64_t seed) const;
   Table input_table(int rank, std::uint64_t seed) const;
   Table sum_table(std::uint64_t seed) const;
   void store(Table& table, std::size_t index, std::int64_t value) const;

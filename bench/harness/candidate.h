@@ -12,7 +12,7 @@
 namespace unisono::bench {
 
 /// A call to be measured: the operation and its buffers. Rooted operations have root 0, reductions sum; send_recv sends to the next rank and
-/// receives from the one before. In place, `in` and `out` are the same memory.
+/// receives from the one before. In place, `in` and `out` are the same memory. Message k of a window lies at place k modulo the places of the buffer.
 struct Job {
   Operation operation = Operation::barrier;
   DType dtype = DType::float32;
@@ -21,6 +21,8 @@ struct Job {
   void* out = nullptr;
 
   bool in_place() const noexcept { return in == out; }
+  /// Returns the first element of a message of a window.
+  std::size_t place_of(std::size_t message) const noexcept { return message % (shape.in / shape.size) * shape.size; }
 };
 
 /// An implementation that can do a Job: this library, a peer, or the roofline. All ranks select and call in the same order.

@@ -33,12 +33,15 @@ Usage usage() {
   return {.switches = {.begin = now.ru_nvcsw, .end = now.ru_nivcsw}, .processor_ns = ns(now.ru_utime) + ns(now.ru_stime)};
 }
 
-std::size_t capacity_of(const Plan& plan) {
+std::size_t capacity_of(const Plan& plan, int rank) {
   std::size_t most = 0;
   for (Operation operation : plan.operations)
-    for (std::size_t bytes : plan.sizes)
-      most = std::max(most, bytes_of(shape_of(operation, plan.ranks, bytes, size_of(plan.dtype)), size_of(plan.dtype)));
-  return most;
+    for (std::size_t bytes : plan.sizes) {
+      if (bytes > most_bytes_of(operation)) continue;
+      const Shape shape = shape_of(operation, plan.ranks, bytes, size_of(plan.dtype), rank);
+      most = std::max({most, shape.in, shape.out, shape.size});
+    }
+  return most * size_of(plan.dtype);
 }
 
 }  // namespace
@@ -48,8 +51,8 @@ Session::Session(const Plan& plan, Arena& arena, Candidates& candidates)
       arena_(arena),
       candidates_(candidates),
       element_size_(size_of(plan.dtype)),
-      in_(capacity_of(plan), plan.shared_buffers),
-      out_(capacity_of(plan), plan.shared_buffers),
+      in_(capacity_of(plan, arena.rank()), plan.shared_buffers),
+      out_(capacity_of(plan, arena.rank()), plan.shared_buffers),
       pattern_(plan.dtype, arena.ranks()),
       rewriter_(plan.dtype, arena.rank(), arena.ranks()) {}
 
@@ -59,6 +62,7 @@ std::vector<Block> Session::round(std::uint64_t number) {
   for (Operation operation : plan_.operations) {
     std::size_t last = ~std::size_t{0};
     for (std::size_t bytes : plan_.sizes) {
+      if (bytes > most_bytes_of(operation)) continue;
       const Job job = job_of(operation, bytes);
       const std::size_t actual = bytes_of(job.shape, element_size_);
       if (actual == last) continue;  // two of the given sizes come to the same number of elements
@@ -89,7 +93,7 @@ double Session::barrier_ns() {
 }
 
 Job Session::job_of(Operation operation, std::size_t bytes) {
-  Job job{.operation = operation, .dtype = plan_.dtype, .shape = shape_of(operation, arena_.ranks(), bytes, element_size_)};
+  Job job{.operation = operation, .dtype = plan_.dtype, .shape = shape_of(operation, arena_.ranks(), bytes, element_size_, arena_.rank())};
   const bool in_place = one_buffer(operation) || (plan_.in_place && operation == Operation::all_reduce);
   job.out = out_.data();
   job.in = in_place ? job.out : in_.data();
@@ -98,9 +102,13 @@ Job Session::job_of(Operation operation, std::size_t bytes) {
 
 Block Session::block(Candidate& candidate, const Job& job, std::uint64_t round) {
   Job own = job;
-  if (!candidate.supports(job.operation, job.dtype)) {  // the roofline copies as many bytes as the operation's larger buffer has
-    const std::size_t elements = std::max(job.shape.in, job.shape.out);
-    own = {.operation = Operation::copy, .dtype = job.dtype, .shape = {.in = elements, .out = elements}, .in = in_.data(), .out = out_.data()};
+  if (!candidate.supports(job.operation, job.dtype)) {  // the roofline copies as many bytes as the size says
+    const std::size_t elements = job.shape.size;
+    own = {.operation = Operation::copy,
+           .dtype = job.dtype,
+           .shape = {.in = elements, .out = elements, .size = elements},
+           .in = in_.data(),
+           .out = out_.data()};
   }
   in_.guard(own.shape.in * element_size_);
   out_.guard(own.shape.out * element_size_);
@@ -122,8 +130,9 @@ Block Session::block(Candidate& candidate, const Job& job, std::uint64_t round) 
   arena_.barrier();
   Block result{.operation = job.operation, .candidate = std::string(candidate.name()), .bytes = bytes_of(job.shape, element_size_)};
   if (arena_.rank() == 0) {
-    result.samples_ns = collect(pace.samples, pace.batch);
-    result.cost = collect_cost(pace.samples, pace.batch);
+    const int messages = pace.batch * static_cast<int>(messages_of(own.operation));
+    result.samples_ns = collect(pace.samples, messages);
+    result.cost = collect_cost(pace.samples, messages);
   }
   verify(candidate, own, seed + 1);  // the result must still be right after all these calls
   return result;

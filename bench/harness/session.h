@@ -24,7 +24,7 @@ struct Block {
   Operation operation = Operation::barrier;
   std::string candidate;
   std::size_t bytes = 0;
-  std::vector<double> samples_ns = {};  ///< the time of each call, or the average over a batch of calls
+  std::vector<double> samples_ns = {};  ///< the time of each call, or of a message of it; or the average over a batch of calls
   Cost cost = {};
 };
 

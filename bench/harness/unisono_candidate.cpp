@@ -9,9 +9,51 @@ namespace unisono::bench {
 
 namespace {
 
+/// What a call needs beside its job, prepared outside the timing.
+struct Prepared {
+  Counts counts;            ///< of the blocks of different length
+  std::vector<Work> works;  ///< room for those of a window
+};
+
+/// Sends a message there and one back.
+template <class T>
+void ping_pong(const Job& job, int partner, const ProcessGroup& group, const CallOptions& options) {
+  const std::span<const T> in(static_cast<const T*>(job.in), job.shape.in);
+  const std::span<T> out(static_cast<T*>(job.out), job.shape.out);
+  const bool begins = group.rank() < partner;
+  if (begins) send(in, partner, group, options);
+  recv(std::span<T>(out), partner, group, options);
+  if (!begins) send(in, partner, group, options);
+}
+
+/// Sends and receives a window of messages. One in a single direction is answered by an empty-handed message of one element.
+template <class T>
+void exchange_window(const Job& job, int partner, const ProcessGroup& group, const CallOptions& options, std::vector<Work>& works) {
+  const std::span<const T> in(static_cast<const T*>(job.in), job.shape.in);
+  const std::span<T> out(static_cast<T*>(job.out), job.shape.out);
+  const bool sends = sends_in_window(job.operation, group.rank()), receives = receives_in_window(job.operation, group.rank());
+  works.clear();
+  for (std::size_t k = 0; receives && k < window; ++k)
+    works.push_back(irecv(std::span<T>(out.subspan(job.place_of(k), job.shape.size)), partner, group, options));
+  for (std::size_t k = 0; sends && k < window; ++k)
+    works.push_back(isend(std::span<const T>(in.subspan(job.place_of(k), job.shape.size)), partner, group, options));
+  wait_all(works);
+  T answer{};
+  if (!receives) recv(answer, partner, group, options);
+  else if (!sends) send(answer, partner, group, options);
+}
+
+template <class T>
+void call_in_pairs(const Job& job, const ProcessGroup& group, const CallOptions& options, Prepared& prepared) {
+  const std::optional<int> partner = partner_of(group.rank(), group.size());
+  if (!partner) return;
+  if (is_windowed(job.operation)) exchange_window<T>(job, *partner, group, options, prepared.works);
+  else ping_pong<T>(job, *partner, group, options);
+}
+
 /// Makes the typed calls of a user, for one element type.
 template <class T>
-void call_typed(const Job& job, const ProcessGroup& group, const CallOptions& options) {
+void call_typed(const Job& job, const ProcessGroup& group, const CallOptions& options, Prepared& prepared) {
   const std::span<const T> in(static_cast<const T*>(job.in), job.shape.in);
   const std::span<T> out(static_cast<T*>(job.out), job.shape.out);
   switch (job.operation) {
@@ -33,11 +75,32 @@ void call_typed(const Job& job, const ProcessGroup& group, const CallOptions& op
       send_recv(in, next, std::span<T>(out), previous, group, options);
       return;
     }
+    case Operation::all_gather_v: return all_gather_v(in, std::span<T>(out), prepared.counts, group, options);
+    case Operation::reduce_scatter_v: return reduce_scatter_v(in, prepared.counts, std::span<T>(out), ReduceOp::sum, group, options);
+    case Operation::all_to_all_v: return all_to_all_v(in, prepared.counts, std::span<T>(out), prepared.counts, group, options);
+    case Operation::gather_v: return gather_v(in, std::span<T>(out), prepared.counts, 0, group, options);
+    case Operation::scatter_v: return scatter_v(in, prepared.counts, std::span<T>(out), 0, group, options);
+    case Operation::ping_pong:
+    case Operation::bandwidth:
+    case Operation::bidirectional:
+    case Operation::message_rate: return call_in_pairs<T>(job, group, options, prepared);
     case Operation::copy: return;
   }
 }
 
-using Caller = void (*)(const Job&, const ProcessGroup&, const CallOptions&);
+/// Returns the counts that the call is given, or none.
+Counts counts_of(const Job& job, const ProcessGroup& group) {
+  switch (job.operation) {
+    case Operation::all_gather_v:
+    case Operation::reduce_scatter_v:
+    case Operation::gather_v:
+    case Operation::scatter_v: return uneven_blocks(job.shape.size, group.size());
+    case Operation::all_to_all_v: return uneven_exchange(job.shape.size, group.size(), group.rank());
+    default: return {};
+  }
+}
+
+using Caller = void (*)(const Job&, const ProcessGroup&, const CallOptions&, Prepared&);
 
 Caller caller_of(DType dtype) {
   switch (dtype) {
@@ -64,14 +127,17 @@ class UnisonoCandidate final : public Candidate {
     detail::set_call_comparison(compared_);
     job_ = job;
     caller_ = caller_of(job.dtype);
+    prepared_.counts = counts_of(job, group_);
+    prepared_.works.reserve(2 * window);
   }
-  void call() override { caller_(job_, group_, options_); }
+  void call() override { caller_(job_, group_, options_, prepared_); }
 
  private:
   bool compared_;
   ProcessGroup group_;
   CallOptions options_ = {};
   Job job_ = {};
+  Prepared prepared_ = {};
   Caller caller_ = nullptr;
 };
 

@@ -1,8 +1,10 @@
 // Measures Gloo over TCP: on the loopback interface, or on the one that GLOO_SOCKET_IFNAME names, where the ranks lie on several hosts.
 
 #include <gloo/allgather.h>
+#include <gloo/allgatherv.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
+#include <gloo/alltoallv.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/config.h>
@@ -18,6 +20,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <optional>
 
 #include "base/environment.h"
 #include "harness/peer.h"
@@ -62,6 +65,77 @@ std::function<void()> prepare_exchange(const std::shared_ptr<gloo::Context>& con
     sent->waitSend();
     received->waitRecv();
   };
+}
+
+constexpr std::uint8_t message_prefix = 0x7d;  // of the slots below, which no algorithm of Gloo uses
+
+/// A message there, and one back.
+template <class T>
+std::function<void()> prepare_ping_pong(const std::shared_ptr<gloo::Context>& context, const Job& job, int partner) {
+  const std::shared_ptr<gloo::transport::UnboundBuffer> sent = context->createUnboundBuffer(job.in, job.shape.in * sizeof(T));
+  const std::shared_ptr<gloo::transport::UnboundBuffer> received = context->createUnboundBuffer(job.out, job.shape.out * sizeof(T));
+  const std::uint64_t slot = gloo::Slot::build(message_prefix, 0);
+  const bool begins = context->rank < partner;
+  const auto send = [=] {
+    sent->send(partner, slot);
+    sent->waitSend();
+  };
+  return [=] {
+    received->recv(partner, slot);
+    if (begins) send();
+    received->waitRecv();
+    if (!begins) send();
+  };
+}
+
+/// A window of messages, each with a slot of its own. One in a single direction is answered.
+template <class T>
+std::function<void()> prepare_window(const std::shared_ptr<gloo::Context>& context, const Job& job, int partner) {
+  const std::shared_ptr<gloo::transport::UnboundBuffer> sent = context->createUnboundBuffer(job.in, job.shape.in * sizeof(T));
+  const std::shared_ptr<gloo::transport::UnboundBuffer> received = context->createUnboundBuffer(job.out, job.shape.out * sizeof(T));
+  const auto answer = std::make_shared<char>();
+  const std::shared_ptr<gloo::transport::UnboundBuffer> answered = context->createUnboundBuffer(answer.get(), 1);
+  const bool sends = sends_in_window(job.operation, context->rank), receives = receives_in_window(job.operation, context->rank);
+  const std::size_t message = job.shape.size * sizeof(T);
+  return [=] {
+    const auto slot = [](std::size_t k) { return static_cast<std::uint64_t>(gloo::Slot::build(message_prefix, static_cast<std::uint32_t>(k))); };
+    for (std::size_t k = 0; receives && k < window; ++k) received->recv(partner, slot(k), job.place_of(k) * sizeof(T), message);
+    for (std::size_t k = 0; sends && k < window; ++k) sent->send(partner, slot(k), job.place_of(k) * sizeof(T), message);
+    for (std::size_t k = 0; sends && k < window; ++k) sent->waitSend();
+    for (std::size_t k = 0; receives && k < window; ++k) received->waitRecv();
+    if (sends && receives) return;
+    if (sends) {
+      answered->recv(partner, slot(window));
+      answered->waitRecv();
+    } else {
+      *answer = 1;
+      answered->send(partner, slot(window));
+      answered->waitSend();
+    }
+  };
+}
+
+template <class T>
+std::function<void()> prepare_in_pairs(const std::shared_ptr<gloo::Context>& context, const Job& job) {
+  const std::optional<int> partner = partner_of(context->rank, context->size);
+  if (!partner) return [] {};
+  return is_windowed(job.operation) ? prepare_window<T>(context, job, *partner) : prepare_ping_pong<T>(context, job, *partner);
+}
+
+template <class T>
+std::function<void()> prepare_uneven(const std::shared_ptr<gloo::Context>& context, const Job& job) {
+  if (job.operation == Operation::all_to_all_v) {
+    const std::vector<std::size_t> counts = uneven_exchange(job.shape.size, context->size, context->rank);
+    const std::vector<std::int64_t> elements(counts.begin(), counts.end());
+    auto options = std::make_shared<gloo::AlltoallvOptions>(context);
+    options->setInput(static_cast<T*>(job.in), elements);
+    options->setOutput(static_cast<T*>(job.out), elements);
+    return [options] { gloo::alltoallv(*options); };
+  }
+  auto options = std::make_shared<gloo::AllgathervOptions>(context);
+  options->setInput(static_cast<T*>(job.in), job.shape.in);
+  options->setOutput(static_cast<T*>(job.out), uneven_blocks(job.shape.size, context->size));
+  return [options] { gloo::allgatherv(*options); };
 }
 
 /// Returns the call for this job. Its options are made once, as in Gloo's own benchmark.
@@ -111,6 +185,12 @@ std::function<void()> prepare(const std::shared_ptr<gloo::Context>& context, con
       return [options] { gloo::barrier(*options); };
     }
     case Operation::send_recv: return prepare_exchange<T>(context, job);
+    case Operation::all_gather_v:
+    case Operation::all_to_all_v: return prepare_uneven<T>(context, job);
+    case Operation::ping_pong:
+    case Operation::bandwidth:
+    case Operation::bidirectional:
+    case Operation::message_rate: return prepare_in_pairs<T>(context, job);
     default: return nullptr;
   }
 }
@@ -122,8 +202,15 @@ class GlooCandidate final : public Candidate {
   std::string_view name() const override { return "gloo"; }
 
   bool supports(Operation operation, DType dtype) const override {
-    // Gloo has no reduce_scatter behind its current interface, and no bfloat16.
-    return operation != Operation::copy && operation != Operation::reduce_scatter && dtype != DType::bfloat16;
+    // Gloo has no reduce_scatter behind its current interface, of all uneven forms these two, and no bfloat16.
+    switch (operation) {
+      case Operation::copy:
+      case Operation::reduce_scatter:
+      case Operation::reduce_scatter_v:
+      case Operation::gather_v:
+      case Operation::scatter_v: return false;
+      default: return dtype != DType::bfloat16;
+    }
   }
 
   void select(const Job& job) override {

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <optional>
 #include <stdexcept>
+#include <vector>
 
 #include "harness/peer.h"
 
@@ -40,6 +43,13 @@ class MpiCandidate final : public Candidate {
       throw std::runtime_error("MPI counts elements in an int: this buffer is too long for " + std::string(peer_name));
     in_ = static_cast<int>(job.shape.in);
     out_ = static_cast<int>(job.shape.out);
+    const bool exchanges = job.operation == Operation::all_to_all_v;
+    const std::vector<std::size_t> blocks =
+        exchanges ? uneven_exchange(job.shape.size, ranks_, rank_) : uneven_blocks(std::max<std::size_t>(job.shape.size, 1), ranks_);
+    counts_.assign(blocks.begin(), blocks.end());
+    places_.resize(counts_.size());
+    std::exclusive_scan(counts_.begin(), counts_.end(), places_.begin(), 0);
+    element_bytes_ = size_of(job.dtype);
   }
 
   // Errors are fatal to MPI_COMM_WORLD by default: it prints them and ends all ranks.
@@ -62,17 +72,64 @@ class MpiCandidate final : public Candidate {
       case Operation::send_recv:
         MPI_Sendrecv(in, in_, type_, (rank_ + 1) % ranks_, 0, out, out_, type_, (rank_ + ranks_ - 1) % ranks_, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         return;
-      case Operation::copy: return;
+      default: return is_in_pairs(job_.operation) ? call_in_pairs() : call_uneven();
     }
   }
 
  private:
+  /// The operations on blocks of different length.
+  void call_uneven() {
+    const void* in = job_.in;
+    void* out = job_.out;
+    const bool root = rank_ == 0;
+    const int *counts = counts_.data(), *places = places_.data();
+    const int own = counts[rank_];
+    switch (job_.operation) {
+      case Operation::all_gather_v: MPI_Allgatherv(in, own, type_, out, counts, places, type_, MPI_COMM_WORLD); return;
+      case Operation::gather_v: MPI_Gatherv(in, own, type_, root ? out : nullptr, counts, places, type_, 0, MPI_COMM_WORLD); return;
+      case Operation::scatter_v: MPI_Scatterv(root ? in : nullptr, counts, places, type_, out, own, type_, 0, MPI_COMM_WORLD); return;
+      case Operation::reduce_scatter_v: MPI_Reduce_scatter(in, out, counts, type_, MPI_SUM, MPI_COMM_WORLD); return;
+      case Operation::all_to_all_v: MPI_Alltoallv(in, counts, places, type_, out, counts, places, type_, MPI_COMM_WORLD); return;
+      default: return;
+    }
+  }
+
+  void call_in_pairs() {
+    const std::optional<int> partner = partner_of(rank_, ranks_);
+    if (!partner) return;
+    if (is_windowed(job_.operation)) return exchange_window(*partner);
+    const bool begins = rank_ < *partner;
+    if (begins) MPI_Send(job_.in, in_, type_, *partner, 0, MPI_COMM_WORLD);
+    MPI_Recv(job_.out, out_, type_, *partner, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (!begins) MPI_Send(job_.in, in_, type_, *partner, 0, MPI_COMM_WORLD);
+  }
+
+  void exchange_window(int partner) {
+    const bool sends = sends_in_window(job_.operation, rank_), receives = receives_in_window(job_.operation, rank_);
+    const int message = static_cast<int>(job_.shape.size);
+    const auto* in = static_cast<const std::byte*>(job_.in);
+    auto* out = static_cast<std::byte*>(job_.out);
+    int under_way = 0;
+    for (std::size_t k = 0; receives && k < window; ++k)
+      MPI_Irecv(out + job_.place_of(k) * element_bytes_, message, type_, partner, 0, MPI_COMM_WORLD, &requests_[under_way++]);
+    for (std::size_t k = 0; sends && k < window; ++k)
+      MPI_Isend(in + job_.place_of(k) * element_bytes_, message, type_, partner, 0, MPI_COMM_WORLD, &requests_[under_way++]);
+    MPI_Waitall(under_way, requests_, MPI_STATUSES_IGNORE);
+    char answer = 0;
+    if (!receives) MPI_Recv(&answer, 1, MPI_CHAR, partner, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    else if (!sends) MPI_Send(&answer, 1, MPI_CHAR, partner, 0, MPI_COMM_WORLD);
+  }
+
   int rank_;
   int ranks_;
   Job job_ = {};
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
   int in_ = 0;
   int out_ = 0;
+  std::size_t element_bytes_ = 1;
+  // Of the blocks of different length, in elements.
+  std::vector<int> counts_, places_;
+  MPI_Request requests_[2 * window];
 };
 
 class MpiSet final : public ProcessSet {

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -69,6 +71,41 @@ TEST(BenchOperations, SizeIsTheLargerBufferInWholeBlocks) {
   EXPECT_EQ(bytes_of(shape_of(Operation::barrier, 4, 64, 4), 4), 0U);
 }
 
+TEST(BenchOperations, UnevenBlocksGrowWithTheRank) {
+  EXPECT_EQ(uneven_blocks(2, 2), (std::vector<std::size_t>{1, 1}));
+  EXPECT_EQ(uneven_blocks(302, 2), (std::vector<std::size_t>{101, 201}));
+  EXPECT_EQ(uneven_blocks(1003, 3), (std::vector<std::size_t>{167, 335, 501}));
+  EXPECT_EQ(uneven_exchange(1003, 3, 1), (std::vector<std::size_t>{335, 501, 167}));
+  for (int ranks = 1; ranks <= 9; ++ranks) {
+    for (const std::size_t elements : {std::size_t{9}, std::size_t{10}, std::size_t{1000}, std::size_t{12'345}}) {
+      const auto blocks = uneven_blocks(elements, ranks);
+      EXPECT_EQ(std::accumulate(blocks.begin(), blocks.end(), std::size_t{0}), elements);
+      EXPECT_GE(*std::ranges::min_element(blocks), 1U);
+      EXPECT_TRUE(std::ranges::is_sorted(blocks) || elements < 100U);
+      for (int from = 0; from < ranks; ++from)  // what one sends is what the other receives
+        for (int to = 0; to < ranks; ++to)
+          EXPECT_EQ(uneven_exchange(elements, ranks, from)[static_cast<std::size_t>(to)],
+                    uneven_exchange(elements, ranks, to)[static_cast<std::size_t>(from)]);
+    }
+  }
+  const Shape gathered = shape_of(Operation::gather_v, 3, 4012, 4, 1);
+  EXPECT_EQ(gathered.in, 335U);
+  EXPECT_EQ(gathered.out, 1003U);
+  EXPECT_EQ(bytes_of(gathered, 4), 4012U);
+  EXPECT_EQ(shape_of(Operation::scatter_v, 3, 4012, 4, 2).out, 501U);
+}
+
+TEST(BenchOperations, AWindowHasSoManyPlacesAsFitIntoAMebibyte) {
+  EXPECT_EQ(shape_of(Operation::bandwidth, 2, 8, 4).in, 2U * 64U);
+  EXPECT_EQ(shape_of(Operation::bandwidth, 2, 1 << 16, 4).in, (1U << 14) * 16U);
+  const Shape large = shape_of(Operation::bidirectional, 2, 4 << 20, 4);
+  EXPECT_EQ(large.out, 1U << 20);
+  EXPECT_EQ(bytes_of(large, 4), std::size_t{4} << 20) << "the size is that of a message";
+  EXPECT_EQ(partner_of(4, 5), std::nullopt);
+  EXPECT_EQ(partner_of(3, 5), 2);
+  EXPECT_EQ(partner_of(2, 5), 3);
+}
+
 TEST(BenchOperations, BusFactors) {
   EXPECT_DOUBLE_EQ(bus_factor(Operation::all_reduce, 4), 1.5);
   EXPECT_DOUBLE_EQ(bus_factor(Operation::all_gather, 4), 0.75);
@@ -111,8 +148,31 @@ TEST(BenchPlan, DtypesByShortAndLongName) {
   EXPECT_THROW(parse_dtype("f8"), InvalidArgument);
 }
 
+/// The same with blocks of different length.
+std::vector<double> expected_uneven(Operation operation, int rank, int ranks, const Shape& shape, const std::vector<std::vector<double>>& inputs) {
+  const auto own = static_cast<std::size_t>(rank), n = static_cast<std::size_t>(ranks);
+  const std::vector<std::size_t> blocks = uneven_blocks(shape.size, ranks);
+  std::size_t before = 0;
+  for (std::size_t r = 0; r < own; ++r) before += blocks[r];
+  std::vector<double> out;
+  for (std::size_t r = 0; r < n; ++r) {
+    std::size_t start = 0, count = blocks[r];
+    if (operation == Operation::all_to_all_v) {
+      for (std::size_t to = 0; to < own; ++to) start += blocks[(r + to) % n];
+      count = blocks[(r + own) % n];
+    }
+    for (std::size_t j = 0; j < count; ++j) out.push_back(inputs[r][start + j]);
+  }
+  if (operation != Operation::scatter_v && operation != Operation::reduce_scatter_v) return out;
+  out.assign(shape.out, 0);
+  for (std::size_t j = 0; j < shape.out; ++j)
+    for (std::size_t r = 0; r < (operation == Operation::scatter_v ? 1 : n); ++r) out[j] += inputs[r][before + j];
+  return out;
+}
+
 /// The result that an operation must give, worked out by the elements instead of by tables.
 std::vector<double> expected(Operation operation, int rank, int ranks, const Shape& shape, const std::vector<std::vector<double>>& inputs) {
+  if (operation >= Operation::all_gather_v && operation <= Operation::scatter_v) return expected_uneven(operation, rank, ranks, shape, inputs);
   const auto own = static_cast<std::size_t>(rank);
   const std::size_t block = shape.out / static_cast<std::size_t>(ranks);
   std::vector<double> out(shape.out);
@@ -133,10 +193,21 @@ std::vector<double> expected(Operation operation, int rank, int ranks, const Sha
       case Operation::all_to_all: out[j] = inputs[j / block][own * block + j % block]; break;
       case Operation::send_recv: out[j] = inputs[static_cast<std::size_t>((rank + ranks - 1) % ranks)][j]; break;
       case Operation::copy: out[j] = inputs[own][j]; break;
-      case Operation::barrier: break;
+      case Operation::ping_pong:
+      case Operation::bandwidth:
+      case Operation::bidirectional:
+      case Operation::message_rate: out[j] = inputs[own ^ 1][j]; break;
+      default: break;
     }
   }
   return out;
+}
+
+/// Tells whether a rank gets nothing that could be wrong.
+bool has_no_output(Operation operation, int rank, int ranks) {
+  if (is_in_pairs(operation) && (rank ^ 1) >= ranks) return true;
+  const bool one_way = operation == Operation::bandwidth || operation == Operation::message_rate;
+  return (root_only(operation) && rank != 0) || (one_way && rank % 2 == 0);
 }
 
 class BenchPattern : public ::testing::TestWithParam<int> {};
@@ -146,13 +217,19 @@ TEST_P(BenchPattern, AcceptsTheRightResultAndSeesEveryWrongElement) {
   const Pattern pattern(DType::float64, ranks);
   for (Operation operation : operations()) {
     if (operation == Operation::barrier) continue;
-    const Shape shape = shape_of(operation, ranks, 20'000 * sizeof(double), sizeof(double));
-    std::vector<std::vector<double>> inputs(static_cast<std::size_t>(ranks), std::vector<double>(std::max(shape.in, shape.out)));
-    for (int r = 0; r < ranks; ++r) pattern.fill(inputs[static_cast<std::size_t>(r)].data(), shape.in, r, 42);
+    const auto shape_on = [&](int rank) { return shape_of(operation, ranks, 20'000 * sizeof(double), sizeof(double), rank); };
+    std::vector<std::vector<double>> inputs(static_cast<std::size_t>(ranks));
+    for (int r = 0; r < ranks; ++r) {
+      std::vector<double>& in = inputs[static_cast<std::size_t>(r)];
+      in.resize(std::max(shape_on(r).in, shape_on(r).out));
+      pattern.fill(in.data(), shape_on(r).in, r, 42);
+    }
     for (int rank = 0; rank < ranks; ++rank) {
+      const Shape shape = shape_on(rank);
+      if (is_in_pairs(operation) && (rank ^ 1) >= ranks) continue;
       std::vector<double> out = expected(operation, rank, ranks, shape, inputs);
       EXPECT_EQ(pattern.wrong(operation, out.data(), shape, rank, 42), std::nullopt) << to_string(operation) << " on " << rank << " of " << ranks;
-      if (root_only(operation) && rank != 0) continue;
+      if (has_no_output(operation, rank, ranks)) continue;
       EXPECT_NE(pattern.wrong(operation, out.data(), shape, rank, 43), std::nullopt) << "another seed must give another result";
       for (std::size_t i : {std::size_t{0}, shape.out / 2, shape.out - 1}) {
         out[i] += 1;

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <set>
+#include <tuple>
 
 #include "base/processors.h"
 #include "bench_baseline.h"
@@ -83,17 +85,27 @@ class Conclusion {
   ResultFile json_, plot_;
 };
 
-/// Reports on results of earlier runs.
-int report_saved(const BenchOptions& options, const std::optional<BenchBaseline>& baseline) {
-  std::vector<BenchRow> rows;
+/// Reads the results of earlier runs, of the operations that are named. Throws InvalidArgument for two of the same, which could not be told apart.
+std::vector<BenchRow> read_saved(const BenchOptions& options) {
   const bool of_all = options.operations.empty() || std::ranges::find(options.operations, all_operations) != options.operations.end();
+  std::vector<BenchRow> rows;
+  std::set<std::tuple<std::string, BenchConditions, bench::Operation, std::string, std::size_t>> seen;
   for (const std::string& path : options.from) {
     for (BenchRow& row : read_rows(path)) {
-      const bool wanted = of_all || std::ranges::find(options.operations, bench::to_string(row.operation)) != options.operations.end();
-      if (wanted) rows.push_back(std::move(row));
+      if (!of_all && std::ranges::find(options.operations, bench::to_string(row.operation)) == options.operations.end()) continue;
+      if (!seen.emplace(row.set, row.conditions, row.operation, row.impl, row.bytes).second)
+        throw InvalidArgument(fmt::format("{} has a second result of {}: {}, {}, set {}", path, row.impl, cell_text(row.operation, row.bytes),
+                                          text_of(row.conditions), row.set));
+      rows.push_back(std::move(row));
     }
   }
   if (rows.empty()) throw InvalidArgument("--from has no result of what was asked for");
+  return rows;
+}
+
+/// Reports on results of earlier runs.
+int report_saved(const BenchOptions& options, const std::optional<BenchBaseline>& baseline) {
+  const std::vector<BenchRow> rows = read_saved(options);
   if (baseline) baseline->check_has(rows.front().conditions, {rows.front().set});
   Conclusion conclusion(options, baseline);
   const std::size_t cache = private_cache_bytes();

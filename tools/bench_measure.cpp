@@ -12,6 +12,7 @@
 
 #include "base/deadline.h"
 #include "base/processors.h"
+#include "bench_progress.h"
 #include "bench_report.h"
 #include "bench_results.h"
 #include "bench_set.h"
@@ -61,6 +62,7 @@ void add_operations(bench::Plan& plan, const std::vector<std::string>& names) {
 }
 
 bench::Plan plan_of_set(bench::Plan plan, const BenchSetup& setup, const BenchOptions& options) {
+  plan.progress = ::isatty(STDERR_FILENO) == 1;
   if (options.compare != "off") plan.candidates.emplace_back("unisono");
   if (options.compare != "on") plan.candidates.emplace_back("unisono-unchecked");
   plan.candidates.insert(plan.candidates.end(), setup.peers.begin(), setup.peers.end());
@@ -98,25 +100,17 @@ void name_gaps(const std::vector<BenchRow>& rows, const bench::Plan& plan, const
 
 void measure_rounds(const std::vector<std::unique_ptr<BenchSet>>& sets, const BenchOptions& options, int rounds, BenchResults& results) {
   const base::Deadline budget(std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds.value_or(0) * 1000)));
-  const bool show_progress = ::isatty(STDERR_FILENO) == 1;
-  const auto clear = [&] {
-    if (show_progress) std::cerr << "\r\033[K" << std::flush;
-  };
-  try {
-    for (int done = 0; done < rounds && !(options.seconds && budget.passed() && done >= quick_rounds); ++done) {
-      for (const auto& set : sets) {
-        if (show_progress) std::cerr << fmt::format("\rround {} of {}, {} ", done + 1, rounds, set->setup().name) << std::flush;
-        const ProcessorTime before = processor_time();
-        const nlohmann::json event = set->round(done);
-        const ProcessorTime after = processor_time();
-        results.add(set->setup().name, event, stolen_share(before, after));
-      }
+  BenchProgress progress(rounds, sets.size(), options.seconds ? std::optional(std::chrono::duration<double>(*options.seconds)) : std::nullopt);
+  for (int done = 0; done < rounds && !(options.seconds && budget.passed() && done >= quick_rounds); ++done) {
+    for (std::size_t i = 0; i < sets.size(); ++i) {
+      const std::string& name = sets[i]->setup().name;
+      progress.show(done, i, name, 0);
+      const ProcessorTime before = processor_time();
+      const nlohmann::json event = sets[i]->round(done, [&](double part) { progress.show(done, i, name, part); });
+      const ProcessorTime after = processor_time();
+      results.add(name, event, stolen_share(before, after));
     }
-  } catch (...) {
-    clear();
-    throw;
   }
-  clear();
 }
 
 void print_results(const BenchResults& results, const std::vector<BenchRow>& rows, const std::vector<BenchSetup>& setups, int rounds) {

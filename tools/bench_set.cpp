@@ -84,9 +84,10 @@ BenchSet::BenchSet(const BenchSetup& setup, bench::Plan plan, const std::filesys
 
 BenchSet::~BenchSet() { end_quietly(); }
 
-nlohmann::json BenchSet::round(int number) {
+nlohmann::json BenchSet::round(int number, const std::function<void(double part)>& on_progress) {
   order(number);
   nlohmann::json event = next_event();
+  for (; event.contains("part"); event = next_event()) on_progress(event.at("part").get<double>());
   waits_for_order_ = true;  // it ends by itself after a wrong result
   if (event.contains("wrong")) throw LaunchFailed(event.at("wrong").get<std::string>());
   return event;

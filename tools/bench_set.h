@@ -3,6 +3,7 @@
 #include <chrono>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -44,8 +45,9 @@ class BenchSet {
   const BenchSetup& setup() const noexcept { return setup_; }
   /// Returns the backend of unisono that serves the set.
   const std::string& backend() const noexcept { return backend_; }
-  /// Returns rank 0's report of the round. Throws LaunchFailed, with the ranks' own words, where they fail.
-  nlohmann::json round(int number);
+  /// Returns rank 0's report of the round; meanwhile calls the function with the part of it that is done, where the plan asks for that. Throws
+  /// LaunchFailed, with the ranks' own words, where they fail.
+  nlohmann::json round(int number, const std::function<void(double part)>& on_progress);
   /// Ends the ranks in good order.
   void finish();
 

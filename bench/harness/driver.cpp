@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -120,7 +121,10 @@ void measure(const Plan& plan, Arena& arena, Candidates& candidates, const std::
     if (round < 0) return;
     const double barrier_ns = session.barrier_ns();
     try {
-      const std::vector<Block> blocks = session.round(static_cast<std::uint64_t>(round));
+      const auto report_part = [&](double part) { line->report({{"part", part}}); };
+      const bool reports = line && plan.progress;
+      const std::vector<Block> blocks =
+          session.round(static_cast<std::uint64_t>(round), reports ? std::function<void(double)>(report_part) : std::function<void(double)>());
       if (line) line->report(event_of(round, barrier_ns, blocks));
     } catch (const WrongResult& wrong) {
       // All ranks throw it alike, so all of them can still leave in good order.

@@ -60,6 +60,7 @@ std::string to_json(const Plan& plan) {
   json["in_place"] = plan.in_place;
   json["shared_buffers"] = plan.shared_buffers;
   json["bind"] = plan.bind;
+  json["progress"] = plan.progress;
   json["seed"] = plan.seed;
   json["block_us"] = plan.block_time.count();
   json["timeout_ms"] = plan.timeout.count();
@@ -88,6 +89,7 @@ Plan plan_from_json(const std::string& text) {
   json.at("in_place").get_to(plan.in_place);
   json.at("shared_buffers").get_to(plan.shared_buffers);
   json.at("bind").get_to(plan.bind);
+  plan.progress = json.value("progress", false);  // scripts that start the drivers leave it out
   json.at("seed").get_to(plan.seed);
   plan.block_time = std::chrono::microseconds(json.at("block_us").get<std::int64_t>());
   plan.timeout = std::chrono::milliseconds(json.at("timeout_ms").get<std::int64_t>());

@@ -28,6 +28,7 @@ struct Plan {
   int hosts = 1;  ///< number of hosts as which the ranks present themselves to unisono; with more than one it uses its engine between hosts
   bool in_place = false;
   bool shared_buffers = false;  ///< in memory that the other ranks can reach, which only unisono uses
+  bool progress = false;        ///< rank 0 tells the command during a round how much of it is done
   bool bind = true;             ///< bind each rank to a core of its own
   std::uint64_t seed = 1;
   std::chrono::microseconds block_time{3000};  ///< the aimed duration of a block of calls

@@ -56,12 +56,16 @@ Session::Session(const Plan& plan, Arena& arena, Candidates& candidates)
       pattern_(plan.dtype, arena.ranks()),
       rewriter_(plan.dtype, arena.rank(), arena.ranks()) {}
 
-std::vector<Block> Session::round(std::uint64_t number) {
+std::vector<Block> Session::round(std::uint64_t number, const std::function<void(double part)>& on_progress) {
   std::vector<Block> blocks;
+  const auto steps = static_cast<double>(plan_.operations.size() * plan_.sizes.size());
+  std::size_t begun = 0;
   Draws draws(plan_.seed * 1'000'003 + number);  // the same on every rank
   for (Operation operation : plan_.operations) {
     std::size_t last = ~std::size_t{0};
     for (std::size_t bytes : plan_.sizes) {
+      if (on_progress && begun > 0) on_progress(static_cast<double>(begun) / steps);
+      ++begun;
       if (bytes > most_bytes_of(operation)) continue;
       const Job job = job_of(operation, bytes);
       const std::size_t actual = bytes_of(job.shape, element_size_);

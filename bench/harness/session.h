@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <tuple>
@@ -38,8 +39,9 @@ class Session {
  public:
   Session(const Plan& plan, Arena& arena, Candidates& candidates);
 
-  /// Measures one verified block of calls of each candidate, for each operation and size, in an order drawn anew.
-  std::vector<Block> round(std::uint64_t number);
+  /// Measures one verified block of calls of each candidate, for each operation and size, in an order drawn anew. Calls the function between sizes
+  /// with the part of the round that is done.
+  std::vector<Block> round(std::uint64_t number, const std::function<void(double part)>& on_progress = {});
   /// Returns the median of the harness's own barrier, which is reported beside every figure.
   double barrier_ns();
 

@@ -191,6 +191,10 @@ TEST_F(BenchReport, ABaselineThatIsNoneIsWrongUseBeforeAnythingIsMeasured) {
     EXPECT_FALSE(std::ifstream(path("kept.json")).is_open()) << "no file is emptied for a measurement that does not begin";
   }
   EXPECT_EQ(bench({"--from", wrong[4].first}).code, 2);
+  const std::string once = write("once", usual_results());
+  const Said twice = bench({"--from", once + "," + once});
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_NE(unwrapped(twice.err).find("once has a second result of unisono: all_reduce of 8 B, 2 ranks"), std::string::npos) << twice.err;
   EXPECT_EQ(bench({"broadcast", "--from", write("i", usual_results())}).code, 2) << "there is nothing of it in the file";
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -30,6 +31,7 @@ json measure(std::vector<std::string> arguments) {
   arguments.insert(arguments.end(), {"--quick", "--json", file});
   RunningCommand command(unisono_command(arguments));
   EXPECT_EQ(command.wait(std::chrono::seconds(200)), 0) << command.out() << command.err();
+  EXPECT_EQ(command.err().find("round "), std::string::npos) << "progress is for terminals: " << command.err();
   return json::parse(contents(file), nullptr, false);
 }
 
@@ -286,9 +288,14 @@ TEST(Bench, AnInterruptEndsEverythingAndShowsWhatThereIs) {
   RunningCommand command(unisono_command({"bench", "all_reduce", "--ranks", "2", "--sizes", "4MiB", "--rounds", "10000", "--json", file}),
                          {.stdio = RunningCommand::Stdio::terminal});
   ASSERT_TRUE(command.until_out_has("round 2")) << command.out();
+  ASSERT_TRUE(command.until_out_has(" left")) << command.out();
   command.type("\x03");  // Ctrl-C
   EXPECT_EQ(command.wait(), 128 + SIGINT) << command.out();
   EXPECT_NE(command.out().find("ended by SIGINT"), std::string::npos) << command.out();
+  EXPECT_TRUE(std::regex_search(command.out(), std::regex("\r\033\\[Kround [0-9]+ of 10000, plain, about [0-9]+ (s|min|h [0-9]+ min) left")))
+      << command.out();
+  const std::string after = command.out().substr(command.out().rfind("\r\033[K"));
+  EXPECT_FALSE(std::regex_search(after, std::regex("round [0-9]+ of"))) << "the progress is not erased: " << after;
   // The measurements made until then are not lost.
   for (const char* part : {" of 10000 rounds", "× unisono", "summary: 1 result verified"})
     EXPECT_NE(command.out().find(part), std::string::npos) << part << "\n" << command.out();

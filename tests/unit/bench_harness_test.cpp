@@ -123,6 +123,7 @@ TEST(BenchPlan, SurvivesTheWayToTheRanks) {
                   .ranks = 7,
                   .hosts = 3,
                   .in_place = true,
+                  .progress = true,
                   .bind = false,
                   .seed = 99,
                   .block_time = std::chrono::microseconds(17),
@@ -136,6 +137,7 @@ TEST(BenchPlan, SurvivesTheWayToTheRanks) {
   EXPECT_EQ(back.operations, plan.operations);
   EXPECT_EQ(back.dtype, plan.dtype);
   EXPECT_EQ(back.hosts, plan.hosts);
+  EXPECT_TRUE(back.progress);
   EXPECT_EQ(back.data, plan.data);
   EXPECT_EQ(back.folder, plan.folder);
   EXPECT_EQ(back.timeout, plan.timeout);

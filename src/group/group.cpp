@@ -60,15 +60,15 @@ std::uint64_t Group::begin(std::string_view operation) {
   return sequence;
 }
 
-std::unique_ptr<Pending> Group::pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, std::size_t buffered) {
-  return std::make_unique<Pending>(Pending{.state = nullptr,
-                                           .task = nullptr,
-                                           .group = shared_from_this(),
-                                           .operation = std::string(operation),
-                                           .sequence = sequence,
-                                           .where = options.where,
-                                           .deadline = base::Deadline(timeout_of(options)),
-                                           .buffered = buffered});
+Pending Group::pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, std::size_t buffered) {
+  return {.state = nullptr,
+          .task = nullptr,
+          .group = shared_from_this(),
+          .operation = std::string(operation),
+          .sequence = sequence,
+          .where = options.where,
+          .deadline = base::Deadline(timeout_of(options)),
+          .buffered = buffered};
 }
 
 std::unique_ptr<Task> Group::task_of(const CollectiveCall& call, const std::shared_ptr<detail::PrologueEpilogue>& edges,
@@ -104,7 +104,7 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
       auto watched = pending(operation, call.sequence, options);
       const auto task = task_of(call, request.edges, request, options);
       if (!task->advance()) waiter.wait(*task);
-      watched->collective = true;
+      watched.collective = true;
       left = watch(*task, std::move(watched));
     } else {
       if (call.factor) [[unlikely]] {
@@ -133,12 +133,13 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
 
 void Group::run_in_turn(CollectiveCall& call, const detail::Request& request, const CallOptions& options) {
   const auto edges = surroundings(call, request);
-  const auto state = parts_.progress->submit(lane_, Lane::Kind::collective, pending(detail::name_of(request), call.sequence, options),
-                                             [&] { return task_of(call, edges, request, options); });
+  const auto make = [&] { return task_of(call, edges, request, options); };
+  const auto state =
+      parts_.progress->submit(lane_, Lane::Kind::collective, pending(detail::name_of(request), call.sequence, options), std::ref(make));
   finish(*state);
 }
 
-std::shared_ptr<detail::WorkState> Group::watch(const Task& task, std::unique_ptr<Pending> pending) {
+std::shared_ptr<detail::WorkState> Group::watch(const Task& task, Pending pending) {
   auto completion = task.completion();
   return completion ? parts_.progress->watch(lane_, std::move(pending), std::move(completion)) : nullptr;
 }
@@ -209,8 +210,8 @@ Work Group::start(const detail::Request& request, const CallOptions& options) {
   call.sequence = begin(operation);
   get_ready(operation, call.sequence);
   const auto edges = surroundings(call, request);
-  return Work(parts_.progress->submit(lane_, Lane::Kind::collective, pending(operation, call.sequence, options),
-                                      [&] { return task_of(call, edges, request, options); }));
+  const auto make = [&] { return task_of(call, edges, request, options); };  // by reference: a copy of it would take memory
+  return Work(parts_.progress->submit(lane_, Lane::Kind::collective, pending(operation, call.sequence, options), std::ref(make)));
 }
 
 void Group::assemble(std::chrono::milliseconds timeout) {

@@ -104,17 +104,19 @@ class Group : public std::enable_shared_from_this<Group> {
   std::unique_ptr<Task> task_of(const CollectiveCall& call, const std::shared_ptr<detail::PrologueEpilogue>& edges, const detail::Request& request,
                                 const CallOptions& options);
   std::unique_ptr<Task> task_of(const MessageCall& call, bool sends);
-  std::unique_ptr<Pending> pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, std::size_t buffered = 0);
+  Pending pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, std::size_t buffered = 0);
   void end_pending();
   using MakeTask = std::function<std::unique_ptr<Task>()>;
   bool leaves_at_once(const detail::MessageRequest& request) const;
+  /// Sends a small message if there is room for it.
+  bool leaves(const MessageCall& call);
   void send_eagerly(const MessageCall& call, std::string_view operation, const CallOptions& options, const MakeTask& make);
   /// Waits for a message's task.
   Arrival carry_out(const MessageCall& call, std::string_view operation, const CallOptions& options, const MakeTask& make);
   /// Carries the call out behind the collectives that are pending.
   void run_in_turn(CollectiveCall& call, const detail::Request& request, const CallOptions& options);
   /// Has the device watched that has yet to finish a task that is done. Null: no device has anything to finish.
-  std::shared_ptr<detail::WorkState> watch(const Task& task, std::unique_ptr<Pending> pending);
+  std::shared_ptr<detail::WorkState> watch(const Task& task, Pending pending);
   /// Throws what `f` throws as errors of the call. `peer_waits`: the two sides have agreed on the message, so any error ends the group.
   template <class F>
   auto with_errors(std::string_view operation, std::uint64_t sequence, bool peer_waits, F&& f);

@@ -17,16 +17,25 @@ std::shared_ptr<DeviceEvent> Lane::last_on_device() {
   return last_on_device_;
 }
 
-void Lane::add(Kind kind, std::unique_ptr<Pending> pending) {
-  pending->collective = kind == Kind::collective;
-  (pending->collective ? collectives_ : messages_).push_back(std::move(pending));
+void Lane::add(Kind kind, Pending pending, Remains& remains) {
+  pending.collective = kind == Kind::collective;
+  if (pending.collective && !collectives_.empty()) step_collectives(remains);
+  // A message leaves alone what is pending beside it: a window of messages would be gone through for each of them.
+  Progressed progressed = Progressed::no;
+  if (!pending.collective) progressed = advance(pending, remains);
+  else if (collectives_.empty()) progressed = advance_in_turn(pending, remains);
+  if (progressed != Progressed::to_end) {
+    List& list = progressed == Progressed::to_device ? on_device_ : pending.collective ? collectives_ : messages_;
+    list.push_back(std::move(pending));
+    wakes_waiter_ = wakes_waiter_ && list.back().task->wakes_waiter();
+  }
   set_counts();
 }
 
-void Lane::add_watched(std::unique_ptr<Pending> pending) {
-  if (pending->collective) {
+void Lane::add_watched(Pending pending) {
+  if (pending.collective) {
     const std::lock_guard lock(device_mutex_);
-    last_on_device_ = pending->state->completion;
+    last_on_device_ = pending.state->completion;
   }
   on_device_.push_back(std::move(pending));
   set_counts();
@@ -45,42 +54,41 @@ bool Lane::poll(Remains& remains) {
 }
 
 bool Lane::step(Remains& remains) {
-  bool any_done = false;
   wakes_waiter_ = true;
-  while (!collectives_.empty()) {
-    const Progressed progressed = advance_in_turn(*collectives_.front(), remains);
-    if (progressed == Progressed::no) {
-      wakes_waiter_ = collectives_.front()->task->wakes_waiter();
-      break;
-    }
-    if (progressed == Progressed::to_device) on_device_.splice(on_device_.end(), collectives_, collectives_.begin());
-    else collectives_.pop_front();
-    any_done = true;
-  }
+  bool any_done = step_collectives(remains);
   any_done = step_each(messages_, remains) || any_done;
   any_done = step_each(on_device_, remains) || any_done;
   set_counts();
   return any_done;
 }
 
-bool Lane::step_each(List& list, Remains& remains) {
+bool Lane::step_collectives(Remains& remains) {
   bool any_done = false;
-  for (auto it = list.begin(); it != list.end();) {
-    const auto next = std::next(it);
-    switch (advance(**it, remains)) {
-      case Progressed::no: wakes_waiter_ = wakes_waiter_ && (*it)->task->wakes_waiter(); break;
-      case Progressed::to_device:
-        on_device_.splice(on_device_.end(), list, it);
-        any_done = true;
-        break;
-      case Progressed::to_end:
-        list.erase(it);
-        any_done = true;
-        break;
+  while (!collectives_.empty()) {
+    const Progressed progressed = advance_in_turn(collectives_.front(), remains);
+    if (progressed == Progressed::no) {
+      wakes_waiter_ = wakes_waiter_ && collectives_.front().task->wakes_waiter();
+      break;
     }
-    it = next;
+    if (progressed == Progressed::to_device) on_device_.splice(on_device_.end(), collectives_, collectives_.begin());
+    else collectives_.pop_front();
+    any_done = true;
   }
   return any_done;
+}
+
+bool Lane::step_each(List& list, Remains& remains) {
+  bool any_done = false;
+  for (auto it = list.begin(); it != list.end();) any_done = step_one(list, it++, remains) || any_done;
+  return any_done;
+}
+
+bool Lane::step_one(List& list, List::iterator it, Remains& remains) {
+  switch (advance(*it, remains)) {
+    case Progressed::no: wakes_waiter_ = wakes_waiter_ && it->task->wakes_waiter(); return false;
+    case Progressed::to_device: on_device_.splice(on_device_.end(), list, it); return true;
+    default: list.erase(it); return true;
+  }
 }
 
 Lane::Progressed Lane::advance_in_turn(Pending& pending, Remains& remains) {
@@ -145,6 +153,7 @@ void Lane::finish(Pending& pending, std::exception_ptr error, Remains& remains) 
     state.settled = true;
     std::move(state.then.begin(), state.then.end(), std::back_inserter(remains.callbacks));
     state.then.clear();
+    state.went_well.store(!error, std::memory_order_release);
     if (error && state.dropped) deferred.set(error, pending.collective ? state.dropped_after : DeferredError::no_queued_call);
     state.done.store(true, std::memory_order_seq_cst);
   }
@@ -153,7 +162,8 @@ void Lane::finish(Pending& pending, std::exception_ptr error, Remains& remains) 
     if (last_on_device_ == state.completion) last_on_device_.reset();
   }
   pending.task.reset();
-  remains.groups.push_back(std::move(pending.group));
+  if (!remains.group || remains.group == pending.group) remains.group = std::move(pending.group);
+  else remains.groups.push_back(std::move(pending.group));
   remains.any_done = true;
 }
 
@@ -164,14 +174,14 @@ void Lane::look(Remains& remains) {
   next_look_ = now + look_period;
   const List* const lists[] = {&collectives_, &messages_, &on_device_};
   const List& first = **std::ranges::find_if(lists, [](const List* list) { return !list->empty(); });
-  if (const auto known = first.front()->group->coordination().failure()) return fail(*known, remains);
+  if (const auto known = first.front().group->coordination().failure()) return fail(*known, remains);
   std::optional<Failure> failure;
   const auto check = [&](Pending& pending) {
     if (!failure) failure = WaitCheck{pending.operation, pending.sequence, pending.deadline, pending.warned}.look(*pending.group, *pending.task);
   };
-  if (!collectives_.empty()) check(*collectives_.front());
-  for (const auto& pending : messages_) check(*pending);
-  for (const auto& pending : on_device_) check(*pending);
+  if (!collectives_.empty()) check(collectives_.front());
+  for (auto& pending : messages_) check(pending);
+  for (auto& pending : on_device_) check(pending);
   if (!failure) return;
   // The acts of a peer before it went still count: the operation is finished if it can be, and the next look decides.
   if (step(remains) || count() == 0) return;
@@ -183,8 +193,8 @@ void Lane::fail(const Failure& failure, Remains& remains) {
 }
 
 void Lane::end(const ErrorOf& error_of, Remains& remains) {
-  for (const List* list : {&collectives_, &messages_, &on_device_}) {
-    for (const auto& pending : *list) finish(*pending, error_of(*pending), remains);
+  for (List* list : {&collectives_, &messages_, &on_device_}) {
+    for (Pending& pending : *list) finish(pending, error_of(pending), remains);
   }
   clear();
 }

@@ -38,6 +38,7 @@ struct Pending {
 /// The remains of operations that are over, to be let go of when the lock is released: a group may end with its last operation, and callbacks may
 /// call anything.
 struct Remains {
+  std::shared_ptr<Group> group;  // the first one; most often it is the only one
   std::vector<std::shared_ptr<Group>> groups;
   std::vector<std::function<void()>> callbacks;
   bool any_done = false;  // a thread may wait for one of the operations
@@ -64,9 +65,10 @@ class Lane {
 
   // Under the lock.
 
-  void add(Kind kind, std::unique_ptr<Pending> pending);
+  /// Adds an operation and advances it as far as it goes at once: often that is all.
+  void add(Kind kind, Pending pending, Remains& remains);
   /// Adds an operation that is enqueued: its state has the completion, its task watches the device.
-  void add_watched(std::unique_ptr<Pending> pending);
+  void add_watched(Pending pending);
   /// Advances everything as far as it goes, and looks for failures now and then. True if anything is done.
   bool poll(Remains& remains);
   /// Ends everything, each operation with its error.
@@ -77,11 +79,14 @@ class Lane {
   bool wakes_waiter() const { return wakes_waiter_; }
 
  private:
-  using List = std::list<std::unique_ptr<Pending>>;
+  using List = std::list<Pending>;
   enum class Progressed { no, to_device, to_end };
 
   bool step(Remains& remains);
+  bool step_collectives(Remains& remains);
   bool step_each(List& list, Remains& remains);
+  /// Advances one operation of a list. True if it leaves the list.
+  bool step_one(List& list, List::iterator it, Remains& remains);
   Progressed advance_in_turn(Pending& pending, Remains& remains);
   Progressed advance(Pending& pending, Remains& remains);
   void leave_to_device(Pending& pending, Remains& remains);

@@ -57,7 +57,8 @@ class MessageMatcher::RecvTask final : public Task {
 
   bool advance() override {
     if (is_over_) return true;
-    if (source_ < 0) matcher_.pump();
+    // The first receive looks for all of them: whoever advances one advances those that were posted before it, too.
+    if (source_ < 0 && matcher_.posted_.front() == this) matcher_.pump();
     if (source_ < 0) return false;
     if (!delivery_.is_done) route().carrier->advance(route().peer, delivery_);
     if (!delivery_.is_done) return false;
@@ -150,6 +151,10 @@ std::unique_ptr<Task> MessageMatcher::send(const MessageCall& call) {
   const Route& route = routes_[static_cast<std::size_t>(call.peer)];
   if (route.peer == call.peer) return route.carrier->send(route.peer, header_of(call), call.data.data());
   return std::make_unique<SendTask>(route, call);
+}
+engines::MessageCarrier::Tried MessageMatcher::try_send(const MessageCall& call) {
+  const Route& route = routes_[static_cast<std::size_t>(call.peer)];
+  return route.carrier->try_send(route.peer, header_of(call), call.data.data());
 }
 std::unique_ptr<Task> MessageMatcher::recv(const MessageCall& call) { return std::make_unique<RecvTask>(*this, call); }
 std::unique_ptr<Task> MessageMatcher::probe(const MessageCall& call) { return std::make_unique<ProbeTask>(*this, call); }

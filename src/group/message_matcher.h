@@ -27,6 +27,8 @@ class MessageMatcher {
   MessageMatcher(int rank, std::vector<Route> routes);
 
   std::unique_ptr<Task> send(const engines::MessageCall& call);
+  /// Sends a message if it can leave at once, whole.
+  engines::MessageCarrier::Tried try_send(const engines::MessageCall& call);
   std::unique_ptr<Task> recv(const engines::MessageCall& call);
   /// Makes a task that is done when the message has come that the next receive from there with that tag will take. The message stays; `data` does not
   /// count.

@@ -1,10 +1,12 @@
 // The messages of a group: sends, receives and probes.
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "engines/message.h"
 #include "base/eager.h"
+#include "base/relax.h"
 #include "group/check.h"
 #include "group/composed.h"
 #include "group/device_streams.h"
@@ -79,8 +81,26 @@ auto Group::with_errors(std::string_view operation, std::uint64_t sequence, bool
   }
 }
 
+// Where there is no room, what is pending here may be what the peer waits for, and a peer that reads soon makes room in less time than a copy of the
+// message for later would take.
+bool Group::leaves(const MessageCall& call) {
+  using Tried = engines::MessageCarrier::Tried;
+  constexpr std::size_t bytes_of_a_look = 256;  // that are copied meanwhile
+  std::size_t looks = coordination().is_crowded() ? 0 : call.data.bytes() / bytes_of_a_look;
+  for (;; --looks) {
+    const bool beside_others = lane_->has_messages();
+    const Tried tried = beside_others ? parts_.progress->exclusively([&] { return core().try_send(call); }) : core().try_send(call);
+    if (tried == Tried::sent) return true;
+    if (tried == Tried::never) return false;
+    if (beside_others) parts_.progress->advance(*lane_);
+    if (looks == 0) return false;
+    base::relax();
+  }
+}
+
 // A small send that nobody takes at once goes on without its caller. If it fails then, the next call throws its error.
 void Group::send_eagerly(const MessageCall& call, std::string_view operation, const CallOptions& options, const MakeTask& make) {
+  if (call.data.is_contiguous() && leaves(call)) return;
   const auto leave_behind = [&](const MakeTask& make_detached) {
     get_ready(operation, call.sequence);
     const std::size_t kept = buffered_cost + call.data.bytes();
@@ -112,10 +132,11 @@ Arrival Group::carry_out(const MessageCall& call, std::string_view operation, co
   }
   std::shared_ptr<detail::WorkState> left;  // to the device
   const Arrival arrival = with_errors(operation, call.sequence, on_device, [&] {
-    auto watched = on_device ? pending(operation, call.sequence, options) : nullptr;
+    std::optional<Pending> watched;
+    if (on_device) watched = pending(operation, call.sequence, options);
     const auto task = make();
     if (!task->advance()) BlockingWaiter(*this, operation, call.sequence, timeout_of(options)).wait(*task);
-    if (on_device) left = watch(*task, std::move(watched));
+    if (on_device) left = watch(*task, std::move(*watched));
     return task->arrival();
   });
   if (left) left->order_stream();
@@ -128,8 +149,8 @@ MessageInfo Group::run(const detail::MessageRequest& request, const CallOptions&
   MessageCall call = check_message(*this, request, options);
   call.sequence = begin(operation);
   const auto make = [&] { return task_of(call, request.operation == Operation::send); };
-  if (!leaves_at_once(request)) return info_of(carry_out(call, operation, options, make));
-  send_eagerly(call, operation, options, make);
+  if (!leaves_at_once(request)) return info_of(carry_out(call, operation, options, std::ref(make)));
+  send_eagerly(call, operation, options, std::ref(make));
   return {};
 }
 
@@ -143,8 +164,8 @@ Work Group::start(const detail::MessageRequest& request, const CallOptions& opti
   MessageCall call = check_message(*this, request, options);
   call.sequence = begin(operation);
   get_ready(operation, call.sequence);
-  return Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options),
-                                      [&] { return task_of(call, request.operation == Operation::send); }));
+  const auto make = [&] { return task_of(call, request.operation == Operation::send); };
+  return Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options), std::ref(make)));
 }
 
 // A send that leaves at once needs no thread beside the caller.

@@ -55,19 +55,19 @@ void Progress::remove(const std::shared_ptr<Lane>& lane) {
 }
 
 void Progress::get_ready() {
+  if (thread_.is_running()) return;
   const std::lock_guard lock(mutex_);
   thread_.start();
 }
 
-std::shared_ptr<detail::WorkState> Progress::submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, std::unique_ptr<Pending> pending,
-                                                    const MakeTask& make) {
+std::shared_ptr<detail::WorkState> Progress::submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make) {
   auto state = put(lane, kind, std::move(pending), make);
   if (count_.load() > 0) thread_.wake();
   return state;
 }
 
-std::shared_ptr<detail::WorkState> Progress::carry_out(const std::shared_ptr<Lane>& lane, Lane::Kind kind, std::unique_ptr<Pending> pending,
-                                                       const MakeTask& make, const std::function<void()>& issued) {
+std::shared_ptr<detail::WorkState> Progress::carry_out(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make,
+                                                       const std::function<void()>& issued) {
   const Waiting waiting(*this);
   auto state = put(lane, kind, std::move(pending), make);
   issued();
@@ -75,26 +75,21 @@ std::shared_ptr<detail::WorkState> Progress::carry_out(const std::shared_ptr<Lan
   return state;
 }
 
-std::shared_ptr<detail::WorkState> Progress::put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, std::unique_ptr<Pending> pending,
-                                                 const MakeTask& make) {
+std::shared_ptr<detail::WorkState> Progress::put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make) {
   auto state = state_in(lane);
-  pending->state = state;
+  pending.state = state;
   Locked locked(*this);
-  pending->task = make();
-  locked.change(*lane, [&](Lane& to, Remains& remains) {
-    to.add(kind, std::move(pending));
-    to.poll(remains);  // as far as it goes at once: often that is all
-  });
+  pending.task = make();
+  locked.change(*lane, [&](Lane& to, Remains& remains) { to.add(kind, std::move(pending), remains); });
   return state;
 }
 
-std::shared_ptr<detail::WorkState> Progress::watch(const std::shared_ptr<Lane>& lane, std::unique_ptr<Pending> pending,
-                                                   std::shared_ptr<DeviceEvent> completion) {
+std::shared_ptr<detail::WorkState> Progress::watch(const std::shared_ptr<Lane>& lane, Pending pending, std::shared_ptr<DeviceEvent> completion) {
   auto state = state_in(lane);
   state->completion = std::move(completion);
   state->done.store(true);
-  pending->task = std::make_unique<DeviceWatch>(pending->group->coordination(), state->completion);
-  pending->state = state;
+  pending.task = std::make_unique<DeviceWatch>(pending.group->coordination(), state->completion);
+  pending.state = state;
   {
     Locked locked(*this);
     locked.change(*lane, [&](Lane& to, Remains& remains) {
@@ -133,6 +128,11 @@ bool Progress::drive(Done&& done, const base::Deadline* deadline) {
     if (deadline != nullptr && backoff.is_sleeping()) longest = std::min<std::chrono::nanoseconds>(longest, deadline->left());
     backoff.pause(step, longest);
   }
+}
+
+void Progress::advance(Lane& lane) {
+  Locked locked(*this);
+  locked.change(lane, [](Lane& pending, Remains& remains) { pending.poll(remains); });
 }
 
 void Progress::wait(detail::WorkState& state) {

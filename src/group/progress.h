@@ -35,15 +35,21 @@ class Progress : public std::enable_shared_from_this<Progress> {
   void get_ready();
   using MakeTask = std::function<std::unique_ptr<Task>()>;
   /// Calls `make` where no other thread advances the lane. The caller has called get_ready.
-  std::shared_ptr<detail::WorkState> submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, std::unique_ptr<Pending> pending,
-                                            const MakeTask& make);
+  std::shared_ptr<detail::WorkState> submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make);
   /// Submits for a caller that waits for the operation at once, so that no other thread is woken. `issued` is called when the operation has its place
   /// in the lane. A caller whose operation may leave something to a device has called get_ready.
-  std::shared_ptr<detail::WorkState> carry_out(const std::shared_ptr<Lane>& lane, Lane::Kind kind, std::unique_ptr<Pending> pending,
-                                               const MakeTask& make, const std::function<void()>& issued);
+  std::shared_ptr<detail::WorkState> carry_out(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make,
+                                               const std::function<void()>& issued);
   /// Watches an operation that its caller has carried out as far as the device, which has yet to reach `completion`. The caller has called get_ready.
-  std::shared_ptr<detail::WorkState> watch(const std::shared_ptr<Lane>& lane, std::unique_ptr<Pending> pending,
-                                           std::shared_ptr<DeviceEvent> completion);
+  std::shared_ptr<detail::WorkState> watch(const std::shared_ptr<Lane>& lane, Pending pending, std::shared_ptr<DeviceEvent> completion);
+  /// Calls `f` while no other thread advances a lane.
+  template <class F>
+  auto exclusively(F&& f) {
+    const std::lock_guard lock(mutex_);
+    return f();
+  }
+  /// Goes once over what is pending in the lane.
+  void advance(Lane& lane);
   void wait(detail::WorkState& state);
   /// Waits for a condition that what is pending brings about. Returns false when the deadline has passed first.
   bool wait_until(const std::function<bool()>& done, const base::Deadline& deadline);
@@ -60,7 +66,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   class Locked;
   class Waiting;
 
-  std::shared_ptr<detail::WorkState> put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, std::unique_ptr<Pending> pending, const MakeTask& make);
+  std::shared_ptr<detail::WorkState> put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make);
   std::shared_ptr<detail::WorkState> state_in(const std::shared_ptr<Lane>& lane);
   template <class Done>
   bool drive(Done&& done, const base::Deadline* deadline);

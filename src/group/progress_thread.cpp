@@ -9,6 +9,7 @@ namespace unisono::group {
 
 void ProgressThread::start() {
   if (!thread_.joinable() && !stop_) thread_ = base::Thread("the asynchronous operations", [this] { loop(); });
+  is_running_.store(true, std::memory_order_release);
 }
 
 void ProgressThread::loop() {

@@ -19,6 +19,8 @@ class ProgressThread {
 
   /// Starts the thread where it does not run yet; Error where there is none to be had. The caller holds the lock.
   void start();
+  /// It was started. From any thread.
+  bool is_running() const { return is_running_.load(std::memory_order_acquire); }
   /// There is something to do.
   void wake() { work_.notify_one(); }
   void stop();
@@ -32,6 +34,7 @@ class ProgressThread {
   std::string rank_text_;
   std::condition_variable work_;
   std::atomic<bool> stop_{false};
+  std::atomic<bool> is_running_{false};
   base::Thread thread_;
 };
 

@@ -15,6 +15,7 @@ namespace unisono {
 struct Work::Handle {
   explicit Handle(std::shared_ptr<detail::WorkState> s) : state(std::move(s)) {}
   ~Handle() {
+    if (state->went_well.load(std::memory_order_acquire)) return;
     const std::lock_guard lock(state->mutex);
     state->dropped = true;
     state->dropped_after = state->lane->last_call.load(std::memory_order_relaxed);
@@ -24,6 +25,7 @@ struct Work::Handle {
   Handle& operator=(const Handle&) = delete;
 
   std::exception_ptr error() {
+    if (state->went_well.load(std::memory_order_acquire)) return nullptr;
     const std::lock_guard lock(state->mutex);
     state->seen = true;
     return state->error;

@@ -20,7 +20,8 @@ namespace unisono::detail {
 /// The state that a Work refers to.
 struct WorkState {
   std::atomic<bool> done{false};
-  std::mutex mutex;  // of all that follows
+  std::atomic<bool> went_well{false};  // it is over, on a device as well, and there is no error: nothing of what follows changes any more but `then`
+  std::mutex mutex;                    // of all that follows
   std::exception_ptr error;
   std::shared_ptr<DeviceEvent> completion;  // set before `done`: the operation is enqueued then, and this says when the device is through
   bool settled = false;                     // the device is through, or something went wrong

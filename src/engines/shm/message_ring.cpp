@@ -10,6 +10,7 @@ namespace unisono::engines::shm {
 namespace {
 
 constexpr std::size_t stride = std::size_t{32} << 10;  // bytes that are copied before the other side may see them
+constexpr std::size_t unpublished_part = 8;            // of a ring at most, 1 / 8, has been read and counts as full for the sender
 constexpr std::uint64_t alignment = 16;                // of every message in a ring
 constexpr std::uint64_t padded(std::uint64_t bytes) { return (bytes + alignment - 1) & ~(alignment - 1); }
 
@@ -47,7 +48,7 @@ class MessageRing::SendTask final : public Task {
     std::byte* memory = segment.ring_data(ring_.rank_, peer_);
     const std::size_t capacity = segment.ring_bytes();
     std::uint64_t written = control.written.load(std::memory_order_relaxed);
-    std::uint64_t space = capacity - (written - control.read.load(std::memory_order_acquire));
+    std::uint64_t space = ring_.space_to(peer_, written, (header_sent_ ? 0 : sizeof header_) + padded(header_.bytes) - sent_);
     bool moved = false;
     if (!header_sent_) {
       if (space < sizeof header_) return false;
@@ -72,9 +73,9 @@ class MessageRing::SendTask final : public Task {
       written += part;
       space -= part;
       moved = true;
-      if (left > part) publish(control, written);
+      if (left > part) ring_.publish_written(peer_, written);
     }
-    if (moved || done_) publish(control, written);
+    if (moved || done_) ring_.publish_written(peer_, written);
     if (done_) queue().pop_front();
     return done_;
   }
@@ -92,11 +93,7 @@ class MessageRing::SendTask final : public Task {
   }
 
  private:
-  std::deque<SendTask*>& queue() { return ring_.outgoing_[static_cast<std::size_t>(peer_)]; }
-  void publish(RingControl& control, std::uint64_t written) {
-    control.written.store(written, std::memory_order_seq_cst);
-    ring_.segment_->notifier(peer_).notify();
-  }
+  std::deque<SendTask*>& queue() { return ring_.destinations_[static_cast<std::size_t>(peer_)].queue; }
 
   MessageRing& ring_;
   int peer_;
@@ -113,30 +110,62 @@ MessageRing::MessageRing(std::shared_ptr<Segment> segment, int rank)
     : segment_(std::move(segment)),
       rank_(rank),
       sources_(static_cast<std::size_t>(segment_->ranks())),
-      outgoing_(static_cast<std::size_t>(segment_->ranks())) {}
+      destinations_(static_cast<std::size_t>(segment_->ranks())) {}
 
 std::unique_ptr<Task> MessageRing::send(int peer, const MessageHeader& header, const void* data) {
   return std::make_unique<SendTask>(*this, peer, header, data);
+}
+
+MessageCarrier::Tried MessageRing::try_send(int peer, const MessageHeader& header, const void* data) {
+  const Destination& destination = destinations_[static_cast<std::size_t>(peer)];
+  if (!destination.queue.empty()) return Tried::no_room;
+  const std::uint64_t written = segment_->ring(rank_, peer).written.load(std::memory_order_relaxed);
+  const std::uint64_t total = sizeof header + padded(header.bytes);
+  if (space_to(peer, written, total) < total) return total <= segment_->ring_bytes() ? Tried::no_room : Tried::never;
+  std::byte* const memory = segment_->ring_data(rank_, peer);
+  into_ring(memory, segment_->ring_bytes(), written, &header, sizeof header);
+  into_ring(memory, segment_->ring_bytes(), written + sizeof header, data, static_cast<std::size_t>(header.bytes));
+  publish_written(peer, written + total);
+  return Tried::sent;
+}
+
+std::uint64_t MessageRing::space_to(int peer, std::uint64_t written, std::uint64_t wanted) {
+  std::uint64_t& read = destinations_[static_cast<std::size_t>(peer)].read;
+  const std::uint64_t capacity = segment_->ring_bytes();
+  if (capacity - (written - read) < wanted) read = segment_->ring(rank_, peer).read.load(std::memory_order_acquire);
+  return capacity - (written - read);
+}
+
+void MessageRing::publish_written(int peer, std::uint64_t written) noexcept {
+  segment_->ring(rank_, peer).written.store(written, std::memory_order_seq_cst);
+  segment_->notifier(peer).notify();
+}
+
+bool MessageRing::has_bytes(int peer, std::uint64_t wanted) {
+  Source& source = sources_[static_cast<std::size_t>(peer)];
+  if (source.written - source.read < wanted) source.written = segment_->ring(peer, rank_).written.load(std::memory_order_acquire);
+  return source.written - source.read >= wanted;
+}
+
+// A sender that waits for room finds it in the rest of the ring.
+void MessageRing::publish_read(int peer) {
+  Source& source = sources_[static_cast<std::size_t>(peer)];
+  if (source.read - source.published < segment_->ring_bytes() / unpublished_part) return;
+  source.published = source.read;
+  segment_->ring(peer, rank_).read.store(source.read, std::memory_order_seq_cst);
+  segment_->notifier(peer).notify();
 }
 
 std::optional<AnnouncedMessage> MessageRing::next(int peer) {
   Source& source = sources_[static_cast<std::size_t>(peer)];
   Incoming& incoming = source.incoming;
   if (incoming.is_active) pump(peer);
-  if (incoming.is_active) return std::nullopt;
-  RingControl& control = segment_->ring(peer, rank_);
-  std::uint64_t read = control.read.load(std::memory_order_relaxed);
-  if (control.written.load(std::memory_order_acquire) - read < sizeof(MessageHeader)) return std::nullopt;
+  if (incoming.is_active || !has_bytes(peer, sizeof(MessageHeader))) return std::nullopt;
   incoming.is_active = incoming.is_aside = true;
   incoming.ticket = ++source.tickets;
-  out_of_ring(&incoming.header, segment_->ring_data(peer, rank_), segment_->ring_bytes(), read, sizeof incoming.header);
-  read += sizeof incoming.header;
-  if (incoming.header.bytes > 0) {
-    control.read.store(read, std::memory_order_release);  // the sender is notified with the first part of the elements
-  } else {
-    control.read.store(read, std::memory_order_seq_cst);
-    segment_->notifier(peer).notify();
-  }
+  out_of_ring(&incoming.header, segment_->ring_data(peer, rank_), segment_->ring_bytes(), source.read, sizeof incoming.header);
+  source.read += sizeof incoming.header;
+  publish_read(peer);
   return AnnouncedMessage{incoming.header, incoming.ticket};
 }
 
@@ -170,18 +199,16 @@ void MessageRing::pump(int peer) {
   Source& source = sources_[static_cast<std::size_t>(peer)];
   Incoming& incoming = source.incoming;
   if (!incoming.is_active) return;
-  RingControl& control = segment_->ring(peer, rank_);
-  const std::uint64_t written = control.written.load(std::memory_order_acquire);
-  std::uint64_t read = control.read.load(std::memory_order_relaxed);
   const std::byte* memory = segment_->ring_data(peer, rank_);
   const std::uint64_t total = padded(incoming.header.bytes);
-  while (incoming.received < total && written != read) {
-    const auto part = static_cast<std::size_t>(std::min({total - incoming.received, written - read, static_cast<std::uint64_t>(stride)}));
-    take_part(incoming, memory, read, part);
+  has_bytes(peer, total - incoming.received);
+  while (incoming.received < total && source.written != source.read) {
+    const auto part =
+        static_cast<std::size_t>(std::min({total - incoming.received, source.written - source.read, static_cast<std::uint64_t>(stride)}));
+    take_part(incoming, memory, source.read, part);
     incoming.received += part;
-    read += part;
-    control.read.store(read, std::memory_order_seq_cst);
-    segment_->notifier(peer).notify();
+    source.read += part;
+    publish_read(peer);
   }
   if (incoming.received == total) end_message(source);
 }

@@ -15,11 +15,15 @@ namespace unisono::engines::shm {
 /// Carries messages between the ranks of a segment. Each ordered pair has a ring of bytes in shared memory. A message is a header and its elements,
 /// streamed through the ring: the receiver of a large message copies out while the sender copies in; a small one fits whole, and its send is done at
 /// once. The arrived part of a message that no receive has taken is kept aside.
+///
+/// Both sides of a ring keep what they have seen of the other's counter and look again only where that does not suffice, and the receiver says what
+/// it has read once for many small messages: a counter's line goes from one core to the other as seldom as it can.
 class MessageRing final : public MessageCarrier {
  public:
   MessageRing(std::shared_ptr<Segment> segment, int rank);
 
   std::unique_ptr<Task> send(int peer, const MessageHeader& header, const void* data) override;
+  Tried try_send(int peer, const MessageHeader& header, const void* data) override;
   std::optional<AnnouncedMessage> next(int peer) override;
   void progress(int peer) override { pump(peer); }
   void deliver(int peer, std::uint64_t ticket, const MessageHeader& header, Delivery& delivery) override;
@@ -39,11 +43,26 @@ class MessageRing final : public MessageCarrier {
     std::vector<std::byte> aside;
   };
   struct Source {
+    std::uint64_t read = 0;       // bytes of the ring
+    std::uint64_t published = 0;  // of them the sender knows
+    std::uint64_t written = 0;    // bytes, as this rank has seen last
     Incoming incoming;
     std::uint64_t tickets = 0;
     std::map<std::uint64_t, std::vector<std::byte>> aside;  // whole messages that no receive has taken, by ticket
   };
 
+  struct Destination {
+    std::uint64_t read = 0;       // bytes of the ring, as this rank has seen last
+    std::deque<SendTask*> queue;  // in order; the first one writes
+  };
+
+  /// Returns the free bytes of the ring to a peer; what is known of them, where that is at least `wanted`.
+  std::uint64_t space_to(int peer, std::uint64_t written, std::uint64_t wanted);
+  /// Returns true where the ring of a source has so many bytes to read.
+  bool has_bytes(int peer, std::uint64_t wanted);
+  /// Tells the sender what has been read, if that is enough to be worth it.
+  void publish_read(int peer);
+  void publish_written(int peer, std::uint64_t written) noexcept;
   /// Moves the bytes in the ring of one source to their destination.
   void pump(int source);
   void take_part(Incoming& incoming, const std::byte* memory, std::uint64_t position, std::size_t part);
@@ -52,7 +71,7 @@ class MessageRing final : public MessageCarrier {
   std::shared_ptr<Segment> segment_;
   int rank_;
   std::vector<Source> sources_;
-  std::vector<std::deque<SendTask*>> outgoing_;  // per destination, in order; the first one writes
+  std::vector<Destination> destinations_;
 };
 
 }  // namespace unisono::engines::shm

@@ -51,6 +51,13 @@ class Backoff {
       sleep(look_again, at_most);
     }
   }
+  /// Waits as the next pause would, where that spins; false, at once, where it would not.
+  bool spin() {
+    if (count_ >= spins_) return false;
+    ++count_;
+    base::relax();
+    return true;
+  }
   bool is_spinning() const { return count_ <= spins_; }
   bool is_sleeping() const { return count_ > spins_ + yields_; }
   /// Begins anew, after something has happened: the next thing may come soon.

@@ -1,6 +1,7 @@
 #include "group/group.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/error_text.h"
@@ -152,17 +153,24 @@ void Group::run(const detail::Request& request, const CallOptions& options, cons
   if (device_ || is_on_device(call)) get_ready(operation, call.sequence);
   const auto edges = surroundings(call, request);
   std::shared_ptr<detail::WorkState> state;
-  try {  // where this rank cannot begin it, the others must not wait
-    state = parts_.progress->carry_out(
-        lane_, Lane::Kind::collective, pending(operation, call.sequence, options), [&] { return task_of(call, edges, request, options); },
-        [&] {
-          entry.reset();
-          issued();
-        });
-  } catch (...) {
+  const auto describe = [&] { return pending(operation, call.sequence, options); };
+  const auto make = [&] { return task_of(call, edges, request, options); };
+  const auto next = [&] {
+    entry.reset();
+    issued();
+  };
+  try {
+    const auto memory = is_on_device(call) ? Progress::Memory::device : Progress::Memory::host;
+    state = parts_.progress->carry_out(lane_, memory, std::cref(describe), std::cref(make), std::cref(next));
+  } catch (const Mismatch&) {
+    std::rethrow_exception(complete_collective(std::current_exception(), operation, call.sequence));
+  } catch (const GroupFailure& over) {
+    std::rethrow_exception(fail(over.failure(), operation, call.sequence));
+  } catch (...) {  // where this rank cannot begin it, the others must not wait
     abort_after(std::current_exception());
     throw;
   }
+  if (!state) return;
   if (const auto error = state->error_now()) std::rethrow_exception(error);
   state->order_stream();
 }

@@ -1,6 +1,7 @@
 #include "group/progress.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "group/backoff.h"
 #include "group/device_watch.h"
@@ -56,7 +57,7 @@ void Progress::remove(const std::shared_ptr<Lane>& lane) {
 
 void Progress::get_ready() {
   if (thread_.is_running()) return;
-  const std::lock_guard lock(mutex_);
+  const Locked locked(*this);
   thread_.start();
 }
 
@@ -66,13 +67,34 @@ std::shared_ptr<detail::WorkState> Progress::submit(const std::shared_ptr<Lane>&
   return state;
 }
 
-std::shared_ptr<detail::WorkState> Progress::carry_out(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make,
-                                                       const std::function<void()>& issued) {
-  const Waiting waiting(*this);
-  auto state = put(lane, kind, std::move(pending), make);
+std::shared_ptr<detail::WorkState> Progress::carry_out(const std::shared_ptr<Lane>& lane, Memory memory, const Describe& describe,
+                                                       const MakeTask& make, const std::function<void()>& issued) {
+  std::optional<Waiting> waiting;
+  std::shared_ptr<detail::WorkState> state;
+  {
+    Locked locked(*this);
+    auto task = make();
+    if (memory == Memory::device || !is_done_soon(*lane, *task)) {
+      waiting.emplace(*this);
+      auto pending = describe();
+      state = pending.state = state_in(lane);
+      pending.task = std::move(task);
+      locked.change(*lane, [&](Lane& to, Remains& remains) { to.add(Lane::Kind::collective, std::move(pending), remains); });
+    }
+  }
   issued();
-  wait(*state);
+  if (state) wait(*state);
   return state;
+}
+
+// Holds the lock meanwhile, and stops where another thread wants it. No failure is looked for, so it is short.
+bool Progress::is_done_soon(const Lane& lane, Task& task) const {
+  if (count_.load() > 0 || lane.deferred.is_set()) return false;  // what is pending is advanced as well, and comes first
+  Backoff backoff(notifier_, crowded_);
+  while (!task.advance()) {
+    if (contenders_.load(std::memory_order_relaxed) > 0 || !backoff.spin()) return false;
+  }
+  return true;
 }
 
 std::shared_ptr<detail::WorkState> Progress::put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make) {

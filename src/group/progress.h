@@ -36,18 +36,20 @@ class Progress : public std::enable_shared_from_this<Progress> {
   using MakeTask = std::function<std::unique_ptr<Task>()>;
   /// Calls `make` where no other thread advances the lane. The caller has called get_ready.
   std::shared_ptr<detail::WorkState> submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make);
-  /// Submits for a caller that waits for the operation at once, so that no other thread is woken. `issued` is called when the operation has its place
-  /// in the lane. A caller whose operation may leave something to a device has called get_ready.
-  std::shared_ptr<detail::WorkState> carry_out(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make,
+  /// Submits a collective for a caller that waits for it at once, so that no other thread is woken. `issued` is called when the operation has its
+  /// place in the lane; `describe` makes its entry there. A caller whose operation may leave something to a device has called get_ready.
+  ///
+  /// An operation on the host's memory is tried for a moment first, where nothing else is pending. If that is all it takes it needs no place in the
+  /// lane: the result is null then, and what the task threw is thrown as it is.
+  enum class Memory { host, device };
+  using Describe = std::function<Pending()>;
+  std::shared_ptr<detail::WorkState> carry_out(const std::shared_ptr<Lane>& lane, Memory memory, const Describe& describe, const MakeTask& make,
                                                const std::function<void()>& issued);
   /// Watches an operation that its caller has carried out as far as the device, which has yet to reach `completion`. The caller has called get_ready.
   std::shared_ptr<detail::WorkState> watch(const std::shared_ptr<Lane>& lane, Pending pending, std::shared_ptr<DeviceEvent> completion);
   /// Calls `f` while no other thread advances a lane.
   template <class F>
-  auto exclusively(F&& f) {
-    const std::lock_guard lock(mutex_);
-    return f();
-  }
+  auto exclusively(F&& f);
   /// Goes once over what is pending in the lane.
   void advance(Lane& lane);
   void wait(detail::WorkState& state);
@@ -67,6 +69,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   class Waiting;
 
   std::shared_ptr<detail::WorkState> put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make);
+  bool is_done_soon(const Lane& lane, Task& task) const;
   std::shared_ptr<detail::WorkState> state_in(const std::shared_ptr<Lane>& lane);
   template <class Done>
   bool drive(Done&& done, const base::Deadline* deadline);
@@ -81,6 +84,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   std::vector<std::shared_ptr<Lane>> lanes_;
   std::atomic<int> count_{0};  // of what is pending in all lanes
   std::atomic<int> waiters_{0};
+  std::atomic<int> contenders_{0};    // threads that wait for the lock
   std::atomic<bool> all_wake_{true};  // the notifier is notified of all that was pending at the last poll
   base::Notifier* notifier_ = nullptr;
   bool crowded_ = true;
@@ -90,7 +94,12 @@ class Progress : public std::enable_shared_from_this<Progress> {
 /// Holds the lock. When it is released, waiters are notified of what is done, and the remains are let go of.
 class Progress::Locked {
  public:
-  explicit Locked(Progress& progress) : progress_(progress), lock_(progress.mutex_) {}
+  explicit Locked(Progress& progress) : progress_(progress), lock_(progress.mutex_, std::try_to_lock) {
+    if (lock_.owns_lock()) return;
+    progress.contenders_.fetch_add(1);
+    lock_.lock();
+    progress.contenders_.fetch_sub(1);
+  }
   Locked(Progress& progress, std::try_to_lock_t) : progress_(progress), lock_(progress.mutex_, std::try_to_lock) {}
   ~Locked();
   Locked(const Locked&) = delete;
@@ -114,5 +123,11 @@ class Progress::Locked {
   std::unique_lock<std::mutex> lock_;
   Remains remains_;
 };
+
+template <class F>
+auto Progress::exclusively(F&& f) {
+  const Locked locked(*this);
+  return f();
+}
 
 }  // namespace unisono::group

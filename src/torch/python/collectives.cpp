@@ -83,8 +83,8 @@ WorkPtr ProcessGroupUnisono::broadcast(Tensors& tensors, const c10d::BroadcastOp
   return with_torch_errors([&] {
     const at::Tensor& tensor = single("broadcast", tensors);
     const TensorView view = write(movable(tensor));
-    return issue({OpType::BROADCAST, "broadcast", options.timeout, is_async(options), tensors, {tensors}},
-                 {{.operation = Operation::broadcast, .in = view, .out = view, .root = root_of("broadcast", options.rootRank)}});
+    return issue({OpType::BROADCAST, "broadcast", options.timeout, is_async(options), tensors, tensors},
+                 {.operation = Operation::broadcast, .in = view, .out = view, .root = root_of("broadcast", options.rootRank)});
   });
 }
 
@@ -92,8 +92,8 @@ WorkPtr ProcessGroupUnisono::allreduce(Tensors& tensors, const c10d::AllreduceOp
   return with_torch_errors([&] {
     const at::Tensor& tensor = single("all_reduce", tensors);
     if (tensor.layout() == at::kSparse) return allreduce_sparse(tensors, options);
-    return issue({OpType::ALLREDUCE, "all_reduce", options.timeout, is_async(options), tensors, {tensors}},
-                 {reduction(Operation::all_reduce, tensor, tensor, options.reduceOp)});
+    return issue({OpType::ALLREDUCE, "all_reduce", options.timeout, is_async(options), tensors, tensors},
+                 reduction(Operation::all_reduce, tensor, tensor, options.reduceOp));
   });
 }
 
@@ -101,7 +101,7 @@ WorkPtr ProcessGroupUnisono::allreduce_coalesced(Tensors& tensors, const c10d::A
   return with_torch_errors([&] {
     std::vector<Request> requests;
     for (const at::Tensor& tensor : tensors) requests.push_back(reduction(Operation::all_reduce, tensor, tensor, options.reduceOp));
-    return issue({OpType::ALLREDUCE_COALESCED, "all_reduce", options.timeout, is_async(options), tensors, {tensors}}, requests);
+    return issue({OpType::ALLREDUCE_COALESCED, "all_reduce", options.timeout, is_async(options), tensors, tensors}, requests);
   });
 }
 
@@ -110,7 +110,7 @@ WorkPtr ProcessGroupUnisono::reduce(Tensors& tensors, const c10d::ReduceOptions&
     const at::Tensor& tensor = single("reduce", tensors);
     Request request = reduction(Operation::reduce, tensor, tensor, options.reduceOp);
     request.root = root_of("reduce", options.rootRank);
-    return issue({OpType::REDUCE, "reduce", options.timeout, is_async(options), tensors, {tensors}}, {request});
+    return issue({OpType::REDUCE, "reduce", options.timeout, is_async(options), tensors, tensors}, request);
   });
 }
 
@@ -130,14 +130,14 @@ WorkPtr ProcessGroupUnisono::allgather(Lists& outputs, Tensors& inputs, const c1
     Request request =
         labelled(even ? Operation::all_gather : Operation::all_gather_v, read(movable(input)), read(out.whole()), all_gather_list, copying({}, out));
     if (!even) request.counts = out.counts();
-    return issue({OpType::ALLGATHER, "all_gather", options.timeout, is_async(options), inputs, outputs}, {request});
+    return issue({OpType::ALLGATHER, "all_gather", options.timeout, is_async(options), inputs, outputs}, request);
   });
 }
 
 WorkPtr ProcessGroupUnisono::_allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) {
   return with_torch_errors([&] {
-    return issue({OpType::_ALLGATHER_BASE, "_all_gather_base", options.timeout, is_async(options), {input}, {{output}}},
-                 {{.operation = Operation::all_gather, .in = read(movable(input)), .out = write(movable(output))}});
+    return issue({OpType::_ALLGATHER_BASE, "_all_gather_base", options.timeout, is_async(options), {input}, Tensors{output}},
+                 {.operation = Operation::all_gather, .in = read(movable(input)), .out = write(movable(output))});
   });
 }
 
@@ -167,7 +167,7 @@ WorkPtr ProcessGroupUnisono::allgather_into_tensor_coalesced(Tensors& outputs, T
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       requests.push_back({.operation = Operation::all_gather, .in = read(movable(inputs[i])), .out = write(movable(outputs[i]))});
     }
-    return issue({OpType::ALLGATHER_COALESCED, "all_gather", options.timeout, is_async(options), inputs, {outputs}}, requests);
+    return issue({OpType::ALLGATHER_COALESCED, "all_gather", options.timeout, is_async(options), inputs, outputs}, requests);
   });
 }
 
@@ -186,7 +186,7 @@ WorkPtr ProcessGroupUnisono::gather(Lists& outputs, Tensors& inputs, const c10d:
       refuse("gather", "requires empty output on non-root");
     }
     request.root = root;
-    return issue({OpType::GATHER, "gather", options.timeout, is_async(options), inputs, outputs}, {request});
+    return issue({OpType::GATHER, "gather", options.timeout, is_async(options), inputs, outputs}, request);
   });
 }
 
@@ -204,7 +204,7 @@ WorkPtr ProcessGroupUnisono::scatter(Tensors& outputs, Lists& inputs, const c10d
       refuse("scatter", "requires empty input on non-root");
     }
     request.root = root;
-    return issue({OpType::SCATTER, "scatter", options.timeout, is_async(options), inputs.empty() ? Tensors{} : inputs[0], {outputs}}, {request});
+    return issue({OpType::SCATTER, "scatter", options.timeout, is_async(options), inputs.empty() ? Tensors{} : inputs[0], outputs}, request);
   });
 }
 
@@ -223,14 +223,14 @@ WorkPtr ProcessGroupUnisono::reduce_scatter(Tensors& outputs, Lists& inputs, con
     }
     request.op = operation_of(options.reduceOp);
     if (!even) request.counts = in.counts();
-    return issue({OpType::REDUCE_SCATTER, "reduce_scatter", options.timeout, is_async(options), inputs[0], {outputs}}, {request});
+    return issue({OpType::REDUCE_SCATTER, "reduce_scatter", options.timeout, is_async(options), inputs[0], outputs}, request);
   });
 }
 
 WorkPtr ProcessGroupUnisono::_reduce_scatter_base(at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
   return with_torch_errors([&] {
-    return issue({OpType::_REDUCE_SCATTER_BASE, "_reduce_scatter_base", options.timeout, is_async(options), {input}, {{output}}},
-                 {reduction(Operation::reduce_scatter, input, output, options.reduceOp)});
+    return issue({OpType::_REDUCE_SCATTER_BASE, "_reduce_scatter_base", options.timeout, is_async(options), {input}, Tensors{output}},
+                 reduction(Operation::reduce_scatter, input, output, options.reduceOp));
   });
 }
 
@@ -241,7 +241,7 @@ WorkPtr ProcessGroupUnisono::reduce_scatter_tensor_coalesced(Tensors& outputs, T
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       requests.push_back(reduction(Operation::reduce_scatter, inputs[i], outputs[i], options.reduceOp));
     }
-    return issue({reduce_scatter_tensor_coalesced_type(), "reduce_scatter", options.timeout, is_async(options), inputs, {outputs}}, requests);
+    return issue({reduce_scatter_tensor_coalesced_type(), "reduce_scatter", options.timeout, is_async(options), inputs, outputs}, requests);
   });
 }
 
@@ -252,7 +252,7 @@ WorkPtr ProcessGroupUnisono::alltoall_base(at::Tensor& output, at::Tensor& input
     Request request{.operation = Operation::all_to_all_v, .in = read(movable(input)), .out = write(movable(output))};
     request.counts = counts_of(input_splits, movable(input), getSize());
     request.recv_counts = counts_of(output_splits, movable(output), getSize());
-    return issue({OpType::ALLTOALL_BASE, "all_to_all", options.timeout, is_async(options), {input}, {{output}}}, {request});
+    return issue({OpType::ALLTOALL_BASE, "all_to_all", options.timeout, is_async(options), {input}, Tensors{output}}, request);
   });
 }
 
@@ -266,7 +266,7 @@ WorkPtr ProcessGroupUnisono::alltoall(Tensors& outputs, Tensors& inputs, const c
     Request request = labelled(Operation::all_to_all_v, read(in.whole()), read(out.whole()), all_to_all_list, copying(in, out));
     request.counts = in.counts();
     request.recv_counts = out.counts();
-    return issue({OpType::ALLTOALL, "all_to_all", options.timeout, is_async(options), inputs, {outputs}}, {request});
+    return issue({OpType::ALLTOALL, "all_to_all", options.timeout, is_async(options), inputs, outputs}, request);
   });
 }
 
@@ -281,7 +281,7 @@ WorkPtr ProcessGroupUnisono::send(Tensors& tensors, int destination, int tag) {
 WorkPtr ProcessGroupUnisono::recv(Tensors& tensors, int source, int tag) {
   return with_torch_errors([&] {
     const at::Tensor& tensor = single("recv", tensors);
-    return issue_message({OpType::RECV, "recv", c10d::kUnsetTimeout, true, tensors, {tensors}, tag},
+    return issue_message({OpType::RECV, "recv", c10d::kUnsetTimeout, true, tensors, tensors, tag},
                          {Operation::recv, write(movable(tensor)), root_of("recv", source)});
   });
 }
@@ -289,14 +289,14 @@ WorkPtr ProcessGroupUnisono::recv(Tensors& tensors, int source, int tag) {
 WorkPtr ProcessGroupUnisono::recvAnysource(Tensors& tensors, int tag) {
   return with_torch_errors([&] {
     const at::Tensor& tensor = single("recv", tensors);
-    return issue_message({OpType::RECVANYSOURCE, "recvAnySource", c10d::kUnsetTimeout, true, tensors, {tensors}, tag},
+    return issue_message({OpType::RECVANYSOURCE, "recvAnySource", c10d::kUnsetTimeout, true, tensors, tensors, tag},
                          {Operation::recv, write(movable(tensor)), std::nullopt});
   });
 }
 
 WorkPtr ProcessGroupUnisono::barrier(const c10d::BarrierOptions& options) {
   return issue({OpType::BARRIER, "barrier", options.timeout, is_async(options), {}, {}},
-               {{.operation = Operation::barrier, .in = nothing(), .out = nothing()}});
+               {.operation = Operation::barrier, .in = nothing(), .out = nothing()});
 }
 
 }  // namespace unisono::libtorch

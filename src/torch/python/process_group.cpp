@@ -6,6 +6,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -129,14 +130,10 @@ Rank ProcessGroupUnisono::root_of(const char* call, std::int64_t root) const {
 }
 
 template <class Start>
-ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::follow(Call call, const char* profile, Start&& start) {
+ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::follow(const Call& call, const char* profile, Start&& start) {
   const CallOptions options{.timeout = timeout_of(call.timeout), .tag = call.tag};
-  auto work = c10::make_intrusive<WorkUnisono>(WorkUnisono::About{.rank = getRank(),
-                                                                  .type = call.type,
-                                                                  .title = profile,
-                                                                  .inputs = std::move(call.inputs),
-                                                                  .outputs = std::move(call.outputs),
-                                                                  .sequence = ++sequence_});
+  auto work = c10::make_intrusive<WorkUnisono>(WorkUnisono::About{
+      .rank = getRank(), .type = call.type, .title = profile, .inputs = call.inputs, .outputs = call.outputs.copy(), .sequence = ++sequence_});
   {
     const std::lock_guard issuing(issuing_);
     const TorchStream stream(work->device());
@@ -155,11 +152,11 @@ ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::follow(Call call, const char* 
   return nullptr;
 }
 
-ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue(Call call, const std::vector<detail::Request>& requests) {
+ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue(const Call& call, std::span<const detail::Request> requests) {
   return with_torch_errors([&]() -> WorkPtr {
     const char* profile = title(call.name);
     if (call.is_async || profile != nullptr || requests.size() != 1 || coalescing_) {
-      return follow(std::move(call), profile, [&](const CallOptions& options, std::vector<unisono::Work>& works) {
+      return follow(call, profile, [&](const CallOptions& options, std::vector<unisono::Work>& works) {
         works.reserve(requests.size());
         for (const detail::Request& request : requests) works.push_back(detail::start(request, *group_, options));
       });
@@ -168,15 +165,16 @@ ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue(Call call, const std::ve
     ++sequence_;
     std::unique_lock issuing(issuing_);
     const TorchStream stream(call.inputs.empty() ? at::Device(at::kCPU) : call.inputs.front().device());
-    detail::run(requests.front(), *group_, {.timeout = timeout_of(call.timeout)}, [&] { issuing.unlock(); });
+    const auto issued = [&] { issuing.unlock(); };
+    detail::run(requests.front(), *group_, {.timeout = timeout_of(call.timeout)}, std::cref(issued));
     return nullptr;
   });
 }
 
-ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue_message(Call call, const detail::MessageRequest& request) {
+ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue_message(const Call& call, const detail::MessageRequest& request) {
   return with_torch_errors([&] {
     const char* profile = title(call.name);
-    return follow(std::move(call), profile,
+    return follow(call, profile,
                   [&](const CallOptions& options, std::vector<unisono::Work>& works) { works.push_back(detail::start(request, *group_, options)); });
   });
 }

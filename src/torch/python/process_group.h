@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -81,22 +82,35 @@ class ProcessGroupUnisono final : public c10d::Backend {
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
  private:
-  /// A call's type and name in torch, and properties of it that torch is told.
+  /// The outputs of a call: a list of tensors, or several lists.
+  class Outputs {
+   public:
+    Outputs() = default;
+    Outputs(const Tensors& list) : list_(&list) {}   // NOLINT(google-explicit-constructor): as torch's calls have them
+    Outputs(const Lists& lists) : lists_(&lists) {}  // NOLINT(google-explicit-constructor)
+    Lists copy() const { return lists_ != nullptr ? *lists_ : list_ != nullptr ? Lists{*list_} : Lists{}; }
+
+   private:
+    const Tensors* list_ = nullptr;
+    const Lists* lists_ = nullptr;
+  };
+  /// A call's type and name in torch, and properties of it that torch is told. It refers to the caller's lists, which only a Work copies.
   struct Call {
     c10d::OpType type;
     const char* name;  // the profiler's range
     std::chrono::milliseconds timeout;
     bool is_async;
-    Tensors inputs;
-    Lists outputs;
+    const Tensors& inputs;
+    Outputs outputs;
     int tag = 0;
   };
   /// Issues the operations together and in order. A synchronous call is done when it returns, and returns no Work.
-  WorkPtr issue(Call call, const std::vector<detail::Request>& requests);
-  WorkPtr issue_message(Call call, const detail::MessageRequest& request);
+  WorkPtr issue(const Call& call, std::span<const detail::Request> requests);
+  WorkPtr issue(const Call& call, const detail::Request& request) { return issue(call, std::span(&request, 1)); }
+  WorkPtr issue_message(const Call& call, const detail::MessageRequest& request);
   /// Issues the calls of `start` and makes a Work of them.
   template <class Start>
-  WorkPtr follow(Call call, const char* profile, Start&& start);
+  WorkPtr follow(const Call& call, const char* profile, Start&& start);
   /// Makes the request for one reduction: `in` to `out`, or several blocks to one.
   detail::Request reduction(Operation operation, const at::Tensor& in, const at::Tensor& out, const c10d::ReduceOp& op) const;
   at::Tensor reduce_sparse(const at::Tensor& tensor, std::chrono::milliseconds timeout);

@@ -164,12 +164,12 @@ bool synchronises(Operation operation, int ranks) noexcept {
     case Operation::reduce_scatter_v:
     case Operation::all_to_all_v:
     case Operation::barrier:
-    case Operation::copy: return true;
     // In pairs both wait for the other. Pairs do not wait for each other, and each times its own calls.
     case Operation::ping_pong:
     case Operation::bandwidth:
     case Operation::bidirectional:
-    case Operation::message_rate: return true;
+    case Operation::message_rate:
+    case Operation::copy: return true;
     case Operation::send_recv: return ranks == 2;  // in a longer ring a rank waits for its left neighbour only
     default: return false;
   }

@@ -11,8 +11,8 @@ namespace {
 
 using Matrix = std::vector<std::vector<double>>;
 
-constexpr int side = 56, gap = 40, head = 60;  // of a cell, between the panels, above them: pixels
-constexpr int letter = 8;                      // the width of one, about
+constexpr int side = 56, half = side / 2, gap = 40, head = 60;  // of a cell, between the panels, above them: pixels
+constexpr int letter = 8;                                       // the width of one, about
 
 /// The middle value of the pairs that were measured; pairs are coloured by how much worse than that they are.
 double median_of(const Matrix& matrix) {
@@ -45,15 +45,15 @@ void draw_panel(Svg& svg, const Examination& examination, const Matrix& matrix, 
   const auto& hosts = examination.hosts;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     const int y = head + static_cast<int>(i) * side;
-    svg.text(left - 6, y + side / 2 + 4, hosts[i], ends_there);
-    svg.text(left + static_cast<int>(i) * side + side / 2, head - 8, hosts[i], centred);
+    svg.text(left - 6, y + half + 4, hosts[i], ends_there);
+    svg.text(left + static_cast<int>(i) * side + half, head - 8, hosts[i], centred);
     for (std::size_t j = 0; j < hosts.size(); ++j) {
       if (i == j) continue;
       const int x = left + static_cast<int>(j) * side;
       const double value = matrix[i][j];
       const std::string text = value > 0 ? fmt::format("{:.{}f}", value, value < 10 ? 1 : 0) : "none";
       svg.rect(x, y, side, side, fmt::format("fill=\"{}\" stroke=\"#888888\"", colour_of(value, median, more_is_better)));
-      svg.text(x + side / 2, y + side / 2 + 4, text, centred);
+      svg.text(x + half, y + half + 4, text, centred);
     }
   }
 }

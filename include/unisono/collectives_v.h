@@ -134,7 +134,7 @@ std::vector<std::size_t> all_to_all_sizing(const In& in, const Counts& send_coun
 /// @param counts the same on every rank
 template <InBuffer In, Buffer B>
 void all_gather_v(const In& in, B&& out, const Counts& counts, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  detail::run(detail::counted(detail::out_of_place(Operation::all_gather_v, in, out), counts), group, options);
+  detail::run(detail::counted(detail::out_of_place(Operation::all_gather_v, in, out), counts.borrowed()), group, options);
 }
 
 /// Starts `all_gather_v(in, out, counts)` and returns at once. The buffers belong to the library
@@ -164,7 +164,7 @@ std::vector<std::size_t> all_gather_v(const In& in, V& out, const G& group, cons
 template <InBuffer In, Buffer B>
 void gather_v(const In& in, B&& out, const Counts& counts, Rank dst = 0, const ProcessGroup& group = current_world(),
               const CallOptions& options = {}) {
-  detail::run(detail::rooted(detail::counted(detail::out_of_place(Operation::gather_v, in, out), counts), dst), group, options);
+  detail::run(detail::rooted(detail::counted(detail::out_of_place(Operation::gather_v, in, out), counts.borrowed()), dst), group, options);
 }
 
 /// Starts `gather_v(in, out, counts, dst)` and returns at once.
@@ -196,7 +196,7 @@ std::vector<std::size_t> gather_v(const In& in, V& out, const R& dst, const Proc
 template <InBuffer In, Buffer B>
 void scatter_v(const In& in, const Counts& counts, B&& out, Rank src = 0, const ProcessGroup& group = current_world(),
                const CallOptions& options = {}) {
-  detail::run(detail::rooted(detail::counted(detail::out_of_place(Operation::scatter_v, in, out), counts), src), group, options);
+  detail::run(detail::rooted(detail::counted(detail::out_of_place(Operation::scatter_v, in, out), counts.borrowed()), src), group, options);
 }
 
 /// Starts `scatter_v(in, counts, out, src)` and returns at once.
@@ -214,7 +214,7 @@ template <InBuffer In, Buffer B>
 template <InBuffer In, Buffer B>
 void reduce_scatter_v(const In& in, const Counts& counts, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum,
                       const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  detail::run(detail::counted(detail::out_of_place(Operation::reduce_scatter_v, in, out, op), counts), group, options);
+  detail::run(detail::counted(detail::out_of_place(Operation::reduce_scatter_v, in, out, op), counts.borrowed()), group, options);
 }
 
 /// Starts `reduce_scatter_v(in, counts, out, op)` and returns at once.
@@ -233,8 +233,9 @@ template <InBuffer In, Buffer B>
 template <InBuffer In, Buffer B>
 void all_to_all_v(const In& in, const Counts& send_counts, B&& out, const Counts& recv_counts, const ProcessGroup& group = current_world(),
                   const CallOptions& options = {}) {
-  detail::Request request = detail::counted(detail::out_of_place(Operation::all_to_all_v, in, out), send_counts);
-  request.recv_counts = recv_counts;
+  detail::Request request = detail::out_of_place(Operation::all_to_all_v, in, out);
+  request.counts = send_counts.borrowed();
+  request.recv_counts = recv_counts.borrowed();
   detail::run(request, group, options);
 }
 

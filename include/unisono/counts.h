@@ -56,6 +56,15 @@ class Counts {
     }
   }
 
+  /// Returns the same counts without keeping them: they are valid as long as a copy of this object
+  /// lives, which suffices a call that is over before that.
+  Counts borrowed() const noexcept {
+    Counts counts;
+    counts.numbers_ = std::shared_ptr<std::size_t[]>(std::shared_ptr<void>(), numbers_.get());
+    counts.size_ = size_;
+    return counts;
+  }
+
   /// Returns the number of ranks.
   std::size_t size() const noexcept { return size_; }
   /// Returns the count of a rank, which must be less than size().
@@ -77,7 +86,7 @@ class Counts {
 
  private:
   // A size in parentheses, not a list of one count.
-  explicit Counts(std::size_t size) : numbers_(size == 0 ? nullptr : new std::size_t[size]()), size_(size) {}
+  explicit Counts(std::size_t size) : numbers_(size == 0 ? nullptr : std::make_shared<std::size_t[]>(size)), size_(size) {}
 
   std::shared_ptr<std::size_t[]> numbers_;
   std::size_t size_ = 0;

@@ -36,6 +36,11 @@ std::vector<Matrix> traffic(int n, std::size_t element_bytes) {
   add([](std::size_t from, std::size_t to) { return from == to ? 77 + from : 0; });
   add([&](std::size_t from, std::size_t to) { return to == (from + 1) % ranks ? slot + 3 + from : 0; });
   add([](std::size_t from, std::size_t to) { return from < to ? 211 * to : 0; });
+  // So few that they travel beside the comparison; from all ranks, from all but one, and beside blocks whose lengths take more bytes.
+  add([](std::size_t, std::size_t) { return 1; });
+  add([](std::size_t from, std::size_t to) { return (from + to) % 2; });
+  add([](std::size_t from, std::size_t to) { return from == 0 ? 300 + to : (from + to) % 2; });
+  add([&](std::size_t from, std::size_t to) { return from == 0 ? (sanitized ? slot / 2 : slot + 70000) + to : (from + to) % 2; });
   // Ranks with very different numbers of steps.
   add([&](std::size_t from, std::size_t to) { return from == 0 ? (sanitized ? slot / 2 : 2 * slot) + to : to == 0 ? 1 : 40 * from + to; });
   return all;
@@ -167,6 +172,20 @@ MANY_TEST(AllToAllV, CountsThatDoNotFitAreAMismatch) {
     }
   }
   expect_usable();
+}
+
+// Counts of one call may travel in different ways: they are compared all the same.
+MANY_TEST(AllToAllV, CountsFarApartAreAMismatch) {
+  const auto n = static_cast<std::size_t>(world_size());
+  for (const std::size_t far : {std::size_t{0}, std::size_t{257}, std::size_t{65537}}) {
+    Lengths send(n, 1), receive(n, 1);
+    if (rank() == 1) receive[0] = far;
+    std::vector<std::int16_t> in(n, 1), out(total(receive), -1);
+    const auto error = thrown_by<Mismatch>([&] { all_to_all_v(in, send, out, receive); });
+    EXPECT_NE(error.message().find("rank 0 sends 1 elements to rank 1, which expects " + std::to_string(far)), std::string::npos) << error.what();
+    EXPECT_EQ(out, std::vector<std::int16_t>(total(receive), -1));
+    expect_usable();
+  }
 }
 
 // Rule 6: two that differ do not wait for a third one that is late, and it meets the same error.

@@ -29,6 +29,8 @@ inline std::vector<Lengths> uneven(int n, std::size_t element_bytes) {
     all.push_back(std::move(counts));
   };
   add([](std::size_t r) { return r; });
+  add([](std::size_t r) { return r == 0 ? 2 : 0; });
+  add([](std::size_t r) { return r == 0 ? 300 : 1; });
   add([&](std::size_t r) { return (ranks - r) * (ranks - r); });
   add([](std::size_t r) { return r % 2 == 0 ? 0 : 37 + r; });
   for (std::size_t one = 0; one < ranks; ++one) add([&](std::size_t r) { return r == one ? 50 : 0; });

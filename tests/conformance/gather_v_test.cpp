@@ -134,4 +134,17 @@ MANY_TEST(GatherV, CountsOrRootsThatDifferAreAMismatch) {
   }
 }
 
+// Counts of one call may take different numbers of bytes on their way: they are compared all the same.
+WORLD_TEST_IN((Worlds{.at_least = 3}), GatherV, CountsFarApartAreAMismatch) {
+  Lengths counts(static_cast<std::size_t>(world_size()), 1);
+  counts[0] = counts[2] = 200;
+  if (rank() == 1) counts[0] = 1, counts[2] = 399;  // with the same sum, and the same block of its own
+  std::vector<std::int16_t> in(own(counts), 1), out(total(counts), -1);
+  const auto error = thrown_by<Mismatch>([&] { gather_v(in, out, counts, 0); });
+  EXPECT_NE(error.message().find("[200, 1, 200"), std::string::npos) << error.what();
+  EXPECT_NE(error.message().find("[1, 1, 399"), std::string::npos) << error.what();
+  EXPECT_EQ(out, std::vector<std::int16_t>(total(counts), -1));
+  expect_usable();
+}
+
 }  // namespace

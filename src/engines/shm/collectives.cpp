@@ -18,8 +18,9 @@ auto dispatch(const Lockstep& engine, const CollectiveCall& call, Use&& use) {
   const std::size_t bytes = call.count * size_of(call.in.dtype());
   switch (call.operation) {
     case Operation::all_reduce:
-      return prefers_one_shot(n, bytes) ? use.template operator()<OneShotAllReduce>() : use.template operator()<SlicedReduce>();
-    case Operation::reduce: return prefers_one_shot(n, bytes) ? use.template operator()<OneShotReduce>() : use.template operator()<SlicedReduce>();
+      return prefers_one_shot(n, bytes, call.in.dtype()) ? use.template operator()<OneShotAllReduce>() : use.template operator()<SlicedReduce>();
+    case Operation::reduce:
+      return prefers_one_shot(n, bytes, DType::float32) ? use.template operator()<OneShotReduce>() : use.template operator()<SlicedReduce>();
     case Operation::reduce_scatter: return use.template operator()<ReduceScatter>();
     case Operation::scan:
     case Operation::exscan: return use.template operator()<Scan>();

@@ -13,7 +13,13 @@ namespace unisono::engines::shm {
 
 /// Below this the second exchange costs more than the additional reading.
 inline constexpr std::size_t one_shot_bytes = std::size_t{8} << 10;
-inline bool prefers_one_shot(int ranks, std::size_t bytes) { return ranks <= 2 || bytes <= one_shot_bytes; }
+/// Two ranks share the work from here on where an element takes longer to combine than to copy: 16-bit numbers are widened and rounded.
+inline constexpr std::size_t sliced_halves_bytes = std::size_t{32} << 10;
+inline bool prefers_one_shot(int ranks, std::size_t bytes, DType dtype) {
+  if (bytes <= one_shot_bytes) return true;
+  const bool is_half = dtype == DType::float16 || dtype == DType::bfloat16;
+  return ranks <= 2 && !(is_half && bytes >= sliced_halves_bytes);
+}
 
 /// The inputs of one element range, in rank order.
 class InputList {

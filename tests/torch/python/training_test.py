@@ -1,8 +1,11 @@
 """What is built on torch.distributed: each in several ranks equals one process. Run as several ranks."""
 
 import copy
+import os
 import shutil
 import tempfile
+
+os.environ.setdefault("DDP_DISABLE_COMM_MEM", "0")  # read once, when the first buckets are made
 
 import torch
 import torch.distributed as dist
@@ -15,6 +18,7 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
+import unisono
 from ranks import RankTest, distinct, main
 
 
@@ -76,6 +80,21 @@ class Training(RankTest):
             self.train(many, torch.optim.SGD(many.parameters(), lr=0.05), 4)
             self.equal_to(one, many.module, rtol=tolerance, atol=tolerance)
             self.assertTrue(name)
+
+    def test_ddp_with_buckets_in_shared_memory(self):
+        one = self.alone(4, lr=0.05)
+        lie_there = []
+
+        def hook(state, bucket):
+            lie_there.append(unisono.is_shared(bucket.buffer()))
+            return default_hooks.allreduce_hook(state, bucket)
+
+        for view in (False, True):
+            many = DistributedDataParallel(network(), gradient_as_bucket_view=view)
+            many.register_comm_hook(None, hook)
+            self.train(many, torch.optim.SGD(many.parameters(), lr=0.05), 4)
+            self.equal_to(one, many.module)
+        self.assertTrue(lie_there and all(lie_there), lie_there)
 
     def power_sgd(self, **how):
         # It loses nothing of the smaller matrices, whose full rank it keeps.

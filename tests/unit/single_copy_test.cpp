@@ -221,6 +221,34 @@ TEST(CopyTrial, TwoRanksFindASize) {
   EXPECT_EQ(CopyTrial::known(), size);
 }
 
+TEST(CopyTrial, IsRepeatedNowAndThenByRanks0And1) {
+  const TwoRanks world;
+  std::array ranks{DirectAccess(*world.segment, 0, false), DirectAccess(*world.segment, 1, false)};
+  std::vector<float> x(n), y(2 * n);
+  const CollectiveCall call = call_of(Operation::all_gather, x, y, n);
+  const auto both_call = [&] {  // a large call, as two threads
+    for (int r = 0; r < 2; ++r) world.segment->line(r, step).announce(ranks[static_cast<std::size_t>(r)].announce(call));
+    std::thread other([&] { ranks[1].note(step); });
+    ranks[0].note(step);
+    other.join();
+    return world.segment->line(0, step).announcement();
+  };
+  for (auto& rank : ranks) rank.set_trial_pause(std::chrono::hours(1));
+  EXPECT_EQ(both_call().tries, 0U);  // the first trial is not announced
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(both_call().tries, 0U) << "an hour has not passed";
+  for (auto& rank : ranks) rank.set_trial_pause(std::chrono::nanoseconds(0));
+  const base::Deadline deadline(std::chrono::seconds(60));
+  std::uint32_t before = 0, after = 0;
+  do {  // on a busy machine a rank may be away for longer than the other one waits
+    before = world.segment->member(1).trial;
+    EXPECT_EQ(both_call().tries, 1U);
+    after = world.segment->member(1).trial;
+  } while (after == before && !deadline.passed());
+  EXPECT_GT(after, before) << "rank 1 has answered";
+  EXPECT_EQ(world.segment->line(1, step).announcement().tries, 0U);
+  EXPECT_GE(both_call().range.from, CopyTrial::smallest_size >> 10);
+}
+
 TEST(SingleCopy, MovesWhatItShould) {
   TwoEngines world;
   world.get_ready();

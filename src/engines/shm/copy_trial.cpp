@@ -15,10 +15,12 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t small_block = std::size_t{16} << 10, large_block = CopyTrial::most_bytes;
 constexpr std::uint32_t repetitions = 5;
 constexpr std::uint32_t turns_of_size = 2 * repetitions;  // by slot, by read, by slot, …
-constexpr std::uint32_t finished = ~std::uint32_t{0};
+constexpr std::uint32_t numbers_of_trial = 64;            // its turns, and behind them the word that it is over
+constexpr std::uint32_t last_number = numbers_of_trial - 1;
+static_assert(2 * turns_of_size < last_number);
 constexpr std::chrono::milliseconds patience{2};  // of one rank with the other; the whole trial takes a tenth of it
 
-constexpr std::size_t block_of(std::uint32_t turn) { return turn <= turns_of_size ? small_block : large_block; }
+constexpr std::size_t block_of(std::uint32_t turn) { return turn % numbers_of_trial <= turns_of_size ? small_block : large_block; }
 constexpr bool is_by_slot(std::uint32_t turn) { return turn % 2 == 1; }
 
 /// Waits, without a system call, until a word satisfies a test. Returns false where it does not in time.
@@ -49,6 +51,9 @@ std::optional<std::size_t> crossing(std::size_t small_bytes, double small_first,
   return at <= 0 ? 0 : static_cast<std::size_t>(at);
 }
 
+CopyTrial::CopyTrial(Segment& segment, PrivateMemory& memory, std::uint32_t free_step, std::uint32_t number)
+    : segment_(segment), memory_(memory), free_step_(free_step), turn_(number * numbers_of_trial), end_(turn_ + last_number) {}
+
 std::optional<std::size_t> CopyTrial::known() {
   const std::size_t size = known_size.load(std::memory_order_relaxed);
   return size != 0 ? std::optional(size) : std::nullopt;
@@ -76,13 +81,13 @@ std::optional<CopyTrial::Times> CopyTrial::times_of(std::size_t bytes) {
   return best;
 }
 
-std::optional<std::size_t> CopyTrial::lead() {
+std::optional<std::size_t> CopyTrial::lead(Repeat repeat) {
   std::optional<Times> small, large;
-  if (!known()) {
+  if (repeat == Repeat::yes || !known()) {
     small = times_of(small_block);
     if (small) large = times_of(large_block);
   }
-  segment_.member(0).trial.store(finished, std::memory_order_release);
+  segment_.member(0).trial.store(end_, std::memory_order_release);
   if (!small || !large) return known();
   const auto size = crossing(small_block, small->slot, small->read, large_block, large->slot, large->read);
   known_size.store(std::clamp(size.value_or(largest_size), smallest_size, largest_size), std::memory_order_relaxed);
@@ -91,11 +96,11 @@ std::optional<std::size_t> CopyTrial::lead() {
 
 void CopyTrial::follow() {
   std::vector<std::byte> block(most_bytes);
-  std::uint32_t last = 0;
-  const auto is_next = [&](std::uint32_t turn) { return turn != last; };
+  std::uint32_t last = turn_;
+  const auto is_next = [&](std::uint32_t turn) { return turn > last && turn <= end_; };
   while (await(segment_.member(0).trial, is_next)) {
     last = segment_.member(0).trial.load(std::memory_order_acquire);
-    if (last == finished) return;
+    if (last == end_) return;
     if (is_by_slot(last)) kernels::copy(block.data(), slot(), block_of(last));
     else if (memory_.read(0, block.data(), segment_.member(0).private_memory.address, block_of(last)) != 0) return;
     segment_.member(1).trial.store(last, std::memory_order_release);

@@ -26,6 +26,7 @@ Announcement DirectAccess::announce(const CollectiveCall& call) {
   private_.publish_card();
   Announcement announcement{.in = address_of(call.in), .out = address_of(call.out), .reads_all = reads_all_};
   if (reads_all_) announcement.range = *own_range_;
+  if (rank_ == 0 && range_ && range_->up_to != 0 && !is_crowded_) announcement.tries = std::chrono::steady_clock::now() - last_trial_ >= trial_pause_;
   const base::SharedPool* pool = base::shared_pool();
   if (pool == nullptr || !lies_in(*pool, call.in) || !lies_in(*pool, call.out)) return announcement;
   announcement.in_pools = 1;
@@ -50,26 +51,35 @@ bool DirectAccess::all_in_reached_pools(std::uint32_t step) const {
 void DirectAccess::note(std::uint32_t step) {
   if (!tried_to_read_) {
     tried_to_read_ = true;
-    find_range(step);
+    find_range(step, CopyTrial::Repeat::no);
   }
-  range_.reset();
-  if (all(step, [](const Announcement& each) { return each.reads_all != 0; })) range_ = segment_.line(0, step).announcement().range;
+  follow_rank_0(step);
   expected_ = all_in_reached_pools(step);
   if (tried_to_map_ || !all(step, [](const Announcement& each) { return each.in_pools != 0; })) return;
   tried_to_map_ = true;
   maps_all_ = map_all();
 }
 
+void DirectAccess::follow_rank_0(std::uint32_t step) {
+  range_.reset();
+  if (!all(step, [](const Announcement& each) { return each.reads_all != 0; })) return;
+  const Announcement first = segment_.line(0, step).announcement();
+  range_ = first.range;
+  if (first.tries != 0) find_range(step, CopyTrial::Repeat::yes);
+}
+
 // With ranks that share processors the trial would measure the scheduler.
-void DirectAccess::find_range(std::uint32_t step) {
+void DirectAccess::find_range(std::uint32_t step, CopyTrial::Repeat repeat) {
   std::optional<std::size_t> from;
   if (!is_crowded_ && segment_.ranks() > 1 && segment_.slot_bytes() >= CopyTrial::most_bytes && private_.finds_all()) {
-    CopyTrial trial(segment_, private_, step + 1);
-    if (rank_ == 0) from = trial.lead();
+    CopyTrial trial(segment_, private_, step + 1, trials_++);
+    if (rank_ == 0) from = trial.lead(repeat);
     if (rank_ == 1) trial.follow();
+    last_trial_ = std::chrono::steady_clock::now();
   }
   own_range_ = single_copy_range(base::Environment::process(), single_copy_rule(from));
   reads_all_ = own_range_ && private_.finds_all();
+  if (repeat == CopyTrial::Repeat::yes) return;
   if (reads_all_) base::debug(fmt::format("private buffers of other ranks are read where they lie, in blocks from {} KiB on", own_range_->from));
   else
     base::debug(own_range_ ? "the system does not let this rank read the memory of all others: private buffers are staged"
@@ -78,7 +88,9 @@ void DirectAccess::find_range(std::uint32_t step) {
 
 bool DirectAccess::agreed(std::uint32_t step, const CollectiveCall& call) {
   expected_ = all_in_reached_pools(step);
-  return expected_ || reads(call);
+  const bool is_direct = expected_ || reads(call);  // by the range by which all have begun it so
+  follow_rank_0(step);
+  return is_direct;
 }
 
 Source DirectAccess::source(int rank, std::uint32_t step, std::uint64_t address) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "base/shared_pool.h"
+#include "engines/shm/copy_trial.h"
 #include "engines/shm/private_memory.h"
 #include "engines/shm/segment.h"
 #include "unisono/call.h"
@@ -24,7 +26,8 @@ struct Source {
 ///   Buffers in the shared pools of the processes: after an ordinary call whose buffers all lie there the ranks map each other's pools, and report
 ///   this in their next announcement. After a call in which all have reported it the next large call begins with an announcement alone: it is
 ///   expected to be direct. Where its buffers do not all lie in pools, the next one is not expected to be. Private buffers: after the first large
-///   call each rank tries whether it can read the memory of all others, and reports this. From then on calls for which one copy by the system is
+///   call each rank tries whether it can read the memory of all others, and reports this, and rank 0 from which size on that is faster. It finds out
+///   again now and then, since the cores on which virtual processors run change. From then on calls for which one copy by the system is
 ///   faster than two by way of the slots (SingleCopy) begin with an announcement alone as well. A call that begins so and cannot be direct is carried
 ///   out as an ordinary one after that step.
 class DirectAccess {
@@ -52,6 +55,8 @@ class DirectAccess {
   const PrivateMemory& private_memory() const { return private_; }
   /// Returns memory for pieces of the others' inputs, which lasts until the next call with a larger size.
   std::byte* scratch(std::size_t bytes);
+  /// Sets the least time between two trials.
+  void set_trial_pause(std::chrono::nanoseconds pause) { trial_pause_ = pause; }
   /// Throws GroupFailure, with the reason of the system: the memory of a rank that lives cannot be read.
   [[noreturn]] void cannot_read(int rank, int error) const;
 
@@ -65,7 +70,9 @@ class DirectAccess {
   bool all_in_reached_pools(std::uint32_t step) const;
   Source source(int rank, std::uint32_t step, std::uint64_t address) const;
   bool map_all();
-  void find_range(std::uint32_t step);
+  void find_range(std::uint32_t step, CopyTrial::Repeat repeat);
+  /// Takes over what rank 0 has announced, and repeats the trial where it has announced that.
+  void follow_rank_0(std::uint32_t step);
 
   Segment& segment_;
   int rank_;
@@ -78,6 +85,9 @@ class DirectAccess {
   bool tried_to_read_ = false, reads_all_ = false;
   std::optional<SingleCopyRange> own_range_, range_;  // what this rank announces; what holds, where all can read
   std::vector<std::byte> scratch_;
+  std::chrono::nanoseconds trial_pause_ = std::chrono::milliseconds(50);  // a trial takes 0.2 ms
+  std::chrono::steady_clock::time_point last_trial_{};
+  std::uint32_t trials_ = 0;
 };
 
 }  // namespace unisono::engines::shm

@@ -38,6 +38,7 @@ struct Announcement {
   std::uint32_t in_pools : 1 = 0;   // both lie in the shared pool of the process
   std::uint32_t maps_all : 1 = 0;   // the rank has mapped the pools of all others
   std::uint32_t reads_all : 1 = 0;  // the rank can read the private memory of all others
+  std::uint32_t tries : 1 = 0;      // of rank 0: it repeats the trial with rank 1 in this step
   SingleCopyRange range{};          // that of rank 0 holds
 };
 

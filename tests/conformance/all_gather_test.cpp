@@ -29,7 +29,7 @@ std::vector<T> all_values(std::size_t count) {
 MANY_TEST(AllGather, TakesOneStep) {
   auto* native = dynamic_cast<engines::shm::ShmEngine*>(&world().implementation()->core().executor().engine());
   if (native == nullptr) GTEST_SKIP() << "backend " << world().backend() << " has no steps to count";
-  for (const std::size_t count : {std::size_t{1}, slot_bytes / sizeof(float)}) {
+  for (const std::size_t count : {std::size_t{1}, native->lockstep().step_bytes() / sizeof(float)}) {
     const auto before = native->lockstep().step();
     std::vector<float> in = values<float>(count, rank());
     std::vector<float> out(count * static_cast<std::size_t>(world_size()));

@@ -9,7 +9,7 @@ namespace unisono::bench {
 
 namespace {
 
-/// What a call needs beside its job, prepared outside the timing.
+/// The things that a call needs beside its job, prepared outside the timing.
 struct Prepared {
   Counts counts;            ///< of the blocks of different length
   std::vector<Work> works;  ///< room for those of a window

@@ -127,7 +127,7 @@ class MpiCandidate final : public Candidate {
   int in_ = 0;
   int out_ = 0;
   std::size_t element_bytes_ = 1;
-  // Of the blocks of different length, in elements.
+  // The blocks of different length, in elements.
   std::vector<int> counts_, places_;
   MPI_Request requests_[2 * window];
 };

@@ -23,7 +23,7 @@ int shared_sum(
   return issued;
 }
 
-// Of a few bytes, which are done at once, and of many, for which the call waits.
+// A sum of a few bytes is done at once; for one of many the call waits.
 WORLD_TEST(SharedGroup, SumsAndGivesTheGroupOnOnce) {
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{257}, std::size_t{100003}}) {
     auto x = values<float>(count, rank());

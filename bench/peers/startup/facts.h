@@ -1,6 +1,6 @@
 #pragma once
 
-// What a process costs its host, read from /proc: the same for a rank of any library.
+// These functions read from /proc what a process costs its host, in the same way for a rank of any library.
 #include <unistd.h>
 
 #include <cstdio>

@@ -56,8 +56,8 @@ struct PrivateCard {
 /// The data that a rank publishes for one step of the lockstep. Two lines alternate, by the parity of the step.
 struct alignas(2 * cache_line) Line {
   std::atomic<std::uint32_t> step{0};
-  // Of a call on blocks of different length: the bytes of each of its counts in `payload` (0: they are in the slot), and whether the elements follow
-  // them.
+  // A call on blocks of different length sets these: the bytes of each of its counts in `payload` (0: they are in the slot), and whether the elements
+  // follow them.
   std::uint8_t count_bytes = 0;
   bool has_elements = false;
   Signature signature{};

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <climits>
 #include <ctime>
@@ -50,6 +51,15 @@ void futex_sleep(std::atomic<std::uint32_t>& word, std::uint32_t expected) noexc
 void futex_wake_all(std::atomic<std::uint32_t>& word) noexcept { ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
 
 }  // namespace
+
+double duration_ns(std::span<const Stamp> of_ranks, bool share_processors) noexcept {
+  Stamp all = of_ranks.front();
+  for (const Stamp& stamp : of_ranks) {
+    all.begin = share_processors ? std::min(all.begin, stamp.begin) : std::max(all.begin, stamp.begin);
+    all.end = std::max(all.end, stamp.end);
+  }
+  return static_cast<double>(all.end - all.begin);
+}
 
 std::size_t Arena::bytes(int ranks) noexcept { return sizeof(Header) + sizeof(Slot) * static_cast<std::size_t>(ranks); }
 

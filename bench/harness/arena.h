@@ -20,6 +20,10 @@ struct Stamp {
   std::int64_t end = 0;
 };
 
+/// Returns what a call takes that every rank has stamped, in nanoseconds: until the last rank is done, from when the last one began. Where ranks share
+/// processors, from when the first one began: until the last one gets a processor, others may have done their whole part of the call.
+double duration_ns(std::span<const Stamp> of_ranks, bool share_processors) noexcept;
+
 /// Memory that all ranks of a process set map: a barrier that is independent of the candidates, and a place for each rank's times.
 class Arena {
  public:
@@ -35,6 +39,7 @@ class Arena {
 
   int rank() const noexcept { return rank_; }
   int ranks() const noexcept { return ranks_; }
+  bool share_processors() const noexcept { return !spin_; }
 
   /// Spins, then yields, then sleeps. Throws PeerGaveUp after fail(), and std::runtime_error past the deadline.
   void barrier();

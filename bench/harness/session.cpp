@@ -155,14 +155,10 @@ void Session::timed(Candidate& candidate, const Job& job, int sample, int batch)
 
 std::vector<double> Session::collect(int samples, int batch) {
   std::vector<double> times;
+  std::vector<Stamp> of_ranks(static_cast<std::size_t>(arena_.ranks()));
   for (std::size_t s = 0; s < static_cast<std::size_t>(samples); ++s) {
-    Stamp all = arena_.stamps(0)[s];
-    for (int r = 1; r < arena_.ranks(); ++r) {
-      const Stamp& stamp = arena_.stamps(r)[s];
-      all.begin = std::max(all.begin, stamp.begin);
-      all.end = std::max(all.end, stamp.end);
-    }
-    times.push_back(static_cast<double>(all.end - all.begin) / batch);
+    for (int r = 0; r < arena_.ranks(); ++r) of_ranks[static_cast<std::size_t>(r)] = arena_.stamps(r)[s];
+    times.push_back(duration_ns(of_ranks, arena_.share_processors()) / batch);
   }
   return times;
 }

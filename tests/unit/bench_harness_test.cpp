@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "harness/arena.h"
 #include "harness/buffers.h"
 #include "harness/operations.h"
 #include "harness/plan.h"
@@ -51,6 +52,12 @@ TEST(BenchStatistics, DrawsAreTheSameForTheSameSeed) {
     seen.insert(x);
   }
   EXPECT_EQ(seen.size(), 100U);
+}
+
+TEST(BenchStamps, ACallOfRanksThatShareProcessorsBeginsWithTheFirst) {
+  const std::vector<Stamp> of_ranks{{.begin = 100, .end = 150}, {.begin = 180, .end = 300}, {.begin = 120, .end = 160}};
+  EXPECT_EQ(duration_ns(of_ranks, false), 120.0);  // from 180
+  EXPECT_EQ(duration_ns(of_ranks, true), 200.0);   // from 100
 }
 
 TEST(BenchOperations, NamesComeBack) {

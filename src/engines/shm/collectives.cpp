@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "engines/shm/all_to_all_v.h"
 #include "engines/shm/blocks.h"
 #include "engines/shm/direct.h"
 #include "engines/shm/engine.h"

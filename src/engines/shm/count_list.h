@@ -78,7 +78,7 @@ class CountList {
 /// The way of a rank's counts, and of its elements in the first step.
 struct BlockForm {
   std::size_t count_bytes = 0;  // of each count, in the line; 0: they are in the slot
-  bool has_elements = false;    // in the line, behind the counts
+  ElementsIn elements = ElementsIn::slot;
 };
 
 /// Returns where the elements begin in a line whose counts have so many bytes each.
@@ -91,7 +91,8 @@ inline BlockForm form_of(const CollectiveCall& call, std::size_t travelling) {
   const std::size_t each = std::max(narrowest(call.counts.span()), narrowest(call.recv_counts.span()));
   if (each * (call.counts.size() + call.recv_counts.size()) > line_payload) return {};
   const std::size_t element = size_of(call.in.dtype()), begin = begin_in_line(call, each, element);
-  return {each, begin <= line_payload && travelling <= (line_payload - begin) / element};
+  const bool fit = begin <= line_payload && travelling <= (line_payload - begin) / element;
+  return {each, fit ? ElementsIn::line : ElementsIn::slot};
 }
 
 }  // namespace unisono::engines::shm

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <atomic>
-#include <cerrno>
 #include <memory>
+#include <vector>
 
+#include "engines/shm/counted_task.h"
+#include "engines/shm/peer_reader.h"
 #include "engines/shm/reductions.h"
 
 // The collectives on buffers that the ranks read where they lie, without staging. Ranks only read each other's memory, so a rank that has given up a
@@ -11,24 +12,31 @@
 //   all_reduce       read S, write S/P; read (P-1) S/P, write as much     every rank combines the slice it owns, then fetches the others'
 //   reduce, gather   read P S, write S or P S at the root · broadcast, scatter   read S, write S · reduce_scatter   read P S, write S
 //   all_gather, all_to_all   read and write P S
+// Blocks of different length are read in the same way: their counts are compared in the step of the announcement. all_to_all_v alone is in
+// all_to_all_v.h, since no rank knows before that step what the others send.
 
 namespace unisono::engines::shm {
 
 /// Step 0 announces and compares. If all agree, the work begins there, and another step confirms that all ranks have read what they need.
-class DirectTask : public LockstepTask {
+class DirectTask : public CountedTask {
  public:
   /// Returns true where the ranks' buffers do not all lie in reach: nothing was moved, and the call is still to be carried out.
   bool refused() const { return refused_; }
 
  protected:
-  DirectTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps) : LockstepTask(engine, call, steps, not_inline) {}
+  DirectTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps) : CountedTask(engine, call, steps, not_inline), reader_(engine) {}
   // More than a line holds.
   static constexpr std::size_t not_inline = std::size_t{1} << 20;
 
   virtual void work(std::size_t k) = 0;
   const std::byte* own(std::size_t element_index) const { return static_cast<const std::byte*>(call().in.data()) + element_index * element(); }
   std::byte* out(std::size_t element_index) const { return static_cast<std::byte*>(call().out.data()) + element_index * element(); }
-  std::size_t block(int r) const { return static_cast<std::size_t>(r) * call().count; }
+  /// Returns where the block of a rank begins, and how many elements it has.
+  std::size_t block(int r) const {
+    const auto index = static_cast<std::size_t>(r);
+    return has_counts(call().operation) ? counts().before(index) : index * call().count;
+  }
+  std::size_t length(int r) const { return has_counts(call().operation) ? counts()[static_cast<std::size_t>(r)] : call().count; }
 
   /// Combines out[to …] from the same range of every rank's block, a piece at a time, so that the piece stays in cache.
   void combine_range(std::size_t to, std::size_t from, std::size_t count) {
@@ -46,7 +54,7 @@ class DirectTask : public LockstepTask {
         else {
           if (scratch == nullptr) scratch = engine().direct().scratch(static_cast<std::size_t>(size()) * piece_bytes);
           std::byte* const copy = scratch + static_cast<std::size_t>(r) * piece_bytes;
-          if (!read(r, copy, in.address + at, piece.size() * element())) return;
+          if (!reader_.read(r, copy, in.address + at, piece.size() * element())) return;
           inputs[r] = copy;
         }
       }
@@ -64,30 +72,13 @@ class DirectTask : public LockstepTask {
   static constexpr std::size_t piece_bytes = std::size_t{64} << 10;
 
   void fetch(std::size_t to, int r, const Source& source, std::size_t from, std::size_t count) {
-    const std::size_t at = from * element(), bytes = count * element();
-    if (source.mapped != nullptr) result().copy(out(to), source.mapped + at, bytes);
-    else read(r, out(to), source.address + at, bytes);
-  }
-  /// Reads a rank's private memory. If it cannot, the rank has ended, which whoever waits for this task will find, or its memory is not there.
-  bool read(int r, std::byte* to, std::uint64_t address, std::size_t bytes) {
-    if (is_stuck_ || bytes == 0) return !is_stuck_;
-    const int error = engine().direct().private_memory().read(r, to, address, bytes);
-    if (error == 0) return true;
-    is_stuck_ = true;
-    if (error != ESRCH) engine().direct().cannot_read(r, error);
-    return false;
+    reader_.copy(result(), out(to), r, source, from * element(), count * element());
   }
 
-  void produce(std::size_t) final {}
-  /// A rank that gives up a call records the failure first, and may then use its memory for other data at once. So the data read is valid if there is
-  /// no failure yet. Once this rank has published that, the call cannot fail for it any more.
-  bool may_go_on() const final {
-    if (is_stuck_) return false;
-#if !defined(__SANITIZE_THREAD__)                         // the thread sanitizer does not support fences
-    std::atomic_thread_fence(std::memory_order_acquire);  // the data was read before the failure is looked up
-#endif
-    return segment().failure().state.load(std::memory_order_acquire) == 0;
+  void produce(std::size_t k) final {
+    if (k == 0) give_counts(ElementsIn::buffer);
   }
+  bool may_go_on() const final { return reader_.holds(); }
   void consume(std::size_t k) final {
     if (k == 0) {
       const std::uint32_t step = step_number(0);
@@ -106,7 +97,7 @@ class DirectTask : public LockstepTask {
   }
 
   bool refused_ = false;
-  bool is_stuck_ = false;  // a rank's memory could not be read
+  PeerReader reader_;
   std::vector<Source> ins_, outs_;
 };
 
@@ -145,15 +136,19 @@ class DirectRead final : public DirectTask {
       case Operation::reduce:
         if (is_root) combine_range(0, 0, n);
         break;
-      case Operation::reduce_scatter: combine_range(0, block(rank()), n); break;
+      case Operation::reduce_scatter:
+      case Operation::reduce_scatter_v: combine_range(0, block(rank()), length(rank())); break;
       case Operation::broadcast:
         if (!is_root) copy_in(0, root, 0, n);
         break;
-      case Operation::scatter: copy_in(0, root, block(rank()), n); break;
+      case Operation::scatter:
+      case Operation::scatter_v: copy_in(0, root, block(rank()), length(rank())); break;
       case Operation::gather:
+      case Operation::gather_v:
         if (is_root) copy_blocks(0);
         break;
-      case Operation::all_gather: copy_blocks(0); break;
+      case Operation::all_gather:
+      case Operation::all_gather_v: copy_blocks(0); break;
       case Operation::all_to_all: copy_blocks(block(rank())); break;
       default: break;
     }
@@ -162,7 +157,7 @@ class DirectRead final : public DirectTask {
   void copy_blocks(std::size_t from) {
     for (int i = 1; i <= size(); ++i) {
       const int r = (rank() + i) % size();
-      copy_in(block(r), r, from, call().count);
+      copy_in(block(r), r, from, length(r));
     }
   }
 };

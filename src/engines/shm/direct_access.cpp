@@ -20,15 +20,32 @@ bool lies_in(const base::SharedPool& pool, const TensorView& view) {
   return view.numel() == 0 || pool.offset_of(view.data(), view.bytes()).has_value();
 }
 
+bool lie_in_pool(const CollectiveCall& call) {
+  const base::SharedPool* pool = base::shared_pool();
+  return pool != nullptr && lies_in(*pool, call.in) && lies_in(*pool, call.out);
+}
+
 }  // namespace
+
+bool DirectAccess::suits(const CollectiveCall& call) const {
+  const std::size_t element = size_of(call.in.dtype()), ranks = static_cast<std::size_t>(segment_.ranks());
+  if (call.operation == Operation::all_to_all_v) return std::max(call.counts.total(), call.recv_counts.total()) * element >= ranks * least_bytes;
+  // Of all blocks: counts that differ while their sum does not are compared in the same way on all ranks.
+  if (has_counts(call.operation)) return call.count * element >= ranks * least_bytes;
+  return call.operation >= Operation::all_reduce && call.operation <= Operation::all_to_all && call.count * element >= least_bytes;
+}
+
+bool DirectAccess::leaves_in_buffer(const CollectiveCall& call) const {
+  return segment_.ranks() > 1 && suits(call) && (reads(call) || (all_map_ && lie_in_pool(call)));
+}
 
 Announcement DirectAccess::announce(const CollectiveCall& call) {
   private_.publish_card();
   Announcement announcement{.in = address_of(call.in), .out = address_of(call.out), .reads_all = reads_all_};
   if (reads_all_) announcement.range = *own_range_;
   if (rank_ == 0 && range_ && range_->up_to != 0 && !is_crowded_) announcement.tries = std::chrono::steady_clock::now() - last_trial_ >= trial_pause_;
+  if (!lie_in_pool(call)) return announcement;
   const base::SharedPool* pool = base::shared_pool();
-  if (pool == nullptr || !lies_in(*pool, call.in) || !lies_in(*pool, call.out)) return announcement;
   announcement.in_pools = 1;
   announcement.maps_all = maps_all_;
   PoolCard& card = segment_.member(rank_).pool;  // written once, and read by no rank before the step of this announcement
@@ -49,12 +66,16 @@ bool DirectAccess::all_in_reached_pools(std::uint32_t step) const {
 }
 
 void DirectAccess::note(std::uint32_t step) {
+  for (int r = 0; r < segment_.ranks(); ++r) {
+    if (!segment_.line(r, step).announces) return;
+  }
   if (!tried_to_read_) {
     tried_to_read_ = true;
     find_range(step, CopyTrial::Repeat::no);
   }
   follow_rank_0(step);
   expected_ = all_in_reached_pools(step);
+  all_map_ = all_map_ || expected_;
   if (tried_to_map_ || !all(step, [](const Announcement& each) { return each.in_pools != 0; })) return;
   tried_to_map_ = true;
   maps_all_ = map_all();
@@ -84,13 +105,6 @@ void DirectAccess::find_range(std::uint32_t step, CopyTrial::Repeat repeat) {
   else
     base::debug(own_range_ ? "the system does not let this rank read the memory of all others: private buffers are staged"
                            : "private buffers are staged");
-}
-
-bool DirectAccess::agreed(std::uint32_t step, const CollectiveCall& call) {
-  expected_ = all_in_reached_pools(step);
-  const bool is_direct = expected_ || reads(call);  // by the range by which all have begun it so
-  follow_rank_0(step);
-  return is_direct;
 }
 
 Source DirectAccess::source(int rank, std::uint32_t step, std::uint64_t address) const {

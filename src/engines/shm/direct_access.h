@@ -36,19 +36,19 @@ class DirectAccess {
   DirectAccess(Segment& segment, int rank, bool is_crowded)
       : segment_(segment), rank_(rank), is_crowded_(is_crowded), private_(segment, rank), pools_(static_cast<std::size_t>(segment.ranks())) {}
 
-  /// Returns true where calls of this kind and size are announced.
-  static bool suits(const CollectiveCall& call) {
-    return call.operation >= Operation::all_reduce && call.operation <= Operation::all_to_all && block_bytes(call) >= least_bytes;
-  }
+  /// Returns true where calls of this kind and size are announced: on all ranks alike, but for all_to_all_v.
+  bool suits(const CollectiveCall& call) const;
   /// Returns true where the next large call is expected to have all of its buffers in pools.
   bool expected() const { return expected_; }
   /// Returns true where a call begins with an announcement alone.
-  bool begins(const CollectiveCall& call) const { return suits(call) && (expected_ || reads(call)); }
+  bool begins(const CollectiveCall& call) const { return call.operation != Operation::all_to_all_v && suits(call) && (expected_ || reads(call)); }
+  /// Returns true where the others read what this rank gives them in an all_to_all_v where it lies.
+  bool leaves_in_buffer(const CollectiveCall& call) const;
   Announcement announce(const CollectiveCall& call);
-  /// Called after a step in which every rank has announced.
+  /// Called after a step in which every rank may have announced. Does nothing where one has not.
   void note(std::uint32_t step);
   /// Called in a call that began with an announcement alone; returns true where it is direct.
-  bool agreed(std::uint32_t step, const CollectiveCall& call);
+  bool agreed(std::uint32_t step, const CollectiveCall& call) const { return all_in_reached_pools(step) || reads(call); }
 
   Source in(int rank, std::uint32_t step) const { return source(rank, step, segment_.line(rank, step).announcement().in); }
   Source out(int rank, std::uint32_t step) const { return source(rank, step, segment_.line(rank, step).announcement().out); }
@@ -63,7 +63,6 @@ class DirectAccess {
  private:
   static constexpr std::size_t least_bytes = std::size_t{4} << 10;  // a smaller call gains nothing by it
 
-  static std::size_t block_bytes(const CollectiveCall& call) { return call.count * size_of(call.in.dtype()); }
   bool reads(const CollectiveCall& call) const { return range_ && single_copy_pays(call, segment_.ranks(), is_crowded_, *range_); }
   template <class Test>
   bool all(std::uint32_t step, Test&& test) const;
@@ -81,6 +80,7 @@ class DirectAccess {
   std::vector<const std::byte*> pools_;  // of the ranks, where they are mapped here; all or none
   std::vector<std::shared_ptr<const base::MappedPool>> mapped_;
   bool expected_ = false;
+  bool all_map_ = false;  // as all have reported
   bool tried_to_map_ = false, maps_all_ = false;
   bool tried_to_read_ = false, reads_all_ = false;
   std::optional<SingleCopyRange> own_range_, range_;  // what this rank announces; what holds, where all can read

@@ -21,7 +21,7 @@ LockstepTask::LockstepTask(Lockstep& engine, const CollectiveCall& call, std::si
       steps_(steps),
       element_(size_of(call.in.dtype())),
       inline_(steps == 1 && step_bytes <= line_payload),
-      announces_(!inline_ && engine.size() > 1 && DirectAccess::suits(call)),
+      announces_(!inline_ && engine.size() > 1 && engine.direct_.suits(call)),
       compares_more_(compares_more) {}
 
 bool LockstepTask::disagrees(int) const { return false; }
@@ -71,6 +71,7 @@ void LockstepTask::publish(std::size_t k) {
   if (k == 0) {
     line.signature = signature_;
     if (!call_.label.empty()) line.set_label(call_);
+    line.announces = false;
     if (announces_) line.announce(engine_.direct_.announce(call_));
   }
   line.step.store(step, std::memory_order_seq_cst);  // before looking for waiters

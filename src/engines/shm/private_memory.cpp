@@ -41,6 +41,23 @@ std::size_t largest_by_caches() {
   return caches * base::second_level_cache();
 }
 
+struct BlockBytes {
+  std::size_t one = 0, all = 0;
+};
+
+/// Returns the bytes of a rank's block in a call, and of all of them. Of blocks of different length that have any it is the average, since the time
+/// that a call of the system costs beside the copying does not depend on the length.
+BlockBytes block_bytes(const CollectiveCall& call, std::size_t ranks) {
+  const std::size_t element = size_of(call.in.dtype());
+  if (!has_counts(call.operation)) {
+    const std::size_t block = call.count * element;
+    return {block, call.operation == Operation::broadcast ? block : block * ranks};
+  }
+  const std::size_t all = call.counts.total() * element;
+  const auto blocks = std::ranges::count_if(call.counts.span(), [](std::size_t count) { return count != 0; });
+  return {all / std::max<std::size_t>(static_cast<std::size_t>(blocks), 1), all};
+}
+
 std::uint32_t kibibytes(std::size_t bytes) { return static_cast<std::uint32_t>(bytes >> 10); }
 
 }  // namespace
@@ -90,17 +107,21 @@ SingleCopyRange single_copy_rule(std::optional<std::size_t> from) {
 // Where ranks outnumber processors, a rank that reads by itself saves nothing: the copies of all ranks take the same processors one after the other,
 // and the slots stay in their caches. A scatter is different, since the root alone fills the slots for all.
 bool single_copy_pays(const CollectiveCall& call, int ranks, bool is_crowded, const SingleCopyRange& range) {
-  const std::size_t block = call.count * size_of(call.in.dtype());
-  if (block < std::size_t{range.from} << 10) return false;
+  const BlockBytes bytes = block_bytes(call, static_cast<std::size_t>(ranks));
+  if (bytes.one < std::size_t{range.from} << 10) return false;
   if (range.up_to == 0) return true;
-  const std::size_t all = call.operation == Operation::broadcast ? block : block * static_cast<std::size_t>(ranks);
   switch (call.operation) {
-    case Operation::scatter: return true;
+    case Operation::scatter:
+    case Operation::scatter_v: return true;
     case Operation::broadcast:
     case Operation::gather:
+    case Operation::gather_v:
     case Operation::all_gather:
+    case Operation::all_gather_v:
     case Operation::all_to_all:
-    case Operation::reduce_scatter: return !is_crowded && all < std::size_t{range.up_to} << 10;
+    case Operation::all_to_all_v:
+    case Operation::reduce_scatter:
+    case Operation::reduce_scatter_v: return !is_crowded && bytes.all < std::size_t{range.up_to} << 10;
     default: return false;  // all_reduce and reduce combine out of the slots while these are filled
   }
 }

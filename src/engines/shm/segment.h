@@ -53,19 +53,26 @@ struct PrivateCard {
   std::uint64_t address = 0, word = 0;
 };
 
+/// Where the others find the elements that a rank gives them in a call on blocks of different length.
+enum class ElementsIn : std::uint8_t { slot, line, buffer };
+
 /// The data that a rank publishes for one step of the lockstep. Two lines alternate, by the parity of the step.
 struct alignas(2 * cache_line) Line {
   std::atomic<std::uint32_t> step{0};
-  // A call on blocks of different length sets these: the bytes of each of its counts in `payload` (0: they are in the slot), and whether the elements
-  // follow them.
+  // A call on blocks of different length sets these: the bytes of each of its counts in `payload` (0: they are in the slot), and where its elements
+  // are; in the line they follow the counts.
   std::uint8_t count_bytes = 0;
-  bool has_elements = false;
+  ElementsIn elements = ElementsIn::slot;
+  bool announces = false;  // `payload` is an Announcement
   Signature signature{};
   std::byte payload[line_payload]{};
   char label[40]{};  // of the call, where its signature says that it has one
 
   // Used in the first step of a call whose data does not travel in the line.
-  void announce(const Announcement& announcement) { std::memcpy(payload, &announcement, sizeof announcement); }
+  void announce(const Announcement& announcement) {
+    announces = true;
+    std::memcpy(payload, &announcement, sizeof announcement);
+  }
   Announcement announcement() const {
     Announcement announcement;
     std::memcpy(&announcement, payload, sizeof announcement);

@@ -7,10 +7,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory_resource>
 #include <span>
 #include <thread>
 #include <vector>
 
+#include "blocks.h"
 #include "engines/shm/engine.h"
 #include "group/group.h"
 #include "world.h"
@@ -18,6 +20,7 @@
 using namespace unisono;
 using namespace std::chrono_literals;
 using conformance::difference;
+using conformance::Lengths;
 using conformance::sums;
 using conformance::value;
 using conformance::values;
@@ -120,6 +123,41 @@ WORLD_TEST(SharedMemory, MovesDirectly) {
     for (int r = 0; r < ranks; ++r) {
       for (std::size_t i = 0; i < n; ++i)
         ASSERT_EQ(from[static_cast<std::size_t>(r) * n + i], value<double>(r, static_cast<std::size_t>(rank()) * n + i));
+    }
+  }
+}
+
+// Also where some ranks have private buffers, one rank has no elements, and one has most of them.
+WORLD_TEST(SharedMemory, MovesBlocksOfDifferentLength) {
+  const int ranks = world_size();
+  for (const int kinds : {1, 2}) {  // all buffers are shared, or every second rank's
+    make_direct();
+    const auto memory = [&]() -> std::pmr::memory_resource* { return rank() % kinds == 0 ? shared_resource() : std::pmr::new_delete_resource(); };
+    for (const std::size_t n : {std::size_t{3001}, std::size_t{70001}}) {
+      Lengths lengths;
+      for (int r = 0; r < ranks; ++r) lengths.push_back(r == 1 ? 0 : r == ranks - 1 ? 4 * n : n + static_cast<std::size_t>(r));
+      const auto blocks = conformance::blocks_of_all<float>(lengths);
+      const auto own = values<float>(conformance::own(lengths), rank());
+      const std::pmr::vector<float> in(own.begin(), own.end(), memory());
+      std::pmr::vector<float> all(blocks.size(), 0.0F, memory());
+      all_gather_v(in, all, lengths);
+      EXPECT_EQ(difference(all, blocks), "");
+      EXPECT_EQ(expects_direct(), is_native() && ranks > 1 && kinds == 1);
+      for (int root = 0; root < ranks; root += 2) {
+        std::pmr::vector<float> gathered(rank() == root ? blocks.size() : 0, 0.0F, memory()), back(own.size(), 0.0F, memory());
+        gather_v(in, gathered, lengths, root);
+        EXPECT_EQ(difference(gathered, rank() == root ? blocks : std::vector<float>()), "");
+        scatter_v(gathered, lengths, back, root);
+        EXPECT_EQ(difference(back, own), "");
+      }
+      std::pmr::vector<float> sum(own.size(), 0.0F, memory());
+      reduce_scatter_v(all, lengths, sum);
+      for (std::size_t i = 0; i < sum.size(); ++i) ASSERT_EQ(sum[i], static_cast<float>(ranks) * own[i]);
+      // Each rank sends each the block of that rank, so all send the same.
+      const Lengths same(lengths.size(), own.size());
+      std::pmr::vector<float> received(own.size() * lengths.size(), 0.0F, memory());
+      all_to_all_v(all, lengths, received, same);
+      for (std::size_t i = 0; i < received.size(); ++i) ASSERT_EQ(received[i], own[i % own.size()]);
     }
   }
 }

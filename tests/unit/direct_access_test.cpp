@@ -40,6 +40,17 @@ CollectiveCall all_reduce_of(float* data, std::size_t n) {
   return call;
 }
 
+/// Of rank 0 of two, which sends all of x to rank 1.
+CollectiveCall all_to_all_v_of(float* x, std::size_t n) {
+  CollectiveCall call;
+  call.operation = Operation::all_to_all_v;
+  call.in = TensorView(x, DType::float32, n);
+  call.out = TensorView(static_cast<float*>(nullptr), DType::float32, std::size_t{0});
+  call.counts = Counts{std::size_t{0}, n};
+  call.recv_counts = Counts{0, 0};
+  return call;
+}
+
 /// Every part of a segment as where it begins and how long it is.
 std::vector<std::pair<const std::byte*, std::size_t>> parts_of(const engines::shm::Segment& segment) {
   const auto bytes = [](const auto& part) { return std::pair(reinterpret_cast<const std::byte*>(&part), sizeof part); };
@@ -116,6 +127,28 @@ TEST(DirectAccess, IsNeverExpectedWhereOneCannotBeReached) {
   for (auto& rank : world.ranks) EXPECT_FALSE(rank.agreed(step, all_reduce_of(x.data(), 5000)));
 }
 
+// In an all_to_all_v each rank decides for itself; it needs to know that the others have mapped its pool, whatever the call before was.
+TEST(DirectAccess, OfAnAllToAllVBeginsWithTheRanksOwnPart) {
+  TwoRanks world;
+  shared_vector<float> x(5000), y(5000);
+  std::vector<float> ordinary(5000);
+  const CollectiveCall large = all_to_all_v_of(x.data(), 5000);
+  EXPECT_TRUE(world.ranks[0].suits(large));
+  EXPECT_FALSE(world.ranks[0].suits(all_to_all_v_of(x.data(), 2047)));
+  EXPECT_TRUE(world.ranks[0].suits(all_to_all_v_of(x.data(), 2048)));
+  EXPECT_FALSE(world.ranks[0].leaves_in_buffer(large));
+  world.call(all_reduce_of(x.data(), 5000), all_reduce_of(y.data(), 5000));
+  EXPECT_FALSE(world.ranks[0].leaves_in_buffer(large)) << "one has not told yet";
+  world.call(all_reduce_of(x.data(), 5000), all_reduce_of(y.data(), 5000));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(world.ranks[0].leaves_in_buffer(large));
+    EXPECT_FALSE(world.ranks[0].leaves_in_buffer(all_to_all_v_of(x.data(), 2047)));
+    EXPECT_FALSE(world.ranks[0].leaves_in_buffer(all_to_all_v_of(ordinary.data(), 5000)));
+    EXPECT_FALSE(world.ranks[0].begins(large)) << "it has no step with an announcement alone";
+    world.call(all_reduce_of(x.data(), 5000), all_reduce_of(ordinary.data(), 5000));
+  }
+}
+
 TEST(DirectAccess, IsNotAskedForOnSmallOrOtherCalls) {
   const TwoRanks world;
   shared_vector<float> x(5000);
@@ -124,6 +157,12 @@ TEST(DirectAccess, IsNotAskedForOnSmallOrOtherCalls) {
   CollectiveCall scan = all_reduce_of(x.data(), 5000);
   scan.operation = Operation::scan;
   EXPECT_FALSE(world.ranks[0].suits(scan));
+  CollectiveCall blocks = all_reduce_of(x.data(), 2048);
+  blocks.operation = Operation::all_gather_v;
+  blocks.counts = Counts{0, 2048};
+  EXPECT_TRUE(world.ranks[0].suits(blocks));
+  blocks.count = 2047;
+  EXPECT_FALSE(world.ranks[0].suits(blocks));
 }
 
 TEST(Segment, HasRoomForEveryPart) {

@@ -23,85 +23,30 @@
 #include "engines/shm/collectives.h"
 #include "engines/shm/copy_trial.h"
 #include "engines/shm/direct_access.h"
+#include "two_engines.h"
 #include "unisono/failure.h"
 
 using namespace unisono;
 using engines::shm::CopyTrial;
 using engines::shm::DirectAccess;
 using engines::shm::PrivateMemory;
-using engines::shm::Segment;
 using engines::shm::single_copy_pays;
 using engines::shm::single_copy_range;
 using engines::shm::SingleCopyRange;
+using two_engines::advance_both;
+using two_engines::call_of;
+using two_engines::ended_process;
+using two_engines::n;
+using two_engines::step;
+using two_engines::TwoEngines;
+using two_engines::TwoRanks;
 
 namespace {
-
-constexpr std::uint32_t step = 3;
-constexpr std::size_t n = 50'000;  // elements: more than any threshold of the rule
-
-struct TwoRanks {
-  std::shared_ptr<std::byte> memory = engines::shm::private_memory(Segment::size_for({.ranks = 2}));
-  std::shared_ptr<Segment> segment = std::make_shared<Segment>(Segment::Shape{.ranks = 2}, memory.get(), memory);
-
-  /// A step of a call in which both announce.
-  void call(std::array<DirectAccess, 2>& ranks, const CollectiveCall& first, const CollectiveCall& second) const {
-    segment->line(0, step).announce(ranks[0].announce(first));
-    segment->line(1, step).announce(ranks[1].announce(second));
-    for (auto& rank : ranks) rank.note(step);
-  }
-};
-
-CollectiveCall call_of(Operation operation, std::vector<float>& in, std::vector<float>& out, std::size_t count) {
-  CollectiveCall call;
-  call.operation = operation;
-  call.in = TensorView(in.data(), DType::float32, in.size());
-  call.out = TensorView(out.data(), DType::float32, out.size());
-  call.count = count;
-  if (operation == Operation::scatter || operation == Operation::broadcast) call.root = 0;
-  return call;
-}
 
 base::Environment environment(const std::string& value) {
   if (value.empty()) return {};
   return base::Environment({{"UNISONO_SINGLE_COPY", value}});
 }
-
-/// A process that has ended and been waited for.
-int ended_process() {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(0);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return child;
-}
-
-/// Advances two ranks' tasks of one call in turn until neither goes on.
-std::array<bool, 2> advance_both(Task& first, Task& second) {
-  std::array<bool, 2> done{false, false};
-  for (int i = 0; i < 10; ++i) {
-    done[0] = done[0] || first.advance();
-    done[1] = done[1] || second.advance();
-  }
-  return done;
-}
-
-/// Two engines that take every large call directly from the second one on.
-struct TwoEngines : TwoRanks {
-  engines::shm::Lockstep first{segment, 0, false}, second{segment, 1, false};
-  std::vector<float> in = std::vector<float>(n, 1.0F), out = std::vector<float>(2 * n);
-  std::vector<float> in2 = std::vector<float>(n, 2.0F), out2 = std::vector<float>(2 * n);
-
-  std::array<bool, 2> gather_all() {
-    const auto a = engines::shm::make_collective(first, call_of(Operation::all_gather, in, out, n));
-    const auto b = engines::shm::make_collective(second, call_of(Operation::all_gather, in2, out2, n));
-    return advance_both(*a, *b);
-  }
-  /// Until both know that they can read. With one thread there is no trial; the rule holds without.
-  void get_ready() {
-    for (int i = 0; i < 2; ++i) ASSERT_EQ(gather_all(), (std::array{true, true}));
-    ASSERT_TRUE(first.direct().begins(call_of(Operation::all_gather, in, out, n)));
-  }
-};
 
 constexpr SingleCopyRange rule{32, 8192};
 constexpr std::size_t kib = 1024;
@@ -111,6 +56,16 @@ CollectiveCall bytes_of(Operation operation, std::size_t bytes) {
   call.operation = operation;
   call.in = TensorView(static_cast<float*>(nullptr), DType::float32, std::size_t{0});
   call.count = bytes / sizeof(float);
+  return call;
+}
+
+/// A call on blocks of different length.
+CollectiveCall blocks_of(Operation operation, const std::vector<std::size_t>& bytes) {
+  std::vector<std::size_t> counts;
+  for (const std::size_t block : bytes) counts.push_back(block / sizeof(float));
+  const Counts all(counts);
+  CollectiveCall call = bytes_of(operation, operation == Operation::all_to_all_v ? 0 : all.total() * sizeof(float));
+  call.counts = all;
   return call;
 }
 
@@ -170,6 +125,24 @@ TEST(SingleCopy, ARuleSaysForWhichCallsItPays) {
   const SingleCopyRange all{8, 0};
   EXPECT_TRUE(single_copy_pays(bytes_of(Operation::all_reduce, 65536 * kib), 64, true, all));
   EXPECT_FALSE(single_copy_pays(bytes_of(Operation::all_reduce, 7 * kib), 64, true, all));
+}
+
+// By the average of the blocks that have any elements.
+TEST(SingleCopy, TheSameRuleHoldsForBlocksOfDifferentLength) {
+  const auto pays = [](Operation operation, const std::vector<std::size_t>& bytes, bool is_crowded = false) {
+    return single_copy_pays(blocks_of(operation, bytes), static_cast<int>(bytes.size()), is_crowded, rule);
+  };
+  for (const Operation operation : {Operation::all_gather_v, Operation::gather_v, Operation::reduce_scatter_v, Operation::all_to_all_v}) {
+    EXPECT_FALSE(pays(operation, {0, 0, 0}));
+    EXPECT_FALSE(pays(operation, {8 * kib, 16 * kib, 68 * kib}));
+    EXPECT_TRUE(pays(operation, {8 * kib, 16 * kib, 72 * kib}));
+    EXPECT_FALSE(pays(operation, {8 * kib, 16 * kib, 72 * kib}, true));
+    EXPECT_TRUE(pays(operation, {0, 32 * kib, 0}));
+    EXPECT_TRUE(pays(operation, {4 * kib, 8000 * kib, 184 * kib}));
+    EXPECT_FALSE(pays(operation, {4 * kib, 8000 * kib, 188 * kib}));
+  }
+  EXPECT_TRUE(pays(Operation::scatter_v, {kib, 65536 * kib}, true));
+  EXPECT_FALSE(pays(Operation::scatter_v, {kib, 62 * kib}, true));
 }
 
 TEST(SingleCopy, AVariableReplacesTheRule) {

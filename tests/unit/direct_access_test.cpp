@@ -115,6 +115,8 @@ TEST(DirectAccess, WhatIsEmptyLiesAnywhere) {
   without_output.out = without_input.in = TensorView(static_cast<float*>(nullptr), DType::float32, std::size_t{0});
   EXPECT_EQ(world.call(without_output, without_input), neither);
   EXPECT_EQ(world.call(without_output, without_input), both);
+  EXPECT_EQ(world.ranks[0].in(1, step).mapped, nullptr);
+  EXPECT_NE(world.ranks[0].out(1, step).mapped, nullptr);
 }
 
 // A process whose memory cannot be reached, as where a sandbox hides /proc: nobody ever expects it, and nobody tries for ever.

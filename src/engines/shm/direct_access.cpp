@@ -110,7 +110,10 @@ void DirectAccess::find_range(std::uint32_t step, CopyTrial::Repeat repeat) {
 Source DirectAccess::source(int rank, std::uint32_t step, std::uint64_t address) const {
   const std::byte* const pool = pools_[static_cast<std::size_t>(rank)];
   if (pool == nullptr || segment_.line(rank, step).announcement().in_pools == 0) return {nullptr, address};
-  return {pool + (address - segment_.member(rank).pool.base), address};
+  const PoolCard& card = segment_.member(rank).pool;
+  const std::uint64_t offset = address - card.base;
+  if (offset > card.size) return {nullptr, address};  // of an empty view, which counts as lying in the pool
+  return {pool + offset, address};
 }
 
 std::byte* DirectAccess::scratch(std::size_t bytes) {

@@ -146,9 +146,11 @@ void Lane::finish(Pending& pending, std::exception_ptr error, Remains& remains) 
   buffered.fetch_sub(pending.buffered);
   error = base::placed(std::move(error), pending.where);
   detail::WorkState& state = *pending.state;
+  const Arrival arrival = error ? Arrival{} : pending.task->arrival();
+  pending.task.reset();  // before the caller, who has its memory back with `done`
   {
     const std::lock_guard lock(state.mutex);
-    if (!error && !state.completion) state.arrival = pending.task->arrival();
+    if (!error && !state.completion) state.arrival = arrival;
     state.error = error;
     state.settled = true;
     std::move(state.then.begin(), state.then.end(), std::back_inserter(remains.callbacks));
@@ -161,7 +163,6 @@ void Lane::finish(Pending& pending, std::exception_ptr error, Remains& remains) 
     const std::lock_guard lock(device_mutex_);
     if (last_on_device_ == state.completion) last_on_device_.reset();
   }
-  pending.task.reset();
   if (!remains.group || remains.group == pending.group) remains.group = std::move(pending.group);
   else remains.groups.push_back(std::move(pending.group));
   remains.any_done = true;

@@ -6,9 +6,7 @@
 
 #include "base/environment.h"
 #include "base/log.h"
-#include "base/socket.h"
 #include "engines/shm/copy_trial.h"
-#include "unisono/failure.h"
 
 namespace unisono::engines::shm {
 namespace {
@@ -121,15 +119,7 @@ std::byte* DirectAccess::scratch(std::size_t bytes) {
   return scratch_.data();
 }
 
-void DirectAccess::cannot_read(int rank, int error) const {
-  const int name = segment_.name_of(rank);
-  throw GroupFailure({.kind = Failure::Kind::peer_failed,
-                      .cause = PeerFailed::aborted,
-                      .culprit = name,
-                      .missing = {},
-                      .message = fmt::format("rank {}: the buffer of rank {} cannot be read where it was when the call began: {}",
-                                             segment_.name_of(rank_), name, base::error_text(error))});
-}
+void DirectAccess::cannot_read(int rank, int error) const { throw_unreadable(segment_, rank_, rank, error, "the call began"); }
 
 bool DirectAccess::map_all() {
   const base::SharedPool* own = base::shared_pool();

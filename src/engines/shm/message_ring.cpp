@@ -1,114 +1,24 @@
 #include "engines/shm/message_ring.h"
 
 #include <algorithm>
-#include <cstring>
+#include <random>
 #include <utility>
 
-#include "kernels/copy.h"
+#include "engines/shm/copy_trial.h"
+#include "engines/shm/message_ring_tasks.h"
+#include "engines/shm/private_memory.h"
 
 namespace unisono::engines::shm {
 namespace {
 
-constexpr std::size_t stride = std::size_t{32} << 10;  // bytes that are copied before the other side may see them
-constexpr std::size_t unpublished_part = 8;            // of a ring at most, 1 / 8, has been read and counts as full for the sender
-constexpr std::uint64_t alignment = 16;                // of every message in a ring
-constexpr std::uint64_t padded(std::uint64_t bytes) { return (bytes + alignment - 1) & ~(alignment - 1); }
-
-// Copies between a ring and plain memory, at a position that wraps.
-void into_ring(std::byte* ring, std::size_t capacity, std::uint64_t position, const void* from, std::size_t bytes) {
-  const std::size_t at = position % capacity;
-  const std::size_t first = std::min(bytes, capacity - at);
-  if (first > 0) kernels::copy(ring + at, from, first);
-  if (bytes > first) kernels::copy(ring, static_cast<const std::byte*>(from) + first, bytes - first);
-}
-void out_of_ring(void* to, const std::byte* ring, std::size_t capacity, std::uint64_t position, std::size_t bytes) {
-  const std::size_t at = position % capacity;
-  const std::size_t first = std::min(bytes, capacity - at);
-  if (first > 0) kernels::copy(to, ring + at, first);
-  if (bytes > first) kernels::copy(static_cast<std::byte*>(to) + first, ring, bytes - first);
-}
+constexpr std::size_t unpublished_part = 8;  // of a ring at most, 1 / 8, has been read and counts as full for the sender
 
 }  // namespace
 
-class MessageRing::SendTask final : public Task {
- public:
-  SendTask(MessageRing& ring, int peer, const MessageHeader& header, const void* data)
-      : ring_(ring), peer_(peer), data_(static_cast<const std::byte*>(data)), header_(header) {
-    queue().push_back(this);
-  }
-  ~SendTask() override {
-    if (!done_) std::erase(queue(), this);
-  }
-
-  bool advance() override {
-    if (done_) return true;
-    if (queue().front() != this) return false;
-    Segment& segment = *ring_.segment_;
-    RingControl& control = segment.ring(ring_.rank_, peer_);
-    std::byte* memory = segment.ring_data(ring_.rank_, peer_);
-    const std::size_t capacity = segment.ring_bytes();
-    std::uint64_t written = control.written.load(std::memory_order_relaxed);
-    std::uint64_t space = ring_.space_to(peer_, written, (header_sent_ ? 0 : sizeof header_) + padded(header_.bytes) - sent_);
-    bool moved = false;
-    if (!header_sent_) {
-      if (space < sizeof header_) return false;
-      into_ring(memory, capacity, written, &header_, sizeof header_);
-      written += sizeof header_;
-      space -= sizeof header_;
-      header_sent_ = moved = true;
-    }
-    for (;;) {
-      const std::uint64_t left = header_.bytes - sent_;
-      const std::uint64_t padding = padded(header_.bytes) - header_.bytes;
-      if (left == 0 || space == 0) {
-        if (left == 0 && space >= padding) {
-          written += padding;
-          done_ = true;
-        }
-        break;
-      }
-      const auto part = static_cast<std::size_t>(std::min({left, space, static_cast<std::uint64_t>(stride)}));
-      into_ring(memory, capacity, written, data_ + (sent_ - moved_), part);
-      sent_ += part;
-      written += part;
-      space -= part;
-      moved = true;
-      if (left > part) ring_.publish_written(peer_, written);
-    }
-    if (moved || done_) ring_.publish_written(peer_, written);
-    if (done_) queue().pop_front();
-    return done_;
-  }
-  std::vector<int> waiting_for() const override {
-    if (done_) return {};
-    return {peer_};
-  }
-  bool detach() override {
-    if (done_) return true;
-    std::vector<std::byte> rest(data_ + (sent_ - moved_), data_ + (header_.bytes - moved_));
-    own_ = std::move(rest);
-    data_ = own_.data();
-    moved_ = sent_;
-    return true;
-  }
-
- private:
-  std::deque<SendTask*>& queue() { return ring_.destinations_[static_cast<std::size_t>(peer_)].queue; }
-
-  MessageRing& ring_;
-  int peer_;
-  const std::byte* data_;
-  std::vector<std::byte> own_;
-  MessageHeader header_;
-  std::uint64_t sent_ = 0;
-  std::uint64_t moved_ = 0;  // the position in the message at which data_ begins
-  bool header_sent_ = false;
-  bool done_ = false;
-};
-
-MessageRing::MessageRing(std::shared_ptr<Segment> segment, int rank)
+MessageRing::MessageRing(std::shared_ptr<Segment> segment, int rank, const base::Environment& environment)
     : segment_(std::move(segment)),
       rank_(rank),
+      range_(single_copy_range(environment, single_copy_rule(std::nullopt))),
       sources_(static_cast<std::size_t>(segment_->ranks())),
       destinations_(static_cast<std::size_t>(segment_->ranks())) {}
 
@@ -163,9 +73,19 @@ std::optional<AnnouncedMessage> MessageRing::next(int peer) {
   if (incoming.is_active || !has_bytes(peer, sizeof(MessageHeader))) return std::nullopt;
   incoming.is_active = incoming.is_aside = true;
   incoming.ticket = ++source.tickets;
-  out_of_ring(&incoming.header, segment_->ring_data(peer, rank_), segment_->ring_bytes(), source.read, sizeof incoming.header);
-  source.read += sizeof incoming.header;
+  MessageHeader& header = incoming.header;
+  out_of_ring(&header, segment_->ring_data(peer, rank_), segment_->ring_bytes(), source.read, sizeof header);
+  source.read += sizeof header;
   publish_read(peer);
+  const std::uint64_t marks = header.bytes;
+  header.bytes &= bytes_mask;
+  if ((marks & lent_mark) != 0) {
+    const AnnouncedMessage message{header, incoming.ticket};
+    source.lent.emplace(message.ticket, marks >> place_shift & place_mask);
+    incoming = Incoming{};
+    return message;
+  }
+  if ((marks & asks_mark) != 0) try_reach(peer);
   return AnnouncedMessage{incoming.header, incoming.ticket};
 }
 
@@ -179,6 +99,11 @@ void MessageRing::deliver(int peer, std::uint64_t ticket, const MessageHeader& h
     incoming.delivery = &delivery;
     return;
   }
+  if (const auto lent = source.lent.find(ticket); lent != source.lent.end()) {
+    delivery.task = std::make_unique<ReadTask>(*this, peer, lent->second, delivery.to, header.bytes);
+    source.lent.erase(lent);
+    return;
+  }
   const auto whole = source.aside.find(ticket);
   if (delivery.to != nullptr && header.bytes > 0) std::ranges::copy(whole->second, delivery.to);
   source.aside.erase(whole);
@@ -186,13 +111,40 @@ void MessageRing::deliver(int peer, std::uint64_t ticket, const MessageHeader& h
 }
 
 void MessageRing::advance(int peer, Delivery& delivery) {
-  if (!delivery.is_done) pump(peer);
+  if (delivery.task) delivery.is_done = delivery.task->advance();
+  else if (!delivery.is_done) pump(peer);
 }
 
 bool MessageRing::withdraw(int peer, std::uint64_t, Delivery& delivery) noexcept {
   Incoming& incoming = sources_[static_cast<std::size_t>(peer)].incoming;
   if (incoming.delivery == &delivery) incoming.delivery = nullptr;
   return false;
+}
+
+// A message that fits a ring whole needs no receive to leave. Without the variable the collectives' rule holds: from the size that the last trial of
+// this process has found, up to eight times the second-level cache, since what does not fit the caches goes through the ring as fast.
+bool MessageRing::may_lend(std::uint64_t bytes) const {
+  if (!range_ || bytes + sizeof(MessageHeader) <= segment_->ring_bytes()) return false;
+  const std::uint64_t kib = bytes >> 10;
+  if (range_->up_to == 0) return kib >= range_->from;
+  return kib < range_->up_to && bytes >= CopyTrial::known().value_or(0);
+}
+
+bool MessageRing::ask(int peer) {
+  if (reach_of(peer) != Reach::untried) return false;
+  if (word_ == 0) {
+    std::random_device random;
+    word_ = std::uint64_t{random()} << 32 | random() | 1U;  // not 0
+  }
+  segment_->ring(rank_, peer).card = {reinterpret_cast<std::uintptr_t>(&word_), word_};
+  return true;
+}
+
+void MessageRing::try_reach(int peer) {
+  RingControl& control = segment_->ring(peer, rank_);
+  if (control.reads_sender.load(std::memory_order_relaxed) != static_cast<std::uint32_t>(Reach::untried)) return;
+  const Reach reach = range_ && finds(*segment_, peer, control.card) ? Reach::yes : Reach::no;
+  control.reads_sender.store(static_cast<std::uint32_t>(reach), std::memory_order_release);
 }
 
 void MessageRing::pump(int peer) {

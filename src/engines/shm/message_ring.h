@@ -5,8 +5,10 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "base/environment.h"
 #include "engines/message.h"
 #include "engines/shm/segment.h"
 
@@ -16,11 +18,16 @@ namespace unisono::engines::shm {
 /// streamed through the ring: the receiver of a large message copies out while the sender copies in; a small one fits whole, and its send is done at
 /// once. The arrived part of a message that no receive has taken is kept aside.
 ///
+/// A message that does not fit whole has to wait for its receiver anyway. Where the receiver can read the sender's private memory, the ring carries
+/// its header alone: the sender lends the memory (LentBuffer), and the receiver copies out of it, once, when the receive is posted. The sender has no
+/// work with it. The first such message of a pair goes through the ring as others do: with it the receiver tries whether it can.
+///
 /// Both sides of a ring keep what they have seen of the other's counter and look again only where that does not suffice, and the receiver says what
 /// it has read once for many small messages: a counter's line goes from one core to the other as seldom as it can.
 class MessageRing final : public MessageCarrier {
  public:
-  MessageRing(std::shared_ptr<Segment> segment, int rank);
+  /// `environment`: for UNISONO_SINGLE_COPY.
+  MessageRing(std::shared_ptr<Segment> segment, int rank, const base::Environment& environment = base::Environment::process());
 
   std::unique_ptr<Task> send(int peer, const MessageHeader& header, const void* data) override;
   Tried try_send(int peer, const MessageHeader& header, const void* data) override;
@@ -32,6 +39,7 @@ class MessageRing final : public MessageCarrier {
 
  private:
   class SendTask;
+  class ReadTask;
   /// The message that is being read from a ring.
   struct Incoming {
     bool is_active = false;
@@ -49,11 +57,13 @@ class MessageRing final : public MessageCarrier {
     Incoming incoming;
     std::uint64_t tickets = 0;
     std::map<std::uint64_t, std::vector<std::byte>> aside;  // whole messages that no receive has taken, by ticket
+    std::map<std::uint64_t, std::size_t> lent;              // the places of those that lie at the sender, by ticket
   };
 
   struct Destination {
     std::uint64_t read = 0;       // bytes of the ring, as this rank has seen last
     std::deque<SendTask*> queue;  // in order; the first one writes
+    std::uint64_t lent = 0;       // a bit for each place at which something is lent
   };
 
   /// Returns the free bytes of the ring to a peer; what is known of them, where that is at least `wanted`.
@@ -67,9 +77,17 @@ class MessageRing final : public MessageCarrier {
   void pump(int source);
   void take_part(Incoming& incoming, const std::byte* memory, std::uint64_t position, std::size_t part);
   void end_message(Source& source);
+  bool may_lend(std::uint64_t bytes) const;
+  Reach reach_of(int peer) const { return static_cast<Reach>(segment_->ring(rank_, peer).reads_sender.load(std::memory_order_acquire)); }
+  /// Prepares for asking the receiver, with the next message, to try whether it can read this rank's memory. Returns false where it has tried.
+  bool ask(int peer);
+  /// Tries whether this rank can read the memory of the sender, which has asked.
+  void try_reach(int peer);
 
   std::shared_ptr<Segment> segment_;
   int rank_;
+  std::optional<SingleCopyRange> range_;  // of messages that may be lent
+  std::uint64_t word_ = 0;                // that receivers look for
   std::vector<Source> sources_;
   std::vector<Destination> destinations_;
 };

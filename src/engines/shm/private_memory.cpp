@@ -11,7 +11,9 @@
 #include <fmt/format.h>
 
 #include "base/caches.h"
+#include "base/socket.h"
 #include "unisono/error.h"
+#include "unisono/failure.h"
 
 namespace unisono::engines::shm {
 namespace {
@@ -77,17 +79,30 @@ void PrivateMemory::touch(std::byte value) noexcept { std::fill(memory_.begin() 
 
 bool PrivateMemory::finds_all() const {
   for (int r = 0; r < segment_.ranks(); ++r) {
-    const PrivateCard& card = segment_.member(r).private_memory;
-    std::uint64_t word = 0;
-    if (read(r, &word, card.address, sizeof word) != 0 || word != card.word) return false;
+    if (!finds(segment_, r, segment_.member(r).private_memory)) return false;
   }
   return true;
 }
 
-int PrivateMemory::read(int rank, void* to, std::uint64_t address, std::size_t bytes) const noexcept {
-  const pid_t pid = segment_.member(rank).pid.load(std::memory_order_relaxed);
+int read_memory(const Segment& segment, int rank, void* to, std::uint64_t address, std::size_t bytes) noexcept {
+  const pid_t pid = segment.member(rank).pid.load(std::memory_order_relaxed);
   // The memory of a thread's rank is read in the same way: where the rank gives up the call and frees it, the read fails and the process lives on.
   return read_process(pid != 0 ? pid : ::getpid(), to, address, bytes);
+}
+
+bool finds(const Segment& segment, int rank, const PrivateCard& card) noexcept {
+  std::uint64_t word = 0;
+  return read_memory(segment, rank, &word, card.address, sizeof word) == 0 && word == card.word;
+}
+
+void throw_unreadable(const Segment& segment, int reader, int rank, int error, std::string_view when) {
+  const int name = segment.name_of(rank);
+  throw GroupFailure({.kind = Failure::Kind::peer_failed,
+                      .cause = PeerFailed::aborted,
+                      .culprit = name,
+                      .missing = {},
+                      .message = fmt::format("rank {}: the buffer of rank {} cannot be read where it was when {}: {}", segment.name_of(reader), name,
+                                             when, base::error_text(error))});
 }
 
 std::optional<SingleCopyRange> single_copy_range(const base::Environment& environment, const SingleCopyRange& by_rule) {

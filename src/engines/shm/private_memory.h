@@ -3,12 +3,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/environment.h"
 #include "engines/shm/segment.h"
 
 namespace unisono::engines::shm {
+
+/// Copies from the private memory of a rank. Returns 0, or the error number of the system: ESRCH where the process is gone, EFAULT where the memory
+/// is.
+int read_memory(const Segment& segment, int rank, void* to, std::uint64_t address, std::size_t bytes) noexcept;
+
+/// Returns true where the word of the card is found in the memory of a rank.
+bool finds(const Segment& segment, int rank, const PrivateCard& card) noexcept;
+
+/// Throws GroupFailure, with the reason of the system: the memory of `rank`, which lives, cannot be read by `reader`. `when`: in the past.
+[[noreturn]] void throw_unreadable(const Segment& segment, int reader, int rank, int error, std::string_view when);
 
 /// Reads the private memory of the other ranks of a segment where it lies, by process_vm_readv: the data is copied once, and no rank but the reader
 /// has work with it. The system forbids it where a process may not trace the other (Yama's ptrace scope, a filter of system calls, another user), and
@@ -26,8 +37,8 @@ class PrivateMemory {
   const std::byte* data() const noexcept { return memory_.data(); }
   /// Returns true where this rank finds the words of all others.
   bool finds_all() const;
-  /// Copies from a rank's memory. Returns 0, or the error number of the system: ESRCH where the process is gone, EFAULT where the memory is.
-  int read(int rank, void* to, std::uint64_t address, std::size_t bytes) const noexcept;
+  /// As read_memory.
+  int read(int rank, void* to, std::uint64_t address, std::size_t bytes) const noexcept { return read_memory(segment_, rank, to, address, bytes); }
 
  private:
   Segment& segment_;

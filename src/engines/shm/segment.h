@@ -13,6 +13,7 @@
 
 #include "base/notifier.h"
 #include "base/processors.h"
+#include "engines/shm/lent_buffer.h"
 #include "engines/shm/step_size.h"
 #include "engines/signature.h"
 #include "unisono/call.h"
@@ -89,11 +90,17 @@ struct alignas(2 * cache_line) Line {
 static_assert(sizeof(Announcement) <= line_payload);
 static_assert(sizeof(Line) == 2 * cache_line && offsetof(Line, payload) + line_payload <= cache_line);
 
-/// A direction of a pair of ranks: bytes written and bytes read, each on a line of its own.
+/// A direction of a pair of ranks: bytes written and bytes read, each on a line of its own, and the memory that the sender lends its receiver.
 struct RingControl {
+  static constexpr std::size_t most_lent = 64;
   alignas(2 * cache_line) std::atomic<std::uint64_t> written{0};
+  PrivateCard card;  // of the sender, where it would lend: written before the message with which the receiver looks for it
   alignas(2 * cache_line) std::atomic<std::uint64_t> read{0};
+  std::atomic<std::uint32_t> reads_sender{0};  // of the receiver: see Reach
+  alignas(2 * cache_line) LentBuffer lent[most_lent];
 };
+/// Whether a rank can read the private memory of another.
+enum class Reach : std::uint32_t { untried = 0, yes = 1, no = 2 };
 
 enum class Presence : std::uint32_t { absent = 0, present = 1, left = 2 };
 

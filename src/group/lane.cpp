@@ -1,6 +1,7 @@
 #include "group/lane.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -65,6 +66,7 @@ bool Lane::step(Remains& remains) {
 bool Lane::step_collectives(Remains& remains) {
   bool any_done = false;
   while (!collectives_.empty()) {
+    share_step();
     const Progressed progressed = advance_in_turn(collectives_.front(), remains);
     if (progressed == Progressed::no) {
       wakes_waiter_ = wakes_waiter_ && collectives_.front().task->wakes_waiter();
@@ -75,6 +77,31 @@ bool Lane::step_collectives(Remains& remains) {
     any_done = true;
   }
   return any_done;
+}
+
+namespace {
+engines::shm::QueuedTask* sharing_task(Pending& pending) {
+  if (!pending.sharing) {
+    auto* const task = dynamic_cast<engines::shm::QueuedTask*>(pending.task.get());
+    pending.sharing = task != nullptr && task->shares_step() ? task : nullptr;
+  }
+  return *pending.sharing;
+}
+}  // namespace
+
+// Has small calls that wait behind the first one carried out in its step. An error that belongs to one of them comes before it: then each has a step
+// of its own.
+void Lane::share_step() {
+  if (collectives_.size() < 2) return;
+  engines::shm::QueuedTask* const first = sharing_task(collectives_.front());
+  if (first == nullptr || first->has_begun() || deferred.is_set()) return;
+  std::array<engines::shm::QueuedTask*, engines::shm::Batch::most_calls> followers{};
+  std::size_t count = 0;
+  for (auto it = std::next(collectives_.begin()); it != collectives_.end() && count < followers.size(); ++it, ++count) {
+    followers[count] = sharing_task(*it);
+    if (followers[count] == nullptr) break;
+  }
+  if (count > 0) first->take_along(std::span(followers).first(count));
 }
 
 bool Lane::step_each(List& list, Remains& remains) {

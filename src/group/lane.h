@@ -7,11 +7,13 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <vector>
 
 #include "base/deadline.h"
+#include "engines/shm/batch.h"
 #include "group/deferred_error.h"
 #include "group/work_state.h"
 #include "unisono/engine.h"
@@ -33,6 +35,7 @@ struct Pending {
   bool begun = false;        // a collective that is first in its queue: the peers may have seen something of it
   std::size_t buffered = 0;  // that a send takes that was detached from its caller
   bool warned = false;
+  std::optional<engines::shm::QueuedTask*> sharing = {};  // the task, where it may share a step; null: it may not; none: nobody has asked
 };
 
 /// The remains of operations that are over, to be let go of when the lock is released: a group may end with its last operation, and callbacks may
@@ -84,6 +87,7 @@ class Lane {
 
   bool step(Remains& remains);
   bool step_collectives(Remains& remains);
+  void share_step();
   bool step_each(List& list, Remains& remains);
   /// Advances one operation of a list. True if it leaves the list.
   bool step_one(List& list, List::iterator it, Remains& remains);

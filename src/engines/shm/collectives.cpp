@@ -3,6 +3,7 @@
 #include <array>
 
 #include "engines/shm/all_to_all_v.h"
+#include "engines/shm/batch.h"
 #include "engines/shm/blocks.h"
 #include "engines/shm/direct.h"
 #include "engines/shm/engine.h"
@@ -43,10 +44,11 @@ bool begins_direct(Lockstep& engine, const CollectiveCall& call) { return engine
 
 /// A call and the tasks that carry it out, directly if that is expected when its turn comes.
 template <class T>
-class Owning final : public Task {
+class Owning final : public QueuedTask {
  public:
   Owning(Lockstep& engine, const CollectiveCall& call) : engine_(engine), call_(call), task_(engine, call_) {}
   bool advance() override {
+    if (is_over()) return true;
     if (!begun_) {
       begun_ = true;
       if (begins_direct(engine_, call_)) direct_ = make_direct(engine_, call_);
@@ -61,6 +63,8 @@ class Owning final : public Task {
   std::vector<int> waiting_for() const override { return direct_ ? direct_->waiting_for() : task_.waiting_for(); }
 
  private:
+  LockstepTask& task() override { return task_; }
+
   Lockstep& engine_;
   CollectiveCall call_;
   bool begun_ = false;

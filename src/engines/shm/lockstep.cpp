@@ -2,14 +2,23 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "base/deadline.h"
 #include "base/switches.h"
+#include "engines/shm/batch.h"
 
 namespace unisono::engines::shm {
 
 Lockstep::Lockstep(std::shared_ptr<Segment> segment, int rank, bool is_crowded)
-    : segment_(std::move(segment)), rank_(rank), step_bytes_(shm::step_bytes(*segment_, is_crowded)), direct_(*segment_, rank, is_crowded) {}
+    : segment_(std::move(segment)),
+      rank_(rank),
+      step_bytes_(shm::step_bytes(*segment_, is_crowded)),
+      coalesces_(Batch::pays(base::Environment::process(), is_crowded)),
+      direct_(*segment_, rank, is_crowded),
+      batch_(std::make_unique<Batch>()) {}
+
+Lockstep::~Lockstep() = default;
 
 bool Lockstep::compares() const { return base::compares_calls.load(std::memory_order_relaxed); }
 
@@ -20,12 +29,30 @@ LockstepTask::LockstepTask(Lockstep& engine, const CollectiveCall& call, std::si
       result_(call, engine.rank(), engine.size(), engine.streams_from()),
       steps_(steps),
       element_(size_of(call.in.dtype())),
+      step_bytes_(step_bytes),
       inline_(steps == 1 && step_bytes <= line_payload),
       announces_(!inline_ && engine.size() > 1 && engine.direct_.suits(call)),
       compares_more_(compares_more) {}
 
 bool LockstepTask::disagrees(int) const { return false; }
 Decision LockstepTask::decide_between(const std::vector<int>&) const { return {}; }
+
+bool LockstepTask::shares_step() const {
+  return engine_.coalesces() && steps_ == 1 && size() > 1 && !announces_ && !compares_more_ && !call_.custom && call_.label.empty() &&
+         !has_counts(call_.operation);
+}
+
+void LockstepTask::lead(std::span<QueuedTask* const> followers) {
+  engine_.batch_->set(followers);
+  leads_ = true;
+}
+
+// Where the other ranks do not carry it out in that step it is produced again, in a step of its own.
+void LockstepTask::produce_at(std::uint32_t step, std::size_t place) {
+  first_ = step;
+  place_ = place;
+  produce(0);
+}
 
 bool LockstepTask::advance() {
   for (;;) {
@@ -41,8 +68,12 @@ bool LockstepTask::advance() {
         phase_ = Phase::produce;
         break;
       case Phase::produce:
-        if (k_ == 0) first_ = engine_.step_ + 1;
-        else if (!may_go_on()) return false;
+        if (k_ == 0) {
+          first_ = engine_.step_ + 1;
+          place_ = 0;
+        } else if (!may_go_on()) {
+          return false;
+        }
         produce(k_);
         publish(k_);
         next_ = 0;
@@ -52,6 +83,8 @@ bool LockstepTask::advance() {
         if (!everybody_at(engine_.step_)) return false;
         if (k_ == 0 && announces_) engine_.direct_.note(engine_.step_);
         consume(k_);
+        if (leads_) [[unlikely]]
+          engine_.batch_->carry_out(*this);
         if (++k_ == steps_) {
           phase_ = Phase::done;
           return true;
@@ -69,6 +102,8 @@ void LockstepTask::publish(std::size_t k) {
   const int me = engine_.rank_;
   Line& line = segment().line(me, step);
   if (k == 0) {
+    leads_ = leads_ && compares_;
+    line.followers = leads_ ? engine_.batch_->board(*this) : std::uint8_t{0};
     line.signature = signature_;
     if (!call_.label.empty()) line.set_label(call_);
     line.announces = false;
@@ -144,6 +179,10 @@ void LockstepTask::leave(std::uint32_t step) {
   }
   const bool same_signature = std::ranges::all_of(ballots, [&](const Ballot& ballot) { return ballot.key == ballots.front().key; });
   const Decision decision = same_signature ? decide_between(here) : decide(ballots);
+  throw disagreement(decision, std::move(ballots));
+}
+
+Disagreement LockstepTask::disagreement(const Decision& decision, std::vector<Ballot> ballots) const {
   const int own_name = segment().name_of(engine_.rank_);
   ErrorInfo info;
   info.operation = name_of(call_);
@@ -151,7 +190,7 @@ void LockstepTask::leave(std::uint32_t step) {
   info.rank = own_name;
   info.culprit = decision.culprit();
   info.hint = mismatch_hint;
-  throw Disagreement(describe(decision, decision.blames(own_name)), std::move(info), decision.ranks, std::move(ballots));
+  return {describe(decision, decision.blames(own_name)), std::move(info), decision.ranks, std::move(ballots)};
 }
 
 std::vector<int> LockstepTask::waiting_for() const {

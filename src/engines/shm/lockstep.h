@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@
 
 namespace unisono::engines::shm {
 
+class Batch;
+class QueuedTask;
+
 /// Cooperative collectives: every collective of a group is a sequence of steps, and in every step each rank
 ///   1. produces: puts the data for the others into its own inbox,
 ///   2. publishes the step's number in its line (with the call's signature in the first step),
@@ -26,6 +30,7 @@ namespace unisono::engines::shm {
 class Lockstep {
  public:
   Lockstep(std::shared_ptr<Segment> segment, int rank, bool is_crowded);
+  ~Lockstep();
 
   Segment& segment() const { return *segment_; }
   int rank() const { return rank_; }
@@ -36,6 +41,8 @@ class Lockstep {
   std::uint32_t step() const { return step_; }
   /// Returns true where the calls below are compared: see set_call_comparison.
   bool compares() const;
+  /// Returns true where small calls that wait share a step.
+  bool coalesces() const { return coalesces_; }
   DirectAccess& direct() { return direct_; }
 
  private:
@@ -44,7 +51,9 @@ class Lockstep {
   int rank_;
   std::size_t step_bytes_;
   std::size_t streams_from_ = shm::streams_from(base::Environment::process());
+  bool coalesces_;
   DirectAccess direct_;
+  std::unique_ptr<Batch> batch_;
   std::uint32_t step_ = 0;  // the last step that was published
   bool ragged_ = false;     // that step was left (by a mismatch) before all ranks had published it
 };
@@ -54,6 +63,11 @@ class LockstepTask : public Task {
  public:
   bool advance() final;
   std::vector<int> waiting_for() const final;
+  /// Returns true where other calls may share the step of this one, or it that of another: it is one small step, and its signature says all.
+  bool shares_step() const;
+  bool has_begun() const { return phase_ != Phase::start && phase_ != Phase::settle; }
+  /// Sets the calls that follow in the step of this one.
+  void lead(std::span<QueuedTask* const> followers);
 
  protected:
   /// `call` must live as long as the task. `step_bytes`: the most that a rank produces in one step. `compares_more`: see disagrees.
@@ -85,15 +99,19 @@ class LockstepTask : public Task {
   /// Returns the memory of a rank's data in step k: its line if the data is small, its slot otherwise.
   std::byte* inbox(int rank, std::size_t k) const {
     const std::uint32_t step = step_number(k);
-    return inline_ ? segment().line(rank, step).payload : segment().inbox(rank, step);
+    return inline_ && place_ == 0 ? segment().line(rank, step).payload : segment().inbox(rank, step) + place_;
   }
 
  private:
+  friend class Batch;
+  /// Produces the only step into this place of the slot, in a step that another call publishes.
+  void produce_at(std::uint32_t step, std::size_t place);
   bool everybody_at(std::uint32_t step);
   bool arrived(int rank, std::uint32_t step) const { return segment().line(rank, step).step.load(std::memory_order_acquire) == step; }
   void compare(int rank, std::uint32_t step);
   [[noreturn]] void leave(std::uint32_t step);
   void wait_for_ballots(std::uint32_t step) const;
+  Disagreement disagreement(const Decision& decision, std::vector<Ballot> ballots) const;
   void publish(std::size_t k);
 
   enum class Phase { start, settle, produce, wait, done };
@@ -103,6 +121,8 @@ class LockstepTask : public Task {
   ResultWriter result_;
   std::size_t steps_;
   std::size_t element_;
+  std::size_t step_bytes_;
+  std::size_t place_ = 0;  // of the data in the slot, where another call publishes the step: not 0 then
   std::size_t k_ = 0;
   std::uint32_t first_ = 0;
   int next_ = 0;  // ranks below it have arrived
@@ -111,6 +131,7 @@ class LockstepTask : public Task {
   bool announces_;
   bool compares_more_;
   bool compares_ = true;
+  bool leads_ = false;
   Phase phase_ = Phase::start;
 };
 

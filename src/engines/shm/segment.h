@@ -65,6 +65,7 @@ struct alignas(2 * cache_line) Line {
   std::uint8_t count_bytes = 0;
   ElementsIn elements = ElementsIn::slot;
   bool announces = false;  // `payload` is an Announcement
+  std::uint8_t followers = 0;  // the calls behind this one that are in the slot as well: see Batch
   Signature signature{};
   std::byte payload[line_payload]{};
   char label[40]{};  // of the call, where its signature says that it has one

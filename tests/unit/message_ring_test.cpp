@@ -283,7 +283,7 @@ TEST(MessageRing, MemoryThatIsNotThereIsTheFailureOfItsRank) {
   const auto message = world.second.next(0);
   Data to(large);
   Delivery delivery;
-    delivery.to = reinterpret_cast<std::byte*>(to.data());
+  delivery.to = reinterpret_cast<std::byte*>(to.data());
   world.second.deliver(0, message->ticket, message->header, delivery);
   try {
     world.second.advance(0, delivery);

@@ -155,8 +155,8 @@ class MessageRing::SendTask final : public Task {
   bool done_ = false;
 };
 
-/// Copies a message out of the sender's memory. Where that cannot be, the sender has ended, or has given up: it stands still, and whoever waits for it
-/// finds out.
+/// Copies a message out of the sender's memory. Where that cannot be, the sender has ended, or has given up: it stands still, and whoever waits for
+/// it finds out.
 class MessageRing::ReadTask final : public Task {
  public:
   ReadTask(MessageRing& ring, int peer, std::size_t place, std::byte* to, std::uint64_t bytes)

@@ -106,10 +106,10 @@ TEST(SingleCopyBlocks, AreReadInAllToAllVOfTheRanksThatGiveMuch) {
     Lengths first, second;
     std::uint32_t steps;
   };
-  for (const auto& [first, second, steps] : {Traffic{{n, 3 * n}, {2 * n, 5}, in_place},   // both
-                                             Traffic{{0, 3 * n}, {0, 0}, in_place},       // one, and the other nothing
-                                             Traffic{{0, 3 * n}, {1000, 7}, in_place},    // the other so few that they go through its slot
-                                             Traffic{{1000, 900}, {800, 700}, 1}}) {      // neither
+  for (const auto& [first, second, steps] : {Traffic{{n, 3 * n}, {2 * n, 5}, in_place},  // both
+                                             Traffic{{0, 3 * n}, {0, 0}, in_place},      // one, and the other nothing
+                                             Traffic{{0, 3 * n}, {1000, 7}, in_place},   // the other so few that they go through its slot
+                                             Traffic{{1000, 900}, {800, 700}, 1}}) {     // neither
     Part a(Operation::all_to_all_v, 0, first, {first[0], second[0]}), b(Operation::all_to_all_v, 1, second, {first[1], second[1]});
     EXPECT_EQ(world.carry_out(a, b), steps);
     EXPECT_EQ(a.out, range(0, 0, first[0]) + range(1, 0, second[0]));

@@ -19,7 +19,7 @@ class AllToAllV final : public SharedBlockTask {
 
  private:
   ElementsIn choose() override {
-    stays_ = engine().direct().leaves_in_buffer(call());
+    stays_ = form().elements != ElementsIn::line && engine().direct().leaves_in_buffer(call());
     return stays_ ? ElementsIn::buffer : form().elements;
   }
   void put(std::size_t k) override {

@@ -3,9 +3,8 @@ processes:
 
     unisono run -n 2 -- python3 python/bench/ddp.py [--backends unisono,gloo] [--networks mlp,transformer,convolution] [--rounds 7] [--steps 10]
 
-A backend may have options behind it: `unisono+view` trains with gradient_as_bucket_view, `unisono+float16` and `unisono+bfloat16` with torch's hook of
-that name. The backends take turns. Prints the medians over the rounds, and of the first backend's steps by the others' in the same round the median
-and the extremes.
+A backend may have options behind it: `unisono+view` trains with gradient_as_bucket_view, `unisono+float16` with torch's hook fp16_compress_hook. The
+backends take turns. Prints the medians over the rounds, and of the first backend's steps by the others' in the same round the median and the extremes.
 """
 
 import argparse
@@ -71,8 +70,6 @@ class Training:
         self.model = DistributedDataParallel(model, process_group=dist.new_group(backend=backend), gradient_as_bucket_view="view" in options)
         if "float16" in options:
             self.model.register_comm_hook(self.model.process_group, default_hooks.fp16_compress_hook)
-        if "bfloat16" in options:
-            self.model.register_comm_hook(self.model.process_group, default_hooks.bf16_compress_hook)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
 
     def parameters(self):

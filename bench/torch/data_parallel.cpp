@@ -83,8 +83,8 @@ Settings parse(int argc, char** argv) {
 
 unisono::Compression compression_of(const std::string& name) {
   if (name == "none") return {};
-  if (name == "float16") return unisono::Compression::float16();
-  if (name == "bfloat16") return unisono::Compression::bfloat16();
+  if (name == "float16") return unisono::Compression::float16(unisono::Compression::Where::everywhere);
+  if (name == "bfloat16") return unisono::Compression::bfloat16(unisono::Compression::Where::everywhere);
   return unisono::Compression::power_sgd({.rank = 2});
 }
 

@@ -1,10 +1,12 @@
 #include "unisono/torch/compression.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include "power_sgd.h"
 #include "unisono/collectives.h"
+#include "unisono/context.h"
 #include "unisono/error.h"
 #include "unisono/torch/memory.h"
 #include "unisono/torch/tensor.h"
@@ -13,11 +15,19 @@
 namespace unisono {
 namespace {
 
+bool pays(Compression::Where where, const at::Tensor& buffer) {
+  if (where == Compression::Where::everywhere || !buffer.is_cpu() || nnodes() > 1) return true;
+  if (rank() == 0)
+    TORCH_WARN_ONCE("unisono: the gradients travel uncompressed, since all ranks are on one host, where making them narrower takes longer than it saves; "
+                    "Compression::Where::everywhere compresses them there as well");
+  return false;
+}
+
 /// Returns a hook that sends the bucket as `dtype` where that is smaller.
-Compression::Hook narrowed(at::ScalarType dtype) {
-  return [dtype](const GradientBucket& bucket, const ProcessGroup& group) -> Compression::Finish {
+Compression::Hook narrowed(at::ScalarType dtype, Compression::Where where) {
+  return [dtype, where](const GradientBucket& bucket, const ProcessGroup& group) -> Compression::Finish {
     const at::ScalarType own = bucket.buffer.scalar_type();
-    const bool narrow = own == at::kFloat || own == at::kDouble;
+    const bool narrow = (own == at::kFloat || own == at::kDouble) && pays(where, bucket.buffer);
     at::Tensor sent = bucket.buffer;
     if (narrow) {
       const auto options = bucket.buffer.options().dtype(dtype);
@@ -33,18 +43,22 @@ Compression::Hook narrowed(at::ScalarType dtype) {
   };
 }
 
+std::string name_of(const char* dtype, Compression::Where where) {
+  return where == Compression::Where::everywhere ? fmt::format("{} everywhere", dtype) : dtype;
+}
+
 }  // namespace
 
 Compression::Compression() : name_("none") {}
 
 Compression::Compression(std::string name, std::function<Hook()> make) : name_(std::move(name)), make_(std::move(make)) {}
 
-Compression Compression::float16() {
-  return {"float16", [] { return narrowed(at::kHalf); }};
+Compression Compression::float16(Where where) {
+  return {name_of("float16", where), [where] { return narrowed(at::kHalf, where); }};
 }
 
-Compression Compression::bfloat16() {
-  return {"bfloat16", [] { return narrowed(at::kBFloat16); }};
+Compression Compression::bfloat16(Where where) {
+  return {name_of("bfloat16", where), [where] { return narrowed(at::kBFloat16, where); }};
 }
 
 Compression Compression::power_sgd(const PowerSgdOptions& options) {

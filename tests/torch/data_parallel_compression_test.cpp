@@ -9,6 +9,8 @@ using parallel::rows;
 using parallel::share;
 using parallel::values;
 
+constexpr auto everywhere = Compression::Where::everywhere;
+
 /// The gradients of a float32 net after one pass, and the exact averages.
 std::pair<torch::Tensor, torch::Tensor> gradient(const Compression& compression, torch::Dtype dtype) {
   Net alone;
@@ -24,22 +26,31 @@ std::pair<torch::Tensor, torch::Tensor> gradient(const Compression& compression,
 
 MANY_TEST(Compression, HalfOfTheBytes) {
   for (const auto dtype : {torch::kFloat, torch::kDouble}) {
-    const auto [half, exact] = gradient(Compression::float16(), dtype);
+    const auto [half, exact] = gradient(Compression::float16(everywhere), dtype);
     const double scale = exact.abs().max().item<double>();
     EXPECT_EQ(half.scalar_type(), dtype);
     EXPECT_EQ(parallel::difference(half, exact, scale * 0x1p-10), "");
     EXPECT_NE(parallel::difference(half, exact, scale * 0x1p-20), "");  // it has been rounded
     EXPECT_TRUE(torch::equal(half, half.to(torch::kHalf).to(dtype)));
-    const auto [brain, same] = gradient(Compression::bfloat16(), dtype);
+    const auto [brain, same] = gradient(Compression::bfloat16(everywhere), dtype);
     EXPECT_EQ(parallel::difference(brain, same, scale * 0x1p-7), "");
     EXPECT_TRUE(torch::equal(brain, brain.to(torch::kBFloat16).to(dtype)));
+  }
+}
+
+// Between hosts gradients are made narrower, and on one host they travel as they are, unless that is asked for.
+MANY_TEST(Compression, OnOneHostGradientsTravelAsTheyAre) {
+  const auto [averaged, exact] = gradient(Compression::float16(), torch::kDouble);
+  EXPECT_EQ(torch::equal(averaged, averaged.to(torch::kHalf).to(torch::kDouble)), nnodes() > 1);
+  if (nnodes() == 1) {
+    EXPECT_EQ(parallel::difference(averaged, exact, 1e-12), "");
   }
 }
 
 // Summed in float32: eight times 40000 would not fit float16.
 MANY_TEST(Compression, SumsDoNotOverflow) {
   torch::nn::Linear layer(torch::nn::LinearOptions(1, 1).bias(false));
-  auto model = auto_model(layer, {.compression = Compression::float16()});
+  auto model = auto_model(layer, {.compression = Compression::float16(everywhere)});
   model(torch::full({1, 1}, 40000.F)).backward();
   EXPECT_EQ(layer->weight.grad().item<float>(), 40000.F);
 }
@@ -105,7 +116,7 @@ MANY_TEST(Compression, PowerSgdConverges) {
     const auto [first, last] = train(Compression::power_sgd({.rank = 2, .start_iteration = 3, .min_compression_rate = 1, .warm_start = warm}), 150);
     EXPECT_LT(last, first / 20) << "warm start " << warm;
   }
-  const auto [first, last] = train(Compression::bfloat16(), 100);
+  const auto [first, last] = train(Compression::bfloat16(everywhere), 100);
   EXPECT_LT(last, first / 20);
 }
 
@@ -160,7 +171,7 @@ MANY_TEST(Compression, ComplexGradientsStayWhole) {
   const torch::Tensor x = values({3, 4}, 5 + rank(), torch::kComplexFloat);
   torch::Tensor expected = x.conj().resolve_conj();
   all_reduce(expected, ReduceOp::avg);
-  for (const auto& compression : {Compression::float16(), Compression::power_sgd({.start_iteration = 0, .min_compression_rate = 0.1})}) {
+  for (const auto& compression : {Compression::float16(everywhere), Compression::power_sgd({.start_iteration = 0, .min_compression_rate = 0.1})}) {
     auto model = auto_model(std::make_shared<Module>(), {.compression = compression});
     model(x).backward();
     EXPECT_EQ(parallel::difference(model->weight.grad(), expected, 1e-6), "");

@@ -74,14 +74,22 @@ class UNISONO_API Compression {
   /// the average already.
   using Hook = std::function<Finish(const GradientBucket& bucket, const ProcessGroup& group)>;
 
+  /// The jobs in which gradients are made narrower. Between processes of one host that takes longer
+  /// than it saves, unless the gradients lie on a device.
+  enum class Where {
+    between_hosts,  ///< in jobs of several hosts, and for gradients on a device; otherwise they
+                    ///< travel as they are, and rank 0 warns once
+    everywhere
+  };
+
   /// Averages the gradients as they are.
   Compression();
   /// Lets float32 and float64 gradients travel as float16. They are summed in float32 and rounded
   /// once; numbers beyond 65504 become infinite.
-  static Compression float16();
+  static Compression float16(Where where = Where::between_hosts);
   /// Lets float32 and float64 gradients travel as bfloat16: the range of float32, 8 bits of
   /// precision.
-  static Compression bfloat16();
+  static Compression bfloat16(Where where = Where::between_hosts);
   /// Sends two thin factors of each gradient.
   ///
   /// @throws InvalidArgument for a rank less than 1, a start_iteration below 0, or a compression

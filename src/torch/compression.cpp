@@ -17,9 +17,11 @@ namespace {
 
 bool pays(Compression::Where where, const at::Tensor& buffer) {
   if (where == Compression::Where::everywhere || !buffer.is_cpu() || nnodes() > 1) return true;
-  if (rank() == 0)
-    TORCH_WARN_ONCE("unisono: the gradients travel uncompressed, since all ranks are on one host, where making them narrower takes longer than it saves; "
-                    "Compression::Where::everywhere compresses them there as well");
+  if (rank() == 0) {
+    TORCH_WARN_ONCE(
+        "unisono: the gradients travel uncompressed, since all ranks are on one host, where making them narrower takes longer than it saves; "
+        "Compression::Where::everywhere compresses them there as well");
+  }
   return false;
 }
 

@@ -13,6 +13,8 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
+#include <functional>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -43,9 +45,9 @@ using two_engines::TwoRanks;
 
 namespace {
 
-base::Environment environment(const std::string& value) {
+base::Environment environment(const std::string& value, const std::string& variable = "UNISONO_SINGLE_COPY") {
   if (value.empty()) return {};
-  return base::Environment({{"UNISONO_SINGLE_COPY", value}});
+  return base::Environment(std::map<std::string, std::string, std::less<>>{{variable, value}});
 }
 
 constexpr SingleCopyRange rule{32, 8192};
@@ -180,18 +182,66 @@ TEST(CopyTrial, TwoRanksFindASize) {
   PrivateMemory first(*world.segment, 0), second(*world.segment, 1);
   first.publish_card();
   second.publish_card();
-  std::optional<std::size_t> size;
+  std::optional<CopyTrial::Found> found;
   const base::Deadline deadline(std::chrono::seconds(60));
-  while (!size && !deadline.passed()) {  // on a busy machine a rank may be away for longer than the other one waits
+  while (!found && !deadline.passed()) {  // on a busy machine a rank may be away for longer than the other one waits
     world.segment->member(0).trial = world.segment->member(1).trial = 0;
     std::thread other([&] { CopyTrial(*world.segment, second, step + 1).follow(); });
-    size = CopyTrial(*world.segment, first, step + 1).lead();
+    found = CopyTrial(*world.segment, first, step + 1).lead();
     other.join();
   }
-  ASSERT_TRUE(size);
-  EXPECT_GE(*size, CopyTrial::smallest_size);
-  EXPECT_LE(*size, CopyTrial::largest_size);
-  EXPECT_EQ(CopyTrial::known(), size);
+  ASSERT_TRUE(found);
+  ASSERT_TRUE(found->from);
+  EXPECT_GE(*found->from, CopyTrial::smallest_size);
+  EXPECT_LE(*found->from, CopyTrial::largest_size);
+  EXPECT_EQ(CopyTrial::known(), found);
+}
+
+// A system that forbids reading leaves the choice between the two ways of writing a slot.
+TEST(CopyTrial, MemoryThatCannotBeReadIsNotTimed) {
+  const TwoRanks world;
+  PrivateMemory first(*world.segment, 0), second(*world.segment, 1);
+  second.publish_card();
+  std::optional<CopyTrial::Found> found;
+  const base::Deadline deadline(std::chrono::seconds(60));
+  while ((!found || found->from) && !deadline.passed()) {
+    world.segment->member(0).trial = world.segment->member(1).trial = 0;
+    first.publish_card();
+    world.segment->member(0).private_memory.address = 0;  // nobody has memory there
+    std::thread other([&] { CopyTrial(*world.segment, second, step + 1).follow(); });
+    found = CopyTrial(*world.segment, first, step + 1).lead(CopyTrial::Repeat::yes);
+    other.join();
+  }
+  ASSERT_TRUE(found);
+  EXPECT_FALSE(found->from);
+}
+
+// All ranks write their slots as rank 0 says, unless the variable says otherwise.
+TEST(Staging, FollowsRank0AndTheVariable) {
+  const TwoRanks world;
+  std::array ranks{DirectAccess(*world.segment, 0, true), DirectAccess(*world.segment, 1, true)};
+  std::vector<float> x(n), y(2 * n);
+  const CollectiveCall call = call_of(Operation::all_gather, x, y, n);
+  const auto rank_1_notes = [&](bool streams, bool is_crowded) {
+    DirectAccess rank(*world.segment, 1, is_crowded);
+    for (int r = 0; r < 2; ++r) {
+      auto announcement = ranks[static_cast<std::size_t>(r)].announce(call);
+      announcement.streams = r == 0 && streams;
+      world.segment->line(r, step).announce(announcement);
+    }
+    rank.note(step);
+    return engines::shm::Staging::is_past_caches(64 * kib);
+  };
+  EXPECT_TRUE(rank_1_notes(true, false));
+  EXPECT_FALSE(rank_1_notes(false, false));
+  EXPECT_FALSE(rank_1_notes(true, true)) << "ranks that share processors share caches";
+  EXPECT_TRUE(rank_1_notes(true, false));
+  EXPECT_FALSE(engines::shm::Staging::is_past_caches(1 * kib));
+  EXPECT_FALSE(rank_1_notes(false, false));
+  EXPECT_EQ(engines::shm::asked_staging(base::Environment()), std::nullopt);
+  EXPECT_EQ(engines::shm::asked_staging(environment("streamed", "UNISONO_STAGING")), true);
+  EXPECT_EQ(engines::shm::asked_staging(environment("cached", "UNISONO_STAGING")), false);
+  EXPECT_THROW(static_cast<void>(engines::shm::asked_staging(environment("fast", "UNISONO_STAGING"))), InvalidArgument);
 }
 
 TEST(CopyTrial, IsRepeatedNowAndThenByRanks0And1) {

@@ -122,7 +122,7 @@ class AllGatherV : public BlockTask {
  protected:
   void put(std::size_t k) override {
     const Range piece = piece_of(rank(), k);
-    copy_bytes(data(rank(), k), in(piece.begin), bytes(piece.size()));
+    Staging::copy(data(rank(), k), in(piece.begin), bytes(piece.size()));
   }
   void consume(std::size_t k) override {
     for (int i = 1; i <= size(); ++i) {
@@ -166,7 +166,7 @@ class SharedBlockTask : public BlockTask {
     std::size_t block = 0;
     shares_.each([&](int to, const Share& share) {
       const Range piece = share[k];
-      if (to != rank()) copy_bytes(data(rank(), k) + share.begin, in(block + piece.begin), bytes(piece.size()));
+      if (to != rank()) Staging::copy(data(rank(), k) + share.begin, in(block + piece.begin), bytes(piece.size()));
       block += count_of(to);
     });
   }

@@ -14,14 +14,15 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t small_block = std::size_t{16} << 10, large_block = CopyTrial::most_bytes;
 constexpr std::uint32_t repetitions = 5;
-constexpr std::uint32_t turns_of_size = 2 * repetitions;  // by slot, by read, by slot, …
+constexpr std::uint32_t turns_of_size = 3 * repetitions;  // cached, streamed, read, cached, …
 constexpr std::uint32_t numbers_of_trial = 64;            // its turns, and behind them the word that it is over
 constexpr std::uint32_t last_number = numbers_of_trial - 1;
 static_assert(2 * turns_of_size < last_number);
-constexpr std::chrono::milliseconds patience{2};  // of one rank with the other; the whole trial takes a tenth of it
+constexpr std::uint32_t refused = 1U << 31;       // an answer: the memory cannot be read
+constexpr std::chrono::milliseconds patience{2};  // of one rank with the other; the whole trial takes a quarter of it
 
-constexpr std::size_t block_of(std::uint32_t turn) { return turn % numbers_of_trial <= turns_of_size ? small_block : large_block; }
-constexpr bool is_by_slot(std::uint32_t turn) { return turn % 2 == 1; }
+constexpr std::uint32_t number_in_trial(std::uint32_t turn) { return turn % numbers_of_trial; }
+constexpr std::size_t block_of(std::uint32_t turn) { return number_in_trial(turn) <= turns_of_size ? small_block : large_block; }
 
 /// Waits, without a system call, until a word satisfies a test. Returns false where it does not in time.
 template <class Test>
@@ -37,7 +38,10 @@ bool await(const std::atomic<std::uint32_t>& word, Test&& test) {
   return false;
 }
 
-std::atomic<std::size_t> known_size{0};  // 0: not known; of this process
+// Of this process, in one word: known, past the caches, can be read, and the size above them.
+std::atomic<std::uint64_t> known_result{0};
+constexpr std::uint64_t is_known = 1, is_past_caches = 2, can_be_read = 4;
+constexpr int size_shift = 3;
 
 }  // namespace
 
@@ -52,36 +56,55 @@ std::optional<std::size_t> crossing(std::size_t small_bytes, double small_first,
 }
 
 CopyTrial::CopyTrial(Segment& segment, PrivateMemory& memory, std::uint32_t free_step, std::uint32_t number)
-    : segment_(segment), memory_(memory), free_step_(free_step), turn_(number * numbers_of_trial), end_(turn_ + last_number) {}
+    : segment_(segment), memory_(memory), free_step_(free_step), turn_(number * numbers_of_trial % refused), end_(turn_ + last_number) {}
 
-std::optional<std::size_t> CopyTrial::known() {
-  const std::size_t size = known_size.load(std::memory_order_relaxed);
-  return size != 0 ? std::optional(size) : std::nullopt;
+std::optional<CopyTrial::Found> CopyTrial::known() {
+  const std::uint64_t word = known_result.load(std::memory_order_relaxed);
+  if (word == 0) return std::nullopt;
+  Found found{.past_caches = (word & is_past_caches) != 0, .from = {}};
+  if ((word & can_be_read) != 0) found.from = word >> size_shift;
+  return found;
 }
 
-std::optional<double> CopyTrial::turn(std::size_t bytes, bool by_slot) {
-  memory_.touch(static_cast<std::byte>(++turn_));
+std::optional<double> CopyTrial::turn(std::size_t bytes) {
+  const Way way = way_of(number_in_trial(turn_));
+  memory_.touch(static_cast<std::byte>(turn_));
   const auto began = Clock::now();
-  if (by_slot) kernels::copy(slot(), memory_.data(), bytes);
+  if (way == Way::cached) kernels::copy(slot(), memory_.data(), bytes);
+  if (way == Way::streamed) kernels::copy_streaming(slot(), memory_.data(), bytes);
   segment_.member(0).trial.store(turn_, std::memory_order_release);
-  if (!await(segment_.member(1).trial, [&](std::uint32_t answer) { return answer == turn_; })) return std::nullopt;
+  const auto& answer = segment_.member(1).trial;
+  if (!await(answer, [&](std::uint32_t number) { return (number & ~refused) == turn_; })) return std::nullopt;
+  if ((answer.load(std::memory_order_acquire) & refused) != 0) reads_ = false;
   return std::chrono::duration<double, std::nano>(Clock::now() - began).count();
 }
 
 std::optional<CopyTrial::Times> CopyTrial::times_of(std::size_t bytes) {
   constexpr double none = std::numeric_limits<double>::max();
-  Times best{none, none};
+  Times best{none, none, none};
   for (std::uint32_t i = 0; i < turns_of_size; ++i) {
-    const bool by_slot = i % 2 == 0;
-    const auto time = turn(bytes, by_slot);
+    const Way way = way_of(number_in_trial(++turn_));
+    if (way == Way::read && !reads_) continue;
+    const auto time = turn(bytes);
     if (!time) return std::nullopt;
-    double& of_way = by_slot ? best.slot : best.read;
+    double& of_way = best[static_cast<std::size_t>(way)];
     of_way = std::min(of_way, *time);
   }
   return best;
 }
 
-std::optional<std::size_t> CopyTrial::lead(Repeat repeat) {
+CopyTrial::Found CopyTrial::found_of(const Times& small, const Times& large, bool reads) {
+  const auto cached = static_cast<std::size_t>(Way::cached), streamed = static_cast<std::size_t>(Way::streamed),
+             read = static_cast<std::size_t>(Way::read);
+  Found found{.past_caches = large[streamed] < large[cached], .from = {}};
+  if (!reads) return found;
+  const std::size_t slot = found.past_caches ? streamed : cached;
+  const auto size = crossing(small_block, small[slot], small[read], large_block, large[slot], large[read]);
+  found.from = std::clamp(size.value_or(largest_size), smallest_size, largest_size);
+  return found;
+}
+
+std::optional<CopyTrial::Found> CopyTrial::lead(Repeat repeat) {
   std::optional<Times> small, large;
   if (repeat == Repeat::yes || !known()) {
     small = times_of(small_block);
@@ -89,9 +112,10 @@ std::optional<std::size_t> CopyTrial::lead(Repeat repeat) {
   }
   segment_.member(0).trial.store(end_, std::memory_order_release);
   if (!small || !large) return known();
-  const auto size = crossing(small_block, small->slot, small->read, large_block, large->slot, large->read);
-  known_size.store(std::clamp(size.value_or(largest_size), smallest_size, largest_size), std::memory_order_relaxed);
-  return known();
+  const Found found = found_of(*small, *large, reads_);
+  known_result.store(is_known | (found.past_caches ? is_past_caches : 0) | (found.from ? can_be_read | std::uint64_t{*found.from} << size_shift : 0),
+                     std::memory_order_relaxed);
+  return found;
 }
 
 void CopyTrial::follow() {
@@ -101,9 +125,10 @@ void CopyTrial::follow() {
   while (await(segment_.member(0).trial, is_next)) {
     last = segment_.member(0).trial.load(std::memory_order_acquire);
     if (last == end_) return;
-    if (is_by_slot(last)) kernels::copy(block.data(), slot(), block_of(last));
-    else if (memory_.read(0, block.data(), segment_.member(0).private_memory.address, block_of(last)) != 0) return;
-    segment_.member(1).trial.store(last, std::memory_order_release);
+    std::uint32_t answer = last;
+    if (way_of(number_in_trial(last)) != Way::read) kernels::copy(block.data(), slot(), block_of(last));
+    else if (memory_.read(0, block.data(), segment_.member(0).private_memory.address, block_of(last)) != 0) answer |= refused;
+    segment_.member(1).trial.store(answer, std::memory_order_release);
   }
 }
 

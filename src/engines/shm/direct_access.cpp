@@ -41,7 +41,8 @@ Announcement DirectAccess::announce(const CollectiveCall& call) {
   private_.publish_card();
   Announcement announcement{.in = address_of(call.in), .out = address_of(call.out), .reads_all = reads_all_};
   if (reads_all_) announcement.range = *own_range_;
-  if (rank_ == 0 && range_ && range_->up_to != 0 && !is_crowded_) announcement.tries = std::chrono::steady_clock::now() - last_trial_ >= trial_pause_;
+  announcement.streams = streams_;
+  announcement.tries = rank_ == 0 && repeats_trial() && std::chrono::steady_clock::now() - last_trial_ >= trial_pause_;
   if (!lie_in_pool(call)) return announcement;
   const base::SharedPool* pool = base::shared_pool();
   announcement.in_pools = 1;
@@ -80,23 +81,24 @@ void DirectAccess::note(std::uint32_t step) {
 }
 
 void DirectAccess::follow_rank_0(std::uint32_t step) {
-  range_.reset();
-  if (!all(step, [](const Announcement& each) { return each.reads_all != 0; })) return;
   const Announcement first = segment_.line(0, step).announcement();
-  range_ = first.range;
+  range_.reset();
+  if (all(step, [](const Announcement& each) { return each.reads_all != 0; })) range_ = first.range;
+  if (!is_crowded_) Staging::set_past_caches(asked_staging_.value_or(first.streams != 0));
   if (first.tries != 0) find_range(step, CopyTrial::Repeat::yes);
 }
 
 // With ranks that share processors the trial would measure the scheduler.
 void DirectAccess::find_range(std::uint32_t step, CopyTrial::Repeat repeat) {
-  std::optional<std::size_t> from;
-  if (!is_crowded_ && segment_.ranks() > 1 && segment_.slot_bytes() >= CopyTrial::most_bytes && private_.finds_all()) {
+  std::optional<CopyTrial::Found> found;
+  if (can_try()) {
     CopyTrial trial(segment_, private_, step + 1, trials_++);
-    if (rank_ == 0) from = trial.lead(repeat);
+    if (rank_ == 0) found = trial.lead(repeat);
     if (rank_ == 1) trial.follow();
     last_trial_ = std::chrono::steady_clock::now();
   }
-  own_range_ = single_copy_range(base::Environment::process(), single_copy_rule(from));
+  if (found) streams_ = found->past_caches;
+  own_range_ = single_copy_range(base::Environment::process(), single_copy_rule(found ? found->from : std::nullopt));
   reads_all_ = own_range_ && private_.finds_all();
   if (repeat == CopyTrial::Repeat::yes) return;
   if (reads_all_) base::debug(fmt::format("private buffers of other ranks are read where they lie, in blocks from {} KiB on", own_range_->from));

@@ -11,6 +11,7 @@
 #include "engines/shm/copy_trial.h"
 #include "engines/shm/private_memory.h"
 #include "engines/shm/segment.h"
+#include "engines/shm/staging.h"
 #include "unisono/call.h"
 
 namespace unisono::engines::shm {
@@ -69,6 +70,9 @@ class DirectAccess {
   bool all_in_reached_pools(std::uint32_t step) const;
   Source source(int rank, std::uint32_t step, std::uint64_t address) const;
   bool map_all();
+  bool can_try() const { return !is_crowded_ && segment_.ranks() > 1 && segment_.slot_bytes() >= CopyTrial::most_bytes; }
+  /// Returns true where something depends on the next trial.
+  bool repeats_trial() const { return tried_to_read_ && can_try() && (!asked_staging_ || (range_ && range_->up_to != 0)); }
   void find_range(std::uint32_t step, CopyTrial::Repeat repeat);
   /// Takes over what rank 0 has announced, and repeats the trial where it has announced that.
   void follow_rank_0(std::uint32_t step);
@@ -83,9 +87,11 @@ class DirectAccess {
   bool all_map_ = false;  // as all have reported
   bool tried_to_map_ = false, maps_all_ = false;
   bool tried_to_read_ = false, reads_all_ = false;
+  bool streams_ = false;  // of rank 0: what the last trial has found
+  std::optional<bool> asked_staging_ = asked_staging(base::Environment::process());
   std::optional<SingleCopyRange> own_range_, range_;  // what this rank announces; what holds, where all can read
   std::vector<std::byte> scratch_;
-  std::chrono::nanoseconds trial_pause_ = std::chrono::milliseconds(50);  // a trial takes 0.2 ms
+  std::chrono::nanoseconds trial_pause_ = std::chrono::milliseconds(100);  // a trial takes 0.2 to 0.5 ms
   std::chrono::steady_clock::time_point last_trial_{};
   std::uint32_t trials_ = 0;
 };

@@ -127,7 +127,7 @@ bool MessageRing::may_lend(std::uint64_t bytes) const {
   if (!range_ || bytes + sizeof(MessageHeader) <= segment_->ring_bytes()) return false;
   const std::uint64_t kib = bytes >> 10;
   if (range_->up_to == 0) return kib >= range_->from;
-  return kib < range_->up_to && bytes >= CopyTrial::known().value_or(0);
+  return kib < range_->up_to && bytes >= CopyTrial::known().value_or(CopyTrial::Found{}).from.value_or(0);
 }
 
 bool MessageRing::ask(int peer) {

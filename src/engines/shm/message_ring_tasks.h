@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engines/shm/message_ring.h"
+#include "engines/shm/staging.h"
 #include "kernels/copy.h"
 
 // The tasks of messages that do not leave, or arrive, at once.
@@ -33,8 +34,8 @@ static_assert(std::has_single_bit(RingControl::most_lent) && (place_mask << plac
 inline void into_ring(std::byte* ring, std::size_t capacity, std::uint64_t position, const void* from, std::size_t bytes) {
   const std::size_t at = position % capacity;
   const std::size_t first = std::min(bytes, capacity - at);
-  if (first > 0) kernels::copy(ring + at, from, first);
-  if (bytes > first) kernels::copy(ring, static_cast<const std::byte*>(from) + first, bytes - first);
+  Staging::copy(ring + at, from, first);
+  Staging::copy(ring, static_cast<const std::byte*>(from) + first, bytes - first);
 }
 inline void out_of_ring(void* to, const std::byte* ring, std::size_t capacity, std::uint64_t position, std::size_t bytes) {
   const std::size_t at = position % capacity;

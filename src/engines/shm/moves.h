@@ -26,6 +26,13 @@ class MoveTask : public LockstepTask {
   static Pieces whole_slots(const Lockstep& engine, const CollectiveCall& call) {
     return {call.count, engine.step_bytes() / size_of(call.in.dtype())};
   }
+  /// Returns one step where the data of a rank fits its slot. It is less than two halves, of which one is filled while the other one is emptied:
+  /// cores that share a cache copy faster one after the other than both at once, and those that do not have their buffers read where they lie.
+  static Pieces one_slot(const Lockstep& engine, const CollectiveCall& call, std::size_t parts = 1) {
+    const std::size_t slot = engine.segment().slot_bytes() / parts / cache_line * cache_line;
+    const std::size_t most = call.count * size_of(call.in.dtype()) <= slot ? slot : engine.step_bytes() / parts / cache_line * cache_line;
+    return {call.count, most / size_of(call.in.dtype())};
+  }
 
  private:
   Pieces pieces_;
@@ -61,12 +68,12 @@ class Agreement final : public MoveTask {
 
 class Broadcast final : public MoveTask {
  public:
-  Broadcast(Lockstep& engine, const CollectiveCall& call) : MoveTask(engine, call, whole_slots(engine, call), 1) {}
+  Broadcast(Lockstep& engine, const CollectiveCall& call) : MoveTask(engine, call, one_slot(engine, call), 1) {}
 
  private:
   void produce(std::size_t k) override {
     const Range piece = pieces()[k];
-    if (rank() == call().root) copy_bytes(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
+    if (rank() == call().root) Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
   }
   void consume(std::size_t k) override {
     const Range piece = pieces()[k];
@@ -81,7 +88,7 @@ class AllGather : public MoveTask {
  protected:
   void produce(std::size_t k) override {
     const Range piece = pieces()[k];
-    copy_bytes(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
+    Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
   }
   void consume(std::size_t k) override {
     const Range piece = pieces()[k];
@@ -117,7 +124,7 @@ class SharedSlotTask : public MoveTask {
   void produce(std::size_t k) override {
     const Range piece = pieces()[k];
     for (int to = 0; to < size(); ++to) {
-      if (to != rank()) copy_bytes(part(rank(), to, k), in(block(to) + piece.begin), bytes(piece.size()));
+      if (to != rank()) Staging::copy(part(rank(), to, k), in(block(to) + piece.begin), bytes(piece.size()));
     }
   }
   /// Returns the address of the elements that rank `from` has for this rank in step k.
@@ -125,8 +132,7 @@ class SharedSlotTask : public MoveTask {
 
  private:
   static Pieces shared_slots(const Lockstep& engine, const CollectiveCall& call) {
-    const std::size_t part = engine.step_bytes() / static_cast<std::size_t>(engine.size()) / cache_line * cache_line;
-    return {call.count, part / size_of(call.in.dtype())};
+    return one_slot(engine, call, static_cast<std::size_t>(engine.size()));
   }
   /// Returns the memory in which a rank keeps, in step k, the data for `to`.
   std::byte* part(int from, int to, std::size_t k) const { return inbox(from, k) + bytes(static_cast<std::size_t>(to) * pieces().largest()); }

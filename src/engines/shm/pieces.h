@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "engines/shm/staging.h"
 #include "kernels/copy.h"
 #include "kernels/reduce.h"
 #include "unisono/call.h"

@@ -43,7 +43,7 @@ class OneShot : public MoveTask {
 
   void stage(std::size_t k) {
     const Range piece = pieces()[k];
-    copy_bytes(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
+    Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
   }
   /// Combines piece k of the first `fan_in` ranks.
   void combine_first(std::size_t k, int fan_in) {
@@ -111,15 +111,17 @@ class SlicedReduce final : public MoveTask {
         inputs[r] = r == rank() ? static_cast<const void*>(in(begin)) : segment().inbox(r, step_number(k - 1)) + bytes(mine.begin);
       }
       std::byte* shared = segment().result(rank(), step_number(k)) + bytes(mine.begin);
-      combine(shared, inputs.data(), size(), mine.size(), call(), size());
+      if (Staging::is_past_caches(bytes(mine.size())) && !call().custom)
+        ResultWriter::combine_streaming(shared, inputs.data(), size(), mine.size(), call(), size());
+      else combine(shared, inputs.data(), size(), mine.size(), call(), size());
     }
     if (k < pieces_.count()) {
       // This rank's own slice is left out, since no other rank reads it.
       const Range piece = pieces_[k];
       const Range mine = slice(k, rank());
       std::byte* staged = segment().inbox(rank(), step_number(k));
-      copy_bytes(staged, in(piece.begin), bytes(mine.begin));
-      copy_bytes(staged + bytes(mine.end), in(piece.begin + mine.end), bytes(piece.size() - mine.end));
+      Staging::copy(staged, in(piece.begin), bytes(mine.begin));
+      Staging::copy(staged + bytes(mine.end), in(piece.begin + mine.end), bytes(piece.size() - mine.end));
     }
   }
   void consume(std::size_t k) override {

@@ -29,10 +29,11 @@ class ResultWriter {
   }
 
   bool streams() const { return streams_; }
+  /// Combines past the caches; the call has no operation of the user's.
+  static void combine_streaming(void* out, const void* const* inputs, int fan_in, std::size_t count, const CollectiveCall& call, int divisor);
 
  private:
   static bool pays(const CollectiveCall& call, int rank, std::size_t from);
-  static void combine_streaming(void* out, const void* const* inputs, int fan_in, std::size_t count, const CollectiveCall& call, int divisor);
 
   bool streams_;
 };

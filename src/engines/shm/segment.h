@@ -40,6 +40,7 @@ struct Announcement {
   std::uint32_t maps_all : 1 = 0;   // the rank has mapped the pools of all others
   std::uint32_t reads_all : 1 = 0;  // the rank can read the private memory of all others
   std::uint32_t tries : 1 = 0;      // of rank 0: it repeats the trial with rank 1 in this step
+  std::uint32_t streams : 1 = 0;    // of rank 0: slots are written past the caches
   SingleCopyRange range{};          // that of rank 0 holds
 };
 
@@ -64,7 +65,7 @@ struct alignas(2 * cache_line) Line {
   // are; in the line they follow the counts.
   std::uint8_t count_bytes = 0;
   ElementsIn elements = ElementsIn::slot;
-  bool announces = false;  // `payload` is an Announcement
+  bool announces = false;      // `payload` is an Announcement
   std::uint8_t followers = 0;  // the calls behind this one that are in the slot as well: see Batch
   Signature signature{};
   std::byte payload[line_payload]{};

@@ -20,8 +20,8 @@ struct Stamp {
   std::int64_t end = 0;
 };
 
-/// Returns what a call takes that every rank has stamped, in nanoseconds: until the last rank is done, from when the last one began. Where ranks share
-/// processors, from when the first one began: until the last one gets a processor, others may have done their whole part of the call.
+/// Returns what a call takes that every rank has stamped, in nanoseconds: until the last rank is done, from when the last one began. Where ranks
+/// share processors, from when the first one began: until the last one gets a processor, others may have done their whole part of the call.
 double duration_ns(std::span<const Stamp> of_ranks, bool share_processors) noexcept;
 
 /// Memory that all ranks of a process set map: a barrier that is independent of the candidates, and a place for each rank's times.

@@ -67,11 +67,11 @@ std::optional<CopyTrial::Found> CopyTrial::known() {
 }
 
 std::optional<double> CopyTrial::turn(std::size_t bytes) {
-  const Way way = way_of(number_in_trial(turn_));
+  const Method method = method_of(number_in_trial(turn_));
   memory_.touch(static_cast<std::byte>(turn_));
   const auto began = Clock::now();
-  if (way == Way::cached) kernels::copy(slot(), memory_.data(), bytes);
-  if (way == Way::streamed) kernels::copy_streaming(slot(), memory_.data(), bytes);
+  if (method == Method::cached) kernels::copy(slot(), memory_.data(), bytes);
+  if (method == Method::streamed) kernels::copy_streaming(slot(), memory_.data(), bytes);
   segment_.member(0).trial.store(turn_, std::memory_order_release);
   const auto& answer = segment_.member(1).trial;
   if (!await(answer, [&](std::uint32_t number) { return (number & ~refused) == turn_; })) return std::nullopt;
@@ -83,19 +83,19 @@ std::optional<CopyTrial::Times> CopyTrial::times_of(std::size_t bytes) {
   constexpr double none = std::numeric_limits<double>::max();
   Times best{none, none, none};
   for (std::uint32_t i = 0; i < turns_of_size; ++i) {
-    const Way way = way_of(number_in_trial(++turn_));
-    if (way == Way::read && !reads_) continue;
+    const Method method = method_of(number_in_trial(++turn_));
+    if (method == Method::read && !reads_) continue;
     const auto time = turn(bytes);
     if (!time) return std::nullopt;
-    double& of_way = best[static_cast<std::size_t>(way)];
-    of_way = std::min(of_way, *time);
+    double& of_method = best[static_cast<std::size_t>(method)];
+    of_method = std::min(of_method, *time);
   }
   return best;
 }
 
 CopyTrial::Found CopyTrial::found_of(const Times& small, const Times& large, bool reads) {
-  const auto cached = static_cast<std::size_t>(Way::cached), streamed = static_cast<std::size_t>(Way::streamed),
-             read = static_cast<std::size_t>(Way::read);
+  const auto cached = static_cast<std::size_t>(Method::cached), streamed = static_cast<std::size_t>(Method::streamed),
+             read = static_cast<std::size_t>(Method::read);
   Found found{.past_caches = large[streamed] < large[cached], .from = {}};
   if (!reads) return found;
   const std::size_t slot = found.past_caches ? streamed : cached;
@@ -126,7 +126,7 @@ void CopyTrial::follow() {
     last = segment_.member(0).trial.load(std::memory_order_acquire);
     if (last == end_) return;
     std::uint32_t answer = last;
-    if (way_of(number_in_trial(last)) != Way::read) kernels::copy(block.data(), slot(), block_of(last));
+    if (method_of(number_in_trial(last)) != Method::read) kernels::copy(block.data(), slot(), block_of(last));
     else if (memory_.read(0, block.data(), segment_.member(0).private_memory.address, block_of(last)) != 0) answer |= refused;
     segment_.member(1).trial.store(answer, std::memory_order_release);
   }

@@ -12,7 +12,7 @@
 namespace unisono::engines::shm {
 
 /// Finds how a slot is written faster, through the caches or past them (Staging), and from which size on it is faster still that a rank reads another
-/// one's private memory. Ranks 0 and 1 of a segment hand each other blocks of two sizes in the three ways, five times each, within the first large
+/// one's private memory. Ranks 0 and 1 of a segment hand each other blocks of two sizes in the three methods, five times each, within the first large
 /// call; the times are taken as linear in the size. That takes 0.2 to 0.5 ms. What the other rank does not answer in time is given up.
 class CopyTrial {
  public:
@@ -37,10 +37,10 @@ class CopyTrial {
   void follow();
 
  private:
-  enum class Way { cached, streamed, read };
-  static constexpr std::uint32_t ways = 3;
-  static constexpr Way way_of(std::uint32_t turn) { return static_cast<Way>((turn - 1) % ways); }
-  using Times = std::array<double, ways>;  // ns
+  enum class Method { cached, streamed, read };
+  static constexpr std::uint32_t methods = 3;
+  static constexpr Method method_of(std::uint32_t turn) { return static_cast<Method>((turn - 1) % methods); }
+  using Times = std::array<double, methods>;  // ns
   static Found found_of(const Times& small, const Times& large, bool reads);
   std::optional<Times> times_of(std::size_t bytes);
   /// Makes the next turn; returns its time.

@@ -9,7 +9,6 @@ namespace unisono::engines::shm {
 /// The word in shared memory by which a sender lends its receiver the memory of a message: the address there, and who has it. All-zero is free.
 ///
 ///   free → lent → being read → returned → free      The receiver reads when it likes; the sender waits until it has returned the memory.
-///          lent → lent                              The sender moves the message elsewhere.
 ///          any  → taken back                        The sender gives up. What is being read then counts for nothing, and the word stays as it is.
 class LentBuffer {
  public:
@@ -22,11 +21,6 @@ class LentBuffer {
     if (word_.load(std::memory_order_acquire) != returned) return false;
     word_.store(0, std::memory_order_relaxed);
     return true;
-  }
-  /// Has the receiver read from another place. Returns false where it has begun to read already.
-  bool move(std::uint64_t from, std::uint64_t to) noexcept {
-    std::uint64_t expected = lent | from;
-    return word_.compare_exchange_strong(expected, lent | to, std::memory_order_seq_cst);
   }
   void take_back() noexcept { word_.store(taken_back, std::memory_order_seq_cst); }
 

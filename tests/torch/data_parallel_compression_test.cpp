@@ -27,7 +27,7 @@ std::pair<torch::Tensor, torch::Tensor> gradient(const Compression& compression,
 MANY_TEST(Compression, HalfOfTheBytes) {
   for (const auto dtype : {torch::kFloat, torch::kDouble}) {
     const auto [half, exact] = gradient(Compression::float16(everywhere), dtype);
-    const double scale = exact.abs().max().item<double>();
+    const auto scale = exact.abs().max().item<double>();
     EXPECT_EQ(half.scalar_type(), dtype);
     EXPECT_EQ(parallel::difference(half, exact, scale * 0x1p-10), "");
     EXPECT_NE(parallel::difference(half, exact, scale * 0x1p-20), "");  // it has been rounded

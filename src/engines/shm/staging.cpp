@@ -6,9 +6,9 @@
 
 namespace unisono::engines::shm {
 
-std::atomic<bool> Staging::past_caches_{false};
+std::atomic<bool> Staging::past_caches{false};
 
-void Staging::set_past_caches(bool found) noexcept { past_caches_.store(found, std::memory_order_relaxed); }
+void Staging::set_past_caches(bool found) noexcept { past_caches.store(found, std::memory_order_relaxed); }
 
 std::optional<bool> asked_staging(const base::Environment& environment) {
   constexpr const char* variable = "UNISONO_STAGING";

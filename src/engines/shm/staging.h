@@ -22,12 +22,12 @@ class Staging {
     if (is_past_caches(bytes)) kernels::copy_streaming(to, from, bytes);
     else kernels::copy(to, from, bytes);
   }
-  static bool is_past_caches(std::size_t bytes) noexcept { return bytes >= least_bytes && past_caches_.load(std::memory_order_relaxed); }
+  static bool is_past_caches(std::size_t bytes) noexcept { return bytes >= least_bytes && past_caches.load(std::memory_order_relaxed); }
   /// Takes over what the trial has found, unless UNISONO_STAGING says otherwise.
   static void set_past_caches(bool found) noexcept;
 
  private:
-  static std::atomic<bool> past_caches_;
+  static std::atomic<bool> past_caches;
 };
 
 /// Returns UNISONO_STAGING: true for `streamed`, false for `cached`, nullopt where it is unset. Throws InvalidArgument for another word.

@@ -26,13 +26,11 @@ class MoveTask : public LockstepTask {
   static Pieces whole_slots(const Lockstep& engine, const CollectiveCall& call) {
     return {call.count, engine.step_bytes() / size_of(call.in.dtype())};
   }
-  /// Returns one step where the data of a rank fits its slot and is written through the caches: cores that share these copy faster one after the
-  /// other than both at once. Otherwise one slot is filled while the other one is emptied.
+  /// Returns one step where the data of a rank fits its slot: cores that share a cache copy faster one after the other than both at once, while one
+  /// slot is filled and the other one emptied. The ranks must cut a call alike, so this depends on nothing that a rank finds out by itself.
   static Pieces one_slot(const Lockstep& engine, const CollectiveCall& call, std::size_t parts = 1) {
     const std::size_t slot = engine.segment().slot_bytes() / parts / cache_line * cache_line;
-    const std::size_t most = !Staging::is_past_caches(slot) && call.count * size_of(call.in.dtype()) <= slot
-                                 ? slot
-                                 : engine.step_bytes() / parts / cache_line * cache_line;
+    const std::size_t most = call.count * size_of(call.in.dtype()) <= slot ? slot : engine.step_bytes() / parts / cache_line * cache_line;
     return {call.count, most / size_of(call.in.dtype())};
   }
 

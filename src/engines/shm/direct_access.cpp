@@ -28,7 +28,7 @@ bool lie_in_pool(const CollectiveCall& call) {
 bool DirectAccess::suits(const CollectiveCall& call) const {
   const std::size_t element = size_of(call.in.dtype()), ranks = static_cast<std::size_t>(segment_.ranks());
   if (call.operation == Operation::all_to_all_v) return std::max(call.counts.total(), call.recv_counts.total()) * element >= ranks * least_bytes;
-  // Of all blocks: counts that differ while their sum does not are compared in the same way on all ranks.
+  // The size is that of all blocks: counts that differ while their sum does not are compared in the same way on all ranks.
   if (has_counts(call.operation)) return call.count * element >= ranks * least_bytes;
   return call.operation >= Operation::all_reduce && call.operation <= Operation::all_to_all && call.count * element >= least_bytes;
 }

@@ -15,7 +15,7 @@ namespace unisono::engines::shm {
 class Staging {
  public:
   /// A smaller copy is over before the stores past the caches are.
-  static constexpr std::size_t least_bytes = std::size_t{2} << 10;
+  static constexpr std::size_t least_bytes = std::size_t{4} << 10;
 
   static void copy(void* to, const void* from, std::size_t bytes) noexcept {
     if (bytes == 0) return;

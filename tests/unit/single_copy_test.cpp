@@ -23,13 +23,11 @@
 
 #include "base/deadline.h"
 #include "engines/shm/collectives.h"
-#include "engines/shm/copy_trial.h"
 #include "engines/shm/direct_access.h"
 #include "two_engines.h"
 #include "unisono/failure.h"
 
 using namespace unisono;
-using engines::shm::CopyTrial;
 using engines::shm::DirectAccess;
 using engines::shm::PrivateMemory;
 using engines::shm::single_copy_pays;
@@ -45,9 +43,9 @@ using two_engines::TwoRanks;
 
 namespace {
 
-base::Environment environment(const std::string& value, const std::string& variable = "UNISONO_SINGLE_COPY") {
+base::Environment environment(const std::string& value) {
   if (value.empty()) return {};
-  return base::Environment(std::map<std::string, std::string, std::less<>>{{variable, value}});
+  return base::Environment(std::map<std::string, std::string, std::less<>>{{"UNISONO_SINGLE_COPY", value}});
 }
 
 constexpr SingleCopyRange rule{32, 8192};
@@ -159,134 +157,6 @@ TEST(SingleCopy, AVariableReplacesTheRule) {
   EXPECT_EQ(all->up_to, 0U);
   for (const char* wrong : {"on", "-1", "64KiB"})
     EXPECT_THROW(static_cast<void>(single_copy_range(environment(wrong), rule)), InvalidArgument) << wrong;
-}
-
-TEST(SingleCopy, LinesCrossWhereTheSecondBecomesFaster) {
-  EXPECT_EQ(engines::shm::crossing(1000, 100, 200, 3000, 300, 200), std::optional<std::size_t>(2000));
-  EXPECT_EQ(engines::shm::crossing(1000, 300, 200, 3000, 900, 400), std::optional<std::size_t>(500));
-  EXPECT_EQ(engines::shm::crossing(1000, 200, 100, 3000, 210, 105), std::optional<std::size_t>(0));  // always
-  EXPECT_EQ(engines::shm::crossing(1000, 100, 200, 3000, 300, 400), std::nullopt);
-}
-
-TEST(CopyTrial, IsGivenUpWhereTheOtherRankDoesNotAnswer) {
-  const TwoRanks world;
-  PrivateMemory memory(*world.segment, 0);
-  memory.publish_card();
-  CopyTrial trial(*world.segment, memory, step + 1);
-  if (CopyTrial::known()) GTEST_SKIP() << "another test of this process has found the size";
-  EXPECT_EQ(trial.lead(), std::nullopt);
-}
-
-TEST(CopyTrial, TwoRanksFindASize) {
-  const TwoRanks world;
-  PrivateMemory first(*world.segment, 0), second(*world.segment, 1);
-  first.publish_card();
-  second.publish_card();
-  std::optional<CopyTrial::Found> found;
-  const base::Deadline deadline(std::chrono::seconds(60));
-  while (!found && !deadline.passed()) {  // on a busy machine a rank may be away for longer than the other one waits
-    world.segment->member(0).trial = world.segment->member(1).trial = 0;
-    std::thread other([&] { CopyTrial(*world.segment, second, step + 1).follow(); });
-    found = CopyTrial(*world.segment, first, step + 1).lead();
-    other.join();
-  }
-  ASSERT_TRUE(found);
-  ASSERT_TRUE(found->from);
-  EXPECT_GE(*found->from, CopyTrial::smallest_size);
-  EXPECT_LE(*found->from, CopyTrial::largest_size);
-  EXPECT_EQ(CopyTrial::known(), found);
-}
-
-// A system that forbids reading leaves the choice between the two ways of writing a slot.
-TEST(CopyTrial, MemoryThatCannotBeReadIsNotTimed) {
-  const TwoRanks world;
-  PrivateMemory first(*world.segment, 0), second(*world.segment, 1);
-  second.publish_card();
-  std::optional<CopyTrial::Found> found;
-  const base::Deadline deadline(std::chrono::seconds(60));
-  while ((!found || found->from) && !deadline.passed()) {
-    world.segment->member(0).trial = world.segment->member(1).trial = 0;
-    first.publish_card();
-    world.segment->member(0).private_memory.address = 0;  // nobody has memory there
-    std::thread other([&] { CopyTrial(*world.segment, second, step + 1).follow(); });
-    found = CopyTrial(*world.segment, first, step + 1).lead(CopyTrial::Repeat::yes);
-    other.join();
-  }
-  ASSERT_TRUE(found);
-  EXPECT_FALSE(found->from);
-}
-
-// All ranks write their slots as rank 0 says, unless the variable says otherwise.
-TEST(Staging, FollowsRank0AndTheVariable) {
-  const TwoRanks world;
-  std::array ranks{DirectAccess(*world.segment, 0, true), DirectAccess(*world.segment, 1, true)};
-  std::vector<float> x(n), y(2 * n);
-  const CollectiveCall call = call_of(Operation::all_gather, x, y, n);
-  const auto rank_1_notes = [&](bool streams, bool is_crowded) {
-    DirectAccess rank(*world.segment, 1, is_crowded);
-    for (int r = 0; r < 2; ++r) {
-      auto announcement = ranks[static_cast<std::size_t>(r)].announce(call);
-      announcement.streams = r == 0 && streams;
-      world.segment->line(r, step).announce(announcement);
-    }
-    rank.note(step);
-    return engines::shm::Staging::is_past_caches(64 * kib);
-  };
-  EXPECT_TRUE(rank_1_notes(true, false));
-  EXPECT_FALSE(rank_1_notes(false, false));
-  EXPECT_FALSE(rank_1_notes(true, true)) << "ranks that share processors share caches";
-  EXPECT_TRUE(rank_1_notes(true, false));
-  EXPECT_FALSE(engines::shm::Staging::is_past_caches(1 * kib));
-  EXPECT_FALSE(rank_1_notes(false, false));
-  EXPECT_EQ(engines::shm::asked_staging(base::Environment()), std::nullopt);
-  EXPECT_EQ(engines::shm::asked_staging(environment("streamed", "UNISONO_STAGING")), true);
-  EXPECT_EQ(engines::shm::asked_staging(environment("cached", "UNISONO_STAGING")), false);
-  EXPECT_THROW(static_cast<void>(engines::shm::asked_staging(environment("fast", "UNISONO_STAGING"))), InvalidArgument);
-}
-
-TEST(CopyTrial, IsRepeatedNowAndThenByRanks0And1) {
-  const TwoRanks world;
-  std::array ranks{DirectAccess(*world.segment, 0, false), DirectAccess(*world.segment, 1, false)};
-  std::vector<float> x(n), y(2 * n);
-  const CollectiveCall call = call_of(Operation::all_gather, x, y, n);
-  const auto both_call = [&] {  // a large call, as two threads
-    for (int r = 0; r < 2; ++r) world.segment->line(r, step).announce(ranks[static_cast<std::size_t>(r)].announce(call));
-    std::thread other([&] { ranks[1].note(step); });
-    ranks[0].note(step);
-    other.join();
-    return world.segment->line(0, step).announcement();
-  };
-  for (auto& rank : ranks) rank.set_trial_pause(std::chrono::hours(1));
-  EXPECT_EQ(both_call().tries, 0U);  // the first trial is not announced
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(both_call().tries, 0U) << "an hour has not passed";
-  for (auto& rank : ranks) rank.set_trial_pause(std::chrono::nanoseconds(0));
-  const base::Deadline deadline(std::chrono::seconds(60));
-  std::uint32_t before = 0, after = 0;
-  do {  // on a busy machine a rank may be away for longer than the other one waits
-    before = world.segment->member(1).trial;
-    EXPECT_EQ(both_call().tries, 1U);
-    after = world.segment->member(1).trial;
-  } while (after == before && !deadline.passed());
-  EXPECT_GT(after, before) << "rank 1 has answered";
-  EXPECT_EQ(world.segment->line(1, step).announcement().tries, 0U);
-  EXPECT_GE(both_call().range.from, CopyTrial::smallest_size >> 10);
-}
-
-// Each rank writes its slots in its own way, which may change between two steps, and still cuts a call as the others do.
-TEST(Staging, DoesNotChangeTheSteps) {
-  for (const Operation operation : {Operation::broadcast, Operation::scatter, Operation::all_gather, Operation::all_to_all, Operation::all_reduce}) {
-    TwoEngines world;
-    constexpr std::size_t count = 100'000;  // a block of 400 KiB: more than a step, less than a slot
-    std::vector<float> in(2 * count, 1.0F), in2(2 * count, 2.0F), out(2 * count, 1.0F), out2(2 * count);
-    engines::shm::Staging::set_past_caches(true);
-    const auto a = engines::shm::make_collective(world.first, call_of(operation, in, out, count));
-    static_cast<void>(a->advance());
-    engines::shm::Staging::set_past_caches(false);
-    const auto b = engines::shm::make_collective(world.second, call_of(operation, in2, out2, count));
-    EXPECT_EQ(advance_both(*a, *b), (std::array{true, true})) << to_string(operation);
-    const std::vector<float> received(count, operation == Operation::all_reduce ? 3.0F : 1.0F);
-    EXPECT_TRUE(std::equal(received.begin(), received.end(), out2.begin())) << to_string(operation);
-  }
 }
 
 TEST(SingleCopy, MovesWhatItShould) {

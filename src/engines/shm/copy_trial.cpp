@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <thread>
 
 #include "base/relax.h"
 #include "kernels/copy.h"
@@ -20,7 +21,11 @@ constexpr std::uint32_t last_number = numbers_of_trial - 1;
 static_assert(2 * turns_of_size < last_number);
 constexpr std::uint32_t refused = 1U << 31;  // an answer: the memory cannot be read
 constexpr double clear_gain = 0.6;           // of the time by cached stores: between cores that share a cache it is 0.8 or more, between others 0.25
-constexpr std::chrono::milliseconds patience{2};  // of one rank with the other; the whole trial takes a quarter of it
+constexpr std::chrono::microseconds patience{2000};  // of one rank with the other; the whole trial takes a quarter of it
+constexpr std::chrono::microseconds patience_for_partner{300};
+constexpr std::uint32_t rank_bits = 10;  // of a rank in a word
+constexpr std::uint32_t rank_mask = (1U << rank_bits) - 1;
+static_assert(Segment::most_ranks <= 1 << rank_bits);
 
 constexpr std::uint32_t number_in_trial(std::uint32_t turn) { return turn % numbers_of_trial; }
 constexpr std::size_t block_of(std::uint32_t turn) { return number_in_trial(turn) <= turns_of_size ? small_block : large_block; }
@@ -35,6 +40,17 @@ bool await(const std::atomic<std::uint32_t>& word, Test&& test) {
       if (test(word.load(std::memory_order_acquire))) return true;
       base::relax();
     }
+  } while (Clock::now() < until);
+  return false;
+}
+
+/// As await, and lets other threads of this processor run meanwhile: the one that is waited for may be among them.
+template <class Test>
+bool await_yielding(const std::atomic<std::uint32_t>& word, std::chrono::microseconds at_most, Test&& test) {
+  const auto until = Clock::now() + at_most;
+  do {
+    if (test(word.load(std::memory_order_acquire))) return true;
+    std::this_thread::yield();
   } while (Clock::now() < until);
   return false;
 }
@@ -57,7 +73,12 @@ std::optional<std::size_t> crossing(std::size_t small_bytes, double small_first,
 }
 
 CopyTrial::CopyTrial(Segment& segment, PrivateMemory& memory, std::uint32_t free_step, std::uint32_t number)
-    : segment_(segment), memory_(memory), free_step_(free_step), turn_(number * numbers_of_trial % refused), end_(turn_ + last_number) {}
+    : segment_(segment),
+      memory_(memory),
+      free_step_(free_step),
+      invitation_((number + 1) << rank_bits),
+      turn_(number * numbers_of_trial % refused),
+      end_(turn_ + last_number) {}
 
 std::optional<CopyTrial::Found> CopyTrial::known() {
   const std::uint64_t word = known_result.load(std::memory_order_relaxed);
@@ -74,7 +95,7 @@ std::optional<double> CopyTrial::turn(std::size_t bytes) {
   if (method == Method::cached) kernels::copy(slot(), memory_.data(), bytes);
   if (method == Method::streamed) kernels::copy_streaming(slot(), memory_.data(), bytes);
   segment_.member(0).trial.store(turn_, std::memory_order_release);
-  const auto& answer = segment_.member(1).trial;
+  const auto& answer = segment_.member(partner_).trial;
   if (!await(answer, [&](std::uint32_t number) { return (number & ~refused) == turn_; })) return std::nullopt;
   if ((answer.load(std::memory_order_acquire) & refused) != 0) reads_ = false;
   return std::chrono::duration<double, std::nano>(Clock::now() - began).count();
@@ -105,10 +126,20 @@ CopyTrial::Found CopyTrial::found_of(const Times& small, const Times& large, boo
   return found;
 }
 
+std::optional<int> CopyTrial::partner() const {
+  const auto& word = segment_.member(0).trial_partner;
+  const auto accepted = [&](std::uint32_t value) { return (value & ~rank_mask) == invitation_; };
+  if (!await_yielding(word, patience_for_partner, accepted)) return std::nullopt;
+  return static_cast<int>(word.load(std::memory_order_acquire) & rank_mask);
+}
+
 std::optional<CopyTrial::Found> CopyTrial::lead(Repeat repeat) {
   std::optional<Times> small, large;
   if (repeat == Repeat::yes || !known()) {
-    small = times_of(small_block);
+    if (const auto rank = partner()) {
+      partner_ = *rank;
+      small = times_of(small_block);
+    }
     if (small) large = times_of(large_block);
   }
   segment_.member(0).trial.store(end_, std::memory_order_release);
@@ -119,17 +150,22 @@ std::optional<CopyTrial::Found> CopyTrial::lead(Repeat repeat) {
   return found;
 }
 
-void CopyTrial::follow() {
+void CopyTrial::follow(int rank) {
+  auto& word = segment_.member(0).trial_partner;
+  std::uint32_t before = word.load(std::memory_order_relaxed);
+  const bool is_newest = static_cast<std::int32_t>(invitation_ - (before & ~rank_mask)) > 0;
+  if (!is_newest || !word.compare_exchange_strong(before, invitation_ | static_cast<std::uint32_t>(rank), std::memory_order_acq_rel)) return;
   std::vector<std::byte> block(most_bytes);
   std::uint32_t last = turn_;
   const auto is_next = [&](std::uint32_t turn) { return turn > last && turn <= end_; };
+  if (!await_yielding(segment_.member(0).trial, patience, is_next)) return;
   while (await(segment_.member(0).trial, is_next)) {
     last = segment_.member(0).trial.load(std::memory_order_acquire);
     if (last == end_) return;
     std::uint32_t answer = last;
     if (method_of(number_in_trial(last)) != Method::read) kernels::copy(block.data(), slot(), block_of(last));
     else if (memory_.read(0, block.data(), segment_.member(0).private_memory.address, block_of(last)) != 0) answer |= refused;
-    segment_.member(1).trial.store(answer, std::memory_order_release);
+    segment_.member(rank).trial.store(answer, std::memory_order_release);
   }
 }
 

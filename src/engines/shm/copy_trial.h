@@ -12,8 +12,8 @@
 namespace unisono::engines::shm {
 
 /// Finds how a slot is written faster, through the caches or past them (Staging), and from which size on it is faster still that a rank reads another
-/// one's private memory. Ranks 0 and 1 of a segment hand each other blocks of two sizes in the three methods, five times each, within the first large
-/// call; the times are taken as linear in the size. That takes 0.2 to 0.5 ms. What the other rank does not answer in time is given up.
+/// one's private memory. Rank 0 of a segment hands another rank blocks of two sizes in the three ways, five times each, within a large call; the
+/// times are taken as linear in the size. That takes 0.2 to 0.5 ms. What the other rank does not answer in time is given up.
 class CopyTrial {
  public:
   static constexpr std::size_t most_bytes = PrivateMemory::readable_bytes;  ///< of a block
@@ -25,19 +25,21 @@ class CopyTrial {
   /// `from` lies between these.
   static constexpr std::size_t smallest_size = std::size_t{8} << 10, largest_size = std::size_t{1} << 20;
 
-  /// `free_step`: one whose inbox nobody uses now. `number`: of the trials of these two ranks.
+  /// `free_step`: one whose inbox nobody uses now. `number`: of the trials of this segment.
   CopyTrial(Segment& segment, PrivateMemory& memory, std::uint32_t free_step, std::uint32_t number = 0);
 
-  /// The parts of ranks 0 and 1, in the same step of the lockstep.
-  /// Returns the size; nullopt where this process could not find out. The result is kept for all groups of the process.
+  /// Returns what this process has found; nullopt where it could not find out. The result is kept for all groups of the process.
   static std::optional<Found> known();
-  /// `repeat`: the size is measured again where it is known.
+  /// `repeat`: the trial is made again where its result is known.
   enum class Repeat { no, yes };
+  /// The part of rank 0.
   std::optional<Found> lead(Repeat repeat = Repeat::no);
-  void follow();
+  /// The part of another rank, in the same step of the lockstep: the first rank that calls it is the partner, and for any further one it does
+  /// nothing.
+  void follow(int rank);
 
  private:
-  enum class Method { cached, streamed, read };
+  enum class Method { cached, streamed, read };  // of handing a block over
   static constexpr std::uint32_t methods = 3;
   static constexpr Method method_of(std::uint32_t turn) { return static_cast<Method>((turn - 1) % methods); }
   using Times = std::array<double, methods>;  // ns
@@ -46,10 +48,14 @@ class CopyTrial {
   /// Makes the next turn; returns its time.
   std::optional<double> turn(std::size_t bytes);
   std::byte* slot() const { return segment_.inbox(0, free_step_); }
+  /// Returns the rank that takes part; nullopt where none does in time.
+  std::optional<int> partner() const;
 
   Segment& segment_;
   PrivateMemory& memory_;
   std::uint32_t free_step_;
+  std::uint32_t invitation_;  // the number of this trial, above the place of a rank
+  int partner_ = 0;
   std::uint32_t turn_;  // the last one
   std::uint32_t end_;   // the number that says that there is no further one
   bool reads_ = true;   // the other rank can read this one's memory

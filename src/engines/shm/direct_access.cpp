@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include "base/environment.h"
 #include "base/log.h"
@@ -23,6 +24,9 @@ bool lie_in_pool(const CollectiveCall& call) {
   return pool != nullptr && lies_in(*pool, call.in) && lies_in(*pool, call.out);
 }
 
+/// Returns the number of the processor on which this thread runs now.
+std::uint16_t processor_now() { return static_cast<std::uint16_t>(::sched_getcpu()); }
+
 }  // namespace
 
 bool DirectAccess::suits(const CollectiveCall& call) const {
@@ -42,6 +46,7 @@ Announcement DirectAccess::announce(const CollectiveCall& call) {
   Announcement announcement{.in = address_of(call.in), .out = address_of(call.out), .reads_all = reads_all_};
   if (reads_all_) announcement.range = *own_range_;
   announcement.streams = streams_;
+  if (is_crowded_ && rank_ == 0) announcement.processor = processor_now();
   announcement.tries = rank_ == 0 && repeats_trial() && std::chrono::steady_clock::now() - last_trial_ >= trial_pause_;
   if (!lie_in_pool(call)) return announcement;
   const base::SharedPool* pool = base::shared_pool();
@@ -84,17 +89,21 @@ void DirectAccess::follow_rank_0(std::uint32_t step) {
   const Announcement first = segment_.line(0, step).announcement();
   range_.reset();
   if (all(step, [](const Announcement& each) { return each.reads_all != 0; })) range_ = first.range;
-  if (!is_crowded_) Staging::set_past_caches(asked_staging_.value_or(first.streams != 0));
+  Staging::set_past_caches(asked_staging_.value_or(first.streams != 0));
   if (first.tries != 0) find_range(step, CopyTrial::Repeat::yes);
 }
 
-// With ranks that share processors the trial would measure the scheduler.
+// Of ranks that share processors one that runs on another processor than rank 0 takes part: two on the same one would measure the scheduler.
+bool DirectAccess::takes_part(std::uint32_t step) const {
+  return is_crowded_ ? rank_ != 0 && segment_.line(0, step).announcement().processor != processor_now() : rank_ == 1;
+}
+
 void DirectAccess::find_range(std::uint32_t step, CopyTrial::Repeat repeat) {
   std::optional<CopyTrial::Found> found;
   if (can_try()) {
     CopyTrial trial(segment_, private_, step + 1, trials_++);
     if (rank_ == 0) found = trial.lead(repeat);
-    if (rank_ == 1) trial.follow();
+    else if (takes_part(step)) trial.follow(rank_);
     last_trial_ = std::chrono::steady_clock::now();
   }
   if (found) streams_ = found->past_caches;

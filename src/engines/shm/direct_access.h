@@ -70,9 +70,11 @@ class DirectAccess {
   bool all_in_reached_pools(std::uint32_t step) const;
   Source source(int rank, std::uint32_t step, std::uint64_t address) const;
   bool map_all();
-  bool can_try() const { return !is_crowded_ && segment_.ranks() > 1 && segment_.slot_bytes() >= CopyTrial::most_bytes; }
+  bool can_try() const { return segment_.ranks() > 1 && segment_.slot_bytes() >= CopyTrial::most_bytes; }
   /// Returns true where something depends on the next trial.
   bool repeats_trial() const { return tried_to_read_ && can_try() && (!asked_staging_ || (range_ && range_->up_to != 0)); }
+  /// Returns true where this rank is rank 0's partner in a trial of this step, unless another one is sooner.
+  bool takes_part(std::uint32_t step) const;
   void find_range(std::uint32_t step, CopyTrial::Repeat repeat);
   /// Takes over what rank 0 has announced, and repeats the trial where it has announced that.
   void follow_rank_0(std::uint32_t step);

@@ -35,13 +35,14 @@ struct SingleCopyRange {
 
 /// Where a rank's buffers of a call lie in its process, and what the rank can reach. See DirectAccess.
 struct Announcement {
-  std::uint64_t in = 0, out = 0;    // addresses
-  std::uint32_t in_pools : 1 = 0;   // both lie in the shared pool of the process
-  std::uint32_t maps_all : 1 = 0;   // the rank has mapped the pools of all others
-  std::uint32_t reads_all : 1 = 0;  // the rank can read the private memory of all others
-  std::uint32_t tries : 1 = 0;      // of rank 0: it repeats the trial with rank 1 in this step
-  std::uint32_t streams : 1 = 0;    // of rank 0: slots are written past the caches
-  SingleCopyRange range{};          // that of rank 0 holds
+  std::uint64_t in = 0, out = 0;     // addresses
+  std::uint32_t in_pools : 1 = 0;    // both lie in the shared pool of the process
+  std::uint32_t maps_all : 1 = 0;    // the rank has mapped the pools of all others
+  std::uint32_t reads_all : 1 = 0;   // the rank can read the private memory of all others
+  std::uint32_t tries : 1 = 0;       // of rank 0: it repeats the trial in this step
+  std::uint32_t streams : 1 = 0;     // of rank 0: slots are written past the caches
+  std::uint32_t processor : 16 = 0;  // of rank 0, where ranks share processors: the one on which it runs
+  SingleCopyRange range{};           // that of rank 0 holds
 };
 
 /// The data by which other ranks map a rank's pool.
@@ -113,8 +114,8 @@ struct alignas(2 * cache_line) Member {
   base::Processors processors;       // written before `presence`
   PoolCard pool;
   PrivateCard private_memory;
-  std::atomic<std::uint32_t> trial{0};  // see CopyTrial
-  std::uint32_t step_kib = 0;           // that was asked for; rank 0's holds. See step_bytes
+  std::atomic<std::uint32_t> trial{0}, trial_partner{0};  // see CopyTrial
+  std::uint32_t step_kib = 0;                             // that was asked for; rank 0's holds. See step_bytes
 };
 
 /// The failure that ended the group, as bytes. `state`: 0 none, 1 being written, 2 complete.

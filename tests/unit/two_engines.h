@@ -27,7 +27,7 @@ using unisono::engines::shm::make_collective;
 using unisono::engines::shm::Segment;
 
 inline constexpr std::uint32_t step = 3;
-inline constexpr std::size_t n = 50'000;  // elements: more than any threshold of the rule
+inline constexpr std::size_t n = 20'000;  // elements: more than the least size of the rule, and four times as many are less than its largest one
 
 struct TwoRanks {
   std::shared_ptr<std::byte> memory = unisono::engines::shm::private_memory(Segment::size_for({.ranks = 2}));

@@ -107,7 +107,7 @@ void DirectAccess::find_range(std::uint32_t step, CopyTrial::Repeat repeat) {
     last_trial_ = std::chrono::steady_clock::now();
   }
   if (found) streams_ = found->past_caches;
-  own_range_ = single_copy_range(base::Environment::process(), single_copy_rule(found ? found->from : std::nullopt));
+  own_range_ = single_copy_range(base::Environment::process(), single_copy_rule(SingleCopyOf::collectives, found ? found->from : std::nullopt));
   reads_all_ = own_range_ && private_.finds_all();
   if (repeat == CopyTrial::Repeat::yes) return;
   if (reads_all_) base::debug(fmt::format("private buffers of other ranks are read where they lie, in blocks from {} KiB on", own_range_->from));

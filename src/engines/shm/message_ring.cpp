@@ -18,7 +18,7 @@ constexpr std::size_t unpublished_part = 8;  // of a ring at most, 1 / 8, has be
 MessageRing::MessageRing(std::shared_ptr<Segment> segment, int rank, const base::Environment& environment)
     : segment_(std::move(segment)),
       rank_(rank),
-      range_(single_copy_range(environment, single_copy_rule(std::nullopt))),
+      range_(single_copy_range(environment, single_copy_rule(SingleCopyOf::messages))),
       sources_(static_cast<std::size_t>(segment_->ranks())),
       destinations_(static_cast<std::size_t>(segment_->ranks())) {}
 

@@ -36,9 +36,13 @@ int read_process(pid_t pid, void* to, std::uint64_t address, std::size_t bytes) 
   return 0;
 }
 
-/// Where data is much more than the caches of a core, its way through memory sets the time. The slots stay in the caches then and cost little, and
-/// our copy is faster than the system's: on the machines of docs/performance.md from 4 to 16 times the second-level cache on.
-std::size_t largest_by_caches() {
+/// A slot that stays in the second-level cache of the core that fills it is slow to read for another core, which has to fetch each line from there.
+/// Where a call has more data it drives the slots out into a cache that both share, or to memory, and the two copies of the slots, which overlap, are
+/// faster than the system's one: on the machine of docs/performance.md from half that cache on, 512 KiB.
+std::size_t largest_of_collectives() { return std::max(std::size_t{512} << 10, base::second_level_cache() / 2); }
+
+/// A ring is small and stays in the cache. Where a message is much more, its way through memory sets the time.
+std::size_t largest_of_messages() {
   constexpr std::size_t caches = 8;
   return caches * base::second_level_cache();
 }
@@ -114,9 +118,9 @@ std::optional<SingleCopyRange> single_copy_range(const base::Environment& enviro
   return SingleCopyRange{static_cast<std::uint32_t>(from), 0};
 }
 
-SingleCopyRange single_copy_rule(std::optional<std::size_t> from) {
+SingleCopyRange single_copy_rule(SingleCopyOf data, std::optional<std::size_t> from) {
   constexpr std::size_t without_trial = std::size_t{32} << 10;
-  return {kibibytes(from.value_or(without_trial)), kibibytes(largest_by_caches())};
+  return {kibibytes(from.value_or(without_trial)), kibibytes(data == SingleCopyOf::collectives ? largest_of_collectives() : largest_of_messages())};
 }
 
 // Where ranks outnumber processors, a rank that reads by itself saves nothing: the copies of all ranks take the same processors one after the other,

@@ -50,9 +50,11 @@ class PrivateMemory {
 /// InvalidArgument for other text.
 std::optional<SingleCopyRange> single_copy_range(const base::Environment& environment, const SingleCopyRange& by_rule);
 
-/// Returns the rule: `from` as the trial has found it, or what holds without one; up to eight times the second-level
-/// cache.
-SingleCopyRange single_copy_rule(std::optional<std::size_t> from);
+enum class SingleCopyOf { collectives, messages };
+
+/// Returns the rule: `from` as the trial has found it, or what holds without one; up to half the second-level cache, 512 KiB at least, for
+/// collectives, and eight times that cache for messages.
+SingleCopyRange single_copy_rule(SingleCopyOf data, std::optional<std::size_t> from = {});
 
 /// Returns true where reading the others' private memory in a call is faster than staging it.
 bool single_copy_pays(const CollectiveCall& call, int ranks, bool is_crowded, const SingleCopyRange& range);

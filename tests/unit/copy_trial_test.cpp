@@ -120,7 +120,7 @@ TEST(Staging, FollowsRank0AndTheVariable) {
   EXPECT_THROW(static_cast<void>(engines::shm::asked_staging(environment("fast"))), InvalidArgument);
 }
 
-// Of ranks that share processors one takes part that runs on another processor than rank 0 said.
+// A rank that shares processors takes part if it runs on another one than rank 0 said.
 TEST(CopyTrial, RanksThatShareProcessorsTryOnTwoOfThem) {
   cpu_set_t all, one;
   ASSERT_EQ(::sched_getaffinity(0, sizeof all, &all), 0);

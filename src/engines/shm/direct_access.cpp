@@ -93,7 +93,7 @@ void DirectAccess::follow_rank_0(std::uint32_t step) {
   if (first.tries != 0) find_range(step, CopyTrial::Repeat::yes);
 }
 
-// Of ranks that share processors one that runs on another processor than rank 0 takes part: two on the same one would measure the scheduler.
+// A rank that shares processors takes part if it runs on another one than rank 0: two on the same processor would measure the scheduler.
 bool DirectAccess::takes_part(std::uint32_t step) const {
   return is_crowded_ ? rank_ != 0 && segment_.line(0, step).announcement().processor != processor_now() : rank_ == 1;
 }

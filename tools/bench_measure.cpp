@@ -63,8 +63,9 @@ void add_operations(bench::Plan& plan, const std::vector<std::string>& names) {
 
 bench::Plan plan_of_set(bench::Plan plan, const BenchSetup& setup, const BenchOptions& options) {
   plan.progress = ::isatty(STDERR_FILENO) == 1;
-  if (options.compare != "off") plan.candidates.emplace_back("unisono");
+  if (options.compare != "off" && options.record != "off") plan.candidates.emplace_back("unisono");
   if (options.compare != "on") plan.candidates.emplace_back("unisono-unchecked");
+  if (options.record != "on") plan.candidates.emplace_back("unisono-unrecorded");
   plan.candidates.insert(plan.candidates.end(), setup.peers.begin(), setup.peers.end());
   return plan;
 }

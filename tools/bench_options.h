@@ -23,6 +23,7 @@ struct BenchOptions {
   std::string backend = "auto";
   std::vector<std::string> peers = {};
   std::string compare = "on";
+  std::string record = "on";
   std::string bind = "core";
   std::string json = {};
   std::string plot = {};

@@ -12,7 +12,11 @@ namespace unisono::tools {
 namespace {
 
 /// Returns a name short enough for the table.
-std::string_view shown_name(const BenchRow& row) { return row.impl == "unisono-unchecked" ? std::string_view("unchecked") : row.impl; }
+std::string_view shown_name(const BenchRow& row) {
+  if (row.impl == "unisono-unchecked") return "unchecked";
+  if (row.impl == "unisono-unrecorded") return "unrecorded";
+  return row.impl;
+}
 
 bool counts_messages(const BenchRow& row) { return row.operation == bench::Operation::message_rate && row.impl != roofline_impl; }
 

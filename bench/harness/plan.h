@@ -22,7 +22,7 @@ struct Plan {
   std::vector<std::size_t> sizes = {};  ///< bytes of the larger buffer
   DType dtype = DType::float32;
   DataMode data = DataMode::constant;
-  std::vector<std::string> candidates = {};  ///< unisono, unisono-unchecked, openmpi, mpich, gloo, ucx, ucx-engine
+  std::vector<std::string> candidates = {};  ///< unisono, unisono-unchecked, unisono-unrecorded, openmpi, mpich, gloo, ucx, ucx-engine
   std::string backend = "auto";              ///< the backend of unisono
   int ranks = 1;
   int hosts = 1;  ///< number of hosts as which the ranks present themselves to unisono; with more than one it uses its engine between hosts

@@ -1,3 +1,4 @@
+#include <array>
 #include <unisono/unisono.h>
 
 #include <stdexcept>
@@ -116,15 +117,26 @@ Caller caller_of(DType dtype) {
   }
 }
 
-/// Measures unisono. `compared` is false for the figure without the comparison of the ranks' calls.
+/// A way in which unisono is measured: the second one without the comparison of the ranks' calls, the third one without the record of the calls.
+struct Variant {
+  std::string_view name;
+  bool compares = true, records = true;
+};
+constexpr std::array<Variant, 3> variants{{{"unisono"}, {"unisono-unchecked", false}, {"unisono-unrecorded", true, false}}};
+
+void set_switches(const Variant& variant) {
+  detail::set_call_comparison(variant.compares);
+  detail::set_call_recording(variant.records);
+}
+
 class UnisonoCandidate final : public Candidate {
  public:
-  explicit UnisonoCandidate(bool compared) : compared_(compared), group_(world()) {}
+  explicit UnisonoCandidate(const Variant& variant) : variant_(variant), group_(world()) {}
 
-  std::string_view name() const override { return compared_ ? "unisono" : "unisono-unchecked"; }
+  std::string_view name() const override { return variant_.name; }
   bool supports(Operation operation, DType) const override { return operation != Operation::copy; }
   void select(const Job& job) override {
-    detail::set_call_comparison(compared_);
+    set_switches(variant_);
     job_ = job;
     caller_ = caller_of(job.dtype);
     prepared_.counts = counts_of(job, group_);
@@ -133,7 +145,7 @@ class UnisonoCandidate final : public Candidate {
   void call() override { caller_(job_, group_, options_, prepared_); }
 
  private:
-  bool compared_;
+  const Variant& variant_;
   ProcessGroup group_;
   CallOptions options_ = {};
   Job job_ = {};
@@ -155,12 +167,13 @@ std::string add_unisono(Candidates& candidates, const Plan& plan, Place place) {
               .world_size = place.ranks,
               .timeout = plan.timeout});
   for (const std::string& name : plan.candidates)
-    if (name == "unisono" || name == "unisono-unchecked") candidates.push_back(std::make_unique<UnisonoCandidate>(name == "unisono"));
+    for (const Variant& variant : variants)
+      if (name == variant.name) candidates.push_back(std::make_unique<UnisonoCandidate>(variant));
   return world().backend();
 }
 
 void leave_unisono() {
-  detail::set_call_comparison(true);
+  set_switches(variants.front());
   finalize();
 }
 

@@ -22,7 +22,11 @@ enum class DType { boolean, int8, int16, int32, int64, uint8, uint16, uint32, ui
 /// Returns the name of the enumerator: "float32".
 UNISONO_API std::string_view to_string(DType dtype) noexcept;
 /// Returns the bytes that one element takes.
-UNISONO_API std::size_t size_of(DType dtype) noexcept;
+constexpr std::size_t size_of(DType dtype) noexcept {
+  constexpr std::array<std::uint8_t, 15> sizes{1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
+  const auto index = static_cast<std::size_t>(dtype);
+  return index < sizes.size() ? sizes[index] : 0;
+}
 
 namespace detail {
 /// Converts to IEEE binary16: rounds to nearest, ties to even; NaN stays NaN.

@@ -12,9 +12,11 @@ std::atomic<std::chrono::milliseconds> limit_of_silence{std::chrono::seconds(30)
 
 namespace base {
 std::atomic<bool> compares_calls{true};
+std::atomic<bool> records_calls{true};
 }  // namespace base
 
 void detail::set_call_comparison(bool on) noexcept { base::compares_calls.store(on, std::memory_order_relaxed); }
+void detail::set_call_recording(bool on) noexcept { base::records_calls.store(on, std::memory_order_relaxed); }
 bool detail::call_comparison() noexcept { return base::compares_calls.load(std::memory_order_relaxed); }
 void detail::set_ballot_time(std::chrono::milliseconds time) noexcept { time_for_ballots.store(time, std::memory_order_relaxed); }
 std::chrono::milliseconds detail::ballot_time() noexcept { return time_for_ballots.load(std::memory_order_relaxed); }

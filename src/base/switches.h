@@ -8,5 +8,7 @@ namespace unisono::base {
 
 /// Set by `detail::set_call_comparison` and read by every collective in shared memory.
 extern std::atomic<bool> compares_calls;
+/// Set by `detail::set_call_recording`.
+extern std::atomic<bool> records_calls;
 
 }  // namespace unisono::base

@@ -13,12 +13,6 @@ std::string_view to_string(DType dtype) noexcept {
   return index < std::size(names) ? names[index] : "unknown";
 }
 
-std::size_t size_of(DType dtype) noexcept {
-  static constexpr std::size_t sizes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
-  const auto index = static_cast<std::size_t>(dtype);
-  return index < std::size(sizes) ? sizes[index] : 0;
-}
-
 std::string to_string(Device device) { return device.type == Device::Type::cpu ? "cpu" : "cuda:" + std::to_string(device.index); }
 
 namespace detail {

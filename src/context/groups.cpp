@@ -138,6 +138,7 @@ ProcessGroup form(State& state, const Plan& plan) {
   parts.global_ranks = members;
   parts.timeout = timeout_of(plan, world);
   parts.progress = state.progress;
+  parts.recorder = state.recorder;
   if (members.size() == 1 && !world.device()) {
     parts.core = std::make_unique<group::GroupCore>(group::parts_alone());
   } else {

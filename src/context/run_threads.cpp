@@ -75,6 +75,7 @@ std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::sha
                                 options.rank, base::allowed_processors()));
   };
   state->progress = std::make_shared<group::Progress>("rank " + std::to_string(rank));
+  state->recorder = recorder::Recorder::make_private();
   group::GroupParts parts;
   parts.name = "world";
   parts.rank = rank;
@@ -83,6 +84,7 @@ std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::sha
   parts.core = std::make_unique<group::GroupCore>(group::parts_of_threads(segment, rank, base::allowed_processors()));
   parts.timeout = timeout;
   parts.progress = state->progress;
+  parts.recorder = state->recorder;
   state->progress->configure(parts.core->coordination().notifier(), parts.core->coordination().is_crowded());
   state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
   return state;

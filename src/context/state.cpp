@@ -70,6 +70,7 @@ std::unique_ptr<State> make_state(int rank, int world_size) {
   state->rank = rank;
   state->world_size = world_size;
   state->progress = std::make_shared<group::Progress>("rank " + std::to_string(rank));
+  state->recorder = recorder::of_process();
   return state;
 }
 
@@ -136,6 +137,7 @@ std::unique_ptr<State> alone() {
   parts.core = std::make_unique<group::GroupCore>(group::parts_alone());
   parts.timeout = timeout_of({}, base::Environment::process());
   parts.progress = state->progress;
+  parts.recorder = state->recorder;
   state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
   return state;
 }
@@ -251,6 +253,7 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   parts.core = make_group_core(selection, core_options);
   parts.timeout = timeout;
   parts.progress = state->progress;
+  parts.recorder = state->recorder;
   parts.on_failure = [raw = state.get()](const Failure& failure) {
     if (!is_after_mismatch(*raw)) tell_failure(*raw, failure.culprit, failure.message);
   };

@@ -12,6 +12,7 @@
 
 #include "group/group.h"
 #include "group/progress.h"
+#include "recorder/recorder.h"
 #include "unisono/context.h"
 
 namespace unisono::context {
@@ -42,6 +43,7 @@ struct State {
   std::shared_ptr<Store> launcher_store;  // the store of `unisono run`; null under other launchers
   std::shared_ptr<Store> store;           // null in a world of one that nobody launched, and among threads
   std::shared_ptr<group::Progress> progress;
+  std::shared_ptr<recorder::Recorder> recorder;
   std::optional<ProcessGroup> world;
   std::optional<ProcessGroup> local;   // the processes of this host, once it was asked for
   std::shared_ptr<Store> group_store;  // the store in which groups are formed; null in a world of one

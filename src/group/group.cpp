@@ -32,6 +32,7 @@ Group::Group(GroupParts parts)
     : parts_(clamped(std::move(parts))),
       device_(parts_.core->device()),
       compares_shapes_(wants_shapes(base::Environment::process())),
+      number_(parts_.recorder->add_group(parts_.name, size())),
       lane_(std::make_shared<Lane>()) {
   parts_.progress->add(lane_);
 }
@@ -61,13 +62,41 @@ std::uint64_t Group::begin(std::string_view operation) {
   return sequence;
 }
 
-Pending Group::pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, std::size_t buffered) {
+recorder::CallFacts Group::facts_of(const CollectiveCall& call, const CallOptions& options) const {
+  return {.operation = call.operation,
+          .label = call.label,
+          .group = number_,
+          .sequence = call.sequence,
+          .bytes = call.in.numel() != 0 ? call.in.bytes() : call.out.bytes(),
+          .dtype = call.in.dtype(),
+          .peer = in_world(call.root),
+          .where = options.where};
+}
+
+recorder::CallFacts Group::facts_of(const MessageCall& call, Operation operation, const CallOptions& options) const {
+  return {.operation = operation,
+          .label = call.label,
+          .group = number_,
+          .sequence = call.sequence,
+          .bytes = call.data.bytes(),
+          .dtype = call.data.dtype(),
+          .peer = in_world(call.peer),
+          .where = options.where};
+}
+
+void Group::record_wait(const recorder::Recorder::Call& call, const std::vector<int>& ranks) const {
+  parts_.recorder->wait(call, ranks.empty() ? -1 : in_world(ranks.front()), ranks.size());
+}
+
+Pending Group::pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, const recorder::Recorder::Call& record,
+                       std::size_t buffered) {
   return {.state = nullptr,
           .task = nullptr,
           .group = shared_from_this(),
           .operation = std::string(operation),
           .sequence = sequence,
           .where = options.where,
+          .record = record,
           .deadline = base::Deadline(timeout_of(options)),
           .buffered = buffered};
 }
@@ -95,14 +124,15 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
     get_ready(operation, call.sequence);
   if (lane_->has_collectives()) return run_in_turn(call, request, options);
   throw_deferred();  // of an operation that was still under way a moment ago
+  recorder::Recording recording(*parts_.recorder, facts_of(call, options));
   std::unique_ptr<Packing> packing;
   std::shared_ptr<detail::PrologueEpilogue> product;
   detail::PrologueEpilogue* edges = request.edges.get();
   std::shared_ptr<detail::WorkState> left;  // to the device
   try {                                     // where this rank has no memory for it, the others must not wait
-    BlockingWaiter waiter(*this, operation, call.sequence, timeout_of(options));
+    BlockingWaiter waiter(*this, operation, call.sequence, timeout_of(options), recording.call());
     if (on_device) [[unlikely]] {
-      auto watched = pending(operation, call.sequence, options);
+      auto watched = pending(operation, call.sequence, options, recording.call());
       const auto task = task_of(call, request.edges, request, options);
       if (!task->advance()) waiter.wait(*task);
       watched.collective = true;
@@ -128,6 +158,7 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
   }
   if (packing) [[unlikely]]
     packing->finish();
+  recording.succeed();
   if (left) [[unlikely]]
     left->order_stream();
 }
@@ -135,8 +166,9 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
 void Group::run_in_turn(CollectiveCall& call, const detail::Request& request, const CallOptions& options) {
   const auto edges = surroundings(call, request);
   const auto make = [&] { return task_of(call, edges, request, options); };
+  const auto record = parts_.recorder->queue(facts_of(call, options));
   const auto state =
-      parts_.progress->submit(lane_, Lane::Kind::collective, pending(detail::name_of(request), call.sequence, options), std::ref(make));
+      parts_.progress->submit(lane_, Lane::Kind::collective, pending(detail::name_of(request), call.sequence, options, record), std::ref(make));
   finish(*state);
 }
 
@@ -153,7 +185,8 @@ void Group::run(const detail::Request& request, const CallOptions& options, cons
   if (device_ || is_on_device(call)) get_ready(operation, call.sequence);
   const auto edges = surroundings(call, request);
   std::shared_ptr<detail::WorkState> state;
-  const auto describe = [&] { return pending(operation, call.sequence, options); };
+  recorder::Recording recording(*parts_.recorder, facts_of(call, options));
+  const auto describe = [&] { return pending(operation, call.sequence, options, recording.call()); };
   const auto make = [&] { return task_of(call, edges, request, options); };
   const auto next = [&] {
     entry.reset();
@@ -170,6 +203,7 @@ void Group::run(const detail::Request& request, const CallOptions& options, cons
     abort_after(std::current_exception());
     throw;
   }
+  recording.succeed();
   if (!state) return;
   if (const auto error = state->error_now()) std::rethrow_exception(error);
   state->order_stream();
@@ -219,7 +253,8 @@ Work Group::start(const detail::Request& request, const CallOptions& options) {
   get_ready(operation, call.sequence);
   const auto edges = surroundings(call, request);
   const auto make = [&] { return task_of(call, edges, request, options); };  // by reference: a copy of it would take memory
-  return Work(parts_.progress->submit(lane_, Lane::Kind::collective, pending(operation, call.sequence, options), std::ref(make)));
+  auto pending = this->pending(operation, call.sequence, options, parts_.recorder->queue(facts_of(call, options)));
+  return Work(parts_.progress->submit(lane_, Lane::Kind::collective, std::move(pending), std::ref(make)));
 }
 
 void Group::assemble(std::chrono::milliseconds timeout) {
@@ -227,7 +262,8 @@ void Group::assemble(std::chrono::milliseconds timeout) {
   CollectiveCall call;
   call.label = operation;
   try {
-    BlockingWaiter waiter(*this, operation, 0, timeout);
+    const recorder::Recording recording(*parts_.recorder, {.label = operation, .group = number_});
+    BlockingWaiter waiter(*this, operation, 0, timeout, recording.call());
     core().executor().run(call, waiter);
   } catch (const Mismatch&) {
     std::rethrow_exception(complete(std::current_exception(), operation, 0));

@@ -14,6 +14,7 @@
 #include "group/fork_guard.h"
 #include "group/group_core.h"
 #include "group/progress.h"
+#include "recorder/recorder.h"
 #include "unisono/detail/request.h"
 #include "unisono/process_group.h"
 
@@ -28,6 +29,7 @@ struct GroupParts {
   std::unique_ptr<GroupCore> core;
   std::chrono::milliseconds timeout{};
   std::shared_ptr<Progress> progress;
+  std::shared_ptr<recorder::Recorder> recorder;
   std::function<void(const Failure&)> on_failure = {};  // called once, for the failure that is noticed first; must not throw
   /// Called for each Mismatch of a collective, with the number of ranks that were compared; must not throw.
   std::function<void(const Mismatch&, int ranks)> on_mismatch = {};
@@ -53,6 +55,9 @@ class Group : public std::enable_shared_from_this<Group> {
   /// The device whose memory it works on, beside the host's.
   const std::optional<Device>& device() const { return device_; }
   std::uint64_t sequence() const { return sequence_; }
+  recorder::Recorder& recorder() const { return *parts_.recorder; }
+  /// Records that a call waits for ranks of the group.
+  void record_wait(const recorder::Recorder::Call& call, const std::vector<int>& ranks) const;
   /// Whether the ranks compare shapes; see shapes.h.
   bool compares_shapes() const { return compares_shapes_; }
 
@@ -104,15 +109,21 @@ class Group : public std::enable_shared_from_this<Group> {
   std::unique_ptr<Task> task_of(const CollectiveCall& call, const std::shared_ptr<detail::PrologueEpilogue>& edges, const detail::Request& request,
                                 const CallOptions& options);
   std::unique_ptr<Task> task_of(const MessageCall& call, bool sends);
-  Pending pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, std::size_t buffered = 0);
+  Pending pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, const recorder::Recorder::Call& record,
+                  std::size_t buffered = 0);
+  recorder::CallFacts facts_of(const CollectiveCall& call, const CallOptions& options) const;
+  recorder::CallFacts facts_of(const MessageCall& call, Operation operation, const CallOptions& options) const;
+  int in_world(int rank) const { return rank < 0 ? -1 : parts_.global_ranks[static_cast<std::size_t>(rank)]; }
   void end_pending();
   using MakeTask = std::function<std::unique_ptr<Task>()>;
   bool leaves_at_once(const detail::MessageRequest& request) const;
   /// Sends a small message if there is room for it.
   bool leaves(const MessageCall& call);
-  void send_eagerly(const MessageCall& call, std::string_view operation, const CallOptions& options, const MakeTask& make);
+  void send_eagerly(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record,
+                    const MakeTask& make);
   /// Waits for a message's task.
-  Arrival carry_out(const MessageCall& call, std::string_view operation, const CallOptions& options, const MakeTask& make);
+  Arrival carry_out(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record,
+                    const MakeTask& make);
   /// Carries the call out behind the collectives that are pending.
   void run_in_turn(CollectiveCall& call, const detail::Request& request, const CallOptions& options);
   /// Has the device watched that has yet to finish a task that is done. Null: no device has anything to finish.
@@ -131,6 +142,7 @@ class Group : public std::enable_shared_from_this<Group> {
   GroupParts parts_;
   std::optional<Device> device_;
   const bool compares_shapes_;
+  const std::uint16_t number_;  // in the record
   std::shared_ptr<Lane> lane_;
   std::atomic<bool> busy_{false};
   std::atomic<bool> open_{true};

@@ -23,7 +23,10 @@ void Lane::add(Kind kind, Pending pending, Remains& remains) {
   if (pending.collective && !collectives_.empty()) step_collectives(remains);
   // A message leaves alone what is pending beside it: a window of messages would be gone through for each of them.
   Progressed progressed = Progressed::no;
-  if (!pending.collective) progressed = advance(pending, remains);
+  if (!pending.collective) {
+    pending.group->recorder().run(pending.record);
+    progressed = advance(pending, remains);
+  }
   else if (collectives_.empty()) progressed = advance_in_turn(pending, remains);
   if (progressed != Progressed::to_end) {
     List& list = progressed == Progressed::to_device ? on_device_ : pending.collective ? collectives_ : messages_;
@@ -120,6 +123,7 @@ bool Lane::step_one(List& list, List::iterator it, Remains& remains) {
 
 Lane::Progressed Lane::advance_in_turn(Pending& pending, Remains& remains) {
   if (!std::exchange(pending.begun, true)) {
+    pending.group->recorder().run(pending.record);
     if (auto error = deferred.take_for(pending.sequence)) {
       finish(pending, std::move(error), remains);
       return Progressed::to_end;
@@ -171,6 +175,7 @@ void Lane::leave_to_device(Pending& pending, Remains& remains) {
 
 void Lane::finish(Pending& pending, std::exception_ptr error, Remains& remains) {
   buffered.fetch_sub(pending.buffered);
+  pending.group->recorder().end(pending.record, !error);
   error = base::placed(std::move(error), pending.where);
   detail::WorkState& state = *pending.state;
   const Arrival arrival = error ? Arrival{} : pending.task->arrival();
@@ -205,7 +210,7 @@ void Lane::look(Remains& remains) {
   if (const auto known = first.front().group->coordination().failure()) return fail(*known, remains);
   std::optional<Failure> failure;
   const auto check = [&](Pending& pending) {
-    if (!failure) failure = WaitCheck{pending.operation, pending.sequence, pending.deadline, pending.warned}.look(*pending.group, *pending.task);
+    if (!failure) failure = WaitCheck{pending.operation, pending.sequence, pending.deadline, pending.record, pending.warned}.look(*pending.group, *pending.task);
   };
   if (!collectives_.empty()) check(collectives_.front());
   for (auto& pending : messages_) check(pending);

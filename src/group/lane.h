@@ -16,6 +16,7 @@
 #include "engines/shm/batch.h"
 #include "group/deferred_error.h"
 #include "group/work_state.h"
+#include "recorder/recorder.h"
 #include "unisono/engine.h"
 
 namespace unisono::group {
@@ -30,6 +31,7 @@ struct Pending {
   std::string operation;
   std::uint64_t sequence = 0;
   std::source_location where = {};  // of the call, for its error
+  recorder::Recorder::Call record = {};
   base::Deadline deadline;
   bool collective = false;
   bool begun = false;        // a collective that is first in its queue: the peers may have seen something of it

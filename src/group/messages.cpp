@@ -99,13 +99,14 @@ bool Group::leaves(const MessageCall& call) {
 }
 
 // A small send that nobody takes at once goes on without its caller. If it fails then, the next call throws its error.
-void Group::send_eagerly(const MessageCall& call, std::string_view operation, const CallOptions& options, const MakeTask& make) {
+void Group::send_eagerly(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record,
+                         const MakeTask& make) {
   if (call.data.is_contiguous() && leaves(call)) return;
   const auto leave_behind = [&](const MakeTask& make_detached) {
     get_ready(operation, call.sequence);
     const std::size_t kept = buffered_cost + call.data.bytes();
     lane_->buffered.fetch_add(kept);
-    static_cast<void>(Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options, kept), make_detached)));
+    static_cast<void>(Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options, {}, kept), make_detached)));
   };
   if (lane_->has_messages()) {
     return leave_behind([&] {
@@ -118,24 +119,25 @@ void Group::send_eagerly(const MessageCall& call, std::string_view operation, co
     auto task = make();
     if (task->advance()) return;
     if (task->detach()) leave_behind([&] { return std::move(task); });
-    else BlockingWaiter(*this, operation, call.sequence, timeout_of(options)).wait(*task);
+    else BlockingWaiter(*this, operation, call.sequence, timeout_of(options), record).wait(*task);
   });
 }
 
-Arrival Group::carry_out(const MessageCall& call, std::string_view operation, const CallOptions& options, const MakeTask& make) {
+Arrival Group::carry_out(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record,
+                         const MakeTask& make) {
   const bool on_device = is_on_device(call.data);
   if (on_device) get_ready(operation, call.sequence);
   if (lane_->has_messages()) {
-    const auto state = parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options), make);
+    const auto state = parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options, record), make);
     finish(*state);
     return state->arrival;
   }
   std::shared_ptr<detail::WorkState> left;  // to the device
   const Arrival arrival = with_errors(operation, call.sequence, on_device, [&] {
     std::optional<Pending> watched;
-    if (on_device) watched = pending(operation, call.sequence, options);
+    if (on_device) watched = pending(operation, call.sequence, options, record);
     const auto task = make();
-    if (!task->advance()) BlockingWaiter(*this, operation, call.sequence, timeout_of(options)).wait(*task);
+    if (!task->advance()) BlockingWaiter(*this, operation, call.sequence, timeout_of(options), record).wait(*task);
     if (on_device) left = watch(*task, std::move(*watched));
     return task->arrival();
   });
@@ -149,9 +151,12 @@ MessageInfo Group::run(const detail::MessageRequest& request, const CallOptions&
   MessageCall call = check_message(*this, request, options);
   call.sequence = begin(operation);
   const auto make = [&] { return task_of(call, request.operation == Operation::send); };
-  if (!leaves_at_once(request)) return info_of(carry_out(call, operation, options, std::ref(make)));
-  send_eagerly(call, operation, options, std::ref(make));
-  return {};
+  recorder::Recording recording(*parts_.recorder, facts_of(call, request.operation, options));
+  MessageInfo info;
+  if (leaves_at_once(request)) send_eagerly(call, operation, options, recording.call(), std::ref(make));
+  else info = info_of(carry_out(call, operation, options, recording.call(), std::ref(make)));
+  recording.succeed();
+  return info;
 }
 
 Work Group::start(const detail::MessageRequest& request, const CallOptions& options) {
@@ -165,7 +170,7 @@ Work Group::start(const detail::MessageRequest& request, const CallOptions& opti
   call.sequence = begin(operation);
   get_ready(operation, call.sequence);
   const auto make = [&] { return task_of(call, request.operation == Operation::send); };
-  return Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options), std::ref(make)));
+  return Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options, parts_.recorder->queue(facts_of(call, request.operation, options))), std::ref(make)));
 }
 
 // A send that leaves at once needs no thread beside the caller.
@@ -187,8 +192,10 @@ std::optional<MessageInfo> Group::probe(const detail::MessageRequest& request, c
   const Entry entry(*this, operation);
   MessageCall call = check_message(*this, request, options);
   call.sequence = begin(operation);
+  std::optional<recorder::Recording> recording;
+  if (waits) recording.emplace(*parts_.recorder, facts_of(call, Operation::recv, options));
   const auto look = [&] {
-    return carry_out(call, operation, options, [&]() -> std::unique_ptr<Task> {
+    return carry_out(call, operation, options, recording ? recording->call() : recorder::Recorder::Call{}, [&]() -> std::unique_ptr<Task> {
       auto task = core().start_probe(call);
       if (waits) return task;
       return std::make_unique<Glance>(std::move(task));
@@ -203,6 +210,7 @@ std::optional<MessageInfo> Group::probe(const detail::MessageRequest& request, c
     if (failure && arrival.source < 0) std::rethrow_exception(fail(*failure, operation, call.sequence));
   }
   if (arrival.source < 0) return std::nullopt;
+  if (recording) recording->succeed();
   if (arrival.kind == engines::kind_of(DType::uint64, engines::device_announcement)) {
     throw Unsupported("the next message of rank " + std::to_string(arrival.source) + " (tag " + std::to_string(arrival.tag) + ") is of device memory",
                       {.operation = std::string(operation),

@@ -18,6 +18,7 @@ std::string call_name(std::string_view operation, std::uint64_t sequence) {
 std::optional<Failure> WaitCheck::look(Group& group, const Task& task) const {
   constexpr auto warn_after = std::chrono::seconds(30);
   const std::vector<int> waiting = task.waiting_for();
+  group.record_wait(record, waiting);
   if (auto failure = group.coordination().look_for_failures(waiting, task.any_will_do())) return failure;
   if (deadline.passed()) {
     return Failure{.kind = Failure::Kind::timeout,

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/deadline.h"
+#include "recorder/recorder.h"
 #include "unisono/engine.h"
 
 namespace unisono::group {
@@ -22,9 +23,10 @@ struct WaitCheck {
   std::string_view operation;
   std::uint64_t sequence;
   const base::Deadline& deadline;
+  const recorder::Recorder::Call& record;
   bool& warned;  // the log says already that it takes long
 
-  /// Returns the failure of a peer that is gone, or of the deadline that has passed. Logs once, after 30 s, which ranks are waited for. Makes system
+  /// Records which ranks are waited for. Returns the failure of a peer that is gone, or of the deadline that has passed. Logs once, after 30 s, which ranks are waited for. Makes system
   /// calls.
   std::optional<Failure> look(Group& group, const Task& task) const;
 };

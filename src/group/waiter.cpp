@@ -26,7 +26,8 @@ void BlockingWaiter::wait(Task& task) {
   auto next_look = base::Clock::now() + look_period;
   bool warned = false;
   base::InterruptionLook look_for_interruption;
-  const WaitCheck check{operation_, sequence_, deadline, warned};
+  const WaitCheck check{operation_, sequence_, deadline, record_, warned};
+  group_.record_wait(record_, task.waiting_for());
   for (;;) {
     try {
       look_for_interruption();

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/deadline.h"
+#include "recorder/recorder.h"
 #include "unisono/engine.h"
 
 namespace unisono::group {
@@ -15,8 +16,8 @@ class Group;
 /// for. It looks at the clock only once it has spun in vain.
 class BlockingWaiter final : public Waiter {
  public:
-  BlockingWaiter(Group& group, std::string_view operation, std::uint64_t sequence, std::chrono::milliseconds timeout)
-      : group_(group), operation_(operation), sequence_(sequence), timeout_(timeout) {}
+  BlockingWaiter(Group& group, std::string_view operation, std::uint64_t sequence, std::chrono::milliseconds timeout, const recorder::Recorder::Call& record)
+      : group_(group), operation_(operation), sequence_(sequence), timeout_(timeout), record_(record) {}
   void wait(Task& task) override;
   std::chrono::milliseconds timeout() const override { return timeout_; }
 
@@ -25,6 +26,7 @@ class BlockingWaiter final : public Waiter {
   std::string_view operation_;
   std::uint64_t sequence_;
   std::chrono::milliseconds timeout_;
+  const recorder::Recorder::Call& record_;
   std::optional<base::Deadline> deadline_;
 };
 

@@ -113,6 +113,15 @@ TEST(Bench, TellsWhatTheComparisonOfCallsCosts) {
   EXPECT_EQ(impls, (std::set<std::string>{"unisono", "unisono-unchecked", "roofline"}));
 }
 
+TEST(Bench, TellsWhatTheRecordOfCallsCosts) {
+  std::set<std::string> impls;
+  for (const json& row : measure({"all_reduce", "--ranks", "2", "--sizes", "8", "--record", "both"})) {
+    expect_row(row);
+    impls.insert(row.at("impl"));
+  }
+  EXPECT_EQ(impls, (std::set<std::string>{"unisono", "unisono-unrecorded", "roofline"}));
+}
+
 /// The results of a run on an engine, or nothing where this build has no such engine.
 json measure_on(const std::string& backend, std::vector<std::string> arguments) {
   const TemporaryFolder folder;

@@ -15,6 +15,10 @@ UNISONO_API void set_call_comparison(bool on) noexcept;
 /// Tells whether calls are compared.
 UNISONO_API bool call_comparison() noexcept;
 
+/// Switches the recording of calls on or off in this process, which is done only to measure what it
+/// costs.
+UNISONO_API void set_call_recording(bool on) noexcept;
+
 /// Sets how long ranks may still come after two ranks of a call were seen to differ, so that the
 /// error names those who differ from most. It is 500 ms, unless a test needs to be sure.
 UNISONO_API void set_ballot_time(std::chrono::milliseconds time) noexcept;

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+// The memory of a rank's record. Other processes read it while it is written, and after its rank has ended, so it holds no pointers, and every word
+// that changes is an atomic. All-zero is its initial state.
+
+namespace unisono::recorder {
+
+inline constexpr std::uint64_t record_magic = 0x31'63'65'72'69'6e'75'00;  // "unirec1"
+inline constexpr std::string_view record_name = "unisono-record";          // of the memory file
+
+/// A text that is written once, or rarely, by its rank. A longer one loses its beginning where the end says more, and its end otherwise.
+template <std::size_t size>
+class FixedText {
+ public:
+  enum class Keep { begin, end };
+  void set(std::string_view text, Keep keep = Keep::begin) noexcept {
+    if (text.size() > size) text = keep == Keep::begin ? text.substr(0, size) : text.substr(text.size() - size);
+    length_.store(0, std::memory_order_relaxed);
+    for (std::size_t i = 0; i < text.size(); ++i) chars_[i].store(text[i], std::memory_order_relaxed);
+    length_.store(static_cast<std::uint32_t>(text.size()), std::memory_order_release);
+  }
+  std::string get() const {
+    std::string text(std::min<std::size_t>(length_.load(std::memory_order_acquire), size), '\0');
+    for (std::size_t i = 0; i < text.size(); ++i) text[i] = chars_[i].load(std::memory_order_relaxed);
+    return text;
+  }
+
+ private:
+  std::atomic<std::uint32_t> length_{0};
+  std::array<std::atomic<char>, size> chars_{};
+};
+
+enum class CallState : std::uint8_t {
+  none = 0,
+  queued,   ///< behind other asynchronous calls, or handed to the progress thread
+  running,  ///< begun
+  waiting,  ///< has waited for longer than a spin
+  done,
+  failed,
+};
+
+/// A call. `turn` is even while the entry belongs to the call whose number it tells, and odd while it is given to the next one.
+struct alignas(64) CallEntry {
+  std::atomic<std::uint32_t> turn{0};
+  std::atomic<std::uint16_t> group{0}, place{0};
+  std::atomic<std::uint8_t> operation{0}, label{0}, dtype{0}, state{0};
+  std::atomic<std::int32_t> peer{-1};  // root, source or destination; -1: none
+  std::atomic<std::uint64_t> sequence{0}, bytes{0};
+  std::atomic<std::uint64_t> queued{0}, begun{0}, done{0};  // ticks; begun is 0 for a small call that did not wait
+  std::atomic<std::int32_t> waited_for{-1};                 // the first of the ranks that it waited for last, in the world
+  std::atomic<std::uint32_t> waited_count{0};               // how many they were
+};
+static_assert(sizeof(CallEntry) == 64);
+
+/// One moment on both clocks.
+struct ClockPair {
+  std::atomic<std::uint64_t> ticks{0}, steady{0};
+};
+
+enum class RankState : std::uint32_t { joining = 0, running, failed, left };
+
+struct RecordHeader {
+  std::atomic<std::uint64_t> magic{0};  // written last
+  std::uint32_t calls = 0;              // entries of the owner's ring; a power of two
+  std::uint32_t others = 0;             // entries of the ring of other threads; a power of two
+  std::atomic<std::int32_t> pid{0};
+  std::atomic<std::int64_t> life{0};  // see base::own_life
+  std::atomic<std::int32_t> rank{-1}, size{0}, local_rank{-1}, node{-1};
+  std::atomic<std::uint32_t> state{0};
+  std::atomic<std::uint32_t> uses_counter{0};  // of the processor
+  ClockPair first, last;
+  std::atomic<std::uint64_t> real_at_first{0};  // ns since 1970
+  FixedText<60> host, job;
+  FixedText<124> program;
+  FixedText<508> failure;
+
+  alignas(64) std::atomic<std::uint64_t> next{0};  // calls of the owner's ring so far
+  std::atomic<std::uint64_t> bytes{0};
+  alignas(64) std::atomic<std::uint64_t> next_of_others{0};
+  std::atomic<std::uint64_t> bytes_of_others{0}, waited_ticks{0}, failures{0};
+
+  static constexpr std::size_t most_groups = 64, most_labels = 128, most_places = 256;
+  struct GroupText {
+    std::atomic<std::uint16_t> number{0};  // groups are numbered from 1; a group's text lies at its number modulo most_groups
+    std::atomic<std::uint32_t> size{0};
+    FixedText<52> name;
+  };
+  std::array<GroupText, most_groups> groups;
+  std::array<FixedText<44>, most_labels> labels;  // the first is that of no label
+  std::array<FixedText<60>, most_places> places;  // the first is that of no place
+};
+
+/// Returns the bytes of a record.
+constexpr std::size_t record_bytes(std::uint32_t calls, std::uint32_t others) {
+  return (sizeof(RecordHeader) + 63) / 64 * 64 + (std::size_t{calls} + others) * sizeof(CallEntry);
+}
+inline CallEntry* entries_of(RecordHeader* header) {
+  return reinterpret_cast<CallEntry*>(reinterpret_cast<std::byte*>(header) + (sizeof(RecordHeader) + 63) / 64 * 64);
+}
+inline const CallEntry* entries_of(const RecordHeader* header) { return entries_of(const_cast<RecordHeader*>(header)); }
+
+}  // namespace unisono::recorder

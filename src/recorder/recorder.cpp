@@ -1,0 +1,229 @@
+#include "recorder/recorder.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <new>
+
+#include "base/log.h"
+#include "base/memory_file.h"
+#include "base/process.h"
+#include "base/switches.h"
+
+namespace unisono::recorder {
+namespace {
+
+constexpr std::uint64_t calls_between_clocks = 4096;
+
+/// Memory that a memory file backs. The descriptor stays open as long as the memory is mapped: by it others find the record (record_finder.h).
+std::shared_ptr<void> mapped(std::size_t bytes) {
+  base::Opened opened = base::make_memory_file(std::string(record_name).c_str(), bytes);
+  if (opened.error != 0) return nullptr;
+  void* const address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, opened.fd.get(), 0);
+  if (address == MAP_FAILED) return nullptr;
+  auto file = std::make_shared<base::FileDescriptor>(std::move(opened.fd));
+  return {address, [file, bytes](void* memory) { ::munmap(memory, bytes); }};
+}
+
+std::shared_ptr<void> own_memory(std::size_t bytes) {
+  return {::operator new(bytes, std::align_val_t{alignof(RecordHeader)}), [](void* memory) { ::operator delete(memory, std::align_val_t{alignof(RecordHeader)}); }};
+}
+
+bool is_over(const CallEntry& entry) { return entry.state.load(std::memory_order_relaxed) >= static_cast<std::uint8_t>(CallState::done); }
+
+std::string_view file_name_of(std::string_view path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+}  // namespace
+
+std::shared_ptr<Recorder> Recorder::make() {
+  auto memory = mapped(record_bytes(own_calls, calls_of_others));
+  if (!memory) {
+    base::debug("no memory file for the record of calls: it is kept in this process's own memory, where others cannot read it");
+    return make_private();
+  }
+  return std::shared_ptr<Recorder>(new Recorder(std::move(memory), own_calls, calls_of_others));
+}
+
+std::shared_ptr<Recorder> Recorder::make_private() {
+  return std::shared_ptr<Recorder>(new Recorder(own_memory(record_bytes(own_calls, calls_of_others)), own_calls, calls_of_others));
+}
+
+Recorder::Recorder(std::shared_ptr<void> memory, std::uint32_t calls, std::uint32_t others)
+    : memory_(std::move(memory)),
+      header_(new (memory_.get()) RecordHeader),
+      own_(entries_of(header_)),
+      of_others_(own_ + calls),
+      own_mask_(calls - 1),
+      others_mask_(others - 1),
+      uses_counter_(has_steady_counter()) {
+  for (std::size_t i = 0; i < std::size_t{calls} + others; ++i) new (own_ + i) CallEntry;
+  header_->calls = calls;
+  header_->others = others;
+  header_->pid.store(static_cast<std::int32_t>(::getpid()));
+  header_->life.store(base::own_life());
+  header_->uses_counter.store(uses_counter_ ? 1 : 0);
+  header_->first.ticks.store(now());
+  header_->first.steady.store(steady_ns());
+  header_->real_at_first.store(static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count()));
+  note_clock();
+  header_->magic.store(record_magic, std::memory_order_release);
+}
+
+Recorder::~Recorder() = default;
+
+std::shared_ptr<Recorder> of_process() {
+  static auto& instance = *new std::shared_ptr<Recorder>(Recorder::make());  // outlasts every static object that uses it
+  return instance;
+}
+
+std::uint16_t Recorder::add_group(std::string_view name, int size) {
+  const std::lock_guard lock(mutex_);
+  if (++groups_ == 0) groups_ = 1;
+  RecordHeader::GroupText& text = header_->groups[groups_ % RecordHeader::most_groups];
+  text.number.store(0, std::memory_order_relaxed);
+  text.size.store(static_cast<std::uint32_t>(size), std::memory_order_relaxed);
+  text.name.set(name);
+  text.number.store(groups_, std::memory_order_release);
+  return groups_;
+}
+
+void Recorder::set_failure(std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  header_->failures.fetch_add(1, std::memory_order_relaxed);
+  set_state(RankState::failed);
+  if (std::exchange(has_failed_, true)) return;
+  header_->failure.set(text);
+}
+
+Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool timed) noexcept {
+  if (!base::records_calls.load(std::memory_order_relaxed)) [[unlikely]]
+    return {};
+  const bool owner = is_owner();
+  CallEntry* entry = nullptr;
+  if (owner) {
+    entry = own_ + (next_ & own_mask_);
+    if ((++next_ & (calls_between_clocks - 1)) == 0) note_clock();
+    bytes_ += facts.bytes;
+    header_->bytes.store(bytes_, std::memory_order_relaxed);
+  } else {
+    entry = of_others_ + (header_->next_of_others.fetch_add(1, std::memory_order_relaxed) & others_mask_);
+    header_->bytes_of_others.fetch_add(facts.bytes, std::memory_order_relaxed);
+  }
+  constexpr auto relaxed = std::memory_order_relaxed;
+  const std::uint32_t turn = entry->turn.load(relaxed);
+  entry->turn.store(turn + 1, relaxed);
+#if !defined(__SANITIZE_THREAD__)  // the thread sanitizer does not support fences
+  std::atomic_thread_fence(std::memory_order_release);
+#endif
+  entry->group.store(facts.group, relaxed);
+  entry->place.store(place_of(facts.where, owner), relaxed);
+  entry->operation.store(static_cast<std::uint8_t>(facts.operation), relaxed);
+  entry->label.store(label_of(facts.label, owner), relaxed);
+  entry->dtype.store(static_cast<std::uint8_t>(facts.dtype), relaxed);
+  entry->state.store(static_cast<std::uint8_t>(state), relaxed);
+  entry->peer.store(facts.peer, relaxed);
+  entry->sequence.store(facts.sequence, relaxed);
+  entry->bytes.store(facts.bytes, relaxed);
+  const std::uint64_t at = timed ? now() : 0;
+  entry->queued.store(state == CallState::queued ? at : 0, relaxed);
+  entry->begun.store(state == CallState::queued ? 0 : at, relaxed);
+  entry->done.store(0, relaxed);
+  entry->waited_for.store(-1, relaxed);
+  entry->waited_count.store(0, relaxed);
+  entry->turn.store(turn + 2, std::memory_order_release);
+  if (owner) header_->next.store(next_, std::memory_order_release);
+  return {entry, turn + 2};
+}
+
+void Recorder::run(const Call& call) noexcept {
+  if (!belongs(call)) return;
+  call.entry->begun.store(now(), std::memory_order_relaxed);
+  call.entry->state.store(static_cast<std::uint8_t>(CallState::running), std::memory_order_relaxed);
+}
+
+void Recorder::wait(const Call& call, int first, std::size_t ranks) noexcept {
+  if (!belongs(call)) return;
+  CallEntry& entry = *call.entry;
+  if (is_over(entry)) return;  // on the device alone, or in the wake of a failure
+  if (entry.begun.load(std::memory_order_relaxed) == 0) entry.begun.store(now(), std::memory_order_relaxed);
+  entry.waited_for.store(first, std::memory_order_relaxed);
+  entry.waited_count.store(static_cast<std::uint32_t>(ranks), std::memory_order_relaxed);
+  entry.state.store(static_cast<std::uint8_t>(CallState::waiting), std::memory_order_relaxed);
+  note_clock();
+}
+
+void Recorder::end(const Call& call, bool went_well) noexcept {
+  if (!belongs(call)) return;
+  CallEntry& entry = *call.entry;
+  if (is_over(entry)) return;
+  const std::uint64_t at = now();
+  if (entry.state.load(std::memory_order_relaxed) == static_cast<std::uint8_t>(CallState::waiting))
+    header_->waited_ticks.fetch_add(at - entry.begun.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  entry.done.store(at, std::memory_order_relaxed);
+  entry.state.store(static_cast<std::uint8_t>(went_well ? CallState::done : CallState::failed), std::memory_order_release);
+}
+
+std::uint16_t Recorder::place_of(const std::source_location& where, bool is_owner) noexcept {
+  if (where.line() == 0) return 0;
+  if (!is_owner) return find_place(where);
+  Place& recent = recent_[where.line() % cached];
+  if (recent.file != where.file_name() || recent.line != where.line()) [[unlikely]]
+    recent = {where.file_name(), where.line(), find_place(where)};
+  return recent.id;
+}
+
+std::uint16_t Recorder::find_place(const std::source_location& where) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (std::uint16_t i = 1; i < place_count_; ++i) {
+    if (places_[i].line == where.line() && places_[i].file == where.file_name()) return i;
+  }
+  if (place_count_ == places_.size()) return 0;
+  const std::uint16_t id = place_count_++;
+  places_[id] = {where.file_name(), where.line(), id};
+  std::array<char, 16> line{};
+  int digits = 0;
+  for (std::uint32_t left = where.line(); left != 0; left /= 10) line[line.size() - static_cast<std::size_t>(++digits)] = static_cast<char>('0' + left % 10);
+  std::array<char, 64> text{};
+  const std::string_view name = file_name_of(where.file_name());
+  const auto room = text.size() - static_cast<std::size_t>(digits) - 1 - 4;
+  const std::string_view kept = name.size() > room ? name.substr(name.size() - room) : name;
+  std::memcpy(text.data(), kept.data(), kept.size());
+  text[kept.size()] = ':';
+  std::memcpy(text.data() + kept.size() + 1, line.data() + line.size() - static_cast<std::size_t>(digits), static_cast<std::size_t>(digits));
+  header_->places[id].set({text.data(), kept.size() + 1 + static_cast<std::size_t>(digits)}, FixedText<60>::Keep::end);
+  return id;
+}
+
+std::uint8_t Recorder::label_of(std::string_view label, bool is_owner) noexcept {
+  if (label.empty()) return 0;
+  if (!is_owner) return find_label(label);
+  if (last_label_ != label.data()) {
+    last_label_id_ = find_label(label);
+    last_label_ = label.data();
+  }
+  return last_label_id_;
+}
+
+std::uint8_t Recorder::find_label(std::string_view label) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (std::uint8_t i = 1; i < label_count_; ++i) {
+    if (labels_[i] == label.data()) return i;
+  }
+  if (label_count_ == labels_.size()) return 0;
+  const std::uint8_t id = label_count_++;
+  labels_[id] = label.data();
+  header_->labels[id].set(label);
+  return id;
+}
+
+void Recorder::note_clock() noexcept {
+  header_->last.ticks.store(now(), std::memory_order_relaxed);
+  header_->last.steady.store(steady_ns(), std::memory_order_relaxed);
+}
+
+}  // namespace unisono::recorder

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <source_location>
+#include <string>
+#include <string_view>
+
+#include "base/file_descriptor.h"
+#include "recorder/layout.h"
+#include "recorder/ticks.h"
+#include "unisono/operation.h"
+#include "unisono/tensor.h"
+
+namespace unisono::recorder {
+
+/// What is recorded of a call when it begins.
+struct CallFacts {
+  Operation operation = Operation::barrier;
+  std::string_view label = {};  ///< the function that the user called, if it is another one; a string literal
+  std::uint16_t group = 0;
+  std::uint64_t sequence = 0;
+  std::uint64_t bytes = 0;  ///< that this rank gives, or takes where it gives none
+  DType dtype = DType::uint8;
+  int peer = -1;  ///< root, source or destination, in the world; -1: none
+  std::source_location where = {};
+};
+
+/// The flight recorder of a rank: the last calls, in memory that others can read when the rank is stopped or has crashed. A call costs about 15 ns.
+///
+/// The thread that made the recorder has a ring of its own, so that it shares nothing; all other threads share a second one.
+class Recorder {
+ public:
+  static constexpr std::uint32_t own_calls = 1024, calls_of_others = 256;
+  /// From so many bytes on the beginning of a call is timed even where it does not wait.
+  static constexpr std::uint64_t timed_bytes = 4096;
+
+  /// A call that is recorded. Its entry may have been given to a later call meanwhile, and is left alone then.
+  struct Call {
+    CallEntry* entry = nullptr;
+    std::uint32_t turn = 0;
+    explicit operator bool() const { return entry != nullptr; }
+  };
+
+  /// The record in a memory file (a descriptor that was inherited, or a new one), or in this process's own memory where there is none.
+  static std::shared_ptr<Recorder> make();
+  static std::shared_ptr<Recorder> make_private();
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  RecordHeader& header() { return *header_; }
+  const RecordHeader& header() const { return *header_; }
+
+  /// Gives a group a number.
+  std::uint16_t add_group(std::string_view name, int size);
+  void set_state(RankState state) { header_->state.store(static_cast<std::uint32_t>(state), std::memory_order_relaxed); }
+  /// Records the failure that ended a group. The first one stays.
+  void set_failure(std::string_view text);
+
+  /// A blocking call begins.
+  Call begin(const CallFacts& facts) noexcept { return open(facts, CallState::running, facts.bytes >= timed_bytes); }
+  /// An asynchronous call is posted.
+  Call queue(const CallFacts& facts) noexcept { return open(facts, CallState::queued, true); }
+  /// An asynchronous call's turn has come.
+  void run(const Call& call) noexcept;
+  /// A call waits for longer than a spin, for so many ranks, of which this one of the world is the first; -1: for a device.
+  void wait(const Call& call, int first, std::size_t ranks) noexcept;
+  void end(const Call& call, bool went_well) noexcept;
+
+  std::uint64_t now() const noexcept { return uses_counter_ ? counter() : steady_ns(); }
+
+ private:
+  Recorder(std::shared_ptr<void> memory, std::uint32_t calls, std::uint32_t others);
+
+  Call open(const CallFacts& facts, CallState state, bool timed) noexcept;
+  bool is_owner() const noexcept { return ::pthread_equal(owner_, ::pthread_self()) != 0; }
+  static bool belongs(const Call& call) noexcept { return call.entry != nullptr && call.entry->turn.load(std::memory_order_relaxed) == call.turn; }
+  std::uint16_t place_of(const std::source_location& where, bool is_owner) noexcept;
+  std::uint8_t label_of(std::string_view label, bool is_owner) noexcept;
+  std::uint16_t find_place(const std::source_location& where) noexcept;
+  std::uint8_t find_label(std::string_view label) noexcept;
+  void note_clock() noexcept;
+
+  struct Place {
+    const char* file = nullptr;
+    std::uint32_t line = 0;
+    std::uint16_t id = 0;
+  };
+  static constexpr std::size_t cached = 64;
+
+  std::shared_ptr<void> memory_;
+  RecordHeader* header_;
+  CallEntry* own_;
+  CallEntry* of_others_;
+  std::uint64_t own_mask_, others_mask_;
+  bool uses_counter_;
+  pthread_t owner_ = ::pthread_self();
+  std::uint64_t next_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::array<Place, cached> recent_;  // of the owner
+  const char* last_label_ = nullptr;
+  std::uint8_t last_label_id_ = 0;
+
+  std::mutex mutex_;  // of what follows
+  std::uint16_t groups_ = 0;
+  std::array<Place, RecordHeader::most_places> places_;
+  std::uint16_t place_count_ = 1;
+  std::array<const char*, RecordHeader::most_labels> labels_{};
+  std::uint8_t label_count_ = 1;
+  bool has_failed_ = false;
+};
+
+/// Returns the recorder of this process, which is made when it is first asked for.
+std::shared_ptr<Recorder> of_process();
+
+/// The record of a blocking call, from here to the end of its scope. An exception that leaves the scope is its failure.
+class Recording {
+ public:
+  Recording(Recorder& recorder, const CallFacts& facts) noexcept : recorder_(recorder), call_(recorder.begin(facts)) {}
+  ~Recording() { recorder_.end(call_, went_well_); }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  const Recorder::Call& call() const { return call_; }
+  void succeed() { went_well_ = true; }
+
+ private:
+  Recorder& recorder_;
+  Recorder::Call call_;
+  bool went_well_ = false;
+};
+
+}  // namespace unisono::recorder

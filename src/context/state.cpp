@@ -236,6 +236,12 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   state->local_rank = terms.are_job ? choose_local_rank(identity.local_rank, local_rank_hint(), state->topology)
                                     : identity.local_rank.value_or(state->topology.local_rank);
   const Topology& topology = state->topology;
+  state->recorder->set_identity({.rank = identity.rank,
+                                 .size = identity.world_size,
+                                 .local_rank = state->local_rank,
+                                 .node = topology.node_rank,
+                                 .host = base::host_name(),
+                                 .job = identity.job_id});
   base::debug(fmt::format("local rank {} on host {} of {} ({}), which has {} of the {} ranks", state->local_rank, topology.node_rank, topology.nnodes,
                           base::host_name(), topology.nproc_per_node, identity.world_size));
   const Selection selection =

@@ -3,8 +3,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <new>
+#include <utility>
 
 #include "base/log.h"
 #include "base/memory_file.h"
@@ -28,6 +32,15 @@ std::shared_ptr<void> mapped(std::size_t bytes) {
 
 std::shared_ptr<void> own_memory(std::size_t bytes) {
   return {::operator new(bytes, std::align_val_t{alignof(RecordHeader)}), [](void* memory) { ::operator delete(memory, std::align_val_t{alignof(RecordHeader)}); }};
+}
+
+/// Returns the words of this process's command line, without those that would not fit.
+std::string program() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string words(std::istreambuf_iterator<char>(file), {});
+  while (!words.empty() && words.back() == '\0') words.pop_back();
+  std::ranges::replace(words, '\0', ' ');
+  return words;
 }
 
 bool is_over(const CallEntry& entry) { return entry.state.load(std::memory_order_relaxed) >= static_cast<std::uint8_t>(CallState::done); }
@@ -79,6 +92,18 @@ Recorder::~Recorder() = default;
 std::shared_ptr<Recorder> of_process() {
   static auto& instance = *new std::shared_ptr<Recorder>(Recorder::make());  // outlasts every static object that uses it
   return instance;
+}
+
+void Recorder::set_identity(const Identity& identity) {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(has_identity_, true)) return;
+  header_->rank.store(identity.rank, std::memory_order_relaxed);
+  header_->size.store(identity.size, std::memory_order_relaxed);
+  header_->local_rank.store(identity.local_rank, std::memory_order_relaxed);
+  header_->node.store(identity.node, std::memory_order_relaxed);
+  header_->host.set(identity.host);
+  header_->job.set(identity.job);
+  header_->program.set(program());
 }
 
 std::uint16_t Recorder::add_group(std::string_view name, int size) {

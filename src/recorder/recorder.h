@@ -57,6 +57,12 @@ class Recorder {
   RecordHeader& header() { return *header_; }
   const RecordHeader& header() const { return *header_; }
 
+  struct Identity {
+    int rank = -1, size = 0, local_rank = -1, node = -1;
+    std::string_view host, job;
+  };
+  /// Says which rank of which job this is. The first job counts.
+  void set_identity(const Identity& identity);
   /// Gives a group a number.
   std::uint16_t add_group(std::string_view name, int size);
   void set_state(RankState state) { header_->state.store(static_cast<std::uint32_t>(state), std::memory_order_relaxed); }
@@ -113,7 +119,7 @@ class Recorder {
   std::uint16_t place_count_ = 1;
   std::array<const char*, RecordHeader::most_labels> labels_{};
   std::uint8_t label_count_ = 1;
-  bool has_failed_ = false;
+  bool has_failed_ = false, has_identity_ = false;
 };
 
 /// Returns the recorder of this process, which is made when it is first asked for.

@@ -1,0 +1,155 @@
+#include "recorder/reader.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "recorder/ticks.h"
+
+namespace unisono::recorder {
+namespace {
+
+constexpr auto relaxed = std::memory_order_relaxed;
+
+/// Returns true where a file of that size is a record of this version.
+bool is_record(const RecordHeader& header, std::size_t bytes) {
+  return header.magic.load(std::memory_order_acquire) == record_magic && record_bytes(header.calls, header.others) <= bytes;
+}
+
+std::uint64_t latest_time(const CallSeen& call) { return std::max({call.queued, call.begun, call.done}); }
+
+}  // namespace
+
+std::unique_ptr<RecordReader> RecordReader::open(const base::FileDescriptor& file) {
+  struct stat about {};
+  if (::fstat(file.get(), &about) != 0) return nullptr;
+  const auto bytes = static_cast<std::size_t>(about.st_size);
+  if (bytes < sizeof(RecordHeader)) return nullptr;
+  void* const address = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (address == MAP_FAILED) return nullptr;
+  auto memory = std::shared_ptr<const void>(address, [bytes](const void* mapped) { ::munmap(const_cast<void*>(mapped), bytes); });
+  if (!is_record(*static_cast<const RecordHeader*>(memory.get()), bytes)) return nullptr;
+  return std::make_unique<RecordReader>(std::move(memory));
+}
+
+// The rank's two clocks are known at its beginning and at a later moment. While it runs under this kernel the later moment is now.
+std::uint64_t RecordReader::steady_of(std::uint64_t ticks) const {
+  if (ticks == 0) return 0;
+  const RecordHeader& record = header();
+  if (record.uses_counter.load(relaxed) == 0) return ticks;
+  const double first_ticks = static_cast<double>(record.first.ticks.load(relaxed)), first_steady = static_cast<double>(record.first.steady.load(relaxed));
+  const double ticks_passed = static_cast<double>(counter()) - first_ticks;
+  if (ticks_passed <= 0) return record.first.steady.load(relaxed);
+  const double rate = (static_cast<double>(steady_ns()) - first_steady) / ticks_passed;
+  return static_cast<std::uint64_t>(first_steady + (static_cast<double>(ticks) - first_ticks) * rate);
+}
+
+std::optional<CallSeen> RecordReader::call_at(const CallEntry& entry) const {
+  const std::uint32_t turn = entry.turn.load(std::memory_order_acquire);
+  if (turn == 0 || turn % 2 != 0) return std::nullopt;
+  const RecordHeader& record = header();
+  CallSeen call;
+  call.state = static_cast<CallState>(entry.state.load(std::memory_order_acquire));
+  const std::uint16_t group = entry.group.load(relaxed);
+  const RecordHeader::GroupText& text = record.groups[group % RecordHeader::most_groups];
+  call.group = text.number.load(std::memory_order_acquire) == group ? text.name.get() : "an earlier group";
+  const std::uint16_t place = entry.place.load(relaxed);
+  if (place < RecordHeader::most_places) call.place = record.places[place].get();
+  const std::uint8_t label = entry.label.load(relaxed);
+  call.operation = label != 0 && label < RecordHeader::most_labels ? record.labels[label].get()
+                                                                   : std::string(to_string(static_cast<Operation>(entry.operation.load(relaxed))));
+  call.dtype = static_cast<DType>(entry.dtype.load(relaxed));
+  call.sequence = entry.sequence.load(relaxed);
+  call.bytes = entry.bytes.load(relaxed);
+  call.peer = entry.peer.load(relaxed);
+  call.queued = steady_of(entry.queued.load(relaxed));
+  call.begun = steady_of(entry.begun.load(relaxed));
+  call.done = steady_of(entry.done.load(relaxed));
+  call.waited_for = entry.waited_for.load(relaxed);
+  call.waited_count = entry.waited_count.load(relaxed);
+#if !defined(__SANITIZE_THREAD__)  // the thread sanitizer does not support fences
+  std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+  if (entry.turn.load(relaxed) != turn) return std::nullopt;  // it was given to another call meanwhile
+  return call;
+}
+
+RankSeen RecordReader::read(std::size_t most) const {
+  const RecordHeader& record = header();
+  RankSeen seen;
+  seen.pid = record.pid.load(relaxed);
+  seen.life = record.life.load(relaxed);
+  seen.rank = record.rank.load(relaxed);
+  seen.size = record.size.load(relaxed);
+  seen.local_rank = record.local_rank.load(relaxed);
+  seen.node = record.node.load(relaxed);
+  seen.state = static_cast<RankState>(record.state.load(relaxed));
+  seen.host = record.host.get();
+  seen.job = record.job.get();
+  seen.program = record.program.get();
+  seen.failure = record.failure.get();
+  seen.bytes = record.bytes.load(relaxed) + record.bytes_of_others.load(relaxed);
+  seen.failures = record.failures.load(relaxed);
+  seen.began = record.first.steady.load(relaxed);
+  seen.real_at_began = record.real_at_first.load(relaxed);
+  const std::uint64_t waited = record.waited_ticks.load(relaxed);
+  seen.waited = waited == 0 ? 0 : steady_of(record.first.ticks.load(relaxed) + waited) - seen.began;
+
+  const std::uint64_t own = record.next.load(std::memory_order_acquire), others = record.next_of_others.load(std::memory_order_acquire);
+  seen.calls = own + others;
+  const auto last_of = [&](const CallEntry* ring, std::uint64_t next, std::uint64_t size) {
+    std::vector<CallSeen> calls;
+    for (std::uint64_t i = next - std::min({next, size, std::uint64_t{most}}); i < next; ++i) {
+      if (auto call = call_at(ring[i % size])) calls.push_back(std::move(*call));
+    }
+    // A small call has no time of its own before it is done: it lies behind the one before it.
+    std::uint64_t last = 0;
+    std::vector<std::pair<std::uint64_t, CallSeen>> timed;
+    for (CallSeen& call : calls) {
+      const std::uint64_t began = call.queued != 0 ? call.queued : call.begun != 0 ? call.begun : latest_time(call);
+      last = std::max(last, began);
+      timed.emplace_back(last, std::move(call));
+    }
+    return timed;
+  };
+  auto calls = last_of(entries_of(&record), own, record.calls);
+  auto of_others = last_of(entries_of(&record) + record.calls, others, record.others);
+  std::vector<std::pair<std::uint64_t, CallSeen>> all;
+  std::ranges::merge(calls, of_others, std::back_inserter(all), {}, &decltype(all)::value_type::first, &decltype(all)::value_type::first);
+  if (all.size() > most) all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(most));
+  for (auto& [time, call] : all) seen.recent.push_back(std::move(call));
+  return seen;
+}
+
+std::vector<std::unique_ptr<RecordReader>> find_records() {
+  std::vector<std::unique_ptr<RecordReader>> found;
+  std::set<std::pair<dev_t, ino_t>> seen;
+  const std::string wanted = "/memfd:" + std::string(record_name);
+  std::error_code ignored;
+  for (const auto& process : std::filesystem::directory_iterator("/proc", ignored)) {
+    const std::string name = process.path().filename();
+    if (name.empty() || name.find_first_not_of("0123456789") != std::string::npos) continue;
+    for (std::filesystem::directory_iterator file(process.path() / "fd", ignored), end; !ignored && file != end; file.increment(ignored)) {
+      std::error_code gone;
+      if (!std::filesystem::read_symlink(file->path(), gone).native().starts_with(wanted) || gone) continue;
+      const base::FileDescriptor opened(::open(file->path().c_str(), O_RDONLY | O_CLOEXEC));
+      struct stat about {};
+      if (!opened || ::fstat(opened.get(), &about) != 0 || !seen.emplace(about.st_dev, about.st_ino).second) continue;
+      if (auto reader = RecordReader::open(opened)) found.push_back(std::move(reader));
+    }
+    ignored.clear();
+  }
+  return found;
+}
+
+}  // namespace unisono::recorder

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file_descriptor.h"
+#include "recorder/layout.h"
+#include "unisono/operation.h"
+#include "unisono/tensor.h"
+
+namespace unisono::recorder {
+
+/// A call as a record has it.
+struct CallSeen {
+  std::string operation;  ///< the function that the user called
+  std::string group;
+  std::string place;  ///< "train.cpp:57"; empty: not known
+  CallState state = CallState::none;
+  std::uint64_t sequence = 0;
+  std::uint64_t bytes = 0;
+  DType dtype = DType::uint8;
+  int peer = -1;  ///< root, source or destination
+  /// In nanoseconds of the steady clock; 0: not known. A small call that did not wait has no beginning.
+  std::uint64_t queued = 0, begun = 0, done = 0;
+  int waited_for = -1;  ///< the first of the ranks that it waited for when it was last looked at
+  std::uint32_t waited_count = 0;
+
+  bool is_over() const { return state == CallState::done || state == CallState::failed; }
+};
+
+/// A rank as its record has it.
+struct RankSeen {
+  int pid = 0;
+  std::int64_t life = 0;  ///< see base::own_life
+  int rank = -1, size = 0, local_rank = -1, node = -1;
+  RankState state = RankState::joining;
+  std::string host, job, program, failure;
+  std::uint64_t calls = 0, bytes = 0, failures = 0;
+  std::uint64_t waited = 0;         ///< nanoseconds, in calls that waited for longer than a spin
+  std::uint64_t began = 0;          ///< nanoseconds of the steady clock
+  std::uint64_t real_at_began = 0;  ///< nanoseconds since 1970
+  std::vector<CallSeen> recent;     ///< in the order in which they were made; of calls that were made in several threads, by their times
+};
+
+/// Reads the record of a rank, which may be another process, and may have ended.
+class RecordReader {
+ public:
+  /// Maps a record. Returns null where the file is none, or one of another version.
+  static std::unique_ptr<RecordReader> open(const base::FileDescriptor& file);
+  /// Reads a record of this process.
+  explicit RecordReader(std::shared_ptr<const void> memory) : memory_(std::move(memory)) {}
+
+  /// Returns at most `most` of the last calls.
+  RankSeen read(std::size_t most = SIZE_MAX) const;
+
+ private:
+  const RecordHeader& header() const { return *static_cast<const RecordHeader*>(memory_.get()); }
+  std::optional<CallSeen> call_at(const CallEntry& entry) const;
+  std::uint64_t steady_of(std::uint64_t ticks) const;
+
+  std::shared_ptr<const void> memory_;
+};
+
+/// Returns the records of the processes of this user that this process can see, each once. What a launcher keeps of a rank that has ended is among
+/// them.
+std::vector<std::unique_ptr<RecordReader>> find_records();
+
+}  // namespace unisono::recorder

@@ -1,0 +1,151 @@
+#include "status/report.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "text.h"
+
+namespace unisono::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t shown_delay = 1'000'000'000;  // ns: shorter waits are the normal course of a program
+
+std::string_view state_name(recorder::CallState state) {
+  constexpr std::array<std::string_view, 6> names{"none", "queued", "running", "waiting", "done", "failed"};
+  const auto index = static_cast<std::size_t>(state);
+  return index < names.size() ? names[index] : "unknown";
+}
+
+const recorder::CallSeen* call_shown(const RankFacts& rank) {
+  const auto& recent = rank.record.recent;
+  const auto waiting = std::ranges::find(recent, recorder::CallState::waiting, &recorder::CallSeen::state);
+  if (waiting != recent.end()) return &*waiting;
+  return recent.empty() ? nullptr : &recent.back();
+}
+
+std::string state_text(const RankFacts& rank) {
+  if (rank.record.state == recorder::RankState::left) return "left";
+  if (!rank.process.lives) return "ended";
+  if (rank.process.is_stopped) return "stopped";
+  if (rank.record.state == recorder::RankState::failed) return "failed";
+  const auto* call = call_shown(rank);
+  if (call == nullptr || call->is_over()) return "program";
+  return std::string(state_name(call->state));
+}
+
+std::string age_text(const recorder::CallSeen& call, std::uint64_t now) {
+  const std::uint64_t at = call.is_over() ? call.done : std::max(call.queued, call.begun);
+  return at == 0 || at > now ? "" : duration_text(now - at);
+}
+
+std::string bytes_text(double bytes) {
+  constexpr std::array<std::string_view, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
+  constexpr double next = 1024;
+  std::size_t unit = 0;
+  for (; bytes >= next && unit + 1 < units.size(); ++unit) bytes /= next;
+  return fmt::format("{:.{}f} {}", bytes, unit == 0 || bytes >= 100 ? 0 : 1, units[unit]);
+}
+
+Json call_json(const recorder::CallSeen& call) {
+  Json json;
+  json["operation"] = call.operation;
+  json["group"] = call.group;
+  json["sequence"] = call.sequence;
+  json["state"] = state_name(call.state);
+  json["bytes"] = call.bytes;
+  json["dtype"] = to_string(call.dtype);
+  if (call.peer >= 0) json["peer"] = call.peer;
+  if (!call.place.empty()) json["place"] = call.place;
+  if (call.queued != 0) json["queued_ns"] = call.queued;
+  if (call.begun != 0) json["begun_ns"] = call.begun;
+  if (call.done != 0) json["done_ns"] = call.done;
+  if (call.waited_for >= 0) {
+    json["waited_for"] = call.waited_for;
+    json["waited_for_count"] = call.waited_count;
+  }
+  return json;
+}
+
+Json rank_json(const RankFacts& rank, bool with_calls) {
+  const recorder::RankSeen& record = rank.record;
+  Json json;
+  json["rank"] = record.rank;
+  json["pid"] = record.pid;
+  json["host"] = record.host;
+  json["state"] = state_text(rank);
+  json["calls"] = record.calls;
+  json["bytes"] = record.bytes;
+  json["waited_ns"] = record.waited;
+  json["cpu_seconds"] = rank.process.cpu_seconds;
+  json["memory_bytes"] = rank.process.memory_bytes;
+  if (!record.failure.empty()) json["failure"] = record.failure;
+  if (const auto* call = call_shown(rank)) json["call"] = call_json(*call);
+  if (with_calls) {
+    json["recent"] = Json::array();
+    for (const auto& call : record.recent) json["recent"].push_back(call_json(call));
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string status_text(const JobFacts& job, std::uint64_t now) {
+  std::string text = fmt::format("job {}: {}\n  {} of {} ranks are on this host; it began {} ago\n", job.name, job.program, job.ranks.size(), job.size,
+                                 duration_text(now - job.began));
+  for (const Delay& delay : delays_of(job, now, shown_delay)) text += "  " + wrap(delay.text, 4, 2) + "\n";
+  for (const RankFacts& rank : job.ranks) {
+    if (!rank.record.failure.empty()) text += "  " + wrap(fmt::format("rank {} failed: {}", rank.record.rank, rank.record.failure), 4, 2) + "\n";
+  }
+  text += "\n  rank  state    last call                    age        calls     moved    waited  memory\n";
+  for (const RankFacts& rank : job.ranks) {
+    const auto* call = call_shown(rank);
+    const std::string name = call == nullptr ? "" : fmt::format("{} #{}", call->operation, call->sequence);
+    text += fmt::format("  {:>4}  {} {} {} {:>8} {:>9} {:>9} {:>7}\n", rank.record.rank, pad_right(state_text(rank), 8), pad_right(name, 24),
+                        pad_left(call == nullptr ? "" : age_text(*call, now), 7), rank.record.calls, bytes_text(static_cast<double>(rank.record.bytes)),
+                        pad_left(duration_text(rank.record.waited), 9), bytes_text(static_cast<double>(rank.process.memory_bytes)));
+  }
+  return text + "\n";
+}
+
+std::string dump_text(const JobFacts& job, std::uint64_t now) {
+  std::string text;
+  for (const RankFacts& rank : job.ranks) {
+    text += fmt::format("rank {}, the last {} of {} calls\n", rank.record.rank, rank.record.recent.size(), rank.record.calls);
+    for (const auto& call : rank.record.recent) {
+      text += fmt::format("  {} {} {} {}", pad_left(age_text(call, now), 10), pad_right(state_name(call.state) == "none" ? "" : std::string(state_name(call.state)), 8),
+                          pad_right(call_text(call), 34), bytes_text(static_cast<double>(call.bytes)));
+      if (call.waited_for >= 0) text += fmt::format(", waited for rank {}", call.waited_for);
+      if (!call.place.empty()) text += ", " + call.place;
+      text += "\n";
+    }
+  }
+  return text;
+}
+
+std::string status_json(const std::vector<JobFacts>& jobs, std::uint64_t now, bool with_calls) {
+  Json all = Json::array();
+  for (const JobFacts& job : jobs) {
+    Json json;
+    json["job"] = job.name;
+    json["program"] = job.program;
+    json["size"] = job.size;
+    json["now_ns"] = now;
+    json["began_ns"] = job.began;
+    json["late"] = Json::array();
+    for (const Delay& delay : delays_of(job, now, shown_delay))
+      json["late"].push_back({{"rank", delay.late}, {"waited_ns", delay.for_ns}, {"text", delay.text}});
+    json["ranks"] = Json::array();
+    for (const RankFacts& rank : job.ranks) json["ranks"].push_back(rank_json(rank, with_calls));
+    all.push_back(std::move(json));
+  }
+  constexpr int indent = 2;
+  return all.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace unisono::tools

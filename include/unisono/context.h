@@ -12,6 +12,7 @@
 #include "unisono/export.h"
 #include "unisono/launcher.h"
 #include "unisono/process_group.h"
+#include "unisono/record.h"
 #include "unisono/tensor.h"
 
 namespace unisono {
@@ -110,6 +111,9 @@ class UNISONO_API Context {
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
+
+  /// Returns the last calls of this rank; see unisono::record.
+  std::vector<CallRecord> record() const;
 
  private:
   int exceptions_;

@@ -119,6 +119,7 @@ constexpr std::array table = {
         {"debug", "info", "warning", "error", "off"}},
     // The launcher sets these for its ranks.
     Variable{"UNISONO_LAUNCHER_FD"},
+    Variable{"UNISONO_RECORD_FD"},
     Variable{"UNISONO_JOB_ID"},
     Variable{"UNISONO_ATTEMPT"},
     Variable{"UNISONO_OUTPUT_PIPE"},
@@ -143,6 +144,7 @@ constexpr std::array table_of_ranks = {
                   "with backend `mpi` only: what Open MPI asks of its launcher; served by `unisono-pmix`, a process beside it"},
     RankVariables{{"UNISONO_LAUNCHER_FD", "UNISONO_JOB_ID", "UNISONO_ATTEMPT"},
                   "between the launcher and the library: the way to the job's store, the job's name, and how often it was restarted"},
+    RankVariables{{"UNISONO_RECORD_FD"}, "the memory in which the rank records its calls, which the launcher keeps"},
 };
 
 std::vector<std::string_view> words_of(const Variable& variable) {

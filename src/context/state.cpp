@@ -273,6 +273,7 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   state->is_job = terms.are_job && !terms.is_adopted;
   if (terms.are_job && identity.world_size > 1 && identity.store != identity.launcher_store) state->goodbye_key = world_prefix(identity) + "goodbye/";
   log_group(*state->world);
+  state->recorder->set_state(recorder::RankState::running);
   // Only a job of `initialize` owes its launcher a `finalize`.
   tell_launcher(*state, state->is_job ? "initialized" : "member");
   return state;
@@ -291,6 +292,7 @@ void leave(State& state) {
   world.close(finalize_deadline);
   state.progress->stop();
   if (sound) {
+    if (state.is_job) state.recorder->set_state(recorder::RankState::left);
     // A rank that gives up because of a Mismatch has told the launcher so. That report stays the reason if the rank fails now.
     if (state.is_job && !after_mismatch) tell_launcher(state, "finalized");
     say_goodbye(state, deadline);

@@ -10,7 +10,10 @@ std::exception_ptr Group::fail(const Failure& failure, std::string_view operatio
   coordination().poison(failure);
   const Failure first = coordination().failure().value_or(failure);
   // A group that ends right after a Mismatch ends because of it, whichever rank gives up first.
-  if (!reported_.exchange(true) && parts_.on_failure && !is_after_mismatch()) parts_.on_failure(first);
+  if (!reported_.exchange(true) && !is_after_mismatch()) {
+    parts_.recorder->set_failure(first.message);
+    if (parts_.on_failure) parts_.on_failure(first);
+  }
   return error_of(first, operation, sequence);
 }
 

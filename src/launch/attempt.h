@@ -106,6 +106,7 @@ class Attempt {
   std::vector<Child> children_;
   std::vector<RankEnd> ends_;
   std::vector<base::FileDescriptor> store_ends_;  ///< the ranks' ends, until they are started
+  std::vector<base::FileDescriptor> records_;     ///< of the ranks' calls: they outlast the ranks
   std::vector<int> server_ends_;                  ///< the launcher's ends, by number, for children that do not exec
   std::unique_ptr<store::StoreServer> store_;
   std::optional<PortReservation> port_;

@@ -7,6 +7,7 @@
 #include "launch/attempt.h"
 #include "launch/line_buffering.h"
 #include "launch/program.h"
+#include "recorder/recorder.h"
 
 namespace unisono::launcher {
 
@@ -62,6 +63,8 @@ void Attempt::start_rank(int local_rank) {
   else environment.set("MASTER_ADDR", options.master_addr.empty() ? std::string_view("127.0.0.1") : std::string_view(options.master_addr));
   environment.set("MASTER_PORT", master_port_);
   environment.set("UNISONO_LAUNCHER_FD", store_ends_[index].get());
+  records_.push_back(recorder::make_record_file());
+  if (records_.back()) environment.set(recorder::record_variable, records_.back().get());
   environment.set("UNISONO_JOB_ID", parts_.job_id);
   environment.set("UNISONO_ATTEMPT", number_);
   if (!options.backend.empty()) environment.set("UNISONO_BACKEND", options.backend);
@@ -79,6 +82,7 @@ void Attempt::start_rank(int local_rank) {
   const base::FileDescriptor input = parts_.stdin_pump.open(rank);
   if (input) plan.stdin_fd = input.get();
   plan.launcher_fd = store_ends_[index].get();
+  plan.record_fd = records_.back().get();
   if (options.binding == Binding::core) plan.cpu = parts_.cpus[index % parts_.cpus.size()];
   plan.descriptor_limit = parts_.descriptor_limit;
   plan.signals = parts_.signals;
@@ -92,6 +96,9 @@ std::vector<int> Attempt::descriptors_to_close(int local_rank) const {
   std::vector<int> all = output_.descriptors();
   for (std::size_t i = 0; i < store_ends_.size(); ++i) {
     if (i != static_cast<std::size_t>(local_rank)) all.push_back(store_ends_[i].get());
+  }
+  for (const auto& record : records_) {
+    if (record && record.get() != records_[static_cast<std::size_t>(local_rank)].get()) all.push_back(record.get());
   }
   for (const auto& child : children_) {
     if (child.pidfd) all.push_back(child.pidfd.get());

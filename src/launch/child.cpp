@@ -29,6 +29,7 @@ void become_rank(const ChildPlan& plan, const Watchdog& watchdog, pid_t launcher
   if (plan.stdout_fd) ::dup2(*plan.stdout_fd, STDOUT_FILENO);
   if (plan.stderr_fd) ::dup2(*plan.stderr_fd, STDERR_FILENO);
   if (plan.launcher_fd >= 0) ::fcntl(plan.launcher_fd, F_SETFD, 0);
+  if (plan.record_fd >= 0) ::fcntl(plan.record_fd, F_SETFD, 0);
   if (plan.pmi_fd >= 0) ::fcntl(plan.pmi_fd, F_SETFD, 0);
   if (plan.cpu) {
     // The set covers processors beyond the 1024 of cpu_set_t. For setting, the kernel accepts a set shorter than its own.

@@ -28,6 +28,7 @@ struct ChildPlan {
   EnvironmentBlock environment;
   std::optional<int> stdin_fd = {}, stdout_fd = {}, stderr_fd = {};  ///< become 0, 1, 2 where given
   int launcher_fd = -1;                                              ///< stays open in the child
+  int record_fd = -1;                                                ///< stays open in the child
   int pmi_fd = -1;                                                   ///< stays open in the child, for an MPI
   std::optional<int> cpu = {};                                       ///< the only processor it may run on
   std::size_t descriptor_limit = 0;                                  ///< the limit to restore; 0: leave it

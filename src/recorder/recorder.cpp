@@ -1,18 +1,24 @@
 #include "recorder/recorder.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <new>
+#include <string>
+#include <system_error>
 #include <utility>
 
+#include "base/environment.h"
 #include "base/log.h"
 #include "base/memory_file.h"
 #include "base/process.h"
+#include "base/socket.h"
 #include "base/switches.h"
 
 namespace unisono::recorder {
@@ -20,14 +26,39 @@ namespace {
 
 constexpr std::uint64_t calls_between_clocks = 4096;
 
+constexpr std::size_t bytes_of_record = record_bytes(Recorder::own_calls, Recorder::calls_of_others);
+
 /// Memory that a memory file backs. The descriptor stays open as long as the memory is mapped: by it others find the record (record_finder.h).
-std::shared_ptr<void> mapped(std::size_t bytes) {
-  base::Opened opened = base::make_memory_file(std::string(record_name).c_str(), bytes);
-  if (opened.error != 0) return nullptr;
-  void* const address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, opened.fd.get(), 0);
+std::shared_ptr<void> mapped(base::FileDescriptor descriptor) {
+  if (!descriptor) return nullptr;
+  void* const address = ::mmap(nullptr, bytes_of_record, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
   if (address == MAP_FAILED) return nullptr;
-  auto file = std::make_shared<base::FileDescriptor>(std::move(opened.fd));
-  return {address, [file, bytes](void* memory) { ::munmap(memory, bytes); }};
+  auto file = std::make_shared<base::FileDescriptor>(std::move(descriptor));
+  return {address, [file](void* memory) { ::munmap(memory, bytes_of_record); }};
+}
+
+bool is_record_file(int fd) {
+  struct stat about {};
+  if (::fstat(fd, &about) != 0 || static_cast<std::size_t>(about.st_size) != bytes_of_record) return false;
+  std::error_code error;
+  const auto name = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), error);
+  return !error && name.native().starts_with("/memfd:" + std::string(record_name));
+}
+
+/// Maps the record that a launcher keeps for this rank. Returns null where there is none, or where another process that lives has taken it: what a shell
+/// starts beside a rank inherits the rank's descriptors.
+std::shared_ptr<void> inherited() {
+  const auto given = base::Environment::process().get_int(record_variable);
+  if (!given || *given < 0 || !is_record_file(*given)) return nullptr;
+  base::set_close_on_exec(*given);
+  auto memory = mapped(base::FileDescriptor(*given));
+  if (!memory) return nullptr;
+  auto& header = *static_cast<RecordHeader*>(memory.get());
+  std::int32_t owner = header.pid.load();
+  if (owner != 0 && owner != ::getpid() && !base::has_ended(owner, header.life.load())) return nullptr;
+  if (!header.pid.compare_exchange_strong(owner, ::getpid())) return nullptr;
+  std::memset(memory.get(), 0, bytes_of_record);
+  return memory;
 }
 
 std::shared_ptr<void> own_memory(std::size_t bytes) {
@@ -53,7 +84,8 @@ std::string_view file_name_of(std::string_view path) {
 }  // namespace
 
 std::shared_ptr<Recorder> Recorder::make() {
-  auto memory = mapped(record_bytes(own_calls, calls_of_others));
+  auto memory = inherited();
+  if (!memory) memory = mapped(make_record_file());
   if (!memory) {
     base::debug("no memory file for the record of calls: it is kept in this process's own memory, where others cannot read it");
     return make_private();
@@ -62,7 +94,7 @@ std::shared_ptr<Recorder> Recorder::make() {
 }
 
 std::shared_ptr<Recorder> Recorder::make_private() {
-  return std::shared_ptr<Recorder>(new Recorder(own_memory(record_bytes(own_calls, calls_of_others)), own_calls, calls_of_others));
+  return std::shared_ptr<Recorder>(new Recorder(own_memory(bytes_of_record), own_calls, calls_of_others));
 }
 
 Recorder::Recorder(std::shared_ptr<void> memory, std::uint32_t calls, std::uint32_t others)
@@ -90,9 +122,17 @@ Recorder::Recorder(std::shared_ptr<void> memory, std::uint32_t calls, std::uint3
 Recorder::~Recorder() = default;
 
 std::shared_ptr<Recorder> of_process() {
-  static auto& instance = *new std::shared_ptr<Recorder>(Recorder::make());  // outlasts every static object that uses it
-  return instance;
+  struct Shared {
+    std::mutex mutex;
+    std::shared_ptr<Recorder> recorder;
+  };
+  static auto& shared = *new Shared;  // outlasts every static object that uses it
+  const std::lock_guard lock(shared.mutex);
+  if (!shared.recorder || shared.recorder->header().pid.load() != ::getpid()) shared.recorder = Recorder::make();
+  return shared.recorder;
 }
+
+base::FileDescriptor make_record_file() { return base::make_memory_file(std::string(record_name).c_str(), bytes_of_record).fd; }
 
 void Recorder::set_identity(const Identity& identity) {
   const std::lock_guard lock(mutex_);

@@ -47,13 +47,15 @@ class Recorder {
     explicit operator bool() const { return entry != nullptr; }
   };
 
-  /// The record in a memory file (a descriptor that was inherited, or a new one), or in this process's own memory where there is none.
+  /// Makes a record in a memory file: the one that a launcher keeps for this rank, or a new one. It lies in this process's own memory where there is
+  /// no memory file to be had.
   static std::shared_ptr<Recorder> make();
   static std::shared_ptr<Recorder> make_private();
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
+  std::shared_ptr<const void> memory() const { return memory_; }
   RecordHeader& header() { return *header_; }
   const RecordHeader& header() const { return *header_; }
 
@@ -122,8 +124,14 @@ class Recorder {
   bool has_failed_ = false, has_identity_ = false;
 };
 
-/// Returns the recorder of this process, which is made when it is first asked for.
+/// Returns the recorder of this process, which is made when it is first asked for. A child of fork gets one of its own.
 std::shared_ptr<Recorder> of_process();
+
+/// Makes the file for the record of a rank that is yet to be started. Whoever keeps the descriptor can read the record when the rank has ended. Returns
+/// an empty descriptor where there is none to be had.
+base::FileDescriptor make_record_file();
+/// The variable that names the rank's descriptor of it.
+inline constexpr const char* record_variable = "UNISONO_RECORD_FD";
 
 /// The record of a blocking call, from here to the end of its scope. An exception that leaves the scope is its failure.
 class Recording {

@@ -213,7 +213,8 @@ void add_manner(CLI::App& command, BenchOptions& options) {
         {.kind = Values::Kind::file});
   only(command.add_option("--compare", options.compare, "With the comparison of the ranks' calls, without, or both"), {"on", "off", "both"})
       ->capture_default_str();
-  only(command.add_option("--record", options.record, "With the record of the calls, without, or both"), {"on", "off", "both"})->capture_default_str();
+  only(command.add_option("--record", options.record, "With the record of the calls, without, or both"), {"on", "off", "both"})
+      ->capture_default_str();
   only(command.add_option("--bind", options.bind, "Bind each rank to a core where there are enough"), {"core", "none"})->capture_default_str();
   command.add_option("--rounds", options.rounds, "Rounds to interleave (11)")->check(whole_number(1, 10000));
   command.add_option("--seconds", options.seconds, "Start no further round after this time")->check(number(0.01, 1e6));

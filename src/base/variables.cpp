@@ -112,6 +112,10 @@ constexpr std::array table = {
              Value::word,
              {"gloo"}},
     Variable{
+        "UNISONO_RECORD_DIR",
+        "a folder, made where it is missing, into which a rank writes the record of its last calls when its group fails, at a `Mismatch`, and at "
+        "SIGUSR2; `unisono run` writes those of ranks that were killed. `unisono status --from` shows them"},
+    Variable{
         "UNISONO_LOG",
         "`debug`, `info`, `warning` (the default), `error` or `off`: the least severe messages that are written to standard error. `debug` shows "
         "the decisions of each rank when a job or a group begins: where the ranks met, the address, the engine, the schedule, the group",

@@ -256,6 +256,7 @@ std::optional<ProcessGroup> shrink(const ProcessGroup& group) {
   for (int& r : members) r = group.global_rank(r);
   auto shrunk = form(state, {"shrink_group", members, braced(members), key});
   state.blames_another = false;
+  state.recorder->set_state(recorder::RankState::running);
   context::tell_launcher(state, "shrunk");
   return shrunk;
 }

@@ -71,6 +71,7 @@ std::exception_ptr Group::complete_collective(std::exception_ptr error, std::str
 
 void Group::note_mismatch(const Mismatch& mismatch, int ranks, std::uint64_t sequence) {
   last_mismatch_.store(sequence);
+  parts_.recorder->dump();
   if (parts_.on_mismatch) parts_.on_mismatch(mismatch, ranks);
 }
 

@@ -26,8 +26,7 @@ void Lane::add(Kind kind, Pending pending, Remains& remains) {
   if (!pending.collective) {
     pending.group->recorder().run(pending.record);
     progressed = advance(pending, remains);
-  }
-  else if (collectives_.empty()) progressed = advance_in_turn(pending, remains);
+  } else if (collectives_.empty()) progressed = advance_in_turn(pending, remains);
   if (progressed != Progressed::to_end) {
     List& list = progressed == Progressed::to_device ? on_device_ : pending.collective ? collectives_ : messages_;
     list.push_back(std::move(pending));
@@ -210,7 +209,8 @@ void Lane::look(Remains& remains) {
   if (const auto known = first.front().group->coordination().failure()) return fail(*known, remains);
   std::optional<Failure> failure;
   const auto check = [&](Pending& pending) {
-    if (!failure) failure = WaitCheck{pending.operation, pending.sequence, pending.deadline, pending.record, pending.warned}.look(*pending.group, *pending.task);
+    if (!failure)
+      failure = WaitCheck{pending.operation, pending.sequence, pending.deadline, pending.record, pending.warned}.look(*pending.group, *pending.task);
   };
   if (!collectives_.empty()) check(collectives_.front());
   for (auto& pending : messages_) check(pending);

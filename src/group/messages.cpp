@@ -170,7 +170,9 @@ Work Group::start(const detail::MessageRequest& request, const CallOptions& opti
   call.sequence = begin(operation);
   get_ready(operation, call.sequence);
   const auto make = [&] { return task_of(call, request.operation == Operation::send); };
-  return Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options, parts_.recorder->queue(facts_of(call, request.operation, options))), std::ref(make)));
+  return Work(parts_.progress->submit(lane_, Lane::Kind::message,
+                                      pending(operation, call.sequence, options, parts_.recorder->queue(facts_of(call, request.operation, options))),
+                                      std::ref(make)));
 }
 
 // A send that leaves at once needs no thread beside the caller.

@@ -26,8 +26,8 @@ struct WaitCheck {
   const recorder::Recorder::Call& record;
   bool& warned;  // the log says already that it takes long
 
-  /// Records which ranks are waited for. Returns the failure of a peer that is gone, or of the deadline that has passed. Logs once, after 30 s, which ranks are waited for. Makes system
-  /// calls.
+  /// Records which ranks are waited for. Returns the failure of a peer that is gone, or of the deadline that has passed. Logs once, after 30 s, which
+  /// ranks are waited for. Makes system calls.
   std::optional<Failure> look(Group& group, const Task& task) const;
 };
 

@@ -16,7 +16,8 @@ class Group;
 /// for. It looks at the clock only once it has spun in vain.
 class BlockingWaiter final : public Waiter {
  public:
-  BlockingWaiter(Group& group, std::string_view operation, std::uint64_t sequence, std::chrono::milliseconds timeout, const recorder::Recorder::Call& record)
+  BlockingWaiter(Group& group, std::string_view operation, std::uint64_t sequence, std::chrono::milliseconds timeout,
+                 const recorder::Recorder::Call& record)
       : group_(group), operation_(operation), sequence_(sequence), timeout_(timeout), record_(record) {}
   void wait(Task& task) override;
   std::chrono::milliseconds timeout() const override { return timeout_; }

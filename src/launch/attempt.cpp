@@ -9,7 +9,9 @@
 #include <cerrno>
 #include <deque>
 
+#include "base/environment.h"
 #include "launch/program.h"
+#include "recorder/dump.h"
 
 namespace unisono::launcher {
 
@@ -145,7 +147,17 @@ void Attempt::finish() {
   output_.drain();
   for (auto& end : ends_) end.status = status_of(end.rank);
   cause_ = first_cause(ends_);
+  if (cause_) keep_records();
   store_.reset();
+}
+
+/// Writes the records of the ranks that could not do so themselves.
+void Attempt::keep_records() const {
+  const auto folder = base::Environment::process().get(recorder::folder_variable);
+  if (!folder) return;
+  for (const auto& record : records_) {
+    if (record) recorder::dump_ended(record, *folder);
+  }
 }
 
 const std::deque<std::string>& Attempt::last_lines(int rank) const {

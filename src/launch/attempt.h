@@ -76,6 +76,7 @@ class Attempt {
   void advance();
   void advance_leftovers();
   void finish();
+  void keep_records() const;
   void observe_ends();
   void note_end(int rank, const std::string& how);
   void note_failure(const RankEnd& end);

@@ -8,13 +8,15 @@
 #include <string>
 #include <string_view>
 
+#include "recorder/ticks.h"
+
 // The memory of a rank's record. Other processes read it while it is written, and after its rank has ended, so it holds no pointers, and every word
 // that changes is an atomic. All-zero is its initial state.
 
 namespace unisono::recorder {
 
 inline constexpr std::uint64_t record_magic = 0x31'63'65'72'69'6e'75'00;  // "unirec1"
-inline constexpr std::string_view record_name = "unisono-record";          // of the memory file
+inline constexpr std::string_view record_name = "unisono-record";         // of the memory file
 
 /// A text that is written once, or rarely, by its rank. A longer one loses its beginning where the end says more, and its end otherwise.
 template <std::size_t size>
@@ -65,7 +67,13 @@ struct ClockPair {
   std::atomic<std::uint64_t> ticks{0}, steady{0};
 };
 
-enum class RankState : std::uint32_t { joining = 0, running, failed, left };
+enum class RankState : std::uint32_t {
+  joining = 0,
+  running,
+  failed,
+  left,
+  ended,  ///< without a word; said by whoever kept its record
+};
 
 struct RecordHeader {
   std::atomic<std::uint64_t> magic{0};  // written last
@@ -86,6 +94,12 @@ struct RecordHeader {
   std::atomic<std::uint64_t> bytes{0};
   alignas(64) std::atomic<std::uint64_t> next_of_others{0};
   std::atomic<std::uint64_t> bytes_of_others{0}, waited_ticks{0}, failures{0};
+
+  /// Notes that the clocks show this now. A handler of a signal may call it.
+  void note_clock() noexcept {
+    last.ticks.store(uses_counter.load(std::memory_order_relaxed) != 0 ? counter() : steady_ns(), std::memory_order_relaxed);
+    last.steady.store(steady_ns(), std::memory_order_relaxed);
+  }
 
   static constexpr std::size_t most_groups = 64, most_labels = 128, most_places = 256;
   struct GroupText {

@@ -10,6 +10,7 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
+#include <new>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -42,15 +43,41 @@ std::unique_ptr<RecordReader> RecordReader::open(const base::FileDescriptor& fil
   return std::make_unique<RecordReader>(std::move(memory));
 }
 
+std::optional<RecordCopy> copy_of(const base::FileDescriptor& file) {
+  constexpr std::size_t most = record_bytes(1U << 16, 1U << 16);  // a file may claim anything
+  struct stat about {};
+  if (::fstat(file.get(), &about) != 0) return std::nullopt;
+  const auto bytes = static_cast<std::size_t>(about.st_size);
+  if (bytes < sizeof(RecordHeader) || bytes > most) return std::nullopt;
+  constexpr std::align_val_t alignment{alignof(RecordHeader)};
+  RecordCopy copy{.memory = {::operator new(bytes, alignment), [](void* memory) { ::operator delete(memory, alignment); }}, .bytes = bytes};
+  for (std::size_t done = 0; done < bytes;) {
+    const ssize_t got = ::pread(file.get(), static_cast<char*>(copy.memory.get()) + done, bytes - done, static_cast<off_t>(done));
+    if (got <= 0) return std::nullopt;
+    done += static_cast<std::size_t>(got);
+  }
+  if (!is_record(*static_cast<const RecordHeader*>(copy.memory.get()), bytes)) return std::nullopt;
+  return copy;
+}
+
+std::unique_ptr<RecordReader> RecordReader::open_copy(const std::string& path) {
+  const base::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return nullptr;
+  auto copy = copy_of(file);
+  return copy ? std::make_unique<RecordReader>(std::move(copy->memory), Kind::copy) : nullptr;
+}
+
 // The rank's two clocks are known at its beginning and at a later moment. While it runs under this kernel the later moment is now.
 std::uint64_t RecordReader::steady_of(std::uint64_t ticks) const {
   if (ticks == 0) return 0;
   const RecordHeader& record = header();
   if (record.uses_counter.load(relaxed) == 0) return ticks;
-  const double first_ticks = static_cast<double>(record.first.ticks.load(relaxed)), first_steady = static_cast<double>(record.first.steady.load(relaxed));
-  const double ticks_passed = static_cast<double>(counter()) - first_ticks;
+  const bool lives = kind_ == Kind::lives;
+  const double first_ticks = static_cast<double>(record.first.ticks.load(relaxed)),
+               first_steady = static_cast<double>(record.first.steady.load(relaxed));
+  const double ticks_passed = static_cast<double>(lives ? counter() : record.last.ticks.load(relaxed)) - first_ticks;
   if (ticks_passed <= 0) return record.first.steady.load(relaxed);
-  const double rate = (static_cast<double>(steady_ns()) - first_steady) / ticks_passed;
+  const double rate = (static_cast<double>(lives ? steady_ns() : record.last.steady.load(relaxed)) - first_steady) / ticks_passed;
   return static_cast<std::uint64_t>(first_steady + (static_cast<double>(ticks) - first_ticks) * rate);
 }
 
@@ -102,6 +129,8 @@ RankSeen RecordReader::read(std::size_t most) const {
   seen.failures = record.failures.load(relaxed);
   seen.began = record.first.steady.load(relaxed);
   seen.real_at_began = record.real_at_first.load(relaxed);
+  seen.is_copy = kind_ == Kind::copy;
+  seen.now = seen.is_copy ? record.last.steady.load(relaxed) : steady_ns();
   const std::uint64_t waited = record.waited_ticks.load(relaxed);
   seen.waited = waited == 0 ? 0 : steady_of(record.first.ticks.load(relaxed) + waited) - seen.began;
 

@@ -42,16 +42,21 @@ struct RankSeen {
   std::uint64_t waited = 0;         ///< nanoseconds, in calls that waited for longer than a spin
   std::uint64_t began = 0;          ///< nanoseconds of the steady clock
   std::uint64_t real_at_began = 0;  ///< nanoseconds since 1970
+  std::uint64_t now = 0;            ///< of the steady clock, when the record was read, or the copy of it was written
+  bool is_copy = false;             ///< from a file that was written earlier
   std::vector<CallSeen> recent;     ///< in the order in which they were made; of calls that were made in several threads, by their times
 };
 
 /// Reads the record of a rank, which may be another process, and may have ended.
 class RecordReader {
  public:
+  enum class Kind { lives, copy };
   /// Maps a record. Returns null where the file is none, or one of another version.
   static std::unique_ptr<RecordReader> open(const base::FileDescriptor& file);
+  /// Reads what `dump` has written. Returns null where the file is no record, or one of another version.
+  static std::unique_ptr<RecordReader> open_copy(const std::string& path);
   /// Reads a record of this process.
-  explicit RecordReader(std::shared_ptr<const void> memory) : memory_(std::move(memory)) {}
+  explicit RecordReader(std::shared_ptr<const void> memory, Kind kind = Kind::lives) : memory_(std::move(memory)), kind_(kind) {}
 
   /// Returns at most `most` of the last calls.
   RankSeen read(std::size_t most = SIZE_MAX) const;
@@ -62,7 +67,16 @@ class RecordReader {
   std::uint64_t steady_of(std::uint64_t ticks) const;
 
   std::shared_ptr<const void> memory_;
+  Kind kind_;
 };
+
+/// A copy of a record, to be changed.
+struct RecordCopy {
+  std::shared_ptr<void> memory;
+  std::size_t bytes = 0;
+};
+/// Returns nothing where the file is no record, or one of another version.
+std::optional<RecordCopy> copy_of(const base::FileDescriptor& file);
 
 /// Returns the records of the processes of this user that this process can see, each once. What a launcher keeps of a rank that has ended is among
 /// them.

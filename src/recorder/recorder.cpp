@@ -45,8 +45,8 @@ bool is_record_file(int fd) {
   return !error && name.native().starts_with("/memfd:" + std::string(record_name));
 }
 
-/// Maps the record that a launcher keeps for this rank. Returns null where there is none, or where another process that lives has taken it: what a shell
-/// starts beside a rank inherits the rank's descriptors.
+/// Maps the record that a launcher keeps for this rank. Returns null where there is none, or where another process that lives has taken it: what a
+/// shell starts beside a rank inherits the rank's descriptors.
 std::shared_ptr<void> inherited() {
   const auto given = base::Environment::process().get_int(record_variable);
   if (!given || *given < 0 || !is_record_file(*given)) return nullptr;
@@ -62,7 +62,8 @@ std::shared_ptr<void> inherited() {
 }
 
 std::shared_ptr<void> own_memory(std::size_t bytes) {
-  return {::operator new(bytes, std::align_val_t{alignof(RecordHeader)}), [](void* memory) { ::operator delete(memory, std::align_val_t{alignof(RecordHeader)}); }};
+  return {::operator new (bytes, std::align_val_t{alignof(RecordHeader)}),
+          [](void* memory) { ::operator delete (memory, std::align_val_t{alignof(RecordHeader)}); }};
 }
 
 /// Returns the words of this process's command line, without those that would not fit.
@@ -113,13 +114,13 @@ Recorder::Recorder(std::shared_ptr<void> memory, std::uint32_t calls, std::uint3
   header_->uses_counter.store(uses_counter_ ? 1 : 0);
   header_->first.ticks.store(now());
   header_->first.steady.store(steady_ns());
-  header_->real_at_first.store(static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count()));
-  note_clock();
+  header_->real_at_first.store(
+      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count()));
+  header_->note_clock();
   header_->magic.store(record_magic, std::memory_order_release);
 }
 
-Recorder::~Recorder() = default;
+Recorder::~Recorder() { forget_for_signal(this); }
 
 std::shared_ptr<Recorder> of_process() {
   struct Shared {
@@ -144,6 +145,10 @@ void Recorder::set_identity(const Identity& identity) {
   header_->host.set(identity.host);
   header_->job.set(identity.job);
   header_->program.set(program());
+  const auto folder = base::Environment::process().get(folder_variable);
+  if (!folder) return;
+  file_.prepare(*folder, file_name_of(identity.job, identity.rank, ::getpid()));
+  if (file_.is_prepared()) dump_on_signal(this);
 }
 
 std::uint16_t Recorder::add_group(std::string_view name, int size) {
@@ -158,11 +163,19 @@ std::uint16_t Recorder::add_group(std::string_view name, int size) {
 }
 
 void Recorder::set_failure(std::string_view text) {
-  const std::lock_guard lock(mutex_);
-  header_->failures.fetch_add(1, std::memory_order_relaxed);
-  set_state(RankState::failed);
-  if (std::exchange(has_failed_, true)) return;
-  header_->failure.set(text);
+  {
+    const std::lock_guard lock(mutex_);
+    header_->failures.fetch_add(1, std::memory_order_relaxed);
+    set_state(RankState::failed);
+    if (!std::exchange(has_failed_, true)) header_->failure.set(text);
+  }
+  dump();
+}
+
+void Recorder::dump() noexcept {
+  if (!file_.is_prepared() || header_->pid.load() != static_cast<std::int32_t>(::getpid())) return;  // a child of fork writes nothing of its parent
+  header_->note_clock();
+  file_.write(header_, bytes_of_record);
 }
 
 Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool timed) noexcept {
@@ -172,7 +185,7 @@ Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool time
   CallEntry* entry = nullptr;
   if (owner) {
     entry = own_ + (next_ & own_mask_);
-    if ((++next_ & (calls_between_clocks - 1)) == 0) note_clock();
+    if ((++next_ & (calls_between_clocks - 1)) == 0) header_->note_clock();
     bytes_ += facts.bytes;
     header_->bytes.store(bytes_, std::memory_order_relaxed);
   } else {
@@ -219,7 +232,7 @@ void Recorder::wait(const Call& call, int first, std::size_t ranks) noexcept {
   entry.waited_for.store(first, std::memory_order_relaxed);
   entry.waited_count.store(static_cast<std::uint32_t>(ranks), std::memory_order_relaxed);
   entry.state.store(static_cast<std::uint8_t>(CallState::waiting), std::memory_order_relaxed);
-  note_clock();
+  header_->note_clock();
 }
 
 void Recorder::end(const Call& call, bool went_well) noexcept {
@@ -236,7 +249,7 @@ void Recorder::end(const Call& call, bool went_well) noexcept {
 std::uint16_t Recorder::place_of(const std::source_location& where, bool is_owner) noexcept {
   if (where.line() == 0) return 0;
   if (!is_owner) return find_place(where);
-  Place& recent = recent_[where.line() % cached];
+  SourceLine& recent = recent_[where.line() % cached];
   if (recent.file != where.file_name() || recent.line != where.line()) [[unlikely]]
     recent = {where.file_name(), where.line(), find_place(where)};
   return recent.id;
@@ -252,7 +265,8 @@ std::uint16_t Recorder::find_place(const std::source_location& where) noexcept {
   places_[id] = {where.file_name(), where.line(), id};
   std::array<char, 16> line{};
   int digits = 0;
-  for (std::uint32_t left = where.line(); left != 0; left /= 10) line[line.size() - static_cast<std::size_t>(++digits)] = static_cast<char>('0' + left % 10);
+  for (std::uint32_t left = where.line(); left != 0; left /= 10)
+    line[line.size() - static_cast<std::size_t>(++digits)] = static_cast<char>('0' + left % 10);
   std::array<char, 64> text{};
   const std::string_view name = file_name_of(where.file_name());
   const auto room = text.size() - static_cast<std::size_t>(digits) - 1 - 4;
@@ -284,11 +298,6 @@ std::uint8_t Recorder::find_label(std::string_view label) noexcept {
   labels_[id] = label.data();
   header_->labels[id].set(label);
   return id;
-}
-
-void Recorder::note_clock() noexcept {
-  header_->last.ticks.store(now(), std::memory_order_relaxed);
-  header_->last.steady.store(steady_ns(), std::memory_order_relaxed);
 }
 
 }  // namespace unisono::recorder

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/file_descriptor.h"
+#include "recorder/dump.h"
 #include "recorder/layout.h"
 #include "recorder/ticks.h"
 #include "unisono/operation.h"
@@ -68,8 +69,10 @@ class Recorder {
   /// Gives a group a number.
   std::uint16_t add_group(std::string_view name, int size);
   void set_state(RankState state) { header_->state.store(static_cast<std::uint32_t>(state), std::memory_order_relaxed); }
-  /// Records the failure that ended a group. The first one stays.
+  /// Records the failure that ended a group, and writes the record to its file. The text of the first one stays.
   void set_failure(std::string_view text);
+  /// Writes the record to its file, if UNISONO_RECORD_DIR names a folder. A handler of a signal may call it.
+  void dump() noexcept;
 
   /// A blocking call begins.
   Call begin(const CallFacts& facts) noexcept { return open(facts, CallState::running, facts.bytes >= timed_bytes); }
@@ -93,9 +96,8 @@ class Recorder {
   std::uint8_t label_of(std::string_view label, bool is_owner) noexcept;
   std::uint16_t find_place(const std::source_location& where) noexcept;
   std::uint8_t find_label(std::string_view label) noexcept;
-  void note_clock() noexcept;
 
-  struct Place {
+  struct SourceLine {
     const char* file = nullptr;
     std::uint32_t line = 0;
     std::uint16_t id = 0;
@@ -111,13 +113,15 @@ class Recorder {
   pthread_t owner_ = ::pthread_self();
   std::uint64_t next_ = 0;
   std::uint64_t bytes_ = 0;
-  std::array<Place, cached> recent_;  // of the owner
+  std::array<SourceLine, cached> recent_;  // of the owner
   const char* last_label_ = nullptr;
   std::uint8_t last_label_id_ = 0;
 
+  DumpFile file_;
+
   std::mutex mutex_;  // of what follows
   std::uint16_t groups_ = 0;
-  std::array<Place, RecordHeader::most_places> places_;
+  std::array<SourceLine, RecordHeader::most_places> places_;
   std::uint16_t place_count_ = 1;
   std::array<const char*, RecordHeader::most_labels> labels_{};
   std::uint8_t label_count_ = 1;
@@ -127,8 +131,8 @@ class Recorder {
 /// Returns the recorder of this process, which is made when it is first asked for. A child of fork gets one of its own.
 std::shared_ptr<Recorder> of_process();
 
-/// Makes the file for the record of a rank that is yet to be started. Whoever keeps the descriptor can read the record when the rank has ended. Returns
-/// an empty descriptor where there is none to be had.
+/// Makes the file for the record of a rank that is yet to be started. Whoever keeps the descriptor can read the record when the rank has ended.
+/// Returns an empty descriptor where there is none to be had.
 base::FileDescriptor make_record_file();
 /// The variable that names the rank's descriptor of it.
 inline constexpr const char* record_variable = "UNISONO_RECORD_FD";

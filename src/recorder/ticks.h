@@ -24,7 +24,8 @@ inline bool has_steady_counter() noexcept {
 }
 
 inline std::uint64_t steady_ns() noexcept {
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
 }
 
 /// Returns the processor's counter, which takes a third of the time of the system's clock. Only where has_steady_counter.

@@ -7,6 +7,7 @@
 #include "engines/shm/segment.h"
 #include "group/group.h"
 #include "group/progress.h"
+#include "recorder/recorder.h"
 #include "unisono/cuda.h"
 
 namespace fake {
@@ -63,6 +64,7 @@ void on_ranks(const Ranks& ranks, const std::function<void(const ProcessGroup& g
       parts.host_names.assign(static_cast<std::size_t>(ranks.count), "here");
       parts.timeout = ranks.timeout;
       parts.progress = progress_of_thread = progress;
+      parts.recorder = recorder::Recorder::make_private();
       group::GroupCore::Parts core = ranks.count == 1 ? group::parts_alone() : group::parts_of_threads(segment, rank, 2);
       if (ranks.engine) {
         core.engines.device = make_engine(ranks, rank, store);

@@ -71,17 +71,25 @@ int spew(long bytes) {
   return std::fflush(stdout) == 0 ? 0 : 90;
 }
 
-/// A job in which one rank does not come to the fourth call: it rests in the program, waits in a group of two, or ends by a signal.
+/// A job in which one rank does not come to the fourth call: it rests in the program, waits in a group of two, or is killed ("dies"; after "ends" the
+/// others stay). With "handles" the program has a handler of its own for SIGUSR2.
 int late(int who, const std::string& how) {
+  if (how == "handles") answer({SIGUSR2});
   const unisono::Context context;
   std::vector<float> x(1000);
   const auto pair = unisono::new_group({0, who});
   for (int i = 0; i < 3; ++i) unisono::all_reduce(x);
   say("ready " + std::to_string(::getpid()) + " " + variable("UNISONO_JOB_ID"));
-  if (rank() == who && how == "rests") rest();
-  if (rank() == who && how == "ends") end_by(SIGKILL);
+  if (rank() == who && (how == "rests" || how == "handles")) rest();
+  if (rank() == who && (how == "ends" || how == "dies")) end_by(SIGKILL);
   if (rank() == who && how == "waits") unisono::barrier(*pair);
-  unisono::all_reduce(x);
+  try {
+    unisono::all_reduce(x);
+  } catch (const unisono::PeerFailed&) {
+    if (how != "ends") throw;
+    say("noticed");
+    rest();
+  }
   return 0;
 }
 
@@ -300,7 +308,7 @@ int run(const std::string& mode, const std::vector<std::string>& words) {
   if (mode == "give-up-a-group") return give_up_a_group();
   if (mode == "adopted") return adopted_by_sync();
   if (mode == "late") return late(std::stoi(words.at(0)), words.at(1));  // late RANK HOW
-  if (mode == "join") return join();  // a job of the library that does nothing
+  if (mode == "join") return join();                                     // a job of the library that does nothing
   return 91;
 }
 

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <functional>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launched_jobs.h"
@@ -26,7 +28,8 @@ Json status_of(const std::string& job, std::vector<std::string> more = {}) {
 
 /// A job in which a rank is late, and its status once that is seen.
 struct LateJob {
-  LateJob(int who, const std::string& how) : job(run_helper({"-n", "4", "--timeout", "60"}, {"late", std::to_string(who), how})) {
+  LateJob(int who, const std::string& how, RunningCommand::Options options = {}, const std::string& program = RANK_HELPER)
+      : job(run_plain({"-n", "4"}, {"late", std::to_string(who), how}, program), std::move(options)) {
     EXPECT_TRUE(job.until_out_has("ready", 4)) << job.out() << job.err();
     name = job_of(job);
     EXPECT_TRUE(eventually([&] { return !(status = status_of(name)).is_null() && !status.at("late").empty(); })) << status.dump(1);
@@ -80,6 +83,160 @@ TEST(Status, PrintsTablesAndCalls) {
   for (const std::string& line : lines_of(table.out().substr(0, table.out().find("rank 0, the last")))) EXPECT_LE(width_of(line), 80U) << line;
   const Json with_calls = status_of(late.name, {"--dump"});
   EXPECT_GE(with_calls.at("ranks").at(0).at("recent").size(), 4U);
+}
+
+// The launcher keeps the record of a rank that was killed.
+TEST(Status, ShowsARankThatHasEnded) {
+  RunningCommand job(run_helper({"-n", "4", "--grace", "60"}, {"late", "2", "ends"}));
+  ASSERT_TRUE(job.until_out_has("noticed", 3)) << job.out() << job.err();
+  const Json status = status_of(job_of(job), {"--dump"});
+  ASSERT_EQ(status.at("ranks").size(), 4U) << status.dump(1);
+  const Json& ended = status.at("ranks").at(2);
+  EXPECT_EQ(ended.at("state"), "ended");
+  EXPECT_EQ(ended.at("pid"), pid_of(job, 2));
+  EXPECT_EQ(ended.at("recent").back().at("operation"), "all_reduce");
+  EXPECT_EQ(ended.at("recent").back().at("state"), "done");
+  EXPECT_EQ(status.at("ranks").at(0).at("state"), "failed");
+  EXPECT_NE(status.at("ranks").at(0).at("failure").get<std::string>().find("rank 2"), std::string::npos) << status.dump(1);
+}
+
+TEST(Status, ReadsTheRecordsOfAJobThatHasFailed) {
+  const TemporaryFolder folder;
+  RunningCommand job(run_helper({"-n", "4"}, {"late", "2", "dies"}), {.environment = {{"UNISONO_RECORD_DIR", folder.path() + "/new"}}});
+  EXPECT_NE(job.wait(), 0);
+  RunningCommand status(unisono_command({"status", "--from", folder.path() + "/new", "--json", "--dump"}));
+  ASSERT_EQ(status.wait(), 0) << status.err();
+  const Json jobs = Json::parse(status.out());
+  ASSERT_EQ(jobs.size(), 1U) << status.out();
+  const Json& ranks = jobs.at(0).at("ranks");
+  ASSERT_EQ(ranks.size(), 4U) << status.out();
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    EXPECT_EQ(ranks.at(r).at("rank"), r);
+    EXPECT_EQ(ranks.at(r).at("state"), r == 2 ? "ended" : "failed");
+    EXPECT_EQ(ranks.at(r).at("recent").back().at("operation"), "all_reduce");
+    EXPECT_EQ(ranks.at(r).at("recent").back().at("state"), r == 2 ? "done" : "waiting") << ranks.at(r).dump(1);
+    EXPECT_EQ(ranks.at(r).at("recent").back().at("sequence").get<int>(),
+              ranks.at(0).at("recent").back().at("sequence").get<int>() - (r == 2 ? 1 : 0));
+  }
+  RunningCommand table(unisono_command({"status", "--from", folder.path() + "/new"}));
+  EXPECT_EQ(table.wait(), 0);
+  EXPECT_NE(unwrapped(table.out()).find("4 of 4 ranks have left their records"), std::string::npos) << table.out();
+}
+
+TEST(Status, WritesNoRecordsUnlessAsked) {
+  const TemporaryFolder folder;
+  std::string line = "cd " + folder.path() + " && exec";
+  for (const std::string& word : run_helper({"-n", "2"}, {"late", "1", "dies"})) line += " '" + word + "'";
+  RunningCommand job({"/bin/sh", "-c", line});
+  EXPECT_NE(job.wait(), 0);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+std::size_t records_in(const std::string& folder) {
+  std::size_t records = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) records += file.path().extension() == ".record" ? 1 : 0;
+  return records;
+}
+
+// A record is written while its rank hangs, and the job goes on.
+TEST(Status, ASignalWritesTheRecords) {
+  const TemporaryFolder folder;
+  LateJob late(2, "rests", {.environment = {{"UNISONO_RECORD_DIR", folder.path()}}});
+  late.job.send(SIGUSR2);  // which the launcher passes on
+  EXPECT_TRUE(eventually([&] { return records_in(folder.path()) == 4; }));
+  RunningCommand status(unisono_command({"status", "--from", folder.path(), "--json", late.name}));
+  ASSERT_EQ(status.wait(), 0) << status.err();
+  const Json job = Json::parse(status.out()).at(0);
+  EXPECT_TRUE(job.at("late").at(0).at("text").get<std::string>().starts_with("rank 2 has not come to all_reduce #")) << job.dump(1);
+  EXPECT_EQ(status_of(late.name).at("ranks").at(2).at("state"), "program") << "it lives on";
+}
+
+TEST(Status, ASignalOfTheProgramStaysItsOwn) {
+  const TemporaryFolder folder;
+  LateJob late(2, "handles", {.environment = {{"UNISONO_RECORD_DIR", folder.path()}}});
+  late.job.send(SIGUSR2);
+  EXPECT_TRUE(late.job.until_out_has("caught 12", 4)) << late.job.out();
+  EXPECT_EQ(records_in(folder.path()), 0U);
+}
+
+TEST(Status, RefusesFilesThatAreNoRecords) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() + "/a.0.1.record";
+  std::ofstream(file) << std::string(1 << 20, 'x');
+  RunningCommand status(unisono_command({"status", "--from", folder.path()}));
+  EXPECT_EQ(status.wait(), 2);
+  EXPECT_NE(unwrapped(status.err()).find("is no record of a rank"), std::string::npos) << status.err();
+  std::filesystem::remove(file);
+  RunningCommand empty(unisono_command({"status", "--from", folder.path()}));
+  EXPECT_EQ(empty.wait(), 2);
+  EXPECT_NE(unwrapped(empty.err()).find("there are no records of ranks"), std::string::npos) << empty.err();
+}
+
+TEST(Status, RefreshesOnATerminal) {
+  const LateJob late(2, "rests");
+  RunningCommand watching(unisono_command({"status", late.name}), on_terminal());
+  EXPECT_TRUE(watching.until_out_has("rank 2 has not come", 3)) << watching.out();
+  watching.type("\003");
+  EXPECT_EQ(watching.wait(), 128 + SIGINT);
+  RunningCommand once(unisono_command({"status", late.name, "--once"}), on_terminal());
+  EXPECT_EQ(once.wait(), 0);
+  EXPECT_EQ(count(once.out(), "rank 2 has not come"), 1) << once.out();
+}
+
+void write_tool(const std::string& path, const std::string& script) {
+  std::ofstream(path) << "#!/bin/sh\n" << script;
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+}
+
+Json stacks_with(const LateJob& late, const std::string& path) {
+  RunningCommand status(unisono_command({"status", "--json", "--stacks", late.name}), {.environment = {{"PATH", path}}});
+  EXPECT_EQ(status.wait(), 0) << status.err();
+  return Json::parse(status.out()).at(0).at("stacks");
+}
+
+// Stand-ins of the tools print what the real ones do.
+TEST(Status, ShowsTheStackOfALateRank) {
+  const TemporaryFolder folder, nothing;
+  const std::string program = folder.path() + "/python3";
+  std::filesystem::copy_file(RANK_HELPER, program);
+  const LateJob late(2, "rests", {}, program);
+  write_tool(folder.path() + "/eu-stack", R"sh(test "$1 $2" = "-1 -p" || exit 1
+echo "PID $3 - process"; echo "TID $3:"; echo "#0  0x00007f3a1c0d2a57 pause"; echo "#1  0x000055d0c0a1b2c3 late(int)"; echo "#2  0x000055d0c0a1b2c4"
+)sh");
+  write_tool(folder.path() + "/py-spy", R"sh(test "$1 $2" = "dump --pid" || exit 1
+echo "Process $3: python3 train.py"; echo "Python v3.11.2 (/usr/bin/python3.11)"; echo
+echo 'Thread 7 (idle): "loader"'; echo '    wait (threading.py:320)'
+echo "Thread $3 (idle): \"MainThread\""; echo '    step (train.py:12)'; echo '    <module> (train.py:30)'
+)sh");
+  const Json stacks = stacks_with(late, folder.path() + ":/usr/bin:/bin");
+  ASSERT_EQ(stacks.size(), 1U) << stacks.dump(1);
+  EXPECT_EQ(stacks.at(0).at("rank"), 2);
+  EXPECT_EQ(stacks.at(0).at("tool"), "eu-stack");
+  EXPECT_EQ(stacks.at(0).at("frames"), Json({"#0  pause", "#1  late(int)", "#2  ?"}));
+  EXPECT_EQ(stacks.at(0).at("python"), Json({"step (train.py:12)", "<module> (train.py:30)"}));
+  const Json none = stacks_with(late, nothing.path());
+  EXPECT_TRUE(none.at(0).at("frames").empty());
+  EXPECT_NE(none.at(0).at("problem").get<std::string>().find("neither eu-stack nor gdb is installed"), std::string::npos) << none.dump(1);
+}
+
+TEST(Status, ShowsWhyAToolHasNoStack) {
+  const TemporaryFolder folder;
+  const LateJob late(2, "rests");
+  write_tool(folder.path() + "/eu-stack", "echo 'dwfl_linux_proc_attach pid: Operation not permitted' >&2\nexit 1\n");
+  const Json stacks = stacks_with(late, folder.path());
+  EXPECT_EQ(stacks.at(0).at("problem"), "eu-stack: dwfl_linux_proc_attach pid: Operation not permitted");
+}
+
+TEST(Status, ShowsTheStackThatGdbSees) {
+  if (!std::filesystem::exists("/usr/bin/gdb")) GTEST_SKIP() << "gdb is missing (Debian: gdb)";
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("/usr/bin/gdb", folder.path() + "/gdb");
+  const LateJob late(2, "rests");
+  const Json stacks = stacks_with(late, folder.path());
+  if (const std::string problem = stacks.at(0).at("problem"); problem.find("not permitted") != std::string::npos) GTEST_SKIP() << problem;
+  EXPECT_EQ(stacks.at(0).at("tool"), "gdb");
+  EXPECT_NE(stacks.at(0).at("frames").dump().find("pause"), std::string::npos) << stacks.dump(1);
+  EXPECT_EQ(status_of(late.name).at("ranks").at(2).at("state"), "program") << "it goes on";
 }
 
 TEST(Status, SaysWhereThereIsNoJob) {

@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "free_port.h"
+#include "temporary_file.h"
 #include "base/socket.h"
 #include "rendezvous/rendezvous.h"
 #include "unisono/error.h"
@@ -127,19 +128,5 @@ inline void expect_a_job(const std::vector<Outcome>& outcomes, int world_size) {
     for (int r = 0; r < world_size; ++r) EXPECT_EQ(outcome.get().store->get(fmt::format("from {}", r), 20s), fmt::format("{}", r * 11 + 1));
   }
 }
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "unisono_meet_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw Error("no temporary folder");
-    path_ = name;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }
-
- private:
-  std::string path_;
-};
 
 }  // namespace unisono::rendezvous

@@ -14,8 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::uint64_t shown_delay = 1'000'000'000;  // ns: shorter waits are the normal course of a program
-
 std::string_view state_name(recorder::CallState state) {
   constexpr std::array<std::string_view, 6> names{"none", "queued", "running", "waiting", "done", "failed"};
   const auto index = static_cast<std::size_t>(state);
@@ -37,6 +35,19 @@ std::string state_text(const RankFacts& rank) {
   const auto* call = call_shown(rank);
   if (call == nullptr || call->is_over()) return "program";
   return std::string(state_name(call->state));
+}
+
+std::string share_text(double share) { return fmt::format("{:.0f} %", 100 * share); }
+
+/// Returns the share of its time that a rank has waited.
+double waiting_share(const RankFacts& rank) {
+  const recorder::RankSeen& record = rank.record;
+  std::uint64_t waited = record.waited;
+  // The wait under way is not yet among those that are over.
+  if (const auto* call = call_shown(rank);
+      call != nullptr && call->state == recorder::CallState::waiting && call->begun != 0 && record.now > call->begun)
+    waited += record.now - call->begun;
+  return record.now > record.began ? std::min(1.0, static_cast<double>(waited) / static_cast<double>(record.now - record.began)) : 0;
 }
 
 std::string age_text(const recorder::CallSeen& call, std::uint64_t now) {
@@ -79,10 +90,13 @@ Json rank_json(const RankFacts& rank, bool with_calls) {
   json["pid"] = record.pid;
   json["host"] = record.host;
   json["state"] = state_text(rank);
+  json["now_ns"] = record.now;
   json["calls"] = record.calls;
   json["bytes"] = record.bytes;
   json["waited_ns"] = record.waited;
+  json["waiting_share"] = waiting_share(rank);
   json["cpu_seconds"] = rank.process.cpu_seconds;
+  json["cpu_share"] = rank.process.cpu_share;
   json["memory_bytes"] = rank.process.memory_bytes;
   if (!record.failure.empty()) json["failure"] = record.failure;
   if (const auto* call = call_shown(rank)) json["call"] = call_json(*call);
@@ -95,31 +109,37 @@ Json rank_json(const RankFacts& rank, bool with_calls) {
 
 }  // namespace
 
-std::string status_text(const JobFacts& job, std::uint64_t now) {
-  std::string text = fmt::format("job {}: {}\n  {} of {} ranks are on this host; it began {} ago\n", job.name, job.program, job.ranks.size(), job.size,
-                                 duration_text(now - job.began));
-  for (const Delay& delay : delays_of(job, now, shown_delay)) text += "  " + wrap(delay.text, 4, 2) + "\n";
+std::string status_text(const JobFacts& job) {
+  const std::string_view where = job.is_copy ? "have left their records; they were written" : "are on this host; it began";
+  std::string text = wrap(fmt::format("job {}: {}", job.name, job.program), 2) + "\n";
+  text += fmt::format("  {} of {} ranks {} {} {}\n", job.ranks.size(), job.size, where, duration_text(job.age_ns),
+                      job.is_copy ? "after it began" : "ago");
+  for (const Delay& delay : delays_of(job, told_delay_ns)) text += "  " + wrap(delay.text, 4, 2) + "\n";
   for (const RankFacts& rank : job.ranks) {
     if (!rank.record.failure.empty()) text += "  " + wrap(fmt::format("rank {} failed: {}", rank.record.rank, rank.record.failure), 4, 2) + "\n";
   }
-  text += "\n  rank  state    last call                    age        calls     moved    waited  memory\n";
+  text += "\n  rank  state    last call                   age  waits    cpu   memory    moved\n";
   for (const RankFacts& rank : job.ranks) {
     const auto* call = call_shown(rank);
     const std::string name = call == nullptr ? "" : fmt::format("{} #{}", call->operation, call->sequence);
-    text += fmt::format("  {:>4}  {} {} {} {:>8} {:>9} {:>9} {:>7}\n", rank.record.rank, pad_right(state_text(rank), 8), pad_right(name, 24),
-                        pad_left(call == nullptr ? "" : age_text(*call, now), 7), rank.record.calls, bytes_text(static_cast<double>(rank.record.bytes)),
-                        pad_left(duration_text(rank.record.waited), 9), bytes_text(static_cast<double>(rank.process.memory_bytes)));
+    const bool is_known = !job.is_copy && rank.process.lives;
+    text +=
+        fmt::format("  {:>4}  {} {} {} {:>6} {:>6} {:>8} {:>8}\n", rank.record.rank, pad_right(state_text(rank), 8), pad_right(name, 21),
+                    pad_left(call == nullptr ? "" : age_text(*call, rank.record.now), 9), share_text(waiting_share(rank)),
+                    is_known ? share_text(rank.process.cpu_share) : "", is_known ? bytes_text(static_cast<double>(rank.process.memory_bytes)) : "",
+                    bytes_text(static_cast<double>(rank.record.bytes)));
   }
   return text + "\n";
 }
 
-std::string dump_text(const JobFacts& job, std::uint64_t now) {
+std::string dump_text(const JobFacts& job) {
   std::string text;
   for (const RankFacts& rank : job.ranks) {
     text += fmt::format("rank {}, the last {} of {} calls\n", rank.record.rank, rank.record.recent.size(), rank.record.calls);
     for (const auto& call : rank.record.recent) {
-      text += fmt::format("  {} {} {} {}", pad_left(age_text(call, now), 10), pad_right(state_name(call.state) == "none" ? "" : std::string(state_name(call.state)), 8),
-                          pad_right(call_text(call), 34), bytes_text(static_cast<double>(call.bytes)));
+      text += fmt::format("  {} {} {} {}", pad_left(age_text(call, rank.record.now), 10),
+                          pad_right(state_name(call.state) == "none" ? "" : std::string(state_name(call.state)), 8), pad_right(call_text(call), 34),
+                          bytes_text(static_cast<double>(call.bytes)));
       if (call.waited_for >= 0) text += fmt::format(", waited for rank {}", call.waited_for);
       if (!call.place.empty()) text += ", " + call.place;
       text += "\n";
@@ -128,18 +148,35 @@ std::string dump_text(const JobFacts& job, std::uint64_t now) {
   return text;
 }
 
-std::string status_json(const std::vector<JobFacts>& jobs, std::uint64_t now, bool with_calls) {
+std::string stack_text(const Stack& stack) {
+  std::string text;
+  if (!stack.python.empty()) text += fmt::format("  what rank {} does, in Python (py-spy)\n", stack.rank);
+  for (const std::string& frame : stack.python) text += "    " + frame + "\n";
+  if (stack.frames.empty()) return text + "  " + wrap(fmt::format("no stack of rank {}: {}", stack.rank, stack.problem), 4, 2) + "\n";
+  text += fmt::format("  what rank {} does ({})\n", stack.rank, stack.tool);
+  for (const std::string& frame : stack.frames) text += "    " + frame + "\n";
+  return text;
+}
+
+std::string status_json(const std::vector<JobFacts>& jobs, const std::vector<std::vector<Stack>>& stacks, bool with_calls) {
   Json all = Json::array();
-  for (const JobFacts& job : jobs) {
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const JobFacts& job = jobs[i];
     Json json;
     json["job"] = job.name;
     json["program"] = job.program;
     json["size"] = job.size;
-    json["now_ns"] = now;
     json["began_ns"] = job.began;
+    json["age_ns"] = job.age_ns;
     json["late"] = Json::array();
-    for (const Delay& delay : delays_of(job, now, shown_delay))
+    for (const Delay& delay : delays_of(job, told_delay_ns))
       json["late"].push_back({{"rank", delay.late}, {"waited_ns", delay.for_ns}, {"text", delay.text}});
+    if (i < stacks.size()) {
+      json["stacks"] = Json::array();
+      for (const Stack& stack : stacks[i])
+        json["stacks"].push_back(
+            {{"rank", stack.rank}, {"tool", stack.tool}, {"frames", stack.frames}, {"python", stack.python}, {"problem", stack.problem}});
+    }
     json["ranks"] = Json::array();
     for (const RankFacts& rank : job.ranks) json["ranks"].push_back(rank_json(rank, with_calls));
     all.push_back(std::move(json));

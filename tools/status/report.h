@@ -5,14 +5,20 @@
 #include <vector>
 
 #include "status/jobs.h"
+#include "status/stacks.h"
 
 namespace unisono::tools {
 
+/// Waits of the others for a rank that are told. Shorter ones are the normal course of a program.
+inline constexpr std::uint64_t told_delay_ns = 1'000'000'000;
+
 /// Returns what is to be known of a job: who is late, and a line for each rank.
-std::string status_text(const JobFacts& job, std::uint64_t now);
+std::string status_text(const JobFacts& job);
 /// Returns the last calls of each rank.
-std::string dump_text(const JobFacts& job, std::uint64_t now);
-/// Returns all of that as JSON; the calls with `with_calls` only.
-std::string status_json(const std::vector<JobFacts>& jobs, std::uint64_t now, bool with_calls);
+std::string dump_text(const JobFacts& job);
+/// Returns what a late rank does.
+std::string stack_text(const Stack& stack);
+/// Returns all of that as JSON. `stacks` belong to the jobs, in their order; the calls with `with_calls` only.
+std::string status_json(const std::vector<JobFacts>& jobs, const std::vector<std::vector<Stack>>& stacks, bool with_calls);
 
 }  // namespace unisono::tools

@@ -1,0 +1,119 @@
+#include "recorder/dump.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "base/log.h"
+#include "recorder/reader.h"
+#include "recorder/recorder.h"
+
+namespace unisono::recorder {
+namespace {
+
+std::atomic<Recorder*> of_signal{nullptr};
+static_assert(std::atomic<Recorder*>::is_always_lock_free, "the handler of a signal reads it");
+
+extern "C" void write_on_signal(int) {
+  const int error = errno;
+  if (Recorder* const recorder = of_signal.load()) recorder->dump();
+  errno = error;
+}
+
+bool write_all(int fd, const char* data, std::size_t bytes) noexcept {
+  while (bytes != 0) {
+    const ssize_t written = ::write(fd, data, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    data += written;
+    bytes -= static_cast<std::size_t>(written);
+  }
+  return true;
+}
+
+bool belongs_in_name(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_'; }
+
+}  // namespace
+
+std::string file_name_of(std::string_view job, int rank, pid_t pid) {
+  std::string name(job);
+  std::ranges::replace_if(
+      name, [](char c) { return !belongs_in_name(c); }, '_');
+  return (name.empty() ? "job" : name) + "." + std::to_string(rank) + "." + std::to_string(pid) + std::string(file_ending);
+}
+
+void DumpFile::prepare(const std::string& folder, const std::string& name) {
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(folder, error);
+  std::filesystem::create_directories(absolute, error);
+  const std::string path = (absolute / name).native();
+  const std::string new_path = path + ".new";
+  const bool fits = new_path.size() < new_path_.size();
+  if (!fits || ::access(absolute.c_str(), W_OK | X_OK) != 0) {
+    const std::string why = fits ? std::error_code(errno, std::generic_category()).message() : "the name is too long";
+    base::warn("no record can be written into " + folder + ", which " + folder_variable + " names: " + why);
+    return;
+  }
+  std::ranges::copy(path, path_.begin());
+  std::ranges::copy(new_path, new_path_.begin());
+  is_prepared_.store(true, std::memory_order_release);
+}
+
+bool DumpFile::write(const void* memory, std::size_t bytes) noexcept {
+  if (!is_prepared() || is_busy_.exchange(true)) return false;
+  bool is_written = false;
+  constexpr mode_t for_its_user = 0600;
+  const int fd = ::open(new_path_.data(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, for_its_user);
+  if (fd >= 0) {
+    is_written = write_all(fd, static_cast<const char*>(memory), bytes);
+    is_written = ::close(fd) == 0 && is_written;
+    if (is_written) is_written = ::rename(new_path_.data(), path_.data()) == 0;
+    else ::unlink(new_path_.data());
+  }
+  is_busy_.store(false);
+  return is_written;
+}
+
+void dump_on_signal(Recorder* recorder) {
+  of_signal.store(recorder);
+  struct sigaction now {};
+  if (::sigaction(SIGUSR2, nullptr, &now) != 0) return;
+  if ((now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == write_on_signal) return;
+  if ((now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_DFL) {
+    base::debug("the program has a handler for SIGUSR2, or ignores it: that signal does not write the record of calls");
+    return;
+  }
+  struct sigaction ours {};
+  ours.sa_handler = write_on_signal;
+  ours.sa_flags = SA_RESTART;
+  ::sigemptyset(&ours.sa_mask);
+  ::sigaction(SIGUSR2, &ours, nullptr);
+}
+
+void forget_for_signal(Recorder* recorder) noexcept { of_signal.compare_exchange_strong(recorder, nullptr); }
+
+void dump_ended(const base::FileDescriptor& kept, const std::string& folder) {
+  const auto copy = copy_of(kept);
+  if (!copy) return;
+  auto& header = *static_cast<RecordHeader*>(copy->memory.get());
+  if (header.rank.load() < 0) return;  // it has joined nothing
+  const std::string name = file_name_of(header.job.get(), header.rank.load(), header.pid.load());
+  std::error_code ignored;
+  if (std::filesystem::exists(std::filesystem::path(folder) / name, ignored)) return;
+  const auto state = static_cast<RankState>(header.state.load());
+  if (state == RankState::joining || state == RankState::running) header.state.store(static_cast<std::uint32_t>(RankState::ended));
+  header.note_clock();
+  DumpFile file;
+  file.prepare(folder, name);
+  file.write(&header, copy->bytes);
+}
+
+}  // namespace unisono::recorder

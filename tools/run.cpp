@@ -225,6 +225,7 @@ void add_run(CLI::App& app) {
   offer(command->add_option("--logs", job.log_directory, "Keep a file for each rank, in a folder for each job in this one"),
         {.kind = Values::Kind::folder});
   offer(command->add_option("--stdin", flags->standard_input, "Who gets standard input: a rank, all or none (0)"), {"all", "none", "0"});
+  command->add_flag("--summary", job.summary, "Say at the end how long the job took, how the ranks ended, and which ones waited for the others");
   command->add_flag("--no-pty", flags->no_pty, "Ranks write to pipes, also where the launcher writes to a terminal");
   command->add_option("--grace", flags->grace_seconds, "Seconds the ranks have to end, before SIGTERM and before SIGKILL (15)")
       ->check(not_negative());

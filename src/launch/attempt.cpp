@@ -160,6 +160,14 @@ void Attempt::keep_records() const {
   }
 }
 
+std::vector<recorder::RankSeen> Attempt::records() const {
+  std::vector<recorder::RankSeen> seen;
+  for (const auto& record : records_) {
+    if (const auto reader = record ? recorder::RecordReader::open(record) : nullptr) seen.push_back(reader->read(0));
+  }
+  return seen;
+}
+
 const std::deque<std::string>& Attempt::last_lines(int rank) const {
   static const std::deque<std::string> none;
   const int local = rank - first_rank_;

@@ -18,6 +18,7 @@
 #include "launch/poll_set.h"
 #include "launch/stdin_pump.h"
 #include "launch/supervisor.h"
+#include "recorder/reader.h"
 #include "store/server.h"
 
 namespace unisono::launcher {
@@ -59,6 +60,8 @@ class Attempt {
 
   const std::vector<RankEnd>& ends() const noexcept { return ends_; }
   std::optional<std::size_t> cause() const noexcept { return cause_; }
+  /// Returns what this host's ranks have recorded, without their calls.
+  std::vector<recorder::RankSeen> records() const;
   /// The signal that ended the attempt from outside.
   std::optional<int> interrupted_by() const noexcept { return interrupted_by_; }
   /// Returns false where a rank had failed before the signal: then the rank is the first cause.

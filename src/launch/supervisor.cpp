@@ -12,6 +12,7 @@
 #include "launch/host.h"
 #include "launch/program.h"
 #include "launch/report.h"
+#include "launch/summary.h"
 
 namespace unisono::launcher {
 
@@ -139,6 +140,7 @@ bool attempt_once(const JobParts& parts, JobResult& result) {
   Attempt attempt(parts, result.attempts++);
   attempt.run(restarts_left > 0);
   result.ends = attempt.ends();
+  result.records = attempt.records();
   result.first_cause = attempt.cause();
   result.interrupted_by = attempt.interrupted_by();
   bool interrupted_first = attempt.interrupted_first();
@@ -203,7 +205,7 @@ JobResult run_job(const JobOptions& options) {
   open_standard_descriptors();
   Task task{.arguments = options.command, .function = options.function};
   if (!task.function) task.path = find_program(options.command.front(), options.environment);
-  const DescriptorLimit limit(64 + 8 * static_cast<std::size_t>(options.ranks));
+  const DescriptorLimit limit(64 + 9 * static_cast<std::size_t>(options.ranks));
   const std::vector<int> cpus = allowed_cpus();
   const std::string job_id = random_id();
   const LogFolder logs = options.log_directory.empty() ? LogFolder{} : make_log_folder(options.log_directory, job_id, options.log_name);
@@ -238,7 +240,12 @@ JobResult run_job(const JobOptions& options) {
                        openmp_share(options.ranks)};
 
   JobResult result;
+  const auto start = base::Clock::now();
   while (attempt_once(parts, result)) {
+  }
+  if (options.summary && options.node_rank == 0) {
+    console.say(summary_of_ends(result.ends, base::Clock::now() - start));
+    if (const std::string waits = summary_of_waits(result.records); !waits.empty()) console.say(waits);
   }
   write_out(console, signal_scope);
   if (result.exit_code == 0 && console.has_lost_output()) result.exit_code = 1;

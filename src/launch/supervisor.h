@@ -12,6 +12,7 @@
 #include "launch/first_cause.h"
 #include "launch/program.h"
 #include "launch/stdin_pump.h"
+#include "recorder/reader.h"
 
 namespace unisono::launcher {
 
@@ -63,7 +64,8 @@ struct JobOptions {
   StdinTarget standard_input = {};  ///< rank 0 by default
   SignalMode signals = SignalMode::handled;
   Verbosity verbosity = Verbosity::normal;
-  int conductor = -1;  ///< a descriptor for the launcher's own messages (Console), where another process shows those of all hosts; -1: none
+  bool summary = false;  ///< at the end: how long the job took, how the ranks ended, and who was waited for
+  int conductor = -1;    ///< a descriptor for the launcher's own messages (Console), where another process shows those of all hosts; -1: none
   base::Environment environment = base::Environment::process();
 };
 
@@ -72,7 +74,8 @@ struct JobResult {
   std::optional<std::size_t> first_cause = {};  ///< index into `ends`
   std::optional<int> interrupted_by = {};       ///< the signal that ended the job from outside
   int attempts = 0;
-  std::vector<RankEnd> ends = {};  ///< of the last attempt, in the order of the ranks; of all hosts, as far as they are known
+  std::vector<RankEnd> ends = {};                ///< of the last attempt, in the order of the ranks; of all hosts, as far as they are known
+  std::vector<recorder::RankSeen> records = {};  ///< of this host's ranks of the last attempt; without their calls
 };
 
 class Console;

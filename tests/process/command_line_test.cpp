@@ -60,7 +60,7 @@ TEST(CommandLine, SaysItsVersionInEveryUsualWay) {
 TEST(CommandLine, HelpIsTheSamePageHoweverItIsAskedFor) {
   EXPECT_EQ(ask({"help"}).out, ask({"--help"}).out);
   EXPECT_EQ(ask({"-h"}).out, ask({"--help"}).out);
-  for (const char* name : {"run", "bench", "info", "doctor", "simulate", "completion", "version", "help"}) {
+  for (const char* name : {"run", "bench", "info", "doctor", "simulate", "status", "completion", "version", "help"}) {
     EXPECT_NE(ask({"help"}).out.find(fmt::format("\n  {} ", name)), std::string::npos) << name;
     const Answer page = ask({"help", name});
     EXPECT_EQ(page.code, 0) << page.err;
@@ -75,8 +75,8 @@ TEST(CommandLine, HelpIsTheSamePageHoweverItIsAskedFor) {
 TEST(CommandLine, AMistypedCommandIsNamedWithTheOneThatIsMeant) {
   EXPECT_EQ(refusal({"rnu", "-n", "2", "true"}), "unisono: unknown command 'rnu'; did you mean 'run'?");
   EXPECT_EQ(refusal({"benhc"}), "unisono: unknown command 'benhc'; did you mean 'bench'?");
-  EXPECT_EQ(refusal({"WRONG"}), "unisono: unknown command 'WRONG'; there are run, bench, info, doctor, simulate, completion, version, help");
-  EXPECT_EQ(refusal({}), "unisono: a command is missing; there are run, bench, info, doctor, simulate, completion, version, help");
+  EXPECT_EQ(refusal({"WRONG"}), "unisono: unknown command 'WRONG'; there are run, bench, info, doctor, simulate, status, completion, version, help");
+  EXPECT_EQ(refusal({}), "unisono: a command is missing; there are run, bench, info, doctor, simulate, status, completion, version, help");
 }
 
 TEST(CommandLine, AProgramWhereACommandBelongsIsToldHowItIsStarted) {

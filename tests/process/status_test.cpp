@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launched_jobs.h"
+#include "launch/summary.h"
 #include "running_command.h"
 
 namespace unisono::testing {
@@ -237,6 +238,37 @@ TEST(Status, ShowsTheStackThatGdbSees) {
   EXPECT_EQ(stacks.at(0).at("tool"), "gdb");
   EXPECT_NE(stacks.at(0).at("frames").dump().find("pause"), std::string::npos) << stacks.dump(1);
   EXPECT_EQ(status_of(late.name).at("ranks").at(2).at("state"), "program") << "it goes on";
+}
+
+TEST(Summary, SaysHowTheJobEnded) {
+  RunningCommand failed(run_helper({"-n", "3", "--summary"}, {"late", "1", "dies"}));
+  EXPECT_EQ(failed.wait(), 128 + SIGKILL);
+  EXPECT_NE(unwrapped(failed.err()).find("the job took "), std::string::npos) << failed.err();
+  EXPECT_NE(unwrapped(failed.err()).find("rank 1 ended by SIGKILL"), std::string::npos) << failed.err();
+  RunningCommand sound(run_helper({"-n", "3", "--summary"}, {"late", "1", "works"}));
+  EXPECT_EQ(sound.wait(), 0) << sound.err();
+  EXPECT_NE(unwrapped(sound.err()).find(": ranks 0-2 exited with code 0"), std::string::npos) << sound.err();
+  EXPECT_NE(unwrapped(sound.err()).find("rank 1 waited for the others for "), std::string::npos) << sound.err();
+  RunningCommand plain(run_plain({"-n", "2", "--summary"}, {}, "/bin/true"));
+  EXPECT_EQ(plain.wait(), 0);
+  EXPECT_EQ(count(plain.err(), "[unisono]"), 1) << plain.err();
+}
+
+TEST(Summary, ComparesTheWaitsOfTheRanks) {
+  const auto rank = [](int number, std::uint64_t waited, std::uint64_t calls = 7) {
+    recorder::RankSeen seen;
+    seen.rank = number;
+    seen.calls = calls;
+    seen.began = 1000;
+    seen.now = 2000;
+    seen.waited = waited;
+    return seen;
+  };
+  using launcher::summary_of_waits;
+  EXPECT_EQ(summary_of_waits(std::vector{rank(0, 700), rank(1, 20), rank(2, 400)}),
+            "rank 1 waited for the others for 2 % of its time, the least of all, and rank 0 for 70 %, the most");
+  EXPECT_EQ(summary_of_waits(std::vector{rank(0, 1), rank(1, 2)}), "no rank waited for the others for more than 1 % of its time");
+  EXPECT_EQ(summary_of_waits(std::vector{rank(0, 700), rank(-1, 0), rank(2, 0, 0)}), "") << "there is nothing to compare";
 }
 
 TEST(Status, SaysWhereThereIsNoJob) {

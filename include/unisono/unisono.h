@@ -11,6 +11,7 @@
 // - sampler.h, loader_plan.h: share out a data set
 // - tensor.h, reduce_op.h, shared_memory.h: buffers, operations, memory
 // - error.h: everything that is thrown
+// - record.h: the last calls of this rank
 // - store.h, engine.h: the store through which processes meet, and engines of one's own
 
 #include "unisono/any_value.h"

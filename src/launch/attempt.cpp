@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <deque>
 
-#include "base/environment.h"
 #include "launch/program.h"
 #include "recorder/dump.h"
 
@@ -153,7 +152,7 @@ void Attempt::finish() {
 
 /// Writes the records of the ranks that could not do so themselves.
 void Attempt::keep_records() const {
-  const auto folder = base::Environment::process().get(recorder::folder_variable);
+  const auto folder = parts_.options.environment.get(recorder::folder_variable);
   if (!folder) return;
   for (const auto& record : records_) {
     if (record) recorder::dump_ended(record, *folder);

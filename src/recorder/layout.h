@@ -19,25 +19,25 @@ inline constexpr std::uint64_t record_magic = 0x31'63'65'72'69'6e'75'00;  // "un
 inline constexpr std::string_view record_name = "unisono-record";         // of the memory file
 
 /// A text that is written once, or rarely, by its rank. A longer one loses its beginning where the end says more, and its end otherwise.
-template <std::size_t size>
+template <std::size_t Size>
 class FixedText {
  public:
   enum class Keep { begin, end };
   void set(std::string_view text, Keep keep = Keep::begin) noexcept {
-    if (text.size() > size) text = keep == Keep::begin ? text.substr(0, size) : text.substr(text.size() - size);
+    if (text.size() > Size) text = keep == Keep::begin ? text.substr(0, Size) : text.substr(text.size() - Size);
     length_.store(0, std::memory_order_relaxed);
     for (std::size_t i = 0; i < text.size(); ++i) chars_[i].store(text[i], std::memory_order_relaxed);
     length_.store(static_cast<std::uint32_t>(text.size()), std::memory_order_release);
   }
   std::string get() const {
-    std::string text(std::min<std::size_t>(length_.load(std::memory_order_acquire), size), '\0');
+    std::string text(std::min<std::size_t>(length_.load(std::memory_order_acquire), Size), '\0');
     for (std::size_t i = 0; i < text.size(); ++i) text[i] = chars_[i].load(std::memory_order_relaxed);
     return text;
   }
 
  private:
   std::atomic<std::uint32_t> length_{0};
-  std::array<std::atomic<char>, size> chars_{};
+  std::array<std::atomic<char>, Size> chars_{};
 };
 
 enum class CallState : std::uint8_t {

@@ -73,8 +73,8 @@ std::uint64_t RecordReader::steady_of(std::uint64_t ticks) const {
   const RecordHeader& record = header();
   if (record.uses_counter.load(relaxed) == 0) return ticks;
   const bool lives = kind_ == Kind::lives;
-  const double first_ticks = static_cast<double>(record.first.ticks.load(relaxed)),
-               first_steady = static_cast<double>(record.first.steady.load(relaxed));
+  const auto first_ticks = static_cast<double>(record.first.ticks.load(relaxed));
+  const auto first_steady = static_cast<double>(record.first.steady.load(relaxed));
   const double ticks_passed = static_cast<double>(lives ? counter() : record.last.ticks.load(relaxed)) - first_ticks;
   if (ticks_passed <= 0) return record.first.steady.load(relaxed);
   const double rate = (static_cast<double>(lives ? steady_ns() : record.last.steady.load(relaxed)) - first_steady) / ticks_passed;

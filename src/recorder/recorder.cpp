@@ -66,12 +66,13 @@ std::shared_ptr<void> own_memory(std::size_t bytes) {
           [](void* memory) { ::operator delete (memory, std::align_val_t{alignof(RecordHeader)}); }};
 }
 
-/// Returns the words of this process's command line, without those that would not fit.
+/// Returns the words of this process's command line, in one line: a word may be a whole program (`python -c`).
 std::string program() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string words(std::istreambuf_iterator<char>(file), {});
   while (!words.empty() && words.back() == '\0') words.pop_back();
-  std::ranges::replace(words, '\0', ' ');
+  std::ranges::replace_if(
+      words, [](char c) { return (c >= '\0' && c < ' ') || c == '\x7f'; }, ' ');
   return words;
 }
 

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -72,15 +73,20 @@ int spew(long bytes) {
 }
 
 /// A job in which one rank does not come to the fourth call: it rests in the program, waits in a group of two, or is killed ("dies"; after "ends" the
-/// others stay). With "handles" the program has a handler of its own for SIGUSR2; with "works" the rank comes after half a second.
+/// others stay). With "handles" the program has a handler of its own for SIGUSR2; with "works" the rank comes after half a second; with
+/// "spins" it uses 0.3 s of a processor, and rests.
 int late(int who, const std::string& how) {
   if (how == "handles") answer({SIGUSR2});
   const unisono::Context context;
   std::vector<float> x(1000);
   const auto pair = unisono::new_group({0, who});
   for (int i = 0; i < 3; ++i) unisono::all_reduce(x);
+  if (rank() == who && how == "spins") {
+    while (std::clock() < 3 * CLOCKS_PER_SEC / 10) {
+    }
+  }
   say("ready " + std::to_string(::getpid()) + " " + variable("UNISONO_JOB_ID"));
-  if (rank() == who && (how == "rests" || how == "handles")) rest();
+  if (rank() == who && (how == "rests" || how == "handles" || how == "spins")) rest();
   if (rank() == who && (how == "ends" || how == "dies")) end_by(SIGKILL);
   if (rank() == who && how == "waits") unisono::barrier(*pair);
   if (rank() == who && how == "works") std::this_thread::sleep_for(std::chrono::milliseconds(500));

@@ -4,7 +4,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,15 +56,25 @@ TEST(Status, NamesTheRankThatIsInTheProgram) {
   EXPECT_EQ(late.rank(2).at("state"), "program");
   EXPECT_EQ(late.rank(0).at("state"), "waiting");
   EXPECT_EQ(late.rank(0).at("call").at("waited_for"), 2);
-  EXPECT_GT(late.rank(1).at("memory_bytes").get<double>(), 0);
+  EXPECT_EQ(late.rank(0).at("bytes"), 4 * 4000) << "with the call under way";
+  EXPECT_EQ(late.rank(2).at("bytes"), 3 * 4000);
+}
+
+TEST(Status, TellsWhatTheProcessesUse) {
+  const LateJob late(2, "spins");
+  EXPECT_GE(late.rank(2).at("cpu_seconds").get<double>(), 0.25);
+  EXPECT_GT(late.rank(2).at("cpu_share").get<double>(), 0);
+  const double resident = late.rank(2).at("memory_bytes").get<double>();
+  EXPECT_GT(resident, 1 << 20);
+  EXPECT_LT(resident, 1 << 30);
 }
 
 TEST(Status, NamesTheRankThatWaitsElsewhere) {
-  const LateJob late(3, "waits");
+  LateJob late(3, "waits");
+  EXPECT_TRUE(eventually([&] { return (late.status = status_of(late.name)).at("late").size() == 2; })) << "ranks 0 and 3 wait for each other";
   EXPECT_NE(late.first().find("rank 3"), std::string::npos) << late.status.dump(1);
   EXPECT_EQ(late.rank(3).at("call").at("operation"), "barrier");
   EXPECT_EQ(late.rank(3).at("call").at("group"), "{0, 3}");
-  EXPECT_EQ(late.status.at("late").size(), 2U) << "ranks 0 and 3 wait for each other";
 }
 
 TEST(Status, ShowsARankThatIsStopped) {
@@ -139,6 +151,18 @@ std::size_t records_in(const std::string& folder) {
   return records;
 }
 
+TEST(Status, AMismatchWritesTheRecords) {
+  const TemporaryFolder folder;
+  RunningCommand job(run_helper({"-n", "2"}, {"mismatch", "1", "goes-on"}), {.environment = {{"UNISONO_RECORD_DIR", folder.path()}}});
+  ASSERT_EQ(job.wait(), 0) << job.err();
+  RunningCommand status(unisono_command({"status", "--from", folder.path(), "--json"}));
+  ASSERT_EQ(status.wait(), 0) << status.err();
+  const Json ranks = Json::parse(status.out()).at(0).at("ranks");
+  ASSERT_EQ(ranks.size(), 2U);
+  EXPECT_EQ(ranks.at(0).at("call").at("bytes"), 2 * sizeof(float));
+  EXPECT_EQ(ranks.at(1).at("call").at("bytes"), 3 * sizeof(float));
+}
+
 // A record is written while its rank hangs, and the job goes on.
 TEST(Status, ASignalWritesTheRecords) {
   const TemporaryFolder folder;
@@ -173,10 +197,23 @@ TEST(Status, RefusesFilesThatAreNoRecords) {
   EXPECT_NE(unwrapped(empty.err()).find("there are no records of ranks"), std::string::npos) << empty.err();
 }
 
+/// Returns what a table says of the processors that rank 2 uses.
+std::string cpu_column(const std::string& screens, std::size_t screen) {
+  for (const std::string& line : lines_of(screens)) {
+    std::istringstream stream(line);
+    const std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
+    // rank state call number age unit waits % cpu %
+    if (words.size() > 9 && words[1] == "program" && screen-- == 0) return words[8];
+  }
+  return "none";
+}
+
 TEST(Status, RefreshesOnATerminal) {
-  const LateJob late(2, "rests");
+  const LateJob late(2, "spins");
   RunningCommand watching(unisono_command({"status", late.name}), on_terminal());
   EXPECT_TRUE(watching.until_out_has("rank 2 has not come", 3)) << watching.out();
+  EXPECT_NE(cpu_column(watching.out(), 0), "0") << "since it joined";
+  EXPECT_EQ(cpu_column(watching.out(), 1), "0") << "since the screen before";
   watching.type("\003");
   EXPECT_EQ(watching.wait(), 128 + SIGINT);
   RunningCommand once(unisono_command({"status", late.name, "--once"}), on_terminal());
@@ -237,6 +274,7 @@ TEST(Status, ShowsTheStackThatGdbSees) {
   if (const std::string problem = stacks.at(0).at("problem"); problem.find("not permitted") != std::string::npos) GTEST_SKIP() << problem;
   EXPECT_EQ(stacks.at(0).at("tool"), "gdb");
   EXPECT_NE(stacks.at(0).at("frames").dump().find("pause"), std::string::npos) << stacks.dump(1);
+  EXPECT_EQ(stacks.at(0).at("frames").dump().find(" in "), std::string::npos) << stacks.dump(1);
   EXPECT_EQ(status_of(late.name).at("ranks").at(2).at("state"), "program") << "it goes on";
 }
 

@@ -142,7 +142,7 @@ std::string dump_text(const JobFacts& job) {
                           bytes_text(static_cast<double>(call.bytes)));
       if (call.waited_for >= 0) text += fmt::format(", waited for rank {}", call.waited_for);
       if (!call.place.empty()) text += ", " + call.place;
-      text += "\n";
+      text += '\n';
     }
   }
   return text;

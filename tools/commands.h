@@ -14,6 +14,7 @@ void add_info(CLI::App& app);
 void add_doctor(CLI::App& app);
 void add_simulate(CLI::App& app);
 void add_status(CLI::App& app);
+void add_trace(CLI::App& app);
 
 /// What a launcher is told by the process of its host that a conductor of several hosts has started: `unisono __launch REPORT SECRET NAME run …`.
 struct Conducted {

@@ -93,6 +93,7 @@ void add_commands(CLI::App& app, std::string_view named) {
   const std::pair<std::string_view, void (*)(CLI::App&)> commands[] = {
       {"run", unisono::tools::add_run},       {"bench", unisono::tools::add_bench},       {"info", unisono::tools::add_info},
       {"doctor", unisono::tools::add_doctor}, {"simulate", unisono::tools::add_simulate}, {"status", unisono::tools::add_status},
+      {"trace", unisono::tools::add_trace},
   };
   const auto* const found = std::ranges::find(commands, named, [](const auto& command) { return command.first; });
   if (found != std::end(commands)) return found->second(app);

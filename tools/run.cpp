@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -21,6 +22,7 @@
 #include "launch/host.h"
 #include "launch/signals.h"
 #include "launch/supervisor.h"
+#include "recorder/trace_file.h"
 #include "rendezvous/slurm.h"
 #include "schedule/network_override.h"
 #include "schedule/selection.h"
@@ -154,6 +156,8 @@ void run(RunFlags& flags, const CLI::App& command) {
   const auto target = launcher::StdinTarget::parse(flags.standard_input);
   if (!target) throw CLI::ValidationError("--stdin", "\"" + flags.standard_input + "\" is neither all nor none nor a rank");
   job.standard_input = *target;
+  if (job.trace_folder.empty()) job.trace_folder = job.environment.get(recorder::trace_variable).value_or("");
+  if (!job.trace_folder.empty()) job.trace_folder = std::filesystem::absolute(job.trace_folder).string();
   if (flags.no_pty) job.terminals = launcher::Terminals::none;
   int code = 1;
   try {
@@ -226,6 +230,9 @@ void add_run(CLI::App& app) {
         {.kind = Values::Kind::folder});
   offer(command->add_option("--stdin", flags->standard_input, "Who gets standard input: a rank, all or none (0)"), {"all", "none", "0"});
   command->add_flag("--summary", job.summary, "Say at the end how long the job took, how the ranks ended, and which ones waited for the others");
+  offer(command->add_option("--trace", job.trace_folder,
+                            "Keep all calls of each rank in files of this folder (UNISONO_TRACE_DIR), which `unisono trace` shows"),
+        {.kind = Values::Kind::folder});
   command->add_flag("--no-pty", flags->no_pty, "Ranks write to pipes, also where the launcher writes to a terminal");
   command->add_option("--grace", flags->grace_seconds, "Seconds the ranks have to end, before SIGTERM and before SIGKILL (15)")
       ->check(not_negative());

@@ -8,6 +8,7 @@
 #include "group/group.h"
 #include "group/wait_check.h"
 #include "base/interruption.h"
+#include "recorder/recorder.h"
 
 namespace unisono::group {
 
@@ -158,7 +159,16 @@ void Progress::advance(Lane& lane) {
 }
 
 void Progress::wait(detail::WorkState& state) {
-  drive([&] { return state.done.load(std::memory_order_acquire); }, nullptr);
+  const auto is_done = [&] { return state.done.load(std::memory_order_acquire); };
+  if (!recorder::traces.load(std::memory_order_relaxed) || is_done()) [[likely]] {
+    drive(is_done, nullptr);
+    return;
+  }
+  // A trace tells the time in which the program does nothing else.
+  const auto recorder = recorder::of_process();
+  recorder::Recording recording(*recorder, {.label = recorder::wait_label});
+  drive(is_done, nullptr);
+  recording.succeed();
 }
 
 bool Progress::wait_until(const std::function<bool()>& done, const base::Deadline& deadline) { return drive(done, &deadline); }

@@ -74,6 +74,8 @@ class Attempt {
 
   void start();
   void start_rank(int local_rank);
+  /// Makes the file in which a rank keeps its calls.
+  base::FileDescriptor make_record(int rank) const;
   std::vector<int> descriptors_to_close(int local_rank) const;
   void round();
   void advance();

@@ -1,6 +1,8 @@
 // The start of an attempt: every rank gets its variables, its connection to the launcher's store, and pipes or terminals for its output.
 #include <sys/socket.h>
 
+#include <fmt/format.h>
+
 #include <cerrno>
 
 #include "base/host.h"
@@ -8,6 +10,7 @@
 #include "launch/line_buffering.h"
 #include "launch/program.h"
 #include "recorder/recorder.h"
+#include "recorder/trace_file.h"
 
 namespace unisono::launcher {
 
@@ -63,7 +66,8 @@ void Attempt::start_rank(int local_rank) {
   else environment.set("MASTER_ADDR", options.master_addr.empty() ? std::string_view("127.0.0.1") : std::string_view(options.master_addr));
   environment.set("MASTER_PORT", master_port_);
   environment.set("UNISONO_LAUNCHER_FD", store_ends_[index].get());
-  records_.push_back(recorder::make_record_file());
+  records_.push_back(make_record(rank));
+  if (!options.trace_folder.empty()) environment.set(recorder::trace_variable, options.trace_folder);
   if (records_.back()) environment.set(recorder::record_variable, records_.back().get());
   environment.set("UNISONO_JOB_ID", parts_.job_id);
   environment.set("UNISONO_ATTEMPT", number_);
@@ -90,6 +94,15 @@ void Attempt::start_rank(int local_rank) {
   plan.close_in_function = to_close;
   children_[index] = start_child(parts_.task, plan, parts_.watchdog);
   ends_[index].pid = children_[index].pid;
+}
+
+base::FileDescriptor Attempt::make_record(int rank) const {
+  const std::string& folder = parts_.options.trace_folder;
+  if (folder.empty()) return recorder::make_record_file();
+  const std::string name = fmt::format("{}.{}.{}", parts_.job_id, rank, number_);
+  base::Opened made = recorder::make_trace_file(folder, name, parts_.options.environment);
+  if (!made.fd) throw StartFailed(fmt::format("no trace of rank {} can be written into {}: {}", rank, folder, error_text(made.error)), 1);
+  return std::move(made.fd);
 }
 
 std::vector<int> Attempt::descriptors_to_close(int local_rank) const {

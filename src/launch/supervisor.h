@@ -51,6 +51,7 @@ struct JobOptions {
   int max_restarts = 0;
   std::string log_directory = {};  ///< gets a folder for this job; empty: none
   std::string log_name = {};       ///< of that folder, where all hosts use the same; empty: by the time and the job
+  std::string trace_folder = {};   ///< gets a file with all calls of each rank; empty: none
   std::chrono::milliseconds grace = std::chrono::seconds(15);
   Binding binding = Binding::none;
   std::vector<int> forwarded_signals = {SIGUSR1, SIGUSR2};  ///< sent on to the ranks, without further effect

@@ -77,8 +77,11 @@ enum class RankState : std::uint32_t {
 
 struct RecordHeader {
   std::atomic<std::uint64_t> magic{0};  // written last
-  std::uint32_t calls = 0;              // entries of the owner's ring; a power of two
-  std::uint32_t others = 0;             // entries of the ring of other threads; a power of two
+  std::atomic<std::uint32_t> calls{0};   // entries of the owner's ring; that of a trace grows
+  std::atomic<std::uint32_t> others{0};  // entries of the ring of other threads
+  std::uint32_t most_calls = 0;          // entries that lie before those of other threads
+  std::uint32_t most_others = 0;
+  std::uint32_t more_groups = 0;         // of a trace: texts of groups behind the header, by number
   std::atomic<std::int32_t> pid{0};
   std::atomic<std::int64_t> life{0};  // see base::own_life
   std::atomic<std::int32_t> rank{-1}, size{0}, local_rank{-1}, node{-1};
@@ -105,7 +108,18 @@ struct RecordHeader {
   struct GroupText {
     std::atomic<std::uint16_t> number{0};  // groups are numbered from 1; a group's text lies at its number modulo most_groups
     std::atomic<std::uint32_t> size{0};
-    FixedText<52> name;
+    std::atomic<std::uint32_t> name_hash{0};  // of the whole name
+    FixedText<48> name;
+
+    void set(std::uint16_t its_number, int its_size, std::string_view its_name) noexcept {
+      number.store(0, std::memory_order_relaxed);
+      size.store(static_cast<std::uint32_t>(its_size), std::memory_order_relaxed);
+      std::uint32_t hash = 2166136261U;  // FNV-1a
+      for (const char c : its_name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+      name_hash.store(hash, std::memory_order_relaxed);
+      name.set(its_name);
+      number.store(its_number, std::memory_order_release);
+    }
   };
   std::array<GroupText, most_groups> groups;
   std::array<FixedText<44>, most_labels> labels;  // the first is that of no label
@@ -113,12 +127,19 @@ struct RecordHeader {
 };
 
 /// Returns the bytes of a record.
-constexpr std::size_t record_bytes(std::uint32_t calls, std::uint32_t others) {
-  return (sizeof(RecordHeader) + 63) / 64 * 64 + (std::size_t{calls} + others) * sizeof(CallEntry);
+constexpr std::size_t record_bytes(std::uint32_t calls, std::uint32_t others, std::uint32_t more_groups = 0) {
+  return (sizeof(RecordHeader) + 63) / 64 * 64 + std::size_t{more_groups} * sizeof(RecordHeader::GroupText) +
+         (std::size_t{calls} + others) * sizeof(CallEntry);
 }
+static_assert(sizeof(RecordHeader::GroupText) == 64);
+inline RecordHeader::GroupText* more_groups_of(RecordHeader* header) {
+  return reinterpret_cast<RecordHeader::GroupText*>(reinterpret_cast<std::byte*>(header) + record_bytes(0, 0));
+}
+/// Returns the owner's entries; those of other threads lie behind them.
 inline CallEntry* entries_of(RecordHeader* header) {
-  return reinterpret_cast<CallEntry*>(reinterpret_cast<std::byte*>(header) + (sizeof(RecordHeader) + 63) / 64 * 64);
+  return reinterpret_cast<CallEntry*>(reinterpret_cast<std::byte*>(header) + record_bytes(0, 0, header->more_groups));
 }
 inline const CallEntry* entries_of(const RecordHeader* header) { return entries_of(const_cast<RecordHeader*>(header)); }
+inline const CallEntry* entries_of_others(const RecordHeader* header) { return entries_of(header) + header->most_calls; }
 
 }  // namespace unisono::recorder

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "recorder/ticks.h"
+#include "recorder/trace_file.h"
 
 namespace unisono::recorder {
 namespace {
@@ -24,14 +25,17 @@ constexpr auto relaxed = std::memory_order_relaxed;
 
 /// Returns true where a file of that size is a record of this version.
 bool is_record(const RecordHeader& header, std::size_t bytes) {
-  return header.magic.load(std::memory_order_acquire) == record_magic && record_bytes(header.calls, header.others) <= bytes;
+  if (header.magic.load(std::memory_order_acquire) != record_magic) return false;
+  const std::uint32_t calls = header.calls.load(relaxed), others = header.others.load(relaxed);
+  return calls > 0 && others > 0 && calls <= header.most_calls && others <= header.most_others &&
+         record_bytes(header.most_calls, header.most_others, header.more_groups) <= bytes;
 }
 
 std::uint64_t latest_time(const CallSeen& call) { return std::max({call.queued, call.begun, call.done}); }
 
 }  // namespace
 
-std::unique_ptr<RecordReader> RecordReader::open(const base::FileDescriptor& file) {
+std::shared_ptr<const void> map_record(const base::FileDescriptor& file) {
   struct stat about {};
   if (::fstat(file.get(), &about) != 0) return nullptr;
   const auto bytes = static_cast<std::size_t>(about.st_size);
@@ -39,8 +43,12 @@ std::unique_ptr<RecordReader> RecordReader::open(const base::FileDescriptor& fil
   void* const address = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.get(), 0);
   if (address == MAP_FAILED) return nullptr;
   auto memory = std::shared_ptr<const void>(address, [bytes](const void* mapped) { ::munmap(const_cast<void*>(mapped), bytes); });
-  if (!is_record(*static_cast<const RecordHeader*>(memory.get()), bytes)) return nullptr;
-  return std::make_unique<RecordReader>(std::move(memory));
+  return is_record(*static_cast<const RecordHeader*>(memory.get()), bytes) ? memory : nullptr;
+}
+
+std::unique_ptr<RecordReader> RecordReader::open(const base::FileDescriptor& file) {
+  auto memory = map_record(file);
+  return memory ? std::make_unique<RecordReader>(std::move(memory)) : nullptr;
 }
 
 std::optional<RecordCopy> copy_of(const base::FileDescriptor& file) {
@@ -111,8 +119,10 @@ std::optional<CallSeen> RecordReader::call_at(const CallEntry& entry) const {
   return call;
 }
 
-RankSeen RecordReader::read(std::size_t most) const {
+RankSeen RecordReader::read(std::size_t wanted) const {
+  constexpr std::size_t most_of_trace = 2048;
   const RecordHeader& record = header();
+  const std::size_t most = record.more_groups == 0 ? wanted : std::min(wanted, most_of_trace);
   RankSeen seen;
   seen.pid = record.pid.load(relaxed);
   seen.life = record.life.load(relaxed);
@@ -151,8 +161,8 @@ RankSeen RecordReader::read(std::size_t most) const {
     }
     return timed;
   };
-  auto calls = last_of(entries_of(&record), own, record.calls);
-  auto of_others = last_of(entries_of(&record) + record.calls, others, record.others);
+  auto calls = last_of(entries_of(&record), own, record.calls.load(std::memory_order_acquire));
+  auto of_others = last_of(entries_of_others(&record), others, record.others.load(std::memory_order_acquire));
   std::vector<std::pair<std::uint64_t, CallSeen>> all;
   std::ranges::merge(calls, of_others, std::back_inserter(all), {}, &decltype(all)::value_type::first, &decltype(all)::value_type::first);
   if (all.size() > most) all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(most));
@@ -170,7 +180,8 @@ std::vector<std::unique_ptr<RecordReader>> find_records() {
     if (name.empty() || name.find_first_not_of("0123456789") != std::string::npos) continue;
     for (std::filesystem::directory_iterator file(process.path() / "fd", ignored), end; !ignored && file != end; file.increment(ignored)) {
       std::error_code gone;
-      if (!std::filesystem::read_symlink(file->path(), gone).native().starts_with(wanted) || gone) continue;
+      const auto target = std::filesystem::read_symlink(file->path(), gone).native();
+      if (gone || !(target.starts_with(wanted) || target.ends_with(trace_ending))) continue;
       const base::FileDescriptor opened(::open(file->path().c_str(), O_RDONLY | O_CLOEXEC));
       struct stat about {};
       if (!opened || ::fstat(opened.get(), &about) != 0 || !seen.emplace(about.st_dev, about.st_ino).second) continue;

@@ -70,6 +70,9 @@ class RecordReader {
   Kind kind_;
 };
 
+/// Maps a record. Returns null where the file is none, or one of another version.
+std::shared_ptr<const void> map_record(const base::FileDescriptor& file);
+
 /// A copy of a record, to be changed.
 struct RecordCopy {
   std::shared_ptr<void> memory;

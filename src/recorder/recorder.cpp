@@ -1,70 +1,28 @@
 #include "recorder/recorder.h"
 
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <new>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/memory_file.h"
 #include "base/process.h"
-#include "base/socket.h"
 #include "base/switches.h"
+#include "recorder/record_memory.h"
 
 namespace unisono::recorder {
 namespace {
 
 constexpr std::uint64_t calls_between_clocks = 4096;
 
-constexpr std::size_t bytes_of_record = record_bytes(Recorder::own_calls, Recorder::calls_of_others);
-
-/// Memory that a memory file backs. The descriptor stays open as long as the memory is mapped: by it others find the record (record_finder.h).
-std::shared_ptr<void> mapped(base::FileDescriptor descriptor) {
-  if (!descriptor) return nullptr;
-  void* const address = ::mmap(nullptr, bytes_of_record, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
-  if (address == MAP_FAILED) return nullptr;
-  auto file = std::make_shared<base::FileDescriptor>(std::move(descriptor));
-  return {address, [file](void* memory) { ::munmap(memory, bytes_of_record); }};
-}
-
-bool is_record_file(int fd) {
-  struct stat about {};
-  if (::fstat(fd, &about) != 0 || static_cast<std::size_t>(about.st_size) != bytes_of_record) return false;
-  std::error_code error;
-  const auto name = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), error);
-  return !error && name.native().starts_with("/memfd:" + std::string(record_name));
-}
-
-/// Maps the record that a launcher keeps for this rank. Returns null where there is none, or where another process that lives has taken it: what a
-/// shell starts beside a rank inherits the rank's descriptors.
-std::shared_ptr<void> inherited() {
-  const auto given = base::Environment::process().get_int(record_variable);
-  if (!given || *given < 0 || !is_record_file(*given)) return nullptr;
-  base::set_close_on_exec(*given);
-  auto memory = mapped(base::FileDescriptor(*given));
-  if (!memory) return nullptr;
-  auto& header = *static_cast<RecordHeader*>(memory.get());
-  std::int32_t owner = header.pid.load();
-  if (owner != 0 && owner != ::getpid() && !base::has_ended(owner, header.life.load())) return nullptr;
-  if (!header.pid.compare_exchange_strong(owner, ::getpid())) return nullptr;
-  std::memset(memory.get(), 0, bytes_of_record);
-  return memory;
-}
-
-std::shared_ptr<void> own_memory(std::size_t bytes) {
-  return {::operator new (bytes, std::align_val_t{alignof(RecordHeader)}),
-          [](void* memory) { ::operator delete (memory, std::align_val_t{alignof(RecordHeader)}); }};
-}
+constexpr Room room_of_ring{.calls = Recorder::own_calls, .others = Recorder::calls_of_others, .groups = 0};
+constexpr std::size_t bytes_of_ring = record_bytes(room_of_ring.calls, room_of_ring.others);
 
 /// Returns the words of this process's command line, in one line: a word may be a whole program (`python -c`).
 std::string program() {
@@ -86,30 +44,55 @@ std::string_view file_name_of(std::string_view path) {
 }  // namespace
 
 std::shared_ptr<Recorder> Recorder::make() {
-  auto memory = inherited();
-  if (!memory) memory = mapped(make_record_file());
+  if (auto file = trace_file()) {
+    if (auto trace = make_trace(std::move(file))) return trace;
+  }
+  auto memory = inherited_memory(bytes_of_ring);
+  if (!memory) memory = mapped(make_record_file(), bytes_of_ring);
   if (!memory) {
     base::debug("no memory file for the record of calls: it is kept in this process's own memory, where others cannot read it");
     return make_private();
   }
-  return std::shared_ptr<Recorder>(new Recorder(std::move(memory), own_calls, calls_of_others));
+  return std::shared_ptr<Recorder>(new Recorder(std::move(memory), room_of_ring, -1));
 }
 
 std::shared_ptr<Recorder> Recorder::make_private() {
-  return std::shared_ptr<Recorder>(new Recorder(own_memory(bytes_of_record), own_calls, calls_of_others));
+  return std::shared_ptr<Recorder>(new Recorder(own_memory(bytes_of_ring), room_of_ring, -1));
 }
 
-Recorder::Recorder(std::shared_ptr<void> memory, std::uint32_t calls, std::uint32_t others)
+std::shared_ptr<Recorder> Recorder::make_trace(base::FileDescriptor file) {
+  const int fd = file.get();
+  const auto room = room_of_trace(fd);
+  if (!room) return nullptr;
+  const std::size_t first = record_bytes(0, 0, room->groups);
+  const std::size_t chunk = trace_chunk * sizeof(CallEntry);
+  if (!get_space(fd, first, chunk) || !get_space(fd, first + room->calls * sizeof(CallEntry), chunk)) return nullptr;
+  auto memory = mapped(std::move(file), room->bytes());
+  if (!memory) return nullptr;
+  traces.store(true, std::memory_order_relaxed);
+  return std::shared_ptr<Recorder>(new Recorder(std::move(memory), *room, fd));
+}
+
+Recorder::Recorder(std::shared_ptr<void> memory, const Room& room, int trace)
     : memory_(std::move(memory)),
       header_(new (memory_.get()) RecordHeader),
-      own_(entries_of(header_)),
-      of_others_(own_ + calls),
-      own_mask_(calls - 1),
-      others_mask_(others - 1),
-      uses_counter_(has_steady_counter()) {
-  for (std::size_t i = 0; i < std::size_t{calls} + others; ++i) new (own_ + i) CallEntry;
-  header_->calls = calls;
-  header_->others = others;
+      own_size_(trace >= 0 ? trace_chunk : room.calls),
+      others_mask_(room.others - 1),
+      uses_counter_(trace < 0 && has_steady_counter()),  // a trace is long, and the ranks' times are compared: all have the system's clock
+      trace_(trace),
+      own_grows_(trace >= 0),
+      others_size_(trace >= 0 ? trace_chunk : room.others),
+      others_grow_(trace >= 0) {
+  header_->most_calls = room.calls;
+  header_->most_others = room.others;
+  header_->more_groups = room.groups;
+  own_ = entries_of(header_);
+  of_others_ = own_ + room.calls;
+  if (trace >= 0) timed_from_ = 0;
+  else
+    for (std::size_t i = 0; i < std::size_t{room.calls} + room.others; ++i) new (own_ + i) CallEntry;
+  header_->calls.store(own_size_);
+  header_->others.store(others_size_);
   header_->pid.store(static_cast<std::int32_t>(::getpid()));
   header_->life.store(base::own_life());
   header_->uses_counter.store(uses_counter_ ? 1 : 0);
@@ -134,7 +117,7 @@ std::shared_ptr<Recorder> of_process() {
   return shared.recorder;
 }
 
-base::FileDescriptor make_record_file() { return base::make_memory_file(std::string(record_name).c_str(), bytes_of_record).fd; }
+base::FileDescriptor make_record_file() { return base::make_memory_file(std::string(record_name).c_str(), bytes_of_ring).fd; }
 
 void Recorder::set_identity(const Identity& identity) {
   const std::lock_guard lock(mutex_);
@@ -147,7 +130,7 @@ void Recorder::set_identity(const Identity& identity) {
   header_->job.set(identity.job);
   header_->program.set(program());
   const auto folder = base::Environment::process().get(folder_variable);
-  if (!folder) return;
+  if (!folder || is_trace()) return;
   file_.prepare(*folder, file_name_of(identity.job, identity.rank, ::getpid()));
   if (file_.is_prepared()) dump_on_signal(this);
 }
@@ -155,11 +138,8 @@ void Recorder::set_identity(const Identity& identity) {
 std::uint16_t Recorder::add_group(std::string_view name, int size) {
   const std::lock_guard lock(mutex_);
   if (++groups_ == 0) groups_ = 1;
-  RecordHeader::GroupText& text = header_->groups[groups_ % RecordHeader::most_groups];
-  text.number.store(0, std::memory_order_relaxed);
-  text.size.store(static_cast<std::uint32_t>(size), std::memory_order_relaxed);
-  text.name.set(name);
-  text.number.store(groups_, std::memory_order_release);
+  header_->groups[groups_ % RecordHeader::most_groups].set(groups_, size, name);
+  if (groups_ < header_->more_groups) more_groups_of(header_)[groups_].set(groups_, size, name);
   return groups_;
 }
 
@@ -176,7 +156,7 @@ void Recorder::set_failure(std::string_view text) {
 void Recorder::dump() noexcept {
   if (!file_.is_prepared() || header_->pid.load() != static_cast<std::int32_t>(::getpid())) return;  // a child of fork writes nothing of its parent
   header_->note_clock();
-  file_.write(header_, bytes_of_record);
+  file_.write(header_, bytes_of_ring);
 }
 
 Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool timed) noexcept {
@@ -185,12 +165,16 @@ Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool time
   const bool owner = is_owner();
   CallEntry* entry = nullptr;
   if (owner) {
-    entry = own_ + (next_ & own_mask_);
+    entry = own_ + own_position_;
+    if (++own_position_ == own_size_) [[unlikely]] {
+      own_position_ = extend(header_->calls, header_->most_calls, own_, own_grows_);
+      own_size_ = header_->calls.load(std::memory_order_relaxed);
+    }
     if ((++next_ & (calls_between_clocks - 1)) == 0) header_->note_clock();
     bytes_ += facts.bytes;
     header_->bytes.store(bytes_, std::memory_order_relaxed);
   } else {
-    entry = of_others_ + (header_->next_of_others.fetch_add(1, std::memory_order_relaxed) & others_mask_);
+    entry = next_of_others();
     header_->bytes_of_others.fetch_add(facts.bytes, std::memory_order_relaxed);
   }
   constexpr auto relaxed = std::memory_order_relaxed;
@@ -217,6 +201,28 @@ Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool time
   entry->turn.store(turn + 2, std::memory_order_release);
   if (owner) header_->next.store(next_, std::memory_order_release);
   return {entry, turn + 2};
+}
+
+std::uint32_t Recorder::extend(std::atomic<std::uint32_t>& size, std::uint32_t most, const CallEntry* ring, bool& grows) noexcept {
+  const std::uint32_t old = size.load(std::memory_order_relaxed);
+  header_->note_clock();
+  const auto* const end = reinterpret_cast<const std::byte*>(ring + old);
+  grows = grows && old < most && get_space(trace_, static_cast<std::size_t>(end - reinterpret_cast<const std::byte*>(header_)), trace_chunk * sizeof(CallEntry));
+  if (!grows) return 0;  // from here on the earliest calls are lost
+  size.store(old + trace_chunk, std::memory_order_release);
+  return old;
+}
+
+CallEntry* Recorder::next_of_others() noexcept {
+  if (!is_trace()) return of_others_ + (header_->next_of_others.fetch_add(1, std::memory_order_relaxed) & others_mask_);
+  const std::lock_guard lock(others_mutex_);
+  CallEntry* const entry = of_others_ + others_position_;
+  if (++others_position_ == others_size_) {
+    others_position_ = extend(header_->others, header_->most_others, of_others_, others_grow_);
+    others_size_ = header_->others.load(std::memory_order_relaxed);
+  }
+  header_->next_of_others.fetch_add(1, std::memory_order_release);
+  return entry;
 }
 
 void Recorder::run(const Call& call) noexcept {

@@ -15,6 +15,7 @@
 #include "recorder/dump.h"
 #include "recorder/layout.h"
 #include "recorder/ticks.h"
+#include "recorder/trace_file.h"
 #include "unisono/operation.h"
 #include "unisono/tensor.h"
 
@@ -34,7 +35,8 @@ struct CallFacts {
 
 /// The flight recorder of a rank: the last calls, in memory that others can read when the rank is stopped or has crashed. A call costs about 15 ns.
 ///
-/// The thread that made the recorder has a ring of its own, so that it shares nothing; all other threads share a second one.
+/// The thread that made the recorder has a ring of its own, so that it shares nothing; all other threads share a second one. Those of a trace, a
+/// record in a file, grow until they have all calls, as far as the room of the file goes.
 class Recorder {
  public:
   static constexpr std::uint32_t own_calls = 1024, calls_of_others = 256;
@@ -48,10 +50,12 @@ class Recorder {
     explicit operator bool() const { return entry != nullptr; }
   };
 
-  /// Makes a record in a memory file: the one that a launcher keeps for this rank, or a new one. It lies in this process's own memory where there is
-  /// no memory file to be had.
+  /// Makes a record in a memory file: the one that a launcher keeps for this rank, or a new one. With UNISONO_TRACE_DIR it is a trace. It lies in this
+  /// process's own memory where there is no file to be had.
   static std::shared_ptr<Recorder> make();
   static std::shared_ptr<Recorder> make_private();
+  /// Makes a trace in a file of make_trace_file. Returns null where it cannot be mapped.
+  static std::shared_ptr<Recorder> make_trace(base::FileDescriptor file);
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -68,14 +72,19 @@ class Recorder {
   void set_identity(const Identity& identity);
   /// Gives a group a number.
   std::uint16_t add_group(std::string_view name, int size);
-  void set_state(RankState state) { header_->state.store(static_cast<std::uint32_t>(state), std::memory_order_relaxed); }
+  void set_state(RankState state) {
+    header_->state.store(static_cast<std::uint32_t>(state), std::memory_order_relaxed);
+    header_->note_clock();
+  }
   /// Records the failure that ended a group, and writes the record to its file. The text of the first one stays.
   void set_failure(std::string_view text);
-  /// Writes the record to its file, if UNISONO_RECORD_DIR names a folder. A handler of a signal may call it.
+  /// True where it keeps all calls, in a file.
+  bool is_trace() const noexcept { return trace_ >= 0; }
+  /// Writes the record to its file, if UNISONO_RECORD_DIR names a folder; a trace lies in its own. A handler of a signal may call it.
   void dump() noexcept;
 
   /// A blocking call begins.
-  Call begin(const CallFacts& facts) noexcept { return open(facts, CallState::running, facts.bytes >= timed_bytes); }
+  Call begin(const CallFacts& facts) noexcept { return open(facts, CallState::running, facts.bytes >= timed_from_); }
   /// An asynchronous call is posted.
   Call queue(const CallFacts& facts) noexcept { return open(facts, CallState::queued, true); }
   /// An asynchronous call's turn has come.
@@ -87,9 +96,13 @@ class Recorder {
   std::uint64_t now() const noexcept { return uses_counter_ ? counter() : steady_ns(); }
 
  private:
-  Recorder(std::shared_ptr<void> memory, std::uint32_t calls, std::uint32_t others);
+  /// `trace`: the descriptor of the trace's file; -1: it is none. It stays open as long as the memory.
+  Recorder(std::shared_ptr<void> memory, const Room& room, int trace);
 
   Call open(const CallFacts& facts, CallState state, bool timed) noexcept;
+  /// Returns the position behind the last one of a ring: of more room where it grows, or else its beginning.
+  std::uint32_t extend(std::atomic<std::uint32_t>& size, std::uint32_t most, const CallEntry* ring, bool& grows) noexcept;
+  CallEntry* next_of_others() noexcept;
   bool is_owner() const noexcept { return ::pthread_equal(owner_, ::pthread_self()) != 0; }
   static bool belongs(const Call& call) noexcept { return call.entry != nullptr && call.entry->turn.load(std::memory_order_relaxed) == call.turn; }
   std::uint16_t place_of(const std::source_location& where, bool is_owner) noexcept;
@@ -108,8 +121,11 @@ class Recorder {
   RecordHeader* header_;
   CallEntry* own_;
   CallEntry* of_others_;
-  std::uint64_t own_mask_, others_mask_;
+  std::uint32_t own_position_ = 0, own_size_;
+  std::uint64_t others_mask_;
   bool uses_counter_;
+  int trace_;
+  std::uint64_t timed_from_ = timed_bytes;
   pthread_t owner_ = ::pthread_self();
   std::uint64_t next_ = 0;
   std::uint64_t bytes_ = 0;
@@ -126,7 +142,17 @@ class Recorder {
   std::array<const char*, RecordHeader::most_labels> labels_{};
   std::uint8_t label_count_ = 1;
   bool has_failed_ = false, has_identity_ = false;
+
+  bool own_grows_;
+  std::mutex others_mutex_;  // of what follows, which a trace uses
+  std::uint32_t others_position_ = 0, others_size_ = 0;
+  bool others_grow_;
 };
+
+/// True where this process has a trace.
+inline std::atomic<bool> traces{false};
+/// The label of a call of a trace that is no operation: the program waits for an asynchronous one.
+inline constexpr std::string_view wait_label = "wait";
 
 /// Returns the recorder of this process, which is made when it is first asked for. A child of fork gets one of its own.
 std::shared_ptr<Recorder> of_process();

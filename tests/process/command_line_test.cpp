@@ -60,7 +60,7 @@ TEST(CommandLine, SaysItsVersionInEveryUsualWay) {
 TEST(CommandLine, HelpIsTheSamePageHoweverItIsAskedFor) {
   EXPECT_EQ(ask({"help"}).out, ask({"--help"}).out);
   EXPECT_EQ(ask({"-h"}).out, ask({"--help"}).out);
-  for (const char* name : {"run", "bench", "info", "doctor", "simulate", "status", "completion", "version", "help"}) {
+  for (const char* name : {"run", "bench", "info", "doctor", "simulate", "status", "trace", "completion", "version", "help"}) {
     EXPECT_NE(ask({"help"}).out.find(fmt::format("\n  {} ", name)), std::string::npos) << name;
     const Answer page = ask({"help", name});
     EXPECT_EQ(page.code, 0) << page.err;

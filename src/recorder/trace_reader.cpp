@@ -1,0 +1,91 @@
+#include "recorder/trace_reader.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "unisono/operation.h"
+
+namespace unisono::recorder {
+namespace {
+
+constexpr auto any_order = std::memory_order_relaxed;
+
+/// Returns nothing for an entry that is being given to another call.
+std::optional<TracedCall> call_of(const CallEntry& entry, bool of_owner) {
+  const std::uint32_t turn = entry.turn.load(std::memory_order_acquire);
+  if (turn == 0 || turn % 2 != 0) return std::nullopt;
+  TracedCall call{.queued = entry.queued.load(any_order),
+                  .begun = entry.begun.load(any_order),
+                  .done = entry.done.load(any_order),
+                  .sequence = entry.sequence.load(any_order),
+                  .bytes = entry.bytes.load(any_order),
+                  .group = entry.group.load(any_order),
+                  .place = entry.place.load(any_order),
+                  .operation = entry.operation.load(any_order),
+                  .label = entry.label.load(any_order),
+                  .dtype = entry.dtype.load(any_order),
+                  .state = static_cast<CallState>(entry.state.load(std::memory_order_acquire)),
+                  .peer = entry.peer.load(any_order),
+                  .waited_for = entry.waited_for.load(any_order),
+                  .of_owner = of_owner};
+#if !defined(__SANITIZE_THREAD__)  // the thread sanitizer does not support fences
+  std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+  if (entry.turn.load(any_order) != turn) return std::nullopt;
+  if (call.begun == 0) call.begun = call.queued != 0 ? call.queued : call.done;
+  return call;
+}
+
+}  // namespace
+
+std::unique_ptr<TraceReader> TraceReader::open(const std::string& path) {
+  const base::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return nullptr;
+  auto memory = map_record(file);
+  return memory ? std::unique_ptr<TraceReader>(new TraceReader(std::move(memory))) : nullptr;
+}
+
+std::uint64_t TraceReader::lost() const {
+  const auto beyond = [](std::uint64_t calls, std::uint64_t room) { return calls - std::min(calls, room); };
+  return beyond(header().next.load(any_order), header().calls.load(any_order)) + beyond(header().next_of_others.load(any_order), header().others.load(any_order));
+}
+
+void TraceReader::each(const std::function<void(const TracedCall&)>& visit) const {
+  const auto visit_ring = [&](const CallEntry* ring, std::uint64_t next, std::uint64_t size, bool of_owner) {
+    for (std::uint64_t i = next - std::min(next, size); i < next; ++i) {
+      if (const auto call = call_of(ring[i % size], of_owner); call && call->begun != 0) visit(*call);
+    }
+  };
+  const RecordHeader& record = header();
+  visit_ring(entries_of(&record), record.next.load(std::memory_order_acquire), record.calls.load(std::memory_order_acquire), true);
+  visit_ring(entries_of_others(&record), record.next_of_others.load(std::memory_order_acquire), record.others.load(std::memory_order_acquire), false);
+}
+
+std::vector<GroupSeen> TraceReader::groups() const {
+  std::vector<GroupSeen> groups;
+  const RecordHeader::GroupText* const texts = more_groups_of(const_cast<RecordHeader*>(&header()));
+  for (std::uint32_t i = 1; i < header().more_groups; ++i) {
+    if (const std::uint16_t number = texts[i].number.load(std::memory_order_acquire); number == i)
+      groups.push_back({.number = number,
+                        .size = static_cast<int>(texts[i].size.load(any_order)),
+                        .name = texts[i].name.get(),
+                        .name_hash = texts[i].name_hash.load(any_order)});
+  }
+  return groups;
+}
+
+std::string TraceReader::place(std::uint16_t number) const {
+  return number == 0 || number >= RecordHeader::most_places ? "" : header().places[number].get();
+}
+
+std::string TraceReader::label(std::uint8_t number) const { return number == 0 || number >= RecordHeader::most_labels ? "" : header().labels[number].get(); }
+
+std::string TraceReader::operation(const TracedCall& call) const {
+  std::string text = label(call.label);
+  return text.empty() ? std::string(to_string(static_cast<Operation>(call.operation))) : text;
+}
+
+}  // namespace unisono::recorder

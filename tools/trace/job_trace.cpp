@@ -1,0 +1,118 @@
+#include "trace/job_trace.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "recorder/trace_file.h"
+#include "unisono/error.h"
+
+namespace unisono::tools {
+namespace {
+
+std::vector<TracedRank> read_folder(const std::string& folder) {
+  std::vector<TracedRank> ranks;
+  std::error_code error;
+  for (const auto& file : std::filesystem::directory_iterator(folder, error)) {
+    const std::string path = file.path().native();
+    if (!path.ends_with(recorder::trace_ending)) continue;
+    TracedRank rank;
+    rank.reader = recorder::TraceReader::open(path);
+    if (!rank.reader) continue;  // of a rank that has made no call of the library, or of another version
+    rank.about = rank.reader->about();
+    if (rank.about.rank >= 0) ranks.push_back(std::move(rank));
+  }
+  if (error) throw InvalidArgument(fmt::format("the folder {} cannot be read: {}", folder, error.message()));
+  return ranks;
+}
+
+/// Takes the ranks of one job, and of each rank the last attempt.
+std::vector<TracedRank> of_one_job(std::vector<TracedRank> all, const std::string& folder, const std::string& job) {
+  std::set<std::string> jobs;
+  for (const TracedRank& rank : all) jobs.insert(rank.about.job);
+  if (!job.empty()) std::erase_if(all, [&](const TracedRank& rank) { return rank.about.job != job; });
+  if (all.empty()) {
+    const std::string which = job.empty() ? "no trace of a rank" : fmt::format("no trace of job {}", job);
+    throw InvalidArgument(fmt::format("there is {} in {}", which, folder), {.hint = "`unisono run --trace FOLDER` writes them"});
+  }
+  if (job.empty() && jobs.size() > 1)
+    throw InvalidArgument(fmt::format("there are traces of {} jobs in {}: {}", jobs.size(), folder, fmt::join(jobs, ", ")), {.hint = "--job names one"});
+  std::ranges::sort(all, [](const TracedRank& a, const TracedRank& b) {
+    return std::pair(a.about.rank, b.about.real_at_began) < std::pair(b.about.rank, a.about.real_at_began);
+  });
+  const auto earlier = std::ranges::unique(all, {}, [](const TracedRank& rank) { return rank.about.rank; });
+  all.erase(earlier.begin(), earlier.end());
+  return all;
+}
+
+std::int64_t real_shift(const TracedRank& rank) {
+  return static_cast<std::int64_t>(rank.about.real_at_began) - static_cast<std::int64_t>(rank.about.began);
+}
+
+}  // namespace
+
+std::int64_t HostClock::shift_at(std::uint64_t steady) const {
+  const auto after = std::ranges::upper_bound(knots, steady, {}, &Knot::at);
+  if (after == knots.begin()) return knots.front().shift;
+  const Knot& before = *std::prev(after);
+  if (after == knots.end()) return before.shift;
+  const double part = static_cast<double>(steady - before.at) / static_cast<double>(after->at - before.at);
+  return before.shift + static_cast<std::int64_t>(part * static_cast<double>(after->shift - before.shift));
+}
+
+std::uint64_t JobTrace::time_of(const TracedRank& rank, std::uint64_t steady) const {
+  const std::int64_t time = static_cast<std::int64_t>(steady) + clocks[rank.host].shift_at(steady) - static_cast<std::int64_t>(origin);
+  return time < 0 ? 0 : static_cast<std::uint64_t>(time);
+}
+
+const TracedRank* JobTrace::find(int rank) const {
+  const auto found = std::ranges::lower_bound(ranks, rank, {}, [](const TracedRank& each) { return each.about.rank; });
+  return found == ranks.end() || found->about.rank != rank ? nullptr : &*found;
+}
+
+void set_origin(JobTrace& trace) {
+  trace.origin = 0;
+  std::uint64_t first = UINT64_MAX;
+  for (const TracedRank& rank : trace.ranks) first = std::min(first, trace.time_of(rank, rank.about.began));
+  trace.origin = first;
+  const TracedRank& reference = trace.ranks.front();
+  trace.real_origin = reference.about.real_at_began + first - reference.about.began;
+  trace.span = 0;
+  for (TracedRank& rank : trace.ranks) {
+    rank.from = trace.time_of(rank, rank.about.began);
+    std::uint64_t last = std::max(rank.about.now, rank.about.began);
+    rank.reader->each([&](const recorder::TracedCall& call) { last = std::max({last, call.done, call.begun}); });
+    rank.to = trace.time_of(rank, last);
+    trace.span = std::max(trace.span, rank.to);
+  }
+}
+
+JobTrace open_traces(const std::string& folder, const std::string& job) {
+  JobTrace trace;
+  trace.ranks = of_one_job(read_folder(folder), folder, job);
+  const TracedRank& first = trace.ranks.front();
+  trace.name = first.about.job;
+  trace.program = first.about.program;
+  std::map<std::string, std::size_t> hosts;
+  for (TracedRank& rank : trace.ranks) {
+    trace.size = std::max(trace.size, rank.about.size);
+    trace.lost += rank.reader->lost();
+    const auto [host, is_new] = hosts.try_emplace(rank.about.host, trace.clocks.size());
+    rank.host = host->second;
+    if (is_new) trace.clocks.push_back({.host = rank.about.host, .knots = {{.at = 0, .shift = real_shift(rank) - real_shift(first)}}});
+  }
+  // On one host all ranks have one clock.
+  trace.clocks.front().knots.front().shift = 0;
+  trace.clocks.front().is_measured = true;
+  set_origin(trace);
+  return trace;
+}
+
+}  // namespace unisono::tools

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace unisono::tools {
+
+/// A file that is written piece by piece, so that the whole need not be in memory. It replaces a former one when it is complete.
+class TextFile {
+ public:
+  /// Throws Error where it cannot be written.
+  explicit TextFile(std::string path);
+  ~TextFile();
+  TextFile(const TextFile&) = delete;
+  TextFile& operator=(const TextFile&) = delete;
+
+  void put(std::string_view text) {
+    buffer_ += text;
+    if (buffer_.size() >= most_buffered) flush();
+  }
+  template <class... Values>
+  void print(fmt::format_string<Values...> format, Values&&... values) {
+    fmt::format_to(std::back_inserter(buffer_), format, std::forward<Values>(values)...);
+    if (buffer_.size() >= most_buffered) flush();
+  }
+  /// Throws Error where not everything was written.
+  void finish();
+  const std::string& path() const { return path_; }
+
+ private:
+  static constexpr std::size_t most_buffered = 1 << 20;
+  void flush();
+  [[noreturn]] void fail();
+
+  std::string path_, new_path_, buffer_;
+  std::ofstream file_;
+  bool is_finished_ = false;
+};
+
+/// Returns a text as a JSON string, with its quotes. It may stand in a page: it contains no '<'.
+std::string json_string(std::string_view text);
+
+}  // namespace unisono::tools

@@ -1,0 +1,146 @@
+#include "trace/totals.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "recorder/trace_file.h"
+#include "text.h"
+
+namespace unisono::tools {
+namespace {
+
+constexpr std::size_t most_rows = 16, name_width = 22;
+
+std::string time_text(std::uint64_t ns) {
+  const double seconds = static_cast<double>(ns) / 1e9;
+  if (seconds < 1e-3) return fmt::format("{:.1f} µs", seconds * 1e6);
+  return seconds < 1 ? fmt::format("{:.1f} ms", seconds * 1e3) : fmt::format("{:.2f} s", seconds);
+}
+
+std::string amount_text(std::uint64_t bytes) {
+  constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  auto amount = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; amount >= 1024 && unit + 1 < units.size(); ++unit) amount /= 1024;
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", amount, units[unit]);
+}
+
+std::string part_text(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? "" : fmt::format("{:.1f} %", 100 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+std::string counted_text(std::size_t number, std::string_view what) { return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s"); }
+
+std::string row_of(std::initializer_list<std::string> cells, std::size_t width) {
+  std::string text;
+  for (const std::string& cell : cells) text += pad_left(cell, text.empty() ? 6 : width);
+  return text + "\n";
+}
+
+std::string slowest_text(const JobTrace& trace, const Totals& totals) {
+  const std::size_t index = totals.slowest();
+  const RankTotals& slowest = totals.ranks[index];
+  if (slowest.caused == 0) return "no rank waited for another one";
+  return fmt::format("rank {} is the slowest: the others waited {} for it in sum, and it came last to {} of {} calls of the largest group",
+                     trace.ranks[index].about.rank, time_text(slowest.caused), slowest.last, totals.steps);
+}
+
+std::string table_of_ranks(const JobTrace& trace, const Totals& totals) {
+  std::vector<std::size_t> shown(totals.ranks.size());
+  std::iota(shown.begin(), shown.end(), std::size_t{0});
+  std::string note;
+  if (shown.size() > most_rows) {
+    std::ranges::partial_sort(shown, shown.begin() + most_rows, std::greater<>{}, [&](std::size_t i) { return totals.ranks[i].caused; });
+    shown.resize(most_rows);
+    note = fmt::format("  the {} ranks for which the others waited longest, of {}\n", most_rows, totals.ranks.size());
+  }
+  constexpr std::size_t width = 12;
+  std::string text = note + row_of({"rank", "computing", "waiting", "moving", "waited for", "calls", "bytes"}, width);
+  for (const std::size_t i : shown) {
+    const RankTotals& rank = totals.ranks[i];
+    text += row_of({std::to_string(trace.ranks[i].about.rank), part_text(rank.computing(), rank.span), part_text(rank.waiting, rank.span),
+                    part_text(rank.moving(), rank.span), time_text(rank.caused), std::to_string(rank.calls), amount_text(rank.bytes)},
+                   width);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::size_t Totals::slowest() const {
+  return static_cast<std::size_t>(std::ranges::max_element(ranks, {}, &RankTotals::caused) - ranks.begin());
+}
+
+Totals totals_of(const JobTrace& trace, const Merge& merge) {
+  Totals totals;
+  totals.ranks.resize(trace.ranks.size());
+  const auto of_rank = [&](int number) -> RankTotals* {
+    const TracedRank* const rank = trace.find(number);
+    return rank == nullptr ? nullptr : &totals.ranks[static_cast<std::size_t>(rank - trace.ranks.data())];
+  };
+  for (std::size_t i = 0; i < trace.ranks.size(); ++i) totals.ranks[i].span = trace.ranks[i].to - trace.ranks[i].from;
+  merge.each([&](const Slice& slice) {
+    RankTotals& own = totals.ranks[slice.rank];
+    const std::uint64_t time = slice.end - slice.begin;
+    if (slice.row != Slice::Row::beside) {
+      own.in_calls += time;
+      own.waiting += slice.waited;
+    }
+    if (slice.row == Slice::Row::program_wait) return;
+    if (RankTotals* const late = of_rank(slice.waited_for)) late->caused += slice.waited;
+    if (slice.group == 0) return;
+    ++own.calls;
+    ++totals.calls;
+    own.bytes += slice.call->bytes;
+    OperationTotals& operation = totals.operations[trace.ranks[slice.rank].reader->operation(*slice.call)];
+    ++operation.calls;
+    operation.bytes += slice.call->bytes;
+    operation.time += time;
+    operation.waiting += slice.waited;
+  });
+  merge.each_step([&](const Meeting& meeting) {
+    ++totals.steps;
+    if (RankTotals* const late = of_rank(meeting.last_rank)) ++late->last;
+  });
+  return totals;
+}
+
+std::vector<std::string> clock_texts(const JobTrace& trace) {
+  std::vector<std::string> texts;
+  for (std::size_t i = 1; i < trace.clocks.size(); ++i) {
+    const HostClock& clock = trace.clocks[i];
+    texts.push_back(clock.is_measured
+                        ? fmt::format("the clock of {} is aligned by the calls themselves, within {}", clock.host, time_text(clock.uncertainty_ns))
+                        : fmt::format("the clock of {} is taken as its host has set it: no call shows how far it is off", clock.host));
+  }
+  return texts;
+}
+
+std::string lost_text(const JobTrace& trace) {
+  if (trace.lost == 0) return {};
+  return fmt::format("the first {} calls are lost: there was no room for more ({}, or the disk was full)", trace.lost, recorder::trace_calls_variable);
+}
+
+std::string trace_text(const JobTrace& trace, const Totals& totals) {
+  std::string text = fmt::format("job {}: {}\n", trace.name, trace.program);
+  const auto add = [&](const std::string& sentence) { text.append("  ").append(wrap(sentence, 4, 2)).append("\n"); };
+  add(fmt::format("{} of {} on {}, {}, {}", trace.ranks.size(), counted_text(static_cast<std::size_t>(trace.size), "rank"),
+                  counted_text(trace.clocks.size(), "host"), time_text(trace.span), counted_text(totals.calls, "call")));
+  if (const std::string lost = lost_text(trace); !lost.empty()) add(lost);
+  for (const std::string& clock : clock_texts(trace)) add(clock);
+  add(slowest_text(trace, totals));
+  text.append("\n").append(table_of_ranks(trace, totals)).append("\n");
+  text.append("  ").append(pad_right("operation", name_width)).append(row_of({"", "calls", "bytes", "time", "waiting"}, 12).substr(6));
+  for (const auto& [name, operation] : totals.operations) {
+    const std::string row =
+        row_of({"", std::to_string(operation.calls), amount_text(operation.bytes), time_text(operation.time), time_text(operation.waiting)}, 12);
+    text.append("  ").append(pad_right(name, name_width)).append(row.substr(6));
+  }
+  return text;
+}
+
+}  // namespace unisono::tools

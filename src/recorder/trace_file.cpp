@@ -15,7 +15,7 @@ namespace unisono::recorder {
 namespace {
 
 constexpr long usual_calls = 1L << 20, most_calls = 1L << 26;
-constexpr std::uint32_t more_groups = 4096;
+constexpr std::uint32_t more_groups = 1024;
 
 Room room_for(long calls) {
   const auto whole = static_cast<std::uint32_t>((std::clamp(calls, 1L, most_calls) + trace_chunk - 1) / trace_chunk * trace_chunk);

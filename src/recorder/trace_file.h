@@ -27,7 +27,7 @@ struct Room {
 };
 
 /// A trace grows by so many calls at a time.
-inline constexpr std::uint32_t trace_chunk = 16384;
+inline constexpr std::uint32_t trace_chunk = 4096;
 
 /// Makes a trace, and its folder where there is none. The file has room for as many calls as the variable says, and takes space as calls are made.
 base::Opened make_trace_file(const std::string& folder, const std::string& name, const base::Environment& environment);

@@ -1,9 +1,13 @@
 // Traces: how they keep all calls, and how `unisono trace` puts those of several ranks together.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -60,6 +64,26 @@ TEST(Trace, KeepsMoreCallsThanARing) {
   reader->each([&](const recorder::TracedCall& call) { kept += call.of_owner ? 1 : 0; });
   EXPECT_EQ(kept, 3 * recorder::trace_chunk) << "10000 calls, in whole chunks";
   EXPECT_EQ(recorder::RecordReader(recorder->memory()).read(3).recent.back().sequence, 10'000U) << "unisono status reads it as any record";
+}
+
+// Under another launcher each rank makes its own file.
+TEST(Trace, ARankMakesItsOwn) {
+  const TemporaryFolder folder;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    base::Environment::become(
+        base::Environment(std::map<std::string, std::string, std::less<>>{{recorder::trace_variable, folder.path() + "/new"}}));
+    const auto recorder = recorder::of_process();
+    recorder->set_identity({.rank = 4, .size = 8, .local_rank = 0, .node = 1, .host = "here", .job = "a/job"});
+    recorder::Recording recording(*recorder, {.operation = Operation::barrier, .sequence = 1});
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  const JobTrace trace = open_traces(folder.path() + "/new", "a/job");
+  ASSERT_EQ(trace.ranks.size(), 1U);
+  EXPECT_EQ(trace.ranks[0].about.rank, 4);
+  EXPECT_EQ(trace.ranks[0].about.calls, 1U);
 }
 
 // A full disk costs the earliest calls, and nothing else. Here it is a limit on the size of files.

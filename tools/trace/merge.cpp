@@ -100,7 +100,7 @@ void Merge::meet(std::size_t rank) {
   });
 }
 
-// A call whose other ranks have no traces here, and one that never ended, tell themselves whom they waited for.
+// A call that never ended, or that has failed, tells itself whom it waited for: not all have come.
 void Merge::find_wait(Slice& slice, std::uint64_t number) const {
   const recorder::TracedCall& call = *slice.call;
   const auto& meetings = meetings_[slice.group];
@@ -109,7 +109,7 @@ void Merge::find_wait(Slice& slice, std::uint64_t number) const {
   if (found == meetings.end()) return;
   const Meeting& meeting = found->second;
   const bool is_complete = static_cast<int>(meeting.arrived) >= groups_[slice.group].size;
-  if (!is_complete && !slice.is_over) {
+  if (!is_complete && call.state != recorder::CallState::done) {
     slice.waited = slice.end - slice.begin;
     slice.waited_for = call.waited_for;
     return;

@@ -31,7 +31,7 @@ struct MadeCall {
 
 struct MadeRank {
   int rank = 0, size = 2;
-  std::string host = "a", job = "made";
+  std::string host = "a", job = "made", program = "./train";
   std::uint64_t began = 1'000'000'000, real = 5'000'000'000, now = 0;
   std::vector<MadeCall> calls = {};
   std::vector<MadeCall> of_others = {};
@@ -39,7 +39,7 @@ struct MadeRank {
 
 /// Writes the trace of a rank with calls at the times that a test wants.
 inline void make_trace(const std::string& folder, const MadeRank& made) {
-  const base::Environment environment(std::map<std::string, std::string, std::less<>>{{recorder::trace_calls_variable, "4096"}});
+  const base::Environment environment(std::map<std::string, std::string, std::less<>>{{recorder::trace_calls_variable, std::to_string(made.calls.size() + 1)}});
   const std::string name = std::to_string(std::hash<std::string>()(made.job)) + "." + std::to_string(made.rank) + "." + std::to_string(made.real);
   base::Opened file = recorder::make_trace_file(folder, name, environment);
   ASSERT_TRUE(file.fd) << folder;
@@ -47,6 +47,7 @@ inline void make_trace(const std::string& folder, const MadeRank& made) {
   ASSERT_NE(recorder, nullptr);
   recorder->set_identity({.rank = made.rank, .size = made.size, .local_rank = made.rank, .node = 0, .host = made.host, .job = made.job});
   recorder::RecordHeader& header = recorder->header();
+  header.program.set(made.program);
   std::map<std::string_view, std::uint16_t> groups;
   const auto add = [&](const MadeCall& call) {
     std::uint16_t group = 0;

@@ -16,17 +16,40 @@ namespace {
 
 constexpr std::size_t most_steps = 20'000;
 
-/// Returns the duration below which calls are left out, so that at most so many remain; 0: none is left out.
-std::uint64_t shortest_shown(const Merge& merge, std::uint64_t most_calls) {
-  std::array<std::uint64_t, 65> calls{};  // by the bits of their durations
-  merge.each([&](const Slice& slice) { ++calls[static_cast<std::size_t>(std::bit_width(slice.end - slice.begin))]; });
-  std::uint64_t shown = 0;
-  for (std::size_t bits = calls.size(); bits-- > 0;) {
-    shown += calls[bits];
-    if (shown > most_calls) return std::uint64_t{1} << std::min<std::size_t>(bits, 62);
+/// Chooses the calls that a page shows: all of a duration from `all_from` on, and of those between it and half of it a part.
+class Choice {
+ public:
+  Choice(const Merge& merge, std::uint64_t most_calls) {
+    std::array<std::uint64_t, 65> calls{};  // by the bits of their durations
+    merge.each([&](const Slice& slice) { ++calls[bits_of(slice)]; });
+    std::uint64_t shown = 0;
+    for (std::size_t bits = calls.size(); bits-- > 0;) {
+      if (shown + calls[bits] > most_calls) {
+        of_part_ = bits;
+        part_ = static_cast<double>(most_calls - shown) / static_cast<double>(calls[bits]);
+        return;
+      }
+      shown += calls[bits];
+    }
   }
-  return 0;
-}
+
+  bool takes(const Slice& slice) {
+    const std::size_t bits = bits_of(slice);
+    if (!of_part_ || bits > *of_part_) return true;
+    if (bits < *of_part_) return false;
+    due_ += part_;
+    if (due_ < 1) return false;
+    due_ -= 1;
+    return true;
+  }
+  std::uint64_t all_from() const { return of_part_ ? std::uint64_t{1} << std::min<std::size_t>(*of_part_, 63) : 0; }
+
+ private:
+  static std::size_t bits_of(const Slice& slice) { return static_cast<std::size_t>(std::bit_width(slice.end - slice.begin)); }
+
+  std::optional<std::size_t> of_part_;
+  double part_ = 1, due_ = 0;
+};
 
 std::string_view state_text(recorder::RankState state) {
   switch (state) {
@@ -39,7 +62,7 @@ std::string_view state_text(recorder::RankState state) {
 class PageWriter {
  public:
   PageWriter(const JobTrace& trace, const Merge& merge, const Totals& totals, const std::string& path, std::uint64_t most_calls)
-      : trace_(trace), merge_(merge), totals_(totals), kinds_(trace, merge), file_(path), shortest_(shortest_shown(merge, most_calls)) {}
+      : trace_(trace), merge_(merge), totals_(totals), kinds_(trace, merge), file_(path), choice_(merge, most_calls) {}
 
   void write(const std::vector<ProfilerFile>& profiles) {
     file_.put(page_head);
@@ -60,7 +83,7 @@ class PageWriter {
       file_.print("{}\"{}\":", std::exchange(is_first, false) ? "" : ",", rank - trace_.ranks.data());
       file_.put(page_ranges(profile, trace_));
     }
-    file_.print("}},\n\"left_out\":{},\"shortest\":{}}}</script>\n", left_out_, shortest_);
+    file_.print("}},\n\"left_out\":{},\"shortest\":{}}}</script>\n", left_out_, choice_.all_from());
     file_.put(page_script);
     file_.finish();
   }
@@ -110,7 +133,7 @@ class PageWriter {
     std::int64_t before = 0;
     bool is_first = true;
     merge_.each_of(index, [&](const Slice& slice) {
-      if (slice.end - slice.begin < shortest_) {
+      if (!choice_.takes(slice)) {
         ++left_out_;
         return;
       }
@@ -129,7 +152,7 @@ class PageWriter {
   const Totals& totals_;
   PageKinds kinds_;
   TextFile file_;
-  const std::uint64_t shortest_;
+  Choice choice_;
   std::uint64_t left_out_ = 0;
 };
 

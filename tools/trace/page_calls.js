@@ -73,7 +73,7 @@ const hasBeside = ranks.some((rank) => rank.beside.size > 0);
 // ---- the view
 
 const canvas = element("timeline"), tip = element("tip"), pen = canvas.getContext("2d");
-const left = 84, axis = 22, strip = 16, lowest = 9, laneHeight = 9;
+const left = 84, axis = 22, strip = 20, lowest = 9, laneHeight = 9;
 const view = {from: 0, to: Math.max(data.span, 1), first: 0, count: ranks.length, rows: [], width: 0, height: 0, hovered: null};
 let colors = {};
 function readColors() {

@@ -115,13 +115,13 @@ constexpr std::array table = {
         "UNISONO_RECORD_DIR",
         "a folder, made where it is missing, into which a rank writes the record of its last calls when its group fails, at a `Mismatch`, and at "
         "SIGUSR2; `unisono run` writes those of ranks that were killed. `unisono status --from` shows them"},
-    Variable{
-        "UNISONO_TRACE_DIR",
-        "a folder, made where it is missing, into which each rank writes all its calls, as `unisono run --trace` sets it; `unisono trace` shows them"},
-    Variable{
-        "UNISONO_TRACE_CALLS",
-        "a whole number (1048576): how many calls a trace keeps of the thread that called `initialize`, and of all others, the last ones. Each takes 64 "
-        "bytes on the disk"},
+    Variable{"UNISONO_TRACE_DIR",
+             "a folder, made where it is missing, into which each rank writes all its calls, as `unisono run --trace` sets it; `unisono trace` shows "
+             "them"},
+    Variable{"UNISONO_TRACE_CALLS",
+             "a whole number (1048576): how many calls a trace keeps of the thread that called `initialize`, and of all others, the last ones. Each "
+             "takes 64 "
+             "bytes on the disk"},
     Variable{
         "UNISONO_LOG",
         "`debug`, `info`, `warning` (the default), `error` or `off`: the least severe messages that are written to standard error. `debug` shows "

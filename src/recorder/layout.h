@@ -76,12 +76,12 @@ enum class RankState : std::uint32_t {
 };
 
 struct RecordHeader {
-  std::atomic<std::uint64_t> magic{0};  // written last
+  std::atomic<std::uint64_t> magic{0};   // written last
   std::atomic<std::uint32_t> calls{0};   // entries of the owner's ring; that of a trace grows
   std::atomic<std::uint32_t> others{0};  // entries of the ring of other threads
   std::uint32_t most_calls = 0;          // entries that lie before those of other threads
   std::uint32_t most_others = 0;
-  std::uint32_t more_groups = 0;         // of a trace: texts of groups behind the header, by number
+  std::uint32_t more_groups = 0;  // of a trace: texts of groups behind the header, by number
   std::atomic<std::int32_t> pid{0};
   std::atomic<std::int64_t> life{0};  // see base::own_life
   std::atomic<std::int32_t> rank{-1}, size{0}, local_rank{-1}, node{-1};

@@ -56,9 +56,7 @@ std::shared_ptr<Recorder> Recorder::make() {
   return std::shared_ptr<Recorder>(new Recorder(std::move(memory), room_of_ring, -1));
 }
 
-std::shared_ptr<Recorder> Recorder::make_private() {
-  return std::shared_ptr<Recorder>(new Recorder(own_memory(bytes_of_ring), room_of_ring, -1));
-}
+std::shared_ptr<Recorder> Recorder::make_private() { return std::shared_ptr<Recorder>(new Recorder(own_memory(bytes_of_ring), room_of_ring, -1)); }
 
 std::shared_ptr<Recorder> Recorder::make_trace(base::FileDescriptor file) {
   const int fd = file.get();
@@ -207,7 +205,8 @@ std::uint32_t Recorder::extend(std::atomic<std::uint32_t>& size, std::uint32_t m
   const std::uint32_t old = size.load(std::memory_order_relaxed);
   header_->note_clock();
   const auto* const end = reinterpret_cast<const std::byte*>(ring + old);
-  grows = grows && old < most && get_space(trace_, static_cast<std::size_t>(end - reinterpret_cast<const std::byte*>(header_)), trace_chunk * sizeof(CallEntry));
+  grows = grows && old < most &&
+          get_space(trace_, static_cast<std::size_t>(end - reinterpret_cast<const std::byte*>(header_)), trace_chunk * sizeof(CallEntry));
   if (!grows) return 0;  // from here on the earliest calls are lost
   size.store(old + trace_chunk, std::memory_order_release);
   return old;

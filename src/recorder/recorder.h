@@ -50,8 +50,8 @@ class Recorder {
     explicit operator bool() const { return entry != nullptr; }
   };
 
-  /// Makes a record in a memory file: the one that a launcher keeps for this rank, or a new one. With UNISONO_TRACE_DIR it is a trace. It lies in this
-  /// process's own memory where there is no file to be had.
+  /// Makes a record in a memory file: the one that a launcher keeps for this rank, or a new one. With UNISONO_TRACE_DIR it is a trace. It lies in
+  /// this process's own memory where there is no file to be had.
   static std::shared_ptr<Recorder> make();
   static std::shared_ptr<Recorder> make_private();
   /// Makes a trace in a file of make_trace_file. Returns null where it cannot be mapped.

@@ -50,7 +50,8 @@ std::unique_ptr<TraceReader> TraceReader::open(const std::string& path) {
 
 std::uint64_t TraceReader::lost() const {
   const auto beyond = [](std::uint64_t calls, std::uint64_t room) { return calls - std::min(calls, room); };
-  return beyond(header().next.load(any_order), header().calls.load(any_order)) + beyond(header().next_of_others.load(any_order), header().others.load(any_order));
+  return beyond(header().next.load(any_order), header().calls.load(any_order)) +
+         beyond(header().next_of_others.load(any_order), header().others.load(any_order));
 }
 
 void TraceReader::each(const std::function<void(const TracedCall&)>& visit) const {
@@ -81,7 +82,9 @@ std::string TraceReader::place(std::uint16_t number) const {
   return number == 0 || number >= RecordHeader::most_places ? "" : header().places[number].get();
 }
 
-std::string TraceReader::label(std::uint8_t number) const { return number == 0 || number >= RecordHeader::most_labels ? "" : header().labels[number].get(); }
+std::string TraceReader::label(std::uint8_t number) const {
+  return number == 0 || number >= RecordHeader::most_labels ? "" : header().labels[number].get();
+}
 
 std::string TraceReader::operation(const TracedCall& call) const {
   std::string text = label(call.label);

@@ -53,7 +53,12 @@ void make(const std::string& folder, const Job& job, const std::vector<std::uint
                        .group = ""});
     now = ends[step];
   }
-  unisono::testing::make_trace(folder, {.rank = rank, .size = job.ranks, .host = rank < (job.ranks + 1) / 2 ? "node-a" : "node-b", .job = "7c1e", .real = 1'767'254'400 * unisono::testing::began, .calls = std::move(calls)});
+  unisono::testing::make_trace(folder, {.rank = rank,
+                                        .size = job.ranks,
+                                        .host = rank < (job.ranks + 1) / 2 ? "node-a" : "node-b",
+                                        .job = "7c1e",
+                                        .real = 1'767'254'400 * unisono::testing::began,
+                                        .calls = std::move(calls)});
 }
 
 }  // namespace

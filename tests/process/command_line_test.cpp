@@ -75,7 +75,8 @@ TEST(CommandLine, HelpIsTheSamePageHoweverItIsAskedFor) {
 TEST(CommandLine, AMistypedCommandIsNamedWithTheOneThatIsMeant) {
   EXPECT_EQ(refusal({"rnu", "-n", "2", "true"}), "unisono: unknown command 'rnu'; did you mean 'run'?");
   EXPECT_EQ(refusal({"benhc"}), "unisono: unknown command 'benhc'; did you mean 'bench'?");
-  EXPECT_EQ(refusal({"WRONG"}), "unisono: unknown command 'WRONG'; there are run, bench, info, doctor, simulate, status, trace, completion, version, help");
+  EXPECT_EQ(refusal({"WRONG"}),
+            "unisono: unknown command 'WRONG'; there are run, bench, info, doctor, simulate, status, trace, completion, version, help");
   EXPECT_EQ(refusal({}), "unisono: a command is missing; there are run, bench, info, doctor, simulate, status, trace, completion, version, help");
 }
 

@@ -89,7 +89,8 @@ TEST(TraceFiles, APageHoldsItsData) {
 TEST(TraceFiles, APageLeavesOutTheShortestCalls) {
   const TemporaryFolder folder;
   std::vector<MadeCall> calls;
-  for (std::uint64_t i = 0; i < 100; ++i) calls.push_back({.begun = began + i * ms, .done = began + i * ms + (i % 10 == 0 ? 900 * us : us), .sequence = i + 1});
+  for (std::uint64_t i = 0; i < 100; ++i)
+    calls.push_back({.begun = began + i * ms, .done = began + i * ms + (i % 10 == 0 ? 900 * us : us), .sequence = i + 1});
   make_trace(folder.path(), {.rank = 0, .size = 1, .calls = calls});
   JobTrace trace = open_traces(folder.path(), "");
   const Merge merge(trace);

@@ -71,8 +71,7 @@ TEST(Trace, ARankMakesItsOwn) {
   const TemporaryFolder folder;
   const pid_t child = ::fork();
   if (child == 0) {
-    base::Environment::become(
-        base::Environment(std::map<std::string, std::string, std::less<>>{{recorder::trace_variable, folder.path() + "/new"}}));
+    base::Environment::become(base::Environment(std::map<std::string, std::string, std::less<>>{{recorder::trace_variable, folder.path() + "/new"}}));
     const auto recorder = recorder::of_process();
     recorder->set_identity({.rank = 4, .size = 8, .local_rank = 0, .node = 1, .host = "here", .job = "a/job"});
     recorder::Recording recording(*recorder, {.operation = Operation::barrier, .sequence = 1});
@@ -150,11 +149,12 @@ TEST(TraceMerge, MatchesCallsBehindMessages) {
                              .calls = {{.operation = Operation::send, .begun = began + 4 * ms, .done = began + 5 * ms, .sequence = 1, .peer = 1},
                                        {.operation = Operation::send, .begun = began + 6 * ms, .done = began + 7 * ms, .sequence = 2, .peer = 1},
                                        {.begun = began + 9 * ms, .done = began + 10 * ms, .sequence = 3}}});
-  make_trace(folder.path(), {.rank = 1,
-                             .calls = {{.operation = Operation::recv, .begun = began + 1 * ms, .done = began + 7 * ms, .sequence = 1, .peer = 0, .label = "probe"},
-                                       {.operation = Operation::recv, .begun = began + 1 * ms, .done = began + 7 * ms, .sequence = 2, .peer = 0},
-                                       {.operation = Operation::recv, .begun = began + 7 * ms, .done = began + 8 * ms, .sequence = 3, .peer = 0},
-                                       {.begun = began + 8 * ms, .done = began + 10 * ms, .sequence = 4}}});
+  make_trace(folder.path(),
+             {.rank = 1,
+              .calls = {{.operation = Operation::recv, .begun = began + 1 * ms, .done = began + 7 * ms, .sequence = 1, .peer = 0, .label = "probe"},
+                        {.operation = Operation::recv, .begun = began + 1 * ms, .done = began + 7 * ms, .sequence = 2, .peer = 0},
+                        {.operation = Operation::recv, .begun = began + 7 * ms, .done = began + 8 * ms, .sequence = 3, .peer = 0},
+                        {.begun = began + 8 * ms, .done = began + 10 * ms, .sequence = 4}}});
   JobTrace trace = open_traces(folder.path(), "");
   const Merge merge(trace);
   const auto slices = slices_of(merge, 1);
@@ -169,10 +169,11 @@ TEST(TraceMerge, MatchesCallsBehindMessages) {
 TEST(TraceMerge, ARootIsWaitedForAlone) {
   const TemporaryFolder folder;
   const auto rank_with = [&](int rank, std::uint64_t broadcast, std::uint64_t reduce) {
-    make_trace(folder.path(), {.rank = rank,
-                               .size = 3,
-                               .calls = {{.operation = Operation::broadcast, .begun = began + broadcast * ms, .done = began + 10 * ms, .sequence = 1, .peer = 0},
-                                         {.operation = Operation::reduce, .begun = began + reduce * ms, .done = began + 20 * ms, .sequence = 2, .peer = 0}}});
+    make_trace(folder.path(),
+               {.rank = rank,
+                .size = 3,
+                .calls = {{.operation = Operation::broadcast, .begun = began + broadcast * ms, .done = began + 10 * ms, .sequence = 1, .peer = 0},
+                          {.operation = Operation::reduce, .begun = began + reduce * ms, .done = began + 20 * ms, .sequence = 2, .peer = 0}}});
   };
   rank_with(0, 3, 11);
   rank_with(1, 1, 15);
@@ -204,10 +205,11 @@ TEST(TraceMerge, ACallThatNeverEndedWaitsToTheEnd) {
 // The program waits for what its asynchronous call waits for.
 TEST(TraceMerge, AsynchronousCallsAreNotTimeOfTheProgram) {
   const TemporaryFolder folder;
-  make_trace(folder.path(),
-             {.rank = 0,
-              .calls = {{.begun = began + 1 * ms, .done = began + 9 * ms, .sequence = 1, .queued = began + 1 * ms},
-                        {.operation = Operation::barrier, .begun = began + 5 * ms, .done = began + 9 * ms, .label = recorder::wait_label, .group = ""}}});
+  make_trace(
+      folder.path(),
+      {.rank = 0,
+       .calls = {{.begun = began + 1 * ms, .done = began + 9 * ms, .sequence = 1, .queued = began + 1 * ms},
+                 {.operation = Operation::barrier, .begun = began + 5 * ms, .done = began + 9 * ms, .label = recorder::wait_label, .group = ""}}});
   make_trace(folder.path(), {.rank = 1, .calls = {{.begun = began + 7 * ms, .done = began + 9 * ms, .sequence = 1}}});
   JobTrace trace = open_traces(folder.path(), "");
   const Merge merge(trace);

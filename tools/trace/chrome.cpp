@@ -25,8 +25,8 @@ class ChromeWriter {
   ChromeWriter(const JobTrace& trace, const Merge& merge, const std::string& path) : trace_(trace), merge_(merge), file_(path) {}
 
   void write(const std::vector<ProfilerFile>& profiles) {
-    file_.print("{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"job\":{},\"program\":{},\"ranks\":{},\"lost_calls\":{},\"began_ns\":\"{}\"}},\n", json_string(trace_.name),
-                json_string(trace_.program), trace_.size, trace_.lost, trace_.real_origin);
+    file_.print("{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"job\":{},\"program\":{},\"ranks\":{},\"lost_calls\":{},\"began_ns\":\"{}\"}},\n",
+                json_string(trace_.name), json_string(trace_.program), trace_.size, trace_.lost, trace_.real_origin);
     file_.put("\"traceEvents\":[");
     for (std::size_t i = 0; i < trace_.ranks.size(); ++i) describe(i);
     merge_.each([&](const Slice& slice) { add(slice); });
@@ -60,8 +60,8 @@ class ChromeWriter {
   std::string details(const Slice& slice) {
     const TracedRank& rank = trace_.ranks[slice.rank];
     const recorder::TracedCall& call = *slice.call;
-    std::string args = fmt::format("\"group\":{},\"sequence\":{},\"bytes\":{},\"dtype\":\"{}\"", json_string(merge_.groups()[slice.group].name), call.sequence,
-                                   call.bytes, to_string(static_cast<DType>(call.dtype)));
+    std::string args = fmt::format("\"group\":{},\"sequence\":{},\"bytes\":{},\"dtype\":\"{}\"", json_string(merge_.groups()[slice.group].name),
+                                   call.sequence, call.bytes, to_string(static_cast<DType>(call.dtype)));
     if (const std::string place = rank.reader->place(call.place); !place.empty()) args += ",\"place\":" + json_string(place);
     if (call.peer >= 0) args += fmt::format(",\"peer\":{}", call.peer);
     if (slice.waited > 0) args += fmt::format(",\"waited_us\":{}", micros(slice.waited));
@@ -76,19 +76,20 @@ class ChromeWriter {
     if (slice.row == Slice::Row::beside) {  // several at a time: they need not lie within each other
       const std::uint64_t id = ++last_id_;
       separate();
-      file_.print("{{\"ph\":\"b\",\"cat\":\"asynchronous\",\"id\":{},\"pid\":{},\"tid\":0,\"ts\":{},{}}}", id, rank, micros(slice.begin), details(slice));
+      file_.print("{{\"ph\":\"b\",\"cat\":\"asynchronous\",\"id\":{},\"pid\":{},\"tid\":0,\"ts\":{},{}}}", id, rank, micros(slice.begin),
+                  details(slice));
       separate();
       file_.print("{{\"ph\":\"e\",\"cat\":\"asynchronous\",\"id\":{},\"pid\":{},\"tid\":0,\"ts\":{},\"name\":{}}}", id, rank, micros(slice.end),
                   json_string(trace_.ranks[slice.rank].reader->operation(*slice.call)));
       return;
     }
     separate();
-    file_.print("{{\"ph\":\"X\",\"cat\":\"call\",\"pid\":{},\"tid\":0,\"ts\":{},\"dur\":{},{}}}", rank, micros(slice.begin), micros(slice.end - slice.begin),
-                details(slice));
+    file_.print("{{\"ph\":\"X\",\"cat\":\"call\",\"pid\":{},\"tid\":0,\"ts\":{},\"dur\":{},{}}}", rank, micros(slice.begin),
+                micros(slice.end - slice.begin), details(slice));
     if (slice.waited < shown_wait_ns || slice.waited_for < 0) return;
     separate();
-    file_.print("{{\"ph\":\"X\",\"cat\":\"wait\",\"pid\":{},\"tid\":0,\"ts\":{},\"dur\":{},\"name\":\"waits for rank {}\"}}", rank, micros(slice.begin),
-                micros(slice.waited), slice.waited_for);
+    file_.print("{{\"ph\":\"X\",\"cat\":\"wait\",\"pid\":{},\"tid\":0,\"ts\":{},\"dur\":{},\"name\":\"waits for rank {}\"}}", rank,
+                micros(slice.begin), micros(slice.waited), slice.waited_for);
     if (slice.late_one_blocks && slice.is_over) add_arrow(slice, rank);
   }
 
@@ -96,9 +97,11 @@ class ChromeWriter {
   void add_arrow(const Slice& slice, int rank) {
     const std::uint64_t id = ++last_id_, came = slice.begin + slice.waited;
     separate();
-    file_.print("{{\"ph\":\"s\",\"cat\":\"wait\",\"name\":\"was waited for\",\"id\":{},\"pid\":{},\"tid\":0,\"ts\":{}}}", id, slice.waited_for, micros(came));
+    file_.print("{{\"ph\":\"s\",\"cat\":\"wait\",\"name\":\"was waited for\",\"id\":{},\"pid\":{},\"tid\":0,\"ts\":{}}}", id, slice.waited_for,
+                micros(came));
     separate();
-    file_.print("{{\"ph\":\"f\",\"bp\":\"e\",\"cat\":\"wait\",\"name\":\"was waited for\",\"id\":{},\"pid\":{},\"tid\":0,\"ts\":{}}}", id, rank, micros(came));
+    file_.print("{{\"ph\":\"f\",\"bp\":\"e\",\"cat\":\"wait\",\"name\":\"was waited for\",\"id\":{},\"pid\":{},\"tid\":0,\"ts\":{}}}", id, rank,
+                micros(came));
   }
 
   void add(const ProfilerFile& profile) {
@@ -108,8 +111,8 @@ class ChromeWriter {
       if (is_new) name_thread(profile.rank, thread->second, "torch.profiler " + range.thread);
       const auto args = range.event->find("args");
       separate();
-      file_.print("{{\"ph\":\"X\",\"cat\":{},\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":{},\"args\":{}}}", json_string(range.category), profile.rank,
-                  thread->second, micros(range.begin), micros(range.end - range.begin), json_string(range.name),
+      file_.print("{{\"ph\":\"X\",\"cat\":{},\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":{},\"args\":{}}}", json_string(range.category),
+                  profile.rank, thread->second, micros(range.begin), micros(range.end - range.begin), json_string(range.name),
                   args == range.event->end() ? "{}" : args->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     });
   }

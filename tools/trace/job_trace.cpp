@@ -43,7 +43,8 @@ std::vector<TracedRank> of_one_job(std::vector<TracedRank> all, const std::strin
     throw InvalidArgument(fmt::format("there is {} in {}", which, folder), {.hint = "`unisono run --trace FOLDER` writes them"});
   }
   if (job.empty() && jobs.size() > 1)
-    throw InvalidArgument(fmt::format("there are traces of {} jobs in {}: {}", jobs.size(), folder, fmt::join(jobs, ", ")), {.hint = "--job names one"});
+    throw InvalidArgument(fmt::format("there are traces of {} jobs in {}: {}", jobs.size(), folder, fmt::join(jobs, ", ")),
+                          {.hint = "--job names one"});
   std::ranges::sort(all, [](const TracedRank& a, const TracedRank& b) {
     return std::pair(a.about.rank, b.about.real_at_began) < std::pair(b.about.rank, a.about.real_at_began);
   });

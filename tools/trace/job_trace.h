@@ -18,9 +18,9 @@ struct HostClock {
     std::int64_t shift = 0;
   };
   std::string host;
-  std::vector<Knot> knots;          ///< by time; at least one
+  std::vector<Knot> knots;           ///< by time; at least one
   std::uint64_t uncertainty_ns = 0;  ///< only where `is_measured`
-  bool is_measured = false;         ///< by calls in which all ranks wait for all; else by the hosts' clocks of the day
+  bool is_measured = false;          ///< by calls in which all ranks wait for all; else by the hosts' clocks of the day
 
   std::int64_t shift_at(std::uint64_t steady) const;
 };
@@ -28,20 +28,20 @@ struct HostClock {
 struct TracedRank {
   std::unique_ptr<recorder::TraceReader> reader;
   recorder::RankSeen about;
-  std::size_t host = 0;             ///< of JobTrace::clocks
-  std::uint64_t from = 0, to = 0;   ///< nanoseconds since the trace's beginning
+  std::size_t host = 0;            ///< of JobTrace::clocks
+  std::uint64_t from = 0, to = 0;  ///< nanoseconds since the trace's beginning
 };
 
 /// The traces of a job's ranks, of the last attempt of each.
 struct JobTrace {
   std::string name, program;
-  int size = 0;                     ///< of the job; ranks whose traces are elsewhere are missing in `ranks`
-  std::vector<TracedRank> ranks;    ///< by rank
+  int size = 0;                   ///< of the job; ranks whose traces are elsewhere are missing in `ranks`
+  std::vector<TracedRank> ranks;  ///< by rank
   std::vector<HostClock> clocks;
-  std::uint64_t origin = 0;         ///< the beginning, on the clock of the first host
-  std::uint64_t real_origin = 0;    ///< the beginning, in nanoseconds since 1970
-  std::uint64_t span = 0;           ///< from the beginning to the last end of a rank
-  std::uint64_t lost = 0;           ///< calls that the files have no room for
+  std::uint64_t origin = 0;       ///< the beginning, on the clock of the first host
+  std::uint64_t real_origin = 0;  ///< the beginning, in nanoseconds since 1970
+  std::uint64_t span = 0;         ///< from the beginning to the last end of a rank
+  std::uint64_t lost = 0;         ///< calls that the files have no room for
 
   /// Returns a moment of a rank's steady clock in nanoseconds since the beginning.
   std::uint64_t time_of(const TracedRank& rank, std::uint64_t steady) const;

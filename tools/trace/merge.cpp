@@ -72,7 +72,9 @@ void Merge::number_groups() {
 
 // Where calls were lost, the first one that is left is not the first of its group; the library's own number still is the same on all ranks, unless
 // they have also sent messages in that group.
-std::uint64_t Merge::meeting_number(const recorder::TracedCall& call, std::uint64_t number) const { return trace_.lost == 0 ? number : call.sequence; }
+std::uint64_t Merge::meeting_number(const recorder::TracedCall& call, std::uint64_t number) const {
+  return trace_.lost == 0 ? number : call.sequence;
+}
 
 void Merge::meet(std::size_t rank) {
   const TracedRank& own = trace_.ranks[rank];

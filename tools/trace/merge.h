@@ -39,8 +39,8 @@ struct Slice {
   std::size_t rank = 0;  ///< index into JobTrace::ranks
   Row row = Row::program;
   std::uint64_t begin = 0, end = 0;
-  std::uint64_t waited = 0;  ///< from the beginning until the rank that it needed had come
-  int waited_for = -1;       ///< that rank; -1: none, or not known
+  std::uint64_t waited = 0;      ///< from the beginning until the rank that it needed had come
+  int waited_for = -1;           ///< that rank; -1: none, or not known
   bool late_one_blocks = false;  ///< the call of that rank is one of its program's row
   bool is_over = true;
   std::size_t group = 0;  ///< index into Merge::groups
@@ -79,10 +79,10 @@ class Merge {
   std::uint64_t meeting_number(const recorder::TracedCall& call, std::uint64_t number) const;
 
   JobTrace& trace_;
-  std::vector<TracedGroup> groups_;                                  // the first one is none
+  std::vector<TracedGroup> groups_;                                      // the first one is none
   std::vector<std::unordered_map<std::uint16_t, std::size_t>> numbers_;  // for each rank, by its own numbers
-  std::vector<Meetings> meetings_;                                   // by group
-  std::map<Route, std::vector<std::uint64_t>> sends_;                // when each message was sent
+  std::vector<Meetings> meetings_;                                       // by group
+  std::map<Route, std::vector<std::uint64_t>> sends_;                    // when each message was sent
 };
 
 /// Aligns the clocks of the hosts by calls in which every rank waits for all: none can end before the last one has begun.

@@ -90,8 +90,8 @@ class PageWriter {
 
  private:
   void write_job() {
-    file_.print("\"job\":{},\"program\":{},\"size\":{},\"span\":{},\"began\":{},\"lost\":{},\"clocks\":[", json_string(trace_.name), json_string(trace_.program),
-                trace_.size, trace_.span, trace_.real_origin / 1'000'000, json_string(lost_text(trace_)));
+    file_.print("\"job\":{},\"program\":{},\"size\":{},\"span\":{},\"began\":{},\"lost\":{},\"clocks\":[", json_string(trace_.name),
+                json_string(trace_.program), trace_.size, trace_.span, trace_.real_origin / 1'000'000, json_string(lost_text(trace_)));
     bool is_first = true;
     for (const std::string& text : clock_texts(trace_)) file_.print("{}{}", std::exchange(is_first, false) ? "" : ",", json_string(text));
     file_.put("]");
@@ -101,8 +101,8 @@ class PageWriter {
     file_.put(",\n\"operations\":[");
     bool is_first = true;
     for (const auto& [name, operation] : totals_.operations)
-      file_.print("{}[{},{},{},{},{}]", std::exchange(is_first, false) ? "" : ",", json_string(name), operation.calls, operation.bytes, operation.time,
-                  operation.waiting);
+      file_.print("{}[{},{},{},{},{}]", std::exchange(is_first, false) ? "" : ",", json_string(name), operation.calls, operation.bytes,
+                  operation.time, operation.waiting);
     file_.put("]");
   }
 
@@ -126,10 +126,11 @@ class PageWriter {
   void write_rank(std::size_t index) {
     const TracedRank& rank = trace_.ranks[index];
     const RankTotals& totals = totals_.ranks[index];
-    file_.print("{}\n{{\"rank\":{},\"host\":{},\"state\":\"{}\",\"failure\":{},\"from\":{},\"to\":{},\"calls\":{},\"bytes\":{},", index == 0 ? "" : ",", rank.about.rank,
-                json_string(rank.about.host), state_text(rank.about.state), json_string(rank.about.failure), rank.from, rank.to, totals.calls, totals.bytes);
-    file_.print("\"computing\":{},\"waiting\":{},\"moving\":{},\"caused\":{},\"last\":{},\"c\":[", totals.computing(), totals.waiting, totals.moving(),
-                totals.caused, totals.last);
+    file_.print("{}\n{{\"rank\":{},\"host\":{},\"state\":\"{}\",\"failure\":{},\"from\":{},\"to\":{},\"calls\":{},\"bytes\":{},",
+                index == 0 ? "" : ",", rank.about.rank, json_string(rank.about.host), state_text(rank.about.state), json_string(rank.about.failure),
+                rank.from, rank.to, totals.calls, totals.bytes);
+    file_.print("\"computing\":{},\"waiting\":{},\"moving\":{},\"caused\":{},\"last\":{},\"c\":[", totals.computing(), totals.waiting,
+                totals.moving(), totals.caused, totals.last);
     std::int64_t before = 0;
     bool is_first = true;
     merge_.each_of(index, [&](const Slice& slice) {
@@ -139,9 +140,10 @@ class PageWriter {
       }
       const auto begin = static_cast<std::int64_t>(slice.begin);
       constexpr int not_over = 4, failed = 8;
-      const int flags = static_cast<int>(slice.row) | (slice.is_over ? 0 : not_over) | (slice.call->state == recorder::CallState::failed ? failed : 0);
-      file_.print("{}{},{},{},{},{},{},{}", std::exchange(is_first, false) ? "" : ",", kinds_.index_of(slice), begin - before, slice.end - slice.begin,
-                  slice.waited, slice.waited_for, slice.call->sequence, flags);
+      const int flags =
+          static_cast<int>(slice.row) | (slice.is_over ? 0 : not_over) | (slice.call->state == recorder::CallState::failed ? failed : 0);
+      file_.print("{}{},{},{},{},{},{},{}", std::exchange(is_first, false) ? "" : ",", kinds_.index_of(slice), begin - before,
+                  slice.end - slice.begin, slice.waited, slice.waited_for, slice.call->sequence, flags);
       before = begin;
     });
     file_.put("]}");

@@ -28,9 +28,9 @@ struct ProfilerRange {
   const nlohmann::json* event = nullptr;
 };
 
-/// Visits the complete events ("ph": "X") of such a file that overlap the trace, one at a time: the file may be large. Its times are microseconds since
-/// `baseTimeNanoseconds`, or since 1970 where it has none, on the clock of the day (Kineto, from PyTorch 2.4 on and before). They are set on the rank's
-/// clock by the moment at which its trace began. Throws InvalidArgument where the file is none of this kind.
+/// Visits the complete events ("ph": "X") of such a file that overlap the trace, one at a time: the file may be large. Its times are microseconds
+/// since `baseTimeNanoseconds`, or since 1970 where it has none, on the clock of the day (Kineto, from PyTorch 2.4 on and before). They are set on
+/// the rank's clock by the moment at which its trace began. Throws InvalidArgument where the file is none of this kind.
 void each_range(const ProfilerFile& file, const JobTrace& trace, const std::function<void(const ProfilerRange&)>& visit);
 
 }  // namespace unisono::tools

@@ -71,9 +71,7 @@ std::string table_of_ranks(const JobTrace& trace, const Totals& totals) {
 
 }  // namespace
 
-std::size_t Totals::slowest() const {
-  return static_cast<std::size_t>(std::ranges::max_element(ranks, {}, &RankTotals::caused) - ranks.begin());
-}
+std::size_t Totals::slowest() const { return static_cast<std::size_t>(std::ranges::max_element(ranks, {}, &RankTotals::caused) - ranks.begin()); }
 
 Totals totals_of(const JobTrace& trace, const Merge& merge) {
   Totals totals;
@@ -122,7 +120,8 @@ std::vector<std::string> clock_texts(const JobTrace& trace) {
 
 std::string lost_text(const JobTrace& trace) {
   if (trace.lost == 0) return {};
-  return fmt::format("the first {} calls are lost: there was no room for more ({}, or the disk was full)", trace.lost, recorder::trace_calls_variable);
+  return fmt::format("the first {} calls are lost: there was no room for more ({}, or the disk was full)", trace.lost,
+                     recorder::trace_calls_variable);
 }
 
 std::string trace_text(const JobTrace& trace, const Totals& totals) {

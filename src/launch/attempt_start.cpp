@@ -8,6 +8,7 @@
 #include "base/host.h"
 #include "launch/attempt.h"
 #include "launch/line_buffering.h"
+#include "launch/nodes.h"
 #include "launch/program.h"
 #include "recorder/recorder.h"
 #include "recorder/trace_file.h"
@@ -99,7 +100,8 @@ void Attempt::start_rank(int local_rank) {
 base::FileDescriptor Attempt::make_record(int rank) const {
   const std::string& folder = parts_.options.trace_folder;
   if (folder.empty()) return recorder::make_record_file();
-  const std::string name = fmt::format("{}.{}.{}", parts_.job_id, rank, number_);
+  // The launchers of several hosts each have their own identity of the job, and one name for it.
+  const std::string name = fmt::format("{}.{}.{}", parts_.nodes != nullptr ? parts_.nodes->job_name() : parts_.job_id, rank, number_);
   base::Opened made = recorder::make_trace_file(folder, name, parts_.options.environment);
   if (!made.fd) throw StartFailed(fmt::format("no trace of rank {} can be written into {}: {}", rank, folder, error_text(made.error)), 1);
   return std::move(made.fd);

@@ -105,6 +105,22 @@ TEST(Trace, TheVariableAsksForItAsWell) {
   EXPECT_EQ(longest_of(events_of(folder.path() + "/new"), 0).at("args").at("waited_for"), 1);
 }
 
+// The launchers of several hosts have one name for the job.
+TEST(Trace, OfSeveralLaunchers) {
+  const TemporaryFolder folder;
+  const std::string port = std::to_string(free_port());
+  const auto launcher = [&](const std::string& node) {
+    return run_helper(
+        {"--nnodes", "2", "--node-rank", node, "--master-addr", "127.0.0.1", "--master-port", port, "-n", "2", "--trace", folder.path()},
+        {"late", "3", "works"});
+  };
+  RunningCommand first(launcher("0")), second(launcher("1"));
+  ASSERT_EQ(first.wait(), 0) << first.err();
+  ASSERT_EQ(second.wait(), 0) << second.err();
+  const Json events = events_of(folder.path());
+  for (const int rank : {0, 1, 2}) EXPECT_EQ(longest_of(events, rank).at("args").at("waited_for"), 3) << rank;
+}
+
 TEST(Trace, SaysWhatIsWrong) {
   const TemporaryFolder folder;
   std::ofstream(folder.path() + "/file") << "";

@@ -17,6 +17,15 @@
 namespace unisono::tools {
 namespace {
 
+/// Returns the job's name in the name of a file that a launcher has made, "JOB.RANK.ATTEMPT.trace": that is the same on all hosts. Else the rank's.
+std::string job_of(const std::filesystem::path& file, const recorder::RankSeen& about) {
+  const std::string stem = file.stem().native();
+  const auto attempt = stem.rfind('.');
+  const std::string before = attempt == std::string::npos ? "" : stem.substr(0, attempt);
+  const std::string rank = fmt::format(".{}", about.rank);
+  return before.ends_with(rank) ? before.substr(0, before.size() - rank.size()) : about.job;
+}
+
 std::vector<TracedRank> read_folder(const std::string& folder) {
   std::vector<TracedRank> ranks;
   std::error_code error;
@@ -27,7 +36,9 @@ std::vector<TracedRank> read_folder(const std::string& folder) {
     rank.reader = recorder::TraceReader::open(path);
     if (!rank.reader) continue;  // of a rank that has made no call of the library, or of another version
     rank.about = rank.reader->about();
-    if (rank.about.rank >= 0) ranks.push_back(std::move(rank));
+    if (rank.about.rank < 0) continue;
+    rank.about.job = job_of(file.path(), rank.about);
+    ranks.push_back(std::move(rank));
   }
   if (error) throw InvalidArgument(fmt::format("the folder {} cannot be read: {}", folder, error.message()));
   return ranks;
@@ -80,19 +91,27 @@ const TracedRank* JobTrace::find(int rank) const {
 
 void set_origin(JobTrace& trace) {
   trace.origin = 0;
-  std::uint64_t first = UINT64_MAX;
-  for (const TracedRank& rank : trace.ranks) first = std::min(first, trace.time_of(rank, rank.about.began));
-  trace.origin = first;
-  const TracedRank& reference = trace.ranks.front();
-  trace.real_origin = reference.about.real_at_began + first - reference.about.began;
-  trace.span = 0;
+  std::uint64_t origin = UINT64_MAX, end = 0;
   for (TracedRank& rank : trace.ranks) {
-    rank.from = trace.time_of(rank, rank.about.began);
-    std::uint64_t last = std::max(rank.about.now, rank.about.began);
-    rank.reader->each([&](const recorder::TracedCall& call) { last = std::max({last, call.done, call.begun}); });
+    std::uint64_t first = UINT64_MAX, last = std::max(rank.about.now, rank.about.began);
+    rank.reader->each([&](const recorder::TracedCall& call) {
+      first = std::min(first, call.begun);
+      last = std::max({last, call.done, call.begun});
+    });
+    // What a rank did before the first call that is left is not known.
+    rank.from = trace.time_of(rank, rank.reader->lost() == 0 || first == UINT64_MAX ? rank.about.began : first);
     rank.to = trace.time_of(rank, last);
-    trace.span = std::max(trace.span, rank.to);
+    origin = std::min(origin, rank.from);
+    end = std::max(end, rank.to);
   }
+  for (TracedRank& rank : trace.ranks) {
+    rank.from -= origin;
+    rank.to -= origin;
+  }
+  trace.origin = origin;
+  trace.span = end - origin;
+  const recorder::RankSeen& reference = trace.ranks.front().about;
+  trace.real_origin = reference.real_at_began + (origin - reference.began);
 }
 
 JobTrace open_traces(const std::string& folder, const std::string& job) {
@@ -101,11 +120,11 @@ JobTrace open_traces(const std::string& folder, const std::string& job) {
   const TracedRank& first = trace.ranks.front();
   trace.name = first.about.job;
   trace.program = first.about.program;
-  std::map<std::string, std::size_t> hosts;
+  std::map<std::pair<std::string, int>, std::size_t> hosts;
   for (TracedRank& rank : trace.ranks) {
     trace.size = std::max(trace.size, rank.about.size);
     trace.lost += rank.reader->lost();
-    const auto [host, is_new] = hosts.try_emplace(rank.about.host, trace.clocks.size());
+    const auto [host, is_new] = hosts.try_emplace({rank.about.host, rank.about.node}, trace.clocks.size());
     rank.host = host->second;
     if (is_new) trace.clocks.push_back({.host = rank.about.host, .knots = {{.at = 0, .shift = real_shift(rank) - real_shift(first)}}});
   }

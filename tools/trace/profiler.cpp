@@ -60,9 +60,10 @@ void each_range(const ProfilerFile& file, const JobTrace& trace, const std::func
   if (!rest.contains("traceEvents")) throw InvalidArgument(file.path + " is no trace of torch.profiler: it has no traceEvents");
   const auto base = rest.find("baseTimeNanoseconds");
   const std::int64_t base_ns = base != rest.end() && base->is_number() ? base->get<std::int64_t>() : 0;
-  // The moment at which the rank's trace began, on both clocks.
+  // The moment at which the rank's trace began, on both clocks. It lies before the beginning of what is shown where calls were lost.
   const auto real = static_cast<std::int64_t>(rank->about.real_at_began);
-  const auto began = static_cast<std::int64_t>(rank->from);
+  const auto began =
+      static_cast<std::int64_t>(rank->about.began) + trace.clocks[rank->host].shift_at(rank->about.began) - static_cast<std::int64_t>(trace.origin);
   const auto span = static_cast<std::int64_t>(trace.span);
   parse_events(file.path, [&](const nlohmann::json& event) {
     const auto phase = event.find("ph"), ts = event.find("ts"), dur = event.find("dur");

@@ -210,6 +210,25 @@ TEST(TraceMerge, LostCallsAreNoTimeOfComputing) {
   EXPECT_NE(trace_text(trace, totals).find("the first 21 calls are lost"), std::string::npos);
 }
 
+TEST(TraceMerge, AScanSaysItselfWhomItWaitedFor) {
+  const TemporaryFolder folder;
+  const auto rank_with = [&](int rank, std::uint64_t begun, std::uint64_t done, int waited_for) {
+    make_trace(
+        folder.path(),
+        {.rank = rank,
+         .size = 3,
+         .calls = {{.operation = Operation::scan, .begun = began + begun * ms, .done = began + done * ms, .sequence = 1, .waited_for = waited_for}}});
+  };
+  rank_with(0, 1, 2, -1);
+  rank_with(1, 1, 3, 0);
+  rank_with(2, 9, 10, -1);
+  JobTrace trace = open_traces(folder.path(), "");
+  const Merge merge(trace);
+  EXPECT_EQ(slices_of(merge, 0)[0].waited, 0U) << "not for the later ones";
+  EXPECT_EQ(slices_of(merge, 1)[0].waited, 2 * ms);
+  EXPECT_EQ(slices_of(merge, 1)[0].waited_for, 0);
+}
+
 TEST(TraceMerge, ACallThatNeverEndedWaitsToTheEnd) {
   const TemporaryFolder folder;
   make_trace(folder.path(), {.rank = 0, .now = began + 50 * ms, .calls = {{.begun = began + 10 * ms, .sequence = 1, .waited_for = 1}}});

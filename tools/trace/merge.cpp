@@ -102,7 +102,7 @@ void Merge::meet(std::size_t rank) {
   });
 }
 
-// A call that never ended, or that has failed, tells itself whom it waited for: not all have come.
+// A call that never ended, or that has failed, tells itself whom it waited for: not all have come. So does one that needs the ranks before its own.
 void Merge::find_wait(Slice& slice, std::uint64_t number) const {
   const recorder::TracedCall& call = *slice.call;
   const auto& meetings = meetings_[slice.group];
@@ -111,7 +111,9 @@ void Merge::find_wait(Slice& slice, std::uint64_t number) const {
   if (found == meetings.end()) return;
   const Meeting& meeting = found->second;
   const bool is_complete = static_cast<int>(meeting.arrived) >= groups_[slice.group].size;
-  if (!is_complete && call.state != recorder::CallState::done) {
+  const bool is_chained = is_prefix(static_cast<Operation>(call.operation));
+  if (is_chained && call.waited_for < 0) return;
+  if (is_chained || (!is_complete && call.state != recorder::CallState::done)) {
     slice.waited = slice.end - slice.begin;
     slice.waited_for = call.waited_for;
     return;

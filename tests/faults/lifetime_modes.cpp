@@ -104,11 +104,18 @@ std::size_t open_descriptors() {
   return count;
 }
 
-/// Mappings of shared memory that only we make.
-std::size_t shared_mappings() {
+struct Mappings {
+  std::size_t of_groups = 0, of_records = 0;
+};
+
+/// Mappings of shared memory that only we make. The record of calls belongs to the process and stays until its end.
+Mappings shared_mappings() {
   std::ifstream file("/proc/self/maps");
-  std::size_t count = 0;
-  for (std::string line; std::getline(file, line);) count += line.find("memfd:unisono") != std::string::npos ? 1 : 0;
+  Mappings count;
+  for (std::string line; std::getline(file, line);) {
+    if (line.find("memfd:unisono") == std::string::npos) continue;
+    ++(line.find("memfd:unisono-record") == std::string::npos ? count.of_groups : count.of_records);
+  }
   return count;
 }
 
@@ -129,8 +136,9 @@ int cycles(int times) {
     finalize();
     if (i == 1) descriptors = open_descriptors();
   }
-  say(fmt::format("descriptors grew by {}, mappings {}, threads {}", static_cast<long>(open_descriptors()) - static_cast<long>(descriptors),
-                  shared_mappings(), threads()));
+  const Mappings mappings = shared_mappings();
+  say(fmt::format("descriptors grew by {}, mappings {}, records {}, threads {}",
+                  static_cast<long>(open_descriptors()) - static_cast<long>(descriptors), mappings.of_groups, mappings.of_records, threads()));
   return 0;
 }
 
@@ -284,7 +292,7 @@ int work_after_finalize() {
   finalize();
   say(fmt::format("initialized {}", is_initialized()));
   attempt("wait", [&] { never.wait(); });
-  say(fmt::format("mappings {}", shared_mappings()));
+  say(fmt::format("mappings {}", shared_mappings().of_groups));
   return 0;
 }
 

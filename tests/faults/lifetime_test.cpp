@@ -66,7 +66,7 @@ TEST_P(EveryMethod, T3InitializeTwiceFinalizeTwiceAndCallsAfterwards) {
 TEST_P(EveryMethod, InitializeAgainAndAgainLeavesNothingBehind) {
   COVERS("K-01");
   run(3, {"cycles", GetParam() == "launcher" ? "100" : "20"});
-  for (const auto& lines : lines_) EXPECT_EQ(line_of(lines, "descriptors "), "grew by 0, mappings 0, threads 1");
+  for (const auto& lines : lines_) EXPECT_EQ(line_of(lines, "descriptors "), "grew by 0, mappings 0, records 1, threads 1");
 }
 
 TEST_P(EveryMethod, T1ForkedChildrenHaveNoPartAndDisturbNobody) {

@@ -221,7 +221,7 @@ TEST(Bench, ListsMayBeWrittenWithSpaces) {
     EXPECT_EQ(command.wait(), 1) << command.err();
     EXPECT_NE(command.err().find("the peer openmpi is not available"), std::string::npos) << command.err();
   }
-  const json rows = measure({"--ranks", "2", "--sizes", "8", "64KiB", "all_reduce", "--compare", "on"});
+  const json rows = measure({"--ranks", "2", "--sizes", "8", "64k", "all_reduce", "--compare", "on"});
   std::set<std::pair<std::string, int>> seen;
   for (const json& row : rows) seen.emplace(row.at("op"), row.at("bytes"));
   EXPECT_EQ(seen, (std::set<std::pair<std::string, int>>{{"all_reduce", 8}, {"all_reduce", 65536}}));

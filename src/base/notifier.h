@@ -20,6 +20,12 @@ class alignas(128) Notifier {
   bool has_waiters() const noexcept { return waiters_.load(std::memory_order_seq_cst) != 0; }
   void finish_wait() noexcept { waiters_.fetch_sub(1, std::memory_order_relaxed); }
 
+  /// The processor on which this rank was when it last waited for longer than a moment; -1: it has not.
+  int processor() const noexcept { return processor_.load(std::memory_order_relaxed) - 1; }
+  void set_processor(int number) noexcept {
+    if (processor() != number) processor_.store(number + 1, std::memory_order_relaxed);
+  }
+
   void notify() noexcept {
     if (waiters_.load(std::memory_order_seq_cst) != 0) wake();
   }
@@ -29,6 +35,7 @@ class alignas(128) Notifier {
 
   std::atomic<std::uint32_t> word_{0};
   std::atomic<std::uint32_t> waiters_{0};
+  alignas(64) std::atomic<std::int32_t> processor_{0};  // and 1: all-zero memory is its initial state
 };
 
 }  // namespace unisono::base

@@ -85,7 +85,8 @@ std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::sha
   parts.timeout = timeout;
   parts.progress = state->progress;
   parts.recorder = state->recorder;
-  state->progress->configure(parts.core->coordination().notifier(), parts.core->coordination().is_crowded());
+  coordination::Coordination& coordination = parts.core->coordination();
+  state->progress->configure(coordination.notifier(), coordination.is_crowded(), coordination.neighbours());
   state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
   return state;
 }

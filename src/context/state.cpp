@@ -266,7 +266,8 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   parts.on_mismatch = [raw = state.get()](const Mismatch& mismatch, int ranks) {
     tell_launcher(*raw, mismatch_status(mismatch.culprit().value_or(-1), ranks, mismatch.message()));
   };
-  state->progress->configure(parts.core->coordination().notifier(), parts.core->coordination().is_crowded());
+  coordination::Coordination& coordination = parts.core->coordination();
+  state->progress->configure(coordination.notifier(), coordination.is_crowded(), coordination.neighbours());
   state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
   state->leave_job = identity.leave;
   state->serves_store = identity.serves_store;

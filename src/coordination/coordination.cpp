@@ -62,6 +62,10 @@ base::Notifier* Coordination::notifier() {
   return parts_.notifier.get();
 }
 
+base::Neighbours* Coordination::neighbours() {
+  return parts_.host.engine && !parts_.host.engine->is_crowded() ? &parts_.host.engine->neighbours() : nullptr;
+}
+
 base::Notifier* Coordination::notifier_of(int rank) {
   if (rank == topology_.rank) return notifier();
   return parts_.host.engine && topology_.here(rank) ? &parts_.host.engine->segment().notifier(topology_.local_of(rank)) : nullptr;

@@ -132,6 +132,8 @@ class Coordination {
 
   /// Returns the notifier of this rank, which is notified when something may have changed; null: a group of one.
   base::Notifier* notifier();
+  /// Returns the ranks of this host as they wait for each other; null where there are none, or more than processors.
+  base::Neighbours* neighbours();
   /// Returns the notifier of another rank of this host; null: not known.
   base::Notifier* notifier_of(int rank);
   /// Returns true where more ranks run on this machine than it has processors, so that waiting ranks should yield early.

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <utility>
 
+#include "base/neighbours.h"
 #include "base/notifier.h"
 #include "base/relax.h"
 
@@ -14,10 +16,14 @@ namespace unisono::group {
 /// it waits for, so it gives way almost at once.
 class Backoff {
  public:
-  /// `looks_far`: a look is a system call, on connections, instead of a read of memory.
-  Backoff(base::Notifier* notifier, bool crowded, bool looks_far = false)
+  /// `looks_far`: a look is a system call, on connections, instead of a read of memory. `neighbours`: of a rank with a processor of its own, which
+  /// gives way almost at once as well while the system has put another rank on the same one; null: that is not looked for.
+  Backoff(base::Notifier* notifier, bool crowded, bool looks_far = false, base::Neighbours* neighbours = nullptr)
       : notifier_(notifier),
-        spins_(!crowded    ? many_spins
+        neighbours_(crowded ? nullptr : neighbours),
+        spins_(!crowded    ? neighbours == nullptr            ? many_spins
+                             : neighbours->shared_processor() ? few_spins
+                                                              : spins_before_asking
                : looks_far ? far_spins
                            : few_spins),
         yields_(crowded ? crowded_yields : many_yields),
@@ -40,7 +46,7 @@ class Backoff {
   template <class LookAgain, class SleepThere>
   void pause(LookAgain&& look_again, std::chrono::nanoseconds at_most, SleepThere&& sleep_there) {
     ++count_;
-    if (count_ <= spins_) {
+    if (count_ <= spins_ || goes_on_spinning()) {
       base::relax();
     } else if (count_ <= spins_ + yields_) {
       give_way();
@@ -53,7 +59,7 @@ class Backoff {
   }
   /// Waits as the next pause would, where that spins; false, at once, where it would not.
   bool spin() {
-    if (count_ >= spins_) return false;
+    if (count_ >= spins_ && !goes_on_spinning()) return false;
     ++count_;
     base::relax();
     return true;
@@ -64,6 +70,7 @@ class Backoff {
   void reset() { count_ = 0; }
 
  private:
+  static constexpr std::uint32_t spins_before_asking = 100;  // a few microseconds
   static constexpr std::uint32_t far_spins = 1, few_spins = 3, many_spins = 3000;
   static constexpr std::uint32_t modest_yields = 10, crowded_yields = 500, many_yields = 1000;
   // Giving way that comes back at once gives way to nobody: the rank that is waited for runs elsewhere, or the kernel keeps it in another group of
@@ -72,6 +79,14 @@ class Backoff {
   static constexpr std::chrono::microseconds shortest_way{1};    // that a useful one takes
   static constexpr std::chrono::microseconds longest_rest{200};  // where nobody notifies
   void notice_futility() noexcept;
+  /// Asks once, after the first spins, whether a neighbour is on this processor. Where none is, there are as many spins as without neighbours.
+  bool goes_on_spinning() noexcept {
+    if (neighbours_ == nullptr) return false;
+    base::Neighbours* const neighbours = std::exchange(neighbours_, nullptr);
+    if (neighbours->share_processor()) return false;
+    spins_ = many_spins;
+    return true;
+  }
   static void give_way() noexcept;
   static void rest(std::chrono::nanoseconds duration) noexcept;
 
@@ -92,6 +107,7 @@ class Backoff {
   }
 
   base::Notifier* notifier_;
+  base::Neighbours* neighbours_;  // that have not been asked
   std::uint32_t spins_;
   std::uint32_t yields_;
   bool crowded_;

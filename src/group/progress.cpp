@@ -39,10 +39,11 @@ void Progress::wake_thread() {
   thread_.wake();
 }
 
-void Progress::configure(base::Notifier* notifier, bool crowded) {
+void Progress::configure(base::Notifier* notifier, bool crowded, base::Neighbours* neighbours) {
   const std::lock_guard lock(mutex_);
   notifier_ = notifier;
   crowded_ = crowded;
+  neighbours_ = neighbours;
 }
 
 void Progress::add(const std::shared_ptr<Lane>& lane) {
@@ -91,7 +92,7 @@ std::shared_ptr<detail::WorkState> Progress::carry_out(const std::shared_ptr<Lan
 // Holds the lock meanwhile, and stops where another thread wants it. No failure is looked for, so it is short.
 bool Progress::is_done_soon(const Lane& lane, Task& task) const {
   if (count_.load() > 0 || lane.deferred.is_set()) return false;  // what is pending is advanced as well, and comes first
-  Backoff backoff(notifier_, crowded_);
+  Backoff backoff(notifier_, crowded_, false, neighbours_);
   while (!task.advance()) {
     if (contenders_.load(std::memory_order_relaxed) > 0 || !backoff.spin()) return false;
   }
@@ -135,7 +136,7 @@ template <class Done>
 bool Progress::drive(Done&& done, const base::Deadline* deadline) {
   if (done()) return true;
   const Waiting waiting(*this);
-  Backoff backoff(notifier_, crowded_);
+  Backoff backoff(notifier_, crowded_, false, neighbours_);
   base::InterruptionLook look_for_interruption;
   for (;;) {
     const auto step = [&] {

@@ -25,8 +25,8 @@ class Progress : public std::enable_shared_from_this<Progress> {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// `notifier`: of this rank. `crowded`: ranks outnumber processors.
-  void configure(base::Notifier* notifier, bool crowded);
+  /// `notifier`: of this rank. `crowded`: ranks outnumber processors. `neighbours`: see Backoff.
+  void configure(base::Notifier* notifier, bool crowded, base::Neighbours* neighbours);
   void add(const std::shared_ptr<Lane>& lane);
   void remove(const std::shared_ptr<Lane>& lane);
 
@@ -88,6 +88,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   std::atomic<bool> all_wake_{true};  // the notifier is notified of all that was pending at the last poll
   base::Notifier* notifier_ = nullptr;
   bool crowded_ = true;
+  base::Neighbours* neighbours_ = nullptr;
   ProgressThread thread_;
 };
 

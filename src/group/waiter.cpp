@@ -12,7 +12,7 @@
 namespace unisono::group {
 void BlockingWaiter::wait(Task& task) {
   coordination::Coordination& coordination = group_.coordination();
-  Backoff backoff(coordination.notifier(), coordination.is_crowded(), coordination.link() != nullptr);
+  Backoff backoff(coordination.notifier(), coordination.is_crowded(), coordination.link() != nullptr, coordination.neighbours());
   // Spinning takes far less than a millisecond: there is nothing to look at meanwhile.
   const auto again = [&] { return task.advance(); };
   do {

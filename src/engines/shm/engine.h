@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "base/neighbours.h"
 #include "engines/shm/lockstep.h"
 #include "engines/shm/message_ring.h"
 #include "engines/shm/segment.h"
@@ -34,11 +35,14 @@ class ShmEngine final : public Engine {
   const std::shared_ptr<Segment>& shared_segment() const { return segment_; }
   Lockstep& lockstep() { return lockstep_; }
   bool is_crowded() const { return is_crowded_; }
+  /// Returns the ranks of this host as they wait for each other. Any thread may use it.
+  base::Neighbours& neighbours() { return neighbours_; }
 
  private:
   std::shared_ptr<Segment> segment_;
   Lockstep lockstep_;
   MessageRing messages_;
+  base::Neighbours neighbours_;
   bool is_crowded_;
 };
 

@@ -31,12 +31,12 @@ std::size_t mappings_of_ours() {
 long resident_kib() {
   std::ifstream file("/proc/self/status");
   for (std::string word; file >> word;) {
-    if (word != "VmRSS:") continue;
+    if (word != "RssAnon:") continue;
     long kib = 0;
     file >> kib;
     return kib;
   }
-  throw std::runtime_error("/proc/self/status has no VmRSS");
+  throw std::runtime_error("/proc/self/status has no RssAnon");
 }
 
 /// "held NAME: descriptors … mappings … threads … keys … resident …"; the test compares two of them.

@@ -153,6 +153,7 @@ class Rounds {
   }
 
   void messages(std::size_t n, int k) {
+    if (ranks_ == 1) return;
     const int next = (me_ + 1) % ranks_, last = (me_ + ranks_ - 1) % ranks_;
     Data x(n);
     send_recv(values(n, me_, k), next, x, last, group_);

@@ -9,7 +9,8 @@
 namespace unisono::context {
 
 /// The keys that this rank made for groups which it has given up, until it may erase them. Groups of the same members are formed in the same order on
-/// all of them: once all have come to form a later one, none forms an earlier one any more, and nobody reads the keys of a rank that has left a group.
+/// all of them: once all have come to form a later one, none forms an earlier one any more, and nobody reads the keys of a rank that has left a
+/// group.
 class LeftKeys {
  public:
   /// Takes over the keys of a group: the `number`-th of these members.

@@ -21,7 +21,9 @@ class OwnKeysStore final : public Store, public BatchedReads {
   ~OwnKeysStore() override;
 
   void set(std::string_view key, std::string_view value) override;
-  std::string get(std::string_view key, std::optional<Milliseconds> timeout = {}) override { return inner_->get(key, timeout.value_or(this->timeout())); }
+  std::string get(std::string_view key, std::optional<Milliseconds> timeout = {}) override {
+    return inner_->get(key, timeout.value_or(this->timeout()));
+  }
   std::optional<std::string> try_get(std::string_view key) override { return inner_->try_get(key); }
   std::vector<std::optional<std::string>> try_get_all(std::span<const std::string> keys) override { return store::try_get_all(*inner_, keys); }
   std::int64_t add(std::string_view key, std::int64_t amount) override;

@@ -65,7 +65,7 @@ void make_groups(int round, const std::string& backend) {
 int many_groups(int times, const std::string& backend) {
   block_go();
   initialize(options_from_environment());
-  constexpr int warm = 600;  // rounds: the record of calls has been through, and so has what is made at first use
+  constexpr int warm = 1000;  // rounds: the record of calls has been through, what is made at first use, and what is kept of the last groups
   for (int round = 0; round < warm; ++round) make_groups(round, backend);
   say_held("before");
   say_ready();

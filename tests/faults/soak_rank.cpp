@@ -1,5 +1,5 @@
-// The program that scripts/soak-faults starts as ranks: it runs every operation again and again, with values that differ by rank, element and round, and
-// checks every element of what it gets. It ends by what the script does to it, or after SOAK_SECONDS.
+// The program that scripts/soak-faults starts as ranks: it runs every operation again and again, with values that differ by rank, element and round,
+// and checks every element of what it gets. It ends by what the script does to it, or after SOAK_SECONDS.
 //   SIGRTMIN      ends with exit code 7           SIGRTMIN + 1   an exception leaves the context
 //   SIGRTMIN + 2  comes three seconds late once
 // Lines: "ready PID JOB", "rounds N" every second, "held descriptors N resident N" at the same time; at the end "done", or "over MILLISECONDS ERROR".
@@ -37,7 +37,9 @@ void say(const std::string& text) {
 }
 
 /// Element i of what rank r gives in round k; less than 4093, so that all sums and products below are exact.
-std::int64_t value(std::size_t i, int r, int k) { return static_cast<std::int64_t>((i * 7 + static_cast<std::size_t>(r) * 131 + static_cast<std::size_t>(k) * 17) % 4093); }
+std::int64_t value(std::size_t i, int r, int k) {
+  return static_cast<std::int64_t>((i * 7 + static_cast<std::size_t>(r) * 131 + static_cast<std::size_t>(k) * 17) % 4093);
+}
 
 Data values(std::size_t n, int r, int k) {
   Data x(n);
@@ -49,7 +51,8 @@ Data values(std::size_t n, int r, int k) {
 template <class Expected>
 void check(const char* operation, int k, const Data& x, Expected&& expected) {
   for (std::size_t i = 0; i < x.size(); ++i) {
-    if (x[i] != expected(i)) throw std::logic_error(fmt::format("WRONG {} in round {}: element {} of {} is {}, not {}", operation, k, i, x.size(), x[i], expected(i)));
+    if (x[i] != expected(i))
+      throw std::logic_error(fmt::format("WRONG {} in round {}: element {} of {} is {}, not {}", operation, k, i, x.size(), x[i], expected(i)));
   }
 }
 

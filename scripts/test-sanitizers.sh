@@ -24,6 +24,10 @@ if setarch "$(uname -m)" --addr-no-randomize true 2>/dev/null; then
   fixed_addresses=(setarch "$(uname -m)" --addr-no-randomize)
 fi
 
+# A finding is mended, not hidden.
+no_suppressions() { ! grep -rnE '\bno_sanitize|suppressions=|__(tsan|lsan|asan)_' src include tools bench tests cmake CMakePresets.json; }
+step "no suppressions" no_suppressions
+
 # The tests that compare with the real NCCL are skipped without it.
 scripts/get-nccl || true
 step "dependencies" ./scripts/install-dependencies.sh

@@ -145,7 +145,9 @@ class Job:
         wanted = (self.attempt + 1) * self.ranks
         if not eventually(lambda: len(self.said(r"ready")) >= wanted or self.is_over(), LONGEST_HANG) or self.is_over():
             raise Failed(f"not all ranks began within {LONGEST_HANG:.0f} s")
-        self.pids = {rank: int(match[2]) for _, rank, match in self.said(r"ready (\d+)")[-self.ranks:]}
+        begun = self.said(r"ready (\d+) (\w+)")[-self.ranks:]
+        self.pids = {rank: int(match[2]) for _, rank, match in begun}
+        self.id = begun[0][2][3]
         if len(self.pids) != self.ranks:
             raise Failed(f"these ranks began: {self.pids}")
 

@@ -117,7 +117,6 @@ class Job:
             self.readers.append(reader)
         self.ranks = launchers * ranks
         self.attempt = 0
-        self.wait_until_ready()
 
     def read(self, pipe):
         for line in pipe:

@@ -14,10 +14,10 @@ step() {  # step <name> <command>...: prints the name and records how long the c
   report+=("$(printf '%-28s %4d s' "$name" $((SECONDS - started)))")
 }
 
-build() {  # build <preset> <option of cmake>...
-  local preset=$1
-  shift
-  cmake --preset "$preset" "$@" >"$results/configure" 2>&1 || { cat "$results/configure" >&2; return 1; }
+build() {  # build <build preset> <configure preset> <option of cmake>...
+  local preset=$1 configured=$2
+  shift 2
+  cmake --preset "$configured" "$@" >"$results/configure" 2>&1 || { cat "$results/configure" >&2; return 1; }
   sed -n '/^-- unisono /,$p' "$results/configure" | sed -n 's/^--   /  /p'
   cmake --build --preset "$preset"
 }

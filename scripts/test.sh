@@ -49,7 +49,7 @@ step "format" ./scripts/check-format
 step "lengths" ./scripts/check-lengths
 step "tidy" ./scripts/check-tidy --within 60
 # The demo may have left tests and benchmarks out of build/release; the preset brings them back.
-step "build release" build release -DUNISONO_TORCH=$with_torch
+step "build release" build release release -DUNISONO_TORCH=$with_torch
 step "layers by symbols" ./scripts/check-symbols
 rm -rf build/release/coverage  # records of tests that no longer exist
 step "test release" run_tests release

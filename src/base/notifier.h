@@ -8,13 +8,18 @@ namespace unisono::base {
 
 /// Lets the threads of a rank sleep until a peer wakes them: a futex word and a count of waiters, so that a notification costs one load while nobody
 /// sleeps. It lives in memory that all ranks of the host share. No wake-up is lost:
-///   a waiter counts itself (seq_cst), checks its condition once more, then sleeps on the word it read before;
-///   a peer publishes (seq_cst), then reads the count.
+///   a waiter counts itself, and after a fence (seq_cst) checks its condition once more, then sleeps on the word it read before;
+///   a peer publishes (seq_cst), then reads the count (seq_cst).
+/// tests/litmus/sleep.litmus is its model.
 class alignas(128) Notifier {
  public:
   std::uint32_t prepare_wait() noexcept {
-    waiters_.fetch_add(1, std::memory_order_seq_cst);
-    return word_.load(std::memory_order_seq_cst);
+    waiters_.fetch_add(1, std::memory_order_seq_cst);                  // litmus: sleep-count
+    const std::uint32_t seen = word_.load(std::memory_order_seq_cst);  // litmus: sleep-word
+#if !defined(__SANITIZE_THREAD__)                                      // the thread sanitizer does not support fences
+    std::atomic_thread_fence(std::memory_order_seq_cst);               // litmus: sleep-fence
+#endif
+    return seen;
   }
   void wait(std::uint32_t seen, std::chrono::nanoseconds at_most) noexcept;
   bool has_waiters() const noexcept { return waiters_.load(std::memory_order_seq_cst) != 0; }
@@ -27,7 +32,7 @@ class alignas(128) Notifier {
   }
 
   void notify() noexcept {
-    if (waiters_.load(std::memory_order_seq_cst) != 0) wake();
+    if (waiters_.load(std::memory_order_seq_cst) != 0) wake();  // litmus: sleep-look
   }
 
  private:

@@ -17,6 +17,7 @@
 #include "context/state.h"
 #include "base/error_place.h"
 #include "base/log.h"
+#include "store/own_keys_store.h"
 #include "unisono/detail/request.h"
 
 namespace unisono {
@@ -54,7 +55,28 @@ struct Plan {
   std::vector<int> members;
   std::string name, key;
   GroupOptions options = {};
+  int number = -1;  // of the groups of these members, from 0; -1: of survivors, who are no more afterwards
+  /// Returns the members as keys call them.
+  std::string list_of_members() const { return list(members, "."); }
 };
+
+/// Returns the group's part of the store in which groups are formed. What this rank puts there is erased when it is of no use any more.
+std::shared_ptr<Store> store_of(State& state, const Plan& plan) {
+  const std::string prefix = "group/" + plan.key + "/";
+  auto store = std::make_shared<PrefixStore>(prefix, state.group_store);
+  if (plan.number < 0) return store;
+  return std::make_shared<store::OwnKeysStore>(
+      std::move(store), [left = state.left_keys, members = plan.list_of_members(), number = plan.number, prefix](std::vector<std::string>&& keys) {
+        for (std::string& key : keys) key = prefix + "/" + key;  // as PrefixStore does
+        left->leave(members, number, std::move(keys));
+      });
+}
+
+/// Erases what this rank has left of earlier groups of the same members, all of whom have come to this one.
+void erase_left_keys(State& state, const Plan& plan) {
+  if (plan.number < 0) return;
+  for (const std::string& key : state.left_keys->take_before(plan.list_of_members(), plan.number)) state.group_store->erase(key);
+}
 
 std::chrono::milliseconds timeout_of(const Plan& plan, const group::Group& world) { return plan.options.timeout.value_or(world.timeout()); }
 
@@ -77,7 +99,7 @@ void say_backend(Store& store, const Plan& plan, int rank) {
 std::unique_ptr<group::GroupCore> make_core(State& state, const Plan& plan, int rank, const std::vector<std::string>& host_names) {
   const group::Group& world = *state.world->implementation();
   const base::Deadline deadline(timeout_of(plan, world));
-  const auto store = std::make_shared<PrefixStore>("group/" + plan.key + "/", state.group_store);
+  const std::shared_ptr<Store> store = store_of(state, plan);
   store->set_timeout(deadline.timeout());
   const auto watch =
       std::make_shared<const context::MemberWatch>(context::MemberWatch::Parts{.operation = plan.operation,
@@ -117,6 +139,7 @@ std::unique_ptr<group::GroupCore> make_core(State& state, const Plan& plan, int 
     const auto differs = explained([&] {
       say_backend(*formation.watched(), plan, rank);
       watch->assemble(*formation.watched(), deadline);
+      erase_left_keys(state, plan);
       return formation.watched()->try_get("differs");
     });
     if (differs) {  // all members throw it, so nobody has to be told
@@ -162,7 +185,7 @@ std::optional<ProcessGroup> form_listed(State& state, std::span<const int> ranks
   if (std::find(ranks.begin(), ranks.end(), state.rank) == ranks.end()) return std::nullopt;
   const std::string members = list(ranks, ".");
   const int number = state.formed[members]++;
-  return form(state, {operation, {ranks.begin(), ranks.end()}, braced(ranks), members + "#" + std::to_string(number), options});
+  return form(state, {operation, {ranks.begin(), ranks.end()}, braced(ranks), members + "#" + std::to_string(number), options, number});
 }
 
 /// Lets the survivors of a failed group agree on the members of the next one. Each survivor writes that it is there. The lowest one that lives waits

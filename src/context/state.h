@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "context/left_keys.h"
 #include "group/group.h"
 #include "group/progress.h"
 #include "recorder/recorder.h"
@@ -48,7 +49,8 @@ struct State {
   std::optional<ProcessGroup> local;   // the processes of this host, once it was asked for
   std::shared_ptr<Store> group_store;  // the store in which groups are formed; null in a world of one
   CoreMaker make_core;
-  std::map<std::string, int> formed;                // how many groups each list of ranks has formed
+  std::map<std::string, int> formed;  // how many groups each list of ranks has formed
+  std::shared_ptr<LeftKeys> left_keys = std::make_shared<LeftKeys>();
   std::vector<std::weak_ptr<group::Group>> groups;  // groups that may still be open
   bool serves_store = false;                        // true if other ranks need this process for the store
   std::string goodbye_key;                          // key under which ranks say that they are done; empty if nobody waits for it

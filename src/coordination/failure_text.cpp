@@ -1,6 +1,7 @@
 #include "coordination/failure_text.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "coordination/notices.h"
@@ -10,6 +11,13 @@ namespace {
 
 constexpr std::size_t longest_message = 1024;  // bytes in a notice to other hosts
 enum RecordState : std::uint32_t { none = 0, writing = 1, there = 2 };
+
+/// Comes between the failure and what the program does with its memory after it: a rank that still reads that memory then finds the failure.
+void keep_before_later_writes() {
+#if !defined(__SANITIZE_THREAD__)                       // the thread sanitizer does not support fences
+  std::atomic_thread_fence(std::memory_order_release);  // litmus: failure-write-fence
+#endif
+}
 
 }  // namespace
 
@@ -34,7 +42,10 @@ Failure decode_failure(std::string_view notice) {
 
 void record_failure(engines::shm::FailureRecord& record, const Failure& failure) {
   std::uint32_t expected = none;
-  if (!record.state.compare_exchange_strong(expected, writing)) return;
+  if (!record.state.compare_exchange_strong(expected, writing, std::memory_order_seq_cst)) {  // litmus: failure-claim
+    keep_before_later_writes();
+    return;
+  }
   record.kind = static_cast<std::uint8_t>(failure.kind);
   record.cause = static_cast<std::uint8_t>(failure.cause);
   record.culprit = failure.culprit;
@@ -42,11 +53,13 @@ void record_failure(engines::shm::FailureRecord& record, const Failure& failure)
   std::copy_n(failure.missing.begin(), record.missing_count, record.missing);
   record.message_size = static_cast<std::uint32_t>(std::min(failure.message.size(), engines::shm::FailureRecord::max_message));
   std::memcpy(record.message, failure.message.data(), record.message_size);
-  record.state.store(there, std::memory_order_seq_cst);
+  record.state.store(there, std::memory_order_seq_cst);  // litmus: failure-there
+  keep_before_later_writes();
 }
 
 std::optional<Failure> recorded_failure(const engines::shm::FailureRecord& record) {
-  if (record.state.load(std::memory_order_acquire) != there) return std::nullopt;
+  if (record.state.load(std::memory_order_acquire) != there) return std::nullopt;  // litmus: failure-look
+  keep_before_later_writes();
   Failure failure;
   failure.kind = static_cast<Failure::Kind>(record.kind);
   failure.cause = static_cast<PeerFailed::Cause>(record.cause);

@@ -35,6 +35,7 @@ std::optional<int> blamed_rank(const RankEnd& end) {
   int culprit = 0;
   const char* last = end.status.data() + end.status.size();
   if (std::from_chars(end.status.data() + word.size(), last, culprit).ec != std::errc()) return std::nullopt;
+  if (culprit < 0) return std::nullopt;  // a connection was cut, and both of its ends live
   return culprit;
 }
 

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstring>
+
+#define MSGPACK_NO_BOOST  // its packers need none
 #include <msgpack.hpp>
 
 #include "objects/format.h"

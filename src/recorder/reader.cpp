@@ -90,7 +90,7 @@ std::uint64_t RecordReader::steady_of(std::uint64_t ticks) const {
 }
 
 std::optional<CallSeen> RecordReader::call_at(const CallEntry& entry) const {
-  const std::uint32_t turn = entry.turn.load(std::memory_order_acquire);
+  const std::uint32_t turn = entry.turn.load(std::memory_order_acquire);  // litmus: record-turn
   if (turn == 0 || turn % 2 != 0) return std::nullopt;
   const RecordHeader& record = header();
   CallSeen call;
@@ -104,7 +104,7 @@ std::optional<CallSeen> RecordReader::call_at(const CallEntry& entry) const {
   call.operation = label != 0 && label < RecordHeader::most_labels ? record.labels[label].get()
                                                                    : std::string(to_string(static_cast<Operation>(entry.operation.load(relaxed))));
   call.dtype = static_cast<DType>(entry.dtype.load(relaxed));
-  call.sequence = entry.sequence.load(relaxed);
+  call.sequence = entry.sequence.load(relaxed);  // litmus: record-read
   call.bytes = entry.bytes.load(relaxed);
   call.peer = entry.peer.load(relaxed);
   call.queued = steady_of(entry.queued.load(relaxed));
@@ -112,10 +112,10 @@ std::optional<CallSeen> RecordReader::call_at(const CallEntry& entry) const {
   call.done = steady_of(entry.done.load(relaxed));
   call.waited_for = entry.waited_for.load(relaxed);
   call.waited_count = entry.waited_count.load(relaxed);
-#if !defined(__SANITIZE_THREAD__)  // the thread sanitizer does not support fences
-  std::atomic_thread_fence(std::memory_order_acquire);
+#if !defined(__SANITIZE_THREAD__)                       // the thread sanitizer does not support fences
+  std::atomic_thread_fence(std::memory_order_acquire);  // litmus: record-read-fence
 #endif
-  if (entry.turn.load(relaxed) != turn) return std::nullopt;  // it was given to another call meanwhile
+  if (entry.turn.load(relaxed) != turn) return std::nullopt;  // litmus: record-again. It was given to another call meanwhile
   return call;
 }
 

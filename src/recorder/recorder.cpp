@@ -30,7 +30,7 @@ std::string program() {
   std::string words(std::istreambuf_iterator<char>(file), {});
   while (!words.empty() && words.back() == '\0') words.pop_back();
   std::ranges::replace_if(
-      words, [](char c) { return (c >= '\0' && c < ' ') || c == '\x7f'; }, ' ');
+      words, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; }, ' ');
   return words;
 }
 
@@ -178,9 +178,9 @@ Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool time
   }
   constexpr auto relaxed = std::memory_order_relaxed;
   const std::uint32_t turn = entry->turn.load(relaxed);
-  entry->turn.store(turn + 1, relaxed);
-#if !defined(__SANITIZE_THREAD__)  // the thread sanitizer does not support fences
-  std::atomic_thread_fence(std::memory_order_release);
+  entry->turn.store(turn + 1, relaxed);                 // litmus: record-begin
+#if !defined(__SANITIZE_THREAD__)                       // the thread sanitizer does not support fences
+  std::atomic_thread_fence(std::memory_order_release);  // litmus: record-write-fence
 #endif
   entry->group.store(facts.group, relaxed);
   entry->place.store(place_of(facts.where, owner), relaxed);
@@ -189,7 +189,7 @@ Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool time
   entry->dtype.store(static_cast<std::uint8_t>(facts.dtype), relaxed);
   entry->state.store(static_cast<std::uint8_t>(state), relaxed);
   entry->peer.store(facts.peer, relaxed);
-  entry->sequence.store(facts.sequence, relaxed);
+  entry->sequence.store(facts.sequence, relaxed);  // litmus: record-write
   entry->bytes.store(facts.bytes, relaxed);
   const std::uint64_t at = timed ? now() : 0;
   entry->queued.store(state == CallState::queued ? at : 0, relaxed);
@@ -197,7 +197,7 @@ Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool time
   entry->done.store(0, relaxed);
   entry->waited_for.store(-1, relaxed);
   entry->waited_count.store(0, relaxed);
-  entry->turn.store(turn + 2, std::memory_order_release);
+  entry->turn.store(turn + 2, std::memory_order_release);  // litmus: record-end
   if (owner) header_->next.store(next_, std::memory_order_release);
   return {entry, turn + 2};
 }

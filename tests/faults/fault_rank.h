@@ -29,5 +29,7 @@ InitOptions options_from_environment();
 std::optional<int> run_lifetime_mode(const std::string& mode, const std::string& first, const std::string& second);
 /// Modes about forming groups.
 std::optional<int> run_group_mode(const std::string& mode, const std::string& first, const std::string& second);
+/// Modes that do the same many times.
+std::optional<int> run_growth_mode(const std::string& mode, const std::string& first, const std::string& second);
 
 }  // namespace unisono::testing

@@ -163,6 +163,13 @@ TEST(Report, GroupsTheOthersInOneLine) {
             "ranks 0, 2-4 exited with code 1, blaming rank 1; rank 5 ended by the launcher (SIGTERM); rank 6 is still running (pid 1006)");
 }
 
+TEST(Report, BlamesNobodyWhereNobodyIsKnown) {
+  Job job(3);
+  for (int rank = 0; rank < 3; ++rank) job.ends(rank, How::exited, 3, "poisoned -1 the connection to rank 2 was reset");
+  EXPECT_EQ(job.cause(), 0);
+  EXPECT_EQ(describe_others(job.all(), 0), "ranks 1, 2 exited with code 3");
+}
+
 TEST(Report, NamesASignalInOneWay) {
   Job job(2);
   EXPECT_EQ(job.ends(0, How::signaled, SIGABRT).describe(), "ended by SIGABRT");

@@ -15,30 +15,31 @@ class LentBuffer {
   // The sender's part.
 
   /// Lends memory by a free word. The receiver learns of the word after that.
-  void lend(std::uint64_t address) noexcept { word_.store(lent | address, std::memory_order_relaxed); }
+  void lend(std::uint64_t address) noexcept { word_.store(lent | address, std::memory_order_relaxed); }  // litmus: lent-lend
   /// Returns true once the receiver has done with the memory, and frees the word.
   bool take_returned() noexcept {
-    if (word_.load(std::memory_order_acquire) != returned) return false;
-    word_.store(0, std::memory_order_relaxed);
+    if (word_.load(std::memory_order_acquire) != returned) return false;  // litmus: lent-look
+    word_.store(0, std::memory_order_relaxed);                            // litmus: lent-free
     return true;
   }
-  void take_back() noexcept { word_.store(taken_back, std::memory_order_seq_cst); }
+  /// An exchange, since nothing that the program writes into the memory after it may come before it; a store lets later writes overtake it.
+  void take_back() noexcept { word_.exchange(taken_back, std::memory_order_acq_rel); }  // litmus: lent-take-back
 
   // The receiver's part.
 
   /// Returns the address; nullopt where the sender has given up.
   std::optional<std::uint64_t> begin_read() noexcept {
-    std::uint64_t now = word_.load(std::memory_order_acquire);
+    std::uint64_t now = word_.load(std::memory_order_acquire);  // litmus: lent-begin
     while ((now & states) == lent) {
       const std::uint64_t address = now & ~states;
-      if (word_.compare_exchange_weak(now, being_read | address, std::memory_order_seq_cst)) return address;
+      if (word_.compare_exchange_weak(now, being_read | address, std::memory_order_seq_cst)) return address;  // litmus: lent-reading
     }
     return std::nullopt;
   }
   /// Returns false where the sender has given up meanwhile: what was read may have been overwritten.
   bool end_read(std::uint64_t address) noexcept {
     std::uint64_t expected = being_read | address;
-    return word_.compare_exchange_strong(expected, returned, std::memory_order_seq_cst);
+    return word_.compare_exchange_strong(expected, returned, std::memory_order_seq_cst);  // litmus: lent-return
   }
   /// Returns memory that is not read.
   void decline() noexcept {

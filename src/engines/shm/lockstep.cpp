@@ -109,7 +109,7 @@ void LockstepTask::publish(std::size_t k) {
     line.announces = false;
     if (announces_) line.announce(engine_.direct_.announce(call_));
   }
-  line.step.store(step, std::memory_order_seq_cst);  // before looking for waiters
+  line.step.store(step, std::memory_order_seq_cst);  // litmus: step-publish. Before looking for waiters
   for (int r = 0, n = size(); r < n; ++r) {
     if (r != me) segment().notifier(r).notify();
   }

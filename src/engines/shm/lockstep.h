@@ -107,7 +107,9 @@ class LockstepTask : public Task {
   /// Produces the only step into this place of the slot, in a step that another call publishes.
   void produce_at(std::uint32_t step, std::size_t place);
   bool everybody_at(std::uint32_t step);
-  bool arrived(int rank, std::uint32_t step) const { return segment().line(rank, step).step.load(std::memory_order_acquire) == step; }
+  bool arrived(int rank, std::uint32_t step) const {
+    return segment().line(rank, step).step.load(std::memory_order_acquire) == step;  // litmus: step-arrived
+  }
   void compare(int rank, std::uint32_t step);
   [[noreturn]] void leave(std::uint32_t step);
   void wait_for_ballots(std::uint32_t step) const;

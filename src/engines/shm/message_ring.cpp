@@ -42,18 +42,19 @@ MessageCarrier::Tried MessageRing::try_send(int peer, const MessageHeader& heade
 std::uint64_t MessageRing::space_to(int peer, std::uint64_t written, std::uint64_t wanted) {
   std::uint64_t& read = destinations_[static_cast<std::size_t>(peer)].read;
   const std::uint64_t capacity = segment_->ring_bytes();
-  if (capacity - (written - read) < wanted) read = segment_->ring(rank_, peer).read.load(std::memory_order_acquire);
+  if (capacity - (written - read) < wanted) read = segment_->ring(rank_, peer).read.load(std::memory_order_acquire);  // litmus: ring-room
   return capacity - (written - read);
 }
 
 void MessageRing::publish_written(int peer, std::uint64_t written) noexcept {
-  segment_->ring(rank_, peer).written.store(written, std::memory_order_seq_cst);
+  segment_->ring(rank_, peer).written.store(written, std::memory_order_seq_cst);  // litmus: ring-written
   segment_->notifier(peer).notify();
 }
 
 bool MessageRing::has_bytes(int peer, std::uint64_t wanted) {
   Source& source = sources_[static_cast<std::size_t>(peer)];
-  if (source.written - source.read < wanted) source.written = segment_->ring(peer, rank_).written.load(std::memory_order_acquire);
+  if (source.written - source.read < wanted)
+    source.written = segment_->ring(peer, rank_).written.load(std::memory_order_acquire);  // litmus: ring-bytes
   return source.written - source.read >= wanted;
 }
 
@@ -62,7 +63,7 @@ void MessageRing::publish_read(int peer) {
   Source& source = sources_[static_cast<std::size_t>(peer)];
   if (source.read - source.published < segment_->ring_bytes() / unpublished_part) return;
   source.published = source.read;
-  segment_->ring(peer, rank_).read.store(source.read, std::memory_order_seq_cst);
+  segment_->ring(peer, rank_).read.store(source.read, std::memory_order_seq_cst);  // litmus: ring-read
   segment_->notifier(peer).notify();
 }
 

@@ -31,9 +31,9 @@ class PeerReader {
   bool holds() const {
     if (is_stuck_) return false;
 #if !defined(__SANITIZE_THREAD__)                         // the thread sanitizer does not support fences
-    std::atomic_thread_fence(std::memory_order_acquire);  // the data was read before the failure is looked up
+    std::atomic_thread_fence(std::memory_order_acquire);  // litmus: failure-read-fence. The data was read before the failure is looked up
 #endif
-    return engine_.segment().failure().state.load(std::memory_order_acquire) == 0;
+    return engine_.segment().failure().state.load(std::memory_order_acquire) == 0;  // litmus: failure-none
   }
 
  private:

@@ -6,13 +6,13 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
+#include "transport/tcp/ended_groups.h"
 #include "transport/tcp/frame_reader.h"
 #include "transport/tcp/link.h"
 #include "transport/tcp/acceptor.h"
@@ -37,12 +37,12 @@ struct Word {
 
 /// The data that the peers of a link share.
 struct SharedState {
-  std::vector<Word> words;              ///< arrived since they were last handled
-  std::vector<int> left;                ///< ranks whose goodbye has arrived since then
-  std::vector<Notice> notices;          ///< arrived since they were last handed on
-  std::set<std::uint64_t> groups_over;  ///< nothing is kept for them
-  bool stirred = false;                 ///< something happened that a caller may wait for
-  int epoll = -1;                       ///< the epoll instance that watches the connections
+  std::vector<Word> words;      ///< arrived since they were last handled
+  std::vector<int> left;        ///< ranks whose goodbye has arrived since then
+  std::vector<Notice> notices;  ///< arrived since they were last handed on
+  EndedGroups groups_over;      ///< nothing is kept for them
+  bool stirred = false;         ///< something happened that a caller may wait for
+  int epoll = -1;               ///< the epoll instance that watches the connections
 };
 
 /// The connection with one rank, or what waits for it: matches arriving messages with receives, and sends. Guarded by the link's mutex.

@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "base/deadline.h"
@@ -146,7 +145,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   std::unordered_map<std::uint64_t, std::shared_ptr<Listener>> listeners_;
   std::unordered_map<std::uint64_t, std::vector<Notice>> kept_;  ///< for groups without a listener so far
   std::size_t kept_bytes_ = 0;
-  std::unordered_set<std::uint64_t> quiet_;  ///< groups that are over, which get no listener any more
+  EndedGroups quiet_;  ///< groups that are over, which get no listener any more
 
   std::atomic<std::uint64_t> polls_{0};
   std::atomic<std::uint64_t> turns_{0};  ///< of pump_all

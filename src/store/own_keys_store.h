@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "store/batch.h"
+#include "unisono/store.h"
+
+namespace unisono::store {
+
+/// A store that notes the keys which this process makes in it, and hands them over when it ends: whoever has them may erase them in the inner store
+/// once no other process reads them any more.
+class OwnKeysStore final : public Store, public BatchedReads {
+ public:
+  using AtEnd = std::function<void(std::vector<std::string>&& keys)>;
+  OwnKeysStore(std::shared_ptr<Store> inner, AtEnd at_end);
+  ~OwnKeysStore() override;
+
+  void set(std::string_view key, std::string_view value) override;
+  std::string get(std::string_view key, std::optional<Milliseconds> timeout = {}) override {
+    return inner_->get(key, timeout.value_or(this->timeout()));
+  }
+  std::optional<std::string> try_get(std::string_view key) override { return inner_->try_get(key); }
+  std::vector<std::optional<std::string>> try_get_all(std::span<const std::string> keys) override { return store::try_get_all(*inner_, keys); }
+  std::int64_t add(std::string_view key, std::int64_t amount) override;
+  void wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout = {}) override {
+    inner_->wait(keys, timeout.value_or(this->timeout()));
+  }
+  std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override;
+  bool erase(std::string_view key) override;
+  std::int64_t num_keys() override { return inner_->num_keys(); }
+
+ private:
+  void note(std::string_view key);
+
+  std::shared_ptr<Store> inner_;
+  AtEnd at_end_;
+  std::mutex mutex_;
+  std::set<std::string, std::less<>> keys_;
+};
+
+}  // namespace unisono::store

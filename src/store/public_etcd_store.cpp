@@ -1,6 +1,7 @@
+#include "unisono/etcd_store.h"
+
 #include "base/environment.h"
 #include "store/etcd_store.h"
-#include "unisono/store.h"
 
 namespace unisono {
 

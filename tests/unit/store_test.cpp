@@ -17,6 +17,7 @@
 #include "store/token.h"
 #include "temporary_file.h"
 #include "unisono/error.h"
+#include "unisono/etcd_store.h"
 
 namespace unisono {
 namespace {

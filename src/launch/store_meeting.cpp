@@ -64,7 +64,10 @@ StoreMeeting::StoreMeeting(JobOptions& options) {
   seat_ = joined.seat;
   options.node_rank = joined.rank;
   const std::string key = joined.prefix + "address";
-  if (joined.rank > 0) return take_address(options, store->get(key, deadline.left()));
+  if (joined.rank > 0) {
+    take_address(options, store->get(key, deadline.left()));
+    return;
+  }
   bool one_network = true;
   for (const auto& member : joined.members) one_network = one_network && member.machine == joined.members.front().machine;
   offer_address(options, *store, key, one_network);

@@ -64,7 +64,6 @@ class Client::Turn final : public Patience {
   void rethrow_interruption() const {
     if (interruption_) std::rethrow_exception(interruption_);
   }
-  bool is_over() const { return deadline_.passed(); }
 
  private:
   Client& client_;
@@ -201,7 +200,9 @@ Client::Outcome Client::ask(const Deadline& deadline, const Call& call, Length l
       case Kind::unavailable: break;
     }
     outcome.was_doubtful = outcome.was_doubtful || failure.kind != Kind::unreachable;
-    reasons[endpoint] = failure.text;
+    // A try that the deadline has cut short says less than the one before it.
+    if (deadline.passed()) reasons.try_emplace(endpoint, failure.text);
+    else reasons[endpoint] = failure.text;
     if (attempts == 1) base::debug(fmt::format("{}: {}: {}", name(), url, printable(failure.text)));
     endpoint = (endpoint + 1) % place_.endpoints.size();
     const bool is_round = attempts % static_cast<int>(place_.endpoints.size()) == 0;

@@ -164,6 +164,7 @@ Failure Http::judge(CURLcode code, const Transfer& transfer) const {
     case CURLE_SSL_CIPHER:
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL: return {Failure::Kind::refused, text};
+    case CURLE_UNSUPPORTED_PROTOCOL:  // the answer is no HTTP
     case CURLE_WEIRD_SERVER_REPLY:
     case CURLE_HTTP2:
     case CURLE_BAD_CONTENT_ENCODING: return {Failure::Kind::malformed, text};

@@ -160,10 +160,8 @@ Failure Http::judge(CURLcode code, const Transfer& transfer) const {
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CERTPROBLEM:
     case CURLE_SSL_CACERT_BADFILE:
-    case CURLE_SSL_CONNECT_ERROR:
     case CURLE_SSL_CIPHER:
-    case CURLE_URL_MALFORMAT:
-    case CURLE_UNSUPPORTED_PROTOCOL: return {Failure::Kind::refused, text};
+    case CURLE_URL_MALFORMAT: return {Failure::Kind::refused, text};
     case CURLE_UNSUPPORTED_PROTOCOL:  // the answer is no HTTP
     case CURLE_WEIRD_SERVER_REPLY:
     case CURLE_HTTP2:

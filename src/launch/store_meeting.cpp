@@ -56,7 +56,7 @@ StoreMeeting::StoreMeeting(JobOptions& options) {
   request.size_option = "--nnodes";
   rendezvous::use_presence(request, store);
   const base::Reminder reminder(
-      options.waiting, [&] { return fmt::format("{} hosts in all, which meet in {}", options.nnodes, store->place().url); },
+      options.waiting, [&] { return fmt::format("{} hosts in all, which meet in {}", options.nnodes, store->location().url); },
       [&](const std::string& text) {
         if (options.verbosity == Verbosity::normal) base::warn("waiting for " + text);
       });

@@ -183,7 +183,7 @@ JobIdentity meet_in_file(Plan plan, const std::string& path) {
 JobIdentity meet_in_etcd(Plan plan, const std::string& url) {
   const Deadline deadline(plan.timeout);
   const auto store = store::etcd::open_etcd(url, plan.environment, deadline);
-  plan.place = store->place().name();
+  plan.place = store->location().name();
   const JoinTimeout bounded(*store, plan.timeout);
   JoinRequest request = join_request(plan);
   use_presence(request, store);

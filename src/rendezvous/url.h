@@ -14,7 +14,7 @@ struct Url {
   Scheme scheme = Scheme::env;
   std::string host;        ///< tcp
   std::uint16_t port = 0;  ///< tcp
-  std::string path;        ///< file; etcd: the whole URL, which store/etcd_place.h reads
+  std::string path;        ///< file; etcd: the whole URL, which store/etcd_location.h reads
   std::optional<int> rank, world_size;
 };
 

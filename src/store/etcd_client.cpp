@@ -72,7 +72,7 @@ class Client::Turn final : public Patience {
   std::exception_ptr interruption_;
 };
 
-Client::Client(Place place) : place_(std::move(place)), library_(&library()), pid_(::getpid()), idle_(place_.endpoints.size()) {}
+Client::Client(Location location) : location_(std::move(location)), library_(&library()), pid_(::getpid()), idle_(location_.endpoints.size()) {}
 
 Client::~Client() {
   // libcurl would tell the servers of the parent's connections that they end.
@@ -100,7 +100,7 @@ std::unique_ptr<Channel> Client::borrow(std::size_t endpoint) {
   }
   if (!channel) {
     std::string why;
-    channel = library_->open(place_.endpoints[endpoint], why);
+    channel = library_->open(location_.endpoints[endpoint], why);
     if (!channel) throw InvalidArgument(fmt::format("{}: {}", name(), why));
   }
   channel->use_token(token);
@@ -117,7 +117,7 @@ void Client::give_back(std::size_t endpoint, std::unique_ptr<Channel> channel, b
 
 Failure Client::log_in(Channel& channel, Patience& patience) {
   std::string token;
-  Failure failure = channel.authenticate(place_.user, place_.password, token, patience);
+  Failure failure = channel.authenticate(location_.user, location_.password, token, patience);
   if (!failure.is_none()) return failure;
   channel.use_token(token);
   const std::lock_guard lock(mutex_);
@@ -127,10 +127,10 @@ Failure Client::log_in(Channel& channel, Patience& patience) {
 
 /// Asks one endpoint, and logs in where it asks for that.
 Failure Client::attempt(std::size_t endpoint, const Deadline& deadline, const Call& call, Length length) {
-  const auto time = length == Length::open_end ? base::longest_timeout : place_.endpoints.size() == 1 ? answer_time : answer_time_of_several;
+  const auto time = length == Length::open_end ? base::longest_timeout : location_.endpoints.size() == 1 ? answer_time : answer_time_of_several;
   Turn turn(*this, deadline, Deadline(time));
   std::unique_ptr<Channel> channel = borrow(endpoint);
-  const bool has_user = !place_.user.empty();
+  const bool has_user = !location_.user.empty();
   const bool is_first = has_user && [&] {
     const std::lock_guard lock(mutex_);
     return token_.empty();
@@ -162,7 +162,7 @@ void Client::pause(std::chrono::milliseconds time, const Deadline& deadline) {
 void Client::throw_unreachable(const Deadline& deadline, int attempts, const std::map<std::size_t, std::string>& reasons) const {
   std::string why;
   for (const auto& [endpoint, reason] : reasons)
-    why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", place_.endpoints[endpoint].url, printable(reason));
+    why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", location_.endpoints[endpoint].url, printable(reason));
   throw Timeout(fmt::format("{} could not be reached within {} ms and {} attempt{} ({})", name(), deadline.timeout().count(), attempts,
                             attempts == 1 ? "" : "s", why),
                 {.hint = "does etcd run at one of its endpoints, and does the network lead there?"});
@@ -179,7 +179,7 @@ Client::Outcome Client::ask(const Deadline& deadline, const Call& call, Length l
   }();
   for (int attempts = 1;; ++attempts) {
     const Failure failure = attempt(endpoint, deadline, call, length);
-    const std::string& url = place_.endpoints[endpoint].url;
+    const std::string& url = location_.endpoints[endpoint].url;
     switch (failure.kind) {
       case Kind::none:
       case Kind::lease_gone:
@@ -204,8 +204,8 @@ Client::Outcome Client::ask(const Deadline& deadline, const Call& call, Length l
     if (deadline.passed()) reasons.try_emplace(endpoint, failure.text);
     else reasons[endpoint] = failure.text;
     if (attempts == 1) base::debug(fmt::format("{}: {}: {}", name(), url, printable(failure.text)));
-    endpoint = (endpoint + 1) % place_.endpoints.size();
-    const bool is_round = attempts % static_cast<int>(place_.endpoints.size()) == 0;
+    endpoint = (endpoint + 1) % location_.endpoints.size();
+    const bool is_round = attempts % static_cast<int>(location_.endpoints.size()) == 0;
     if (deadline.passed()) {
       {
         const std::lock_guard lock(mutex_);

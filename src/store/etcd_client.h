@@ -11,7 +11,7 @@
 
 #include "base/deadline.h"
 #include "store/etcd_library.h"
-#include "store/etcd_place.h"
+#include "store/etcd_location.h"
 
 namespace unisono::store::etcd {
 
@@ -20,13 +20,13 @@ namespace unisono::store::etcd {
 class Client {
  public:
   /// Throws BackendUnavailable where libunisono-etcd.so is missing or cannot be used.
-  explicit Client(Place place);
+  explicit Client(Location location);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  const Place& place() const { return place_; }
-  std::string name() const { return place_.name(); }
+  const Location& location() const { return location_; }
+  std::string name() const { return location_.name(); }
 
   struct Outcome {
     Failure::Kind kind = Failure::Kind::none;  ///< none, lease_gone, compacted; stopped: the deadline of a watch has passed
@@ -61,7 +61,7 @@ class Client {
   [[noreturn]] void throw_unreachable(const base::Deadline& deadline, int attempts, const std::map<std::size_t, std::string>& reasons) const;
   void check_process() const;
 
-  const Place place_;
+  const Location location_;
   const Library* library_;
   const int pid_;
   mutable std::mutex mutex_;  ///< guards the members below

@@ -55,9 +55,9 @@ Leases::~Leases() {
 
 void Leases::announce(const Deadline& deadline) {
   for (;;) {
-    const std::int64_t lease = client_.grant(client_.place().time_to_live, deadline);
+    const std::int64_t lease = client_.grant(client_.location().time_to_live, deadline);
     const Transaction present{.then = {{.kind = Operation::Kind::put,
-                                        .key = presence_key(client_.place().prefix, number_),
+                                        .key = presence_key(client_.location().prefix, number_),
                                         .value = fmt::format("{}:{}", base::host_name(), ::getpid()),
                                         .lease = lease}}};
     Answer answer;
@@ -68,7 +68,7 @@ void Leases::announce(const Deadline& deadline) {
 
 /// Takes the lease that the first process has made, or makes it.
 void Leases::find_lease_of_all(const Deadline& deadline) {
-  const std::string key = client_.place().prefix + "/l";
+  const std::string key = client_.location().prefix + "/l";
   for (;;) {
     Answer answer;
     client_.transact({.then = {get(key)}}, answer, deadline);
@@ -97,7 +97,7 @@ void Leases::renew(const Deadline& deadline) {
 
 void Leases::keep_alive() {
   bool is_known = false;  // that etcd does not answer
-  const std::chrono::milliseconds period = client_.place().time_to_live / renewals;
+  const std::chrono::milliseconds period = client_.location().time_to_live / renewals;
   for (std::unique_lock lock(mutex_);;) {
     stopping_.wait_for(lock, period, [&] { return stop_; });
     if (stop_) return;
@@ -116,7 +116,7 @@ void Leases::keep_alive() {
 }
 
 void Leases::leave(const Deadline& deadline) {
-  const std::string& prefix = client_.place().prefix;
+  const std::string& prefix = client_.location().prefix;
   client_.revoke(process_, deadline);
   const Condition nobody{.key = prefix + "/p/", .range_end = prefix + "/p0", .field = Condition::Field::create_revision};
   const Transaction tidy{.conditions = {nobody}, .then = {{.kind = Operation::Kind::erase, .key = prefix + "/", .range_end = prefix + "0"}}};

@@ -55,8 +55,8 @@ std::optional<Pieces> pieces_of(const std::string& raw) {
 
 }  // namespace
 
-KeysInEtcd::KeysInEtcd(Place place, const Deadline& deadline)
-    : pid_(::getpid()), client_(std::move(place)), leases_(client_, deadline), writer_(client_, leases_) {}
+KeysInEtcd::KeysInEtcd(Location location, const Deadline& deadline)
+    : pid_(::getpid()), client_(std::move(location)), leases_(client_, deadline), writer_(client_, leases_) {}
 
 KeysInEtcd::~KeysInEtcd() {
   if (::getpid() != pid_) return;  // a child of fork has nothing to take back
@@ -70,7 +70,7 @@ KeysInEtcd::~KeysInEtcd() {
 
 std::string KeysInEtcd::whole_key(std::string_view key) const {
   Table::check({}, key, {});
-  return fmt::format("{}/k/{}", place().prefix, key);
+  return fmt::format("{}/k/{}", location().prefix, key);
 }
 
 /// Returns nothing where the pieces belong to a value that has been replaced meanwhile.
@@ -78,7 +78,7 @@ std::optional<std::string> KeysInEtcd::value_of(const KeyValue& stored, const De
   if (!stored.value.empty() && stored.value.front() == whole) return stored.value.substr(1);
   const auto pieces = pieces_of(stored.value);
   if (!pieces) throw ProtocolError(fmt::format("{} holds a value that unisono has not written: \"{}\"", client_.name(), printable(stored.key)));
-  const std::string prefix = pieces_prefix(place().prefix, pieces->name);
+  const std::string prefix = pieces_prefix(location().prefix, pieces->name);
   Answer answer;
   client_.transact({.then = {{.kind = Operation::Kind::get, .key = prefix, .range_end = end_of(prefix)}}}, answer, deadline);
   std::string value;
@@ -106,7 +106,7 @@ KeysInEtcd::Found KeysInEtcd::find(std::string_view key, const Deadline& deadlin
 std::string KeysInEtcd::store_pieces(std::string_view value, const Deadline& deadline) {
   if (value.size() <= piece_bytes) return std::string(1, whole).append(value);
   const std::string name = fresh_name();
-  const std::string prefix = pieces_prefix(place().prefix, name);
+  const std::string prefix = pieces_prefix(location().prefix, name);
   for (std::size_t i = 0; i * piece_bytes < value.size();) {
     Answer answer;
     const Operation put{.kind = Operation::Kind::put,
@@ -128,7 +128,7 @@ void KeysInEtcd::erase_pieces(const std::string& raw, const Deadline& deadline) 
   try {
     const auto pieces = pieces_of(raw);
     if (!pieces) return;
-    const std::string prefix = pieces_prefix(place().prefix, pieces->name);
+    const std::string prefix = pieces_prefix(location().prefix, pieces->name);
     Answer answer;
     client_.transact({.then = {{.kind = Operation::Kind::erase, .key = prefix, .range_end = end_of(prefix)}}}, answer, deadline);
   } catch (const std::exception& error) {
@@ -196,7 +196,7 @@ bool KeysInEtcd::erase(std::string_view key) {
 }
 
 std::int64_t KeysInEtcd::num_keys() {
-  const std::string prefix = place().prefix + "/k/";
+  const std::string prefix = location().prefix + "/k/";
   Answer answer;
   client_.transact({.then = {{.kind = Operation::Kind::count, .key = prefix, .range_end = end_of(prefix)}}}, answer, Deadline(timeout()));
   return answer.results.front().count;
@@ -274,12 +274,12 @@ void KeysInEtcd::wait(std::span<const std::string> keys, std::optional<Milliseco
 }
 
 bool KeysInEtcd::is_present(std::int64_t presence) {
-  const std::string key = Leases::presence_key(place().prefix, presence);
+  const std::string key = Leases::presence_key(location().prefix, presence);
   const std::lock_guard lock(seen_mutex_);
   const auto now = base::Clock::now();
   // A join asks for many processes at a time.
   if (now - seen_at_ < fresh_for && present_.contains(key)) return true;
-  const std::string prefix = place().prefix + "/p/";
+  const std::string prefix = location().prefix + "/p/";
   Answer answer;
   client_.transact({.then = {{.kind = Operation::Kind::get, .key = prefix, .range_end = end_of(prefix)}}}, answer, Deadline(timeout()));
   present_.clear();
@@ -289,7 +289,7 @@ bool KeysInEtcd::is_present(std::int64_t presence) {
 }
 
 std::shared_ptr<KeysInEtcd> open_etcd(std::string_view url, const base::Environment& environment, const Deadline& deadline) {
-  return std::make_shared<KeysInEtcd>(place_of(url, environment), deadline);
+  return std::make_shared<KeysInEtcd>(location_of(url, environment), deadline);
 }
 
 }  // namespace unisono::store::etcd

@@ -30,7 +30,7 @@ namespace unisono::store::etcd {
 class KeysInEtcd final : public Store, public BatchedReads {
  public:
   /// Throws what `Client` throws.
-  KeysInEtcd(Place place, const base::Deadline& deadline);
+  KeysInEtcd(Location location, const base::Deadline& deadline);
   /// Takes back the presence of this process. The last one removes all keys.
   ~KeysInEtcd() override;
 
@@ -44,7 +44,7 @@ class KeysInEtcd final : public Store, public BatchedReads {
   bool erase(std::string_view key) override;
   std::int64_t num_keys() override;
 
-  const Place& place() const { return client_.place(); }
+  const Location& location() const { return client_.location(); }
   /// Returns a number that stands for this process.
   std::int64_t presence() const { return leases_.number(); }
   /// Returns false where the process with this number has left, or has given no sign of life for UNISONO_ETCD_TTL.

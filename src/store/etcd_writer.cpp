@@ -15,7 +15,7 @@ class Writer::Turn {
   explicit Turn(Writer& writer) : writer_(writer) {
     const std::lock_guard lock(writer.mutex_);
     if (writer.marks_.empty()) {
-      mark.key = fmt::format("{}/o/{:015x}/{}", writer.client_.place().prefix, writer.leases_.number(), writer.made_++);
+      mark.key = fmt::format("{}/o/{:015x}/{}", writer.client_.location().prefix, writer.leases_.number(), writer.made_++);
     } else {
       mark = std::move(writer.marks_.back());
       writer.marks_.pop_back();

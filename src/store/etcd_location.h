@@ -11,7 +11,7 @@
 namespace unisono::store::etcd {
 
 /// A part of the keys of a cluster, and how it is reached.
-struct Place {
+struct Location {
   std::string url;  ///< as it was given
   std::vector<Endpoint> endpoints;
   std::string prefix;  ///< of all keys, without a slash at its end
@@ -26,6 +26,6 @@ bool is_etcd_url(std::string_view url);
 
 /// Reads "etcd://user@host:2379,host:2379/prefix", or etcds:// where connections are encrypted by TLS, and the variables that begin with
 /// UNISONO_ETCD_. Throws InvalidArgument, with the URL or the variable.
-Place place_of(std::string_view url, const base::Environment& environment);
+Location location_of(std::string_view url, const base::Environment& environment);
 
 }  // namespace unisono::store::etcd

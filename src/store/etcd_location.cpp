@@ -1,4 +1,4 @@
-#include "store/etcd_place.h"
+#include "store/etcd_location.h"
 
 #include <charconv>
 
@@ -52,27 +52,27 @@ bool is_loopback(const std::string& host) {
   return base::is_numeric(host) && base::resolve(host, 1).front().is_loopback();
 }
 
-void take_secrets(Place& place, bool is_safe, const base::Environment& environment) {
-  if (const auto user = environment.get("UNISONO_ETCD_USER"); user && place.user.empty()) place.user = *user;
-  if (place.user.empty()) return;
+void take_secrets(Location& location, bool is_safe, const base::Environment& environment) {
+  if (const auto user = environment.get("UNISONO_ETCD_USER"); user && location.user.empty()) location.user = *user;
+  if (location.user.empty()) return;
   if (const auto password = environment.get("UNISONO_ETCD_PASSWORD")) {
-    place.password = *password;
+    location.password = *password;
   } else if (const auto file = environment.get("UNISONO_ETCD_PASSWORD_FILE")) {
-    place.password = base::read_private_file("the password file", *file, longest_file);
-    while (place.password.ends_with('\n') || place.password.ends_with('\r')) place.password.pop_back();
+    location.password = base::read_private_file("the password file", *file, longest_file);
+    while (location.password.ends_with('\n') || location.password.ends_with('\r')) location.password.pop_back();
   } else {
-    refuse(place.url, fmt::format("etcd's user {} has no password", place.user),
+    refuse(location.url, fmt::format("etcd's user {} has no password", location.user),
            "set UNISONO_ETCD_PASSWORD_FILE to a file that holds it and that only you can read, or UNISONO_ETCD_PASSWORD");
   }
-  if (!is_safe) refuse(place.url, "the password would travel in the clear", "etcds:// encrypts the connections");
+  if (!is_safe) refuse(location.url, "the password would travel in the clear", "etcds:// encrypts the connections");
 }
 
 }  // namespace
 
 bool is_etcd_url(std::string_view url) { return url.starts_with(plain) || url.starts_with(encrypted); }
 
-Place place_of(std::string_view url, const base::Environment& environment) {
-  Place place{.url = std::string(url), .endpoints = {}, .prefix = {}, .user = {}, .password = {}};
+Location location_of(std::string_view url, const base::Environment& environment) {
+  Location location{.url = std::string(url), .endpoints = {}, .prefix = {}, .user = {}, .password = {}};
   if (!is_etcd_url(url)) refuse(url, "it begins with neither etcd:// nor etcds://");
   const bool tls = url.starts_with(encrypted);
   const std::string_view behind = url.substr((tls ? encrypted : plain).size());
@@ -86,12 +86,12 @@ Place place_of(std::string_view url, const base::Environment& environment) {
       refuse(url, "its prefix has a character other than letters, digits and the like");
   }
   if (prefix.size() > longest_prefix) refuse(url, fmt::format("its prefix is longer than {} characters", longest_prefix));
-  place.prefix = prefix;
+  location.prefix = prefix;
   if (const auto at = hosts.rfind('@'); at != std::string_view::npos) {
-    place.user = hosts.substr(0, at);
-    if (place.user.find(':') != std::string::npos) {
-      place.url = fmt::format("{}...@{}{}", tls ? encrypted : plain, hosts.substr(at + 1), prefix);
-      refuse(place.url, "a password in it could be read in the list of processes", "UNISONO_ETCD_PASSWORD_FILE names a file with it");
+    location.user = hosts.substr(0, at);
+    if (location.user.find(':') != std::string::npos) {
+      location.url = fmt::format("{}...@{}{}", tls ? encrypted : plain, hosts.substr(at + 1), prefix);
+      refuse(location.url, "a password in it could be read in the list of processes", "UNISONO_ETCD_PASSWORD_FILE names a file with it");
     }
     hosts.remove_prefix(at + 1);
   }
@@ -111,18 +111,18 @@ Place place_of(std::string_view url, const base::Environment& environment) {
     all_loopback = all_loopback && is_loopback(each.host);
     const bool is_v6 = each.host.find(':') != std::string::npos;
     endpoint.url = fmt::format("{}://{}{}{}:{}", tls ? "https" : "http", is_v6 ? "[" : "", each.host, is_v6 ? "]" : "", each.port);
-    place.endpoints.push_back(endpoint);
+    location.endpoints.push_back(endpoint);
     const auto comma = hosts.find(',');
     if (comma == std::string_view::npos) break;
     hosts.remove_prefix(comma + 1);
   }
-  take_secrets(place, tls || all_loopback, environment);
-  const int life = environment.get_int("UNISONO_ETCD_TTL").value_or(static_cast<int>(place.time_to_live.count()));
+  take_secrets(location, tls || all_loopback, environment);
+  const int life = environment.get_int("UNISONO_ETCD_TTL").value_or(static_cast<int>(location.time_to_live.count()));
   if (life < shortest_life || life > longest_life) {
     throw InvalidArgument(fmt::format("UNISONO_ETCD_TTL is {}; it is a number of seconds from {} to {}", life, shortest_life, longest_life));
   }
-  place.time_to_live = std::chrono::seconds(life);
-  return place;
+  location.time_to_live = std::chrono::seconds(life);
+  return location;
 }
 
 }  // namespace unisono::store::etcd

@@ -1,12 +1,16 @@
 #include "store/etcd/http.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
+#include <filesystem>
+#include <set>
 #include <stdexcept>
 
 namespace unisono::store::etcd {
@@ -55,6 +59,30 @@ void add(Headers& headers, const std::string& line) {
   headers.reset(longer);
 }
 
+/// Returns the sockets between processes that this one's children would inherit.
+std::set<int> inherited_sockets() {
+  std::set<int> sockets;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end; !error && entry != end; entry.increment(error)) {
+    const int fd = std::atoi(entry->path().filename().c_str());
+    int family = 0;
+    socklen_t size = sizeof family;
+    if (::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) != 0 || family != AF_UNIX) continue;
+    if ((::fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0) sockets.insert(fd);
+  }
+  return sockets;
+}
+
+/// libcurl makes a pair of sockets by which a wait is ended, and leaves it to the children of the process: here they do not inherit it.
+CURLM* make_multi() {
+  const std::set<int> before = inherited_sockets();
+  CURLM* const multi = curl_multi_init();
+  for (const int fd : inherited_sockets()) {
+    if (!before.contains(fd)) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  }
+  return multi;
+}
+
 curl_socket_t open_socket(void*, curlsocktype, curl_sockaddr* address) {
   const int fd = ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
   if (fd >= 0 && (address->family == AF_INET || address->family == AF_INET6))
@@ -71,7 +99,7 @@ struct Http::Transfer {
   bool enough = false, too_long = false;
 };
 
-Http::Http(const Endpoint& endpoint) : url_(endpoint.url), multi_(curl_multi_init()), easy_(curl_easy_init()) {
+Http::Http(const Endpoint& endpoint) : url_(endpoint.url), multi_(make_multi()), easy_(curl_easy_init()) {
   if (!multi_ || !easy_) throw std::runtime_error("libcurl cannot be set up");
   set_up(endpoint);
 }

@@ -90,7 +90,7 @@ TEST_F(LauncherEtcd, LeavesNoSocketToItsRanks) {
   for (const RunningCommand* const each : {&one, &other}) {
     for (const std::string& line : lines_of(each->out())) {
       const std::string said = line.substr(std::min(line.size(), tag(0).size()));
-      if (!said.empty()) EXPECT_EQ(said, usual) << line;
+      EXPECT_TRUE(said.empty() || said == usual) << line;
     }
   }
 }

@@ -6,8 +6,8 @@ set -euo pipefail
 
 core=(g++ cmake ninja-build pkg-config libfmt-dev libhwy-dev libmsgpack-cxx-dev libssl-dev libcli11-dev nlohmann-json3-dev)
 torch=(python3-venv python3-dev)
-development=(git ccache clang-format libgtest-dev libbenchmark-dev openssh-client openssh-server iproute2 procps)
-peers=(libgloo-dev libopenmpi-dev openmpi-bin libmpich-dev mpich libpmix-dev libucx-dev iperf3)
+development=(git ccache clang-format libgtest-dev libbenchmark-dev openssh-client openssh-server iproute2 procps etcd-server)
+peers=(libgloo-dev libopenmpi-dev openmpi-bin libmpich-dev mpich libpmix-dev libucx-dev iperf3 libcurl4-openssl-dev)
 
 packages=("${core[@]}" "${torch[@]}" "${development[@]}" "${peers[@]}")
 for argument in "$@"; do
@@ -58,3 +58,7 @@ patient=(-o Acquire::Retries=5 -o DPkg::Lock::Timeout=600)
 if [[ -n $(dpkg --audit 2>/dev/null) ]]; then quietly dpkg --configure -a; fi
 quietly apt-get "${patient[@]}" update
 quietly apt-get "${patient[@]}" install --yes --no-install-recommends "${missing[@]}"
+# Debian starts an etcd at the usual ports. The tests start their own at other ones.
+if [[ " ${missing[*]} " == *" etcd-server "* ]]; then
+  if [[ -d /run/systemd/system ]]; then quietly systemctl disable --now etcd.service; else quietly service etcd stop; fi
+fi

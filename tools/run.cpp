@@ -103,7 +103,7 @@ void take_node_from_kubernetes(const CLI::App& command, launcher::JobOptions& jo
 /// Returns the hosts of the job: those that were named, else those of the allocation, unless options say which part of a job this host runs.
 std::vector<HostEntry> hosts_of_job(const RunFlags& flags, const CLI::App& command) {
   std::vector<HostEntry> hosts = named_hosts(flags.hosts);
-  const bool is_part = command.count("--ranks") > 0 || command.count("--nnodes") > 0 || conducted().report >= 0;
+  const bool is_part = !flags.job.store.empty() || command.count("--ranks") > 0 || command.count("--nnodes") > 0 || conducted().report >= 0;
   if (hosts.empty() && !is_part) hosts = allocated_hosts(flags.job.environment);
   return hosts;
 }
@@ -120,6 +120,11 @@ void meet_by_name(const std::vector<HostEntry>& hosts, const CLI::App& command, 
 int start_job(RunFlags& flags, const CLI::App& command) {
   launcher::JobOptions& job = flags.job;
   std::vector<HostEntry> hosts = hosts_of_job(flags, command);
+  if (!hosts.empty() && !job.store.empty()) {
+    throw InvalidArgument(
+        "--hosts starts the launchers of all hosts itself, and tells them where they meet; --store is for launchers that something "
+        "else starts");
+  }
   const bool are_named = !flags.hosts.hosts.empty() || !flags.hosts.hostfile.empty();
   if (!are_named && hosts.size() == 1 && is_this_host(hosts.front().name)) job.ranks = std::exchange(hosts, {}).front().slots;
   if (!are_named) meet_by_name(hosts, command, job);
@@ -130,8 +135,11 @@ int start_job(RunFlags& flags, const CLI::App& command) {
   if (!flags.hosts.exported.empty() || !flags.hosts.folder.empty() || !flags.hosts.ssh.empty()) {
     throw InvalidArgument("-x, --wdir and --ssh are about other hosts, and none is named", {.hint = "--hosts or --hostfile names them"});
   }
-  take_nodes_from_slurm(command, job);
-  take_node_from_kubernetes(command, job);
+  if (job.store.empty()) {
+    take_nodes_from_slurm(command, job);
+    take_node_from_kubernetes(command, job);
+  }
+  job.any_node_rank = !job.store.empty() && command.count("--node-rank") == 0;
   job.conductor = conducted().report;
   job.log_name = conducted().log_name;
   return launcher::run_job(job).exit_code;
@@ -250,6 +258,8 @@ void add_run(CLI::App& app) {
       ->check(whole_number(1, launcher::most_ranks));
   command->add_option("--node-rank", job.node_rank, "Which of them this one is (0)")->check(whole_number(0, launcher::most_ranks - 1));
   command->add_option("--master-addr", job.master_addr, "Address of host 0, where several hosts meet: the only one that is listened on");
+  command->add_option("--store", job.store,
+                      "Of several hosts: where they meet instead of at --master-addr, etcd://HOST:2379,…/JOB; each gets its number there, too");
   offer(command->add_option(
             "--token-file", job.token_file,
             "Of several hosts: the file with the job's secret, which only you can read (UNISONO_TOKEN_FILE; or UNISONO_TOKEN is the secret)"),

@@ -1,66 +1,30 @@
 #include "base/tls.h"
 
-#include <dlfcn.h>
-
-#include <filesystem>
 #include <fstream>
 #include <string>
-#include <vector>
 
 #include <fmt/format.h>
 
-#include "base/code_file.h"
+#include "base/plug_in.h"
 #include "base/private_file.h"
-#include "base/variables.h"
 #include "base/version.h"
 #include "unisono/error.h"
 
 namespace unisono::base {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr const char* plugin_file = "libunisono-tls.so";
 constexpr std::size_t longest_file = std::size_t{1} << 20;
 constexpr const char* how_to_get_it = "a build of unisono with OpenSSL 3 has it (Debian: libssl3, and libssl-dev to build)";
 
-std::vector<fs::path> searched_folders() {
-  std::vector<fs::path> folders;
-  for (const std::string& folder : folders_of(variable_of_code("UNISONO_PLUGIN_PATH").value_or(""))) {
-    if (folder.starts_with('/')) folders.emplace_back(folder);
-  }
-  for (fs::path& folder : folders_of_plugins()) folders.push_back(std::move(folder));
-  return folders;
-}
-
-// The plug-in is never closed: OpenSSL has handlers that run when the process ends.
-TlsAvailability load(const std::string& path) {
-  TlsAvailability found{.path = path};
-  if (const std::string danger = why_not_to_run(path); !danger.empty()) {
-    found.why_not = fmt::format("{} is not loaded: {}", path, danger);
-    return found;
-  }
-  void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* const error = ::dlerror();
-    found.why_not = fmt::format("{} cannot be loaded: {}", path, error != nullptr ? error : "unknown error");
-    return found;
-  }
-  const auto entry = reinterpret_cast<TlsEntry>(::dlsym(handle, std::string(tls_entry).c_str()));
-  const std::string version = to_string(library_version());
-  found.library = entry == nullptr ? nullptr : entry(version.c_str());
-  if (found.library == nullptr) found.why_not = fmt::format("{} was not built for unisono {}", path, version);
-  return found;
-}
-
 TlsAvailability look() {
-  std::string places;
-  for (const fs::path& folder : searched_folders()) {
-    std::error_code ignored;
-    if (fs::exists(folder / plugin_file, ignored)) return load((folder / plugin_file).string());
-    places.append(places.empty() ? "" : ", ").append(folder.string());
-  }
-  return {.why_not = fmt::format("there is no {} in {}", plugin_file, places)};
+  const PlugIn plug_in = find_plug_in(plugin_file, tls_entry);
+  TlsAvailability found{.path = plug_in.path, .why_not = plug_in.why_not};
+  if (plug_in.entry == nullptr) return found;
+  const std::string version = to_string(library_version());
+  found.library = reinterpret_cast<TlsEntry>(plug_in.entry)(version.c_str());
+  if (found.library == nullptr) found.why_not = fmt::format("{} was not built for unisono {}", plug_in.path, version);
+  return found;
 }
 
 }  // namespace

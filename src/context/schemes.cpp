@@ -69,7 +69,7 @@ void register_rendezvous_handler(std::string_view scheme, RendezvousHandler hand
   }
   auto& all = context::schemes();
   const std::lock_guard lock(all.mutex);
-  const bool ours = scheme == "env" || scheme == "tcp" || scheme == "file";
+  const bool ours = scheme == "env" || scheme == "tcp" || scheme == "file" || scheme == "etcd" || scheme == "etcds";
   if (ours || !all.handlers.emplace(scheme, std::move(handler)).second) {
     throw InvalidArgument(fmt::format("there is a handler of {}:// already", scheme));
   }

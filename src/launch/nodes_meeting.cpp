@@ -74,7 +74,7 @@ void Nodes::meet(const JobOptions& options) {
   if (node_ == 0) {
     const auto addresses = rendezvous::addresses_to_listen_on(address.name, address.resolved, options.environment);
     const std::string token = store::token_for(addresses, secret_, {});
-    base::FileDescriptor listening = store::listen_on(addresses);
+    base::FileDescriptor listening = options.listening ? std::move(*options.listening) : store::listen_on(addresses);
     base::info(fmt::format("the job's store listens on {}", describe(base::local_address(listening.get()))));
     store_ = store::serve(std::move(listening), place, {.token = token, .tls = store::tls_for(token, options.environment)});
   } else {

@@ -12,6 +12,7 @@
 #include "launch/host.h"
 #include "launch/program.h"
 #include "launch/report.h"
+#include "launch/store_meeting.h"
 #include "launch/summary.h"
 
 namespace unisono::launcher {
@@ -47,8 +48,11 @@ void check(const JobOptions& options) {
   if (options.node_rank < 0 || options.node_rank >= options.nnodes) {
     throw InvalidArgument(fmt::format("the node rank must be from 0 to {}, not {}", options.nnodes - 1, options.node_rank));
   }
-  if (options.nnodes > 1 && !options.command.empty() && options.master_addr.empty()) {
-    throw InvalidArgument("a job of several hosts needs the address of the first one, where they meet: --master-addr");
+  if (!options.store.empty()) {
+    if (options.nnodes == 1) throw InvalidArgument("several hosts meet in a store, and --nnodes does not say how many");
+    if (!options.master_addr.empty()) throw InvalidArgument("the hosts meet in the store or at an address, not both: --store, --master-addr");
+  } else if (options.nnodes > 1 && !options.command.empty() && options.master_addr.empty()) {
+    throw InvalidArgument("a job of several hosts needs the address of the first one, where they meet: --master-addr; or --store");
   }
   if (options.nnodes == 1) check_stdin(options, options.ranks);
   if (options.silence <= milliseconds(0)) throw InvalidArgument("the time of silence must be positive");
@@ -200,8 +204,9 @@ void write_out(Console& console, SignalScope* signals) {
   }
 }
 
-JobResult run_job(const JobOptions& options) {
-  check(options);
+JobResult run_job(const JobOptions& given) {
+  check(given);
+  JobOptions options = given;
   open_standard_descriptors();
   Task task{.arguments = options.command, .function = options.function};
   if (!task.function) task.path = find_program(options.command.front(), options.environment);
@@ -211,6 +216,8 @@ JobResult run_job(const JobOptions& options) {
   const LogFolder logs = options.log_directory.empty() ? LogFolder{} : make_log_folder(options.log_directory, job_id, options.log_name);
   const Watchdog watchdog(job_id);
   const KeptChildren kept_children;
+  std::optional<StoreMeeting> meeting;
+  if (!options.store.empty()) meeting.emplace(options);
   std::optional<Nodes> nodes;  // none for a function, whose ranks find each other by themselves
   if (options.nnodes > 1 && !task.function) nodes.emplace(options);
   std::optional<SignalScope> signals;

@@ -3,11 +3,13 @@
 #include <chrono>
 #include <csignal>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/environment.h"
+#include "base/file_descriptor.h"
 #include "base/reminder.h"
 #include "launch/first_cause.h"
 #include "launch/program.h"
@@ -55,8 +57,11 @@ struct JobOptions {
   std::chrono::milliseconds grace = std::chrono::seconds(15);
   Binding binding = Binding::none;
   std::vector<int> forwarded_signals = {SIGUSR1, SIGUSR2};  ///< sent on to the ranks, without further effect
-  int master_port = 0;          ///< 0: any free one; on several hosts the port where their launchers meet, 0 standing for 29500
-  std::string token_file = {};  ///< on several hosts: the file with the job's secret; empty: UNISONO_TOKEN
+  int master_port = 0;         ///< 0: any free one; on several hosts the port where their launchers meet, 0 standing for 29500
+  std::string store = {};      ///< on several hosts: an etcd:// URL where their launchers meet, in place of master_addr
+  bool any_node_rank = false;  ///< with it: node_rank is what the store says
+  std::shared_ptr<base::FileDescriptor> listening = {};          ///< of host 0: a socket that listens at master_addr already
+  std::string token_file = {};                                   ///< on several hosts: the file with the job's secret; empty: UNISONO_TOKEN
   std::chrono::milliseconds silence = std::chrono::seconds(30);  ///< a launcher of another host that is silent for so long is lost
   base::Reminder::Pace waiting = {std::chrono::seconds(3), std::chrono::seconds(30)};  ///< on several hosts: when to say which ones are waited for
   std::string cgroup_folder = {};  ///< where the kernel counts out-of-memory kills; empty: that of this process

@@ -11,6 +11,7 @@
 #include "rendezvous/carried.h"
 #include "rendezvous/departure.h"
 #include "rendezvous/error_info.h"
+#include "rendezvous/etcd_presence.h"
 #include "rendezvous/multicast_discovery.h"
 #include "rendezvous/join.h"
 #include "rendezvous/own_address.h"
@@ -179,6 +180,18 @@ JobIdentity meet_in_file(Plan plan, const std::string& path) {
   return settle(std::move(plan), std::move(joined), store, std::move(view), {}, std::move(presence));
 }
 
+JobIdentity meet_in_etcd(Plan plan, const std::string& url) {
+  const Deadline deadline(plan.timeout);
+  const auto store = store::etcd::open_etcd(url, plan.environment, deadline);
+  plan.place = store->location().name();
+  const JoinTimeout bounded(*store, plan.timeout);
+  JoinRequest request = join_request(plan);
+  use_presence(request, store);
+  Joined joined = *join(*store, request, deadline);
+  auto view = part_of(store, joined);
+  return settle(std::move(plan), std::move(joined), store, std::move(view), {});
+}
+
 /// Returns the time left, at least 1 ms.
 std::chrono::milliseconds left_of(const Deadline& deadline) { return std::max(deadline.left(), std::chrono::milliseconds(1)); }
 
@@ -234,7 +247,7 @@ JobIdentity meet_explicitly(const JobRequest& request, const Url& url, const Env
   auto world_size = agree("world size", said(request.world_size, "the argument world_size"), said(url.world_size, "init_method"));
   std::optional<EnvironmentIdentity> given;
   if (!rank || !world_size) fill_from_environment(rank, world_size, given.emplace(identity_from_environment(environment)));
-  const std::string_view scheme = url.scheme == Url::Scheme::tcp ? "tcp://" : "file://";
+  const std::string_view scheme = url.scheme == Url::Scheme::tcp ? "tcp://" : url.scheme == Url::Scheme::etcd ? "etcd://" : "file://";
   if (!world_size) {
     throw InvalidArgument(fmt::format("world_size is not given, {} is not set, and {} needs it", given->world_size_variable, scheme), info());
   }
@@ -250,6 +263,7 @@ JobIdentity meet_explicitly(const JobRequest& request, const Url& url, const Env
   plan.timeout = left_of(deadline);
   check_range(plan);
   if (url.scheme == Url::Scheme::file) return meet_in_file(std::move(plan), url.path);
+  if (url.scheme == Url::Scheme::etcd) return meet_in_etcd(std::move(plan), url.path);
   warn_of_agent(url, environment);
   if (group) return meet_by_multicast(std::move(plan), address->resolved.front(), environment);
   return meet_at(std::move(plan), *meeting_at(*address, Reach::unknown, {}, environment));
@@ -278,7 +292,7 @@ JobIdentity meet(const JobRequest& request, const Environment& environment) {
   const Url url = parse_url(request.init_method);
   if (url.scheme != Url::Scheme::env) return meet_explicitly(request, url, environment);
 
-  if (!request.group_name.empty()) throw InvalidArgument("group_name is for tcp:// and file://; the environment names one job only", info());
+  if (!request.group_name.empty()) throw InvalidArgument("group_name is for tcp://, file:// and etcd://; the environment names one job only", info());
   EnvironmentIdentity given = identity_from_environment(environment);
   const auto asked_rank = agree("rank", said(request.rank, "the argument rank"), said(url.rank, "init_method"));
   const auto asked_size = agree("world size", said(request.world_size, "the argument world_size"), said(url.world_size, "init_method"));

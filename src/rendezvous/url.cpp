@@ -60,7 +60,7 @@ void parse_host_and_port(Url& url, std::string_view place, std::string_view whol
 Url parse_url(std::string_view text) {
   Url url;
   const auto colon = text.find("://");
-  if (colon == std::string_view::npos) refuse(text, "it has no scheme; env://, tcp://host:port and file:///path are known");
+  if (colon == std::string_view::npos) refuse(text, "it has no scheme; env://, tcp://host:port, file:///path and etcd://host:port/prefix are known");
   const std::string_view scheme = text.substr(0, colon);
   std::string_view place = text.substr(colon + 3);
   if (const auto mark = place.find('?'); mark != std::string_view::npos) {
@@ -81,8 +81,11 @@ Url parse_url(std::string_view text) {
       refuse(text, fmt::format("the file is named by its whole path, with three slashes: file://{}", error ? "/path" : whole));
     }
     url.path = place;
+  } else if (scheme == "etcd" || scheme == "etcds") {
+    url.scheme = Url::Scheme::etcd;
+    url.path = fmt::format("{}://{}", scheme, place);
   } else {
-    refuse(text, "unknown scheme; env://, tcp://host:port and file:///path are known");
+    refuse(text, "unknown scheme; env://, tcp://host:port, file:///path and etcd://host:port/prefix are known");
   }
   return url;
 }

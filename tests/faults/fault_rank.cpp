@@ -331,6 +331,7 @@ int main(int argc, char** argv) {
     if (mode == "scope") return scope(argument(2));
     if (mode == "missing") return missing(argument(2), argument(3));
     if (const auto code = run_lifetime_mode(mode, argument(2), argument(3))) return *code;
+    if (const auto code = run_store_mode(mode, argument(2))) return *code;
     if (const auto code = run_group_mode(mode, argument(2), argument(3))) return *code;
     if (const auto code = run_growth_mode(mode, argument(2), argument(3))) return *code;
   } catch (...) {

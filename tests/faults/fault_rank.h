@@ -27,6 +27,8 @@ InitOptions options_from_environment();
 
 /// Modes about initialize, finalize, fork and exit; nullopt for a mode that is none of them.
 std::optional<int> run_lifetime_mode(const std::string& mode, const std::string& first, const std::string& second);
+/// A mode about the store in which the ranks met.
+std::optional<int> run_store_mode(const std::string& mode, const std::string& first);
 /// Modes about forming groups.
 std::optional<int> run_group_mode(const std::string& mode, const std::string& first, const std::string& second);
 /// Modes that do the same many times.

@@ -10,12 +10,14 @@
 #include <fmt/format.h>
 
 #include "covers.h"
+#include "etcd_server.h"
 #include "base/socket.h"
 #include "store/client.h"
 #include "store/serve.h"
 #include "store/token.h"
 #include "temporary_file.h"
 #include "unisono/error.h"
+#include "unisono/etcd_store.h"
 
 namespace unisono {
 namespace {
@@ -63,6 +65,12 @@ World make_world(const std::string& kind) {
       server->adopt(std::move(pair.first));
       return store::connect_fd(std::move(pair.second));
     };
+  } else if (kind == "etcd") {
+    // One server for all tests, each of which has a prefix of its own.
+    static const auto server = std::make_unique<testing::EtcdServer>();
+    static int number = 0;
+    const std::string url = server->url(fmt::format("/stores/{}", number++));
+    world.open = [url] { return std::make_shared<EtcdStore>(url); };
   } else {
     auto inner = std::make_shared<MemoryStore>();
     inner->set("outside", "x");
@@ -71,10 +79,15 @@ World make_world(const std::string& kind) {
   return world;
 }
 
-class StoreTest : public testing::TestWithParam<std::string> {
+class StoreTest : public ::testing::TestWithParam<std::string> {
  protected:
-  World world_ = make_world(GetParam());
-  std::shared_ptr<Store> store_ = world_.open();
+  void SetUp() override {
+    if (GetParam() == "etcd") NEEDS_ETCD();
+    world_ = make_world(GetParam());
+    store_ = world_.open();
+  }
+  World world_;
+  std::shared_ptr<Store> store_;
 };
 
 TEST_P(StoreTest, sets_and_gets_any_bytes) {
@@ -215,7 +228,7 @@ TEST_P(StoreTest, one_thread_times_out_while_another_waits_on) {
   patient.join();
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, StoreTest, testing::Values("memory", "file", "tcp", "tcp6", "encrypted", "handed_over", "prefix"),
+INSTANTIATE_TEST_SUITE_P(Kinds, StoreTest, ::testing::Values("memory", "file", "tcp", "tcp6", "encrypted", "handed_over", "prefix", "etcd"),
                          [](const auto& parameter) { return parameter.param; });
 
 }  // namespace

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/etcd_library.h"
+
+// What the gateway of etcd is asked and answers, as JSON. Keys and values are base64, numbers of 64 bits are texts, and fields with the value 0 are
+// left out. What reads an answer throws std::exception where it is another one than etcd's.
+namespace unisono::store::etcd {
+
+std::string request_of(const Transaction& transaction);
+Answer read_answer(std::string_view body, const Transaction& transaction);
+
+/// `ID` and `TTL` of an answer about a lease, which may be in the only line of a stream.
+struct LeaseAnswer {
+  std::int64_t id = 0, seconds = 0;
+};
+LeaseAnswer read_lease(std::string_view body);
+
+/// One request for each key, all of them for the same stream.
+std::string watch_request(const std::vector<std::string>& keys, std::int64_t from);
+/// Removes from `keys` those that a line of the stream says to be set.
+Failure read_events(std::string_view line, std::set<std::string>& keys, bool& begun);
+
+/// The reason why a request was not carried out: from the status and the body of an answer.
+Failure read_failure(long status, std::string_view body);
+
+}  // namespace unisono::store::etcd

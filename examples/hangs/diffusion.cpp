@@ -16,16 +16,15 @@ class Rod {
  public:
   Rod(int rank, int ranks) : left_((rank + ranks - 1) % ranks), right_((rank + 1) % ranks), heat_(64, 1.0), is_heated_(rank == 2) {}
 
-  /// One step of the time `step`, or two of half the length where much flows. Returns the next step's number.
+  /// One step of the time `step`, or two short ones where much flows. Returns the number of the next one.
   int advance(int step) {
     if (is_heated_) heat_[heat_.size() / 2] += 10;
     exchange(step);
     const double change = flow(0.2);
     if (change < limit_) return step + 1;
-    exchange(++step);
     limit_ = 2 * change;
     flow(0.1);
-    return step + 1;
+    return step + 2;
   }
   double end() const { return heat_.back(); }
 

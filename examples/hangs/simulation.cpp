@@ -15,7 +15,7 @@ class Particles {
   Particles() : saving_(unisono::new_group()), places_(100, static_cast<double>(unisono::rank())) {}
 
   void drift() {
-    const double centre = unisono::mean(places_[0]);
+    const double centre = unisono::all_reduce(places_[0], unisono::ReduceOp::avg);
     for (double& place : places_) place += 0.1 * (centre - place);
   }
   void save() {

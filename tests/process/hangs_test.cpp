@@ -153,7 +153,7 @@ TEST(Hangs, ARankReadsWhatNobodyWrites) {
 TEST(Hangs, OneRankAloneCallsACollective) {
   Hang hang("simulation");
   EXPECT_EQ(hang.first().at("rank"), 0) << hang.text();
-  const std::string missed = line_with("simulation", "mean(places_"), alone = line_with("simulation", "gather(places_");
+  const std::string missed = line_with("simulation", "all_reduce(places_"), alone = line_with("simulation", "gather(places_");
   EXPECT_EQ(hang.first().at("call").at("place"), missed);
   EXPECT_EQ(hang.rank(0).at("call").at("operation"), "gather");
   EXPECT_EQ(hang.rank(0).at("call").at("place"), alone);

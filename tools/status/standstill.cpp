@@ -109,7 +109,8 @@ Delay strayed_delay(const Waits& waits, const std::vector<Wait>& circle) {
   else delay.text += ", which is one of them";
   const std::string here = place_or_call(*late.call), there = place_or_call(*before.call);
   delay.advice = !is_message(late.call->kind) && late.call->group != before.call->group
-                     ? fmt::format("groups that share ranks must be called in one order by all of them: see what brings rank {} to {} before {}", late.own(), here, there)
+                     ? fmt::format("groups that share ranks must be called in one order by all of them: see what brings rank {} to {} before {}, and whether the others come there at all",
+                                       late.own(), here, there)
                      : fmt::format("see what leads rank {} past {} to {}: a condition, an early continue or return", late.own(), there, here);
   return delay;
 }

@@ -135,14 +135,21 @@ def lives(pid):
         return False
 
 
-NOISE = re.compile(r"^[\s*=\-+|]*$|Traceback|^\[W|^\s*at |Setting OMP|warnings?:|^W\d{4}|^\s*File \"|torch_rank.py FAILED|^<")
+NOISE = re.compile(r"^[\s*=\-+|]*$|^=*\s*\d+\s+/|backtrace|Traceback|^\[W|^\s*at |Setting OMP|warnings?:|^W\d{4}|^\s*File \"|torch_rank.py FAILED|^<")
+TELLING = re.compile(r"on signal|exit ?code *:|exit string|truncat|the cause|rank \d+ (exited|ended|was)", re.I)
 SAYS = re.compile(r"knows|rror|abort|Abort|fail|Fail|FAIL|signal|killed|Killed|terminat|TERMINAT|truncat|refuse|root|lost|not |full|exit", re.I)
+
+
+def without_folders(text):
+    return re.sub(r"(?<![\w:/])/(?:[\w.@+-]+/)+", "", text)
 
 
 def said(job):
     """What a user reads of it: the exception of a rank, or else the first lines that speak of an error."""
     knows = job.events("knows")
     if knows:
-        return [f"rank {rank}: {text}" for rank, _, text in sorted(knows, key=lambda event: event[1])]
-    lines = [line.strip() for line in job.text().splitlines() if not EVENT.search(line)]
-    return [line for line in lines if not NOISE.search(line) and SAYS.search(line)][:6]
+        return [without_folders(f"rank {rank}: {text}") for rank, _, text in sorted(knows, key=lambda event: event[1])]
+    # Without the time and place that a log puts before its sentences.
+    lines = [re.sub(r"^[EWI]\d{4} .*?\] ", "", line.strip(" \t=")) for line in job.text().splitlines() if not EVENT.search(line)]
+    lines = [without_folders(line) for line in lines if not NOISE.search(line) and SAYS.search(line)]
+    return sorted(lines, key=lambda line: not TELLING.search(line))[:6]

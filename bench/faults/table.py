@@ -18,6 +18,8 @@ def codes(result):
 
 def remains(result):
     parts = []
+    if result.get("hangs") and result["codes"] == [None]:
+        return parts  # it is still there, and so is what it uses
     if result.get("processes_left"):
         parts.append(f"**{result['processes_left']} processes left**")
     if result.get("shared_memory_left"):

@@ -44,7 +44,9 @@ void differ(const std::string& mode) {
   else if (mode == "dtype" && rank == 1) unisono::all_reduce(n);
   else if (mode == "operation" && rank == 1) unisono::broadcast(f, 0);
   else unisono::all_reduce(f, mode == "op" && rank == 1 ? ReduceOp::product : ReduceOp::sum);
-  tell("result", std::to_string(mode == "width" && rank == 1 ? d[0] : mode == "dtype" && rank == 1 ? static_cast<double>(n[0]) : static_cast<double>(f[0])));
+  tell("result", std::to_string(mode == "width" && rank == 1   ? d[0]
+                                : mode == "dtype" && rank == 1 ? static_cast<double>(n[0])
+                                                               : static_cast<double>(f[0])));
   unisono::barrier();
 }
 

@@ -42,12 +42,12 @@ struct RankSeen {
   std::string host, job, program, failure;
   std::uint64_t calls = 0, bytes = 0, failures = 0;
   std::uint64_t program_waits_since = 0;  ///< of the steady clock: for an asynchronous call; 0: it does not
-  std::uint64_t waited = 0;         ///< nanoseconds, in calls that waited for longer than a spin
-  std::uint64_t began = 0;          ///< nanoseconds of the steady clock
-  std::uint64_t real_at_began = 0;  ///< nanoseconds since 1970
-  std::uint64_t now = 0;            ///< of the steady clock, when the record was read, or the copy of it was written
-  bool is_copy = false;             ///< from a file that was written earlier
-  std::vector<CallSeen> recent;     ///< in the order in which they were made; of calls that were made in several threads, by their times
+  std::uint64_t waited = 0;               ///< nanoseconds, in calls that waited for longer than a spin
+  std::uint64_t began = 0;                ///< nanoseconds of the steady clock
+  std::uint64_t real_at_began = 0;        ///< nanoseconds since 1970
+  std::uint64_t now = 0;                  ///< of the steady clock, when the record was read, or the copy of it was written
+  bool is_copy = false;                   ///< from a file that was written earlier
+  std::vector<CallSeen> recent;           ///< in the order in which they were made; of calls that were made in several threads, by their times
 };
 
 /// Reads the record of a rank, which may be another process, and may have ended.

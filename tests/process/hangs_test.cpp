@@ -132,8 +132,8 @@ TEST(Hangs, AMessageHasAnotherTag) {
   EXPECT_EQ(hang.first().at("call").at("place"), wanted);
   EXPECT_EQ(hang.first().at("call").at("peer"), 2);
   const int tag = hang.first().at("call").at("tag");
-  hang.expect_told({"rank 3 waits in recv #", "for a message of rank 2 with tag " + std::to_string(tag), "rank 2 has sent it one with tag " + std::to_string(tag + 1),
-                    sent, wanted, "sender, receiver, group and tag must fit"});
+  hang.expect_told({"rank 3 waits in recv #", "for a message of rank 2 with tag " + std::to_string(tag),
+                    "rank 2 has sent it one with tag " + std::to_string(tag + 1), sent, wanted, "sender, receiver, group and tag must fit"});
 }
 
 TEST(Hangs, ARankReadsWhatNobodyWrites) {

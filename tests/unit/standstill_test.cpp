@@ -19,12 +19,11 @@
 #include "status/system_wait.h"
 #include "temporary_file.h"
 
-using namespace unisono;
-using namespace unisono::tools;
+namespace unisono::tools {
+namespace {
+
 using recorder::CallSeen;
 using recorder::CallState;
-
-namespace {
 
 constexpr std::uint64_t second = 1'000'000'000, now = 100 * second;
 
@@ -79,16 +78,14 @@ std::vector<Delay> delays(const JobFacts& job) { return delays_of(job, told_dela
 
 constexpr auto all_reduce = Operation::all_reduce, barrier = Operation::barrier, send = Operation::send, recv = Operation::recv;
 
-}  // namespace
-
 TEST(Standstill, NamesTheRankThatDoesNotWait) {
-  const auto found = delays(job_of({{waiting(all_reduce, "world", "a.cpp:3", 2)},
-                                    {waiting(barrier, "{0, 1}", "a.cpp:5", 0)},
-                                    {call(all_reduce, "world", "a.cpp:1")}}));
+  const auto found = delays(
+      job_of({{waiting(all_reduce, "world", "a.cpp:3", 2)}, {waiting(barrier, "{0, 1}", "a.cpp:5", 0)}, {call(all_reduce, "world", "a.cpp:1")}}));
   ASSERT_EQ(found.size(), 1U) << "rank 0 only waits because of rank 2";
   EXPECT_EQ(found[0].late, 2);
-  EXPECT_EQ(found[0].text, "rank 2 has not come to all_reduce #7 of world (a.cpp:3) for 10.0 s: it is in the program for 19.0 s, last seen in "
-                           "all_reduce #7 of world (a.cpp:1)");
+  EXPECT_EQ(found[0].text,
+            "rank 2 has not come to all_reduce #7 of world (a.cpp:3) for 10.0 s: it is in the program for 19.0 s, last seen in "
+            "all_reduce #7 of world (a.cpp:1)");
 }
 
 TEST(Standstill, ARankInNoOtherCallsWayIsNoDelay) {
@@ -143,9 +140,8 @@ TEST(Standstill, AMessageWithAnotherTagIsShown) {
 }
 
 TEST(Standstill, AMessageToAnotherRankIsShown) {
-  const auto found = delays(job_of({{message(call(send, "world", "a.cpp:3"), 2, 5)},
-                                    {message(waiting(recv, "world", "a.cpp:5", 0), 0, 5)},
-                                    {call(barrier, "world", "a.cpp:1")}}));
+  const auto found = delays(job_of(
+      {{message(call(send, "world", "a.cpp:3"), 2, 5)}, {message(waiting(recv, "world", "a.cpp:5", 0), 0, 5)}, {call(barrier, "world", "a.cpp:1")}}));
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].late, 0);
   EXPECT_NE(found[0].text.find("rank 0 has sent one with tag 5 to rank 2 (send #7 of world (a.cpp:3)), which has not asked for it"),
@@ -204,8 +200,6 @@ TEST(Standstill, ARankThatIsGoneOrStoppedIsTold) {
   EXPECT_NE(delays(job).at(0).text.find("it is on another host, or was not recorded"), std::string::npos);
 }
 
-namespace {
-
 /// A process that does something for which it waits.
 class Sleeper {
  public:
@@ -241,11 +235,9 @@ bool looks_into_processes() {
   return sleeper.is_seen_to("signal");
 }
 
-}  // namespace
-
 TEST(SystemWait, TellsWhatAProcessWaitsFor) {
   if (!looks_into_processes()) GTEST_SKIP() << "this system shows no process what another one does (/proc/PID/syscall)";
-  const testing::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const std::string pipe = folder.path() + "/fifo";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   const Sleeper opening([&] { static_cast<void>(::open(pipe.c_str(), O_RDONLY)); });
@@ -278,3 +270,6 @@ TEST(SystemWait, TellsWhatAProcessWaitsFor) {
   });
   EXPECT_TRUE(parent.is_seen_to("waits for a process that it has started")) << parent.last();
 }
+
+}  // namespace
+}  // namespace unisono::tools

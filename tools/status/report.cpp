@@ -186,8 +186,7 @@ std::string status_json(const std::vector<JobFacts>& jobs, const std::vector<std
     json["began_ns"] = job.began;
     json["age_ns"] = job.age_ns;
     json["late"] = Json::array();
-    for (const Delay& delay : delays_of(job, told_delay_ns))
-      json["late"].push_back(delay_json(delay));
+    for (const Delay& delay : delays_of(job, told_delay_ns)) json["late"].push_back(delay_json(delay));
     if (i < stacks.size()) {
       json["stacks"] = Json::array();
       for (const Stack& stack : stacks[i])

@@ -21,8 +21,10 @@ std::string program_text(const RankFacts& rank) {
   const recorder::RankSeen& record = rank.record;
   const std::string system = record.is_copy ? "" : system_wait_of(record.pid);
   const std::string also = system.empty() ? "" : ", where it " + system;
-  if (record.recent.empty()) return fmt::format("it is in the program{}, and has made no call yet", also);
-  const recorder::CallSeen& last = record.recent.back();
+  // A trace also has the waits of the program for asynchronous calls, which are of no group.
+  const auto found = std::ranges::find_if(record.recent.rbegin(), record.recent.rend(), [](const auto& call) { return !call.group.empty(); });
+  if (found == record.recent.rend()) return fmt::format("it is in the program{}, and has made no call yet", also);
+  const recorder::CallSeen& last = *found;
   if (!last.is_over() && last.queued == 0) return fmt::format("it is busy in {}", placed_text(last));
   const auto over = std::ranges::find_if(record.recent.rbegin(), record.recent.rend(), &recorder::CallSeen::is_over);
   const std::uint64_t done = over == record.recent.rend() ? 0 : over->done;
@@ -37,9 +39,8 @@ std::string whereabouts(const RankFacts& rank) {
   if (rank.record.state == recorder::RankState::left) return "it has left the job with finalize" + last;
   if (!rank.process.lives) return "its process has ended" + last;
   if (rank.process.is_stopped) return "its process is stopped" + last;
-  const auto waiting = std::ranges::find_if(recent, [](const recorder::CallSeen& call) {
-    return call.state == recorder::CallState::waiting && call.queued == 0;
-  });
+  const auto waiting =
+      std::ranges::find_if(recent, [](const recorder::CallSeen& call) { return call.state == recorder::CallState::waiting && call.queued == 0; });
   if (waiting == recent.end() || waiting->begun == 0) return program_text(rank);
   const std::string whom = waiting->waited_for < 0 ? "" : fmt::format(", and waits for rank {}", waiting->waited_for);
   return fmt::format("it is in {} for {}{}", placed_text(*waiting), duration_text(rank.record.now - std::min(rank.record.now, waiting->begun)), whom);
@@ -49,7 +50,8 @@ std::string whereabouts(const RankFacts& rank) {
 std::string demand(const Waits& waits, const Wait& wait, int late) {
   const std::string time = duration_text(wait.for_ns);
   if (wait.call->kind == Operation::recv)
-    return fmt::format("rank {} waits in {} for a message of rank {} {} for {}", wait.own(), placed_text(*wait.call), late, tag_text(wait.call->tag), time);
+    return fmt::format("rank {} waits in {} for a message of rank {} {} for {}", wait.own(), placed_text(*wait.call), late, tag_text(wait.call->tag),
+                       time);
   if (wait.call->kind == Operation::send)
     return fmt::format("rank {} waits in {} for {} until rank {} receives its message", wait.own(), placed_text(*wait.call), time, late);
   const std::vector<int> company = waits.company(wait);
@@ -61,13 +63,17 @@ std::string demand(const Waits& waits, const Wait& wait, int late) {
 std::string stray_text(const Waits& waits, const Wait& wait) {
   const auto [send, to] = stray_for(waits, wait);
   if (send == nullptr) return {};
-  if (to != wait.own()) return fmt::format("rank {} has sent one {} to rank {} ({}), which has not asked for it", wait.call->peer, tag_text(send->tag), to, placed_text(*send));
+  if (to != wait.own())
+    return fmt::format("rank {} has sent one {} to rank {} ({}), which has not asked for it", wait.call->peer, tag_text(send->tag), to,
+                       placed_text(*send));
   return fmt::format("rank {} has sent it one {} ({}), which it has not asked for", wait.call->peer, tag_text(send->tag), placed_text(*send));
 }
 
 std::string stray_advice(const Waits& waits, const Wait& wait) {
   const auto [send, to] = stray_for(waits, wait);
-  return send == nullptr ? "" : fmt::format("compare {} with {}: sender, receiver, group and tag must fit", place_or_call(*send), place_or_call(*wait.call));
+  return send == nullptr
+             ? ""
+             : fmt::format("compare {} with {}: sender, receiver, group and tag must fit", place_or_call(*send), place_or_call(*wait.call));
 }
 
 /// A rank that others wait for, and that does not wait itself.
@@ -103,14 +109,17 @@ std::string links_text(const std::vector<Wait>& circle) {
 Delay strayed_delay(const Waits& waits, const std::vector<Wait>& circle) {
   const Wait& late = circle.front();
   const Wait& before = circle.back();  // it waits for the late one
-  Delay delay{.text = demand(waits, before, late.own()), .advice = {}, .late = late.own(), .for_ns = before.for_ns, .circle = {}, .call = *before.call};
+  Delay delay{
+      .text = demand(waits, before, late.own()), .advice = {}, .late = late.own(), .for_ns = before.for_ns, .circle = {}, .call = *before.call};
   delay.text += fmt::format(": it is in {}, and waits for rank {}", placed_text(*late.call), late.other());
   if (circle.size() > 2) delay.text += links_text({circle.begin(), circle.end() - 1});
   else delay.text += ", which is one of them";
   const std::string here = place_or_call(*late.call), there = place_or_call(*before.call);
   delay.advice = !is_message(late.call->kind) && late.call->group != before.call->group
-                     ? fmt::format("groups that share ranks must be called in one order by all of them: see what brings rank {} to {} before {}, and whether the others come there at all",
-                                       late.own(), here, there)
+                     ? fmt::format(
+                           "groups that share ranks must be called in one order by all of them: see what brings rank {} to {} before {}, and whether "
+                           "the others come there at all",
+                           late.own(), here, there)
                      : fmt::format("see what leads rank {} past {} to {}: a condition, an early continue or return", late.own(), there, here);
   return delay;
 }
@@ -123,8 +132,8 @@ Delay mutual_delay(const std::vector<Wait>& circle) {
     shortest = std::min(shortest, wait.for_ns);
   }
   std::ranges::sort(ranks);
-  Delay delay{.text = fmt::format("{} wait for each other for {}: rank {} is in {}, and waits for rank {}", ranks_text(ranks), duration_text(shortest),
-                                  circle.front().own(), placed_text(*circle.front().call), circle.front().other()),
+  Delay delay{.text = fmt::format("{} wait for each other for {}: rank {} is in {}, and waits for rank {}", ranks_text(ranks),
+                                  duration_text(shortest), circle.front().own(), placed_text(*circle.front().call), circle.front().other()),
               .advice = "none of these calls can go on before another one of them: compare their order",
               .late = circle.front().own(),
               .for_ns = shortest,
@@ -132,7 +141,8 @@ Delay mutual_delay(const std::vector<Wait>& circle) {
               .call = *circle.back().call};
   delay.text += links_text(circle);
   const auto sends = [](const Wait& wait) { return wait.call->kind == Operation::send; };
-  if (std::ranges::all_of(circle, sends)) delay.advice = "all of them send before they receive, and a message of more than 64 KiB waits for its receiver: use send_recv, or isend";
+  if (std::ranges::all_of(circle, sends))
+    delay.advice = "all of them send before they receive, and a message of more than 64 KiB waits for its receiver: use send_recv, or isend";
   return delay;
 }
 
@@ -165,7 +175,8 @@ Delay anybody_delay(const JobFacts& job, const Waits& waits, const Wait& wait) {
   for (const RankFacts& rank : job.ranks) {
     if (rank.record.rank != wait.own() && rank.process.lives && waits.of(rank.record.rank) == nullptr) free.push_back(rank.record.rank);
   }
-  Delay delay{.text = fmt::format("rank {} waits in {} for a message of any rank {} for {}", wait.own(), placed_text(*wait.call), tag_text(wait.call->tag), duration_text(wait.for_ns)),
+  Delay delay{.text = fmt::format("rank {} waits in {} for a message of any rank {} for {}", wait.own(), placed_text(*wait.call),
+                                  tag_text(wait.call->tag), duration_text(wait.for_ns)),
               .advice = {},
               .late = free.empty() ? wait.own() : free.front(),
               .for_ns = wait.for_ns,

@@ -67,7 +67,8 @@ const Wait* Waits::of(int rank) const {
 std::vector<int> Waits::company(const Wait& wait) const {
   std::vector<int> ranks;
   for (const Wait& each : all_) {
-    // Ranks that wait in collectives of one group wait in the same one: another one would be a Mismatch. Their numbers differ where messages are sent.
+    // Ranks that wait in collectives of one group wait in the same one: another one would be a Mismatch. Their numbers differ where messages are
+    // sent.
     const bool is_same = !is_message(wait.call->kind) && !is_message(each.call->kind) && each.call->group == wait.call->group;
     if (is_same || each.rank == wait.rank) ranks.push_back(each.own());
   }
@@ -103,8 +104,6 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return text;
 }
 
-std::string placed_text(const recorder::CallSeen& call) {
-  return call_text(call) + (call.place.empty() ? "" : fmt::format(" ({})", call.place));
-}
+std::string placed_text(const recorder::CallSeen& call) { return call_text(call) + (call.place.empty() ? "" : fmt::format(" ({})", call.place)); }
 
 }  // namespace unisono::tools

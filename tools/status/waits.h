@@ -44,8 +44,8 @@ struct Stray {
   int to = -1;
 };
 
-/// Looks among the calls of the rank from which `receiver` waits for a message: for one to it with another tag, or else for one with this tag to a rank
-/// that has never asked for it.
+/// Looks among the calls of the rank from which `receiver` waits for a message: for one to it with another tag, or else for one with this tag to a
+/// rank that has never asked for it.
 Stray stray_for(const Waits& waits, const Wait& receiver);
 
 /// "rank 3", "ranks 0, 1 and 3", "17 ranks"

@@ -20,7 +20,7 @@ static void loop(long count) {
   float* values = calloc((size_t)count, sizeof *values);
   for (long i = 0;; ++i) {
     MPI_Allreduce(MPI_IN_PLACE, values, (int)count, MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD);
-    if (i == 20) tell("runs", "");
+    if (i == 20 || i % 200 == 0) tell("runs", "");
   }
 }
 

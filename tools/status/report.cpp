@@ -157,6 +157,10 @@ std::string dump_text(const JobFacts& job) {
       text += fmt::format("  {} {} {} {}", pad_left(age_text(call, rank.record.now), 10),
                           pad_right(state_name(call.state) == "none" ? "" : std::string(state_name(call.state)), 8), pad_right(call_text(call), 34),
                           bytes_text(static_cast<double>(call.bytes)));
+      if (is_message(call.kind)) {
+        if (call.peer >= 0) text += fmt::format(", {} rank {}", call.kind == Operation::send ? "to" : "from", call.peer);
+        if (call.tag != 0) text += fmt::format(", tag {}", call.tag);
+      }
       if (call.waited_for >= 0) text += fmt::format(", waited for rank {}", call.waited_for);
       if (!call.place.empty()) text += ", " + call.place;
       text += '\n';

@@ -87,7 +87,7 @@ Delay root_delay(const Waits& waits, const Wait& wait, int late) {
     delay.advice = "`unisono status` on its host shows what it does";
     return delay;
   }
-  delay.text += (stray.empty() ? ": " : "; ") + whereabouts(*rank);
+  delay.text += (stray.empty() ? ": " : fmt::format("; rank {}: ", late)) + whereabouts(*rank);
   if (!stray.empty()) delay.advice = stray_advice(waits, wait);
   else if (rank->process.lives && rank->record.state != recorder::RankState::left && !rank->record.is_copy)
     delay.advice = rank->process.is_stopped ? fmt::format("`kill -CONT {}` lets it go on", rank->record.pid)

@@ -81,6 +81,7 @@ recorder::CallFacts Group::facts_of(const MessageCall& call, Operation operation
           .bytes = call.data.bytes(),
           .dtype = call.data.dtype(),
           .peer = in_world(call.peer),
+          .tag = call.tag,
           .where = options.where};
 }
 

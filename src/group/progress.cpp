@@ -161,12 +161,17 @@ void Progress::advance(Lane& lane) {
 
 void Progress::wait(detail::WorkState& state) {
   const auto is_done = [&] { return state.done.load(std::memory_order_acquire); };
-  if (!recorder::traces.load(std::memory_order_relaxed) || is_done()) [[likely]] {
+  if (is_done()) {
     drive(is_done, nullptr);
     return;
   }
-  // A trace tells the time in which the program does nothing else.
+  // Others see that the program does nothing else in this time.
   const auto recorder = recorder::of_process();
+  const recorder::ProgramWait waiting(*recorder);
+  if (!recorder::traces.load(std::memory_order_relaxed)) {
+    drive(is_done, nullptr);
+    return;
+  }
   recorder::Recording recording(*recorder, {.label = recorder::wait_label});
   drive(is_done, nullptr);
   recording.succeed();

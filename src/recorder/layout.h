@@ -15,7 +15,7 @@
 
 namespace unisono::recorder {
 
-inline constexpr std::uint64_t record_magic = 0x31'63'65'72'69'6e'75'00;  // "unirec1"
+inline constexpr std::uint64_t record_magic = 0x32'63'65'72'69'6e'75'00;  // "unirec2"
 inline constexpr std::string_view record_name = "unisono-record";         // of the memory file
 
 /// A text that is written once, or rarely, by its rank. A longer one loses its beginning where the end says more, and its end otherwise.
@@ -58,7 +58,7 @@ struct alignas(64) CallEntry {
   std::atomic<std::uint64_t> sequence{0}, bytes{0};
   std::atomic<std::uint64_t> queued{0}, begun{0}, done{0};  // ticks; begun is 0 for a small call that did not wait
   std::atomic<std::int32_t> waited_for{-1};                 // the first of the ranks that it waited for last, in the world
-  std::atomic<std::uint32_t> waited_count{0};               // how many they were
+  std::atomic<std::uint32_t> count_or_tag{0};               // how many they were; of a message its tag
 };
 static_assert(sizeof(CallEntry) == 64);
 
@@ -95,6 +95,7 @@ struct RecordHeader {
 
   alignas(64) std::atomic<std::uint64_t> next{0};  // calls of the owner's ring so far
   std::atomic<std::uint64_t> bytes{0};
+  std::atomic<std::uint64_t> program_waits_since{0};  // ticks: for an asynchronous call; 0: it does not
   alignas(64) std::atomic<std::uint64_t> next_of_others{0};
   std::atomic<std::uint64_t> bytes_of_others{0}, waited_ticks{0}, failures{0};
 

@@ -31,6 +31,33 @@ bool is_record(const RecordHeader& header, std::size_t bytes) {
          record_bytes(header.most_calls, header.most_others, header.more_groups) <= bytes;
 }
 
+/// Returns a group's text; null where a later group has taken its place.
+const RecordHeader::GroupText* group_text(const RecordHeader& record, std::uint16_t number) {
+  const RecordHeader::GroupText& text = record.groups[number % RecordHeader::most_groups];
+  return text.number.load(std::memory_order_acquire) == number ? &text : nullptr;
+}
+
+std::uint32_t group_size(const RecordHeader& record, std::uint16_t number) {
+  const auto* const text = group_text(record, number);
+  return text == nullptr ? 2 : std::max(text->size.load(relaxed), 2U);
+}
+
+/// Returns the group's name. All members make their groups in one order, so that the second one of a name is the same on all of them.
+std::string group_name(const RecordHeader& record, std::uint16_t number) {
+  const auto* const text = group_text(record, number);
+  if (text == nullptr) return "an earlier group";
+  if (number >= RecordHeader::most_groups) return text->name.get();  // others of the name may be forgotten
+  int same = 1;
+  for (const RecordHeader::GroupText& other : record.groups) {
+    const std::uint16_t earlier = other.number.load(std::memory_order_acquire);
+    same += earlier != 0 && earlier < number && other.name_hash.load(relaxed) == text->name_hash.load(relaxed) &&
+                    other.size.load(relaxed) == text->size.load(relaxed)
+                ? 1
+                : 0;
+  }
+  return text->name.get() + (same == 1 ? "" : " (" + std::to_string(same) + ")");
+}
+
 std::uint64_t latest_time(const CallSeen& call) { return std::max({call.queued, call.begun, call.done}); }
 
 }  // namespace
@@ -96,13 +123,13 @@ std::optional<CallSeen> RecordReader::call_at(const CallEntry& entry) const {
   CallSeen call;
   call.state = static_cast<CallState>(entry.state.load(std::memory_order_acquire));
   const std::uint16_t group = entry.group.load(relaxed);
-  const RecordHeader::GroupText& text = record.groups[group % RecordHeader::most_groups];
-  call.group = text.number.load(std::memory_order_acquire) == group ? text.name.get() : "an earlier group";
+  call.group = group_name(record, group);
   const std::uint16_t place = entry.place.load(relaxed);
   if (place < RecordHeader::most_places) call.place = record.places[place].get();
   const std::uint8_t label = entry.label.load(relaxed);
   call.operation = label != 0 && label < RecordHeader::most_labels ? record.labels[label].get()
                                                                    : std::string(to_string(static_cast<Operation>(entry.operation.load(relaxed))));
+  call.kind = static_cast<Operation>(entry.operation.load(relaxed));
   call.dtype = static_cast<DType>(entry.dtype.load(relaxed));
   call.sequence = entry.sequence.load(relaxed);  // litmus: record-read
   call.bytes = entry.bytes.load(relaxed);
@@ -111,7 +138,13 @@ std::optional<CallSeen> RecordReader::call_at(const CallEntry& entry) const {
   call.begun = steady_of(entry.begun.load(relaxed));
   call.done = steady_of(entry.done.load(relaxed));
   call.waited_for = entry.waited_for.load(relaxed);
-  call.waited_count = entry.waited_count.load(relaxed);
+  const std::uint32_t count_or_tag = entry.count_or_tag.load(relaxed);
+  if (is_message(call.kind)) {
+    call.tag = static_cast<int>(count_or_tag);
+    call.waited_count = call.waited_for < 0 ? 0 : call.peer >= 0 ? 1 : group_size(record, group) - 1;
+  } else {
+    call.waited_count = count_or_tag;
+  }
 #if !defined(__SANITIZE_THREAD__)                       // the thread sanitizer does not support fences
   std::atomic_thread_fence(std::memory_order_acquire);  // litmus: record-read-fence
 #endif
@@ -141,6 +174,7 @@ RankSeen RecordReader::read(std::size_t wanted) const {
   seen.real_at_began = record.real_at_first.load(relaxed);
   seen.is_copy = kind_ == Kind::copy;
   seen.now = seen.is_copy ? record.last.steady.load(relaxed) : steady_ns();
+  seen.program_waits_since = steady_of(record.program_waits_since.load(relaxed));
   const std::uint64_t waited = record.waited_ticks.load(relaxed);
   seen.waited = waited == 0 ? 0 : steady_of(record.first.ticks.load(relaxed) + waited) - seen.began;
 

@@ -16,13 +16,15 @@ namespace unisono::recorder {
 /// A call as a record has it.
 struct CallSeen {
   std::string operation;  ///< the function that the user called
-  std::string group;
+  Operation kind = Operation::barrier;
+  std::string group;  ///< "world (2)" is the second group of that name
   std::string place;  ///< "train.cpp:57"; empty: not known
   CallState state = CallState::none;
   std::uint64_t sequence = 0;
   std::uint64_t bytes = 0;
   DType dtype = DType::uint8;
   int peer = -1;  ///< root, source or destination
+  int tag = 0;    ///< of a message
   /// In nanoseconds of the steady clock; 0: not known. A small call that did not wait has no beginning.
   std::uint64_t queued = 0, begun = 0, done = 0;
   int waited_for = -1;  ///< the first of the ranks that it waited for when it was last looked at
@@ -39,12 +41,13 @@ struct RankSeen {
   RankState state = RankState::joining;
   std::string host, job, program, failure;
   std::uint64_t calls = 0, bytes = 0, failures = 0;
-  std::uint64_t waited = 0;         ///< nanoseconds, in calls that waited for longer than a spin
-  std::uint64_t began = 0;          ///< nanoseconds of the steady clock
-  std::uint64_t real_at_began = 0;  ///< nanoseconds since 1970
-  std::uint64_t now = 0;            ///< of the steady clock, when the record was read, or the copy of it was written
-  bool is_copy = false;             ///< from a file that was written earlier
-  std::vector<CallSeen> recent;     ///< in the order in which they were made; of calls that were made in several threads, by their times
+  std::uint64_t program_waits_since = 0;  ///< of the steady clock: for an asynchronous call; 0: it does not
+  std::uint64_t waited = 0;               ///< nanoseconds, in calls that waited for longer than a spin
+  std::uint64_t began = 0;                ///< nanoseconds of the steady clock
+  std::uint64_t real_at_began = 0;        ///< nanoseconds since 1970
+  std::uint64_t now = 0;                  ///< of the steady clock, when the record was read, or the copy of it was written
+  bool is_copy = false;                   ///< from a file that was written earlier
+  std::vector<CallSeen> recent;           ///< in the order in which they were made; of calls that were made in several threads, by their times
 };
 
 /// Reads the record of a rank, which may be another process, and may have ended.

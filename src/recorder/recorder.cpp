@@ -196,7 +196,7 @@ Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool time
   entry->begun.store(state == CallState::queued ? 0 : at, relaxed);
   entry->done.store(0, relaxed);
   entry->waited_for.store(-1, relaxed);
-  entry->waited_count.store(0, relaxed);
+  entry->count_or_tag.store(is_message(facts.operation) ? static_cast<std::uint32_t>(facts.tag) : 0, relaxed);
   entry->turn.store(turn + 2, std::memory_order_release);  // litmus: record-end
   if (owner) header_->next.store(next_, std::memory_order_release);
   return {entry, turn + 2};
@@ -237,7 +237,8 @@ void Recorder::wait(const Call& call, int first, std::size_t ranks) noexcept {
   if (is_over(entry)) return;  // on the device alone, or in the wake of a failure
   if (entry.begun.load(std::memory_order_relaxed) == 0) entry.begun.store(now(), std::memory_order_relaxed);
   entry.waited_for.store(first, std::memory_order_relaxed);
-  entry.waited_count.store(static_cast<std::uint32_t>(ranks), std::memory_order_relaxed);
+  if (!is_message(static_cast<Operation>(entry.operation.load(std::memory_order_relaxed))))
+    entry.count_or_tag.store(static_cast<std::uint32_t>(ranks), std::memory_order_relaxed);
   entry.state.store(static_cast<std::uint8_t>(CallState::waiting), std::memory_order_relaxed);
   header_->note_clock();
 }

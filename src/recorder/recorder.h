@@ -30,6 +30,7 @@ struct CallFacts {
   std::uint64_t bytes = 0;  ///< that this rank gives, or takes where it gives none
   DType dtype = DType::uint8;
   int peer = -1;  ///< root, source or destination, in the world; -1: none
+  int tag = 0;    ///< of a message
   std::source_location where = {};
 };
 
@@ -92,6 +93,11 @@ class Recorder {
   /// A call waits for longer than a spin, for so many ranks, of which this one of the world is the first; -1: for a device.
   void wait(const Call& call, int first, std::size_t ranks) noexcept;
   void end(const Call& call, bool went_well) noexcept;
+  /// Says since when the thread that made the recorder does nothing but wait for an asynchronous call; 0: it does not. Other threads' waits are not
+  /// recorded.
+  void set_program_waits(std::uint64_t since) noexcept {
+    if (is_owner()) header_->program_waits_since.store(since, std::memory_order_relaxed);
+  }
 
   std::uint64_t now() const noexcept { return uses_counter_ ? counter() : steady_ns(); }
 
@@ -178,6 +184,18 @@ class Recording {
   Recorder& recorder_;
   Recorder::Call call_;
   bool went_well_ = false;
+};
+
+/// Says that the program waits for an asynchronous call, from here to the end of its scope.
+class ProgramWait {
+ public:
+  explicit ProgramWait(Recorder& recorder) noexcept : recorder_(recorder) { recorder_.set_program_waits(recorder_.now()); }
+  ~ProgramWait() { recorder_.set_program_waits(0); }
+  ProgramWait(const ProgramWait&) = delete;
+  ProgramWait& operator=(const ProgramWait&) = delete;
+
+ private:
+  Recorder& recorder_;
 };
 
 }  // namespace unisono::recorder

@@ -1,6 +1,7 @@
 #include "recorder/trace_file.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,6 +54,19 @@ std::optional<Room> room_of_trace(int fd) {
   const auto calls = static_cast<std::uint32_t>((bytes - fixed) / sizeof(CallEntry) / 2);
   const Room room{.calls = calls, .others = calls, .groups = more_groups};
   return room.bytes() == bytes && calls % trace_chunk == 0 ? std::optional(room) : std::nullopt;
+}
+
+void note_ended(int fd) noexcept {
+  if (!room_of_trace(fd)) return;
+  void* const address = ::mmap(nullptr, sizeof(RecordHeader), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (address == MAP_FAILED) return;
+  auto& header = *static_cast<RecordHeader*>(address);
+  const auto state = static_cast<RankState>(header.state.load());
+  if (header.magic.load() == record_magic && state != RankState::left) {
+    header.note_clock();
+    header.state.store(static_cast<std::uint32_t>(RankState::ended));
+  }
+  ::munmap(address, sizeof(RecordHeader));
 }
 
 bool get_space(int fd, std::size_t begin, std::size_t bytes) noexcept {

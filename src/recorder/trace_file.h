@@ -33,6 +33,8 @@ inline constexpr std::uint32_t trace_chunk = 4096;
 base::Opened make_trace_file(const std::string& folder, const std::string& name, const base::Environment& environment);
 /// Returns the room of a file that make_trace_file has made; nothing for any other file.
 std::optional<Room> room_of_trace(int fd);
+/// Notes in a rank's trace that its process has ended now, unless it has left the job before. Any other file stays as it is.
+void note_ended(int fd) noexcept;
 /// Gets space for a part of the file. Returns false where the disk is full; a write to such memory would end the process.
 bool get_space(int fd, std::size_t begin, std::size_t bytes) noexcept;
 

@@ -41,6 +41,8 @@ class TraceReader {
 
   /// Returns what is known of the rank, without its calls.
   RankSeen about() const { return RecordReader(memory_, RecordReader::Kind::copy).read(0); }
+  /// Returns the rank with its last calls: as they are now where it `lives`, which the caller knows, and else as they were when it ended.
+  RankSeen last_calls(bool lives) const { return RecordReader(memory_, lives ? RecordReader::Kind::lives : RecordReader::Kind::copy).read(); }
   /// Returns how many calls there is no room for any more: the earliest ones.
   std::uint64_t lost() const;
   /// Visits the calls of the thread that called `initialize`, in their order, and then those of all others.

@@ -21,6 +21,8 @@ namespace {
 
 constexpr double nanoseconds_per_second = 1e9;
 
+}  // namespace
+
 ProcessFacts facts_of(int pid, std::int64_t life) {
   ProcessFacts facts;
   const std::string stat = base::stat_after_name(pid);
@@ -37,35 +39,6 @@ ProcessFacts facts_of(int pid, std::int64_t life) {
   facts.memory_bytes = std::stoull(fields[resident_pages]) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   return facts;
 }
-
-const recorder::CallSeen* last_call(const RankFacts& rank) { return rank.record.recent.empty() ? nullptr : &rank.record.recent.back(); }
-
-/// Returns the call in which a rank waits for longest; null where it waits in none.
-const recorder::CallSeen* waiting_call(const RankFacts& rank) {
-  const auto& recent = rank.record.recent;
-  const auto found = std::ranges::find(recent, recorder::CallState::waiting, &recorder::CallSeen::state);
-  return found == recent.end() ? nullptr : &*found;
-}
-
-std::string place_text(const recorder::CallSeen& call) { return call.place.empty() ? "" : fmt::format(" ({})", call.place); }
-
-/// Says what a rank does that others wait for.
-std::string whereabouts(const RankFacts& rank) {
-  const std::uint64_t now = rank.record.now;
-  if (!rank.process.lives) return "its process has ended";
-  if (rank.process.is_stopped) return "its process is stopped";
-  if (const auto* waiting = waiting_call(rank)) {
-    const std::string whom = waiting->waited_for < 0 ? "" : fmt::format(", and waits for rank {}", waiting->waited_for);
-    return fmt::format("it is in {}{} for {}{}", call_text(*waiting), place_text(*waiting), duration_text(now - waiting->begun), whom);
-  }
-  const auto* last = last_call(rank);
-  if (last == nullptr) return "it is in the program, and has made no call yet";
-  if (!last->is_over()) return fmt::format("it is busy in {}{}", call_text(*last), place_text(*last));
-  const std::string since = last->done == 0 ? "" : fmt::format(" for {}", duration_text(now - last->done));
-  return fmt::format("it is in the program{}, last seen in {}{}", since, call_text(*last), place_text(*last));
-}
-
-}  // namespace
 
 std::string duration_text(std::uint64_t ns) {
   const double seconds = static_cast<double>(ns) / nanoseconds_per_second;
@@ -165,33 +138,6 @@ void count_cpu_since(const std::vector<JobFacts>& earlier, std::vector<JobFacts>
       rank.process.cpu_share = std::max(0.0, rank.process.cpu_seconds - known->second->process.cpu_seconds) / passed;
     }
   }
-}
-
-std::vector<Delay> delays_of(const JobFacts& job, std::uint64_t at_least) {
-  std::map<int, Delay> delays;  // by the rank that is waited for: the call that has waited longest for it
-  for (const RankFacts& rank : job.ranks) {
-    const auto* waiting = rank.process.lives ? waiting_call(rank) : nullptr;
-    const std::uint64_t now = rank.record.now;
-    if (waiting == nullptr || waiting->waited_for < 0 || waiting->begun == 0 || now < waiting->begun + at_least) continue;
-    Delay& delay = delays[waiting->waited_for];
-    if (const std::uint64_t waited = now - waiting->begun; waited > delay.for_ns)
-      delay = {.text = fmt::format("rank {} has not come to {} for {}", waiting->waited_for, call_text(*waiting), duration_text(waited)),
-               .late = waiting->waited_for,
-               .for_ns = waited};
-  }
-  std::vector<Delay> found;
-  for (auto& [late, delay] : delays) {
-    const auto rank = std::ranges::find(job.ranks, late, [](const RankFacts& each) { return each.record.rank; });
-    delay.text += rank == job.ranks.end() ? ": it is on another host, or was not recorded" : ": " + whereabouts(*rank);
-    found.push_back(std::move(delay));
-  }
-  // A rank that itself waits for another one is a consequence of that.
-  const auto waits = [&](const Delay& delay) {
-    const auto rank = std::ranges::find(job.ranks, delay.late, [](const RankFacts& each) { return each.record.rank; });
-    return rank != job.ranks.end() && waiting_call(*rank) != nullptr;
-  };
-  std::ranges::stable_sort(found, [&](const Delay& a, const Delay& b) { return std::pair(waits(a), b.for_ns) < std::pair(waits(b), a.for_ns); });
-  return found;
 }
 
 }  // namespace unisono::tools

@@ -21,6 +21,7 @@ struct ProcessFacts {
 struct RankFacts {
   recorder::RankSeen record;
   ProcessFacts process;
+  bool is_trace = false;  ///< from a trace, which outlives its rank's calls
 };
 
 /// The ranks of a job that this process can see, by rank.
@@ -34,6 +35,8 @@ struct JobFacts {
   bool is_copy = false;      ///< from files that were written earlier
 };
 
+/// Returns what the system says of a process now. `life`: see base::own_life.
+ProcessFacts facts_of(int pid, std::int64_t life);
 /// Returns the jobs of this user on this host; those that began last come last.
 std::vector<JobFacts> find_jobs();
 /// Returns the jobs whose ranks have written their records into this file or folder. Of the attempts of a job, the last one. Throws InvalidArgument
@@ -41,16 +44,6 @@ std::vector<JobFacts> find_jobs();
 std::vector<JobFacts> read_jobs(const std::string& path);
 /// Has the shares of processors count from an earlier look on.
 void count_cpu_since(const std::vector<JobFacts>& earlier, std::vector<JobFacts>& now);
-
-/// What stands between a job and its next step.
-struct Delay {
-  std::string text;  ///< "rank 3 has not come to all_reduce #841 of world for 12.1 s: it is in the program, since all_reduce #840 (train.cpp:57)"
-  int late = -1;     ///< the rank that is waited for
-  std::uint64_t for_ns = 0;  ///< how long the others have waited
-};
-
-/// Finds the ranks that others wait for, the longest wait first. Waits below `at_least` are none.
-std::vector<Delay> delays_of(const JobFacts& job, std::uint64_t at_least);
 
 /// "12.1 s", "3 min 5 s"
 std::string duration_text(std::uint64_t ns);

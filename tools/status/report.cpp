@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "status/standstill.h"
 #include "text.h"
 
 namespace unisono::tools {
@@ -72,6 +73,7 @@ Json call_json(const recorder::CallSeen& call) {
   json["bytes"] = call.bytes;
   json["dtype"] = to_string(call.dtype);
   if (call.peer >= 0) json["peer"] = call.peer;
+  if (is_message(call.kind)) json["tag"] = call.tag;
   if (!call.place.empty()) json["place"] = call.place;
   if (call.queued != 0) json["queued_ns"] = call.queued;
   if (call.begun != 0) json["begun_ns"] = call.begun;
@@ -80,6 +82,12 @@ Json call_json(const recorder::CallSeen& call) {
     json["waited_for"] = call.waited_for;
     json["waited_for_count"] = call.waited_count;
   }
+  return json;
+}
+
+Json delay_json(const Delay& delay) {
+  Json json{{"rank", delay.late}, {"waited_ns", delay.for_ns}, {"text", delay.text}, {"advice", delay.advice}, {"call", call_json(delay.call)}};
+  if (!delay.circle.empty()) json["circle"] = delay.circle;
   return json;
 }
 
@@ -109,12 +117,21 @@ Json rank_json(const RankFacts& rank, bool with_calls) {
 
 }  // namespace
 
+std::string delays_text(const JobFacts& job) {
+  std::string text;
+  for (const Delay& delay : delays_of(job, told_delay_ns)) {
+    text += "  " + wrap(delay.text, 4, 2) + "\n";
+    if (!delay.advice.empty()) text += "    " + wrap("→ " + delay.advice, 6, 4) + "\n";
+  }
+  return text;
+}
+
 std::string status_text(const JobFacts& job) {
   const std::string_view where = job.is_copy ? "have left their records; they were written" : "are on this host; it began";
   std::string text = wrap(fmt::format("job {}: {}", job.name, job.program), 2) + "\n";
   text += fmt::format("  {} of {} ranks {} {} {}\n", job.ranks.size(), job.size, where, duration_text(job.age_ns),
                       job.is_copy ? "after it began" : "ago");
-  for (const Delay& delay : delays_of(job, told_delay_ns)) text += "  " + wrap(delay.text, 4, 2) + "\n";
+  text += delays_text(job);
   for (const RankFacts& rank : job.ranks) {
     if (!rank.record.failure.empty()) text += "  " + wrap(fmt::format("rank {} failed: {}", rank.record.rank, rank.record.failure), 4, 2) + "\n";
   }
@@ -140,6 +157,10 @@ std::string dump_text(const JobFacts& job) {
       text += fmt::format("  {} {} {} {}", pad_left(age_text(call, rank.record.now), 10),
                           pad_right(state_name(call.state) == "none" ? "" : std::string(state_name(call.state)), 8), pad_right(call_text(call), 34),
                           bytes_text(static_cast<double>(call.bytes)));
+      if (is_message(call.kind)) {
+        if (call.peer >= 0) text += fmt::format(", {} rank {}", call.kind == Operation::send ? "to" : "from", call.peer);
+        if (call.tag != 0) text += fmt::format(", tag {}", call.tag);
+      }
       if (call.waited_for >= 0) text += fmt::format(", waited for rank {}", call.waited_for);
       if (!call.place.empty()) text += ", " + call.place;
       text += '\n';
@@ -169,8 +190,7 @@ std::string status_json(const std::vector<JobFacts>& jobs, const std::vector<std
     json["began_ns"] = job.began;
     json["age_ns"] = job.age_ns;
     json["late"] = Json::array();
-    for (const Delay& delay : delays_of(job, told_delay_ns))
-      json["late"].push_back({{"rank", delay.late}, {"waited_ns", delay.for_ns}, {"text", delay.text}});
+    for (const Delay& delay : delays_of(job, told_delay_ns)) json["late"].push_back(delay_json(delay));
     if (i < stacks.size()) {
       json["stacks"] = Json::array();
       for (const Stack& stack : stacks[i])

@@ -12,6 +12,8 @@ namespace unisono::tools {
 /// Waits of the others for a rank that are told. Shorter ones are the normal course of a program.
 inline constexpr std::uint64_t told_delay_ns = 1'000'000'000;
 
+/// Returns who is waited for, and what to look at.
+std::string delays_text(const JobFacts& job);
 /// Returns what is to be known of a job: who is late, and a line for each rank.
 std::string status_text(const JobFacts& job);
 /// Returns the last calls of each rank.

@@ -15,6 +15,7 @@
 #include "launch/program.h"
 #include "status/captured.h"
 #include "status/report.h"
+#include "status/standstill.h"
 
 namespace unisono::tools {
 namespace {

@@ -131,7 +131,8 @@ std::string trace_text(const JobTrace& trace, const Totals& totals) {
                   counted_text(trace.clocks.size(), "host"), time_text(trace.span), counted_text(totals.calls, "call")));
   if (const std::string lost = lost_text(trace); !lost.empty()) add(lost);
   for (const std::string& clock : clock_texts(trace)) add(clock);
-  add(slowest_text(trace, totals));
+  if (const std::string standstill = standstill_text(trace); !standstill.empty()) text += standstill;
+  else add(slowest_text(trace, totals));
   text.append("\n").append(table_of_ranks(trace, totals)).append("\n");
   text.append("  ").append(pad_right("operation", name_width)).append(row_of({"", "calls", "bytes", "time", "waiting"}, 12).substr(6));
   for (const auto& [name, operation] : totals.operations) {

@@ -40,6 +40,8 @@ Totals totals_of(const JobTrace& trace, const Merge& merge);
 
 /// Returns what is to be known of a trace, for people.
 std::string trace_text(const JobTrace& trace, const Totals& totals);
+/// Returns who is waited for in a job that stands still, or stood still when it ended; empty: it did not.
+std::string standstill_text(const JobTrace& trace);
 /// Returns a sentence on each host's clock but the first one's.
 std::vector<std::string> clock_texts(const JobTrace& trace);
 /// Returns a sentence on the calls that there was no room for; empty: there are none.

@@ -1,0 +1,44 @@
+#include <algorithm>
+#include <string>
+
+#include "base/host.h"
+#include "base/process.h"
+#include "status/report.h"
+#include "trace/totals.h"
+
+namespace unisono::tools {
+namespace {
+
+constexpr std::uint64_t at_once_ns = 200'000'000;
+
+/// True where the process that has written the trace is one of this host, and lives.
+bool lives_here(const recorder::RankSeen& about) {
+  constexpr unsigned namespace_bits = 32;
+  const bool is_here = about.life != 0 && about.life >> namespace_bits == base::own_life() >> namespace_bits && about.host == base::host_name();
+  return is_here && about.state != recorder::RankState::left && facts_of(about.pid, about.life).lives;
+}
+
+}  // namespace
+
+std::string standstill_text(const JobTrace& trace) {
+  JobFacts job;
+  job.name = trace.name;
+  job.size = trace.size;
+  std::uint64_t latest = 0;
+  for (const TracedRank& traced : trace.ranks) {
+    const bool lives = lives_here(traced.about);
+    RankFacts rank{.record = traced.reader->last_calls(lives), .process = {}, .is_trace = true};
+    rank.process = lives ? facts_of(rank.record.pid, rank.record.life) : ProcessFacts{.lives = true};
+    latest = std::max(latest, rank.record.now);
+    job.ranks.push_back(std::move(rank));
+  }
+  if (trace.clocks.size() == 1) {
+    // The ranks that a launcher ends together were all there until then; one that ended before them was not.
+    for (RankFacts& rank : job.ranks) {
+      if (rank.record.state == recorder::RankState::ended && rank.record.now + at_once_ns < latest) rank.process.lives = false;
+    }
+  }
+  return delays_text(job);
+}
+
+}  // namespace unisono::tools

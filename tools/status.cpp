@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "described.h"
 #include "status/jobs.h"
+#include "status/other_hosts.h"
 #include "status/report.h"
 #include "status/stacks.h"
 #include "status/watch.h"
@@ -31,6 +32,7 @@ struct StatusOptions {
 
 std::vector<JobFacts> look(const StatusOptions& options) {
   std::vector<JobFacts> jobs = options.from.empty() ? find_jobs() : read_jobs(options.from);
+  if (options.from.empty()) add_other_hosts(jobs);
   if (!options.job.empty()) std::erase_if(jobs, [&](const JobFacts& job) { return job.name != options.job; });
   return jobs;
 }
@@ -87,17 +89,18 @@ void add_status(CLI::App& app) {
   command->add_flag("--json", options->json, "Print JSON");
   offer(command->add_option("--from", options->from, "A file or folder of records that ranks have written (UNISONO_RECORD_DIR)"),
         {.kind = Values::Kind::folder});
-  explain(
-      command,
-      {.paragraphs = {"Every rank keeps its last calls in memory that outlives it. `unisono status` reads the records of this user's jobs on this "
-                      "host, whoever started them, and says what stands between a job and its next step. On a terminal it does so every second, "
-                      "until it is interrupted, or no job is left.",
-                      "The ranks are not disturbed, stopped or asked. A rank that hangs or was stopped is shown like any other. Only `--stacks` "
-                      "stops the ranks that others wait for, for a moment."},
-       .examples = {{"unisono status", "Show all jobs of this user on this host."},
-                    {"unisono status --stacks", "Show the stacks of the ranks that others wait for."},
-                    {"unisono status --from records --dump", "Print the last calls of the ranks of a job that has failed."}},
-       .exit_codes = {{"0", "A job was shown."}, {"1", "There is none."}, {"2", "Wrong use: an unknown option or value."}}});
+  explain(command,
+          {.paragraphs =
+               {"Every rank keeps its last calls in memory that outlives it. `unisono status` reads the records of this user's jobs on this "
+                "host, whoever started them, and says what stands between a job and its next step. A job of several hosts that `unisono run` has "
+                "started is shown with the ranks of all hosts, which their launchers tell. On a terminal it does so every second, "
+                "until it is interrupted, or no job is left.",
+                "The ranks are not disturbed, stopped or asked. A rank that hangs or was stopped is shown like any other. Only `--stacks` "
+                "stops the ranks that others wait for, for a moment."},
+           .examples = {{"unisono status", "Show all jobs of this user on this host."},
+                        {"unisono status --stacks", "Show the stacks of the ranks that others wait for."},
+                        {"unisono status --from records --dump", "Print the last calls of the ranks of a job that has failed."}},
+           .exit_codes = {{"0", "A job was shown."}, {"1", "There is none."}, {"2", "Wrong use: an unknown option or value."}}});
   command->callback([options] {
     if (const int code = show_status(*options); code != 0) throw CLI::RuntimeError(code);
   });

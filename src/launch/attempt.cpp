@@ -69,6 +69,7 @@ void Attempt::round() {
   parts_.console.wait_for(set);
   output_.wait_for(set);
   parts_.stdin_pump.wait_for(set);
+  if (parts_.status_line != nullptr) parts_.status_line->wait_for(set);
   if (mpi_) mpi_->wait_for(set);
   if (parts_.signals != nullptr) set.add(parts_.signals->fd(), POLLIN, [this](short) { handle_signals(); });
   if (parts_.nodes != nullptr) set.add(parts_.nodes->fd(), POLLIN, [this](short) { hear_other_nodes(); });
@@ -84,8 +85,12 @@ void Attempt::round() {
   if (judgement_) set.wake_at(*judgement_);
   set.wait();
   if (death) observe_ends();
-  if (parts_.stdin_pump.take_typed()) output_.settle_live_lines();
+  if (parts_.stdin_pump.take_typed()) {
+    output_.settle_live_lines();
+    parts_.console.note_typed();
+  }
   output_.tick();
+  if (parts_.status_line != nullptr) parts_.status_line->tick();
   parts_.console.flush();
 }
 
@@ -146,6 +151,7 @@ std::string Attempt::status_of(int rank) { return store_->peek("unisono/status/"
 
 void Attempt::finish() {
   output_.drain();
+  if (parts_.status_line != nullptr) parts_.status_line->hide();
   for (auto& end : ends_) end.status = status_of(end.rank);
   cause_ = first_cause(ends_);
   if (cause_) keep_records();
@@ -157,14 +163,14 @@ void Attempt::keep_records() const {
   const auto folder = parts_.options.environment.get(recorder::folder_variable);
   if (!folder) return;
   for (const auto& record : records_) {
-    if (record) recorder::dump_ended(record, *folder);
+    if (*record) recorder::dump_ended(*record, *folder);
   }
 }
 
 std::vector<recorder::RankSeen> Attempt::records() const {
   std::vector<recorder::RankSeen> seen;
   for (const auto& record : records_) {
-    if (const auto reader = record ? recorder::RecordReader::open(record) : nullptr) seen.push_back(reader->read(0));
+    if (const auto reader = *record ? recorder::RecordReader::open(*record) : nullptr) seen.push_back(reader->read(0));
   }
   return seen;
 }

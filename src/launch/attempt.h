@@ -10,12 +10,14 @@
 #include "launch/child.h"
 #include "launch/first_cause.h"
 #include "launch/host.h"
+#include "launch/job_view.h"
 #include "launch/leftovers.h"
 #include "launch/memory_events.h"
 #include "launch/mpi_world.h"
 #include "launch/nodes.h"
 #include "launch/output.h"
 #include "launch/poll_set.h"
+#include "launch/status_line.h"
 #include "launch/stdin_pump.h"
 #include "launch/supervisor.h"
 #include "recorder/reader.h"
@@ -37,7 +39,9 @@ struct JobParts {
   int world_size;
   const std::string& log_folder;  ///< the folder of this job; empty if there is none
   std::size_t descriptor_limit;
-  int openmp_share;  ///< found once: the system is asked for each figure
+  int openmp_share;         ///< found once: the system is asked for each figure
+  JobView* view;            ///< null for a function
+  StatusLine* status_line;  ///< null where none is shown
 };
 
 /// An attempt is one start of all ranks, until all have ended:
@@ -111,9 +115,9 @@ class Attempt {
   OutputMultiplexer output_;
   std::vector<Child> children_;
   std::vector<RankEnd> ends_;
-  std::vector<base::FileDescriptor> store_ends_;  ///< the ranks' ends, until they are started
-  std::vector<base::FileDescriptor> records_;     ///< of the ranks' calls: they outlast the ranks
-  std::vector<int> server_ends_;                  ///< the launcher's ends, by number, for children that do not exec
+  std::vector<base::FileDescriptor> store_ends_;                      ///< the ranks' ends, until they are started
+  std::vector<std::shared_ptr<const base::FileDescriptor>> records_;  ///< of the ranks' calls: they outlast the ranks
+  std::vector<int> server_ends_;                                      ///< the launcher's ends, by number, for children that do not exec
   std::unique_ptr<store::StoreServer> store_;
   std::optional<PortReservation> port_;
   std::unique_ptr<MpiWorld> mpi_;        ///< null unless the backend is mpi

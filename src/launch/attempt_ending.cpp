@@ -204,11 +204,16 @@ void Attempt::handle_signals() {
 
 void Attempt::handle_signal(int signal) {
   const auto& forwarded = parts_.options.forwarded_signals;
-  if (signal == SIGWINCH) output_.resize();
+  if (signal == SIGWINCH) {
+    output_.resize();
+    parts_.console.resize();
+    if (parts_.status_line != nullptr) parts_.status_line->look_soon();
+  }
   if (std::find(forwarded.begin(), forwarded.end(), signal) != forwarded.end() || signal == SIGCONT || signal == SIGWINCH) {
     signal_groups(signal);
   } else if (signal == SIGTSTP) {
     signal_groups(SIGTSTP);
+    if (parts_.status_line != nullptr) parts_.status_line->hide();
     parts_.console.flush();
     ::kill(::getpid(), SIGSTOP);  // SIGCONT is read from the descriptor afterwards
   } else {

@@ -42,6 +42,7 @@ void Attempt::start() {
     ends_.push_back(end);
   }
   parts_.stdin_pump.begin_attempt();
+  if (parts_.view != nullptr) parts_.view->begin_attempt(number_);
   mpi_ = MpiWorld::make(parts_.options, parts_.job_id, number_, parts_.nodes);
   for (int rank = 0; rank < ranks; ++rank) start_rank(rank);
   if (mpi_) mpi_->started();
@@ -67,9 +68,9 @@ void Attempt::start_rank(int local_rank) {
   else environment.set("MASTER_ADDR", options.master_addr.empty() ? std::string_view("127.0.0.1") : std::string_view(options.master_addr));
   environment.set("MASTER_PORT", master_port_);
   environment.set("UNISONO_LAUNCHER_FD", store_ends_[index].get());
-  records_.push_back(make_record(rank));
+  records_.push_back(std::make_shared<const base::FileDescriptor>(make_record(rank)));
   if (!options.trace_folder.empty()) environment.set(recorder::trace_variable, options.trace_folder);
-  if (records_.back()) environment.set(recorder::record_variable, records_.back().get());
+  if (*records_.back()) environment.set(recorder::record_variable, records_.back()->get());
   environment.set("UNISONO_JOB_ID", parts_.job_id);
   environment.set("UNISONO_ATTEMPT", number_);
   if (!options.backend.empty()) environment.set("UNISONO_BACKEND", options.backend);
@@ -87,7 +88,7 @@ void Attempt::start_rank(int local_rank) {
   const base::FileDescriptor input = parts_.stdin_pump.open(rank);
   if (input) plan.stdin_fd = input.get();
   plan.launcher_fd = store_ends_[index].get();
-  plan.record_fd = records_.back().get();
+  plan.record_fd = records_.back()->get();
   if (options.binding == Binding::core) plan.cpu = parts_.cpus[index % parts_.cpus.size()];
   plan.descriptor_limit = parts_.descriptor_limit;
   plan.signals = parts_.signals;
@@ -95,6 +96,7 @@ void Attempt::start_rank(int local_rank) {
   plan.close_in_function = to_close;
   children_[index] = start_child(parts_.task, plan, parts_.watchdog);
   ends_[index].pid = children_[index].pid;
+  if (parts_.view != nullptr) parts_.view->add(rank, children_[index].pid, records_.back());
 }
 
 base::FileDescriptor Attempt::make_record(int rank) const {
@@ -113,7 +115,7 @@ std::vector<int> Attempt::descriptors_to_close(int local_rank) const {
     if (i != static_cast<std::size_t>(local_rank)) all.push_back(store_ends_[i].get());
   }
   for (const auto& record : records_) {
-    if (record && record.get() != records_[static_cast<std::size_t>(local_rank)].get()) all.push_back(record.get());
+    if (*record && record != records_[static_cast<std::size_t>(local_rank)]) all.push_back(record->get());
   }
   for (const auto& child : children_) {
     if (child.pidfd) all.push_back(child.pidfd.get());

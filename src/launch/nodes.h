@@ -15,6 +15,7 @@
 #include "launch/host.h"
 #include "launch/mpi_places.h"
 #include "launch/node_exchange.h"
+#include "launch/node_states.h"
 #include "launch/supervisor.h"
 #include "store/client.h"
 
@@ -61,6 +62,12 @@ class Nodes {
   MpiPlaces mpi_places() const;
   /// Makes a way to exchange texts during an attempt. `name` is that of its purpose.
   std::unique_ptr<NodeExchange> make_exchange(std::string_view name, int attempt) const;
+
+  /// Tells the launchers of the other hosts what this one's ranks do, when they ask: `look` is called by another thread, to the end of this object.
+  void answer_for_states(std::function<JobSeen()> look);
+  /// Returns what the ranks of the other hosts do, of those whose launchers answer within two seconds. Any thread may call it after
+  /// answer_for_states.
+  std::vector<JobSeen> states_of_others() const { return states_->of_others(); }
 
   /// Tells the ranks of this host, through their launcher's store, where the store of the job is.
   void tell_ranks(store::StoreServer& launchers, int attempt) const;
@@ -117,6 +124,7 @@ class Nodes {
   std::vector<RankEnd> ends_;
   std::optional<std::string> store_lost_;
   base::Thread beating_, listening_, gathering_;
+  std::unique_ptr<NodeStates> states_;
 };
 
 }  // namespace unisono::launcher

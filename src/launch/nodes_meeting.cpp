@@ -147,6 +147,8 @@ std::unique_ptr<NodeExchange> Nodes::make_exchange(std::string_view name, int at
   return std::make_unique<NodeExchange>(store_, fmt::format("launchers/attempt/{}/{}", attempt, name), node_);
 }
 
+void Nodes::answer_for_states(std::function<JobSeen()> look) { states_ = std::make_unique<NodeStates>(store_, node_, nodes_, std::move(look)); }
+
 Nodes::~Nodes() {
   std::unique_lock lock(mutex_);
   const bool lost = store_lost_.has_value();
@@ -168,6 +170,7 @@ Nodes::~Nodes() {
   changed_.notify_all();
   store_->hang_up();
   for (base::Thread* thread : {&beating_, &listening_, &gathering_}) thread->join();
+  states_.reset();
 }
 
 }  // namespace unisono::launcher

@@ -85,6 +85,22 @@ void Console::quote(std::string_view line) {
   if (!silent_) err().line(std::string(tag).append("| ").append(line));
 }
 
+void Console::set_footer(std::string_view text) {
+  if (silent_ || conductor_ >= 0) return;
+  if (text.empty() || !colour_) return err().set_footer(text);
+  err().set_footer(std::string("\x1b[7m").append(text).append("\x1b[0m"));  // set off from the output
+}
+
+void Console::resize() {
+  out_.resize();
+  err_.resize();
+}
+
+void Console::note_typed() {
+  out_.note_typed();
+  err_.note_typed();
+}
+
 void Console::flush() {
   out_.flush();
   if (out_.error() != 0 && !shared_ && !std::exchange(told_loss_, true)) {

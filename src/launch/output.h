@@ -17,7 +17,7 @@
 namespace unisono::launcher {
 
 /// The subject of a message of the launcher. The conductor of several hosts shows some of them once, although each host's launcher sends them.
-enum class Topic { other, failing, restart, lost, interrupt, logs };
+enum class Topic { other, failing, restart, lost, interrupt, logs, metrics };
 
 /// The launcher's own standard output and error, each a sink. Where both are the same file they are one sink, so that lines stay whole.
 ///
@@ -38,6 +38,15 @@ class Console {
   void quote(std::string_view line);
   /// Tells the conductor, if there is one, that the launchers of all hosts have met.
   void tell_met() const { tell_conductor("met", Topic::other, {}); }
+  bool has_conductor() const noexcept { return conductor_ >= 0; }
+  /// Tells the conductor what the ranks do.
+  void tell_state(std::string_view text) const { tell_conductor("state", Topic::other, text); }
+  /// Shows a sentence of the launcher in the last row of standard error, if that is a terminal; an empty one takes it away.
+  void set_footer(std::string_view text);
+  /// The terminal has another size.
+  void resize();
+  /// The user has ended a line on the terminal.
+  void note_typed();
   void flush();
   void wait_for(PollSet& set);
   bool is_empty() { return (out_.is_empty() || out_.broken()) && (err_.is_empty() || err_.broken()); }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 namespace unisono::launcher {
 namespace {
@@ -39,6 +40,17 @@ std::string cut_to_width(std::string_view text, std::size_t columns) {
   return coloured ? out + "\x1b[0m" : out;
 }
 
+std::size_t columns_of(std::string_view text) {
+  std::size_t columns = 0;
+  bool in_code = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b') in_code = true;
+    else if (in_code) in_code = !(text[i] >= '@' && text[i] <= '~' && text[i] != '[');
+    else if (starts_character(text[i])) ++columns;
+  }
+  return columns;
+}
+
 std::string wrap_to_width(std::string_view text, std::size_t columns, std::size_t indent) {
   std::string out;
   std::size_t used = 0;
@@ -67,14 +79,53 @@ std::size_t Sink::columns() const {
   return ::ioctl(fd_, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80u;
 }
 
-void Sink::erase_live() {
-  if (live_owner_ != nullptr) queue_ += "\r\x1b[K";
+std::string Sink::cut_to_columns(std::string_view text) const { return cut_to_width(text, columns() - 1); }
+
+void Sink::erase_bottom() {
+  if (std::exchange(is_footer_drawn_, false)) queue_ += "\r\x1b[J";
+  else if (live_owner_ != nullptr) queue_ += "\r\x1b[K";
+}
+
+/// Many lines are often put in before one flush, so only that draws the footer.
+void Sink::draw_footer() {
+  if (footer_.empty() || is_footer_drawn_ || broken_) return;
+  queue_ += "\n\r" + cut_footer() + "\x1b[A\r";
+  if (live_owner_ != nullptr) queue_ += live_;
+  is_footer_drawn_ = true;
+}
+
+void Sink::set_footer(std::string_view text) {
+  if (broken_ || !terminal_ || text == footer_) return;
+  footer_ = text;
+  if (!is_footer_drawn_) return;
+  if (footer_.empty()) {
+    erase_bottom();
+    if (live_owner_ != nullptr) queue_ += live_;
+  } else {
+    constexpr const char* keep_cursor = "\x1b\x37";  // DECSC: what the user types in the row above stays
+    constexpr const char* restore_cursor = "\x1b\x38";
+    queue_ += std::string(keep_cursor) + "\x1b[B\r\x1b[J" + cut_footer() + restore_cursor;
+  }
+}
+
+void Sink::note_typed() {
+  if (std::exchange(is_footer_drawn_, false)) queue_ += "\r\x1b[J";
+}
+
+void Sink::resize() {
+  if (!is_footer_drawn_) return;
+  // A narrower terminal may have broken the live line into several rows; the cursor is in the last one of them.
+  const std::size_t rows = live_owner_ == nullptr ? 0 : columns_of(live_) / columns();
+  if (rows > 0) queue_ += "\x1b[" + std::to_string(rows) + "A";
+  erase_bottom();
+  live_ = cut_to_columns(live_);
+  if (live_owner_ != nullptr) queue_ += live_;
 }
 
 void Sink::line(std::string_view text) {
   if (broken_) return;
   ++lines_;
-  erase_live();
+  erase_bottom();
   queue_ += text;
   queue_ += '\n';
   if (live_owner_ != nullptr) queue_ += live_;
@@ -82,21 +133,22 @@ void Sink::line(std::string_view text) {
 
 void Sink::show_live(const void* owner, std::string_view text) {
   if (broken_ || !terminal_) return;
-  erase_live();
+  erase_bottom();
   live_owner_ = owner;
-  live_ = cut_to_width(text, columns() - 1);
+  live_ = cut_to_columns(text);
   queue_ += live_;
 }
 
 void Sink::drop_live(const void* owner) {
   if (live_owner_ == owner && owner != nullptr) {
-    erase_live();
+    erase_bottom();
     live_owner_ = nullptr;
     live_.clear();
   }
 }
 
 void Sink::flush() {
+  draw_footer();
   while (!is_empty() && !broken_) {
     // A ready pipe takes PIPE_BUF bytes without blocking, even where the descriptor is a blocking one shared with other processes.
     pollfd ready{fd_, POLLOUT, 0};

@@ -13,7 +13,8 @@ namespace unisono::launcher {
 /// launcher from seeing a signal or a death. The descriptor belongs to the process and stays open.
 ///
 /// On a terminal the last row may be a *live* line: an unfinished one (a progress bar, a prompt) that is taken away before a whole line is written
-/// and put back after it.
+/// and put back after it. Below it there may be a *footer*, which stays the last row while lines scroll above it. The cursor is then at the end of
+/// the live line, or at the beginning of an empty row above the footer.
 class Sink {
  public:
   explicit Sink(int fd);
@@ -42,6 +43,12 @@ class Sink {
   void drop_live(const void* owner);
   /// Leaves the live line where it is; the cursor has moved on because the user has typed behind it.
   void forget_live() noexcept { live_owner_ = nullptr; }
+  /// The user has ended a line on the terminal, so the cursor has moved on to the next row.
+  void note_typed();
+  /// Shows `text` as the footer, as much of it as there are columns for. An empty one takes it away. Does nothing where there is no terminal.
+  void set_footer(std::string_view text);
+  /// The terminal has another size, and may have broken its rows anew.
+  void resize();
   bool shows_live_of(const void* owner) const noexcept { return live_owner_ == owner; }
 
   /// Writes as much as the reader takes now.
@@ -52,7 +59,10 @@ class Sink {
  private:
   static constexpr std::size_t most_queued = 1u << 20;  // bytes, beyond which the ranks' output is not read
 
-  void erase_live();
+  void erase_bottom();
+  void draw_footer();
+  std::string cut_footer() const { return cut_to_columns(footer_); }
+  std::string cut_to_columns(std::string_view text) const;
 
   int fd_;
   bool terminal_;
@@ -64,10 +74,15 @@ class Sink {
   std::size_t written_ = 0;
   std::string live_;
   const void* live_owner_ = nullptr;
+  std::string footer_;
+  bool is_footer_drawn_ = false;
 };
 
 /// Returns the first `columns` columns of a line; colour codes take no column.
 std::string cut_to_width(std::string_view text, std::size_t columns);
+
+/// Returns the columns that a text of UTF-8 takes; colour codes take none.
+std::size_t columns_of(std::string_view text);
 
 /// Breaks the text at blanks into rows of at most so many columns; every row but the first begins with `indent` blanks. A longer word has a row of
 /// its own.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "launch/rank_facts.h"
 #include "launch/report.h"
 
 namespace unisono::launcher {
@@ -16,19 +17,10 @@ double waiting_share(const recorder::RankSeen& rank) {
   return lived == 0 ? 0 : std::min(1.0, static_cast<double>(rank.waited) / static_cast<double>(lived));
 }
 
-std::string duration_text(std::chrono::nanoseconds duration) {
-  const double seconds = std::chrono::duration<double>(duration).count();
-  constexpr double minute = 60;
-  if (seconds < minute) return fmt::format("{:.1f} s", seconds);
-  const auto whole = static_cast<long>(seconds);
-  constexpr long hour = 3600;
-  return whole < hour ? fmt::format("{} min {} s", whole / 60, whole % 60) : fmt::format("{} h {} min", whole / hour, whole / 60 % 60);
-}
-
 }  // namespace
 
 std::string summary_of_ends(std::span<const RankEnd> ends, std::chrono::nanoseconds duration) {
-  return fmt::format("the job took {}: {}", duration_text(duration), describe_others(ends, ends.size()));
+  return fmt::format("the job took {}: {}", duration_text(static_cast<std::uint64_t>(duration.count())), describe_others(ends, ends.size()));
 }
 
 std::string summary_of_waits(std::span<const recorder::RankSeen> records) {

@@ -10,6 +10,7 @@
 #include "base/processors.h"
 #include "launch/attempt.h"
 #include "launch/host.h"
+#include "launch/observers.h"
 #include "launch/program.h"
 #include "launch/report.h"
 #include "launch/store_meeting.h"
@@ -55,6 +56,8 @@ void check(const JobOptions& options) {
     throw InvalidArgument("a job of several hosts needs the address of the first one, where they meet: --master-addr; or --store");
   }
   if (options.nnodes == 1) check_stdin(options, options.ranks);
+  if (options.metrics_port && (*options.metrics_port < 0 || *options.metrics_port > highest_port))
+    throw InvalidArgument("the port of the metrics must be from 0 to 65535");
   if (options.silence <= milliseconds(0)) throw InvalidArgument("the time of silence must be positive");
 }
 
@@ -67,7 +70,7 @@ bool passes_terminal_on(const JobOptions& options) {
 std::vector<int> handled_signals(const JobOptions& options) {
   std::vector<int> signals{SIGINT, SIGTERM, SIGQUIT, SIGTSTP, SIGCONT};
   if (!is_ignored(SIGHUP)) signals.push_back(SIGHUP);  // nohup asks the program to go on without its terminal
-  if (passes_terminal_on(options)) signals.push_back(SIGWINCH);
+  if (passes_terminal_on(options) || shows_status_line(options)) signals.push_back(SIGWINCH);
   signals.insert(signals.end(), options.forwarded_signals.begin(), options.forwarded_signals.end());
   return signals;
 }
@@ -229,6 +232,7 @@ JobResult run_job(const JobOptions& given) {
   say_what_was_chosen(options);
   const int world_size = nodes ? nodes->world_size() : options.nnodes * options.ranks;
   check_stdin(options, world_size);
+  Observers observers(options, job_id, world_size, console, nodes ? &*nodes : nullptr);
   if (!logs.path.empty()) console.say("logs: " + logs.path, Topic::logs);
   if (!logs.warning.empty()) console.say("warning: " + logs.warning);
   console.flush();
@@ -244,7 +248,9 @@ JobResult run_job(const JobOptions& given) {
                        world_size,
                        logs.path,
                        limit.original(),
-                       openmp_share(options.ranks)};
+                       openmp_share(options.ranks),
+                       observers.view(),
+                       observers.status_line()};
 
   JobResult result;
   const auto start = base::Clock::now();

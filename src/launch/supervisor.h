@@ -70,8 +70,10 @@ struct JobOptions {
   StdinTarget standard_input = {};  ///< rank 0 by default
   SignalMode signals = SignalMode::handled;
   Verbosity verbosity = Verbosity::normal;
-  bool summary = false;  ///< at the end: how long the job took, how the ranks ended, and who was waited for
-  int conductor = -1;    ///< a descriptor for the launcher's own messages (Console), where another process shows those of all hosts; -1: none
+  bool summary = false;                  ///< at the end: how long the job took, how the ranks ended, and who was waited for
+  std::optional<int> metrics_port = {};  ///< of loopback, where the counts of this host's ranks are served; 0: any free one; nothing: nowhere
+  bool status_line = false;              ///< on a terminal: what the ranks do, in its last row
+  int conductor = -1;  ///< a descriptor for the launcher's own messages (Console), where another process shows those of all hosts; -1: none
   base::Environment environment = base::Environment::process();
 };
 

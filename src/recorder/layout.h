@@ -75,6 +75,16 @@ enum class RankState : std::uint32_t {
   ended,  ///< without a word; said by whoever kept its record
 };
 
+/// The calls of the recorder's owner, which alone writes it.
+struct OwnCount {
+  std::atomic<std::uint64_t> calls{0}, bytes{0};
+};
+
+/// The calls of other threads; and the waits and the failures of all calls, which may end in any thread.
+struct SharedCount {
+  std::atomic<std::uint64_t> calls{0}, bytes{0}, waited_ticks{0}, failures{0};
+};
+
 struct RecordHeader {
   std::atomic<std::uint64_t> magic{0};   // written last
   std::atomic<std::uint32_t> calls{0};   // entries of the owner's ring; that of a trace grows
@@ -93,11 +103,10 @@ struct RecordHeader {
   FixedText<124> program;
   FixedText<508> failure;
 
-  alignas(64) std::atomic<std::uint64_t> next{0};  // calls of the owner's ring so far
-  std::atomic<std::uint64_t> bytes{0};
+  alignas(64) std::atomic<std::uint64_t> next{0};     // calls of the owner's ring so far
   std::atomic<std::uint64_t> program_waits_since{0};  // ticks: for an asynchronous call; 0: it does not
   alignas(64) std::atomic<std::uint64_t> next_of_others{0};
-  std::atomic<std::uint64_t> bytes_of_others{0}, waited_ticks{0}, failures{0};
+  std::atomic<std::uint64_t> failures{0};  // that ended a group
 
   /// Notes that the clocks show this now. A handler of a signal may call it.
   void note_clock() noexcept {
@@ -125,7 +134,21 @@ struct RecordHeader {
   std::array<GroupText, most_groups> groups;
   std::array<FixedText<44>, most_labels> labels;  // the first is that of no label
   std::array<FixedText<60>, most_places> places;  // the first is that of no place
+
+  /// What is counted of the calls of one operation in all groups of one name, in a table with open addressing. What it has no room for is counted in
+  /// the last entry, as are the calls of groups with further names in the first name.
+  static constexpr std::size_t most_counts = 128, most_counted_groups = 32;
+  std::array<FixedText<60>, most_counted_groups> counted_groups;     // the first is that of all further groups
+  std::array<std::atomic<std::uint32_t>, most_counts> count_keys{};  // see count_key; 0: free
+  alignas(64) std::array<OwnCount, most_counts + 1> own_counts;
+  alignas(64) std::array<SharedCount, most_counts + 1> shared_counts;
 };
+
+/// The key of what is counted: `group` is the number of the group's name.
+constexpr std::uint32_t count_key(std::uint8_t group, std::uint8_t operation, std::uint8_t label) noexcept {
+  constexpr std::uint32_t is_used = 1U << 24;
+  return is_used | std::uint32_t{group} << 16 | std::uint32_t{operation} << 8 | label;
+}
 
 /// Returns the bytes of a record.
 constexpr std::size_t record_bytes(std::uint32_t calls, std::uint32_t others, std::uint32_t more_groups = 0) {

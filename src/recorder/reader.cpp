@@ -152,6 +152,42 @@ std::optional<CallSeen> RecordReader::call_at(const CallEntry& entry) const {
   return call;
 }
 
+std::vector<CountSeen> RecordReader::counts() const {
+  const RecordHeader& record = header();
+  std::vector<CountSeen> counts;
+  for (std::size_t i = 0; i <= RecordHeader::most_counts; ++i) {
+    const OwnCount& own = record.own_counts[i];
+    const SharedCount& shared = record.shared_counts[i];
+    CountSeen count{.calls = own.calls.load(relaxed) + shared.calls.load(relaxed),
+                    .bytes = own.bytes.load(relaxed) + shared.bytes.load(relaxed),
+                    .failures = shared.failures.load(relaxed)};
+    if (count.calls == 0) continue;
+    const std::uint64_t waited = shared.waited_ticks.load(relaxed);
+    const std::uint64_t since = record.first.steady.load(relaxed);
+    if (waited != 0) count.waited = std::max(steady_of(record.first.ticks.load(relaxed) + waited), since) - since;
+    if (i < RecordHeader::most_counts) {
+      const std::uint32_t key = record.count_keys[i].load(std::memory_order_acquire);
+      constexpr std::uint32_t byte = 0xFF;
+      count.group = record.counted_groups[(key >> 16 & byte) % RecordHeader::most_counted_groups].get();
+      const std::size_t label = key & byte;
+      count.operation = label != 0 && label < RecordHeader::most_labels ? record.labels[label].get()
+                                                                        : std::string(to_string(static_cast<Operation>(key >> 8 & byte)));
+    }
+    // Several labels may have one text.
+    const auto same =
+        std::ranges::find_if(counts, [&](const CountSeen& each) { return each.group == count.group && each.operation == count.operation; });
+    if (same == counts.end()) {
+      counts.push_back(std::move(count));
+      continue;
+    }
+    same->calls += count.calls;
+    same->bytes += count.bytes;
+    same->failures += count.failures;
+    same->waited += count.waited;
+  }
+  return counts;
+}
+
 RankSeen RecordReader::read(std::size_t wanted) const {
   constexpr std::size_t most_of_trace = 2048;
   const RecordHeader& record = header();
@@ -168,15 +204,17 @@ RankSeen RecordReader::read(std::size_t wanted) const {
   seen.job = record.job.get();
   seen.program = record.program.get();
   seen.failure = record.failure.get();
-  seen.bytes = record.bytes.load(relaxed) + record.bytes_of_others.load(relaxed);
   seen.failures = record.failures.load(relaxed);
   seen.began = record.first.steady.load(relaxed);
   seen.real_at_began = record.real_at_first.load(relaxed);
   seen.is_copy = kind_ == Kind::copy;
   seen.now = seen.is_copy ? record.last.steady.load(relaxed) : steady_ns();
   seen.program_waits_since = steady_of(record.program_waits_since.load(relaxed));
-  const std::uint64_t waited = record.waited_ticks.load(relaxed);
-  seen.waited = waited == 0 ? 0 : steady_of(record.first.ticks.load(relaxed) + waited) - seen.began;
+  seen.counts = counts();
+  for (const CountSeen& count : seen.counts) {
+    seen.bytes += count.bytes;
+    seen.waited += count.waited;
+  }
 
   const std::uint64_t own = record.next.load(std::memory_order_acquire), others = record.next_of_others.load(std::memory_order_acquire);
   seen.calls = own + others;

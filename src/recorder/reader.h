@@ -33,6 +33,14 @@ struct CallSeen {
   bool is_over() const { return state == CallState::done || state == CallState::failed; }
 };
 
+/// What a rank has counted of the calls of one operation in all groups of one name, since it joined.
+struct CountSeen {
+  std::string group = {};      ///< empty: of groups that were not counted alone
+  std::string operation = {};  ///< empty: of operations that were not counted alone
+  std::uint64_t calls = 0, bytes = 0, failures = 0;
+  std::uint64_t waited = 0;  ///< nanoseconds, in calls that waited for longer than a spin, and are over
+};
+
 /// A rank as its record has it.
 struct RankSeen {
   int pid = 0;
@@ -47,6 +55,7 @@ struct RankSeen {
   std::uint64_t real_at_began = 0;        ///< nanoseconds since 1970
   std::uint64_t now = 0;                  ///< of the steady clock, when the record was read, or the copy of it was written
   bool is_copy = false;                   ///< from a file that was written earlier
+  std::vector<CountSeen> counts;          ///< in no order
   std::vector<CallSeen> recent;           ///< in the order in which they were made; of calls that were made in several threads, by their times
 };
 
@@ -68,6 +77,7 @@ class RecordReader {
   const RecordHeader& header() const { return *static_cast<const RecordHeader*>(memory_.get()); }
   std::optional<CallSeen> call_at(const CallEntry& entry) const;
   std::uint64_t steady_of(std::uint64_t ticks) const;
+  std::vector<CountSeen> counts() const;
 
   std::shared_ptr<const void> memory_;
   Kind kind_;

@@ -36,11 +36,6 @@ std::string program() {
 
 bool is_over(const CallEntry& entry) { return entry.state.load(std::memory_order_relaxed) >= static_cast<std::uint8_t>(CallState::done); }
 
-std::string_view file_name_of(std::string_view path) {
-  const auto slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
 }  // namespace
 
 std::shared_ptr<Recorder> Recorder::make() {
@@ -134,14 +129,6 @@ void Recorder::set_identity(const Identity& identity) {
   if (file_.is_prepared()) dump_on_signal(this);
 }
 
-std::uint16_t Recorder::add_group(std::string_view name, int size) {
-  const std::lock_guard lock(mutex_);
-  if (++groups_ == 0) groups_ = 1;
-  header_->groups[groups_ % RecordHeader::most_groups].set(groups_, size, name);
-  if (groups_ < header_->more_groups) more_groups_of(header_)[groups_].set(groups_, size, name);
-  return groups_;
-}
-
 void Recorder::set_failure(std::string_view text) {
   {
     const std::lock_guard lock(mutex_);
@@ -170,13 +157,20 @@ Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool time
       own_size_ = header_->calls.load(std::memory_order_relaxed);
     }
     if ((++next_ & (calls_between_clocks - 1)) == 0) header_->note_clock();
-    bytes_ += facts.bytes;
-    header_->bytes.store(bytes_, std::memory_order_relaxed);
   } else {
     entry = next_of_others();
-    header_->bytes_of_others.fetch_add(facts.bytes, std::memory_order_relaxed);
   }
   constexpr auto relaxed = std::memory_order_relaxed;
+  const std::uint8_t label = label_of(facts.label, owner);
+  const std::uint16_t count = count_of(facts.group, facts.operation, label);
+  if (owner) {
+    OwnCount& own = header_->own_counts[count];
+    own.calls.store(own.calls.load(relaxed) + 1, relaxed);
+    own.bytes.store(own.bytes.load(relaxed) + facts.bytes, relaxed);
+  } else {
+    header_->shared_counts[count].calls.fetch_add(1, relaxed);
+    header_->shared_counts[count].bytes.fetch_add(facts.bytes, relaxed);
+  }
   const std::uint32_t turn = entry->turn.load(relaxed);
   entry->turn.store(turn + 1, relaxed);                 // litmus: record-begin
 #if !defined(__SANITIZE_THREAD__)                       // the thread sanitizer does not support fences
@@ -185,7 +179,7 @@ Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool time
   entry->group.store(facts.group, relaxed);
   entry->place.store(place_of(facts.where, owner), relaxed);
   entry->operation.store(static_cast<std::uint8_t>(facts.operation), relaxed);
-  entry->label.store(label_of(facts.label, owner), relaxed);
+  entry->label.store(label, relaxed);
   entry->dtype.store(static_cast<std::uint8_t>(facts.dtype), relaxed);
   entry->state.store(static_cast<std::uint8_t>(state), relaxed);
   entry->peer.store(facts.peer, relaxed);
@@ -199,7 +193,7 @@ Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool time
   entry->count_or_tag.store(is_message(facts.operation) ? static_cast<std::uint32_t>(facts.tag) : 0, relaxed);
   entry->turn.store(turn + 2, std::memory_order_release);  // litmus: record-end
   if (owner) header_->next.store(next_, std::memory_order_release);
-  return {entry, turn + 2};
+  return {entry, turn + 2, count};
 }
 
 std::uint32_t Recorder::extend(std::atomic<std::uint32_t>& size, std::uint32_t most, const CallEntry* ring, bool& grows) noexcept {
@@ -249,9 +243,22 @@ void Recorder::end(const Call& call, bool went_well) noexcept {
   if (is_over(entry)) return;
   const std::uint64_t at = now();
   if (entry.state.load(std::memory_order_relaxed) == static_cast<std::uint8_t>(CallState::waiting))
-    header_->waited_ticks.fetch_add(at - entry.begun.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    header_->shared_counts[call.count].waited_ticks.fetch_add(at - entry.begun.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  if (!went_well) header_->shared_counts[call.count].failures.fetch_add(1, std::memory_order_relaxed);
   entry.done.store(at, std::memory_order_relaxed);
   entry.state.store(static_cast<std::uint8_t>(went_well ? CallState::done : CallState::failed), std::memory_order_release);
+}
+
+std::uint16_t Recorder::count_of(std::uint16_t group, Operation operation, std::uint8_t label) noexcept {
+  constexpr std::uint32_t golden = 2654435769U;  // 2^32 divided by the golden ratio spreads keys that differ in a few bits
+  constexpr int bits = 7;
+  static_assert(RecordHeader::most_counts == 1U << bits);
+  const std::uint8_t group_name = counted_as_[group % counted_as_.size()].load(std::memory_order_relaxed);
+  const std::uint32_t key = count_key(group_name, static_cast<std::uint8_t>(operation), label);
+  const std::size_t at = key * golden >> (32 - bits);
+  if (header_->count_keys[at].load(std::memory_order_relaxed) == key) [[likely]]
+    return static_cast<std::uint16_t>(at);
+  return find_count(key, at);
 }
 
 std::uint16_t Recorder::place_of(const std::source_location& where, bool is_owner) noexcept {
@@ -263,29 +270,6 @@ std::uint16_t Recorder::place_of(const std::source_location& where, bool is_owne
   return recent.id;
 }
 
-std::uint16_t Recorder::find_place(const std::source_location& where) noexcept {
-  const std::lock_guard lock(mutex_);
-  for (std::uint16_t i = 1; i < place_count_; ++i) {
-    if (places_[i].line == where.line() && places_[i].file == where.file_name()) return i;
-  }
-  if (place_count_ == places_.size()) return 0;
-  const std::uint16_t id = place_count_++;
-  places_[id] = {where.file_name(), where.line(), id};
-  std::array<char, 16> line{};
-  int digits = 0;
-  for (std::uint32_t left = where.line(); left != 0; left /= 10)
-    line[line.size() - static_cast<std::size_t>(++digits)] = static_cast<char>('0' + left % 10);
-  std::array<char, 64> text{};
-  const std::string_view name = file_name_of(where.file_name());
-  const auto room = text.size() - static_cast<std::size_t>(digits) - 1 - 4;
-  const std::string_view kept = name.size() > room ? name.substr(name.size() - room) : name;
-  std::memcpy(text.data(), kept.data(), kept.size());
-  text[kept.size()] = ':';
-  std::memcpy(text.data() + kept.size() + 1, line.data() + line.size() - static_cast<std::size_t>(digits), static_cast<std::size_t>(digits));
-  header_->places[id].set({text.data(), kept.size() + 1 + static_cast<std::size_t>(digits)}, FixedText<60>::Keep::end);
-  return id;
-}
-
 std::uint8_t Recorder::label_of(std::string_view label, bool is_owner) noexcept {
   if (label.empty()) return 0;
   if (!is_owner) return find_label(label);
@@ -294,18 +278,6 @@ std::uint8_t Recorder::label_of(std::string_view label, bool is_owner) noexcept 
     last_label_ = label.data();
   }
   return last_label_id_;
-}
-
-std::uint8_t Recorder::find_label(std::string_view label) noexcept {
-  const std::lock_guard lock(mutex_);
-  for (std::uint8_t i = 1; i < label_count_; ++i) {
-    if (labels_[i] == label.data()) return i;
-  }
-  if (label_count_ == labels_.size()) return 0;
-  const std::uint8_t id = label_count_++;
-  labels_[id] = label.data();
-  header_->labels[id].set(label);
-  return id;
 }
 
 }  // namespace unisono::recorder

@@ -48,6 +48,7 @@ class Recorder {
   struct Call {
     CallEntry* entry = nullptr;
     std::uint32_t turn = 0;
+    std::uint16_t count = 0;  ///< of RecordHeader::own_counts and shared_counts
     explicit operator bool() const { return entry != nullptr; }
   };
 
@@ -115,6 +116,9 @@ class Recorder {
   std::uint8_t label_of(std::string_view label, bool is_owner) noexcept;
   std::uint16_t find_place(const std::source_location& where) noexcept;
   std::uint8_t find_label(std::string_view label) noexcept;
+  std::uint16_t count_of(std::uint16_t group, Operation operation, std::uint8_t label) noexcept;
+  std::uint16_t find_count(std::uint32_t key, std::size_t from) noexcept;
+  std::uint8_t counted_group(std::string_view name) noexcept;
 
   struct SourceLine {
     const char* file = nullptr;
@@ -134,10 +138,13 @@ class Recorder {
   std::uint64_t timed_from_ = timed_bytes;
   pthread_t owner_ = ::pthread_self();
   std::uint64_t next_ = 0;
-  std::uint64_t bytes_ = 0;
   std::array<SourceLine, cached> recent_;  // of the owner
   const char* last_label_ = nullptr;
   std::uint8_t last_label_id_ = 0;
+
+  /// By the number of a group, modulo the length, that of its name among counted_groups.
+  std::array<std::atomic<std::uint8_t>, 1024> counted_as_{};
+  std::atomic<std::uint32_t> used_counts_{0};
 
   DumpFile file_;
 
@@ -147,6 +154,7 @@ class Recorder {
   std::uint16_t place_count_ = 1;
   std::array<const char*, RecordHeader::most_labels> labels_{};
   std::uint8_t label_count_ = 1;
+  std::uint8_t counted_groups_ = 1;
   bool has_failed_ = false, has_identity_ = false;
 
   bool own_grows_;

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "status/report.h"
-#include "status/standstill.h"
-#include "status/system_wait.h"
+#include "launch/standstill.h"
+#include "launch/system_wait.h"
 #include "temporary_file.h"
 
 namespace unisono::tools {
@@ -74,7 +74,7 @@ JobFacts job_of(const std::vector<std::vector<CallSeen>>& calls) {
   return job;
 }
 
-std::vector<Delay> delays(const JobFacts& job) { return delays_of(job, told_delay_ns); }
+std::vector<Delay> delays(const JobFacts& job) { return delays_of(job.ranks, told_delay_ns); }
 
 constexpr auto all_reduce = Operation::all_reduce, barrier = Operation::barrier, send = Operation::send, recv = Operation::recv;
 

@@ -9,7 +9,7 @@ namespace unisono::tools {
 using launcher::Topic;
 
 HostOutput::HostOutput(launcher::Console& console, std::size_t hosts, int world_size)
-    : console_(&console), world_size_(world_size), unfinished_(hosts), is_restarting_(hosts) {}
+    : console_(&console), world_size_(world_size), unfinished_(hosts), is_restarting_(hosts), states_(hosts) {}
 
 /// The launchers there write to pipes, so a prefix gets its colour here.
 void HostOutput::show_line(bool is_error, std::string line) {
@@ -51,6 +51,10 @@ void HostOutput::take_message(std::size_t host, std::string_view line) {
   fields.get();
   std::getline(fields, message.text);
   message.topic = static_cast<Topic>(topic);
+  if (message.how == "state") {
+    states_.take(host, message.text);
+    return console_->set_footer(states_.line(base::Clock::now() - begun_, console_->err().columns() - 1));
+  }
   switch (message.topic) {
     case Topic::interrupt: return;  // the conductor says it itself
     case Topic::failing:
@@ -59,6 +63,7 @@ void HostOutput::take_message(std::size_t host, std::string_view line) {
     case Topic::logs:
       if (std::exchange(logs_, message.text) != message.text) show(message);
       return;
+    case Topic::metrics: return show(message);  // each host has its own
     case Topic::lost: loss_ = loss_.empty() ? message.text : loss_; return;
     case Topic::restart:
       is_restarting_[host] = true;
@@ -83,6 +88,7 @@ void HostOutput::show_held() {
 }
 
 void HostOutput::show_accounts(bool with_losses) {
+  console_->set_footer({});
   show_held();
   if (with_losses && !loss_.empty()) console_->shout(loss_);
 }

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/deadline.h"
+#include "hosts/host_states.h"
 #include "launch/output.h"
 
 namespace unisono::tools {
@@ -41,6 +43,8 @@ class HostOutput {
   std::vector<bool> is_restarting_;
   bool has_failed_ = false;
   std::string loss_, logs_;
+  HostStates states_;
+  const base::Clock::time_point begun_ = base::Clock::now();
 };
 
 }  // namespace unisono::tools

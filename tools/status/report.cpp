@@ -2,54 +2,30 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string_view>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "status/standstill.h"
+#include "launch/standstill.h"
 #include "text.h"
 
 namespace unisono::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string_view state_name(recorder::CallState state) {
-  constexpr std::array<std::string_view, 6> names{"none", "queued", "running", "waiting", "done", "failed"};
-  const auto index = static_cast<std::size_t>(state);
-  return index < names.size() ? names[index] : "unknown";
-}
-
-const recorder::CallSeen* call_shown(const RankFacts& rank) {
-  const auto& recent = rank.record.recent;
-  const auto waiting = std::ranges::find(recent, recorder::CallState::waiting, &recorder::CallSeen::state);
-  if (waiting != recent.end()) return &*waiting;
-  return recent.empty() ? nullptr : &recent.back();
-}
-
-std::string state_text(const RankFacts& rank) {
-  if (rank.record.state == recorder::RankState::left) return "left";
-  if (!rank.process.lives) return "ended";
-  if (rank.process.is_stopped) return "stopped";
-  if (rank.record.state == recorder::RankState::failed) return "failed";
-  const auto* call = call_shown(rank);
-  if (call == nullptr || call->is_over()) return "program";
-  return std::string(state_name(call->state));
-}
+using launcher::call_shown;
+using launcher::call_text;
+using launcher::Delay;
+using launcher::delays_of;
+using launcher::duration_text;
+using launcher::state_name;
+using launcher::state_text;
+using launcher::told_delay_ns;
+using launcher::waiting_share;
 
 std::string share_text(double share) { return fmt::format("{:.0f} %", 100 * share); }
-
-/// Returns the share of its time that a rank has waited.
-double waiting_share(const RankFacts& rank) {
-  const recorder::RankSeen& record = rank.record;
-  std::uint64_t waited = record.waited;
-  // The wait under way is not yet among those that are over.
-  if (const auto* call = call_shown(rank);
-      call != nullptr && call->state == recorder::CallState::waiting && call->begun != 0 && record.now > call->begun)
-    waited += record.now - call->begun;
-  return record.now > record.began ? std::min(1.0, static_cast<double>(waited) / static_cast<double>(record.now - record.began)) : 0;
-}
 
 std::string age_text(const recorder::CallSeen& call, std::uint64_t now) {
   const std::uint64_t at = call.is_over() ? call.done : std::max(call.queued, call.begun);
@@ -119,7 +95,7 @@ Json rank_json(const RankFacts& rank, bool with_calls) {
 
 std::string delays_text(const JobFacts& job) {
   std::string text;
-  for (const Delay& delay : delays_of(job, told_delay_ns)) {
+  for (const Delay& delay : delays_of(job.ranks, told_delay_ns)) {
     text += "  " + wrap(delay.text, 4, 2) + "\n";
     if (!delay.advice.empty()) text += "    " + wrap("→ " + delay.advice, 6, 4) + "\n";
   }
@@ -127,7 +103,12 @@ std::string delays_text(const JobFacts& job) {
 }
 
 std::string status_text(const JobFacts& job) {
-  const std::string_view where = job.is_copy ? "have left their records; they were written" : "are on this host; it began";
+  std::set<std::string> hosts;
+  for (const RankFacts& rank : job.ranks) hosts.insert(rank.record.host);
+  const bool is_elsewhere = std::ranges::any_of(job.ranks, [](const RankFacts& rank) { return !rank.is_here; });
+  const std::string where = job.is_copy    ? "have left their records; they were written"
+                            : is_elsewhere ? fmt::format("are on {} host{}; it began", hosts.size(), hosts.size() == 1 ? "" : "s")
+                                           : "are on this host; it began";
   std::string text = wrap(fmt::format("job {}: {}", job.name, job.program), 2) + "\n";
   text += fmt::format("  {} of {} ranks {} {} {}\n", job.ranks.size(), job.size, where, duration_text(job.age_ns),
                       job.is_copy ? "after it began" : "ago");
@@ -136,7 +117,10 @@ std::string status_text(const JobFacts& job) {
     if (!rank.record.failure.empty()) text += "  " + wrap(fmt::format("rank {} failed: {}", rank.record.rank, rank.record.failure), 4, 2) + "\n";
   }
   text += "\n  rank  state    last call                   age  waits    cpu   memory    moved\n";
-  for (const RankFacts& rank : job.ranks) {
+  for (std::size_t i = 0; i < job.ranks.size(); ++i) {
+    const RankFacts& rank = job.ranks[i];
+    const bool is_next_host = is_elsewhere && (i == 0 || job.ranks[i - 1].record.host != rank.record.host);
+    if (is_next_host) text += fmt::format("  on {}\n", rank.record.host);
     const auto* call = call_shown(rank);
     const std::string name = call == nullptr ? "" : fmt::format("{} #{}", call->operation, call->sequence);
     const bool is_known = !job.is_copy && rank.process.lives;
@@ -190,7 +174,7 @@ std::string status_json(const std::vector<JobFacts>& jobs, const std::vector<std
     json["began_ns"] = job.began;
     json["age_ns"] = job.age_ns;
     json["late"] = Json::array();
-    for (const Delay& delay : delays_of(job, told_delay_ns)) json["late"].push_back(delay_json(delay));
+    for (const Delay& delay : delays_of(job.ranks, told_delay_ns)) json["late"].push_back(delay_json(delay));
     if (i < stacks.size()) {
       json["stacks"] = Json::array();
       for (const Stack& stack : stacks[i])

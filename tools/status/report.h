@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,9 +7,6 @@
 #include "status/stacks.h"
 
 namespace unisono::tools {
-
-/// Waits of the others for a rank that are told. Shorter ones are the normal course of a program.
-inline constexpr std::uint64_t told_delay_ns = 1'000'000'000;
 
 /// Returns who is waited for, and what to look at.
 std::string delays_text(const JobFacts& job);

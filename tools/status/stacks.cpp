@@ -15,7 +15,7 @@
 #include "launch/program.h"
 #include "status/captured.h"
 #include "status/report.h"
-#include "status/standstill.h"
+#include "launch/standstill.h"
 
 namespace unisono::tools {
 namespace {
@@ -116,9 +116,9 @@ std::vector<std::string> python_frames(std::string_view printed) {
 
 std::vector<Stack> stacks_of_late_ranks(const JobFacts& job) {
   std::vector<Stack> stacks;
-  for (const Delay& delay : delays_of(job, told_delay_ns)) {
+  for (const launcher::Delay& delay : launcher::delays_of(job.ranks, launcher::told_delay_ns)) {
     const auto rank = std::ranges::find(job.ranks, delay.late, [](const RankFacts& each) { return each.record.rank; });
-    if (rank != job.ranks.end() && rank->process.lives && !rank->record.is_copy) stacks.push_back(stack_of(*rank));
+    if (rank != job.ranks.end() && rank->process.lives && rank->is_here && !rank->record.is_copy) stacks.push_back(stack_of(*rank));
   }
   return stacks;
 }

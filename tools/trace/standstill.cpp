@@ -15,7 +15,7 @@ constexpr std::uint64_t at_once_ns = 200'000'000;
 bool lives_here(const recorder::RankSeen& about) {
   constexpr unsigned namespace_bits = 32;
   const bool is_here = about.life != 0 && about.life >> namespace_bits == base::own_life() >> namespace_bits && about.host == base::host_name();
-  return is_here && about.state != recorder::RankState::left && facts_of(about.pid, about.life).lives;
+  return is_here && about.state != recorder::RankState::left && launcher::process_facts(about.pid, about.life).lives;
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ std::string standstill_text(const JobTrace& trace) {
   for (const TracedRank& traced : trace.ranks) {
     const bool lives = lives_here(traced.about);
     RankFacts rank{.record = traced.reader->last_calls(lives), .process = {}, .is_trace = true};
-    rank.process = lives ? facts_of(rank.record.pid, rank.record.life) : ProcessFacts{.lives = true};
+    rank.process = lives ? launcher::process_facts(rank.record.pid, rank.record.life) : ProcessFacts{.lives = true};
     latest = std::max(latest, rank.record.now);
     job.ranks.push_back(std::move(rank));
   }

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "status/jobs.h"
+#include "launch/rank_facts.h"
 
-namespace unisono::tools {
+namespace unisono::launcher {
 
 /// What stands between a job and its next step.
 struct Delay {
@@ -20,6 +21,8 @@ struct Delay {
 
 /// Finds the ranks that others wait for, those first that do not wait themselves, and of those the longest wait. Ranks that wait for each other are
 /// one delay. A rank that only waits because of another one is no delay. Waits below `at_least` are none.
-std::vector<Delay> delays_of(const JobFacts& job, std::uint64_t at_least);
+std::vector<Delay> delays_of(std::span<const RankFacts> ranks, std::uint64_t at_least);
+/// Shorter waits are the normal course of a program, and are not told.
+inline constexpr std::uint64_t told_delay_ns = 1'000'000'000;
 
-}  // namespace unisono::tools
+}  // namespace unisono::launcher

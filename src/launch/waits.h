@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "status/jobs.h"
+#include "launch/rank_facts.h"
 
-namespace unisono::tools {
+namespace unisono::launcher {
 
 /// A rank that waits for another one.
 struct Wait {
@@ -24,7 +25,7 @@ struct Wait {
 class Waits {
  public:
   /// Shorter waits than `at_least` are none.
-  Waits(const JobFacts& job, std::uint64_t at_least);
+  Waits(std::span<const RankFacts> ranks, std::uint64_t at_least);
 
   const std::vector<Wait>& all() const { return all_; }
   const RankFacts* find(int rank) const;
@@ -34,7 +35,7 @@ class Waits {
   std::vector<int> company(const Wait& wait) const;
 
  private:
-  const JobFacts& job_;
+  std::span<const RankFacts> ranks_;
   std::vector<Wait> all_;
 };
 
@@ -53,4 +54,4 @@ std::string ranks_text(const std::vector<int>& ranks);
 /// "all_reduce #841 of world (train.cpp:57)"
 std::string placed_text(const recorder::CallSeen& call);
 
-}  // namespace unisono::tools
+}  // namespace unisono::launcher

@@ -1,4 +1,4 @@
-#include "status/system_wait.h"
+#include "launch/system_wait.h"
 
 #include <linux/futex.h>
 #include <sys/stat.h>
@@ -16,7 +16,7 @@
 
 #include <fmt/format.h>
 
-namespace unisono::tools {
+namespace unisono::launcher {
 namespace {
 
 /// A call of the system in which a thread is.
@@ -148,4 +148,4 @@ std::string system_wait_of(int pid) {
   }
 }
 
-}  // namespace unisono::tools
+}  // namespace unisono::launcher

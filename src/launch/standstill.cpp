@@ -1,4 +1,4 @@
-#include "status/standstill.h"
+#include "launch/standstill.h"
 
 #include <algorithm>
 #include <map>
@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "status/system_wait.h"
-#include "status/waits.h"
+#include "launch/system_wait.h"
+#include "launch/waits.h"
 
-namespace unisono::tools {
+namespace unisono::launcher {
 namespace {
 
 std::string tag_text(int tag) { return tag == 0 ? "without a tag" : fmt::format("with tag {}", tag); }
@@ -19,7 +19,7 @@ std::string place_or_call(const recorder::CallSeen& call) { return call.place.em
 /// Says what a rank does in its program, between two calls.
 std::string program_text(const RankFacts& rank) {
   const recorder::RankSeen& record = rank.record;
-  const std::string system = record.is_copy ? "" : system_wait_of(record.pid);
+  const std::string system = record.is_copy || !rank.is_here ? "" : system_wait_of(record.pid);
   const std::string also = system.empty() ? "" : ", where it " + system;
   // A trace also has the waits of the program for asynchronous calls, which are of no group.
   const auto found = std::ranges::find_if(record.recent.rbegin(), record.recent.rend(), [](const auto& call) { return !call.group.empty(); });
@@ -89,7 +89,7 @@ Delay root_delay(const Waits& waits, const Wait& wait, int late) {
   }
   delay.text += (stray.empty() ? ": " : fmt::format("; rank {}: ", late)) + whereabouts(*rank);
   if (!stray.empty()) delay.advice = stray_advice(waits, wait);
-  else if (rank->process.lives && rank->record.state != recorder::RankState::left && !rank->record.is_copy)
+  else if (rank->process.lives && rank->is_here && rank->record.state != recorder::RankState::left && !rank->record.is_copy)
     delay.advice = rank->process.is_stopped ? fmt::format("`kill -CONT {}` lets it go on", rank->record.pid)
                                             : fmt::format("`unisono status --stacks` shows where in the program rank {} is", late);
   return delay;
@@ -170,9 +170,9 @@ Delay circle_delay(const Waits& waits, std::vector<Wait> circle) {
 }
 
 /// A receive from any rank, where others could still send.
-Delay anybody_delay(const JobFacts& job, const Waits& waits, const Wait& wait) {
+Delay anybody_delay(std::span<const RankFacts> ranks, const Waits& waits, const Wait& wait) {
   std::vector<int> free;
-  for (const RankFacts& rank : job.ranks) {
+  for (const RankFacts& rank : ranks) {
     if (rank.record.rank != wait.own() && rank.process.lives && waits.of(rank.record.rank) == nullptr) free.push_back(rank.record.rank);
   }
   Delay delay{.text = fmt::format("rank {} waits in {} for a message of any rank {} for {}", wait.own(), placed_text(*wait.call),
@@ -217,14 +217,14 @@ End end_of(const Waits& waits, const Wait& first) {
 
 }  // namespace
 
-std::vector<Delay> delays_of(const JobFacts& job, std::uint64_t at_least) {
-  const Waits waits(job, at_least);
+std::vector<Delay> delays_of(std::span<const RankFacts> ranks, std::uint64_t at_least) {
+  const Waits waits(ranks, at_least);
   std::map<int, const Wait*> roots;  // by the rank that is waited for: the call that has waited longest for it
   std::set<std::vector<int>> circles;
   std::vector<Delay> found, in_circles;
   for (const Wait& wait : waits.all()) {
     if (wait.is_for_anybody()) {
-      found.push_back(anybody_delay(job, waits, wait));
+      found.push_back(anybody_delay(ranks, waits, wait));
       continue;
     }
     const End end = end_of(waits, wait);
@@ -246,4 +246,4 @@ std::vector<Delay> delays_of(const JobFacts& job, std::uint64_t at_least) {
   return found;
 }
 
-}  // namespace unisono::tools
+}  // namespace unisono::launcher

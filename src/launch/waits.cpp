@@ -1,11 +1,11 @@
-#include "status/waits.h"
+#include "launch/waits.h"
 
 #include <algorithm>
 #include <iterator>
 
 #include <fmt/format.h>
 
-namespace unisono::tools {
+namespace unisono::launcher {
 namespace {
 
 /// True where the process could go on. The call of a rank whose process has ended or was stopped waits for nothing any more.
@@ -32,13 +32,14 @@ bool has_asked(const RankFacts& rank, int sender, const recorder::CallSeen& send
 /// True where a rank's record reaches back to that moment.
 bool remembers(const RankFacts& rank, const recorder::CallSeen& send) {
   const auto& recent = rank.record.recent;
+  if (!rank.is_here) return recent.size() >= rank.record.calls;  // its host tells only its last call
   return recent.size() >= rank.record.calls || (!recent.empty() && std::max(recent.front().begun, recent.front().done) < send.done);
 }
 
 }  // namespace
 
-Waits::Waits(const JobFacts& job, std::uint64_t at_least) : job_(job) {
-  for (const RankFacts& rank : job.ranks) {
+Waits::Waits(std::span<const RankFacts> ranks, std::uint64_t at_least) : ranks_(ranks) {
+  for (const RankFacts& rank : ranks) {
     if (!can_wait(rank)) continue;
     const auto& recent = rank.record.recent;
     // Of several calls that wait, the one that the program itself is in tells what it waits for; else the one that has waited longest.
@@ -55,8 +56,8 @@ Waits::Waits(const JobFacts& job, std::uint64_t at_least) : job_(job) {
 }
 
 const RankFacts* Waits::find(int rank) const {
-  const auto found = std::ranges::find(job_.ranks, rank, [](const RankFacts& each) { return each.record.rank; });
-  return found == job_.ranks.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(ranks_, rank, [](const RankFacts& each) { return each.record.rank; });
+  return found == ranks_.end() ? nullptr : &*found;
 }
 
 const Wait* Waits::of(int rank) const {
@@ -106,4 +107,4 @@ std::string ranks_text(const std::vector<int>& ranks) {
 
 std::string placed_text(const recorder::CallSeen& call) { return call_text(call) + (call.place.empty() ? "" : fmt::format(" ({})", call.place)); }
 
-}  // namespace unisono::tools
+}  // namespace unisono::launcher

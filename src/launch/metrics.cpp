@@ -1,0 +1,185 @@
+#include "launch/metrics.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/version.h"
+#include "launch/standstill.h"
+
+namespace unisono::launcher {
+namespace {
+
+constexpr std::string_view uncounted_name = "others";
+
+/// Returns the bytes of the character of UTF-8 that the text begins with; 0 where it begins with none.
+std::size_t character_at(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const std::size_t size = byte(0) < 0x80 ? 1 : byte(0) >> 5 == 0x6 ? 2 : byte(0) >> 4 == 0xE ? 3 : byte(0) >> 3 == 0x1E ? 4 : 0;
+  if (size == 0 || size > text.size()) return 0;
+  for (std::size_t i = 1; i < size; ++i) {
+    if (byte(i) >> 6 != 0x2) return 0;
+  }
+  return size;
+}
+
+/// Returns the value of a label as the format writes it. A name that was cut in the middle of a character loses what is left of that.
+std::string escaped(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t size = character_at(text);
+    if (size == 0) result += '?';
+    else if (text[0] == '\\' || text[0] == '"') result.append("\\").append(text.substr(0, 1));
+    else if (text[0] == '\n') result += "\\n";
+    else result += text.substr(0, size);
+    text.remove_prefix(std::max<std::size_t>(size, 1));
+  }
+  return result;
+}
+
+std::string seconds(std::uint64_t ns) {
+  constexpr std::uint64_t per_second = 1'000'000'000;
+  return fmt::format("{}.{:09}", ns / per_second, ns % per_second);
+}
+
+/// A family of metrics: its lines belong together.
+class Family {
+ public:
+  /// `unit`: the last word of the name, where it is one.
+  Family(std::string& page, std::string_view name, std::string_view type, std::string_view unit, std::string_view help)
+      : page_(page),
+        sample_(std::string(name) + (type == "counter" ? "_total"
+                                     : type == "info"  ? "_info"
+                                                       : "")) {
+    page_ += fmt::format("# TYPE {} {}\n", name, type);
+    if (!unit.empty()) page_ += fmt::format("# UNIT {} {}\n", name, unit);
+    page_ += fmt::format("# HELP {} {}\n", name, help);
+  }
+  void add(std::string_view labels, std::string_view value) {
+    page_ += labels.empty() ? fmt::format("{} {}\n", sample_, value) : fmt::format("{}{{{}}} {}\n", sample_, labels, value);
+  }
+  void add(std::string_view labels, std::uint64_t value) { add(labels, std::to_string(value)); }
+
+ private:
+  std::string& page_;
+  const std::string sample_;
+};
+
+std::string rank_label(const RankFacts& rank) { return fmt::format("rank=\"{}\"", rank.record.rank); }
+
+/// What is counted of the calls of one operation, with the wait that is under way.
+struct Counted {
+  std::string labels;
+  std::uint64_t calls = 0, bytes = 0, waited = 0, failures = 0;
+};
+
+std::vector<Counted> counted_by(const RankFacts& rank) {
+  std::map<std::string, Counted> counted;
+  const auto of = [&](std::string_view group, std::string_view operation) -> Counted& {
+    const std::string labels = fmt::format("{},group=\"{}\",operation=\"{}\"", rank_label(rank), escaped(group.empty() ? uncounted_name : group),
+                                           escaped(operation.empty() ? uncounted_name : operation));
+    Counted& found = counted[labels];
+    found.labels = labels;
+    return found;
+  };
+  for (const recorder::CountSeen& count : rank.record.counts) {
+    Counted& sum = of(count.group, count.operation);
+    sum.calls += count.calls;
+    sum.bytes += count.bytes;
+    sum.waited += count.waited;
+    sum.failures += count.failures;
+  }
+  const recorder::CallSeen* call = call_shown(rank);
+  const bool waits = call != nullptr && call->state == recorder::CallState::waiting && call->begun != 0 && call->begun < rank.record.now;
+  if (waits && rank.process.lives) {
+    const std::string labels = fmt::format("{},group=\"{}\",operation=\"{}\"", rank_label(rank), escaped(call->group), escaped(call->operation));
+    if (const auto known = counted.find(labels); known != counted.end()) known->second.waited += rank.record.now - call->begun;
+  }
+  std::vector<Counted> all;
+  for (auto& [labels, each] : counted) all.push_back(std::move(each));
+  return all;
+}
+
+/// Returns for how long the rank has been in the call that it shows, or out of it. Nothing where that is not known.
+std::optional<std::uint64_t> age_of(const RankFacts& rank) {
+  const recorder::CallSeen* call = call_shown(rank);
+  if (call == nullptr) return std::nullopt;
+  const std::uint64_t at = call->is_over() ? call->done : std::max(call->queued, call->begun);
+  return at == 0 || at > rank.record.now ? std::nullopt : std::optional(rank.record.now - at);
+}
+
+void write_job(std::string& page, const JobSeen& job) {
+  Family(page, "unisono_job", "info", "", "The job that this launcher has started.")
+      .add(fmt::format("id=\"{}\",host=\"{}\",node=\"{}\",version=\"{}\"", escaped(job.job), escaped(job.host), job.node,
+                       base::to_string(base::library_version())),
+           "1");
+  Family(page, "unisono_job_ranks", "gauge", "", "The ranks of the job on all hosts.").add("", std::to_string(job.world_size));
+  Family(page, "unisono_host_ranks", "gauge", "", "The ranks of the job on this host.").add("", job.ranks.size());
+  Family(page, "unisono_restarts", "counter", "", "How often all ranks were started again after a failure. All other counters begin anew then.")
+      .add("", std::to_string(job.restarts));
+}
+
+void write_states(std::string& page, const JobSeen& job) {
+  Family states(page, "unisono_rank_state", "stateset", "", "What the rank does.");
+  for (const RankFacts& rank : job.ranks) {
+    for (const std::string_view state : rank_states)
+      states.add(fmt::format("{},unisono_rank_state=\"{}\"", rank_label(rank), state), state_text(rank) == state ? "1" : "0");
+  }
+  Family ages(page, "unisono_last_call_age_seconds", "gauge", "seconds",
+              "For how long the rank has been in its call, or out of all calls since the last one was over.");
+  for (const RankFacts& rank : job.ranks) {
+    if (const auto age = age_of(rank)) ages.add(rank_label(rank), seconds(*age));
+  }
+  Family late(page, "unisono_rank_late_seconds", "gauge", "seconds",
+              "For how long ranks of this host have waited for the rank; without those that none waits for.");
+  std::map<int, std::uint64_t> waited;  // a rank may be late for several calls
+  for (const Delay& delay : delays_of(job.ranks, 1)) waited[delay.late] = std::max(waited[delay.late], delay.for_ns);
+  for (const auto& [rank, for_ns] : waited) late.add(fmt::format("rank=\"{}\"", rank), seconds(for_ns));
+  Family failures(page, "unisono_rank_failures", "counter", "", "Failures by which groups of the rank have ended.");
+  for (const RankFacts& rank : job.ranks) failures.add(rank_label(rank), rank.record.failures);
+}
+
+void write_processes(std::string& page, const JobSeen& job) {
+  Family cpu(page, "unisono_process_cpu_seconds", "counter", "seconds", "Processor time of the rank's process.");
+  for (const RankFacts& rank : job.ranks) {
+    if (rank.process.lives) cpu.add(rank_label(rank), fmt::format("{:.2f}", rank.process.cpu_seconds));
+  }
+  Family memory(page, "unisono_process_resident_memory_bytes", "gauge", "bytes", "Memory that the rank's process has in use.");
+  for (const RankFacts& rank : job.ranks) {
+    if (rank.process.lives) memory.add(rank_label(rank), rank.process.memory_bytes);
+  }
+}
+
+}  // namespace
+
+std::string Metrics::text() {
+  const JobSeen job = look_();
+  if (std::exchange(attempt_, job.restarts) != job.restarts) told_waits_.clear();
+  std::vector<Counted> counted;
+  for (const RankFacts& rank : job.ranks) std::ranges::move(counted_by(rank), std::back_inserter(counted));
+  std::string page;
+  write_job(page, job);
+  write_states(page, job);
+  Family calls(page, "unisono_calls", "counter", "", "Calls that have begun.");
+  for (const Counted& each : counted) calls.add(each.labels, each.calls);
+  Family bytes(page, "unisono_call_bytes", "counter", "bytes", "Bytes that the rank gave to its calls, or took where it gave none.");
+  for (const Counted& each : counted) bytes.add(each.labels, each.bytes);
+  Family waits(page, "unisono_call_wait_seconds", "counter", "seconds",
+               "Time in calls that had to wait for other ranks for longer than a few microseconds, with the call under way.");
+  for (const Counted& each : counted) {
+    std::uint64_t& told = told_waits_[each.labels];
+    told = std::max(told, each.waited);
+    waits.add(each.labels, seconds(told));
+  }
+  Family failures(page, "unisono_call_failures", "counter", "", "Calls that have thrown.");
+  for (const Counted& each : counted) failures.add(each.labels, each.failures);
+  write_processes(page, job);
+  return page + "# EOF\n";
+}
+
+}  // namespace unisono::launcher

@@ -1,0 +1,86 @@
+#include "launch/node_states.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/deadline.h"
+#include "base/log.h"
+#include "launch/job_state.h"
+#include "unisono/error.h"
+
+namespace unisono::launcher {
+namespace {
+
+constexpr const char* asked_key = "launchers/states/asked";
+/// The others get so long to answer.
+constexpr std::chrono::milliseconds time_of_answers{2000};
+/// How long a launcher waits for the next question before it looks whether it has missed some.
+constexpr std::chrono::milliseconds time_between_counts{2000};
+
+}  // namespace
+
+NodeStates::NodeStates(std::shared_ptr<Store> store, int node, int nodes, std::function<JobSeen()> look)
+    : store_(std::move(store)), node_(node), nodes_(nodes), look_(std::move(look)) {
+  answering_ = base::Thread("the states of ranks for other hosts", [this] { answer(); });
+}
+
+std::string NodeStates::key(std::int64_t number, const std::string& what) const { return fmt::format("launchers/states/{}/{}", number, what); }
+
+// A question is a key with the next number. It is erased when the one who asks has all answers, or waits no longer; so are the answers.
+std::vector<JobSeen> NodeStates::of_others() {
+  const std::int64_t number = store_->add(asked_key, 1);
+  store_->set(key(number, "question"), "");
+  const base::Deadline deadline(time_of_answers);
+  std::vector<JobSeen> others;
+  for (int node = 0; node < nodes_; ++node) {
+    if (node == node_) continue;
+    try {
+      auto seen = decode_job(store_->get(key(number, std::to_string(node)), deadline.left()));
+      if (seen) others.push_back(std::move(*seen));
+    } catch (const Timeout&) {  // NOLINT(bugprone-empty-catch): that launcher is gone, or hangs
+    }
+  }
+  store_->erase(key(number, "question"));
+  for (int node = 0; node < nodes_; ++node) store_->erase(key(number, std::to_string(node)));
+  return others;
+}
+
+void NodeStates::answer_once(std::int64_t number) {
+  const std::string state = encode(look_());
+  store_->set(key(number, std::to_string(node_)), state);
+  // The one who asks may have given up meanwhile.
+  if (!store_->try_get(key(number, "question"))) store_->erase(key(number, std::to_string(node_)));
+}
+
+/// Returns the number of the question to answer next: one that is open, or the one to come.
+std::int64_t NodeStates::newest() {
+  const std::string asked = store_->try_get(asked_key).value_or("0");
+  std::int64_t number = 0;
+  std::from_chars(asked.data(), asked.data() + asked.size(), number);
+  return number > 0 && store_->try_get(key(number, "question")) ? number : number + 1;
+}
+
+void NodeStates::answer() {
+  try {
+    std::int64_t answered = 0;
+    for (std::int64_t next = newest();;) {
+      try {
+        store_->get(key(next, "question"), time_between_counts);
+        answer_once(next);
+        answered = next++;
+      } catch (const Timeout&) {  // nobody has asked, or has given up before this launcher came to it
+        next = std::max(newest(), answered + 1);
+      }
+    }
+  } catch (const std::exception& error) {  // the store is lost, or the job is over, which the launchers' heartbeat sees as well
+    base::log(base::LogLevel::debug, error.what());
+  }
+}
+
+}  // namespace unisono::launcher

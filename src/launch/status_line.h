@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/deadline.h"
+#include "launch/job_view.h"
+#include "launch/output.h"
+#include "launch/poll_set.h"
+
+namespace unisono::launcher {
+
+struct JobOptions;
+/// Tells whether a status line was asked for, and there is a terminal for it.
+bool shows_status_line(const JobOptions& options);
+
+/// What a status line is made of.
+struct StatusTexts {
+  std::string each;    ///< "0 waiting, 1 program"
+  std::string counts;  ///< "1 program, 1 waiting"
+  std::string late;    ///< "rank 1 is late for all_reduce #7 of world by 10.0 s"; empty: none is
+};
+StatusTexts status_texts(const JobSeen& job);
+/// Returns them as one line of at most so many columns: each rank where there is room for that, else how many are in each state; and the rank that
+/// others wait for. `elapsed`: since the job began.
+std::string status_line_text(const StatusTexts& texts, std::chrono::nanoseconds elapsed, int restarts, std::size_t columns);
+
+/// The last row of a terminal, which says every second what the ranks do. Where a conductor shows the messages of all hosts, it gets the texts.
+class StatusLine {
+ public:
+  StatusLine(Console& console, std::function<JobSeen()> look) : console_(console), look_(std::move(look)) {}
+
+  /// Ends a round when the line is due.
+  void wait_for(PollSet& set) const;
+  /// Shows the line if it is due.
+  void tick();
+  /// The next tick shows it.
+  void look_soon() { next_.reset(); }
+  void hide();
+
+ private:
+  Console& console_;
+  const std::function<JobSeen()> look_;
+  const base::Clock::time_point begun_ = base::Clock::now();
+  std::optional<base::Deadline> next_;
+};
+
+}  // namespace unisono::launcher

@@ -113,7 +113,7 @@ void Attempt::observe_ends() {
     end.out_of_memory = end.how == How::signaled && end.code == SIGKILL && phase_ < Phase::killed && memory_events_.take_kill();
     if (end.out_of_memory) end.ended_by_launcher = false;
     end.order = deaths_++;
-    if (const auto& record = records_[static_cast<std::size_t>(end.rank - first_rank_)]) recorder::note_ended(record.get());
+    if (const auto& record = records_[static_cast<std::size_t>(end.rank - first_rank_)]; record && *record) recorder::note_ended(record->get());
     note_end(end.rank, how_of(end));
     end.status = status_of(end.rank);
     if (end.failed()) {

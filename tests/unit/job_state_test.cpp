@@ -12,6 +12,7 @@
 #include "base/socket.h"
 #include "launch/job_state.h"
 #include "launch/node_states.h"
+#include "launch/standstill.h"
 #include "launch/state_server.h"
 #include "recorder/ticks.h"
 #include "served_store.h"

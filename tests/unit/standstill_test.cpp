@@ -22,6 +22,10 @@
 namespace unisono::tools {
 namespace {
 
+using launcher::Delay;
+using launcher::delays_of;
+using launcher::system_wait_of;
+using launcher::told_delay_ns;
 using recorder::CallSeen;
 using recorder::CallState;
 

@@ -23,8 +23,10 @@ constexpr std::chrono::milliseconds rest_after_failure{100};
 constexpr std::string_view end_of_head = "\r\n\r\n";
 
 std::string answer_of(std::string_view status, std::string_view type, std::string_view body, std::string_view more = {}) {
-  return fmt::format("HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n{}Connection: close\r\n\r\n{}",
-                     status, type, body.size(), more, body);
+  return fmt::format(
+      "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n{}Connection: "
+      "close\r\n\r\n{}",
+      status, type, body.size(), more, body);
 }
 
 std::string refusal(std::string_view status, std::string_view more = {}) {
@@ -144,9 +146,8 @@ void HttpServer::read(Connection& connection) {
 void HttpServer::answer(Connection& connection) {
   const auto end = connection.request.find(end_of_head);
   try {
-    connection.answer = end == std::string::npos || end > limits_.request_bytes
-                            ? refusal("431 Request Header Fields Too Large")
-                            : answer_to(std::string_view(connection.request).substr(0, end));
+    connection.answer = end == std::string::npos || end > limits_.request_bytes ? refusal("431 Request Header Fields Too Large")
+                                                                                : answer_to(std::string_view(connection.request).substr(0, end));
   } catch (const std::exception& error) {
     base::log(base::LogLevel::debug, fmt::format("metrics: {}", error.what()));
     connection.answer = refusal("500 Internal Server Error");

@@ -16,14 +16,14 @@
 
 namespace unisono::launcher {
 
-/// Serves one page by HTTP/1.1 on 127.0.0.1, in a thread of its own: GET of its path, and nothing else. A connection has one request, of at most 8 KiB,
-/// and a few seconds. Where all places are taken, the oldest connection makes room, so nobody is kept from the page by those who do not ask.
+/// Serves one page by HTTP/1.1 on 127.0.0.1, in a thread of its own: GET of its path, and nothing else. A connection has one request, of at most 8
+/// KiB, and a few seconds. Where all places are taken, the oldest connection makes room, so nobody is kept from the page by those who do not ask.
 class HttpServer {
  public:
   struct Page {
-    std::string path;                  ///< "/metrics"
-    std::string_view type;             ///< its media type
-    std::function<std::string()> body; ///< called by the thread of the server
+    std::string path;                   ///< "/metrics"
+    std::string_view type;              ///< its media type
+    std::function<std::string()> body;  ///< called by the thread of the server
   };
   struct Limits {
     std::size_t connections = 16;
@@ -62,7 +62,7 @@ class HttpServer {
   std::uint16_t port_ = 0;
   base::FileDescriptor stop_;
   std::optional<base::Deadline> rest_;  ///< nobody is let in before
-  std::list<Connection> connections_;  ///< the oldest one first
+  std::list<Connection> connections_;   ///< the oldest one first
   base::Thread thread_;
 };
 

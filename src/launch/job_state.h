@@ -11,8 +11,8 @@
 
 namespace unisono::launcher {
 
-/// Encodes what is seen of a job's ranks on a host. Of each rank's calls only the one that it shows is kept. Times travel as ages, because the clocks of
-/// hosts differ.
+/// Encodes what is seen of a job's ranks on a host. Of each rank's calls only the one that it shows is kept. Times travel as ages, because the clocks
+/// of hosts differ.
 std::string encode(const JobSeen& seen);
 /// Returns nothing for bytes that are none. The times are those of this process's clock.
 std::optional<JobSeen> decode_job(std::string_view bytes);

@@ -6,8 +6,7 @@
 
 namespace unisono::launcher {
 
-JobView::JobView(std::string job, int node, int world_size)
-    : job_(std::move(job)), host_(base::host_name()), node_(node), world_size_(world_size) {}
+JobView::JobView(std::string job, int node, int world_size) : job_(std::move(job)), host_(base::host_name()), node_(node), world_size_(world_size) {}
 
 void JobView::begin_attempt(int number) {
   const std::lock_guard lock(mutex_);

@@ -12,11 +12,11 @@ namespace unisono::launcher {
 
 /// What a launcher says of its job on this host.
 struct JobSeen {
-  std::string job;   ///< its identity on this host
+  std::string job;  ///< its identity on this host
   std::string host;
   int node = 0;
-  int world_size = 0;  ///< of all hosts
-  int restarts = 0;    ///< of all ranks, so far
+  int world_size = 0;            ///< of all hosts
+  int restarts = 0;              ///< of all ranks, so far
   std::vector<RankFacts> ranks;  ///< of this host, by rank: of the attempt under way, or else of the last one
 };
 

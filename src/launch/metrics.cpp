@@ -50,7 +50,10 @@ class Family {
  public:
   /// `unit`: the last word of the name, where it is one.
   Family(std::string& page, std::string_view name, std::string_view type, std::string_view unit, std::string_view help)
-      : page_(page), sample_(std::string(name) + (type == "counter" ? "_total" : type == "info" ? "_info" : "")) {
+      : page_(page),
+        sample_(std::string(name) + (type == "counter" ? "_total"
+                                     : type == "info"  ? "_info"
+                                                       : "")) {
     page_ += fmt::format("# TYPE {} {}\n", name, type);
     if (!unit.empty()) page_ += fmt::format("# UNIT {} {}\n", name, unit);
     page_ += fmt::format("# HELP {} {}\n", name, help);
@@ -130,7 +133,8 @@ void write_states(std::string& page, const JobSeen& job) {
   for (const RankFacts& rank : job.ranks) {
     if (const auto age = age_of(rank)) ages.add(rank_label(rank), seconds(*age));
   }
-  Family late(page, "unisono_rank_late_seconds", "gauge", "seconds", "For how long ranks of this host have waited for the rank; without those that none waits for.");
+  Family late(page, "unisono_rank_late_seconds", "gauge", "seconds",
+              "For how long ranks of this host have waited for the rank; without those that none waits for.");
   for (const Delay& delay : delays_of(job.ranks, 1)) late.add(fmt::format("rank=\"{}\"", delay.late), seconds(delay.for_ns));
   Family failures(page, "unisono_rank_failures", "counter", "", "Failures by which groups of the rank have ended.");
   for (const RankFacts& rank : job.ranks) failures.add(rank_label(rank), rank.record.failures);

@@ -20,6 +20,8 @@ namespace {
 constexpr const char* asked_key = "launchers/states/asked";
 /// The others get so long to answer.
 constexpr std::chrono::milliseconds time_of_answers{2000};
+/// From the number of a question to the question itself.
+constexpr std::chrono::milliseconds time_from_number{200};
 /// How long a launcher waits for the next question before it looks whether it has missed some.
 constexpr std::chrono::milliseconds time_between_counts{2000};
 
@@ -63,7 +65,13 @@ std::int64_t NodeStates::newest() {
   const std::string asked = store_->try_get(asked_key).value_or("0");
   std::int64_t number = 0;
   std::from_chars(asked.data(), asked.data() + asked.size(), number);
-  return number > 0 && store_->try_get(key(number, "question")) ? number : number + 1;
+  if (number == 0) return 1;
+  try {
+    store_->get(key(number, "question"), time_from_number);  // it is written after it was counted
+    return number;
+  } catch (const Timeout&) {  // it is over
+    return number + 1;
+  }
 }
 
 void NodeStates::answer() {

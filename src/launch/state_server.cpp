@@ -88,9 +88,11 @@ void StateServer::serve() {
     PollSet set;
     set.add(stop_.get(), POLLIN, [&](short) { is_stopped = true; });
     if (std::exchange(rests, false)) set.wake_within(rest_after_refusal);
-    else set.add(listening_.get(), POLLIN, [&](short) { asking.reset(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      rests = !asking;  // without a descriptor to spare it would be reported again at once
-    });
+    else
+      set.add(listening_.get(), POLLIN, [&](short) {
+        asking.reset(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        rests = !asking;  // without a descriptor to spare it would be reported again at once
+      });
     set.wait();
     if (is_stopped || !asking || !base::peer_is_same_user(asking.get())) continue;
     try {

@@ -17,8 +17,15 @@ using Json = nlohmann::json;
 
 /// Words that run a launcher where no process of the other hosts can be seen, and beside it `unisono status` once for each line of input.
 std::vector<std::string> beside_status(const std::vector<std::string>& launcher) {
-  std::vector<std::string> words{"/usr/bin/unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "/bin/sh", "-c",
-                                 R"sh("$@" > /dev/null 2>&1 & while read line; do ")sh" UNISONO_COMMAND R"sh(" $line; echo "status $?"; done)sh", "sh"};
+  std::vector<std::string> words{"/usr/bin/unshare",
+                                 "--pid",
+                                 "--fork",
+                                 "--mount-proc",
+                                 "--kill-child",
+                                 "/bin/sh",
+                                 "-c",
+                                 R"sh("$@" > /dev/null 2>&1 & while read line; do ")sh" UNISONO_COMMAND R"sh(" $line; echo "status $?"; done)sh",
+                                 "sh"};
   words.insert(words.end(), launcher.begin(), launcher.end());
   return words;
 }
@@ -34,7 +41,9 @@ std::string status_on(RunningCommand& host, const std::string& words) {
 
 TEST(StatusOfHosts, shows_the_ranks_of_all) {
   MAKE_HOSTS(hosts, 2);
-  const auto words = [&](int node) { return node_words({.nodes = 2, .node = node, .master = hosts.address(0)}, {RANK_HELPER, "late", "1", "rests"}); };
+  const auto words = [&](int node) {
+    return node_words({.nodes = 2, .node = node, .master = hosts.address(0)}, {RANK_HELPER, "late", "1", "rests"});
+  };
   const auto first = hosts.start(0, words(0), secret);
   const auto second = hosts.start(1, beside_status(words(1)), secret);
   ASSERT_TRUE(first->until_out_has("ready", 2)) << first->out() << first->err();
@@ -43,7 +52,8 @@ TEST(StatusOfHosts, shows_the_ranks_of_all) {
     const Json jobs = Json::parse(status_on(*second, "status --json"), nullptr, false);
     job = jobs.is_array() && jobs.size() == 1 ? jobs.at(0) : Json();
     return job.is_object() && job.at("ranks").size() == 4 && !job.at("late").empty();
-  })) << second->out().substr(second->out().size() - std::min<std::size_t>(second->out().size(), 4000)) << second->err();
+  })) << second->out().substr(second->out().size() - std::min<std::size_t>(second->out().size(), 4000))
+      << second->err();
   EXPECT_EQ(job.at("size"), 4);
   for (int rank = 0; rank < 4; ++rank) {
     const Json& each = job.at("ranks").at(static_cast<std::size_t>(rank));

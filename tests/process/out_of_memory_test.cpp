@@ -48,11 +48,13 @@ TEST(OutOfMemory, IsNamedWhenTheKernelKills) {
   const LittleMemory little;
   if (little.folder().empty()) GTEST_SKIP() << "no cgroup with a limit of memory can be made here";
   // tail keeps the last line of its input, and that of /dev/zero has no end.
-  const std::string line = fmt::format("echo $$ > {}/cgroup.procs && exec {} run -n 2 --grace 1 -- /bin/sh -c 'test $RANK = 0 || exec tail /dev/zero; exec cat /dev/zero > /dev/null'",
-                                       little.folder(), UNISONO_COMMAND);
+  const std::string line = fmt::format(
+      "echo $$ > {}/cgroup.procs && exec {} run -n 2 --grace 1 -- /bin/sh -c 'test $RANK = 0 || exec tail /dev/zero; exec cat /dev/zero > /dev/null'",
+      little.folder(), UNISONO_COMMAND);
   RunningCommand job({"/bin/sh", "-c", line});
   EXPECT_EQ(job.wait(), 128 + SIGKILL) << job.err();
-  EXPECT_EQ(count(job.err(), "ended by SIGKILL (out of memory)"), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "ended by SIGKILL (out of memory)\n"), 1) << job.err();
+  EXPECT_NE(job.err().find("first cause: rank 1 "), std::string::npos) << job.err();
   EXPECT_NE(unwrapped(job.err()).find("the kernel has killed it: memory ran out"), std::string::npos) << job.err();
 }
 

@@ -88,8 +88,12 @@ class Screen {
   }
 
   std::size_t put_code(std::string_view text) {
-    if (text.starts_with("\x1b" "7")) return kept_row_ = row_, kept_column_ = column_, 2;
-    if (text.starts_with("\x1b" "8")) return row_ = kept_row_, column_ = kept_column_, 2;
+    if (text.starts_with("\x1b"
+                         "7"))
+      return kept_row_ = row_, kept_column_ = column_, 2;
+    if (text.starts_with("\x1b"
+                         "8"))
+      return row_ = kept_row_, column_ = kept_column_, 2;
     const auto end = text.find_first_not_of("0123456789;", 2);
     if (!text.starts_with("\x1b[") || end == std::string_view::npos) throw std::runtime_error("a code of an unknown kind");
     const std::string number(text.substr(2, end - 2));

@@ -32,8 +32,13 @@ JobSeen job_with(int ranks, int restarts = 0) {
     facts.record.rank = rank;
     facts.record.now = 100 * second;
     facts.process.lives = true;
-    recorder::CallSeen call{.operation = "all_reduce", .group = "world", .place = "", .state = recorder::CallState::waiting, .sequence = 7,
-                            .begun = 90 * second, .waited_for = ranks - 1};
+    recorder::CallSeen call{.operation = "all_reduce",
+                            .group = "world",
+                            .place = "",
+                            .state = recorder::CallState::waiting,
+                            .sequence = 7,
+                            .begun = 90 * second,
+                            .waited_for = ranks - 1};
     if (rank == ranks - 1) call.state = recorder::CallState::done;
     facts.record.recent.push_back(call);
     job.ranks.push_back(facts);
@@ -186,8 +191,9 @@ TEST(StatusLine, IsNotShownWhereErrorsGoElsewhere) {
   EXPECT_EQ(pipes.err(), "");
   EXPECT_EQ(pipes.out().find('\x1b'), std::string::npos);
   const TemporaryFolder folder;
-  RunningCommand file({"/bin/bash", "-c", fmt::format("exec {} run -n 2 --status -- {} late 1 works 2> {}/err", UNISONO_COMMAND, RANK_HELPER, folder.path())},
-                      plain_terminal());
+  RunningCommand file(
+      {"/bin/bash", "-c", fmt::format("exec {} run -n 2 --status -- {} late 1 works 2> {}/err", UNISONO_COMMAND, RANK_HELPER, folder.path())},
+      plain_terminal());
   EXPECT_EQ(file.wait(), 0);
   EXPECT_EQ(count(file.out(), "unisono"), 0) << file.out();
   EXPECT_EQ(contents(folder.path() + "/err"), "");

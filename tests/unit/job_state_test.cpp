@@ -26,7 +26,8 @@ constexpr std::uint64_t second = 1'000'000'000;
 
 /// A host whose clock shows this.
 JobSeen host_with(int node, std::uint64_t now) {
-  JobSeen seen{.job = "job of " + std::to_string(node), .host = "host" + std::to_string(node), .node = node, .world_size = 4, .restarts = 1, .ranks = {}};
+  JobSeen seen{
+      .job = "job of " + std::to_string(node), .host = "host" + std::to_string(node), .node = node, .world_size = 4, .restarts = 1, .ranks = {}};
   for (int rank = 2 * node; rank < 2 * node + 2; ++rank) {
     RankFacts facts;
     facts.record.rank = rank;
@@ -42,8 +43,15 @@ JobSeen host_with(int node, std::uint64_t now) {
     facts.record.program = "./train";
     facts.record.failure = rank == 3 ? "rank 0 is gone" : "";
     facts.process = {.lives = true, .is_stopped = rank == 2, .cpu_seconds = 1.5, .cpu_share = 0.25, .memory_bytes = 4096};
-    facts.record.recent.push_back({.operation = "all_reduce", .group = "world", .place = "train.cpp:7", .state = recorder::CallState::waiting,
-                                   .sequence = 841, .bytes = 80, .dtype = DType::float32, .begun = now - 12 * second, .waited_for = 3,
+    facts.record.recent.push_back({.operation = "all_reduce",
+                                   .group = "world",
+                                   .place = "train.cpp:7",
+                                   .state = recorder::CallState::waiting,
+                                   .sequence = 841,
+                                   .bytes = 80,
+                                   .dtype = DType::float32,
+                                   .begun = now - 12 * second,
+                                   .waited_for = 3,
                                    .waited_count = 1});
     seen.ranks.push_back(facts);
   }

@@ -38,8 +38,13 @@ TEST(Metrics, TellWhatIsCountedAndWhatIsSeen) {
   RankFacts first = rank_with(3, {{.group = "world", .operation = "all_reduce", .calls = 5, .bytes = 40, .failures = 1, .waited = 2 * second},
                                   {.group = "{3, 4}", .operation = "broadcast", .calls = 7, .bytes = 70, .failures = 0, .waited = 0}});
   first.record.failures = 2;
-  first.record.recent.push_back({.operation = "all_reduce", .group = "world", .place = "", .state = recorder::CallState::waiting, .sequence = 5,
-                                 .begun = 99 * second, .waited_for = 6});
+  first.record.recent.push_back({.operation = "all_reduce",
+                                 .group = "world",
+                                 .place = "",
+                                 .state = recorder::CallState::waiting,
+                                 .sequence = 5,
+                                 .begun = 99 * second,
+                                 .waited_for = 6});
   const RankFacts second_rank = rank_with(4, {{.group = "", .operation = "", .calls = 9, .bytes = 1, .failures = 0, .waited = 3}});
   Metrics metrics([&] { return job_of({first, second_rank}); });
   const OpenMetrics page(metrics.text());
@@ -100,11 +105,10 @@ TEST(Metrics, AnyNameIsALabel) {
 TEST(OpenMetricsReader, RefusesWhatBreaksTheRules) {
   const std::string good = "# TYPE a counter\n# HELP a text\na_total{x=\"1\"} 1\n# EOF\n";
   EXPECT_NO_THROW(OpenMetrics{good});
-  for (const std::string bad :
-       {"# TYPE a counter\na_total 1\n", "# TYPE a counter\na 1\n# EOF\n", "# TYPE a counter\na_total 1\na_total 1\n# EOF\n",
-        "# TYPE a gauge\n# UNIT a bytes\na 1\n# EOF\n", "# TYPE a gauge\na 1\n# TYPE b gauge\nb 1\n# TYPE a gauge\n# EOF\n",
-        "# TYPE a gauge\na{x=\"1} 1\n# EOF\n", "# TYPE a gauge\na{x=\"\xff\"} 1\n# EOF\n", "# TYPE a gauge\na one\n# EOF\n",
-        "# TYPE a stateset\na{a=\"x\"} 0\n# EOF\n", "# TYPE a counter\na_total -1\n# EOF\n", "# EOF\n# EOF\n", "\n# EOF\n"})
+  for (const std::string bad : {"# TYPE a counter\na_total 1\n", "# TYPE a counter\na 1\n# EOF\n", "# TYPE a counter\na_total 1\na_total 1\n# EOF\n",
+                                "# TYPE a gauge\n# UNIT a bytes\na 1\n# EOF\n", "# TYPE a gauge\na 1\n# TYPE b gauge\nb 1\n# TYPE a gauge\n# EOF\n",
+                                "# TYPE a gauge\na{x=\"1} 1\n# EOF\n", "# TYPE a gauge\na{x=\"\xff\"} 1\n# EOF\n", "# TYPE a gauge\na one\n# EOF\n",
+                                "# TYPE a stateset\na{a=\"x\"} 0\n# EOF\n", "# TYPE a counter\na_total -1\n# EOF\n", "# EOF\n# EOF\n", "\n# EOF\n"})
     EXPECT_THROW(OpenMetrics{bad}, std::runtime_error) << bad;
 }
 
@@ -131,11 +135,12 @@ TEST(HttpServer, AnswersGetOfItsPathAlone) {
 
 TEST(HttpServer, RefusesWhatIsNoRequest) {
   HttpServer server(0, page_with("x"));
-  for (const std::string bad : {"\r\n\r\n", "GET\r\n\r\n", "GET /metrics\r\n\r\n", "GET /metrics HTTP/2\r\n\r\n", "GET  HTTP/1.1\r\n\r\n",
-                                "GET metrics HTTP/1.1\r\n\r\n", "GET /met rics HTTP/1.1\r\n\r\n", "GET /metrics HTTP/1.1\r\nno field\r\n\r\n",
-                                "\x16\x03\x01\x02\r\n\r\n"})
+  for (const std::string bad :
+       {"\r\n\r\n", "GET\r\n\r\n", "GET /metrics\r\n\r\n", "GET /metrics HTTP/2\r\n\r\n", "GET  HTTP/1.1\r\n\r\n", "GET metrics HTTP/1.1\r\n\r\n",
+        "GET /met rics HTTP/1.1\r\n\r\n", "GET /metrics HTTP/1.1\r\nno field\r\n\r\n", "\x16\x03\x01\x02\r\n\r\n"})
     EXPECT_EQ(first_line(answer_to(server.port(), bad)), "HTTP/1.1 400 Bad Request") << bad;
-  EXPECT_EQ(first_line(answer_to(server.port(), "GET /metrics HTTP/1.1\r\nA: " + std::string(1 << 16, 'a'))), "HTTP/1.1 431 Request Header Fields Too Large");
+  EXPECT_EQ(first_line(answer_to(server.port(), "GET /metrics HTTP/1.1\r\nA: " + std::string(1 << 16, 'a'))),
+            "HTTP/1.1 431 Request Header Fields Too Large");
 }
 
 // A name of the web that leads to this address is none of this host's.
@@ -144,7 +149,8 @@ TEST(HttpServer, AnswersUnderTheNamesOfLoopbackAlone) {
   const auto status_for = [&](const std::string& host) {
     return first_line(answer_to(server.port(), "GET /metrics HTTP/1.1\r\nhOST: " + host + "\r\n\r\n"));
   };
-  for (const std::string host : {"localhost", "LocalHost:9", "127.0.0.1", "127.0.0.1:80", "[::1]:80", "127.1.2.3"}) EXPECT_EQ(status_for(host), "HTTP/1.1 200 OK") << host;
+  for (const std::string host : {"localhost", "LocalHost:9", "127.0.0.1", "127.0.0.1:80", "[::1]:80", "127.1.2.3"})
+    EXPECT_EQ(status_for(host), "HTTP/1.1 200 OK") << host;
   for (const std::string host : {"evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1"})
     EXPECT_EQ(status_for(host), "HTTP/1.1 400 Bad Request") << host;
 }

@@ -50,8 +50,7 @@ std::string HostStates::line(std::chrono::nanoseconds elapsed, std::size_t colum
   }
   if (all.each.empty()) return {};
   for (const std::string_view state : launcher::rank_states) {
-    if (const auto found = counts.find(std::string(state)); found != counts.end())
-      append_to(all.counts, fmt::format("{} {}", found->second, state));
+    if (const auto found = counts.find(std::string(state)); found != counts.end()) append_to(all.counts, fmt::format("{} {}", found->second, state));
   }
   return launcher::status_line_text(all, elapsed, restarts, columns);
 }

@@ -20,6 +20,8 @@ namespace {
 constexpr const char* asked_key = "launchers/states/asked";
 /// The others get so long to answer.
 constexpr std::chrono::milliseconds time_of_answers{2000};
+/// From the number of a question to the question itself.
+constexpr std::chrono::milliseconds time_from_number{200};
 /// How long a launcher waits for the next question before it looks whether it has missed some.
 constexpr std::chrono::milliseconds time_between_counts{2000};
 
@@ -38,11 +40,11 @@ std::vector<JobSeen> NodeStates::of_others() {
   store_->set(key(number, "question"), "");
   const base::Deadline deadline(time_of_answers);
   std::vector<JobSeen> others;
+  // The own answer is waited for as well: so no launcher that lives misses a question.
   for (int node = 0; node < nodes_; ++node) {
-    if (node == node_) continue;
     try {
       auto seen = decode_job(store_->get(key(number, std::to_string(node)), deadline.left()));
-      if (seen) others.push_back(std::move(*seen));
+      if (seen && node != node_) others.push_back(std::move(*seen));
     } catch (const Timeout&) {  // NOLINT(bugprone-empty-catch): that launcher is gone, or hangs
     }
   }
@@ -60,10 +62,21 @@ void NodeStates::answer_once(std::int64_t number) {
 
 /// Returns the number of the question to answer next: one that is open, or the one to come.
 std::int64_t NodeStates::newest() {
-  const std::string asked = store_->try_get(asked_key).value_or("0");
-  std::int64_t number = 0;
-  std::from_chars(asked.data(), asked.data() + asked.size(), number);
-  return number > 0 && store_->try_get(key(number, "question")) ? number : number + 1;
+  const auto asked = [this] {
+    const std::string text = store_->try_get(asked_key).value_or("0");
+    std::int64_t number = 0;
+    std::from_chars(text.data(), text.data() + text.size(), number);
+    return number;
+  };
+  for (std::int64_t number = asked();; number = asked()) {
+    if (number == 0) return 1;
+    try {
+      store_->get(key(number, "question"), time_from_number);  // it is written after it was counted
+      return number;
+    } catch (const Timeout&) {  // it is over
+      if (asked() == number) return number + 1;
+    }
+  }
 }
 
 void NodeStates::answer() {

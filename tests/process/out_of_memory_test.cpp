@@ -53,7 +53,8 @@ TEST(OutOfMemory, IsNamedWhenTheKernelKills) {
       little.folder(), UNISONO_COMMAND);
   RunningCommand job({"/bin/sh", "-c", line});
   EXPECT_EQ(job.wait(), 128 + SIGKILL) << job.err();
-  EXPECT_EQ(count(job.err(), "ended by SIGKILL (out of memory)"), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "ended by SIGKILL (out of memory)\n"), 1) << job.err();
+  EXPECT_NE(job.err().find("first cause: rank 1 "), std::string::npos) << job.err();
   EXPECT_NE(unwrapped(job.err()).find("the kernel has killed it: memory ran out"), std::string::npos) << job.err();
 }
 

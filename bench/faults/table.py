@@ -29,7 +29,7 @@ def remains(result):
 
 def ends(result):
     if result.get("hangs"):
-        return "**hangs**"
+        return "**hangs**" if result.get("seconds_until_known") is None else "not over when it was ended"
     return f"over after {seconds(result['seconds_until_over'])}"
 
 

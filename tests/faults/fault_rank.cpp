@@ -119,6 +119,13 @@ InitOptions options_from_environment() {
 
 namespace {
 
+// So many elements that a call takes some 100 ms.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr std::size_t large = std::size_t{1} << 20;
+#else
+constexpr std::size_t large = std::size_t{16} << 20;
+#endif
+
 /// element i of rank r in round k, small enough that sums of eight are exact
 float element(std::size_t i, int r, int k) {
   return static_cast<float>((i * 7 + static_cast<std::size_t>(r) * 131 + static_cast<std::size_t>(k)) % 4093);
@@ -226,7 +233,7 @@ int work(const std::string& moment, const std::string& victims) {
   say_ready();
   try {
     if (moment == "small") sum_for_ever(1, 50, since);
-    if (moment == "large") sum_for_ever(std::size_t{16} << 20, 0, since);
+    if (moment == "large") sum_for_ever(large, 0, since);
     barrier();
     say("under way");
     if (contains(victims, rank())) rest();

@@ -25,6 +25,15 @@ void expect_refused(const std::vector<std::string>& lines, const std::string& wh
   }
 }
 
+/// In a forked child LeakSanitizer looks for the threads of the parent, which it does not have, and says so.
+std::string without_word_of_sanitizer(const std::string& err) {
+  std::string rest;
+  for (const std::string& line : lines_of(err)) {
+    if (line.find("was not suspended. False leaks are possible") == std::string::npos) rest += line + "\n";
+  }
+  return rest;
+}
+
 /// A way for ranks to meet, and their output.
 class EveryMethod : public ::testing::TestWithParam<std::string> {
  protected:
@@ -40,7 +49,7 @@ class EveryMethod : public ::testing::TestWithParam<std::string> {
     DirectJob job(method, ranks, arguments, variables);
     for (int r = 0; r < ranks; ++r) {
       EXPECT_EQ(job[r].wait(), 0) << job[r].out() << job[r].err();
-      EXPECT_EQ(job[r].err(), "");
+      EXPECT_EQ(without_word_of_sanitizer(job[r].err()), "");
       lines_.push_back(lines_of(job[r].out()));
     }
     EXPECT_FALSE(std::filesystem::exists(job.file()));
@@ -178,19 +187,18 @@ TEST(Lifetime, AProcessThatWasNotLaunchedIsAlone) {
 
 // A10, F9: nothing to connect to and nothing to leak.
 TEST(Lifetime, A10AJobOfOneHostHasNoListenerAndNoFiles) {
-  const auto names = [] {
-    std::vector<std::string> all;
-    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) all.push_back(entry.path());
-    return all;
-  };
   RunningCommand job(faulty_job(4, {"work", "small", "1"}));
   ASSERT_TRUE(job.until_out_has("under way", 4)) << job.err();
   EXPECT_EQ(listening_sockets(job.pid()), std::vector<std::string>{});
   for (int r = 0; r < 4; ++r) {
     EXPECT_EQ(listening_sockets(pid_of(job, r)), std::vector<std::string>{});
-    EXPECT_NE(contents(fmt::format("/proc/{}/maps", pid_of(job, r))).find("memfd:unisono"), std::string::npos);
+    const std::string maps = contents(fmt::format("/proc/{}/maps", pid_of(job, r)));
+    EXPECT_NE(maps.find("memfd:unisono"), std::string::npos);
+    EXPECT_EQ(maps.find("/dev/shm"), std::string::npos) << maps;
   }
-  for (const auto& name : names()) EXPECT_EQ(name.find("unisono"), std::string::npos) << name;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {  // others may have files there
+    EXPECT_EQ(entry.path().string().find(job_id(job)), std::string::npos) << entry.path();
+  }
   // The hand-over is done; other jobs on this machine may just be at theirs.
   EXPECT_TRUE(eventually([] { return contents("/proc/net/unix").find("@unisono-") == std::string::npos; })) << contents("/proc/net/unix");
   ::kill(pid_of(job, 1), SIGKILL);

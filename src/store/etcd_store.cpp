@@ -56,10 +56,17 @@ std::optional<Pieces> pieces_of(const std::string& raw) {
 }  // namespace
 
 KeysInEtcd::KeysInEtcd(Location location, const Deadline& deadline)
-    : pid_(::getpid()), client_(std::move(location)), leases_(client_, deadline), writer_(client_, leases_) {}
+    : pid_(::getpid()),
+      parts_(std::make_unique<Parts>(std::move(location), deadline)),
+      client_(parts_->client),
+      leases_(parts_->leases),
+      writer_(parts_->writer) {}
 
 KeysInEtcd::~KeysInEtcd() {
-  if (::getpid() != pid_) return;  // a child of fork has nothing to take back
+  if (::getpid() != pid_) {  // a child of fork has neither the thread, which may hold locks for ever here, nor anything to take back
+    static_cast<void>(parts_.release());
+    return;
+  }
   try {
     leases_.leave(Deadline(std::min<Milliseconds>(timeout(), client_.is_lost() ? leave_time_of_lost : leave_time)));
   } catch (const std::exception& error) {  // then the leases end by themselves

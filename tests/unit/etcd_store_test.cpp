@@ -126,7 +126,9 @@ TEST_F(EtcdStoreTest, the_presence_of_a_killed_process_expires_and_that_of_a_liv
 }
 
 TEST_F(EtcdStoreTest, a_child_of_fork_is_refused) {
-  auto store = opened(server_->url());
+  auto store = opened(server_->url(), {{"UNISONO_ETCD_TTL", "2"}});
+  const std::string key = "a key whose wait lets the thread of the store come to its own wait";
+  EXPECT_THROW(store->get(key, 100ms), Timeout);
   const pid_t child = ::fork();
   if (child == 0) {
     int code = 1;

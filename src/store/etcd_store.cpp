@@ -25,7 +25,6 @@ namespace {
 /// etcd takes requests of 1.5 MiB. Longer values are cut into pieces.
 constexpr std::size_t piece_bytes = std::size_t{512} << 10;
 constexpr std::size_t most_operations = 100;  ///< of a transaction; etcd takes 128
-constexpr std::size_t most_watched = 64;      ///< keys that one request watches
 /// The answer to a request is awaited for so long beyond the deadline of a wait.
 constexpr auto slack = 2000ms;
 /// The time that leaving may take, and where etcd has not answered before.
@@ -233,7 +232,7 @@ void KeysInEtcd::await(std::span<const std::string> keys, Milliseconds timeout) 
     for (std::size_t i = 0; i < keys.size(); ++i) {
       if (results[i].count > 0) continue;
       missing.push_back(keys[i]);
-      if (watched.size() < most_watched) watched.push_back(whole_key(keys[i]));
+      watched.push_back(whole_key(keys[i]));
     }
     if (missing.empty()) return;
     if (deadline.passed()) throw_missing(client_.name(), missing, timeout);

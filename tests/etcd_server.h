@@ -66,18 +66,22 @@ class EtcdServer {
   void start() {
     const std::string client = "http://" + endpoint(), peer = fmt::format("http://127.0.0.1:{}", peer_port_);
     const std::string log = folder_ + "/log";
-    std::vector<std::string> words{program(),
-                                   "--name=test",
-                                   "--data-dir=" + folder_ + "/data",
-                                   "--listen-client-urls=" + client,
-                                   "--advertise-client-urls=" + client,
-                                   "--listen-peer-urls=" + peer,
-                                   "--initial-advertise-peer-urls=" + peer,
-                                   "--initial-cluster=test=" + peer,
-                                   "--heartbeat-interval=20",
-                                   "--election-timeout=200",
-                                   "--logger=zap",
-                                   "--log-outputs=" + log};
+    // It ends with a test that is killed.
+    std::vector<std::string> words;
+    if (::access(setpriv, X_OK) == 0) words = {setpriv, "--pdeathsig", "KILL", "--"};
+    const std::vector<std::string> command{program(),
+                                           "--name=test",
+                                           "--data-dir=" + folder_ + "/data",
+                                           "--listen-client-urls=" + client,
+                                           "--advertise-client-urls=" + client,
+                                           "--listen-peer-urls=" + peer,
+                                           "--initial-advertise-peer-urls=" + peer,
+                                           "--initial-cluster=test=" + peer,
+                                           "--heartbeat-interval=20",
+                                           "--election-timeout=200",
+                                           "--logger=zap",
+                                           "--log-outputs=" + log};
+    words.insert(words.end(), command.begin(), command.end());
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
@@ -98,6 +102,8 @@ class EtcdServer {
   }
 
  private:
+  static constexpr const char* setpriv = "/usr/bin/setpriv";
+
   bool serves() const { return base::try_connect(base::resolve("127.0.0.1", port_).front(), base::Deadline(std::chrono::seconds(1))).fd.get() >= 0; }
   static std::string text_of(const std::string& path) {
     std::ifstream file(path);

@@ -28,8 +28,14 @@ class GatewayProxy {
     enum class Kind { pass, answer, lose } kind = Kind::pass;
     std::string answer = {};  ///< the bytes of an HTTP answer
   };
-  /// Gets the path, and how many requests of that path came before.
-  using Rule = std::function<Decision(std::string_view path, int before)>;
+  struct Request {
+    std::string path, body;
+    int before = 0;  ///< requests of that path
+
+    /// A transaction with conditions that puts or erases.
+    bool is_change() const { return path == "/v3/kv/txn" && body.find("\"compare\":[{") != std::string::npos; }
+  };
+  using Rule = std::function<Decision(const Request& request)>;
 
   static std::string http(int status, std::string_view body) {
     return fmt::format("HTTP/1.1 {} Said\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}", status, body.size(),
@@ -102,12 +108,11 @@ class GatewayProxy {
     return true;
   }
 
-  Decision decide(const std::string& path) {
+  Decision decide(Request request) {
     const std::lock_guard lock(mutex_);
-    int before = 0;
-    for (const std::string& earlier : paths_) before += earlier == path;
-    paths_.push_back(path);
-    Decision decision = rule_(path, before);
+    for (const std::string& earlier : paths_) request.before += earlier == request.path;
+    paths_.push_back(request.path);
+    Decision decision = rule_(request);
     if (decision.kind != Decision::Kind::pass) ++decided_;
     return decision;
   }
@@ -117,7 +122,7 @@ class GatewayProxy {
     std::string asked = request(client.get());
     if (asked.empty()) return;
     const auto first = asked.find(' ') + 1;
-    const Decision decision = decide(asked.substr(first, asked.find(' ', first) - first));
+    const Decision decision = decide({asked.substr(first, asked.find(' ', first) - first), asked.substr(asked.find("\r\n\r\n"))});
     if (decision.kind == Decision::Kind::answer) {
       send_all(client.get(), decision.answer);
       return;

@@ -184,7 +184,7 @@ JobIdentity meet_in_etcd(Plan plan, const std::string& url) {
   const Deadline deadline(plan.timeout);
   const auto store = store::etcd::open_etcd(url, plan.environment, deadline);
   plan.place = store->location().name();
-  const JoinTimeout bounded(*store, plan.timeout);
+  store->set_timeout(plan.timeout);  // also of later uses, which wait for an etcd that is gone
   JoinRequest request = join_request(plan);
   use_presence(request, store);
   Joined joined = *join(*store, request, deadline);

@@ -74,14 +74,6 @@ class Client::Turn final : public Patience {
 
 Client::Client(Location location) : location_(std::move(location)), library_(&library()), pid_(::getpid()), idle_(location_.endpoints.size()) {}
 
-Client::~Client() {
-  // libcurl would tell the servers of the parent's connections that they end.
-  if (::getpid() == pid_) return;
-  for (auto& channels : idle_) {
-    for (auto& channel : channels) static_cast<void>(channel.release());
-  }
-}
-
 void Client::check_process() const {
   if (::getpid() != pid_) throw NotInitialized(fmt::format("{} was opened by another process, from which this one was forked", name()));
 }

@@ -21,7 +21,6 @@ class Client {
  public:
   /// Throws BackendUnavailable where libunisono-etcd.so is missing or cannot be used.
   explicit Client(Location location);
-  ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 

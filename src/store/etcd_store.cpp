@@ -25,7 +25,6 @@ namespace {
 /// etcd takes requests of 1.5 MiB. Longer values are cut into pieces.
 constexpr std::size_t piece_bytes = std::size_t{512} << 10;
 constexpr std::size_t most_operations = 100;  ///< of a transaction; etcd takes 128
-constexpr std::size_t most_watched = 64;      ///< keys that one request watches
 /// The answer to a request is awaited for so long beyond the deadline of a wait.
 constexpr auto slack = 2000ms;
 /// The time that leaving may take, and where etcd has not answered before.
@@ -56,10 +55,17 @@ std::optional<Pieces> pieces_of(const std::string& raw) {
 }  // namespace
 
 KeysInEtcd::KeysInEtcd(Location location, const Deadline& deadline)
-    : pid_(::getpid()), client_(std::move(location)), leases_(client_, deadline), writer_(client_, leases_) {}
+    : pid_(::getpid()),
+      parts_(std::make_unique<Parts>(std::move(location), deadline)),
+      client_(parts_->client),
+      leases_(parts_->leases),
+      writer_(parts_->writer) {}
 
 KeysInEtcd::~KeysInEtcd() {
-  if (::getpid() != pid_) return;  // a child of fork has nothing to take back
+  if (::getpid() != pid_) {  // a child of fork has neither the thread, which may hold locks for ever here, nor anything to take back
+    static_cast<void>(parts_.release());
+    return;
+  }
   try {
     leases_.leave(Deadline(std::min<Milliseconds>(timeout(), client_.is_lost() ? leave_time_of_lost : leave_time)));
   } catch (const std::exception& error) {  // then the leases end by themselves
@@ -226,7 +232,7 @@ void KeysInEtcd::await(std::span<const std::string> keys, Milliseconds timeout) 
     for (std::size_t i = 0; i < keys.size(); ++i) {
       if (results[i].count > 0) continue;
       missing.push_back(keys[i]);
-      if (watched.size() < most_watched) watched.push_back(whole_key(keys[i]));
+      watched.push_back(whole_key(keys[i]));
     }
     if (missing.empty()) return;
     if (deadline.passed()) throw_missing(client_.name(), missing, timeout);

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/deadline.h"
@@ -67,10 +68,18 @@ class KeysInEtcd final : public Store, public BatchedReads {
   std::int64_t look(std::span<const std::string> keys, Operation::Kind kind, std::vector<Result>& results, const base::Deadline& deadline);
   void await(std::span<const std::string> keys, Milliseconds timeout);
 
+  struct Parts {
+    Parts(Location location, const base::Deadline& deadline) : client(std::move(location)), leases(client, deadline), writer(client, leases) {}
+    Client client;
+    Leases leases;
+    Writer writer;
+  };
+
   const int pid_;
-  Client client_;
-  Leases leases_;
-  Writer writer_;
+  std::unique_ptr<Parts> parts_;
+  Client& client_;
+  Leases& leases_;
+  Writer& writer_;
   std::mutex seen_mutex_;  ///< guards the next ones
   std::set<std::string> present_;
   base::Clock::time_point seen_at_{};

@@ -168,13 +168,10 @@ LeaseAnswer read_lease(std::string_view body) {
   return {.id = number(lease, "ID"), .seconds = number(lease, "TTL")};
 }
 
-std::string watch_request(const std::vector<std::string>& keys, std::int64_t from) {
-  std::string requests;
-  for (const std::string& key : keys) {
-    const json create{{"key", to_base64(key)}, {"start_revision", text_of(from)}, {"filters", {"NODELETE"}}};
-    requests += json{{"create_request", create}}.dump() + "\n";
-  }
-  return requests;
+std::string watch_request(const std::set<std::string>& keys, std::int64_t from) {
+  json create{{"key", to_base64(*keys.begin())}, {"start_revision", text_of(from)}, {"filters", {"NODELETE"}}};
+  if (keys.size() > 1) create["range_end"] = to_base64(*keys.rbegin() + '\0');
+  return json{{"create_request", std::move(create)}}.dump();
 }
 
 Failure read_events(std::string_view line, std::set<std::string>& keys, bool& begun) {

@@ -22,8 +22,9 @@ struct LeaseAnswer {
 };
 LeaseAnswer read_lease(std::string_view body);
 
-/// One request for each key, all of them for the same stream.
-std::string watch_request(const std::vector<std::string>& keys, std::int64_t from);
+/// A watch of all keys from the first to the last of these. A stream takes one request alone: once the gateway has begun to answer, it may not read
+/// any further.
+std::string watch_request(const std::set<std::string>& keys, std::int64_t from);
 /// Removes from `keys` those that a line of the stream says to be set.
 Failure read_events(std::string_view line, std::set<std::string>& keys, bool& begun);
 

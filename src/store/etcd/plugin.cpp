@@ -80,7 +80,7 @@ class Gateway final : public Channel {
         return said.is_none() && !awaited.empty() && !fault;
       };
       Http::Reply reply;
-      Failure failure = http_.post("/v3/watch", watch_request(keys, from), reply, patience, take);
+      Failure failure = http_.post("/v3/watch", watch_request(awaited, from), reply, patience, take);
       if (fault) std::rethrow_exception(fault);
       if (!said.is_none()) return said;
       if (!failure.is_none() || awaited.empty()) return failure;

@@ -87,6 +87,7 @@ std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::sha
   parts.recorder = state->recorder;
   state->progress->configure(parts.core->coordination().notifier(), parts.core->coordination().is_crowded());
   state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
+  state->whole = state->world->implementation();
   return state;
 }
 

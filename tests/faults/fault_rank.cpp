@@ -332,6 +332,7 @@ int main(int argc, char** argv) {
     if (mode == "missing") return missing(argument(2), argument(3));
     if (const auto code = run_lifetime_mode(mode, argument(2), argument(3))) return *code;
     if (const auto code = run_group_mode(mode, argument(2), argument(3))) return *code;
+    if (const auto code = run_elastic_mode({argv + 1, argv + argc})) return *code;
   } catch (...) {
     say("ended by " + describe_current_exception());
     return 4;

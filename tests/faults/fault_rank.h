@@ -27,6 +27,8 @@ InitOptions options_from_environment();
 
 /// Modes about initialize, finalize, fork and exit; nullopt for a mode that is none of them.
 std::optional<int> run_lifetime_mode(const std::string& mode, const std::string& first, const std::string& second);
+/// The mode of elastic jobs, by all words of the command; nullopt for another mode.
+std::optional<int> run_elastic_mode(const std::vector<std::string>& words);
 /// Modes about forming groups.
 std::optional<int> run_group_mode(const std::string& mode, const std::string& first, const std::string& second);
 

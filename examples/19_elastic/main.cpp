@@ -1,4 +1,5 @@
-// unisono/elastic.h: ranks in different states are brought to that of the one that has come furthest, and go on from there in a loop that loses no step.
+// unisono/elastic.h: ranks in different states are brought to that of the one that has come furthest, and go on from there in a loop that loses no
+// step.
 #include <unisono/unisono.h>
 
 #include <cstdio>

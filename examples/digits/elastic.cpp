@@ -121,8 +121,9 @@ int run(const std::filesystem::path& file, int rank_to_lose) {
     return true;
   });
   const double result = accuracy(model, test, group);
-  if (group.rank() == 0) std::printf("test accuracy: %.3f\nranks: %d\nweights: checksum %016llx\n", result, group.size(),
-                                     static_cast<unsigned long long>(model.checksum()));
+  if (group.rank() == 0)
+    std::printf("test accuracy: %.3f\nranks: %d\nweights: checksum %016llx\n", result, group.size(),
+                static_cast<unsigned long long>(model.checksum()));
   return 0;
 }
 

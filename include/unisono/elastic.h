@@ -79,20 +79,26 @@ class UNISONO_API ElasticState {
   /// is listed has changed.
   std::int64_t step = 0;
 
-  /// Adds a buffer of the host's memory, which has the same length and dtype on all members.
-  template <class B>
-  requires Buffer<B&> ElasticState& buffer(std::string name, B& x) {
-    add_buffer(std::move(name), [&x] { return detail::writable_view_of(x); });
+  /// Adds a buffer of the host's memory, which has the same length and dtype on all members. Of a
+  /// view, and of a tensor of LibTorch, a copy is kept; the elements stay where they are.
+  template <Buffer B>
+  ElasticState& buffer(std::string name, B&& x) {
+    if constexpr (detail::is_temporary_view<B>) {
+      add_buffer(std::move(name), [x = std::remove_cvref_t<B>(x)]() mutable { return detail::writable_view_of(x); });
+    } else {
+      add_buffer(std::move(name), [&x] { return detail::writable_view_of(x); });
+    }
     return *this;
   }
 
   /// Adds an object (objects.h), such as a number, a string or a container of any length.
   template <detail::object O>
   ElasticState& object(std::string name, O& x) {
-    add_object(std::move(name), detail::object_type<O>().fingerprint, [&x] { return detail::to_bytes<O>(x); },
-               [&x](std::span<const std::byte> bytes) -> std::function<void()> {
-                 return [&x, value = std::make_shared<O>(detail::from_bytes<O>(bytes))] { x = std::move(*value); };
-               });
+    add_object(
+        std::move(name), detail::object_type<O>().fingerprint, [&x] { return detail::to_bytes<O>(x); },
+        [&x](std::span<const std::byte> bytes) -> std::function<void()> {
+          return [&x, value = std::make_shared<O>(detail::from_bytes<O>(bytes))] { x = std::move(*value); };
+        });
     return *this;
   }
 

@@ -12,6 +12,7 @@ namespace unisono::context {
 ///
 /// Every member calls it once it has its part of the group. Returns when all have theirs. Throws on all members where one of them could not come:
 /// what `explain` makes of the error that this member met, or PeerFailed with what another one has told.
-void commit(Formation& formation, int size, const base::Deadline& deadline, const std::function<std::exception_ptr(const std::exception_ptr&)>& explain);
+void commit(Formation& formation, int size, const base::Deadline& deadline,
+            const std::function<std::exception_ptr(const std::exception_ptr&)>& explain);
 
 }  // namespace unisono::context

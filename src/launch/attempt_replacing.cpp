@@ -56,7 +56,7 @@ void Attempt::advance_elastic() {
   const bool is_enough = members + well >= parts_.options.min_ranks;
   for (const std::size_t i : lost) announce(i, is_enough && well == 0);
   if (!is_enough) return fail_elastic();
-  if (well > 0) cancel_restarts();  // a job that comes to its end takes nobody in any more
+  if (well > 0) cancel_restarts();                              // a job that comes to its end takes nobody in any more
   if (members == 0 && any_alive()) return ask_to_end(SIGTERM);  // these wait to be taken in
   for (std::size_t i = 0; i < places_.size(); ++i) {
     if (places_[i].restart && places_[i].restart->passed()) replace(i);
@@ -104,6 +104,7 @@ void Attempt::announce(std::size_t index, bool is_replaced) {
 
 /// Ends the processes that the others have left out, because they did not answer: nobody waits for them any more.
 void Attempt::end_those_left_out() {
+  observe_ends();  // most of them are dead
   for (std::size_t i = 0; i < ends_.size(); ++i) {
     if (!is_alive(i) || !is_left_out(i)) continue;
     RankPlace& place = places_[i];

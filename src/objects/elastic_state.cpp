@@ -45,9 +45,7 @@ struct ElasticState::Entries {
 ElasticState::ElasticState() : entries_(std::make_unique<Entries>()) {}
 ElasticState::~ElasticState() = default;
 
-void ElasticState::add_buffer(std::string name, std::function<TensorView()> view) {
-  entries_->buffers.push_back({std::move(name), std::move(view)});
-}
+void ElasticState::add_buffer(std::string name, std::function<TensorView()> view) { entries_->buffers.push_back({std::move(name), std::move(view)}); }
 void ElasticState::add_object(std::string name, std::uint64_t type, Write write, Read read) {
   entries_->objects.push_back({std::move(name), type, std::move(write), std::move(read)});
 }

@@ -113,9 +113,9 @@ std::vector<Newcomer> GrowthKeys::waiting(std::int64_t& done) {
 
 GenerationPlan GrowthKeys::call(std::span<const std::string> members, std::span<const Newcomer> newcomers, std::chrono::milliseconds timeout) {
   GenerationPlan generation{.number = static_cast<int>(store_.add(generations_key, 1)) + 1,
-                        .survivors = static_cast<int>(members.size()),
-                        .timeout = timeout,
-                        .names = {members.begin(), members.end()}};
+                            .survivors = static_cast<int>(members.size()),
+                            .timeout = timeout,
+                            .names = {members.begin(), members.end()}};
   for (const Newcomer& newcomer : newcomers) generation.names.push_back(newcomer.name);
   store_.set(generation_key(generation.number, "members"),
              fmt::format("{} {} {}", generation.survivors, timeout.count(), fmt::join(generation.names, " ")));

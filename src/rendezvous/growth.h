@@ -25,8 +25,8 @@ namespace unisono::rendezvous {
 
 /// The members of a world that is to be formed.
 struct GenerationPlan {
-  int number = 1;          ///< 1: the world of the start, which is formed in another way
-  int survivors = 0;       ///< so many of the lowest ranks are members of the world before
+  int number = 1;                       ///< 1: the world of the start, which is formed in another way
+  int survivors = 0;                    ///< so many of the lowest ranks are members of the world before
   std::chrono::milliseconds timeout{};  ///< of forming it
   std::vector<std::string> names;       ///< by rank: the names that the launcher gave the processes
 };

@@ -9,6 +9,12 @@
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {
+namespace {
+
+/// In the place of a rank that was missed: it is not this process's to say who is to blame.
+constexpr int nobody = -1;
+
+}  // namespace
 
 std::optional<JobIdentity> facts_of_newcomer(const JobRequest& request, const base::Environment& environment) {
   const auto number = environment.get_int("UNISONO_NEWCOMER");
@@ -51,7 +57,10 @@ JobIdentity meet_generation(const JobIdentity& facts, const GenerationPlan& gene
   JoinRequest request = join_request(plan);
   request.most_generations = 1;
   auto joined = join(watched, request, deadline);
-  if (!joined) throw Timeout("this generation of the job is over already", info(), {});
+  if (!joined) {
+    look();  // which says why, as a rule
+    throw Timeout("another process has given this generation of the job up", info(), {nobody});
+  }
   auto view = part_of(store, *joined);
   JobIdentity identity = settle(std::move(plan), std::move(*joined), store, std::move(view), facts.growth.route);
   identity.growth.generation = generation.number;

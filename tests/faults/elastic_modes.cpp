@@ -3,8 +3,8 @@
 //   elastic STEPS SIZE MOMENT VICTIMS STEP
 //
 // The rank trains until STEPS steps are done and the group has SIZE members again. The ranks of the start in VICTIMS ("1", "0,2", "-" for none) end
-// themselves at the MOMENT, in step STEP. What each rank brings to a sum depends on its rank, and the sum does not depend on how many ranks there are,
-// so that the result of every job is known, element by element.
+// themselves at the MOMENT, in step STEP. What each rank brings to a sum depends on its rank, and the sum does not depend on how many ranks there
+// are, so that the result of every job is known, element by element.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -32,7 +32,7 @@
 namespace unisono::testing {
 namespace {
 
-constexpr std::size_t length = 1009;             // a prime
+constexpr std::size_t length = 1009;                 // a prime
 constexpr std::size_t large = std::size_t{8} << 20;  // elements of a call that takes a while
 
 struct Plan {
@@ -64,10 +64,15 @@ void die_at(const std::string& key) {
 /// What a job learns: the weights are the sum of all steps, whoever has taken part in them.
 class Training {
  public:
-  Training() : weights_(length, 0.0) { state_.buffer("weights", weights_).object("sizes", sizes_); }
+  Training() : weights_(length, 0.0) { state_.buffer("weights", weights_).object("sizes", sizes_).object("since", since_); }
 
   ElasticState& state() { return state_; }
   const std::vector<int>& sizes() const { return sizes_; }
+  /// The job is done when all steps are, ten of them in a group that is complete again.
+  bool is_done(std::int64_t steps, int size) const {
+    constexpr int enough = 10;
+    return state_.step >= steps && sizes_.back() >= size && since_ >= enough;
+  }
 
   void step(const ProcessGroup& group) {
     const int n = group.size();
@@ -80,7 +85,11 @@ class Training {
       if (ranks[static_cast<std::size_t>(r)] != 100 * n + r) wrong(fmt::format("all_gather of {} ranks is {}", n, list(ranks)));
     }
     for (std::size_t i = 0; i < length; ++i) weights_[i] += std::round(gradient[i]);
-    if (sizes_.empty() || sizes_.back() != n) sizes_.push_back(n);
+    if (sizes_.empty() || sizes_.back() != n) {
+      sizes_.push_back(n);
+      since_ = 0;
+    }
+    ++since_;
     ++state_.step;
   }
 
@@ -101,6 +110,7 @@ class Training {
   ElasticState state_;
   std::vector<double> weights_;
   std::vector<int> sizes_;
+  int since_ = 0;  // the steps in a group of the last size
 };
 
 /// Nobody waits for a rank that ends between two calls: the others are in no call, and hear of it in their next one.
@@ -134,10 +144,6 @@ void meet_fate(const Plan& plan, const ElasticState& state, const ProcessGroup& 
   }
 }
 
-bool is_done(const Plan& plan, const ElasticState& state, const ProcessGroup& group) {
-  return state.step >= plan.steps && group.size() >= plan.size;
-}
-
 void report(const Training& training, const ProcessGroup& group) {
   training.check();
   const std::vector<int> places = all_gather(place(), group);
@@ -158,17 +164,17 @@ void wait_for_newcomers(int number, const ProcessGroup& group) {
 }
 
 int train(const Plan& plan) {
-  if (plan.moment == "shrink" && plan.is_victim) die_at(fmt::format("unisono/world/1/shrink/0.1.2.3/world#0/here/{}", place()));
+  if (plan.moment == "shrink" && plan.is_victim) die_at(fmt::format("unisono/world/1//shrink/0.1.2.3/world#0//here/{}", place()));
   if (plan.moment == "member" && plan.is_victim) die_at("unisono/grow/2/members");
-  if (plan.moment == "newcomer" && newcomer() == 1) die_at("unisono/grow/call/0/0");
+  if (plan.moment == "newcomer" && newcomer() == 1 && place() == 1) die_at("unisono/grow/call/0/0");
   const Context context(options_from_environment());
   Training training;
   const ProcessGroup last = run_elastic(training.state(), [&](const ProcessGroup& group) {
-    if (is_done(plan, training.state(), group)) return false;
+    if (training.is_done(plan.steps, plan.size)) return false;
     meet_fate(plan, training.state(), group);
     // In these modes place 3 is the first to be lost, and the victims are lost while the others make up for it.
     if (plan.moment == "test" && training.state().step == 0) say("under way");
-    if (plan.moment == "test" && group.size() == 3 && training.sizes().back() == 4) say("a group of 3");
+    if (plan.moment == "test" && group.size() == 3 && (training.sizes().empty() || training.sizes().back() == 4)) say("a group of 3");
     if (plan.moment == "once" && plan.is_victim && environment().get_int("UNISONO_ATTEMPT") == 0 && training.state().step == plan.step) die();
     const bool loses_another = plan.moment == "shrink" || plan.moment == "member";
     if (loses_another && place() == 3 && newcomer() == 0 && training.state().step == plan.step) die();
@@ -196,7 +202,7 @@ int train_and_be_left_out(const Plan& plan) {
   ProcessGroup before = world();
   try {
     run_elastic(training.state(), [&](const ProcessGroup& group) {
-      if (is_done(plan, training.state(), group)) return false;
+      if (training.is_done(plan.steps, plan.size)) return false;
       meet_fate(plan, training.state(), group);
       // Another one is lost, so that the others form a generation while the first still lives.
       if (place() == 3 && newcomer() == 0 && training.state().step == plan.step + 20) die();
@@ -224,7 +230,8 @@ int train_and_be_left_out(const Plan& plan) {
   say(fmt::format("generation 2: {}", fmt::join(generation.names, " ")));
   static_cast<void>(keys.await_decision(generation, std::chrono::seconds(30)));
   try {
-    static_cast<void>(rendezvous::meet_generation(facts, generation, 1, base::Deadline(std::chrono::seconds(5)), [] {}, environment()));
+    static_cast<void>(rendezvous::meet_generation(
+        facts, generation, 1, base::Deadline(std::chrono::seconds(5)), [] {}, environment()));
     say("the operation SUCCEEDED");
   } catch (const Error&) {
     say("seat: " + describe_current_exception());

@@ -167,6 +167,7 @@ int train(const Plan& plan) {
   if (plan.moment == "shrink" && plan.is_victim) die_at(fmt::format("unisono/world/1//shrink/0.1.2.3/world#0//here/{}", place()));
   if (plan.moment == "member" && plan.is_victim) die_at("unisono/grow/2/members");
   if (plan.moment == "newcomer" && newcomer() == 1 && place() == 1) die_at("unisono/grow/call/0/0");
+  if (plan.moment == "meeting" && plan.is_victim && environment().get_int("UNISONO_ATTEMPT") == 0) die();
   const Context context(options_from_environment());
   Training training;
   const ProcessGroup last = run_elastic(training.state(), [&](const ProcessGroup& group) {

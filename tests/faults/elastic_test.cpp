@@ -149,6 +149,15 @@ TEST(Elastic, TooFewRanksStartAgain) {
   EXPECT_EQ(count(job.err(), "restart 1 of 1 in 1 s"), 1) << job.err();
 }
 
+// Nobody can go on without a rank that dies before all have met.
+TEST(Elastic, ADeathBeforeTheMeetingStartsAllAgain) {
+  RunningCommand job(command_of({.restarts = 1, .moment = "meeting", .victims = "1", .grace = "2"}), with("native"));
+  EXPECT_EQ(job.wait(std::chrono::seconds(60)), 0) << job.out() << job.err();
+  EXPECT_EQ(count(job.out(), "places 0,1,2,3, sizes 4\n"), 4) << job.out();
+  EXPECT_EQ(count(job.err(), "first cause: rank 1 "), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "restart 1 of 1 in 1 s"), 1) << job.err();
+}
+
 // A job that comes to its end dismisses a process that waits to be taken in.
 TEST(Elastic, WhoWaitsAtTheEndIsDismissed) {
   RunningCommand job(command_of({.size = 1, .moment = "refuse", .victims = "2"}), with("native"));

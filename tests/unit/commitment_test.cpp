@@ -22,7 +22,8 @@ using namespace std::chrono_literals;
 class Member {
  public:
   Member(std::shared_ptr<Store> store, int rank, std::function<void()> look)
-      : formation_({.operation = "shrink_group", .group = "{0, 1, 2}", .rank = rank, .size = 3, .store = std::move(store), .look = std::move(look)}) {}
+      : formation_({.operation = "shrink_group", .group = "{0, 1, 2}", .rank = rank, .size = 3, .store = std::move(store), .look = std::move(look)}) {
+  }
 
   /// Returns what it throws; empty: it has the group.
   std::future<std::string> come() {
@@ -44,7 +45,8 @@ class Member {
 
 class CommitmentTest : public ::testing::Test {
  protected:
-  Member& member(int rank, std::function<void()> look = [] {}) {
+  Member& member(
+      int rank, std::function<void()> look = [] {}) {
     members_.push_back(std::make_unique<Member>(store, rank, std::move(look)));
     return *members_.back();
   }

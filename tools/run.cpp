@@ -38,6 +38,7 @@ constexpr double longest_grace_seconds = 1e9;
 struct RunFlags {
   launcher::JobOptions job;
   HostFlags hosts;
+  std::string ranks = "1";
   double grace_seconds = 15;
   double silence_seconds = 30;
   bool own_backend = false;
@@ -128,6 +129,9 @@ int start_job(RunFlags& flags, const CLI::App& command) {
   const bool are_named = !flags.hosts.hosts.empty() || !flags.hosts.hostfile.empty();
   if (!are_named && hosts.size() == 1 && is_this_host(hosts.front().name)) job.ranks = std::exchange(hosts, {}).front().slots;
   if (!are_named) meet_by_name(hosts, command, job);
+  if (!hosts.empty() && job.min_ranks > 0) {
+    throw InvalidArgument("-n MIN:MAX is for a job on one host", {.hint = "name no hosts, or give -n a single number"});
+  }
   if (!hosts.empty()) {
     const bool has_command = are_named || !flags.hosts.ssh.empty() || job.environment.has("UNISONO_SSH");
     return run_on_hosts(command, flags.hosts, hosts, has_command ? ssh_of(flags.hosts, job.environment) : allocation_command(job.environment), job);
@@ -145,8 +149,16 @@ int start_job(RunFlags& flags, const CLI::App& command) {
   return launcher::run_job(job).exit_code;
 }
 
+/// Reads "4", or "2:8".
+void take_ranks(const std::string& text, launcher::JobOptions& job) {
+  const auto colon = text.find(':');
+  if (colon != std::string::npos) job.min_ranks = std::stoi(text);
+  job.ranks = std::stoi(colon == std::string::npos ? text : text.substr(colon + 1));
+}
+
 void run(RunFlags& flags, const CLI::App& command) {
   launcher::JobOptions& job = flags.job;
+  take_ranks(flags.ranks, job);
   job.command = program_arguments();
   if (job.command.empty()) throw CLI::RequiredError("a program to run");
   // Anything longer means "for ever". The limit keeps the clock's arithmetic from overflowing.
@@ -196,6 +208,11 @@ void explain_run(const CLI::App* command) {
             "what torchrun sets.",
             "The output of the ranks appears when they print it, with the rank in front of each line. Where that is a terminal, each rank has a "
             "terminal of its own. Standard input goes to rank 0.",
+            "With -n MIN:MAX the job goes on while MIN ranks live: the survivors of a lost rank form a smaller group, and a process that takes its "
+            "place, "
+            "after 1, 2, 4, … seconds and at most --max-restarts times in all, is taken in by them. For that the program calls unisono's "
+            "shrink_group "
+            "and grow_group, or run_elastic, which does both; ranks of other programs fail with the lost one.",
             "When a rank fails, that is said at once. The others have --grace seconds to end by themselves, get SIGTERM, and after as long again "
             "SIGKILL; two seconds where they are in no group with it. What failed first is named at the end.",
             "On several hosts --hosts or --hostfile names them: they are reached by ssh without a password, run the ranks in the current folder, and "
@@ -208,6 +225,7 @@ void explain_run(const CLI::App* command) {
             "name of the first. When a rank fails on one host, all launchers end."},
        .examples = {{"unisono run -n 4 -- ./app --epochs 3", "Four ranks of a program on this host."},
                     {"unisono run -n 2 -- python train.py", "Any program: the ranks are in its environment."},
+                    {"unisono run -n 2:4 --max-restarts 10 -- ./app", "Four ranks, of which two may be missing for a while."},
                     {"unisono run -n 8 --bind core --logs logs ./app", "Each rank on a core of its own, with a file for its output."},
                     {"unisono run --nnodes 2 --node-rank 1 --master-addr 10.0.0.1 -n 4 -- ./app", "The second of two hosts."},
                     {"unisono run --hosts a:4,b:4 -- ./app", "Four ranks on each of two hosts, by ssh."}},
@@ -226,13 +244,20 @@ void add_run(CLI::App& app) {
   launcher::JobOptions& job = flags->job;
   CLI::App* command = app.add_subcommand("run", "Start a program as several ranks, on one host or several, and watch over them");
   command->footer("unisono run [-n RANKS] [options] [--] PROGRAM [ARGUMENTS…]");
-  command->add_option("-n,--ranks", job.ranks, "How many ranks to start (1); -np, --nprocs and --nproc-per-node are understood, too")
-      ->check(whole_number(1, launcher::most_ranks));
+  command
+      ->add_option(
+          "-n,--ranks", flags->ranks,
+          "How many ranks to start (1); -np, --nprocs and --nproc-per-node are understood, too. MIN:MAX starts MAX, goes on while MIN live, and "
+          "replaces those that are lost")
+      ->check(number_or_range(launcher::most_ranks));
   offer(command->add_option("--backend", job.backend,
                             "What the ranks run on, as UNISONO_BACKEND: native, mpi, gloo, tcp, ucx, cpu:native,cuda:nccl, …"),
         {.words = engines::known_names, .separators = ",:"});
   command->add_flag("--own-backend", flags->own_backend, "The program registers its backend itself: do not refuse a name that is unknown here");
-  command->add_option("--max-restarts", job.max_restarts, "After a failure, start all ranks again, at most so many times (0)")
+  command
+      ->add_option("--max-restarts", job.max_restarts,
+                   "After a failure, start all ranks again, at most so many times (0); with -n MIN:MAX, replace a lost rank, "
+                   "while enough live")
       ->check(whole_number(0, most_restarts));
   offer(command->add_option("--logs", job.log_directory, "Keep a file for each rank, in a folder for each job in this one"),
         {.kind = Values::Kind::folder});

@@ -65,6 +65,25 @@ CLI::Validator whole_number(long low, long high) {
       "");
 }
 
+CLI::Validator number_or_range(long most) {
+  return CLI::Validator(
+      [most](std::string& text) {
+        const auto parse = [&](std::string_view part) {
+          long value = 0;
+          const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+          return error == std::errc() && end == part.data() + part.size() && value >= 1 && value <= most ? value : 0;
+        };
+        const std::string_view whole = text;
+        const auto colon = whole.find(':');
+        if (colon == std::string_view::npos)
+          return parse(whole) > 0 ? std::string() : no_such_value(fmt::format("a whole number from 1 to {}", most), text);
+        const long low = parse(whole.substr(0, colon)), high = parse(whole.substr(colon + 1));
+        if (low > 0 && low <= high) return std::string();
+        return no_such_value(fmt::format("two whole numbers from 1 to {} as MIN:MAX, the smaller one first", most), text);
+      },
+      "");
+}
+
 CLI::Validator number(double low, double high) {
   return CLI::Validator(
       [low, high](std::string& text) {

@@ -23,6 +23,8 @@ class Help final : public CLI::Formatter {
 // These validators check an option's value. Their error continues the option's name as a sentence: "must be …, not 'four'".
 
 CLI::Validator whole_number(long low, long high);
+/// Accepts a whole number from 1 to `most`, or two of them, the smaller one first: "4", "2:8".
+CLI::Validator number_or_range(long most);
 CLI::Validator number(double low, double high);
 CLI::Validator not_negative();
 CLI::Validator one_of(std::vector<std::string> words);

@@ -16,6 +16,8 @@ class Model {
   explicit Model(std::uint64_t seed);
 
   std::vector<float>& weights() { return weights_; }
+  /// What the steps so far have left for the next one.
+  std::vector<float>& velocity() { return velocity_; }
   std::size_t size() const { return weights_.size(); }
 
   /// Adds the gradient of the digit's cross-entropy loss to `gradient` (size() values) and returns that loss.

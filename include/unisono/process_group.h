@@ -181,8 +181,8 @@ UNISONO_API std::optional<ProcessGroup> shrink_group(const ProcessGroup& group, 
 
 /// Returns the group of all processes without a copy: the default group of every call.
 ///
-/// It is `world()` as a reference, which is valid until `finalize()`. In a thread of run_threads it
-/// is the world of that thread's rank.
+/// It is `world()` as a reference, which is valid until `finalize()`, and until grow_group forms
+/// another world. In a thread of run_threads it is the world of that thread's rank.
 ///
 /// @throws NotInitialized if there is no context
 UNISONO_API const ProcessGroup& current_world(std::source_location where = std::source_location::current());

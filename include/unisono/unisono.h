@@ -8,6 +8,7 @@
 // - collectives.h, point_to_point.h, work.h: move and combine buffers and values
 // - objects.h, any_value.h, parameters.h, results.h: the same for objects, models and results
 // - launch.h, rank_control.h: start processes, and let one of them go first
+// - elastic.h: go on without lost processes, and take new ones in
 // - sampler.h, loader_plan.h: share out a data set
 // - tensor.h, reduce_op.h, shared_memory.h: buffers, operations, memory
 // - error.h: everything that is thrown
@@ -16,6 +17,7 @@
 
 #include "unisono/any_value.h"
 #include "unisono/core.h"
+#include "unisono/elastic.h"
 #include "unisono/engine.h"
 #include "unisono/grid.h"
 #include "unisono/launch.h"

@@ -142,6 +142,7 @@ constexpr std::array table = {
     Variable{"UNISONO_RECORD_FD"},
     Variable{"UNISONO_JOB_ID"},
     Variable{"UNISONO_ATTEMPT"},
+    Variable{"UNISONO_NEWCOMER"},
     Variable{"UNISONO_OUTPUT_PIPE"},
     Variable{"UNISONO_TERMINAL", {}, Value::word, {"0", "1"}},
 };
@@ -164,6 +165,9 @@ constexpr std::array table_of_ranks = {
                   "with backend `mpi` only: what Open MPI asks of its launcher; served by `unisono-pmix`, a process beside it"},
     RankVariables{{"UNISONO_LAUNCHER_FD", "UNISONO_JOB_ID", "UNISONO_ATTEMPT"},
                   "between the launcher and the library: the way to the job's store, the job's name, and how often it was restarted"},
+    RankVariables{
+        {"UNISONO_NEWCOMER"},
+        "with `-n MIN:MAX` only: in a process that takes the place of a lost one, how many have done so there; `RANK` is that of the place"},
     RankVariables{{"UNISONO_RECORD_FD"}, "the memory in which the rank records its calls, which the launcher keeps"},
 };
 

@@ -91,6 +91,14 @@ static void install(const InitOptions& options, Found found) {
   of_process.store(state.release(), std::memory_order_release);
 }
 
+void replace_own(std::unique_ptr<State> grown) {
+  const std::lock_guard lock(mutex());
+  const std::unique_ptr<State> old(of_process.load());
+  retire(*old);
+  begin(*grown);
+  of_process.store(grown.release(), std::memory_order_release);
+}
+
 /// Joins the job that somebody else has formed in this process. Returns null where there is none.
 static State* adopt() {
   const auto options = foreign_job();

@@ -12,11 +12,13 @@
 #include <fmt/format.h>
 
 #include "engines/registry.h"
+#include "context/commitment.h"
 #include "context/formation.h"
 #include "context/member_watch.h"
 #include "context/state.h"
 #include "base/error_place.h"
 #include "base/log.h"
+#include "rendezvous/growth.h"
 #include "store/own_keys_store.h"
 #include "unisono/detail/request.h"
 
@@ -58,6 +60,7 @@ struct Plan {
   int number = -1;  // of the groups of these members, from 0; -1: of survivors, who are no more afterwards
   /// Returns the members as keys call them.
   std::string list_of_members() const { return list(members, "."); }
+  bool is_all_or_none = false;  // a member that cannot have the group keeps all others from having it
 };
 
 /// Returns the group's part of the store in which groups are formed. What this rank puts there is erased when it is of no use any more.
@@ -125,6 +128,7 @@ std::unique_ptr<group::GroupCore> make_core(State& state, const Plan& plan, int 
   options.host_names = host_names;
   options.store = formation.watched();
   options.job_store = state.launcher_store;
+  for (const int r : plan.members) options.launched.push_back(state.name_of(r));
   options.world = world.core().shared_coordination();
   const auto explained = [&](const auto& step) {
     try {
@@ -147,7 +151,12 @@ std::unique_ptr<group::GroupCore> make_core(State& state, const Plan& plan, int 
     }
   }
   options.timeout = deadline.left();
-  return explained([&] { return state.make_core(options, plan.options.backend); });
+  auto core = explained([&] { return state.make_core(options, plan.options.backend); });
+  if (plan.is_all_or_none) {
+    context::commit(formation, static_cast<int>(plan.members.size()), deadline,
+                    [&](const std::exception_ptr& error) { return watch->explain(error); });
+  }
+  return core;
 }
 
 /// Forms a group that this rank is a member of.
@@ -170,7 +179,8 @@ ProcessGroup form(State& state, const Plan& plan) {
     parts.on_failure = [&state, in_world](const Failure& failure) { context::tell_failure(state, in_world(failure.culprit), failure.message); };
     parts.on_mismatch = [&state, in_world](const Mismatch& mismatch, int compared) {
       state.mismatch_at = static_cast<std::int64_t>(state.world->implementation()->last_call());
-      context::tell_launcher(state, context::mismatch_status(in_world(mismatch.culprit().value_or(-1)), compared, mismatch.message()));
+      const int culprit = state.place_of(in_world(mismatch.culprit().value_or(-1)));
+      context::tell_launcher(state, context::mismatch_status(culprit, compared, mismatch.message()));
     };
   }
   auto group = std::make_shared<group::Group>(std::move(parts));
@@ -185,7 +195,12 @@ std::optional<ProcessGroup> form_listed(State& state, std::span<const int> ranks
   if (std::find(ranks.begin(), ranks.end(), state.rank) == ranks.end()) return std::nullopt;
   const std::string members = list(ranks, ".");
   const int number = state.formed[members]++;
-  return form(state, {operation, {ranks.begin(), ranks.end()}, braced(ranks), members + "#" + std::to_string(number), options, number});
+  return form(state, {.operation = operation,
+                      .members = {ranks.begin(), ranks.end()},
+                      .name = braced(ranks),
+                      .key = members + "#" + std::to_string(number),
+                      .options = options,
+                      .number = number});
 }
 
 /// Lets the survivors of a failed group agree on the members of the next one. Each survivor writes that it is there. The lowest one that lives waits
@@ -262,6 +277,14 @@ std::optional<ProcessGroup> split(const ProcessGroup& parent, int color, int key
   return form_listed(state, members, "split_group", options);
 }
 
+/// Lets a launcher that replaces lost processes know that the others go on without these.
+void tell_of_the_lost(const State& state, const ProcessGroup& before, const std::vector<int>& members) {
+  if (!state.facts.growth.store) return;
+  for (const int r : before.global_ranks()) {
+    if (std::ranges::find(members, r) == members.end()) rendezvous::GrowthKeys(*state.facts.growth.store).note_lost(state.name_of(r));
+  }
+}
+
 std::optional<ProcessGroup> shrink(const ProcessGroup& group) {
   State& state = context::current();
   group::Group& old = *group.implementation();
@@ -277,7 +300,11 @@ std::optional<ProcessGroup> shrink(const ProcessGroup& group) {
   }
   if (std::find(members.begin(), members.end(), old.rank()) == members.end()) return std::nullopt;
   for (int& r : members) r = group.global_rank(r);
-  auto shrunk = form(state, {"shrink_group", members, braced(members), key});
+  auto shrunk = form(state, {.operation = "shrink_group", .members = members, .name = braced(members), .key = key, .is_all_or_none = true});
+  if (state.whole.lock() == group.implementation()) {
+    state.whole = shrunk.implementation();
+    tell_of_the_lost(state, group, members);
+  }
   state.blames_another = false;
   state.recorder->set_state(recorder::RankState::running);
   context::tell_launcher(state, "shrunk");

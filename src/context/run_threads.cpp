@@ -88,6 +88,7 @@ std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::sha
   coordination::Coordination& coordination = parts.core->coordination();
   state->progress->configure(coordination.notifier(), coordination.is_crowded(), coordination.neighbours());
   state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
+  state->whole = state->world->implementation();
   return state;
 }
 

@@ -12,6 +12,7 @@
 #include "engines/registry.h"
 #include "context/engines.h"
 #include "context/formation.h"
+#include "context/growth.h"
 #include "context/schemes.h"
 #include "context/topology.h"
 #include "base/deadline.h"
@@ -19,19 +20,15 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "group/shapes.h"
+#include "rendezvous/newcomer.h"
 #include "rendezvous/reach.h"
 #include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "rendezvous/rendezvous.h"
-#include "store/watched_store.h"
 #include "transport/tcp/eager.h"
 
 namespace unisono::context {
 namespace {
-
-using namespace std::chrono_literals;
-
-constexpr auto finalize_deadline = 10s;
 
 std::chrono::milliseconds timeout_of(const InitOptions& options, const base::Environment& environment) {
   if (options.timeout.count() <= 0) throw InvalidArgument("the timeout must be positive", {.operation = "initialize"});
@@ -40,29 +37,6 @@ std::chrono::milliseconds timeout_of(const InitOptions& options, const base::Env
   if (!seconds) return options.timeout;
   if (*seconds <= 0) throw InvalidArgument("UNISONO_TIMEOUT must be a positive number of seconds", {.operation = "initialize"});
   return std::chrono::seconds(*seconds);
-}
-
-// A process that serves the store keeps it until the other ranks have said that they no longer need it.
-void say_goodbye(State& state, const base::Deadline& deadline) {
-  if (state.goodbye_key.empty()) return;
-  try {
-    if (!state.serves_store) return state.store->set(state.goodbye_key + std::to_string(state.rank), "1");
-    std::vector<std::string> keys;
-    std::vector<int> others;
-    for (int r = 0; r < state.world_size; ++r) {
-      if (r == state.rank) continue;
-      keys.push_back(state.goodbye_key + std::to_string(r));
-      others.push_back(r);
-    }
-    // A dead rank says no goodbye. Another failure of the world may be that somebody waited for this rank, and it may go on in other groups.
-    store::WatchedStore watched(state.store, [&] {
-      if (const auto failure = state.world->implementation()->coordination().look_at(others)) throw PeerFailed(failure->message);
-    });
-    watched.wait(keys, deadline.left());
-  } catch (const std::exception& error) {
-    // A late rank finds the store gone, and needed it only for its goodbye. Stores of the user's may throw any exception.
-    base::log(base::LogLevel::debug, error.what());
-  }
 }
 
 std::unique_ptr<State> make_state(int rank, int world_size) {
@@ -90,18 +64,26 @@ Formation::Parts formation_of_world(const rendezvous::JobIdentity& identity) {
   return parts;
 }
 
-/// Whether no call of the world was made since one of another group was a Mismatch.
-bool is_after_mismatch(const State& state) { return state.mismatch_at == static_cast<std::int64_t>(state.world->implementation()->last_call()); }
-
-std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms, const rendezvous::JobIdentity& identity, const Formation& formation,
-                                  std::chrono::milliseconds timeout);
-
 }  // namespace
+
+bool State::is_after_mismatch() const { return mismatch_at == static_cast<std::int64_t>(world->implementation()->last_call()); }
+
+int State::place_of(int rank_in_world) const {
+  const auto& names = facts.growth.names;
+  const auto index = static_cast<std::size_t>(rank_in_world);
+  return rank_in_world < 0 || index >= names.size() ? rank_in_world : rendezvous::place_of(names[index]);
+}
+
+std::string State::name_of(int rank_in_world) const {
+  const auto& names = facts.growth.names;
+  const auto index = static_cast<std::size_t>(rank_in_world);
+  return index < names.size() ? names[index] : std::to_string(rank_in_world);
+}
 
 void tell_launcher(const State& state, const std::string& status) noexcept {
   if (!state.launcher_store) return;
   try {
-    state.launcher_store->set("unisono/status/" + std::to_string(state.rank), status);
+    state.launcher_store->set("unisono/status/" + std::to_string(state.place_of(state.rank)), status);
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the launcher is gone and has nothing to learn
   }
 }
@@ -109,7 +91,7 @@ void tell_launcher(const State& state, const std::string& status) noexcept {
 void tell_failure(State& state, int culprit, const std::string& message) noexcept {
   if (culprit == state.rank && state.blames_another) return;
   if (culprit != state.rank) state.blames_another = true;
-  tell_launcher(state, "poisoned " + std::to_string(culprit) + " " + message);
+  tell_launcher(state, "poisoned " + std::to_string(state.place_of(culprit)) + " " + message);
 }
 
 std::string mismatch_status(int culprit, int ranks, const std::string& text) {
@@ -139,6 +121,7 @@ std::unique_ptr<State> alone() {
   parts.progress = state->progress;
   parts.recorder = state->recorder;
   state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
+  state->whole = state->world->implementation();
   return state;
 }
 
@@ -166,10 +149,13 @@ std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   request.store_may_end = !terms.are_job;
   request.library = terms.library;
   request.find_bootstrap = engines::bootstrap;
+  if (auto facts = rendezvous::facts_of_newcomer(request, environment)) return join_running_job(options, terms, *facts);
   rendezvous::JobIdentity identity = rendezvous::meet(request, environment);
   Formation formation(formation_of_world(identity));
   try {
-    return form_world(options, terms, identity, formation, timeout);
+    auto state = form_world(options, terms, identity, formation, base::Deadline(rendezvous::join_timeout(timeout, environment)));
+    begin(*state);
+    return state;
   } catch (...) {
     formation.give_up(std::current_exception());
     throw;
@@ -195,6 +181,7 @@ group::CoreOptions options_of_world(const State& state, const Terms& terms, cons
   options.networks = std::make_shared<schedule::MeasuredNetworks>();
   options.store = formation.watched();
   options.job_store = identity.launcher_store;
+  options.launched = identity.growth.names;
   options.timeout = timeout;
   return options;
 }
@@ -220,28 +207,41 @@ CoreMaker core_maker(const Selection& selection, const group::CoreOptions& of_wo
   };
 }
 
+/// The ranks of a job that has grown have the local ranks of their places, which are those of their devices.
+int local_rank_of(const rendezvous::JobIdentity& identity, const Terms& terms, const Topology& topology) {
+  if (!terms.are_job || identity.growth.generation > 1) return identity.local_rank.value_or(topology.local_rank);
+  return choose_local_rank(identity.local_rank, local_rank_hint(), topology);
+}
+
+void identify(const State& state) {
+  state.recorder->set_identity({.rank = state.rank,
+                                .size = state.world_size,
+                                .local_rank = state.local_rank,
+                                .node = state.topology.node_rank,
+                                .host = base::host_name(),
+                                .job = state.facts.job_id});
+}
+
+}  // namespace
+
 std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms, const rendezvous::JobIdentity& identity, const Formation& formation,
-                                  std::chrono::milliseconds timeout) {
+                                  const base::Deadline& deadline) {
   const auto& environment = base::Environment::process();
+  const auto timeout = timeout_of(options, environment);
   auto state = make_state(identity.rank, identity.world_size);
-  base::set_log_rank("rank " + std::to_string(identity.rank));
+  state->options = options;
+  state->terms = terms;
+  state->facts = rendezvous::facts_of(identity);
   state->launcher_store = identity.launcher_store;
   state->store = identity.store;
-  const base::Deadline deadline(rendezvous::join_timeout(timeout, environment));
   if (identity.world_size > 1) {
     state->topology = topology_of(identity.members, identity.rank);
   } else {
     state->topology.host_names = {base::host_name()};
   }
-  state->local_rank = terms.are_job ? choose_local_rank(identity.local_rank, local_rank_hint(), state->topology)
-                                    : identity.local_rank.value_or(state->topology.local_rank);
+  state->local_rank = local_rank_of(identity, terms, state->topology);
   const Topology& topology = state->topology;
-  state->recorder->set_identity({.rank = identity.rank,
-                                 .size = identity.world_size,
-                                 .local_rank = state->local_rank,
-                                 .node = topology.node_rank,
-                                 .host = base::host_name(),
-                                 .job = identity.job_id});
+  if (identity.growth.generation == 1) identify(*state);  // a later one may be abandoned
   base::debug(fmt::format("local rank {} on host {} of {} ({}), which has {} of the {} ranks", state->local_rank, topology.node_rank, topology.nnodes,
                           base::host_name(), topology.nproc_per_node, identity.world_size));
   const Selection selection =
@@ -261,53 +261,29 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   parts.progress = state->progress;
   parts.recorder = state->recorder;
   parts.on_failure = [raw = state.get()](const Failure& failure) {
-    if (!is_after_mismatch(*raw)) tell_failure(*raw, failure.culprit, failure.message);
+    if (!raw->is_after_mismatch()) tell_failure(*raw, failure.culprit, failure.message);
   };
   parts.on_mismatch = [raw = state.get()](const Mismatch& mismatch, int ranks) {
-    tell_launcher(*raw, mismatch_status(mismatch.culprit().value_or(-1), ranks, mismatch.message()));
+    tell_launcher(*raw, mismatch_status(raw->place_of(mismatch.culprit().value_or(-1)), ranks, mismatch.message()));
   };
   coordination::Coordination& coordination = parts.core->coordination();
   state->progress->configure(coordination.notifier(), coordination.is_crowded(), coordination.neighbours());
   state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
+  state->whole = state->world->implementation();
   state->leave_job = identity.leave;
   state->serves_store = identity.serves_store;
   state->is_job = terms.are_job && !terms.is_adopted;
   if (terms.are_job && identity.world_size > 1 && identity.store != identity.launcher_store) state->goodbye_key = world_prefix(identity) + "goodbye/";
-  log_group(*state->world);
-  state->recorder->set_state(recorder::RankState::running);
-  // Only a job of `initialize` owes its launcher a `finalize`.
-  tell_launcher(*state, state->is_job ? "initialized" : "member");
   return state;
 }
 
-}  // namespace
-
-void leave(State& state) {
-  const base::Deadline deadline(finalize_deadline);
-  for (const auto& member : state.groups) {
-    if (const auto group = member.lock()) group->close(deadline.left());
-  }
-  group::Group& world = *state.world->implementation();
-  const bool sound = !world.coordination().failure().has_value();
-  const bool after_mismatch = world.is_after_mismatch() || is_after_mismatch(state);
-  world.close(finalize_deadline);
-  state.progress->stop();
-  if (sound) {
-    if (state.is_job) state.recorder->set_state(recorder::RankState::left);
-    // A rank that gives up because of a Mismatch has told the launcher so. That report stays the reason if the rank fails now.
-    if (state.is_job && !after_mismatch) tell_launcher(state, "finalized");
-    say_goodbye(state, deadline);
-  }
-  state.leave_job();
-}
-
-void abandon(State& state) {
-  for (const auto& member : state.groups) {
-    if (const auto group = member.lock()) group->drop();
-  }
-  state.world->implementation()->drop();
-  state.progress->stop();
-  state.leave_job();
+void begin(State& state) {
+  base::set_log_rank("rank " + std::to_string(state.rank));
+  identify(state);
+  log_group(*state.world);
+  state.recorder->set_state(recorder::RankState::running);
+  // Only a job of `initialize` owes its launcher a `finalize`.
+  tell_launcher(state, state.is_job ? "initialized" : "member");
 }
 
 }  // namespace unisono::context

@@ -10,13 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "base/deadline.h"
 #include "context/left_keys.h"
 #include "group/group.h"
 #include "group/progress.h"
 #include "recorder/recorder.h"
+#include "rendezvous/rendezvous.h"
 #include "unisono/context.h"
 
 namespace unisono::context {
+
+class Formation;
 
 /// Says which process runs where, from what every rank reports of its host.
 struct Topology {
@@ -32,6 +36,13 @@ struct Topology {
   std::vector<int> local_members{0};      // global ranks of this host's processes
 };
 
+/// Properties that distinguish the world of a job from other groups that join.
+struct Terms {
+  std::string name = "world";  ///< the group's name
+  bool are_job = true;         ///< true if the ranks are all that the launcher started, so that its local ranks apply
+  bool is_adopted = false;     ///< true if somebody else formed the job and ends it, so that the launcher is owed no `finalize`
+  std::string library = {};    ///< see MembershipOptions
+};
 /// Makes this rank's core of a group. `backend` is the name asked for; empty stands for the world's.
 using CoreMaker = std::function<std::unique_ptr<group::GroupCore>(const group::CoreOptions&, const std::string& backend)>;
 
@@ -59,6 +70,17 @@ struct State {
   std::atomic<std::int64_t> mismatch_at{-1};        // number of the world's last call when another group had a Mismatch
   std::atomic<bool> blames_another{false};          // a group is over because of another rank, and its survivors have formed none since
   bool temporary = false;                           // adopted by sync until it looks again
+  InitOptions options;                              // with which the process has joined
+  Terms terms;                                      // the same
+  rendezvous::JobIdentity facts;                    // of the job, without its members: what its next generation is formed with
+  std::weak_ptr<group::Group> whole;                // the group of all processes of the job: the world, or what shrink_group has left of it
+  std::int64_t tickets_done = 0;                    // of newcomers: those before it need nothing any more
+  /// Tells whether no call of the world was made since one of another group was a Mismatch.
+  bool is_after_mismatch() const;
+  /// Returns the number by which the launcher knows a rank of the world; negative numbers as they are.
+  int place_of(int rank_in_world) const;
+  /// Returns the name that the launcher has given the process of a rank of the world.
+  std::string name_of(int rank_in_world) const;
   ~State();
 };
 
@@ -82,16 +104,18 @@ std::string mismatch_status(int culprit, int ranks, const std::string& text);
 /// Logs one line with what was decided for a group.
 void log_group(const ProcessGroup& group);
 
-/// Properties that distinguish the world of a job from other groups that join.
-struct Terms {
-  std::string name = "world";  ///< the group's name
-  bool are_job = true;         ///< true if the ranks are all that the launcher started, so that its local ranks apply
-  bool is_adopted = false;     ///< true if somebody else formed the job and ends it, so that the launcher is owed no `finalize`
-  std::string library = {};    ///< see MembershipOptions
-};
 std::unique_ptr<State> join(const InitOptions& options, const Terms& terms = {});
 /// Makes a world of one.
 std::unique_ptr<State> alone();
+/// Makes the state of a world whose members have met. Nobody is told of it yet. Collective.
+std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms, const rendezvous::JobIdentity& identity, const Formation& formation,
+                                  const base::Deadline& deadline);
+/// Lets the log, the record and the launcher know that this process is that rank now.
+void begin(State& state);
+/// Puts the state of a later generation in the place of the process's own, which ends.
+void replace_own(std::unique_ptr<State> grown);
+/// Ends the state of a generation that is over; the job goes on.
+void retire(State& state);
 /// Waits for the calls under way, says goodbye and ends the thread.
 void leave(State& state);
 /// Ends after a failure, without waiting for any rank.

@@ -184,9 +184,10 @@ struct HostOptions {
   std::string group_name = {};
   int rank = 0;  ///< among the ranks of the host
   std::vector<int> global_ranks = {};
-  std::vector<int> names = {};            ///< of the ranks in errors, where these differ from their ranks here
-  std::shared_ptr<Store> store = {};      ///< of these ranks, under a prefix
-  std::shared_ptr<Store> job_store = {};  ///< the launcher's, where it records how processes ended; may be null
+  std::vector<int> names = {};             ///< of the ranks in errors, where these differ from their ranks here
+  std::shared_ptr<Store> store = {};       ///< of these ranks, under a prefix
+  std::shared_ptr<Store> job_store = {};   ///< the launcher's, where it records how processes ended; may be null
+  std::vector<std::string> launched = {};  ///< the launcher's names for these processes
   ///< the world, whose notifiers are used again, so that a process sleeps in one place whatever it waits for; null: it is being made
   std::shared_ptr<Coordination> world = {};
   std::chrono::milliseconds timeout{};

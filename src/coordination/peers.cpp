@@ -63,10 +63,10 @@ std::optional<Ending> from_handle(int handle) {
 
 }  // namespace
 
-Peers::Peers(std::shared_ptr<engines::shm::Segment> segment, int rank, std::vector<int> global_ranks, std::shared_ptr<Store> store)
+Peers::Peers(std::shared_ptr<engines::shm::Segment> segment, int rank, std::vector<std::string> launched, std::shared_ptr<Store> store)
     : segment_(std::move(segment)),
       rank_(rank),
-      global_ranks_(std::move(global_ranks)),
+      launched_(std::move(launched)),
       store_(std::move(store)),
       peers_(static_cast<std::size_t>(segment_->ranks())) {
   for (int r = 0; r < segment_->ranks(); ++r) {
@@ -129,7 +129,7 @@ Ending Peers::ending_of(int rank) const {
   if (store_) {
     // The launcher saw the process end, and records how: "exit 7" or "signal 9".
     try {
-      const std::string key = "unisono/exit/" + std::to_string(global_ranks_[static_cast<std::size_t>(rank)]);
+      const std::string key = "unisono/exit/" + launched_[static_cast<std::size_t>(rank)];
       std::istringstream text(store_->get(key, time_for_launcher));
       std::string kind;
       int number = 0;

@@ -28,8 +28,8 @@ struct Ending {
 /// The processes of a segment's ranks: it finds the dead, departed and stopped ones. It asks the kernel, so it needs no thread and no heartbeat.
 class Peers {
  public:
-  /// `store`: where the launcher records how processes ended; may be null.
-  Peers(std::shared_ptr<engines::shm::Segment> segment, int rank, std::vector<int> global_ranks, std::shared_ptr<Store> store);
+  /// `store`: where the launcher records how processes ended, under the names that it has given them (`launched`); may be null.
+  Peers(std::shared_ptr<engines::shm::Segment> segment, int rank, std::vector<std::string> launched, std::shared_ptr<Store> store);
 
   /// Records that this rank is present. It is called before any rank waits for it.
   void arrive(pid_t pid);
@@ -63,7 +63,7 @@ class Peers {
 
   std::shared_ptr<engines::shm::Segment> segment_;
   int rank_;
-  std::vector<int> global_ranks_;
+  std::vector<std::string> launched_;
   std::shared_ptr<Store> store_;
   std::mutex mutex_;
   std::vector<Peer> peers_;

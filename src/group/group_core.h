@@ -71,6 +71,7 @@ struct CoreOptions {
   std::string token;                                  ///< the job's secret; empty where there is none
   std::shared_ptr<Store> store;                       ///< the group's own, under its prefix
   std::shared_ptr<Store> job_store;                   ///< under `unisono run`, the launcher's; else null
+  std::vector<std::string> launched = {};             ///< of the members: the launcher's names for them; empty: their global ranks
   std::shared_ptr<coordination::Coordination> world;  ///< of the world; null when it is the world's core that is made
   std::shared_ptr<schedule::MeasuredNetworks> networks = nullptr;  ///< of the job
   std::chrono::milliseconds timeout{};

@@ -39,7 +39,11 @@ coordination::HostRanks join_host(const CoreOptions& options, const GroupTopolog
                                  .job_store = options.job_store,
                                  .world = options.world,
                                  .timeout = options.timeout};
-  for (const int r : topology.members) host.global_ranks.push_back(options.global_ranks[static_cast<std::size_t>(r)]);
+  for (const int r : topology.members) {
+    const auto index = static_cast<std::size_t>(r);
+    host.global_ranks.push_back(options.global_ranks[index]);
+    host.launched.push_back(index < options.launched.size() ? options.launched[index] : std::to_string(options.global_ranks[index]));
+  }
   return coordination::join_host(host);
 }
 

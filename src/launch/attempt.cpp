@@ -52,10 +52,16 @@ Attempt::~Attempt() {
     }
     parts_.watchdog.forget(pid);
   }
+  for (const Child& child : replaced_) {
+    while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    parts_.watchdog.forget(child.pid);
+  }
 }
 
-void Attempt::run(bool restart_follows) {
-  restart_follows_ = restart_follows;
+void Attempt::run(int restarts_left) {
+  restarts_left_ = restarts_left;
+  restart_follows_ = restarts_left > 0;
   start();
   while (phase_ != Phase::over) {
     round();
@@ -83,6 +89,11 @@ void Attempt::round() {
   if (deadline_) set.wake_at(*deadline_);
   if (outsiders_deadline_) set.wake_at(*outsiders_deadline_);
   if (judgement_) set.wake_at(*judgement_);
+  if (next_look_) set.wake_at(*next_look_);
+  for (const RankPlace& place : places_) {
+    if (place.restart) set.wake_at(*place.restart);
+    if (place.patience) set.wake_at(*place.patience);
+  }
   set.wait();
   if (death) observe_ends();
   if (parts_.stdin_pump.take_typed()) {
@@ -113,8 +124,8 @@ void Attempt::observe_ends() {
     end.out_of_memory = end.how == How::signaled && end.code == SIGKILL && phase_ < Phase::killed && memory_events_.take_kill();
     if (end.out_of_memory) end.ended_by_launcher = false;
     end.order = deaths_++;
-    if (const auto& record = records_[static_cast<std::size_t>(end.rank - first_rank_)]; record && *record) recorder::note_ended(record->get());
-    note_end(end.rank, how_of(end));
+    if (const auto& record = records_[i]; record && *record) recorder::note_ended(record->get());
+    note_end(end.name, how_of(end));
     end.status = status_of(end.rank);
     if (end.failed()) {
       note_failure(end);
@@ -126,9 +137,9 @@ void Attempt::observe_ends() {
 }
 
 /// Tells the other ranks how this one ended. They see that it is gone, but not always how.
-void Attempt::note_end(int rank, const std::string& how) {
-  store_->set("unisono/exit/" + std::to_string(rank), how);
-  if (!store_->peek("unisono/exit/first")) store_->set("unisono/exit/first", std::to_string(rank) + " " + how);
+void Attempt::note_end(const std::string& name, const std::string& how) {
+  store_->set("unisono/exit/" + name, how);
+  if (!store_->peek("unisono/exit/first")) store_->set("unisono/exit/first", name + " " + how);
 }
 
 void Attempt::note_failure(const RankEnd& end) {
@@ -138,6 +149,13 @@ void Attempt::note_failure(const RankEnd& end) {
   }
   if (parts_.nodes == nullptr || end.ended_by_launcher || std::exchange(failure_is_told_, true)) return;
   parts_.nodes->tell({.kind = Trouble::Kind::failure, .rank = end.rank, .how = how_of(end)});
+}
+
+std::vector<pid_t> Attempt::process_groups() const {
+  std::vector<pid_t> groups;
+  for (const auto& child : children_) groups.push_back(child.pid);
+  for (const auto& child : replaced_) groups.push_back(child.pid);
+  return groups;
 }
 
 bool Attempt::any_alive() const {
@@ -153,24 +171,25 @@ void Attempt::finish() {
   output_.drain();
   if (parts_.status_line != nullptr) parts_.status_line->hide();
   for (auto& end : ends_) end.status = status_of(end.rank);
-  cause_ = first_cause(ends_);
+  cause_ = is_elastic() ? cause_of_elastic() : first_cause(ends_);
   if (cause_) keep_records();
   store_.reset();
 }
 
 /// Writes the records of the ranks that could not do so themselves.
 void Attempt::keep_records() const {
+  for (std::size_t i = 0; i < records_.size(); ++i) keep_record(i);
+}
+
+void Attempt::keep_record(std::size_t index) const {
   const auto folder = parts_.options.environment.get(recorder::folder_variable);
-  if (!folder) return;
-  for (const auto& record : records_) {
-    if (*record) recorder::dump_ended(*record, *folder);
-  }
+  if (folder && records_[index] && *records_[index]) recorder::dump_ended(*records_[index], *folder);
 }
 
 std::vector<recorder::RankSeen> Attempt::records() const {
   std::vector<recorder::RankSeen> seen;
   for (const auto& record : records_) {
-    if (const auto reader = *record ? recorder::RecordReader::open(*record) : nullptr) seen.push_back(reader->read(0));
+    if (const auto reader = record && *record ? recorder::RecordReader::open(*record) : nullptr) seen.push_back(reader->read(0));
   }
   return seen;
 }

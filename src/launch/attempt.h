@@ -59,8 +59,11 @@ class Attempt {
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
-  /// `restart_follows`: a failure ends all ranks at once.
-  void run(bool restart_follows);
+  /// `restarts_left`: where there are any, a failure ends all ranks at once. A job that goes on without lost ranks uses them to replace these.
+  void run(int restarts_left);
+
+  /// Returns how many processes were started in the place of lost ones.
+  int replacements() const noexcept { return replacements_; }
 
   const std::vector<RankEnd>& ends() const noexcept { return ends_; }
   std::optional<std::size_t> cause() const noexcept { return cause_; }
@@ -77,17 +80,33 @@ class Attempt {
   enum class Phase { running, left_alone, asked, killed, leftovers, leftovers_asked, leftovers_killed, over };
 
   void start();
-  void start_rank(int local_rank);
+  void start_rank(int local_rank, base::FileDescriptor store_end);
   /// Makes the file in which a rank keeps its calls.
   base::FileDescriptor make_record(int rank) const;
   std::vector<int> descriptors_to_close(int local_rank) const;
+  // In a job that goes on while enough ranks live (attempt_replacing.cpp):
+  bool is_elastic() const { return parts_.options.min_ranks > 0; }
+  void advance_elastic();
+  std::vector<std::size_t> note_lost();
+  void announce(std::size_t index, bool is_replaced);
+  void end_those_left_out();
+  void replace(std::size_t index);
+  void fail_elastic();
+  void cancel_restarts();
+  bool is_member(std::size_t index);
+  bool has_ended_well(std::size_t index);
+  bool is_left_out(std::size_t index) { return store_->peek("unisono/lost/" + ends_[index].name).has_value(); }
+  std::optional<std::size_t> cause_of_elastic();
+  bool restart_is_due() const;
+
   void round();
   void advance();
   void advance_leftovers();
   void finish();
   void keep_records() const;
+  void keep_record(std::size_t index) const;
   void observe_ends();
-  void note_end(int rank, const std::string& how);
+  void note_end(const std::string& name, const std::string& how);
   void note_failure(const RankEnd& end);
   /// Says that a rank has failed, and how long the others have.
   void leave_alone();
@@ -100,6 +119,7 @@ class Attempt {
   bool any_alive() const;
   bool survivors_have_shrunk();
   std::string status_of(int rank);
+  std::vector<pid_t> process_groups() const;
   void signal_groups(int signal);
   void ask_to_end(int signal);
   void kill_all();
@@ -115,9 +135,21 @@ class Attempt {
   OutputMultiplexer output_;
   std::vector<Child> children_;
   std::vector<RankEnd> ends_;
-  std::vector<base::FileDescriptor> store_ends_;                      ///< the ranks' ends, until they are started
-  std::vector<std::shared_ptr<const base::FileDescriptor>> records_;  ///< of the ranks' calls: they outlast the ranks
-  std::vector<int> server_ends_;                                      ///< the launcher's ends, by number, for children that do not exec
+  std::vector<base::FileDescriptor> store_ends_;  ///< the ranks' ends, until they are started
+  /// What a job that goes on without lost ranks knows of the place of a rank.
+  struct RankPlace {
+    bool is_lost = false;                        ///< its process has ended, and was not replaced so far
+    std::optional<base::Deadline> restart = {};  ///< when another process starts in its place
+    int restarts = 0;
+    std::optional<base::Deadline> patience = {};  ///< of a process that the others have left out, until it is killed
+  };
+  std::vector<RankPlace> places_;            ///< by local rank
+  std::vector<Child> replaced_;              ///< dead processes that others have replaced; they stay unreaped as the others do
+  std::optional<base::Deadline> next_look_;  ///< of a job that goes on without lost ranks: for news in the store
+  int restarts_left_ = 0, replacements_ = 0;
+  bool are_too_few_ = false;                   ///< too few ranks were left, and the attempt ends
+  std::vector<std::shared_ptr<const base::FileDescriptor>> records_;  ///< of the ranks' calls, by local rank: they outlast the ranks
+  std::vector<int> server_ends_;               ///< the launcher's ends, by number, for children that do not exec
   std::unique_ptr<store::StoreServer> store_;
   std::optional<PortReservation> port_;
   std::unique_ptr<MpiWorld> mpi_;        ///< null unless the backend is mpi

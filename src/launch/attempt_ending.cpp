@@ -35,7 +35,7 @@ void Attempt::hear_other_nodes() {
     return;
   }
   const bool lost = trouble->kind == Trouble::Kind::lost;
-  note_end(trouble->rank, lost ? "lost 0" : trouble->how);
+  note_end(std::to_string(trouble->rank), lost ? "lost 0" : trouble->how);
   if (std::exchange(failure_is_new_, true)) return;
   new_failure_ = lost ? fmt::format("the launcher at {} is lost ({})", parts_.nodes->name_of(trouble->node), trouble->how)
                       : fmt::format("rank {} has failed at {}", trouble->rank, parts_.nodes->name_of(trouble->node));
@@ -113,11 +113,12 @@ void Attempt::enter(Phase phase, std::optional<milliseconds> time) {
 
 void Attempt::advance() {
   judge_suspects();
+  if (is_elastic() && phase_ == Phase::running) advance_elastic();
   if (!any_alive()) {
-    if (!judgement_) advance_leftovers();
+    if (!judgement_ && !restart_is_due()) advance_leftovers();
     return;
   }
-  if (phase_ == Phase::running && std::exchange(failure_is_new_, false)) {
+  if (phase_ == Phase::running && !is_elastic() && std::exchange(failure_is_new_, false)) {
     if (restart_follows_) {
       ask_to_end(SIGTERM);
     } else {
@@ -128,7 +129,7 @@ void Attempt::advance() {
   if (!deadline_ || !deadline_->passed()) return;
   if (phase_ == Phase::left_alone) {
     failure_is_new_ = false;
-    if (survivors_have_shrunk()) {
+    if (survivors_have_shrunk() && !are_too_few_) {
       enter(Phase::running, std::nullopt);
     } else {
       ask_to_end(SIGTERM);
@@ -167,18 +168,14 @@ void Attempt::kill_all() {
 
 void Attempt::advance_leftovers() {
   if (phase_ < Phase::leftovers) {
-    std::vector<pid_t> groups;
-    for (const auto& child : children_) groups.push_back(child.pid);
-    leftovers_ = find_leftovers(parts_.job_id, groups);
+    leftovers_ = find_leftovers(parts_.job_id, process_groups());
     if (leftovers_.empty()) return enter(Phase::over, std::nullopt);
     enter(Phase::leftovers, told_to_end_ ? milliseconds(0) : leftover_time);
   }
   std::erase_if(leftovers_, [](const Leftover& leftover) { return !leftover.pidfd; });
   const bool time_is_up = deadline_ && (deadline_->passed() || hurry_);
   if (!leftovers_.empty() && !time_is_up) return;
-  std::vector<pid_t> groups;
-  for (const auto& child : children_) groups.push_back(child.pid);
-  leftovers_ = find_leftovers(parts_.job_id, groups);  // processes found before may have started others
+  leftovers_ = find_leftovers(parts_.job_id, process_groups());  // processes found before may have started others
   if (leftovers_.empty()) {
     enter(Phase::over, std::nullopt);
   } else if (!time_is_up) {

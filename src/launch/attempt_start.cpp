@@ -35,16 +35,19 @@ void Attempt::start() {
   // The ranks may write at once. The server has a thread, so it is made only after the last fork.
   for (const auto& end : server_ends) server_ends_.push_back(end.get());
   children_.resize(static_cast<std::size_t>(ranks));
+  records_.resize(static_cast<std::size_t>(ranks));
+  places_.resize(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     RankEnd end;
     end.rank = first_rank_ + rank;
+    end.name = std::to_string(end.rank);
     end.host = base::host_name();
     ends_.push_back(end);
   }
   parts_.stdin_pump.begin_attempt();
   if (parts_.view != nullptr) parts_.view->begin_attempt(number_);
   mpi_ = MpiWorld::make(parts_.options, parts_.job_id, number_, parts_.nodes);
-  for (int rank = 0; rank < ranks; ++rank) start_rank(rank);
+  for (int rank = 0; rank < ranks; ++rank) start_rank(rank, base::FileDescriptor());
   if (mpi_) mpi_->started();
   store_ends_.clear();
   store_ = std::make_unique<store::StoreServer>();
@@ -52,7 +55,8 @@ void Attempt::start() {
   for (auto& end : server_ends) store_->adopt(std::move(end));
 }
 
-void Attempt::start_rank(int local_rank) {
+/// `store_end`: the rank's end of its connection to the store, where it is not one of those that were made for all.
+void Attempt::start_rank(int local_rank, base::FileDescriptor store_end) {
   const JobOptions& options = parts_.options;
   const auto index = static_cast<std::size_t>(local_rank);
   const int rank = first_rank_ + local_rank;
@@ -67,10 +71,13 @@ void Attempt::start_rank(int local_rank) {
   if (parts_.nodes != nullptr) environment.set("MASTER_ADDR", parts_.nodes->address());
   else environment.set("MASTER_ADDR", options.master_addr.empty() ? std::string_view("127.0.0.1") : std::string_view(options.master_addr));
   environment.set("MASTER_PORT", master_port_);
-  environment.set("UNISONO_LAUNCHER_FD", store_ends_[index].get());
-  records_.push_back(std::make_shared<const base::FileDescriptor>(make_record(rank)));
+  const int launcher_fd = store_end ? store_end.get() : store_ends_[index].get();
+  environment.set("UNISONO_LAUNCHER_FD", launcher_fd);
+  if (places_[index].restarts > 0) environment.set("UNISONO_NEWCOMER", places_[index].restarts);
+  else environment.remove("UNISONO_NEWCOMER");  // of a launcher around this one
+  records_[index] = std::make_shared<const base::FileDescriptor>(make_record(rank));
   if (!options.trace_folder.empty()) environment.set(recorder::trace_variable, options.trace_folder);
-  if (*records_.back()) environment.set(recorder::record_variable, records_.back()->get());
+  if (*records_[index]) environment.set(recorder::record_variable, records_[index]->get());
   environment.set("UNISONO_JOB_ID", parts_.job_id);
   environment.set("UNISONO_ATTEMPT", number_);
   if (!options.backend.empty()) environment.set("UNISONO_BACKEND", options.backend);
@@ -87,8 +94,8 @@ void Attempt::start_rank(int local_rank) {
   }
   const base::FileDescriptor input = parts_.stdin_pump.open(rank);
   if (input) plan.stdin_fd = input.get();
-  plan.launcher_fd = store_ends_[index].get();
-  plan.record_fd = records_.back()->get();
+  plan.launcher_fd = launcher_fd;
+  plan.record_fd = records_[index]->get();
   if (options.binding == Binding::core) plan.cpu = parts_.cpus[index % parts_.cpus.size()];
   plan.descriptor_limit = parts_.descriptor_limit;
   plan.signals = parts_.signals;
@@ -96,14 +103,15 @@ void Attempt::start_rank(int local_rank) {
   plan.close_in_function = to_close;
   children_[index] = start_child(parts_.task, plan, parts_.watchdog);
   ends_[index].pid = children_[index].pid;
-  if (parts_.view != nullptr) parts_.view->add(rank, children_[index].pid, records_.back());
+  if (parts_.view != nullptr) parts_.view->add(rank, children_[index].pid, records_[index]);
 }
 
 base::FileDescriptor Attempt::make_record(int rank) const {
   const std::string& folder = parts_.options.trace_folder;
   if (folder.empty()) return recorder::make_record_file();
   // The launchers of several hosts each have their own identity of the job, and one name for it.
-  const std::string name = fmt::format("{}.{}.{}", parts_.nodes != nullptr ? parts_.nodes->job_name() : parts_.job_id, rank, number_);
+  const std::string name = fmt::format("{}.{}.{}", parts_.nodes != nullptr ? parts_.nodes->job_name() : parts_.job_id,
+                                       ends_[static_cast<std::size_t>(rank - first_rank_)].name, number_);
   base::Opened made = recorder::make_trace_file(folder, name, parts_.options.environment);
   if (!made.fd) throw StartFailed(fmt::format("no trace of rank {} can be written into {}: {}", rank, folder, error_text(made.error)), 1);
   return std::move(made.fd);
@@ -115,7 +123,7 @@ std::vector<int> Attempt::descriptors_to_close(int local_rank) const {
     if (i != static_cast<std::size_t>(local_rank)) all.push_back(store_ends_[i].get());
   }
   for (const auto& record : records_) {
-    if (*record && record != records_[static_cast<std::size_t>(local_rank)]) all.push_back(record->get());
+    if (record && *record && record != records_[static_cast<std::size_t>(local_rank)]) all.push_back(record->get());
   }
   for (const auto& child : children_) {
     if (child.pidfd) all.push_back(child.pidfd.get());

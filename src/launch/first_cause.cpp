@@ -81,7 +81,7 @@ std::optional<std::size_t> first_cause(std::span<const RankEnd> ends) {
   std::tuple<bool, int, bool, int> best_key;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const auto& end = ends[i];
-    if (!end.failed() || end.ended_by_launcher) continue;
+    if (!end.failed() || end.ended_by_launcher || end.is_survived) continue;
     const auto vote = votes.find(end.rank);
     // The smallest key is the cause.
     const std::tuple key(is_consequence(end), vote == votes.end() ? 0 : -vote->second, end.how != RankEnd::How::signaled, end.order);

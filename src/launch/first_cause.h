@@ -18,7 +18,8 @@ namespace unisono::launcher {
 struct RankEnd {
   enum class How { running, exited, signaled };
 
-  int rank = 0;
+  int rank = 0;           ///< of the start: the number of the process's place in the job
+  std::string name = {};  ///< of this process in its place: "2", or "2.1" for the first that has replaced it
   pid_t pid = -1;
   std::string host = {};  ///< the host of the rank
   How how = How::running;
@@ -28,6 +29,7 @@ struct RankEnd {
   bool is_taken = false;               ///< a SIGCHLD handler of the program has reaped it: `code` is not known
   bool ended_by_launcher = false;      ///< told to end before it ended: never a cause
   bool left_without_finalize = false;  ///< exit code 0, initialised, in a sound group
+  bool is_survived = false;            ///< the other ranks have gone on without it: no cause of what came later
   int order = 0;                       ///< 0 for the first rank seen to end
   std::string status = {};             ///< last value of unisono/status/<rank>, see above
 

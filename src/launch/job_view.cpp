@@ -1,5 +1,6 @@
 #include "launch/job_view.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/host.h"
@@ -16,7 +17,9 @@ void JobView::begin_attempt(int number) {
 
 void JobView::add(int rank, int pid, std::shared_ptr<const base::FileDescriptor> record) {
   const std::lock_guard lock(mutex_);
-  ranks_.push_back({.rank = rank, .pid = pid, .record = std::move(record), .reader = nullptr});
+  std::erase_if(ranks_, [&](const Rank& other) { return other.rank == rank; });
+  const auto behind = std::ranges::find_if(ranks_, [&](const Rank& other) { return other.rank > rank; });
+  ranks_.insert(behind, {.rank = rank, .pid = pid, .record = std::move(record), .reader = nullptr});
 }
 
 RankFacts JobView::look_at(Rank& rank, std::size_t calls) {

@@ -28,7 +28,7 @@ class JobView {
 
   /// The ranks of the attempt before it are forgotten.
   void begin_attempt(int number);
-  /// A rank has been started, whose calls are recorded in this file; null: nowhere.
+  /// A rank has been started, whose calls are recorded in this file; null: nowhere. A process that it replaces is forgotten.
   void add(int rank, int pid, std::shared_ptr<const base::FileDescriptor> record);
 
   /// `calls`: how many of the last calls of each rank are looked at for one that is under way.

@@ -187,20 +187,26 @@ void OutputMultiplexer::tick() {
   }
 }
 
-void OutputMultiplexer::drain() {
+void OutputMultiplexer::drain(Channel& channel) {
   constexpr int terminal_capacity = 1 << 20;  // more than the kernel buffers for a terminal
   constexpr int least_per_read = 4096;        // a pipe's buffers are pages
-  for (Channel& channel : channels_) {
-    // Draining stops after the pipe's capacity, so that an escaped process that writes for ever cannot hold up the launcher.
-    int capacity = channel.source.valid() ? ::fcntl(channel.source.get(), F_GETPIPE_SZ) : 0;
-    if (capacity < 0) capacity = terminal_capacity;
-    for (int read = 0; channel.source.valid() && read <= capacity; read += least_per_read) {
-      if (!read_some(channel)) break;
-    }
-    if (channel.source.valid()) channel.stream.finish();
-    channel.source.reset();
+  // Draining stops after the pipe's capacity, so that an escaped process that writes for ever cannot hold up the launcher.
+  int capacity = channel.source.valid() ? ::fcntl(channel.source.get(), F_GETPIPE_SZ) : 0;
+  if (capacity < 0) capacity = terminal_capacity;
+  for (int read = 0; channel.source.valid() && read <= capacity; read += least_per_read) {
+    if (!read_some(channel)) break;
   }
+  if (channel.source.valid()) channel.stream.finish();
+  channel.source.reset();
+}
+
+void OutputMultiplexer::drain() {
+  for (Channel& channel : channels_) drain(channel);
   tick();
+}
+
+void OutputMultiplexer::close(int rank) {
+  for (std::size_t stream = 0; stream < 2; ++stream) drain(channels_[2 * static_cast<std::size_t>(rank) + stream]);
 }
 
 bool OutputMultiplexer::all_closed() const {

@@ -89,6 +89,8 @@ class OutputMultiplexer {
     bool out_is_terminal = false;
   };
   WritingEnds open(int rank);
+  /// Reads what is left of a rank that has ended, so that another process can write in its place.
+  void close(int rank);
 
   void wait_for(PollSet& set);
   /// Ends a round: shows prompts that have been unfinished for a while, and passes warnings on.
@@ -115,6 +117,7 @@ class OutputMultiplexer {
   };
   /// Reads once. Returns false when there is nothing now or never again.
   bool read_some(Channel& channel);
+  void drain(Channel& channel);
   bool may_read(const Channel& channel) const;
   winsize size_of_ranks(const Sink& sink) const;
 

@@ -20,6 +20,11 @@ namespace unisono::launcher {
 
 using std::chrono::milliseconds;
 
+milliseconds back_off(int restart) {
+  constexpr int most_doublings = 5;
+  return std::chrono::seconds(1 << std::min(restart - 1, most_doublings));
+}
+
 namespace {
 
 /// Returns "1 rank", "2 ranks".
@@ -34,10 +39,24 @@ void check_stdin(const JobOptions& options, int world_size) {
   }
 }
 
+/// A job that goes on without lost ranks is one of unisono's own: MPI forms no world anew.
+void check_elastic(const JobOptions& options) {
+  const std::string backend = options.backend.empty() ? options.environment.get("UNISONO_BACKEND").value_or("") : options.backend;
+  if (backend.find("mpi") != std::string::npos) {
+    throw InvalidArgument("-n MIN:MAX is not possible with backend mpi, whose ranks cannot go on after a death");
+  }
+  if (options.nnodes > 1) throw InvalidArgument("-n MIN:MAX is for a job on one host, and --nnodes says that there are several");
+  if (options.function) throw InvalidArgument("the ranks of a function are not replaced");
+}
+
 void check(const JobOptions& options) {
   if (options.ranks < 1 || options.ranks > most_ranks) {
     throw InvalidArgument(fmt::format("the number of ranks must be from 1 to {}, not {}", most_ranks, options.ranks));
   }
+  if (options.min_ranks < 0 || options.min_ranks > options.ranks) {
+    throw InvalidArgument(fmt::format("the job cannot go on with {} ranks where it starts {}", options.min_ranks, options.ranks));
+  }
+  if (options.min_ranks > 0) check_elastic(options);
   if (options.command.empty() == !options.function) throw InvalidArgument("a job runs either a command or a function");
   if (options.grace < milliseconds(0)) throw InvalidArgument("the grace must not be negative");
   if (options.max_restarts < 0) throw InvalidArgument("the number of restarts must not be negative");
@@ -84,12 +103,6 @@ void say_what_was_chosen(const JobOptions& options) {
     base::info(fmt::format("OMP_NUM_THREADS={} for each rank ({}, {})", openmp_share(options.ranks), cores, ranks));
   }
   if (options.ranks > base::allowed_processors()) base::info(fmt::format("{} share {}", ranks, cores));
-}
-
-/// Returns the pause before restart 1, 2, 3, …: 1, 2, 4, … seconds, at most 32.
-milliseconds back_off(int restart) {
-  constexpr int most_doublings = 5;
-  return std::chrono::seconds(1 << std::min(restart - 1, most_doublings));
 }
 
 /// Waits before a restart. Returns a signal that arrives meanwhile; it forbids the restart.
@@ -142,10 +155,12 @@ void put_together(Nodes& nodes, SignalScope* signals, Console& console, JobResul
 /// Carries out one attempt and judges it. Returns whether another one follows.
 bool attempt_once(const JobParts& parts, JobResult& result) {
   const int max_restarts = parts.nodes != nullptr ? parts.nodes->max_restarts() : parts.options.max_restarts;
-  const int restarts_left = max_restarts - result.attempts;
+  int restarts_left = max_restarts - result.attempts - result.replacements;
   if (parts.nodes != nullptr) parts.nodes->begin(result.attempts);
   Attempt attempt(parts, result.attempts++);
-  attempt.run(restarts_left > 0);
+  attempt.run(restarts_left);
+  result.replacements += attempt.replacements();
+  restarts_left -= attempt.replacements();
   result.ends = attempt.ends();
   result.records = attempt.records();
   result.first_cause = attempt.cause();
@@ -177,7 +192,8 @@ bool attempt_once(const JobParts& parts, JobResult& result) {
   if (parts.nodes != nullptr && result.interrupted_by && restarts_left > 0) parts.nodes->give_up_restart(result.attempts, *result.interrupted_by);
   if (result.interrupted_by || node_is_lost || restarts_left <= 0) return false;
   const milliseconds pause = back_off(result.attempts);
-  parts.console.say(fmt::format("restart {} of {} in {} s", result.attempts, max_restarts, pause.count() / 1000), Topic::restart);
+  parts.console.say(fmt::format("restart {} of {} in {} s", result.attempts + result.replacements, max_restarts, pause.count() / 1000),
+                    Topic::restart);
   if (const auto signal = wait_for_restart(pause, parts.signals, parts.console)) {
     if (parts.nodes != nullptr) parts.nodes->give_up_restart(result.attempts, *signal);
     result.interrupted_by = signal;

@@ -42,7 +42,9 @@ enum class Verbosity { normal, silent };
 
 /// A job, or the part of it that this host runs. Every rank runs either `command` or `function`.
 struct JobOptions {
-  int ranks = 1;                          ///< on this host
+  int ranks = 1;  ///< on this host
+  /// The job goes on, and lost ranks are replaced, while so many ranks live; 0: every failure ends it.
+  int min_ranks = 0;
   int nnodes = 1;                         ///< number of hosts, each of which has a launcher of its own
   int node_rank = 0;                      ///< number of this host: its ranks come after those of the hosts before it
   std::string master_addr = {};           ///< on several hosts: the address of the first, where their launchers meet; empty: this host
@@ -82,9 +84,13 @@ struct JobResult {
   std::optional<std::size_t> first_cause = {};  ///< index into `ends`
   std::optional<int> interrupted_by = {};       ///< the signal that ended the job from outside
   int attempts = 0;
+  int replacements = 0;                          ///< processes that were started in the place of lost ones
   std::vector<RankEnd> ends = {};                ///< of the last attempt, in the order of the ranks; of all hosts, as far as they are known
   std::vector<recorder::RankSeen> records = {};  ///< of this host's ranks of the last attempt; without their calls
 };
+
+/// Returns the pause before restart 1, 2, 3, …: 1, 2, 4, … seconds, at most 32.
+std::chrono::milliseconds back_off(int restart);
 
 class Console;
 class SignalScope;

@@ -19,6 +19,7 @@
 #include "rendezvous/plan.h"
 #include "rendezvous/presence.h"
 #include "rendezvous/rendezvous.h"
+#include "rendezvous/settle.h"
 #include "rendezvous/url.h"
 #include "store/token.h"
 #include "store/watched_store.h"
@@ -40,45 +41,7 @@ constexpr auto reminder_period = 30s;
 
 constexpr auto first_retry = 5ms, longest_retry = 200ms;
 
-using Route = std::optional<base::SocketAddress>;
-
 Route own_end(const store::Client& client) { return client.addresses() ? Route(client.addresses()->own) : std::nullopt; }
-
-/// Completes the identity. `route`: this side's address on the way to the store, where the store is on TCP.
-JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store, std::shared_ptr<Store> view, const Route& route,
-                   std::shared_ptr<Presence> presence = {}, Owner owner = Owner::library) {
-  const auto elsewhere = [&](const Member& member) { return member.machine != joined.members.front().machine; };
-  const bool one_network = std::ranges::none_of(joined.members, elsewhere);
-  JobIdentity identity = std::move(plan.identity);
-  identity.rank = joined.rank;
-  identity.world_size = plan.world_size;
-  identity.members = std::move(joined.members);
-  identity.generation = joined.generation;
-  if (!identity.token) identity.token = store::said_token(plan.environment);
-  base::set_log_rank(fmt::format("rank {}", identity.rank));
-  base::debug(fmt::format("rank {} of {}, launched by {}, met in {}", identity.rank, identity.world_size, to_string(identity.launcher), plan.place));
-  identity.address = own_address(plan.environment, route, one_network);
-  if (plan.store_may_end) {
-    identity.store = std::move(view);
-    return identity;
-  }
-  const auto departure = std::make_shared<Departure>(store, joined.seat, std::move(presence), owner);
-  identity.leave = [departure] { departure->leave(); };
-  Store* raw = view.get();
-  identity.store = {raw, [view = std::move(view), departure](Store*) mutable {
-                      departure->leave();
-                      view.reset();
-                    }};
-  return identity;
-}
-
-JoinRequest join_request(const Plan& plan) {
-  return {.self = own_record(plan.rank), .world_size = plan.world_size, .group_name = plan.group_name, .library = plan.library};
-}
-
-std::shared_ptr<Store> part_of(const std::shared_ptr<Store>& store, const Joined& joined) {
-  return std::make_shared<PrefixStore>(joined.prefix + "job", store);
-}
 
 /// torchrun's agents end all processes of a run before they start the next. Otherwise only the end of processes on this host is known.
 bool is_over_with(const Record& record, const Environment& environment) {
@@ -99,6 +62,13 @@ JobIdentity meet_in_store(Plan plan, const std::shared_ptr<Store>& store) {
   return settle(std::move(plan), std::move(joined), store, std::move(view), {}, {}, Owner::caller);
 }
 
+/// The processes of the start have their ranks as names.
+Growth growth_of_start(std::shared_ptr<Store> store, int rank, int world_size, const Route& route) {
+  Growth growth{.store = std::move(store), .own_name = std::to_string(rank), .names = {}, .generation = 1, .route = route};
+  for (int r = 0; r < world_size; ++r) growth.names.push_back(std::to_string(r));
+  return growth;
+}
+
 // The launcher reads its ranks' keys itself, so the job gets the store without a prefix. The launcher makes a new store for every attempt.
 JobIdentity meet_under_launcher(Plan plan, int fd) {
   std::shared_ptr<Store> store = launcher_store(fd);
@@ -107,6 +77,7 @@ JobIdentity meet_under_launcher(Plan plan, int fd) {
   Joined joined = *join(watched, join_request(plan), Deadline(plan.timeout));
   auto view = store;
   plan.identity.launcher_store = store;
+  plan.identity.growth = growth_of_start(store, joined.rank, plan.world_size, {});
   plan.place = "the store of unisono run";
   return settle(std::move(plan), std::move(joined), store, std::move(view), {});
 }
@@ -120,6 +91,7 @@ JobIdentity meet_among_hosts(Plan plan, const std::shared_ptr<Store>& launcher, 
   Joined joined = *join(watched, join_request(plan), deadline);
   auto view = part_of(store, joined);
   plan.identity.token = job.token;
+  plan.identity.growth = growth_of_start(store, joined.rank, plan.world_size, own_end(*job.client));
   plan.place = "the store of unisono run on host 0";
   return settle(std::move(plan), std::move(joined), store, std::move(view), own_end(*job.client));
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/environment.h"
+#include "base/socket.h"
 #include "rendezvous/carried.h"
 #include "rendezvous/identity.h"
 #include "unisono/store.h"
@@ -37,6 +38,15 @@ struct Member {
   std::string machine = {};  ///< see base::machine_id
 };
 
+/// The way to the processes that the launcher starts while the job runs (growth.h).
+struct Growth {
+  std::shared_ptr<Store> store = {};              ///< the job's, which outlives every rank; null where a job cannot grow
+  std::string own_name = {};                      ///< the name that the launcher gave this process
+  std::vector<std::string> names = {};            ///< by rank: those of all members
+  int generation = 1;                             ///< how often the members have changed, counted from 1
+  std::optional<base::SocketAddress> route = {};  ///< this side's address on the way to the store, where that is on TCP
+};
+
 struct JobIdentity {
   int rank = 0, world_size = 1;
   std::optional<int> local_rank, local_world_size, node_rank;  ///< from the launcher or the caller; unset where neither gave it
@@ -50,7 +60,8 @@ struct JobIdentity {
   std::string address = "127.0.0.1";  ///< numeric; the other ranks reach this one by it
   /// The job's secret, or "none", from the launcher or UNISONO_TOKEN; all our connections use it by `store::token_for`.
   std::optional<std::string> token;
-  int generation = 1;         ///< tells this meeting from others in the same store
+  int generation = 1;  ///< tells this meeting from others in the same store
+  Growth growth = {};
   bool serves_store = false;  ///< the store ends with this process's `store`, so the others must be done with it first
   /// Tells the store that this process is done with the job, so that the same store or file can be used for another one; the last process removes a
   /// file. It is called in finalize while the store can still be reached, or when the last copy of `store` goes. Never throws; later calls do

@@ -341,6 +341,7 @@ int main(int argc, char** argv) {
     if (const auto code = run_store_mode(mode, argument(2))) return *code;
     if (const auto code = run_group_mode(mode, argument(2), argument(3))) return *code;
     if (const auto code = run_growth_mode(mode, argument(2), argument(3))) return *code;
+    if (const auto code = run_elastic_mode({argv + 1, argv + argc})) return *code;
   } catch (...) {
     say("ended by " + describe_current_exception());
     return 4;

@@ -29,6 +29,8 @@ InitOptions options_from_environment();
 std::optional<int> run_lifetime_mode(const std::string& mode, const std::string& first, const std::string& second);
 /// A mode about the store in which the ranks met.
 std::optional<int> run_store_mode(const std::string& mode, const std::string& first);
+/// The mode of elastic jobs, by all words of the command; nullopt for another mode.
+std::optional<int> run_elastic_mode(const std::vector<std::string>& words);
 /// Modes about forming groups.
 std::optional<int> run_group_mode(const std::string& mode, const std::string& first, const std::string& second);
 /// Modes that do the same many times.

@@ -21,8 +21,8 @@ namespace unisono::tools {
 namespace {
 
 /// Variables of this process's own, and the secret, which goes another way.
-constexpr std::array not_forwarded = {"UNISONO_TOKEN",  "UNISONO_TOKEN_FILE",  "UNISONO_SSH",     "UNISONO_LAUNCHER_FD",
-                                      "UNISONO_JOB_ID", "UNISONO_OUTPUT_PIPE", "UNISONO_ATTEMPT", "UNISONO_TERMINAL"};
+constexpr std::array not_forwarded = {"UNISONO_TOKEN",       "UNISONO_TOKEN_FILE", "UNISONO_SSH",      "UNISONO_LAUNCHER_FD", "UNISONO_JOB_ID",
+                                      "UNISONO_OUTPUT_PIPE", "UNISONO_ATTEMPT",    "UNISONO_NEWCOMER", "UNISONO_TERMINAL"};
 
 [[noreturn]] void refuse_flag(const std::string& what, const std::string& hint = {}) { throw InvalidArgument(what, {.hint = hint}); }
 

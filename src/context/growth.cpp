@@ -1,0 +1,224 @@
+// Takes processes that the launcher has started into a job that runs: grow_group for its members, and initialize for them.
+//
+// The world is formed anew, with the survivors in their order and the newcomers behind them, in a part of the store that belongs to this generation
+// alone. All of them get it or none (rendezvous/growth.h). Only then does it take the place of the world before.
+#include "context/growth.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <numeric>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/error_place.h"
+#include "base/error_text.h"
+#include "base/log.h"
+#include "base/reminder.h"
+#include "context/formation.h"
+#include "rendezvous/growth.h"
+#include "rendezvous/newcomer.h"
+#include "unisono/detail/request.h"
+#include "unisono/elastic.h"
+
+namespace unisono {
+namespace context {
+namespace {
+
+using rendezvous::Decision;
+using rendezvous::GenerationPlan;
+using rendezvous::GrowthKeys;
+using namespace std::chrono_literals;
+
+/// The members of a job that grows wait at most so long for those that have come.
+constexpr auto longest_growth = std::chrono::milliseconds(30s);
+
+constexpr base::Reminder::Pace pace_of_reminder = {30s, 30s};
+
+/// What a member has of a generation: its world, or why there is none.
+struct Attempted {
+  std::unique_ptr<State> state = {};
+  std::exception_ptr error = {};  ///< that this member itself met
+  Decision decision = {};
+};
+
+/// Returns the rank that an error of forming a generation blames: this one where it blames no other.
+int culprit_of(const std::exception_ptr& error, int rank) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Timeout& late) {
+    return late.missing().empty() ? rank : late.missing().front();
+  } catch (const Error& failed) {
+    return failed.culprit().value_or(rank);
+  } catch (...) {
+    return rank;
+  }
+}
+
+std::unique_ptr<State> form(const InitOptions& options, const Terms& terms, const rendezvous::JobIdentity& identity, const base::Deadline& deadline,
+                            const std::function<void()>& look) {
+  Formation::Parts parts{.operation = "grow_group", .group = {}, .rank = identity.rank, .size = identity.world_size, .store = {}};
+  for (const rendezvous::Member& member : identity.members) parts.hosts.push_back(member.host);
+  parts.store = std::make_shared<PrefixStore>(GrowthKeys::prefix(identity.growth.generation) + "world", identity.growth.store);
+  parts.look = look;
+  Formation formation(std::move(parts));
+  try {
+    return form_world(options, terms, identity, formation, deadline);
+  } catch (...) {
+    formation.give_up(std::current_exception());
+    throw;
+  }
+}
+
+/// Forms the world of a generation; all its members call. `look` throws where another member is known to be dead.
+Attempted form_generation(const InitOptions& options, const Terms& terms, const rendezvous::JobIdentity& facts, const GenerationPlan& generation,
+                          int rank, const std::function<void()>& look) {
+  GrowthKeys keys(*facts.growth.store);
+  const base::Deadline deadline(generation.timeout);
+  const auto watch = [&] {
+    look();
+    keys.look(generation, rank);
+  };
+  Attempted attempted;
+  try {
+    const auto identity = rendezvous::meet_generation(facts, generation, rank, deadline, watch, base::Environment::process());
+    attempted.state = form(options, terms, identity, deadline, watch);
+    keys.ready(generation);
+    for (bool waits = true; waits;) {
+      try {
+        attempted.decision = keys.await_decision(generation, std::min<std::chrono::milliseconds>(deadline.left(), 100ms));
+        waits = false;
+      } catch (const Timeout&) {
+        watch();
+        if (deadline.passed()) throw;
+      }
+    }
+  } catch (...) {
+    attempted.error = std::current_exception();
+    attempted.decision = keys.abandon(generation, culprit_of(attempted.error, rank), base::message_of(attempted.error));
+  }
+  if (attempted.decision.formed && attempted.state) {
+    attempted.error = nullptr;
+    return attempted;
+  }
+  if (attempted.state) abandon(*attempted.state);
+  attempted.state.reset();
+  if (attempted.decision.culprit != rank) attempted.error = nullptr;
+  base::debug(fmt::format("generation {} of the job was given up: {}", generation.number, attempted.decision.text));
+  return attempted;
+}
+
+/// Returns the largest of the numbers that the members bring: the number of one of them, where the others bring 0.
+std::int64_t agree(std::int64_t own, std::string_view label, const ProcessGroup& group, std::source_location where) {
+  std::array<std::int64_t, 1> number{own};
+  const TensorView view(number.data(), DType::int64, number.size());
+  detail::run({.operation = Operation::all_reduce, .in = view, .out = view, .op = ReduceOp::max, .label = label}, group, {.where = where});
+  return number.front();
+}
+
+/// Returns the processes that wait, as the lowest member sees them; none on the others.
+std::vector<rendezvous::Newcomer> waiting(State& state, const ProcessGroup& group) {
+  if (group.rank() != 0) return {};
+  return GrowthKeys(*state.facts.growth.store).waiting(state.tickets_done);
+}
+
+/// Throws where the group cannot grow, on all members alike.
+void check(const State& state, const ProcessGroup& group, const char* operation) {
+  if (state.whole.lock() == group.implementation()) return;
+  throw InvalidArgument("only the group of all processes of the job grows: the world, or what shrink_group has left of it",
+                        {.operation = operation, .group = group.name(), .rank = group.rank()});
+}
+
+bool can_grow(const State& state) { return state.facts.growth.store != nullptr; }
+
+std::vector<std::string> names_of(const State& state, const ProcessGroup& group) {
+  std::vector<std::string> names;
+  for (const int r : group.global_ranks()) names.push_back(state.facts.growth.names[static_cast<std::size_t>(r)]);
+  return names;
+}
+
+/// Throws PeerFailed where a member of the group has died or failed.
+void look_at_members(const ProcessGroup& group) {
+  coordination::Coordination& coordination = group.implementation()->coordination();
+  std::vector<int> all(static_cast<std::size_t>(group.size()));
+  std::iota(all.begin(), all.end(), 0);
+  auto failure = coordination.failure();
+  if (!failure) failure = coordination.look_at(all);
+  if (!failure) return;
+  throw PeerFailed(failure->message, {.operation = "grow_group", .group = group.name(), .rank = group.rank(), .culprit = failure->culprit},
+                   failure->cause);
+}
+
+/// Throws, on all members, why the group has not grown, unless a newcomer is to blame.
+void judge(const Attempted& attempted, const ProcessGroup& group, std::source_location where) {
+  if (attempted.error) {
+    group.implementation()->end("could not form the group anew: " + base::message_of(attempted.error));
+    std::rethrow_exception(attempted.error);
+  }
+  // A member that has died, or has given the group up, ends it: this call throws that on all the others.
+  detail::run({.operation = Operation::barrier, .in = detail::nothing(), .out = detail::nothing(), .label = "grow_group"}, group, {.where = where});
+}
+
+ProcessGroup grow(const ProcessGroup& group, std::source_location where) {
+  State& state = current();
+  check(state, group, "grow_group");
+  if (!can_grow(state)) return group;
+  GrowthKeys keys(*state.facts.growth.store);
+  for (;;) {
+    std::int64_t called = 0;
+    if (const auto newcomers = waiting(state, group); !newcomers.empty()) {
+      called = keys.call(names_of(state, group), newcomers, std::min(group.implementation()->timeout(), longest_growth)).number;
+    }
+    const std::int64_t number = agree(called, "grow_group", group, where);
+    if (number == 0) return group;
+    const GenerationPlan generation = keys.read(static_cast<int>(number));
+    Attempted attempted = form_generation(state.options, state.terms, state.facts, generation, group.rank(), [&] { look_at_members(group); });
+    if (attempted.state) {
+      replace_own(std::move(attempted.state));
+      return *current().world;
+    }
+    base::set_log_rank(fmt::format("rank {}", state.rank));
+    judge(attempted, group, where);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<State> join_running_job(const InitOptions& options, const Terms& terms, const rendezvous::JobIdentity& facts) {
+  GrowthKeys keys(*facts.growth.store);
+  const std::int64_t ticket = keys.ask(facts.growth.own_name);
+  for (int call = 0;; ++call) {
+    std::optional<base::Reminder> reminder(
+        std::in_place, pace_of_reminder, [] { return std::string("initialize waits for the running ranks to take this process in (grow_group)"); },
+        [](const std::string& text) { base::warn(text); });
+    const GenerationPlan generation = keys.await_call(ticket, call);
+    reminder.reset();
+    const auto own = std::ranges::find(generation.names, facts.growth.own_name);
+    if (own == generation.names.end()) throw ProtocolError("this process was called to a generation that it is no member of");
+    const int rank = static_cast<int>(own - generation.names.begin());
+    Attempted attempted = form_generation(options, terms, facts, generation, rank, [] {});
+    if (attempted.state) {
+      begin(*attempted.state);
+      return std::move(attempted.state);
+    }
+    if (attempted.error) std::rethrow_exception(attempted.error);
+  }
+}
+
+}  // namespace context
+
+bool newcomers_waiting(const ProcessGroup& group, std::source_location where) {
+  return base::with_place(where, [&] {
+    context::State& state = context::current();
+    context::check(state, group, "newcomers_waiting");
+    if (!context::can_grow(state)) return false;
+    return context::agree(context::waiting(state, group).empty() ? 0 : 1, "newcomers_waiting", group, where) != 0;
+  });
+}
+
+ProcessGroup grow_group(const ProcessGroup& group, std::source_location where) {
+  return base::with_place(where, [&] { return context::grow(group, where); });
+}
+
+}  // namespace unisono

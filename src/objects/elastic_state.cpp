@@ -1,0 +1,209 @@
+// The state that all members of an elastic job have alike, and the loop of such a job.
+//
+//   1. a line of each member: its step, and a hash of what its state lists
+//   2. the objects of the member with the most steps, in one message
+//   3. each of its buffers, into memory beside the receiver's own
+//   4. on each member by itself: all of it takes the place of the old state, or nothing
+//
+// A source that dies in between leaves some members with its state and the others with their own. Both are whole, and the next call goes by the step.
+#include "unisono/elastic.h"
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "base/hash.h"
+#include "group/composed.h"
+#include "group/group.h"
+#include "kernels/pack.h"
+#include "objects/lines.h"
+#include "unisono/collectives.h"
+#include "unisono/detail/bytes.h"
+#include "unisono/error.h"
+
+namespace unisono {
+
+struct ElasticState::Entries {
+  struct BufferEntry {
+    std::string name;
+    std::function<TensorView()> view;
+  };
+  struct ObjectEntry {
+    std::string name;
+    std::uint64_t type = 0;
+    Write write;
+    Read read;
+  };
+  std::vector<BufferEntry> buffers;
+  std::vector<ObjectEntry> objects;
+};
+
+ElasticState::ElasticState() : entries_(std::make_unique<Entries>()) {}
+ElasticState::~ElasticState() = default;
+
+void ElasticState::add_buffer(std::string name, std::function<TensorView()> view) { entries_->buffers.push_back({std::move(name), std::move(view)}); }
+void ElasticState::add_object(std::string name, std::uint64_t type, Write write, Read read) {
+  entries_->objects.push_back({std::move(name), type, std::move(write), std::move(read)});
+}
+
+namespace {
+
+using Entries = ElasticState::Entries;
+using ObjectBytes = std::vector<std::vector<std::byte>>;
+
+constexpr std::string_view synchronize_label = "synchronize";
+
+/// The names of what a state lists, each with a description.
+std::vector<std::string> table_of(const Entries& entries, std::span<const TensorView> views) {
+  std::vector<std::string> table;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    table.push_back(fmt::format("buffer \"{}\" of {} {}", entries.buffers[i].name, views[i].numel(), to_string(views[i].dtype())));
+  }
+  for (const auto& entry : entries.objects) table.push_back(fmt::format("object \"{}\" of type {:016x}", entry.name, entry.type));
+  return table;
+}
+
+std::uint64_t hash_of(const std::vector<std::string>& table) {
+  base::StableHash hash;
+  for (const std::string& line : table) {
+    hash.add(line.size());
+    hash.add(line);
+  }
+  return hash.value();
+}
+
+std::string first_difference(const std::vector<std::string>& here, const std::vector<std::string>& there, int rank) {
+  for (std::size_t i = 0; i < std::max(here.size(), there.size()); ++i) {
+    if (i >= there.size()) return fmt::format("{} is here, but not on rank {}", here[i], rank);
+    if (i >= here.size()) return fmt::format("{} is on rank {}, but not here", there[i], rank);
+    if (here[i] != there[i]) return fmt::format("{} is here, and {} on rank {}", here[i], there[i], rank);
+  }
+  return fmt::format("the state of rank {} is not that of this rank", rank);
+}
+
+std::exception_ptr fault_of(const Entries& entries, std::span<const TensorView> views) {
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    if (views[i].device() == Device{}) continue;
+    return std::make_exception_ptr(Unsupported(fmt::format("buffer \"{}\" lies on a device", entries.buffers[i].name),
+                                               {.operation = std::string(synchronize_label), .hint = "copy it to the host for the call"}));
+  }
+  return nullptr;
+}
+
+/// Compares what the members list, and returns the rank whose state counts, with its step.
+std::pair<int, std::int64_t> choose_source(group::Composed& call, const ElasticState& state, std::span<const TensorView> views) {
+  enum Item : std::size_t { step, hash };
+  const auto table = table_of(state.entries(), views);
+  const objects::Lines lines(call, {static_cast<std::uint64_t>(state.step), hash_of(table)}, fault_of(state.entries(), views));
+  if (const auto found = lines.difference_in(hash)) {
+    const detail::ByteParts all = detail::all_gather_bytes(detail::to_bytes(table), call.name(), call.group(), call.options());
+    const auto theirs = detail::from_bytes<std::vector<std::string>>(all[static_cast<std::size_t>(found->other)]);
+    call.throw_mismatch(*found, first_difference(table, theirs, found->other));
+  }
+  lines.nobody_failed();
+  int source = 0;
+  for (int r = 1; r < call.group().size(); ++r) {
+    if (static_cast<std::int64_t>(lines.of(r, step)) > static_cast<std::int64_t>(lines.of(source, step))) source = r;
+  }
+  return {source, static_cast<std::int64_t>(lines.of(source, step))};
+}
+
+/// Returns the objects of the source, which it writes; the others get what makes them their own.
+std::vector<std::function<void()>> take_objects(group::Composed& call, const Entries& entries, int source) {
+  std::vector<std::function<void()>> takings;
+  if (entries.objects.empty()) return takings;
+  const bool is_source = call.group().rank() == source;
+  std::exception_ptr error;
+  ObjectBytes written;
+  std::vector<std::byte> bytes;
+  try {
+    if (is_source) {
+      for (const auto& entry : entries.objects) written.push_back(entry.write());
+      bytes = detail::to_bytes(written);
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  objects::Lines(call, {0}, error).nobody_failed();
+  detail::broadcast_bytes(bytes, source, call.name(), call.group(), call.options(), {});
+  if (is_source) return takings;
+  written = detail::from_bytes<ObjectBytes>(bytes);
+  if (written.size() != entries.objects.size()) throw ProtocolError("the source's state has another number of objects");
+  for (std::size_t i = 0; i < written.size(); ++i) takings.push_back(entries.objects[i].read(written[i]));
+  return takings;
+}
+
+/// Brings the source's buffers into memory beside the own ones.
+std::vector<std::vector<std::byte>> take_buffers(group::Composed& call, std::span<const TensorView> views, int source) {
+  const bool is_source = call.group().rank() == source;
+  std::vector<std::vector<std::byte>> beside(views.size());
+  std::exception_ptr error;
+  try {
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      if (!is_source || !views[i].is_contiguous()) beside[i].resize(views[i].bytes());
+      if (is_source && !views[i].is_contiguous()) kernels::pack(beside[i].data(), views[i]);
+    }
+  } catch (...) {  // this rank has no memory for it
+    error = std::current_exception();
+  }
+  objects::Lines(call, {0}, error).nobody_failed();
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    void* const elements = is_source && views[i].is_contiguous() ? views[i].data() : beside[i].data();
+    const TensorView line(elements, views[i].dtype(), static_cast<std::size_t>(views[i].numel()));
+    detail::run(detail::labelled(detail::rooted({Operation::broadcast, line, line}, source), call.name()), call.group(), call.options());
+  }
+  return beside;
+}
+
+}  // namespace
+
+int synchronize(ElasticState& state, const ProcessGroup& group, std::source_location where) {
+  group::Composed call(synchronize_label, group, {.where = where});
+  std::vector<TensorView> views;
+  for (const auto& entry : state.entries().buffers) views.push_back(entry.view());
+  const auto [source, step] = choose_source(call, state, views);
+  const auto objects = take_objects(call, state.entries(), source);
+  const auto beside = take_buffers(call, views, source);
+  if (group.rank() == source) return source;
+  for (const auto& take : objects) take();
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    if (views[i].numel() > 0) kernels::unpack(views[i], beside[i].data());
+  }
+  state.step = step;
+  return source;
+}
+
+ProcessGroup run_elastic(ElasticState& state, const std::function<bool(const ProcessGroup&)>& step, std::source_location where) {
+  ProcessGroup group = world();
+  bool has_failed = false, has_changed = true;
+  for (int failures = 0;;) {
+    try {
+      if (has_failed) {
+        const auto left = shrink_group(group, where);
+        if (!left) throw Timeout("the others have gone on without this rank", {.operation = "run_elastic", .group = group.name()}, {});
+        group = *left;
+        has_failed = false;
+        has_changed = true;
+      }
+      if (has_changed) synchronize(state, group, where);
+      has_changed = false;
+      failures = 0;
+      if (newcomers_waiting(group, where)) {
+        group = grow_group(group, where);
+        has_changed = true;
+        continue;
+      }
+      if (!step(group)) return group;
+    } catch (const PeerFailed&) {
+      // Each failure in a row has cost a member; where there are more of them, it is not the members that fail.
+      if (++failures > group.size() + 1) throw;
+      has_failed = true;
+    }
+  }
+}
+
+}  // namespace unisono

@@ -1,0 +1,163 @@
+#include "rendezvous/growth.h"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/deadline.h"
+#include "store/batch.h"
+#include "unisono/error.h"
+
+namespace unisono::rendezvous {
+namespace {
+
+constexpr std::string_view tickets_key = "unisono/grow/tickets";
+constexpr std::string_view generations_key = "unisono/grow/generations";
+constexpr std::string_view formed = "formed", abandoned = "abandoned ", refused = "refused";
+
+std::string ticket_key(std::int64_t ticket) { return fmt::format("unisono/grow/ticket/{}", ticket); }
+std::string call_key(std::int64_t ticket, int call) { return fmt::format("unisono/grow/call/{}/{}", ticket, call); }
+std::string exit_key(std::string_view name) { return fmt::format("unisono/exit/{}", name); }
+std::string generation_key(int number, std::string_view what) { return fmt::format("{}{}", GrowthKeys::prefix(number), what); }
+
+int number_in(std::string_view text) {
+  int number = 0;
+  if (std::from_chars(text.data(), text.data() + text.size(), number).ec != std::errc() || number < 0) {
+    throw ProtocolError("the store holds a number of a growing job that is none of ours");
+  }
+  return number;
+}
+
+GenerationPlan parse(int number, const std::string& text) {
+  std::istringstream fields(text);
+  GenerationPlan generation{.number = number, .names = {}};
+  std::int64_t timeout = 0;
+  fields >> generation.survivors >> timeout;
+  generation.timeout = std::chrono::milliseconds(timeout);
+  for (std::string name; fields >> name;) generation.names.push_back(name);
+  if (generation.survivors < 1 || static_cast<std::size_t>(generation.survivors) > generation.names.size()) {
+    throw ProtocolError("the store holds members of a generation in no way of ours");
+  }
+  return generation;
+}
+
+}  // namespace
+
+std::optional<Decision> Decision::parse(std::string_view text) {
+  if (text.empty()) return std::nullopt;
+  if (text == rendezvous::formed) return Decision{.formed = true};
+  if (!text.starts_with(abandoned)) throw ProtocolError("the store holds a decision about a generation that is none of ours");
+  text.remove_prefix(abandoned.size());
+  Decision decision;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), decision.culprit);
+  if (error != std::errc()) throw ProtocolError("the store holds a decision about a generation that is none of ours");
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  decision.text = text.substr(std::min<std::size_t>(1, text.size()));
+  return decision;
+}
+
+int place_of(std::string_view name) { return number_in(name); }
+
+std::string GrowthKeys::prefix(int number) { return fmt::format("unisono/grow/{}/", number); }
+
+std::int64_t GrowthKeys::ask(std::string_view name) {
+  const std::int64_t ticket = store_.add(tickets_key, 1) - 1;
+  store_.set(ticket_key(ticket), name);
+  return ticket;
+}
+
+GenerationPlan GrowthKeys::await_call(std::int64_t ticket, int call) {
+  const std::string text = store_.get(call_key(ticket, call), base::longest_timeout);
+  if (text == refused) {
+    throw Timeout("this process was taken in by the running ranks, and did not come in time",
+                  {.operation = "initialize", .hint = "the launcher starts another one in its place, if --max-restarts allows"}, {});
+  }
+  return read(number_in(text));
+}
+
+bool GrowthKeys::may_be_called_again(const Newcomer& newcomer, int call, int last) {
+  // The members of a generation that has no decision are those that ask now, so it will get none from them.
+  const auto decision = abandon(read(last), -1, "the members have gone on");
+  if (decision.formed) return false;
+  const GenerationPlan generation = read(last);
+  const auto culprit = static_cast<std::size_t>(decision.culprit);
+  if (decision.culprit < 0 || culprit >= generation.names.size() || generation.names[culprit] != newcomer.name) return true;
+  store_.compare_set(call_key(newcomer.ticket, call), "", refused);
+  return false;
+}
+
+std::vector<Newcomer> GrowthKeys::waiting(std::int64_t& done) {
+  std::vector<Newcomer> found;
+  const auto text = store_.try_get(tickets_key);
+  const std::int64_t tickets = text ? number_in(*text) : 0;
+  bool all_done = true;
+  for (std::int64_t ticket = done; ticket < tickets; ++ticket) {
+    const auto name = store_.try_get(ticket_key(ticket));
+    const bool waits = name && !store_.try_get(exit_key(*name));
+    bool may_be_called = waits;
+    if (waits) {
+      int call = 0;
+      std::optional<std::string> last;
+      for (auto said = store_.try_get(call_key(ticket, call)); said; said = store_.try_get(call_key(ticket, ++call))) last = said;
+      if (last) may_be_called = *last != refused && may_be_called_again({ticket, *name}, call, number_in(*last));
+    }
+    if (may_be_called) found.push_back({ticket, *name});
+    all_done = all_done && name && !may_be_called;  // a ticket without a name will have one in a moment
+    if (all_done) done = ticket + 1;
+  }
+  return found;
+}
+
+GenerationPlan GrowthKeys::call(std::span<const std::string> members, std::span<const Newcomer> newcomers, std::chrono::milliseconds timeout) {
+  GenerationPlan generation{.number = static_cast<int>(store_.add(generations_key, 1)) + 1,
+                            .survivors = static_cast<int>(members.size()),
+                            .timeout = timeout,
+                            .names = {members.begin(), members.end()}};
+  for (const Newcomer& newcomer : newcomers) generation.names.push_back(newcomer.name);
+  store_.set(generation_key(generation.number, "members"),
+             fmt::format("{} {} {}", generation.survivors, timeout.count(), fmt::join(generation.names, " ")));
+  for (const Newcomer& newcomer : newcomers) {
+    const std::string own = std::to_string(generation.number);
+    for (int call = 0; store_.compare_set(call_key(newcomer.ticket, call), "", own) != own;) ++call;
+  }
+  return generation;
+}
+
+GenerationPlan GrowthKeys::read(int number) { return parse(number, store_.get(generation_key(number, "members"))); }
+
+void GrowthKeys::look(const GenerationPlan& generation, int rank) {
+  std::vector<std::string> keys{generation_key(generation.number, "decision")};
+  for (const std::string& name : generation.names) keys.push_back(exit_key(name));
+  const auto values = store::try_get_all(store_, keys);
+  if (const auto decision = Decision::parse(values[0].value_or("")); decision && !decision->formed) {
+    throw PeerFailed(decision->text, {.operation = "grow_group", .rank = rank, .culprit = decision->culprit}, PeerFailed::Cause::aborted);
+  }
+  for (std::size_t r = 0; r < generation.names.size(); ++r) {
+    if (!values[r + 1]) continue;
+    throw PeerFailed(fmt::format("rank {} (started as {}) ended while the group was formed: {}", r, generation.names[r], *values[r + 1]),
+                     {.operation = "grow_group", .rank = rank, .culprit = static_cast<int>(r)}, PeerFailed::Cause::exited);
+  }
+}
+
+void GrowthKeys::ready(const GenerationPlan& generation) {
+  const auto all = static_cast<std::int64_t>(generation.names.size());
+  if (store_.add(generation_key(generation.number, "ready"), 1) == all) {
+    store_.compare_set(generation_key(generation.number, "decision"), "", formed);
+  }
+}
+
+Decision GrowthKeys::await_decision(const GenerationPlan& generation, std::chrono::milliseconds timeout) {
+  return *Decision::parse(store_.get(generation_key(generation.number, "decision"), timeout));
+}
+
+Decision GrowthKeys::abandon(const GenerationPlan& generation, int culprit, std::string_view why) {
+  const std::string key = generation_key(generation.number, "decision");
+  return *Decision::parse(store_.compare_set(key, "", fmt::format("{}{}\t{}", abandoned, culprit, why)));
+}
+
+void GrowthKeys::note_lost(std::string_view name) { store_.set(fmt::format("unisono/lost/{}", name), "1"); }
+
+}  // namespace unisono::rendezvous

@@ -1,0 +1,156 @@
+#include "unisono/elastic.h"
+
+#include <array>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "thrown_by.h"
+#include "world.h"
+
+using namespace unisono;
+using namespace conformance;
+
+namespace {
+
+std::vector<double> weights_of(int rank) { return values<double>(1009, rank); }
+
+// All have what the one with the most steps has, whichever rank it is; of several the lowest.
+WORLD_TEST(Synchronize, TheMostStepsCount) {
+  const int n = world_size();
+  for (int source = 0; source < n; ++source) {
+    std::vector<double> weights = weights_of(rank());
+    std::vector<std::int32_t> empty;
+    std::map<std::string, std::vector<int>> history{{"rank", std::vector<int>(static_cast<std::size_t>(rank()), rank())}};
+    std::string name = "rank " + std::to_string(rank());
+    ElasticState state;
+    state.buffer("weights", weights).buffer("empty", empty).object("history", history).object("name", name);
+    state.step = rank() >= source ? 7 : rank();  // with negative ones and ties
+    if (rank() < source) state.step = -1 - rank();
+    EXPECT_EQ(synchronize(state), source);
+    EXPECT_EQ(state.step, 7);
+    EXPECT_EQ(difference(weights, weights_of(source)), "");
+    EXPECT_EQ(history, (std::map<std::string, std::vector<int>>{{"rank", std::vector<int>(static_cast<std::size_t>(source), source)}}));
+    EXPECT_EQ(name, "rank " + std::to_string(source));
+  }
+  expect_usable();
+}
+
+// Views with gaps, on the source and on the others, and a state of objects or of nothing alone.
+WORLD_TEST(Synchronize, ViewsAndStatesOfEveryKind) {
+  const int last = world_size() - 1;
+  std::array<int, 12> elements{};
+  for (std::size_t i = 0; i < elements.size(); ++i) elements[i] = 100 * rank() + static_cast<int>(i);
+  const std::array<std::int64_t, 2> shape{2, 3}, strides{6, 2};
+  TensorView gaps(elements.data(), DType::int32, shape, strides);
+  ElasticState state;
+  state.buffer("gaps", gaps);
+  state.step = rank();
+  EXPECT_EQ(synchronize(state), last);
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    const int owner = i % 2 == 0 && i % 6 < 6 ? last : rank();
+    EXPECT_EQ(elements[i], 100 * owner + static_cast<int>(i)) << i;
+  }
+  int number = rank();
+  ElasticState objects;
+  objects.object("number", number);
+  EXPECT_EQ(synchronize(objects), 0);
+  EXPECT_EQ(number, 0);
+  ElasticState nothing;
+  nothing.step = rank() == last ? 4 : 3;
+  EXPECT_EQ(synchronize(nothing), last);
+  EXPECT_EQ(nothing.step, 4);
+  expect_usable();
+}
+
+WORLD_TEST(Synchronize, DifferentStatesAreAMismatchForAll) {
+  if (world_size() == 1) return;
+  const bool differs = rank() == world_size() - 1;
+  std::vector<float> weights(differs ? 4 : 5, static_cast<float>(rank()));
+  const auto before = weights;
+  ElasticState state;
+  state.buffer("weights", weights);
+  state.step = rank();
+  const auto error = thrown_by<Mismatch>([&] { synchronize(state); });
+  EXPECT_NE(error.message().find("buffer \"weights\" of 4 float32"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("buffer \"weights\" of 5 float32"), std::string::npos) << error.message();
+  EXPECT_EQ(weights, before);
+  EXPECT_EQ(state.step, rank());
+
+  int number = 0;
+  double real = 0;
+  ElasticState objects;
+  if (differs) objects.object("x", real);
+  else objects.object("x", number);
+  EXPECT_THROW(synchronize(objects), Mismatch);
+  expect_usable();
+}
+
+struct Unwritable {
+  int value = 0;
+};
+
+}  // namespace
+
+template <>
+struct unisono::object_traits<Unwritable> {
+  static constexpr std::string_view name = "Unwritable";
+  static void write(ObjectWriter&, const Unwritable&) { throw std::runtime_error("no room to write it"); }
+  static Unwritable read(ObjectReader&) { return {}; }
+};
+
+namespace {
+
+// What the source cannot write changes nothing on any rank.
+WORLD_TEST(Synchronize, ASourceThatCannotWriteChangesNothing) {
+  std::vector<int> numbers(3, rank());
+  Unwritable object{rank()};
+  ElasticState state;
+  state.buffer("numbers", numbers).object("object", object);
+  if (rank() == 0) {
+    EXPECT_THROW(synchronize(state), std::runtime_error);
+  } else {
+    EXPECT_THROW(synchronize(state), InvalidArgument);
+  }
+  EXPECT_EQ(numbers, std::vector<int>(3, rank()));
+  expect_usable();
+}
+
+// Without a launcher nobody waits; a group is itself.
+WORLD_TEST(Grow, NobodyWaitsHere) {
+  EXPECT_FALSE(newcomers_waiting());
+  const ProcessGroup group = world();
+  EXPECT_EQ(grow_group(group), group);
+  const auto part = new_group();
+  EXPECT_THROW(static_cast<void>(newcomers_waiting(part)), InvalidArgument);
+  EXPECT_THROW(static_cast<void>(grow_group(part)), InvalidArgument);
+  EXPECT_EQ(world(), group);
+  expect_usable();
+}
+
+WORLD_TEST(RunElastic, CallsTheStepUntilItIsDone) {
+  std::vector<int> sums(5);
+  ElasticState state;
+  state.buffer("sums", sums);
+  const ProcessGroup last = run_elastic(state, [&](const ProcessGroup& group) {
+    if (state.step == 10) return false;
+    const int sum = all_reduce(group.rank() + static_cast<int>(state.step), ReduceOp::sum, group);
+    for (int& each : sums) each += sum;
+    ++state.step;
+    return true;
+  });
+  const int n = world_size();
+  EXPECT_EQ(last, world());
+  EXPECT_EQ(sums, std::vector<int>(5, 10 * n * (n - 1) / 2 + 45 * n));
+}
+
+// An exception of the program's own leaves the loop.
+WORLD_TEST(RunElastic, OtherExceptionsLeaveIt) {
+  ElasticState state;
+  EXPECT_THROW(run_elastic(state, [](const ProcessGroup&) -> bool { throw std::out_of_range("of the program"); }), std::out_of_range);
+  expect_usable();
+}
+
+}  // namespace

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <memory>
+
+#include "unisono/store.h"
+
+namespace unisono::testing {
+
+/// The store that a test serves at this port of the loopback. Where TEST_PROXY=1, a rank that tells the others in it where it listens tells the test
+/// instead, whose FrameProxy puts an address of its own in that place.
+std::shared_ptr<Store> proxied_store(int port);
+
+/// The key under which rank `rank` tells the test the key and the address, a line each.
+std::string key_of_listener(int rank);
+
+}  // namespace unisono::testing

@@ -74,6 +74,10 @@ int fails(Call call) {
     ::close(static_cast<int>(::syscall(SYS_openat, AT_FDCWD, mark, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)));
   }
   if (armed_error.load() == unisono::testing::killed) ::kill(::getpid(), SIGKILL);
+  if (armed_error.load() == unisono::testing::stopped) {
+    ::raise(SIGSTOP);
+    return 0;
+  }
   return armed_error.load();
 }
 

@@ -10,6 +10,8 @@ namespace unisono::testing {
 inline constexpr int cut_short = -1;
 /// Not an errno: the process ends by SIGKILL in the place of the call.
 inline constexpr int killed = -2;
+/// Not an errno: the process stops before the call, which is made when it is continued.
+inline constexpr int stopped = -3;
 
 /// From now on the calls are counted anew, and the `nth` of that name (from 1), and as many `more` after it, fail with `error`. 0: none does.
 void arm(const char* call, int nth, int error, int more = 0);

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <ostream>
 
-#include "covers.h"
+#include "failing/failing_calls.h"
 #include "invariants.h"
 #include "store_trap.h"
 
@@ -61,9 +61,9 @@ struct Call {
 
 std::ostream& operator<<(std::ostream& out, const Call& call) { return out << call.name << " " << call.nth; }
 
-RunningCommand::Options killing(const Call& call, const std::string& mark, bool waits) {
+RunningCommand::Options striking(const Call& call, const std::string& mark, int deed, bool waits = false) {
   RunningCommand::Options options{.environment = {{"LD_PRELOAD", FAILING_CALLS},
-                                                  {"FAILING_CALL", fmt::format("{}:{}:-2", call.name, call.nth)},
+                                                  {"FAILING_CALL", fmt::format("{}:{}:{}", call.name, call.nth, deed)},
                                                   {"FAILING_CALL_RANK", std::to_string(call.victim)},
                                                   {"FAILING_CALL_MARK", mark},
                                                   {"TEST_INIT_BACKEND", call.backend}}};
@@ -80,7 +80,7 @@ class DiesWhileJoining : public ::testing::TestWithParam<Call> {};
 TEST_P(DiesWhileJoining, OthersAreTold) {
   const Call& call = GetParam();
   const TemporaryFolder folder;
-  RunningCommand job(faulty_job(call.ranks, {"join-only"}, {"--grace", "60"}), killing(call, folder.path() + "/struck", false));
+  RunningCommand job(faulty_job(call.ranks, {"join-only"}, {"--grace", "60"}), striking(call, folder.path() + "/struck", killed));
   ASSERT_TRUE(job.until([&] { return ::access((folder.path() + "/struck").c_str(), F_OK) == 0; })) << job.out() << job.err();
   expect_ending(job, {.ranks = call.ranks, .culprits = {call.victim}, .has_joined = false});
 }
@@ -95,13 +95,37 @@ INSTANTIATE_TEST_SUITE_P(Connections, DiesWhileJoining,
                                            Call{"accept4", 1, 4, 3, "tcp"}, Call{"accept4", 3, 7, 6, "tcp"}, Call{"accept4", 1, 2, 1, "tcp"}),
                          name_of);
 
+class StopsWhileJoining : public ::testing::TestWithParam<Call> {};
+
+// S2: nobody of the group watches it yet, so the time to join ends it; all others name it.
+TEST_P(StopsWhileJoining, OthersNameIt) {
+  const Call& call = GetParam();
+  const TemporaryFolder folder;
+  auto options = striking(call, folder.path() + "/struck", stopped);
+  options.environment.insert({{"TEST_INIT_TIMEOUT_MS", "3000"}, {"TEST_SILENCE_MS", "1000"}});
+  RunningCommand job(faulty_job(call.ranks, {"join-only"}, {"--grace", "2"}), options);
+  ASSERT_TRUE(job.until([&] { return ::access((folder.path() + "/struck").c_str(), F_OK) == 0; })) << job.out() << job.err();
+  EXPECT_EQ(job.wait(seconds(50)), 3) << job.out() << job.err();
+  for (int r = 0; r < call.ranks; ++r) {
+    if (r == call.victim) continue;
+    const std::string error = line_of(lines_of_rank(job, r), "error ");
+    const bool is_missed = error.starts_with(fmt::format("Timeout missing={} ", call.victim));
+    EXPECT_TRUE(is_missed || (error.starts_with("PeerFailed ") && word_after(error, "culprit=") == std::to_string(call.victim))) << "rank " << r << ": " << error;
+  }
+  expect_no_crash(job);
+}
+
+INSTANTIATE_TEST_SUITE_P(Store, StopsWhileJoining, ::testing::Values(Call{"send", 1, 4, 1, "native"}), name_of);
+INSTANTIATE_TEST_SUITE_P(Memory, StopsWhileJoining, ::testing::Values(Call{"recvmsg", 1, 4, 1, "native"}, Call{"accept4", 1, 4, 0, "native"}), name_of);
+INSTANTIATE_TEST_SUITE_P(Connections, StopsWhileJoining, ::testing::Values(Call{"connect", 1, 4, 0, "tcp"}, Call{"accept4", 1, 4, 3, "tcp"}), name_of);
+
 class DiesInFinalize : public ::testing::TestWithParam<Call> {};
 
 TEST_P(DiesInFinalize, OthersAreTold) {
   const Call& call = GetParam();
   const TemporaryFolder folder;
   RunningCommand job(faulty_job(call.ranks, {"die-in-finalize", std::to_string(call.victim)}, {"--grace", "60"}),
-                     killing(call, folder.path() + "/struck", true));
+                     striking(call, folder.path() + "/struck", killed, true));
   ASSERT_TRUE(job.until([&] { return ::access((folder.path() + "/struck").c_str(), F_OK) == 0; })) << job.out() << job.err();
   // It may have told some of them already that it leaves.
   expect_ending(job, {.ranks = call.ranks, .culprits = {call.victim}, .causes = {"killed", "disconnected"}});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -27,6 +28,19 @@ namespace {
     since = Clock::now();
     check_round(x, k);
     if (k == announced) say("under way");
+  }
+}
+
+/// The same, with large asynchronous calls.
+[[noreturn]] void sum_asynchronously(Clock::time_point& since) {
+  std::vector<float> x(std::size_t{16} << 20);
+  for (int k = 0;; ++k) {
+    std::ranges::fill(x, static_cast<float>(k % 100));
+    since = Clock::now();
+    Work sum = all_reduce_async(x);
+    sum.wait();
+    if (x.front() != static_cast<float>(k % 100 * world_size()) || x.back() != x.front()) throw std::logic_error("wrong result of an asynchronous call");
+    if (k == 0) say("under way");
   }
 }
 
@@ -84,6 +98,7 @@ int work(const std::string& moment, const std::string& victims) {
   try {
     if (moment == "small") sum_for_ever(1, 50, since);
     if (moment == "large") sum_for_ever(std::size_t{16} << 20, 0, since);
+    if (moment == "flying") sum_asynchronously(since);
     barrier();
     say("under way");
     if (contains(victims, rank())) rest();

@@ -28,7 +28,8 @@ void check_round(std::vector<float>& x, int k);
 /// Says the error that is being handled, and whether five later calls throw the same at once. 3, as the exit code.
 int report_failure(std::chrono::steady_clock::time_point since);
 /// TEST_INIT_METHOD, TEST_INIT_BACKEND, TEST_INIT_RANK, TEST_INIT_WORLD_SIZE, TEST_INIT_TIMEOUT_MS; TEST_SILENCE_MS is the patience with stopped
-/// peers, TEST_STORE_PORT a store of the test in place of a method.
+/// peers, TEST_STORE_FILE and TEST_STORE_PORT name a store of the test in place of a
+/// method.
 InitOptions options_from_environment();
 
 /// Modes about initialize, finalize, fork and exit; nullopt for a mode that is none of them.

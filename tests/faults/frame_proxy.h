@@ -97,6 +97,7 @@ class ProxiedLinks {
   void go_on();
 
  private:
+  std::atomic<bool> ends_{false};
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<FrameProxy>> proxies_;
   std::vector<std::thread> threads_;

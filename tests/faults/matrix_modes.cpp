@@ -34,7 +34,7 @@ int rounds(int times, std::size_t elements) {
   say_here();
   auto since = Clock::now();
   try {
-    const Context context(options_from_environment());
+    initialize(options_from_environment());
     say_ready();
     std::vector<float> x(elements);
     for (int k = 0; k < times; ++k) {
@@ -42,6 +42,7 @@ int rounds(int times, std::size_t elements) {
       check_round(x, k);
       if (k == 0) say("under way");
     }
+    finalize();
   } catch (const Error&) {
     return report_failure(since);
   }

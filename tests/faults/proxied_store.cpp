@@ -39,12 +39,17 @@ class ProxiedStore final : public Store {
 
 std::string key_of_listener(int rank) { return fmt::format("proxy/{}", rank); }
 
-std::shared_ptr<Store> proxied_store(int port) {
+std::shared_ptr<Store> store_of_test() {
   const auto& environment = base::Environment::process();
-  TcpStoreOptions options;
-  options.token = environment.get("TEST_STORE_TOKEN").value_or("");
-  auto store = std::make_shared<TcpStore>("127.0.0.1", static_cast<std::uint16_t>(port), options);
-  if (!environment.has("TEST_PROXY")) return store;
+  std::shared_ptr<Store> store;
+  if (const auto file = environment.get("TEST_STORE_FILE")) {
+    store = std::make_shared<FileStore>(*file);
+  } else if (const auto port = environment.get_int("TEST_STORE_PORT")) {
+    TcpStoreOptions options;
+    options.token = environment.get("TEST_STORE_TOKEN").value_or("");
+    store = std::make_shared<TcpStore>("127.0.0.1", static_cast<std::uint16_t>(*port), options);
+  }
+  if (!store || !environment.has("TEST_PROXY")) return store;
   return std::make_shared<ProxiedStore>(std::move(store));
 }
 

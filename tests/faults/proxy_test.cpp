@@ -32,12 +32,14 @@ class ProxiedJob {
     int server = 1;  ///< the rank whose listener has the proxy with the deed
     FrameProxy::Plan stores = {.protocol = Protocol::store};
     Variables variables = {};
+    bool in_a_file = false;  ///< the store is in a file, and not served
   };
 
   ProxiedJob(const Options& options, const std::vector<std::string>& words)
       : store_(std::make_shared<TcpStore>("127.0.0.1", std::uint16_t{0}, TcpStoreOptions{.is_server = true, .token = token})),
         to_store_(store_->port(), options.stores),
-        links_(store_, options.ranks, options.links, options.server) {
+        links_(options.in_a_file ? std::shared_ptr<Store>(std::make_shared<FileStore>(folder_.path() + "/store")) : store_, options.ranks, options.links,
+               options.server) {
     for (int r = 0; r < options.ranks; ++r) {
       Variables variables = options.variables;
       // Rank 0 alone goes to the store through the proxy, so that it is known whose requests are meant.
@@ -47,7 +49,9 @@ class ProxiedJob {
                         {"TEST_PROXY", "1"},
                         {"TEST_INIT_RANK", std::to_string(r)},
                         {"TEST_INIT_WORLD_SIZE", std::to_string(options.ranks)},
-                        {"TEST_INIT_BACKEND", "tcp"}});
+                        {"TEST_INIT_BACKEND", "tcp"},
+                        {"TEST_HOSTS", one_host_each(options.ranks)}});
+      if (options.in_a_file) variables.insert({"TEST_STORE_FILE", folder_.path() + "/store"});
       ranks_.push_back(std::make_unique<RunningCommand>(faulty_rank(words), RunningCommand::Options{.environment = variables}));
     }
   }
@@ -60,6 +64,7 @@ class ProxiedJob {
   }
 
  private:
+  TemporaryFolder folder_;
   std::shared_ptr<TcpStore> store_;
   FrameProxy to_store_;
   ProxiedLinks links_;
@@ -158,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(N5, ChangedFrames,
 // Everything comes in two parts, divided at each of its bytes in turn, in either direction; then a frame of which half comes much later.
 TEST(DividedFrames, N8AreNoFailureBetweenRanks) {
   for (const Direction direction : {Direction::to_server, Direction::to_client}) {
-    ProxiedJob job({.ranks = 2, .links = {.direction = direction, .deed = {.what = What::split}}}, {"rounds", "300", "1"});
+    ProxiedJob job({.ranks = 2, .links = {.direction = direction, .deed = {.what = What::split}}}, {"rounds", "100", "1"});
     expect_all_right(job);
     ProxiedJob of_four({.ranks = 4, .links = {.direction = direction, .deed = {.what = What::split}}, .server = 2}, {"rounds", "3", large});
     expect_all_right(of_four);
@@ -210,8 +215,10 @@ std::vector<Case> handshakes() {
   for (const Direction direction : {Direction::to_server, Direction::to_client}) {
     const std::string side = direction == Direction::to_server ? "connecting" : "accepting";
     for (const int unit : {0, 1, 2}) {
-      all.push_back({fmt::format("cut_{}_{}", side, unit), {What::cut, unit, call, 1, 9}, "1", direction, 2, 1, 0, ""});
-      all.push_back({fmt::format("reset_{}_{}", side, unit), {What::reset, unit, call, 1, 3}, "1", direction, 4, 2, 1, ""});
+      if (unit == 2 && direction == Direction::to_client) continue;  // below
+      const int client = unit == 0 ? -1 : 0;  // who connects is known with its second word
+      all.push_back({fmt::format("cut_{}_{}", side, unit), {What::cut, unit, call, 1, 9}, "1", direction, 2, 1, client, ""});
+      all.push_back({fmt::format("reset_{}_{}", side, unit), {What::reset, unit, call, 1, 3}, "1", direction, 4, 2, client, ""});
     }
   }
   all.push_back({"changed_hello", {What::corrupt, 1, call, 1, 37}, "1", Direction::to_server, 2, 1, 0, ""});
@@ -220,6 +227,19 @@ std::vector<Case> handshakes() {
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Faults, ChangedHandshakes, ::testing::ValuesIn(handshakes()), name_of);
+
+// The last word of a handshake does not arrive: one side is connected then, and the other one cannot be any more. Both learn it.
+TEST(ChangedHandshake, N8WhoseLastWordIsCutEndsBothRanks) {
+  ProxiedJob job({.ranks = 2,
+                  .links = {.direction = Direction::to_client, .deed = {What::cut, 2, call, 1, 9}},
+                  .variables = {{"TEST_INIT_TIMEOUT_MS", "3000"}}},
+                 {"rounds", "3", "10"});
+  for (int r = 0; r < 2; ++r) EXPECT_EQ(job[r].wait(seconds(50)), 3) << "rank " << r << ": " << job[r].out() << job[r].err();
+  EXPECT_TRUE(job.has_struck());
+  const std::string of_zero = line_of(lines_of(job[0].out()), "error "), of_one = line_of(lines_of(job[1].out()), "error ");
+  EXPECT_TRUE(of_zero.starts_with("Timeout missing=1 ")) << of_zero;
+  EXPECT_TRUE(of_one.starts_with("PeerFailed cause=disconnected culprit=0 ")) << of_one;
+}
 
 // m1: the way to the store.
 TEST(ProxiedStore, N8DividedFramesAreNoFailure) {
@@ -270,7 +290,8 @@ TEST(ChangedContent, N7IsNoticedWhereItIsEncrypted) {
 
   ProxiedJob encrypted({.ranks = 2,
                         .links = {.protocol = Protocol::opaque, .deed = {What::corrupt, -1, data, 1'000'000, 0}, .client = -1},
-                        .variables = {{"UNISONO_TLS", "required"}, {"UNISONO_TOKEN", token}}},
+                        .variables = {{"UNISONO_TLS", "required"}, {"UNISONO_TOKEN", token}},
+                        .in_a_file = true},
                        {"rounds", "1000000", large});
   ASSERT_TRUE(encrypted[0].until([&] { return encrypted.has_struck(); })) << encrypted[0].out() << encrypted[0].err();
   expect_lost(encrypted, 0, 1, "rank");

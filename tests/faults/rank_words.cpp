@@ -115,7 +115,7 @@ InitOptions options_from_environment() {
   options.rank = environment.get_int("TEST_INIT_RANK");
   options.world_size = environment.get_int("TEST_INIT_WORLD_SIZE");
   if (const auto ms = environment.get_int("TEST_INIT_TIMEOUT_MS")) options.timeout = std::chrono::milliseconds(*ms);
-  if (const auto port = environment.get_int("TEST_STORE_PORT")) options.store = proxied_store(*port);
+  options.store = store_of_test();
   if (const auto ms = environment.get_int("TEST_SILENCE_MS")) detail::set_silence_limit(std::chrono::milliseconds(*ms));
   return options;
 }

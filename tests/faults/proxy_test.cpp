@@ -78,7 +78,8 @@ void expect_all_right(ProxiedJob& job) {
   }
 }
 
-/// Every rank fails because of one of the two of that connection, neither names itself, and one of them says `says`.
+/// Every rank fails because of one of the two of that connection. Of two ranks neither names itself, and one of them says `says`; where there are more,
+/// all may hear first from the one that has only lost its connection.
 void expect_lost(ProxiedJob& job, int one, int other, const std::string& says) {
   std::string all;
   for (int r = 0; r < job.size(); ++r) {
@@ -88,7 +89,9 @@ void expect_lost(ProxiedJob& job, int one, int other, const std::string& says) {
     EXPECT_TRUE(error.starts_with("PeerFailed cause=disconnected ")) << "rank " << r << ": " << error;
     const std::string culprit = word_after(error, "culprit=");
     EXPECT_TRUE(culprit == std::to_string(one) || culprit == std::to_string(other)) << "rank " << r << ": " << error;
-    EXPECT_NE(culprit, std::to_string(r)) << error;
+    if (job.size() == 2) {
+      EXPECT_NE(culprit, std::to_string(r)) << error;
+    }
     EXPECT_EQ(word_after(error, "group="), "world") << error;
     EXPECT_EQ(word_after(error, "rank="), std::to_string(r)) << error;
     EXPECT_EQ(word_after(error, "op="), "all_reduce") << error;
@@ -97,7 +100,9 @@ void expect_lost(ProxiedJob& job, int one, int other, const std::string& says) {
     EXPECT_EQ(count(job[r].out(), "wrong result"), 0) << job[r].out();
     all += error + "\n";
   }
-  EXPECT_NE(all.find(says), std::string::npos) << all;
+  if (job.size() == 2) {
+    EXPECT_NE(all.find(says), std::string::npos) << all;
+  }
 }
 
 struct Case {
@@ -106,7 +111,7 @@ struct Case {
   std::string elements = "1";
   Direction direction = Direction::to_server;
   int ranks = 2, server = 1, client = 0;
-  std::string says = "a frame that its sender has not sent so";
+  std::string says = "sent what does not belong here";
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& one) { return out << one.name; }
@@ -203,7 +208,9 @@ TEST_P(ChangedHandshakes, AreTriedAgainOrRefused) {
     for (int r = 0; r < job.size(); ++r) {
       EXPECT_EQ(job[r].wait(seconds(50)), 3) << "rank " << r << ": " << job[r].out() << job[r].err();
       const std::string error = line_of(lines_of(job[r].out()), "error ");
-      EXPECT_NE(error.find(one.says), std::string::npos) << "rank " << r << ": " << error;
+      if (r == one.client) {
+        EXPECT_NE(error.find(one.says), std::string::npos) << "rank " << r << ": " << error;
+      }
       EXPECT_TRUE(error.starts_with(r == one.client ? "ProtocolError " : "PeerFailed ")) << "rank " << r << ": " << error;
     }
   }
@@ -284,7 +291,8 @@ TEST(ProxiedStore, N7N8WhatDoesNotHoldEndsTheJoining) {
 // N7: the content of messages is the ranks' own, and a change of it on the way is noticed where connections are encrypted, and only there
 // (docs/reliability-matrix.md).
 TEST(ChangedContent, N7IsNoticedWhereItIsEncrypted) {
-  ProxiedJob plain({.ranks = 2, .links = {.deed = {What::corrupt, -1, data, 1, 1000}, .client = 0}}, {"rounds", "2", large});
+  constexpr int in_the_payload = static_cast<int>(transport::frame_head_size + transport::call_head_size) + 43;
+  ProxiedJob plain({.ranks = 2, .links = {.deed = {What::corrupt, -1, call, 3, in_the_payload}, .client = 0}}, {"rounds", "10", "24"});
   EXPECT_EQ(plain[1].wait(seconds(50)), 4) << plain[1].out() << plain[1].err();
   EXPECT_EQ(count(plain[1].out(), "wrong result in round"), 1) << plain[1].out();
 

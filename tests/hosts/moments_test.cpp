@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "faults.h"
+#include "faults/faults.h"
 #include "job.h"
 
 namespace unisono::testing {
@@ -88,7 +88,7 @@ TEST(WhileConnecting, ACutEndsBothRanks) {
     MAKE_HOSTS(hosts, 2);
     TemporaryFolder folder;
     const Variables common{{"UNISONO_TIMEOUT", "5"}};
-    const Variables stops{{"LD_PRELOAD", FAILING_CALLS}, {"FAILING_CALL", "connect:2:-3"}, {"FAILING_CALL_MARK", folder.path() + "/struck"}};
+    const Variables stops{{"LD_PRELOAD", FAILING_CALLS}, {"FAILING_CALL", "connect:1:-3"}, {"FAILING_CALL_MARK", folder.path() + "/struck"}};
     const auto zero = rank_on(hosts, 0, {"join-only"}, with(common, stops));
     const auto one = rank_on(hosts, 1, {"join-only"}, common);
     ASSERT_TRUE(zero->until([&] { return ::access((folder.path() + "/struck").c_str(), F_OK) == 0; })) << zero->out() << zero->err();

@@ -87,8 +87,9 @@ TEST_P(DiesWhileJoining, OthersAreTold) {
 
 INSTANTIATE_TEST_SUITE_P(Store, DiesWhileJoining, ::testing::Values(Call{"send", 1, 4, 1, "native"}, Call{"send", 2, 4, 0, "native"}), name_of);
 INSTANTIATE_TEST_SUITE_P(Memory, DiesWhileJoining,
-                         ::testing::Values(Call{"memfd_create", 1, 4, 0, "native"}, Call{"accept4", 1, 4, 0, "native"}, Call{"accept4", 2, 4, 0, "native"},
-                                           Call{"recvmsg", 1, 4, 1, "native"}, Call{"recvmsg", 1, 7, 6, "native"}),
+                         ::testing::Values(Call{"memfd_create", 1, 4, 0, "native"}, Call{"accept4", 1, 4, 0, "native"},
+                                           Call{"accept4", 2, 4, 0, "native"}, Call{"recvmsg", 1, 4, 1, "native"},
+                                           Call{"recvmsg", 1, 7, 6, "native"}),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Connections, DiesWhileJoining,
                          ::testing::Values(Call{"connect", 1, 4, 0, "tcp"}, Call{"connect", 2, 4, 1, "tcp"}, Call{"listen", 1, 4, 1, "tcp"},
@@ -110,14 +111,17 @@ TEST_P(StopsWhileJoining, OthersNameIt) {
     if (r == call.victim) continue;
     const std::string error = line_of(lines_of_rank(job, r), "error ");
     const bool is_missed = error.starts_with(fmt::format("Timeout missing={} ", call.victim));
-    EXPECT_TRUE(is_missed || (error.starts_with("PeerFailed ") && word_after(error, "culprit=") == std::to_string(call.victim))) << "rank " << r << ": " << error;
+    EXPECT_TRUE(is_missed || (error.starts_with("PeerFailed ") && word_after(error, "culprit=") == std::to_string(call.victim)))
+        << "rank " << r << ": " << error;
   }
   expect_no_crash(job);
 }
 
 INSTANTIATE_TEST_SUITE_P(Store, StopsWhileJoining, ::testing::Values(Call{"send", 1, 4, 1, "native"}), name_of);
-INSTANTIATE_TEST_SUITE_P(Memory, StopsWhileJoining, ::testing::Values(Call{"recvmsg", 1, 4, 1, "native"}, Call{"accept4", 1, 4, 0, "native"}), name_of);
-INSTANTIATE_TEST_SUITE_P(Connections, StopsWhileJoining, ::testing::Values(Call{"connect", 1, 4, 0, "tcp"}, Call{"accept4", 1, 4, 3, "tcp"}), name_of);
+INSTANTIATE_TEST_SUITE_P(Memory, StopsWhileJoining, ::testing::Values(Call{"recvmsg", 1, 4, 1, "native"}, Call{"accept4", 1, 4, 0, "native"}),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Connections, StopsWhileJoining, ::testing::Values(Call{"connect", 1, 4, 0, "tcp"}, Call{"accept4", 1, 4, 3, "tcp"}),
+                         name_of);
 
 class DiesInFinalize : public ::testing::TestWithParam<Call> {};
 

@@ -39,7 +39,8 @@ namespace {
     since = Clock::now();
     Work sum = all_reduce_async(x);
     sum.wait();
-    if (x.front() != static_cast<float>(k % 100 * world_size()) || x.back() != x.front()) throw std::logic_error("wrong result of an asynchronous call");
+    if (x.front() != static_cast<float>(k % 100 * world_size()) || x.back() != x.front())
+      throw std::logic_error("wrong result of an asynchronous call");
     if (k == 0) say("under way");
   }
 }

@@ -25,7 +25,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t words_of_handshake = 3;  ///< a greeting and two frames, in each direction
+constexpr std::size_t words_of_handshake = 3;     ///< a greeting and two frames, in each direction
 constexpr std::size_t codes_of_store_frame = 16;  ///< of the length and of the content (store/frame_codes.h)
 constexpr auto patience = 60s;
 
@@ -133,9 +133,7 @@ class FrameProxy::Pump {
       case Deed::What::swap: held_ = std::move(unit); return;
       case Deed::What::drop: return;
       case Deed::What::cut:
-      case Deed::What::reset:
-        write_all(out_, unit.substr(0, at));
-        return shut(ends_->client, ends_->server, deed.what == Deed::What::reset);
+      case Deed::What::reset: write_all(out_, unit.substr(0, at)); return shut(ends_->client, ends_->server, deed.what == Deed::What::reset);
       case Deed::What::hold:
         write_all(out_, unit.substr(0, at));
         if (proxy_.wait_to_go_on()) write_all(out_, unit.substr(at));

@@ -213,7 +213,8 @@ TEST_P(LauncherGone, K7AllRanksAreGone) {
   expect_nothing_left(id);
   EXPECT_EQ(job.wait(), 137);
 }
-INSTANTIATE_TEST_SUITE_P(Faults, LauncherGone, ::testing::Values("small", "large", "recv", "idle", "async", "finalize"), [](const auto& one) { return one.param; });
+INSTANTIATE_TEST_SUITE_P(Faults, LauncherGone, ::testing::Values("small", "large", "recv", "idle", "async", "finalize"),
+                         [](const auto& one) { return one.param; });
 
 /// Three of four ranks join, and wait for the one that does not come.
 std::vector<std::string> job_without_rank_one() {

@@ -103,8 +103,8 @@ TEST_P(CrossedGroups, S7C7AreATimeoutThatNamesBoth) {
   expect_no_crash(job);
   expect_clean_host(job_id(job));
 }
-INSTANTIATE_TEST_SUITE_P(Faults, CrossedGroups, ::testing::Values(World{"native", small}, World{"tcp", small}, World{"native", large, 2}, World{"tcp", large, 2}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(Faults, CrossedGroups,
+                         ::testing::Values(World{"native", small}, World{"tcp", small}, World{"native", large, 2}, World{"tcp", large, 2}), name_of);
 
 class Interrupted : public ::testing::TestWithParam<World> {};
 
@@ -114,7 +114,8 @@ TEST_P(Interrupted, H4AllTheTimeIsNoFailure) {
   expect_all_right(job, world.ranks);
 }
 INSTANTIATE_TEST_SUITE_P(Faults, Interrupted,
-                         ::testing::Values(World{"native", small}, World{"tcp", small}, World{"native", "400000", 2}, World{"tcp", "400000"}), name_of);
+                         ::testing::Values(World{"native", small}, World{"tcp", small}, World{"native", "400000", 2}, World{"tcp", "400000"}),
+                         name_of);
 
 class CutShort : public ::testing::TestWithParam<std::string> {};
 
@@ -130,8 +131,9 @@ class NoMemory : public ::testing::TestWithParam<int> {};
 
 // H4: the n-th mmap of a rank is refused while it joins. It works all the same, or every rank says why not.
 TEST_P(NoMemory, H4IsAnErrorOnAllRanksOrNoMatter) {
-  RunningCommand job(faulty_job(4, {"join-only"}),
-                     on({"native", ""}, {{"LD_PRELOAD", FAILING_CALLS}, {"FAILING_CALL", fmt::format("mmap:{}:12", GetParam())}, {"FAILING_CALL_RANK", "1"}}));
+  RunningCommand job(
+      faulty_job(4, {"join-only"}),
+      on({"native", ""}, {{"LD_PRELOAD", FAILING_CALLS}, {"FAILING_CALL", fmt::format("mmap:{}:12", GetParam())}, {"FAILING_CALL_RANK", "1"}}));
   const int code = job.wait(seconds(50));
   EXPECT_TRUE(code == 0 || code == 3) << code << job.out() << job.err();
   for (int r = 0; r < 4 && code != 0; ++r) {
@@ -148,7 +150,8 @@ INSTANTIATE_TEST_SUITE_P(Faults, NoMemory, ::testing::Values(1, 2, 3, 4, 5));
 // H8: timers and deadlines go by the clock that only goes forward.
 TEST(JumpingClock, H8ChangesNothing) {
   for (const World& world : {World{"native", "400000"}, World{"tcp", "400000"}}) {
-    RunningCommand job(faulty_job(world.ranks, {"rounds", "10", world.elements}), on(world, {{"LD_PRELOAD", JUMPING_CLOCK}, {"TEST_SILENCE_MS", "3000"}}));
+    RunningCommand job(faulty_job(world.ranks, {"rounds", "10", world.elements}),
+                       on(world, {{"LD_PRELOAD", JUMPING_CLOCK}, {"TEST_SILENCE_MS", "3000"}}));
     expect_all_right(job, world.ranks);
     RunningCommand late(faulty_job(world.ranks, {"missing", "1", "all_reduce"}), on(world, {{"LD_PRELOAD", JUMPING_CLOCK}}));
     ASSERT_TRUE(late.until_out_has("took", world.ranks - 1)) << late.out() << late.err();

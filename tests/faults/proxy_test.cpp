@@ -1,5 +1,5 @@
-// Connections that lose, change, repeat, reorder, cut and delay what is sent, at the n-th frame of a kind: N5, N7, N8, N9. Between ranks a proxy stands
-// that parses their frames, and another one between ranks and their store. A call is either right or fails on all ranks, and nobody crashes.
+// Connections that lose, change, repeat, reorder, cut and delay what is sent, at the n-th frame of a kind: N5, N7, N8, N9. Between ranks a proxy
+// stands that parses their frames, and another one between ranks and their store. A call is either right or fails on all ranks, and nobody crashes.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -38,8 +38,8 @@ class ProxiedJob {
   ProxiedJob(const Options& options, const std::vector<std::string>& words)
       : store_(std::make_shared<TcpStore>("127.0.0.1", std::uint16_t{0}, TcpStoreOptions{.is_server = true, .token = token})),
         to_store_(store_->port(), options.stores),
-        links_(options.in_a_file ? std::shared_ptr<Store>(std::make_shared<FileStore>(folder_.path() + "/store")) : store_, options.ranks, options.links,
-               options.server) {
+        links_(options.in_a_file ? std::shared_ptr<Store>(std::make_shared<FileStore>(folder_.path() + "/store")) : store_, options.ranks,
+               options.links, options.server) {
     for (int r = 0; r < options.ranks; ++r) {
       Variables variables = options.variables;
       // Rank 0 alone goes to the store through the proxy, so that it is known whose requests are meant.
@@ -78,8 +78,8 @@ void expect_all_right(ProxiedJob& job) {
   }
 }
 
-/// Every rank fails because of one of the two of that connection. Of two ranks neither names itself, and one of them says `says`; where there are more,
-/// all may hear first from the one that has only lost its connection.
+/// Every rank fails because of one of the two of that connection. Of two ranks neither names itself, and one of them says `says`; where there are
+/// more, all may hear first from the one that has only lost its connection.
 void expect_lost(ProxiedJob& job, int one, int other, const std::string& says) {
   std::string all;
   for (int r = 0; r < job.size(); ++r) {
@@ -128,20 +128,21 @@ TEST_P(ChangedFrames, FailTheCallOnAllRanks) {
   expect_lost(job, one.client, one.server, one.says);
 }
 
-constexpr auto call = FrameKind::call, data = FrameKind::data, request = FrameKind::request, clear = FrameKind::clear, heartbeat = FrameKind::heartbeat;
+constexpr auto call = FrameKind::call, data = FrameKind::data, request = FrameKind::request, clear = FrameKind::clear,
+               heartbeat = FrameKind::heartbeat;
 const std::string large = "2000000";
 
-INSTANTIATE_TEST_SUITE_P(
-    N7, ChangedFrames,
-    ::testing::Values(Case{"kind", {What::corrupt, -1, call, 3, 0}}, Case{"length", {What::corrupt, -1, call, 3, 4}},
-                      Case{"group", {What::corrupt, -1, call, 4, 8}}, Case{"zero", {What::corrupt, -1, call, 5, 20}},
-                      Case{"code", {What::corrupt, -1, call, 6, 47}}, Case{"words_of_a_call", {What::corrupt, -1, call, 7, 60}},
-                      Case{"of_the_accepting_side", {What::corrupt, -1, call, 3, 9}, "1", Direction::to_client},
-                      Case{"among_four", {What::corrupt, -1, call, 2, 9}, "1", Direction::to_client, 4, 1, 0},
-                      Case{"among_seven", {What::corrupt, -1, call, 2, 40}, "1", Direction::to_server, 7, 1, 0},
-                      Case{"head_of_data", {What::corrupt, -1, data, 2, 24}, large}, Case{"request", {What::corrupt, -1, request, 2, 33}, large},
-                      Case{"clear", {What::corrupt, -1, clear, 2, 25}, large}),
-    name_of);
+INSTANTIATE_TEST_SUITE_P(N7, ChangedFrames,
+                         ::testing::Values(Case{"kind", {What::corrupt, -1, call, 3, 0}}, Case{"length", {What::corrupt, -1, call, 3, 4}},
+                                           Case{"group", {What::corrupt, -1, call, 4, 8}}, Case{"zero", {What::corrupt, -1, call, 5, 20}},
+                                           Case{"code", {What::corrupt, -1, call, 6, 47}}, Case{"words_of_a_call", {What::corrupt, -1, call, 7, 60}},
+                                           Case{"of_the_accepting_side", {What::corrupt, -1, call, 3, 9}, "1", Direction::to_client},
+                                           Case{"among_four", {What::corrupt, -1, call, 2, 9}, "1", Direction::to_client, 4, 1, 0},
+                                           Case{"among_seven", {What::corrupt, -1, call, 2, 40}, "1", Direction::to_server, 7, 1, 0},
+                                           Case{"head_of_data", {What::corrupt, -1, data, 2, 24}, large},
+                                           Case{"request", {What::corrupt, -1, request, 2, 33}, large},
+                                           Case{"clear", {What::corrupt, -1, clear, 2, 25}, large}),
+                         name_of);
 
 INSTANTIATE_TEST_SUITE_P(N8, ChangedFrames,
                          ::testing::Values(Case{"cut_before_a_frame", {What::cut, -1, call, 3, 0}, "1", {}, 2, 1, 0, "rank"},
@@ -154,8 +155,7 @@ INSTANTIATE_TEST_SUITE_P(N8, ChangedFrames,
 INSTANTIATE_TEST_SUITE_P(N9, ChangedFrames,
                          ::testing::Values(Case{"twice", {What::duplicate, -1, call, 3}}, Case{"left_out", {What::drop, -1, call, 4}},
                                            Case{"twice_among_four", {What::duplicate, -1, call, 3}, "1", Direction::to_client, 4, 1, 0},
-                                           Case{"data_twice", {What::duplicate, -1, data, 2}, large},
-                                           Case{"out_of_order", {What::swap, -1, call, 3}},
+                                           Case{"data_twice", {What::duplicate, -1, data, 2}, large}, Case{"out_of_order", {What::swap, -1, call, 3}},
                                            Case{"data_out_of_order", {What::swap, -1, data, 1}, large}),
                          name_of);
 
@@ -223,7 +223,7 @@ std::vector<Case> handshakes() {
     const std::string side = direction == Direction::to_server ? "connecting" : "accepting";
     for (const int unit : {0, 1, 2}) {
       if (unit == 2 && direction == Direction::to_client) continue;  // below
-      const int client = unit == 0 ? -1 : 0;  // who connects is known with its second word
+      const int client = unit == 0 ? -1 : 0;                         // who connects is known with its second word
       all.push_back({fmt::format("cut_{}_{}", side, unit), {What::cut, unit, call, 1, 9}, "1", direction, 2, 1, client, ""});
       all.push_back({fmt::format("reset_{}_{}", side, unit), {What::reset, unit, call, 1, 3}, "1", direction, 4, 2, client, ""});
     }
@@ -237,10 +237,9 @@ INSTANTIATE_TEST_SUITE_P(Faults, ChangedHandshakes, ::testing::ValuesIn(handshak
 
 // The last word of a handshake does not arrive: one side is connected then, and the other one cannot be any more. Both learn it.
 TEST(ChangedHandshake, N8WhoseLastWordIsCutEndsBothRanks) {
-  ProxiedJob job({.ranks = 2,
-                  .links = {.direction = Direction::to_client, .deed = {What::cut, 2, call, 1, 9}},
-                  .variables = {{"TEST_INIT_TIMEOUT_MS", "3000"}}},
-                 {"rounds", "3", "10"});
+  ProxiedJob job(
+      {.ranks = 2, .links = {.direction = Direction::to_client, .deed = {What::cut, 2, call, 1, 9}}, .variables = {{"TEST_INIT_TIMEOUT_MS", "3000"}}},
+      {"rounds", "3", "10"});
   for (int r = 0; r < 2; ++r) EXPECT_EQ(job[r].wait(seconds(50)), 3) << "rank " << r << ": " << job[r].out() << job[r].err();
   EXPECT_TRUE(job.has_struck());
   const std::string of_zero = line_of(lines_of(job[0].out()), "error "), of_one = line_of(lines_of(job[1].out()), "error ");
@@ -251,7 +250,8 @@ TEST(ChangedHandshake, N8WhoseLastWordIsCutEndsBothRanks) {
 // m1: the way to the store.
 TEST(ProxiedStore, N8DividedFramesAreNoFailure) {
   for (const Direction direction : {Direction::to_server, Direction::to_client}) {
-    ProxiedJob job({.ranks = 4, .stores = {.protocol = Protocol::store, .direction = direction, .deed = {.what = What::split}}}, {"rounds", "2", "10"});
+    ProxiedJob job({.ranks = 4, .stores = {.protocol = Protocol::store, .direction = direction, .deed = {.what = What::split}}},
+                   {"rounds", "2", "10"});
     expect_all_right(job);
   }
 }
@@ -270,10 +270,11 @@ TEST(ProxiedStore, N7N8WhatDoesNotHoldEndsTheJoining) {
     Deed deed;
     Direction direction;
   };
-  for (const Change& change : {Change{{.what = What::cut, .unit = 4, .at = 3}, Direction::to_server}, Change{{.what = What::cut, .unit = 4, .at = 0}, Direction::to_client},
-                               Change{{.what = What::corrupt, .unit = 5, .at = 7}, Direction::to_server},
-                               Change{{.what = What::corrupt, .unit = 5, .at = -1}, Direction::to_client},
-                               Change{{.what = What::duplicate, .unit = 5}, Direction::to_client}}) {
+  for (const Change& change :
+       {Change{{.what = What::cut, .unit = 4, .at = 3}, Direction::to_server}, Change{{.what = What::cut, .unit = 4, .at = 0}, Direction::to_client},
+        Change{{.what = What::corrupt, .unit = 5, .at = 7}, Direction::to_server},
+        Change{{.what = What::corrupt, .unit = 5, .at = -1}, Direction::to_client},
+        Change{{.what = What::duplicate, .unit = 5}, Direction::to_client}}) {
     ProxiedJob job({.ranks = 2,
                     .stores = {.protocol = Protocol::store, .direction = change.direction, .deed = change.deed},
                     .variables = {{"TEST_INIT_TIMEOUT_MS", "3000"}}},

@@ -80,7 +80,8 @@ std::vector<Cut> cuts() {
   }
   return all;
 }
-INSTANTIATE_TEST_SUITE_P(Cuts, NetworkAtMoments, ::testing::ValuesIn(cuts()), [](const auto& one) { return one.param.name + "_" + one.param.moment; });
+INSTANTIATE_TEST_SUITE_P(Cuts, NetworkAtMoments, ::testing::ValuesIn(cuts()),
+                         [](const auto& one) { return one.param.name + "_" + one.param.moment; });
 
 // m2: rank 0 stops before it dials rank 1, and goes on when nothing comes through any more.
 TEST(WhileConnecting, ACutEndsBothRanks) {

@@ -136,9 +136,9 @@ TEST(SpawnThreads, K11RanksLiveAsLongAsWhoWaitsForThem) {
       std::thread([&] { sum += spawn(ranks(2), account_of).back().sum; }).join();  // a thread that ends right after
       std::thread bystander([] {});
       sum += spawn(ranks(2), [] {
-        for (int i = 0; i < 200; ++i) barrier();
-        return all_reduce(1);
-      }).back();
+               for (int i = 0; i < 200; ++i) barrier();
+               return all_reduce(1);
+             }).back();
       bystander.join();
       ::_exit(sum == 3 + 2 ? 0 : 1);
     }).detach();

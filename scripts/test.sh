@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds everything and runs the checks: style, the tests (release), and the count of the rows of tests/features that the passed tests cover.
+# Builds everything and runs the checks: style, the tests (release), the count of the rows of tests/features that the passed tests cover,
+# and that of the moments of the fault matrix.
 #   --without-torch   leave out the component torch, for which PyTorch is fetched otherwise, and the count of the rows
 #   --long            also the tests that take minutes each (label "long"), and scripts/test-sanitizers.sh --long
 set -euo pipefail
@@ -11,7 +12,7 @@ for argument in "$@"; do
   case "$argument" in
     --without-torch) with_torch=OFF ;;
     --long) long=yes ;;
-    -h | --help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
     *) echo "usage: $0 [--without-torch] [--long]   (unknown argument: $argument)" >&2; exit 2 ;;
   esac
 done
@@ -64,4 +65,8 @@ if [[ $with_torch == ON ]]; then
 else
   without+=("NOT COUNTED: the rows of tests/features, many of which the component torch covers")
 fi
+matrix=()
+[[ $long == no ]] || matrix+=(--long)
+((EUID == 0)) || matrix+=(--skipped-ok)
+step "fault matrix" scripts/fault-matrix "${matrix[@]}"
 say_passed "${tested[@]}"

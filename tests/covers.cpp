@@ -50,6 +50,7 @@ class Record final : public testing::EmptyTestEventListener {
   void OnTestEnd(const testing::TestInfo& test) override {
     const std::lock_guard lock(mutex_);
     const std::string name = std::string(test.test_suite_name()) + "." + test.name();
+    outcomes_[name] = test.result()->Failed() || outcomes_[name] == "failed" ? "failed" : test.result()->Skipped() ? "skipped" : "passed";
     std::set<std::string>& lines = lines_[name];
     lines.clear();  // of an earlier repetition
     if (test.result()->Failed()) return;
@@ -59,21 +60,26 @@ class Record final : public testing::EmptyTestEventListener {
     }
   }
   void OnTestProgramEnd(const testing::UnitTest&) override {
-    const fs::path path = path_of_record(), unfinished = path.string() + "." + std::to_string(::getpid());
-    fs::create_directories(path.parent_path());
-    {
-      std::ofstream file(unfinished);
-      file << "program " << fs::read_symlink("/proc/self/exe").string() << "\n";
-      for (const auto& [test, lines] : lines_) {
-        for (const std::string& line : lines) file << line << "\n";
-      }
+    std::string rows, tests;
+    for (const auto& [test, lines] : lines_) {
+      for (const std::string& line : lines) rows += line + "\n";
     }
+    for (const auto& [test, word] : outcomes_) tests += word + " " + test + "\n";
+    const fs::path path = path_of_record();
+    write(path, rows);
+    write(path.parent_path() / "tests" / path.filename(), tests);
+  }
+  static void write(const fs::path& path, const std::string& lines) {
+    const fs::path unfinished = path.string() + "." + std::to_string(::getpid());
+    fs::create_directories(path.parent_path());
+    std::ofstream(unfinished) << "program " << fs::read_symlink("/proc/self/exe").string() << "\n" << lines;
     fs::rename(unfinished, path);  // at once: several ranks may write the same record
   }
 
   std::mutex mutex_;
   std::map<std::string, Where> said_;                   // by the test that runs
   std::map<std::string, std::set<std::string>> lines_;  // of each test
+  std::map<std::string, std::string> outcomes_;         // passed, skipped or failed, for scripts/fault-matrix
 };
 
 // gtest owns its listeners. This one is there before the first test, in every program that uses the macros.

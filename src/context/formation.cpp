@@ -45,6 +45,10 @@ std::vector<int> numbers_behind(const std::string& word) {
   return numbers;
 }
 
+std::string host_of(int rank, const Formation::Parts& parts) {
+  return rank >= 0 && static_cast<std::size_t>(rank) < parts.hosts.size() ? parts.hosts[static_cast<std::size_t>(rank)] : std::string();
+}
+
 [[noreturn]] void throw_said(std::string_view text, const Formation::Parts& parts) {
   const auto next = [&] {
     const auto end = std::min(text.find('\t'), text.size());
@@ -54,8 +58,7 @@ std::vector<int> numbers_behind(const std::string& word) {
   };
   const int culprit = std::atoi(next().c_str());
   const std::string kind = next();
-  ErrorInfo info{.operation = parts.operation, .group = parts.group, .rank = parts.rank, .culprit = culprit};
-  if (culprit >= 0 && static_cast<std::size_t>(culprit) < parts.hosts.size()) info.host = parts.hosts[static_cast<std::size_t>(culprit)];
+  ErrorInfo info{.operation = parts.operation, .group = parts.group, .rank = parts.rank, .culprit = culprit, .host = host_of(culprit, parts)};
   const std::vector<int> numbers = numbers_behind(kind);
   if (kind.starts_with("timeout")) {
     info.culprit.reset();
@@ -92,6 +95,22 @@ void Formation::look() const {
     }
     if (text) throw_said(*text, parts_);
     throw;
+  }
+}
+
+std::exception_ptr Formation::explain(std::exception_ptr reason) const {
+  try {
+    std::rethrow_exception(reason);
+  } catch (const PeerFailed& failed) {
+    ErrorInfo info = failed.info();
+    if (!info.operation.empty()) return reason;
+    info.operation = parts_.operation;
+    info.group = parts_.group;
+    info.rank = parts_.rank;
+    if (info.culprit) info.host = host_of(*info.culprit, parts_);
+    return std::make_exception_ptr(PeerFailed(failed.message(), std::move(info), failed.cause()));
+  } catch (...) {
+    return reason;
   }
 }
 

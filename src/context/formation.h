@@ -33,6 +33,9 @@ class Formation {
   const std::shared_ptr<Store>& store() const { return parts_.store; }
   const std::shared_ptr<Store>& watched() const { return watched_; }
 
+  /// Returns the loss of a member with what the one who noticed it does not know: the operation, the group, this rank, and the member's host. Other
+  /// errors are returned as they are.
+  std::exception_ptr explain(std::exception_ptr reason) const;
   /// Tells the others why there will be no group. A rank that serves the store gives them a second to read it.
   void give_up(const std::exception_ptr& reason) noexcept;
 

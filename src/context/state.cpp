@@ -157,8 +157,9 @@ std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
     begin(*state);
     return state;
   } catch (...) {
-    formation.give_up(std::current_exception());
-    throw;
+    const std::exception_ptr error = formation.explain(std::current_exception());
+    formation.give_up(error);
+    std::rethrow_exception(error);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -10,17 +11,23 @@
 
 namespace unisono::rendezvous {
 
-/// Limits every call to one of our stores by the timeout of the join, and restores the store's own timeout.
+/// Limits every call to one of our stores by the timeout of the join. Afterwards the store has a timeout of its own again.
 class JoinTimeout {
  public:
-  JoinTimeout(Store& store, std::chrono::milliseconds timeout) : store_(store), before_(store.timeout()) { store.set_timeout(timeout); }
-  ~JoinTimeout() { store_.set_timeout(before_); }
+  /// What holds afterwards: the store's own deadline, or the shorter one of both.
+  enum class Afterwards { as_before, at_most };
+
+  JoinTimeout(Store& store, std::chrono::milliseconds timeout, Afterwards afterwards = Afterwards::as_before)
+      : store_(store), afterwards_(afterwards == Afterwards::as_before ? store.timeout() : std::min(store.timeout(), timeout)) {
+    store.set_timeout(timeout);
+  }
+  ~JoinTimeout() { store_.set_timeout(afterwards_); }
   JoinTimeout(const JoinTimeout&) = delete;
   JoinTimeout& operator=(const JoinTimeout&) = delete;
 
  private:
   Store& store_;
-  std::chrono::milliseconds before_;
+  std::chrono::milliseconds afterwards_;
 };
 
 /// The owner of a store. The caller's own store keeps its timeout.

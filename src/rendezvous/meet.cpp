@@ -72,7 +72,7 @@ Growth growth_of_start(std::shared_ptr<Store> store, int rank, int world_size, c
 // The launcher reads its ranks' keys itself, so the job gets the store without a prefix. The launcher makes a new store for every attempt.
 JobIdentity meet_under_launcher(Plan plan, int fd) {
   std::shared_ptr<Store> store = launcher_store(fd);
-  const JoinTimeout bounded(*store, plan.timeout);
+  const JoinTimeout bounded(*store, plan.timeout, JoinTimeout::Afterwards::at_most);
   store::WatchedStore watched(store, [&] { throw_if_a_rank_ended(*store); });
   Joined joined = *join(watched, join_request(plan), Deadline(plan.timeout));
   auto view = store;
@@ -85,7 +85,7 @@ JobIdentity meet_under_launcher(Plan plan, int fd) {
 // Meets ranks of several hosts in the launchers' store, which outlives rank 0. A host's launcher sees the ends of its own ranks, and is told those of
 // the others.
 JobIdentity meet_among_hosts(Plan plan, const std::shared_ptr<Store>& launcher, const JobStore& job, const Deadline& deadline) {
-  const JoinTimeout bounded(*job.client, plan.timeout);
+  const JoinTimeout bounded(*job.client, plan.timeout, JoinTimeout::Afterwards::at_most);
   const auto store = std::make_shared<PrefixStore>(job.prefix, job.client);
   store::WatchedStore watched(store, [&] { throw_if_a_rank_ended(*launcher); });
   Joined joined = *join(watched, join_request(plan), deadline);
@@ -103,7 +103,7 @@ void warn(const std::string& text) { base::warn(text); }
 JobIdentity meet_at(Plan plan, const Meeting& meeting) {
   if (plan.rank == 0) {
     const std::shared_ptr<store::Client> client = meeting.serve();
-    const JoinTimeout bounded(*client, plan.timeout);
+    const JoinTimeout bounded(*client, plan.timeout, JoinTimeout::Afterwards::at_most);
     const JoinRequest request = join_request(plan);
     const auto who_is_missing = [&] {
       const std::vector<int> missing = missing_ranks(*client, request);
@@ -125,7 +125,7 @@ JobIdentity meet_at(Plan plan, const Meeting& meeting) {
   for (auto pause = std::chrono::milliseconds(first_retry);; pause = std::min<std::chrono::milliseconds>(pause * 2, longest_retry)) {
     std::shared_ptr<store::Client> client = meeting.connect(deadline);
     reminder.reset();  // rank 0 is there, and names missing ranks
-    std::optional<JoinTimeout> bounded(std::in_place, *client, plan.timeout);
+    std::optional<JoinTimeout> bounded(std::in_place, *client, plan.timeout, JoinTimeout::Afterwards::at_most);
     if (auto joined = join(*client, request, deadline)) {
       auto view = part_of(client, *joined);
       return settle(std::move(plan), std::move(*joined), client, std::move(view), own_end(*client));
@@ -143,7 +143,7 @@ JobIdentity meet_in_file(Plan plan, const std::string& path) {
   auto presence = std::make_shared<Presence>(path, deadline);
   plan.place = "file " + path;
   const auto store = std::make_shared<FileStore>(path);
-  const JoinTimeout bounded(*store, plan.timeout);
+  const JoinTimeout bounded(*store, plan.timeout, JoinTimeout::Afterwards::at_most);
   JoinRequest request = join_request(plan);
   request.self.presence = presence->byte();
   request.is_alive = [&](const Record& record) { return presence->is_alive(record.presence); };

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -54,6 +55,7 @@ static_assert(std::size(names) == count_of_calls);
 
 std::atomic<int> counts[count_of_calls];
 std::atomic<int> armed{-1}, armed_nth{0}, armed_more{0}, armed_error{0};
+std::atomic<int> waiting{-1};
 std::atomic<bool> struck{false};
 char mark[256];
 
@@ -70,6 +72,11 @@ int fails(Call call) {
   if (armed.load() != call || armed_nth.load() == 0 || number < armed_nth.load() || number > armed_nth.load() + armed_more.load()) return 0;
   if (!struck.exchange(true) && mark[0] != 0) {
     ::close(static_cast<int>(::syscall(SYS_openat, AT_FDCWD, mark, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)));
+  }
+  if (armed_error.load() == unisono::testing::killed) ::kill(::getpid(), SIGKILL);
+  if (armed_error.load() == unisono::testing::stopped) {
+    ::raise(SIGSTOP);
+    return 0;
   }
   return armed_error.load();
 }
@@ -121,6 +128,8 @@ __attribute__((constructor)) void read_environment() {
     colon = *end == ':' ? end : nullptr;
   }
   unisono::testing::arm(name, numbers[0], numbers[1], numbers[2]);
+  // Until failing_calls_begin none is counted.
+  if (std::getenv("FAILING_CALL_WAITS") != nullptr) waiting.store(armed.exchange(-1));
 }
 
 }  // namespace
@@ -147,6 +156,11 @@ bool has_struck() { return struck.load(); }
 }  // namespace unisono::testing
 
 extern "C" {
+
+__attribute__((visibility("default"))) void failing_calls_begin() {
+  for (auto& count : counts) count.store(0);
+  armed.store(waiting.load());
+}
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) noexcept {
   if (const int error = fails(pthread_create_); error > 0) return error;

@@ -23,6 +23,12 @@ std::vector<std::string> faulty_rank(std::vector<std::string> arguments) {
   return arguments;
 }
 
+std::string one_host_each(int ranks) {
+  std::string hosts;
+  for (int r = 0; r < ranks; ++r) hosts += fmt::format("{}{}", r == 0 ? "" : ",", static_cast<char>('a' + r));
+  return hosts;
+}
+
 DirectJob::DirectJob(Method method, int ranks, std::vector<std::string> arguments, Variables more) : file_(folder_.path() + "/job") {
   const int port = free_port();
   for (int r = 0; r < ranks; ++r) {

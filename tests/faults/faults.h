@@ -15,6 +15,9 @@ using Variables = std::map<std::string, std::string>;
 std::vector<std::string> faulty_job(int ranks, std::vector<std::string> arguments, std::vector<std::string> flags = {});
 std::vector<std::string> faulty_rank(std::vector<std::string> arguments);
 
+/// "a,b,c": as many hosts as ranks, for TEST_HOSTS.
+std::string one_host_each(int ranks);
+
 /// Ranks that find each other without a launcher: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT for env://, else the method with rank and size.
 class DirectJob {
  public:

@@ -213,7 +213,41 @@ TEST_P(LauncherGone, K7AllRanksAreGone) {
   expect_nothing_left(id);
   EXPECT_EQ(job.wait(), 137);
 }
-INSTANTIATE_TEST_SUITE_P(Faults, LauncherGone, ::testing::Values("small", "large", "recv", "idle"), [](const auto& one) { return one.param; });
+INSTANTIATE_TEST_SUITE_P(Faults, LauncherGone, ::testing::Values("small", "large", "recv", "idle", "async", "finalize"),
+                         [](const auto& one) { return one.param; });
+
+/// Three of four ranks join, and wait for the one that does not come.
+std::vector<std::string> job_without_rank_one() {
+  return unisono_command({"run", "-n", "4", "--grace", "2", "--", "/bin/sh", "-c",
+                          std::string("if [ $RANK = 1 ]; then echo here; exec sleep 100; fi; exec ") + FAULT_RANK + " join-only"});
+}
+
+/// The identity of the job, once all ranks have begun and while nobody has joined.
+std::string id_while_joining(RunningCommand& job) {
+  EXPECT_TRUE(job.until_out_has("here", 4)) << job.out() << job.err();
+  EXPECT_FALSE(job.until([&] { return count(job.out(), "ready") > 0; }, std::chrono::milliseconds(200))) << job.out();
+  const std::string pid = word_after(job.out(), "[0] here ");
+  return word_after(job.out(), "[0] here " + pid + " ");
+}
+
+TEST(LauncherGoneEarly, K7WhileRanksJoinAllAreGone) {
+  RunningCommand job(job_without_rank_one());
+  const std::string id = id_while_joining(job);
+  EXPECT_EQ(processes_of_job(id).size(), 4u);
+  job.send(SIGKILL);
+  expect_nothing_left(id);
+  EXPECT_EQ(job.wait(), 137);
+}
+
+TEST(LauncherGoneEarly, K8ASignalWhileRanksJoinEndsThem) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    RunningCommand job(job_without_rank_one());
+    const std::string id = id_while_joining(job);
+    job.send(signal);
+    EXPECT_EQ(job.wait(std::chrono::seconds(20)), 128 + signal) << job.out() << job.err();
+    expect_nothing_left(id);
+  }
+}
 
 }  // namespace
 }  // namespace unisono::testing

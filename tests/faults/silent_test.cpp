@@ -50,6 +50,30 @@ TEST_P(Stopped, S2ForEverIsAFailureThatNamesIt) {
 }
 INSTANTIATE_TEST_SUITE_P(Faults, Stopped, ::testing::Values("small", "large"), [](const auto& one) { return one.param; });
 
+class StoppedElsewhere : public ::testing::TestWithParam<std::string> {};
+
+// Stopped between two calls: those that wait for it, by then or later, are told.
+TEST_P(StoppedElsewhere, S2ForEverIsAFailureThatNamesIt) {
+  RunningCommand job(faulty_job(3, {"work", GetParam(), "1"}, {"--grace", "5"}), with({{"TEST_SILENCE_MS", "1500"}}));
+  ASSERT_TRUE(job.until_out_has("under way", 3)) << job.err();
+  if (GetParam() == "async") {
+    ASSERT_TRUE(job.until_out_has("pending", 2)) << job.out() << job.err();
+  }
+  ::kill(pid_of(job, 1), SIGSTOP);
+  if (GetParam() != "recv") {
+    for (const int r : {0, 2}) ::kill(pid_of(job, r), SIGUSR1);
+  }
+  EXPECT_EQ(job.wait(std::chrono::seconds(60)), 3) << job.out() << job.err();
+  for (const int r : {0, 2}) {
+    const auto lines = lines_of_rank(job, r);
+    EXPECT_TRUE(line_of(lines, "error ").starts_with("PeerFailed cause=silent culprit=1 ")) << job.out();
+    expect_later_calls_threw_the_same(lines);
+  }
+  expect_no_crash(job);
+  expect_nothing_left(job_id(job));
+}
+INSTANTIATE_TEST_SUITE_P(Faults, StoppedElsewhere, ::testing::Values("idle", "async", "recv"), [](const auto& one) { return one.param; });
+
 TEST(Silent, S2RankZeroWithoutALauncher) {
   DirectJob job(DirectJob::Method::env, 3, {"work", "small", "1"}, {{"TEST_SILENCE_MS", "1500"}});
   for (int r = 0; r < 3; ++r) ASSERT_TRUE(job[r].until_out_has("under way")) << job[r].out() << job[r].err();

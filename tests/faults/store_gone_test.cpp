@@ -1,80 +1,86 @@
-// R8: the store in which the ranks met is killed, here etcd: while they join (m1), between calls (m3), and in a large call (m5). What runs goes on.
+// R8: a store that is a program of its own is killed while ranks join, between two calls, and in a call.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
 #include <memory>
+#include <string>
+#include <vector>
 
-#include "covers.h"
-#include "etcd_server.h"
 #include "faults.h"
 
 namespace unisono::testing {
 namespace {
 
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
 class StoreGone : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    NEEDS_ETCD();
-    server_ = std::make_unique<EtcdServer>();
+    ASSERT_TRUE(store_.until_out_has("port ")) << store_.err();
+    port_ = word_after(store_.out(), "port ");
   }
-  std::unique_ptr<RunningCommand> start(int rank, std::vector<std::string> arguments, int ranks = 2) const {
-    return std::make_unique<RunningCommand>(faulty_rank(std::move(arguments)),
-                                            RunningCommand::Options{.environment = {{"TEST_INIT_METHOD", server_->url("/jobs/gone")},
-                                                                                    {"TEST_INIT_RANK", std::to_string(rank)},
-                                                                                    {"TEST_INIT_WORLD_SIZE", std::to_string(ranks)},
-                                                                                    {"TEST_HOSTS", GetParam()},
-                                                                                    {"UNISONO_TIMEOUT", "4"}}});
+  void start(int first, int last, int ranks, const std::vector<std::string>& words) {
+    for (int r = first; r < last; ++r) {
+      ranks_.push_back(std::make_unique<RunningCommand>(faulty_rank(words),
+                                                        RunningCommand::Options{.environment = {{"TEST_STORE_PORT", port_},
+                                                                                                {"TEST_INIT_RANK", std::to_string(r)},
+                                                                                                {"TEST_INIT_WORLD_SIZE", std::to_string(ranks)},
+                                                                                                {"TEST_INIT_BACKEND", GetParam()}}}));
+    }
   }
-  std::unique_ptr<EtcdServer> server_;
+  RunningCommand store_{faulty_rank({"serve-store"})};
+  std::string port_;
+  std::vector<std::unique_ptr<RunningCommand>> ranks_;
 };
 
-TEST_P(StoreGone, WhileRanksJoin) {
-  const auto first = start(0, {"store", "m3"});
-  ASSERT_TRUE(first->until_out_has("coming")) << first->out();
-  // Whether it is killed before the rank has come or while it waits for the other one, the rank is told.
-  server_->kill();
-  EXPECT_EQ(first->wait(), 4) << first->out() << first->err();
-  const std::string ended = line_of(lines_of(first->out()), "ended by ");
-  EXPECT_TRUE(ended.starts_with("Timeout ")) << ended;
-  EXPECT_NE(ended.find("http://" + server_->endpoint()), std::string::npos) << ended;
+void expect_names_the_store(RunningCommand& rank, const std::string& port) {
+  const std::string error = line_of(lines_of(rank.out()), "error ");
+  EXPECT_NE(error.find("store"), std::string::npos) << error;
+  EXPECT_NE(error.find("127.0.0.1:" + port), std::string::npos) << error;
 }
 
-TEST_P(StoreGone, WhileRanksJoinAndComesBack) {
-  const auto first = start(0, {"store", "m3"});
-  ASSERT_TRUE(first->until_out_has("coming")) << first->out();
-  server_->kill();
-  server_->start();
-  const auto second = start(1, {"store", "m3"});
-  for (RunningCommand* const rank : {first.get(), second.get()}) {
-    ASSERT_TRUE(rank->until_out_has("ready")) << rank->out() << rank->err();
-    rank->send(SIGUSR1);
-  }
-  for (RunningCommand* const rank : {first.get(), second.get()}) EXPECT_EQ(rank->wait(), 0) << rank->out() << rank->err();
-}
-
-TEST_P(StoreGone, WhileTheJobRuns) {
-  for (const std::string moment : {"m3", "m5"}) {
-    const auto first = start(0, {"store", moment}), second = start(1, {"store", moment});
-    for (RunningCommand* const rank : {first.get(), second.get()}) ASSERT_TRUE(rank->until_out_has("ready")) << moment << rank->out() << rank->err();
-    server_->kill();
-    for (RunningCommand* const rank : {first.get(), second.get()}) rank->send(SIGUSR1);
-    for (RunningCommand* const rank : {first.get(), second.get()}) {
-      EXPECT_EQ(rank->wait(), 0) << moment << rank->out() << rank->err();
-      const auto lines = lines_of(rank->out());
-      EXPECT_EQ(line_of(lines, "the calls "), "went on") << rank->out();
-      const std::string use = line_of(lines, "the store: ");
-      EXPECT_TRUE(use.starts_with("Timeout ")) << use;
-      EXPECT_NE(use.find("http://" + server_->endpoint()), std::string::npos) << use;
-      EXPECT_EQ(line_of(lines, "finalized "), "well") << rank->out();
-    }
-    server_->start();
+TEST_P(StoreGone, R8WhileRanksJoinIsAnErrorThatNamesIt) {
+  start(0, 3, 4, {"join-only"});
+  for (const auto& rank : ranks_) ASSERT_TRUE(rank->until_out_has("here ")) << rank->err();
+  ASSERT_FALSE(ranks_[0]->until([&] { return count(ranks_[0]->out(), "ready") > 0; }, milliseconds(200)));
+  store_.send(SIGKILL);
+  for (const auto& rank : ranks_) {
+    EXPECT_EQ(rank->wait(seconds(20)), 3) << rank->out() << rank->err();
+    expect_names_the_store(*rank, port_);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(R8, StoreGone, ::testing::Values("a,a", "a,b"),
-                         [](const auto& parameter) { return parameter.param == "a,a" ? "OneHost" : "TwoHosts"; });
+TEST_P(StoreGone, R8LaterIsNoMatterToCallsAndAnErrorToWhatNeedsIt) {
+  start(0, 4, 4, {"without-store"});
+  for (const auto& rank : ranks_) ASSERT_TRUE(rank->until_out_has("under way")) << rank->out() << rank->err();
+  store_.send(SIGKILL);
+  ASSERT_EQ(store_.wait(), 137);
+  for (const auto& rank : ranks_) rank->send(SIGUSR1);
+  for (const auto& rank : ranks_) {
+    EXPECT_EQ(rank->wait(seconds(30)), 3) << rank->out() << rank->err();
+    EXPECT_EQ(count(rank->out(), "rounds right"), 1) << rank->out();
+    EXPECT_EQ(count(rank->out(), "SUCCEEDED"), 0) << rank->out();
+    expect_names_the_store(*rank, port_);
+  }
+}
+
+TEST_P(StoreGone, R8InACallIsNoMatterToIt) {
+  start(0, 4, 4, {"work", "large", "1"});
+  for (const auto& rank : ranks_) ASSERT_TRUE(rank->until_out_has("under way")) << rank->out() << rank->err();
+  store_.send(SIGKILL);
+  for (const auto& rank : ranks_) EXPECT_EQ(rank->wait(milliseconds(500)), -1) << rank->out() << rank->err();
+  ranks_[1]->send(SIGKILL);
+  for (const int r : {0, 2, 3}) {
+    RunningCommand& rank = *ranks_[static_cast<std::size_t>(r)];
+    EXPECT_EQ(rank.wait(seconds(30)), 3) << rank.out() << rank.err();
+    EXPECT_EQ(word_after(line_of(lines_of(rank.out()), "error "), "culprit="), "1") << rank.out();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, StoreGone, ::testing::Values("native", "tcp"), [](const auto& one) { return one.param; });
 
 }  // namespace
 }  // namespace unisono::testing

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include "covers.h"
 #include "spawn_ranks.h"
@@ -122,6 +124,30 @@ TEST(Spawn, IsIndifferentToWhoTakesTheChildrenOfTheProcess) {
     EXPECT_EQ(error.ends().at(1).signal, "");
   }
   ::sigaction(SIGCHLD, &original, nullptr);
+}
+
+// K11: a rank is ended with the thread that has forked it (PR_SET_PDEATHSIG goes by threads). That thread waits for it, and the end of others of its
+// process, also of the first one, is no end of the ranks.
+TEST(SpawnThreads, K11RanksLiveAsLongAsWhoWaitsForThem) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::thread([] {
+      int sum = 0;
+      std::thread([&] { sum += spawn(ranks(2), account_of).back().sum; }).join();  // a thread that ends right after
+      std::thread bystander([] {});
+      sum += spawn(ranks(2), [] {
+               for (int i = 0; i < 200; ++i) barrier();
+               return all_reduce(1);
+             }).back();
+      bystander.join();
+      ::_exit(sum == 3 + 2 ? 0 : 1);
+    }).detach();
+    ::syscall(SYS_exit, 0);  // of this thread alone: the process goes on without its first one
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 /// The exit code of a child that runs `body`; -1 where it does not end by itself.

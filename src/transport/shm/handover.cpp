@@ -32,6 +32,8 @@ using base::Deadline;
 using base::FileDescriptor;
 
 constexpr std::chrono::milliseconds look_period{100};  ///< between two looks whether a rank has ended
+/// How long rank 0 may be gone before its end is known, and the time between two looks for it.
+constexpr std::chrono::milliseconds time_of_the_reason{1000}, pause_before_the_reason{10};
 constexpr std::size_t secret_bytes = 16, name_bytes_count = 16;
 constexpr std::size_t longest_socket_name = 90;  ///< an abstract address holds 107 bytes
 
@@ -252,13 +254,25 @@ SharedMemory hand_out(Store& store, const std::string& key, int ranks, std::size
   return mapped;
 }
 
-/// Returns a connection to rank 0. After an interruption by a signal the call is repeated.
+/// Rank 0 has gone. The reason is known a moment later, by whoever has started it: a watched store throws it then.
+[[noreturn]] void throw_gone(Store& store, const std::string& key, int giver, const Deadline& deadline) {
+  const Deadline reason(std::min(deadline.left(), time_of_the_reason));
+  do {
+    base::check_interruption();
+    static_cast<void>(store.try_get(key));
+    ::poll(nullptr, 0, reason.poll_timeout(static_cast<int>(pause_before_the_reason.count())));
+  } while (!reason.passed());
+  throw PeerFailed(fmt::format("rank {} gave up before it had handed over its shared memory", giver), {.culprit = giver});
+}
+
+/// Returns a connection to rank 0, none where it has gone. After an interruption by a signal the call is repeated.
 FileDescriptor connect_to(const std::string& name, const std::string& giver) {
   FileDescriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket) refuse("there is no socket to fetch shared memory with", errno);
   socklen_t size = 0;
   const sockaddr_un address = abstract_address(name, size);
   while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+    if (errno == ECONNREFUSED) return {};
     if (errno != EINTR) refuse(fmt::format("cannot reach {} to fetch shared memory", giver), errno);
   }
   return socket;
@@ -271,6 +285,7 @@ SharedMemory fetch(Store& store, const std::string& key, int rank, std::size_t b
   if (space == std::string::npos || space > longest_socket_name) throw ProtocolError("a malformed entry " + key + " in the store");
   const Hello hello{unhex(std::string_view(where).substr(space + 1)), rank};
   const FileDescriptor socket = connect_to(where.substr(0, space), giver);
+  if (!socket) throw_gone(store, key, name_of(names, 0), deadline);
   if (!base::peer_is_same_user(socket.get())) throw ProtocolError("who offers shared memory is another user");
   ssize_t sent = 0;
   do {
@@ -286,8 +301,7 @@ SharedMemory fetch(Store& store, const std::string& key, int rank, std::size_t b
   if (memory.error != 0 && memory.error != ECONNRESET) {
     refuse(fmt::format("rank {} cannot take over the shared memory that {} hands it", name_of(names, rank), giver), memory.error);
   }
-  static_cast<void>(store.try_get(key));
-  throw PeerFailed(fmt::format("{} gave up before it had handed over its shared memory", giver), {.culprit = name_of(names, 0)});
+  throw_gone(store, key, name_of(names, 0), deadline);
 }
 
 }  // namespace

@@ -1,0 +1,144 @@
+// Ranks that die at one exact place: between a payload and its flag, in the middle of a payload, at a call of the system while ranks meet, connect,
+// work asynchronously and finalize. K1, K2, K6.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <ostream>
+
+#include "failing/failing_calls.h"
+#include "invariants.h"
+#include "store_trap.h"
+
+namespace unisono::testing {
+namespace {
+
+using std::chrono::seconds;
+
+/// A death by a write of the victim's own.
+struct Write {
+  std::string where;
+  int ranks, victim;
+  std::string single_copy;  ///< UNISONO_SINGLE_COPY; off: all data goes through the slots
+};
+
+std::ostream& operator<<(std::ostream& out, const Write& write) { return out << write.where; }
+
+class DiesAtAWrite : public ::testing::TestWithParam<Write> {};
+
+TEST_P(DiesAtAWrite, OthersTakeNothingTorn) {
+  const Write& write = GetParam();
+  if (!has_store_traps()) GTEST_SKIP() << "skipped: this processor has no single step that a process may take by itself";
+  RunningCommand job(faulty_job(write.ranks, {"die", write.where, std::to_string(write.victim)}, {"--grace", "60"}),
+                     {.environment = {{"UNISONO_SINGLE_COPY", write.single_copy}}});
+  expect_ending(job, {.ranks = write.ranks, .culprits = {write.victim}});
+}
+
+std::vector<Write> writes() {
+  std::vector<Write> all;
+  for (const int ranks : {2, 4, 7}) {
+    for (const int victim : {0, ranks - 1}) all.push_back({"flag", ranks, victim, "off"});
+    all.push_back({"payload", ranks, 1, "off"});
+  }
+  all.push_back({"flag", 4, 1, ""});
+  all.push_back({"async", 4, 1, "off"});
+  all.push_back({"async", 4, 0, ""});
+  all.push_back({"finalize", 2, 1, "off"});
+  all.push_back({"finalize", 4, 0, "off"});
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Faults, DiesAtAWrite, ::testing::ValuesIn(writes()), [](const auto& one) {
+  return fmt::format("{}_rank{}of{}_{}", one.param.where, one.param.victim, one.param.ranks, one.param.single_copy);
+});
+
+/// A death in the place of a call of the system.
+struct Call {
+  std::string name;
+  int nth, ranks, victim;
+  std::string backend;
+};
+
+std::ostream& operator<<(std::ostream& out, const Call& call) { return out << call.name << " " << call.nth; }
+
+RunningCommand::Options striking(const Call& call, const std::string& mark, int deed, bool waits = false) {
+  RunningCommand::Options options{.environment = {{"LD_PRELOAD", FAILING_CALLS},
+                                                  {"FAILING_CALL", fmt::format("{}:{}:{}", call.name, call.nth, deed)},
+                                                  {"FAILING_CALL_RANK", std::to_string(call.victim)},
+                                                  {"FAILING_CALL_MARK", mark},
+                                                  {"TEST_INIT_BACKEND", call.backend}}};
+  if (waits) options.environment.insert({"FAILING_CALL_WAITS", "1"});
+  return options;
+}
+
+std::string name_of(const ::testing::TestParamInfo<Call>& one) {
+  return fmt::format("{}_{}_{}_rank{}of{}", one.param.backend, one.param.name, one.param.nth, one.param.victim, one.param.ranks);
+}
+
+class DiesWhileJoining : public ::testing::TestWithParam<Call> {};
+
+TEST_P(DiesWhileJoining, OthersAreTold) {
+  const Call& call = GetParam();
+  const TemporaryFolder folder;
+  RunningCommand job(faulty_job(call.ranks, {"join-only"}, {"--grace", "60"}), striking(call, folder.path() + "/struck", killed));
+  ASSERT_TRUE(job.until([&] { return ::access((folder.path() + "/struck").c_str(), F_OK) == 0; })) << job.out() << job.err();
+  expect_ending(job, {.ranks = call.ranks, .culprits = {call.victim}, .has_joined = false});
+}
+
+INSTANTIATE_TEST_SUITE_P(Store, DiesWhileJoining, ::testing::Values(Call{"send", 1, 4, 1, "native"}, Call{"send", 2, 4, 0, "native"}), name_of);
+INSTANTIATE_TEST_SUITE_P(Memory, DiesWhileJoining,
+                         ::testing::Values(Call{"memfd_create", 1, 4, 0, "native"}, Call{"accept4", 1, 4, 0, "native"},
+                                           Call{"accept4", 2, 4, 0, "native"}, Call{"recvmsg", 1, 4, 1, "native"},
+                                           Call{"recvmsg", 1, 7, 6, "native"}),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Connections, DiesWhileJoining,
+                         ::testing::Values(Call{"connect", 1, 4, 0, "tcp"}, Call{"connect", 2, 4, 1, "tcp"}, Call{"listen", 1, 4, 1, "tcp"},
+                                           Call{"accept4", 1, 4, 3, "tcp"}, Call{"accept4", 3, 7, 6, "tcp"}, Call{"accept4", 1, 2, 1, "tcp"}),
+                         name_of);
+
+class StopsWhileJoining : public ::testing::TestWithParam<Call> {};
+
+// S2: nobody of the group watches it yet, so the time to join ends it; all others name it.
+TEST_P(StopsWhileJoining, OthersNameIt) {
+  const Call& call = GetParam();
+  const TemporaryFolder folder;
+  auto options = striking(call, folder.path() + "/struck", stopped);
+  options.environment.insert({{"TEST_INIT_TIMEOUT_MS", "3000"}, {"TEST_SILENCE_MS", "1000"}});
+  RunningCommand job(faulty_job(call.ranks, {"join-only"}, {"--grace", "2"}), options);
+  ASSERT_TRUE(job.until([&] { return ::access((folder.path() + "/struck").c_str(), F_OK) == 0; })) << job.out() << job.err();
+  EXPECT_EQ(job.wait(seconds(50)), 3) << job.out() << job.err();
+  for (int r = 0; r < call.ranks; ++r) {
+    if (r == call.victim) continue;
+    const std::string error = line_of(lines_of_rank(job, r), "error ");
+    const bool is_missed = error.starts_with(fmt::format("Timeout missing={} ", call.victim));
+    EXPECT_TRUE(is_missed || (error.starts_with("PeerFailed ") && word_after(error, "culprit=") == std::to_string(call.victim)))
+        << "rank " << r << ": " << error;
+  }
+  expect_no_crash(job);
+}
+
+INSTANTIATE_TEST_SUITE_P(Store, StopsWhileJoining, ::testing::Values(Call{"send", 1, 4, 1, "native"}), name_of);
+INSTANTIATE_TEST_SUITE_P(Memory, StopsWhileJoining, ::testing::Values(Call{"recvmsg", 1, 4, 1, "native"}, Call{"accept4", 1, 4, 0, "native"}),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Connections, StopsWhileJoining, ::testing::Values(Call{"connect", 1, 4, 0, "tcp"}, Call{"accept4", 1, 4, 3, "tcp"}),
+                         name_of);
+
+class DiesInFinalize : public ::testing::TestWithParam<Call> {};
+
+TEST_P(DiesInFinalize, OthersAreTold) {
+  const Call& call = GetParam();
+  const TemporaryFolder folder;
+  RunningCommand job(faulty_job(call.ranks, {"die-in-finalize", std::to_string(call.victim)}, {"--grace", "60"}),
+                     striking(call, folder.path() + "/struck", killed, true));
+  ASSERT_TRUE(job.until([&] { return ::access((folder.path() + "/struck").c_str(), F_OK) == 0; })) << job.out() << job.err();
+  // It may have told some of them already that it leaves.
+  expect_ending(job, {.ranks = call.ranks, .culprits = {call.victim}, .causes = {"killed", "disconnected"}});
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, DiesInFinalize,
+                         ::testing::Values(Call{"sendmsg", 1, 4, 1, "tcp"}, Call{"sendmsg", 1, 4, 0, "tcp"}, Call{"sendmsg", 1, 2, 1, "tcp"},
+                                           Call{"sendmsg", 4, 7, 3, "tcp"}),
+                         name_of);
+
+}  // namespace
+}  // namespace unisono::testing

@@ -128,7 +128,7 @@ class Game {
     shared_.groups_over.insert(group);
     peer_.end_group(group);
     for (Owned& owned : owned_) {
-      if (owned.transfer->channel.first != group) continue;
+      if (owned.transfer->channel.first != group || !owned.memory) continue;
       require(!owned.transfer->pending(), "all tasks of a group end with it");
       owned.memory.reset();
     }

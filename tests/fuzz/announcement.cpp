@@ -24,7 +24,8 @@ void check_heard(const Announcement& said) {
 
 Announcement make(Input& in) {
   constexpr std::size_t longest = 64;
-  Announcement said{.group_name = std::string(group)};
+  Announcement said;
+  said.group_name = group;
   said.nonce = "n" + in.text(longest - 1);
   said.number = in.number<std::uint64_t>();
   for (std::size_t echoes = in.choice(rendezvous::most_echoes); echoes > 0; --echoes) said.heard.push_back(in.number<std::uint64_t>());

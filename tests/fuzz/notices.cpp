@@ -51,7 +51,9 @@ void check_ballots(Input& in) {
       ballots.take(host, coordination::Notices::of_kind(kind).put(std::uint64_t{in.choice(calls)}).raw(in.text()).bytes());
       continue;
     }
-    Ballots::Statement statement{.agrees = in.flag(), .signature = {.what = in.number<std::uint64_t>(), .count = in.number<std::uint64_t>(), .extra = in.number<std::uint64_t>()}};
+    Ballots::Statement statement;
+    statement.agrees = in.flag();
+    statement.signature = {.what = in.number<std::uint64_t>(), .count = in.number<std::uint64_t>(), .extra = in.number<std::uint64_t>()};
     statement.label = in.text(40);
     for (std::size_t i = in.choice(3); i > 0 && !statement.agrees; --i) {
       statement.ballots.push_back(engines::ballot_of(in.number<std::int32_t>(), statement.signature, in.text(40)));
@@ -123,7 +125,8 @@ void check_messages(Input& in) {
     while (const auto message = carrier.next(1)) {
       const auto bytes = static_cast<std::size_t>(message->header.bytes);
       std::vector<std::byte> memory(std::min<std::size_t>(bytes, UINT8_MAX));
-      engines::Delivery delivery{.to = bytes == memory.size() ? memory.data() : nullptr};
+      engines::Delivery delivery;
+      delivery.to = bytes == memory.size() ? memory.data() : nullptr;
       carrier.deliver(1, message->ticket, message->header, delivery);
       if (!delivery.is_done && in.flag()) carrier.advance(1, delivery);
       if (!delivery.is_done) carrier.withdraw(1, message->ticket, delivery);

@@ -95,8 +95,11 @@ namespace {
 /// Takes a whole number from `least` on; a file may have any number there.
 template <class T>
 T whole(const nlohmann::json& value, T least) {
-  const bool fits = value.is_number_unsigned() ? std::in_range<T>(value.get<std::uint64_t>()) : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
-  if (!fits || value.get<T>() < least) throw InvalidArgument(fmt::format("{} is no whole number from {} on", value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), least));
+  const bool fits = value.is_number_unsigned() ? std::in_range<T>(value.get<std::uint64_t>())
+                                               : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
+  if (!fits || value.get<T>() < least)
+    throw InvalidArgument(
+        fmt::format("{} is no whole number from {} on", value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), least));
   return value.get<T>();
 }
 

@@ -42,8 +42,7 @@ std::vector<RankEnd> decode_ends(const std::string& text) {
     fields >> end.rank >> end.pid >> how >> end.code >> core >> memory >> taken >> by_launcher >> left >> end.order >> end.host;
     const bool is_known = how >= 0 && how <= static_cast<int>(RankEnd::How::signaled) && end.code >= 0 && end.code <= UINT8_MAX;
     const bool is_name = std::ranges::none_of(end.host, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
-    if (!fields || !is_known || !is_name)
-      throw ProtocolError("a launcher told in no way of ours how its ranks ended");
+    if (!fields || !is_known || !is_name) throw ProtocolError("a launcher told in no way of ours how its ranks ended");
     fields.get();
     std::getline(fields, end.status);
     end.how = static_cast<RankEnd::How>(how);

@@ -1,5 +1,5 @@
-// The datagrams of multicast discovery. Random bytes are never believed under a token; an announcement comes back; one of which the sender or somebody on
-// the way has changed bytes is not believed, unless the code is right for them, and then it has fields within their bounds.
+// The datagrams of multicast discovery. Random bytes are never believed under a token; an announcement comes back; one of which the sender or
+// somebody on the way has changed bytes is not believed, unless the code is right for them, and then it has fields within their bounds.
 #include "rendezvous/announcement.h"
 
 #include "input.h"

@@ -1,5 +1,5 @@
-// The file of a store on a shared file system, as a dying process or a bad disk may have left it. A file is refused with InvalidArgument, or read up to its
-// last whole record: what stood there before is there, and what is written next is read by others.
+// The file of a store on a shared file system, as a dying process or a bad disk may have left it. A file is refused with InvalidArgument, or read up
+// to its last whole record: what stood there before is there, and what is written next is read by others.
 #include "store/file_log.h"
 
 #include "base/hash.h"

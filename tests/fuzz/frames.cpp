@@ -1,6 +1,6 @@
-// The frames of a connection between two ranks, of which the input plays one that knows the keys: its frames have the right codes, but say anything. The
-// other side either ends the connection or matches messages with receives: each receive that is done has the bytes of one message of its channel and
-// length, in their order; memory that was given up is not touched; what it sends is well-formed and has the bytes that were to be sent.
+// The frames of a connection between two ranks, of which the input plays one that knows the keys: its frames have the right codes, but say anything.
+// The other side either ends the connection or matches messages with receives: each receive that is done has the bytes of one message of its channel
+// and length, in their order; memory that was given up is not touched; what it sends is well-formed and has the bytes that were to be sent.
 #include <sys/socket.h>
 
 #include <map>

@@ -1,5 +1,5 @@
-// The handshake of two ranks, of which the input plays one. The other side is done only with a rank that has proved that it knows the secret, refuses with
-// ProtocolError, sends few bytes, and keeps none but those that have come.
+// The handshake of two ranks, of which the input plays one. The other side is done only with a rank that has proved that it knows the secret, refuses
+// with ProtocolError, sends few bytes, and keeps none but those that have come.
 #include "transport/tcp/handshake.h"
 
 #include "input.h"
@@ -53,7 +53,8 @@ void check_both_sides(Input& in) {
   require(knows_secret || (!accepting.done() && !connecting.done()), "nobody is let in without the secret");
   require(is_wanted || !accepting.done(), "nobody is let in that is not wanted");
   if (both_done) {
-    require(connecting.keys().sending == accepting.keys().receiving && connecting.keys().receiving == accepting.keys().sending, "both have the same keys");
+    require(connecting.keys().sending == accepting.keys().receiving && connecting.keys().receiving == accepting.keys().sending,
+            "both have the same keys");
     require(accepting.from() == 1, "the rank is the one that came");
   }
 }

@@ -1,5 +1,5 @@
-// The lists of hosts: Slurm's node lists, --hosts, host files, and the words of --ssh. Each is refused with InvalidArgument, or names hosts whose names
-// are not empty; a list of Slurm's is the same when its names are written one by one, and when it is sorted it has the same names.
+// The lists of hosts: Slurm's node lists, --hosts, host files, and the words of --ssh. Each is refused with InvalidArgument, or names hosts whose
+// names are not empty; a list of Slurm's is the same when its names are written one by one, and when it is sorted it has the same names.
 #include "hosts/host_list.h"
 
 #include <set>
@@ -28,7 +28,8 @@ void check_slurm(std::string_view text) {
 
 void check_task(Input& in) {
   std::map<std::string, std::string, std::less<>> variables;
-  for (const char* const name : {"SLURM_JOB_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_JOB_NUM_NODES", "SLURM_RESTART_COUNT", "SLURM_STEP_ID"}) {
+  for (const char* const name :
+       {"SLURM_JOB_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_JOB_NUM_NODES", "SLURM_RESTART_COUNT", "SLURM_STEP_ID"}) {
     if (in.flag()) variables[name] = in.text();
   }
   variables["SLURM_JOB_NODELIST"] = in.rest();
@@ -44,7 +45,8 @@ void check_hosts(const std::vector<tools::HostEntry>& hosts) {
   require(!hosts.empty(), "a list names a host");
   std::set<std::string> names;
   for (const tools::HostEntry& host : hosts) {
-    require(host.slots >= 1 && !host.name.starts_with('-') && host.name.find_first_of(" \t\n'\"`$;&|") == std::string::npos, "a host is safe for ssh");
+    require(host.slots >= 1 && !host.name.starts_with('-') && host.name.find_first_of(" \t\n'\"`$;&|") == std::string::npos,
+            "a host is safe for ssh");
     require(names.insert(tools::bare_name(host.name)).second, "no host is named twice");
   }
 }

@@ -13,7 +13,9 @@
 namespace unisono::fuzz {
 
 /// Returns a time: near to others most often, as a rank's times are, and anything now and then.
-inline std::uint64_t time_of(Input& in) { return in.choice(7) == 0 ? in.number<std::uint64_t>() : 1'000'000'000 + std::uint64_t{in.number<std::uint16_t>()} * 1000; }
+inline std::uint64_t time_of(Input& in) {
+  return in.choice(7) == 0 ? in.number<std::uint64_t>() : 1'000'000'000 + std::uint64_t{in.number<std::uint16_t>()} * 1000;
+}
 
 inline void fill(recorder::CallEntry& entry, Input& in) {
   entry.turn.store(in.choice(15) == 0 ? in.number<std::uint32_t>() : 2);
@@ -67,7 +69,8 @@ inline std::string made_record(Input& in, int rank, bool is_trace) {
   header.waited_ticks.store(in.choice(3) == 0 ? in.number<std::uint64_t>() : 0);
   for (std::size_t i = 1; i < 4; ++i) {
     header.groups[i].set(static_cast<std::uint16_t>(i), 2, "world");
-    if (is_trace) recorder::more_groups_of(&header)[i].set(static_cast<std::uint16_t>(i), static_cast<int>(in.choice(3)), i == 1 ? "world" : in.text(8));
+    if (is_trace)
+      recorder::more_groups_of(&header)[i].set(static_cast<std::uint16_t>(i), static_cast<int>(in.choice(3)), i == 1 ? "world" : in.text(8));
     header.labels[i].set(i == 1 ? "wait" : in.text(8));
     header.places[i].set(in.text(8));
   }

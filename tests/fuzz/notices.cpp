@@ -1,6 +1,6 @@
 // What ranks of a group tell each other in notices, frames of calls and words that are handed on: ballots, failures, departures, spread notices, and
-// messages between two ranks. Any bytes are dropped or refused with ProtocolError, and what is kept is bounded by the bytes that came; what is encoded
-// comes back.
+// messages between two ranks. Any bytes are dropped or refused with ProtocolError, and what is kept is bounded by the bytes that came; what is
+// encoded comes back.
 #include <array>
 #include <memory>
 
@@ -78,7 +78,9 @@ void check_failure(Input& in) {
     }
     return;
   }
-  Failure failure{.kind = in.flag() ? Failure::Kind::timeout : Failure::Kind::peer_failed, .cause = PeerFailed::silent, .culprit = static_cast<int>(in.choice(ranks)) - 1};
+  Failure failure{.kind = in.flag() ? Failure::Kind::timeout : Failure::Kind::peer_failed,
+                  .cause = PeerFailed::silent,
+                  .culprit = static_cast<int>(in.choice(ranks)) - 1};
   for (std::size_t i = in.choice(ranks); i > 0; --i) failure.missing.push_back(static_cast<int>(in.choice(ranks - 1)));
   failure.message = in.rest().substr(0, 1024);
   const std::string notice = coordination::encode_failure(failure);
@@ -112,7 +114,10 @@ class Done final : public Task {
 void check_messages(Input& in) {
   std::size_t told = 0;
   const auto done = [](const auto&...) -> std::unique_ptr<Task> { return std::make_unique<Done>(); };
-  group::ChannelCarrier carrier({.rank = 0, .size = 2, .tell = [&](int, std::string_view notice) { told += notice.size(); }, .poll = [] {},
+  group::ChannelCarrier carrier({.rank = 0,
+                                 .size = 2,
+                                 .tell = [&](int, std::string_view notice) { told += notice.size(); },
+                                 .poll = [] {},
                                  .channels = {.send = done, .recv = done, .discard = done}});
   while (in.has_more()) {
     base::ByteWriter notice = coordination::Notices::of_kind(in.flag() ? NoticeKind::message : NoticeKind::taken);

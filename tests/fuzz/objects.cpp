@@ -1,5 +1,5 @@
-// Objects that travel between ranks, and lie in checkpoints. Any bytes are refused with ProtocolError, Mismatch or InvalidArgument, or read into an object
-// that is written again as the same bytes; nothing is allocated for a length that the bytes do not bear out.
+// Objects that travel between ranks, and lie in checkpoints. Any bytes are refused with ProtocolError, Mismatch or InvalidArgument, or read into an
+// object that is written again as the same bytes; nothing is allocated for a length that the bytes do not bear out.
 #include <array>
 #include <complex>
 #include <map>

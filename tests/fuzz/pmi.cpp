@@ -1,5 +1,5 @@
-// The PMI server of `unisono run` with two ranks of MPICH, and the fences of PMIx between launchers. A rank that breaks the protocol loses its connection;
-// the other one is answered as before, line by line; a barrier ends when both have come.
+// The PMI server of `unisono run` with two ranks of MPICH, and the fences of PMIx between launchers. A rank that breaks the protocol loses its
+// connection; the other one is answered as before, line by line; a barrier ends when both have come.
 #include <sys/socket.h>
 
 #include <map>

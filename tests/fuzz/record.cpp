@@ -1,5 +1,5 @@
-// The record of a rank, which `unisono status` and `unisono trace` read out of the memory of other processes and out of files. A file is no record, or is
-// read: no more calls than it has room for, and texts no longer than theirs.
+// The record of a rank, which `unisono status` and `unisono trace` read out of the memory of other processes and out of files. A file is no record,
+// or is read: no more calls than it has room for, and texts no longer than theirs.
 #include "made_record.h"
 #include "recorder/dump.h"
 #include "recorder/reader.h"

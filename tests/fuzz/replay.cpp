@@ -1,5 +1,5 @@
-// Runs a target on the files of folders, where no fuzzer is linked: every compiler can then test the inputs that were kept. Arguments that begin with a
-// dash are a fuzzer's, and are left out.
+// Runs a target on the files of folders, where no fuzzer is linked: every compiler can then test the inputs that were kept. Arguments that begin with
+// a dash are a fuzzer's, and are left out.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// The results of `unisono bench --json`, which --baseline and --from read. A file is refused with InvalidArgument, or read: what is written again is read
-// as the same, and there are a comparison and a picture of it.
+// The results of `unisono bench --json`, which --baseline and --from read. A file is refused with InvalidArgument, or read: what is written again is
+// read as the same, and there are a comparison and a picture of it.
 #include <cmath>
 
 #include <nlohmann/json.hpp>
@@ -27,8 +27,14 @@ nlohmann::json number(Input& in) {
 std::string made(Input& in) {
   nlohmann::json list = nlohmann::json::array();
   while (in.has_more() && list.size() < 16) {
-    nlohmann::json entry = tools::to_json({{.set = "own", .conditions = {.dtype = "f32", .buffers = "private", .data = "static"}, .impl = "unisono", .backend = "shm", .bytes = 8, .time_us = {1, 1, 1}}})[0];
-    static constexpr const char* names[] = {"ranks", "hosts", "bytes", "median_us", "median_low_us", "median_high_us", "p99_us", "min_us", "iqr_us", "processor_us"};
+    nlohmann::json entry = tools::to_json({{.set = "own",
+                                            .conditions = {.dtype = "f32", .buffers = "private", .data = "static"},
+                                            .impl = "unisono",
+                                            .backend = "shm",
+                                            .bytes = 8,
+                                            .time_us = {1, 1, 1}}})[0];
+    static constexpr const char* names[] = {"ranks",          "hosts",  "bytes",  "median_us", "median_low_us",
+                                            "median_high_us", "p99_us", "min_us", "iqr_us",    "processor_us"};
     for (const char* const name : names) {
       if (in.choice(3) == 0) entry[name] = number(in);
     }
@@ -49,7 +55,9 @@ void check_input(std::string_view bytes) {
   std::vector<tools::BenchRow> rows;
   if (refuses<InvalidArgument>([&] { rows = tools::read_rows(file.path()); })) return;
   require(!rows.empty(), "a result has rows");
-  const auto written = [](const std::vector<tools::BenchRow>& of) { return tools::to_json(of).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); };
+  const auto written = [](const std::vector<tools::BenchRow>& of) {
+    return tools::to_json(of).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
   const MemoryFile again(written(rows));
   require(written(tools::read_rows(again.path())) == written(rows), "a result comes back");
   require(!tools::BenchBaseline(file.path()).changes_in(rows).empty(), "it can be compared");

@@ -1,7 +1,7 @@
-// The store's protocol, as a server has it with two clients at once, which know its token. The input says what each of them sends: requests, several in one
-// packet, malformed ones, frames that somebody on the way has changed, and ends of connections. A model on a Table says what each of them must get: every
-// answer is the right one, a client that is refused changes nothing for the other, whatever waits is answered when its keys are there, and nothing is
-// answered that was not asked.
+// The store's protocol, as a server has it with two clients at once, which know its token. The input says what each of them sends: requests, several
+// in one packet, malformed ones, frames that somebody on the way has changed, and ends of connections. A model on a Table says what each of them must
+// get: every answer is the right one, a client that is refused changes nothing for the other, whatever waits is answered when its keys are there, and
+// nothing is answered that was not asked.
 #include <array>
 #include <map>
 #include <memory>
@@ -17,10 +17,8 @@ using store::Op;
 using store::Status;
 using store::Writer;
 
-const store::ServerOptions options{.token = token,
-                                   .limits = {.key_bytes = 40, .value_bytes = 200, .keys = 24, .total_bytes = 4096},
-                                   .most_waiting = 4,
-                                   .most_waiting_bytes = 256};
+const store::ServerOptions options{
+    .token = token, .limits = {.key_bytes = 40, .value_bytes = 200, .keys = 24, .total_bytes = 4096}, .most_waiting = 4, .most_waiting_bytes = 256};
 constexpr std::size_t most_bequests = 16, most_missing_named = 64;
 
 struct Answer {
@@ -91,7 +89,8 @@ class Game {
 
   /// Returns a request, and does in the model what it does in the server.
   std::string ask(std::size_t i) {
-    static constexpr Op ops[] = {Op::set, Op::get, Op::try_get, Op::add, Op::wait, Op::compare_set, Op::erase, Op::num_keys, Op::will, Op::try_get_all};
+    static constexpr Op ops[] = {Op::set,         Op::get,   Op::try_get,  Op::add,  Op::wait,
+                                 Op::compare_set, Op::erase, Op::num_keys, Op::will, Op::try_get_all};
     const Op op = ops[in_.choice(std::size(ops) - 1)];
     Writer out = request(op);
     Answer answer;
@@ -156,7 +155,8 @@ class Game {
 
   Answer park(std::size_t i, Op op, Writer& out) {
     Parked parked{.client = i, .request = last_request_, .wants_value = op == Op::get, .is_expired = in_.choice(3) == 0};
-    out.integer(parked.is_expired ? static_cast<std::uint64_t>(-std::int64_t{in_.number<std::uint8_t>()}) : std::uint64_t{1} << (32 + in_.choice(31)) >> 1);
+    out.integer(parked.is_expired ? static_cast<std::uint64_t>(-std::int64_t{in_.number<std::uint8_t>()})
+                                  : std::uint64_t{1} << (32 + in_.choice(31)) >> 1);
     const std::size_t count = op == Op::get ? 1 : in_.choice(5);
     if (op == Op::wait) out.integer(count);
     for (std::size_t k = 0; k < count; ++k) out.text(parked.keys.emplace_back(key()));
@@ -237,7 +237,8 @@ class Game {
   void malformed(std::size_t i) {
     constexpr std::uint8_t first_unknown = static_cast<std::uint8_t>(Op::try_get_all) + 1;
     const std::size_t way = in_.choice(2);
-    const auto known = static_cast<Op>(static_cast<std::size_t>(Op::set) + in_.choice(static_cast<std::size_t>(Op::try_get_all) - static_cast<std::size_t>(Op::set)));
+    const auto known = static_cast<Op>(static_cast<std::size_t>(Op::set) +
+                                       in_.choice(static_cast<std::size_t>(Op::try_get_all) - static_cast<std::size_t>(Op::set)));
     const auto unknown = static_cast<Op>(first_unknown + in_.choice(UINT8_MAX - first_unknown));
     Writer out(way == 0 ? unknown : known, ++last_request_);
     std::string frame = out.text("k").text("v").finish() + "x";

@@ -1,5 +1,5 @@
-// What `unisono trace` makes of the traces of two ranks, and of a file of torch.profiler, whatever is in them: it refuses them with InvalidArgument, or
-// writes events and a page that are JSON, in which no call ends before it begins.
+// What `unisono trace` makes of the traces of two ranks, and of a file of torch.profiler, whatever is in them: it refuses them with InvalidArgument,
+// or writes events and a page that are JSON, in which no call ends before it begins.
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -48,7 +48,8 @@ std::string profile(Input& in) {
   std::string text = "{\"baseTimeNanoseconds\":" + std::to_string(in.number<std::int64_t>()) + ",\"traceEvents\":[";
   while (in.has_more()) {
     const double ts = static_cast<double>(in.number<std::int64_t>()), factor = in.flag() ? 1e-6 : in.flag() ? 1e300 : 1;
-    text += "{\"ph\":\"X\",\"name\":\"x\",\"ts\":" + nlohmann::json(ts * factor).dump() + ",\"dur\":" + std::to_string(in.number<std::uint32_t>()) + "},";
+    text +=
+        "{\"ph\":\"X\",\"name\":\"x\",\"ts\":" + nlohmann::json(ts * factor).dump() + ",\"dur\":" + std::to_string(in.number<std::uint32_t>()) + "},";
   }
   text.back() = text.back() == ',' ? ' ' : text.back();
   return text + "]}";
@@ -68,7 +69,9 @@ void check_input(std::string_view bytes) {
   refuses<InvalidArgument>([&] {
     tools::JobTrace trace = tools::open_traces(folder.path(), "");
     const tools::Merge merge(trace);
-    merge.each([&](const tools::Slice& slice) { require(slice.begin <= slice.end && slice.waited <= slice.end - slice.begin, "a call ends, and waits within itself"); });
+    merge.each([&](const tools::Slice& slice) {
+      require(slice.begin <= slice.end && slice.waited <= slice.end - slice.begin, "a call ends, and waits within itself");
+    });
     const tools::Totals totals = tools::totals_of(trace, merge);
     require(!tools::trace_text(trace, totals).empty(), "a trace has a text");
     tools::write_chrome_trace(trace, merge, profiles, folder.file("events.json"));

@@ -11,7 +11,8 @@ namespace unisono::tools {
 namespace {
 
 TEST(AgentFrames, come_back_however_the_stream_is_cut) {
-  const std::string stream = "what a shell prints\nready\n" + encode(FrameKind::hello, encode(Fields{{"host", "a"}, {"host", ""}})) + encode(FrameKind::beat);
+  const std::string stream =
+      "what a shell prints\nready\n" + encode(FrameKind::hello, encode(Fields{{"host", "a"}, {"host", ""}})) + encode(FrameKind::beat);
   for (std::size_t piece = 1; piece <= stream.size(); ++piece) {
     FrameReader reader("ready");
     std::string seen;

@@ -19,8 +19,13 @@ class BenchRows : public testing::Test {
     return read_rows(file_.path());
   }
   const TemporaryFile file_;
-  nlohmann::json made_ = to_json({{.set = "own", .conditions = {.ranks = 2, .dtype = "f32", .buffers = "private", .data = "static"}, .impl = "unisono", .backend = "shm",
-                                   .bytes = 1024, .time_us = {.middle = 2, .low = 1, .high = 3}, .ratio = bench::Interval{.middle = 5, .low = 4, .high = 6}}});
+  nlohmann::json made_ = to_json({{.set = "own",
+                                   .conditions = {.ranks = 2, .dtype = "f32", .buffers = "private", .data = "static"},
+                                   .impl = "unisono",
+                                   .backend = "shm",
+                                   .bytes = 1024,
+                                   .time_us = {.middle = 2, .low = 1, .high = 3},
+                                   .ratio = bench::Interval{.middle = 5, .low = 4, .high = 6}}});
 };
 
 TEST_F(BenchRows, come_back) {
@@ -30,7 +35,8 @@ TEST_F(BenchRows, come_back) {
 
 TEST_F(BenchRows, whose_numbers_no_run_has_are_refused) {
   for (const char* const name : {"ranks", "hosts", "bytes"}) {
-    for (const nlohmann::json& wrong : {nlohmann::json(1e300), nlohmann::json(-1), nlohmann::json(1.5), nlohmann::json("2"), nlohmann::json(nullptr)}) {
+    for (const nlohmann::json& wrong :
+         {nlohmann::json(1e300), nlohmann::json(-1), nlohmann::json(1.5), nlohmann::json("2"), nlohmann::json(nullptr)}) {
       nlohmann::json changed = made_;
       changed[0][name] = wrong;
       EXPECT_THROW(read(changed), InvalidArgument) << name << " " << wrong;

@@ -1,5 +1,4 @@
 // The flight recorder: what is kept of calls, by whom it is read, and what is never written.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -289,32 +288,6 @@ TEST(Recorder, AFailureWritesItsFile) {
     own->set_failure("rank 1 was killed");
     const auto copy = RecordReader::open_copy(folder.path() + "/" + recorder::file_name_of("job", 0, ::getpid()));
     return copy && copy->read().failure == "rank 1 was killed" && copy->read().state == recorder::RankState::failed;
-  }));
-}
-
-// The clock of a damaged copy may run backwards, or faster than any.
-TEST(Recorder, AClockThatNoProcessorHas) {
-  const TemporaryFolder folder;
-  EXPECT_TRUE(in_child({{recorder::folder_variable, folder.path()}}, [&] {
-    const auto own = recorder::of_process();
-    own->set_identity({.rank = 0, .size = 2, .local_rank = 0, .node = 0, .host = "here", .job = "job"});
-    { const recorder::Recording call(*own, {.operation = Operation::barrier, .sequence = 1}); }
-    own->set_failure("rank 1 was killed");
-    const std::string path = folder.path() + "/" + recorder::file_name_of("job", 0, ::getpid());
-    for (const auto& [ticks, steady] : {std::pair{~std::uint64_t{0}, std::uint64_t{1}}, {std::uint64_t{0}, ~std::uint64_t{0}}}) {
-      auto copy = recorder::copy_of(base::FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC)));
-      if (!copy) return false;
-      auto& header = *static_cast<recorder::RecordHeader*>(copy->memory.get());
-      header.uses_counter.store(1);
-      header.first.ticks.store(ticks);
-      header.first.steady.store(steady);
-      header.last.ticks.store(ticks + 1);
-      header.last.steady.store(steady + 1);
-      header.waited_ticks.store(~std::uint64_t{0});
-      recorder::entries_of(&header)->done.store(std::uint64_t{1} << 62);
-      if (RecordReader(copy->memory, RecordReader::Kind::copy).read().recent.size() != 1) return false;
-    }
-    return true;
   }));
 }
 

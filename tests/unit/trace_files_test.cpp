@@ -113,12 +113,20 @@ TEST(TraceFiles, APageLeavesOutTheShortestCalls) {
 TEST(TraceFiles, TimesBeyondAnyClock) {
   constexpr std::uint64_t latest = ~std::uint64_t{0}, middle = std::uint64_t{1} << 63;
   const TemporaryFolder folder;
-  make_trace(folder.path(), {.rank = 0, .began = latest, .real = 0, .calls = {{.begun = latest, .done = middle, .sequence = 1}, {.begun = 1, .done = latest, .sequence = 2}}});
-  make_trace(folder.path(), {.rank = 1, .host = "b", .began = 0, .real = middle, .calls = {{.begun = middle, .done = 1, .sequence = 1}, {.begun = 1, .done = middle, .sequence = 2}}});
+  make_trace(folder.path(), {.rank = 0,
+                             .began = latest,
+                             .real = 0,
+                             .calls = {{.begun = latest, .done = middle, .sequence = 1}, {.begun = 1, .done = latest, .sequence = 2}}});
+  make_trace(folder.path(), {.rank = 1,
+                             .host = "b",
+                             .began = 0,
+                             .real = middle,
+                             .calls = {{.begun = middle, .done = 1, .sequence = 1}, {.begun = 1, .done = middle, .sequence = 2}}});
   JobTrace trace = open_traces(folder.path(), "");
   const Merge merge(trace);
   merge.each([](const Slice& slice) { EXPECT_LE(slice.begin, slice.end); });
-  std::ofstream(folder.file("profile.json")) << R"({"traceEvents": [{"ph": "X", "name": "x", "ts": 1e300, "dur": -1e300}, {"ph": "X", "name": "y", "ts": -1e18, "dur": 1e15}],
+  std::ofstream(folder.file("profile.json"))
+      << R"({"traceEvents": [{"ph": "X", "name": "x", "ts": 1e300, "dur": -1e300}, {"ph": "X", "name": "y", "ts": -1e18, "dur": 1e15}],
     "baseTimeNanoseconds": -9e200})";
   write_chrome_trace(trace, merge, {{.rank = 1, .path = folder.file("profile.json")}}, folder.file("trace.json"));
   EXPECT_TRUE(Json::accept(text_of(folder.file("trace.json"))));

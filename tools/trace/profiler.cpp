@@ -59,7 +59,10 @@ void each_range(const ProfilerFile& file, const JobTrace& trace, const std::func
   const nlohmann::json rest = parse_events(file.path, [](const nlohmann::json&) {});
   if (!rest.contains("traceEvents")) throw InvalidArgument(file.path + " is no trace of torch.profiler: it has no traceEvents");
   const auto base = rest.find("baseTimeNanoseconds");
-  const std::int64_t base_ns = base == rest.end() ? 0 : base->is_number_integer() ? base->get<std::int64_t>() : base->is_number() ? whole_ns(base->get<double>()) : 0;
+  const std::int64_t base_ns = base == rest.end()          ? 0
+                               : base->is_number_integer() ? base->get<std::int64_t>()
+                               : base->is_number()         ? whole_ns(base->get<double>())
+                                                           : 0;
   // The moment at which the rank's trace began, on both clocks. It lies before the beginning of what is shown where calls were lost.
   const std::uint64_t began = rank->about.began + static_cast<std::uint64_t>(trace.clocks[rank->host].shift_at(rank->about.began)) - trace.origin;
   const std::uint64_t zero = static_cast<std::uint64_t>(base_ns) - rank->about.real_at_began + began;  // of the profiler

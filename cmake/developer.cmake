@@ -17,6 +17,13 @@ if(UNISONO_SANITIZE)
   add_link_options(-fsanitize=${UNISONO_SANITIZE})
 endif()
 
+if(UNISONO_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "UNISONO_FUZZ needs Clang or AFL++'s afl-clang-fast++, and this is ${CMAKE_CXX_COMPILER_ID}: cmake --preset fuzz")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)  # the library counts its branches for the fuzzer
+endif()
+
 # A compiler cache is used where there is one; -DCMAKE_CXX_COMPILER_LAUNCHER= turns it off. A build folder set up without one stays without, because
 # another launcher changes the command lines and everything would be compiled again.
 if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)

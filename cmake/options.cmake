@@ -8,6 +8,7 @@ option(UNISONO_WHEEL "For the Python package: the prefix is its folder, in which
 option(UNISONO_LONG_TESTS "With a sanitizer: also the programs of tests that other sanitized programs have nearly the same calls in" ON)
 set(UNISONO_SANITIZE "" CACHE STRING "Sanitizers to build everything with: address,undefined or thread")
 set_property(CACHE UNISONO_SANITIZE PROPERTY STRINGS "" "address,undefined" "thread")
+option(UNISONO_FUZZ "Build what tests/fuzz has as fuzzers, with Clang's libFuzzer or AFL++; otherwise they only run the inputs that were kept" OFF)
 
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)

@@ -2,6 +2,7 @@
 # Installs the Debian packages that building and testing need. Does nothing where all of them are present.
 #   --core    only what the library, the command and the examples need
 #   --torch   that, and what scripts/get-torch and the Python package need
+#   --fuzz    what scripts/test-fuzz.sh needs; --afl: that, and AFL++
 set -euo pipefail
 
 core=(g++ cmake ninja-build pkg-config libfmt-dev libhwy-dev libmsgpack-cxx-dev libssl-dev libcli11-dev nlohmann-json3-dev)
@@ -9,13 +10,17 @@ torch=(python3-venv python3-dev)
 development=(git ccache clang-format libgtest-dev libbenchmark-dev openssh-client openssh-server iproute2 procps etcd-server)
 peers=(libgloo-dev libopenmpi-dev openmpi-bin libmpich-dev mpich libpmix-dev libucx-dev iperf3 libcurl4-openssl-dev)
 
+fuzz=(clang-16 libclang-rt-16-dev llvm-16)
+
 packages=("${core[@]}" "${torch[@]}" "${development[@]}" "${peers[@]}")
 for argument in "$@"; do
   case "$argument" in
     --core) packages=("${core[@]}") ;;
     --torch) packages=("${core[@]}" "${torch[@]}") ;;
-    -h | --help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
-    *) echo "usage: $0 [--core | --torch]   (unknown argument: $argument)" >&2; exit 2 ;;
+    --fuzz) packages=("${core[@]}" "${development[@]}" "${fuzz[@]}") ;;
+    --afl) packages=("${core[@]}" "${development[@]}" "${fuzz[@]}" afl++) ;;
+    -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
+    *) echo "usage: $0 [--core | --torch | --fuzz | --afl]   (unknown argument: $argument)" >&2; exit 2 ;;
   esac
 done
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "bench_options.h"
 #include "sizes.h"
@@ -90,20 +92,31 @@ nlohmann::json to_json(const std::vector<BenchRow>& rows) {
 
 namespace {
 
+/// Takes a whole number from `least` on; a file may have any number there.
+template <class T>
+T whole(const nlohmann::json& value, T least) {
+  const bool fits = value.is_number_unsigned() ? std::in_range<T>(value.get<std::uint64_t>())
+                                               : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
+  if (!fits || value.get<T>() < least)
+    throw InvalidArgument(
+        fmt::format("{} is no whole number from {} on", value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), least));
+  return value.get<T>();
+}
+
 BenchRow row_from(const nlohmann::json& entry) {
   const std::string name = entry.at("op");
   const std::optional<bench::Operation> operation = bench::parse_operation(name);
   if (!operation) throw InvalidArgument(fmt::format("unknown operation '{}'", name));
   BenchRow row{.set = entry.at("set"),
-               .conditions = {.ranks = entry.at("ranks"),
-                              .hosts = entry.at("hosts"),
+               .conditions = {.ranks = whole(entry.at("ranks"), 1),
+                              .hosts = whole(entry.at("hosts"), 1),
                               .dtype = entry.at("dtype"),
                               .buffers = entry.at("buffers"),
                               .data = entry.at("data")},
                .operation = *operation,
                .impl = entry.at("impl"),
                .backend = entry.at("backend"),
-               .bytes = entry.at("bytes"),
+               .bytes = whole(entry.at("bytes"), std::size_t{0}),
                .time_us = {.middle = entry.at("median_us"), .low = entry.at("median_low_us"), .high = entry.at("median_high_us")},
                .p99_us = entry.at("p99_us"),
                .min_us = entry.at("min_us"),

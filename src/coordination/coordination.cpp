@@ -38,7 +38,8 @@ Coordination::Coordination(CoordinationParts parts) : parts_(std::move(parts)), 
   notices_->handle(NoticeKind::failure, [this](int, std::string_view notice) {
     const std::lock_guard lock(mutex_);
     if (announced_) return;
-    announced_ = decode_failure(notice);
+    announced_ = decode_failure(notice, size());
+    if (!announced_) return;
     announced_at_ = base::Clock::now();
     is_announced_.store(true, std::memory_order_release);
   });

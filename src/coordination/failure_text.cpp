@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <span>
 
 #include "coordination/notices.h"
 
 namespace unisono::coordination {
 namespace {
 
-constexpr std::size_t longest_message = 1024;  // bytes in a notice to other hosts
+constexpr std::size_t longest_message = 1024, most_missing = 4096;  // bytes, and ranks, in a notice to other hosts
 enum RecordState : std::uint32_t { none = 0, writing = 1, there = 2 };
 
 /// Comes between the failure and what the program does with its memory after it: a rank that still reads that memory then finds the failure.
@@ -24,19 +25,24 @@ void keep_before_later_writes() {
 std::string encode_failure(const Failure& failure) {
   base::ByteWriter notice = Notices::of_kind(NoticeKind::failure);
   notice.put(static_cast<std::uint8_t>(failure.kind)).put(static_cast<std::uint8_t>(failure.cause)).put(static_cast<std::int32_t>(failure.culprit));
-  notice.put(static_cast<std::uint32_t>(failure.missing.size()));
-  for (const int r : failure.missing) notice.put(static_cast<std::int32_t>(r));
+  const auto missing = std::span(failure.missing).first(std::min(failure.missing.size(), most_missing));
+  notice.put(static_cast<std::uint32_t>(missing.size()));
+  for (const int r : missing) notice.put(static_cast<std::int32_t>(r));
   return notice.text(std::string_view(failure.message).substr(0, longest_message)).take();
 }
 
-Failure decode_failure(std::string_view notice) {
+std::optional<Failure> decode_failure(std::string_view notice, int ranks) {
   base::ByteReader content = Notices::content_of(notice);
   Failure failure;
   failure.kind = content.get<std::uint8_t>() == 0 ? Failure::Kind::timeout : Failure::Kind::peer_failed;
-  failure.cause = static_cast<PeerFailed::Cause>(content.get<std::uint8_t>());
+  failure.cause = static_cast<PeerFailed::Cause>(std::min(content.get<std::uint8_t>(), static_cast<std::uint8_t>(PeerFailed::disconnected)));
   failure.culprit = content.get<std::int32_t>();
   for (auto left = content.get<std::uint32_t>(); left > 0 && content.ok(); --left) failure.missing.push_back(content.get<std::int32_t>());
   failure.message = content.text();
+  if (!content.complete()) return std::nullopt;
+  const auto is_no_rank = [&](int rank) { return rank < 0 || rank >= ranks; };
+  if (is_no_rank(failure.culprit)) failure.culprit = -1;
+  std::erase_if(failure.missing, is_no_rank);
   return failure;
 }
 

@@ -44,6 +44,8 @@ bool has_label(const Signature& s) noexcept { return (s.what & label_bit) != 0; 
 
 std::string describe(const Signature& s, std::string_view label) {
   const auto operation = static_cast<Operation>(s.what & 0xff);
+  const bool is_known =
+      operation >= operation_table.front().operation && operation <= operation_table.back().operation;  // another rank may say anything
   // A label may repeat the operation of the user's call; then its rest ("of [2, 3]") is put behind the call.
   const std::string_view name = to_string(operation);
   const bool repeats = label.starts_with(name) && label.substr(name.size()).starts_with(" of ");
@@ -54,7 +56,7 @@ std::string describe(const Signature& s, std::string_view label) {
   if (operation != Operation::barrier) {
     text += to_string(static_cast<DType>((s.what >> 8) & 0xff));
     text += " × " + std::to_string(s.count);
-    if (reduces(operation)) {
+    if (is_known && reduces(operation)) {
       text += ", ";
       text += (s.what & custom_bit) != 0 ? "custom operation" : std::string(to_string(static_cast<ReduceOp>((s.what >> 16) & 0xff)));
     }

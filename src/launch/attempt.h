@@ -147,9 +147,9 @@ class Attempt {
   std::vector<Child> replaced_;              ///< dead processes that others have replaced; they stay unreaped as the others do
   std::optional<base::Deadline> next_look_;  ///< of a job that goes on without lost ranks: for news in the store
   int restarts_left_ = 0, replacements_ = 0;
-  bool are_too_few_ = false;                   ///< too few ranks were left, and the attempt ends
+  bool are_too_few_ = false;                                          ///< too few ranks were left, and the attempt ends
   std::vector<std::shared_ptr<const base::FileDescriptor>> records_;  ///< of the ranks' calls, by local rank: they outlast the ranks
-  std::vector<int> server_ends_;               ///< the launcher's ends, by number, for children that do not exec
+  std::vector<int> server_ends_;                                      ///< the launcher's ends, by number, for children that do not exec
   std::unique_ptr<store::StoreServer> store_;
   std::optional<PortReservation> port_;
   std::unique_ptr<MpiWorld> mpi_;        ///< null unless the backend is mpi

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <sstream>
 
 #include "launch/nodes.h"
@@ -39,8 +40,9 @@ std::vector<RankEnd> decode_ends(const std::string& text) {
     RankEnd end;
     int how = 0, core = 0, memory = 0, taken = 0, by_launcher = 0, left = 0;
     fields >> end.rank >> end.pid >> how >> end.code >> core >> memory >> taken >> by_launcher >> left >> end.order >> end.host;
-    if (!fields || how < 0 || how > static_cast<int>(RankEnd::How::signaled))
-      throw ProtocolError("a launcher told in no way of ours how its ranks ended");
+    const bool is_known = how >= 0 && how <= static_cast<int>(RankEnd::How::signaled) && end.code >= 0 && end.code <= UINT8_MAX;
+    const bool is_name = std::ranges::none_of(end.host, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
+    if (!fields || !is_known || !is_name) throw ProtocolError("a launcher told in no way of ours how its ranks ended");
     fields.get();
     std::getline(fields, end.status);
     end.how = static_cast<RankEnd::How>(how);

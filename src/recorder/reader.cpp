@@ -58,6 +58,12 @@ std::string group_name(const RecordHeader& record, std::uint16_t number) {
   return text->name.get() + (same == 1 ? "" : " (" + std::to_string(same) + ")");
 }
 
+/// Takes a time of a file, which may hold any numbers.
+std::uint64_t whole_ns(double ns) {
+  constexpr double most = 9.2e18;
+  return ns > 0 ? static_cast<std::uint64_t>(std::min(ns, most)) : 0;
+}
+
 std::uint64_t latest_time(const CallSeen& call) { return std::max({call.queued, call.begun, call.done}); }
 
 }  // namespace
@@ -113,7 +119,7 @@ std::uint64_t RecordReader::steady_of(std::uint64_t ticks) const {
   const double ticks_passed = static_cast<double>(lives ? counter() : record.last.ticks.load(relaxed)) - first_ticks;
   if (ticks_passed <= 0) return record.first.steady.load(relaxed);
   const double rate = (static_cast<double>(lives ? steady_ns() : record.last.steady.load(relaxed)) - first_steady) / ticks_passed;
-  return static_cast<std::uint64_t>(first_steady + (static_cast<double>(ticks) - first_ticks) * rate);
+  return whole_ns(first_steady + (static_cast<double>(ticks) - first_ticks) * rate);
 }
 
 std::optional<CallSeen> RecordReader::call_at(const CallEntry& entry) const {

@@ -57,6 +57,7 @@ class Parser {
       if (rest_.front() == ']') refuse("a bracket is closed that was not opened");
       if (rest_.front() != '[') {
         const std::string_view plain = rest_.substr(0, rest_.find_first_of("[],"));
+        check_length(names.front().size() + plain.size());
         for (std::string& name : names) name += plain;
         rest_.remove_prefix(plain.size());
         continue;
@@ -67,17 +68,24 @@ class Parser {
       rest_.remove_prefix(end + 1);
     }
     if (names.front().empty()) return {};
+    for (const std::string& name : names) check_length(name.size());  // the numbers of a bracket may have more digits than its first one
     return names;
   }
 
   std::vector<std::string> multiply(const std::vector<std::string>& names, const std::vector<Number>& numbers) const {
     if (numbers.size() > most_hosts / names.size()) refuse("it has more than a million names");
+    check_length(names.front().size() + numbers.front().width);
     std::vector<std::string> product;
     product.reserve(names.size() * numbers.size());
     for (const std::string& name : names) {
       for (const Number& number : numbers) product.push_back(fmt::format("{}{:0{}}", name, number.value, number.width));
     }
     return product;
+  }
+
+  // A million names of any length would take all memory.
+  void check_length(std::size_t bytes) const {
+    if (bytes > longest_host_name) refuse(fmt::format("a name has more than {} bytes", longest_host_name));
   }
 
   std::vector<Number> bracket(std::string_view inside) const {

@@ -221,8 +221,9 @@ void MemberList::read(std::string_view text) {
     const std::uint64_t run = list.number();
     require(run > 0 && run <= ranks - members_.size());
     for (std::uint64_t i = 0; i < run; ++i) {
-      process += list.difference();
-      require(process >= 0 && process <= std::numeric_limits<int>::max());
+      const std::int64_t difference = list.difference();  // any number of 64 bits
+      require(difference >= -process && difference <= std::numeric_limits<int>::max() - process);
+      process += difference;
       const auto& [its_name, its_machine] = hosts[host - 1];
       members_.push_back({static_cast<int>(members_.size()), static_cast<int>(process), its_name, its_machine});
       marks_.push_back(list.mark(mark_bytes_));

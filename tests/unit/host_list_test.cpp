@@ -81,6 +81,14 @@ INSTANTIATE_TEST_SUITE_P(Rows, NoHostList,
                                          Refused{"K-47", "n[0-9999][0-9999]"}));
 
 // Hosts that are sorted elsewhere can be had so; the order of the items stays.
+TEST(LongHostList, ends_before_a_million_long_names_take_all_memory) {
+  const std::string longest(longest_host_name - 1, 'n');
+  EXPECT_EQ(parse_host_list(longest + "[1-9]").size(), 9U);
+  for (const std::string& text : {longest + "[1-10]", longest + "[10]", longest + "[1]x", std::string(100'000, 'n') + "[1-1000000]"}) {
+    EXPECT_THROW(parse_host_list(text), InvalidArgument) << text.size();
+  }
+}
+
 TEST(SortedHostList, sorts_the_numbers_of_a_bracket) {
   COVERS("H-07", "C-24");
   const auto sorted = [](const std::string& text) { return parse_host_list(text, HostOrder::sorted); };

@@ -45,9 +45,18 @@ JobSeen host_with(int node, std::uint64_t now) {
     facts.record.failure = rank == 3 ? "rank 0 is gone" : "";
     facts.process = {.lives = true, .is_stopped = rank == 2, .cpu_seconds = 1.5, .cpu_share = 0.25, .memory_bytes = 4096};
     facts.record.program_waits_since = now - 11 * second;
-    facts.record.recent.push_back({.operation = "all_reduce", .kind = Operation::all_reduce, .group = "world", .place = "train.cpp:7",
-                                   .state = recorder::CallState::waiting, .sequence = 841, .bytes = 80, .dtype = DType::float32, .tag = 9,
-                                   .begun = now - 12 * second, .waited_for = 3, .waited_count = 1});
+    facts.record.recent.push_back({.operation = "all_reduce",
+                                   .kind = Operation::all_reduce,
+                                   .group = "world",
+                                   .place = "train.cpp:7",
+                                   .state = recorder::CallState::waiting,
+                                   .sequence = 841,
+                                   .bytes = 80,
+                                   .dtype = DType::float32,
+                                   .tag = 9,
+                                   .begun = now - 12 * second,
+                                   .waited_for = 3,
+                                   .waited_count = 1});
     seen.ranks.push_back(facts);
   }
   seen.ranks.push_back({.process = {}, .has_joined = false});

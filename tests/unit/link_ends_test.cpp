@@ -192,6 +192,25 @@ TEST(LinkEnds, MoreDataThanAnnounced) {
   EXPECT_THROW(finish(*recv), PeerFailed);
 }
 
+TEST(LinkEnds, MoreDataThanAnnouncedBeforeItsReceiveIsPosted) {
+  const auto both = make_link_and_hand();
+  both.say({.kind = FrameKind::request, .group = 1, .channel = 1, .id = 1, .total = 10});
+  both.say({.kind = FrameKind::data, .length = 6, .id = 1}, "abcdef");
+  both.say({.kind = FrameKind::data, .length = 6, .id = 1}, "ghijkl");
+  EXPECT_TRUE(is_lost(both.link, PeerFailed::disconnected, "more data"));
+  std::vector<char> in(10, '-');
+  EXPECT_THROW(finish(*both.link->recv(in.data(), in.size(), 1, {1, 1})), PeerFailed);
+}
+
+TEST(LinkEnds, DataThatWaitsForItsReceiveIsNotReportedAsReceived) {
+  const auto both = make_link_and_hand();
+  const std::vector<char> out(300'000, 'x');
+  const auto send = both.link->send(out.data(), out.size(), 1, {1, 1});
+  both.say({.kind = FrameKind::consumed, .total = 200'000});
+  EXPECT_TRUE(is_lost(both.link, PeerFailed::disconnected, "more than was sent"));
+  EXPECT_THROW(finish(*send), PeerFailed);
+}
+
 TEST(LinkEnds, AnEndInTheMiddleOfAFrameIsALossAtEveryByte) {
   for (std::size_t n = 0; n <= transport::frame_head_size + 4; ++n) {
     auto both = make_link_and_hand();

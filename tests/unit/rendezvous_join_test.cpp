@@ -77,6 +77,18 @@ TEST(Join, a_malformed_list_of_members_is_refused) {
   }
 }
 
+TEST(Join, a_list_of_members_whose_processes_are_beyond_any_number_is_refused) {
+  // A member, 4 bytes of a mark, a new host "a" on the machine "b", a run of one; then the difference to the process before, and the mark.
+  const std::string begin("\1\4\0\0\1a\0\0\1b\1", 11), mark("1234");
+  EXPECT_EQ(MemberList(begin + "\2" + mark).members().at(0).pid, 1);
+  const std::string largest = std::string("\xfe") + std::string(8, '\xff') + "\1", lowest = std::string(9, '\xff') + "\1";
+  EXPECT_THROW(MemberList(begin + largest + mark), ProtocolError);
+  EXPECT_THROW(MemberList(begin + lowest + mark), ProtocolError);
+  std::string two = begin + "\2" + mark + largest + mark;  // the second one's would leave 64 bits
+  two[0] = two[10] = 2;
+  EXPECT_THROW(MemberList{two}, ProtocolError);
+}
+
 TEST(Join, a_duplicate_is_rejected_and_the_job_is_not_disturbed) {  // R2
   const int port = free_port();
   std::vector<Outcome> outcomes;  // one of which serves the store: it must stay until the others have read it

@@ -68,6 +68,12 @@ TEST(Signature, SaysWhatIsCalled) {
 }
 
 // The part of its call that a rank publishes: a long label is cut, and a call without one does not show that of the call before.
+TEST(Signature, OfAnotherRankMayNameAnything) {  // it comes in a notice
+  EXPECT_EQ(describe({.what = 0, .count = 3}, ""), "unknown operation(boolean × 3)");
+  EXPECT_EQ(describe({.what = 0xffffff, .count = 3}, ""), "unknown operation(unknown × 3)");
+  EXPECT_EQ(describe({.what = 0xff'ff'02, .count = 1}, "a label"), "a label: all_reduce(unknown × 1, unknown)");
+}
+
 TEST(Signature, TheLabelOfALine) {
   struct {
     shm::Line line;

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -105,6 +107,34 @@ TEST(TraceFiles, APageLeavesOutTheShortestCalls) {
   EXPECT_EQ(data.at("left_out"), 100 - shown.size() / 7);
   EXPECT_GT(data.at("shortest"), us);
   EXPECT_EQ(data.at("ranks").at(0).at("calls"), 100);
+}
+
+// A damaged file holds any times. What they come to is of no use, but it is written.
+TEST(TraceFiles, TimesBeyondAnyClock) {
+  constexpr std::uint64_t latest = ~std::uint64_t{0}, middle = std::uint64_t{1} << 63;
+  const TemporaryFolder folder;
+  make_trace(folder.path(), {.rank = 0,
+                             .began = latest,
+                             .real = 0,
+                             .calls = {{.begun = latest, .done = middle, .sequence = 1}, {.begun = 1, .done = latest, .sequence = 2}}});
+  make_trace(folder.path(), {.rank = 1,
+                             .host = "b",
+                             .began = 0,
+                             .real = middle,
+                             .calls = {{.begun = middle, .done = 1, .sequence = 1}, {.begun = 1, .done = middle, .sequence = 2}}});
+  JobTrace trace = open_traces(folder.path(), "");
+  const Merge merge(trace);
+  merge.each([](const Slice& slice) { EXPECT_LE(slice.begin, slice.end); });
+  std::ofstream(folder.file("profile.json"))
+      << R"({"traceEvents": [{"ph": "X", "name": "x", "ts": 1e300, "dur": -1e300}, {"ph": "X", "name": "y", "ts": -1e18, "dur": 1e15}],
+    "baseTimeNanoseconds": -9e200})";
+  write_chrome_trace(trace, merge, {{.rank = 1, .path = folder.file("profile.json")}}, folder.file("trace.json"));
+  EXPECT_TRUE(Json::accept(text_of(folder.file("trace.json"))));
+  write_page(trace, merge, totals_of(trace, merge), {}, folder.file("trace.html"));
+  EXPECT_TRUE(data_of(text_of(folder.file("trace.html"))).is_object());
+  EXPECT_EQ(whole_ns(1e300), 9'200'000'000'000'000'000);
+  EXPECT_EQ(whole_ns(-1e300), -9'200'000'000'000'000'000);
+  EXPECT_EQ(whole_ns(std::nan("")), 0);
 }
 
 TEST(TraceFiles, RangesOfAProfiler) {

@@ -44,7 +44,7 @@ std::optional<Frame> FrameReader::next() {
     return std::nullopt;
   }
   std::size_t length = 0;
-  const bool is_header = end >= 3 && bytes_[1] == ' ';
+  const bool is_header = end >= 3 && end <= longest_header && bytes_[1] == ' ';
   const auto [stop, error] = std::from_chars(bytes_.data() + std::min<std::size_t>(2, end), bytes_.data() + end, length);
   if (!is_header || error != std::errc() || stop != bytes_.data() + end || length > longest_payload)
     refuse_bytes("\"" + bytes_.substr(0, end) + "\"");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <unordered_map>
 
 #include "trace/merge.h"
@@ -73,9 +74,10 @@ void align(HostClock& clock, const std::map<std::uint64_t, Bounds>& stretches) {
   std::vector<HostClock::Knot> knots;
   std::uint64_t uncertainty = 0;
   for (const auto& [number, bounds] : stretches) {
-    knots.push_back({.at = bounds.first + (bounds.last - bounds.first) / 2, .shift = bounds.low + (bounds.high - bounds.low) / 2});
+    knots.push_back({.at = bounds.first + (bounds.last - bounds.first) / 2, .shift = std::midpoint(bounds.low, bounds.high)});
     // Where the clocks drift within a stretch, the bounds may cross.
-    uncertainty = std::max(uncertainty, static_cast<std::uint64_t>(std::abs(bounds.high - bounds.low)) / 2);
+    const auto [low, high] = std::minmax(bounds.low, bounds.high);
+    uncertainty = std::max(uncertainty, (static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low)) / 2);
   }
   if (knots.empty()) return;
   clock.knots = std::move(knots);
@@ -100,8 +102,8 @@ void align_clocks(JobTrace& trace, const IsOfGroup& is_of_largest_group) {
       const Visit& here = sample.hosts[host];
       const Visit& there = sample.hosts.front();
       Bounds& bounds = stretches[(here.begun - first) / stretch];
-      bounds.low = std::max(bounds.low, static_cast<std::int64_t>(there.begun) - static_cast<std::int64_t>(here.done));
-      bounds.high = std::min(bounds.high, static_cast<std::int64_t>(there.done) - static_cast<std::int64_t>(here.begun));
+      bounds.low = std::max(bounds.low, wrapped(there.begun - here.done));
+      bounds.high = std::min(bounds.high, wrapped(there.done - here.begun));
       bounds.first = std::min(bounds.first, here.begun);
       bounds.last = std::max(bounds.last, here.begun);
     }

@@ -1,6 +1,7 @@
 #include "trace/job_trace.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -64,11 +65,14 @@ std::vector<TracedRank> of_one_job(std::vector<TracedRank> all, const std::strin
   return all;
 }
 
-std::int64_t real_shift(const TracedRank& rank) {
-  return static_cast<std::int64_t>(rank.about.real_at_began) - static_cast<std::int64_t>(rank.about.began);
-}
+std::uint64_t real_shift(const TracedRank& rank) { return rank.about.real_at_began - rank.about.began; }
 
 }  // namespace
+
+std::int64_t whole_ns(double ns) {
+  constexpr double most = 9.2e18;
+  return std::isnan(ns) ? 0 : static_cast<std::int64_t>(std::clamp(ns, -most, most));
+}
 
 std::int64_t HostClock::shift_at(std::uint64_t steady) const {
   const auto after = std::ranges::upper_bound(knots, steady, {}, &Knot::at);
@@ -76,11 +80,12 @@ std::int64_t HostClock::shift_at(std::uint64_t steady) const {
   const Knot& before = *std::prev(after);
   if (after == knots.end()) return before.shift;
   const double part = static_cast<double>(steady - before.at) / static_cast<double>(after->at - before.at);
-  return before.shift + static_cast<std::int64_t>(part * static_cast<double>(after->shift - before.shift));
+  const double change = static_cast<double>(after->shift) - static_cast<double>(before.shift);
+  return wrapped(static_cast<std::uint64_t>(before.shift) + static_cast<std::uint64_t>(whole_ns(part * change)));
 }
 
 std::uint64_t JobTrace::time_of(const TracedRank& rank, std::uint64_t steady) const {
-  const std::int64_t time = static_cast<std::int64_t>(steady) + clocks[rank.host].shift_at(steady) - static_cast<std::int64_t>(origin);
+  const std::int64_t time = wrapped(steady + static_cast<std::uint64_t>(clocks[rank.host].shift_at(steady)) - origin);
   return time < 0 ? 0 : static_cast<std::uint64_t>(time);
 }
 
@@ -126,7 +131,7 @@ JobTrace open_traces(const std::string& folder, const std::string& job) {
     trace.lost += rank.reader->lost();
     const auto [host, is_new] = hosts.try_emplace({rank.about.host, rank.about.node}, trace.clocks.size());
     rank.host = host->second;
-    if (is_new) trace.clocks.push_back({.host = rank.about.host, .knots = {{.at = 0, .shift = real_shift(rank) - real_shift(first)}}});
+    if (is_new) trace.clocks.push_back({.host = rank.about.host, .knots = {{.at = 0, .shift = wrapped(real_shift(rank) - real_shift(first))}}});
   }
   // On one host all ranks have one clock.
   trace.clocks.front().knots.front().shift = 0;

@@ -10,6 +10,11 @@
 
 namespace unisono::tools {
 
+// A file may hold any times: sums of them wrap around, as those of unsigned numbers do, and what is no number of nanoseconds becomes the nearest one.
+
+inline std::int64_t wrapped(std::uint64_t sum) { return static_cast<std::int64_t>(sum); }
+std::int64_t whole_ns(double ns);
+
 /// The clock of a host, against that of the host of the first rank.
 struct HostClock {
   /// What is to be added to the host's steady clock at one moment of it. Between two moments it changes evenly.

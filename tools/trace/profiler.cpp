@@ -59,20 +59,23 @@ void each_range(const ProfilerFile& file, const JobTrace& trace, const std::func
   const nlohmann::json rest = parse_events(file.path, [](const nlohmann::json&) {});
   if (!rest.contains("traceEvents")) throw InvalidArgument(file.path + " is no trace of torch.profiler: it has no traceEvents");
   const auto base = rest.find("baseTimeNanoseconds");
-  const std::int64_t base_ns = base != rest.end() && base->is_number() ? base->get<std::int64_t>() : 0;
+  const std::int64_t base_ns = base == rest.end()          ? 0
+                               : base->is_number_integer() ? base->get<std::int64_t>()
+                               : base->is_number()         ? whole_ns(base->get<double>())
+                                                           : 0;
   // The moment at which the rank's trace began, on both clocks. It lies before the beginning of what is shown where calls were lost.
-  const auto real = static_cast<std::int64_t>(rank->about.real_at_began);
-  const auto began =
-      static_cast<std::int64_t>(rank->about.began) + trace.clocks[rank->host].shift_at(rank->about.began) - static_cast<std::int64_t>(trace.origin);
+  const std::uint64_t began = rank->about.began + static_cast<std::uint64_t>(trace.clocks[rank->host].shift_at(rank->about.began)) - trace.origin;
+  const std::uint64_t zero = static_cast<std::uint64_t>(base_ns) - rank->about.real_at_began + began;  // of the profiler
   const auto span = static_cast<std::int64_t>(trace.span);
   parse_events(file.path, [&](const nlohmann::json& event) {
     const auto phase = event.find("ph"), ts = event.find("ts"), dur = event.find("dur");
     if (phase == event.end() || *phase != "X" || ts == event.end() || !ts->is_number()) return;
     constexpr double ns_of_us = 1000;
-    const std::int64_t since_base = std::llround(ts->get<double>() * ns_of_us);
-    const std::int64_t length = dur != event.end() && dur->is_number() ? std::llround(dur->get<double>() * ns_of_us) : 0;
-    const std::int64_t begin = base_ns - real + since_base + began, end = begin + std::max<std::int64_t>(length, 0);
-    if (end <= 0 || begin >= span) return;
+    const std::int64_t since_base = whole_ns(std::round(ts->get<double>() * ns_of_us));
+    const std::int64_t length = dur != event.end() && dur->is_number() ? whole_ns(std::round(dur->get<double>() * ns_of_us)) : 0;
+    const std::int64_t begin = wrapped(zero + static_cast<std::uint64_t>(since_base));
+    const std::int64_t end = wrapped(static_cast<std::uint64_t>(begin) + static_cast<std::uint64_t>(std::max<std::int64_t>(length, 0)));
+    if (end <= 0 || begin >= span || end < begin) return;
     visit({.begin = static_cast<std::uint64_t>(std::max<std::int64_t>(begin, 0)),
            .end = static_cast<std::uint64_t>(std::min(end, span)),
            .name = text_in(event, "name"),

@@ -94,6 +94,7 @@ void Peer::send(const TransferPtr& transfer) {
   // Most often the receive has been posted. Otherwise this much is kept until it is. The last bytes wait for it in any case, so that the send ends
   // when it has been posted.
   unconsumed_ += early;
+  early_sent_ += early;
   transfer->may_move = early;
   writer_.stream(transfer);
   writer_.flush(connection(), most_at_once);
@@ -127,7 +128,7 @@ void Peer::withdraw(const TransferPtr& transfer) {
   std::erase_if(waiting_, [&](const Waiting& each) { return each.transfer == transfer; });
   // A receive may have the id of a peer's request, which is none of ours.
   if (const auto found = requested_.find(transfer->id); found != requested_.end() && found->second.transfer == transfer) {
-    unconsumed_ -= found->second.early;
+    take_room_back(found->second);
     requested_.erase(found);
     if (!writer_.withdraw(connection(), transfer)) writer_.write(connection(), {.kind = FrameKind::withdrawn, .id = transfer->id});
   } else if (!writer_.withdraw(connection(), transfer)) {

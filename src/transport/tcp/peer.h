@@ -119,6 +119,11 @@ class Peer final : public FrameSink {
     std::size_t operator()(const ChannelKey& key) const noexcept { return static_cast<std::size_t>((key.first ^ key.second) * 0x9e3779b97f4a7c15U); }
   };
 
+  struct Requested {
+    TransferPtr transfer;
+    std::size_t early = 0;  ///< bytes of its room at the peer, where data is sent before the request is cleared
+  };
+
   Target begin(const FrameHead& head) override;
   void finish(const FrameHead& head) override;
   bool pauses() override { return std::exchange(has_call_, false); }
@@ -126,6 +131,7 @@ class Peer final : public FrameSink {
   Target begin_eager(const FrameHead& head);
   Target begin_data(const FrameHead& head);
   void finish_data(const FrameHead& head);
+  void take_room_back(const Requested& requested);
   void hand_over_early(const TransferPtr& transfer);
   void drop_early(std::uint64_t id);
   void expect(Channel& channel, const TransferPtr& transfer);
@@ -165,19 +171,17 @@ class Peer final : public FrameSink {
   };
   std::deque<Waiting> waiting_;  ///< for the connection
 
-  std::size_t unconsumed_ = 0;  ///< bytes of this rank's eager messages at the peer
+  std::size_t unconsumed_ = 0;  ///< bytes of this rank's eager messages at the peer, and of data that it has not cleared
+  std::size_t early_sent_ = 0;  ///< of these, the latter: the peer reports none of them
   std::uint64_t last_request_ = 0;
-  struct Requested {
-    TransferPtr transfer;
-    std::size_t early = 0;  ///< bytes of its room at the peer, where data is sent before the request is cleared
-  };
   std::unordered_map<std::uint64_t, Requested> requested_;  ///< sends that wait to be cleared
 
   std::unordered_map<ChannelKey, Channel, KeyHash> channels_;
   std::uint64_t last_requested_ = 0;                        ///< by the peer
   std::unordered_map<std::uint64_t, TransferPtr> cleared_;  ///< receives whose data is arriving
   struct Early {
-    std::vector<std::byte> bytes;
+    std::uint64_t total = 0;  ///< as the request announced
+    std::vector<std::byte> bytes{};
     bool is_dropped = false;  ///< nobody will receive it
   };
   std::unordered_map<std::uint64_t, Early> early_;  ///< data of requests that came before its receive was posted

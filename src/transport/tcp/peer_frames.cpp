@@ -57,7 +57,7 @@ void Peer::finish(const FrameHead& head) {
     case FrameKind::withdrawn: return on_withdrawn(head);
     case FrameKind::refused: return on_refused(head);
     case FrameKind::consumed:
-      if (head.total > unconsumed_) throw ProtocolError("it received more than was sent");
+      if (head.total > unconsumed_ - early_sent_) throw ProtocolError("it received more than was sent");
       unconsumed_ -= head.total;
       return;
     case FrameKind::notice:
@@ -99,10 +99,11 @@ Target Peer::begin_data(const FrameHead& head) {
   }
   const auto found = early_.find(head.id);
   if (found == early_.end()) return {};
+  std::vector<std::byte>& bytes = found->second.bytes;
+  if (head.length > found->second.total - bytes.size()) throw ProtocolError("more data than it announced");
   if (unreceived_ + unreported_ + head.length > most_unreceived) throw ProtocolError("more unreceived messages than there is room for");
   unreceived_ += head.length;
   early_id_ = head.id;
-  std::vector<std::byte>& bytes = found->second.bytes;
   bytes.resize(bytes.size() + head.length);
   return {nullptr, bytes.data() + (bytes.size() - head.length)};
 }
@@ -172,7 +173,13 @@ void Peer::on_request(const FrameHead& head) {
   auto& arrived = channels_[key].arrived;
   if (arrived.size() >= most_requests || channels_.size() >= most_requests) throw ProtocolError("more requests than anybody makes");
   arrived.push_back(std::move(message));
-  early_.emplace(head.id, Early());
+  early_.emplace(head.id, Early{.total = head.total});
+}
+
+/// The data of a request that is cleared, or is no request any more, takes no room at the peer.
+void Peer::take_room_back(const Requested& requested) {
+  unconsumed_ -= requested.early;
+  early_sent_ -= requested.early;
 }
 
 void Peer::on_clear(const FrameHead& head) {
@@ -180,7 +187,7 @@ void Peer::on_clear(const FrameHead& head) {
   const auto found = requested_.find(head.id);
   if (found == requested_.end()) return;  // withdrawn meanwhile
   const TransferPtr transfer = std::move(found->second.transfer);
-  unconsumed_ -= found->second.early;
+  take_room_back(found->second);
   requested_.erase(found);
   transfer->may_move = transfer->bytes;
   if (transfer->bytes != 0) return writer_.stream(transfer);
@@ -210,7 +217,7 @@ void Peer::on_refused(const FrameHead& head) {
   const auto found = requested_.find(head.id);
   if (found == requested_.end()) return;
   const TransferPtr transfer = std::move(found->second.transfer);
-  unconsumed_ -= found->second.early;
+  take_room_back(found->second);
   requested_.erase(found);
   shared_.stirred = true;
   writer_.withdraw(connection(), transfer);

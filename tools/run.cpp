@@ -237,6 +237,20 @@ void explain_run(const CLI::App* command) {
                       {"128+S", "Signal S ended the rank that failed first, or the launcher."}}});
 }
 
+/// Adds the options by which one looks into the job.
+void add_views(CLI::App& to, launcher::JobOptions& job) {
+  CLI::App* const command = &to;
+  command->add_flag("--summary", job.summary, "Say at the end how long the job took, how the ranks ended, and which ones waited for the others");
+  command->add_flag("--status", job.status_line, "On a terminal: show in its last row what the ranks do, and who is waited for");
+  command
+      ->add_option("--metrics-port", job.metrics_port,
+                   "Serve the ranks' counts to Prometheus at http://127.0.0.1:PORT/metrics, to this host alone; 0: at any free port, which is said")
+      ->check(whole_number(0, launcher::highest_port));
+  offer(command->add_option("--trace", job.trace_folder,
+                            "Keep all calls of each rank in files of this folder (UNISONO_TRACE_DIR), which `unisono trace` shows"),
+        {.kind = Values::Kind::folder});
+}
+
 }  // namespace
 
 void add_run(CLI::App& app) {
@@ -262,15 +276,7 @@ void add_run(CLI::App& app) {
   offer(command->add_option("--logs", job.log_directory, "Keep a file for each rank, in a folder for each job in this one"),
         {.kind = Values::Kind::folder});
   offer(command->add_option("--stdin", flags->standard_input, "Who gets standard input: a rank, all or none (0)"), {"all", "none", "0"});
-  command->add_flag("--summary", job.summary, "Say at the end how long the job took, how the ranks ended, and which ones waited for the others");
-  command->add_flag("--status", job.status_line, "On a terminal: show in its last row what the ranks do, and who is waited for");
-  command
-      ->add_option("--metrics-port", job.metrics_port,
-                   "Serve the ranks' counts to Prometheus at http://127.0.0.1:PORT/metrics, to this host alone; 0: at any free port, which is said")
-      ->check(whole_number(0, launcher::highest_port));
-  offer(command->add_option("--trace", job.trace_folder,
-                            "Keep all calls of each rank in files of this folder (UNISONO_TRACE_DIR), which `unisono trace` shows"),
-        {.kind = Values::Kind::folder});
+  add_views(*command, job);
   command->add_flag("--no-pty", flags->no_pty, "Ranks write to pipes, also where the launcher writes to a terminal");
   command->add_option("--grace", flags->grace_seconds, "Seconds the ranks have to end, before SIGTERM and before SIGKILL (15)")
       ->check(not_negative());

@@ -66,7 +66,7 @@ inline std::string made_record(Input& in, int rank, bool is_trace) {
   header.program.set(in.text(40));
   header.next.store(in.choice(7) == 0 ? in.number<std::uint64_t>() : in.choice(15));
   header.next_of_others.store(in.choice(7) == 0 ? in.number<std::uint64_t>() : in.choice(3));
-  header.waited_ticks.store(in.choice(3) == 0 ? in.number<std::uint64_t>() : 0);
+  header.program_waits_since.store(in.choice(3) == 0 ? in.number<std::uint64_t>() : 0);
   for (std::size_t i = 1; i < 4; ++i) {
     header.groups[i].set(static_cast<std::uint16_t>(i), 2, "world");
     if (is_trace)

@@ -73,8 +73,8 @@ class Training {
     for (std::size_t k = 0; k < sums.size(); ++k) {
       gradients[k] = static_cast<float>(static_cast<double>(sums[k]) * unit / static_cast<double>(batch.size()));
     }
-    const auto epoch = static_cast<float>(state.step / static_cast<std::int64_t>(batches_.per_epoch()));
-    model_.step(gradients, learning_rate * (1.0f - 0.9f * epoch / epochs));
+    const std::int64_t epoch = state.step / static_cast<std::int64_t>(batches_.per_epoch());
+    model_.step(gradients, learning_rate * (1.0f - 0.9f * static_cast<float>(epoch) / epochs));
     ++state.step;
   }
 

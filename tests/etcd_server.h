@@ -36,7 +36,10 @@ class EtcdServer {
   static bool is_here() { return !program().empty(); }
   static constexpr const char* how_to_get_it = "there is no etcd on this machine (Debian: etcd-server)";
 
-  EtcdServer() : port_(free_port()), peer_port_(free_port()) {
+  EtcdServer() : EtcdServer("", "") {}
+  /// The names of PEM files with which it encrypts, where they are given.
+  EtcdServer(std::string certificate, std::string key)
+      : port_(free_port()), peer_port_(free_port()), certificate_(std::move(certificate)), key_(std::move(key)) {
     // Memory, where there is one: each change of etcd waits for the disk.
     std::string name = (std::filesystem::exists("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path().string()) + "/unisono_etcd_XXXXXX";
     if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
@@ -52,7 +55,9 @@ class EtcdServer {
   EtcdServer& operator=(const EtcdServer&) = delete;
 
   std::string endpoint() const { return fmt::format("127.0.0.1:{}", port_); }
-  std::string url(const std::string& prefix = "/test") const { return fmt::format("etcd://{}{}", endpoint(), prefix); }
+  std::string url(const std::string& prefix = "/test") const {
+    return fmt::format("{}://{}{}", certificate_.empty() ? "etcd" : "etcds", endpoint(), prefix);
+  }
   pid_t pid() const { return pid_; }
 
   /// Ends it as a crash does.
@@ -64,7 +69,7 @@ class EtcdServer {
   }
   /// Goes on with the data that it had, and returns when it serves.
   void start() {
-    const std::string client = "http://" + endpoint(), peer = fmt::format("http://127.0.0.1:{}", peer_port_);
+    const std::string client = (certificate_.empty() ? "http://" : "https://") + endpoint(), peer = fmt::format("http://127.0.0.1:{}", peer_port_);
     const std::string log = folder_ + "/log";
     // It ends with a test that is killed.
     std::vector<std::string> words;
@@ -82,6 +87,7 @@ class EtcdServer {
                                            "--logger=zap",
                                            "--log-outputs=" + log};
     words.insert(words.end(), command.begin(), command.end());
+    if (!certificate_.empty()) words.insert(words.end(), {"--cert-file=" + certificate_, "--key-file=" + key_});
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
@@ -111,6 +117,7 @@ class EtcdServer {
   }
 
   std::uint16_t port_, peer_port_;
+  const std::string certificate_, key_;
   std::string folder_;
   pid_t pid_ = -1;
 };

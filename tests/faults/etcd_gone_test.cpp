@@ -19,13 +19,13 @@ class EtcdGone : public ::testing::TestWithParam<std::string> {
     NEEDS_ETCD();
     server_ = std::make_unique<EtcdServer>();
   }
-  std::unique_ptr<RunningCommand> start(int rank, std::vector<std::string> arguments, int ranks = 2) const {
+  std::unique_ptr<RunningCommand> start(int rank, std::vector<std::string> arguments, int timeout_seconds = 4) const {
     return std::make_unique<RunningCommand>(faulty_rank(std::move(arguments)),
                                             RunningCommand::Options{.environment = {{"TEST_INIT_METHOD", server_->url("/jobs/gone")},
                                                                                     {"TEST_INIT_RANK", std::to_string(rank)},
-                                                                                    {"TEST_INIT_WORLD_SIZE", std::to_string(ranks)},
+                                                                                    {"TEST_INIT_WORLD_SIZE", "2"},
                                                                                     {"TEST_HOSTS", GetParam()},
-                                                                                    {"UNISONO_TIMEOUT", "4"}}});
+                                                                                    {"UNISONO_TIMEOUT", std::to_string(timeout_seconds)}}});
   }
   std::unique_ptr<EtcdServer> server_;
 };
@@ -42,11 +42,11 @@ TEST_P(EtcdGone, WhileRanksJoin) {
 }
 
 TEST_P(EtcdGone, WhileRanksJoinAndComesBack) {
-  const auto first = start(0, {"store", "m3"});
+  const auto first = start(0, {"store", "m3"}, 40);
   ASSERT_TRUE(first->until_out_has("coming")) << first->out();
   server_->kill();
   server_->start();
-  const auto second = start(1, {"store", "m3"});
+  const auto second = start(1, {"store", "m3"}, 40);
   for (RunningCommand* const rank : {first.get(), second.get()}) {
     ASSERT_TRUE(rank->until_out_has("ready")) << rank->out() << rank->err();
     rank->send(SIGUSR1);

@@ -24,6 +24,10 @@ void check_input(std::string_view bytes) {
       require(url.path.starts_with('/'), "file:// has a whole path");
       text = "file://" + url.path;
       break;
+    case Url::Scheme::etcd:
+      require(url.path.starts_with("etcd"), "etcd:// has the whole URL");
+      text = url.path;
+      break;
   }
   if (url.host.find(']') != std::string::npos) return;  // it cannot be written so
   char separator = '?';

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/neighbours.h"
 #include "base/notifier.h"
 #include "group/lane.h"
 #include "group/progress_thread.h"

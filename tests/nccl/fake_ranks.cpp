@@ -73,7 +73,7 @@ void on_ranks(const Ranks& ranks, const std::function<void(const ProcessGroup& g
         register_device_runtime(std::make_shared<engines::nccl::CudaRuntime>(vendor(), 0));
       }
       parts.core = std::make_unique<group::GroupCore>(std::move(core));
-      progress->configure(parts.core->coordination().notifier(), true);
+      progress->configure(parts.core->coordination().notifier(), true, nullptr);
       {
         ProcessGroup group(std::make_shared<group::Group>(std::move(parts)));
         try {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "engines/message.h"
 #include "engines/shm/batch.h"
 #include "group/deferred_error.h"
 #include "group/pending_receive.h"

@@ -12,6 +12,7 @@ namespace unisono::launcher {
 namespace {
 
 constexpr std::string_view magic = "unisono ranks 1";
+constexpr std::size_t longest_name = 1024;  ///< of a job, or of a host
 constexpr std::uint64_t unknown_age = ~std::uint64_t{0};
 constexpr double parts_per_one = 1e6;
 
@@ -124,6 +125,7 @@ std::optional<JobSeen> decode_job(std::string_view text) {
   seen.world_size = bytes.get<std::int32_t>();
   seen.restarts = bytes.get<std::int32_t>();
   const auto ranks = bytes.get<std::uint32_t>();
+  if (std::max(seen.job.size(), seen.host.size()) > longest_name) return std::nullopt;  // each rank gets a copy
   for (std::uint32_t i = 0; i < ranks; ++i) {
     auto rank = get_rank(bytes, seen, now);
     if (!rank) return std::nullopt;

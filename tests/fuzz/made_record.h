@@ -31,6 +31,7 @@ inline void fill(recorder::CallEntry& entry, Input& in) {
   entry.queued.store(in.flag() ? time_of(in) : 0);
   entry.begun.store(in.choice(7) == 0 ? 0 : time_of(in));
   entry.done.store(in.choice(7) == 0 ? 0 : time_of(in));
+  entry.count_or_tag.store(in.number<std::uint32_t>());
   entry.waited_for.store(in.choice(7) == 0 ? in.number<std::int32_t>() : static_cast<std::int32_t>(in.choice(2)) - 1);
 }
 
@@ -67,6 +68,12 @@ inline std::string made_record(Input& in, int rank, bool is_trace) {
   header.next.store(in.choice(7) == 0 ? in.number<std::uint64_t>() : in.choice(15));
   header.next_of_others.store(in.choice(7) == 0 ? in.number<std::uint64_t>() : in.choice(3));
   header.program_waits_since.store(in.choice(3) == 0 ? in.number<std::uint64_t>() : 0);
+  for (std::size_t i = 0; i < 3; ++i) {
+    header.counted_groups[i].set(in.text(4));
+    header.count_keys[i].store(in.number<std::uint32_t>());
+    header.own_counts[i].calls.store(in.choice(3));
+    header.shared_counts[i].waited_ticks.store(in.flag() ? in.number<std::uint64_t>() : 0);
+  }
   for (std::size_t i = 1; i < 4; ++i) {
     header.groups[i].set(static_cast<std::uint16_t>(i), 2, "world");
     if (is_trace)

@@ -133,7 +133,8 @@ void check_messages(Input& in) {
       engines::Delivery delivery;
       delivery.to = bytes == memory.size() ? memory.data() : nullptr;
       carrier.deliver(1, message->ticket, message->header, delivery);
-      if (!delivery.is_done && in.flag()) carrier.advance(1, delivery);
+      // A sender that uses a channel again before its message was received breaks the protocol.
+      if (!delivery.is_done && in.flag()) refuses<ProtocolError>([&] { carrier.advance(1, delivery); });
       if (!delivery.is_done) carrier.withdraw(1, message->ticket, delivery);
     }
   }

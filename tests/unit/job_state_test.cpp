@@ -141,6 +141,17 @@ bool is_told(const std::vector<std::vector<JobSeen>>& jobs, const std::string& n
   return std::ranges::any_of(jobs, [&](const auto& hosts) { return hosts.at(0).job == name; });
 }
 
+TEST(JobState, NamesThatAreCopiedToEachRankHaveALength) {
+  JobSeen seen = host_with(1, 100 * second);
+  seen.host = std::string(1024, 'h');
+  EXPECT_TRUE(launcher::decode_job(launcher::encode(seen)));
+  seen.host += "h";
+  EXPECT_FALSE(launcher::decode_job(launcher::encode(seen)));
+  seen.host = "h";
+  seen.job = std::string(1'000'000, 'j');
+  EXPECT_FALSE(launcher::decode_job(launcher::encode(seen)));
+}
+
 TEST(StateServer, TellsThisUser) {
   const auto name = [](int i) { return "test " + std::to_string(::getpid()) + " " + std::to_string(i); };
   const auto job = [&](int i) {

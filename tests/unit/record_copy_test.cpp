@@ -41,7 +41,8 @@ TEST(RecordCopy, AClockThatNoProcessorHas) {
     header.first.steady.store(1000);
     header.last.ticks.store(ticks);
     header.last.steady.store(steady);
-    header.shared_counts[RecordHeader::most_counts].waited_ticks.store(~std::uint64_t{0} >> 1);
+    header.own_counts[0].calls.store(1);
+    header.shared_counts[0].waited_ticks.store(~std::uint64_t{0} >> 1);
     const RankSeen seen = RecordReader(memory, RecordReader::Kind::copy).read();
     ASSERT_EQ(seen.recent.size(), 1U);
     EXPECT_LE(seen.recent[0].done, 9'200'000'000'000'000'000U) << ticks << " " << steady;

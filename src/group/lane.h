@@ -23,6 +23,8 @@
 
 namespace unisono::group {
 
+using engines::MessageCall;
+
 class Group;
 
 /// An asynchronous operation on its way.

@@ -113,7 +113,7 @@ static_assert(sizeof(Envelope) == cache_line);
 /// A direction of a pair of ranks: what was written and what was read, each on a line of its own, and the memory that the sender lends its receiver.
 struct RingControl {
   static constexpr std::size_t most_lent = 64;
-  static constexpr std::size_t backed = 4;  // of them that have memory in the segment, the first ones
+  static constexpr std::size_t backed = 1;  // of them that have memory in the segment, the first ones: 64 KiB for each ordered pair of ranks
   // Bytes of the ring. Those of a message that is there whole when it is announced count only with the next one that is not.
   alignas(2 * cache_line) std::atomic<std::uint64_t> written{0};
   PrivateCard card;  // of the sender, where it would lend: written before the message with which the receiver looks for it

@@ -145,7 +145,7 @@ def without_folders(text):
 
 
 def said(job):
-    """What a user reads of it: the exception of a rank, or else the first lines that speak of an error."""
+    """Returns what a user reads of it: the exception of a rank, or else the first lines that speak of an error."""
     knows = job.events("knows")
     if knows:
         return [without_folders(f"rank {rank}: {text}") for rank, _, text in sorted(knows, key=lambda event: event[1])]

@@ -12,7 +12,7 @@ QUIET = "no output"
 
 
 def outcome(job, known=None, since=None, **more):
-    """What every row tells."""
+    """Returns what every row tells."""
     limit = more.pop("limit", CAP)
     in_time = job.wait(limit)
     result = {"seconds_until_known": known, "seconds_until_over": round(monotonic() - (since or job.began), 3) if in_time else None, "codes": job.codes(),
@@ -23,7 +23,7 @@ def outcome(job, known=None, since=None, **more):
 
 
 def leavings(job):
-    """What is there a moment after the job's end, or after the cap."""
+    """Returns what is there a moment after the job's end, or after the cap."""
     job.until(lambda: not job.processes_left(), 1)
     return {"processes_left": len(job.processes_left()), "shared_memory_left": job.room.left()}
 

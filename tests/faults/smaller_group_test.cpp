@@ -18,12 +18,16 @@ std::vector<std::string> job_of(int ranks, const std::string& how) {
   return all;
 }
 
-void let_go(const RunningCommand& job, int rank) { ::kill(std::stoi(line_of(lines_of_rank(job, rank), "ready ")), SIGUSR1); }
+// A rank that leaves early does so before others have said that they are ready.
+void let_go(RunningCommand& job, int ranks, int rank) {
+  ASSERT_TRUE(job.until_out_has("ready ", ranks)) << job.out() << job.err();
+  ::kill(std::stoi(line_of(lines_of_rank(job, rank), "ready ")), SIGUSR1);
+}
 
 TEST(SmallerGroup, TheRankThatWasKilledIsTheFirstCause) {
   RunningCommand job(job_of(3, "killed"));
   ASSERT_TRUE(job.until_out_has("left ", 1)) << job.out() << job.err();  // rank 0, whose peer has been killed
-  let_go(job, 2);
+  let_go(job, 3, 2);
   EXPECT_EQ(job.wait(std::chrono::seconds(50)), 137) << job.out() << job.err();
   EXPECT_EQ(word_after(job.err(), "first cause: rank "), "1") << job.err();
   EXPECT_NE(job.err().find("rank 0 exited with code 3, blaming rank 1"), std::string::npos) << job.err();
@@ -32,7 +36,7 @@ TEST(SmallerGroup, TheRankThatWasKilledIsTheFirstCause) {
 TEST(SmallerGroup, TheRankThatCalledSomethingElseIsTheFirstCause) {
   RunningCommand job(job_of(4, "mismatch"));
   ASSERT_TRUE(job.until_out_has("left ", 2)) << job.out() << job.err();  // ranks 0 and 2
-  for (const int r : {1, 3}) let_go(job, r);
+  for (const int r : {1, 3}) let_go(job, 4, r);
   EXPECT_EQ(job.wait(std::chrono::seconds(50)), 3) << job.out() << job.err();
   EXPECT_EQ(word_after(job.err(), "first cause: rank "), "1") << job.err();
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <exception>
 #include <span>
+#include <utility>
 
 #include "unisono/detail/standard.h"
 #include "unisono/export.h"
@@ -32,7 +33,19 @@ struct WorkState;
 class [[nodiscard]] UNISONO_API Work {
  public:
   /// Makes a Work that is done.
-  Work() = default;
+  Work() noexcept = default;
+  /// Makes a further handle of the same operation.
+  Work(const Work& other) noexcept;
+  /// Takes over the handle.
+  Work(Work&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  /// Refers to the operation of the other handle from here on.
+  Work& operator=(Work other) noexcept {
+    std::swap(state_, other.state_);
+    return *this;
+  }
+  ~Work() {
+    if (state_ != nullptr) drop();
+  }
   /// Returns when the operation is done, and throws its error. The calling thread drives the
   /// operation while it waits.
   ///
@@ -59,15 +72,17 @@ class [[nodiscard]] UNISONO_API Work {
   /// Returns the tag of the message that a receive has taken, and 0 for anything else.
   int tag() const;
 
-  /// Makes the handle of an operation. The library calls it.
-  explicit Work(std::shared_ptr<detail::WorkState> state);
+  /// Makes the handle of an operation that counts it already. The library calls it.
+  explicit Work(detail::WorkState* state) noexcept : state_(state) {}
 
  private:
   friend std::size_t wait_any(std::span<Work> works);
   void drive_until(const std::function<bool()>& done);
+  bool is_settled() const;
+  std::exception_ptr error() const;
+  void drop() noexcept;
 
-  struct Handle;
-  std::shared_ptr<Handle> handle_;
+  detail::WorkState* state_ = nullptr;
 };
 
 /// Waits for all operations, then throws the first error in the order of the list, if there is any.

@@ -102,6 +102,10 @@ class Backoff {
       ~Finish() { notifier->finish_wait(); }
     } finish{notifier_};
     if (look_again()) return;
+    if (at_most > base::Notifier::settling_time) {
+      notifier_->wait(seen, base::Notifier::settling_time);
+      if (look_again()) return;
+    }
     notifier_->wait(seen, at_most);
     count_ = spins_;  // notified, perhaps for another caller: give way for a while before the next sleep
   }

@@ -254,9 +254,12 @@ bool sizes_its_output(const detail::Request& request) {
   return has_counts(request.operation) && request.label == to_string(request.operation);  // only a call of several requests has a label
 }
 
-bool lies_on_device(const Group& group, TensorView tensor) {
-  locate(group, tensor);
-  return is_on_device(tensor);
+bool lies_on_device(const Group& group, const TensorView& tensor) {
+  if (!group.device() || is_on_device(tensor)) [[likely]]
+    return is_on_device(tensor);
+  TensorView located = tensor;
+  locate(group, located);
+  return is_on_device(located);
 }
 
 }  // namespace unisono::group

@@ -19,7 +19,7 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
 void check_exchanging(const Group& group, const detail::Request& request, const CallOptions& options);
 engines::MessageCall check_message(const Group& group, const detail::MessageRequest& request, const CallOptions& options);
 
-bool lies_on_device(const Group& group, TensorView tensor);
+bool lies_on_device(const Group& group, const TensorView& tensor);
 /// Throws InvalidArgument or Unsupported for memory of a device that calls of this group cannot be given.
 void check_place(const Group& group, std::string_view name, const TensorView& tensor);
 /// Returns true where the output is a vector that the call itself has sized: it is the host's, wherever the input lies.

@@ -129,8 +129,8 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
   std::unique_ptr<Packing> packing;
   std::shared_ptr<detail::PrologueEpilogue> product;
   detail::PrologueEpilogue* edges = request.edges.get();
-  std::shared_ptr<detail::WorkState> left;  // to the device
-  try {                                     // where this rank has no memory for it, the others must not wait
+  StatePtr left;  // to the device
+  try {           // where this rank has no memory for it, the others must not wait
     BlockingWaiter waiter(*this, operation, call.sequence, timeout_of(options), recording.call());
     if (on_device) [[unlikely]] {
       auto watched = pending(operation, call.sequence, options, recording.call());
@@ -173,7 +173,7 @@ void Group::run_in_turn(CollectiveCall& call, const detail::Request& request, co
   finish(*state);
 }
 
-std::shared_ptr<detail::WorkState> Group::watch(const Task& task, Pending pending) {
+StatePtr Group::watch(const Task& task, Pending pending) {
   auto completion = task.completion();
   return completion ? parts_.progress->watch(lane_, std::move(pending), std::move(completion)) : nullptr;
 }
@@ -185,7 +185,7 @@ void Group::run(const detail::Request& request, const CallOptions& options, cons
   call.sequence = begin(operation);
   if (device_ || is_on_device(call)) get_ready(operation, call.sequence);
   const auto edges = surroundings(call, request);
-  std::shared_ptr<detail::WorkState> state;
+  StatePtr state;
   recorder::Recording recording(*parts_.recorder, facts_of(call, options));
   const auto describe = [&] { return pending(operation, call.sequence, options, recording.call()); };
   const auto make = [&] { return task_of(call, edges, request, options); };
@@ -255,7 +255,7 @@ Work Group::start(const detail::Request& request, const CallOptions& options) {
   const auto edges = surroundings(call, request);
   const auto make = [&] { return task_of(call, edges, request, options); };  // by reference: a copy of it would take memory
   auto pending = this->pending(operation, call.sequence, options, parts_.recorder->queue(facts_of(call, options)));
-  return Work(parts_.progress->submit(lane_, Lane::Kind::collective, std::move(pending), std::ref(make)));
+  return parts_.progress->submit(lane_, Lane::Kind::collective, std::move(pending), std::ref(make)).work();
 }
 
 void Group::assemble(std::chrono::milliseconds timeout) {
@@ -304,15 +304,15 @@ void Group::drop() {
 void Group::end_pending() {
   reported_.store(true);
   const auto failure = coordination().failure();
-  parts_.progress->end(*lane_, [&](const Pending& pending) {
-    if (failure) return error_of(*failure, pending.operation, pending.sequence);
-    const std::vector<int> waiting = pending.task->waiting_for();
+  parts_.progress->end(*lane_, [&](const Ended& ended) {
+    if (failure) return error_of(*failure, ended.operation, ended.sequence);
+    const std::vector<int> waiting = ended.task.waiting_for();
     return error_of({.kind = Failure::Kind::timeout,
                      .cause = {},
-                     .culprit = waiting.empty() || pending.task->any_will_do() ? -1 : waiting.front(),
+                     .culprit = waiting.empty() || ended.task.any_will_do() ? -1 : waiting.front(),
                      .missing = waiting,
-                     .message = pending.operation + " #" + std::to_string(pending.sequence) + " was not done when its group was closed"},
-                    pending.operation, pending.sequence);
+                     .message = std::string(ended.operation) + " #" + std::to_string(ended.sequence) + " was not done when its group was closed"},
+                    ended.operation, ended.sequence);
   });
 }
 

@@ -119,15 +119,23 @@ class Group : public std::enable_shared_from_this<Group> {
   bool leaves_at_once(const detail::MessageRequest& request) const;
   /// Sends a small message if there is room for it.
   bool leaves(const MessageCall& call);
+  /// Returns true where a small send waits a moment for its receiver, which then copies by itself.
+  bool rather_lends(const MessageCall& call);
   void send_eagerly(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record,
                     const MakeTask& make);
+  /// Returns true for a receive that the matcher carries out by itself.
+  static bool is_plain_receive(const MessageCall& call, Operation operation);
+  /// Posts a receive beside its caller, for `other`: see PendingReceive::make.
+  PendingReceive* post(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record,
+                       std::uint64_t other);
+  Arrival receive(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record);
   /// Waits for a message's task.
   Arrival carry_out(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record,
                     const MakeTask& make);
   /// Carries the call out behind the collectives that are pending.
   void run_in_turn(CollectiveCall& call, const detail::Request& request, const CallOptions& options);
   /// Has the device watched that has yet to finish a task that is done. Null: no device has anything to finish.
-  std::shared_ptr<detail::WorkState> watch(const Task& task, Pending pending);
+  StatePtr watch(const Task& task, Pending pending);
   /// Throws what `f` throws as errors of the call. `peer_waits`: the two sides have agreed on the message, so any error ends the group.
   template <class F>
   auto with_errors(std::string_view operation, std::uint64_t sequence, bool peer_waits, F&& f);

@@ -29,6 +29,7 @@ void Lane::add(Kind kind, Pending pending, Remains& remains) {
   } else if (collectives_.empty()) progressed = advance_in_turn(pending, remains);
   if (progressed != Progressed::to_end) {
     List& list = progressed == Progressed::to_device ? on_device_ : pending.collective ? collectives_ : messages_;
+    if (!pending.is_urgent) ++leisurely_messages_;
     list.push_back(std::move(pending));
     wakes_waiter_ = wakes_waiter_ && list.back().task->wakes_waiter();
   }
@@ -44,21 +45,27 @@ void Lane::add_watched(Pending pending) {
   set_counts();
 }
 
+// Whoever asks without the lock has to take it to learn more.
 void Lane::set_counts() {
-  collective_count_.store(static_cast<int>(collectives_.size()));
-  message_count_.store(static_cast<int>(messages_.size()));
-  count_.store(static_cast<int>(collectives_.size() + messages_.size() + on_device_.size()));
+  const auto messages = static_cast<int>(messages_.size()) + receive_count_;
+  const auto collectives = static_cast<int>(collectives_.size());
+  collective_count_.store(collectives, std::memory_order_release);
+  message_count_.store(messages, std::memory_order_release);
+  const int all = collectives + messages + static_cast<int>(on_device_.size());
+  urgent_count_.store(all - receive_count_ - leisurely_messages_, std::memory_order_relaxed);
+  count_.store(all, std::memory_order_release);
 }
 
-bool Lane::poll(Remains& remains) {
+bool Lane::poll(Remains& remains, Look look) {
   const bool any_done = step(remains);
-  if (count() > 0) look(remains);
+  if (look == Look::yes && count() > 0) this->look(remains);
   return any_done;
 }
 
 bool Lane::step(Remains& remains) {
   wakes_waiter_ = true;
   bool any_done = step_collectives(remains);
+  if (first_receive_ != nullptr) any_done = step_receives(remains) || any_done;
   any_done = step_each(messages_, remains) || any_done;
   any_done = step_each(on_device_, remains) || any_done;
   set_counts();
@@ -116,7 +123,10 @@ bool Lane::step_one(List& list, List::iterator it, Remains& remains) {
   switch (advance(*it, remains)) {
     case Progressed::no: wakes_waiter_ = wakes_waiter_ && it->task->wakes_waiter(); return false;
     case Progressed::to_device: on_device_.splice(on_device_.end(), list, it); return true;
-    default: list.erase(it); return true;
+    default:
+      if (!it->is_urgent) --leisurely_messages_;
+      list.erase(it);
+      return true;
   }
 }
 
@@ -166,7 +176,7 @@ void Lane::leave_to_device(Pending& pending, Remains& remains) {
     const std::lock_guard lock(state.mutex);
     state.arrival = pending.task->arrival();
     state.completion = std::move(completion);
-    state.done.store(true, std::memory_order_seq_cst);
+    state.set_done();
   }
   pending.task = std::move(watch);
   remains.any_done = true;
@@ -176,9 +186,13 @@ void Lane::finish(Pending& pending, std::exception_ptr error, Remains& remains) 
   buffered.fetch_sub(pending.buffered);
   pending.group->recorder().end(pending.record, !error);
   error = base::placed(std::move(error), pending.where);
-  detail::WorkState& state = *pending.state;
   const Arrival arrival = error ? Arrival{} : pending.task->arrival();
-  pending.task.reset();  // before the caller, who has its memory back with `done`
+  pending.task.reset();  // before the caller, who has its memory back with the end
+  settle(*pending.state, error, arrival, pending.collective, remains);
+  remains.keep(std::move(pending.group));
+}
+
+void Lane::settle(detail::WorkState& state, const std::exception_ptr& error, const Arrival& arrival, bool is_collective, Remains& remains) {
   {
     const std::lock_guard lock(state.mutex);
     if (!error && !state.completion) state.arrival = arrival;
@@ -187,15 +201,13 @@ void Lane::finish(Pending& pending, std::exception_ptr error, Remains& remains) 
     std::move(state.then.begin(), state.then.end(), std::back_inserter(remains.callbacks));
     state.then.clear();
     state.went_well.store(!error, std::memory_order_release);
-    if (error && state.dropped) deferred.set(error, pending.collective ? state.dropped_after : DeferredError::no_queued_call);
-    state.done.store(true, std::memory_order_seq_cst);
+    if (error && state.dropped) deferred.set(error, is_collective ? state.dropped_after : DeferredError::no_queued_call);
+    state.set_done();
   }
   if (state.completion) {
     const std::lock_guard lock(device_mutex_);
     if (last_on_device_ == state.completion) last_on_device_.reset();
   }
-  if (!remains.group || remains.group == pending.group) remains.group = std::move(pending.group);
-  else remains.groups.push_back(std::move(pending.group));
   remains.any_done = true;
 }
 
@@ -204,38 +216,59 @@ void Lane::look(Remains& remains) {
   const auto now = base::Clock::now();
   if (now < next_look_) return;
   next_look_ = now + look_period;
-  const List* const lists[] = {&collectives_, &messages_, &on_device_};
-  const List& first = **std::ranges::find_if(lists, [](const List* list) { return !list->empty(); });
-  if (const auto known = first.front().group->coordination().failure()) return fail(*known, remains);
-  std::optional<Failure> failure;
-  const auto check = [&](Pending& pending) {
-    if (!failure)
-      failure = WaitCheck{pending.operation, pending.sequence, pending.deadline, pending.record, pending.warned}.look(*pending.group, *pending.task);
-  };
-  if (!collectives_.empty()) check(collectives_.front());
-  for (auto& pending : messages_) check(pending);
-  for (auto& pending : on_device_) check(pending);
+  if (const auto known = any_group().coordination().failure()) return fail(*known, remains);
+  const auto failure = look_at_all();
   if (!failure) return;
   // The acts of a peer before it went still count: the operation is finished if it can be, and the next look decides.
   if (step(remains) || count() == 0) return;
   fail(*failure, remains);
 }
 
+Group& Lane::any_group() const {
+  if (first_receive_ != nullptr) return *receiver_;
+  for (const List* const list : {&collectives_, &messages_}) {
+    if (!list->empty()) return *list->front().group;
+  }
+  return *on_device_.front().group;
+}
+
+std::optional<Failure> Lane::look_at_all() {
+  std::optional<Failure> failure;
+  const auto check = [&](Pending& pending) {
+    if (!failure)
+      failure = WaitCheck{pending.operation, pending.sequence, pending.deadline, pending.record, pending.warned}.look(*pending.group, *pending.task);
+  };
+  if (!collectives_.empty()) check(collectives_.front());
+  for (PendingReceive* receive = first_receive_; receive != nullptr && !failure; receive = receive->next) {
+    const auto& about = receive->about();
+    failure = WaitCheck{about.operation, receive->sequence(), receive->deadline(), about.record, receive->warned}.look(*receiver_, *receive);
+  }
+  for (auto& pending : messages_) check(pending);
+  for (auto& pending : on_device_) check(pending);
+  return failure;
+}
+
 void Lane::fail(const Failure& failure, Remains& remains) {
-  end([&](const Pending& pending) { return pending.group->fail(failure, pending.operation, pending.sequence); }, remains);
+  end([&](const Ended& ended) { return ended.group.fail(failure, ended.operation, ended.sequence); }, remains);
 }
 
 void Lane::end(const ErrorOf& error_of, Remains& remains) {
+  while (first_receive_ != nullptr) {
+    PendingReceive& receive = *first_receive_;
+    finish(receive, error_of({*receiver_, receive.about().operation, receive.sequence(), receive}), remains);
+  }
   for (List* list : {&collectives_, &messages_, &on_device_}) {
-    for (Pending& pending : *list) finish(pending, error_of(pending), remains);
+    for (Pending& pending : *list) finish(pending, error_of({*pending.group, pending.operation, pending.sequence, *pending.task}), remains);
   }
   clear();
 }
 
+// A group lives while it has receives, so there is none left where it ends.
 void Lane::clear() {
   collectives_.clear();
   messages_.clear();
   on_device_.clear();
+  leisurely_messages_ = 0;
   set_counts();
 }
 

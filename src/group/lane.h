@@ -13,19 +13,23 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "engines/message.h"
 #include "engines/shm/batch.h"
 #include "group/deferred_error.h"
+#include "group/pending_receive.h"
 #include "group/work_state.h"
 #include "recorder/recorder.h"
 #include "unisono/engine.h"
 
 namespace unisono::group {
 
+using engines::MessageCall;
+
 class Group;
 
 /// An asynchronous operation on its way.
 struct Pending {
-  std::shared_ptr<detail::WorkState> state;
+  StatePtr state;
   std::unique_ptr<Task> task;
   std::shared_ptr<Group> group;  // stays alive until the operation is over
   std::string operation;
@@ -37,6 +41,7 @@ struct Pending {
   bool begun = false;        // a collective that is first in its queue: the peers may have seen something of it
   std::size_t buffered = 0;  // that a send takes that was detached from its caller
   bool warned = false;
+  bool is_urgent = true;
   std::optional<engines::shm::QueuedTask*> sharing = {};  // the task, where it may share a step; null: it may not; none: nobody has asked
 };
 
@@ -47,6 +52,19 @@ struct Remains {
   std::vector<std::shared_ptr<Group>> groups;
   std::vector<std::function<void()>> callbacks;
   bool any_done = false;  // a thread may wait for one of the operations
+
+  void keep(std::shared_ptr<Group> last) {
+    if (!group || group == last) group = std::move(last);
+    else groups.push_back(std::move(last));
+  }
+};
+
+/// An operation that is ended before it is over.
+struct Ended {
+  Group& group;
+  std::string_view operation;
+  std::uint64_t sequence;
+  const Task& task;
 };
 
 /// The asynchronous operations of one group: collectives in the order of the calls, messages side by side, and beside both the operations that a
@@ -54,7 +72,9 @@ struct Remains {
 class Lane {
  public:
   enum class Kind { collective, message };
-  using ErrorOf = std::function<std::exception_ptr(const Pending&)>;
+  using ErrorOf = std::function<std::exception_ptr(const Ended&)>;
+  /// Whether the clock is looked at, for deadlines and peers that are gone.
+  enum class Look { no, yes };
 
   // From any thread.
 
@@ -62,6 +82,8 @@ class Lane {
   bool has_messages() const { return message_count_.load(std::memory_order_acquire) > 0; }
   /// All that is pending, devices included.
   int count() const { return count_.load(); }
+  /// Of that, what somebody has to advance although no caller comes: all but receives, and sends that lend their memory for a moment.
+  int urgent_count() const { return urgent_count_.load(std::memory_order_relaxed); }
   /// The end of the last collective that a device has yet to finish. Null: there is none.
   std::shared_ptr<DeviceEvent> last_on_device();
   std::atomic<std::size_t> buffered{0};     // that all detached sends take
@@ -72,10 +94,12 @@ class Lane {
 
   /// Adds an operation and advances it as far as it goes at once: often that is all.
   void add(Kind kind, Pending pending, Remains& remains);
+  /// Adds a receive, whose holder the lane becomes, and looks for its message if no earlier one does so.
+  void post(PendingReceive& receive, Group& group, const MessageCall& call, Remains& remains);
   /// Adds an operation that is enqueued: its state has the completion, its task watches the device.
   void add_watched(Pending pending);
   /// Advances everything as far as it goes, and looks for failures now and then. True if anything is done.
-  bool poll(Remains& remains);
+  bool poll(Remains& remains, Look look = Look::yes);
   /// Ends everything, each operation with its error.
   void end(const ErrorOf& error_of, Remains& remains);
   /// Forgets everything.
@@ -97,6 +121,15 @@ class Lane {
   Progressed advance(Pending& pending, Remains& remains);
   void leave_to_device(Pending& pending, Remains& remains);
   void finish(Pending& pending, std::exception_ptr error, Remains& remains);
+  bool step_receives(Remains& remains);
+  /// Advances the receives that have been given a message.
+  bool advance_given(Remains& remains);
+  bool advance(PendingReceive& receive, Remains& remains);
+  void finish(PendingReceive& receive, std::exception_ptr error, Remains& remains);
+  /// Settles a state with callbacks, or with an error.
+  void settle(detail::WorkState& state, const std::exception_ptr& error, const Arrival& arrival, bool is_collective, Remains& remains);
+  Group& any_group() const;
+  std::optional<Failure> look_at_all();
   void look(Remains& remains);
   void fail(const Failure& failure, Remains& remains);
   void set_counts();
@@ -104,9 +137,15 @@ class Lane {
   List collectives_;
   List messages_;
   List on_device_;
+  PendingReceive *first_receive_ = nullptr, *last_receive_ = nullptr;
+  int receive_count_ = 0, moving_count_ = 0;
+  Group* receiver_ = nullptr;             // of the receives
+  std::shared_ptr<Group> kept_receiver_;  // while there are any and no call of the group lasts
   std::atomic<int> collective_count_{0};
   std::atomic<int> message_count_{0};
   std::atomic<int> count_{0};
+  std::atomic<int> urgent_count_{0};
+  int leisurely_messages_ = 0;
   bool wakes_waiter_ = true;
   base::Clock::time_point next_look_{};
   std::mutex device_mutex_;  // a blocking call on a device asks without the lock

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engines/message.h"
+#include "group/recv_task.h"
 #include "unisono/task.h"
 
 namespace unisono::group {
@@ -29,29 +30,56 @@ class MessageMatcher {
   std::unique_ptr<Task> send(const engines::MessageCall& call);
   /// Sends a message if it can leave at once, whole.
   engines::MessageCarrier::Tried try_send(const engines::MessageCall& call);
+  /// Whether a small send had better lend its memory for a moment: see MessageCarrier.
+  engines::MessageCarrier::Lending lends(const engines::MessageCall& call) {
+    const Route& route = routes_[static_cast<std::size_t>(call.peer)];
+    return route.carrier->lends(route.peer, call.data.bytes());
+  }
   std::unique_ptr<Task> recv(const engines::MessageCall& call);
+  /// Takes the messages that have come, and gives them to the receives that want them.
+  void pump();
+  /// Takes a receive out of those that report and have been given a message since they were posted; null: there is none.
+  RecvTask* next_given() noexcept;
   /// Makes a task that is done when the message has come that the next receive from there with that tag will take. The message stays; `data` does not
   /// count.
   std::unique_ptr<Task> probe(const engines::MessageCall& call);
 
  private:
+  friend class RecvTask;
   class SendTask;
-  class RecvTask;
   class ProbeTask;
+  /// Receives in order. Each is in one list at most.
+  struct Receives {
+    RecvTask *first = nullptr, *last = nullptr;
+    RecvTask* find(int tag) const;
+    void push_back(RecvTask& receive) noexcept;
+    void remove(RecvTask& receive) noexcept;
+  };
 
-  bool could_come_from(const engines::MessageCall& call, int source) const { return call.peer < 0 ? source != rank_ : call.peer == source; }
+  static bool could_come_from(int peer, int source, int rank) { return peer < 0 ? source != rank : peer == source; }
+  bool could_come_from(int peer, int source) const { return could_come_from(peer, source, rank_); }
+  Receives& posted_for(int peer) { return peer < 0 ? posted_for_any_ : posted_[static_cast<std::size_t>(peer)]; }
   bool is_wanted_from(int source) const;
-  std::vector<int> possible_sources(const engines::MessageCall& call) const;
-  /// Takes the messages that have come, and gives them to the receives that want them.
-  void pump();
+  std::vector<int> possible_sources(int peer) const;
+  void post(RecvTask& receive);
+  void unpost(RecvTask& receive) noexcept;
+  /// Looks for a message for a receive, where no earlier one does so.
+  void look_for(const RecvTask& receive);
+  void pump_from(int source);
   void give(int source, const engines::AnnouncedMessage& message);
+  void give_to(RecvTask& receive, int source, const engines::AnnouncedMessage& message);
+  void forget(RecvTask& receive) noexcept;
 
   int rank_;
   std::vector<Route> routes_;
   std::vector<engines::MessageCarrier*> carriers_;                 // each carrier of the routes once
   std::vector<std::deque<engines::AnnouncedMessage>> unexpected_;  // by source, in order: no receive has taken them
-  std::vector<RecvTask*> posted_;                                  // in order: they have no message yet
-  std::list<const ProbeTask*> probes_;                             // they have found nothing yet
+  std::vector<Receives> posted_;                                   // by source, as they were posted: they have no message yet
+  Receives posted_for_any_;
+  std::uint64_t numbers_ = 0;           // of the receives that were posted
+  Receives given_;                      // those that report, before next_given has returned them
+  std::list<const ProbeTask*> probes_;  // they have found nothing yet
+  unsigned looks_ = 0;
 };
 
 }  // namespace unisono::group

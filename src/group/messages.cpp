@@ -21,7 +21,10 @@ namespace {
 
 // The most that a group keeps for receivers that do not come; beyond it senders wait like those of large messages.
 constexpr std::size_t most_buffered = std::size_t{64} << 20;
-constexpr std::size_t buffered_cost = 1024;  // of a kept send, beside its elements
+constexpr std::size_t bytes_of_a_look = 256;  // that are copied while a sender looks once for room
+constexpr std::size_t buffered_cost = 1024;   // of a kept send, beside its elements
+// Smaller messages are never read out of their sender's memory: a call of the system takes longer than two copies.
+constexpr std::size_t least_lent = std::size_t{4} << 10;
 
 /// A probe that is done after one look, whether or not it has found something.
 class Glance final : public Task {
@@ -85,7 +88,6 @@ auto Group::with_errors(std::string_view operation, std::uint64_t sequence, bool
 // message for later would take.
 bool Group::leaves(const MessageCall& call) {
   using Tried = engines::MessageCarrier::Tried;
-  constexpr std::size_t bytes_of_a_look = 256;  // that are copied meanwhile
   std::size_t looks = coordination().is_crowded() ? 0 : call.data.bytes() / bytes_of_a_look;
   for (;; --looks) {
     const bool beside_others = lane_->has_messages();
@@ -98,15 +100,36 @@ bool Group::leaves(const MessageCall& call) {
   }
 }
 
+// Where ranks share a processor, the receiver does not come while this rank waits for it.
+bool Group::rather_lends(const MessageCall& call) {
+  if (call.data.bytes() < least_lent || !call.data.is_contiguous() || coordination().is_crowded()) return false;
+  using Lending = engines::MessageCarrier::Lending;
+  const auto lends = [&] { return core().messages().lends(call); };
+  for (std::size_t looks = call.data.bytes() / bytes_of_a_look;; --looks) {
+    const bool beside_others = lane_->has_messages();
+    const Lending lending = beside_others ? parts_.progress->exclusively(lends) : lends();
+    if (lending != Lending::later || looks == 0) return lending == Lending::now;
+    if (beside_others) parts_.progress->advance(*lane_);
+    base::relax();
+  }
+}
+
 // A small send that nobody takes at once goes on without its caller. If it fails then, the next call throws its error.
 void Group::send_eagerly(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record,
                          const MakeTask& make) {
+  if (!lane_->has_messages() && rather_lends(call)) {
+    return with_errors(operation, call.sequence, false, [&] {
+      const auto task = make();
+      if (!task->advance()) BlockingWaiter(*this, operation, call.sequence, timeout_of(options), record).wait(*task);
+    });
+  }
   if (call.data.is_contiguous() && leaves(call)) return;
   const auto leave_behind = [&](const MakeTask& make_detached) {
     get_ready(operation, call.sequence);
     const std::size_t kept = buffered_cost + call.data.bytes();
     lane_->buffered.fetch_add(kept);
-    static_cast<void>(Work(parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options, {}, kept), make_detached)));
+    static_cast<void>(
+        parts_.progress->submit(lane_, Lane::Kind::message, pending(operation, call.sequence, options, {}, kept), make_detached).work());
   };
   if (lane_->has_messages()) {
     return leave_behind([&] {
@@ -123,6 +146,32 @@ void Group::send_eagerly(const MessageCall& call, std::string_view operation, co
   });
 }
 
+bool Group::is_plain_receive(const MessageCall& call, Operation operation) {
+  return operation == Operation::recv && call.data.is_contiguous() && !is_on_device(call.data);
+}
+
+PendingReceive* Group::post(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record,
+                            std::uint64_t other) {
+  get_ready(operation, call.sequence);
+  PendingReceive* const receive = PendingReceive::make(
+      parts_.progress, lane_, {.operation = operation, .where = options.where, .record = record, .timeout = timeout_of(options)}, other);
+  parts_.progress->post(*lane_, *receive, *this, call);
+  return receive;
+}
+
+Arrival Group::receive(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record) {
+  if (lane_->has_messages()) {
+    const StatePtr state(post(call, operation, options, record, detail::WorkState::holder));
+    finish(*state);
+    return state->arrival;
+  }
+  return with_errors(operation, call.sequence, false, [&] {
+    RecvTask task(core().messages(), call);
+    if (!task.advance()) BlockingWaiter(*this, operation, call.sequence, timeout_of(options), record).wait(task);
+    return task.arrival();
+  });
+}
+
 Arrival Group::carry_out(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record,
                          const MakeTask& make) {
   const bool on_device = is_on_device(call.data);
@@ -132,7 +181,7 @@ Arrival Group::carry_out(const MessageCall& call, std::string_view operation, co
     finish(*state);
     return state->arrival;
   }
-  std::shared_ptr<detail::WorkState> left;  // to the device
+  StatePtr left;  // to the device
   const Arrival arrival = with_errors(operation, call.sequence, on_device, [&] {
     std::optional<Pending> watched;
     if (on_device) watched = pending(operation, call.sequence, options, record);
@@ -154,13 +203,15 @@ MessageInfo Group::run(const detail::MessageRequest& request, const CallOptions&
   recorder::Recording recording(*parts_.recorder, facts_of(call, request.operation, options));
   MessageInfo info;
   if (leaves_at_once(request)) send_eagerly(call, operation, options, recording.call(), std::ref(make));
+  else if (is_plain_receive(call, request.operation)) info = info_of(receive(call, operation, options, recording.call()));
   else info = info_of(carry_out(call, operation, options, recording.call(), std::ref(make)));
   recording.succeed();
   return info;
 }
 
 Work Group::start(const detail::MessageRequest& request, const CallOptions& options) {
-  if (leaves_at_once(request)) {
+  const bool is_small = leaves_at_once(request);
+  if (is_small && request.data.bytes() < least_lent) {
     run(request, options);
     return {};
   }
@@ -168,11 +219,21 @@ Work Group::start(const detail::MessageRequest& request, const CallOptions& opti
   const Entry entry(*this, operation);
   MessageCall call = check_message(*this, request, options);
   call.sequence = begin(operation);
-  get_ready(operation, call.sequence);
+  if (is_plain_receive(call, request.operation))
+    return Work(post(call, operation, options, parts_.recorder->queue_and_run(facts_of(call, request.operation, options)), detail::WorkState::work));
   const auto make = [&] { return task_of(call, request.operation == Operation::send); };
-  return Work(parts_.progress->submit(lane_, Lane::Kind::message,
-                                      pending(operation, call.sequence, options, parts_.recorder->queue(facts_of(call, request.operation, options))),
-                                      std::ref(make)));
+  if (is_small && !rather_lends(call)) {
+    recorder::Recording recording(*parts_.recorder, facts_of(call, request.operation, options));
+    send_eagerly(call, operation, options, recording.call(), std::ref(make));
+    recording.succeed();
+    return {};
+  }
+  get_ready(operation, call.sequence);
+  return parts_.progress
+      ->submit(lane_, Lane::Kind::message,
+               pending(operation, call.sequence, options, parts_.recorder->queue(facts_of(call, request.operation, options))), std::ref(make),
+               is_small ? Progress::Thread::later : Progress::Thread::at_once)
+      .work();
 }
 
 // A send that leaves at once needs no thread beside the caller.

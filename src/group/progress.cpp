@@ -22,7 +22,10 @@ Progress::Locked::~Locked() {
 /// A caller that waits, and advances what is pending meanwhile.
 class Progress::Waiting {
  public:
-  explicit Waiting(Progress& progress) : progress_(progress) { progress_.waiters_.fetch_add(1); }
+  explicit Waiting(Progress& progress) : progress_(progress) {
+    progress_.waiters_.fetch_add(1);
+    progress_.note_activity();
+  }
   ~Waiting() {
     if (progress_.waiters_.fetch_sub(1) == 1 && progress_.count_.load() > 0) progress_.wake_thread();
   }
@@ -33,9 +36,20 @@ class Progress::Waiting {
   Progress& progress_;
 };
 
-// The lock is taken in between, so that the thread has seen that nobody waits, or sleeps already: the notice is not lost.
+// The lock is taken in between, so that the thread has seen that nobody waits, or sleeps already: the notice is not lost. A thread that dozes sees it
+// soon.
 void Progress::wake_thread() {
+  if (!thread_.sleeps() && !needs_thread_at_once()) return;
   { const std::lock_guard lock(mutex_); }
+  thread_.wake();
+}
+
+void Progress::need_thread() {
+  if (needs_thread_at_once()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    needed_at_.store(activity_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
   thread_.wake();
 }
 
@@ -63,16 +77,25 @@ void Progress::get_ready() {
   thread_.start();
 }
 
-std::shared_ptr<detail::WorkState> Progress::submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make) {
-  auto state = put(lane, kind, std::move(pending), make);
-  if (count_.load() > 0) thread_.wake();
+StatePtr Progress::submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make, Thread thread) {
+  auto state = put(lane, kind, std::move(pending), make, thread);
+  if (count_.load() > 0 && (thread == Thread::at_once || thread_.sleeps())) thread_.wake();
   return state;
 }
 
-std::shared_ptr<detail::WorkState> Progress::carry_out(const std::shared_ptr<Lane>& lane, Memory memory, const Describe& describe,
-                                                       const MakeTask& make, const std::function<void()>& issued) {
+void Progress::post(Lane& lane, PendingReceive& receive, Group& group, const MessageCall& call) {
+  {
+    Locked locked(*this);
+    locked.change(lane, [&](Lane& to, Remains& remains) { to.post(receive, group, call, remains); });
+    note_activity();
+  }
+  if (count_.load() > 0 && thread_.sleeps()) thread_.wake();
+}
+
+StatePtr Progress::carry_out(const std::shared_ptr<Lane>& lane, Memory memory, const Describe& describe, const MakeTask& make,
+                             const std::function<void()>& issued) {
   std::optional<Waiting> waiting;
-  std::shared_ptr<detail::WorkState> state;
+  StatePtr state;
   {
     Locked locked(*this);
     auto task = make();
@@ -99,19 +122,21 @@ bool Progress::is_done_soon(const Lane& lane, Task& task) const {
   return true;
 }
 
-std::shared_ptr<detail::WorkState> Progress::put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make) {
+StatePtr Progress::put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make, Thread thread) {
   auto state = state_in(lane);
   pending.state = state;
+  pending.is_urgent = thread == Thread::at_once;
   Locked locked(*this);
   pending.task = make();
   locked.change(*lane, [&](Lane& to, Remains& remains) { to.add(kind, std::move(pending), remains); });
+  if (thread == Thread::later) note_activity();
   return state;
 }
 
-std::shared_ptr<detail::WorkState> Progress::watch(const std::shared_ptr<Lane>& lane, Pending pending, std::shared_ptr<DeviceEvent> completion) {
+StatePtr Progress::watch(const std::shared_ptr<Lane>& lane, Pending pending, std::shared_ptr<DeviceEvent> completion) {
   auto state = state_in(lane);
   state->completion = std::move(completion);
-  state->done.store(true);
+  state->set_done();
   pending.task = std::make_unique<DeviceWatch>(pending.group->coordination(), state->completion);
   pending.state = state;
   {
@@ -125,8 +150,9 @@ std::shared_ptr<detail::WorkState> Progress::watch(const std::shared_ptr<Lane>& 
   return state;
 }
 
-std::shared_ptr<detail::WorkState> Progress::state_in(const std::shared_ptr<Lane>& lane) {
-  auto state = std::make_shared<detail::WorkState>();
+StatePtr Progress::state_in(const std::shared_ptr<Lane>& lane) {
+  StatePtr state(new detail::WorkState);
+  state->hold();
   state->progress = shared_from_this();
   state->lane = lane;
   return state;
@@ -138,11 +164,13 @@ bool Progress::drive(Done&& done, const base::Deadline* deadline) {
   const Waiting waiting(*this);
   Backoff backoff(notifier_, crowded_, false, neighbours_);
   base::InterruptionLook look_for_interruption;
+  constexpr unsigned polls_of_a_look = 64;  // where something goes on all the time; a caller that has spun in vain looks each time
+  unsigned polls = 0;
   for (;;) {
     const auto step = [&] {
       if (done()) return true;
       Locked locked(*this, std::try_to_lock);
-      return locked.owns() && poll(locked);
+      return locked.owns() && poll(locked, backoff.is_spinning() && ++polls % polls_of_a_look != 0 ? Lane::Look::no : Lane::Look::yes);
     };
     if (step()) backoff.reset();
     if (done()) return true;
@@ -160,7 +188,7 @@ void Progress::advance(Lane& lane) {
 }
 
 void Progress::wait(detail::WorkState& state) {
-  const auto is_done = [&] { return state.done.load(std::memory_order_acquire); };
+  const auto is_done = [&] { return state.is_done(); };
   if (is_done()) {
     drive(is_done, nullptr);
     return;
@@ -190,11 +218,11 @@ std::chrono::nanoseconds Progress::longest_sleep() const {
 }
 
 // Goes once over everything that is pending; true if anything is done.
-bool Progress::poll(Locked& locked) {
+bool Progress::poll(Locked& locked, Lane::Look look) {
   bool any_done = false;
   bool all_wake = true;
   for (const auto& lane : lanes_) {
-    locked.change(*lane, [&](Lane& to, Remains& remains) { any_done = to.poll(remains) || any_done; });
+    locked.change(*lane, [&](Lane& to, Remains& remains) { any_done = to.poll(remains, look) || any_done; });
     all_wake = all_wake && lane->wakes_waiter();
   }
   all_wake_.store(all_wake, std::memory_order_relaxed);

@@ -35,8 +35,15 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// thread to be had.
   void get_ready();
   using MakeTask = std::function<std::unique_ptr<Task>()>;
+  /// When the thread sees to what is submitted: at once, or, as for `post`, when no caller has come for a while.
+  enum class Thread { at_once, later };
   /// Calls `make` where no other thread advances the lane. The caller has called get_ready.
-  std::shared_ptr<detail::WorkState> submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make);
+  StatePtr submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make, Thread thread = Thread::at_once);
+  /// Posts a receive. The thread is not woken for it at once: a caller that posts a window of receives waits for them soon. The caller has called
+  /// get_ready.
+  void post(Lane& lane, PendingReceive& receive, Group& group, const MessageCall& call);
+  /// Has the thread advance what is pending although callers post and wait: somebody counts on it.
+  void need_thread();
   /// Submits a collective for a caller that waits for it at once, so that no other thread is woken. `issued` is called when the operation has its
   /// place in the lane; `describe` makes its entry there. A caller whose operation may leave something to a device has called get_ready.
   ///
@@ -44,10 +51,10 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// lane: the result is null then, and what the task threw is thrown as it is.
   enum class Memory { host, device };
   using Describe = std::function<Pending()>;
-  std::shared_ptr<detail::WorkState> carry_out(const std::shared_ptr<Lane>& lane, Memory memory, const Describe& describe, const MakeTask& make,
-                                               const std::function<void()>& issued);
+  StatePtr carry_out(const std::shared_ptr<Lane>& lane, Memory memory, const Describe& describe, const MakeTask& make,
+                     const std::function<void()>& issued);
   /// Watches an operation that its caller has carried out as far as the device, which has yet to reach `completion`. The caller has called get_ready.
-  std::shared_ptr<detail::WorkState> watch(const std::shared_ptr<Lane>& lane, Pending pending, std::shared_ptr<DeviceEvent> completion);
+  StatePtr watch(const std::shared_ptr<Lane>& lane, Pending pending, std::shared_ptr<DeviceEvent> completion);
   /// Calls `f` while no other thread advances a lane.
   template <class F>
   auto exclusively(F&& f);
@@ -69,24 +76,33 @@ class Progress : public std::enable_shared_from_this<Progress> {
   class Locked;
   class Waiting;
 
-  std::shared_ptr<detail::WorkState> put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make);
+  StatePtr put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make, Thread thread);
   bool is_done_soon(const Lane& lane, Task& task) const;
-  std::shared_ptr<detail::WorkState> state_in(const std::shared_ptr<Lane>& lane);
+  StatePtr state_in(const std::shared_ptr<Lane>& lane);
   template <class Done>
   bool drive(Done&& done, const base::Deadline* deadline);
-  bool poll(Locked& locked);
+  bool poll(Locked& locked, Lane::Look look = Lane::Look::yes);
   void end_all(Locked& locked, const Lane::ErrorOf& error_of);
   void wake_thread();
   bool has_waiters() const { return waiters_.load() > 0; }
   bool needs_thread() const { return count_.load() > 0 && !has_waiters(); }
+  /// The thread is to take charge at once.
+  bool needs_thread_at_once() const {
+    return urgent_.load(std::memory_order_relaxed) > 0 || needed_at_.load(std::memory_order_relaxed) == activity_.load(std::memory_order_relaxed);
+  }
+  /// A caller has posted something, or waits. Inexact: two threads may count as one.
+  void note_activity() { activity_.store(activity_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   std::chrono::nanoseconds longest_sleep() const;
 
   std::mutex mutex_;  // of the lanes and their tasks
   std::vector<std::shared_ptr<Lane>> lanes_;
   std::atomic<int> count_{0};  // of what is pending in all lanes
   std::atomic<int> waiters_{0};
-  std::atomic<int> contenders_{0};    // threads that wait for the lock
-  std::atomic<bool> all_wake_{true};  // the notifier is notified of all that was pending at the last poll
+  std::atomic<int> urgent_{0};                               // of them
+  std::atomic<std::uint64_t> activity_{0};                   // of callers
+  std::atomic<std::uint64_t> needed_at_{~std::uint64_t{0}};  // the activity after which somebody counts on the thread
+  std::atomic<int> contenders_{0};                           // threads that wait for the lock
+  std::atomic<bool> all_wake_{true};                         // the notifier is notified of all that was pending at the last poll
   base::Notifier* notifier_ = nullptr;
   bool crowded_ = true;
   base::Neighbours* neighbours_ = nullptr;
@@ -112,11 +128,17 @@ class Progress::Locked {
   template <class F>
   void change(Lane& lane, F&& f) {
     struct Counting {
-      std::atomic<int>& total;
+      std::atomic<int>&total, &urgent;  // which change under the lock only
       const Lane& lane;
-      int before = lane.count();
-      ~Counting() { total.fetch_add(lane.count() - before); }
-    } const counting{progress_.count_, lane};
+      int before = lane.count(), urgent_before = lane.urgent_count();
+      static void add(std::atomic<int>& to, int change) {
+        if (change != 0) to.store(to.load(std::memory_order_relaxed) + change, std::memory_order_release);
+      }
+      ~Counting() {
+        add(total, lane.count() - before);
+        add(urgent, lane.urgent_count() - urgent_before);
+      }
+    } const counting{progress_.count_, progress_.urgent_, lane};
     f(lane, remains_);
   }
 

@@ -24,10 +24,29 @@ void ProgressThread::loop() {
   }
 }
 
+void ProgressThread::await_turn(std::unique_lock<std::mutex>& lock) {
+  for (;;) {
+    if (stop_.load()) return;
+    const std::uint64_t activity = progress_.activity_.load(std::memory_order_relaxed);
+    is_in_charge_ = is_in_charge_ && activity == seen_activity_;
+    if (progress_.needs_thread() && (is_in_charge_ || progress_.needs_thread_at_once())) return;
+    work_.wait_for(lock, doze, [&] { return stop_.load() || (progress_.needs_thread_at_once() && progress_.needs_thread()); });
+    if (progress_.activity_.load(std::memory_order_relaxed) != activity) continue;
+    if (progress_.needs_thread()) {  // and nobody has come for a while
+      is_in_charge_ = true;
+      seen_activity_ = activity;
+      return;
+    }
+    sleeps_.store(true);  // before it looks once more: a caller that stops waiting looks at this after that
+    work_.wait(lock, [&] { return stop_.load() || progress_.needs_thread(); });
+    sleeps_.store(false);
+  }
+}
+
 void ProgressThread::turn(Backoff& backoff) {
   {
     Progress::Locked locked(progress_);
-    work_.wait(locked.lock(), [&] { return stop_.load() || progress_.needs_thread(); });
+    await_turn(locked.lock());
     if (stop_.load()) return;
     if (progress_.poll(locked)) backoff.reset();
     if (progress_.count_.load() == 0) return;
@@ -44,8 +63,8 @@ void ProgressThread::turn(Backoff& backoff) {
 void ProgressThread::give_up(const std::exception_ptr& error) noexcept {
   try {
     Progress::Locked locked(progress_);
-    progress_.end_all(locked, [&](const Pending& pending) {
-      pending.group->abort_after(error);
+    progress_.end_all(locked, [&](const Ended& ended) {
+      ended.group.abort_after(error);
       return error;
     });
   } catch (const std::exception& again) {

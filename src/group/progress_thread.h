@@ -1,8 +1,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
+#include <mutex>
 #include <string>
 
 #include "base/thread.h"
@@ -13,6 +16,10 @@ class Backoff;
 class Progress;
 
 /// The one thread that advances what is pending while nobody waits for any of it.
+///
+/// A window of small receives is over sooner than a thread wakes up, and a thread that works beside it only takes the lock and the processor. So the
+/// thread is not woken for them while callers come and go: it dozes, looks now and then whether they do, and takes charge once none has come for a
+/// while. It takes charge at once of everything else, and where somebody counts on it.
 class ProgressThread {
  public:
   ProgressThread(Progress& progress, std::string rank_text) : progress_(progress), rank_text_(std::move(rank_text)) {}
@@ -23,10 +30,16 @@ class ProgressThread {
   bool is_running() const { return is_running_.load(std::memory_order_acquire); }
   /// There is something to do.
   void wake() { work_.notify_one(); }
+  /// It sleeps until it is woken.
+  bool sleeps() const { return sleeps_.load(); }
   void stop();
 
  private:
+  static constexpr std::chrono::microseconds doze{200};
+
   void loop();
+  /// Waits until what is pending needs the thread, or it is to stop.
+  void await_turn(std::unique_lock<std::mutex>& lock);
   void turn(Backoff& backoff);
   void give_up(const std::exception_ptr& error) noexcept;
 
@@ -35,6 +48,9 @@ class ProgressThread {
   std::condition_variable work_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> is_running_{false};
+  std::atomic<bool> sleeps_{false};  // changes under the lock
+  std::uint64_t seen_activity_ = 0;  // when it took charge
+  bool is_in_charge_ = false;
   base::Thread thread_;
 };
 

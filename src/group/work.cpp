@@ -11,33 +11,62 @@
 
 namespace unisono {
 
-/// The part that the copies of a Work share. It notices when the last one goes.
-struct Work::Handle {
-  explicit Handle(std::shared_ptr<detail::WorkState> s) : state(std::move(s)) {}
-  ~Handle() {
-    if (state->went_well.load(std::memory_order_acquire)) return;
-    const std::lock_guard lock(state->mutex);
-    state->dropped = true;
-    state->dropped_after = state->lane->last_call.load(std::memory_order_relaxed);
-    if (state->error && !state->seen) state->lane->deferred.set(state->error, group::DeferredError::no_queued_call);
+bool detail::WorkState::end_well(const Arrival& of_receive) noexcept {
+  std::uint64_t now = word.load(std::memory_order_relaxed);
+  if ((now & listened_mark) != 0) return false;
+  arrival = of_receive;
+  settled = true;
+  went_well.store(true, std::memory_order_release);
+  while (!word.compare_exchange_weak(now, (now | done_mark) - holder, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+    if ((now & listened_mark) != 0) return false;
   }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
+  if (is_unheld(now - holder)) dispose();
+  return true;
+}
 
-  std::exception_ptr error() {
-    if (state->went_well.load(std::memory_order_acquire)) return nullptr;
-    const std::lock_guard lock(state->mutex);
-    state->seen = true;
-    return state->error;
+Work group::StatePtr::work() const noexcept {
+  state_->word.fetch_add(detail::WorkState::work, std::memory_order_relaxed);
+  return Work(state_);
+}
+
+Work::Work(const Work& other) noexcept : state_(other.state_) {
+  if (state_ != nullptr) state_->word.fetch_add(detail::WorkState::work, std::memory_order_relaxed);
+}
+
+void Work::drop() noexcept {
+  using State = detail::WorkState;
+  State& state = *state_;
+  if (state.went_well.load(std::memory_order_acquire)) {
+    const std::uint64_t now = state.word.load(std::memory_order_acquire);
+    const bool is_alone = State::is_unheld(now - State::work);
+    if (is_alone || State::is_unheld(state.word.fetch_sub(State::work, std::memory_order_acq_rel) - State::work)) state.dispose();
+    return;
   }
-  /// An operation that a device has is enqueued before it is settled.
-  bool is_settled() const {
-    if (!state->done.load(std::memory_order_acquire)) return false;
-    const std::lock_guard lock(state->mutex);
-    return state->is_settled();
+  constexpr std::uint64_t becomes_holder = State::holder - State::work;
+  const std::uint64_t left = state.word.fetch_add(becomes_holder, std::memory_order_acq_rel) + becomes_holder;
+  if (left < State::work) {
+    const std::lock_guard lock(state.mutex);
+    state.dropped = true;
+    state.dropped_after = state.lane->last_call.load(std::memory_order_relaxed);
+    if (state.error && !state.seen) state.lane->deferred.set(state.error, group::DeferredError::no_queued_call);
   }
-  std::shared_ptr<detail::WorkState> state;
-};
+  state.let_go();
+}
+
+std::exception_ptr Work::error() const {
+  if (state_->went_well.load(std::memory_order_acquire)) return nullptr;
+  const std::lock_guard lock(state_->mutex);
+  state_->seen = true;
+  return state_->error;
+}
+
+// An operation that a device has is enqueued before it is settled.
+bool Work::is_settled() const {
+  if (state_->went_well.load(std::memory_order_acquire)) return true;
+  if (!state_->is_done()) return false;
+  const std::lock_guard lock(state_->mutex);
+  return state_->is_settled();
+}
 
 void group::call_back(const std::function<void()>& callback) noexcept {
   try {
@@ -64,48 +93,61 @@ void detail::WorkState::order_stream() {
   }
 }
 
-Work::Work(std::shared_ptr<detail::WorkState> state) : handle_(std::make_shared<Handle>(std::move(state))) {}
-
 void Work::wait() {
-  if (!handle_) return;
+  if (state_ == nullptr) return;
   check_process();
-  handle_->state->progress->wait(*handle_->state);
-  if (auto error = handle_->error()) std::rethrow_exception(error);
-  handle_->state->order_stream();
+  state_->progress->wait(*state_);
+  if (auto error = this->error()) std::rethrow_exception(error);
+  state_->order_stream();
 }
 
 bool Work::wait_for(std::chrono::milliseconds timeout) {
-  if (!handle_) return true;
+  if (state_ == nullptr) return true;
   check_process();
   const base::Deadline deadline(timeout);
-  if (!handle_->state->progress->wait_until([&] { return handle_->is_settled(); }, deadline)) return false;
-  if (auto error = handle_->error()) std::rethrow_exception(error);
+  if (!state_->progress->wait_until([&] { return is_settled(); }, deadline)) return false;
+  if (auto error = this->error()) std::rethrow_exception(error);
   return true;
 }
 
-bool Work::is_completed() const { return !handle_ || handle_->is_settled(); }
+// A program that asks again and again counts on somebody else to advance the operation.
+bool Work::is_completed() const {
+  if (state_ == nullptr || is_settled()) return true;
+  state_->progress->need_thread();
+  return false;
+}
 
-std::exception_ptr Work::exception() const { return is_completed() && handle_ ? handle_->error() : nullptr; }
+std::exception_ptr Work::exception() const { return is_completed() && state_ != nullptr ? error() : nullptr; }
 
 void Work::on_completion(std::function<void()> callback) {
-  if (handle_) {
-    detail::WorkState& state = *handle_->state;
-    const std::lock_guard lock(state.mutex);
-    if (!state.is_settled()) return state.then.push_back(std::move(callback));
+  if (state_ != nullptr) {
+    detail::WorkState& state = *state_;
+    std::unique_lock lock(state.mutex);
+    if (!state.is_settled()) {
+      state.then.push_back(std::move(callback));
+      state.word.fetch_or(detail::WorkState::listened_mark, std::memory_order_acq_rel);
+      if (!state.is_settled()) {
+        lock.unlock();
+        return state.progress->need_thread();
+      }
+      // It has ended meanwhile, and its end has not seen the callback.
+      callback = std::move(state.then.back());
+      state.then.pop_back();
+    }
   }
   group::call_back(callback);
 }
 
 int Work::source_rank() const {
-  if (!handle_ || !is_completed()) return -1;
-  const std::lock_guard lock(handle_->state->mutex);
-  return handle_->state->arrival.source;
+  if (state_ == nullptr || !is_settled()) return -1;
+  const std::lock_guard lock(state_->mutex);
+  return state_->arrival.source;
 }
 
 int Work::tag() const {
-  if (!handle_ || !is_completed()) return 0;
-  const std::lock_guard lock(handle_->state->mutex);
-  return handle_->state->arrival.tag;
+  if (state_ == nullptr || !is_settled()) return 0;
+  const std::lock_guard lock(state_->mutex);
+  return state_->arrival.tag;
 }
 
 void wait_all(std::span<Work> works) {
@@ -124,7 +166,7 @@ std::size_t wait_any(std::span<Work> works) {
   if (works.empty()) throw InvalidArgument("there is nothing to wait for", {.operation = "wait_any"});
   const auto find_done = [&] {
     for (std::size_t i = 0; i < works.size(); ++i) {
-      if (works[i].is_completed()) return i;
+      if (works[i].state_ == nullptr || works[i].is_settled()) return i;
     }
     return works.size();
   };
@@ -136,6 +178,6 @@ std::size_t wait_any(std::span<Work> works) {
   return index;
 }
 
-void Work::drive_until(const std::function<bool()>& done) { handle_->state->progress->wait_until(done); }
+void Work::drive_until(const std::function<bool()>& done) { state_->progress->wait_until(done); }
 
 }  // namespace unisono

@@ -145,7 +145,7 @@ void Recorder::dump() noexcept {
   file_.write(header_, bytes_of_ring);
 }
 
-Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool timed) noexcept {
+Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool timed, bool queued) noexcept {
   if (!base::records_calls.load(std::memory_order_relaxed)) [[unlikely]]
     return {};
   const bool owner = is_owner();
@@ -186,7 +186,7 @@ Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool time
   entry->sequence.store(facts.sequence, relaxed);  // litmus: record-write
   entry->bytes.store(facts.bytes, relaxed);
   const std::uint64_t at = timed ? now() : 0;
-  entry->queued.store(state == CallState::queued ? at : 0, relaxed);
+  entry->queued.store(queued ? at : 0, relaxed);
   entry->begun.store(state == CallState::queued ? 0 : at, relaxed);
   entry->done.store(0, relaxed);
   entry->waited_for.store(-1, relaxed);

@@ -88,7 +88,9 @@ class Recorder {
   /// A blocking call begins.
   Call begin(const CallFacts& facts) noexcept { return open(facts, CallState::running, facts.bytes >= timed_from_); }
   /// An asynchronous call is posted.
-  Call queue(const CallFacts& facts) noexcept { return open(facts, CallState::queued, true); }
+  Call queue(const CallFacts& facts) noexcept { return open(facts, CallState::queued, true, true); }
+  /// An asynchronous call is posted whose turn it is at once.
+  Call queue_and_run(const CallFacts& facts) noexcept { return open(facts, CallState::running, true, true); }
   /// An asynchronous call's turn has come.
   void run(const Call& call) noexcept;
   /// A call waits for longer than a spin, for so many ranks, of which this one of the world is the first; -1: for a device.
@@ -106,7 +108,7 @@ class Recorder {
   /// `trace`: the descriptor of the trace's file; -1: it is none. It stays open as long as the memory.
   Recorder(std::shared_ptr<void> memory, const Room& room, int trace);
 
-  Call open(const CallFacts& facts, CallState state, bool timed) noexcept;
+  Call open(const CallFacts& facts, CallState state, bool timed, bool queued = false) noexcept;
   /// Returns the position behind the last one of a ring: of more room where it grows, or else its beginning.
   std::uint32_t extend(std::atomic<std::uint32_t>& size, std::uint32_t most, const CallEntry* ring, bool& grows) noexcept;
   CallEntry* next_of_others() noexcept;

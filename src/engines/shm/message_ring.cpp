@@ -1,6 +1,8 @@
 #include "engines/shm/message_ring.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <random>
 #include <utility>
 
@@ -11,7 +13,7 @@
 namespace unisono::engines::shm {
 namespace {
 
-constexpr std::size_t unpublished_part = 8;  // of a ring at most, 1 / 8, has been read and counts as full for the sender
+constexpr std::size_t unpublished_part = 8;  // of a ring and of the envelopes at most, 1 / 8, are free and count as full for the sender
 
 }  // namespace
 
@@ -27,77 +29,115 @@ std::unique_ptr<Task> MessageRing::send(int peer, const MessageHeader& header, c
 }
 
 MessageCarrier::Tried MessageRing::try_send(int peer, const MessageHeader& header, const void* data) {
-  const Destination& destination = destinations_[static_cast<std::size_t>(peer)];
-  if (!destination.queue.empty()) return Tried::no_room;
-  const std::uint64_t written = segment_->ring(rank_, peer).written.load(std::memory_order_relaxed);
-  const std::uint64_t total = sizeof header + padded(header.bytes);
-  if (space_to(peer, written, total) < total) return total <= segment_->ring_bytes() ? Tried::no_room : Tried::never;
+  Destination& destination = to(peer);
+  if (!destination.queue.empty() || !has_envelope_to(peer)) return Tried::no_room;
+  if (header.bytes <= Envelope::room) {
+    announce(peer, header, whole_mark, data);
+    return Tried::sent;
+  }
+  const std::uint64_t total = padded(header.bytes);
+  if (space_to(peer, total) < total) return total <= segment_->ring_bytes() ? Tried::no_room : Tried::never;
   std::byte* const memory = segment_->ring_data(rank_, peer);
-  into_ring(memory, segment_->ring_bytes(), written, &header, sizeof header);
-  into_ring(memory, segment_->ring_bytes(), written + sizeof header, data, static_cast<std::size_t>(header.bytes));
-  publish_written(peer, written + total);
+  if (header.bytes <= stride) {
+    into_ring(memory, segment_->ring_bytes(), destination.written, data, static_cast<std::size_t>(header.bytes));
+    destination.written += total;
+    announce(peer, header, whole_mark | asks_mark_for(peer, header.bytes), nullptr);
+    return Tried::sent;
+  }
+  announce(peer, header, asks_mark_for(peer, header.bytes), nullptr);
+  for (std::uint64_t at = 0; at < header.bytes; at += stride) {
+    const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(stride, header.bytes - at));
+    into_ring(memory, segment_->ring_bytes(), destination.written, static_cast<const std::byte*>(data) + at, part);
+    destination.written += padded(part);
+    publish_written(peer);
+  }
   return Tried::sent;
 }
 
-std::uint64_t MessageRing::space_to(int peer, std::uint64_t written, std::uint64_t wanted) {
-  std::uint64_t& read = destinations_[static_cast<std::size_t>(peer)].read;
+std::uint64_t MessageRing::space_to(int peer, std::uint64_t wanted) {
+  Destination& destination = to(peer);
   const std::uint64_t capacity = segment_->ring_bytes();
-  if (capacity - (written - read) < wanted) read = segment_->ring(rank_, peer).read.load(std::memory_order_acquire);  // litmus: ring-room
-  return capacity - (written - read);
+  if (capacity - (destination.written - destination.read) < wanted)
+    destination.read = segment_->ring(rank_, peer).read.load(std::memory_order_acquire);  // litmus: ring-room
+  return capacity - (destination.written - destination.read);
 }
 
-void MessageRing::publish_written(int peer, std::uint64_t written) noexcept {
-  segment_->ring(rank_, peer).written.store(written, std::memory_order_seq_cst);  // litmus: ring-written
-  segment_->notifier(peer).notify();
+bool MessageRing::has_envelope_to(int peer) {
+  Destination& destination = to(peer);
+  if (destination.announced - destination.opened < Envelope::count) return true;
+  destination.opened = segment_->ring(rank_, peer).opened.load(std::memory_order_acquire);  // litmus: envelope-room
+  return destination.announced - destination.opened < Envelope::count;
 }
 
-bool MessageRing::has_bytes(int peer, std::uint64_t wanted) {
-  Source& source = sources_[static_cast<std::size_t>(peer)];
-  if (source.written - source.read < wanted)
-    source.written = segment_->ring(peer, rank_).written.load(std::memory_order_acquire);  // litmus: ring-bytes
-  return source.written - source.read >= wanted;
+void MessageRing::announce(int peer, const MessageHeader& header, std::uint32_t marks, const void* elements) noexcept {
+  Destination& destination = to(peer);
+  Envelope& envelope = segment_->envelope(rank_, peer, destination.announced);
+  envelope.kind = header.kind;
+  envelope.tag = header.tag;
+  envelope.marks = marks;
+  envelope.bytes = header.bytes;
+  if (elements != nullptr) std::memcpy(envelope.elements, elements, static_cast<std::size_t>(header.bytes));
+  envelope.number.store(static_cast<std::uint32_t>(++destination.announced), std::memory_order_release);  // litmus: envelope-number
+  segment_->notifier(peer).notify_unfenced();
+}
+
+void MessageRing::publish_written(int peer) noexcept {
+  segment_->ring(rank_, peer).written.store(to(peer).written, std::memory_order_release);  // litmus: ring-written
+  segment_->notifier(peer).notify_unfenced();
 }
 
 // A sender that waits for room finds it in the rest of the ring.
 void MessageRing::publish_read(int peer) {
-  Source& source = sources_[static_cast<std::size_t>(peer)];
-  if (source.read - source.published < segment_->ring_bytes() / unpublished_part) return;
-  source.published = source.read;
-  segment_->ring(peer, rank_).read.store(source.read, std::memory_order_seq_cst);  // litmus: ring-read
-  segment_->notifier(peer).notify();
+  Source& source = from(peer);
+  const bool is_much = source.read - source.published_read >= segment_->ring_bytes() / unpublished_part ||
+                       source.opened - source.published_opened >= Envelope::count / unpublished_part;
+  if (!is_much) return;
+  source.published_read = source.read;
+  source.published_opened = source.opened;
+  RingControl& control = segment_->ring(peer, rank_);
+  control.read.store(source.read, std::memory_order_release);      // litmus: ring-read
+  control.opened.store(source.opened, std::memory_order_release);  // litmus: envelope-opened
+  segment_->notifier(peer).notify_unfenced();
 }
 
 std::optional<AnnouncedMessage> MessageRing::next(int peer) {
-  Source& source = sources_[static_cast<std::size_t>(peer)];
+  Source& source = from(peer);
   Incoming& incoming = source.incoming;
-  if (incoming.is_active) pump(peer);
-  if (incoming.is_active || !has_bytes(peer, sizeof(MessageHeader))) return std::nullopt;
-  incoming.is_active = incoming.is_aside = true;
-  incoming.ticket = ++source.tickets;
-  MessageHeader& header = incoming.header;
-  out_of_ring(&header, segment_->ring_data(peer, rank_), segment_->ring_bytes(), source.read, sizeof header);
-  source.read += sizeof header;
-  publish_read(peer);
-  const std::uint64_t marks = header.bytes;
-  header.bytes &= bytes_mask;
+  if (incoming.is_active) {
+    pump(peer);
+    if (incoming.is_active) return std::nullopt;
+  }
+  const Envelope& envelope = segment_->envelope(peer, rank_, source.opened);
+  const std::uint32_t number = envelope.number.load(std::memory_order_acquire);  // litmus: envelope-look
+  if (number != static_cast<std::uint32_t>(source.opened + 1)) return std::nullopt;
+  const AnnouncedMessage message{{.bytes = envelope.bytes, .tag = envelope.tag, .kind = envelope.kind}, ++source.tickets};
+  const std::uint32_t marks = envelope.marks;
   if ((marks & lent_mark) != 0) {
-    const AnnouncedMessage message{header, incoming.ticket};
-    source.lent.emplace(message.ticket, marks >> place_shift & place_mask);
-    incoming = Incoming{};
+    source.lent.emplace(message.ticket, marks >> place_shift);
+    ++source.opened;
+    publish_read(peer);
     return message;
   }
+  incoming.is_active = incoming.is_aside = true;
+  incoming.ticket = message.ticket;
+  incoming.header = message.header;
+  incoming.received = 0;
+  incoming.delivery = nullptr;
+  incoming.elements = message.header.bytes <= Envelope::room ? envelope.elements : nullptr;
+  if ((marks & whole_mark) != 0) source.written = std::max(source.written, source.read + in_ring(message.header.bytes));
   if ((marks & asks_mark) != 0) try_reach(peer);
-  return AnnouncedMessage{incoming.header, incoming.ticket};
+  return message;
 }
 
 void MessageRing::deliver(int peer, std::uint64_t ticket, const MessageHeader& header, Delivery& delivery) {
-  Source& source = sources_[static_cast<std::size_t>(peer)];
+  Source& source = from(peer);
   Incoming& incoming = source.incoming;
   if (incoming.is_active && incoming.ticket == ticket) {  // the rest goes to its destination
     if (delivery.to != nullptr) std::ranges::copy(incoming.aside, delivery.to);
-    incoming.aside = {};
+    incoming.aside.clear();
     incoming.is_aside = false;
     incoming.delivery = &delivery;
+    pump(peer);
     return;
   }
   if (const auto lent = source.lent.find(ticket); lent != source.lent.end()) {
@@ -117,28 +157,48 @@ void MessageRing::advance(int peer, Delivery& delivery) {
 }
 
 bool MessageRing::withdraw(int peer, std::uint64_t, Delivery& delivery) noexcept {
-  Incoming& incoming = sources_[static_cast<std::size_t>(peer)].incoming;
+  Incoming& incoming = from(peer).incoming;
   if (incoming.delivery == &delivery) incoming.delivery = nullptr;
   return false;
 }
 
-// A message that fits a ring whole needs no receive to leave. Without the variable the collectives' rule holds: from the size that the last trial of
-// this process has found, up to eight times the second-level cache, since what does not fit the caches goes through the ring as fast.
-bool MessageRing::may_lend(std::uint64_t bytes) const {
-  if (!range_ || bytes + sizeof(MessageHeader) <= segment_->ring_bytes()) return false;
-  const std::uint64_t kib = bytes >> 10;
-  if (range_->up_to == 0) return kib >= range_->from;
-  return kib < range_->up_to && bytes >= CopyTrial::known().value_or(CopyTrial::Found{}).from.value_or(0);
+// Without the variable the collectives' rule holds: from the size that the last trial of this process has found, up to eight times the second-level
+// cache, since what does not fit the caches goes through the ring as fast.
+bool MessageRing::pays_to_lend(std::uint64_t bytes) const {
+  if (!range_ || bytes <= Envelope::room) return false;
+  if (range_->up_to == 0) return bytes >= std::uint64_t{range_->from} << 10;
+  const auto found = CopyTrial::known();
+  return bytes < std::uint64_t{range_->up_to} << 10 && bytes >= (found ? found->from.value_or(0) : std::uint64_t{range_->from} << 10);
 }
 
-bool MessageRing::ask(int peer) {
-  if (reach_of(peer) != Reach::untried) return false;
+// A message that was posted behind others keeps their order.
+MessageCarrier::Lending MessageRing::lends(int peer, std::uint64_t bytes) {
+  if (bytes > base::eager_bytes || !pays_to_lend(bytes) || reach_of(peer) != Reach::yes) return Lending::no;
+  const Destination& destination = to(peer);
+  if (!destination.queue.empty()) return Lending::no;
+  if (destination.copies != 0) reclaim(peer);
+  return std::countr_one(destination.lent) < static_cast<int>(RingControl::backed) ? Lending::now : Lending::later;
+}
+
+void MessageRing::reclaim(int peer) {
+  Destination& destination = to(peer);
+  for (std::uint64_t left = destination.copies; left != 0; left &= left - 1) {
+    const auto place = static_cast<std::size_t>(std::countr_zero(left));
+    if (!segment_->ring(rank_, peer).lent[place].take_returned()) continue;
+    destination.copies &= ~(std::uint64_t{1} << place);
+    destination.lent &= ~(std::uint64_t{1} << place);
+  }
+}
+
+std::uint32_t MessageRing::asks_mark_for(int peer, std::uint64_t bytes) {
+  if (reach_of(peer) != Reach::untried || !pays_to_lend(bytes)) return 0;
   if (word_ == 0) {
     std::random_device random;
     word_ = std::uint64_t{random()} << 32 | random() | 1U;  // not 0
   }
-  segment_->ring(rank_, peer).card = {reinterpret_cast<std::uintptr_t>(&word_), word_};
-  return true;
+  // The receiver may read it from the first message on that asks.
+  if (PrivateCard& card = segment_->ring(rank_, peer).card; card.word == 0) card = {reinterpret_cast<std::uintptr_t>(&word_), word_};
+  return asks_mark;
 }
 
 void MessageRing::try_reach(int peer) {
@@ -149,13 +209,21 @@ void MessageRing::try_reach(int peer) {
 }
 
 void MessageRing::pump(int peer) {
-  Source& source = sources_[static_cast<std::size_t>(peer)];
+  Source& source = from(peer);
   Incoming& incoming = source.incoming;
   if (!incoming.is_active) return;
+  if (incoming.elements != nullptr) {
+    take_part(incoming, incoming.elements, 0, static_cast<std::size_t>(incoming.header.bytes));
+    return end_message(peer);
+  }
   const std::byte* memory = segment_->ring_data(peer, rank_);
   const std::uint64_t total = padded(incoming.header.bytes);
-  has_bytes(peer, total - incoming.received);
-  while (incoming.received < total && source.written != source.read) {
+  while (incoming.received < total) {
+    if (source.written - source.read < total - incoming.received) {
+      const std::uint64_t written = segment_->ring(peer, rank_).written.load(std::memory_order_acquire);  // litmus: ring-bytes
+      source.written = std::max(source.written, written);
+    }
+    if (source.written == source.read) return;
     const auto part =
         static_cast<std::size_t>(std::min({total - incoming.received, source.written - source.read, static_cast<std::uint64_t>(stride)}));
     take_part(incoming, memory, source.read, part);
@@ -163,7 +231,7 @@ void MessageRing::pump(int peer) {
     source.read += part;
     publish_read(peer);
   }
-  if (incoming.received == total) end_message(source);
+  end_message(peer);
 }
 
 // Takes a part of a message; the padding at its end is dropped.
@@ -180,11 +248,15 @@ void MessageRing::take_part(Incoming& incoming, const std::byte* memory, std::ui
   }
 }
 
-void MessageRing::end_message(Source& source) {
+void MessageRing::end_message(int peer) {
+  Source& source = from(peer);
   Incoming& incoming = source.incoming;
-  if (incoming.is_aside) source.aside.emplace(incoming.ticket, std::move(incoming.aside));
+  if (incoming.is_aside) source.aside.emplace(incoming.ticket, std::exchange(incoming.aside, {}));
   else if (incoming.delivery != nullptr) incoming.delivery->is_done = true;
-  incoming = Incoming{};
+  incoming.is_active = false;
+  incoming.delivery = nullptr;
+  ++source.opened;
+  publish_read(peer);
 }
 
 }  // namespace unisono::engines::shm

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -18,17 +19,17 @@
 
 namespace unisono::engines::shm {
 
-inline constexpr std::size_t stride = std::size_t{32} << 10;  // bytes that are copied before the other side may see them
-inline constexpr std::uint64_t ring_alignment = 16;           // of every message in a ring
+inline constexpr std::size_t stride = std::size_t{8} << 10;  // bytes that are copied before the other side may see them
+inline constexpr std::uint64_t ring_alignment = cache_line;  // of the elements of every message in a ring
 constexpr std::uint64_t padded(std::uint64_t bytes) { return (bytes + ring_alignment - 1) & ~(ring_alignment - 1); }
+/// Returns the bytes of a ring that a message takes.
+constexpr std::uint64_t in_ring(std::uint64_t bytes) { return bytes <= Envelope::room ? 0 : padded(bytes); }
 
-// The length in a header that lies in a ring has room above it.
-inline constexpr std::uint64_t asks_mark = std::uint64_t{1} << 63;  // the receiver may try whether it can read the sender's memory
-inline constexpr std::uint64_t lent_mark = std::uint64_t{1} << 62;  // the elements lie at the sender; the place of their word stands below
-inline constexpr int place_shift = 56;
-inline constexpr std::uint64_t place_mask = RingControl::most_lent - 1;
-inline constexpr std::uint64_t bytes_mask = (std::uint64_t{1} << place_shift) - 1;
-static_assert(std::has_single_bit(RingControl::most_lent) && (place_mask << place_shift) < lent_mark);
+// The marks of an envelope, with the place of a lent message's word above them.
+inline constexpr std::uint32_t asks_mark = 1;   // the receiver may try whether it can read the sender's memory
+inline constexpr std::uint32_t lent_mark = 2;   // the elements lie at the sender
+inline constexpr std::uint32_t whole_mark = 4;  // all elements are in the ring
+inline constexpr int place_shift = 8;
 
 // Copies between a ring and plain memory, at a position that wraps.
 inline void into_ring(std::byte* ring, std::size_t capacity, std::uint64_t position, const void* from, std::size_t bytes) {
@@ -47,7 +48,11 @@ inline void out_of_ring(void* to, const std::byte* ring, std::size_t capacity, s
 class MessageRing::SendTask final : public Task {
  public:
   SendTask(MessageRing& ring, int peer, const MessageHeader& header, const void* data)
-      : ring_(ring), peer_(peer), data_(static_cast<const std::byte*>(data)), header_(header) {
+      : ring_(ring),
+        peer_(peer),
+        data_(static_cast<const std::byte*>(data)),
+        header_(header),
+        lends_(ring.lends(peer, header.bytes) == Lending::now) {
     destination().queue.push_back(this);
   }
   ~SendTask() override {
@@ -57,9 +62,9 @@ class MessageRing::SendTask final : public Task {
 
   bool advance() override {
     if (done_) return true;
-    if (place_) return is_returned();
+    if (place_) return is_returned() || (lends_ && is_time_to_copy() && leave_copy());
     if (destination().queue.front() != this) return false;
-    if (!header_sent_ && ring_.may_lend(header_.bytes) && ring_.reach_of(peer_) == Reach::yes) return lend();
+    if (!is_announced_ && (lends_ || (ring_.may_lend(header_.bytes) && ring_.reach_of(peer_) == Reach::yes))) return lend();
     write();
     return done_;
   }
@@ -67,9 +72,11 @@ class MessageRing::SendTask final : public Task {
     if (done_) return {};
     return {peer_};
   }
+  // The receiver need not come.
+  bool wakes_waiter() const override { return !place_ || !lends_; }
   bool detach() override {
     if (done_) return true;
-    if (place_) return false;
+    if (place_) return lends_ && leave_copy();
     std::vector<std::byte> rest(data_ + (sent_ - moved_), data_ + (header_.bytes - moved_));
     own_ = std::move(rest);
     data_ = own_.data();
@@ -83,62 +90,74 @@ class MessageRing::SendTask final : public Task {
 
   /// Writes what fits into the ring.
   void write() {
-    Segment& segment = *ring_.segment_;
-    std::byte* memory = segment.ring_data(ring_.rank_, peer_);
-    const std::size_t capacity = segment.ring_bytes();
-    std::uint64_t written = control().written.load(std::memory_order_relaxed);
-    std::uint64_t space = ring_.space_to(peer_, written, (header_sent_ ? 0 : sizeof header_) + padded(header_.bytes) - sent_);
-    bool moved = false;
-    if (!header_sent_) {
-      if (space < sizeof header_) return;
-      MessageHeader header = header_;
-      if (ring_.may_lend(header_.bytes) && ring_.ask(peer_)) header.bytes |= asks_mark;
-      into_ring(memory, capacity, written, &header, sizeof header);
-      written += sizeof header;
-      space -= sizeof header;
-      header_sent_ = moved = true;
-    }
-    for (;;) {
-      const std::uint64_t left = header_.bytes - sent_;
-      const std::uint64_t padding = padded(header_.bytes) - header_.bytes;
-      if (left == 0 || space == 0) {
-        if (left == 0 && space >= padding) {
-          written += padding;
-          done_ = true;
-        }
-        break;
+    if (!is_announced_) {
+      if (!ring_.has_envelope_to(peer_)) return;
+      if (header_.bytes <= Envelope::room) {
+        ring_.announce(peer_, header_, 0, data_);
+        return end();
       }
-      const auto part = static_cast<std::size_t>(std::min({left, space, static_cast<std::uint64_t>(stride)}));
-      into_ring(memory, capacity, written, data_ + (sent_ - moved_), part);
-      sent_ += part;
-      written += part;
-      space -= part;
-      moved = true;
-      if (left > part) ring_.publish_written(peer_, written);
+      ring_.announce(peer_, header_, ring_.asks_mark_for(peer_, header_.bytes), nullptr);
+      is_announced_ = true;
     }
-    if (moved || done_) ring_.publish_written(peer_, written);
-    if (done_) destination().queue.pop_front();
+    Destination& to = destination();
+    Segment& segment = *ring_.segment_;
+    std::byte* const memory = segment.ring_data(ring_.rank_, peer_);
+    std::uint64_t space = ring_.space_to(peer_, padded(header_.bytes) - sent_);
+    while (sent_ < header_.bytes && space > 0) {
+      const std::uint64_t left = header_.bytes - sent_;
+      const auto part = static_cast<std::size_t>(std::min({left, space, static_cast<std::uint64_t>(stride)}));
+      into_ring(memory, segment.ring_bytes(), to.written, data_ + (sent_ - moved_), part);
+      const std::uint64_t taken = part == left ? padded(part) : part;  // space is of whole lines, and so is all of a message before its end
+      sent_ += part;
+      to.written += taken;
+      space -= taken;
+      ring_.publish_written(peer_);
+    }
+    if (sent_ == header_.bytes) end();
+  }
+  void end() {
+    done_ = true;
+    destination().queue.pop_front();
   }
 
-  /// Writes the header alone, where there is a free place for the word. Returns false: the receiver has yet to come.
+  /// Announces the message, where there is a free place for the word. Returns false: the receiver has yet to come.
   bool lend() {
-    const auto place = static_cast<std::size_t>(std::countr_one(destination().lent));
-    if (place == RingControl::most_lent) return false;
-    const std::uint64_t written = control().written.load(std::memory_order_relaxed);
-    if (ring_.space_to(peer_, written, sizeof header_) < sizeof header_) return false;
-    MessageHeader header = header_;
-    header.bytes |= lent_mark | std::uint64_t{place} << place_shift;
+    if (destination().copies != 0) ring_.reclaim(peer_);
+    // A large message leaves the places with memory to others.
+    const std::uint64_t not_free = destination().lent | (lends_ ? 0 : (std::uint64_t{1} << RingControl::backed) - 1);
+    const auto place = static_cast<std::size_t>(std::countr_one(not_free));
+    if (place == RingControl::most_lent || !ring_.has_envelope_to(peer_)) return false;
     destination().lent |= std::uint64_t{1} << place;
     control().lent[place].lend(reinterpret_cast<std::uintptr_t>(data_));
     place_ = place;
     destination().queue.pop_front();
-    into_ring(ring_.segment_->ring_data(ring_.rank_, peer_), ring_.segment_->ring_bytes(), written, &header, sizeof header);
-    ring_.publish_written(peer_, written + sizeof header);
+    ring_.announce(peer_, header_, lent_mark | static_cast<std::uint32_t>(place) << place_shift, nullptr);
     return false;
   }
   bool is_returned() {
     if (!control().lent[*place_].take_returned()) return false;
     destination().lent &= ~(std::uint64_t{1} << *place_);
+    destination().last_sign = base::Clock::now();
+    place_.reset();
+    done_ = true;
+    return true;
+  }
+  /// Returns true once the receiver has shown no sign for a while, since the memory was lent.
+  bool is_time_to_copy() {
+    constexpr std::chrono::microseconds patience{10};  // about as long as the copy takes
+    constexpr unsigned looks = 8;                      // at the clock
+    if (looks_++ % looks != 0) return false;
+    const auto now = base::Clock::now();
+    if (looks_ == 1) lent_at_ = now;
+    return now - std::max(lent_at_, destination().last_sign) > patience;
+  }
+  /// Takes the memory back and leaves a copy. Returns false where the receiver reads it, which is soon over.
+  bool leave_copy() {
+    const auto address = reinterpret_cast<std::uintptr_t>(data_);
+    if (!control().lent[*place_].is_lent(address)) return false;
+    Staging::copy(ring_.segment_->lent_data(ring_.rank_, peer_, *place_), data_, static_cast<std::size_t>(header_.bytes));
+    if (!control().lent[*place_].leave_copy(address)) return false;
+    destination().copies |= std::uint64_t{1} << *place_;
     place_.reset();
     done_ = true;
     return true;
@@ -152,7 +171,10 @@ class MessageRing::SendTask final : public Task {
   std::uint64_t sent_ = 0;
   std::uint64_t moved_ = 0;           // the position in the message at which data_ begins
   std::optional<std::size_t> place_;  // of the word by which data_ is lent
-  bool header_sent_ = false;
+  const bool lends_;                  // for a moment, a message that needs no receive
+  unsigned looks_ = 0;
+  base::Clock::time_point lent_at_{};
+  bool is_announced_ = false;
   bool done_ = false;
 };
 
@@ -161,7 +183,7 @@ class MessageRing::SendTask final : public Task {
 class MessageRing::ReadTask final : public Task {
  public:
   ReadTask(MessageRing& ring, int peer, std::size_t place, std::byte* to, std::uint64_t bytes)
-      : ring_(ring), peer_(peer), word_(ring.segment_->ring(peer, ring.rank_).lent[place]), to_(to), bytes_(bytes) {}
+      : ring_(ring), peer_(peer), place_(place), word_(ring.segment_->ring(peer, ring.rank_).lent[place]), to_(to), bytes_(bytes) {}
   ~ReadTask() override {
     if (state_ == State::begins) word_.decline();
   }
@@ -171,7 +193,10 @@ class MessageRing::ReadTask final : public Task {
     state_ = State::stands_still;
     const auto address = word_.begin_read();
     if (!address) return false;
-    const int error = to_ == nullptr ? 0 : read_memory(*ring_.segment_, peer_, to_, *address, static_cast<std::size_t>(bytes_));
+    const auto bytes = static_cast<std::size_t>(bytes_);
+    int error = 0;
+    if (to_ != nullptr && *address == 0) kernels::copy(to_, ring_.segment_->lent_data(peer_, ring_.rank_, place_), bytes);
+    else if (to_ != nullptr) error = read_memory(*ring_.segment_, peer_, to_, *address, bytes);
     if (error == ESRCH || !word_.end_read(*address)) return false;
     if (error != 0) throw_unreadable(*ring_.segment_, ring_.rank_, peer_, error, "it was sent");
     ring_.segment_->notifier(peer_).notify();
@@ -187,6 +212,7 @@ class MessageRing::ReadTask final : public Task {
   enum class State { begins, stands_still, done };
   MessageRing& ring_;
   int peer_;
+  std::size_t place_;
   LentBuffer& word_;
   std::byte* to_;
   std::uint64_t bytes_;

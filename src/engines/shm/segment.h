@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/eager.h"
 #include "base/notifier.h"
 #include "base/processors.h"
 #include "engines/shm/lent_buffer.h"
@@ -23,7 +24,9 @@ namespace unisono::engines::shm {
 /// Memory that all ranks of a group on this host can reach: the threads of one process, or processes that map the same memfd. It contains no
 /// pointers. It is zeroed at first, and all-zero is its initial state, so no rank has to initialise it or wait for that.
 ///
-///   header | per rank: two lines, a place in the table of processes | per rank: 2 inbox slots, 2 result slots | per ordered pair: a message ring
+///   header | per rank: two lines, a place in the table of processes | per rank: 2 inbox slots, 2 result slots
+///   | per ordered pair: what its message ring is at, envelopes, memory for copies of messages that were lent,
+///     a ring of bytes
 
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::size_t line_payload = 32;  // bytes that travel inside a line
@@ -93,12 +96,29 @@ struct alignas(2 * cache_line) Line {
 static_assert(sizeof(Announcement) <= line_payload);
 static_assert(sizeof(Line) == 2 * cache_line && offsetof(Line, payload) + line_payload <= cache_line);
 
-/// A direction of a pair of ranks: bytes written and bytes read, each on a line of its own, and the memory that the sender lends its receiver.
+/// The line that announces a message: its number says that the message is there. A message that is small enough is in it, so that it goes from one
+/// core to the other with its announcement. A number is stored into a line again only with another value, so nobody has to clear it.
+struct alignas(cache_line) Envelope {
+  static constexpr std::size_t room = 40;    // bytes of elements
+  static constexpr std::size_t count = 512;  // for each ordered pair of ranks; they are used in turn
+  std::atomic<std::uint32_t> number{0};      // of the message among those of its pair, from 1 on, modulo 2^32
+  std::uint32_t kind = 0;
+  std::int32_t tag = 0;
+  std::uint32_t marks = 0;
+  std::uint64_t bytes = 0;
+  std::byte elements[room];
+};
+static_assert(sizeof(Envelope) == cache_line);
+
+/// A direction of a pair of ranks: what was written and what was read, each on a line of its own, and the memory that the sender lends its receiver.
 struct RingControl {
   static constexpr std::size_t most_lent = 64;
+  static constexpr std::size_t backed = 1;  // of them that have memory in the segment, the first ones: 64 KiB for each ordered pair of ranks
+  // Bytes of the ring. Those of a message that is there whole when it is announced count only with the next one that is not.
   alignas(2 * cache_line) std::atomic<std::uint64_t> written{0};
   PrivateCard card;  // of the sender, where it would lend: written before the message with which the receiver looks for it
   alignas(2 * cache_line) std::atomic<std::uint64_t> read{0};
+  std::atomic<std::uint64_t> opened{0};        // envelopes that the receiver has done with
   std::atomic<std::uint32_t> reads_sender{0};  // of the receiver: see Reach
   alignas(2 * cache_line) LentBuffer lent[most_lent];
 };
@@ -165,6 +185,14 @@ class Segment {
   std::byte* inbox(int rank, std::uint32_t step) const { return slot(rank, step & 1U); }
   std::byte* result(int rank, std::uint32_t step) const { return slot(rank, 2 + (step & 1U)); }
   RingControl& ring(int from, int to) const { return reinterpret_cast<RingControl*>(memory_ + rings_)[from * shape_.ranks + to]; }
+  Envelope& envelope(int from, int to, std::uint64_t index) const {
+    return reinterpret_cast<Envelope*>(memory_ +
+                                       envelopes_)[static_cast<std::size_t>(from * shape_.ranks + to) * Envelope::count + index % Envelope::count];
+  }
+  /// Returns the memory of a lent message, of at most base::eager_bytes. `place` is below RingControl::backed.
+  std::byte* lent_data(int from, int to, std::size_t place) const {
+    return memory_ + lent_data_ + (static_cast<std::size_t>(from * shape_.ranks + to) * RingControl::backed + place) * base::eager_bytes;
+  }
   std::byte* ring_data(int from, int to) const {
     return memory_ + ring_data_ + static_cast<std::size_t>(from * shape_.ranks + to) * shape_.ring_bytes;
   }
@@ -179,7 +207,7 @@ class Segment {
   std::shared_ptr<void> keep_alive_;
   std::vector<base::Notifier*> notifiers_;
   std::vector<int> names_;
-  std::size_t lines_ = 0, members_ = 0, slots_ = 0, rings_ = 0, ring_data_ = 0;
+  std::size_t lines_ = 0, members_ = 0, slots_ = 0, rings_ = 0, envelopes_ = 0, lent_data_ = 0, ring_data_ = 0;
 };
 
 /// Returns zeroed memory for ranks that are threads of this process.

@@ -1,0 +1,83 @@
+// The receives of a lane: windows of small messages, so each costs as little as it can.
+
+#include <utility>
+
+#include "base/error_place.h"
+#include "group/group.h"
+#include "group/lane.h"
+#include "unisono/failure.h"
+
+namespace unisono::group {
+
+void Lane::post(PendingReceive& receive, Group& group, const MessageCall& call, Remains& remains) {
+  receiver_ = &group;
+  receive.previous = last_receive_;
+  receive.next = nullptr;
+  (last_receive_ != nullptr ? last_receive_->next : first_receive_) = &receive;
+  last_receive_ = &receive;
+  ++receive_count_;
+  receive.post(group.core().messages(), call);
+  if (!receive.has_message()) advance(receive, remains);
+  advance_given(remains);
+  if (first_receive_ != nullptr && !kept_receiver_) kept_receiver_ = group.shared_from_this();
+  set_counts();
+}
+
+bool Lane::step_receives(Remains& remains) {
+  receiver_->core().messages().pump();
+  bool any_done = advance_given(remains);
+  for (PendingReceive* receive = first_receive_; receive != nullptr && moving_count_ > 0;) {
+    PendingReceive& now = *std::exchange(receive, receive->next);
+    if (now.is_moving) any_done = advance(now, remains) || any_done;
+  }
+  return any_done;
+}
+
+// The matcher goes with the group, which the last receive may be the last to hold.
+bool Lane::advance_given(Remains& remains) {
+  bool any_done = false;
+  while (first_receive_ != nullptr) {
+    RecvTask* const given = receiver_->core().messages().next_given();
+    if (given == nullptr) break;
+    any_done = advance(static_cast<PendingReceive&>(*given), remains) || any_done;
+  }
+  return any_done;
+}
+
+bool Lane::advance(PendingReceive& receive, Remains& remains) {
+  std::exception_ptr error;
+  try {
+    if (!receive.RecvTask::advance()) {
+      if (receive.has_message() && !std::exchange(receive.is_moving, true)) ++moving_count_;
+      wakes_waiter_ = wakes_waiter_ && receive.wakes_waiter();
+      return false;
+    }
+  } catch (const Mismatch&) {
+    error = receiver_->complete(std::current_exception(), receive.about().operation, receive.sequence());
+  } catch (const GroupFailure& over) {
+    error = receiver_->fail(over.failure(), receive.about().operation, receive.sequence());
+  } catch (...) {
+    error = std::current_exception();
+    receiver_->abort_after(error);
+  }
+  finish(receive, std::move(error), remains);
+  return true;
+}
+
+void Lane::finish(PendingReceive& receive, std::exception_ptr error, Remains& remains) {
+  receiver_->recorder().end(receive.about().record, !error);
+  (receive.previous != nullptr ? receive.previous->next : first_receive_) = receive.next;
+  (receive.next != nullptr ? receive.next->previous : last_receive_) = receive.previous;
+  --receive_count_;
+  if (receive.is_moving) --moving_count_;
+  const Arrival arrival = receive.RecvTask::arrival();
+  receive.withdraw();  // before the caller, who has its memory back with the end
+  remains.any_done = true;
+  if (first_receive_ == nullptr && kept_receiver_) remains.keep(std::exchange(kept_receiver_, nullptr));
+  if (!error && receive.end_well(arrival)) return;
+  error = base::placed(std::move(error), receive.about().where);
+  settle(receive, error, error ? Arrival{} : arrival, false, remains);
+  receive.let_go();
+}
+
+}  // namespace unisono::group

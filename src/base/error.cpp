@@ -1,5 +1,6 @@
 #include "unisono/error.h"
 
+#include <source_location>
 #include <utility>
 
 #include "base/error_place.h"
@@ -10,8 +11,11 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
-/// The folder of this library's sources.
-constexpr std::string_view own_root = UNISONO_SOURCE_ROOT;
+/// The folder of this library's sources, as the compiler names it: builders of packages have it write another one into programs.
+constexpr std::string_view own_root = [] {
+  const std::string_view file = std::source_location::current().file_name();
+  return file.substr(0, file.size() - "src/base/error.cpp"sv.size());
+}();
 
 /// Returns true for a file of this library. Its lines are left out of errors, since they do not help a user of the library.
 bool is_own(std::string_view file) {

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "base/asymmetric_fence.h"
+
 namespace unisono::base {
 
 /// Lets the threads of a rank sleep until a peer wakes them: a futex word and a count of waiters, so that a notification costs one load while nobody
@@ -12,8 +14,7 @@ namespace unisono::base {
 ///   a peer publishes (seq_cst), then reads the count (seq_cst).
 /// tests/litmus/sleep.litmus is its model.
 /// The order of the peer's two steps costs a fence, for which the processor first carries out all its stores: much for a peer that publishes a line
-/// every 50 ns. `notify_unfenced` goes without it. The count that it reads may be as old as its store is not yet visible, which no memory model
-/// bounds and every processor does. So a waiter to whom that may happen first sleeps for `settling_time`, and then checks its condition once more.
+/// every 50 ns. `notify_often` leaves the fence to the waiter, who comes seldom: see AsymmetricFence.
 class alignas(128) Notifier {
  public:
   std::uint32_t prepare_wait() noexcept {
@@ -37,12 +38,13 @@ class alignas(128) Notifier {
   void notify() noexcept {
     if (waiters_.load(std::memory_order_seq_cst) != 0) wake();  // litmus: sleep-look
   }
-  /// As notify, after a release store, for waiters that check twice.
-  void notify_unfenced() noexcept {
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (waiters_.load(std::memory_order_relaxed) != 0) wake();
+  /// As notify, after a release store, for waiters that call AsymmetricFence::heavy before they check their condition once more.
+  void notify_often() noexcept {
+    AsymmetricFence::light();
+    if (waiters_.load(std::memory_order_relaxed) != 0) wake();  // litmus: often-look
   }
-  /// Far longer than a processor keeps a store to itself; those of a thread that is interrupted are carried out before.
+  /// A waiter whose system has no AsymmetricFence::heavy sleeps for so long before it checks its condition a second time: far longer than a processor
+  /// keeps a store to itself. The stores of a thread that is interrupted are carried out before.
   static constexpr std::chrono::microseconds settling_time{50};
 
  private:

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/asymmetric_fence.h"
 #include "base/neighbours.h"
 #include "base/notifier.h"
 #include "base/relax.h"
@@ -101,8 +102,9 @@ class Backoff {
       base::Notifier* notifier;
       ~Finish() { notifier->finish_wait(); }
     } finish{notifier_};
+    const bool has_fenced = base::AsymmetricFence::heavy();
     if (look_again()) return;
-    if (at_most > base::Notifier::settling_time) {
+    if (!has_fenced && at_most > base::Notifier::settling_time) {
       notifier_->wait(seen, base::Notifier::settling_time);
       if (look_again()) return;
     }

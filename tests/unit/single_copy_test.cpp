@@ -1,9 +1,6 @@
 // Private buffers that other ranks read where they lie: when, and what happens where that is impossible.
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +21,7 @@
 #include "base/deadline.h"
 #include "engines/shm/collectives.h"
 #include "engines/shm/direct_access.h"
+#include "refused_call.h"
 #include "two_engines.h"
 #include "unisono/failure.h"
 
@@ -205,16 +203,5 @@ TEST(SingleCopy, AFilterOfSystemCallsIsNoticed) {
   first.publish_card();
   second.publish_card();
   EXPECT_TRUE(first.finds_all());
-  const pid_t child = ::fork();
-  if (child == 0) {
-    std::array program{sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                       sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-                       sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM), sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-    const sock_fprog filter{program.size(), program.data()};
-    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) ::_exit(2);
-    ::_exit(first.finds_all() ? 1 : 0);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(testing::status_where_refused(SYS_process_vm_readv, EPERM, [&] { return !first.finds_all(); }), 0);
 }

@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "base/asymmetric_fence.h"
 #include "engines/shm/copy_trial.h"
 #include "engines/shm/message_ring_tasks.h"
 #include "engines/shm/private_memory.h"
@@ -22,7 +23,9 @@ MessageRing::MessageRing(std::shared_ptr<Segment> segment, int rank, const base:
       rank_(rank),
       range_(single_copy_range(environment, single_copy_rule(SingleCopyOf::messages))),
       sources_(static_cast<std::size_t>(segment_->ranks())),
-      destinations_(static_cast<std::size_t>(segment_->ranks())) {}
+      destinations_(static_cast<std::size_t>(segment_->ranks())) {
+  base::AsymmetricFence::register_process();
+}
 
 std::unique_ptr<Task> MessageRing::send(int peer, const MessageHeader& header, const void* data) {
   return std::make_unique<SendTask>(*this, peer, header, data);
@@ -78,12 +81,12 @@ void MessageRing::announce(int peer, const MessageHeader& header, std::uint32_t 
   envelope.bytes = header.bytes;
   if (elements != nullptr) std::memcpy(envelope.elements, elements, static_cast<std::size_t>(header.bytes));
   envelope.number.store(static_cast<std::uint32_t>(++destination.announced), std::memory_order_release);  // litmus: envelope-number
-  segment_->notifier(peer).notify_unfenced();
+  segment_->notifier(peer).notify_often();
 }
 
 void MessageRing::publish_written(int peer) noexcept {
   segment_->ring(rank_, peer).written.store(to(peer).written, std::memory_order_release);  // litmus: ring-written
-  segment_->notifier(peer).notify_unfenced();
+  segment_->notifier(peer).notify_often();
 }
 
 // A sender that waits for room finds it in the rest of the ring.
@@ -97,7 +100,7 @@ void MessageRing::publish_read(int peer) {
   RingControl& control = segment_->ring(peer, rank_);
   control.read.store(source.read, std::memory_order_release);      // litmus: ring-read
   control.opened.store(source.opened, std::memory_order_release);  // litmus: envelope-opened
-  segment_->notifier(peer).notify_unfenced();
+  segment_->notifier(peer).notify_often();
 }
 
 std::optional<AnnouncedMessage> MessageRing::next(int peer) {

@@ -203,5 +203,5 @@ TEST(SingleCopy, AFilterOfSystemCallsIsNoticed) {
   first.publish_card();
   second.publish_card();
   EXPECT_TRUE(first.finds_all());
-  EXPECT_EQ(testing::status_where_refused(SYS_process_vm_readv, EPERM, [&] { return !first.finds_all(); }), 0);
+  EXPECT_EQ(unisono::testing::status_where_refused(SYS_process_vm_readv, EPERM, [&] { return !first.finds_all(); }), 0);
 }

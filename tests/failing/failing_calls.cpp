@@ -51,8 +51,7 @@ enum Call {
 // NOLINTEND(readability-identifier-naming)
 constexpr const char* names[] = {"pthread_create", "accept4",    "recvmsg", "recv",          "send",      "sendmsg",    "mmap",
                                  "memfd_create",   "ftruncate",  "eventfd", "epoll_create1", "epoll_ctl", "epoll_wait", "poll",
-                                 "socket",         "socketpair", "connect", "bind",          "listen",    "pidfd_open",
-                                 "setsid"};
+                                 "socket",         "socketpair", "connect", "bind",          "listen",    "pidfd_open", "setsid"};
 static_assert(std::size(names) == count_of_calls);
 
 std::atomic<int> counts[count_of_calls];

@@ -6,4 +6,4 @@ cd "$(dirname "$0")/.."
 ./scripts/install-dependencies.sh
 cmake --preset release
 cmake --build --preset release
-ctest --preset release -C engines -L engines --parallel "$(nproc)" --output-on-failure "$@"
+ctest --test-dir build/release -C engines -L engines --parallel "$(nproc)" --output-on-failure "$@"

@@ -17,6 +17,7 @@ for argument in "$@"; do
 done
 without=()
 . scripts/steps.sh
+parallel=$((2 * $(nproc)))  # with a sanitizer the tests compute for longer than they wait
 
 # This compiler's ThreadSanitizer cannot place its shadow memory where the kernel randomises addresses widely.
 fixed_addresses=()

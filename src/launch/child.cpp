@@ -85,6 +85,7 @@ void leave_at_exit(int code, void*) {
 }  // namespace
 
 Child start_child(const Task& task, ChildPlan& plan, const Watchdog& watchdog) {
+  watchdog.await_apart();
   int report[2];  // exec closes it; it carries the errno of a failed exec
   if (::pipe2(report, O_CLOEXEC) != 0) throw StartFailed("cannot make a pipe: " + error_text(errno), 1);
   base::FileDescriptor reading(report[0]);

@@ -19,6 +19,8 @@ namespace {
 
 enum class Order : int { guard, forget, goodbye };
 
+constexpr char apart = 'a';  ///< what the watchdog itself says, once
+
 struct Message {
   Order order;
   pid_t group;
@@ -44,6 +46,8 @@ void detach(int life_line) {
   ::close_range(4, ~0U, 0);
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) std::memset(*entry, 0, std::strlen(*entry));
   [[maybe_unused]] const int moved = ::chdir("/");  // the current folder would keep its file system mounted
+  while (::send(3, &apart, sizeof apart, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+  }
 }
 
 [[noreturn]] void watch(const std::string& job_id) {
@@ -88,6 +92,13 @@ Watchdog::~Watchdog() {
   life_line_.reset();
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
+}
+
+void Watchdog::await_apart() const noexcept {
+  char word = 0;  // none comes from a watchdog that was killed
+  while (!is_apart_ && ::recv(life_line_.get(), &word, sizeof word, 0) < 0 && errno == EINTR) {
+  }
+  is_apart_ = true;
 }
 
 void Watchdog::guard_self_group() const noexcept { tell(life_line_.get(), {Order::guard, ::getpid()}); }

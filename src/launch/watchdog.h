@@ -20,6 +20,9 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
+  /// Returns when the watchdog has left the launcher's process group and hidden its environment. Until then the end of an outer job would end it
+  /// together with the launcher, and nobody would end the ranks; so no rank starts before. Not for several threads at once.
+  void await_apart() const noexcept;
   /// A new rank calls this between fork and exec, so that it is guarded at every moment. Async-signal-safe.
   void guard_self_group() const noexcept;
   /// Call it when the group is empty and before its leader is reaped, while no other process can have its number.
@@ -31,6 +34,7 @@ class Watchdog {
  private:
   base::FileDescriptor life_line_;
   pid_t pid_ = -1;
+  mutable bool is_apart_ = false;
 };
 
 }  // namespace unisono::launcher

@@ -35,6 +35,9 @@ using namespace std::chrono_literals;
 // The process that serves the store gives up this much earlier and tells the others, which cannot ask it for names after it has gone.
 constexpr auto courtesy = 250ms;
 
+// A verdict that ends the job is read by the others before the store goes, if they come for it within this time.
+constexpr auto last_reads = 2s;
+
 // The reminder of a missing rank is as frequent as that of a long call. It is later than a launcher's, since the ranks of a large job may need a
 // while.
 constexpr auto reminder_period = 30s;
@@ -100,6 +103,29 @@ constexpr base::Reminder::Pace waiting = {reminder_period, reminder_period};
 
 void warn(const std::string& text) { base::warn(text); }
 
+/// Returns when nobody else is connected to the store that this process serves. A process that differs from the others ends the job for all; one that
+/// asks for the verdict a moment later would otherwise find the store gone, and report that.
+void await_last_reads(const store::Client& client) {
+  const Deadline deadline(last_reads);
+  while (!deadline.passed()) {
+    const auto counts = client.own_server()->counts();
+    if (counts.connections - counts.pending <= 1) return;
+    ::poll(nullptr, 0, 2);
+  }
+}
+
+Joined join_as_server(store::Client& client, const JoinRequest& request, const Deadline& deadline) {
+  try {
+    return *join(client, request, deadline);
+  } catch (const Mismatch&) {
+    await_last_reads(client);
+    throw;
+  } catch (const ProtocolError&) {
+    await_last_reads(client);
+    throw;
+  }
+}
+
 JobIdentity meet_at(Plan plan, const Meeting& meeting) {
   if (plan.rank == 0) {
     const std::shared_ptr<store::Client> client = meeting.serve();
@@ -111,7 +137,7 @@ JobIdentity meet_at(Plan plan, const Meeting& meeting) {
                              : fmt::format("initialize waits for ranks {} of {} at {}", list(missing), plan.world_size, meeting.place());
     };
     std::optional<base::Reminder> reminder(std::in_place, waiting, who_is_missing, warn);
-    Joined joined = *join(*client, request, Deadline(plan.timeout));
+    Joined joined = join_as_server(*client, request, Deadline(plan.timeout));
     reminder.reset();
     plan.identity.serves_store = true;
     auto view = part_of(client, joined);

@@ -45,12 +45,13 @@ enum Call {
   bind_,
   listen_,
   pidfd_open_,
+  setsid_,
   count_of_calls
 };
 // NOLINTEND(readability-identifier-naming)
 constexpr const char* names[] = {"pthread_create", "accept4",    "recvmsg", "recv",          "send",      "sendmsg",    "mmap",
                                  "memfd_create",   "ftruncate",  "eventfd", "epoll_create1", "epoll_ctl", "epoll_wait", "poll",
-                                 "socket",         "socketpair", "connect", "bind",          "listen",    "pidfd_open"};
+                                 "socket",         "socketpair", "connect", "bind",          "listen",    "pidfd_open", "setsid"};
 static_assert(std::size(names) == count_of_calls);
 
 std::atomic<int> counts[count_of_calls];
@@ -218,6 +219,7 @@ int socketpair(int family, int type, int protocol, int* both) noexcept { return 
 int connect(int fd, const sockaddr* address, socklen_t size) { return pass(connect_, &connect, -1, fd, address, size); }
 int bind(int fd, const sockaddr* address, socklen_t size) noexcept { return pass(bind_, &bind, -1, fd, address, size); }
 int listen(int fd, int backlog) noexcept { return pass(listen_, &listen, -1, fd, backlog); }
+pid_t setsid() noexcept { return pass(setsid_, &setsid, -1); }
 
 // pidfd_open has no function of its own everywhere.
 long syscall(long number, ...) noexcept {

@@ -121,14 +121,14 @@ void let_all_come_to_rest(const ProcessGroup& group) {
 
 /// Ends this process where it is a victim whose moment has come.
 void meet_fate(const Plan& plan, const ElasticState& state, const ProcessGroup& group) {
-  if (plan.moment == "large" && state.step == plan.step && group.size() == world_size() && newcomer() == 0) {
-    // All ranks are in a call that takes a while when the victims end.
+  if (plan.moment == "large" && state.step == plan.step && group.size() == world_size()) {
+    // All ranks, also a newcomer that is taken in before this step is done, are in a call that takes a while when the victims end.
     std::vector<float> much(large, static_cast<float>(group.rank()));
     auto work = all_reduce_async(much, ReduceOp::sum, group);
     if (plan.is_victim) die();
     work.wait();
   }
-  if (plan.moment == "idle" && state.step == plan.step && newcomer() == 0 && group.size() == 4) {
+  if (plan.moment == "idle" && state.step == plan.step && group.size() == 4) {
     let_all_come_to_rest(group);
     if (plan.is_victim) die();
     // The launcher sees the end of the victim: it has come when this is over.

@@ -140,5 +140,24 @@ INSTANTIATE_TEST_SUITE_P(Faults, DiesInFinalize,
                                            Call{"sendmsg", 4, 7, 3, "tcp"}),
                          name_of);
 
+// The watchdog stops before it has left the launcher's process group. The end of an outer job would end it with the launcher, so there must be no
+// rank yet that nobody would end.
+TEST(Launcher, K7NoRankStartsBeforeTheWatchdogIsApart) {
+  const TemporaryFolder folder;
+  const std::string mark = folder.path() + "/struck";
+  RunningCommand job(
+      run_helper({"-n", "2"}, {"rest"}),
+      {.environment = {{"LD_PRELOAD", FAILING_CALLS}, {"FAILING_CALL", fmt::format("setsid:1:{}", stopped)}, {"FAILING_CALL_MARK", mark}}});
+  ASSERT_TRUE(job.until([&] { return ::access(mark.c_str(), F_OK) == 0; })) << job.err();
+  EXPECT_FALSE(job.until([&] { return count(job.out(), "ready") > 0; }, std::chrono::milliseconds(500))) << job.out();
+  const auto are_ready = [&] {
+    ::kill(-job.pid(), SIGCONT);  // again and again: it may come before the stop
+    return count(job.out(), "ready") == 2;
+  };
+  ASSERT_TRUE(job.until(are_ready)) << job.out() << job.err();
+  job.send(SIGTERM);
+  EXPECT_EQ(job.wait(), 143) << job.err();
+}
+
 }  // namespace
 }  // namespace unisono::testing

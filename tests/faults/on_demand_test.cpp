@@ -79,11 +79,16 @@ class StoppedOnDemand : public ::testing::TestWithParam<Job> {};
 TEST_P(StoppedOnDemand, AllNameIt) {
   const Job& parameters = GetParam();
   const int ranks = parameters.ranks();
-  RunningCommand job(faulty_job(ranks, {"work", parameters.moment, std::to_string(parameters.victim)}, {"--grace", "5"}),
+  RunningCommand job(faulty_job(ranks, {"work", parameters.moment, std::to_string(parameters.victim)}, {"--grace", "60"}),
                      variables_of(parameters, {{"TEST_SILENCE_MS", "3000"}}));
   ASSERT_TRUE(job.until_out_has("under way", ranks)) << job.out() << job.err();
   ::kill(pid_of(job, parameters.victim), SIGSTOP);
-  EXPECT_EQ(job.wait(seconds(60)), 3) << job.out() << job.err();
+  std::vector<int> others;
+  for (int r = 0; r < ranks; ++r) {
+    if (r != parameters.victim) others.push_back(r);
+  }
+  kill_after_the_others(job, parameters.victim, others);
+  EXPECT_EQ(job.wait(seconds(50)), 137) << job.out() << job.err();
   for (int r = 0; r < ranks; ++r) {
     if (r == parameters.victim) continue;
     const auto lines = lines_of_rank(job, r);

@@ -54,7 +54,7 @@ class StoppedElsewhere : public ::testing::TestWithParam<std::string> {};
 
 // Stopped between two calls: those that wait for it, by then or later, are told.
 TEST_P(StoppedElsewhere, S2ForEverIsAFailureThatNamesIt) {
-  RunningCommand job(faulty_job(3, {"work", GetParam(), "1"}, {"--grace", "5"}), with({{"TEST_SILENCE_MS", "1500"}}));
+  RunningCommand job(faulty_job(3, {"work", GetParam(), "1"}, {"--grace", "60"}), with({{"TEST_SILENCE_MS", "1500"}}));
   ASSERT_TRUE(job.until_out_has("under way", 3)) << job.err();
   if (GetParam() == "async") {
     ASSERT_TRUE(job.until_out_has("pending", 2)) << job.out() << job.err();
@@ -63,7 +63,8 @@ TEST_P(StoppedElsewhere, S2ForEverIsAFailureThatNamesIt) {
   if (GetParam() != "recv") {
     for (const int r : {0, 2}) ::kill(pid_of(job, r), SIGUSR1);
   }
-  EXPECT_EQ(job.wait(std::chrono::seconds(60)), 3) << job.out() << job.err();
+  kill_after_the_others(job, 1, {0, 2});
+  EXPECT_EQ(job.wait(std::chrono::seconds(50)), 137) << job.out() << job.err();
   for (const int r : {0, 2}) {
     const auto lines = lines_of_rank(job, r);
     EXPECT_TRUE(line_of(lines, "error ").starts_with("PeerFailed cause=silent culprit=1 ")) << job.out();

@@ -92,6 +92,7 @@ TEST(WhileConnecting, ACutEndsBothRanks) {
     const Variables stops{{"LD_PRELOAD", FAILING_CALLS}, {"FAILING_CALL", "connect:1:-3"}, {"FAILING_CALL_MARK", folder.path() + "/struck"}};
     const auto zero = rank_on(hosts, 0, {"join-only"}, with(common, stops));
     const auto one = rank_on(hosts, 1, {"join-only"}, common);
+    ASSERT_TRUE(zero->until_out_has("here ")) << zero->err();
     ASSERT_TRUE(zero->until([&] { return ::access((folder.path() + "/struck").c_str(), F_OK) == 0; })) << zero->out() << zero->err();
     hosts.run(1, down ? Words{"ip", "link", "set", "net0", "down"} : Words{"tc", "qdisc", "add", "dev", "net0", "root", "blackhole"});
     ::kill(std::stoi(word_after(zero->out(), "here ")), SIGCONT);

@@ -104,7 +104,7 @@ TEST(MulticastJob, of_processes) {
   }
   Job job;
   const Variables secret{{"UNISONO_TOKEN", "a secret of this test"}, {"UNISONO_INTERFACE", "lo"}};
-  const std::string port = std::to_string(20000 + ::getpid() % 10000);
+  const std::string port = std::to_string(free_port());
   for (int i = 0; i < 5; ++i) {
     Arguments arguments{"method=tcp://239.255.83.18:" + port, i < 2 ? "group=left one" : "group=right", i < 2 ? "size=2" : "size=3"};
     if (i < 2) arguments.push_back("rank=" + std::to_string(i));

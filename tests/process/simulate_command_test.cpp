@@ -3,6 +3,7 @@
 
 #include <sys/resource.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -22,7 +23,7 @@ Answer simulate(Words words) {
   words.insert(words.begin(), "simulate");
   RunningCommand command(unisono_command(std::move(words)), {});
   Answer answer;
-  answer.code = command.wait();
+  answer.code = command.wait(std::chrono::seconds(200));  // it computes, maybe beside many others
   answer.out = command.out();
   answer.err = command.err();
   return answer;

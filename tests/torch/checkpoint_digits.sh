@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The example digits-torch: as accurate with several ranks as alone, with the same weights but for rounding, and the same when it is resumed.
-#   checkpoint_digits.sh PROGRAM UNISONO COMPARE
+#   checkpoint_digits.sh PROGRAM UNISONO COMPARE RANKS...     with 2 among these numbers of ranks
 set -euo pipefail
-program=$1 unisono=$2 compare=$3
+program=$1 unisono=$2 compare=$3 numbers=("${@:4}")
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE UNISONO_TERMINAL
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -32,7 +32,7 @@ differ_by_less() {  # differ_by_less <limit> <checkpoint> <checkpoint>
 "$program" "$folder/begun-alone" 4 >/dev/null
 output=$("$program" "$folder/alone")
 trained "$output" 20
-for ranks in 2 4; do
+for ranks in "${numbers[@]}"; do
   "$unisono" run -n "$ranks" -- "$program" "$folder/begun-by-$ranks" 4 >/dev/null
   differ_by_less 0.00001 begun-alone "begun-by-$ranks"
   output=$("$unisono" run -n "$ranks" -- "$program" "$folder/by-$ranks")

@@ -1,6 +1,8 @@
 // Ranks join over a store; and the failures on the way.
 #include "rendezvous_testing.h"
 
+#include <atomic>
+
 #include "covers.h"
 #include "rendezvous/join.h"
 #include "rendezvous/member_list.h"
@@ -124,6 +126,26 @@ TEST(Join, different_world_sizes_are_told_to_both) {  // R3
     EXPECT_CONTAINS(text, "rank 0");
     EXPECT_CONTAINS(text, "rank 1");
   }
+}
+
+// A rank that asks a moment later for what ended the job, while rank 0, which serves the store, has read it already.
+TEST(Join, the_store_stays_until_the_others_have_read_the_verdict) {  // R3
+  const int port = free_port();
+  std::atomic<bool> zero_has_ended = false;
+  auto zero = in_background([&] {
+    const Outcome outcome = attempt({.timeout = 60s}, Environment(job_variables(0, 2, port)));
+    zero_has_ended = true;
+    EXPECT_CONTAINS(outcome.text<Mismatch>(), "says 3");
+  });
+  auto one = store::connect_tcp(base::resolve("127.0.0.1", static_cast<std::uint16_t>(port)), "the store", {}, base::Deadline(60s));
+  const std::string group = "unisono/rendezvous//1/";
+  const std::string world = one->compare_set(group + "world", "", "3\trank 1 elsewhere");
+  if (world.starts_with("2")) one->set(group + "done", "mismatch\trank 0 says 2, rank 1 says 3");  // rank 0 was first: then this one ends the job
+  one->wait(std::vector<std::string>{group + "done"}, 60s);
+  const base::Deadline while_one_is_there(300ms);
+  while (!zero_has_ended && !while_one_is_there.passed()) std::this_thread::yield();
+  EXPECT_CONTAINS(one->get(group + "done", 60s), "mismatch");
+  one.reset();
 }
 
 TEST(Join, another_job_or_attempt_is_refused) {  // R4

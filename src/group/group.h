@@ -121,6 +121,8 @@ class Group : public std::enable_shared_from_this<Group> {
   bool leaves(const MessageCall& call);
   /// Returns true where a small send waits a moment for its receiver, which then copies by itself.
   bool rather_lends(const MessageCall& call);
+  /// Whether a large send leaves all of the work to its receiver, so that no thread is needed beside the caller.
+  bool leaves_to_receiver(const MessageCall& call);
   void send_eagerly(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record,
                     const MakeTask& make);
   /// Returns true for a receive that the matcher carries out by itself.

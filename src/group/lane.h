@@ -92,6 +92,8 @@ class Lane {
 
   // Under the lock.
 
+  /// `contenders`: how many threads wait for the lock. A thread that copies messages for a lane lets them come between two of these.
+  void serve(const std::atomic<int>& contenders) { contenders_ = &contenders; }
   /// Adds an operation and advances it as far as it goes at once: often that is all.
   void add(Kind kind, Pending pending, Remains& remains);
   /// Adds a receive, whose holder the lane becomes, and looks for its message if no earlier one does so.
@@ -121,9 +123,13 @@ class Lane {
   Progressed advance(Pending& pending, Remains& remains);
   void leave_to_device(Pending& pending, Remains& remains);
   void finish(Pending& pending, std::exception_ptr error, Remains& remains);
+  bool is_wanted() const { return contenders_ != nullptr && contenders_->load(std::memory_order_relaxed) > 0; }
   bool step_receives(Remains& remains);
-  /// Advances the receives that have been given a message.
-  bool advance_given(Remains& remains);
+  /// Advances the receives that have been given a message; where another thread wants the lock, some of them.
+  enum class LargeCopies { now, later };
+  bool advance_given(Remains& remains, LargeCopies large);
+  /// Has step_receives advance a receive whose message has come in part.
+  void keep_moving(PendingReceive& receive);
   bool advance(PendingReceive& receive, Remains& remains);
   void finish(PendingReceive& receive, std::exception_ptr error, Remains& remains);
   /// Settles a state with callbacks, or with an error.
@@ -134,6 +140,7 @@ class Lane {
   void fail(const Failure& failure, Remains& remains);
   void set_counts();
 
+  const std::atomic<int>* contenders_ = nullptr;
   List collectives_;
   List messages_;
   List on_device_;

@@ -9,6 +9,8 @@
 
 namespace unisono::group {
 
+// A large message is copied later, while the caller waits: a caller that copied one for each receive of a window would keep its own sends from its peer
+// meanwhile.
 void Lane::post(PendingReceive& receive, Group& group, const MessageCall& call, Remains& remains) {
   receiver_ = &group;
   receive.previous = last_receive_;
@@ -18,15 +20,15 @@ void Lane::post(PendingReceive& receive, Group& group, const MessageCall& call, 
   ++receive_count_;
   receive.post(group.core().messages(), call);
   if (!receive.has_message()) advance(receive, remains);
-  advance_given(remains);
+  advance_given(remains, LargeCopies::later);
   if (first_receive_ != nullptr && !kept_receiver_) kept_receiver_ = group.shared_from_this();
   set_counts();
 }
 
 bool Lane::step_receives(Remains& remains) {
   receiver_->core().messages().pump();
-  bool any_done = advance_given(remains);
-  for (PendingReceive* receive = first_receive_; receive != nullptr && moving_count_ > 0;) {
+  bool any_done = advance_given(remains, LargeCopies::now);
+  for (PendingReceive* receive = first_receive_; receive != nullptr && moving_count_ > 0 && !(any_done && is_wanted());) {
     PendingReceive& now = *std::exchange(receive, receive->next);
     if (now.is_moving) any_done = advance(now, remains) || any_done;
   }
@@ -34,21 +36,31 @@ bool Lane::step_receives(Remains& remains) {
 }
 
 // The matcher goes with the group, which the last receive may be the last to hold.
-bool Lane::advance_given(Remains& remains) {
+bool Lane::advance_given(Remains& remains, LargeCopies large) {
   bool any_done = false;
   while (first_receive_ != nullptr) {
     RecvTask* const given = receiver_->core().messages().next_given();
     if (given == nullptr) break;
-    any_done = advance(static_cast<PendingReceive&>(*given), remains) || any_done;
+    auto& receive = static_cast<PendingReceive&>(*given);
+    if (large == LargeCopies::later && receive.has_large_copy()) {
+      keep_moving(receive);
+      continue;
+    }
+    any_done = advance(receive, remains) || any_done;
+    if (any_done && is_wanted()) break;
   }
   return any_done;
+}
+
+void Lane::keep_moving(PendingReceive& receive) {
+  if (!std::exchange(receive.is_moving, true)) ++moving_count_;
 }
 
 bool Lane::advance(PendingReceive& receive, Remains& remains) {
   std::exception_ptr error;
   try {
     if (!receive.RecvTask::advance()) {
-      if (receive.has_message() && !std::exchange(receive.is_moving, true)) ++moving_count_;
+      if (receive.has_message()) keep_moving(receive);
       wakes_waiter_ = wakes_waiter_ && receive.wakes_waiter();
       return false;
     }

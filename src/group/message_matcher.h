@@ -35,6 +35,12 @@ class MessageMatcher {
     const Route& route = routes_[static_cast<std::size_t>(call.peer)];
     return route.carrier->lends(route.peer, call.data.bytes());
   }
+  /// Whether a send leaves all of the work to its receiver now: see MessageCarrier.
+  bool leaves_to_receiver(const engines::MessageCall& call) {
+    note_receives(call.peer);
+    const Route& route = routes_[static_cast<std::size_t>(call.peer)];
+    return route.carrier->leaves_to_receiver(route.peer, call.data.bytes());
+  }
   std::unique_ptr<Task> recv(const engines::MessageCall& call);
   /// Takes the messages that have come, and gives them to the receives that want them.
   void pump();
@@ -45,6 +51,8 @@ class MessageMatcher {
   std::unique_ptr<Task> probe(const engines::MessageCall& call);
 
  private:
+  /// Tells the carrier of a peer, before a send, whether messages of that peer are wanted.
+  void note_receives(int peer);
   friend class RecvTask;
   class SendTask;
   class ProbeTask;

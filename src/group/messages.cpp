@@ -114,6 +114,11 @@ bool Group::rather_lends(const MessageCall& call) {
   }
 }
 
+bool Group::leaves_to_receiver(const MessageCall& call) {
+  if (!call.data.is_contiguous() || lies_on_device(*this, call.data)) return false;
+  return parts_.progress->exclusively([&] { return core().messages().leaves_to_receiver(call); });
+}
+
 // A small send that nobody takes at once goes on without its caller. If it fails then, the next call throws its error.
 void Group::send_eagerly(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record,
                          const MakeTask& make) {
@@ -229,10 +234,11 @@ Work Group::start(const detail::MessageRequest& request, const CallOptions& opti
     return {};
   }
   get_ready(operation, call.sequence);
+  const bool needs_no_thread = is_small || (request.operation == Operation::send && leaves_to_receiver(call));
   return parts_.progress
       ->submit(lane_, Lane::Kind::message,
                pending(operation, call.sequence, options, parts_.recorder->queue(facts_of(call, request.operation, options))), std::ref(make),
-               is_small ? Progress::Thread::later : Progress::Thread::at_once)
+               needs_no_thread ? Progress::Thread::later : Progress::Thread::at_once)
       .work();
 }
 

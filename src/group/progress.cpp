@@ -62,6 +62,7 @@ void Progress::configure(base::Notifier* notifier, bool crowded, base::Neighbour
 
 void Progress::add(const std::shared_ptr<Lane>& lane) {
   const std::lock_guard lock(mutex_);
+  lane->serve(contenders_);
   lanes_.push_back(lane);
 }
 
@@ -169,8 +170,9 @@ bool Progress::drive(Done&& done, const base::Deadline* deadline) {
   for (;;) {
     const auto step = [&] {
       if (done()) return true;
-      Locked locked(*this, std::try_to_lock);
-      return locked.owns() && poll(locked, backoff.is_spinning() && ++polls % polls_of_a_look != 0 ? Lane::Look::no : Lane::Look::yes);
+      std::optional<Locked> locked(std::in_place, *this, std::try_to_lock);
+      if (!locked->owns() && thread_.is_polling()) locked.emplace(*this);  // it may copy large messages, and gives them up between two
+      return locked->owns() && poll(*locked, backoff.is_spinning() && ++polls % polls_of_a_look != 0 ? Lane::Look::no : Lane::Look::yes);
     };
     if (step()) backoff.reset();
     if (done()) return true;

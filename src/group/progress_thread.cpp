@@ -1,11 +1,26 @@
 #include "group/progress_thread.h"
 
+#include <sched.h>
+
 #include "base/log.h"
 #include "group/backoff.h"
 #include "group/group.h"
 #include "group/progress.h"
 
 namespace unisono::group {
+
+/// Says that the thread advances what is pending.
+class ProgressThread::Polling {
+ public:
+  explicit Polling(ProgressThread& thread) : thread_(thread) { thread_.is_polling_.store(true, std::memory_order_relaxed); }
+  ~Polling() { thread_.is_polling_.store(false, std::memory_order_relaxed); }
+  Polling(const Polling&) = delete;
+  Polling& operator=(const Polling&) = delete;
+  bool poll(Progress::Locked& locked) { return thread_.progress_.poll(locked); }
+
+ private:
+  ProgressThread& thread_;
+};
 
 void ProgressThread::start() {
   if (!thread_.joinable() && !stop_) thread_ = base::Thread("the asynchronous operations", [this] { loop(); });
@@ -43,18 +58,27 @@ void ProgressThread::await_turn(std::unique_lock<std::mutex>& lock) {
   }
 }
 
+// A mutex goes to the thread that runs, which is this one, before the one that it wakes: a caller that posts a window of messages would stand behind
+// all that this thread finds to copy.
+void ProgressThread::let_callers_in() const {
+  constexpr int most = 100;  // they may wait for another caller
+  for (int i = 0; i < most && progress_.contenders_.load(std::memory_order_relaxed) > 0; ++i) ::sched_yield();
+}
+
 void ProgressThread::turn(Backoff& backoff) {
+  let_callers_in();
   {
     Progress::Locked locked(progress_);
     await_turn(locked.lock());
     if (stop_.load()) return;
-    if (progress_.poll(locked)) backoff.reset();
+    if (Polling(*this).poll(locked)) backoff.reset();
     if (progress_.count_.load() == 0) return;
   }
   backoff.pause(
       [&] {
+        let_callers_in();
         Progress::Locked locked(progress_, std::try_to_lock);
-        return stop_.load() || progress_.has_waiters() || (locked.owns() && progress_.poll(locked));
+        return stop_.load() || progress_.has_waiters() || (locked.owns() && Polling(*this).poll(locked));
       },
       progress_.longest_sleep());
 }

@@ -32,6 +32,8 @@ class ProgressThread {
   void wake() { work_.notify_one(); }
   /// It sleeps until it is woken.
   bool sleeps() const { return sleeps_.load(); }
+  /// It advances what is pending now: a caller that waits had better do so instead.
+  bool is_polling() const { return is_polling_.load(std::memory_order_relaxed); }
   void stop();
 
  private:
@@ -40,7 +42,9 @@ class ProgressThread {
   void loop();
   /// Waits until what is pending needs the thread, or it is to stop.
   void await_turn(std::unique_lock<std::mutex>& lock);
+  void let_callers_in() const;
   void turn(Backoff& backoff);
+  class Polling;
   void give_up(const std::exception_ptr& error) noexcept;
 
   Progress& progress_;
@@ -48,6 +52,7 @@ class ProgressThread {
   std::condition_variable work_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> is_running_{false};
+  std::atomic<bool> is_polling_{false};
   std::atomic<bool> sleeps_{false};  // changes under the lock
   std::uint64_t seen_activity_ = 0;  // when it took charge
   bool is_in_charge_ = false;

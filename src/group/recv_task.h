@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/eager.h"
 #include "engines/message.h"
 #include "unisono/task.h"
 
@@ -33,6 +34,8 @@ class RecvTask : public Task {
   Arrival arrival() const override { return {.source = source_, .tag = header_.tag, .kind = header_.kind, .bytes = header_.bytes}; }
   std::uint64_t sequence() const { return sequence_; }
   bool has_message() const { return source_ >= 0; }
+  /// Its message has come, and is a large one that lies in the memory of its sender.
+  bool has_large_copy() const { return delivery_.task != nullptr && header_.bytes > base::eager_bytes; }
 
  protected:
   /// Has the matcher keep it in the list of those that have been given a message (MessageMatcher::given), so that nobody need ask it for that.

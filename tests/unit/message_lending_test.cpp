@@ -140,6 +140,50 @@ TEST(MessageRing, MoreAreLentThanThereArePlaces) {
   for (const auto& sent : sends) EXPECT_TRUE(sent->advance());
 }
 
+TEST(MessageRing, WhatDoesNotFitTheCachesIsLentWhereMessagesGoInBothDirections) {
+  using engines::shm::single_copy_rule, engines::shm::SingleCopyOf;
+  const Data data = data_of(std::size_t{single_copy_rule(SingleCopyOf::messages).up_to} << 10, 1);
+  for (const bool both_ways : {false, true}) {
+    TwoRings world(base::Environment({}), base::Environment({}));
+    world.get_ready();
+    ASSERT_EQ(world.reach(), Reach::yes);
+    const std::uint64_t before = world.written();
+    world.first.note_receives(1, both_ways);
+    EXPECT_TRUE(world.first.leaves_to_receiver(1, data.size() - 1));
+    EXPECT_EQ(world.first.leaves_to_receiver(1, data.size()), both_ways);
+    const auto sent = world.send(data, 1);
+    EXPECT_EQ(world.written() == before, both_ways);
+    Delivery delivery;
+    Data to(data.size());
+    delivery.to = reinterpret_cast<std::byte*>(to.data());
+    const auto message = world.second.next(0).value();
+    world.second.deliver(0, message.ticket, message.header, delivery);
+    for (const base::Deadline deadline(std::chrono::seconds(60)); !delivery.is_done && !deadline.passed(); sent->advance())
+      world.second.advance(0, delivery);
+    EXPECT_EQ(to, data);
+    EXPECT_TRUE(sent->advance());
+  }
+}
+
+// A send that waits for a place, or behind another one, is carried on by the sender.
+TEST(MessageRing, TheReceiverHasAllOfTheWorkOnlyWithWhatIsAnnounced) {
+  TwoRings world;
+  EXPECT_FALSE(world.first.leaves_to_receiver(1, large)) << "it has not been tried yet";
+  world.get_ready();
+  const Data data = data_of(large, 1);
+  std::vector<std::unique_ptr<Task>> sends;
+  for (std::size_t i = RingControl::backed; i < RingControl::most_lent; ++i) {
+    EXPECT_TRUE(world.first.leaves_to_receiver(1, large)) << i;
+    sends.push_back(world.send(data, 1));
+  }
+  EXPECT_FALSE(world.first.leaves_to_receiver(1, large)) << "there is no place";
+  sends.push_back(world.send(data, 1));
+  EXPECT_EQ(world.receive(world.second.next(0).value()), data);
+  EXPECT_TRUE(sends.front()->advance());
+  EXPECT_FALSE(world.first.leaves_to_receiver(1, large)) << "another one waits";
+  EXPECT_FALSE(world.first.leaves_to_receiver(1, base::eager_bytes)) << "it leaves without a receive";
+}
+
 TEST(MessageRing, AMessageThatIsRefusedIsGivenBack) {
   TwoRings world;
   world.get_ready();

@@ -44,7 +44,9 @@ struct TwoRings {
   MessageRing first, second;
 
   explicit TwoRings(const std::string& of_sender = "0", const std::string& of_receiver = "0")
-      : first(segment, 0, environment(of_sender)), second(segment, 1, environment(of_receiver)) {}
+      : TwoRings(environment(of_sender), environment(of_receiver)) {}
+  TwoRings(const base::Environment& of_sender, const base::Environment& of_receiver)
+      : first(segment, 0, of_sender), second(segment, 1, of_receiver) {}
 
   RingControl& control() const { return segment->ring(0, 1); }
   std::uint64_t written() const { return control().written.load(); }

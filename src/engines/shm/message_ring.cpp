@@ -166,21 +166,29 @@ bool MessageRing::withdraw(int peer, std::uint64_t, Delivery& delivery) noexcept
 }
 
 // Without the variable the collectives' rule holds: from the size that the last trial of this process has found, up to eight times the second-level
-// cache, since what does not fit the caches goes through the ring as fast.
-bool MessageRing::pays_to_lend(std::uint64_t bytes) const {
+// cache, since what does not fit the caches goes through the ring as fast: each side makes one of the two copies. Where messages go in both directions
+// each side makes two, so there is no upper end.
+bool MessageRing::pays_to_lend(int peer, std::uint64_t bytes) const {
   if (!range_ || bytes <= Envelope::room) return false;
   if (range_->up_to == 0) return bytes >= std::uint64_t{range_->from} << 10;
   const auto found = CopyTrial::known();
-  return bytes < std::uint64_t{range_->up_to} << 10 && bytes >= (found ? found->from.value_or(0) : std::uint64_t{range_->from} << 10);
+  const bool is_below_end = bytes < std::uint64_t{range_->up_to} << 10 || destinations_[static_cast<std::size_t>(peer)].both_ways;
+  return is_below_end && bytes >= (found ? found->from.value_or(0) : std::uint64_t{range_->from} << 10);
 }
 
 // A message that was posted behind others keeps their order.
 MessageCarrier::Lending MessageRing::lends(int peer, std::uint64_t bytes) {
-  if (bytes > base::eager_bytes || !pays_to_lend(bytes) || reach_of(peer) != Reach::yes) return Lending::no;
+  if (bytes > base::eager_bytes || !pays_to_lend(peer, bytes) || reach_of(peer) != Reach::yes) return Lending::no;
   const Destination& destination = to(peer);
   if (!destination.queue.empty()) return Lending::no;
   if (destination.copies != 0) reclaim(peer);
   return std::countr_one(destination.lent) < static_cast<int>(RingControl::backed) ? Lending::now : Lending::later;
+}
+
+bool MessageRing::leaves_to_receiver(int peer, std::uint64_t bytes) {
+  const Destination& destination = to(peer);
+  return may_lend(peer, bytes) && reach_of(peer) == Reach::yes && destination.queue.empty() && ~(destination.lent | places_with_memory) != 0 &&
+         has_envelope_to(peer);
 }
 
 void MessageRing::reclaim(int peer) {
@@ -194,7 +202,7 @@ void MessageRing::reclaim(int peer) {
 }
 
 std::uint32_t MessageRing::asks_mark_for(int peer, std::uint64_t bytes) {
-  if (reach_of(peer) != Reach::untried || !pays_to_lend(bytes)) return 0;
+  if (reach_of(peer) != Reach::untried || !pays_to_lend(peer, bytes)) return 0;
   if (word_ == 0) {
     std::random_device random;
     word_ = std::uint64_t{random()} << 32 | random() | 1U;  // not 0

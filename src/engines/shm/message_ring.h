@@ -35,9 +35,11 @@ class MessageRing final : public MessageCarrier {
   /// `environment`: for UNISONO_SINGLE_COPY.
   MessageRing(std::shared_ptr<Segment> segment, int rank, const base::Environment& environment = base::Environment::process());
 
+  void note_receives(int peer, bool any) override { to(peer).both_ways = any; }
   std::unique_ptr<Task> send(int peer, const MessageHeader& header, const void* data) override;
   Tried try_send(int peer, const MessageHeader& header, const void* data) override;
   Lending lends(int peer, std::uint64_t bytes) override;
+  bool leaves_to_receiver(int peer, std::uint64_t bytes) override;
   std::optional<AnnouncedMessage> next(int peer) override;
   void progress(int peer) override { pump(peer); }
   void deliver(int peer, std::uint64_t ticket, const MessageHeader& header, Delivery& delivery) override;
@@ -76,6 +78,7 @@ class MessageRing final : public MessageCarrier {
     std::deque<SendTask*> queue;          // in order; the first one writes
     std::uint64_t lent = 0;               // a bit for each place at which something is lent
     std::uint64_t copies = 0;             // of them hold copies, which nobody waits for
+    bool both_ways = false;               // messages of the receiver are wanted as well
     base::Clock::time_point last_sign{};  // of the receiver: the last time it has returned something
   };
 
@@ -94,9 +97,9 @@ class MessageRing final : public MessageCarrier {
   void take_part(Incoming& incoming, const std::byte* memory, std::uint64_t position, std::size_t part);
   void end_message(int peer);
   /// Returns true where a copy by the receiver is faster.
-  bool pays_to_lend(std::uint64_t bytes) const;
+  bool pays_to_lend(int peer, std::uint64_t bytes) const;
   /// Returns true for a message that waits for its receiver, as long as that takes, and had better be lent.
-  bool may_lend(std::uint64_t bytes) const { return bytes > base::eager_bytes && pays_to_lend(bytes); }
+  bool may_lend(int peer, std::uint64_t bytes) const { return bytes > base::eager_bytes && pays_to_lend(peer, bytes); }
   /// Frees the places of copies that the receiver has returned.
   void reclaim(int peer);
   Reach reach_of(int peer) const { return static_cast<Reach>(segment_->ring(rank_, peer).reads_sender.load(std::memory_order_acquire)); }

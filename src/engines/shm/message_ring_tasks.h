@@ -45,6 +45,9 @@ inline void out_of_ring(void* to, const std::byte* ring, std::size_t capacity, s
   if (bytes > first) kernels::copy(static_cast<std::byte*>(to) + first, ring, bytes - first);
 }
 
+/// The bits of the places that have memory in the segment.
+inline constexpr std::uint64_t places_with_memory = (std::uint64_t{1} << RingControl::backed) - 1;
+
 class MessageRing::SendTask final : public Task {
  public:
   SendTask(MessageRing& ring, int peer, const MessageHeader& header, const void* data)
@@ -64,7 +67,7 @@ class MessageRing::SendTask final : public Task {
     if (done_) return true;
     if (place_) return is_returned() || (lends_ && is_time_to_copy() && leave_copy());
     if (destination().queue.front() != this) return false;
-    if (!is_announced_ && (lends_ || (ring_.may_lend(header_.bytes) && ring_.reach_of(peer_) == Reach::yes))) return lend();
+    if (!is_announced_ && (lends_ || (ring_.may_lend(peer_, header_.bytes) && ring_.reach_of(peer_) == Reach::yes))) return lend();
     write();
     return done_;
   }
@@ -124,7 +127,7 @@ class MessageRing::SendTask final : public Task {
   bool lend() {
     if (destination().copies != 0) ring_.reclaim(peer_);
     // A large message leaves the places with memory to others.
-    const std::uint64_t not_free = destination().lent | (lends_ ? 0 : (std::uint64_t{1} << RingControl::backed) - 1);
+    const std::uint64_t not_free = destination().lent | (lends_ ? 0 : places_with_memory);
     const auto place = static_cast<std::size_t>(std::countr_one(not_free));
     if (place == RingControl::most_lent || !ring_.has_envelope_to(peer_)) return false;
     destination().lent |= std::uint64_t{1} << place;

@@ -9,9 +9,9 @@ namespace unisono::base {
 ///   often:   publishes, `light`, reads whether somebody sleeps          costs nothing where the process is registered, otherwise it is a fence
 ///   seldom:  says that it sleeps, `heavy`, looks for what is published  a call of the system: on two processors 0.6 to 0.9 µs
 ///
-/// The system call membarrier(2) (MEMBARRIER_CMD_GLOBAL_EXPEDITED, Linux 4.16) makes each running thread of all registered processes carry out a fence
-/// before it returns. So either the published value is visible after it, or the one that publishes reads after it, and sees that somebody sleeps.
-/// tests/litmus/ring_sleep.litmus is its model.
+/// The system call membarrier(2) (MEMBARRIER_CMD_GLOBAL_EXPEDITED, Linux 4.16) makes each running thread of all registered processes carry out a
+/// fence before it returns. So either the published value is visible after it, or the one that publishes reads after it, and sees that somebody
+/// sleeps. tests/litmus/ring_sleep.litmus is its model.
 class AsymmetricFence {
  public:
   /// Registers this process, if the system can. Without that each `light` is a fence.

@@ -9,8 +9,8 @@
 
 namespace unisono::group {
 
-// A large message is copied later, while the caller waits: a caller that copied one for each receive of a window would keep its own sends from its peer
-// meanwhile.
+// A large message is copied later, while the caller waits: a caller that copied one for each receive of a window would keep its own sends from its
+// peer meanwhile.
 void Lane::post(PendingReceive& receive, Group& group, const MessageCall& call, Remains& remains) {
   receiver_ = &group;
   receive.previous = last_receive_;

@@ -166,8 +166,8 @@ bool MessageRing::withdraw(int peer, std::uint64_t, Delivery& delivery) noexcept
 }
 
 // Without the variable the collectives' rule holds: from the size that the last trial of this process has found, up to eight times the second-level
-// cache, since what does not fit the caches goes through the ring as fast: each side makes one of the two copies. Where messages go in both directions
-// each side makes two, so there is no upper end.
+// cache, since what does not fit the caches goes through the ring as fast: each side makes one of the two copies. Where messages go in both
+// directions each side makes two, so there is no upper end.
 bool MessageRing::pays_to_lend(int peer, std::uint64_t bytes) const {
   if (!range_ || bytes <= Envelope::room) return false;
   if (range_->up_to == 0) return bytes >= std::uint64_t{range_->from} << 10;

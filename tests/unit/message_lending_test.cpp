@@ -144,7 +144,8 @@ TEST(MessageRing, WhatDoesNotFitTheCachesIsLentWhereMessagesGoInBothDirections) 
   using engines::shm::single_copy_rule, engines::shm::SingleCopyOf;
   const Data data = data_of(std::size_t{single_copy_rule(SingleCopyOf::messages).up_to} << 10, 1);
   for (const bool both_ways : {false, true}) {
-    TwoRings world(base::Environment({}), base::Environment({}));
+    const base::Environment none;
+    TwoRings world(none, none);
     world.get_ready();
     ASSERT_EQ(world.reach(), Reach::yes);
     const std::uint64_t before = world.written();

@@ -21,6 +21,9 @@ constexpr std::uint32_t last_number = numbers_of_trial - 1;
 static_assert(2 * turns_of_size < last_number);
 constexpr std::uint32_t refused = 1U << 31;  // an answer: the memory cannot be read
 constexpr double clear_gain = 0.6;           // of the time by cached stores: between cores that share a cache it is 0.8 or more, between others 0.25
+// The trial hands over what has just been written. A block that has stayed as it was since the last call is read out of the reader's own caches, a
+// slot never is; so reading counts as so much of its time.
+constexpr double weight_of_reading = 0.8;
 constexpr std::chrono::microseconds patience{2000};  // of one rank with the other; the whole trial takes a quarter of it
 constexpr std::chrono::microseconds patience_for_partner{300};
 constexpr std::uint32_t rank_bits = 10;  // of a rank in a word
@@ -121,7 +124,7 @@ CopyTrial::Found CopyTrial::found_of(const Times& small, const Times& large, boo
   Found found{.past_caches = small[streamed] < small[cached] && large[streamed] < clear_gain * large[cached], .from = {}};
   if (!reads) return found;
   const std::size_t slot = found.past_caches ? streamed : cached;
-  const auto size = crossing(small_block, small[slot], small[read], large_block, large[slot], large[read]);
+  const auto size = crossing(small_block, small[slot], weight_of_reading * small[read], large_block, large[slot], weight_of_reading * large[read]);
   found.from = std::clamp(size.value_or(largest_size), smallest_size, largest_size);
   return found;
 }

@@ -28,17 +28,20 @@ std::string seconds(milliseconds time) { return fmt::format("{:g} s", static_cas
 /// A failure or interrupt on another host ends our ranks in the same steps.
 void Attempt::hear_other_nodes() {
   const auto trouble = parts_.nodes->take_trouble();
-  if (!trouble || !any_alive()) return;
+  if (!trouble || (!any_alive() && !restart_is_due())) return;
   if (trouble->kind == Trouble::Kind::interrupt) {
     parts_.console.say(signal_name(trouble->signal) + " has ended the launcher at " + parts_.nodes->name_of(trouble->node), Topic::interrupt);
     begin_ending(trouble->signal);
     return;
   }
+  if (trouble->kind == Trouble::Kind::too_few) return fail_elastic(trouble->how, trouble->rank);
   const bool lost = trouble->kind == Trouble::Kind::lost;
   note_end(std::to_string(trouble->rank), lost ? "lost 0" : trouble->how);
+  const std::string text = lost ? fmt::format("the launcher at {} is lost ({})", parts_.nodes->name_of(trouble->node), trouble->how)
+                                : fmt::format("rank {} has failed at {}", trouble->rank, parts_.nodes->name_of(trouble->node));
+  if (is_elastic()) return fail_elastic(text, -1);
   if (std::exchange(failure_is_new_, true)) return;
-  new_failure_ = lost ? fmt::format("the launcher at {} is lost ({})", parts_.nodes->name_of(trouble->node), trouble->how)
-                      : fmt::format("rank {} has failed at {}", trouble->rank, parts_.nodes->name_of(trouble->node));
+  new_failure_ = text;
   failed_rank_.reset();
 }
 
@@ -115,7 +118,7 @@ void Attempt::advance() {
   judge_suspects();
   if (is_elastic() && phase_ == Phase::running) advance_elastic();
   if (!any_alive()) {
-    if (!judgement_ && !restart_is_due()) advance_leftovers();
+    if (!judgement_ && !restart_is_due() && !others_go_on()) advance_leftovers();
     return;
   }
   if (phase_ == Phase::running && !is_elastic() && std::exchange(failure_is_new_, false)) {
@@ -237,6 +240,7 @@ void Attempt::interrupt(int signal) {
 
 void Attempt::begin_ending(int signal) {
   interrupted_by_ = signal;
+  if (is_elastic()) cancel_restarts();
   if (!any_alive()) return;
   const bool was_asked = phase_ == Phase::asked;
   const auto deadline = deadline_;

@@ -53,6 +53,7 @@ void Attempt::start() {
   store_ = std::make_unique<store::StoreServer>();
   if (parts_.nodes != nullptr) parts_.nodes->tell_ranks(*store_, number_);
   for (auto& end : server_ends) store_->adopt(std::move(end));
+  if (is_elastic() && parts_.nodes != nullptr) elastic_hosts_ = parts_.nodes->make_elastic(number_);
 }
 
 /// `store_end`: the rank's end of its connection to the store, where it is not one of those that were made for all.

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <numeric>
 
@@ -29,10 +30,19 @@ constexpr int later = 1 << 16;
 std::string Nodes::key(std::string_view name, int node) const { return fmt::format("launchers/{}/{}", name, node); }
 std::string Nodes::attempt_key(std::string_view name) const { return fmt::format("launchers/attempt/{}/{}", attempt_, name); }
 
+std::string Nodes::name_of(int node) const {
+  const auto host = std::ranges::find(hosts_, node, &JobHost::number);
+  return host == hosts_.end() ? fmt::format("host {}", node) : host->where;
+}
+
 int Nodes::node_of(int rank) const {
-  int node = 0;
-  for (int first = counts_[0]; first <= rank && node + 1 < nodes_; first += counts_[static_cast<std::size_t>(node)]) ++node;
-  return node;
+  const auto host = std::ranges::find_if(hosts_, [&](const JobHost& each) { return rank >= each.first_rank && rank < each.first_rank + each.ranks; });
+  return host == hosts_.end() ? 0 : host->number;
+}
+
+std::unique_ptr<ElasticHosts> Nodes::make_elastic(int attempt) const {
+  return std::make_unique<ElasticHosts>(ElasticHosts::Parts{
+      .store = store_, .keys = {attempt}, .host = node_, .max_restarts = max_restarts_, .hosts = [this] { return hosts_; }});
 }
 
 void Nodes::tell_ranks(store::StoreServer& launchers, int attempt) const {
@@ -110,6 +120,11 @@ bool Nodes::all_ended() {
   return complete_;
 }
 
+int Nodes::replacements() {
+  const std::lock_guard lock(mutex_);
+  return replacements_;
+}
+
 std::vector<RankEnd> Nodes::ends() {
   const std::lock_guard lock(mutex_);
   return ends_;
@@ -181,7 +196,7 @@ void Nodes::look_for_the_gone() {
   for (int node = 1; node < nodes_; ++node) {
     const auto why = server.peek(key("bye", node));
     if (!why || server.peek(ends_place + std::to_string(node))) continue;
-    const int first = std::accumulate(counts_.begin(), counts_.begin() + node, 0);
+    const int first = hosts_[static_cast<std::size_t>(node)].first_rank;
     store_->compare_set(trouble_place, "", Trouble{.kind = Trouble::Kind::lost, .node = node, .rank = first, .how = *why}.text());
     store_->set(ends_place + std::to_string(node), "");
   }
@@ -235,7 +250,9 @@ void Nodes::gather(const std::string& own_ends) {
     for (const std::string& ends_of_node : *of_nodes) std::ranges::move(decode_ends(ends_of_node), std::back_inserter(all));
     // All reports are written by now, although the listening thread may not have read the first trouble yet.
     const auto first = store_->try_get(trouble_place);
+    const std::string restarts = store_->try_get(ElasticKeys::restarts).value_or("0");
     lock.lock();
+    std::from_chars(restarts.data(), restarts.data() + restarts.size(), replacements_);
     if (first && !trouble_) trouble_ = Trouble::parse(*first);
     // The clocks of hosts differ, so the trouble written first counts as the first.
     for (RankEnd& end : all) {

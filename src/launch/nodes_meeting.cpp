@@ -98,14 +98,14 @@ void Nodes::meet(const JobOptions& options) {
   const auto joined = rendezvous::join(*store_, request, deadline);
   reminder.reset();
   if (!joined) throw InvalidArgument(fmt::format("the job at {} is over", place), info("start the launchers of all hosts together"));
-  for (const auto& member : joined->members) members_.push_back(rendezvous::where(member));
+  for (const auto& member : joined->members) hosts_.push_back({.number = member.rank, .where = rendezvous::where(member)});
   agree(options, deadline);
   store_->set_timeout(silence_);
 }
 
 // Agrees on the number of ranks of each node, and on what node 0 alone decides: its text says that as well.
 void Nodes::agree(const JobOptions& options, const Deadline& deadline) {
-  std::string own = std::to_string(options.ranks);
+  std::string own = fmt::format("{} {}", options.ranks, options.min_ranks);
   if (node_ == 0) {
     // The port after the store's is tried first, because firewalls are likely to let it through as well.
     port_ = PortReservation::near(store_address_, store_address_.port() + 1);
@@ -114,31 +114,38 @@ void Nodes::agree(const JobOptions& options, const Deadline& deadline) {
   std::vector<int> nodes(static_cast<std::size_t>(nodes_));
   std::iota(nodes.begin(), nodes.end(), 0);
   const auto all = *gather_texts(*store_, {"launchers/ranks", std::move(nodes)}, node_, own, deadline, [] { return true; });
-  for (const std::string& said : all) {
-    std::istringstream text(said);
-    text >> counts_.emplace_back();
-    if (&said == &all.front()) text >> master_port_ >> max_restarts_;
+  bool is_elastic = false;
+  for (std::size_t node = 0; node < all.size(); ++node) {
+    std::istringstream text(all[node]);
+    JobHost& host = hosts_[node];
+    int least = 0;
+    text >> host.ranks >> least;
+    if (node == 0) text >> master_port_ >> max_restarts_;
     if (text.fail()) throw ProtocolError("a launcher told its number of ranks in no way of ours");
+    is_elastic = is_elastic || least > 0;
+    least_ranks_ += least > 0 ? least : host.ranks;
+    host.first_rank = world_size_;
+    world_size_ += host.ranks;
   }
-  world_size_ = std::accumulate(counts_.begin(), counts_.end(), 0);
-  first_rank_ = std::accumulate(counts_.begin(), counts_.begin() + node_, 0);
+  if (!is_elastic) least_ranks_ = 0;
+  first_rank_ = hosts_[static_cast<std::size_t>(node_)].first_rank;
   if (world_size_ > most_ranks) throw InvalidArgument(fmt::format("a job has at most {} ranks, and there are {}", most_ranks, world_size_));
 }
 
 std::string Nodes::job_name() const {
   std::string all = store_address_.host();
-  for (const std::string& member : members_) all += " " + member;
+  for (const JobHost& host : hosts_) all += " " + host.where;
   return fmt::format("{:016x}", base::stable_hash(all));
 }
 
 MpiPlaces Nodes::mpi_places() const {
   MpiPlaces places{.own = node_};
   std::vector<std::string> names;
-  for (const std::string& member : members_) names.push_back(member.substr(0, member.rfind(':')));  // without the process's number
+  for (const JobHost& host : hosts_) names.push_back(host.where.substr(0, host.where.rfind(':')));  // without the process's number
   for (int node = 0; node < nodes_; ++node) {
     const std::string& name = names[static_cast<std::size_t>(node)];
     const bool is_unique = std::ranges::count(names, name) == 1;
-    places.hosts.push_back({.name = is_unique ? name : fmt::format("{}-{}", name, node), .ranks = counts_[static_cast<std::size_t>(node)]});
+    places.hosts.push_back({.name = is_unique ? name : fmt::format("{}-{}", name, node), .ranks = hosts_[static_cast<std::size_t>(node)].ranks});
   }
   return places;
 }

@@ -45,7 +45,6 @@ void check_elastic(const JobOptions& options) {
   if (backend.find("mpi") != std::string::npos) {
     throw InvalidArgument("-n MIN:MAX is not possible with backend mpi, whose ranks cannot go on after a death");
   }
-  if (options.nnodes > 1) throw InvalidArgument("-n MIN:MAX is for a job on one host, and --nnodes says that there are several");
   if (options.function) throw InvalidArgument("the ranks of a function are not replaced");
 }
 
@@ -148,7 +147,9 @@ void put_together(Nodes& nodes, SignalScope* signals, Console& console, JobResul
   if (gave_up) return;
   if (auto ends = nodes.ends(); !ends.empty()) {
     result.ends = std::move(ends);
-    result.first_cause = first_cause(result.ends);
+    const auto trouble = nodes.first_trouble();
+    result.first_cause = nodes.least_ranks() == 0 ? first_cause(result.ends)
+                                                  : first_cause_of_elastic(result.ends, nodes.least_ranks(), trouble && trouble->ends_elastic());
   }
 }
 
@@ -169,6 +170,10 @@ bool attempt_once(const JobParts& parts, JobResult& result) {
   bool node_is_lost = false;
   if (parts.nodes != nullptr) {
     put_together(*parts.nodes, parts.signals, parts.console, result);
+    if (parts.least_ranks > 0) {
+      restarts_left -= parts.nodes->replacements() - result.replacements;
+      result.replacements = parts.nodes->replacements();
+    }
     const auto trouble = parts.nodes->first_trouble();
     interrupted_first = trouble && trouble->kind == Trouble::Kind::interrupt;
     if (interrupted_first) result.interrupted_by = trouble->signal;
@@ -262,6 +267,7 @@ JobResult run_job(const JobOptions& given) {
                        signal_scope,
                        nodes ? &*nodes : nullptr,
                        world_size,
+                       nodes ? nodes->least_ranks() : options.min_ranks,
                        logs.path,
                        limit.original(),
                        openmp_share(options.ranks),

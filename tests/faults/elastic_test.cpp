@@ -191,7 +191,6 @@ TEST(Elastic, WrongRangesAreRefused) {
   refused({"-n", "0:2"}, "not '0:2'");
   refused({"-n", "2:"}, "not '2:'");
   refused({"-n", "2:4", "--backend", "mpi"}, "not possible with");
-  refused({"-n", "2:4", "--nnodes", "2", "--node-rank", "0", "--master-addr", "127.0.0.1"}, "on one host");
   refused({"-n", "2:4", "--hosts", "a,b"}, "on one host");
 }
 

@@ -25,9 +25,9 @@ TEST(LaunchersText, ends_come_back) {
 
 TEST(LaunchersText, codes_that_no_process_ends_with_are_refused) {
   for (const char* const code : {"2147483647", "256", "-1"}) {
-    EXPECT_THROW(decode_ends("0 12 2 " + std::string(code) + " 0 0 0 0 0 0 a \n"), ProtocolError) << code;
+    EXPECT_THROW(decode_ends("0 12 2 " + std::string(code) + " 0 0 0 0 0 0 0 0 a \n"), ProtocolError) << code;
   }
-  EXPECT_THROW(decode_ends("0 12 3 0 0 0 0 0 0 0 a \n"), ProtocolError);
+  EXPECT_THROW(decode_ends("0 12 3 0 0 0 0 0 0 0 0 0 a \n"), ProtocolError);
   EXPECT_THROW(decode_ends("0 12\n"), ProtocolError);
 }
 

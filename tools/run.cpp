@@ -38,7 +38,8 @@ constexpr double longest_grace_seconds = 1e9;
 struct RunFlags {
   launcher::JobOptions job;
   HostFlags hosts;
-  std::string ranks = "1";
+  std::string ranks = "1", nodes = "1";
+  double last_call_seconds = 30;
   double grace_seconds = 15;
   double silence_seconds = 30;
   bool own_backend = false;
@@ -143,22 +144,24 @@ int start_job(RunFlags& flags, const CLI::App& command) {
     take_nodes_from_slurm(command, job);
     take_node_from_kubernetes(command, job);
   }
-  job.any_node_rank = !job.store.empty() && command.count("--node-rank") == 0;
+  job.any_node_rank = (!job.store.empty() || job.min_nnodes > 0) && job.node_rank == 0 && command.count("--node-rank") == 0;
   job.conductor = conducted().report;
   job.log_name = conducted().log_name;
   return launcher::run_job(job).exit_code;
 }
 
-/// Reads "4", or "2:8".
-void take_ranks(const std::string& text, launcher::JobOptions& job) {
+/// Reads "4", or "2:8" with a least number as well.
+void take_numbers(const std::string& text, int& least, int& most) {
   const auto colon = text.find(':');
-  if (colon != std::string::npos) job.min_ranks = std::stoi(text);
-  job.ranks = std::stoi(colon == std::string::npos ? text : text.substr(colon + 1));
+  if (colon != std::string::npos) least = std::stoi(text);
+  most = std::stoi(colon == std::string::npos ? text : text.substr(colon + 1));
 }
 
 void run(RunFlags& flags, const CLI::App& command) {
   launcher::JobOptions& job = flags.job;
-  take_ranks(flags.ranks, job);
+  take_numbers(flags.ranks, job.min_ranks, job.ranks);
+  take_numbers(flags.nodes, job.min_nnodes, job.nnodes);
+  job.last_call = std::chrono::milliseconds(std::llround(flags.last_call_seconds * 1000));
   job.command = program_arguments();
   if (job.command.empty()) throw CLI::RequiredError("a program to run");
   // Anything longer means "for ever". The limit keeps the clock's arithmetic from overflowing.
@@ -290,8 +293,13 @@ void add_run(CLI::App& app) {
                    "Of several hosts: the port at --master-addr where their launchers and ranks meet (29500). Of one: MASTER_PORT for "
                    "programs that want a certain one (any free one)")
       ->check(whole_number(0, launcher::highest_port));
-  command->add_option("--nnodes", job.nnodes, "How many hosts take part, each with a launcher of its own and its own number of ranks (1)")
-      ->check(whole_number(1, launcher::most_ranks));
+  command
+      ->add_option("--nnodes", flags->nodes,
+                   "How many hosts take part, each with a launcher of its own and its own number of ranks (1). MIN:MAX begins with at least MIN, goes "
+                   "on while MIN are there, and takes in those that come later")
+      ->check(number_or_range(launcher::most_ranks));
+  command->add_option("--last-call", flags->last_call_seconds, "With --nnodes MIN:MAX: seconds that MIN hosts wait for more, at the start (30)")
+      ->check(number(0, 1e6));
   command->add_option("--node-rank", job.node_rank, "Which of them this one is (0)")->check(whole_number(0, launcher::most_ranks - 1));
   command->add_option("--master-addr", job.master_addr, "Address of host 0, where several hosts meet: the only one that is listened on");
   command->add_option("--store", job.store,

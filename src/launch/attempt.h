@@ -75,6 +75,8 @@ class Attempt {
   std::optional<int> interrupted_by() const noexcept { return interrupted_by_; }
   /// Returns false where a rank had failed before the signal: then the rank is the first cause.
   bool interrupted_first() const noexcept { return interrupted_first_; }
+  /// Returns true where the signal ends this host's part alone, and the job goes on elsewhere.
+  bool leaves() const noexcept { return leaves_; }
   /// Returns the last lines of a rank's standard error, or else of its output. Empty where they have just been shown, and for a rank of another host.
   const std::deque<std::string>& last_lines(int rank) const;
 
@@ -178,6 +180,7 @@ class Attempt {
   std::optional<int> interrupted_by_;
   std::optional<std::size_t> cause_;
   bool interrupted_first_ = false;
+  bool leaves_ = false;
   bool restart_follows_ = false;
   bool told_to_end_ = false;
   bool failure_is_new_ = false;

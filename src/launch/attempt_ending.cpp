@@ -27,6 +27,7 @@ std::string seconds(milliseconds time) { return fmt::format("{:g} s", static_cas
 
 /// A failure or interrupt on another host ends our ranks in the same steps.
 void Attempt::hear_other_nodes() {
+  for (const std::string& text : parts_.nodes->take_news()) parts_.console.say(text, Topic::failing);
   const auto trouble = parts_.nodes->take_trouble();
   if (!trouble || (!any_alive() && !restart_is_due())) return;
   if (trouble->kind == Trouble::Kind::interrupt) {
@@ -233,6 +234,12 @@ void Attempt::interrupt(int signal) {
   observe_ends();
   const bool failed_before = std::any_of(ends_.begin(), ends_.end(), [](const RankEnd& end) { return end.failed(); });
   if (!failed_before) interrupted_first_ = true;
+  // A host that is taken back is told so by SIGTERM. Host 0 serves the store, so the job ends with it.
+  leaves_ = parts_.nodes != nullptr && parts_.nodes->is_open() && !decides() && signal == SIGTERM;
+  if (leaves_) {
+    parts_.console.say("SIGTERM: this host leaves the job; its ranks are told to end, and a second one kills them", Topic::interrupt);
+    return begin_ending(signal);
+  }
   if (parts_.nodes != nullptr) parts_.nodes->tell({.kind = Trouble::Kind::interrupt, .signal = signal});
   if (any_alive()) parts_.console.say(signal_name(signal) + ": handed on to all ranks; a second one kills them", Topic::interrupt);
   begin_ending(signal);

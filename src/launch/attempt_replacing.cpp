@@ -75,7 +75,10 @@ void Attempt::advance_elastic() {
     if (parts_.nodes != nullptr) parts_.nodes->tell({.kind = Trouble::Kind::too_few, .rank = last, .how = why});
     return fail_elastic(why, last);
   }
-  if (all.well > 0) cancel_restarts();                              // a job that comes to its end takes nobody in any more
+  if (all.well > 0) {  // a job that comes to its end takes nobody in any more
+    cancel_restarts();
+    if (parts_.nodes != nullptr) parts_.nodes->close();
+  }
   if (all.members == 0 && any_alive()) return ask_to_end(SIGTERM);  // these wait to be taken in
   for (std::size_t i = 0; i < places_.size(); ++i) {
     if (places_[i].restart && places_[i].restart->passed() && !doubt_) replace(i);
@@ -247,7 +250,7 @@ void Attempt::fail_elastic(const std::string& why, int last_lost) {
   const int cancelled = cancel_restarts();
   // On several hosts others may give some back as well, which decides in the end.
   if (elastic_hosts_) restarts_left_ = parts_.nodes->max_restarts() - number_ - news_.restarts + cancelled;
-  restart_follows_ = restarts_left_ > 0;
+  restart_follows_ = restarts_left_ > 0 && (parts_.nodes == nullptr || !parts_.nodes->is_open());
   new_failure_ = why;
   failed_rank_.reset();
   if (last_lost >= first_rank_ && last_lost < first_rank_ + parts_.options.ranks) failed_rank_ = last_lost;

@@ -41,6 +41,10 @@ void Attempt::start() {
     RankEnd end;
     end.rank = first_rank_ + rank;
     end.name = std::to_string(end.rank);
+    if (parts_.nodes != nullptr && parts_.nodes->is_late()) {  // all of them are newcomers
+      places_[static_cast<std::size_t>(rank)].restarts = 1;
+      end.name += ".1";
+    }
     end.host = base::host_name();
     ends_.push_back(end);
   }

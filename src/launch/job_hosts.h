@@ -1,5 +1,7 @@
 #pragma once
 
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +14,7 @@ struct JobHost {
   int ranks = 0;           ///< that it runs
   int first_rank = 0;      ///< of these: the places in the job
   bool is_late = false;    ///< it came while the job ran
+  bool is_gone = false;    ///< its launcher is lost, or has left before the end
   std::string where = {};  ///< "host:pid" of its launcher
 };
 
@@ -19,6 +22,25 @@ struct JobHost {
 std::string encode_hosts(const std::vector<JobHost>& hosts);
 /// Throws ProtocolError where the text is no such list.
 std::vector<JobHost> decode_hosts(const std::string& text);
+
+/// The hosts of a job, which may change while it runs. Any thread may call.
+class HostRoster {
+ public:
+  std::vector<JobHost> all() const;
+  void set(std::vector<JobHost> hosts);
+  void add(JobHost host);
+  /// Returns false where it was gone before.
+  bool note_gone(int number);
+  /// Returns how many are not gone.
+  int present() const;
+  std::optional<JobHost> find(int number) const;
+  /// Returns the number of the host that has this rank; 0 where none has.
+  int host_of(int rank) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<JobHost> hosts_;  // by number
+};
 
 /// What a launcher tells the others of its ranks, in a job that goes on without lost ranks.
 struct HostTally {

@@ -31,18 +31,15 @@ std::string Nodes::key(std::string_view name, int node) const { return fmt::form
 std::string Nodes::attempt_key(std::string_view name) const { return fmt::format("launchers/attempt/{}/{}", attempt_, name); }
 
 std::string Nodes::name_of(int node) const {
-  const auto host = std::ranges::find(hosts_, node, &JobHost::number);
-  return host == hosts_.end() ? fmt::format("host {}", node) : host->where;
+  const auto host = hosts_.find(node);
+  return host ? host->where : fmt::format("host {}", node);
 }
 
-int Nodes::node_of(int rank) const {
-  const auto host = std::ranges::find_if(hosts_, [&](const JobHost& each) { return rank >= each.first_rank && rank < each.first_rank + each.ranks; });
-  return host == hosts_.end() ? 0 : host->number;
-}
+int Nodes::node_of(int rank) const { return hosts_.host_of(rank); }
 
 std::unique_ptr<ElasticHosts> Nodes::make_elastic(int attempt) const {
   return std::make_unique<ElasticHosts>(ElasticHosts::Parts{
-      .store = store_, .keys = {attempt}, .host = node_, .max_restarts = max_restarts_, .hosts = [this] { return hosts_; }});
+      .store = store_, .keys = {attempt}, .host = node_, .max_restarts = max_restarts_ - attempt, .hosts = [this] { return hosts_.all(); }});
 }
 
 void Nodes::tell_ranks(store::StoreServer& launchers, int attempt) const {
@@ -65,7 +62,9 @@ void Nodes::begin(int attempt) {
   constexpr const char* why = "the connection to it ended";
   const Trouble lost{.kind = Trouble::Kind::lost, .node = node_, .rank = first_rank_, .how = why};
   try {
-    store_->leave_will({{attempt_key("trouble"), lost.text()}, {attempt_key(fmt::format("ends/{}", node_)), ""}, {key("bye", node_), why}});
+    std::vector<std::pair<std::string, std::string>> will{{attempt_key(fmt::format("ends/{}", node_)), ""}, {key("bye", node_), why}};
+    if (!is_open_) will.emplace_back(attempt_key("trouble"), lost.text());
+    store_->leave_will(will);
   } catch (const std::exception& error) {
     store_lost_ = error.what();
   }
@@ -164,6 +163,7 @@ void Nodes::beat() {
         look_for_the_silent(heard);
         look_for_the_gone();
       }
+      if (is_open_) hear_of_hosts();
     }
   } catch (const std::exception& error) {
     lose_store(error);
@@ -174,7 +174,9 @@ void Nodes::beat() {
 void Nodes::look_for_the_silent(std::map<int, std::pair<std::string, base::Clock::time_point>>& heard) {
   const auto now = base::Clock::now();
   const store::StoreServer& server = *store_->own_server();
-  for (int node = 1; node < nodes_; ++node) {
+  for (const JobHost& host : hosts_.all()) {
+    const int node = host.number;
+    if (node == 0 || host.is_gone) continue;
     const std::string said = server.peek(key("beat", node)).value_or("");
     auto& [last, when] = heard.try_emplace(node, said, now).first->second;
     if (said != last) {
@@ -188,7 +190,7 @@ void Nodes::look_for_the_silent(std::map<int, std::pair<std::string, base::Clock
 /// Runs on node 0 only: records that launchers which have left, in whatever way, take no part in this attempt.
 void Nodes::look_for_the_gone() {
   std::unique_lock lock(mutex_);
-  if (attempt_ < 0) return;
+  if (attempt_ < 0 || is_open_) return;
   const std::string trouble_place = attempt_key("trouble");
   const std::string ends_place = attempt_key("ends/");
   lock.unlock();
@@ -196,7 +198,7 @@ void Nodes::look_for_the_gone() {
   for (int node = 1; node < nodes_; ++node) {
     const auto why = server.peek(key("bye", node));
     if (!why || server.peek(ends_place + std::to_string(node))) continue;
-    const int first = hosts_[static_cast<std::size_t>(node)].first_rank;
+    const int first = hosts_.find(node)->first_rank;
     store_->compare_set(trouble_place, "", Trouble{.kind = Trouble::Kind::lost, .node = node, .rank = first, .how = *why}.text());
     store_->set(ends_place + std::to_string(node), "");
   }
@@ -234,10 +236,11 @@ void Nodes::gather(const std::string& own_ends) {
     std::vector<Trouble> telling;
     std::unique_lock lock(mutex_);
     const std::string trouble_place = attempt_key("trouble");
-    TextsOfNodes texts{attempt_key("ends"), std::vector<int>(static_cast<std::size_t>(nodes_))};
+    TextsOfNodes texts{attempt_key("ends"), {}};
     telling.swap(to_tell_);
     lock.unlock();
-    std::iota(texts.nodes.begin(), texts.nodes.end(), 0);
+    texts.nodes = hosts_at_the_end(own_ends);
+    if (texts.nodes.empty()) return;
     for (const Trouble& trouble : telling) store_->compare_set(trouble_place, "", trouble.text());
     const auto goes_on = [this] {
       const std::lock_guard held(mutex_);

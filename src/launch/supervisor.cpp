@@ -43,7 +43,7 @@ void check_stdin(const JobOptions& options, int world_size) {
 void check_elastic(const JobOptions& options) {
   const std::string backend = options.backend.empty() ? options.environment.get("UNISONO_BACKEND").value_or("") : options.backend;
   if (backend.find("mpi") != std::string::npos) {
-    throw InvalidArgument("-n MIN:MAX is not possible with backend mpi, whose ranks cannot go on after a death");
+    throw InvalidArgument("MIN:MAX is not possible with backend mpi, whose ranks cannot go on after a death");
   }
   if (options.function) throw InvalidArgument("the ranks of a function are not replaced");
 }
@@ -55,7 +55,10 @@ void check(const JobOptions& options) {
   if (options.min_ranks < 0 || options.min_ranks > options.ranks) {
     throw InvalidArgument(fmt::format("the job cannot go on with {} ranks where it starts {}", options.min_ranks, options.ranks));
   }
-  if (options.min_ranks > 0) check_elastic(options);
+  if (options.min_ranks > 0 || options.min_nnodes > 0) check_elastic(options);
+  if (options.min_nnodes > 0 && !options.store.empty()) {
+    throw InvalidArgument("--nnodes MIN:MAX is not possible with --store: the hosts of such a job meet at --master-addr");
+  }
   if (options.command.empty() == !options.function) throw InvalidArgument("a job runs either a command or a function");
   if (options.grace < milliseconds(0)) throw InvalidArgument("the grace must not be negative");
   if (options.max_restarts < 0) throw InvalidArgument("the number of restarts must not be negative");
@@ -166,6 +169,10 @@ bool attempt_once(const JobParts& parts, JobResult& result) {
   result.records = attempt.records();
   result.first_cause = attempt.cause();
   result.interrupted_by = attempt.interrupted_by();
+  if (attempt.leaves()) {
+    result.exit_code = exit_signaled + *result.interrupted_by;
+    return false;
+  }
   bool interrupted_first = attempt.interrupted_first();
   bool node_is_lost = false;
   if (parts.nodes != nullptr) {
@@ -195,7 +202,7 @@ bool attempt_once(const JobParts& parts, JobResult& result) {
   const bool is_elsewhere = parts.options.conductor >= 0 && parts.nodes != nullptr && parts.nodes->node_of(cause) != parts.options.node_rank;
   if (!is_elsewhere) report_failure(parts.console, result.ends, *result.first_cause, attempt.last_lines(cause));
   if (parts.nodes != nullptr && result.interrupted_by && restarts_left > 0) parts.nodes->give_up_restart(result.attempts, *result.interrupted_by);
-  if (result.interrupted_by || node_is_lost || restarts_left <= 0) return false;
+  if (result.interrupted_by || node_is_lost || restarts_left <= 0 || (parts.nodes != nullptr && parts.nodes->is_open())) return false;
   const milliseconds pause = back_off(result.attempts);
   parts.console.say(fmt::format("restart {} of {} in {} s", result.attempts + result.replacements, max_restarts, pause.count() / 1000),
                     Topic::restart);
@@ -243,7 +250,7 @@ JobResult run_job(const JobOptions& given) {
   std::optional<StoreMeeting> meeting;
   if (!options.store.empty()) meeting.emplace(options);
   std::optional<Nodes> nodes;  // none for a function, whose ranks find each other by themselves
-  if (options.nnodes > 1 && !task.function) nodes.emplace(options);
+  if (options.nnodes > 1 && !task.function) options.node_rank = nodes.emplace(options).node();
   std::optional<SignalScope> signals;
   if (options.signals == SignalMode::handled) signals.emplace(handled_signals(options));
   SignalScope* const signal_scope = signals ? &*signals : nullptr;

@@ -90,7 +90,7 @@ void Attempt::round() {
   if (outsiders_deadline_) set.wake_at(*outsiders_deadline_);
   if (judgement_) set.wake_at(*judgement_);
   if (next_look_) set.wake_at(*next_look_);
-  if (doubt_) set.wake_at(*doubt_);
+  if (doubt_ && decides()) set.wake_at(*doubt_);
   if (elastic_hosts_) elastic_hosts_->wait_for(set);
   for (const RankPlace& place : places_) {
     if (place.restart) set.wake_at(*place.restart);

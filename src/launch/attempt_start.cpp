@@ -72,7 +72,7 @@ void Attempt::start_rank(int local_rank, base::FileDescriptor store_end) {
   environment.set("LOCAL_RANK", local_rank);
   environment.set("LOCAL_WORLD_SIZE", options.ranks);
   environment.set("GROUP_RANK", options.node_rank);
-  environment.set("GROUP_WORLD_SIZE", options.nnodes);
+  environment.set("GROUP_WORLD_SIZE", parts_.nodes != nullptr ? parts_.nodes->hosts() : options.nnodes);
   if (parts_.nodes != nullptr) environment.set("MASTER_ADDR", parts_.nodes->address());
   else environment.set("MASTER_ADDR", options.master_addr.empty() ? std::string_view("127.0.0.1") : std::string_view(options.master_addr));
   environment.set("MASTER_PORT", master_port_);

@@ -54,6 +54,8 @@ class Nodes {
   Nodes& operator=(const Nodes&) = delete;
 
   int node() const { return node_; }
+  /// Returns how many hosts take part now.
+  int hosts() const { return hosts_.present(); }
   int first_rank() const { return first_rank_; }
   int world_size() const { return world_size_; }
   int max_restarts() const { return max_restarts_; }  ///< the number given to node 0
@@ -111,6 +113,8 @@ class Nodes {
   std::optional<Trouble> first_trouble();
 
  private:
+  static constexpr const char* leaving = "it has left";  ///< says a launcher that goes by itself
+
   void meet(const JobOptions& options);
   void agree(const JobOptions& options, const base::Deadline& deadline);
   void join_fixed(const JobOptions& options, const base::Deadline& deadline, const std::string& place, const std::string& at);

@@ -63,9 +63,11 @@ void Nodes::look_for_the_gone_of_open() {
       store_->compare_set(attempt_key("trouble"), "", lost.text());
       admission_->close();
     }
+    if (left < least_hosts_) continue;
     {
       const std::lock_guard lock(mutex_);
-      if (left >= least_hosts_) news_.push_back(fmt::format("the launcher at {} is lost ({}); the job goes on with {} host{}", host.where, *why, left, left == 1 ? "" : "s"));
+      const std::string how = *why == leaving ? "has left" : fmt::format("is lost ({})", *why);
+      news_.push_back(fmt::format("the launcher at {} {}; the job goes on with {} host{}", host.where, how, left, left == 1 ? "" : "s"));
     }
     notify();
   }

@@ -231,7 +231,7 @@ Nodes::~Nodes() {
   try {
     if (!lost) {
       store_->leave_will({});
-      store_->compare_set(key("bye", node_), "", "it has left");
+      store_->compare_set(key("bye", node_), "", leaving);
       std::vector<std::string> goodbyes;
       for (const JobHost& host : hosts_.all()) {
         if (node_ == 0 && !host.is_gone) goodbyes.push_back(key("bye", host.number));

@@ -54,12 +54,12 @@ int newcomer() { return environment().get_int("UNISONO_NEWCOMER").value_or(0); }
   std::abort();
 }
 
-/// Ends this process when the key is there: in the midst of what its other thread is doing.
-void die_at(const std::string& key) {
-  std::thread([key] {
+/// Ends this process when the key is there: in the midst of what its other thread is doing. `part`: of the store where there are several hosts.
+void die_at(const std::string& key, const std::string& part = {}) {
+  std::thread([key, part] {
     std::shared_ptr<Store> store = rendezvous::launcher_store(*environment().get_int("UNISONO_LAUNCHER_FD"));
     if (const auto job = rendezvous::store_of_launchers(*store, base::Deadline(std::chrono::seconds(30)))) {  // that of several hosts
-      store = std::make_shared<PrefixStore>(job->prefix, job->client);
+      store = std::make_shared<PrefixStore>(job->prefix + part, job->client);
     }
     static_cast<void>(store->get(key, std::chrono::hours(1)));
     die();
@@ -176,7 +176,9 @@ bool has_place(const Plan& plan, const ProcessGroup& group) {
 }
 
 int train(const Plan& plan) {
-  if (plan.moment == "shrink" && plan.is_victim) die_at(fmt::format("unisono/world/1//shrink/0.1.2.3/world#0//here/{}", place()));
+  if (plan.moment == "shrink" && plan.is_victim) {
+    die_at(fmt::format("unisono/world/1//shrink/0.1.2.3/world#0//here/{}", place()), "/unisono/rendezvous//1/job");
+  }
   if (plan.moment == "member" && plan.is_victim) die_at("unisono/grow/2/members");
   if (plan.moment == "newcomer" && newcomer() == 1 && place() == 1) die_at("unisono/grow/call/0/0");
   if (plan.moment == "meeting" && plan.is_victim && environment().get_int("UNISONO_ATTEMPT") == 0) die();

@@ -50,7 +50,8 @@ Welcome decode_welcome(const std::string& text) {
   std::istringstream fields(text);
   Welcome welcome;
   int late = 0;
-  fields >> welcome.first_rank >> welcome.world_size >> welcome.least_ranks >> welcome.max_restarts >> welcome.master_port >> late >> welcome.job_name;
+  fields >> welcome.first_rank >> welcome.world_size >> welcome.least_ranks >> welcome.max_restarts >> welcome.master_port >> late >>
+      welcome.job_name;
   const bool is_known = welcome.first_rank >= 0 && welcome.first_rank < welcome.world_size && welcome.least_ranks >= 1 && welcome.max_restarts >= 0 &&
                         welcome.master_port >= 0 && welcome.master_port <= highest_port;
   if (!fields || !is_known || !is_one_word(welcome.job_name)) throw ProtocolError("the launcher of host 0 told of the job in no way of ours");
@@ -105,7 +106,8 @@ std::optional<JobHost> Admission::next_offer() {
     const auto said = server.peek(offer_key(number));
     if (!said) continue;
     const HostOffer offer = decode_offer(*said);
-    if (offer.ranks == parts_.own.ranks && offer.least == parts_.own.least) return JobHost{.number = number, .ranks = offer.ranks, .where = offer.where};
+    if (offer.ranks == parts_.own.ranks && offer.least == parts_.own.least)
+      return JobHost{.number = number, .ranks = offer.ranks, .where = offer.where};
     answer(number, fmt::format("{}with --nnodes MIN:MAX every host has as many ranks: {} runs {}, and {} {}", refused, parts_.own.where,
                                parts_.own.ranks, offer.where, offer.ranks));
   }
@@ -129,7 +131,8 @@ void Admission::gather(const base::Deadline& deadline, std::chrono::milliseconds
     else if (!closing) closing.emplace(last_call);
     if (present >= parts_.most_hosts || (closing && closing->passed())) break;
     if (deadline.passed() && !closing) {
-      throw Timeout(fmt::format("{} of at least {} hosts have come", present, parts_.least_hosts), info("start the launchers of all hosts together"), {});
+      throw Timeout(fmt::format("{} of at least {} hosts have come", present, parts_.least_hosts), info("start the launchers of all hosts together"),
+                    {});
     }
     try {  // A ticket wakes this wait; what it brings follows at once.
       parts_.store->get(offer_key(static_cast<int>(answered_.size()) + present), look_for_the_dead);

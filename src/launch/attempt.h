@@ -38,7 +38,7 @@ struct JobParts {
   SignalScope* signals;  ///< null if signals are not handled
   Nodes* nodes;          ///< null on one host, or if the ranks find each other without a launcher
   int world_size;
-  int least_ranks;                 ///< the job goes on while so many live, on all hosts together; 0: every failure ends it
+  int least_ranks;                ///< the job goes on while so many live, on all hosts together; 0: every failure ends it
   const std::string& log_folder;  ///< the folder of this job; empty if there is none
   std::size_t descriptor_limit;
   int openmp_share;         ///< found once: the system is asked for each figure
@@ -159,10 +159,10 @@ class Attempt {
   std::vector<Child> replaced_;              ///< dead processes that others have replaced; they stay unreaped as the others do
   std::optional<base::Deadline> next_look_;  ///< of a job that goes on without lost ranks: for news in the store
   int restarts_left_ = 0, replacements_ = 0;
-  int last_lost_ = -1;                           ///< the rank of this host that was lost last
-  std::unique_ptr<ElasticHosts> elastic_hosts_;  ///< null on one host
-  ElasticHosts::News news_;                      ///< what it has said last
-  std::optional<base::Deadline> doubt_;          ///< set while the tallies of all hosts say that too few are left
+  int last_lost_ = -1;                                                ///< the rank of this host that was lost last
+  std::unique_ptr<ElasticHosts> elastic_hosts_;                       ///< null on one host
+  ElasticHosts::News news_;                                           ///< what it has said last
+  std::optional<base::Deadline> doubt_;                               ///< set while the tallies of all hosts say that too few are left
   bool are_too_few_ = false;                                          ///< too few ranks were left, and the attempt ends
   std::vector<std::shared_ptr<const base::FileDescriptor>> records_;  ///< of the ranks' calls, by local rank: they outlast the ranks
   std::vector<int> server_ends_;                                      ///< the launcher's ends, by number, for children that do not exec

@@ -105,7 +105,8 @@ HostTally Attempt::tally_of_others() const {
   return all;
 }
 
-/// Tells whether the job ends because too few are left, which one launcher decides. The others say a moment later that a newcomer has become a member.
+/// Tells whether the job ends because too few are left, which one launcher decides. The others say a moment later that a newcomer has become a
+/// member.
 bool Attempt::has_too_few(const HostTally& all) {
   if (all.members + all.well >= parts_.least_ranks) {
     doubt_.reset();
@@ -180,8 +181,9 @@ void Attempt::announce_replacement(std::size_t index, int number, int all) {
   RankPlace& place = places_[index];
   const milliseconds pause = back_off(++place.restarts);
   place.restart.emplace(pause);
-  parts_.console.say(fmt::format("{}; another process takes its place in {} s (restart {} of {})", loss(ends_[index]), pause.count() / 1000, number, all),
-                     Topic::failing);
+  parts_.console.say(
+      fmt::format("{}; another process takes its place in {} s (restart {} of {})", loss(ends_[index]), pause.count() / 1000, number, all),
+      Topic::failing);
 }
 
 /// Ends the processes that the others have left out, because they did not answer: nobody waits for them any more.

@@ -59,12 +59,12 @@ class ElasticHosts {
   void finish();
 
   struct News {
-    std::vector<std::string> lost = {};            ///< processes of this host that the others have left out
-    std::optional<std::string> first_end = {};     ///< "2 exit 7": the first process of the job that has ended
-    std::vector<std::pair<int, int>> granted = {};  ///< a rank, and the number of the restart; 0 where none is left
+    std::vector<std::string> lost = {};                   ///< processes of this host that the others have left out
+    std::optional<std::string> first_end = {};            ///< "2 exit 7": the first process of the job that has ended
+    std::vector<std::pair<int, int>> granted = {};        ///< a rank, and the number of the restart; 0 where none is left
     std::vector<std::pair<std::string, int>> ended = {};  ///< processes of this host, and how many of the whole job had ended before
     int restarts = 0;                                     ///< so many are taken
-    std::map<int, HostTally> others = {};          ///< the last word of each other host; of a silent one, that all of its ranks live
+    std::map<int, HostTally> others = {};                 ///< the last word of each other host; of a silent one, that all of its ranks live
   };
   /// Returns what is new; `restarts` and `others` are always there.
   News take();

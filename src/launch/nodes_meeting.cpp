@@ -73,11 +73,12 @@ void Nodes::meet(const JobOptions& options) {
   const std::string place = "the launchers' store at " + at;
   rendezvous::check_reachable(address.name, address.resolved);
   const auto say = [&](const std::string& text) { say_waiting(options, text); };
-  std::vector<base::SocketAddress> addresses;
+  std::string token;
   base::FileDescriptor listening;
   if (node_ == 0) {
+    const auto addresses = rendezvous::addresses_to_listen_on(address.name, address.resolved, options.environment);
+    token = store::token_for(addresses, secret_, {});
     try {
-      addresses = rendezvous::addresses_to_listen_on(address.name, address.resolved, options.environment);
       listening = options.listening ? std::move(*options.listening) : store::listen_on(addresses);
     } catch (const InvalidArgument&) {
       // Hosts without numbers are told apart by the address: it is that of host 0.
@@ -86,13 +87,12 @@ void Nodes::meet(const JobOptions& options) {
     }
   }
   if (node_ == 0) {
-    const std::string token = store::token_for(addresses, secret_, {});
     base::info(fmt::format("the job's store listens on {}", describe(base::local_address(listening.get()))));
     store_ = store::serve(std::move(listening), place, {.token = token, .tls = store::tls_for(token, options.environment)});
   } else {
     const base::Reminder reminder(
         options.waiting, [&] { return "host 0 at " + at; }, say);
-    const std::string token = store::token_for(address.resolved, secret_, {});
+    token = store::token_for(address.resolved, secret_, {});
     store_ = store::connect_tcp(address.resolved, place, {.token = token, .tls = store::tls_for(token, options.environment)}, deadline);
   }
   store_address_ = store_->addresses()->store;

@@ -27,8 +27,7 @@ std::string encode_ends(const std::vector<RankEnd>& ends) {
   for (const RankEnd& end : ends) {
     text += fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", end.rank, end.pid, static_cast<int>(end.how), end.code, int{end.dumped_core},
                         int{end.out_of_memory}, int{end.is_taken}, int{end.ended_by_launcher}, int{end.left_without_finalize}, int{end.is_survived},
-                        int{end.is_well}, end.order,
-                        end.host.empty() ? "?" : one_line(end.host), one_line(end.status));
+                        int{end.is_well}, end.order, end.host.empty() ? "?" : one_line(end.host), one_line(end.status));
   }
   return text;
 }
@@ -40,8 +39,7 @@ std::vector<RankEnd> decode_ends(const std::string& text) {
     std::istringstream fields(line);
     RankEnd end;
     int how = 0, core = 0, memory = 0, taken = 0, by_launcher = 0, left = 0, survived = 0, well = 0;
-    fields >> end.rank >> end.pid >> how >> end.code >> core >> memory >> taken >> by_launcher >> left >> survived >> well >> end.order >>
-        end.host;
+    fields >> end.rank >> end.pid >> how >> end.code >> core >> memory >> taken >> by_launcher >> left >> survived >> well >> end.order >> end.host;
     const bool is_known = how >= 0 && how <= static_cast<int>(RankEnd::How::signaled) && end.code >= 0 && end.code <= UINT8_MAX;
     const bool is_name = std::ranges::none_of(end.host, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
     if (!fields || !is_known || !is_name) throw ProtocolError("a launcher told in no way of ours how its ranks ended");

@@ -32,10 +32,21 @@ class Launchers {
 
   /// Starts a launcher.
   RunningCommand& start(const std::vector<std::string>& flags = {}, const Variables& variables = {}) {
-    std::vector<std::string> words{"run",           "-n",          plan_.ranks,     "--nnodes",
-                                   plan_.nodes,     "--last-call", "0.5",           "--master-addr",
-                                   "127.0.0.1",     "--master-port", std::to_string(port_), "--max-restarts",
-                                   std::to_string(plan_.restarts), "--grace", plan_.grace};
+    std::vector<std::string> words{"run",
+                                   "-n",
+                                   plan_.ranks,
+                                   "--nnodes",
+                                   plan_.nodes,
+                                   "--last-call",
+                                   "0.5",
+                                   "--master-addr",
+                                   "127.0.0.1",
+                                   "--master-port",
+                                   std::to_string(port_),
+                                   "--max-restarts",
+                                   std::to_string(plan_.restarts),
+                                   "--grace",
+                                   plan_.grace};
     words.insert(words.end(), flags.begin(), flags.end());
     words.insert(words.end(), {"--", FAULT_RANK, "elastic", std::to_string(plan_.steps), std::to_string(plan_.size), plan_.moment, plan_.victims,
                                std::to_string(plan_.step)});

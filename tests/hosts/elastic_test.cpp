@@ -24,9 +24,9 @@ std::vector<std::string> words_of(const Training& training) {
   return {FAULT_RANK, "elastic", "60", std::to_string(training.size), training.moment, training.victims, std::to_string(training.step)};
 }
 
-/// A launcher of two ranks on that host; its number is 0 on host 0 alone.
+/// A launcher of two ranks on that host. Where hosts come and go none is told its number.
 std::unique_ptr<RunningCommand> launcher_on(const Hosts& hosts, int host, const std::vector<std::string>& flags, const Training& training) {
-  std::vector<std::string> words{"run", "--node-rank", host == 0 ? "0" : "1", "--master-addr", hosts.address(0), "--max-restarts", "4", "--grace", "3"};
+  std::vector<std::string> words{"run", "--master-addr", hosts.address(0), "--max-restarts", "4", "--grace", "3"};
   words.insert(words.end(), flags.begin(), flags.end());
   words.emplace_back("--");
   for (const std::string& word : words_of(training)) words.push_back(word);
@@ -45,7 +45,8 @@ TEST(ElasticOfHosts, replace_a_lost_rank_where_it_was) {
   for (const char* victim : {"0", "3"}) {
     std::vector<std::unique_ptr<RunningCommand>> job;
     for (int host = 0; host < 2; ++host) {
-      job.push_back(launcher_on(hosts, host, {"--nnodes", "2", "-n", "1:2"}, {.moment = "small", .victims = victim}));
+      job.push_back(
+          launcher_on(hosts, host, {"--nnodes", "2", "--node-rank", std::to_string(host), "-n", "1:2"}, {.moment = "small", .victims = victim}));
     }
     for (const auto& launcher : job) EXPECT_EQ(launcher->wait(), 0) << launcher->out() << launcher->err();
     expect_done(job[0]->out() + job[1]->out(), 4, "4,3,4");
@@ -79,7 +80,7 @@ TEST(ElasticOfHosts, refuse_hosts_that_say_something_else) {
   EXPECT_EQ(other_ranks->wait(), 2) << other_ranks->err();
   EXPECT_NE(other_ranks->err().find("every host has as many ranks"), std::string::npos) << other_ranks->err();
   for (const char* numbers : {"2", "1:3"}) {
-    const auto other = launcher_on(hosts, 1, {"--nnodes", numbers, "-n", "2"}, {.moment = "place", .step = 99});
+    const auto other = launcher_on(hosts, 1, {"--nnodes", numbers, "--node-rank", "1", "-n", "2"}, {.moment = "place", .step = 99});
     EXPECT_EQ(other->wait(), 2) << other->err();
     EXPECT_NE(other->err().find(fmt::format("--nnodes 1:2 and unisono")), std::string::npos) << other->err();
     EXPECT_NE(other->err().find(fmt::format("this launcher --nnodes {} and", numbers)), std::string::npos) << other->err();

@@ -52,6 +52,7 @@ bool Attempt::restart_is_due() const {
 /// The launcher of host 0 stays while there are members on other hosts, because it decides when too few are left.
 bool Attempt::others_go_on() const {
   if (!elastic_hosts_ || !decides() || phase_ != Phase::running || are_too_few_ || interrupted_by_) return false;
+  if (parts_.nodes->first_trouble()) return false;  // the others end their ranks, and say no more of them
   return doubt_ || tally_of_others().members > 0;
 }
 

@@ -294,6 +294,20 @@ TEST(ElasticHosts, AreAllEndedByCtrlC) {
   job.expect_nothing_left_of_all();
 }
 
+// The launcher of host 0 has no rank any more, and still hears of the end of the others.
+TEST(ElasticHosts, EndWithHostZeroThatHasNoRanksLeft) {
+  Launchers job({.restarts = 0, .steps = 1000000000, .moment = "place", .step = 99, .grace = "2"});
+  job.start_two();
+  for (const auto& launcher : job.all()) ASSERT_TRUE(launcher->until_out_has("under way", 2)) << launcher->err();
+  for (const int rank : {0, 1}) {
+    ::kill(pid_of(job[0], rank), SIGKILL);
+    ASSERT_TRUE(job[0].until_err_has(fmt::format("rank {} ended by SIGKILL", rank))) << job[0].err();
+  }
+  job[1].send(SIGINT);
+  for (const auto& launcher : job.all()) EXPECT_EQ(launcher->wait(), 130) << launcher->err();
+  job.expect_nothing_left_of_all();
+}
+
 // Fewer than MIN hosts come: the launcher says so, and how many there are.
 TEST(ElasticHosts, WaitForTheLeastNumber) {
   Launchers job({.nodes = "2:3", .ranks = "2", .moment = "small"});

@@ -38,7 +38,8 @@ constexpr double longest_grace_seconds = 1e9;
 struct RunFlags {
   launcher::JobOptions job;
   HostFlags hosts;
-  std::string ranks = "1";
+  std::string ranks = "1", nodes = "1";
+  double last_call_seconds = 30;
   double grace_seconds = 15;
   double silence_seconds = 30;
   bool own_backend = false;
@@ -130,7 +131,8 @@ int start_job(RunFlags& flags, const CLI::App& command) {
   if (!are_named && hosts.size() == 1 && is_this_host(hosts.front().name)) job.ranks = std::exchange(hosts, {}).front().slots;
   if (!are_named) meet_by_name(hosts, command, job);
   if (!hosts.empty() && job.min_ranks > 0) {
-    throw InvalidArgument("-n MIN:MAX is for a job on one host", {.hint = "name no hosts, or give -n a single number"});
+    throw InvalidArgument("-n MIN:MAX is not possible with --hosts, nor in the shell of an allocation",
+                          {.hint = "start a launcher on each host, with --nnodes; or give -n a single number"});
   }
   if (!hosts.empty()) {
     const bool has_command = are_named || !flags.hosts.ssh.empty() || job.environment.has("UNISONO_SSH");
@@ -143,22 +145,24 @@ int start_job(RunFlags& flags, const CLI::App& command) {
     take_nodes_from_slurm(command, job);
     take_node_from_kubernetes(command, job);
   }
-  job.any_node_rank = !job.store.empty() && command.count("--node-rank") == 0;
+  job.any_node_rank = (!job.store.empty() || job.min_nnodes > 0) && job.node_rank == 0 && command.count("--node-rank") == 0;
   job.conductor = conducted().report;
   job.log_name = conducted().log_name;
   return launcher::run_job(job).exit_code;
 }
 
-/// Reads "4", or "2:8".
-void take_ranks(const std::string& text, launcher::JobOptions& job) {
+/// Reads "4", or "2:8" with a least number as well.
+void take_numbers(const std::string& text, int& least, int& most) {
   const auto colon = text.find(':');
-  if (colon != std::string::npos) job.min_ranks = std::stoi(text);
-  job.ranks = std::stoi(colon == std::string::npos ? text : text.substr(colon + 1));
+  if (colon != std::string::npos) least = std::stoi(text);
+  most = std::stoi(colon == std::string::npos ? text : text.substr(colon + 1));
 }
 
 void run(RunFlags& flags, const CLI::App& command) {
   launcher::JobOptions& job = flags.job;
-  take_ranks(flags.ranks, job);
+  take_numbers(flags.ranks, job.min_ranks, job.ranks);
+  take_numbers(flags.nodes, job.min_nnodes, job.nnodes);
+  job.last_call = std::chrono::milliseconds(std::llround(flags.last_call_seconds * 1000));
   job.command = program_arguments();
   if (job.command.empty()) throw CLI::RequiredError("a program to run");
   // Anything longer means "for ever". The limit keeps the clock's arithmetic from overflowing.
@@ -212,7 +216,9 @@ void explain_run(const CLI::App* command) {
             "place, "
             "after 1, 2, 4, … seconds and at most --max-restarts times in all, is taken in by them. For that the program calls unisono's "
             "shrink_group "
-            "and grow_group, or run_elastic, which does both; ranks of other programs fail with the lost one.",
+            "and grow_group, or run_elastic, which does both; ranks of other programs fail with the lost one. On several hosts each launcher "
+            "replaces "
+            "the ranks of its host; with --nnodes MIN:MAX hosts come and go as well, while MIN of them are there.",
             "When a rank fails, that is said at once. The others have --grace seconds to end by themselves, get SIGTERM, and after as long again "
             "SIGKILL; two seconds where they are in no group with it. What failed first is named at the end.",
             "On several hosts --hosts or --hostfile names them: they are reached by ssh without a password, run the ranks in the current folder, and "
@@ -222,12 +228,13 @@ void explain_run(const CLI::App* command) {
             "Under "
             "srun, with one launcher on each node, all but the secret come from Slurm, and in a pod of an indexed Job of Kubernetes its number and "
             "the "
-            "name of the first. When a rank fails on one host, all launchers end."},
+            "name of the first. When a rank fails on one host, all launchers end, unless the job goes on without it."},
        .examples = {{"unisono run -n 4 -- ./app --epochs 3", "Four ranks of a program on this host."},
                     {"unisono run -n 2 -- python train.py", "Any program: the ranks are in its environment."},
                     {"unisono run -n 2:4 --max-restarts 10 -- ./app", "Four ranks, of which two may be missing for a while."},
                     {"unisono run -n 8 --bind core --logs logs ./app", "Each rank on a core of its own, with a file for its output."},
                     {"unisono run --nnodes 2 --node-rank 1 --master-addr 10.0.0.1 -n 4 -- ./app", "The second of two hosts."},
+                    {"unisono run --nnodes 2:4 --master-addr 10.0.0.1 -n 4 -- ./app", "On each of two to four hosts, which come and go."},
                     {"unisono run --hosts a:4,b:4 -- ./app", "Four ranks on each of two hosts, by ssh."}},
        .exit_codes = {{"0", "All ranks ended with 0."},
                       {"N", "The rank that failed first ended with N."},
@@ -290,8 +297,14 @@ void add_run(CLI::App& app) {
                    "Of several hosts: the port at --master-addr where their launchers and ranks meet (29500). Of one: MASTER_PORT for "
                    "programs that want a certain one (any free one)")
       ->check(whole_number(0, launcher::highest_port));
-  command->add_option("--nnodes", job.nnodes, "How many hosts take part, each with a launcher of its own and its own number of ranks (1)")
-      ->check(whole_number(1, launcher::most_ranks));
+  command
+      ->add_option(
+          "--nnodes", flags->nodes,
+          "How many hosts take part, each with a launcher of its own and its own number of ranks (1). MIN:MAX begins with at least MIN, goes "
+          "on while MIN are there, and takes in those that come later")
+      ->check(number_or_range(launcher::most_ranks));
+  command->add_option("--last-call", flags->last_call_seconds, "With --nnodes MIN:MAX: seconds that MIN hosts wait for more, at the start (30)")
+      ->check(number(0, 1e6));
   command->add_option("--node-rank", job.node_rank, "Which of them this one is (0)")->check(whole_number(0, launcher::most_ranks - 1));
   command->add_option("--master-addr", job.master_addr, "Address of host 0, where several hosts meet: the only one that is listened on");
   command->add_option("--store", job.store,

@@ -90,6 +90,8 @@ void Attempt::round() {
   if (outsiders_deadline_) set.wake_at(*outsiders_deadline_);
   if (judgement_) set.wake_at(*judgement_);
   if (next_look_) set.wake_at(*next_look_);
+  if (doubt_ && decides()) set.wake_at(*doubt_);
+  if (elastic_hosts_) elastic_hosts_->wait_for(set);
   for (const RankPlace& place : places_) {
     if (place.restart) set.wake_at(*place.restart);
     if (place.patience) set.wake_at(*place.patience);
@@ -126,6 +128,7 @@ void Attempt::observe_ends() {
     end.order = deaths_++;
     if (const auto& record = records_[i]; record && *record) recorder::note_ended(record->get());
     note_end(end.name, how_of(end));
+    if (elastic_hosts_) elastic_hosts_->tell_end(end.name, how_of(end));
     end.status = status_of(end.rank);
     if (end.failed()) {
       note_failure(end);
@@ -147,7 +150,7 @@ void Attempt::note_failure(const RankEnd& end) {
     new_failure_ = fmt::format("rank {} {}", end.rank, end.left_without_finalize ? "left without finalize" : end.describe());
     failed_rank_ = end.rank;
   }
-  if (parts_.nodes == nullptr || end.ended_by_launcher || std::exchange(failure_is_told_, true)) return;
+  if (parts_.nodes == nullptr || is_elastic() || end.ended_by_launcher || std::exchange(failure_is_told_, true)) return;
   parts_.nodes->tell({.kind = Trouble::Kind::failure, .rank = end.rank, .how = how_of(end)});
 }
 
@@ -171,7 +174,15 @@ void Attempt::finish() {
   output_.drain();
   if (parts_.status_line != nullptr) parts_.status_line->hide();
   for (auto& end : ends_) end.status = status_of(end.rank);
-  cause_ = is_elastic() ? cause_of_elastic() : first_cause(ends_);
+  if (elastic_hosts_) elastic_hosts_->finish();
+  hear_elastic_hosts();
+  if (!is_elastic()) {
+    cause_ = first_cause(ends_);
+  } else {
+    for (std::size_t i = 0; i < ends_.size(); ++i) ends_[i].is_well = has_ended_well(i);
+    // On several hosts what has ended here says nothing of the job.
+    if (parts_.nodes == nullptr || are_too_few_) cause_ = first_cause_of_elastic(ends_, parts_.least_ranks, are_too_few_);
+  }
   if (cause_) keep_records();
   store_.reset();
 }

@@ -8,6 +8,7 @@
 
 #include "base/deadline.h"
 #include "launch/child.h"
+#include "launch/elastic_hosts.h"
 #include "launch/first_cause.h"
 #include "launch/host.h"
 #include "launch/job_view.h"
@@ -37,6 +38,7 @@ struct JobParts {
   SignalScope* signals;  ///< null if signals are not handled
   Nodes* nodes;          ///< null on one host, or if the ranks find each other without a launcher
   int world_size;
+  int least_ranks;                ///< the job goes on while so many live, on all hosts together; 0: every failure ends it
   const std::string& log_folder;  ///< the folder of this job; empty if there is none
   std::size_t descriptor_limit;
   int openmp_share;         ///< found once: the system is asked for each figure
@@ -73,6 +75,8 @@ class Attempt {
   std::optional<int> interrupted_by() const noexcept { return interrupted_by_; }
   /// Returns false where a rank had failed before the signal: then the rank is the first cause.
   bool interrupted_first() const noexcept { return interrupted_first_; }
+  /// Returns true where the signal ends this host's part alone, and the job goes on elsewhere.
+  bool leaves() const noexcept { return leaves_; }
   /// Returns the last lines of a rank's standard error, or else of its output. Empty where they have just been shown, and for a rank of another host.
   const std::deque<std::string>& last_lines(int rank) const;
 
@@ -85,18 +89,25 @@ class Attempt {
   base::FileDescriptor make_record(int rank) const;
   std::vector<int> descriptors_to_close(int local_rank) const;
   // In a job that goes on while enough ranks live (attempt_replacing.cpp):
-  bool is_elastic() const { return parts_.options.min_ranks > 0; }
+  bool is_elastic() const { return parts_.least_ranks > 0; }
   void advance_elastic();
   std::vector<std::size_t> note_lost();
+  HostTally tally();
+  HostTally tally_of_others() const;
+  bool decides() const { return parts_.nodes == nullptr || parts_.options.node_rank == 0; }
+  bool others_go_on() const;
+  void hear_elastic_hosts();
+  void hear_grant(int rank, int number);
   void announce(std::size_t index, bool is_replaced);
+  void announce_replacement(std::size_t index, int number, int all);
+  bool has_too_few(const HostTally& all);
   void end_those_left_out();
   void replace(std::size_t index);
-  void fail_elastic();
-  void cancel_restarts();
+  void fail_elastic(const std::string& why, int last_lost);
+  int cancel_restarts();
   bool is_member(std::size_t index);
   bool has_ended_well(std::size_t index);
   bool is_left_out(std::size_t index) { return store_->peek("unisono/lost/" + ends_[index].name).has_value(); }
-  std::optional<std::size_t> cause_of_elastic();
   bool restart_is_due() const;
 
   void round();
@@ -139,6 +150,7 @@ class Attempt {
   /// What a job that goes on without lost ranks knows of the place of a rank.
   struct RankPlace {
     bool is_lost = false;                        ///< its process has ended, and was not replaced so far
+    bool is_asked = false;                       ///< on several hosts: it has asked for a restart, and has no answer yet
     std::optional<base::Deadline> restart = {};  ///< when another process starts in its place
     int restarts = 0;
     std::optional<base::Deadline> patience = {};  ///< of a process that the others have left out, until it is killed
@@ -147,6 +159,10 @@ class Attempt {
   std::vector<Child> replaced_;              ///< dead processes that others have replaced; they stay unreaped as the others do
   std::optional<base::Deadline> next_look_;  ///< of a job that goes on without lost ranks: for news in the store
   int restarts_left_ = 0, replacements_ = 0;
+  int last_lost_ = -1;                                                ///< the rank of this host that was lost last
+  std::unique_ptr<ElasticHosts> elastic_hosts_;                       ///< null on one host
+  ElasticHosts::News news_;                                           ///< what it has said last
+  std::optional<base::Deadline> doubt_;                               ///< set while the tallies of all hosts say that too few are left
   bool are_too_few_ = false;                                          ///< too few ranks were left, and the attempt ends
   std::vector<std::shared_ptr<const base::FileDescriptor>> records_;  ///< of the ranks' calls, by local rank: they outlast the ranks
   std::vector<int> server_ends_;                                      ///< the launcher's ends, by number, for children that do not exec
@@ -164,6 +180,7 @@ class Attempt {
   std::optional<int> interrupted_by_;
   std::optional<std::size_t> cause_;
   bool interrupted_first_ = false;
+  bool leaves_ = false;
   bool restart_follows_ = false;
   bool told_to_end_ = false;
   bool failure_is_new_ = false;

@@ -27,18 +27,22 @@ std::string seconds(milliseconds time) { return fmt::format("{:g} s", static_cas
 
 /// A failure or interrupt on another host ends our ranks in the same steps.
 void Attempt::hear_other_nodes() {
+  for (const std::string& text : parts_.nodes->take_news()) parts_.console.say(text, Topic::failing);
   const auto trouble = parts_.nodes->take_trouble();
-  if (!trouble || !any_alive()) return;
+  if (!trouble || (!any_alive() && !restart_is_due())) return;
   if (trouble->kind == Trouble::Kind::interrupt) {
     parts_.console.say(signal_name(trouble->signal) + " has ended the launcher at " + parts_.nodes->name_of(trouble->node), Topic::interrupt);
     begin_ending(trouble->signal);
     return;
   }
+  if (trouble->kind == Trouble::Kind::too_few) return fail_elastic(trouble->how, trouble->rank);
   const bool lost = trouble->kind == Trouble::Kind::lost;
   note_end(std::to_string(trouble->rank), lost ? "lost 0" : trouble->how);
+  const std::string text = lost ? fmt::format("the launcher at {} is lost ({})", parts_.nodes->name_of(trouble->node), trouble->how)
+                                : fmt::format("rank {} has failed at {}", trouble->rank, parts_.nodes->name_of(trouble->node));
+  if (is_elastic()) return fail_elastic(text, -1);
   if (std::exchange(failure_is_new_, true)) return;
-  new_failure_ = lost ? fmt::format("the launcher at {} is lost ({})", parts_.nodes->name_of(trouble->node), trouble->how)
-                      : fmt::format("rank {} has failed at {}", trouble->rank, parts_.nodes->name_of(trouble->node));
+  new_failure_ = text;
   failed_rank_.reset();
 }
 
@@ -115,7 +119,7 @@ void Attempt::advance() {
   judge_suspects();
   if (is_elastic() && phase_ == Phase::running) advance_elastic();
   if (!any_alive()) {
-    if (!judgement_ && !restart_is_due()) advance_leftovers();
+    if (!judgement_ && !restart_is_due() && !others_go_on()) advance_leftovers();
     return;
   }
   if (phase_ == Phase::running && !is_elastic() && std::exchange(failure_is_new_, false)) {
@@ -230,6 +234,12 @@ void Attempt::interrupt(int signal) {
   observe_ends();
   const bool failed_before = std::any_of(ends_.begin(), ends_.end(), [](const RankEnd& end) { return end.failed(); });
   if (!failed_before) interrupted_first_ = true;
+  // A host that is taken back is told so by SIGTERM. Host 0 serves the store, so the job ends with it.
+  leaves_ = parts_.nodes != nullptr && parts_.nodes->is_open() && !decides() && signal == SIGTERM;
+  if (leaves_) {
+    parts_.console.say("SIGTERM: this host leaves the job; its ranks are told to end, and a second one kills them", Topic::interrupt);
+    return begin_ending(signal);
+  }
   if (parts_.nodes != nullptr) parts_.nodes->tell({.kind = Trouble::Kind::interrupt, .signal = signal});
   if (any_alive()) parts_.console.say(signal_name(signal) + ": handed on to all ranks; a second one kills them", Topic::interrupt);
   begin_ending(signal);
@@ -237,6 +247,7 @@ void Attempt::interrupt(int signal) {
 
 void Attempt::begin_ending(int signal) {
   interrupted_by_ = signal;
+  if (is_elastic()) cancel_restarts();
   if (!any_alive()) return;
   const bool was_asked = phase_ == Phase::asked;
   const auto deadline = deadline_;

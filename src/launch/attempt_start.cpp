@@ -41,6 +41,10 @@ void Attempt::start() {
     RankEnd end;
     end.rank = first_rank_ + rank;
     end.name = std::to_string(end.rank);
+    if (parts_.nodes != nullptr && parts_.nodes->is_late()) {  // all of them are newcomers
+      places_[static_cast<std::size_t>(rank)].restarts = 1;
+      end.name += ".1";
+    }
     end.host = base::host_name();
     ends_.push_back(end);
   }
@@ -53,6 +57,7 @@ void Attempt::start() {
   store_ = std::make_unique<store::StoreServer>();
   if (parts_.nodes != nullptr) parts_.nodes->tell_ranks(*store_, number_);
   for (auto& end : server_ends) store_->adopt(std::move(end));
+  if (is_elastic() && parts_.nodes != nullptr) elastic_hosts_ = parts_.nodes->make_elastic(number_);
 }
 
 /// `store_end`: the rank's end of its connection to the store, where it is not one of those that were made for all.
@@ -67,7 +72,7 @@ void Attempt::start_rank(int local_rank, base::FileDescriptor store_end) {
   environment.set("LOCAL_RANK", local_rank);
   environment.set("LOCAL_WORLD_SIZE", options.ranks);
   environment.set("GROUP_RANK", options.node_rank);
-  environment.set("GROUP_WORLD_SIZE", options.nnodes);
+  environment.set("GROUP_WORLD_SIZE", parts_.nodes != nullptr ? parts_.nodes->hosts() : options.nnodes);
   if (parts_.nodes != nullptr) environment.set("MASTER_ADDR", parts_.nodes->address());
   else environment.set("MASTER_ADDR", options.master_addr.empty() ? std::string_view("127.0.0.1") : std::string_view(options.master_addr));
   environment.set("MASTER_PORT", master_port_);

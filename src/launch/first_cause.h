@@ -30,6 +30,7 @@ struct RankEnd {
   bool ended_by_launcher = false;      ///< told to end before it ended: never a cause
   bool left_without_finalize = false;  ///< exit code 0, initialised, in a sound group
   bool is_survived = false;            ///< the other ranks have gone on without it: no cause of what came later
+  bool is_well = false;                ///< in a job that goes on without lost ranks: a member that has ended well
   int order = 0;                       ///< 0 for the first rank seen to end
   std::string status = {};             ///< last value of unisono/status/<rank>, see above
 
@@ -67,5 +68,9 @@ inline bool is_in_no_group(std::string_view status) { return status.empty(); }
 /// that noticed the loss may end earlier. Then the first that was seen to end counts. If all of it comes from a Mismatch, the rank that differs from
 /// the most is the cause; where there is none, the first that was seen to end stands for all, see fatal_mismatch.
 std::optional<std::size_t> first_cause(std::span<const RankEnd> ends);
+
+/// The same for a job that goes on without lost ranks: nothing where at least `least_ranks` have ended well, unless it was ended because too few were
+/// left. A loss that the others have survived is the cause only where there is no other.
+std::optional<std::size_t> first_cause_of_elastic(std::span<RankEnd> ends, int least_ranks, bool were_too_few);
 
 }  // namespace unisono::launcher

@@ -27,8 +27,8 @@ constexpr std::chrono::milliseconds time_between_counts{2000};
 
 }  // namespace
 
-NodeStates::NodeStates(std::shared_ptr<Store> store, int node, int nodes, std::function<JobSeen()> look)
-    : store_(std::move(store)), node_(node), nodes_(nodes), look_(std::move(look)) {
+NodeStates::NodeStates(std::shared_ptr<Store> store, int node, const HostRoster& hosts, std::function<JobSeen()> look)
+    : store_(std::move(store)), node_(node), hosts_(hosts), look_(std::move(look)) {
   answering_ = base::Thread("the states of ranks for other hosts", [this] { answer(); });
 }
 
@@ -41,15 +41,17 @@ std::vector<JobSeen> NodeStates::of_others() {
   const base::Deadline deadline(time_of_answers);
   std::vector<JobSeen> others;
   // The own answer is waited for as well: so no launcher that lives misses a question.
-  for (int node = 0; node < nodes_; ++node) {
+  const std::vector<JobHost> hosts = hosts_.all();
+  for (const JobHost& host : hosts) {
+    if (host.is_gone) continue;
     try {
-      auto seen = decode_job(store_->get(key(number, std::to_string(node)), deadline.left()));
-      if (seen && node != node_) others.push_back(std::move(*seen));
+      auto seen = decode_job(store_->get(key(number, std::to_string(host.number)), deadline.left()));
+      if (seen && host.number != node_) others.push_back(std::move(*seen));
     } catch (const Timeout&) {  // NOLINT(bugprone-empty-catch): that launcher is gone, or hangs
     }
   }
   store_->erase(key(number, "question"));
-  for (int node = 0; node < nodes_; ++node) store_->erase(key(number, std::to_string(node)));
+  for (const JobHost& host : hosts) store_->erase(key(number, std::to_string(host.number)));
   return others;
 }
 

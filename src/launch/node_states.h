@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/thread.h"
+#include "launch/job_hosts.h"
 #include "launch/job_view.h"
 #include "unisono/store.h"
 
@@ -17,7 +18,7 @@ namespace unisono::launcher {
 class NodeStates {
  public:
   /// `look`: called by a thread of this object. Once the store is lost, nothing is told any more.
-  NodeStates(std::shared_ptr<Store> store, int node, int nodes, std::function<JobSeen()> look);
+  NodeStates(std::shared_ptr<Store> store, int node, const HostRoster& hosts, std::function<JobSeen()> look);
   /// The store's connection must have ended: the thread waits in it.
   ~NodeStates() = default;
 
@@ -31,7 +32,8 @@ class NodeStates {
   std::string key(std::int64_t number, const std::string& what) const;
 
   const std::shared_ptr<Store> store_;
-  const int node_, nodes_;
+  const int node_;
+  const HostRoster& hosts_;
   const std::function<JobSeen()> look_;
   base::Thread answering_;
 };

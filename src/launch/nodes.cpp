@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <numeric>
 
@@ -29,10 +30,16 @@ constexpr int later = 1 << 16;
 std::string Nodes::key(std::string_view name, int node) const { return fmt::format("launchers/{}/{}", name, node); }
 std::string Nodes::attempt_key(std::string_view name) const { return fmt::format("launchers/attempt/{}/{}", attempt_, name); }
 
-int Nodes::node_of(int rank) const {
-  int node = 0;
-  for (int first = counts_[0]; first <= rank && node + 1 < nodes_; first += counts_[static_cast<std::size_t>(node)]) ++node;
-  return node;
+std::string Nodes::name_of(int node) const {
+  const auto host = hosts_.find(node);
+  return host ? host->where : fmt::format("host {}", node);
+}
+
+int Nodes::node_of(int rank) const { return hosts_.host_of(rank); }
+
+std::unique_ptr<ElasticHosts> Nodes::make_elastic(int attempt) const {
+  return std::make_unique<ElasticHosts>(ElasticHosts::Parts{
+      .store = store_, .keys = {attempt}, .host = node_, .max_restarts = max_restarts_ - attempt, .hosts = [this] { return hosts_.all(); }});
 }
 
 void Nodes::tell_ranks(store::StoreServer& launchers, int attempt) const {
@@ -55,7 +62,9 @@ void Nodes::begin(int attempt) {
   constexpr const char* why = "the connection to it ended";
   const Trouble lost{.kind = Trouble::Kind::lost, .node = node_, .rank = first_rank_, .how = why};
   try {
-    store_->leave_will({{attempt_key("trouble"), lost.text()}, {attempt_key(fmt::format("ends/{}", node_)), ""}, {key("bye", node_), why}});
+    std::vector<std::pair<std::string, std::string>> will{{attempt_key(fmt::format("ends/{}", node_)), ""}, {key("bye", node_), why}};
+    if (!is_open_) will.emplace_back(attempt_key("trouble"), lost.text());
+    store_->leave_will(will);
   } catch (const std::exception& error) {
     store_lost_ = error.what();
   }
@@ -110,6 +119,11 @@ bool Nodes::all_ended() {
   return complete_;
 }
 
+int Nodes::replacements() {
+  const std::lock_guard lock(mutex_);
+  return replacements_;
+}
+
 std::vector<RankEnd> Nodes::ends() {
   const std::lock_guard lock(mutex_);
   return ends_;
@@ -149,6 +163,7 @@ void Nodes::beat() {
         look_for_the_silent(heard);
         look_for_the_gone();
       }
+      if (is_open_) hear_of_hosts();
     }
   } catch (const std::exception& error) {
     lose_store(error);
@@ -159,7 +174,9 @@ void Nodes::beat() {
 void Nodes::look_for_the_silent(std::map<int, std::pair<std::string, base::Clock::time_point>>& heard) {
   const auto now = base::Clock::now();
   const store::StoreServer& server = *store_->own_server();
-  for (int node = 1; node < nodes_; ++node) {
+  for (const JobHost& host : hosts_.all()) {
+    const int node = host.number;
+    if (node == 0 || host.is_gone) continue;
     const std::string said = server.peek(key("beat", node)).value_or("");
     auto& [last, when] = heard.try_emplace(node, said, now).first->second;
     if (said != last) {
@@ -173,7 +190,7 @@ void Nodes::look_for_the_silent(std::map<int, std::pair<std::string, base::Clock
 /// Runs on node 0 only: records that launchers which have left, in whatever way, take no part in this attempt.
 void Nodes::look_for_the_gone() {
   std::unique_lock lock(mutex_);
-  if (attempt_ < 0) return;
+  if (attempt_ < 0 || is_open_) return;
   const std::string trouble_place = attempt_key("trouble");
   const std::string ends_place = attempt_key("ends/");
   lock.unlock();
@@ -181,7 +198,7 @@ void Nodes::look_for_the_gone() {
   for (int node = 1; node < nodes_; ++node) {
     const auto why = server.peek(key("bye", node));
     if (!why || server.peek(ends_place + std::to_string(node))) continue;
-    const int first = std::accumulate(counts_.begin(), counts_.begin() + node, 0);
+    const int first = hosts_.find(node)->first_rank;
     store_->compare_set(trouble_place, "", Trouble{.kind = Trouble::Kind::lost, .node = node, .rank = first, .how = *why}.text());
     store_->set(ends_place + std::to_string(node), "");
   }
@@ -219,10 +236,11 @@ void Nodes::gather(const std::string& own_ends) {
     std::vector<Trouble> telling;
     std::unique_lock lock(mutex_);
     const std::string trouble_place = attempt_key("trouble");
-    TextsOfNodes texts{attempt_key("ends"), std::vector<int>(static_cast<std::size_t>(nodes_))};
+    TextsOfNodes texts{attempt_key("ends"), {}};
     telling.swap(to_tell_);
     lock.unlock();
-    std::iota(texts.nodes.begin(), texts.nodes.end(), 0);
+    texts.nodes = hosts_at_the_end(own_ends);
+    if (texts.nodes.empty()) return;
     for (const Trouble& trouble : telling) store_->compare_set(trouble_place, "", trouble.text());
     const auto goes_on = [this] {
       const std::lock_guard held(mutex_);
@@ -235,7 +253,9 @@ void Nodes::gather(const std::string& own_ends) {
     for (const std::string& ends_of_node : *of_nodes) std::ranges::move(decode_ends(ends_of_node), std::back_inserter(all));
     // All reports are written by now, although the listening thread may not have read the first trouble yet.
     const auto first = store_->try_get(trouble_place);
+    const std::string restarts = store_->try_get(ElasticKeys::restarts).value_or("0");
     lock.lock();
+    std::from_chars(restarts.data(), restarts.data() + restarts.size(), replacements_);
     if (first && !trouble_) trouble_ = Trouble::parse(*first);
     // The clocks of hosts differ, so the trouble written first counts as the first.
     for (RankEnd& end : all) {

@@ -11,8 +11,11 @@
 
 #include "base/file_descriptor.h"
 #include "base/thread.h"
+#include "launch/admission.h"
+#include "launch/elastic_hosts.h"
 #include "launch/first_cause.h"
 #include "launch/host.h"
+#include "launch/job_hosts.h"
 #include "launch/mpi_places.h"
 #include "launch/node_exchange.h"
 #include "launch/node_states.h"
@@ -23,12 +26,14 @@ namespace unisono::launcher {
 
 /// A report of one launcher that makes the others end their ranks, too.
 struct Trouble {
-  enum class Kind { failure, interrupt, lost };
+  enum class Kind { failure, interrupt, lost, too_few };
   Kind kind = Kind::failure;
   int node = 0;
-  int rank = 0;          ///< failure: the rank; lost: the first one of the lost node
-  std::string how = {};  ///< failure: "exit 7", "signal 9"
+  int rank = 0;          ///< failure: the rank; lost: the first one of the lost node; too_few: the rank that was lost last
+  std::string how = {};  ///< failure: "exit 7", "signal 9"; too_few: a sentence
   int signal = 0;        ///< interrupt: its number
+  /// Tells whether it ends a job that goes on without lost ranks.
+  bool ends_elastic() const { return kind == Kind::lost || kind == Kind::too_few; }
   std::string text() const;
   static std::optional<Trouble> parse(const std::string& text);
 };
@@ -48,18 +53,29 @@ class Nodes {
   Nodes(const Nodes&) = delete;
   Nodes& operator=(const Nodes&) = delete;
 
+  int node() const { return node_; }
+  /// Returns how many hosts take part now.
+  int hosts() const { return hosts_.present(); }
   int first_rank() const { return first_rank_; }
   int world_size() const { return world_size_; }
   int max_restarts() const { return max_restarts_; }  ///< the number given to node 0
   std::string address() const { return store_address_.host(); }
   int master_port() const { return master_port_; }  ///< a free port on node 0, for programs of other libraries
-  const std::string& name_of(int node) const { return members_[static_cast<std::size_t>(node)]; }
+  /// The job goes on while so many ranks live; 0: every failure ends it.
+  int least_ranks() const { return least_ranks_; }
+  /// Tells whether hosts may come and go while the job runs: --nnodes MIN:MAX.
+  bool is_open() const { return is_open_; }
+  /// Tells whether the job ran already when this host came.
+  bool is_late() const { return is_late_; }
+  std::string name_of(int node) const;
   int node_of(int rank) const;
 
   /// Returns a name of the job that all its launchers use.
-  std::string job_name() const;
+  std::string job_name() const { return job_name_; }
   /// Returns where the ranks are. Hosts that call themselves alike are told apart by their numbers.
   MpiPlaces mpi_places() const;
+  /// Makes the way in which the launchers of a job that goes on without lost ranks hear of those.
+  std::unique_ptr<ElasticHosts> make_elastic(int attempt) const;
   /// Makes a way to exchange texts during an attempt. `name` is that of its purpose.
   std::unique_ptr<NodeExchange> make_exchange(std::string_view name, int attempt) const;
 
@@ -79,6 +95,10 @@ class Nodes {
   void give_up_restart(int attempt, int signal) noexcept;
   /// Reports trouble on this node. Only the first report of an attempt counts, whichever node writes it.
   void tell(Trouble trouble);
+  /// Takes no host in any more, because the job comes to its end.
+  void close();
+  /// Returns which hosts have come and gone since the last call, as sentences.
+  std::vector<std::string> take_news();
   /// Returns the first trouble of another node, once in an attempt.
   std::optional<Trouble> take_trouble();
   /// Reports that this node's ranks have ended.
@@ -87,28 +107,43 @@ class Nodes {
   bool all_ended();
   /// Returns the ends of the attempt in the order of the ranks, without those of lost nodes.
   std::vector<RankEnd> ends();
+  /// Returns how many processes were started in the place of lost ones, on all hosts; known when all ranks have ended.
+  int replacements();
   /// Returns the trouble that was reported first, by whichever node.
   std::optional<Trouble> first_trouble();
 
  private:
+  static constexpr const char* leaving = "it has left";  ///< says a launcher that goes by itself
+
   void meet(const JobOptions& options);
   void agree(const JobOptions& options, const base::Deadline& deadline);
+  void join_fixed(const JobOptions& options, const base::Deadline& deadline, const std::string& place, const std::string& at);
+  void join_open(const JobOptions& options, const base::Deadline& deadline, const std::string& at);
+  void serve(const JobOptions& options, base::FileDescriptor listening, const std::vector<base::SocketAddress>& addresses, const std::string& place);
+  void compare_numbers(const JobOptions& options, const base::Deadline& deadline);
   std::string key(std::string_view name, int node) const;
   std::string attempt_key(std::string_view name) const;
   void beat();
   void look_for_the_gone();
+  void look_for_the_gone_of_open();
+  void hear_of_hosts();
+  std::vector<int> hosts_at_the_end(const std::string& own_ends);
   void look_for_the_silent(std::map<int, std::pair<std::string, base::Clock::time_point>>& heard);
   void listen(int attempt);
   void gather(const std::string& own_ends);
   void lose_store(const std::exception& error);
   void notify() const;
 
-  const int node_, nodes_;
+  int node_;
+  const int nodes_, least_hosts_;
+  const bool is_open_;
   const std::chrono::milliseconds silence_;
   const std::string secret_;
-  std::vector<std::string> members_;  // "host:pid", by node
-  std::vector<int> counts_;           // the number of ranks, by node
-  int first_rank_ = 0, world_size_ = 0, max_restarts_ = 0, master_port_ = 0;
+  HostRoster hosts_;
+  std::unique_ptr<Admission> admission_;  // of an open job, on node 0
+  std::string job_name_;
+  bool is_late_ = false;
+  int first_rank_ = 0, world_size_ = 0, max_restarts_ = 0, master_port_ = 0, least_ranks_ = 0;
   base::SocketAddress store_address_;
   std::optional<PortReservation> port_;
   std::shared_ptr<store::Client> store_;
@@ -122,6 +157,8 @@ class Nodes {
   std::optional<Trouble> trouble_;
   bool trouble_taken_ = false, complete_ = false;
   std::vector<RankEnd> ends_;
+  int replacements_ = 0;
+  std::vector<std::string> news_;
   std::optional<std::string> store_lost_;
   base::Thread beating_, listening_, gathering_;
   std::unique_ptr<NodeStates> states_;

@@ -54,6 +54,8 @@ void say_waiting(const JobOptions& options, const std::string& text) {
 Nodes::Nodes(const JobOptions& options)
     : node_(options.node_rank),
       nodes_(options.nnodes),
+      least_hosts_(options.min_nnodes > 0 ? options.min_nnodes : options.nnodes),
+      is_open_(options.min_nnodes > 0),
       silence_(options.silence),
       secret_(secret_of(options)),
       notifier_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -71,19 +73,84 @@ void Nodes::meet(const JobOptions& options) {
   const std::string place = "the launchers' store at " + at;
   rendezvous::check_reachable(address.name, address.resolved);
   const auto say = [&](const std::string& text) { say_waiting(options, text); };
+  std::string token;
+  base::FileDescriptor listening;
   if (node_ == 0) {
     const auto addresses = rendezvous::addresses_to_listen_on(address.name, address.resolved, options.environment);
-    const std::string token = store::token_for(addresses, secret_, {});
-    base::FileDescriptor listening = options.listening ? std::move(*options.listening) : store::listen_on(addresses);
+    token = store::token_for(addresses, secret_, {});
+    try {
+      listening = options.listening ? std::move(*options.listening) : store::listen_on(addresses);
+    } catch (const InvalidArgument&) {
+      // Hosts without numbers are told apart by the address: it is that of host 0.
+      if (!is_open_ || !options.any_node_rank) throw;
+      node_ = 1;
+    }
+  }
+  if (node_ == 0) {
     base::info(fmt::format("the job's store listens on {}", describe(base::local_address(listening.get()))));
     store_ = store::serve(std::move(listening), place, {.token = token, .tls = store::tls_for(token, options.environment)});
   } else {
     const base::Reminder reminder(
         options.waiting, [&] { return "host 0 at " + at; }, say);
-    const std::string token = store::token_for(address.resolved, secret_, {});
+    token = store::token_for(address.resolved, secret_, {});
     store_ = store::connect_tcp(address.resolved, place, {.token = token, .tls = store::tls_for(token, options.environment)}, deadline);
   }
   store_address_ = store_->addresses()->store;
+  compare_numbers(options, deadline);
+  if (is_open_) {
+    join_open(options, deadline, at);
+  } else {
+    join_fixed(options, deadline, place, at);
+  }
+  store_->set_timeout(silence_);
+}
+
+// Launchers that say --nnodes N and MIN:MAX meet in different ways.
+void Nodes::compare_numbers(const JobOptions& options, const Deadline& deadline) {
+  const std::string numbers = is_open_ ? fmt::format("{}:{}", least_hosts_, nodes_) : std::to_string(nodes_);
+  const std::string own = fmt::format("--nnodes {} and unisono {}", numbers, store::describe_own_version());
+  if (node_ == 0) return store_->set("launchers/numbers", own);
+  const std::string theirs = store_->get("launchers/numbers", deadline.left());
+  const bool is_open_there = theirs.find(':') < theirs.find(" and ");
+  if ((is_open_ || is_open_there) && theirs != own) {
+    throw InvalidArgument(fmt::format("host 0 at {} has {}, and this launcher {}", options.master_addr, theirs, own), info());
+  }
+}
+
+void Nodes::join_open(const JobOptions& options, const Deadline& deadline, const std::string& at) {
+  const HostOffer own{.ranks = options.ranks, .least = options.min_ranks, .where = rendezvous::where(rendezvous::own_record({}).member)};
+  const auto say = [&](const std::string& text) { say_waiting(options, text); };
+  Welcome welcome{.max_restarts = options.max_restarts};
+  if (node_ == 0) {
+    port_ = PortReservation::near(store_address_, store_address_.port() + 1);
+    welcome.master_port = port_->port();
+    welcome.least_ranks = least_hosts_ * (options.min_ranks > 0 ? options.min_ranks : options.ranks);
+    welcome.job_name = fmt::format("{:016x}", base::stable_hash(store_address_.host() + " " + own.where));
+    admission_ = std::make_unique<Admission>(
+        Admission::Parts{.store = store_, .least_hosts = least_hosts_, .most_hosts = nodes_, .own = own, .terms = welcome}, hosts_);
+    const base::Reminder reminder(
+        options.waiting,
+        [&] { return fmt::format("hosts at {}: {} of {} have come, and {} are enough", at, admission_->present(), nodes_, least_hosts_); }, say);
+    admission_->gather(deadline, options.last_call);
+    welcome.world_size = admission_->world_size();
+  } else {
+    node_ = take_ticket(*store_);
+    const base::Reminder reminder(
+        options.waiting, [&] { return "host 0 at " + at + " to take this host in"; }, say);
+    welcome = ask_for_place(*store_, node_, own, deadline);
+    hosts_.set(decode_hosts(store_->get(hosts_key, deadline.left())));
+  }
+  first_rank_ = welcome.first_rank;
+  world_size_ = welcome.world_size;
+  least_ranks_ = welcome.least_ranks;
+  max_restarts_ = welcome.max_restarts;
+  master_port_ = welcome.master_port;
+  is_late_ = welcome.is_late;
+  job_name_ = welcome.job_name;
+}
+
+void Nodes::join_fixed(const JobOptions& options, const Deadline& deadline, const std::string& place, const std::string& at) {
+  const auto say = [&](const std::string& text) { say_waiting(options, text); };
   rendezvous::JoinRequest request{.self = rendezvous::own_record(node_), .world_size = nodes_, .group_name = "launchers"};
   request.most_generations = 1;
   request.who = "node";
@@ -98,14 +165,18 @@ void Nodes::meet(const JobOptions& options) {
   const auto joined = rendezvous::join(*store_, request, deadline);
   reminder.reset();
   if (!joined) throw InvalidArgument(fmt::format("the job at {} is over", place), info("start the launchers of all hosts together"));
-  for (const auto& member : joined->members) members_.push_back(rendezvous::where(member));
+  std::string all = store_address_.host();
+  for (const auto& member : joined->members) {
+    hosts_.add({.number = member.rank, .where = rendezvous::where(member)});
+    all += " " + rendezvous::where(member);
+  }
+  job_name_ = fmt::format("{:016x}", base::stable_hash(all));
   agree(options, deadline);
-  store_->set_timeout(silence_);
 }
 
 // Agrees on the number of ranks of each node, and on what node 0 alone decides: its text says that as well.
 void Nodes::agree(const JobOptions& options, const Deadline& deadline) {
-  std::string own = std::to_string(options.ranks);
+  std::string own = fmt::format("{} {}", options.ranks, options.min_ranks);
   if (node_ == 0) {
     // The port after the store's is tried first, because firewalls are likely to let it through as well.
     port_ = PortReservation::near(store_address_, store_address_.port() + 1);
@@ -114,31 +185,35 @@ void Nodes::agree(const JobOptions& options, const Deadline& deadline) {
   std::vector<int> nodes(static_cast<std::size_t>(nodes_));
   std::iota(nodes.begin(), nodes.end(), 0);
   const auto all = *gather_texts(*store_, {"launchers/ranks", std::move(nodes)}, node_, own, deadline, [] { return true; });
-  for (const std::string& said : all) {
-    std::istringstream text(said);
-    text >> counts_.emplace_back();
-    if (&said == &all.front()) text >> master_port_ >> max_restarts_;
+  bool is_elastic = false;
+  std::vector<JobHost> hosts = hosts_.all();
+  for (std::size_t node = 0; node < all.size(); ++node) {
+    std::istringstream text(all[node]);
+    JobHost& host = hosts[node];
+    int least = 0;
+    text >> host.ranks >> least;
+    if (node == 0) text >> master_port_ >> max_restarts_;
     if (text.fail()) throw ProtocolError("a launcher told its number of ranks in no way of ours");
+    is_elastic = is_elastic || least > 0;
+    least_ranks_ += least > 0 ? least : host.ranks;
+    host.first_rank = world_size_;
+    world_size_ += host.ranks;
   }
-  world_size_ = std::accumulate(counts_.begin(), counts_.end(), 0);
-  first_rank_ = std::accumulate(counts_.begin(), counts_.begin() + node_, 0);
+  if (!is_elastic) least_ranks_ = 0;
+  first_rank_ = hosts[static_cast<std::size_t>(node_)].first_rank;
+  hosts_.set(std::move(hosts));
   if (world_size_ > most_ranks) throw InvalidArgument(fmt::format("a job has at most {} ranks, and there are {}", most_ranks, world_size_));
-}
-
-std::string Nodes::job_name() const {
-  std::string all = store_address_.host();
-  for (const std::string& member : members_) all += " " + member;
-  return fmt::format("{:016x}", base::stable_hash(all));
 }
 
 MpiPlaces Nodes::mpi_places() const {
   MpiPlaces places{.own = node_};
   std::vector<std::string> names;
-  for (const std::string& member : members_) names.push_back(member.substr(0, member.rfind(':')));  // without the process's number
+  const std::vector<JobHost> hosts = hosts_.all();
+  for (const JobHost& host : hosts) names.push_back(host.where.substr(0, host.where.rfind(':')));  // without the process's number
   for (int node = 0; node < nodes_; ++node) {
     const std::string& name = names[static_cast<std::size_t>(node)];
     const bool is_unique = std::ranges::count(names, name) == 1;
-    places.hosts.push_back({.name = is_unique ? name : fmt::format("{}-{}", name, node), .ranks = counts_[static_cast<std::size_t>(node)]});
+    places.hosts.push_back({.name = is_unique ? name : fmt::format("{}-{}", name, node), .ranks = hosts[static_cast<std::size_t>(node)].ranks});
   }
   return places;
 }
@@ -147,7 +222,7 @@ std::unique_ptr<NodeExchange> Nodes::make_exchange(std::string_view name, int at
   return std::make_unique<NodeExchange>(store_, fmt::format("launchers/attempt/{}/{}", attempt, name), node_);
 }
 
-void Nodes::answer_for_states(std::function<JobSeen()> look) { states_ = std::make_unique<NodeStates>(store_, node_, nodes_, std::move(look)); }
+void Nodes::answer_for_states(std::function<JobSeen()> look) { states_ = std::make_unique<NodeStates>(store_, node_, hosts_, std::move(look)); }
 
 Nodes::~Nodes() {
   std::unique_lock lock(mutex_);
@@ -156,9 +231,11 @@ Nodes::~Nodes() {
   try {
     if (!lost) {
       store_->leave_will({});
-      store_->compare_set(key("bye", node_), "", "it has left");
+      store_->compare_set(key("bye", node_), "", leaving);
       std::vector<std::string> goodbyes;
-      for (int node = 0; node_ == 0 && node < nodes_; ++node) goodbyes.push_back(key("bye", node));
+      for (const JobHost& host : hosts_.all()) {
+        if (node_ == 0 && !host.is_gone) goodbyes.push_back(key("bye", host.number));
+      }
       store_->wait(goodbyes, farewell_time);
     }
   } catch (const std::exception& error) {  // the job is done, so nobody needs to know

@@ -25,9 +25,9 @@ std::string one_line(std::string text) {
 std::string encode_ends(const std::vector<RankEnd>& ends) {
   std::string text;
   for (const RankEnd& end : ends) {
-    text += fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}\n", end.rank, end.pid, static_cast<int>(end.how), end.code, int{end.dumped_core},
-                        int{end.out_of_memory}, int{end.is_taken}, int{end.ended_by_launcher}, int{end.left_without_finalize}, end.order,
-                        end.host.empty() ? "?" : one_line(end.host), one_line(end.status));
+    text += fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", end.rank, end.pid, static_cast<int>(end.how), end.code, int{end.dumped_core},
+                        int{end.out_of_memory}, int{end.is_taken}, int{end.ended_by_launcher}, int{end.left_without_finalize}, int{end.is_survived},
+                        int{end.is_well}, end.order, end.host.empty() ? "?" : one_line(end.host), one_line(end.status));
   }
   return text;
 }
@@ -38,8 +38,8 @@ std::vector<RankEnd> decode_ends(const std::string& text) {
   for (std::string line; std::getline(lines, line);) {
     std::istringstream fields(line);
     RankEnd end;
-    int how = 0, core = 0, memory = 0, taken = 0, by_launcher = 0, left = 0;
-    fields >> end.rank >> end.pid >> how >> end.code >> core >> memory >> taken >> by_launcher >> left >> end.order >> end.host;
+    int how = 0, core = 0, memory = 0, taken = 0, by_launcher = 0, left = 0, survived = 0, well = 0;
+    fields >> end.rank >> end.pid >> how >> end.code >> core >> memory >> taken >> by_launcher >> left >> survived >> well >> end.order >> end.host;
     const bool is_known = how >= 0 && how <= static_cast<int>(RankEnd::How::signaled) && end.code >= 0 && end.code <= UINT8_MAX;
     const bool is_name = std::ranges::none_of(end.host, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
     if (!fields || !is_known || !is_name) throw ProtocolError("a launcher told in no way of ours how its ranks ended");
@@ -51,6 +51,8 @@ std::vector<RankEnd> decode_ends(const std::string& text) {
     end.is_taken = taken != 0;
     end.ended_by_launcher = by_launcher != 0;
     end.left_without_finalize = left != 0;
+    end.is_survived = survived != 0;
+    end.is_well = well != 0;
     ends.push_back(std::move(end));
   }
   return ends;
@@ -63,7 +65,7 @@ std::optional<Trouble> Trouble::parse(const std::string& text) {
   Trouble trouble;
   int kind = -1;
   fields >> kind >> trouble.node >> trouble.rank >> trouble.signal;
-  if (!fields || kind < 0 || kind > static_cast<int>(Kind::lost)) return std::nullopt;
+  if (!fields || kind < 0 || kind > static_cast<int>(Kind::too_few)) return std::nullopt;
   trouble.kind = static_cast<Kind>(kind);
   fields.get();
   std::getline(fields, trouble.how);

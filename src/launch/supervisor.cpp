@@ -43,9 +43,8 @@ void check_stdin(const JobOptions& options, int world_size) {
 void check_elastic(const JobOptions& options) {
   const std::string backend = options.backend.empty() ? options.environment.get("UNISONO_BACKEND").value_or("") : options.backend;
   if (backend.find("mpi") != std::string::npos) {
-    throw InvalidArgument("-n MIN:MAX is not possible with backend mpi, whose ranks cannot go on after a death");
+    throw InvalidArgument("MIN:MAX is not possible with backend mpi, whose ranks cannot go on after a death");
   }
-  if (options.nnodes > 1) throw InvalidArgument("-n MIN:MAX is for a job on one host, and --nnodes says that there are several");
   if (options.function) throw InvalidArgument("the ranks of a function are not replaced");
 }
 
@@ -56,7 +55,10 @@ void check(const JobOptions& options) {
   if (options.min_ranks < 0 || options.min_ranks > options.ranks) {
     throw InvalidArgument(fmt::format("the job cannot go on with {} ranks where it starts {}", options.min_ranks, options.ranks));
   }
-  if (options.min_ranks > 0) check_elastic(options);
+  if (options.min_ranks > 0 || options.min_nnodes > 0) check_elastic(options);
+  if (options.min_nnodes > 0 && !options.store.empty()) {
+    throw InvalidArgument("--nnodes MIN:MAX is not possible with --store: the hosts of such a job meet at --master-addr");
+  }
   if (options.command.empty() == !options.function) throw InvalidArgument("a job runs either a command or a function");
   if (options.grace < milliseconds(0)) throw InvalidArgument("the grace must not be negative");
   if (options.max_restarts < 0) throw InvalidArgument("the number of restarts must not be negative");
@@ -148,7 +150,9 @@ void put_together(Nodes& nodes, SignalScope* signals, Console& console, JobResul
   if (gave_up) return;
   if (auto ends = nodes.ends(); !ends.empty()) {
     result.ends = std::move(ends);
-    result.first_cause = first_cause(result.ends);
+    const auto trouble = nodes.first_trouble();
+    result.first_cause = nodes.least_ranks() == 0 ? first_cause(result.ends)
+                                                  : first_cause_of_elastic(result.ends, nodes.least_ranks(), trouble && trouble->ends_elastic());
   }
 }
 
@@ -165,10 +169,18 @@ bool attempt_once(const JobParts& parts, JobResult& result) {
   result.records = attempt.records();
   result.first_cause = attempt.cause();
   result.interrupted_by = attempt.interrupted_by();
+  if (attempt.leaves()) {
+    result.exit_code = exit_signaled + *result.interrupted_by;
+    return false;
+  }
   bool interrupted_first = attempt.interrupted_first();
   bool node_is_lost = false;
   if (parts.nodes != nullptr) {
     put_together(*parts.nodes, parts.signals, parts.console, result);
+    if (parts.least_ranks > 0) {
+      restarts_left -= parts.nodes->replacements() - result.replacements;
+      result.replacements = parts.nodes->replacements();
+    }
     const auto trouble = parts.nodes->first_trouble();
     interrupted_first = trouble && trouble->kind == Trouble::Kind::interrupt;
     if (interrupted_first) result.interrupted_by = trouble->signal;
@@ -190,7 +202,7 @@ bool attempt_once(const JobParts& parts, JobResult& result) {
   const bool is_elsewhere = parts.options.conductor >= 0 && parts.nodes != nullptr && parts.nodes->node_of(cause) != parts.options.node_rank;
   if (!is_elsewhere) report_failure(parts.console, result.ends, *result.first_cause, attempt.last_lines(cause));
   if (parts.nodes != nullptr && result.interrupted_by && restarts_left > 0) parts.nodes->give_up_restart(result.attempts, *result.interrupted_by);
-  if (result.interrupted_by || node_is_lost || restarts_left <= 0) return false;
+  if (result.interrupted_by || node_is_lost || restarts_left <= 0 || (parts.nodes != nullptr && parts.nodes->is_open())) return false;
   const milliseconds pause = back_off(result.attempts);
   parts.console.say(fmt::format("restart {} of {} in {} s", result.attempts + result.replacements, max_restarts, pause.count() / 1000),
                     Topic::restart);
@@ -238,7 +250,7 @@ JobResult run_job(const JobOptions& given) {
   std::optional<StoreMeeting> meeting;
   if (!options.store.empty()) meeting.emplace(options);
   std::optional<Nodes> nodes;  // none for a function, whose ranks find each other by themselves
-  if (options.nnodes > 1 && !task.function) nodes.emplace(options);
+  if (options.nnodes > 1 && !task.function) options.node_rank = nodes.emplace(options).node();
   std::optional<SignalScope> signals;
   if (options.signals == SignalMode::handled) signals.emplace(handled_signals(options));
   SignalScope* const signal_scope = signals ? &*signals : nullptr;
@@ -262,6 +274,7 @@ JobResult run_job(const JobOptions& given) {
                        signal_scope,
                        nodes ? &*nodes : nullptr,
                        world_size,
+                       nodes ? nodes->least_ranks() : options.min_ranks,
                        logs.path,
                        limit.original(),
                        openmp_share(options.ranks),

@@ -45,8 +45,10 @@ struct JobOptions {
   int ranks = 1;  ///< on this host
   /// The job goes on, and lost ranks are replaced, while so many ranks live; 0: every failure ends it.
   int min_ranks = 0;
-  int nnodes = 1;                         ///< number of hosts, each of which has a launcher of its own
-  int node_rank = 0;                      ///< number of this host: its ranks come after those of the hosts before it
+  int nnodes = 1;      ///< number of hosts, each of which has a launcher of its own
+  int min_nnodes = 0;  ///< hosts may come and go while so many are there, up to nnodes; 0: nnodes take part, from begin to end
+  std::chrono::milliseconds last_call = std::chrono::seconds(30);  ///< with it: how long min_nnodes hosts wait for more, at the start
+  int node_rank = 0;                                               ///< number of this host: its ranks come after those of the hosts before it
   std::string master_addr = {};           ///< on several hosts: the address of the first, where their launchers meet; empty: this host
   std::vector<std::string> command = {};  ///< program (looked up along PATH) and its arguments
   /// Runs in the forked child with the rank's variables (RANK, UNISONO_LAUNCHER_FD, …) and returns the exit code. Call run_job before threads exist.
@@ -61,7 +63,7 @@ struct JobOptions {
   std::vector<int> forwarded_signals = {SIGUSR1, SIGUSR2};  ///< sent on to the ranks, without further effect
   int master_port = 0;         ///< 0: any free one; on several hosts the port where their launchers meet, 0 standing for 29500
   std::string store = {};      ///< on several hosts: an etcd:// URL where their launchers meet, in place of master_addr
-  bool any_node_rank = false;  ///< with it: node_rank is what the store says
+  bool any_node_rank = false;  ///< node_rank is what the store says, or with min_nnodes: 0 where master_addr is this host's, and free
   std::shared_ptr<base::FileDescriptor> listening = {};          ///< of host 0: a socket that listens at master_addr already
   std::string token_file = {};                                   ///< on several hosts: the file with the job's secret; empty: UNISONO_TOKEN
   std::chrono::milliseconds silence = std::chrono::seconds(30);  ///< a launcher of another host that is silent for so long is lost

@@ -195,11 +195,12 @@ std::chrono::milliseconds left_of(const Deadline& deadline) { return std::max(de
 
 JobIdentity meet_by_environment(Plan plan, EnvironmentIdentity given, const Environment& environment) {
   if (const auto fd = environment.get_int("UNISONO_LAUNCHER_FD")) {
-    const bool several_nodes = given.local_world_size && given.local_world_size->value < plan.world_size;
-    if (!several_nodes) return meet_under_launcher(std::move(plan), *fd);
     const auto launcher = plan.identity.launcher_store = launcher_store(*fd);  // which is told how this host's ranks end
     const Deadline deadline(plan.timeout);
+    // A job in which hosts come and go may have all ranks on one host at the start.
     if (const auto job = store_of_launchers(*launcher, deadline)) return meet_among_hosts(std::move(plan), launcher, *job, deadline);
+    const bool several_nodes = given.local_world_size && given.local_world_size->value < plan.world_size;
+    if (!several_nodes) return meet_under_launcher(std::move(plan), *fd);
     given.job_id.clear();  // the launcher of each host has its own name for the job
   }
   const Deadline deadline(plan.timeout);

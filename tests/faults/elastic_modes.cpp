@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -53,10 +54,14 @@ int newcomer() { return environment().get_int("UNISONO_NEWCOMER").value_or(0); }
   std::abort();
 }
 
-/// Ends this process when the key is there: in the midst of what its other thread is doing.
-void die_at(const std::string& key) {
-  std::thread([key] {
-    static_cast<void>(rendezvous::launcher_store(*environment().get_int("UNISONO_LAUNCHER_FD"))->get(key, std::chrono::hours(1)));
+/// Ends this process when the key is there: in the midst of what its other thread is doing. `part`: of the store where there are several hosts.
+void die_at(const std::string& key, const std::string& part = {}) {
+  std::thread([key, part] {
+    std::shared_ptr<Store> store = rendezvous::launcher_store(*environment().get_int("UNISONO_LAUNCHER_FD"));
+    if (const auto job = rendezvous::store_of_launchers(*store, base::Deadline(std::chrono::seconds(30)))) {  // that of several hosts
+      store = std::make_shared<PrefixStore>(job->prefix + part, job->client);
+    }
+    static_cast<void>(store->get(key, std::chrono::hours(1)));
     die();
   }).detach();
 }
@@ -163,16 +168,26 @@ void wait_for_newcomers(int number, const ProcessGroup& group) {
   }
 }
 
+/// In the mode "place" the job is done once the process in the place STEP is a member as well.
+bool has_place(const Plan& plan, const ProcessGroup& group) {
+  if (plan.moment != "place") return true;
+  const std::vector<int> places = all_gather(place(), group);
+  return std::ranges::find(places, static_cast<int>(plan.step)) != places.end();
+}
+
 int train(const Plan& plan) {
-  if (plan.moment == "shrink" && plan.is_victim) die_at(fmt::format("unisono/world/1//shrink/0.1.2.3/world#0//here/{}", place()));
+  if (plan.moment == "shrink" && plan.is_victim) {
+    die_at(fmt::format("unisono/world/1//shrink/0.1.2.3/world#0//here/{}", place()), "/unisono/rendezvous//1/job");
+  }
   if (plan.moment == "member" && plan.is_victim) die_at("unisono/grow/2/members");
   if (plan.moment == "newcomer" && newcomer() == 1 && place() == 1) die_at("unisono/grow/call/0/0");
   if (plan.moment == "meeting" && plan.is_victim && environment().get_int("UNISONO_ATTEMPT") == 0) die();
   const Context context(options_from_environment());
   Training training;
   const ProcessGroup last = run_elastic(training.state(), [&](const ProcessGroup& group) {
-    if (training.is_done(plan.steps, plan.size)) return false;
+    if (has_place(plan, group) && training.is_done(plan.steps, plan.size)) return false;
     meet_fate(plan, training.state(), group);
+    if (plan.moment == "place" && training.state().step == 1) say("under way");
     // In these modes place 3 is the first to be lost, and the victims are lost while the others make up for it.
     if (plan.moment == "test" && training.state().step == 0) say("under way");
     if (plan.moment == "test" && group.size() == 3 && (training.sizes().empty() || training.sizes().back() == 4)) say("a group of 3");

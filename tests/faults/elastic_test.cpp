@@ -192,8 +192,11 @@ TEST(Elastic, WrongRangesAreRefused) {
   refused({"-n", "0:2"}, "not '0:2'");
   refused({"-n", "2:"}, "not '2:'");
   refused({"-n", "2:4", "--backend", "mpi"}, "not possible with");
-  refused({"-n", "2:4", "--nnodes", "2", "--node-rank", "0", "--master-addr", "127.0.0.1"}, "on one host");
-  refused({"-n", "2:4", "--hosts", "a,b"}, "on one host");
+  refused({"-n", "2:4", "--hosts", "a,b"}, "not possible with --hosts");
+  refused({"--nnodes", "3:2"}, "smaller one first");
+  refused({"--nnodes", "1:2", "--master-addr", "127.0.0.1", "--backend", "mpi"}, "not possible with backend mpi");
+  refused({"--nnodes", "1:2", "--store", "etcd://127.0.0.1:1/a"}, "not possible with --store");
+  refused({"--nnodes", "1:2", "--hosts", "a,b"}, "--nnodes");
 }
 
 }  // namespace

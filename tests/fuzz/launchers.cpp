@@ -1,7 +1,10 @@
-// What the launchers of several hosts tell each other in the job's store: how their ranks ended, and what troubles them. A text is refused, or read:
+// What the launchers of several hosts tell each other in the job's store: how their ranks ended, what troubles them, and in jobs whose hosts come and
+// go who is there. A text is refused, or read:
 // what is written again is read as the same, and the cause of the job's end is one of its ranks.
 #include "input.h"
+#include "launch/admission.h"
 #include "launch/first_cause.h"
+#include "launch/job_hosts.h"
 #include "launch/nodes.h"
 #include "launch/nodes_text.h"
 #include "unisono/error.h"
@@ -36,6 +39,8 @@ std::vector<RankEnd> made(Input& in) {
     end.dumped_core = in.flag();
     end.ended_by_launcher = in.choice(7) == 0;
     end.left_without_finalize = in.choice(7) == 0;
+    end.is_survived = in.choice(7) == 0;
+    end.is_well = in.choice(7) == 0;
     end.order = in.choice(7);
     end.host = in.flag() ? "a" : "";
     end.status = statuses[in.choice(std::size(statuses) - 1)] + in.text(40);
@@ -56,6 +61,22 @@ void check_input(std::string_view bytes) {
     require(second && second->text() == again, "a trouble comes back");
   }
   refuses<ProtocolError>([&] { check_ends(launcher::decode_ends(text)); });
+  refuses<ProtocolError>([&] {
+    const auto tally = launcher::decode_tally(text);
+    require(launcher::decode_tally(launcher::encode_tally(tally)) == tally, "a tally comes back");
+  });
+  refuses<ProtocolError>([&] {
+    const std::string again = launcher::encode_hosts(launcher::decode_hosts(text));
+    require(launcher::encode_hosts(launcher::decode_hosts(again)) == again, "the hosts come back");
+  });
+  refuses<ProtocolError>([&] {
+    const std::string again = launcher::encode_offer(launcher::decode_offer(text));
+    require(launcher::encode_offer(launcher::decode_offer(again)) == again, "an offer comes back");
+  });
+  refuses<ProtocolError>([&] {
+    const std::string again = launcher::encode_welcome(launcher::decode_welcome(text));
+    require(launcher::encode_welcome(launcher::decode_welcome(again)) == again, "a welcome comes back");
+  });
 }
 
 }  // namespace unisono::fuzz

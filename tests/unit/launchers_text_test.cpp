@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "launch/admission.h"
+#include "launch/job_hosts.h"
 
 #include "unisono/error.h"
 
@@ -25,10 +30,44 @@ TEST(LaunchersText, ends_come_back) {
 
 TEST(LaunchersText, codes_that_no_process_ends_with_are_refused) {
   for (const char* const code : {"2147483647", "256", "-1"}) {
-    EXPECT_THROW(decode_ends("0 12 2 " + std::string(code) + " 0 0 0 0 0 0 a \n"), ProtocolError) << code;
+    EXPECT_THROW(decode_ends("0 12 2 " + std::string(code) + " 0 0 0 0 0 0 0 0 a \n"), ProtocolError) << code;
   }
-  EXPECT_THROW(decode_ends("0 12 3 0 0 0 0 0 0 0 a \n"), ProtocolError);
+  EXPECT_THROW(decode_ends("0 12 3 0 0 0 0 0 0 0 0 0 a \n"), ProtocolError);
   EXPECT_THROW(decode_ends("0 12\n"), ProtocolError);
+}
+
+TEST(LaunchersText, what_is_said_of_hosts_that_come_and_go_comes_back) {
+  const HostTally tally{.members = 3, .well = 1, .last_lost = 7, .names = {"4", "5.1"}};
+  EXPECT_EQ(decode_tally(encode_tally(tally)), tally);
+  EXPECT_EQ(decode_tally(encode_tally({})), HostTally{});
+  const std::string hosts = encode_hosts(
+      {{.number = 0, .ranks = 2, .where = "a:1"}, {.number = 3, .ranks = 2, .first_rank = 4, .is_late = true, .is_gone = true, .where = "b:2"}});
+  EXPECT_EQ(encode_hosts(decode_hosts(hosts)), hosts);
+  EXPECT_TRUE(decode_hosts(hosts)[1].is_gone);
+  EXPECT_EQ(encode_offer(decode_offer("4 2 a:1")), "4 2 a:1");
+  EXPECT_EQ(encode_welcome(decode_welcome("4 6 2 1 29501 1 0123")), "4 6 2 1 29501 1 0123");
+}
+
+TEST(LaunchersText, what_no_launcher_says_is_refused) {
+  for (const char* text : {"", "1 2", "-1 0 -1", "1 -1 -1", "1 1 -2", "65537 0 -1"}) EXPECT_THROW(decode_tally(text), ProtocolError) << text;
+  for (const char* text : {"0 2 0 0\n", "-1 2 0 0 0 a\n", "0 65537 0 0 0 a\n", "0 2 -1 0 0 a\n"})
+    EXPECT_THROW(decode_hosts(text), ProtocolError) << text;
+  for (const char* text : {"", "0 0 a", "2 3 a", "2 -1 a", "65537 1 a", "2 1"}) EXPECT_THROW(decode_offer(text), ProtocolError) << text;
+  for (const char* text : {"", "4 4 2 1 1 0 x", "-1 4 2 1 1 0 x", "0 4 0 1 1 0 x", "0 4 2 -1 1 0 x", "0 4 2 1 65536 0 x", "0 4 2 1 1 0"}) {
+    EXPECT_THROW(decode_welcome(text), ProtocolError) << text;
+  }
+}
+
+// The first of those that count as the cause is one that the others have not survived.
+TEST(LaunchersText, the_cause_of_an_elastic_job_is_what_was_not_survived) {
+  std::vector<RankEnd> ends = {{.rank = 0, .how = RankEnd::How::exited, .is_well = true},
+                               {.rank = 1, .how = RankEnd::How::signaled, .code = 9, .is_survived = true, .order = 0},
+                               {.rank = 2, .how = RankEnd::How::exited, .code = 7, .order = 1}};
+  EXPECT_EQ(first_cause_of_elastic(ends, 1, false), std::nullopt);
+  EXPECT_EQ(first_cause_of_elastic(ends, 2, false), 2U);
+  EXPECT_EQ(first_cause_of_elastic(ends, 1, true), 2U);
+  ends[2].is_survived = true;
+  EXPECT_EQ(first_cause_of_elastic(ends, 1, true), 1U);
 }
 
 }  // namespace

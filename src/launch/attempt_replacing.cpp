@@ -140,7 +140,7 @@ void Attempt::replace(std::size_t index) {
   store_->adopt(std::move(server_end));
 }
 
-/// What was announced comes to nothing.
+/// Gives up the restarts that were announced.
 void Attempt::cancel_restarts() {
   for (RankPlace& place : places_) {
     if (!place.restart) continue;

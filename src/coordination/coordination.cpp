@@ -8,12 +8,6 @@
 #include "coordination/failure_text.h"
 
 namespace unisono::coordination {
-namespace {
-
-constexpr auto longest_goodbye = std::chrono::milliseconds(5000);  ///< for data that is still to be sent
-
-}  // namespace
-
 Coordination::Coordination(CoordinationParts parts) : parts_(std::move(parts)), topology_(parts_.topology), group_id_(base::stable_hash(parts_.key)) {
   if (is_one_host()) return;
   for (int r = 0; r < size(); ++r) {
@@ -113,12 +107,12 @@ bool Coordination::agree(const CollectiveCall& call, Waiter& waiter, bool flag) 
 
 void Coordination::tell_others(std::string_view notice, transport::Link::Announcement what) { notices_->announce(others_, notice, what); }
 
-void Coordination::leave(const std::function<void()>& end_engines) {
+void Coordination::leave(const std::function<void()>& end_engines, std::chrono::milliseconds at_most) {
   if (parts_.host.peers) parts_.host.peers->leave();
   using enum transport::Link::Announcement;
   if (!is_one_host()) tell_others(Notices::of_kind(NoticeKind::left).put(agreements_).bytes(), parts_.owns_link ? goodbye : leaving);
   end_engines();
-  if (parts_.owns_link) parts_.link->goodbye(longest_goodbye);
+  if (parts_.owns_link) parts_.link->goodbye(at_most);
 }
 
 }  // namespace unisono::coordination

@@ -124,9 +124,9 @@ class Coordination {
   std::optional<Failure> look_at(std::span<const int> ranks);
   /// Returns the ranks whose processes are known to be dead or to have left, ascending.
   std::vector<int> gone();
-  /// Announces that this rank finalizes, so that it will not be waited for. Waits until pending data is sent, never for an action of peers.
-  /// `end_engines` is called when the peers have been told.
-  void leave(const std::function<void()>& end_engines);
+  /// Announces that this rank finalizes, so that it will not be waited for. Where the link ends with this group it waits `at_most` until the systems
+  /// of the peers have what is pending, and never for an action of peers. `end_engines` is called when the peers have been told.
+  void leave(const std::function<void()>& end_engines, std::chrono::milliseconds at_most);
 
   // ---- waiting ------------------------------------------------------------------------------------------------
 

@@ -81,7 +81,8 @@ void Nodes::meet(const JobOptions& options) {
     const base::Reminder reminder(
         options.waiting, [&] { return "host 0 at " + at; }, say);
     const std::string token = store::token_for(address.resolved, secret_, {});
-    store_ = store::connect_tcp(address.resolved, place, {.token = token, .tls = store::tls_for(token, options.environment)}, deadline);
+    store_ = store::connect_tcp(address.resolved, place, {.token = token, .tls = store::tls_for(token, options.environment), .silence = silence_},
+                                deadline);
   }
   store_address_ = store_->addresses()->store;
   rendezvous::JoinRequest request{.self = rendezvous::own_record(node_), .world_size = nodes_, .group_name = "launchers"};

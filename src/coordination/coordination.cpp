@@ -8,8 +8,10 @@
 #include "coordination/failure_text.h"
 
 namespace unisono::coordination {
+
 Coordination::Coordination(CoordinationParts parts) : parts_(std::move(parts)), topology_(parts_.topology), group_id_(base::stable_hash(parts_.key)) {
   if (is_one_host()) return;
+  if (!parts_.whereabouts) parts_.whereabouts = std::make_shared<Whereabouts>();
   for (int r = 0; r < size(); ++r) {
     if (!topology_.here(r)) others_.push_back(global(r));
   }
@@ -29,6 +31,8 @@ Coordination::Coordination(CoordinationParts parts) : parts_(std::move(parts)), 
     const std::lock_guard lock(mutex_);
     left_.emplace(from, Notices::content_of(notice).get<std::uint64_t>());
   });
+  notices_->handle(NoticeKind::whereabouts,
+                   [this](int from, std::string_view notice) { parts_.whereabouts->take(global(from), Notices::content_of(notice).text()); });
   notices_->handle(NoticeKind::failure, [this](int, std::string_view notice) {
     const std::lock_guard lock(mutex_);
     if (announced_) return;

@@ -32,6 +32,7 @@ using namespace std::chrono_literals;
 
 constexpr auto longest_shrink = std::chrono::milliseconds(30s);
 constexpr auto look_period = 20ms;
+constexpr auto time_after_deadline = 2s;  ///< to ask the store who is missing, and to tell the others
 
 std::string list(std::span<const int> ranks, const char* between) {
   std::string text;
@@ -103,7 +104,7 @@ void say_backend(Store& store, const Plan& plan, int rank) {
 std::unique_ptr<group::GroupCore> make_core(State& state, const Plan& plan, int rank, const std::vector<std::string>& host_names) {
   const group::Group& world = *state.world->implementation();
   const base::Deadline deadline(timeout_of(plan, world));
-  const store::RequestLimit limit(deadline.timeout());
+  const store::RequestLimit limit(base::clamped(deadline.timeout()) + time_after_deadline);
   const std::shared_ptr<Store> store = store_of(state, plan);
   store->set_timeout(deadline.timeout());
   const auto watch =

@@ -7,7 +7,8 @@
 namespace unisono::store {
 
 /// Gives all calls of this thread on stores that have no deadline of their own one in common, for its lifetime: a step of many requests takes no
-/// longer than one of them, where the store does not answer. The innermost limit counts. The deadlines of the stores hold where they are shorter.
+/// longer than one of them, where the store does not answer. A limit within another one does not go beyond it. The deadlines of the stores hold where
+/// they are shorter.
 class RequestLimit {
  public:
   explicit RequestLimit(std::chrono::milliseconds time);

@@ -14,7 +14,8 @@ thread_local const base::Deadline* limit_of_thread = nullptr;
 
 }  // namespace
 
-store::RequestLimit::RequestLimit(std::chrono::milliseconds time) : deadline_(time), outer_(std::exchange(limit_of_thread, &deadline_)) {}
+store::RequestLimit::RequestLimit(std::chrono::milliseconds time)
+    : deadline_(limit_of_thread == nullptr ? time : std::min(time, limit_of_thread->left())), outer_(std::exchange(limit_of_thread, &deadline_)) {}
 store::RequestLimit::~RequestLimit() { limit_of_thread = outer_; }
 
 Store::~Store() = default;

@@ -117,7 +117,7 @@ class GatewayProxy {
     return decision;
   }
 
-  /// One request of each connection.
+  /// Serves a single request of each connection.
   void serve(base::FileDescriptor client) {
     std::string asked = request(client.get());
     if (asked.empty()) return;

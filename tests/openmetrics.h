@@ -166,7 +166,7 @@ class OpenMetrics {
     if (!labels.contains(current_)) fail("a state without its label");
   }
 
-  /// Of the states of one thing, this program's are such that one of them is true.
+  /// Checks that exactly one state of each thing is true, as this program tells them.
   void check_states() const {
     for (const auto& [name, family] : families_) {
       if (family.type != "stateset") continue;

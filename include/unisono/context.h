@@ -28,8 +28,8 @@ struct InitOptions {
   /// The engine that carries the calls: auto, serial, native, tcp, gloo, mpi, ucx, nccl, a map such
   /// as "cpu:native,cuda:nccl", or the name of a registered one, in upper or lower case.
   std::string backend = "auto";
-  /// The place where the processes meet: "env://", "tcp://host:port" (an address of rank 0, or a
-  /// multicast address), or "file:///path".
+  /// The place where the processes meet: "env://", "tcp://host:port" (of rank 0, or a multicast
+  /// address), "file:///path", or "etcd://host:port/prefix" (see etcd_store.h).
   std::string init_method = "env://";
   /// The numbers of this process, where no launcher tells them.
   std::optional<int> rank = {}, world_size = {}, local_rank = {};

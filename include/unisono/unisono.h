@@ -13,12 +13,14 @@
 // - tensor.h, reduce_op.h, shared_memory.h: buffers, operations, memory
 // - error.h: everything that is thrown
 // - record.h: the last calls of this rank
-// - store.h, engine.h: the store through which processes meet, and engines of one's own
+// - store.h, etcd_store.h: the stores through which processes meet
+// - engine.h: engines of one's own
 
 #include "unisono/any_value.h"
 #include "unisono/core.h"
 #include "unisono/elastic.h"
 #include "unisono/engine.h"
+#include "unisono/etcd_store.h"
 #include "unisono/grid.h"
 #include "unisono/launch.h"
 #include "unisono/loader_plan.h"

@@ -13,7 +13,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <system_error>
 
@@ -248,6 +250,20 @@ void set_non_blocking(int fd) {
 void set_no_delay(int fd) {
   const int on = 1;
   [[maybe_unused]] const int ignored = ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+// An idle connection is probed several times within the limit. The limit also holds for what was sent and is not acknowledged, which the system would
+// send again for a quarter of an hour.
+void end_when_silent(int fd, std::chrono::milliseconds limit) {
+  constexpr std::int64_t most_seconds = 32'767;  // that the system takes
+  const auto seconds = [&](std::int64_t share) { return static_cast<int>(std::clamp<std::int64_t>(limit.count() / 1000 / share, 1, most_seconds)); };
+  const auto set = [&](int level, int option, int value) {
+    [[maybe_unused]] const int ignored = ::setsockopt(fd, level, option, &value, sizeof value);
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, seconds(3));
+  set(IPPROTO_TCP, TCP_KEEPINTVL, seconds(6));
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::min<std::int64_t>(limit.count(), std::numeric_limits<int>::max())));
 }
 
 SocketPair make_socket_pair() {

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -68,6 +69,9 @@ void set_close_on_exec(int fd);
 void set_non_blocking(int fd);
 /// Sends small requests at once (TCP only; ignored elsewhere).
 void set_no_delay(int fd);
+/// Lets the system end the connection (ETIMEDOUT) when nothing has come from the other end's system for so long, because the network is cut or the
+/// host is gone (TCP only; ignored elsewhere). A process that is slow or stopped is no reason: its system answers for it.
+void end_when_silent(int fd, std::chrono::milliseconds limit);
 struct SocketPair {
   FileDescriptor first, second;
 };

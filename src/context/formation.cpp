@@ -11,6 +11,7 @@
 
 #include "base/error_text.h"
 #include "base/log.h"
+#include "store/request_limit.h"
 #include "store/watched_store.h"
 #include "unisono/error.h"
 
@@ -19,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto time_to_read = 1s;
+constexpr auto time_to_tell = 2s, time_to_read = 1s;
 constexpr std::string_view failed_key = "failed";
 
 /// Encodes why a rank gives up, as three fields separated by tabs: the rank, the kind (with the ranks missed by a Timeout, or the cause of a loss),
@@ -116,6 +117,7 @@ std::exception_ptr Formation::explain(std::exception_ptr reason) const {
 
 void Formation::give_up(const std::exception_ptr& reason) noexcept {
   if (parts_.size == 1) return;
+  const store::RequestLimit limit(time_to_tell);  // the reason may be that the store does not answer
   try {
     parts_.store->compare_set(failed_key, "", encode(parts_.rank, reason));
     if (!parts_.serves_store) return parts_.store->set("read/" + std::to_string(parts_.rank), "1");

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "rendezvous/growth.h"
 #include "store/own_keys_store.h"
+#include "store/request_limit.h"
 #include "unisono/detail/request.h"
 
 namespace unisono {
@@ -31,6 +32,7 @@ using namespace std::chrono_literals;
 
 constexpr auto longest_shrink = std::chrono::milliseconds(30s);
 constexpr auto look_period = 20ms;
+constexpr auto time_after_deadline = 2s;  ///< to ask the store who is missing, and to tell the others
 
 std::string list(std::span<const int> ranks, const char* between) {
   std::string text;
@@ -102,6 +104,7 @@ void say_backend(Store& store, const Plan& plan, int rank) {
 std::unique_ptr<group::GroupCore> make_core(State& state, const Plan& plan, int rank, const std::vector<std::string>& host_names) {
   const group::Group& world = *state.world->implementation();
   const base::Deadline deadline(timeout_of(plan, world));
+  const store::RequestLimit limit(base::clamped(deadline.timeout()) + time_after_deadline);
   const std::shared_ptr<Store> store = store_of(state, plan);
   store->set_timeout(deadline.timeout());
   const auto watch =
@@ -215,6 +218,7 @@ class Shrinking {
         deadline_(std::min(old.timeout(), longest_shrink)) {}
 
   std::vector<int> agree() {
+    const store::RequestLimit limit(2 * deadline_.timeout());
     store_.set("here/" + std::to_string(old_.rank()), "1");
     for (;;) {
       if (const auto decided = store_.try_get("members")) return parse(*decided);

@@ -36,7 +36,7 @@ constexpr auto longest_growth = std::chrono::milliseconds(30s);
 
 constexpr base::Reminder::Pace pace_of_reminder = {30s, 30s};
 
-/// What a member has of a generation: its world, or why there is none.
+/// The outcome of a generation for a member: its world, or why there is none.
 struct Attempted {
   std::unique_ptr<State> state = {};
   std::exception_ptr error = {};  ///< that this member itself met

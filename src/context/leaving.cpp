@@ -15,6 +15,11 @@ using namespace std::chrono_literals;
 
 constexpr auto finalize_deadline = 10s;
 
+// The time in which the store hears that this process is done with the job. After a failure the store may have gone the way of the peers, and a
+// caller waits for its error.
+constexpr auto leave_time = 1000ms;
+constexpr auto leave_time_after_failure = 250ms;
+
 // A process that serves the store keeps it until the other ranks have said that they no longer need it.
 void say_goodbye(State& state, const base::Deadline& deadline) {
   if (state.goodbye_key.empty()) return;
@@ -38,39 +43,49 @@ void say_goodbye(State& state, const base::Deadline& deadline) {
   }
 }
 
+/// Ends the groups other than the world. Returns true where one of them, or the world, was sound until then: its last data matters to others.
+bool end_groups(State& state, const base::Deadline& deadline) {
+  bool any_is_sound = false;
+  for (const auto& member : state.groups) {
+    const auto group = member.lock();
+    if (!group) continue;
+    any_is_sound = any_is_sound || !group->coordination().failure();
+    group->close(deadline.left());
+  }
+  return any_is_sound || !state.world->implementation()->coordination().failure();
+}
+
+/// Ends the world, and with it the connections of all groups.
+void end_world(State& state, bool any_is_sound, std::chrono::milliseconds at_most) {
+  group::Group& world = *state.world->implementation();
+  if (any_is_sound) world.close(at_most);
+  else world.drop();
+  state.progress->stop();
+}
+
 }  // namespace
 
 void leave(State& state) {
   const base::Deadline deadline(finalize_deadline);
-  for (const auto& member : state.groups) {
-    if (const auto group = member.lock()) group->close(deadline.left());
-  }
-  group::Group& world = *state.world->implementation();
-  const bool sound = !world.coordination().failure().has_value();
+  const bool any_is_sound = end_groups(state, deadline);
+  const group::Group& world = *state.world->implementation();
+  const bool sound = !state.world->implementation()->coordination().failure();
   const bool after_mismatch = world.is_after_mismatch() || state.is_after_mismatch();
-  world.close(finalize_deadline);
-  state.progress->stop();
+  end_world(state, any_is_sound, finalize_deadline);
   if (sound) {
     if (state.is_job) state.recorder->set_state(recorder::RankState::left);
     // A rank that gives up because of a Mismatch has told the launcher so. That report stays the reason if the rank fails now.
     if (state.is_job && !after_mismatch) tell_launcher(state, "finalized");
     say_goodbye(state, deadline);
   }
-  state.leave_job();
+  state.leave_job(sound ? leave_time : leave_time_after_failure);
 }
 
 void retire(State& state) {
   const base::Deadline deadline(finalize_deadline);
-  const auto end = [&](group::Group& group) {
-    if (group.coordination().failure()) group.drop();
-    else group.close(deadline.left());
-  };
-  for (const auto& member : state.groups) {
-    if (const auto group = member.lock()) end(*group);
-  }
-  end(*state.world->implementation());
-  state.progress->stop();
-  state.leave_job();
+  const bool any_is_sound = end_groups(state, deadline);
+  end_world(state, any_is_sound, deadline.left());
+  state.leave_job(leave_time);
 }
 
 void abandon(State& state) {
@@ -79,7 +94,7 @@ void abandon(State& state) {
   }
   state.world->implementation()->drop();
   state.progress->stop();
-  state.leave_job();
+  state.leave_job(leave_time_after_failure);
 }
 
 }  // namespace unisono::context

@@ -66,15 +66,16 @@ struct State {
   bool serves_store = false;                        // true if other ranks need this process for the store
   std::string goodbye_key;                          // key under which ranks say that they are done; empty if nobody waits for it
   bool is_job = true;                               // if false, the launcher hears of failures only, not of begin and end
-  std::function<void()> leave_job = [] {};          // tells the store that this process is done with it
-  std::atomic<std::int64_t> mismatch_at{-1};        // number of the world's last call when another group had a Mismatch
-  std::atomic<bool> blames_another{false};          // a group is over because of another rank, and its survivors have formed none since
-  bool temporary = false;                           // adopted by sync until it looks again
-  InitOptions options;                              // with which the process has joined
-  Terms terms;                                      // the same
-  rendezvous::JobIdentity facts;                    // of the job, without its members: what its next generation is formed with
-  std::weak_ptr<group::Group> whole;                // the group of all processes of the job: the world, or what shrink_group has left of it
-  std::int64_t tickets_done = 0;                    // of newcomers: those before it need nothing any more
+  // Tells the store, within that time, that this process is done with the job.
+  std::function<void(std::chrono::milliseconds at_most)> leave_job = [](std::chrono::milliseconds) {};
+  std::atomic<std::int64_t> mismatch_at{-1};  // number of the world's last call when another group had a Mismatch
+  std::atomic<bool> blames_another{false};    // a group is over because of another rank, and its survivors have formed none since
+  bool temporary = false;                     // adopted by sync until it looks again
+  InitOptions options;                        // with which the process has joined
+  Terms terms;                                // the same
+  rendezvous::JobIdentity facts;              // of the job, without its members: what its next generation is formed with
+  std::weak_ptr<group::Group> whole;          // the group of all processes of the job: the world, or what shrink_group has left of it
+  std::int64_t tickets_done = 0;              // of newcomers: those before it need nothing any more
   /// Tells whether no call of the world was made since one of another group was a Mismatch.
   bool is_after_mismatch() const;
   /// Returns the number by which the launcher knows a rank of the world; negative numbers as they are.

@@ -8,14 +8,10 @@
 #include "coordination/failure_text.h"
 
 namespace unisono::coordination {
-namespace {
-
-constexpr auto longest_goodbye = std::chrono::milliseconds(5000);  ///< for data that is still to be sent
-
-}  // namespace
 
 Coordination::Coordination(CoordinationParts parts) : parts_(std::move(parts)), topology_(parts_.topology), group_id_(base::stable_hash(parts_.key)) {
   if (is_one_host()) return;
+  if (!parts_.whereabouts) parts_.whereabouts = std::make_shared<Whereabouts>();
   for (int r = 0; r < size(); ++r) {
     if (!topology_.here(r)) others_.push_back(global(r));
   }
@@ -35,6 +31,8 @@ Coordination::Coordination(CoordinationParts parts) : parts_(std::move(parts)), 
     const std::lock_guard lock(mutex_);
     left_.emplace(from, Notices::content_of(notice).get<std::uint64_t>());
   });
+  notices_->handle(NoticeKind::whereabouts,
+                   [this](int from, std::string_view notice) { parts_.whereabouts->take(global(from), Notices::content_of(notice).text()); });
   notices_->handle(NoticeKind::failure, [this](int, std::string_view notice) {
     const std::lock_guard lock(mutex_);
     if (announced_) return;
@@ -113,12 +111,12 @@ bool Coordination::agree(const CollectiveCall& call, Waiter& waiter, bool flag) 
 
 void Coordination::tell_others(std::string_view notice, transport::Link::Announcement what) { notices_->announce(others_, notice, what); }
 
-void Coordination::leave(const std::function<void()>& end_engines) {
+void Coordination::leave(const std::function<void()>& end_engines, std::chrono::milliseconds at_most) {
   if (parts_.host.peers) parts_.host.peers->leave();
   using enum transport::Link::Announcement;
   if (!is_one_host()) tell_others(Notices::of_kind(NoticeKind::left).put(agreements_).bytes(), parts_.owns_link ? goodbye : leaving);
   end_engines();
-  if (parts_.owns_link) parts_.link->goodbye(longest_goodbye);
+  if (parts_.owns_link) parts_.link->goodbye(at_most);
 }
 
 }  // namespace unisono::coordination

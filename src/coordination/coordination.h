@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -21,6 +23,7 @@
 #include "coordination/group_topology.h"
 #include "coordination/notices.h"
 #include "coordination/peers.h"
+#include "coordination/whereabouts.h"
 #include "engines/shm/engine.h"
 #include "transport/tcp/link.h"
 #include "unisono/call.h"
@@ -46,6 +49,7 @@ struct CoordinationParts {
   bool owns_link = false;                         ///< the link ends with this group
   bool connects_all = false;                      ///< the link connects all ranks of the group, those of one host too
   double crowding = 1;                            ///< the ranks of this and of other hosts for each processor that they share
+  std::shared_ptr<Whereabouts> whereabouts = {};  ///< of all groups of the process; null: the first one
   std::shared_ptr<base::Notifier> notifier = {};  ///< of a rank that is alone on its host; null: the host's
 };
 
@@ -68,6 +72,7 @@ class Coordination {
   const std::shared_ptr<transport::Link>& link() const { return parts_.link; }
   /// Returns the notices between hosts. Handlers are set before `begin`.
   Notices& notices() { return *notices_; }
+  const std::shared_ptr<Whereabouts>& whereabouts() const { return parts_.whereabouts; }
   std::uint64_t group_id() const { return group_id_; }
   /// Begins to receive notices: all handlers are set.
   void begin();
@@ -122,11 +127,17 @@ class Coordination {
   std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do);
   /// Finds a rank among these that is dead or has been stopped for too long, even where the group is over. Ranks that have left do not count.
   std::optional<Failure> look_at(std::span<const int> ranks);
+  /// Returns the process of a rank of this host; nothing where ranks are threads, and for ranks of other hosts.
+  std::optional<pid_t> process_of(int rank) const;
+  /// Returns what a rank of another host has told lately: in which call it waits. Empty where it has told nothing.
+  std::string whereabouts_of(int rank) const;
+  /// Tells the first of these ranks that are on other hosts in which call this one waits, as `text` says, no more than once a second.
+  void tell_whereabouts(std::span<const int> waiting_for, const std::function<std::string()>& text);
   /// Returns the ranks whose processes are known to be dead or to have left, ascending.
   std::vector<int> gone();
-  /// Announces that this rank finalizes, so that it will not be waited for. Waits until pending data is sent, never for an action of peers.
-  /// `end_engines` is called when the peers have been told.
-  void leave(const std::function<void()>& end_engines);
+  /// Announces that this rank finalizes, so that it will not be waited for. Where the link ends with this group it waits `at_most` until the systems
+  /// of the peers have what is pending, and never for an action of peers. `end_engines` is called when the peers have been told.
+  void leave(const std::function<void()>& end_engines, std::chrono::milliseconds at_most);
 
   // ---- waiting ------------------------------------------------------------------------------------------------
 
@@ -175,7 +186,7 @@ class Coordination {
   std::mutex mutex_;  // guards the members below
   std::optional<Failure> failure_;
   std::optional<Failure> announced_;  // by a rank on another host; counts a moment later
-  base::Clock::time_point announced_at_{};
+  base::Clock::time_point announced_at_{}, next_telling_{};
   std::map<int, std::uint64_t> left_;  // ranks of other hosts, with the number of their last agreement
 };
 

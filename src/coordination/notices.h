@@ -25,6 +25,7 @@ enum class NoticeKind : std::uint8_t {
   left,         ///< the sender has left the group, after so many agreements
   failure,      ///< the group is over, with the reason
   taken,        ///< how much of the messages to the sender it has taken
+  whereabouts,  ///< the call in which the sender waits for the receiver, as a text
 };
 
 /// The notices of one group. Ranks are ranks in the group. Notices between two ranks keep their order; a notice to a lost rank is discarded.

@@ -43,6 +43,8 @@ class Peers {
   std::optional<Failure> look_at_all();
   /// Looks at these ranks. Those that have left are no failure.
   std::optional<Failure> look_at(std::span<const int> ranks);
+  /// Returns the process of a rank.
+  pid_t process_of(int rank) const { return segment_->member(rank).pid.load(std::memory_order_relaxed); }
   /// Returns the ranks whose processes are dead, or that have left.
   std::vector<int> gone();
   /// Returns how many processors the ranks have together. Ranks that are bound to one each share none.

@@ -16,6 +16,13 @@
 namespace unisono::group {
 namespace {
 
+using namespace std::chrono_literals;
+
+// The time in which the peers' systems get what is still to be sent. After a failure that is no more than the news of it, which is on its way, and a
+// caller waits for its error: over a network that is cut nothing arrives at all.
+constexpr std::chrono::milliseconds longest_goodbye = 5s;
+constexpr std::chrono::milliseconds goodbye_after_failure = 500ms;
+
 std::shared_ptr<detail::PrologueEpilogue> edges_of(CollectiveCall& call, const detail::Request& request) {
   auto product = product_of(call);
   return product ? product : request.edges;
@@ -291,13 +298,13 @@ void Group::close(std::chrono::milliseconds at_most) {
   if (!open_.exchange(false)) return;
   if (!coordination().failure()) parts_.progress->drain(*lane_, base::Deadline(at_most));
   end_pending();
-  core().leave();
+  core().leave(std::min(at_most, longest_goodbye));
 }
 
 void Group::drop() {
   if (!open_.exchange(false)) return;
   end_pending();
-  core().leave();
+  core().leave(goodbye_after_failure);
 }
 
 // Nobody advances the operations of a closed group, and nobody listens to its failures: a Work that is kept beyond it says so at once.

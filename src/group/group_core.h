@@ -46,8 +46,8 @@ class GroupCore {
   /// Starts a task that is done when the message has come that the next receive from there with that tag will take. The message stays; `data` does
   /// not count.
   std::unique_ptr<Task> start_probe(const engines::MessageCall& call) { return messages_->probe(call); }
-  /// Tells the peers that this rank leaves the group in order.
-  void leave();
+  /// Tells the peers that this rank leaves the group in order. Waits at most that long until their systems have what is pending.
+  void leave(std::chrono::milliseconds at_most);
 
  private:
   std::string name_;

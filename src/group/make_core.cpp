@@ -130,6 +130,7 @@ void add_device(const CoreOptions& options, const DeviceEngine& device, GroupCor
 std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::EngineMaker& maker, const DeviceEngine& device) {
   CoordinationParts parts{.key = options.key, .global_ranks = options.global_ranks, .topology = GroupTopology(options.rank, hosts_of(options))};
   const GroupTopology topology = parts.topology;
+  if (options.world) parts.whereabouts = options.world->whereabouts();
   parts.crowding = options.world ? options.world->crowding() : options.crowding;
   const bool is_serial = topology.size() == 1 && maker.make && !maker.traits.spans_hosts;
   if (topology.host_count() > 1 && !maker.traits.spans_hosts) {

@@ -147,7 +147,7 @@ class Attempt {
   std::vector<Child> children_;
   std::vector<RankEnd> ends_;
   std::vector<base::FileDescriptor> store_ends_;  ///< the ranks' ends, until they are started
-  /// What a job that goes on without lost ranks knows of the place of a rank.
+  /// The place of a rank, in a job that goes on without lost ranks.
   struct RankPlace {
     bool is_lost = false;                        ///< its process has ended, and was not replaced so far
     bool is_asked = false;                       ///< on several hosts: it has asked for a restart, and has no answer yet

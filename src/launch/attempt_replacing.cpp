@@ -225,7 +225,7 @@ void Attempt::replace(std::size_t index) {
   store_->adopt(std::move(server_end));
 }
 
-/// What was announced comes to nothing. Returns for how many ranks.
+/// Gives up the restarts that were announced. Returns how many.
 int Attempt::cancel_restarts() {
   int cancelled = 0;
   for (std::size_t i = 0; i < places_.size(); ++i) {

@@ -66,7 +66,7 @@ class HttpServer {
   base::Thread thread_;
 };
 
-/// What the first line and the fields of a request say.
+/// The first line and the fields of a request.
 struct HttpRequest {
   std::string method, path;  ///< without what follows a '?'
   std::string host;          ///< without its port; empty: none is named

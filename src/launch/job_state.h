@@ -7,7 +7,7 @@
 
 #include "launch/job_view.h"
 
-// What launchers tell each other, and `unisono status`, of their ranks.
+// The texts by which launchers tell each other, and `unisono status`, of their ranks.
 
 namespace unisono::launcher {
 

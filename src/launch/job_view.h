@@ -10,7 +10,7 @@
 
 namespace unisono::launcher {
 
-/// What a launcher says of its job on this host.
+/// The state of a job on this host, as its launcher tells it.
 struct JobSeen {
   std::string job;  ///< its identity on this host
   std::string host;

@@ -72,7 +72,7 @@ class Family {
 
 std::string rank_label(const RankFacts& rank) { return fmt::format("rank=\"{}\"", rank.record.rank); }
 
-/// What is counted of the calls of one operation, with the wait that is under way.
+/// The counts of the calls of one operation, with the wait that is under way.
 struct Counted {
   std::string labels;
   std::uint64_t calls = 0, bytes = 0, waited = 0, failures = 0;

@@ -93,7 +93,8 @@ void Nodes::meet(const JobOptions& options) {
     const base::Reminder reminder(
         options.waiting, [&] { return "host 0 at " + at; }, say);
     token = store::token_for(address.resolved, secret_, {});
-    store_ = store::connect_tcp(address.resolved, place, {.token = token, .tls = store::tls_for(token, options.environment)}, deadline);
+    store_ = store::connect_tcp(address.resolved, place, {.token = token, .tls = store::tls_for(token, options.environment), .silence = silence_},
+                                deadline);
   }
   store_address_ = store_->addresses()->store;
   compare_numbers(options, deadline);

@@ -43,21 +43,6 @@ RankFacts facts_of(recorder::RankSeen record) {
   return rank;
 }
 
-std::string duration_text(std::uint64_t ns) {
-  const double seconds = static_cast<double>(ns) / nanoseconds_per_second;
-  if (seconds < 1e-3) return fmt::format("{:.0f} µs", seconds * 1e6);
-  if (seconds < 1) return fmt::format("{:.0f} ms", seconds * 1e3);
-  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
-  const auto whole = static_cast<std::uint64_t>(seconds);
-  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
-  return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
-}
-
-std::string call_text(const recorder::CallSeen& call) {
-  return call.sequence == 0 ? fmt::format("{} of {}", call.operation, call.group)
-                            : fmt::format("{} #{} of {}", call.operation, call.sequence, call.group);
-}
-
 std::string_view state_name(recorder::CallState state) {
   constexpr std::array<std::string_view, 6> names{"none", "queued", "running", "waiting", "done", "failed"};
   const auto index = static_cast<std::size_t>(state);

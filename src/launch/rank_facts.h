@@ -4,13 +4,14 @@
 #include <string>
 #include <string_view>
 
+#include "recorder/call_text.h"
 #include "recorder/reader.h"
 
-// What a rank does, by its record and by what the system says of its process.
+// The state of a rank, by its record and by what the system says of its process.
 
 namespace unisono::launcher {
 
-/// What the system says of a rank's process.
+/// The facts that the system tells of a rank's process.
 struct ProcessFacts {
   bool lives = false;
   bool is_stopped = false;
@@ -31,10 +32,10 @@ struct RankFacts {
 /// Adds what the system says now of the rank's process, on this host.
 RankFacts facts_of(recorder::RankSeen record);
 
-/// "12.1 s", "3 min 5 s"
-std::string duration_text(std::uint64_t ns);
-/// "all_reduce #841 of world"
-std::string call_text(const recorder::CallSeen& call);
+using recorder::call_text;
+using recorder::duration_text;
+using recorder::placed_text;
+
 std::string_view state_name(recorder::CallState state);
 
 /// Returns the call that tells what a rank does: one in which it waits, or else its last one. Null before the first.

@@ -9,7 +9,7 @@
 
 namespace unisono::launcher {
 
-/// What stands between a job and its next step.
+/// An obstacle between a job and its next step.
 struct Delay {
   std::string text;          ///< "rank 3 has not come to all_reduce #841 of world (train.cpp:57) for 12.1 s: it is in the program, last seen in …"
   std::string advice;        ///< what to look at next: a sentence; may be empty

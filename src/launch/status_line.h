@@ -17,7 +17,7 @@ struct JobOptions;
 /// Tells whether a status line was asked for, and there is a terminal for it.
 bool shows_status_line(const JobOptions& options);
 
-/// What a status line is made of.
+/// The parts of a status line.
 struct StatusTexts {
   std::string each;    ///< "0 waiting, 1 program"
   std::string counts;  ///< "1 program, 1 waiting"

@@ -42,7 +42,7 @@ Waits::Waits(std::span<const RankFacts> ranks, std::uint64_t at_least) : ranks_(
   for (const RankFacts& rank : ranks) {
     if (!can_wait(rank)) continue;
     const auto& recent = rank.record.recent;
-    // Of several calls that wait, the one that the program itself is in tells what it waits for; else the one that has waited longest.
+    // Several calls may wait: the one that the program itself is in tells what it waits for, or else the one that has waited longest.
     const auto waits = [&](const recorder::CallSeen& call) { return holds(rank, call) && call.waited_for >= 0 && call.begun != 0; };
     auto found = std::ranges::find_if(recent, [&](const recorder::CallSeen& call) { return waits(call) && call.queued == 0; });
     const bool is_direct = found != recent.end();
@@ -104,7 +104,5 @@ std::string ranks_text(const std::vector<int>& ranks) {
   for (std::size_t i = 0; i < ranks.size(); ++i) text += (i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ") + std::to_string(ranks[i]);
   return text;
 }
-
-std::string placed_text(const recorder::CallSeen& call) { return call_text(call) + (call.place.empty() ? "" : fmt::format(" ({})", call.place)); }
 
 }  // namespace unisono::launcher

@@ -21,7 +21,7 @@ struct Wait {
   bool is_for_anybody() const { return call->kind == Operation::recv && call->peer < 0; }
 };
 
-/// Who waits for whom in a job.
+/// The waits of the ranks of a job for each other.
 class Waits {
  public:
   /// Shorter waits than `at_least` are none.
@@ -51,7 +51,5 @@ Stray stray_for(const Waits& waits, const Wait& receiver);
 
 /// "rank 3", "ranks 0, 1 and 3", "17 ranks"
 std::string ranks_text(const std::vector<int>& ranks);
-/// "all_reduce #841 of world (train.cpp:57)"
-std::string placed_text(const recorder::CallSeen& call);
 
 }  // namespace unisono::launcher

@@ -135,8 +135,8 @@ struct RecordHeader {
   std::array<FixedText<44>, most_labels> labels;  // the first is that of no label
   std::array<FixedText<60>, most_places> places;  // the first is that of no place
 
-  /// What is counted of the calls of one operation in all groups of one name, in a table with open addressing. What it has no room for is counted in
-  /// the last entry, as are the calls of groups with further names in the first name.
+  /// The counts of the calls of one operation in all groups of one name, in a table with open addressing. Calls for which it has no room are counted
+  /// in the last entry, and calls of groups with further names in the first name.
   static constexpr std::size_t most_counts = 128, most_counted_groups = 32;
   std::array<FixedText<60>, most_counted_groups> counted_groups;     // the first is that of all further groups
   std::array<std::atomic<std::uint32_t>, most_counts> count_keys{};  // see count_key; 0: free

@@ -248,24 +248,50 @@ RankSeen RecordReader::read(std::size_t wanted) const {
   return seen;
 }
 
+namespace {
+
+using Files = std::set<std::pair<dev_t, ino_t>>;  // that have been looked at
+
+/// Calls `take` with each record among the descriptors of a process, until that returns true.
+template <class Take>
+void look_for_records(const std::filesystem::path& process, Files& seen, const Take& take) {
+  const std::string wanted = "/memfd:" + std::string(record_name);
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator file(process / "fd", ignored), end; !ignored && file != end; file.increment(ignored)) {
+    std::error_code gone;
+    const auto target = std::filesystem::read_symlink(file->path(), gone).native();
+    if (gone || !(target.starts_with(wanted) || target.ends_with(trace_ending))) continue;
+    const base::FileDescriptor opened(::open(file->path().c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat about {};
+    if (!opened || ::fstat(opened.get(), &about) != 0 || !seen.emplace(about.st_dev, about.st_ino).second) continue;
+    if (auto reader = RecordReader::open(opened); reader && take(std::move(reader))) return;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<RecordReader> find_record(pid_t process) {
+  std::unique_ptr<RecordReader> found;
+  Files seen;
+  look_for_records("/proc/" + std::to_string(process), seen, [&](std::unique_ptr<RecordReader> reader) {
+    if (reader->process() != process) return false;  // of a rank that it has started
+    found = std::move(reader);
+    return true;
+  });
+  return found;
+}
+
 std::vector<std::unique_ptr<RecordReader>> find_records() {
   std::vector<std::unique_ptr<RecordReader>> found;
-  std::set<std::pair<dev_t, ino_t>> seen;
-  const std::string wanted = "/memfd:" + std::string(record_name);
+  Files seen;
   std::error_code ignored;
   for (const auto& process : std::filesystem::directory_iterator("/proc", ignored)) {
     const std::string name = process.path().filename();
     if (name.empty() || name.find_first_not_of("0123456789") != std::string::npos) continue;
-    for (std::filesystem::directory_iterator file(process.path() / "fd", ignored), end; !ignored && file != end; file.increment(ignored)) {
-      std::error_code gone;
-      const auto target = std::filesystem::read_symlink(file->path(), gone).native();
-      if (gone || !(target.starts_with(wanted) || target.ends_with(trace_ending))) continue;
-      const base::FileDescriptor opened(::open(file->path().c_str(), O_RDONLY | O_CLOEXEC));
-      struct stat about {};
-      if (!opened || ::fstat(opened.get(), &about) != 0 || !seen.emplace(about.st_dev, about.st_ino).second) continue;
-      if (auto reader = RecordReader::open(opened)) found.push_back(std::move(reader));
-    }
-    ignored.clear();
+    look_for_records(process.path(), seen, [&](std::unique_ptr<RecordReader> reader) {
+      found.push_back(std::move(reader));
+      return false;
+    });
   }
   return found;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -33,7 +35,7 @@ struct CallSeen {
   bool is_over() const { return state == CallState::done || state == CallState::failed; }
 };
 
-/// What a rank has counted of the calls of one operation in all groups of one name, since it joined.
+/// The counts of a rank of the calls of one operation in all groups of one name, since it joined.
 struct CountSeen {
   std::string group = {};      ///< empty: of groups that were not counted alone
   std::string operation = {};  ///< empty: of operations that were not counted alone
@@ -72,6 +74,7 @@ class RecordReader {
 
   /// Returns at most `most` of the last calls.
   RankSeen read(std::size_t most = SIZE_MAX) const;
+  pid_t process() const { return header().pid.load(std::memory_order_relaxed); }
 
  private:
   const RecordHeader& header() const { return *static_cast<const RecordHeader*>(memory_.get()); }
@@ -93,6 +96,9 @@ struct RecordCopy {
 };
 /// Returns nothing where the file is no record, or one of another version.
 std::optional<RecordCopy> copy_of(const base::FileDescriptor& file);
+
+/// Returns the record of a process of this host, or null where it has none that this process may read.
+std::unique_ptr<RecordReader> find_record(pid_t process);
 
 /// Returns the records of the processes of this user that this process can see, each once. What a launcher keeps of a rank that has ended is among
 /// them.

@@ -6,21 +6,15 @@
 #include "rendezvous/join.h"
 
 namespace unisono::rendezvous {
-namespace {
-
-// The time that leaving may take where the store does not answer any more.
-constexpr auto leave_timeout = std::chrono::milliseconds(1000);
-
-}  // namespace
 
 Departure::Departure(std::shared_ptr<Store> store, std::string seat, std::shared_ptr<Presence> presence, Owner owner)
     : owner_(owner), store_(std::move(store)), seat_(std::move(seat)), presence_(std::move(presence)) {}
 
-void Departure::leave() noexcept {
+void Departure::leave(std::chrono::milliseconds at_most) noexcept {
   std::call_once(once_, [&] {
     try {
       std::optional<JoinTimeout> brief;
-      if (owner_ == Owner::library) brief.emplace(*store_, std::min<std::chrono::milliseconds>(store_->timeout(), leave_timeout));
+      if (owner_ == Owner::library) brief.emplace(*store_, std::min<std::chrono::milliseconds>(store_->timeout(), at_most));
       store_->set(seat_, left_mark);
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the store is gone, so there is no process left to be told
     }

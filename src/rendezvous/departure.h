@@ -14,7 +14,7 @@ namespace unisono::rendezvous {
 /// Limits every call to one of our stores by the timeout of the join. Afterwards the store has a timeout of its own again.
 class JoinTimeout {
  public:
-  /// What holds afterwards: the store's own deadline, or the shorter one of both.
+  /// The deadline that holds afterwards: the store's own, or the shorter one of both.
   enum class Afterwards { as_before, at_most };
 
   JoinTimeout(Store& store, std::chrono::milliseconds timeout, Afterwards afterwards = Afterwards::as_before)
@@ -37,8 +37,8 @@ enum class Owner { library, caller };
 class Departure {
  public:
   Departure(std::shared_ptr<Store> store, std::string seat, std::shared_ptr<Presence> presence, Owner owner);
-  /// Leaves the job; later calls do nothing.
-  void leave() noexcept;
+  /// Leaves the job, which takes at most that long where the store does not answer any more; later calls do nothing.
+  void leave(std::chrono::milliseconds at_most) noexcept;
 
  private:
   const Owner owner_;

@@ -37,7 +37,7 @@ struct Newcomer {
   std::string name;
 };
 
-/// What became of a generation.
+/// The outcome of a generation.
 struct Decision {
   bool formed = false;
   int culprit = -1;  ///< abandoned: the rank in it that could not go on

@@ -66,7 +66,7 @@ struct JobIdentity {
   /// Tells the store that this process is done with the job, so that the same store or file can be used for another one; the last process removes a
   /// file. It is called in finalize while the store can still be reached, or when the last copy of `store` goes. Never throws; later calls do
   /// nothing.
-  std::function<void()> leave = [] {};
+  std::function<void(std::chrono::milliseconds at_most)> leave = [](std::chrono::milliseconds) {};
 };
 
 /// Finds the other processes of the job and waits for them. Returns when all of them have come. A process whose environment names no others is alone,

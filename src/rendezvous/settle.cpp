@@ -9,6 +9,12 @@
 #include "store/token.h"
 
 namespace unisono::rendezvous {
+namespace {
+
+/// The time that leaving may take where the store does not answer any more.
+constexpr std::chrono::milliseconds leave_time(1000);
+
+}  // namespace
 
 JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store, std::shared_ptr<Store> view, const Route& route,
                    std::shared_ptr<Presence> presence, Owner owner) {
@@ -28,10 +34,10 @@ JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store
     return identity;
   }
   const auto departure = std::make_shared<Departure>(store, joined.seat, std::move(presence), owner);
-  identity.leave = [departure] { departure->leave(); };
+  identity.leave = [departure](std::chrono::milliseconds at_most) { departure->leave(at_most); };
   Store* raw = view.get();
   identity.store = {raw, [view = std::move(view), departure](Store*) mutable {
-                      departure->leave();
+                      departure->leave(leave_time);
                       view.reset();
                     }};
   return identity;

@@ -62,7 +62,13 @@ void Client::check_process() const {
   if (::getpid() != pid_) throw NotInitialized(fmt::format("{} was opened by another process: a child of fork opens its own", place_));
 }
 
-void Client::throw_gone() const { throw PeerFailed(fmt::format("{} is gone", place_), {}, PeerFailed::disconnected); }
+void Client::throw_gone(int error) const {
+  const bool is_cut_off =
+      error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;  // as the system says it of a network that carries nothing
+  if (!is_cut_off) throw PeerFailed(fmt::format("{} is gone", place_), {}, PeerFailed::disconnected);
+  throw PeerFailed(fmt::format("{} is gone: its host does not answer any more ({})", place_, base::error_text(error)),
+                   {.hint = "does that host run, and does the network carry anything?"}, PeerFailed::disconnected);
+}
 
 void Client::break_off(std::exception_ptr reason) {
   if (!broken_) broken_ = std::move(reason);
@@ -189,7 +195,7 @@ void Client::read_some(const Deadline& deadline, std::unique_lock<std::mutex>& l
       in_.append({chunk.data(), static_cast<std::size_t>(n)});
       dispatch();
     } else if (n == 0 || (error != EAGAIN && error != EINTR)) {
-      throw_gone();
+      throw_gone(n == 0 ? 0 : error);
     }
   } catch (const Error&) {
     break_off(std::current_exception());

@@ -79,7 +79,7 @@ class Client final : public Store, public BatchedReads {
   void check_greeting();
   void check_process() const;
   void break_off(std::exception_ptr reason);
-  [[noreturn]] void throw_gone() const;
+  [[noreturn]] void throw_gone(int error) const;
 
   std::unique_ptr<StoreServer> server_;
   const base::FileDescriptor fd_;
@@ -109,8 +109,9 @@ std::shared_ptr<Store> connect_fd(base::FileDescriptor connected);
 struct ConnectOptions {
   std::string token = {};
   std::string job_tag = {};
-  std::shared_ptr<const base::TlsContext> tls = {};  ///< encrypts; null: the connection is not encrypted
-  bool strangers_expected = false;                   ///< others may listen at these addresses: a failure at one does not end the search
+  std::shared_ptr<const base::TlsContext> tls = {};       ///< encrypts; null: the connection is not encrypted
+  bool strangers_expected = false;                        ///< others may listen at these addresses: a failure at one does not end the search
+  std::optional<std::chrono::milliseconds> silence = {};  ///< the store's host says nothing for so long: it is gone; by default silence_limit()
 };
 /// Tries the addresses in turn, with growing pauses, until one answers as our store. Throws Timeout with the last reasons where none does before the
 /// deadline, and ProtocolError at once where the answer is of another protocol or version, or asks for another token.

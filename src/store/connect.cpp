@@ -11,6 +11,7 @@
 #include "base/tls.h"
 #include "store/authentication.h"
 #include "store/client.h"
+#include "unisono/detail/switches.h"
 #include "unisono/error.h"
 
 namespace unisono::store {
@@ -143,6 +144,7 @@ Attempt try_connect_store(const base::SocketAddress& address, const std::string&
   base::Opened opened = base::try_connect(address, deadline);
   if (!opened.fd) return {{}, fmt::format("{}: {}", describe(address), base::error_text(opened.error))};
   base::set_no_delay(opened.fd.get());
+  base::end_when_silent(opened.fd.get(), options.silence.value_or(detail::silence_limit()));
   const Deadline own(std::min<std::chrono::milliseconds>(deadline.left(), answer_timeout));
   if (address.family() == AF_UNIX && !base::peer_is_same_user(opened.fd.get())) {
     return {{}, fmt::format("{}: another user's process listens there", describe(address)), true};

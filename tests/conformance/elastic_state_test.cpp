@@ -103,7 +103,7 @@ struct unisono::object_traits<Unwritable> {
 
 namespace {
 
-// What the source cannot write changes nothing on any rank.
+// A state that the source cannot write changes nothing on any rank.
 WORLD_TEST(Synchronize, ASourceThatCannotWriteChangesNothing) {
   std::vector<int> numbers(3, rank());
   Unwritable object{rank()};

@@ -66,7 +66,7 @@ void die_at(const std::string& key, const std::string& part = {}) {
   }).detach();
 }
 
-/// What a job learns: the weights are the sum of all steps, whoever has taken part in them.
+/// The training of a job: the weights are the sum of all steps, whoever has taken part in them.
 class Training {
  public:
   Training() : weights_(length, 0.0) { state_.buffer("weights", weights_).object("sizes", sizes_).object("since", since_); }

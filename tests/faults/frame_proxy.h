@@ -18,7 +18,7 @@
 
 namespace unisono::testing {
 
-/// What a proxy does to one unit of a stream, and which: a part of the handshake, or a frame.
+/// An act of a proxy on one unit of a stream, and the unit: a part of the handshake, or a frame.
 struct Deed {
   enum class What {
     nothing,
@@ -61,7 +61,7 @@ class FrameProxy {
   std::uint16_t port() const { return port_; }
   /// The deed is done.
   bool has_struck() const { return struck_; }
-  /// What a deed holds back goes on.
+  /// Lets the bytes that a deed holds back go on.
   void go_on();
 
  private:

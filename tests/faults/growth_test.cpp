@@ -1,4 +1,4 @@
-// What is made and ended again and again leaves nothing behind: groups, and worlds with all their connections (R10).
+// Groups, and worlds with all their connections, that are made and ended again and again leave nothing behind (R10).
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -34,8 +34,8 @@ std::map<std::string, long> held_by_launcher(pid_t pid) {
   return numbers;
 }
 
-/// What a process holds of memory of its own. 24 bytes are the least that can be allocated: a process that grows by less than that for each thing
-/// made keeps nothing of it. Beside that the allocator keeps up to 128 KiB at the end of the heap before it gives memory back.
+/// Compares the memory that a process holds of its own. 24 bytes are the least that can be allocated: a process that grows by less than that for each
+/// thing made keeps nothing of it. Beside that the allocator keeps up to 128 KiB at the end of the heap before it gives memory back.
 void expect_no_growth(std::map<std::string, long> before, std::map<std::string, long> after, int made, const std::string& who) {
   constexpr long bytes_each = 24, kib_once = 128;
   const long allowed_kib = kib_once + bytes_each * made / 1024;

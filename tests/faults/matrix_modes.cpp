@@ -196,6 +196,47 @@ int crossed(std::size_t elements) {
   return 92;
 }
 
+/// differ: rank 1 waits for a message of rank 0, and the others are in a collective. All calls have two seconds.
+int differ() {
+  const Context context(options_from_environment());
+  say_ready();
+  std::vector<float> x(3, 1.0F);
+  try {
+    if (rank() == 1) recv(x, 0, world(), {.timeout = 2s});
+    else all_reduce(x, ReduceOp::sum, world(), {.timeout = 2s});
+    say("the operation SUCCEEDED");
+  } catch (const Error&) {
+    say("error " + describe_current_exception());
+    return 3;
+  }
+  return 92;
+}
+
+/// brief WHERE: large sums, each of which may take two seconds, until one fails. Its error is caught outside of the context, or inside, which then
+/// ends. The time is that from the call until the context is gone.
+int brief(const std::string& where) {
+  std::vector<float> x(std::size_t{1} << 20, 1.0F);
+  auto since = Clock::now();
+  try {
+    const Context context(options_from_environment());
+    say_ready();
+    try {
+      for (int k = 0;; ++k) {
+        since = Clock::now();
+        all_reduce(x, ReduceOp::max, world(), {.timeout = 2s});
+        if (k == 5) say("under way");
+      }
+    } catch (const Error&) {
+      say("error " + describe_current_exception());
+      if (where == "outside") throw;
+    }
+  } catch (const Error&) {
+    say("left the context");
+  }
+  say(fmt::format("took {} ms", std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since).count()));
+  return 3;
+}
+
 /// serve-store: a store without a job.
 int serve_store() {
   const TcpStore store("127.0.0.1", 0, {.is_server = true, .token = ""});
@@ -203,8 +244,8 @@ int serve_store() {
   rest();
 }
 
-/// without-store: the store of the job ends between two calls; a group needs it, and calls do not.
-int without_store() {
+/// without-store [SECONDS]: the store of the job ends, or stops, between two calls; a group, which may take so long, needs it, and calls do not.
+int without_store(const std::string& seconds) {
   block_go();
   initialize(options_from_environment());
   say_ready();
@@ -217,7 +258,7 @@ int without_store() {
   try {
     std::vector<int> all;
     for (int r = world_size() - 1; r >= 0; --r) all.push_back(r);
-    static_cast<void>(new_group(all));
+    static_cast<void>(new_group(all, seconds.empty() ? GroupOptions{} : GroupOptions{.timeout = std::chrono::seconds(std::stoi(seconds))}));
     say("the operation SUCCEEDED");
   } catch (const Error&) {
     say("error " + describe_current_exception());
@@ -237,8 +278,10 @@ std::optional<int> run_matrix_mode(const std::string& mode, const std::string& f
       {"join-only", join_only},
       {"late", [&] { return late(std::stoul(first)); }},
       {"crossed", [&] { return crossed(std::stoul(first)); }},
+      {"differ", differ},
+      {"brief", [&] { return brief(first); }},
       {"serve-store", serve_store},
-      {"without-store", without_store},
+      {"without-store", [&] { return without_store(first); }},
   };
   const auto found = modes.find(mode);
   return found == modes.end() ? std::nullopt : std::optional<int>(found->second());

@@ -1,5 +1,5 @@
-// What is no failure, or one that time alone shows: all ranks stopped, a rank in its own code, groups in crossed order, calls of the system that are
-// interrupted all the time, a clock that jumps, memory files that are full. S3, S5, S7, C7, H1, H4, H8, N1.
+// Events that are no failure, or one that time alone shows: all ranks stopped, a rank in its own code, groups in crossed order, calls of the system
+// that are interrupted all the time, a clock that jumps, memory files that are full. S3, S5, S7, C7, H1, H4, H8, N1.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -89,6 +89,7 @@ TEST_P(CrossedGroups, S7C7AreATimeoutThatNamesBoth) {
   const World& world = GetParam();
   RunningCommand job(faulty_job(world.ranks, {"crossed", world.elements}), on(world));
   EXPECT_EQ(job.wait(seconds(50)), 3) << job.out() << job.err();
+  const std::string group = world.ranks == 2 ? "{0, 1}" : "{0, 1, 2, 3}";
   for (int r = 0; r < world.ranks; ++r) {
     const std::string error = line_of(lines_of_rank(job, r), "error ");
     EXPECT_TRUE(error.starts_with("Timeout missing=")) << error;
@@ -98,6 +99,9 @@ TEST_P(CrossedGroups, S7C7AreATimeoutThatNamesBoth) {
     }
     EXPECT_NE(word_after(error, "group="), "") << error;
     EXPECT_EQ(word_after(error, "seq="), "1") << error;
+    const std::string theirs = fmt::format(" all_reduce #1 of {}{} (matrix_modes.cpp:", group, r % 2 == 0 ? " (2)" : "");
+    EXPECT_NE(error.find(fmt::format("; rank {} ", 1 - r % 2)), std::string::npos) << error;
+    EXPECT_NE(error.find(theirs), std::string::npos) << error << "\ndoes not have" << theirs;
   }
   EXPECT_EQ(count(job.out(), "SUCCEEDED"), 0) << job.out();
   expect_no_crash(job);
@@ -105,6 +109,25 @@ TEST_P(CrossedGroups, S7C7AreATimeoutThatNamesBoth) {
 }
 INSTANTIATE_TEST_SUITE_P(Faults, CrossedGroups,
                          ::testing::Values(World{"native", small}, World{"tcp", small}, World{"native", large, 2}, World{"tcp", large, 2}), name_of);
+
+// C7: one rank waits for a message while the others are in a collective. The text of the timeout has both calls.
+TEST(DifferentCalls, C7AreATimeoutThatNamesBoth) {
+  for (const World& world : {World{"native", "", 2}, World{"native", "", 4}, World{"tcp", "", 2}}) {
+    const int ranks = world.ranks;
+    RunningCommand job(faulty_job(ranks, {"differ"}), on(world));
+    EXPECT_EQ(job.wait(seconds(50)), 3) << job.out() << job.err();
+    for (int r = 0; r < ranks; ++r) {  // the first timeout is the failure of all
+      const std::string error = line_of(lines_of_rank(job, r), "error ");
+      EXPECT_TRUE(error.starts_with("Timeout missing=")) << error;
+      const bool of_collective = error.find("recv #1 was not done") != std::string::npos &&
+                                 error.find("; rank 0 is in all_reduce #1 of world (matrix_modes.cpp:") != std::string::npos;
+      const bool of_message = error.find("all_reduce #1 was not done") != std::string::npos &&
+                              error.find("; rank 1 is in recv #1 of world (matrix_modes.cpp:") != std::string::npos;
+      EXPECT_TRUE(of_collective || of_message) << error;
+    }
+    expect_no_crash(job);
+  }
+}
 
 class Interrupted : public ::testing::TestWithParam<World> {};
 

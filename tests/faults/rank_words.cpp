@@ -1,5 +1,5 @@
-// What all modes of fault_rank share: lines of output, errors as text, and rounds of checked sums. Every line is one write, so that what a test waits
-// for arrives whole.
+// The parts that all modes of fault_rank share: lines of output, errors as text, and rounds of checked sums. Every line is one write, so that what a
+// test waits for arrives whole.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -67,6 +67,20 @@ TEST_P(StoreGone, R8LaterIsNoMatterToCallsAndAnErrorToWhatNeedsIt) {
   }
 }
 
+// The world's calls may take half an hour, and the group three seconds: all that is asked of the store for it has one deadline.
+TEST_P(StoreGone, R8AStoreThatStopsKeepsNoGroupForLongerThanItsDeadline) {
+  start(0, 2, 2, {"without-store", "3"});
+  for (const auto& rank : ranks_) ASSERT_TRUE(rank->until_out_has("under way")) << rank->out() << rank->err();
+  store_.send(SIGSTOP);
+  for (const auto& rank : ranks_) rank->send(SIGUSR1);
+  for (const auto& rank : ranks_) {
+    EXPECT_EQ(rank->wait(seconds(25)), 3) << rank->out() << rank->err();
+    const std::string error = line_of(lines_of(rank->out()), "error ");
+    EXPECT_TRUE(error.starts_with("Timeout ")) << error;
+    expect_names_the_store(*rank, port_);
+  }
+}
+
 TEST_P(StoreGone, R8InACallIsNoMatterToIt) {
   start(0, 4, 4, {"work", "large", "1"});
   for (const auto& rank : ranks_) ASSERT_TRUE(rank->until_out_has("under way")) << rank->out() << rank->err();

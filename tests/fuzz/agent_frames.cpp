@@ -1,5 +1,5 @@
-// What `unisono` on two hosts send each other over ssh. A stream that is cut anywhere is refused with ProtocolError at the same place, or gives the
-// same frames; frames and fields that are encoded come back.
+// The frames that `unisono` on two hosts send each other over ssh. A stream that is cut anywhere is refused with ProtocolError at the same place, or
+// gives the same frames; frames and fields that are encoded come back.
 #include "hosts/frames.h"
 
 #include "input.h"

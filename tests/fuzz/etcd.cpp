@@ -1,4 +1,4 @@
-// What comes from an etcd, and the URLs of one. Any answer is refused by an exception of the standard library, which the store takes for a failure,
+// The answers of an etcd, and the URLs of one. Any answer is refused by an exception of the standard library, which the store takes for a failure,
 // or read: as many results as there were operations; base64 comes back. A URL is refused with InvalidArgument, or has endpoints and a prefix.
 #include <set>
 

@@ -34,7 +34,7 @@ struct Owned {
   bool is_send = false;
 };
 
-/// What the peer sends: it has to be well-formed, and the payload of its messages as it was given.
+/// The frames of the peer, which have to be well-formed, and the payload of its messages as it was given.
 class Heard final : public FrameSink {
  public:
   Target begin(const FrameHead& head) override {

@@ -1,5 +1,5 @@
-// What ranks of a group tell each other in notices, frames of calls and words that are handed on: ballots, failures, departures, spread notices, and
-// messages between two ranks. Any bytes are dropped or refused with ProtocolError, and what is kept is bounded by the bytes that came; what is
+// Ranks of a group tell each other of ballots, failures, departures and messages between two ranks, and spread notices, in notices, frames of calls
+// and words that are handed on. Any bytes are dropped or refused with ProtocolError, and what is kept is bounded by the bytes that came; what is
 // encoded comes back.
 #include <array>
 #include <memory>

@@ -35,7 +35,7 @@ struct Table {
   std::map<std::string, double> state = {};
   UNISONO_FIELDS(kind, generation, rank, model, is_share, parameters, owners, state)
 };
-/// Of all kinds of containers.
+/// Has members of all kinds of containers.
 struct Mixed {
   std::optional<std::string> text = {};
   std::variant<int, double, std::string> one_of = {};

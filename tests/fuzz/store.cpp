@@ -176,7 +176,7 @@ class Game {
     return std::ranges::all_of(parked.keys, [&](const std::string& each) { return table_.find(each) != nullptr; });
   }
 
-  /// What the server does when it has handled all that has come: it answers those whose time is over, and those whose keys are there.
+  /// Acts as the server when it has handled all that has come: it answers those whose time is over, and those whose keys are there.
   void wake() {
     std::erase_if(parked_, [&](const Parked& parked) {
       Answers& expected = sides_[parked.client].expected;

@@ -53,7 +53,7 @@ class StoreClient {
     std::string fields;
   };
 
-  /// One of this host, which the server trusts.
+  /// Makes a client of this host, which the server trusts.
   static std::unique_ptr<StoreClient> adopt(store::StoreServer& server) {
     int ends[2] = {-1, -1};
     require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "there are sockets");
@@ -62,7 +62,7 @@ class StoreClient {
     client->greet();
     return client;
   }
-  /// One of another host, which proves itself.
+  /// Makes a client of another host, which proves itself.
   static std::unique_ptr<StoreClient> connect(const base::SocketAddress& address) {
     std::unique_ptr<StoreClient> client(new StoreClient(base::try_connect(address, base::Deadline(patience)).fd));
     client->greet();

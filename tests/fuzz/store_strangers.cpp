@@ -1,5 +1,5 @@
-// What a stranger sends to a store's server on TCP: any bytes, in any pieces, of somebody who may know the protocol but not the token. It is never
-// let in, gets few bytes, and changes nothing for a client that was let in, whose requests are answered meanwhile.
+// A stranger sends any bytes, in any pieces, to a store's server on TCP. It may know the protocol but not the token. It is never let in, gets few
+// bytes, and changes nothing for a client that was let in, whose requests are answered meanwhile.
 #include <array>
 
 #include "store_client.h"

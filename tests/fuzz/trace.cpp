@@ -1,5 +1,5 @@
-// What `unisono trace` makes of the traces of two ranks, and of a file of torch.profiler, whatever is in them: it refuses them with InvalidArgument,
-// or writes events and a page that are JSON, in which no call ends before it begins.
+// `unisono trace` gets the traces of two ranks and a file of torch.profiler, with anything in them: it refuses them with InvalidArgument, or writes
+// events and a page that are JSON, in which no call ends before it begins.
 #include <filesystem>
 #include <fstream>
 #include <sstream>

@@ -54,7 +54,7 @@ void part(rendezvous::JobIdentity& identity) {
   } else if (identity.store->add("gone", 1) == identity.world_size) {
     identity.store->set("all gone", "1");
   }
-  identity.leave();
+  identity.leave(std::chrono::seconds(1));
 }
 
 /// Collectives and messages of several lengths, compared with what they should give.

@@ -2,6 +2,7 @@
 // and while ranks connect. Nothing comes through, in both directions or in one; the interface goes down; its address goes; connections are reset.
 // N1, N2, N3, N5, N10.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -82,6 +83,27 @@ std::vector<Cut> cuts() {
 }
 INSTANTIATE_TEST_SUITE_P(Cuts, NetworkAtMoments, ::testing::ValuesIn(cuts()),
                          [](const auto& one) { return one.param.name + "_" + one.param.moment; });
+
+// Nothing comes through while data moves. The program has the error of its call, and its context has ended, soon after the call's two seconds, though
+// the way to the store, which rank 0 serves, is cut as well.
+class CutInACall : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(CutInACall, EndsItAtItsDeadline) {
+  MAKE_HOSTS(hosts, 2);
+  std::vector<std::unique_ptr<RunningCommand>> ranks;
+  for (int r = 0; r < 2; ++r) ranks.push_back(rank_on(hosts, r, {"brief", GetParam()}, {}));
+  for (const auto& rank : ranks) ASSERT_TRUE(rank->until_out_has("under way")) << rank->out() << rank->err();
+  for (const int host : {0, 1}) hosts.run(host, {"tc", "qdisc", "add", "dev", "net0", "root", "blackhole"});
+  for (int r = 0; r < 2; ++r) {
+    RunningCommand& rank = *ranks[static_cast<std::size_t>(r)];
+    EXPECT_EQ(rank.wait(std::chrono::seconds(40)), 3) << rank.out() << rank.err();
+    const auto lines = lines_of(rank.out());
+    const std::string error = line_of(lines, "error ");
+    EXPECT_TRUE(error.starts_with(fmt::format("Timeout missing={} culprit={} ", 1 - r, 1 - r))) << error;
+    EXPECT_LT(std::stoi(line_of(lines, "took ")), 2000 + 3000) << rank.out();
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Errors, CutInACall, ::testing::Values("outside", "inside"), [](const auto& one) { return std::string(one.param); });
 
 // m2: rank 0 stops before it dials rank 1, and goes on when nothing comes through any more.
 TEST(WhileConnecting, ACutEndsBothRanks) {

@@ -30,7 +30,7 @@ std::vector<std::string> beside_status(const std::vector<std::string>& launcher)
   return words;
 }
 
-/// What `unisono status` prints there.
+/// Returns the output of `unisono status` there.
 std::string status_on(RunningCommand& host, const std::string& words) {
   const std::size_t before = host.out().size();
   host.type(words + "\n");

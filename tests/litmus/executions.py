@@ -52,7 +52,7 @@ def explore(program):
     return Result(condition, race, count)
 
 
-# What a thread can do, as far as it alone is concerned: any read may return any value that some write of its place writes.
+# The ways of a thread, as far as it alone is concerned: any read may return any value that some write of its place writes.
 
 
 def _traces(program):

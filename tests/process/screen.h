@@ -8,7 +8,7 @@
 
 namespace unisono::testing {
 
-/// What a terminal shows of the bytes that it gets: as much of ECMA-48 as the launcher uses. A code that it does not know throws.
+/// A terminal, as it shows the bytes that it gets: as much of ECMA-48 as the launcher uses. A code that it does not know throws.
 class Screen {
  public:
   Screen(std::size_t columns, std::size_t rows) : columns_(columns), rows_(rows, Row{}) {}

@@ -69,7 +69,7 @@ TEST(StatusLineText, CountsTheRanksWhereTheyAreMany) {
 
 RunningCommand::Options plain_terminal() { return on_terminal({{"NO_COLOR", "1"}}); }
 
-/// What a terminal shows now of what a job has written.
+/// Returns the rows that a terminal shows now of what a job has written.
 std::vector<std::string> rows_of(const RunningCommand& job, std::size_t columns = 80) {
   Screen screen(columns, height);
   screen.put(job.out());

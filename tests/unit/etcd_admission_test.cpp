@@ -123,7 +123,7 @@ TEST(EtcdAdmission, knows_etcd_by_its_certificate) {
   const std::string port = server.endpoint().substr(server.endpoint().rfind(':'));
   const std::string misnamed = refusal<InvalidArgument>([&] { opened(trusted, "etcds://localhost" + port + "/test"); });
   EXPECT_NE(misnamed.find("localhost"), std::string::npos) << misnamed;
-  // What does not encrypt is no way in.
+  // A connection that is not encrypted is no way in.
   const std::string plain = refusal<Timeout>([&] { open_etcd("etcd://" + server.endpoint() + "/test", base::Environment(), Deadline(500ms)); });
   EXPECT_NE(plain.find(server.endpoint()), std::string::npos) << plain;
 }

@@ -1,4 +1,4 @@
-// What launchers tell of their ranks: to each other, and to `unisono status`.
+// Launchers tell each other, and `unisono status`, of their ranks.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/socket.h"
 #include "launch/job_state.h"
 #include "launch/node_states.h"
@@ -114,12 +115,16 @@ TEST(JobState, BytesThatAreNoneAreRefused) {
   ASSERT_TRUE(launcher::decode_hosts(whole));
   EXPECT_EQ(launcher::decode_hosts(whole)->size(), 2U);
   EXPECT_TRUE(launcher::decode_hosts("")->empty());
+  const std::size_t first = launcher::encode(std::vector<JobSeen>{host_with(0, 100 * second)}).size();
   for (std::size_t size = 1; size < whole.size(); ++size) {
-    const auto cut = launcher::decode_hosts(std::string_view(whole).substr(0, size));
-    EXPECT_TRUE(!cut || cut->size() == 1) << size;
+    EXPECT_EQ(launcher::decode_hosts(std::string_view(whole).substr(0, size)).has_value(), size == first) << size;
   }
   EXPECT_FALSE(launcher::decode_hosts(whole + "x"));
   const std::string one = launcher::encode(host_with(0, 100 * second));
+  ASSERT_TRUE(launcher::decode_job(one));
+  EXPECT_FALSE(launcher::decode_job(one + "x")) << "a byte is left over";
+  EXPECT_FALSE(launcher::decode_hosts(base::ByteWriter().text(one + "x").take())) << "the same in a list of hosts";
+  for (std::size_t size = 0; size < one.size(); ++size) EXPECT_FALSE(launcher::decode_job(std::string_view(one).substr(0, size))) << size;
   for (std::size_t i = 0; i < one.size(); ++i) {
     for (const char other : {'\0', '\xff', '\x7f'}) {
       std::string changed = one;
@@ -236,7 +241,7 @@ TEST(NodeStates, OfALauncherThatDoesNotAnswerAreLeftOut) {
   const store::Served served;
   Launcher first(served, 0, 3), other(served, 1, 3);
   EXPECT_EQ(nodes_of(first.states.of_others()), (std::vector<int>{1}));
-  // One that comes late answers the next question.
+  // A launcher that comes late answers the next question.
   Launcher last(served, 2, 3);
   EXPECT_EQ(nodes_of(first.states.of_others()), (std::vector<int>{1, 2}));
   EXPECT_EQ(nodes_of(last.states.of_others()), (std::vector<int>{0, 1}));

@@ -1,4 +1,4 @@
-// What a rank leaves of groups that are over: keys in the store, until all members have come to a later group, and names of groups in a link.
+// The remains of groups that are over: keys in the store, until all members have come to a later group, and names of groups in a link.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What the flight recorder counts by group and operation.
+// The counts of the flight recorder by group and operation.
 #include <gtest/gtest.h>
 
 #include <array>

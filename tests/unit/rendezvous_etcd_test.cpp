@@ -51,7 +51,7 @@ TEST_F(EtcdMeeting, job_after_job) {
         const JobIdentity identity = meet({.init_method = url_, .rank = rank, .world_size = 3, .timeout = 60s}, Environment());
         identity.store->set(fmt::format("{}", rank), fmt::format("{} {}", round, rank));
         for (int other = 0; other < 3; ++other) EXPECT_EQ(identity.store->get(fmt::format("{}", other), 60s), fmt::format("{} {}", round, other));
-        identity.leave();
+        identity.leave(std::chrono::seconds(1));
       }
     }));
   }

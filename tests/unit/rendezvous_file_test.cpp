@@ -63,7 +63,7 @@ TEST(FileMeeting, job_after_job_in_one_file) {
         const JobIdentity identity = meet({.init_method = url, .rank = rank, .world_size = 3, .timeout = 60s}, Environment());
         identity.store->set(fmt::format("{}", rank), fmt::format("{} {}", round, rank));
         for (int other = 0; other < 3; ++other) EXPECT_EQ(identity.store->get(fmt::format("{}", other), 60s), fmt::format("{} {}", round, other));
-        identity.leave();
+        identity.leave(std::chrono::seconds(1));
       }
     }));
   }

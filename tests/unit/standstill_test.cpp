@@ -153,7 +153,7 @@ TEST(Standstill, AMessageToAnotherRankIsShown) {
       << found[0].text;
 }
 
-// What a receive from any rank may have taken is not missing.
+// A message that a receive from any rank may have taken is not missing.
 TEST(Standstill, AReceiveFromAnyRankCounts) {
   const auto found = delays(job_of({{message(call(send, "world", "a.cpp:3"), 1, 6)},
                                     {message(call(recv, "world", "a.cpp:4"), -1, 6), message(waiting(recv, "world", "a.cpp:5", 0), 0, 5)}}));

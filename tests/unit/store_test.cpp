@@ -66,7 +66,7 @@ World make_world(const std::string& kind) {
       return store::connect_fd(std::move(pair.second));
     };
   } else if (kind == "etcd") {
-    // One server for all tests, each of which has a prefix of its own.
+    // A single server is enough for all tests, each of which has a prefix of its own.
     static const auto server = std::make_unique<testing::EtcdServer>();
     static int number = 0;
     const std::string url = server->url(fmt::format("/stores/{}", number++));

@@ -9,8 +9,8 @@
 
 #include "store/etcd_library.h"
 
-// What the gateway of etcd is asked and answers, as JSON. Keys and values are base64, numbers of 64 bits are texts, and fields with the value 0 are
-// left out. What reads an answer throws std::exception where it is another one than etcd's.
+// The requests to the gateway of etcd and its answers, as JSON. Keys and values are base64, numbers of 64 bits are texts, and fields with the value 0
+// are left out. The functions that read an answer throw std::exception where it is another one than etcd's.
 namespace unisono::store::etcd {
 
 std::string request_of(const Transaction& transaction);

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "base/deadline.h"
+
+namespace unisono::coordination {
+
+/// The calls in which ranks of other hosts wait, as they have told: "is in recv #3 of world (train.cpp:57)". A rank that waits for long tells those
+/// for which it waits, so that the error of the one names the call of the other, which may be in another group. All groups of a process share an
+/// object. Any thread may call.
+class Whereabouts {
+ public:
+  /// Keeps what the rank of the world says.
+  void take(int global_rank, std::string_view text);
+  /// Returns what the rank has said last; empty where it has said nothing lately, and so may have gone on.
+  std::string of(int global_rank) const;
+
+ private:
+  struct Said {
+    std::string text;
+    base::Clock::time_point at;
+  };
+  mutable std::mutex mutex_;
+  std::map<int, Said> said_;
+};
+
+}  // namespace unisono::coordination

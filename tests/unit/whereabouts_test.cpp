@@ -1,0 +1,74 @@
+// The place of a rank as errors of others tell it: by its record, and by what it has told from another host.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordination/whereabouts.h"
+#include "recorder/whereabouts.h"
+
+namespace unisono::testing {
+namespace {
+
+using coordination::Whereabouts;
+using recorder::CallSeen;
+using recorder::CallState;
+using recorder::RankSeen;
+using recorder::whereabouts_of;
+
+constexpr std::uint64_t second = 1'000'000'000;
+
+CallSeen call(CallState state, std::uint64_t sequence, std::string place) {
+  CallSeen made;
+  made.operation = "barrier";
+  made.group = "world";
+  made.place = std::move(place);
+  made.state = state;
+  made.sequence = sequence;
+  return made;
+}
+
+RankSeen rank_with(std::vector<CallSeen> calls, std::uint64_t now = 0) {
+  RankSeen rank;
+  rank.now = now;
+  rank.recent = std::move(calls);
+  return rank;
+}
+
+TEST(Whereabouts, OfARankThatHasMadeNoCall) { EXPECT_EQ(whereabouts_of(RankSeen{}), "has made no call yet"); }
+
+TEST(Whereabouts, OfARankInACallAreThatCall) {
+  CallSeen posted = call(CallState::waiting, 2, "b.cpp:2");
+  posted.queued = second;
+  const CallSeen waits = call(CallState::waiting, 3, "c.cpp:3"), over = call(CallState::done, 1, "a.cpp:1");
+  EXPECT_EQ(whereabouts_of(rank_with({over, waits, posted})), "is in barrier #3 of world (c.cpp:3)") << "it blocks, and the other does not";
+  EXPECT_EQ(whereabouts_of(rank_with({call(CallState::failed, 2, ""), waits})),
+            "is in barrier #3 of world (c.cpp:3), after barrier #2 of world has failed");
+  EXPECT_EQ(whereabouts_of(rank_with({over, posted})), "has begun barrier #2 of world (b.cpp:2)");
+  EXPECT_EQ(whereabouts_of(rank_with({over, call(CallState::running, 4, "")})), "is in barrier #4 of world");
+}
+
+TEST(Whereabouts, OfARankInItsProgramAreItsLastCall) {
+  CallSeen over = call(CallState::done, 7, "a.cpp:1"), failed = call(CallState::failed, 8, "b.cpp:2");
+  over.done = 10 * second;
+  EXPECT_EQ(whereabouts_of(rank_with({over}, 22 * second)), "was last in barrier #7 of world (a.cpp:1), which ended 12.0 s ago");
+  EXPECT_EQ(whereabouts_of(rank_with({over, failed}, 22 * second)), "was last in barrier #8 of world (b.cpp:2), which failed");
+  CallSeen wait_of_program;  // of a trace
+  EXPECT_EQ(whereabouts_of(rank_with({over, wait_of_program}, 11 * second)), "was last in barrier #7 of world (a.cpp:1), which ended 1.0 s ago");
+}
+
+TEST(Whereabouts, OfAnotherHostAreShortAndCanBePrinted) {
+  Whereabouts told;
+  EXPECT_EQ(told.of(3), "");
+  told.take(3, "is in recv of world");
+  told.take(3, "is in\x1b[2J recv\n of world (µ.cpp:1)");
+  EXPECT_EQ(told.of(3), "is in?[2J recv? of world (µ.cpp:1)");
+  EXPECT_EQ(told.of(2), "");
+  told.take(2, std::string(5000, 'x'));
+  EXPECT_EQ(told.of(2).size(), 300U);
+}
+
+}  // namespace
+}  // namespace unisono::testing

@@ -1,5 +1,5 @@
-// The launchers of several hosts tell each other in the job's store how their ranks ended, what troubles them, and in jobs whose hosts come and go who
-// is there. A text is refused, or read: when it is written again it is read as the same, and the cause of the job's end is one of its ranks.
+// The launchers of several hosts tell each other in the job's store how their ranks ended, what troubles them, and in jobs whose hosts come and go
+// who is there. A text is refused, or read: when it is written again it is read as the same, and the cause of the job's end is one of its ranks.
 #include "input.h"
 #include "launch/admission.h"
 #include "launch/first_cause.h"

@@ -154,6 +154,7 @@ TEST(ElasticHosts, ShareTheRestarts) {
   ASSERT_TRUE(job[0].until_err_has("rank 1 ended by SIGKILL")) << job[0].err();
   ASSERT_TRUE(job[1].until_err_has("rank 3 ended by SIGKILL")) << job[1].err();
   EXPECT_EQ(count(job.err(), "; another process takes its place in 1 s (restart 1 of 1)"), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "takes its place"), 1) << job.err();
   for (const auto& launcher : job.all()) launcher->send(SIGINT);
   for (const auto& launcher : job.all()) EXPECT_EQ(launcher->wait(), 130) << launcher->err();
   job.expect_nothing_left_of_all();
@@ -294,18 +295,21 @@ TEST(ElasticHosts, AreAllEndedByCtrlC) {
   job.expect_nothing_left_of_all();
 }
 
-// The launcher of host 0 has no rank any more, and still hears of the end of the others.
+// The launcher of host 0 has no rank any more. It still decides when too few are left, and hears of the end of the others.
 TEST(ElasticHosts, EndWithHostZeroThatHasNoRanksLeft) {
-  Launchers job({.restarts = 0, .steps = 1000000000, .moment = "place", .step = 99, .grace = "2"});
-  job.start_two();
-  for (const auto& launcher : job.all()) ASSERT_TRUE(launcher->until_out_has("under way", 2)) << launcher->err();
-  for (const int rank : {0, 1}) {
-    ::kill(pid_of(job[0], rank), SIGKILL);
-    ASSERT_TRUE(job[0].until_err_has(fmt::format("rank {} ended by SIGKILL", rank))) << job[0].err();
+  for (const bool by_signal : {false, true}) {
+    Launchers job({.restarts = 0, .steps = 1000000000, .moment = "place", .step = 99, .grace = "2"});
+    job.start_two();
+    for (const auto& launcher : job.all()) ASSERT_TRUE(launcher->until_out_has("under way", 2)) << launcher->err();
+    for (const int rank : {0, 1}) {
+      ::kill(pid_of(job[0], rank), SIGKILL);
+      ASSERT_TRUE(job[0].until_err_has(fmt::format("rank {} ended by SIGKILL", rank))) << job[0].err();
+    }
+    if (by_signal) job[1].send(SIGINT);
+    else ::kill(pid_of(job[1], 2), SIGKILL);
+    for (const auto& launcher : job.all()) EXPECT_EQ(launcher->wait(std::chrono::seconds(15)), by_signal ? 130 : 137) << launcher->err();
+    job.expect_nothing_left_of_all();
   }
-  job[1].send(SIGINT);
-  for (const auto& launcher : job.all()) EXPECT_EQ(launcher->wait(), 130) << launcher->err();
-  job.expect_nothing_left_of_all();
 }
 
 // Fewer than MIN hosts come: the launcher says so, and how many there are.

@@ -100,7 +100,7 @@ TEST_P(CutInACall, EndsItAtItsDeadline) {
     const auto lines = lines_of(rank.out());
     const std::string error = line_of(lines, "error ");
     EXPECT_TRUE(error.starts_with(fmt::format("Timeout missing={} culprit={} ", 1 - r, 1 - r))) << error;
-    EXPECT_LT(std::stoi(line_of(lines, "took ")), 2000 + 3000) << rank.out();
+    EXPECT_LT(std::stoi(line_of(lines, "took ")), 2000 + 4500) << rank.out();  // the waits of a context that ends well are longer than that
   }
 }
 INSTANTIATE_TEST_SUITE_P(Errors, CutInACall, ::testing::Values("outside", "inside"), [](const auto& one) { return std::string(one.param); });

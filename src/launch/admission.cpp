@@ -94,7 +94,7 @@ void Admission::welcome(const JobHost& host) {
   answer(host.number, std::string(taken_in) + encode_welcome(words));
 }
 
-void Admission::publish() { parts_.store->set(hosts_key, encode_hosts(hosts_.all())); }
+void Admission::publish() { parts_.store->set(hosts_key, encode_roster(hosts_.all())); }
 
 std::optional<JobHost> Admission::next_offer() {
   const store::StoreServer& server = *parts_.store->own_server();

@@ -21,7 +21,7 @@ bool is_count(int number) { return number >= 0 && number <= most_ranks; }
 
 }  // namespace
 
-std::string encode_hosts(const std::vector<JobHost>& hosts) {
+std::string encode_roster(const std::vector<JobHost>& hosts) {
   std::string text;
   for (const JobHost& host : hosts) {
     text += fmt::format("{} {} {} {} {} {}\n", host.number, host.ranks, host.first_rank, int{host.is_late}, int{host.is_gone}, host.where);
@@ -29,7 +29,7 @@ std::string encode_hosts(const std::vector<JobHost>& hosts) {
   return text;
 }
 
-std::vector<JobHost> decode_hosts(const std::string& text) {
+std::vector<JobHost> decode_roster(const std::string& text) {
   std::vector<JobHost> hosts;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {

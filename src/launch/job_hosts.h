@@ -19,9 +19,9 @@ struct JobHost {
 };
 
 /// Writes the hosts of a job for the other launchers.
-std::string encode_hosts(const std::vector<JobHost>& hosts);
+std::string encode_roster(const std::vector<JobHost>& hosts);
 /// Throws ProtocolError where the text is no such list.
-std::vector<JobHost> decode_hosts(const std::string& text);
+std::vector<JobHost> decode_roster(const std::string& text);
 
 /// The hosts of a job, which may change while it runs. Any thread may call.
 class HostRoster {

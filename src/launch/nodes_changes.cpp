@@ -27,7 +27,7 @@ std::vector<std::string> Nodes::take_news() {
 
 /// Learns which hosts have come and gone; node 0 decides it.
 void Nodes::hear_of_hosts() {
-  if (node_ != 0) return hosts_.set(decode_hosts(store_->get(hosts_key)));
+  if (node_ != 0) return hosts_.set(decode_roster(store_->get(hosts_key)));
   look_for_the_gone_of_open();
   std::vector<std::string> news = admission_->admit();
   if (news.empty()) return;
@@ -84,7 +84,7 @@ std::vector<int> Nodes::hosts_at_the_end(const std::string& own_ends) {
   if (node_ == 0) {
     admission_->close();
     hosts = hosts_.all();
-    store_->set(last_hosts_key, encode_hosts(hosts));
+    store_->set(last_hosts_key, encode_roster(hosts));
   } else {
     store_->set(attempt_key(fmt::format("ends/{}", node_)), own_ends);
     for (bool waits = true; waits;) {
@@ -93,7 +93,7 @@ std::vector<int> Nodes::hosts_at_the_end(const std::string& own_ends) {
         if (stop_) return {};
       }
       try {
-        hosts = decode_hosts(store_->get(last_hosts_key, slice_of_end));
+        hosts = decode_roster(store_->get(last_hosts_key, slice_of_end));
         waits = false;
       } catch (const Timeout&) {  // NOLINT(bugprone-empty-catch): ranks run for as long as they like
       }

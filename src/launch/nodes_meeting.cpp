@@ -139,7 +139,7 @@ void Nodes::join_open(const JobOptions& options, const Deadline& deadline, const
     const base::Reminder reminder(
         options.waiting, [&] { return "host 0 at " + at + " to take this host in"; }, say);
     welcome = ask_for_place(*store_, node_, own, deadline);
-    hosts_.set(decode_hosts(store_->get(hosts_key, deadline.left())));
+    hosts_.set(decode_roster(store_->get(hosts_key, deadline.left())));
   }
   first_rank_ = welcome.first_rank;
   world_size_ = welcome.world_size;

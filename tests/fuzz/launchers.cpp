@@ -65,8 +65,8 @@ void check_input(std::string_view bytes) {
     require(launcher::decode_tally(launcher::encode_tally(tally)) == tally, "a tally comes back");
   });
   refuses<ProtocolError>([&] {
-    const std::string again = launcher::encode_hosts(launcher::decode_hosts(text));
-    require(launcher::encode_hosts(launcher::decode_hosts(again)) == again, "the hosts come back");
+    const std::string again = launcher::encode_roster(launcher::decode_roster(text));
+    require(launcher::encode_roster(launcher::decode_roster(again)) == again, "the hosts come back");
   });
   refuses<ProtocolError>([&] {
     const std::string again = launcher::encode_offer(launcher::decode_offer(text));

@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/socket.h"
+#include "launch/job_hosts.h"
 #include "launch/job_state.h"
 #include "launch/node_states.h"
 #include "launch/standstill.h"
@@ -218,9 +219,15 @@ TEST(StateServer, TellsNoOtherUser) {
 /// A launcher of a host, with a connection of its own.
 struct Launcher {
   Launcher(const store::Served& served, int node, int nodes)
-      : connection(served.client()), states(connection, node, nodes, [node] { return host_with(node, 100 * second); }) {}
+      : connection(served.client()), hosts(roster_of(nodes)), states(connection, node, *hosts, [node] { return host_with(node, 100 * second); }) {}
   ~Launcher() { connection->hang_up(); }
+  static std::unique_ptr<launcher::HostRoster> roster_of(int nodes) {
+    auto roster = std::make_unique<launcher::HostRoster>();
+    for (int number = 0; number < nodes; ++number) roster->add({.number = number, .ranks = 1, .first_rank = number});
+    return roster;
+  }
   std::shared_ptr<store::Client> connection;
+  std::unique_ptr<launcher::HostRoster> hosts;
   launcher::NodeStates states;
 };
 

@@ -40,10 +40,10 @@ TEST(LaunchersText, what_is_said_of_hosts_that_come_and_go_comes_back) {
   const HostTally tally{.members = 3, .well = 1, .last_lost = 7, .names = {"4", "5.1"}};
   EXPECT_EQ(decode_tally(encode_tally(tally)), tally);
   EXPECT_EQ(decode_tally(encode_tally({})), HostTally{});
-  const std::string hosts = encode_hosts(
+  const std::string hosts = encode_roster(
       {{.number = 0, .ranks = 2, .where = "a:1"}, {.number = 3, .ranks = 2, .first_rank = 4, .is_late = true, .is_gone = true, .where = "b:2"}});
-  EXPECT_EQ(encode_hosts(decode_hosts(hosts)), hosts);
-  EXPECT_TRUE(decode_hosts(hosts)[1].is_gone);
+  EXPECT_EQ(encode_roster(decode_roster(hosts)), hosts);
+  EXPECT_TRUE(decode_roster(hosts)[1].is_gone);
   EXPECT_EQ(encode_offer(decode_offer("4 2 a:1")), "4 2 a:1");
   EXPECT_EQ(encode_welcome(decode_welcome("4 6 2 1 29501 1 0123")), "4 6 2 1 29501 1 0123");
 }
@@ -51,7 +51,7 @@ TEST(LaunchersText, what_is_said_of_hosts_that_come_and_go_comes_back) {
 TEST(LaunchersText, what_no_launcher_says_is_refused) {
   for (const char* text : {"", "1 2", "-1 0 -1", "1 -1 -1", "1 1 -2", "65537 0 -1"}) EXPECT_THROW(decode_tally(text), ProtocolError) << text;
   for (const char* text : {"0 2 0 0\n", "-1 2 0 0 0 a\n", "0 65537 0 0 0 a\n", "0 2 -1 0 0 a\n"})
-    EXPECT_THROW(decode_hosts(text), ProtocolError) << text;
+    EXPECT_THROW(decode_roster(text), ProtocolError) << text;
   for (const char* text : {"", "0 0 a", "2 3 a", "2 -1 a", "65537 1 a", "2 1"}) EXPECT_THROW(decode_offer(text), ProtocolError) << text;
   for (const char* text : {"", "4 4 2 1 1 0 x", "-1 4 2 1 1 0 x", "0 4 0 1 1 0 x", "0 4 2 -1 1 0 x", "0 4 2 1 65536 0 x", "0 4 2 1 1 0"}) {
     EXPECT_THROW(decode_welcome(text), ProtocolError) << text;

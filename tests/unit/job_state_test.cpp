@@ -151,7 +151,7 @@ TEST(JobState, NamesThatAreCopiedToEachRankHaveALength) {
   JobSeen seen = host_with(1, 100 * second);
   seen.host = std::string(1024, 'h');
   EXPECT_TRUE(launcher::decode_job(launcher::encode(seen)));
-  seen.host += "h";
+  seen.host += 'h';
   EXPECT_FALSE(launcher::decode_job(launcher::encode(seen)));
   seen.host = "h";
   seen.job = std::string(1'000'000, 'j');

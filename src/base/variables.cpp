@@ -165,9 +165,8 @@ constexpr std::array table_of_ranks = {
                   "with backend `mpi` only: what Open MPI asks of its launcher; served by `unisono-pmix`, a process beside it"},
     RankVariables{{"UNISONO_LAUNCHER_FD", "UNISONO_JOB_ID", "UNISONO_ATTEMPT"},
                   "between the launcher and the library: the way to the job's store, the job's name, and how often it was restarted"},
-    RankVariables{
-        {"UNISONO_NEWCOMER"},
-        "with `-n MIN:MAX` only: in a process that takes the place of a lost one, how many have done so there; `RANK` is that of the place"},
+    RankVariables{{"UNISONO_NEWCOMER"},
+                  "with MIN:MAX only: in a process that was started while the job ran, how many have been in its place; `RANK` is that of the place"},
     RankVariables{{"UNISONO_RECORD_FD"}, "the memory in which the rank records its calls, which the launcher keeps"},
 };
 

@@ -24,7 +24,7 @@ class OpenMetrics {
   };
 
   explicit OpenMetrics(std::string_view page) {
-    if (!page.ends_with("\n")) fail("the page does not end with a line feed");
+    if (!page.ends_with('\n')) fail("the page does not end with a line feed");
     for (; !page.empty(); page.remove_prefix(page.find('\n') + 1)) take(page.substr(0, page.find('\n')));
     if (!has_ended_) fail("there is no # EOF");
     check_states();
@@ -63,7 +63,7 @@ class OpenMetrics {
     if (has_ended_) fail("a line behind # EOF");
     if (line.empty()) fail("an empty line");
     if (line == "# EOF") has_ended_ = true;
-    else if (line.starts_with("#")) take_metadata(line);
+    else if (line.starts_with('#')) take_metadata(line);
     else take_sample(line);
   }
 

@@ -1,7 +1,10 @@
 // `unisono run --metrics-port`: what is served while a job runs.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <array>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -37,11 +40,15 @@ TEST(MetricsPort, ServesWhatTheRanksHaveCounted) {
   ASSERT_TRUE(job.until_out_has("ready", 4)) << job.out() << job.err();
   const std::uint16_t port = port_of(job);
   ASSERT_NE(port, 0) << job.err();
-  EXPECT_TRUE(eventually([&] {
-    const auto late = page_of(port).value("unisono_rank_late_seconds", {{"rank", "2"}});
-    return late && *late > 0;
+  OpenMetrics page = page_of(port);
+  EXPECT_TRUE(eventually([&] {  // the others wait for rank 2
+    page = page_of(port);
+    const bool is_late = page.value("unisono_rank_late_seconds", {{"rank", "2"}}).value_or(0) > 0;
+    return is_late && std::ranges::all_of(std::array{0, 1, 3}, [&](int rank) {
+             return page.value("unisono_rank_state", state(rank, "waiting")) == 1 &&
+                    page.value("unisono_call_wait_seconds_total", of_world(rank)).value_or(0) > 0;
+           });
   }));
-  const OpenMetrics page = page_of(port);
   for (int rank = 0; rank < 4; ++rank) {
     const bool is_late = rank == 2;
     EXPECT_EQ(page.value("unisono_calls_total", of_world(rank)), is_late ? 3 : 4);

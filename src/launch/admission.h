@@ -21,7 +21,7 @@ namespace unisono::launcher {
 //
 // A number is used once: a launcher that comes back has another, and its ranks are in other places of the job.
 
-/// What a launcher brings.
+/// The offer of a launcher that asks for a place.
 struct HostOffer {
   int ranks = 0, least = 0;  ///< -n
   std::string where = {};    ///< "host:pid"
@@ -30,7 +30,7 @@ std::string encode_offer(const HostOffer& offer);
 /// Throws ProtocolError where the text is no offer.
 HostOffer decode_offer(const std::string& text);
 
-/// What a launcher that is taken in learns.
+/// The answer to a launcher that is taken in.
 struct Welcome {
   int first_rank = 0, world_size = 0;  ///< of its ranks; and as many as have been started by then, places that are empty now as well
   int least_ranks = 0, max_restarts = 0, master_port = 0;

@@ -22,16 +22,16 @@ namespace unisono::launcher {
 struct ElasticKeys {
   int attempt = 0;
   std::string tally(int host) const;
-  /// Of how a process has ended, for the ranks: these look for it where they form a group anew (rendezvous/growth.h).
+  /// The key that says how a process has ended. The ranks look for it where they form a group anew (rendezvous/growth.h).
   std::string end(const std::string& name) const;
   std::string first_end() const;
   std::string ended() const;  ///< counts the processes that have ended
-  /// Of a process that the others have left out.
+  /// The key of a process that the others have left out.
   std::string lost(const std::string& name) const;
   static constexpr const char* restarts = "launchers/restarts";  ///< counts the processes that were started in the place of lost ones
 };
 
-/// What a launcher has to say to those of the other hosts, and hears from them, in a job that goes on without lost ranks. A thread does so in the
+/// The words between the launchers of the hosts, in a job that goes on without lost ranks. A thread exchanges them in the
 /// launchers' store, while the loop of the launcher goes on; where the store is lost, the launchers' heartbeat sees it as well.
 class ElasticHosts {
  public:

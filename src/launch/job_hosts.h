@@ -42,7 +42,7 @@ class HostRoster {
   std::vector<JobHost> hosts_;  // by number
 };
 
-/// What a launcher tells the others of its ranks, in a job that goes on without lost ranks.
+/// The state of a host's ranks, which its launcher tells the others in a job that goes on without lost ranks.
 struct HostTally {
   int members = 0;                      ///< ranks that live in the group of all
   int well = 0;                         ///< members that have ended well

@@ -133,7 +133,7 @@ std::vector<Loss> losses() {
   }
   all.push_back({"TheServersRankZero", {.moment = "small", .victims = "0"}, "1,2,3,0", "4,3,4"});
   all.push_back({"OverTcp", {.moment = "small", .victims = "3", .backend = "tcp"}, "0,1,2,3", "4,3,4"});
-  // One of each host is lost at once, and one restart is left, which they share.
+  // Each host loses a rank at once, and one restart is left, which they share.
   all.push_back({"OneOfEach", {.moment = "together", .victims = "1,3"}, "", "4,2,4", 2});
   all.push_back({"AllOfOneHost", {.moment = "together", .victims = "2,3"}, "", "4,2,4", 2});
   // Another one is lost while the survivors shrink, and while they grow.

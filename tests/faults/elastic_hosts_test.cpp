@@ -111,7 +111,7 @@ struct Loss {
   int replaced = 1;
 };
 
-void PrintTo(const Loss& loss, std::ostream* out) { *out << loss.name; }
+void PrintTo(const Loss& loss, std::ostream* out) { *out << loss.name; }  // NOLINT(readability-identifier-naming): googletest looks for it
 
 class LostOfHosts : public ::testing::TestWithParam<Loss> {};
 

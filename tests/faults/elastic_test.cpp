@@ -69,7 +69,7 @@ struct Loss {
   std::string backend = "native";
 };
 
-void PrintTo(const Loss& loss, std::ostream* out) { *out << loss.name; }
+void PrintTo(const Loss& loss, std::ostream* out) { *out << loss.name; }  // NOLINT(readability-identifier-naming): googletest looks for it
 
 class Lost : public ::testing::TestWithParam<Loss> {};
 

@@ -206,29 +206,23 @@ void explain_run(const CLI::App* command) {
   explain(
       command,
       {.paragraphs =
-           {"All words behind the options, or behind `--`, are the program and its arguments; it is looked for along PATH. Each rank finds its "
-            "number, "
-            "the number of ranks and the way to the others in its environment: `unisono-environment`(7). A program of torch.distributed finds there "
-            "what torchrun sets.",
-            "The output of the ranks appears when they print it, with the rank in front of each line. Where that is a terminal, each rank has a "
-            "terminal of its own. Standard input goes to rank 0.",
-            "With -n MIN:MAX the job goes on while MIN ranks live: the survivors of a lost rank form a smaller group, and a process that takes its "
-            "place, "
-            "after 1, 2, 4, … seconds and at most --max-restarts times in all, is taken in by them. For that the program calls unisono's "
-            "shrink_group "
-            "and grow_group, or run_elastic, which does both; ranks of other programs fail with the lost one. On several hosts each launcher "
-            "replaces "
-            "the ranks of its host; with --nnodes MIN:MAX hosts come and go as well, while MIN of them are there.",
-            "When a rank fails, that is said at once. The others have --grace seconds to end by themselves, get SIGTERM, and after as long again "
-            "SIGKILL; two seconds where they are in no group with it. What failed first is named at the end.",
-            "On several hosts --hosts or --hostfile names them: they are reached by ssh without a password, run the ranks in the current folder, and "
-            "get the variables that begin with `UNISONO_` and those of -x. -n is then the number of all ranks. In the shell or the script of a Slurm "
-            "allocation, without -n, all of it is used. The output, the exit code and the end are as on one host. "
-            "Or a launcher is started on each by hand, with the same program, --nnodes, --master-addr and secret, and with its own --node-rank. "
-            "Under "
-            "srun, with one launcher on each node, all but the secret come from Slurm, and in a pod of an indexed Job of Kubernetes its number and "
-            "the "
-            "name of the first. When a rank fails on one host, all launchers end, unless the job goes on without it."},
+           {("All words behind the options, or behind `--`, are the program and its arguments; it is looked for along PATH. Each rank finds its "
+             "number, the number of ranks and the way to the others in its environment: `unisono-environment`(7). A program of torch.distributed "
+             "finds there what torchrun sets."),
+            ("The output of the ranks appears when they print it, with the rank in front of each line. Where that is a terminal, each rank has a "
+             "terminal of its own. Standard input goes to rank 0."),
+            ("With -n MIN:MAX the job goes on while MIN ranks live: the survivors of a lost rank form a smaller group, and a process that takes "
+             "its place, after 1, 2, 4, … seconds and at most --max-restarts times in all, is taken in by them. For that the program calls "
+             "unisono's shrink_group and grow_group, or run_elastic, which does both; ranks of other programs fail with the lost one. On several "
+             "hosts each launcher replaces the ranks of its host; with --nnodes MIN:MAX hosts come and go as well, while MIN of them are there."),
+            ("When a rank fails, that is said at once. The others have --grace seconds to end by themselves, get SIGTERM, and after as long again "
+             "SIGKILL; two seconds where they are in no group with it. What failed first is named at the end."),
+            ("On several hosts --hosts or --hostfile names them: they are reached by ssh without a password, run the ranks in the current folder, "
+             "and get the variables that begin with `UNISONO_` and those of -x. -n is then the number of all ranks. In the shell or the script of "
+             "a Slurm allocation, without -n, all of it is used. The output, the exit code and the end are as on one host. Or a launcher is "
+             "started on each by hand, with the same program, --nnodes, --master-addr and secret, and with its own --node-rank. Under srun, with "
+             "one launcher on each node, all but the secret come from Slurm, and in a pod of an indexed Job of Kubernetes its number and the name "
+             "of the first. When a rank fails on one host, all launchers end, unless the job goes on without it.")},
        .examples = {{"unisono run -n 4 -- ./app --epochs 3", "Four ranks of a program on this host."},
                     {"unisono run -n 2 -- python train.py", "Any program: the ranks are in its environment."},
                     {"unisono run -n 2:4 --max-restarts 10 -- ./app", "Four ranks, of which two may be missing for a while."},

@@ -6,11 +6,11 @@
 
 namespace unisono::base {
 
-std::atomic<bool> AsymmetricFence::registered_{false};
+std::atomic<bool> AsymmetricFence::registered{false};
 
 void AsymmetricFence::register_process() noexcept {
   static const bool is_registered = ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
-  registered_.store(is_registered, std::memory_order_relaxed);
+  registered.store(is_registered, std::memory_order_relaxed);
 }
 
 bool AsymmetricFence::heavy() noexcept { return ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0; }

@@ -18,7 +18,7 @@ class AsymmetricFence {
   static void register_process() noexcept;
   static void light() noexcept {
 #if !defined(__SANITIZE_THREAD__)  // the thread sanitizer does not support fences
-    if (registered_.load(std::memory_order_relaxed)) std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (registered.load(std::memory_order_relaxed)) std::atomic_signal_fence(std::memory_order_seq_cst);
     else std::atomic_thread_fence(std::memory_order_seq_cst);  // litmus: light-fence
 #endif
   }
@@ -27,7 +27,7 @@ class AsymmetricFence {
   static bool heavy() noexcept;
 
  private:
-  static std::atomic<bool> registered_;
+  static std::atomic<bool> registered;
 };
 
 }  // namespace unisono::base

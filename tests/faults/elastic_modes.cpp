@@ -241,7 +241,7 @@ int train_and_be_left_out(const Plan& plan) {
   // It takes the seat of a rank in the generation that the others have formed, or are about to form, without it.
   const auto& facts = context::current().facts;
   rendezvous::GrowthKeys keys(*facts.growth.store);
-  const auto members = facts.growth.store->get("unisono/grow/2/members", std::chrono::seconds(30));
+  static_cast<void>(facts.growth.store->get("unisono/grow/2/members", std::chrono::seconds(30)));
   const auto generation = keys.read(2);
   say(fmt::format("generation 2: {}", fmt::join(generation.names, " ")));
   static_cast<void>(keys.await_decision(generation, std::chrono::seconds(30)));

@@ -49,7 +49,7 @@ void shut(const base::FileDescriptor& client, const base::FileDescriptor& server
       ::setsockopt(fd->get(), SOL_SOCKET, SO_LINGER, &none, sizeof none);
       sockaddr unspecified{};
       unspecified.sa_family = AF_UNSPEC;
-      ::connect(fd->get(), &unspecified, sizeof unspecified);  // which aborts a connection
+      static_cast<void>(::connect(fd->get(), &unspecified, sizeof unspecified));  // which aborts a connection
     }
     ::shutdown(fd->get(), SHUT_RDWR);
   }

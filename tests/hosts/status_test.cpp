@@ -34,7 +34,7 @@ std::vector<std::string> beside_status(const std::vector<std::string>& launcher)
 std::string status_on(RunningCommand& host, const std::string& words) {
   const std::size_t before = host.out().size();
   host.type(words + "\n");
-  if (!host.until([&] { return host.out().find("status ", before) != std::string::npos && host.out().ends_with("\n"); })) return "no answer";
+  if (!host.until([&] { return host.out().find("status ", before) != std::string::npos && host.out().ends_with('\n'); })) return "no answer";
   const std::string all = host.out().substr(before);
   return all.substr(0, all.rfind("status "));
 }

@@ -140,7 +140,7 @@ TEST(Join, the_store_stays_until_the_others_have_read_the_verdict) {  // R3
   auto one = store::connect_tcp(base::resolve("127.0.0.1", static_cast<std::uint16_t>(port)), "the store", {}, base::Deadline(60s));
   const std::string group = "unisono/rendezvous//1/";
   const std::string world = one->compare_set(group + "world", "", "3\trank 1 elsewhere");
-  if (world.starts_with("2")) one->set(group + "done", "mismatch\trank 0 says 2, rank 1 says 3");  // rank 0 was first: then this one ends the job
+  if (world.starts_with('2')) one->set(group + "done", "mismatch\trank 0 says 2, rank 1 says 3");  // rank 0 was first: then this one ends the job
   one->wait(std::vector<std::string>{group + "done"}, 60s);
   const base::Deadline while_one_is_there(300ms);
   while (!zero_has_ended && !while_one_is_there.passed()) std::this_thread::yield();

@@ -222,7 +222,8 @@ class Sleeper {
   bool is_seen_to(const std::string& text) const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (std::chrono::steady_clock::now() < end) {
-      if ((last_ = system_wait_of(pid_)).find(text) != std::string::npos) return true;
+      last_ = system_wait_of(pid_);
+      if (last_.find(text) != std::string::npos) return true;
       std::this_thread::yield();
     }
     return false;

@@ -10,4 +10,9 @@ std::size_t second_level_cache() {
   return bytes > 0 ? static_cast<std::size_t>(bytes) : usual;
 }
 
+std::size_t third_level_cache() {
+  const long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+}
+
 }  // namespace unisono::base

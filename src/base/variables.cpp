@@ -96,7 +96,7 @@ constexpr std::array table = {
         "UNISONO_SINGLE_COPY",
         "`off`, or a whole number of KiB: from so large a block of a rank on, the ranks of a host read each other's private buffers where they "
         "lie, in "
-        "every kind of call, instead of by the measured rule. The value of rank 0 holds for all; `off` on one rank is `off` for all. Of messages "
+        "every kind of call, instead of where that is measured to be faster. The value of rank 0 holds for all; `off` on one rank is `off` for all. Of messages "
         "the sender's value holds, and `off` on either is `off` for both"},
     Variable{
         "UNISONO_STAGING",
@@ -110,7 +110,7 @@ constexpr std::array table = {
     Variable{
         "UNISONO_STREAM_FROM",
         "a whole number of KiB: ranks of a host write their results past the caches where the outputs of all ranks are so large, instead of from "
-        "16 times the second-level cache on"},
+        "a quarter of the third-level cache on, but 16 to 32 times the second-level one"},
     Variable{"UNISONO_INSTRUCTION_SET",
              "the best instruction set of x86-64 that the reductions and copies use: `SCALAR` (none beyond the processor's base), `SSE4`, `AVX2`, "
              "`AVX3` (AVX-512); where it is unset, the best that the processor has. The results are the same bits with each",

@@ -184,7 +184,7 @@ TEST(CopyTrial, IsRepeatedNowAndThenByRanks0And1) {
   } while (after == before && !deadline.passed());
   EXPECT_GT(after, before) << "rank 1 has answered";
   EXPECT_EQ(world.segment->line(1, step).announcement().tries, 0U);
-  EXPECT_GE(both_call().range.from, CopyTrial::smallest_size >> 10);
+  EXPECT_GE(both_call().from, CopyTrial::smallest_size >> 10);
 }
 
 // Each rank writes its slots in its own way, which may change between two steps, and still cuts a call as the others do.

@@ -1,6 +1,7 @@
 #include "engines/shm/direct_access.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -24,6 +25,16 @@ bool lie_in_pool(const CollectiveCall& call) {
   return pool != nullptr && lies_in(*pool, call.in) && lies_in(*pool, call.out);
 }
 
+/// Returns the time of a clock that all processes of the host share.
+CopyTuner::Ticks ticks_now() {
+  constexpr int shift = 4;  // 16 ns
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<CopyTuner::Ticks>(static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()) >> shift);
+}
+
+/// Returns true where a time is after another one, less than half a round of the clock apart, which takes 68 s.
+bool is_after(CopyTuner::Ticks time, CopyTuner::Ticks other) { return static_cast<std::int32_t>(time - other) > 0; }
+
 /// Returns the number of the processor on which this thread runs now.
 std::uint16_t processor_now() { return static_cast<std::uint16_t>(::sched_getcpu()); }
 
@@ -41,10 +52,51 @@ bool DirectAccess::leaves_in_buffer(const CollectiveCall& call) const {
   return segment_.ranks() > 1 && suits(call) && (reads(call) || (all_map_ && lie_in_pool(call)));
 }
 
+bool DirectAccess::reads(const CollectiveCall& call) const {
+  if (!range_) return false;
+  const bool by_rule = reads_by_rule(call);
+  const auto cell = cell_of(call);
+  return cell ? tuner_.way(*cell, by_rule ? CopyTuner::Way::read : CopyTuner::Way::staged) == CopyTuner::Way::read : by_rule;
+}
+
+// Times of ranks that share processors are times of the scheduler. A range without an end was asked for.
+std::optional<CopyTuner::Cell> DirectAccess::cell_of(const CollectiveCall& call) const {
+  if (is_crowded_ || !range_ || range_->up_to == 0) return std::nullopt;
+  return CopyTuner::cell_of(call.operation, bytes_of_rank(call, segment_.ranks()));
+}
+
+void DirectAccess::begin(const CollectiveCall& call) {
+  is_timed_ = cell_of(call).has_value();
+  if (is_timed_) begins_ = ticks_now();
+}
+
+void DirectAccess::end(const CollectiveCall& call, std::optional<CopyTuner::Way> way) {
+  if (!std::exchange(is_timed_, false) || !way) return;
+  const auto cell = cell_of(call);
+  if (!cell) return;
+  began_ = begins_;
+  ended_ = ticks_now();
+  is_undisturbed_ = !made_trial_;
+  tuner_.ended(*cell, *way, reads_by_rule(call) ? CopyTuner::Way::read : CopyTuner::Way::staged);
+}
+
+void DirectAccess::take_time(std::uint32_t step) {
+  const Announcement first = segment_.line(0, step).announcement();
+  CopyTuner::Ticks began = first.began, ended = first.ended;
+  for (int r = 1; r < segment_.ranks(); ++r) {
+    const Announcement other = segment_.line(r, step).announcement();
+    if (is_after(other.began, began)) began = other.began;
+    if (is_after(other.ended, ended)) ended = other.ended;
+  }
+  tuner_.measured(is_undisturbed_ && is_after(ended, began) ? std::optional(ended - began) : std::nullopt);
+}
+
 Announcement DirectAccess::announce(const CollectiveCall& call) {
   private_.publish_card();
   Announcement announcement{.in = address_of(call.in), .out = address_of(call.out), .reads_all = reads_all_};
-  if (reads_all_) announcement.range = *own_range_;
+  if (reads_all_) announcement.set_range(*own_range_);
+  announcement.began = began_;
+  announcement.ended = ended_;
   announcement.streams = streams_;
   if (is_crowded_ && rank_ == 0) announcement.processor = processor_now();
   announcement.tries = rank_ == 0 && repeats_trial() && std::chrono::steady_clock::now() - last_trial_ >= trial_pause_;
@@ -77,6 +129,7 @@ void DirectAccess::note(std::uint32_t step) {
     tried_to_read_ = true;
     find_range(step, CopyTrial::Repeat::no);
   }
+  take_time(step);
   follow_rank_0(step);
   expected_ = all_in_reached_pools(step);
   all_map_ = all_map_ || expected_;
@@ -88,9 +141,10 @@ void DirectAccess::note(std::uint32_t step) {
 void DirectAccess::follow_rank_0(std::uint32_t step) {
   const Announcement first = segment_.line(0, step).announcement();
   range_.reset();
-  if (all(step, [](const Announcement& each) { return each.reads_all != 0; })) range_ = first.range;
+  if (all(step, [](const Announcement& each) { return each.reads_all != 0; })) range_ = first.range();
   Staging::set_past_caches(asked_staging_.value_or(first.streams != 0));
-  if (first.tries != 0) find_range(step, CopyTrial::Repeat::yes);
+  made_trial_ = first.tries != 0;
+  if (made_trial_) find_range(step, CopyTrial::Repeat::yes);
 }
 
 // A rank that shares processors takes part if it runs on another one than rank 0: two on the same processor would measure the scheduler.

@@ -9,6 +9,7 @@
 
 #include "base/shared_pool.h"
 #include "engines/shm/copy_trial.h"
+#include "engines/shm/copy_tuner.h"
 #include "engines/shm/private_memory.h"
 #include "engines/shm/segment.h"
 #include "engines/shm/staging.h"
@@ -29,8 +30,9 @@ struct Source {
 ///   expected to be direct. Where its buffers do not all lie in pools, the next one is not expected to be. Private buffers: after the first large
 ///   call each rank tries whether it can read the memory of all others, and reports this, and rank 0 from which size on that is faster. It finds out
 ///   again now and then, since the cores on which virtual processors run change. From then on calls for which one copy by the system is
-///   faster than two by way of the slots (SingleCopy) begin with an announcement alone as well. A call that begins so and cannot be direct is carried
-///   out as an ordinary one after that step.
+///   faster than two by way of the slots begin with an announcement alone as well: by a rule at first (single_copy_pays), then as the times of the
+///   program's own calls show (CopyTuner), which the ranks announce. A call that begins so and cannot be direct is carried out as an ordinary one
+///   after that step.
 class DirectAccess {
  public:
   /// `is_crowded`: there are more ranks than processors.
@@ -45,9 +47,15 @@ class DirectAccess {
   bool begins(const CollectiveCall& call) const { return call.operation != Operation::all_to_all_v && suits(call) && (expected_ || reads(call)); }
   /// Returns true where the others read what this rank gives them in an all_to_all_v where it lies.
   bool leaves_in_buffer(const CollectiveCall& call) const;
+  /// Called when a rank begins an announced call, before it moves anything.
+  void begin(const CollectiveCall& call);
   Announcement announce(const CollectiveCall& call);
   /// Called after a step in which every rank may have announced. Does nothing where one has not.
   void note(std::uint32_t step);
+  /// Called when an announced call has ended; `way`: how its data was exchanged, nullopt where that tells nothing about private buffers.
+  void end(const CollectiveCall& call, std::optional<CopyTuner::Way> way);
+  /// Returns true where the buffers of a call all lie in pools that all ranks have mapped.
+  bool in_pools(std::uint32_t step) const { return all_in_reached_pools(step); }
   /// Called in a call that began with an announcement alone; returns true where it is direct.
   bool agreed(std::uint32_t step, const CollectiveCall& call) const { return all_in_reached_pools(step) || reads(call); }
 
@@ -64,7 +72,12 @@ class DirectAccess {
  private:
   static constexpr std::size_t least_bytes = std::size_t{4} << 10;  // a smaller call gains nothing by it
 
-  bool reads(const CollectiveCall& call) const { return range_ && single_copy_pays(call, segment_.ranks(), is_crowded_, *range_); }
+  bool reads(const CollectiveCall& call) const;
+  bool reads_by_rule(const CollectiveCall& call) const { return single_copy_pays(call, segment_.ranks(), is_crowded_, *range_); }
+  /// Returns the cell of the tuner for a call; nullopt where the rule decides.
+  std::optional<CopyTuner::Cell> cell_of(const CollectiveCall& call) const;
+  /// Tells the tuner how long the last timed call took, from when the last rank began it until the last one had ended it.
+  void take_time(std::uint32_t step);
   template <class Test>
   bool all(std::uint32_t step, Test&& test) const;
   bool all_in_reached_pools(std::uint32_t step) const;
@@ -92,6 +105,10 @@ class DirectAccess {
   bool streams_ = false;  // of rank 0: what the last trial has found
   std::optional<bool> asked_staging_ = asked_staging(base::Environment::process());
   std::optional<SingleCopyRange> own_range_, range_;  // what this rank announces; what holds, where all can read
+  CopyTuner tuner_;
+  bool is_timed_ = false, made_trial_ = false;  // this call; between its ranks, in its step
+  bool is_undisturbed_ = false;                 // the last timed one, by a trial
+  CopyTuner::Ticks begins_ = 0, began_ = 0, ended_ = 0;  // this call, and the last timed one
   std::vector<std::byte> scratch_;
   std::chrono::nanoseconds trial_pause_ = std::chrono::milliseconds(100);  // a trial takes 0.2 to 0.5 ms
   std::chrono::steady_clock::time_point last_trial_{};

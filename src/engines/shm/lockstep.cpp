@@ -71,6 +71,7 @@ bool LockstepTask::advance() {
         if (k_ == 0) {
           first_ = engine_.step_ + 1;
           place_ = 0;
+          if (announces_) engine_.direct_.begin(call_);
         } else if (!may_go_on()) {
           return false;
         }
@@ -87,6 +88,7 @@ bool LockstepTask::advance() {
           engine_.batch_->carry_out(*this);
         if (++k_ == steps_) {
           phase_ = Phase::done;
+          if (announces_) engine_.direct_.end(call_, way());
           return true;
         }
         phase_ = Phase::produce;

@@ -1,5 +1,6 @@
 #include "engines/shm/result_writer.h"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -17,12 +18,13 @@ bool only_the_root_receives(Operation operation) {
 
 }  // namespace
 
-// By rule: measured on the machines of docs/performance.md, with a third-level cache of 32 second-level ones. Past the caches is slower for 8 of
-// these, and faster from 16 on.
+// By rule: measured on the machines of docs/performance.md. With a third-level cache of 32 second-level ones, past the caches is slower for 8 of
+// these, and faster from 16 on; with one of 130, slower for 16 and faster for 64.
 std::size_t streams_from(const base::Environment& environment) {
   constexpr const char* variable = "UNISONO_STREAM_FROM";
-  constexpr std::size_t caches = 16;
-  if (!environment.get(variable)) return caches * base::second_level_cache();
+  constexpr std::size_t fewest = 16, most = 32, share = 4;
+  const std::size_t second = base::second_level_cache();
+  if (!environment.get(variable)) return std::clamp(base::third_level_cache() / share, fewest * second, most * second);
   const int from = *environment.get_int(variable);
   if (from < 0) throw InvalidArgument(fmt::format("environment variable {} is negative: {}", variable, from));
   return static_cast<std::size_t>(from) << 10;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -33,7 +34,7 @@ inline constexpr std::size_t line_payload = 32;  // bytes that travel inside a l
 
 /// Sizes for which private memory is read where it lies.
 struct SingleCopyRange {
-  std::uint32_t from = 0, up_to = 0;  // KiB of a rank's block, and less than so many of all data of a rank; up_to 0: every call, however large
+  std::uint32_t from = 0, up_to = 0;  // KiB of a rank's block, and less than so many, a power of two, of all data of a rank; up_to 0: every call, however large
 };
 
 /// Where a rank's buffers of a call lie in its process, and what the rank can reach. See DirectAccess.
@@ -44,9 +45,18 @@ struct Announcement {
   std::uint32_t reads_all : 1 = 0;   // the rank can read the private memory of all others
   std::uint32_t tries : 1 = 0;       // of rank 0: it repeats the trial in this step
   std::uint32_t streams : 1 = 0;     // of rank 0: slots are written past the caches
+  std::uint32_t log_up_to : 5 = 0;   // of rank 0: the power of two of SingleCopyRange::up_to, or 0
   std::uint32_t processor : 16 = 0;  // of rank 0, where ranks share processors: the one on which it runs
-  SingleCopyRange range{};           // that of rank 0 holds
+  std::uint32_t from = 0;            // of rank 0: that of SingleCopyRange
+  std::uint32_t began = 0, ended = 0;  // when the rank's last timed call did, in ticks of CopyTuner
+
+  void set_range(const SingleCopyRange& range) {
+    from = range.from;
+    log_up_to = range.up_to == 0 ? 0 : static_cast<std::uint32_t>(std::bit_width(range.up_to) - 1);
+  }
+  SingleCopyRange range() const { return {from, log_up_to == 0 ? 0 : std::uint32_t{1} << log_up_to}; }
 };
+static_assert(sizeof(Announcement) <= line_payload);
 
 /// The data by which other ranks map a rank's pool.
 struct PoolCard {

@@ -1,0 +1,172 @@
+// Which way private buffers go is found out from the times of a program's own calls.
+#include "engines/shm/copy_tuner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "two_engines.h"
+
+using namespace unisono;
+using engines::shm::CopyTuner;
+using two_engines::call_of;
+using two_engines::n;
+using two_engines::TwoEngines;
+using two_engines::TwoRanks;
+
+namespace {
+
+using Way = CopyTuner::Way;
+
+/// A tuner, and the time that a call takes by each way.
+struct Machine {
+  CopyTuner::Ticks by_slots, by_reading;
+  Way by_rule = Way::staged;
+  CopyTuner tuner = {};
+  CopyTuner::Cell cell = CopyTuner::cell_of(Operation::all_gather, std::size_t{1} << 20).value();
+
+  Way call() {
+    const Way way = tuner.way(cell, by_rule);
+    tuner.ended(cell, way, by_rule);
+    tuner.measured(way == Way::read ? by_reading : by_slots);
+    return way;
+  }
+  std::vector<Way> calls(int count) {
+    std::vector<Way> ways;
+    for (int i = 0; i < count; ++i) ways.push_back(call());
+    return ways;
+  }
+  std::ptrdiff_t reads_of(int count) {
+    const auto ways = calls(count);
+    return std::ranges::count(ways, Way::read);
+  }
+};
+
+}  // namespace
+
+TEST(CopyTuner, BeginsWithTheRuleAndThenTriesTheOtherWay) {
+  for (const auto by_rule : {Way::staged, Way::read}) {
+    Machine machine{.by_slots = 100, .by_reading = 100, .by_rule = by_rule};
+    const auto other = by_rule == Way::read ? Way::staged : Way::read;
+    EXPECT_EQ(machine.calls(8), (std::vector{by_rule, by_rule, by_rule, by_rule, other, other, other, by_rule}));
+  }
+}
+
+TEST(CopyTuner, KeepsTheWayThatIsClearlyFaster) {
+  Machine faster{.by_slots = 100, .by_reading = 94}, slower{.by_slots = 100, .by_reading = 96}, by_rule{.by_slots = 94, .by_reading = 100, .by_rule = Way::read};
+  faster.calls(8);
+  EXPECT_EQ(faster.reads_of(10), 10);
+  slower.calls(8);
+  EXPECT_EQ(slower.reads_of(10), 0);
+  by_rule.calls(8);
+  EXPECT_EQ(by_rule.reads_of(10), 0);
+}
+
+TEST(CopyTuner, TriesLessAndLessOftenAndNeverStops) {
+  Machine machine{.by_slots = 100, .by_reading = 200};
+  machine.calls(4);
+  for (const int pause : {16, 32, 64, 128, 256, 256, 256}) {
+    EXPECT_EQ(machine.calls(3), std::vector(3, Way::read)) << "before a pause of " << pause;
+    EXPECT_EQ(machine.reads_of(pause), 0) << pause;
+  }
+}
+
+TEST(CopyTuner, FollowsAMachineThatChanges) {
+  Machine machine{.by_slots = 100, .by_reading = 50};
+  machine.calls(100);
+  EXPECT_EQ(machine.tuner.way(machine.cell, Way::staged), Way::read);
+  machine.by_reading = 200;
+  machine.calls(2 * CopyTuner::longest_pause);
+  const auto staged_calls = 100 - machine.reads_of(100);
+  EXPECT_GE(staged_calls, 90);
+}
+
+// The first call after a change finds the caches as the other way left them; a time that nobody knows, or of a call that went another way after all,
+// tells nothing.
+TEST(CopyTuner, CountsOnlyTimesThatTellSomething) {
+  CopyTuner tuner;
+  const auto cell = CopyTuner::cell_of(Operation::broadcast, std::size_t{1} << 20).value();
+  const auto trial = [&](std::array<std::optional<CopyTuner::Ticks>, 3> times, CopyTuner::Way taken) {
+    while (tuner.way(cell, Way::staged) == Way::staged) {
+      tuner.ended(cell, Way::staged, Way::staged);
+      tuner.measured(100);
+    }
+    for (const auto& time : times) {
+      tuner.ended(cell, taken, Way::staged);
+      tuner.measured(time);
+    }
+    return tuner.way(cell, Way::staged);
+  };
+  EXPECT_EQ(trial({10, 200, 200}, Way::read), Way::staged);
+  EXPECT_EQ(trial({10, std::nullopt, std::nullopt}, Way::read), Way::staged);
+  EXPECT_EQ(trial({10, 10, 10}, Way::staged), Way::staged);
+  EXPECT_EQ(trial({200, std::nullopt, 10}, Way::read), Way::read);
+}
+
+TEST(CopyTuner, HasACellForEachKindAndSize) {
+  const auto cell = [](Operation operation, std::size_t bytes) { return CopyTuner::cell_of(operation, bytes); };
+  EXPECT_FALSE(cell(Operation::all_gather, CopyTuner::least_bytes - 1));
+  for (const Operation operation : {Operation::all_to_all_v, Operation::scan, Operation::barrier, Operation::send})
+    EXPECT_FALSE(cell(operation, std::size_t{1} << 20)) << static_cast<int>(operation);
+  std::set<CopyTuner::Cell> cells;
+  for (const Operation operation : {Operation::all_reduce, Operation::reduce, Operation::broadcast, Operation::all_gather, Operation::gather,
+                                    Operation::scatter, Operation::reduce_scatter, Operation::all_to_all}) {
+    for (std::size_t bytes = CopyTuner::least_bytes; bytes <= std::size_t{1} << 34; bytes *= 2) {
+      EXPECT_EQ(cell(operation, bytes), cell(operation, 2 * bytes - 1));
+      EXPECT_TRUE(cells.insert(cell(operation, bytes).value()).second);
+    }
+    EXPECT_TRUE(cell(operation, std::size_t{1} << 50));
+  }
+  EXPECT_EQ(cell(Operation::gather_v, 1 << 20), cell(Operation::gather, 1 << 20));
+}
+
+// Each rank announces when it began and when it ended; the ranks draw the same conclusions, whatever these times are.
+TEST(CopyTuner, TheRanksOfAGroupTakeTheSameWay) {
+  TwoRanks world;
+  std::array ranks{engines::shm::DirectAccess(*world.segment, 0, false), engines::shm::DirectAccess(*world.segment, 1, false)};
+  std::vector<float> x(n), y(2 * n);
+  std::array calls{call_of(Operation::all_gather, x, y, n), call_of(Operation::broadcast, x, x, n), call_of(Operation::all_reduce, x, x, n)};
+  std::mt19937 random(7);
+  std::set<bool> ways;
+  for (int i = 0; i < 2000; ++i) {
+    const CollectiveCall& call = calls[random() % calls.size()];
+    for (auto& rank : ranks) rank.begin(call);
+    const bool reads = ranks[0].begins(call);
+    ASSERT_EQ(ranks[1].begins(call), reads) << i;
+    for (int r = 0; r < 2; ++r) {
+      auto announcement = ranks[static_cast<std::size_t>(r)].announce(call);
+      announcement.began = static_cast<std::uint32_t>(random());
+      announcement.ended = announcement.began + static_cast<std::uint32_t>(random() % 1000);
+      world.segment->line(r, two_engines::step).announce(announcement);
+    }
+    for (auto& rank : ranks) rank.note(two_engines::step);
+    const bool agreed = ranks[0].agreed(two_engines::step, call);
+    ASSERT_EQ(ranks[1].agreed(two_engines::step, call), agreed) << i;
+    for (auto& rank : ranks) rank.end(call, reads && agreed ? Way::read : Way::staged);
+    ways.insert(reads);
+  }
+  EXPECT_EQ(ways.size(), 2U);
+}
+
+// A call that is read takes a second step, in which the ranks confirm that they have read.
+TEST(CopyTuner, ResultsAreRightByBothWays) {
+  TwoEngines world;
+  std::set<std::uint32_t> steps;
+  for (int i = 0; i < 60; ++i) {
+    const std::uint32_t before = world.first.step();
+    world.in[n - 1] = static_cast<float>(i);
+    world.in2[0] = static_cast<float>(-i);
+    ASSERT_EQ(world.gather_all(), (std::array{true, true}));
+    steps.insert(world.first.step() - before);
+    ASSERT_EQ(world.out, world.out2);
+    ASSERT_EQ(world.out[n - 1], static_cast<float>(i));
+    ASSERT_EQ(world.out[n], static_cast<float>(-i));
+  }
+  EXPECT_EQ(steps, (std::set<std::uint32_t>{1, 2}));
+}

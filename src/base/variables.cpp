@@ -92,12 +92,12 @@ constexpr std::array table = {
         "is unset, where ranks share processors",
         Value::word,
         {"on", "off"}},
-    Variable{
-        "UNISONO_SINGLE_COPY",
-        "`off`, or a whole number of KiB: from so large a block of a rank on, the ranks of a host read each other's private buffers where they "
-        "lie, in "
-        "every kind of call, instead of where that is measured to be faster. The value of rank 0 holds for all; `off` on one rank is `off` for all. Of messages "
-        "the sender's value holds, and `off` on either is `off` for both"},
+    Variable{"UNISONO_SINGLE_COPY",
+             "`off`, or a whole number of KiB: from so large a block of a rank on, the ranks of a host read each other's private buffers where they "
+             "lie, in "
+             "every kind of call, instead of where that is measured to be faster. The value of rank 0 holds for all; `off` on one rank is `off` for "
+             "all. Of messages "
+             "the sender's value holds, and `off` on either is `off` for both"},
     Variable{
         "UNISONO_STAGING",
         "`cached` or `streamed`: whether a rank writes what other ranks of its host read through the caches or past them, instead of as rank 0 has "

@@ -59,7 +59,8 @@ TEST(CopyTuner, BeginsWithTheRuleAndThenTriesTheOtherWay) {
 }
 
 TEST(CopyTuner, KeepsTheWayThatIsClearlyFaster) {
-  Machine faster{.by_slots = 100, .by_reading = 94}, slower{.by_slots = 100, .by_reading = 96}, by_rule{.by_slots = 94, .by_reading = 100, .by_rule = Way::read};
+  Machine faster{.by_slots = 100, .by_reading = 94}, slower{.by_slots = 100, .by_reading = 96},
+      by_rule{.by_slots = 94, .by_reading = 100, .by_rule = Way::read};
   faster.calls(8);
   EXPECT_EQ(faster.reads_of(10), 10);
   slower.calls(8);

@@ -10,10 +10,10 @@
 
 namespace unisono::engines::shm {
 
-/// Finds out, while a program calls, whether the ranks of a group exchange private buffers faster by reading them where they lie or through the slots.
-/// That depends on the caches, on how far the cores are from each other, and on what the program does with its data between two calls, so that no rule
-/// knows it. Calls of one kind whose sizes lie between two powers of two share a cell. A cell begins with the way of the rule. After some calls
-/// it takes the other way three times, and keeps the one that was clearly faster; the next such trial comes after twice as many calls, or soon
+/// Finds out, while a program calls, whether the ranks of a group exchange private buffers faster by reading them where they lie or through the
+/// slots. That depends on the caches, on how far the cores are from each other, and on what the program does with its data between two calls, so that
+/// no rule knows it. Calls of one kind whose sizes lie between two powers of two share a cell. A cell begins with the way of the rule. After some
+/// calls it takes the other way three times, and keeps the one that was clearly faster; the next such trial comes after twice as many calls, or soon
 /// where the way has changed. All ranks see the same times (DirectAccess), in the same order, and so take the same way in every call.
 class CopyTuner {
  public:
@@ -22,8 +22,8 @@ class CopyTuner {
   /// A time in units of 16 ns.
   using Ticks = std::uint32_t;
 
-  static constexpr std::uint16_t trial_calls = 3;        ///< the first of them is not counted: it finds the caches as the other way has left them
-  static constexpr std::uint16_t first_pause = 4;        ///< calls before the first trial of a cell
+  static constexpr std::uint16_t trial_calls = 3;  ///< the first of them is not counted: it finds the caches as the other way has left them
+  static constexpr std::uint16_t first_pause = 4;  ///< calls before the first trial of a cell
   static constexpr std::uint16_t pause_after_change = 16;
   static constexpr std::uint16_t longest_pause = 256;
   static constexpr std::size_t least_bytes = std::size_t{16} << 10;  ///< of all data of a rank: less takes no longer than what a trial can tell

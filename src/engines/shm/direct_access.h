@@ -106,8 +106,8 @@ class DirectAccess {
   std::optional<bool> asked_staging_ = asked_staging(base::Environment::process());
   std::optional<SingleCopyRange> own_range_, range_;  // what this rank announces; what holds, where all can read
   CopyTuner tuner_;
-  bool is_timed_ = false, made_trial_ = false;  // this call; between its ranks, in its step
-  bool is_undisturbed_ = false;                 // the last timed one, by a trial
+  bool is_timed_ = false, made_trial_ = false;           // this call; between its ranks, in its step
+  bool is_undisturbed_ = false;                          // the last timed one, by a trial
   CopyTuner::Ticks begins_ = 0, began_ = 0, ended_ = 0;  // this call, and the last timed one
   std::vector<std::byte> scratch_;
   std::chrono::nanoseconds trial_pause_ = std::chrono::milliseconds(100);  // a trial takes 0.2 to 0.5 ms

@@ -131,6 +131,9 @@ class Group : public std::enable_shared_from_this<Group> {
   PendingReceive* post(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record,
                        std::uint64_t other);
   Arrival receive(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record);
+  /// Returns true where the caller carries out both halves of a send_recv at the same time.
+  bool goes_both_ways(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options);
+  int exchange(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options);
   /// Waits for a message's task.
   Arrival carry_out(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record,
                     const MakeTask& make);

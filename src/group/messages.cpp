@@ -7,6 +7,7 @@
 #include "engines/message.h"
 #include "base/eager.h"
 #include "base/relax.h"
+#include "group/both_ways.h"
 #include "group/check.h"
 #include "group/composed.h"
 #include "group/device_streams.h"
@@ -242,9 +243,35 @@ Work Group::start(const detail::MessageRequest& request, const CallOptions& opti
       .work();
 }
 
+// A small message leaves without its receiver. One that had better be lent does not, where its receiver sends as well and does not look meanwhile.
+bool Group::goes_both_ways(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) {
+  if (out.data.bytes() < least_lent || lane_->has_messages() || lies_on_device(*this, out.data)) return false;
+  if (!out.data.is_contiguous() || !is_plain_receive(check_message(*this, in, options), in.operation)) return false;
+  return !leaves_at_once(out) || rather_lends(check_message(*this, out, options));
+}
+
+int Group::exchange(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) {
+  const std::string_view operation = detail::name_of(in);
+  const Entry entry(*this, operation);
+  MessageCall sent = check_message(*this, out, options), received = check_message(*this, in, options);
+  sent.sequence = begin(detail::name_of(out));
+  received.sequence = begin(operation);
+  recorder::Recording sending(*parts_.recorder, facts_of(sent, out.operation, options));
+  recorder::Recording receiving(*parts_.recorder, facts_of(received, in.operation, options));
+  const Arrival arrival = with_errors(operation, received.sequence, false, [&] {
+    BothWays task(core().messages(), received, [&] { return task_of(sent, true); });
+    if (!task.advance()) BlockingWaiter(*this, operation, received.sequence, timeout_of(options), receiving.call()).wait(task);
+    return task.arrival();
+  });
+  sending.succeed();
+  receiving.succeed();
+  return arrival.source;
+}
+
 // A send that leaves at once needs no thread beside the caller.
 int Group::send_recv(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) {
   verify(in, options);
+  if (goes_both_ways(out, in, options)) return exchange(out, in, options);
   if (leaves_at_once(out)) {
     run(out, options);
     return run(in, options).source;

@@ -155,6 +155,27 @@ TEST(CopyTuner, TheRanksOfAGroupTakeTheSameWay) {
   EXPECT_EQ(ways.size(), 2U);
 }
 
+// In an all_to_all_v a rank decides for itself, whatever the others do, and its times say nothing about other calls.
+TEST(CopyTuner, OfAnAllToAllVIsTheRanksOwn) {
+  TwoRanks world;
+  std::array ranks{engines::shm::DirectAccess(*world.segment, 0, false), engines::shm::DirectAccess(*world.segment, 1, false)};
+  std::vector<float> x(2 * n), y(2 * n);
+  const CollectiveCall gather = call_of(Operation::all_gather, x, y, n / 2);
+  for (int i = 0; i < 2; ++i) world.call(ranks, gather, gather);
+  CollectiveCall exchange = call_of(Operation::all_to_all_v, x, y, 0);
+  exchange.counts = exchange.recv_counts = Counts{n, n};
+  std::set<bool> ways;
+  for (int i = 0; i < 300; ++i) {
+    ranks[0].begin(exchange);
+    const bool reads = ranks[0].leaves_in_buffer(exchange);
+    ranks[0].end(exchange, reads ? Way::read : Way::staged);
+    ways.insert(reads);
+    ASSERT_TRUE(ranks[0].begins(gather)) << i;
+    ASSERT_TRUE(ranks[1].begins(gather)) << i;
+  }
+  EXPECT_EQ(ways.size(), 2U);
+}
+
 // A call that is read takes a second step, in which the ranks confirm that they have read.
 TEST(CopyTuner, ResultsAreRightByBothWays) {
   TwoEngines world;

@@ -56,16 +56,19 @@ bool DirectAccess::reads(const CollectiveCall& call) const {
   if (!range_) return false;
   const bool by_rule = reads_by_rule(call);
   const auto cell = cell_of(call);
-  return cell ? tuner_.way(*cell, by_rule ? CopyTuner::Way::read : CopyTuner::Way::staged) == CopyTuner::Way::read : by_rule;
+  return cell ? tuner_of(call).way(*cell, by_rule ? CopyTuner::Way::read : CopyTuner::Way::staged) == CopyTuner::Way::read : by_rule;
 }
 
 // Times of ranks that share processors are times of the scheduler. A range without an end was asked for.
 std::optional<CopyTuner::Cell> DirectAccess::cell_of(const CollectiveCall& call) const {
   if (is_crowded_ || !range_ || range_->up_to == 0) return std::nullopt;
-  return CopyTuner::cell_of(call.operation, bytes_of_rank(call, segment_.ranks()));
+  const bool is_own = call.operation == Operation::all_to_all_v;
+  if (is_own && all_map_ && lie_in_pool(call)) return std::nullopt;
+  return CopyTuner::cell_of(is_own ? Operation::all_to_all : call.operation, bytes_of_rank(call, segment_.ranks()));
 }
 
 void DirectAccess::begin(const CollectiveCall& call) {
+  made_trial_ = false;
   is_timed_ = cell_of(call).has_value();
   if (is_timed_) begins_ = ticks_now();
 }
@@ -74,10 +77,15 @@ void DirectAccess::end(const CollectiveCall& call, std::optional<CopyTuner::Way>
   if (!std::exchange(is_timed_, false) || !way) return;
   const auto cell = cell_of(call);
   if (!cell) return;
+  const CopyTuner::Ticks ends = ticks_now();
+  tuner_of(call).ended(*cell, *way, reads_by_rule(call) ? CopyTuner::Way::read : CopyTuner::Way::staged);
+  if (call.operation == Operation::all_to_all_v) {
+    own_tuner_.measured(made_trial_ ? std::nullopt : std::optional(ends - begins_));
+    return;
+  }
   began_ = begins_;
-  ended_ = ticks_now();
+  ended_ = ends;
   is_undisturbed_ = !made_trial_;
-  tuner_.ended(*cell, *way, reads_by_rule(call) ? CopyTuner::Way::read : CopyTuner::Way::staged);
 }
 
 void DirectAccess::take_time(std::uint32_t step) {

@@ -74,8 +74,11 @@ class DirectAccess {
 
   bool reads(const CollectiveCall& call) const;
   bool reads_by_rule(const CollectiveCall& call) const { return single_copy_pays(call, segment_.ranks(), is_crowded_, *range_); }
-  /// Returns the cell of the tuner for a call; nullopt where the rule decides.
+  /// Returns the cell of a tuner for a call; nullopt where the rule decides.
   std::optional<CopyTuner::Cell> cell_of(const CollectiveCall& call) const;
+  /// An all_to_all_v has a tuner of its own, since each rank decides for itself there, by its own times.
+  CopyTuner& tuner_of(const CollectiveCall& call) { return call.operation == Operation::all_to_all_v ? own_tuner_ : tuner_; }
+  const CopyTuner& tuner_of(const CollectiveCall& call) const { return call.operation == Operation::all_to_all_v ? own_tuner_ : tuner_; }
   /// Tells the tuner how long the last timed call took, from when the last rank began it until the last one had ended it.
   void take_time(std::uint32_t step);
   template <class Test>
@@ -105,7 +108,7 @@ class DirectAccess {
   bool streams_ = false;  // of rank 0: what the last trial has found
   std::optional<bool> asked_staging_ = asked_staging(base::Environment::process());
   std::optional<SingleCopyRange> own_range_, range_;  // what this rank announces; what holds, where all can read
-  CopyTuner tuner_;
+  CopyTuner tuner_, own_tuner_;
   bool is_timed_ = false, made_trial_ = false;           // this call; between its ranks, in its step
   bool is_undisturbed_ = false;                          // the last timed one, by a trial
   CopyTuner::Ticks begins_ = 0, began_ = 0, ended_ = 0;  // this call, and the last timed one

@@ -119,8 +119,9 @@ std::optional<SingleCopyRange> single_copy_range(const base::Environment& enviro
 }
 
 SingleCopyRange single_copy_rule(SingleCopyOf data, std::optional<std::size_t> from) {
-  constexpr std::size_t without_trial = std::size_t{32} << 10;
-  return {kibibytes(from.value_or(without_trial)), kibibytes(data == SingleCopyOf::collectives ? largest_of_collectives() : largest_of_messages())};
+  const bool is_collective = data == SingleCopyOf::collectives;
+  const std::size_t without_trial = std::size_t{is_collective ? 32U : 16U} << 10;  // a message is one block, and its rank makes one copy
+  return {kibibytes(from.value_or(without_trial)), kibibytes(is_collective ? largest_of_collectives() : largest_of_messages())};
 }
 
 std::size_t bytes_of_rank(const CollectiveCall& call, int ranks) { return block_bytes(call, static_cast<std::size_t>(ranks)).all; }

@@ -91,6 +91,8 @@ class Group : public std::enable_shared_from_this<Group> {
   std::exception_ptr fail(const Failure& failure, std::string_view operation, std::uint64_t sequence);
   /// Returns the error of a failure as the given call meets it.
   std::exception_ptr error_of(const Failure& failure, std::string_view operation, std::uint64_t sequence) const;
+  /// Returns the error of a call that cannot begin because one before it has ended with the group.
+  std::exception_ptr error_when_over(std::string_view operation, std::uint64_t sequence);
   /// Adds the group's name and the culprit's host to an error that comes from below.
   std::exception_ptr complete(std::exception_ptr error, std::string_view operation, std::uint64_t sequence) const;
   /// Completes the error of a call that is compared among all ranks, and reports it to the judge of how the job ended. From any thread.

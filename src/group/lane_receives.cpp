@@ -18,17 +18,20 @@ void Lane::post(PendingReceive& receive, Group& group, const MessageCall& call, 
   (last_receive_ != nullptr ? last_receive_->next : first_receive_) = &receive;
   last_receive_ = &receive;
   ++receive_count_;
+  if (is_over_) return finish(receive, group.error_when_over(receive.about().operation, call.sequence), remains), set_counts();
   receive.post(group.core().messages(), call);
   if (!receive.has_message()) advance(receive, remains);
   advance_given(remains, LargeCopies::later);
   if (first_receive_ != nullptr && !kept_receiver_) kept_receiver_ = group.shared_from_this();
   set_counts();
+  if (is_over_) end_rest(remains);
 }
 
 bool Lane::step_receives(Remains& remains) {
+  if (is_over_) return false;
   receiver_->core().messages().pump();
   bool any_done = advance_given(remains, LargeCopies::now);
-  for (PendingReceive* receive = first_receive_; receive != nullptr && moving_count_ > 0 && !(any_done && is_wanted());) {
+  for (PendingReceive* receive = first_receive_; receive != nullptr && moving_count_ > 0 && !is_over_ && !(any_done && is_wanted());) {
     PendingReceive& now = *std::exchange(receive, receive->next);
     if (now.is_moving) any_done = advance(now, remains) || any_done;
   }
@@ -38,7 +41,7 @@ bool Lane::step_receives(Remains& remains) {
 // The matcher goes with the group, which the last receive may be the last to hold.
 bool Lane::advance_given(Remains& remains, LargeCopies large) {
   bool any_done = false;
-  while (first_receive_ != nullptr) {
+  while (first_receive_ != nullptr && !is_over_) {
     RecvTask* const given = receiver_->core().messages().next_given();
     if (given == nullptr) break;
     auto& receive = static_cast<PendingReceive&>(*given);
@@ -67,8 +70,10 @@ bool Lane::advance(PendingReceive& receive, Remains& remains) {
   } catch (const Mismatch&) {
     error = receiver_->complete(std::current_exception(), receive.about().operation, receive.sequence());
   } catch (const GroupFailure& over) {
+    is_over_ = true;
     error = receiver_->fail(over.failure(), receive.about().operation, receive.sequence());
   } catch (...) {
+    is_over_ = true;
     error = std::current_exception();
     receiver_->abort_after(error);
   }

@@ -92,7 +92,8 @@ bool Group::leaves(const MessageCall& call) {
   std::size_t looks = coordination().is_crowded() ? 0 : call.data.bytes() / bytes_of_a_look;
   for (;; --looks) {
     const bool beside_others = lane_->has_messages();
-    const Tried tried = beside_others ? parts_.progress->exclusively([&] { return core().try_send(call); }) : core().try_send(call);
+    const auto try_beside_others = [&] { return lane_->is_over() ? Tried::never : core().try_send(call); };
+    const Tried tried = beside_others ? parts_.progress->exclusively(try_beside_others) : core().try_send(call);
     if (tried == Tried::sent) return true;
     if (tried == Tried::never) return false;
     if (beside_others) parts_.progress->advance(*lane_);

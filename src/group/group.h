@@ -120,7 +120,7 @@ class Group : public std::enable_shared_from_this<Group> {
   using MakeTask = std::function<std::unique_ptr<Task>()>;
   bool leaves_at_once(const detail::MessageRequest& request) const;
   /// Sends a small message if there is room for it.
-  bool leaves(const MessageCall& call);
+  bool leaves(const MessageCall& call, std::string_view operation);
   /// Returns true where a small send waits a moment for its receiver, which then copies by itself.
   bool rather_lends(const MessageCall& call);
   /// Whether a large send leaves all of the work to its receiver, so that no thread is needed beside the caller.

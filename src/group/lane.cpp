@@ -120,9 +120,11 @@ void Lane::share_step() {
   if (count > 0) first->take_along(std::span(followers).first(count));
 }
 
+// A message may be about to follow the one that has ended, to the same rank.
 bool Lane::step_each(List& list, Remains& remains) {
   bool any_done = false;
-  for (auto it = list.begin(); it != list.end() && !is_over_;) any_done = step_one(list, it++, remains) || any_done;
+  const bool was_over = is_over_;
+  for (auto it = list.begin(); it != list.end() && is_over_ == was_over;) any_done = step_one(list, it++, remains) || any_done;
   return any_done;
 }
 

@@ -18,7 +18,10 @@ void Lane::post(PendingReceive& receive, Group& group, const MessageCall& call, 
   (last_receive_ != nullptr ? last_receive_->next : first_receive_) = &receive;
   last_receive_ = &receive;
   ++receive_count_;
-  if (is_over_) return finish(receive, group.error_when_over(receive.about().operation, call.sequence), remains), set_counts();
+  if (is_over_) {
+    finish(receive, group.error_when_over(receive.about().operation, call.sequence), remains);
+    return set_counts();
+  }
   receive.post(group.core().messages(), call);
   if (!receive.has_message()) advance(receive, remains);
   advance_given(remains, LargeCopies::later);
@@ -28,10 +31,9 @@ void Lane::post(PendingReceive& receive, Group& group, const MessageCall& call, 
 }
 
 bool Lane::step_receives(Remains& remains) {
-  if (is_over_) return false;
   receiver_->core().messages().pump();
   bool any_done = advance_given(remains, LargeCopies::now);
-  for (PendingReceive* receive = first_receive_; receive != nullptr && moving_count_ > 0 && !is_over_ && !(any_done && is_wanted());) {
+  for (PendingReceive* receive = first_receive_; receive != nullptr && moving_count_ > 0 && !(any_done && is_wanted());) {
     PendingReceive& now = *std::exchange(receive, receive->next);
     if (now.is_moving) any_done = advance(now, remains) || any_done;
   }
@@ -41,7 +43,7 @@ bool Lane::step_receives(Remains& remains) {
 // The matcher goes with the group, which the last receive may be the last to hold.
 bool Lane::advance_given(Remains& remains, LargeCopies large) {
   bool any_done = false;
-  while (first_receive_ != nullptr && !is_over_) {
+  while (first_receive_ != nullptr) {
     RecvTask* const given = receiver_->core().messages().next_given();
     if (given == nullptr) break;
     auto& receive = static_cast<PendingReceive&>(*given);

@@ -91,7 +91,8 @@ void wait_for_caller() {
   while ((caller == 0 || state_of_thread(caller) != 'S') && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
 }
 
-/// Has the last rank leave an all_reduce half done when its next call, which is `next`, has found the group sound and waits for its turn.
+/// Has the last rank leave an all_reduce half done when its next call, which is `next`, has found the group sound and waits for its turn. All ranks
+/// call `next`.
 void quit_before(const std::function<void()>& next) {
   const int quitter = world_size() - 1;
   const bool quits = rank() == quitter;
@@ -128,6 +129,29 @@ WORLD_TEST_IN(threads, HalfDone, CallBeforeAnAsynchronousOne) {
   Numbers x = numbers(5);
   quit_before([&] { all_reduce_async(x).wait(); });
   EXPECT_EQ(difference(x, numbers(5)), "");
+}
+
+// Beside a receive that waits, so that both take their turn.
+template <class Call>
+void quit_before_message(Call&& call) {
+  const bool quits = rank() == world_size() - 1;
+  std::array<int, 1> never{};
+  Work waits;
+  if (quits) waits = irecv(never, 0, world(), {.tag = 9});
+  quit_before([&] { quits ? call() : barrier(); });
+  if (quits) expect_aborted(thrown_by<PeerFailed>([&] { waits.wait(); }), rank());
+}
+
+WORLD_TEST_IN(threads, HalfDone, CallBeforeAReceive) {
+  std::array<int, 1> x{rank()};
+  if (rank() == 0) send(x, world_size() - 1);
+  quit_before_message([&] { recv(x, 0); });
+  EXPECT_EQ(x[0], rank());
+}
+
+WORLD_TEST_IN(threads, HalfDone, CallBeforeASend) {
+  std::array<int, 1> x{rank()};
+  quit_before_message([&] { send(x, 0); });
 }
 
 }  // namespace

@@ -88,7 +88,13 @@ std::atomic<pid_t> caller{0};
 void wait_for_caller() {
   is_under_way = true;
   const auto deadline = std::chrono::steady_clock::now() + 20s;
-  while ((caller == 0 || state_of_thread(caller) != 'S') && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  while (caller == 0 || state_of_thread(caller) != 'S') {
+    if (std::chrono::steady_clock::now() > deadline) {
+      ADD_FAILURE() << "the caller does not wait";
+      return;
+    }
+    std::this_thread::yield();
+  }
 }
 
 /// Has the last rank leave an all_reduce half done when its next call, which is `next`, has found the group sound and waits for its turn. All ranks

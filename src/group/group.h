@@ -91,6 +91,8 @@ class Group : public std::enable_shared_from_this<Group> {
   std::exception_ptr fail(const Failure& failure, std::string_view operation, std::uint64_t sequence);
   /// Returns the error of a failure as the given call meets it.
   std::exception_ptr error_of(const Failure& failure, std::string_view operation, std::uint64_t sequence) const;
+  /// Returns the error of a call that cannot begin because one before it has ended with the group.
+  std::exception_ptr error_when_over(std::string_view operation, std::uint64_t sequence);
   /// Adds the group's name and the culprit's host to an error that comes from below.
   std::exception_ptr complete(std::exception_ptr error, std::string_view operation, std::uint64_t sequence) const;
   /// Completes the error of a call that is compared among all ranks, and reports it to the judge of how the job ended. From any thread.
@@ -118,7 +120,7 @@ class Group : public std::enable_shared_from_this<Group> {
   using MakeTask = std::function<std::unique_ptr<Task>()>;
   bool leaves_at_once(const detail::MessageRequest& request) const;
   /// Sends a small message if there is room for it.
-  bool leaves(const MessageCall& call);
+  bool leaves(const MessageCall& call, std::string_view operation);
   /// Returns true where a small send waits a moment for its receiver, which then copies by itself.
   bool rather_lends(const MessageCall& call);
   /// Whether a large send leaves all of the work to its receiver, so that no thread is needed beside the caller.

@@ -1,4 +1,5 @@
 // The failures of a group, as errors of its calls.
+#include <string>
 #include <utility>
 
 #include "engines/decision.h"
@@ -33,6 +34,16 @@ std::exception_ptr Group::error_of(const Failure& failure, std::string_view oper
   }
   info.hint = "the group is over; shrink_group makes one of the survivors";
   return std::make_exception_ptr(PeerFailed(failure.message, std::move(info), failure.cause));
+}
+
+std::exception_ptr Group::error_when_over(std::string_view operation, std::uint64_t sequence) {
+  if (const auto failure = coordination().failure()) return fail(*failure, operation, sequence);
+  return error_of({.kind = Failure::Kind::peer_failed,  // a closed group tells no failure any more
+                   .cause = PeerFailed::Cause::aborted,
+                   .culprit = rank(),
+                   .missing = {},
+                   .message = "rank " + std::to_string(rank()) + " has given up a call that was under way"},
+                  operation, sequence);
 }
 
 std::exception_ptr Group::complete(std::exception_ptr error, std::string_view operation, std::uint64_t sequence) const {

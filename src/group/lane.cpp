@@ -21,6 +21,10 @@ std::shared_ptr<DeviceEvent> Lane::last_on_device() {
 void Lane::add(Kind kind, Pending pending, Remains& remains) {
   pending.collective = kind == Kind::collective;
   if (pending.collective && !collectives_.empty()) step_collectives(remains);
+  if (is_over_) {
+    finish(pending, pending.group->error_when_over(pending.operation, pending.sequence), remains);
+    return end_rest(remains);
+  }
   // A message leaves alone what is pending beside it: a window of messages would be gone through for each of them.
   Progressed progressed = Progressed::no;
   if (!pending.collective) {
@@ -34,6 +38,7 @@ void Lane::add(Kind kind, Pending pending, Remains& remains) {
     wakes_waiter_ = wakes_waiter_ && list.back().task->wakes_waiter();
   }
   set_counts();
+  if (is_over_) end_rest(remains);
 }
 
 void Lane::add_watched(Pending pending) {
@@ -45,12 +50,13 @@ void Lane::add_watched(Pending pending) {
   set_counts();
 }
 
-// Whoever asks without the lock has to take it to learn more.
+// Whoever asks without the lock has to take it to learn more. So has a caller who would pass by a lane that is over.
 void Lane::set_counts() {
   const auto messages = static_cast<int>(messages_.size()) + receive_count_;
   const auto collectives = static_cast<int>(collectives_.size());
-  collective_count_.store(collectives, std::memory_order_release);
-  message_count_.store(messages, std::memory_order_release);
+  const int over = is_over_ ? 1 : 0;
+  collective_count_.store(collectives + over, std::memory_order_release);
+  message_count_.store(messages + over, std::memory_order_release);
   const int all = collectives + messages + static_cast<int>(on_device_.size());
   urgent_count_.store(all - receive_count_ - leisurely_messages_, std::memory_order_relaxed);
   count_.store(all, std::memory_order_release);
@@ -69,12 +75,13 @@ bool Lane::step(Remains& remains) {
   any_done = step_each(messages_, remains) || any_done;
   any_done = step_each(on_device_, remains) || any_done;
   set_counts();
+  if (is_over_ && count() > 0) end_rest(remains);
   return any_done;
 }
 
 bool Lane::step_collectives(Remains& remains) {
   bool any_done = false;
-  while (!collectives_.empty()) {
+  while (!collectives_.empty() && !is_over_) {
     share_step();
     const Progressed progressed = advance_in_turn(collectives_.front(), remains);
     if (progressed == Progressed::no) {
@@ -113,9 +120,11 @@ void Lane::share_step() {
   if (count > 0) first->take_along(std::span(followers).first(count));
 }
 
+// A message may be about to follow the one that has ended, to the same rank.
 bool Lane::step_each(List& list, Remains& remains) {
   bool any_done = false;
-  for (auto it = list.begin(); it != list.end();) any_done = step_one(list, it++, remains) || any_done;
+  const bool was_over = is_over_;
+  for (auto it = list.begin(); it != list.end() && is_over_ == was_over;) any_done = step_one(list, it++, remains) || any_done;
   return any_done;
 }
 
@@ -155,8 +164,10 @@ Lane::Progressed Lane::advance(Pending& pending, Remains& remains) {
                               : pending.group->complete(std::current_exception(), pending.operation, pending.sequence),
            remains);
   } catch (const GroupFailure& over) {
+    is_over_ = true;
     finish(pending, pending.group->fail(over.failure(), pending.operation, pending.sequence), remains);
   } catch (...) {
+    is_over_ = true;
     pending.group->abort_after(std::current_exception());
     finish(pending, std::current_exception(), remains);
   }
@@ -252,7 +263,12 @@ void Lane::fail(const Failure& failure, Remains& remains) {
   end([&](const Ended& ended) { return ended.group.fail(failure, ended.operation, ended.sequence); }, remains);
 }
 
+void Lane::end_rest(Remains& remains) {
+  end([](const Ended& ended) { return ended.group.error_when_over(ended.operation, ended.sequence); }, remains);
+}
+
 void Lane::end(const ErrorOf& error_of, Remains& remains) {
+  is_over_ = is_over_ || count() > 0;
   while (first_receive_ != nullptr) {
     PendingReceive& receive = *first_receive_;
     finish(receive, error_of({*receiver_, receive.about().operation, receive.sequence(), receive}), remains);

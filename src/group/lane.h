@@ -78,6 +78,7 @@ class Lane {
 
   // From any thread.
 
+  /// Return true where a call of that kind has to go through the lane: behind others, or because the lane is over.
   bool has_collectives() const { return collective_count_.load(std::memory_order_acquire) > 0; }
   bool has_messages() const { return message_count_.load(std::memory_order_acquire) > 0; }
   /// All that is pending, devices included.
@@ -94,7 +95,11 @@ class Lane {
 
   /// `contenders`: how many threads wait for the lock. A thread that copies messages for a lane lets them come between two of these.
   void serve(const std::atomic<int>& contenders) { contenders_ = &contenders; }
-  /// Adds an operation and advances it as far as it goes at once: often that is all.
+  /// Returns true once an operation has ended with its group. It may have ended half done. The peers that wait for the rest of it would take the
+  /// first data of a later operation for that. So no operation begins any more, even if its caller has found the group sound a moment ago.
+  bool is_over() const { return is_over_; }
+  /// Adds an operation and advances it as far as it goes at once: often that is all. Where the lane is over it ends the operation, which needs no
+  /// task then.
   void add(Kind kind, Pending pending, Remains& remains);
   /// Adds a receive, whose holder the lane becomes, and looks for its message if no earlier one does so.
   void post(PendingReceive& receive, Group& group, const MessageCall& call, Remains& remains);
@@ -138,6 +143,8 @@ class Lane {
   std::optional<Failure> look_at_all();
   void look(Remains& remains);
   void fail(const Failure& failure, Remains& remains);
+  /// Ends what is left of a lane that is over.
+  void end_rest(Remains& remains);
   void set_counts();
 
   const std::atomic<int>* contenders_ = nullptr;
@@ -154,6 +161,7 @@ class Lane {
   std::atomic<int> urgent_count_{0};
   int leisurely_messages_ = 0;
   bool wakes_waiter_ = true;
+  bool is_over_ = false;
   base::Clock::time_point next_look_{};
   std::mutex device_mutex_;  // a blocking call on a device asks without the lock
   std::shared_ptr<DeviceEvent> last_on_device_;

@@ -18,11 +18,16 @@ void Lane::post(PendingReceive& receive, Group& group, const MessageCall& call, 
   (last_receive_ != nullptr ? last_receive_->next : first_receive_) = &receive;
   last_receive_ = &receive;
   ++receive_count_;
+  if (is_over_) {
+    finish(receive, group.error_when_over(receive.about().operation, call.sequence), remains);
+    return set_counts();
+  }
   receive.post(group.core().messages(), call);
   if (!receive.has_message()) advance(receive, remains);
   advance_given(remains, LargeCopies::later);
   if (first_receive_ != nullptr && !kept_receiver_) kept_receiver_ = group.shared_from_this();
   set_counts();
+  if (is_over_) end_rest(remains);
 }
 
 bool Lane::step_receives(Remains& remains) {
@@ -67,8 +72,10 @@ bool Lane::advance(PendingReceive& receive, Remains& remains) {
   } catch (const Mismatch&) {
     error = receiver_->complete(std::current_exception(), receive.about().operation, receive.sequence());
   } catch (const GroupFailure& over) {
+    is_over_ = true;
     error = receiver_->fail(over.failure(), receive.about().operation, receive.sequence());
   } catch (...) {
+    is_over_ = true;
     error = std::current_exception();
     receiver_->abort_after(error);
   }

@@ -87,12 +87,16 @@ auto Group::with_errors(std::string_view operation, std::uint64_t sequence, bool
 
 // Where there is no room, what is pending here may be what the peer waits for, and a peer that reads soon makes room in less time than a copy of the
 // message for later would take.
-bool Group::leaves(const MessageCall& call) {
+bool Group::leaves(const MessageCall& call, std::string_view operation) {
   using Tried = engines::MessageCarrier::Tried;
   std::size_t looks = coordination().is_crowded() ? 0 : call.data.bytes() / bytes_of_a_look;
   for (;; --looks) {
     const bool beside_others = lane_->has_messages();
-    const Tried tried = beside_others ? parts_.progress->exclusively([&] { return core().try_send(call); }) : core().try_send(call);
+    const auto try_beside_others = [&] {
+      if (lane_->is_over()) std::rethrow_exception(error_when_over(operation, call.sequence));
+      return core().try_send(call);
+    };
+    const Tried tried = beside_others ? parts_.progress->exclusively(try_beside_others) : core().try_send(call);
     if (tried == Tried::sent) return true;
     if (tried == Tried::never) return false;
     if (beside_others) parts_.progress->advance(*lane_);
@@ -129,7 +133,7 @@ void Group::send_eagerly(const MessageCall& call, std::string_view operation, co
       if (!task->advance()) BlockingWaiter(*this, operation, call.sequence, timeout_of(options), record).wait(*task);
     });
   }
-  if (call.data.is_contiguous() && leaves(call)) return;
+  if (call.data.is_contiguous() && leaves(call, operation)) return;
   const auto leave_behind = [&](const MakeTask& make_detached) {
     get_ready(operation, call.sequence);
     const std::size_t kept = buffered_cost + call.data.bytes();

@@ -99,8 +99,8 @@ StatePtr Progress::carry_out(const std::shared_ptr<Lane>& lane, Memory memory, c
   StatePtr state;
   {
     Locked locked(*this);
-    auto task = make();
-    if (memory == Memory::device || !is_done_soon(*lane, *task)) {
+    auto task = lane->is_over() ? nullptr : make();
+    if (task == nullptr || memory == Memory::device || !is_done_soon(*lane, *task)) {
       waiting.emplace(*this);
       auto pending = describe();
       state = pending.state = state_in(lane);
@@ -128,7 +128,7 @@ StatePtr Progress::put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pendi
   pending.state = state;
   pending.is_urgent = thread == Thread::at_once;
   Locked locked(*this);
-  pending.task = make();
+  if (!lane->is_over()) pending.task = make();
   locked.change(*lane, [&](Lane& to, Remains& remains) { to.add(kind, std::move(pending), remains); });
   if (thread == Thread::later) note_activity();
   return state;

@@ -37,7 +37,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   using MakeTask = std::function<std::unique_ptr<Task>()>;
   /// When the thread sees to what is submitted: at once, or, as for `post`, when no caller has come for a while.
   enum class Thread { at_once, later };
-  /// Calls `make` where no other thread advances the lane. The caller has called get_ready.
+  /// Calls `make` where no other thread advances the lane, and not where the lane is over. The caller has called get_ready.
   StatePtr submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make, Thread thread = Thread::at_once);
   /// Posts a receive. The thread is not woken for it at once: a caller that posts a window of receives waits for them soon. The caller has called
   /// get_ready.

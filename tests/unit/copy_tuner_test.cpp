@@ -22,45 +22,45 @@ using two_engines::TwoRanks;
 
 namespace {
 
-using Way = CopyTuner::Way;
+using Method = CopyTuner::Method;
 
 /// A tuner, and the time that a call takes by each way.
 struct Machine {
   CopyTuner::Ticks by_slots, by_reading;
-  Way by_rule = Way::staged;
+  Method by_rule = Method::staged;
   CopyTuner tuner = {};
   CopyTuner::Cell cell = CopyTuner::cell_of(Operation::all_gather, std::size_t{1} << 20).value();
 
-  Way call() {
-    const Way way = tuner.way(cell, by_rule);
-    tuner.ended(cell, way, by_rule);
-    tuner.measured(way == Way::read ? by_reading : by_slots);
-    return way;
+  Method call() {
+    const Method method = tuner.method(cell, by_rule);
+    tuner.ended(cell, method, by_rule);
+    tuner.measured(method == Method::read ? by_reading : by_slots);
+    return method;
   }
-  std::vector<Way> calls(int count) {
-    std::vector<Way> ways;
-    for (int i = 0; i < count; ++i) ways.push_back(call());
-    return ways;
+  std::vector<Method> calls(int count) {
+    std::vector<Method> methods;
+    for (int i = 0; i < count; ++i) methods.push_back(call());
+    return methods;
   }
   std::ptrdiff_t reads_of(int count) {
-    const auto ways = calls(count);
-    return std::ranges::count(ways, Way::read);
+    const auto methods = calls(count);
+    return std::ranges::count(methods, Method::read);
   }
 };
 
 }  // namespace
 
 TEST(CopyTuner, BeginsWithTheRuleAndThenTriesTheOtherWay) {
-  for (const auto by_rule : {Way::staged, Way::read}) {
+  for (const auto by_rule : {Method::staged, Method::read}) {
     Machine machine{.by_slots = 100, .by_reading = 100, .by_rule = by_rule};
-    const auto other = by_rule == Way::read ? Way::staged : Way::read;
+    const auto other = by_rule == Method::read ? Method::staged : Method::read;
     EXPECT_EQ(machine.calls(8), (std::vector{by_rule, by_rule, by_rule, by_rule, other, other, other, by_rule}));
   }
 }
 
 TEST(CopyTuner, KeepsTheWayThatIsClearlyFaster) {
   Machine faster{.by_slots = 100, .by_reading = 94}, slower{.by_slots = 100, .by_reading = 96},
-      by_rule{.by_slots = 94, .by_reading = 100, .by_rule = Way::read};
+      by_rule{.by_slots = 94, .by_reading = 100, .by_rule = Method::read};
   faster.calls(8);
   EXPECT_EQ(faster.reads_of(10), 10);
   slower.calls(8);
@@ -73,7 +73,7 @@ TEST(CopyTuner, TriesLessAndLessOftenAndNeverStops) {
   Machine machine{.by_slots = 100, .by_reading = 200};
   machine.calls(4);
   for (const int pause : {16, 32, 64, 128, 256, 256, 256}) {
-    EXPECT_EQ(machine.calls(3), std::vector(3, Way::read)) << "before a pause of " << pause;
+    EXPECT_EQ(machine.calls(3), std::vector(3, Method::read)) << "before a pause of " << pause;
     EXPECT_EQ(machine.reads_of(pause), 0) << pause;
   }
 }
@@ -81,7 +81,7 @@ TEST(CopyTuner, TriesLessAndLessOftenAndNeverStops) {
 TEST(CopyTuner, FollowsAMachineThatChanges) {
   Machine machine{.by_slots = 100, .by_reading = 50};
   machine.calls(100);
-  EXPECT_EQ(machine.tuner.way(machine.cell, Way::staged), Way::read);
+  EXPECT_EQ(machine.tuner.method(machine.cell, Method::staged), Method::read);
   machine.by_reading = 200;
   machine.calls(2 * CopyTuner::longest_pause);
   const auto staged_calls = 100 - machine.reads_of(100);
@@ -93,21 +93,21 @@ TEST(CopyTuner, FollowsAMachineThatChanges) {
 TEST(CopyTuner, CountsOnlyTimesThatTellSomething) {
   CopyTuner tuner;
   const auto cell = CopyTuner::cell_of(Operation::broadcast, std::size_t{1} << 20).value();
-  const auto trial = [&](std::array<std::optional<CopyTuner::Ticks>, 3> times, CopyTuner::Way taken) {
-    while (tuner.way(cell, Way::staged) == Way::staged) {
-      tuner.ended(cell, Way::staged, Way::staged);
+  const auto trial = [&](std::array<std::optional<CopyTuner::Ticks>, 3> times, CopyTuner::Method taken) {
+    while (tuner.method(cell, Method::staged) == Method::staged) {
+      tuner.ended(cell, Method::staged, Method::staged);
       tuner.measured(100);
     }
     for (const auto& time : times) {
-      tuner.ended(cell, taken, Way::staged);
+      tuner.ended(cell, taken, Method::staged);
       tuner.measured(time);
     }
-    return tuner.way(cell, Way::staged);
+    return tuner.method(cell, Method::staged);
   };
-  EXPECT_EQ(trial({10, 200, 200}, Way::read), Way::staged);
-  EXPECT_EQ(trial({10, std::nullopt, std::nullopt}, Way::read), Way::staged);
-  EXPECT_EQ(trial({10, 10, 10}, Way::staged), Way::staged);
-  EXPECT_EQ(trial({200, std::nullopt, 10}, Way::read), Way::read);
+  EXPECT_EQ(trial({10, 200, 200}, Method::read), Method::staged);
+  EXPECT_EQ(trial({10, std::nullopt, std::nullopt}, Method::read), Method::staged);
+  EXPECT_EQ(trial({10, 10, 10}, Method::staged), Method::staged);
+  EXPECT_EQ(trial({200, std::nullopt, 10}, Method::read), Method::read);
 }
 
 TEST(CopyTuner, HasACellForEachKindAndSize) {
@@ -134,7 +134,7 @@ TEST(CopyTuner, TheRanksOfAGroupTakeTheSameWay) {
   std::vector<float> x(n), y(2 * n);
   std::array calls{call_of(Operation::all_gather, x, y, n), call_of(Operation::broadcast, x, x, n), call_of(Operation::all_reduce, x, x, n)};
   std::mt19937 random(7);
-  std::set<bool> ways;
+  std::set<bool> methods;
   for (int i = 0; i < 2000; ++i) {
     const CollectiveCall& call = calls[random() % calls.size()];
     for (auto& rank : ranks) rank.begin(call);
@@ -149,10 +149,10 @@ TEST(CopyTuner, TheRanksOfAGroupTakeTheSameWay) {
     for (auto& rank : ranks) rank.note(two_engines::step);
     const bool agreed = ranks[0].agreed(two_engines::step, call);
     ASSERT_EQ(ranks[1].agreed(two_engines::step, call), agreed) << i;
-    for (auto& rank : ranks) rank.end(call, reads && agreed ? Way::read : Way::staged);
-    ways.insert(reads);
+    for (auto& rank : ranks) rank.end(call, reads && agreed ? Method::read : Method::staged);
+    methods.insert(reads);
   }
-  EXPECT_EQ(ways.size(), 2U);
+  EXPECT_EQ(methods.size(), 2U);
 }
 
 // In an all_to_all_v a rank decides for itself, whatever the others do, and its times say nothing about other calls.
@@ -164,16 +164,16 @@ TEST(CopyTuner, OfAnAllToAllVIsTheRanksOwn) {
   for (int i = 0; i < 2; ++i) world.call(ranks, gather, gather);
   CollectiveCall exchange = call_of(Operation::all_to_all_v, x, y, 0);
   exchange.counts = exchange.recv_counts = Counts{n, n};
-  std::set<bool> ways;
+  std::set<bool> methods;
   for (int i = 0; i < 300; ++i) {
     ranks[0].begin(exchange);
     const bool reads = ranks[0].leaves_in_buffer(exchange);
-    ranks[0].end(exchange, reads ? Way::read : Way::staged);
-    ways.insert(reads);
+    ranks[0].end(exchange, reads ? Method::read : Method::staged);
+    methods.insert(reads);
     ASSERT_TRUE(ranks[0].begins(gather)) << i;
     ASSERT_TRUE(ranks[1].begins(gather)) << i;
   }
-  EXPECT_EQ(ways.size(), 2U);
+  EXPECT_EQ(methods.size(), 2U);
 }
 
 // A call that is read takes a second step, in which the ranks confirm that they have read.

@@ -27,7 +27,7 @@ class AllToAllV final : public SharedBlockTask {
     if (!stays_) put_shares(k);
   }
   bool may_go_on() const override { return reader_.holds(); }
-  std::optional<CopyTuner::Way> way() const override { return stays_ ? CopyTuner::Way::read : CopyTuner::Way::staged; }
+  std::optional<CopyTuner::Method> method() const override { return stays_ ? CopyTuner::Method::read : CopyTuner::Method::staged; }
 
   void consume(std::size_t k) override {
     if (k == 0) learn();

@@ -27,7 +27,9 @@ std::optional<std::size_t> kind_of(Operation operation) {
   }
 }
 
-CopyTuner::Way other_than(CopyTuner::Way way) { return way == CopyTuner::Way::read ? CopyTuner::Way::staged : CopyTuner::Way::read; }
+CopyTuner::Method other_than(CopyTuner::Method method) {
+  return method == CopyTuner::Method::read ? CopyTuner::Method::staged : CopyTuner::Method::read;
+}
 
 }  // namespace
 
@@ -38,26 +40,26 @@ std::optional<CopyTuner::Cell> CopyTuner::cell_of(Operation operation, std::size
   return static_cast<Cell>(*kind * sizes + std::min(size, sizes - 1));
 }
 
-CopyTuner::Way CopyTuner::way(Cell cell, Way by_rule) const {
+CopyTuner::Method CopyTuner::method(Cell cell, Method by_rule) const {
   const State& state = states_[cell];
   if (state.pause == 0) return by_rule;
-  return state.tries() ? other_than(state.way) : state.way;
+  return state.tries() ? other_than(state.method) : state.method;
 }
 
-void CopyTuner::ended(Cell cell, Way way, Way by_rule) {
+void CopyTuner::ended(Cell cell, Method method, Method by_rule) {
   State& state = states_[cell];
-  if (state.pause == 0) state = {.way = by_rule, .pause = first_pause};
+  if (state.pause == 0) state = {.method = by_rule, .pause = first_pause};
   const bool tries = state.tries();
   const bool is_first = tries ? state.calls == state.pause : state.calls == 0;
   const bool is_recent = state.calls + trial_calls >= state.pause;  // old times may be those of another state of the machine
-  last_ = Last{.cell = cell, .way = way, .counts = !is_first && is_recent, .ends_trial = tries && state.calls + 1 == state.pause + trial_calls};
+  last_ = Last{.cell = cell, .method = method, .counts = !is_first && is_recent, .ends_trial = tries && state.calls + 1 == state.pause + trial_calls};
   ++state.calls;
 }
 
 void CopyTuner::measured(std::optional<Ticks> time) {
   if (!last_) return;
   State& state = states_[last_->cell];
-  Ticks& least = last_->way == state.way ? state.best : state.other;
+  Ticks& least = last_->method == state.method ? state.best : state.other;
   if (last_->counts && time) least = std::min(least, *time);
   if (last_->ends_trial) decide(state);
   last_.reset();
@@ -65,7 +67,7 @@ void CopyTuner::measured(std::optional<Ticks> time) {
 
 void CopyTuner::decide(State& state) {
   const bool changes = state.best != none && state.other != none && state.other < gain_to_change * state.best;
-  if (changes) state.way = other_than(state.way);
+  if (changes) state.method = other_than(state.method);
   state.pause = changes ? pause_after_change : std::clamp<std::uint16_t>(2 * state.pause, pause_after_change, longest_pause);
   state.calls = 0;
   state.best = state.other = none;

@@ -17,7 +17,7 @@ namespace unisono::engines::shm {
 /// where the way has changed. All ranks see the same times (DirectAccess), in the same order, and so take the same way in every call.
 class CopyTuner {
  public:
-  enum class Way : std::uint8_t { staged, read };
+  enum class Method : std::uint8_t { staged, read };
   using Cell = std::uint16_t;
   /// A time in units of 16 ns.
   using Ticks = std::uint32_t;
@@ -32,9 +32,9 @@ class CopyTuner {
   static std::optional<Cell> cell_of(Operation operation, std::size_t bytes);
 
   /// Returns the way of the next call. `by_rule`: of a cell that has had no call.
-  Way way(Cell cell, Way by_rule) const;
+  Method method(Cell cell, Method by_rule) const;
   /// Takes a call down that has ended.
-  void ended(Cell cell, Way way, Way by_rule);
+  void ended(Cell cell, Method method, Method by_rule);
   /// Takes the time of that call down, which is known at the next one; nullopt where it tells nothing.
   void measured(std::optional<Ticks> time);
 
@@ -42,7 +42,7 @@ class CopyTuner {
   static constexpr std::size_t kinds = 8, sizes = 22;
   static constexpr Ticks none = std::numeric_limits<Ticks>::max();
   struct State {
-    Way way = Way::staged;
+    Method method = Method::staged;
     std::uint16_t pause = 0;  // calls before the trial; 0: no call yet
     std::uint16_t calls = 0;  // since the last trial, and those of this one
     Ticks best = none, other = none;
@@ -50,7 +50,7 @@ class CopyTuner {
   };
   struct Last {
     Cell cell;
-    Way way;
+    Method method;
     bool counts, ends_trial;
   };
   static void decide(State& state);

@@ -79,7 +79,7 @@ class DirectTask : public CountedTask {
     if (k == 0) give_counts(ElementsIn::buffer);
   }
   bool may_go_on() const final { return reader_.holds(); }
-  std::optional<CopyTuner::Way> way() const final { return reads_ ? std::optional(CopyTuner::Way::read) : std::nullopt; }
+  std::optional<CopyTuner::Method> method() const final { return reads_ ? std::optional(CopyTuner::Method::read) : std::nullopt; }
   void consume(std::size_t k) final {
     if (k == 0) {
       const std::uint32_t step = step_number(0);

@@ -56,7 +56,7 @@ bool DirectAccess::reads(const CollectiveCall& call) const {
   if (!range_) return false;
   const bool by_rule = reads_by_rule(call);
   const auto cell = cell_of(call);
-  return cell ? tuner_of(call).way(*cell, by_rule ? CopyTuner::Way::read : CopyTuner::Way::staged) == CopyTuner::Way::read : by_rule;
+  return cell ? tuner_of(call).method(*cell, by_rule ? CopyTuner::Method::read : CopyTuner::Method::staged) == CopyTuner::Method::read : by_rule;
 }
 
 // Times of ranks that share processors are times of the scheduler. A range without an end was asked for.
@@ -73,12 +73,12 @@ void DirectAccess::begin(const CollectiveCall& call) {
   if (is_timed_) begins_ = ticks_now();
 }
 
-void DirectAccess::end(const CollectiveCall& call, std::optional<CopyTuner::Way> way) {
-  if (!std::exchange(is_timed_, false) || !way) return;
+void DirectAccess::end(const CollectiveCall& call, std::optional<CopyTuner::Method> method) {
+  if (!std::exchange(is_timed_, false) || !method) return;
   const auto cell = cell_of(call);
   if (!cell) return;
   const CopyTuner::Ticks ends = ticks_now();
-  tuner_of(call).ended(*cell, *way, reads_by_rule(call) ? CopyTuner::Way::read : CopyTuner::Way::staged);
+  tuner_of(call).ended(*cell, *method, reads_by_rule(call) ? CopyTuner::Method::read : CopyTuner::Method::staged);
   if (call.operation == Operation::all_to_all_v) {
     own_tuner_.measured(made_trial_ ? std::nullopt : std::optional(ends - begins_));
     return;

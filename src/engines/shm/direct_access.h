@@ -52,8 +52,8 @@ class DirectAccess {
   Announcement announce(const CollectiveCall& call);
   /// Called after a step in which every rank may have announced. Does nothing where one has not.
   void note(std::uint32_t step);
-  /// Called when an announced call has ended; `way`: how its data was exchanged, nullopt where that tells nothing about private buffers.
-  void end(const CollectiveCall& call, std::optional<CopyTuner::Way> way);
+  /// Called when an announced call has ended; `method`: how its data was exchanged, nullopt where that tells nothing about private buffers.
+  void end(const CollectiveCall& call, std::optional<CopyTuner::Method> method);
   /// Returns true where the buffers of a call all lie in pools that all ranks have mapped.
   bool in_pools(std::uint32_t step) const { return all_in_reached_pools(step); }
   /// Called in a call that began with an announcement alone; returns true where it is direct.

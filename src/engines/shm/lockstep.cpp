@@ -88,7 +88,7 @@ bool LockstepTask::advance() {
           engine_.batch_->carry_out(*this);
         if (++k_ == steps_) {
           phase_ = Phase::done;
-          if (announces_) engine_.direct_.end(call_, way());
+          if (announces_) engine_.direct_.end(call_, method());
           return true;
         }
         phase_ = Phase::produce;

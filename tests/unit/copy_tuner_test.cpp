@@ -28,7 +28,7 @@ using Method = CopyTuner::Method;
 struct Machine {
   CopyTuner::Ticks by_slots, by_reading;
   Method by_rule = Method::staged;
-  CopyTuner tuner = {};
+  CopyTuner tuner = CopyTuner();
   CopyTuner::Cell cell = CopyTuner::cell_of(Operation::all_gather, std::size_t{1} << 20).value();
 
   Method call() {
@@ -153,6 +153,33 @@ TEST(CopyTuner, TheRanksOfAGroupTakeTheSameWay) {
     methods.insert(reads);
   }
   EXPECT_EQ(methods.size(), 2U);
+}
+
+// Where ranks share processors one may have done its part before another one begins; elsewhere a rank that comes late has kept the others waiting.
+TEST(CopyTuner, TheTimeOfACallDependsOnWhetherRanksShareProcessors) {
+  for (const bool is_crowded : {false, true}) {
+    TwoRanks world;
+    std::array ranks{engines::shm::DirectAccess(*world.segment, 0, is_crowded), engines::shm::DirectAccess(*world.segment, 1, is_crowded)};
+    std::vector<float> x(n);
+    const CollectiveCall call = call_of(Operation::all_reduce, x, x, n);
+    bool has_read = false;
+    int reads = 0;
+    for (int i = 0; i < 200; ++i) {
+      for (auto& rank : ranks) rank.begin(call);
+      for (int r = 0; r < 2; ++r) {
+        auto announcement = ranks[static_cast<std::size_t>(r)].announce(call);
+        announcement.began = has_read && r == 1 ? 1900 : 1000;  // the second one was late where the last call was read
+        announcement.ended = 2000;
+        world.segment->line(r, two_engines::step).announce(announcement);
+      }
+      has_read = ranks[0].begins(call);
+      for (auto& rank : ranks) rank.note(two_engines::step);
+      for (auto& rank : ranks) rank.end(call, has_read ? Method::read : Method::staged);
+      if (i >= 100 && has_read) ++reads;
+    }
+    if (is_crowded) EXPECT_LE(reads, 10);
+    else EXPECT_GE(reads, 90);
+  }
 }
 
 // In an all_to_all_v a rank decides for itself, whatever the others do, and its times say nothing about other calls.

@@ -6,8 +6,6 @@
 namespace unisono::engines::shm {
 namespace {
 
-constexpr double gain_to_change = 0.95;  // of the time: less is within what two runs of the same differ by
-
 /// Returns the number of a kind of call; nullopt of one that has one way only, or in which each rank decides for itself.
 std::optional<std::size_t> kind_of(Operation operation) {
   switch (operation) {
@@ -65,8 +63,8 @@ void CopyTuner::measured(std::optional<Ticks> time) {
   last_.reset();
 }
 
-void CopyTuner::decide(State& state) {
-  const bool changes = state.best != none && state.other != none && state.other < gain_to_change * state.best;
+void CopyTuner::decide(State& state) const {
+  const bool changes = state.best != none && state.other != none && state.other < gain_ * state.best;
   if (changes) state.method = other_than(state.method);
   state.pause = changes ? pause_after_change : std::clamp<std::uint16_t>(2 * state.pause, pause_after_change, longest_pause);
   state.calls = 0;

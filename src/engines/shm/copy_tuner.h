@@ -28,6 +28,11 @@ class CopyTuner {
   static constexpr std::uint16_t longest_pause = 256;
   static constexpr std::size_t least_bytes = std::size_t{16} << 10;  ///< of all data of a rank: less takes no longer than what a trial can tell
 
+  static constexpr double clear_gain = 0.95, clear_gain_of_sharing = 0.9;  ///< of the time; the second where ranks share processors
+
+  /// `gain`: the part of the time of its own method that the other one has to need less than, so that a cell takes that.
+  explicit CopyTuner(double gain = clear_gain) : gain_(gain) {}
+
   /// Returns the cell of calls of this kind in which a rank has so many bytes; nullopt where the rule alone decides.
   static std::optional<Cell> cell_of(Operation operation, std::size_t bytes);
 
@@ -53,10 +58,11 @@ class CopyTuner {
     Method method;
     bool counts, ends_trial;
   };
-  static void decide(State& state);
+  void decide(State& state) const;
 
   std::array<State, kinds * sizes> states_{};
   std::optional<Last> last_;
+  double gain_;
 };
 
 }  // namespace unisono::engines::shm

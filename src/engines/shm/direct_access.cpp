@@ -59,9 +59,9 @@ bool DirectAccess::reads(const CollectiveCall& call) const {
   return cell ? tuner_of(call).method(*cell, by_rule ? CopyTuner::Method::read : CopyTuner::Method::staged) == CopyTuner::Method::read : by_rule;
 }
 
-// Times of ranks that share processors are times of the scheduler. A range without an end was asked for.
+// A range without an end was asked for.
 std::optional<CopyTuner::Cell> DirectAccess::cell_of(const CollectiveCall& call) const {
-  if (is_crowded_ || !range_ || range_->up_to == 0) return std::nullopt;
+  if (!range_ || range_->up_to == 0) return std::nullopt;
   const bool is_own = call.operation == Operation::all_to_all_v;
   if (is_own && all_map_ && lie_in_pool(call)) return std::nullopt;
   return CopyTuner::cell_of(is_own ? Operation::all_to_all : call.operation, bytes_of_rank(call, segment_.ranks()));
@@ -93,7 +93,7 @@ void DirectAccess::take_time(std::uint32_t step) {
   CopyTuner::Ticks began = first.began, ended = first.ended;
   for (int r = 1; r < segment_.ranks(); ++r) {
     const Announcement other = segment_.line(r, step).announcement();
-    if (is_after(other.began, began)) began = other.began;
+    if (is_after(other.began, began) != is_crowded_) began = other.began;
     if (is_after(other.ended, ended)) ended = other.ended;
   }
   tuner_.measured(is_undisturbed_ && is_after(ended, began) ? std::optional(ended - began) : std::nullopt);

@@ -79,7 +79,8 @@ class DirectAccess {
   /// An all_to_all_v has a tuner of its own, since each rank decides for itself there, by its own times.
   CopyTuner& tuner_of(const CollectiveCall& call) { return call.operation == Operation::all_to_all_v ? own_tuner_ : tuner_; }
   const CopyTuner& tuner_of(const CollectiveCall& call) const { return call.operation == Operation::all_to_all_v ? own_tuner_ : tuner_; }
-  /// Tells the tuner how long the last timed call took, from when the last rank began it until the last one had ended it.
+  /// Tells the tuner how long the last timed call took, from when the last rank began it until the last one had ended
+  /// it. Where ranks share processors it is from when the first one began, since a rank may have done its part before another one gets a processor.
   void take_time(std::uint32_t step);
   template <class Test>
   bool all(std::uint32_t step, Test&& test) const;
@@ -108,7 +109,7 @@ class DirectAccess {
   bool streams_ = false;  // of rank 0: what the last trial has found
   std::optional<bool> asked_staging_ = asked_staging(base::Environment::process());
   std::optional<SingleCopyRange> own_range_, range_;  // what this rank announces; what holds, where all can read
-  CopyTuner tuner_, own_tuner_;
+  CopyTuner tuner_{is_crowded_ ? CopyTuner::clear_gain_of_sharing : CopyTuner::clear_gain}, own_tuner_ = tuner_;
   bool is_timed_ = false, made_trial_ = false;           // this call; between its ranks, in its step
   bool is_undisturbed_ = false;                          // the last timed one, by a trial
   CopyTuner::Ticks begins_ = 0, began_ = 0, ended_ = 0;  // this call, and the last timed one

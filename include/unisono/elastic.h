@@ -83,12 +83,16 @@ class UNISONO_API ElasticState {
   template <Buffer B>
   ElasticState& buffer(std::string name, B&& x) {
     if constexpr (detail::is_temporary_view<B>) {
-      add_buffer(std::move(name), [x = std::remove_cvref_t<B>(x)]() mutable { return detail::writable_view_of(x); });
+      return buffer(std::move(name), [x = std::remove_cvref_t<B>(x)]() mutable { return detail::writable_view_of(x); }, nullptr);
     } else {
-      add_buffer(std::move(name), [&x] { return detail::writable_view_of(x); });
+      return buffer(std::move(name), [&x] { return detail::writable_view_of(x); }, nullptr);
     }
-    return *this;
   }
+
+  /// Adds a buffer that is asked for at each synchronisation, such as a copy in the host's memory of
+  /// what lies elsewhere. `view` returns the elements, which have the same length and dtype on all
+  /// members; `done`, unless it is empty, is called at the end, with whether they are new.
+  ElasticState& buffer(std::string name, std::function<TensorView()> view, std::function<void(bool)> done);
 
   /// Adds an object (objects.h), such as a number, a string or a container of any length.
   template <detail::object O>
@@ -101,15 +105,22 @@ class UNISONO_API ElasticState {
     return *this;
   }
 
+  /// Returns the bytes of a state. An exception is thrown by the source's call, and InvalidArgument
+  /// by those of the others.
+  using Write = std::function<std::vector<std::byte>()>;
+  /// Takes the bytes of the source's state, and returns what puts them in the place of the old one
+  /// when all of the state is there.
+  using Read = std::function<std::function<void()>(std::span<const std::byte>)>;
+  /// Adds something that is written and read by functions of the program's, of any length. `write`
+  /// is called on the source, `read` on all others.
+  ElasticState& bytes(std::string name, Write write, Read read);
+
   /// The library's own side of the list, which no public header defines.
   struct Entries;
   /// Returns it. Programs do not call it.
   const Entries& entries() const noexcept { return *entries_; }
 
  private:
-  using Write = std::function<std::vector<std::byte>()>;
-  using Read = std::function<std::function<void()>(std::span<const std::byte>)>;
-  void add_buffer(std::string name, std::function<TensorView()> view);
   void add_object(std::string name, std::uint64_t type, Write write, Read read);
 
   std::unique_ptr<Entries> entries_;

@@ -6,6 +6,7 @@
 // - torch/tensor.h, torch/objects.h, torch/lists.h: tensors in collectives, objects and lists
 // - torch/data_parallel.h, torch/compression.h, torch/sync_batch_norm.h: auto_model
 // - torch/optimizer.h, torch/data.h, torch/checkpoint.h: auto_optim, auto_dataloader, checkpoints
+// - torch/elastic.h: training that goes on without a lost rank
 // - torch/devices.h, torch/memory.h: the device that a group wants, memory that ranks share
 
 #include "unisono/torch/checkpoint.h"
@@ -13,6 +14,7 @@
 #include "unisono/torch/data.h"
 #include "unisono/torch/data_parallel.h"
 #include "unisono/torch/devices.h"
+#include "unisono/torch/elastic.h"
 #include "unisono/torch/lists.h"
 #include "unisono/torch/memory.h"
 #include "unisono/torch/objects.h"

@@ -31,10 +31,11 @@ struct ElasticState::Entries {
   struct BufferEntry {
     std::string name;
     std::function<TensorView()> view;
+    std::function<void(bool)> done;
   };
   struct ObjectEntry {
     std::string name;
-    std::uint64_t type = 0;
+    std::uint64_t type = 0;  // 0: bytes of the program's own
     Write write;
     Read read;
   };
@@ -45,7 +46,14 @@ struct ElasticState::Entries {
 ElasticState::ElasticState() : entries_(std::make_unique<Entries>()) {}
 ElasticState::~ElasticState() = default;
 
-void ElasticState::add_buffer(std::string name, std::function<TensorView()> view) { entries_->buffers.push_back({std::move(name), std::move(view)}); }
+ElasticState& ElasticState::buffer(std::string name, std::function<TensorView()> view, std::function<void(bool)> done) {
+  entries_->buffers.push_back({std::move(name), std::move(view), std::move(done)});
+  return *this;
+}
+ElasticState& ElasticState::bytes(std::string name, Write write, Read read) {
+  add_object(std::move(name), 0, std::move(write), std::move(read));
+  return *this;
+}
 void ElasticState::add_object(std::string name, std::uint64_t type, Write write, Read read) {
   entries_->objects.push_back({std::move(name), type, std::move(write), std::move(read)});
 }
@@ -63,7 +71,9 @@ std::vector<std::string> table_of(const Entries& entries, std::span<const Tensor
   for (std::size_t i = 0; i < views.size(); ++i) {
     table.push_back(fmt::format("buffer \"{}\" of {} {}", entries.buffers[i].name, views[i].numel(), to_string(views[i].dtype())));
   }
-  for (const auto& entry : entries.objects) table.push_back(fmt::format("object \"{}\" of type {:016x}", entry.name, entry.type));
+  for (const auto& entry : entries.objects) {
+    table.push_back(entry.type == 0 ? fmt::format("bytes \"{}\"", entry.name) : fmt::format("object \"{}\" of type {:016x}", entry.name, entry.type));
+  }
   return table;
 }
 
@@ -168,10 +178,15 @@ int synchronize(ElasticState& state, const ProcessGroup& group, std::source_loca
   const auto [source, step] = choose_source(call, state, views);
   const auto objects = take_objects(call, state.entries(), source);
   const auto beside = take_buffers(call, views, source);
-  if (group.rank() == source) return source;
-  for (const auto& take : objects) take();
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    if (views[i].numel() > 0) kernels::unpack(views[i], beside[i].data());
+  const bool has_changed = group.rank() != source;
+  if (has_changed) {
+    for (const auto& take : objects) take();
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      if (views[i].numel() > 0) kernels::unpack(views[i], beside[i].data());
+    }
+  }
+  for (const auto& entry : state.entries().buffers) {
+    if (entry.done) entry.done(has_changed);
   }
   state.step = step;
   return source;

@@ -1,7 +1,10 @@
 #include "unisono/elastic.h"
 
 #include <array>
+#include <cstddef>
+#include <functional>
 #include <map>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -85,6 +88,48 @@ WORLD_TEST(Synchronize, DifferentStatesAreAMismatchForAll) {
   if (differs) objects.object("x", real);
   else objects.object("x", number);
   EXPECT_THROW(synchronize(objects), Mismatch);
+  expect_usable();
+}
+
+// Functions of the program's: bytes of any length, and elements that are kept elsewhere and copied for the call.
+WORLD_TEST(Synchronize, BytesAndCopiesOfTheProgram) {
+  const int last = world_size() - 1;
+  std::string text(static_cast<std::size_t>(1 + rank()), static_cast<char>('a' + rank()));
+  const std::vector<std::int32_t> elsewhere_of_last = values<std::int32_t>(7, last);
+  std::vector<std::int32_t> elsewhere = values<std::int32_t>(7, rank()), copy;
+  int written = 0, put = 0;
+  std::vector<bool> done;
+  ElasticState state;
+  state.bytes(
+      "text",
+      [&] {
+        ++written;
+        const auto* begin = reinterpret_cast<const std::byte*>(text.data());
+        return std::vector<std::byte>(begin, begin + text.size());
+      },
+      [&](std::span<const std::byte> bytes) -> std::function<void()> {
+        return [&, taken = std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())] {
+          text = taken;
+          ++put;
+        };
+      });
+  state.buffer(
+      "elsewhere",
+      [&] {
+        copy = elsewhere;
+        return TensorView(copy.data(), DType::int32, copy.size());
+      },
+      [&](bool is_new) {
+        done.push_back(is_new);
+        if (is_new) elsewhere = copy;
+      });
+  state.step = rank();
+  EXPECT_EQ(synchronize(state), last);
+  EXPECT_EQ(text, std::string(static_cast<std::size_t>(1 + last), static_cast<char>('a' + last)));
+  EXPECT_EQ(elsewhere, elsewhere_of_last);
+  EXPECT_EQ(written, rank() == last ? 1 : 0);
+  EXPECT_EQ(put, rank() == last ? 0 : 1);
+  EXPECT_EQ(done, std::vector<bool>{rank() != last});
   expect_usable();
 }
 

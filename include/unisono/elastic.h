@@ -83,9 +83,11 @@ class UNISONO_API ElasticState {
   template <Buffer B>
   ElasticState& buffer(std::string name, B&& x) {
     if constexpr (detail::is_temporary_view<B>) {
-      return buffer(std::move(name), [x = std::remove_cvref_t<B>(x)]() mutable { return detail::writable_view_of(x); }, nullptr);
+      return buffer(
+          std::move(name), [x = std::remove_cvref_t<B>(x)]() mutable { return detail::writable_view_of(x); }, nullptr);
     } else {
-      return buffer(std::move(name), [&x] { return detail::writable_view_of(x); }, nullptr);
+      return buffer(
+          std::move(name), [&x] { return detail::writable_view_of(x); }, nullptr);
     }
   }
 

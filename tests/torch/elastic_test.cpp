@@ -1,5 +1,5 @@
-// Training that goes on without a lost rank: what a state lists of a model and its optimizer, and the loop. The example digits-torch-elastic also takes
-// new ranks in, which only processes can (elastic_digits.sh).
+// Training that goes on without a lost rank: what a state lists of a model and its optimizer, and the loop. The example digits-torch-elastic also
+// takes new ranks in, which only processes can (elastic_digits.sh).
 #include "unisono/torch/elastic.h"
 
 #include <array>

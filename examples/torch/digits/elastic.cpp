@@ -1,11 +1,11 @@
 // Training with LibTorch that goes on without a lost rank, and takes the process in that replaces it:
 // `unisono run -n 2:4 --max-restarts 4 -- digits-torch-elastic`.
 //
-// The ranks share out each batch, however many of them there are, and weigh their losses so that the sum of all is the batch's mean. So the training is
-// that of one process but for the rounding of sums, whose order depends on the number of ranks.
+// The ranks share out each batch, however many of them there are, and weigh their losses so that the sum of all is the batch's mean. So the training
+// is that of one process but for the rounding of sums, whose order depends on the number of ranks.
 //
-// With a number as its argument, that rank of the start ends itself by SIGKILL after a third of the training, in the middle of a step, and the others do
-// not begin with the last third before they are complete again.
+// With a number as its argument, that rank of the start ends itself by SIGKILL after a third of the training, in the middle of a step, and the others
+// do not begin with the last third before they are complete again.
 #include <unisono/torch.h>
 
 #include <charconv>

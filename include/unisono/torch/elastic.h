@@ -80,9 +80,9 @@ void add_training(ElasticState& state, const Model& model) {
 ///
 /// @throws what run_elastic and auto_model throw
 template <libtorch::ModuleHandle Holder, class Step>
-requires std::predicate < Step&, DataParallel<Holder>
-& > ProcessGroup run_elastic(ElasticState& state, const Holder& module, Step&& step, AutoModelOptions options = {},
-                             std::source_location where = std::source_location::current()) {
+requires(std::predicate<Step&, DataParallel<Holder>&>) ProcessGroup
+    run_elastic(ElasticState& state, const Holder& module, Step&& step, AutoModelOptions options = {},
+                std::source_location where = std::source_location::current()) {
   std::optional<DataParallel<Holder>> model;
   const auto step_of_group = [&](const ProcessGroup& group) -> bool {
     if (!model || model->group() != group) {

@@ -162,8 +162,8 @@ UNISONO_API std::optional<ProcessGroup> split_group(const ProcessGroup& parent, 
 /// collective over them; later calls return the same group.
 UNISONO_API ProcessGroup local_group(std::source_location where = std::source_location::current());
 
-/// Forms a group of the surviving members of a group that has failed. All survivors call; the old
-/// order is kept.
+/// Forms a group of the surviving members of a group that has failed, or of which a member has
+/// died. All survivors call; the old order is kept.
 ///
 /// A member that does not call within the group's timeout, and 30 s at most, is left out; if it
 /// calls later it gets std::nullopt.

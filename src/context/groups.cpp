@@ -292,7 +292,7 @@ void tell_of_the_lost(const State& state, const ProcessGroup& before, const std:
 std::optional<ProcessGroup> shrink(const ProcessGroup& group) {
   State& state = context::current();
   group::Group& old = *group.implementation();
-  if (!old.coordination().failure()) {
+  if (!old.has_lost_a_member()) {  // which a call of another group may have met
     throw InvalidArgument("the group is sound; there is nothing to shrink", {.operation = "shrink_group", .group = old.name(), .rank = old.rank()});
   }
   std::vector<int> members{old.rank()};

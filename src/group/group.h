@@ -89,6 +89,8 @@ class Group : public std::enable_shared_from_this<Group> {
 
   /// Poisons the group with the failure, reports it, and returns the error for the given call.
   std::exception_ptr fail(const Failure& failure, std::string_view operation, std::uint64_t sequence);
+  /// Returns true where the group is over, and where a member has died though no call of this group has met it: the group is over then.
+  bool has_lost_a_member();
   /// Returns the error of a failure as the given call meets it.
   std::exception_ptr error_of(const Failure& failure, std::string_view operation, std::uint64_t sequence) const;
   /// Returns the error of a call that cannot begin because one before it has ended with the group.

@@ -1,6 +1,8 @@
 // The failures of a group, as errors of its calls.
+#include <numeric>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "engines/decision.h"
 #include "group/group.h"
@@ -16,6 +18,15 @@ std::exception_ptr Group::fail(const Failure& failure, std::string_view operatio
     if (parts_.on_failure) parts_.on_failure(first);
   }
   return error_of(first, operation, sequence);
+}
+
+bool Group::has_lost_a_member() {
+  if (coordination().failure()) return true;
+  std::vector<int> all(static_cast<std::size_t>(size()));
+  std::iota(all.begin(), all.end(), 0);
+  const auto failure = coordination().look_at(all);
+  if (failure) fail(*failure, "shrink_group", 0);
+  return failure.has_value();
 }
 
 std::exception_ptr Group::error_of(const Failure& failure, std::string_view operation, std::uint64_t sequence) const {

@@ -200,23 +200,27 @@ ProcessGroup run_elastic(ElasticState& state, const std::function<bool(const Pro
       if (has_failed) {
         const auto left = shrink_group(group, where);
         if (!left) throw Timeout("the others have gone on without this rank", {.operation = "run_elastic", .group = group.name()}, {});
+        if (left->size() < group.size()) failures = 0;
         group = *left;
         has_failed = false;
         has_changed = true;
       }
       if (has_changed) synchronize(state, group, where);
       has_changed = false;
-      failures = 0;
       if (newcomers_waiting(group, where)) {
         group = grow_group(group, where);
         has_changed = true;
         continue;
       }
       if (!step(group)) return group;
-    } catch (const PeerFailed&) {
-      // Each failure in a row has cost a member; where there are more of them, it is not the members that fail.
+      failures = 0;
+    } catch (const PeerFailed& lost) {
+      // Where failures in a row cost no member, it is not the members that fail.
       if (++failures > group.size() + 1) throw;
       has_failed = true;
+      // The step may have met the loss in a group of its own, as a model has one. The group of all ends too, so that all members come to
+      // shrink_group.
+      if (!group.implementation()->has_lost_a_member()) group.abort(lost.message());
     }
   }
 }

@@ -37,7 +37,7 @@ void list_tensor(ElasticState& state, const std::string& name, const at::Tensor&
 }
 
 /// Returns text such as "optimizer torch::optim::SGD of 4 + 4 parameters".
-std::string name_of(const torch::optim::Optimizer& optimizer) {
+std::string described(const torch::optim::Optimizer& optimizer) {
   std::vector<std::size_t> counts;
   for (const auto& group : optimizer.param_groups()) counts.push_back(group.params().size());
   return fmt::format("optimizer {} of {} parameters", libtorch::type_of(optimizer), fmt::join(counts, " + "));
@@ -63,14 +63,15 @@ std::function<void()> read_optimizer(torch::optim::Optimizer& optimizer, std::sp
 
 void detail::list_training(ElasticState& state, const torch::nn::Module& model, torch::optim::Optimizer* optimizer) {
   if (dynamic_cast<const DistributedOptimizer*>(optimizer) != nullptr) {
-    throw InvalidArgument("an optimizer made by auto_optim with an option belongs to one group, and the members of an elastic job change",
-                          {.operation = "add_training", .hint = "give LibTorch's optimizer itself: the model of run_elastic averages the gradients"});
+    throw InvalidArgument(
+        "an optimizer made by auto_optim with an option belongs to one group, and the members of an elastic job change",
+        {.operation = "add_training", .hint = "give LibTorch's optimizer itself: the model of train_elastic averages the gradients"});
   }
   for (const auto& entry : model.named_parameters()) list_tensor(state, entry.key(), entry.value());
   for (const auto& entry : model.named_buffers()) list_tensor(state, entry.key(), entry.value());
   if (optimizer == nullptr) return;
   state.bytes(
-      name_of(*optimizer), [optimizer] { return write_optimizer(*optimizer); },
+      described(*optimizer), [optimizer] { return write_optimizer(*optimizer); },
       [optimizer](std::span<const std::byte> bytes) { return read_optimizer(*optimizer, bytes); });
 }
 

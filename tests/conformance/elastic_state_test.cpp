@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -189,6 +190,43 @@ WORLD_TEST(RunElastic, CallsTheStepUntilItIsDone) {
   const int n = world_size();
   EXPECT_EQ(last, world());
   EXPECT_EQ(sums, std::vector<int>(5, 10 * n * (n - 1) / 2 + 45 * n));
+}
+
+// A rank is lost in a group that the step has of its own: the group of all, in which it has made no call, ends too.
+TEST(RunElastic, ALossInAGroupOfTheStep) {
+  if (launched()) GTEST_SKIP() << "ends the world: for ranks that are threads";
+  for (const int n : {2, 3, 5}) {
+    run_threads(n, [n] {
+      std::optional<ProcessGroup> part, whole;
+      ElasticState state;
+      std::vector<int> sizes;
+      state.object("sizes", sizes);
+      const ProcessGroup last = run_elastic(state, [&](const ProcessGroup& group) {
+        if (state.step == 6 || (state.step == 3 && rank() == n / 2)) return false;  // leaves
+        if (whole != group) part = split_group(group, 0);
+        whole = group;
+        sizes.push_back(all_reduce(1, ReduceOp::sum, *part));
+        ++state.step;
+        return true;
+      });
+      if (rank() == n / 2) return;
+      EXPECT_EQ(sizes, (std::vector<int>{n, n, n, n - 1, n - 1, n - 1}));
+      EXPECT_EQ(last.size(), n - 1);
+    });
+  }
+}
+
+// A step that fails in a group that has lost nobody is tried some times, and then it is not the members that fail.
+WORLD_TEST_IN((Worlds{.poisons = true}), RunElastic, FailuresThatCostNobodyEnd) {
+  ElasticState state;
+  int calls = 0;
+  const auto fails = [&](const ProcessGroup& group) -> bool {
+    ++calls;
+    throw PeerFailed("nobody in particular", {.operation = "a step", .group = group.name()}, PeerFailed::aborted);
+  };
+  EXPECT_THROW(run_elastic(state, fails), PeerFailed);
+  EXPECT_GE(calls, 1);
+  EXPECT_LE(calls, world_size() + 2);  // another rank's failure may have come before its own
 }
 
 // An exception of the program's own leaves the loop.

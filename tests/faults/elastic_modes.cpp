@@ -79,7 +79,13 @@ class Training {
     return state_.step >= steps && sizes_.back() >= size && since_ >= enough;
   }
 
-  void step(const ProcessGroup& group) {
+  /// With `in_part` the step calls in a group of its own alone, as a model has one.
+  void step(const ProcessGroup& members, bool in_part = false) {
+    if (in_part && (!part_ || whole_ != members)) {
+      part_ = split_group(members, 0, members.rank());
+      whole_ = members;
+    }
+    const ProcessGroup& group = in_part ? *part_ : members;
     const int n = group.size();
     std::vector<double> gradient(length);
     const auto share = static_cast<double>(group.rank() + 1) / (0.5 * n * (n + 1));  // of all ranks together: 1
@@ -113,6 +119,7 @@ class Training {
   }
 
   ElasticState state_;
+  std::optional<ProcessGroup> part_, whole_;
   std::vector<double> weights_;
   std::vector<int> sizes_;
   int since_ = 0;  // the steps in a group of the last size
@@ -140,7 +147,7 @@ void meet_fate(const Plan& plan, const ElasticState& state, const ProcessGroup& 
     static_cast<void>(context::current().launcher_store->get("unisono/exit/first", std::chrono::seconds(30)));
   }
   if (!plan.is_victim || state.step != plan.step) return;
-  if (plan.moment == "small" || plan.moment == "newcomer" || plan.moment == "refuse" || plan.moment == "together") die();
+  if (plan.moment == "small" || plan.moment == "newcomer" || plan.moment == "refuse" || plan.moment == "together" || plan.moment == "part") die();
   if (plan.moment == "exit") std::exit(7);
   if (plan.moment == "leave") std::exit(0);
   if (plan.moment == "stop") {
@@ -200,7 +207,7 @@ int train(const Plan& plan) {
       training.step(group);
       return false;
     }
-    training.step(group);
+    training.step(group, plan.moment == "part");
     return true;
   });
   report(training, last);

@@ -95,6 +95,9 @@ std::vector<Loss> losses() {
     all.push_back({std::string("RankZero_") + moment, {.moment = moment, .victims = "0"}, "1,2,3,0", "4,3,4"});
   }
   all.push_back({"RankOne_tcp", {.moment = "small", .victims = "1"}, "0,2,3,1", "4,3,4", "tcp"});
+  // The loss is met in a group of the step's alone.
+  all.push_back({"InAPart", {.moment = "part", .victims = "1"}, "0,2,3,1", "4,3,4"});
+  all.push_back({"InAPart_tcp", {.moment = "part", .victims = "0"}, "1,2,3,0", "4,3,4", "tcp"});
   all.push_back({"ByExit", {.moment = "exit", .victims = "2"}, "0,1,3,2", "4,3,4"});
   all.push_back({"WithoutFinalize", {.moment = "leave", .victims = "2"}, "0,1,3,2", "4,3,4"});
   // Two are lost at once, and two come at once.

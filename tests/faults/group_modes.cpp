@@ -96,16 +96,18 @@ int join_with_victim(const std::string& how) {
   return 92;
 }
 
-/// survive VICTIMS: sums until something fails, says what, and goes on with those that are left.
-int survive(const std::string& victims) {
+/// survive VICTIMS [part]: sums until something fails, says what, and goes on with those that are left. With "part" the calls are those of another
+/// group of the same ranks.
+int survive(const std::string& victims, bool in_part) {
   block_go();
   const Context context(options_from_environment());
+  const ProcessGroup group = in_part ? *split_group(world(), 0, rank()) : world();
   say_ready();
   try {
-    barrier();
+    barrier(group);
     say("under way");
     if (contains(victims, rank())) rest();
-    barrier();
+    barrier(group);
     say("the operation SUCCEEDED");
   } catch (const Error&) {
     say("error " + describe_current_exception());
@@ -123,7 +125,7 @@ int survive(const std::string& victims) {
 
 std::optional<int> run_group_mode(const std::string& mode, const std::string& first, const std::string& second) {
   if (mode == "form") return form_with_victim(first, second);
-  if (mode == "survive") return survive(first);
+  if (mode == "survive") return survive(first, second == "part");
   if (mode == "join") return join_with_victim(first);
   return std::nullopt;
 }

@@ -41,5 +41,17 @@ TEST(SmallerGroup, TheRankThatCalledSomethingElseIsTheFirstCause) {
   EXPECT_EQ(word_after(job.err(), "first cause: rank "), "1") << job.err();
 }
 
+// A loss that only another group's call has met: shrink_group of the world finds it.
+TEST(SmallerGroup, ALossThatItHasMetIsOneOfTheWorld) {
+  for (const char* backend : {"native", "tcp"}) {
+    RunningCommand job(faulty_job(3, {"survive", "1", "part"}, {"--grace", "60"}), {.environment = {{"TEST_INIT_BACKEND", backend}}});
+    ASSERT_TRUE(job.until_out_has("under way", 3)) << job.out() << job.err();
+    ::kill(pid_of(job, 1), SIGKILL);
+    job.wait(std::chrono::seconds(50));
+    for (const int r : {0, 2}) EXPECT_EQ(line_of(lines_of_rank(job, r), "left "), "0,2, sum 2") << backend << ", rank " << r << job.err();
+    expect_no_crash(job);
+  }
+}
+
 }  // namespace
 }  // namespace unisono::testing

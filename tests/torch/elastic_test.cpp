@@ -153,7 +153,7 @@ bool is_alike(const torch::Tensor& tensor, const ProcessGroup& group) {
 }
 
 // A rank leaves in the middle of a step. The others train on as if it had never been there: each step averages over the whole batch once.
-TEST(RunElastic, GoesOnWithoutALostRank) {
+TEST(TrainElastic, GoesOnWithoutALostRank) {
   for (const int ranks : {2, 3, 4}) {
     std::atomic<int> finished{0};
     run_threads(ranks, [&] {
@@ -174,7 +174,7 @@ TEST(RunElastic, GoesOnWithoutALostRank) {
         ++state.step;
         return true;
       };
-      const ProcessGroup last = run_elastic(state, net, step, {.bucket_cap_mb = 0.0002});
+      const ProcessGroup last = train_elastic(state, net, step, {.bucket_cap_mb = 0.0002});
       if (leaves) return;
       ++finished;
       EXPECT_EQ(last.size(), ranks - 1);
@@ -195,7 +195,7 @@ TEST(RunElastic, GoesOnWithoutALostRank) {
 }
 
 // Without a loss the model is made once, with the options that were given: its buckets keep what their first pass has found out.
-WORLD_TEST(RunElastic, TheModelStaysWhileTheMembersDo) {
+WORLD_TEST(TrainElastic, TheModelStaysWhileTheMembersDo) {
   parallel::Net net = parallel::net_of_rank();
   const auto optimizer = sgd_of(net);
   ElasticState state;
@@ -213,7 +213,7 @@ WORLD_TEST(RunElastic, TheModelStaysWhileTheMembersDo) {
     ++state.step;
     return true;
   };
-  EXPECT_EQ(run_elastic(state, net, step, {.compression = average}), world());
+  EXPECT_EQ(train_elastic(state, net, step, {.compression = average}), world());
   EXPECT_EQ(groups.size(), world_size() > 1 ? 1U : 0U);
   for (const torch::Tensor& parameter : net->parameters()) EXPECT_TRUE(is_alike(parameter, world()));
 }

@@ -121,7 +121,7 @@ void run(const std::filesystem::path& file, std::optional<int> rank_to_lose) {
   int size = unisono::world_size();
   const int complete = size;
   bool is_of_the_start = false;
-  const auto group = unisono::run_elastic(training.state, net, [&](unisono::DataParallel<Net>& model) {
+  const auto group = unisono::train_elastic(training.state, net, [&](unisono::DataParallel<Net>& model) {
     const auto& members = model.group();
     if (training.state.step == training.steps()) return false;
     if (members.size() != size && members.rank() == 0) {

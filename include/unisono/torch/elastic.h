@@ -22,7 +22,7 @@
 // torch::optim::Adam optimizer(net->parameters());
 // ElasticState state;
 // add_training(state, net, optimizer);
-// run_elastic(state, net, [&](DataParallel<Net>& model) {
+// train_elastic(state, net, [&](DataParallel<Net>& model) {
 //   if (state.step == steps) return false;
 //   optimizer.zero_grad();
 //   loss(model(input_of(state.step, model.group()))).backward();
@@ -32,7 +32,7 @@
 // });
 // ```
 //
-// A newcomer meets the others within run_elastic, so nothing collective may stand between `Context`
+// A newcomer meets the others within train_elastic, so nothing collective may stand between `Context`
 // and it: no auto_model, auto_optim, manual_seed_all or load_checkpoint.
 
 namespace unisono {
@@ -46,7 +46,7 @@ UNISONO_API void list_training(ElasticState& state, const torch::nn::Module& mod
 /// Optimizer::save writes, which is the optimizer's state and its options. The optimizer must
 /// outlive the state.
 ///
-/// `synchronize` and run_elastic then bring all of it from the member with the most steps to the
+/// `synchronize`, run_elastic and train_elastic then bring all of it from the member with the most steps to the
 /// others. What they list is compared by the names, dtypes and lengths of the tensors, and by the
 /// optimizer's type and the number of its parameters. Tensors on a device go through the host's
 /// memory.
@@ -64,9 +64,9 @@ void add_training(ElasticState& state, const Model& model) {
   detail::list_training(state, detail::module_of(model), nullptr);
 }
 
-/// The loop of run_elastic for a model that the members train together: calls `step` again and
-/// again, with the model as auto_model makes it, until it returns false. Collective; it returns the
-/// group that was the last.
+/// Calls `step` again and again, with the model as auto_model makes it, until it returns false: the
+/// loop of run_elastic for a model that the members train together. Collective; it returns the group
+/// that was the last.
 ///
 /// After every change of the members the model is made anew for their group, with the same options:
 /// the buckets, the order in which they travel, and the memory of a compression begin again.
@@ -81,8 +81,8 @@ void add_training(ElasticState& state, const Model& model) {
 /// @throws what run_elastic and auto_model throw
 template <libtorch::ModuleHandle Holder, class Step>
 requires(std::predicate<Step&, DataParallel<Holder>&>) ProcessGroup
-    run_elastic(ElasticState& state, const Holder& module, Step&& step, AutoModelOptions options = {},
-                std::source_location where = std::source_location::current()) {
+    train_elastic(ElasticState& state, const Holder& module, Step&& step, AutoModelOptions options = {},
+                  std::source_location where = std::source_location::current()) {
   std::optional<DataParallel<Holder>> model;
   const auto step_of_group = [&](const ProcessGroup& group) -> bool {
     if (!model || model->group() != group) {

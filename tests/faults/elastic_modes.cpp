@@ -3,8 +3,9 @@
 //   elastic STEPS SIZE MOMENT VICTIMS STEP
 //
 // The rank trains until STEPS steps are done and the group has SIZE members again. The ranks of the start in VICTIMS ("1", "0,2", "-" for none) end
-// themselves at the MOMENT, in step STEP. A job that cannot come to its end says so at TEST_TRAIN_UNTIL, in milliseconds of the steady clock. What each rank brings to a sum depends on its rank, and the sum does not depend on how many ranks there
-// are, so that the result of every job is known, element by element.
+// themselves at the MOMENT, in step STEP. A job that cannot come to its end says so at TEST_TRAIN_UNTIL, in milliseconds of the steady clock. What
+// each rank brings to a sum depends on its rank, and the sum does not depend on how many ranks there are, so that the result of every job is known,
+// element by element.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

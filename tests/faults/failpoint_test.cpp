@@ -140,8 +140,8 @@ TEST_P(LauncherGoneWhileJoining, K7AllRanksAreGone) {
   expect_nothing_left(id);
 }
 
-INSTANTIATE_TEST_SUITE_P(Memory, LauncherGoneWhileJoining,
-                         ::testing::Values(Call{"recvmsg", 1, 4, 1, "native"}, Call{"accept4", 1, 4, 0, "native"}), name_of);
+INSTANTIATE_TEST_SUITE_P(Memory, LauncherGoneWhileJoining, ::testing::Values(Call{"recvmsg", 1, 4, 1, "native"}, Call{"accept4", 1, 4, 0, "native"}),
+                         name_of);
 INSTANTIATE_TEST_SUITE_P(Connections, LauncherGoneWhileJoining, ::testing::Values(Call{"connect", 1, 4, 0, "tcp"}, Call{"accept4", 1, 4, 3, "tcp"}),
                          name_of);
 
@@ -190,7 +190,8 @@ TEST_P(StopsInFinalize, S2OthersNameIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, StopsInFinalize,
-                         ::testing::Values(Call{"sendmsg", 1, 4, 1, "tcp"}, Call{"sendmsg", 1, 4, 0, "tcp"}, Call{"sendmsg", 1, 2, 1, "tcp"}), name_of);
+                         ::testing::Values(Call{"sendmsg", 1, 4, 1, "tcp"}, Call{"sendmsg", 1, 4, 0, "tcp"}, Call{"sendmsg", 1, 2, 1, "tcp"}),
+                         name_of);
 
 // The watchdog stops before it has left the launcher's process group. The end of an outer job would end it with the launcher, so there must be no
 // rank yet that nobody would end.

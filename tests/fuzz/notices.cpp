@@ -1,6 +1,6 @@
-// Ranks of a group tell each other of ballots, failures, departures, messages between two ranks and the calls in which they wait, and spread notices, in
-// notices, frames of calls and words that are handed on. Any bytes are dropped or refused with ProtocolError, and what is kept is bounded by the bytes that came; what is
-// encoded comes back.
+// Ranks of a group tell each other of ballots, failures, departures, messages between two ranks and the calls in which they wait, and spread notices,
+// in notices, frames of calls and words that are handed on. Any bytes are dropped or refused with ProtocolError, and what is kept is bounded by the
+// bytes that came; what is encoded comes back.
 #include <array>
 #include <memory>
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/deadline.h"
 #include "covers.h"
 #include "faults.h"
 
@@ -123,7 +124,8 @@ TEST_P(LostOfHosts, ItsLauncherReplacesItWhileTheOthersGoOn) {
   const Loss& loss = GetParam();
   Launchers job(loss.plan);
   job.start_two();
-  for (const auto& launcher : job.all()) EXPECT_EQ(launcher->wait(std::chrono::seconds(100)), 0) << launcher->out() << launcher->err();
+  const base::Deadline deadline(std::chrono::seconds(70));  // of all together, and behind that of the training
+  for (const auto& launcher : job.all()) EXPECT_EQ(launcher->wait(deadline.left()), 0) << launcher->out() << launcher->err();
   job.expect_done(loss.plan.size, loss.places, loss.sizes);
   EXPECT_EQ(count(job.err(), "; another process takes its place in "), loss.replaced) << job.err();
   job.expect_nothing_left_of_all();

@@ -125,16 +125,19 @@ INSTANTIATE_TEST_SUITE_P(Connections, StopsWhileJoining, ::testing::Values(Call{
 
 class LauncherGoneWhileJoining : public ::testing::TestWithParam<Call> {};
 
-// A rank is at that call when the launcher is killed, and stopped, so that it cannot see it: all ranks are gone, it as well.
+// A rank is at that call, and stopped, when the launcher is killed. All ranks are gone, and what they have started as well, which sees nothing of it;
+// it ignores the SIGHUP that the system sends to a stopped rank's group without a parent.
 TEST_P(LauncherGoneWhileJoining, K7AllRanksAreGone) {
   const Call& call = GetParam();
   const TemporaryFolder folder;
-  RunningCommand job(faulty_job(call.ranks, {"join-only"}), striking(call, folder.path() + "/struck", stopped));
+  const std::string rank = std::string("trap '' HUP; sleep 100 & exec ") + FAULT_RANK + " join-only";
+  RunningCommand job(unisono_command({"run", "-n", std::to_string(call.ranks), "--", "/bin/sh", "-c", rank}),
+                     striking(call, folder.path() + "/struck", stopped));
   ASSERT_TRUE(job.until([&] { return ::access((folder.path() + "/struck").c_str(), F_OK) == 0 && count(job.out(), "here ") == call.ranks; }))
       << job.out() << job.err();
   const std::string pid = word_after(job.out(), "[0] here ");
   const std::string id = word_after(job.out(), "[0] here " + pid + " ");
-  EXPECT_EQ(processes_of_job(id).size(), static_cast<std::size_t>(call.ranks));
+  EXPECT_EQ(processes_of_job(id).size(), 2 * static_cast<std::size_t>(call.ranks));
   job.send(SIGKILL);
   EXPECT_EQ(job.wait(), 137);
   expect_nothing_left(id);

@@ -70,6 +70,11 @@ constexpr std::array table = {
         "is an `InvalidArgument`",
         Value::word,
         {"shapes"}},
+    Variable{"UNISONO_CHECK",
+             "`nan` or `finite`: a rank looks at the numbers that it is about to send, and a NaN, with `finite` an infinity as well, is an "
+             "`InvalidArgument` on that rank, before anything is sent; each rank for itself. Anything else is an `InvalidArgument`, too",
+             Value::word,
+             {"nan", "finite"}},
     Variable{
         "UNISONO_SCHEDULE",
         "`all_reduce=shares,broadcast=exchange`: algorithms that replace the choice of the model between hosts and on engines that compose, wherever "

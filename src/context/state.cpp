@@ -132,6 +132,7 @@ std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   // A wrong request is refused before any rank is waited for.
   static_cast<void>(engines::host_backend(options.backend, engines::Look::as_a_rank));
   static_cast<void>(group::wants_shapes(environment));
+  static_cast<void>(group::refused_values(environment));
   schedule::check_override(schedule::schedule_override());
   static_cast<void>(schedule::parse_network(schedule::network_override()));
   static_cast<void>(transport::most_eager_connections(environment));

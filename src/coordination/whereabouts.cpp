@@ -28,10 +28,10 @@ void Whereabouts::take(int global_rank, std::string_view text) {
   said_[global_rank] = {std::move(shown), base::Clock::now()};
 }
 
-std::string Whereabouts::of(int global_rank) const {
+std::string Whereabouts::of(int global_rank, base::Clock::time_point now) const {
   const std::lock_guard lock(mutex_);
   const auto said = said_.find(global_rank);
-  return said == said_.end() || base::Clock::now() - said->second.at > time_to_forget ? std::string() : said->second.text;
+  return said == said_.end() || now - said->second.at > time_to_forget ? std::string() : said->second.text;
 }
 
 std::optional<pid_t> Coordination::process_of(int rank) const {

@@ -16,8 +16,8 @@ class Whereabouts {
  public:
   /// Keeps what the rank of the world says.
   void take(int global_rank, std::string_view text);
-  /// Returns what the rank has said last; empty where it has said nothing lately, and so may have gone on.
-  std::string of(int global_rank) const;
+  /// Returns what the rank has said last; empty where it has said nothing lately, and so may have gone on. `now`: the present.
+  std::string of(int global_rank, base::Clock::time_point now = base::Clock::now()) const;
 
  private:
   struct Said {

@@ -172,6 +172,13 @@ void check_counts(const Group& group, const detail::Request& request, Collective
   if (repeats(call.out)) wrong(group, name, "the output has a stride of 0: several of its elements are one");
 }
 
+// Looks at what this rank sends. The prologues of the operations left out here make their input later.
+void check_input(const Group& group, const detail::Request& request, const CollectiveCall& call) {
+  const bool is_made_later = request.edges && (reduces(call.operation) || traits_of(call.operation).in == Layout::blocks);
+  const bool is_only_written = call.operation == Operation::broadcast && call.root != group.rank();
+  if (!is_made_later && !is_only_written) check_values(group, detail::name_of(request), call.in);
+}
+
 }  // namespace
 
 CollectiveCall check_collective(const Group& group, const detail::Request& request, const CallOptions& options) {
@@ -208,6 +215,8 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
   if (call.op == ReduceOp::avg && is_prefix(operation)) {
     wrong(group, name, "avg is not defined on prefixes", "use sum, and divide by the number of ranks it is of");
   }
+  if (group.refused_values() != RefusedValues::none) [[unlikely]]
+    check_input(group, request, call);
   return call;
 }
 
@@ -223,6 +232,7 @@ void check_exchanging(const Group& group, const detail::Request& request, const 
   if (request.operation == Operation::all_to_all_v) {
     expect_length(group, name, "the input", request.in, sum_of(group, name, "send counts", request.counts));
   }
+  check_sent(group, name, std::span(&request.in, 1));
 }
 
 engines::MessageCall check_message(const Group& group, const detail::MessageRequest& request, const CallOptions& options) {
@@ -243,6 +253,7 @@ engines::MessageCall check_message(const Group& group, const detail::MessageRequ
   } else if (group.size() == 1) {
     wrong(group, name, "there is nobody else in a group of one");
   }
+  if (operation == Operation::send) check_sent(group, name, std::span(&request.data, 1));
   return call;
 }
 

@@ -35,6 +35,8 @@ void check_rank_list(const Group& group, std::string_view name, std::span<const 
 void check_block_lists(const Group& group, std::string_view name, std::span<const TensorView> wholes, std::span<const TensorView> parts);
 /// Checks that each tensor of one list lies in the same memory as that of the other in its place, the host's or a device's.
 void check_one_place(const Group& group, std::string_view name, std::span<const TensorView> list, std::span<const TensorView> other);
+/// Throws InvalidArgument where UNISONO_CHECK refuses a value that is to be sent; see values.h. What a prologue takes is to be checked by its maker.
+void check_sent(const Group& group, std::string_view name, std::span<const TensorView> tensors);
 /// Checks that the operation is defined on the dtype.
 void check_operation(const Group& group, std::string_view name, DType dtype, ReduceOp op);
 

@@ -62,6 +62,12 @@ void check_one_place(const Group& group, std::string_view name, std::span<const 
   }
 }
 
+void check_sent(const Group& group, std::string_view name, std::span<const TensorView> tensors) {
+  if (group.refused_values() == RefusedValues::none) [[likely]]
+    return;
+  for (const TensorView& tensor : tensors) check_values(group, name, tensor);
+}
+
 void check_place(const Group& group, std::string_view name, const TensorView& tensor) { check_device(group, name, tensor); }
 
 std::vector<TensorView> locate_list(const Group& group, std::span<const TensorView> tensors) {

@@ -39,6 +39,7 @@ Group::Group(GroupParts parts)
     : parts_(clamped(std::move(parts))),
       device_(parts_.core->device()),
       compares_shapes_(wants_shapes(base::Environment::process())),
+      refused_values_(group::refused_values(base::Environment::process())),
       number_(parts_.recorder->add_group(parts_.name, size())),
       lane_(std::make_shared<Lane>()) {
   parts_.progress->add(lane_);

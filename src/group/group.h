@@ -14,6 +14,7 @@
 #include "group/fork_guard.h"
 #include "group/group_core.h"
 #include "group/progress.h"
+#include "group/values.h"
 #include "recorder/recorder.h"
 #include "unisono/detail/request.h"
 #include "unisono/process_group.h"
@@ -60,6 +61,8 @@ class Group : public std::enable_shared_from_this<Group> {
   void record_wait(const recorder::Recorder::Call& call, const std::vector<int>& ranks) const;
   /// Whether the ranks compare shapes; see shapes.h.
   bool compares_shapes() const { return compares_shapes_; }
+  /// The values that no rank may send; see values.h.
+  RefusedValues refused_values() const { return refused_values_; }
 
   void run(const detail::Request& request, const CallOptions& options);
   /// Calls `issued` when the call has its place among the group's: from then on other threads may call.
@@ -159,6 +162,7 @@ class Group : public std::enable_shared_from_this<Group> {
   GroupParts parts_;
   std::optional<Device> device_;
   const bool compares_shapes_;
+  const RefusedValues refused_values_;
   const std::uint16_t number_;  // in the record
   std::shared_ptr<Lane> lane_;
   std::atomic<bool> busy_{false};

@@ -118,6 +118,7 @@ void place(Request& request, Tensors list, const TensorView& single, Direction d
   const std::string_view name = name_of(request);
   list = group::locate_list(inside, list);
   group::check_rank_list(inside, name, list, single, direction == Direction::out);
+  if (direction == Direction::in) group::check_sent(inside, name, list);
   TensorView& where = direction == Direction::in ? request.in : request.out;
   if (const auto whole = as_one(list)) {
     where = *whole;
@@ -166,6 +167,7 @@ void scatter_sizing(std::span<const TensorView> given, Rank src, const std::func
   constexpr std::string_view label = "scatter_list";
   const Tensors list = group::locate_list(*group.implementation(), given);
   for (const TensorView& tensor : list) group::check_place(*group.implementation(), label, tensor);
+  if (rank_is(src, group)) group::check_sent(*group.implementation(), label, list);
   group::Composed call(label, group, options);
   std::vector<std::size_t> sizes;
   for (const TensorView& tensor : list) sizes.push_back(static_cast<std::size_t>(tensor.numel()));

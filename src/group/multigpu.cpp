@@ -179,6 +179,7 @@ Request nothing_of(Operation operation, const char* name, std::optional<Rank> ro
 
 void check_inputs(const ProcessGroup& group, const char* name, const Tensors& tensors) {
   group::check_list(*group.implementation(), name, tensors, {}, false);
+  group::check_sent(*group.implementation(), name, tensors);
 }
 void check_outputs(const ProcessGroup& group, const char* name, const Tensors& tensors, const Tensors& inputs = {}) {
   group::check_list(*group.implementation(), name, tensors, inputs, true);
@@ -234,6 +235,7 @@ Request reduce_request(std::span<const TensorView> list, std::optional<Rank> dst
   if (tensors.empty()) return nothing_of(operation, name, dst, op);
   check_outputs(group, name, tensors);
   check_operation(group, name, tensors, op);
+  group::check_sent(*group.implementation(), name, tensors);
   if (!is_on_device(tensors)) return reduce_on_host(std::move(tensors), name, dst, op, group);
   Request request = on_devices(operation, name, tensors, tensors, dst, op);
   request.on_host = [tensors, name, dst, op, group] {

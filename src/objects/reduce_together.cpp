@@ -193,6 +193,7 @@ void sort_by_name(std::vector<NamedTensor>& tensors) {
 void reduce_together(const std::vector<NamedTensor>& given, const Together& how, const ProcessGroup& group, const CallOptions& options) {
   check_exchanging({.operation = Operation::all_reduce, .in = nothing(), .out = nothing(), .label = how.label}, group, options);
   const std::vector<NamedTensor> tensors = located(*group.implementation(), given);
+  for (const NamedTensor& tensor : tensors) group::check_sent(*group.implementation(), how.label, std::span(&tensor.view, 1));
   group::Composed call(how.label, group, options);
   compare(call, tensors, how);
 

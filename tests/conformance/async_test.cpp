@@ -88,6 +88,20 @@ WORLD_TEST(Async, BlockingAndNotAreTheSameToTheOthers) {
   for (std::size_t i = 0; i < calls; ++i) ASSERT_EQ(difference(buffers[i], sums<float>(buffers[i].size(), world_size())), "") << i;
 }
 
+// The same with calls whose elements fill many slots, so that some ranks are inside of one while others have queued several.
+WORLD_TEST(Async, LargeCallsThatBlockAndNotAreTheSameToTheOthers) {
+  constexpr std::size_t calls = 12, length = 150'001;
+  std::vector<std::vector<float>> buffers;
+  for (std::size_t i = 0; i < calls; ++i) buffers.push_back(values<float>(length + i, rank()));
+  std::vector<Work> works;
+  for (std::size_t i = 0; i < calls; ++i) {
+    if ((i / 2 + static_cast<std::size_t>(rank())) % 2 == 0) all_reduce(buffers[i]);
+    else works.push_back(all_reduce_async(buffers[i]));
+  }
+  wait_all(works);
+  for (std::size_t i = 0; i < calls; ++i) ASSERT_EQ(difference(buffers[i], sums<float>(buffers[i].size(), world_size())), "") << i;
+}
+
 // A blocking call behind operations under way.
 WORLD_TEST(Async, BlockingBehindMany) {
   std::vector<std::vector<int>> buffers(64);

@@ -60,6 +60,24 @@ WORLD_TEST_IN(poisoned, Timeout, NamesTheRankThatDidNotCome) {
   expect_over<Timeout>(error.message());
 }
 
+// Before all have come nothing of a large call has been moved either.
+WORLD_TEST_IN(poisoned, Timeout, OfALargeCallNamesTheRankThatDidNotCome) {
+  const int absent = world_size() - 1;
+  std::array<int, 1> never{};
+  barrier();
+  const auto x = values<float>(300'000, rank());
+  std::vector<float> sums(x.size(), -1.0F);
+  const auto error = thrown_by<Timeout>([&] {
+    if (rank() == absent) recv(never, 0);
+    else all_reduce(x, sums, ReduceOp::sum, world(), {.timeout = 1s});
+  });
+  EXPECT_EQ(error.missing(), std::vector<int>{absent});
+  EXPECT_EQ(error.culprit(), absent);
+  EXPECT_EQ(error.operation(), rank() == absent ? "recv" : "all_reduce");
+  EXPECT_EQ(difference(sums, std::vector<float>(sums.size(), -1.0F)), "");
+  expect_over<Timeout>(error.message());
+}
+
 // F20: all of them.
 WORLD_TEST_IN((Worlds{.at_least = 3, .at_most = 5, .poisons = true}), MonitoredBarrier, NamesEveryMissingRank) {
   COVERS("TS-38");

@@ -39,13 +39,13 @@ constexpr Case cases[] = {
     {"tag", [](bool odd, auto& x, auto&) { all_reduce(x, ReduceOp::sum, world(), {.tag = odd ? 1 : 0}); }},
 };
 
-void expect_mismatch(const Case& test, int odd_rank) {
+void expect_mismatch(const Case& test, int odd_rank, std::size_t length = 24) {
   const bool odd = rank() == odd_rank;
-  auto x = values<float>(24, rank());
-  std::vector<float> y(24, -1.0F);
+  auto x = values<float>(length, rank());
+  std::vector<float> y(length, -1.0F);
   const auto error = thrown_by<Mismatch>([&] { test.call(odd, x, y); });
-  EXPECT_EQ(difference(x, values<float>(24, rank())), "") << test.name;
-  EXPECT_EQ(y, std::vector<float>(24, -1.0F)) << test.name;
+  EXPECT_EQ(difference(x, values<float>(length, rank())), "") << test.name;
+  EXPECT_EQ(difference(y, std::vector<float>(length, -1.0F)), "") << test.name;
   // Rule 7
   EXPECT_EQ(error.group(), "world");
   EXPECT_EQ(error.rank(), rank());
@@ -196,6 +196,37 @@ MANY_TEST(Mismatch, OfLargeBuffers) {
   EXPECT_EQ(difference(x, values<float>(x.size(), rank())), "");
   all_reduce(x);
   EXPECT_EQ(difference(x, sums<float>(x.size(), world_size())), "");
+}
+
+// C1 … C6 once more, where the elements of a call fill many slots: nothing is moved before all have agreed.
+constexpr std::size_t large = 200'000;
+constexpr Case large_cases[] = {
+    {"C1 operation", [](bool odd, auto& x, auto&) { odd ? broadcast(x) : all_reduce(x); }},
+    {"C2 count", [](bool odd, auto& x, auto&) { all_reduce(std::span(x).first(odd ? large - 1 : large)); }},
+    {"C3 dtype of the same size", [](bool odd, auto& x, auto&) { all_reduce(as(odd ? DType::int32 : DType::float32, x)); }},
+    {"C3 of a broadcast", [](bool odd, auto& x, auto&) { broadcast(as(odd ? DType::int32 : DType::float32, x)); }},
+    {"C4 dtype of another size", [](bool odd, auto& x, auto&) { all_reduce(as(odd ? DType::float64 : DType::float32, x)); }},
+    {"C4 of as many elements",
+     [](bool odd, auto& x, auto&) { all_reduce(odd ? as(DType::float64, x) : TensorView(x.data(), DType::float32, large / 2)); }},
+    {"C5 reduce op", [](bool odd, auto& x, auto&) { all_reduce(x, odd ? ReduceOp::product : ReduceOp::sum); }},
+    {"C6 root of a broadcast", [](bool odd, auto& x, auto&) { broadcast(x, odd ? 1 : 0); }},
+    {"C6 root of a reduce", [](bool odd, auto& x, auto&) { reduce(x, odd ? 0 : 1); }},
+    {"C6 root of a gather",
+     [](bool odd, auto& x, auto& y) {
+       const std::size_t block = large / static_cast<std::size_t>(world_size());
+       gather(std::span(x).first(block), std::span(y).first(block * static_cast<std::size_t>(world_size())), odd ? 0 : 1);
+     }},
+};
+
+MANY_TEST(Mismatch, OneOddRankInALargeCall) {
+  const PatientComparison patient;
+  for (const Case& test : large_cases) {
+    SCOPED_TRACE(test.name);
+    for (const int odd : {0, world_size() - 1}) {
+      expect_mismatch(test, odd, large);
+      expect_usable();
+    }
+  }
 }
 
 // Between hosts the elements of small calls travel with the comparison, those of others directly from rank to rank, and large ones after it.

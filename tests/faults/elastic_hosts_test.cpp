@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/deadline.h"
+#include "covers.h"
 #include "faults.h"
 
 namespace unisono::testing {
@@ -51,6 +53,7 @@ class Launchers {
     words.insert(words.end(), {"--", FAULT_RANK, "elastic", std::to_string(plan_.steps), std::to_string(plan_.size), plan_.moment, plan_.victims,
                                std::to_string(plan_.step)});
     Variables all{{"TEST_INIT_BACKEND", plan_.backend}, {"UNISONO_LOG", "warning"}, {"UNISONO_TIMEOUT", "60"}};
+    all.merge(Variables(end_of_training_));
     for (const auto& [name, value] : variables) all[name] = value;
     launchers_.push_back(std::make_unique<RunningCommand>(unisono_command(words), RunningCommand::Options{.environment = all}));
     return *launchers_.back();
@@ -100,6 +103,7 @@ class Launchers {
 
   const Plan plan_;
   const int port_;
+  const Variables end_of_training_ = end_of_training();
   std::vector<std::unique_ptr<RunningCommand>> launchers_;
 };
 
@@ -116,10 +120,12 @@ void PrintTo(const Loss& loss, std::ostream* out) { *out << loss.name; }  // NOL
 class LostOfHosts : public ::testing::TestWithParam<Loss> {};
 
 TEST_P(LostOfHosts, ItsLauncherReplacesItWhileTheOthersGoOn) {
+  COVERS("TS-49", "Q-30");
   const Loss& loss = GetParam();
   Launchers job(loss.plan);
   job.start_two();
-  for (const auto& launcher : job.all()) EXPECT_EQ(launcher->wait(std::chrono::seconds(100)), 0) << launcher->out() << launcher->err();
+  const base::Deadline deadline(std::chrono::seconds(70));  // of all together, and behind that of the training
+  for (const auto& launcher : job.all()) EXPECT_EQ(launcher->wait(deadline.left()), 0) << launcher->out() << launcher->err();
   job.expect_done(loss.plan.size, loss.places, loss.sizes);
   EXPECT_EQ(count(job.err(), "; another process takes its place in "), loss.replaced) << job.err();
   job.expect_nothing_left_of_all();
@@ -148,6 +154,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, LostOfHosts, ::testing::ValuesIn(losses()), [](
 
 // The number of restarts is that of the whole job, whichever host uses them.
 TEST(ElasticHosts, ShareTheRestarts) {
+  COVERS("TS-49");
   Launchers job({.restarts = 1, .size = 3, .moment = "together", .victims = "1,3"});
   // Two are lost, and the mode "together" would wait for two that ask to be taken in.
   job.start_two();
@@ -209,6 +216,7 @@ TEST(ElasticHosts, EndWithAHostOfAFixedNumber) {
 
 // The first launcher to come listens at the address, and is host 0.
 TEST(ElasticHosts, TakeAHostInThatComesLater) {
+  COVERS("TS-50");
   for (const int ranks : {1, 2}) {
     Launchers job({.nodes = "1:2", .ranks = std::to_string(ranks), .size = 2 * ranks, .moment = "place", .step = 2 * ranks - 1});
     job.start();
@@ -229,6 +237,7 @@ void begin(Launchers& job, int launchers) {
 
 // A host is lost with its launcher, the ranks of the others go on, and another host takes part instead. Its ranks have places of their own.
 TEST(ElasticHosts, GoOnWithoutAHostAndTakeAnotherIn) {
+  COVERS("TS-50");
   Launchers job({.nodes = "2:3", .ranks = "2", .size = 6, .moment = "place", .step = 7});
   begin(job, 3);
   job[2].send(SIGKILL);
@@ -242,6 +251,7 @@ TEST(ElasticHosts, GoOnWithoutAHostAndTakeAnotherIn) {
 
 // A host that is taken back gets SIGTERM, and leaves the job to the others.
 TEST(ElasticHosts, GoOnWithoutAHostThatLeaves) {
+  COVERS("TS-50");
   Launchers job({.nodes = "1:2", .ranks = "2", .moment = "place", .step = 5});
   begin(job, 2);
   job[1].send(SIGTERM);

@@ -3,14 +3,16 @@
 //   elastic STEPS SIZE MOMENT VICTIMS STEP
 //
 // The rank trains until STEPS steps are done and the group has SIZE members again. The ranks of the start in VICTIMS ("1", "0,2", "-" for none) end
-// themselves at the MOMENT, in step STEP. What each rank brings to a sum depends on its rank, and the sum does not depend on how many ranks there
-// are, so that the result of every job is known, element by element.
+// themselves at the MOMENT, in step STEP. A job that cannot come to its end says so at TEST_TRAIN_UNTIL, in milliseconds of the steady clock. What
+// each rank brings to a sum depends on its rank, and the sum does not depend on how many ranks there are, so that the result of every job is known,
+// element by element.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdint>
@@ -87,6 +89,7 @@ class Training {
     }
     const ProcessGroup& group = in_part ? *part_ : members;
     const int n = group.size();
+    if (is_late()) wrong(fmt::format("no end after {} steps, in a group of {}; there were groups of {}", state_.step, n, list(sizes_)));
     std::vector<double> gradient(length);
     const auto share = static_cast<double>(group.rank() + 1) / (0.5 * n * (n + 1));  // of all ranks together: 1
     for (std::size_t i = 0; i < length; ++i) gradient[i] = 60 * share * static_cast<double>((i + 1) * static_cast<std::size_t>(state_.step + 1));
@@ -102,6 +105,12 @@ class Training {
     }
     ++since_;
     ++state_.step;
+  }
+
+  /// The test waits for its end no longer: what ends now is replaced by processes that end as well, until nobody is left.
+  static bool is_late() {
+    static const auto until = environment().get("TEST_TRAIN_UNTIL");
+    return until && std::chrono::steady_clock::now().time_since_epoch() > std::chrono::milliseconds(std::stoll(*until));
   }
 
   void check() const {
@@ -271,6 +280,10 @@ std::optional<int> run_elastic_mode(const std::vector<std::string>& words) {
   plan.is_victim = newcomer() == 0 && contains(words[4], place());
   plan.step = std::stol(words[5]);
   say_ready();
+  if (Training::is_late()) {
+    say("WRONG: started after the test's end");
+    return 91;
+  }
   try {
     return plan.moment == "stop" ? train_and_be_left_out(plan) : train(plan);
   } catch (const Error&) {

@@ -41,7 +41,11 @@ std::vector<std::string> command_of(const Elastic& job) {
           std::to_string(job.step)};
 }
 
-RunningCommand::Options with(const std::string& backend) { return {.environment = {{"TEST_INIT_BACKEND", backend}, {"UNISONO_LOG", "warning"}}}; }
+RunningCommand::Options with(const std::string& backend) {
+  Variables variables = end_of_training();
+  variables.insert({{"TEST_INIT_BACKEND", backend}, {"UNISONO_LOG", "warning"}});
+  return {.environment = variables};
+}
 
 /// "ready PID JOB" is the first line of every process.
 std::string job_of(const RunningCommand& job) {

@@ -123,6 +123,31 @@ INSTANTIATE_TEST_SUITE_P(Memory, StopsWhileJoining, ::testing::Values(Call{"recv
 INSTANTIATE_TEST_SUITE_P(Connections, StopsWhileJoining, ::testing::Values(Call{"connect", 1, 4, 0, "tcp"}, Call{"accept4", 1, 4, 3, "tcp"}),
                          name_of);
 
+class LauncherGoneWhileJoining : public ::testing::TestWithParam<Call> {};
+
+// A rank is at that call, and stopped, when the launcher is killed. All ranks are gone, and what they have started as well, which sees nothing of it;
+// it ignores the SIGHUP that the system sends to a stopped rank's group without a parent.
+TEST_P(LauncherGoneWhileJoining, K7AllRanksAreGone) {
+  const Call& call = GetParam();
+  const TemporaryFolder folder;
+  const std::string rank = std::string("trap '' HUP; sleep 100 & exec ") + FAULT_RANK + " join-only";
+  RunningCommand job(unisono_command({"run", "-n", std::to_string(call.ranks), "--", "/bin/sh", "-c", rank}),
+                     striking(call, folder.path() + "/struck", stopped));
+  ASSERT_TRUE(job.until([&] { return ::access((folder.path() + "/struck").c_str(), F_OK) == 0 && count(job.out(), "here ") == call.ranks; }))
+      << job.out() << job.err();
+  const std::string pid = word_after(job.out(), "[0] here ");
+  const std::string id = word_after(job.out(), "[0] here " + pid + " ");
+  EXPECT_EQ(processes_of_job(id).size(), 2 * static_cast<std::size_t>(call.ranks));
+  job.send(SIGKILL);
+  EXPECT_EQ(job.wait(), 137);
+  expect_nothing_left(id);
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, LauncherGoneWhileJoining, ::testing::Values(Call{"recvmsg", 1, 4, 1, "native"}, Call{"accept4", 1, 4, 0, "native"}),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Connections, LauncherGoneWhileJoining, ::testing::Values(Call{"connect", 1, 4, 0, "tcp"}, Call{"accept4", 1, 4, 3, "tcp"}),
+                         name_of);
+
 class DiesInFinalize : public ::testing::TestWithParam<Call> {};
 
 TEST_P(DiesInFinalize, OthersAreTold) {
@@ -138,6 +163,37 @@ TEST_P(DiesInFinalize, OthersAreTold) {
 INSTANTIATE_TEST_SUITE_P(Faults, DiesInFinalize,
                          ::testing::Values(Call{"sendmsg", 1, 4, 1, "tcp"}, Call{"sendmsg", 1, 4, 0, "tcp"}, Call{"sendmsg", 1, 2, 1, "tcp"},
                                            Call{"sendmsg", 4, 7, 3, "tcp"}),
+                         name_of);
+
+class StopsInFinalize : public ::testing::TestWithParam<Call> {};
+
+// The others wait for it in a call. It may have told some of them already that it leaves.
+TEST_P(StopsInFinalize, S2OthersNameIt) {
+  const Call& call = GetParam();
+  const TemporaryFolder folder;
+  auto options = striking(call, folder.path() + "/struck", stopped, true);
+  options.environment.insert({"TEST_SILENCE_MS", "1500"});
+  RunningCommand job(faulty_job(call.ranks, {"die-in-finalize", std::to_string(call.victim)}, {"--grace", "60"}), options);
+  ASSERT_TRUE(job.until([&] { return ::access((folder.path() + "/struck").c_str(), F_OK) == 0; })) << job.out() << job.err();
+  std::vector<int> others;
+  for (int r = 0; r < call.ranks; ++r) {
+    if (r != call.victim) others.push_back(r);
+  }
+  kill_after_the_others(job, call.victim, others);
+  EXPECT_EQ(job.wait(seconds(50)), 137) << job.out() << job.err();
+  for (const int r : others) {
+    const auto lines = lines_of_rank(job, r);
+    const std::string error = line_of(lines, "error "), cause = word_after(error, "cause=");
+    EXPECT_TRUE(error.starts_with("PeerFailed ") && word_after(error, "culprit=") == std::to_string(call.victim)) << job.out();
+    EXPECT_TRUE(cause == "silent" || cause == "disconnected") << job.out();
+    expect_later_calls_threw_the_same(lines);
+  }
+  expect_no_crash(job);
+  expect_nothing_left(job_id(job));
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, StopsInFinalize,
+                         ::testing::Values(Call{"sendmsg", 1, 4, 1, "tcp"}, Call{"sendmsg", 1, 4, 0, "tcp"}, Call{"sendmsg", 1, 2, 1, "tcp"}),
                          name_of);
 
 // The watchdog stops before it has left the launcher's process group. The end of an outer job would end it with the launcher, so there must be no

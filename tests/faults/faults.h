@@ -38,6 +38,9 @@ std::vector<std::string> lines_of_rank(const RunningCommand& job, int rank);
 /// The rank's only line that begins so, without that beginning; a failure where there is none or more.
 std::string line_of(const std::vector<std::string>& lines, const std::string& beginning);
 
+/// The time at which an elastic job that cannot come to its end says so, and ends: 45 s from now.
+Variables end_of_training();
+
 pid_t pid_of(const RunningCommand& job, int rank);
 /// Kills a stopped rank once these others have ended by themselves, so that nobody waits for the launcher, which would do so after its grace. The
 /// job's first cause is the kill then.

@@ -1,12 +1,13 @@
-// Ranks of a group tell each other of ballots, failures, departures and messages between two ranks, and spread notices, in notices, frames of calls
-// and words that are handed on. Any bytes are dropped or refused with ProtocolError, and what is kept is bounded by the bytes that came; what is
-// encoded comes back.
+// Ranks of a group tell each other of ballots, failures, departures, messages between two ranks and the calls in which they wait, and spread notices,
+// in notices, frames of calls and words that are handed on. Any bytes are dropped or refused with ProtocolError, and what is kept is bounded by the
+// bytes that came; what is encoded comes back.
 #include <array>
 #include <memory>
 
 #include "coordination/ballots.h"
 #include "coordination/failure_text.h"
 #include "coordination/notices.h"
+#include "coordination/whereabouts.h"
 #include "engines/decision.h"
 #include "group/channel_carrier.h"
 #include "input.h"
@@ -140,15 +141,38 @@ void check_messages(Input& in) {
   }
 }
 
+/// What a rank says of itself is printed by others, in their errors.
+void check_whereabouts(Input& in) {
+  constexpr std::size_t longest = 300;
+  coordination::Whereabouts told;
+  while (in.has_more()) {
+    const int rank = static_cast<int>(in.choice(ranks - 1));
+    base::ByteWriter notice = coordination::Notices::of_kind(NoticeKind::whereabouts);
+    const bool is_whole = in.flag();
+    std::string said;
+    const std::string piece = in.text();
+    for (std::size_t i = in.choice(2) + 1; i > 0; --i) said += piece;
+    if (is_whole) notice.text(said);
+    else notice.raw(said);
+    const std::string_view text = coordination::Notices::content_of(notice.bytes()).text();
+    require(!is_whole || text == said, "a place comes back");
+    told.take(rank, text);
+    const std::string shown = told.of(rank);
+    require(shown.size() <= std::min(longest, text.size()), "a place is short");
+    require(std::ranges::all_of(shown, [](char c) { return static_cast<unsigned char>(c) >= ' '; }), "a place can be printed");
+  }
+}
+
 }  // namespace
 
 void check_input(std::string_view bytes) {
   Input in(bytes);
-  switch (in.choice(3)) {
+  switch (in.choice(4)) {
     case 0: return check_ballots(in);
     case 1: return check_failure(in);
     case 2: return check_spread(in);
-    default: return check_messages(in);
+    case 3: return check_messages(in);
+    default: return check_whereabouts(in);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "covers.h"
 #include "faults/faults.h"
 #include "job.h"
 
@@ -30,7 +31,9 @@ std::unique_ptr<RunningCommand> launcher_on(const Hosts& hosts, int host, const 
   words.insert(words.end(), flags.begin(), flags.end());
   words.emplace_back("--");
   for (const std::string& word : words_of(training)) words.push_back(word);
-  return hosts.start(host, unisono_command(words), with(secret, {{"UNISONO_LOG", "error"}, {"TEST_SILENCE_MS", "3000"}}));
+  Variables variables = end_of_training();
+  variables.insert({{"UNISONO_LOG", "error"}, {"TEST_SILENCE_MS", "3000"}});
+  return hosts.start(host, unisono_command(words), with(secret, variables));
 }
 
 /// All members have ended well, with the same account of the job.
@@ -41,6 +44,7 @@ void expect_done(const std::string& out, int size, const std::string& sizes) {
 }
 
 TEST(ElasticOfHosts, replace_a_lost_rank_where_it_was) {
+  COVERS("TS-49");
   MAKE_HOSTS(hosts, 2);
   for (const char* victim : {"0", "3"}) {
     std::vector<std::unique_ptr<RunningCommand>> job;
@@ -56,6 +60,7 @@ TEST(ElasticOfHosts, replace_a_lost_rank_where_it_was) {
 // The network of a host goes. The others cannot tell whether it lives; they go on, and its ranks end with their launcher. When the network is back, a
 // launcher there joins the job.
 TEST(ElasticOfHosts, go_on_without_a_host_that_is_cut_off) {
+  COVERS("TS-50", "Q-30");
   MAKE_HOSTS(hosts, 3);
   const std::vector<std::string> flags{"--nnodes", "2:3", "-n", "2", "--last-call", "20", "--silence", "4"};
   const Training training{.size = 6, .moment = "place", .step = 7};

@@ -1,12 +1,17 @@
 // The place of a rank as errors of others tell it: by its record, and by what it has told from another host.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "coordination/whereabouts.h"
+#include "recorder/recorder.h"
 #include "recorder/whereabouts.h"
 
 namespace unisono::testing {
@@ -46,6 +51,10 @@ TEST(Whereabouts, OfARankInACallAreThatCall) {
   EXPECT_EQ(whereabouts_of(rank_with({over, waits, posted})), "is in barrier #3 of world (c.cpp:3)") << "it blocks, and the other does not";
   EXPECT_EQ(whereabouts_of(rank_with({call(CallState::failed, 2, ""), waits})),
             "is in barrier #3 of world (c.cpp:3), after barrier #2 of world has failed");
+  EXPECT_EQ(whereabouts_of(rank_with({call(CallState::failed, 2, ""), CallSeen(), waits})),
+            "is in barrier #3 of world (c.cpp:3), after barrier #2 of world has failed")
+      << "a wait of the program lies between them";
+  EXPECT_EQ(whereabouts_of(rank_with({call(CallState::failed, 1, ""), over, waits})), "is in barrier #3 of world (c.cpp:3)") << "only the one before";
   EXPECT_EQ(whereabouts_of(rank_with({over, posted})), "has begun barrier #2 of world (b.cpp:2)");
   EXPECT_EQ(whereabouts_of(rank_with({over, call(CallState::running, 4, "")})), "is in barrier #4 of world");
 }
@@ -55,8 +64,32 @@ TEST(Whereabouts, OfARankInItsProgramAreItsLastCall) {
   over.done = 10 * second;
   EXPECT_EQ(whereabouts_of(rank_with({over}, 22 * second)), "was last in barrier #7 of world (a.cpp:1), which ended 12.0 s ago");
   EXPECT_EQ(whereabouts_of(rank_with({over, failed}, 22 * second)), "was last in barrier #8 of world (b.cpp:2), which failed");
+  EXPECT_EQ(whereabouts_of(rank_with({over}, 9 * second)), "was last in barrier #7 of world (a.cpp:1), which ended") << "after the look at the clock";
   CallSeen wait_of_program;  // of a trace
   EXPECT_EQ(whereabouts_of(rank_with({over, wait_of_program}, 11 * second)), "was last in barrier #7 of world (a.cpp:1), which ended 1.0 s ago");
+}
+
+// A process of this host is looked for by its record, and the system knows whether it is stopped.
+TEST(Whereabouts, OfAProcessSayWhetherItIsStopped) {
+  const auto own = recorder::of_process();
+  {
+    const recorder::Recording recording(*own, {.operation = Operation::barrier, .group = own->add_group("world", 2), .sequence = 4});
+    EXPECT_EQ(whereabouts_of(::getpid()), "is in barrier #4 of world");
+  }
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto of_child = recorder::of_process();
+    const recorder::Recording recording(*of_child, {.operation = Operation::barrier, .group = of_child->add_group("world", 2), .sequence = 5});
+    ::raise(SIGSTOP);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, WUNTRACED), child);
+  EXPECT_TRUE(WIFSTOPPED(status)) << status;
+  EXPECT_EQ(whereabouts_of(child), "is stopped, and is in barrier #5 of world");
+  ::kill(child, SIGCONT);
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(whereabouts_of(child), "") << "it is gone";
 }
 
 TEST(Whereabouts, OfAnotherHostAreShortAndCanBePrinted) {
@@ -68,6 +101,16 @@ TEST(Whereabouts, OfAnotherHostAreShortAndCanBePrinted) {
   EXPECT_EQ(told.of(2), "");
   told.take(2, std::string(5000, 'x'));
   EXPECT_EQ(told.of(2).size(), 300U);
+}
+
+// A rank that has gone on does not say so.
+TEST(Whereabouts, OfAnotherHostAreForgotten) {
+  Whereabouts told;
+  told.take(3, "is in recv of world");
+  const auto now = base::Clock::now();
+  EXPECT_EQ(told.of(3, now + std::chrono::seconds(2)), "is in recv of world");
+  EXPECT_EQ(told.of(3, now + std::chrono::seconds(4)), "");
+  EXPECT_EQ(told.of(3), "is in recv of world") << "and only then";
 }
 
 }  // namespace

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/environment.h"
+#include "unisono/tensor.h"
+
+namespace unisono::group {
+
+class Group;
+
+/// The values that a rank may not send.
+enum class RefusedValues : std::uint8_t { none, nan, not_finite };
+
+/// Reads UNISONO_CHECK: "nan" refuses NaN, "finite" infinities as well. Throws InvalidArgument for any other value.
+RefusedValues refused_values(const base::Environment& environment);
+
+/// The numbers of a view that are refused.
+struct Refused {
+  std::size_t count = 0;
+  std::size_t first = 0;  ///< the index of its element, row by row
+  bool is_nan = false;    ///< of the first: else it is infinite
+};
+/// Looks at memory of the host. Integers are never refused, and a complex number has two parts.
+Refused look_for(RefusedValues values, const TensorView& tensor);
+
+/// Throws InvalidArgument where an element is refused, and names the first one. Integers, and memory of a device, are not looked at.
+void check_values(const Group& group, std::string_view name, const TensorView& sent);
+
+}  // namespace unisono::group

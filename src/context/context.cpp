@@ -55,6 +55,11 @@ void end(State* state, bool wait) {
 
 static State* adopt();
 
+/// The exception may be the error of a smaller group that has lost a member. Then that member has ended the job, and not this rank.
+static void give_up(group::Group& world) {
+  if (!world.has_lost_a_member()) world.abort("an exception left the scope of its Context");
+}
+
 State*& of_thread() { return thread_state; }
 
 State* initialized() {
@@ -126,7 +131,7 @@ Context::~Context() {
   if (group::in_forked_child()) return;
   try {
     if (std::uncaught_exceptions() > exceptions_) {
-      if (context::State* state = context::initialized()) state->world->abort("an exception left the scope of its Context");
+      if (context::State* state = context::initialized()) context::give_up(*state->world->implementation());
       const std::lock_guard lock(context::mutex());
       if (auto* state = context::of_process.exchange(nullptr)) context::end(state, false);
     } else {

@@ -68,6 +68,7 @@ RunningCommand::RunningCommand(std::vector<std::string> arguments, Options optio
   }
   if (pid_ < 0) throw std::runtime_error("cannot fork");
   if (pid_ == 0) {
+    for (const int ignored : {SIGHUP, SIGINT, SIGQUIT}) ::signal(ignored, SIG_DFL);  // by nohup, or a shell's background
     if (options.stdio == Stdio::pipes) {
       ::setpgid(0, 0);
       ::dup2(in[0], 0);

@@ -138,9 +138,10 @@ class Group : public std::enable_shared_from_this<Group> {
   PendingReceive* post(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record,
                        std::uint64_t other);
   Arrival receive(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record);
-  /// Returns true where the caller carries out both halves of a send_recv at the same time.
-  bool goes_both_ways(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options);
-  int exchange(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options);
+  /// Returns true where the caller may carry out both halves of a send_recv at the same time.
+  bool may_go_both_ways(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) const;
+  /// Does so, and returns the source; nullopt where the send leaves at once without that, and nothing has happened.
+  std::optional<int> exchange(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options);
   /// Waits for a message's task.
   Arrival carry_out(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record,
                     const MakeTask& make);

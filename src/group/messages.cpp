@@ -247,17 +247,17 @@ Work Group::start(const detail::MessageRequest& request, const CallOptions& opti
       .work();
 }
 
-// A small message leaves without its receiver. One that had better be lent does not, where its receiver sends as well and does not look meanwhile.
-bool Group::goes_both_ways(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) {
-  if (out.data.bytes() < least_lent || lane_->has_messages() || lies_on_device(*this, out.data)) return false;
-  if (!out.data.is_contiguous() || !is_plain_receive(check_message(*this, in, options), in.operation)) return false;
-  return !leaves_at_once(out) || rather_lends(check_message(*this, out, options));
+bool Group::may_go_both_ways(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) const {
+  if (out.data.bytes() < least_lent || lane_->has_messages() || lies_on_device(*this, out.data) || !out.data.is_contiguous()) return false;
+  return is_plain_receive(check_message(*this, in, options), in.operation);
 }
 
-int Group::exchange(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) {
+// A small message leaves without its receiver. One that had better be lent does not, where its receiver sends as well and does not look meanwhile.
+std::optional<int> Group::exchange(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) {
   const std::string_view operation = detail::name_of(in);
   const Entry entry(*this, operation);
   MessageCall sent = check_message(*this, out, options), received = check_message(*this, in, options);
+  if (leaves_at_once(out) && !rather_lends(sent)) return std::nullopt;
   sent.sequence = begin(detail::name_of(out));
   received.sequence = begin(operation);
   recorder::Recording sending(*parts_.recorder, facts_of(sent, out.operation, options));
@@ -275,7 +275,9 @@ int Group::exchange(const detail::MessageRequest& out, const detail::MessageRequ
 // A send that leaves at once needs no thread beside the caller.
 int Group::send_recv(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) {
   verify(in, options);
-  if (goes_both_ways(out, in, options)) return exchange(out, in, options);
+  if (may_go_both_ways(out, in, options)) {
+    if (const auto source = exchange(out, in, options)) return *source;
+  }
   if (leaves_at_once(out)) {
     run(out, options);
     return run(in, options).source;

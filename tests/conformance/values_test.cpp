@@ -84,7 +84,7 @@ MANY_TEST(Values, AreRefusedWhereTheyAreAndBeforeAnythingIsSent) {
   }
 }
 
-// What is only received may hold anything, and so may what is no floating-point number.
+// A buffer that is only received into may hold anything, and so may one of other elements than floating-point numbers.
 MANY_TEST(Values, OfBuffersThatAreOnlyWrittenAreNotLookedAt) {
   std::vector<float> x(4 * size(), rank() == 1 ? 1.0F : nan), y(4 * size(), nan);
   broadcast(x, 1);

@@ -141,7 +141,7 @@ void check_messages(Input& in) {
   }
 }
 
-/// What a rank says of itself is printed by others, in their errors.
+/// Other ranks print what a rank says of itself, in their errors.
 void check_whereabouts(Input& in) {
   constexpr std::size_t longest = 300;
   coordination::Whereabouts told;

@@ -129,7 +129,7 @@ TEST(BenchSession, CountsTheSwitchesOfACall) {
       EXPECT_GT(block.cost.processor_ns, 0) << block.candidate;
       EXPECT_GE(block.cost.involuntary, 0) << block.candidate;
       if (block.candidate == "number 0") EXPECT_LT(block.cost.voluntary, 0.5) << "it waits for nobody";
-      else EXPECT_GE(block.cost.voluntary, 1) << "it sleeps once in each call";
+      else EXPECT_GT(block.cost.voluntary, 0.5) << "it sleeps once in each call (a short sleep may be over before it begins)";
     }
   });
 }

@@ -61,6 +61,22 @@ TEST(LinkOnDemand, WhoLeavesASmallGroupTellsWhoeverConnectsLater) {
   EXPECT_FALSE(waits->advance());
 }
 
+// The ranks below a lost one connect with the rank above it, which may be about to leave the job: they hear which groups it has left before they see
+// that it is gone.
+TEST(LinkOnDemand, WhoConnectsWithARankThatLeavesHearsItsNoticesBeforeItsGoodbye) {
+  for (int round = 0; round < 20; ++round) {
+    auto links = links_on_demand(12);  // rank 0 has the children 1 … 8, rank 1 has 9 … 11
+    Ears ears(links, 5);
+    links[1].reset();
+    of(links, 0)->announce(5, others_than(0, 12), "leaves", Announcement::leaving);
+    of(links, 0)->goodbye(patience);
+    for (const int r : {9, 10, 11}) {
+      EXPECT_TRUE(eventually([&] { return of(links, r)->has_left(0); })) << r;
+      EXPECT_EQ(ears.of(r), (std::vector{std::pair(0, std::string("leaves"))})) << r << " in round " << round;
+    }
+  }
+}
+
 TEST(LinkOnDemand, WordsThatNoRankSaysEndTheConnection) {
   using transport::FrameKind;
   const std::string no_rank = transport::encode(transport::SpreadNotice{.origin = 1000, .key = 5, .goes_on = true, .members = {}, .text = "x"});

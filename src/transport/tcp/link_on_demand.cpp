@@ -172,10 +172,10 @@ void TcpLink::on_connected(int rank, Established connection) {
     if (demand.dialled_parent == rank) demand.dialled_parent = -1;
     Peer& peer = peer_of(rank);
     open(peer, std::move(connection));
+    greet(peer);
     if (demand.said_goodbye) {
       say_farewell(peer);
     } else {
-      greet(peer);
       peer.send_waiting();
       release_held_back();
     }

@@ -104,15 +104,15 @@ void TcpLink::tell_departures() {
   release_held_back();
 }
 
-// A new neighbour may have missed what went round before.
+// A new neighbour may have missed what went round before. It hears of a rank's last notices first, and of its departure then.
 void TcpLink::greet(Peer& peer) {
+  for (const auto& [group, payload] : demand_->spreads.kept()) write_word(peer, FrameKind::spread, group, payload);
   std::vector<Departure> known;
   for (const auto& [rank, departure] : demand_->departures) known.push_back(departure);
   const std::span<const Departure> told(known);
   for (std::size_t i = 0; i < told.size(); i += departures_in_a_frame) {
     write_word(peer, FrameKind::gone, 0, encode(told.subspan(i, std::min(departures_in_a_frame, told.size() - i))));
   }
-  for (const auto& [group, payload] : demand_->spreads.kept()) write_word(peer, FrameKind::spread, group, payload);
 }
 
 // ---- notices ----------------------------------------------------------------------------------------------------

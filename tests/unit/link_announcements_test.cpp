@@ -61,6 +61,35 @@ TEST(LinkOnDemand, WhoLeavesASmallGroupTellsWhoeverConnectsLater) {
   EXPECT_FALSE(waits->advance());
 }
 
+// A member that is not connected with the one that leaves, and does not come to be, hears of it before it sees that that rank is gone.
+TEST(LinkOnDemand, TheGoodbyeCarriesTheNoticesToSmallGroups) {
+  const auto links = links_on_demand(world, [](Link::Options& options) { options.most_eager = 4; });
+  Ears ears(links, 5), others(links, 6);
+  of(links, 9)->announce(5, std::vector{1, 18}, "leaves", Announcement::leaving);
+  of(links, 9)->announce(6, std::vector{12, 16, 17}, "leaves too", Announcement::leaving);
+  of(links, 9)->goodbye(patience);
+  for (const int r : others_than(9)) {
+    EXPECT_TRUE(eventually([&] { return of(links, r)->has_left(9); })) << r;
+    EXPECT_EQ(ears.of(r).size(), r == 1 || r == 18 ? 1U : 0U) << r;
+    EXPECT_EQ(others.of(r).size(), r == 12 || r == 16 || r == 17 ? 1U : 0U) << r;
+  }
+  EXPECT_EQ(ears.of(18), (std::vector{std::pair(9, std::string("leaves"))}));
+  EXPECT_EQ(others.of(16), (std::vector{std::pair(9, std::string("leaves too"))}));
+}
+
+// Of very many groups the latest are told with the goodbye.
+TEST(LinkOnDemand, TheGoodbyeIsNotLongerThanAFrame) {
+  const auto links = links_on_demand(world, [](Link::Options& options) { options.most_eager = 4; });
+  Ears first(links, 1), last(links, 200);
+  const std::string text(1000, 'x');
+  for (std::uint64_t group = 1; group <= 200; ++group) of(links, 9)->announce(group, std::vector{18}, text, Announcement::leaving);
+  of(links, 9)->goodbye(patience);
+  EXPECT_TRUE(eventually([&] { return of(links, 18)->has_left(9); }));
+  EXPECT_EQ(last.of(18).size(), 1U);
+  EXPECT_EQ(first.of(18).size(), 0U);
+  for (const auto& link : links) EXPECT_FALSE(link->lost().has_value());
+}
+
 // The ranks below a lost one connect with the rank above it, which may be about to leave the job: they hear which groups it has left before they see
 // that it is gone.
 TEST(LinkOnDemand, WhoConnectsWithARankThatLeavesHearsItsNoticesBeforeItsGoodbye) {
@@ -79,11 +108,15 @@ TEST(LinkOnDemand, WhoConnectsWithARankThatLeavesHearsItsNoticesBeforeItsGoodbye
 
 TEST(LinkOnDemand, WordsThatNoRankSaysEndTheConnection) {
   using transport::FrameKind;
+  const auto notice_of = [](int rank) { return transport::encode(transport::SpreadNotice{.origin = rank, .key = 5, .text = "x"}); };
   const std::string no_rank = transport::encode(transport::SpreadNotice{.origin = 1000, .key = 5, .goes_on = true, .members = {}, .text = "x"});
   EXPECT_THROW(static_cast<void>(transport::decode_spread(no_rank, 2)), ProtocolError);
   for (std::size_t n = 0; n < 17; ++n) EXPECT_THROW(static_cast<void>(transport::decode_spread(no_rank.substr(0, n), 2000)), ProtocolError) << n;
-  const std::vector<transport::Departure> lost{{.rank = 3, .lost = PeerFailed::silent, .text = "why", .group = 0}, {.rank = 4}};
+  const std::vector<transport::Departure> lost{{.rank = 3, .lost = PeerFailed::silent, .text = "why", .group = 0},
+                                               {.rank = 4, .notices = {{7, notice_of(4)}}}};
   const std::string told = transport::encode(lost);
+  const std::vector<transport::Departure> of_another{{.rank = 4, .notices = {{7, notice_of(3)}}}};
+  EXPECT_THROW(static_cast<void>(transport::decode_departures(transport::encode(of_another), 5)), ProtocolError);
   EXPECT_EQ(transport::decode_departures(told, 5).size(), 2U);
   EXPECT_THROW(static_cast<void>(transport::decode_departures(told, 4)), ProtocolError);
   EXPECT_THROW(static_cast<void>(transport::decode_departures(told.substr(0, told.size() - 1), 5)), ProtocolError);

@@ -18,7 +18,9 @@
 namespace unisono::transport {
 namespace {
 
-constexpr std::size_t departures_in_a_frame = 200;
+constexpr std::size_t most_told_in_a_frame = longest_spread / 2;
+constexpr std::size_t most_last_notices = 64, most_bytes_of_last_notices = longest_spread / 4;  ///< with a goodbye, the latest
+static_assert(most_bytes_of_last_notices < most_told_in_a_frame);
 
 }  // namespace
 
@@ -85,7 +87,26 @@ void TcpLink::take_departure(const Departure& departure, int from) {
   const bool tells_it_itself = peer != nullptr && peer->was_connected() && from != rank;
   const bool is_told = departure.lost || departure.text.empty() || tells_it_itself || (from != rank && has_heard_of(rank, Heard::left));
   if (!is_told && !shared_.groups_over.contains(departure.group)) shared_.notices.push_back({rank, departure.group, departure.text});
+  if (!tells_it_itself) take_last_notices(departure);
   hear(departure);
+}
+
+void TcpLink::take_last_notices(const Departure& departure) {
+  for (const auto& [group, payload] : departure.notices) {
+    const SpreadNotice notice = decode_spread(payload, demand_->tree.size());
+    if (!notice.is_for(options_.rank) || shared_.groups_over.contains(group) || !demand_->spreads.is_new(group, notice.key)) continue;
+    shared_.notices.push_back({departure.rank, group, notice.text});
+  }
+}
+
+void TcpLink::tell(Peer& peer, std::span<const Departure> departures) {
+  while (!departures.empty()) {
+    std::string told;
+    std::size_t count = 0;
+    for (; count < departures.size() && told.size() < most_told_in_a_frame; ++count) told += encode(departures.subspan(count, 1));
+    write_word(peer, FrameKind::gone, 0, told);
+    departures = departures.subspan(count);
+  }
 }
 
 void TcpLink::tell_departures() {
@@ -95,10 +116,7 @@ void TcpLink::tell_departures() {
     if (all.back().lost) lost.push_back(all.back());
   }
   for (Peer* const peer : open_) {
-    const std::span<const Departure> told(is_tree_neighbour(peer->rank()) ? all : lost);
-    for (std::size_t i = 0; i < told.size(); i += departures_in_a_frame) {
-      write_word(*peer, FrameKind::gone, 0, encode(told.subspan(i, std::min(departures_in_a_frame, told.size() - i))));
-    }
+    tell(*peer, is_tree_neighbour(peer->rank()) ? all : lost);
   }
   decide();
   release_held_back();
@@ -109,10 +127,7 @@ void TcpLink::greet(Peer& peer) {
   for (const auto& [group, payload] : demand_->spreads.kept()) write_word(peer, FrameKind::spread, group, payload);
   std::vector<Departure> known;
   for (const auto& [rank, departure] : demand_->departures) known.push_back(departure);
-  const std::span<const Departure> told(known);
-  for (std::size_t i = 0; i < told.size(); i += departures_in_a_frame) {
-    write_word(peer, FrameKind::gone, 0, encode(told.subspan(i, std::min(departures_in_a_frame, told.size() - i))));
-  }
+  tell(peer, known);
 }
 
 // ---- notices ----------------------------------------------------------------------------------------------------
@@ -138,14 +153,28 @@ void TcpLink::announce(std::uint64_t group, std::span<const int> members, std::s
   const bool is_failure = what == Announcement::failure;
   SpreadNotice notice{.origin = options_.rank,
                       .key = is_failure ? key_of_failure : static_cast<std::uint64_t>(options_.rank + 1) << 32 | ++demand.last_spread,
-                      // The other members of a small group learn that this one has left when they connect with it.
+                      // The other members of a small group learn that this one has left when they connect with it, or with its goodbye.
                       .goes_on = what != Announcement::leaving || !is_small,
                       .members = member_bits(members, options_.hosts.size()),
                       .text = std::string(text)};
   if (demand.said_goodbye || !demand.spreads.is_new(group, notice.key)) return;
+  if (what == Announcement::leaving) keep_for_goodbye(group, members, notice);
   // The messages before it must not come later than this: their connections are made first.
   if (is_failure || demand.needed.empty()) return send_spread(group, notice, -1);
   demand.held_back.emplace_back(group, std::move(notice));
+}
+
+// Whoever hears that this rank has left the job without having heard that it left the group takes it for missing there.
+void TcpLink::keep_for_goodbye(std::uint64_t group, std::span<const int> members, const SpreadNotice& notice) {
+  const auto is_connected = [&](int rank) {
+    const Peer* const peer = find(rank);
+    return peer != nullptr && peer->is_open();
+  };
+  if (std::ranges::all_of(members, is_connected)) return;
+  auto& notices = demand_->farewell.notices;
+  notices.emplace_back(group, encode(notice));
+  while (notices.size() > most_last_notices || encode(std::span(&demand_->farewell, 1)).size() > most_bytes_of_last_notices)
+    notices.erase(notices.begin());
 }
 
 void TcpLink::release_held_back() {

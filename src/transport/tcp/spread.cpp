@@ -49,7 +49,8 @@ std::string encode(std::span<const Departure> departures) {
   base::ByteWriter bytes;
   for (const Departure& each : departures) {
     bytes.put(static_cast<std::int32_t>(each.rank)).put(each.lost ? static_cast<std::uint8_t>(*each.lost) : has_left);
-    bytes.put(each.group).text(std::string_view(each.text).substr(0, longest_reason));
+    bytes.put(each.group).text(std::string_view(each.text).substr(0, longest_reason)).put(static_cast<std::uint32_t>(each.notices.size()));
+    for (const auto& [group, payload] : each.notices) bytes.put(group).text(payload);
   }
   return bytes.take();
 }
@@ -64,6 +65,12 @@ std::vector<Departure> decode_departures(std::string_view payload, int ranks) {
     if (cause != has_left) each.lost = cause == static_cast<std::uint8_t>(PeerFailed::silent) ? PeerFailed::silent : PeerFailed::disconnected;
     each.group = bytes.get<std::uint64_t>();
     each.text = bytes.text();
+    for (auto left = bytes.get<std::uint32_t>(); left > 0 && bytes.ok(); --left) {
+      const auto group = bytes.get<std::uint64_t>();
+      const std::string notice(bytes.text());
+      if (decode_spread(notice, ranks).origin != each.rank) throw ProtocolError("a notice of another rank than the one that is gone");
+      each.notices.emplace_back(group, notice);
+    }
     if (!bytes.ok() || each.rank < 0 || each.rank >= ranks) throw ProtocolError("a malformed list of ranks that are gone");
   }
   return departures;
@@ -85,8 +92,8 @@ void SpreadLog::keep(std::uint64_t group, std::string payload, bool is_own) {
   if (entries.size() > most_kept) entries.pop_front();
 }
 
-std::vector<SpreadLog::Entry> SpreadLog::kept() const {
-  std::vector<Entry> all(others_.begin(), others_.end());
+std::vector<SpreadEntry> SpreadLog::kept() const {
+  std::vector<SpreadEntry> all(others_.begin(), others_.end());
   all.insert(all.end(), own_.begin(), own_.end());
   return all;
 }

@@ -34,32 +34,35 @@ SpreadNotice decode_spread(std::string_view payload, int ranks);
 /// Returns the bits of these ranks; empty where they are all ranks.
 std::string member_bits(std::span<const int> members, std::size_t ranks);
 
+/// A spread notice as it is handed on: its group, and what encode(const SpreadNotice&) returns.
+using SpreadEntry = std::pair<std::uint64_t, std::string>;
+
 /// What a rank tells of one that is gone.
 struct Departure {
   int rank = -1;
   std::optional<PeerFailed::Cause> lost = {};  ///< none: it has left
   std::string text = {};                       ///< how it was lost, or its last notice
   std::uint64_t group = 0;                     ///< for which that notice is
+  std::vector<SpreadEntry> notices = {};       ///< its last notices to groups of which it was not connected with all members
 };
 std::string encode(std::span<const Departure> departures);
+/// Throws ProtocolError where it is none.
 std::vector<Departure> decode_departures(std::string_view payload, int ranks);
 
 /// The notices that a rank has had lately: it hands each on once. Those that a new neighbour may have missed are kept.
 class SpreadLog {
  public:
-  using Entry = std::pair<std::uint64_t, std::string>;  ///< group, payload
-
   /// Returns true the first time that it is asked for this notice of the group.
   bool is_new(std::uint64_t group, std::uint64_t key);
   void keep(std::uint64_t group, std::string payload, bool is_own);
   /// Returns what a new neighbour is told.
-  std::vector<Entry> kept() const;
+  std::vector<SpreadEntry> kept() const;
 
  private:
   static constexpr std::size_t most_known = std::size_t{1} << 16, most_kept = 64;
   std::set<std::pair<std::uint64_t, std::uint64_t>> known_;
   std::deque<std::pair<std::uint64_t, std::uint64_t>> order_;  ///< of those, the oldest first
-  std::deque<Entry> own_, others_;
+  std::deque<SpreadEntry> own_, others_;
 };
 
 }  // namespace unisono::transport

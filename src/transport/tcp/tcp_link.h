@@ -91,6 +91,9 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   void tick_on_demand(Time now);
   void hear(const Departure& departure);
   void take_departure(const Departure& departure, int from);
+  void take_last_notices(const Departure& departure);
+  void tell(Peer& peer, std::span<const Departure> departures);
+  void keep_for_goodbye(std::uint64_t group, std::span<const int> members, const SpreadNotice& notice);
   void say_farewell(Peer& peer);
   bool may_be_connected_soon(int rank) const { return demand_->dialled.contains(rank) || demand_->accepted.contains(rank); }
   void hand_words_on();

@@ -1,6 +1,7 @@
 // Whom a job that stands still waits for, from the records of its ranks.
 #include <gtest/gtest.h>
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -270,7 +271,12 @@ TEST(SystemWait, TellsWhatAProcessWaitsFor) {
   });
   EXPECT_TRUE(other.is_seen_to("waits for a mutex that thread ")) << other.last();
   const Sleeper parent([] {
-    if (::fork() == 0) ::pause();
+    const pid_t own = ::getpid();
+    if (::fork() == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it must not outlive the test, which ctest would wait for
+      if (::getppid() == own) ::pause();
+      ::_exit(0);
+    }
     ::waitpid(-1, nullptr, 0);
   });
   EXPECT_TRUE(parent.is_seen_to("waits for a process that it has started")) << parent.last();

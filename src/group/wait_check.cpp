@@ -1,5 +1,7 @@
 #include "group/wait_check.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/log.h"
@@ -40,9 +42,15 @@ std::string doings(const coordination::Coordination& coordination, const std::ve
 std::optional<Failure> WaitCheck::look(Group& group, const Task& task) const {
   constexpr auto warn_after = std::chrono::seconds(30);
   constexpr auto tell_after = std::chrono::milliseconds(500);
-  const std::vector<int> waiting = task.waiting_for();
+  std::vector<int> waiting = task.waiting_for();
   group.record_wait(record, waiting);
-  if (auto failure = group.coordination().look_for_failures(waiting, task.any_will_do())) return failure;
+  auto failure = group.coordination().look_for_failures(waiting, task.any_will_do());
+  // A rank that did its part of the call and left, after it was counted among these, is not waited for any more.
+  for (std::vector<int> now; failure && (now = task.waiting_for()) != waiting;) {
+    waiting = std::move(now);
+    failure = group.coordination().look_for_failures(waiting, task.any_will_do());
+  }
+  if (failure) return failure;
   if (deadline.elapsed() > tell_after) {
     group.coordination().tell_whereabouts(waiting,
                                           [&] { return recorder::whereabouts_of(recorder::RecordReader(group.recorder().memory()).read()); });

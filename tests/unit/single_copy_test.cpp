@@ -21,6 +21,7 @@
 #include "base/deadline.h"
 #include "engines/shm/collectives.h"
 #include "engines/shm/direct_access.h"
+#include "engines/shm/pieces.h"
 #include "refused_call.h"
 #include "two_engines.h"
 #include "unisono/failure.h"
@@ -155,6 +156,18 @@ TEST(SingleCopy, AVariableReplacesTheRule) {
   EXPECT_EQ(all->up_to, 0U);
   for (const char* wrong : {"on", "-1", "64KiB"})
     EXPECT_THROW(static_cast<void>(single_copy_range(environment(wrong), rule)), InvalidArgument) << wrong;
+}
+
+// What is read of each rank lies one piece behind the other, and functions of the user's get it there: elements of every type are aligned.
+TEST(SingleCopy, PiecesAreWholePages) {
+  for (const std::size_t cache : {256 * kib, 1024 * kib, 1280 * kib, 2048 * kib, 3072 * kib + 64}) {
+    for (int ranks = 2; ranks <= 64; ++ranks) {
+      const std::size_t piece = engines::shm::piece_that_is_read(cache, ranks);
+      EXPECT_EQ(piece % 4096, 0U) << cache << " " << ranks;
+      EXPECT_GE(piece, 64 * kib);
+      EXPECT_LE(piece, 256 * kib);
+    }
+  }
 }
 
 TEST(SingleCopy, MovesWhatItShould) {

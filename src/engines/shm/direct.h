@@ -7,6 +7,7 @@
 #include "base/caches.h"
 #include "engines/shm/counted_task.h"
 #include "engines/shm/peer_reader.h"
+#include "engines/shm/pieces.h"
 #include "engines/shm/reductions.h"
 
 // The collectives on buffers that the ranks read where they lie, without staging. Ranks only read each other's memory, so a rank that has given up a
@@ -42,7 +43,7 @@ class DirectTask : public CountedTask {
 
   /// Combines out[to …] from the same range of every rank's block, a piece at a time, so that the pieces of all ranks stay in cache.
   void combine_range(std::size_t to, std::size_t from, std::size_t count) {
-    const std::size_t piece_bytes = largest_piece();
+    const std::size_t piece_bytes = piece_that_is_read(base::second_level_cache(), size());
     const std::size_t most = piece_bytes / element();
     const Pieces pieces(count, most);
     std::byte* scratch = nullptr;
@@ -72,13 +73,6 @@ class DirectTask : public CountedTask {
   void copy_out(std::size_t to, int r, std::size_t from, std::size_t count) { fetch(to, r, outs_[static_cast<std::size_t>(r)], from, count); }
 
  private:
-  // Together they take a quarter of the second-level cache. The system reads no less than 64 KiB at once, since each call of it costs as much as some
-  // pages.
-  std::size_t largest_piece() const {
-    constexpr std::size_t least = std::size_t{64} << 10, most = std::size_t{256} << 10;
-    return std::clamp(base::second_level_cache() / 4 / static_cast<std::size_t>(size()), least, most);
-  }
-
   void fetch(std::size_t to, int r, const Source& source, std::size_t from, std::size_t count) {
     reader_.copy(result(), out(to), r, source, from * element(), count * element());
   }

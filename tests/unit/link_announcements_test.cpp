@@ -1,6 +1,7 @@
 // What ranks that are not all connected with each other tell each other of others, and the attempts at one connection.
 #include <algorithm>
 #include <atomic>
+#include <latch>
 #include <mutex>
 
 #include "link_on_demand.h"
@@ -90,6 +91,55 @@ TEST(LinkOnDemand, TheGoodbyeIsNotLongerThanAFrame) {
   for (const auto& link : links) EXPECT_FALSE(link->lost().has_value());
 }
 
+TEST(LinkOnDemand, MembersAreTheirNumbersOrBitsWhateverIsShorter) {
+  for (const std::size_t ranks : {std::size_t{9}, std::size_t{64}, std::size_t{65}, std::size_t{1000}}) {
+    const int last = static_cast<int>(ranks) - 1;
+    for (const auto& members : {std::vector<int>{}, {0}, {last}, {1, 7}, {0, 1, 2, 3, 4, 5, last}}) {
+      const transport::SpreadNotice notice{.origin = 8, .key = 5, .members = transport::members_text(members, ranks)};
+      EXPECT_LE(notice.members.size(), 1 + std::min(4 * members.size(), (ranks + 7) / 8));
+      for (int r = 0; r <= last; ++r) EXPECT_EQ(notice.is_for(r), std::ranges::count(members, r) == 1) << r << " of " << ranks;
+    }
+    EXPECT_EQ(transport::members_text(others_than(-1, last + 1), ranks), "");
+  }
+}
+
+/// Keeps a rank's link from looking at its connections: its thread is in a listener until this ends.
+class Asleep {
+ public:
+  Asleep(const std::vector<std::shared_ptr<Link>>& links, int rank, int neighbour) : link_(of(links, rank)) {
+    link_->listen(group, [this](int, std::string_view) {
+      sleeps_.count_down();
+      wakes_.wait();
+    });
+    of(links, neighbour)->notify(rank, group, "sleep");
+    sleeps_.wait();
+  }
+  void wake() {
+    wakes_.count_down();
+    link_->listen(group, {});
+  }
+
+ private:
+  static constexpr std::uint64_t group = 77;
+  const std::shared_ptr<Link>& link_;
+  std::latch sleeps_{1}, wakes_{1};
+};
+
+// A rank that cannot be connected with any more has left where its neighbours say so, and is no loss.
+TEST(LinkOnDemand, WhoHasLeftMeanwhileIsNotLost) {
+  auto links = links_on_demand(world, [](Link::Options& options) { options.timeout = 1s; });
+  Asleep sleeper(links, 9, 1);
+  links[3]->goodbye(patience);
+  links[3].reset();
+  EXPECT_TRUE(eventually([&] { return of(links, 1)->has_left(3); }));
+  const int out = 5;
+  const auto vain = of(links, 9)->send(&out, sizeof out, 3, {1, 1});
+  sleeper.wake();
+  EXPECT_TRUE(eventually([&] { return of(links, 9)->is_gone(3); }));
+  for (const auto& link : links) EXPECT_FALSE(link && link->lost().has_value()) << link->lost()->text;
+  EXPECT_TRUE(of(links, 9)->has_left(3));
+}
+
 // The ranks below a lost one connect with the rank above it, which may be about to leave the job: they hear which groups it has left before they see
 // that it is gone.
 TEST(LinkOnDemand, WhoConnectsWithARankThatLeavesHearsItsNoticesBeforeItsGoodbye) {
@@ -115,8 +165,13 @@ TEST(LinkOnDemand, WordsThatNoRankSaysEndTheConnection) {
   const std::vector<transport::Departure> lost{{.rank = 3, .lost = PeerFailed::silent, .text = "why", .group = 0},
                                                {.rank = 4, .notices = {{7, notice_of(4)}}}};
   const std::string told = transport::encode(lost);
-  const std::vector<transport::Departure> of_another{{.rank = 4, .notices = {{7, notice_of(3)}}}};
-  EXPECT_THROW(static_cast<void>(transport::decode_departures(transport::encode(of_another), 5)), ProtocolError);
+  const std::string failure = transport::encode(transport::SpreadNotice{.origin = 4, .key = transport::key_of_failure, .text = "x"});
+  const std::string longest(transport::longest_departure, 'x');
+  const auto long_notice = transport::encode(transport::SpreadNotice{.origin = 4, .key = 5, .text = longest});
+  for (const auto& notice : {notice_of(3), failure, long_notice}) {
+    const std::vector<transport::Departure> wrong{{.rank = 4, .notices = {{7, notice}}}};
+    EXPECT_THROW(static_cast<void>(transport::decode_departures(transport::encode(wrong), 5)), ProtocolError);
+  }
   EXPECT_EQ(transport::decode_departures(told, 5).size(), 2U);
   EXPECT_THROW(static_cast<void>(transport::decode_departures(told, 4)), ProtocolError);
   EXPECT_THROW(static_cast<void>(transport::decode_departures(told.substr(0, told.size() - 1), 5)), ProtocolError);

@@ -100,7 +100,11 @@ void TcpLink::forget_attempts_at(int rank) {
 }
 
 void TcpLink::say_farewell(Peer& peer) {
-  if (demand_) write_word(peer, FrameKind::gone, 0, encode(std::span(&demand_->farewell, 1)));
+  if (FrameWriter* const writer = demand_ ? peer.last_writer() : nullptr) {  // a peer that has left may still hand it on
+    const std::string farewell = encode(std::span(&demand_->farewell, 1));
+    writer->write(peer.connection(), {.kind = FrameKind::gone, .length = static_cast<std::uint32_t>(farewell.size())},
+                  std::as_bytes(std::span(farewell)));
+  }
   peer.say_goodbye();
 }
 
@@ -191,8 +195,11 @@ void TcpLink::on_failed(int rank, const std::string& why) {
     const std::lock_guard lock(mutex_);
     if (!is_wanted(rank)) return;
     forget_attempts_at(rank);
+    decide();  // its neighbours may have said that it has left
     Peer& peer = peer_of(rank);
-    if (peer.needs_connection()) {
+    if (!is_wanted(rank)) {
+      base::debug(why);
+    } else if (peer.needs_connection()) {
       note(peer.lose(PeerFailed::disconnected, why));
     } else {
       base::debug(why);

@@ -19,16 +19,14 @@ namespace unisono::transport {
 namespace {
 
 constexpr std::size_t most_told_in_a_frame = longest_spread / 2;
-constexpr std::size_t most_last_notices = 64, most_bytes_of_last_notices = longest_spread / 4;  ///< with a goodbye, the latest
-static_assert(most_bytes_of_last_notices < most_told_in_a_frame);
+static_assert(most_told_in_a_frame + longest_departure <= longest_spread);
 
 }  // namespace
 
 void TcpLink::write_word(Peer& peer, FrameKind kind, std::uint64_t group, std::string_view payload) {
-  FrameWriter* const writer = peer.writer();
-  if (writer == nullptr) return;
-  writer->write(peer.connection(), {.kind = kind, .length = static_cast<std::uint32_t>(payload.size()), .group = group},
-                std::as_bytes(std::span(payload)));
+  if (peer.writer() == nullptr) return;
+  peer.writer()->write(peer.connection(), {.kind = kind, .length = static_cast<std::uint32_t>(payload.size()), .group = group},
+                       std::as_bytes(std::span(payload)));
   watch(peer);
 }
 
@@ -155,26 +153,21 @@ void TcpLink::announce(std::uint64_t group, std::span<const int> members, std::s
                       .key = is_failure ? key_of_failure : static_cast<std::uint64_t>(options_.rank + 1) << 32 | ++demand.last_spread,
                       // The other members of a small group learn that this one has left when they connect with it, or with its goodbye.
                       .goes_on = what != Announcement::leaving || !is_small,
-                      .members = member_bits(members, options_.hosts.size()),
+                      .members = members_text(members, options_.hosts.size()),
                       .text = std::string(text)};
   if (demand.said_goodbye || !demand.spreads.is_new(group, notice.key)) return;
-  if (what == Announcement::leaving) keep_for_goodbye(group, members, notice);
+  if (what == Announcement::leaving) keep_for_goodbye(group, notice);
   // The messages before it must not come later than this: their connections are made first.
   if (is_failure || demand.needed.empty()) return send_spread(group, notice, -1);
   demand.held_back.emplace_back(group, std::move(notice));
 }
 
-// Whoever hears that this rank has left the job without having heard that it left the group takes it for missing there.
-void TcpLink::keep_for_goodbye(std::uint64_t group, std::span<const int> members, const SpreadNotice& notice) {
-  const auto is_connected = [&](int rank) {
-    const Peer* const peer = find(rank);
-    return peer != nullptr && peer->is_open();
-  };
-  if (std::ranges::all_of(members, is_connected)) return;
-  auto& notices = demand_->farewell.notices;
-  notices.emplace_back(group, encode(notice));
-  while (notices.size() > most_last_notices || encode(std::span(&demand_->farewell, 1)).size() > most_bytes_of_last_notices)
-    notices.erase(notices.begin());
+// Whoever hears that this rank has left the job, and has not heard that it left the group, takes it for missing there. Of very many groups the latest
+// are told.
+void TcpLink::keep_for_goodbye(std::uint64_t group, const SpreadNotice& notice) {
+  Departure& farewell = demand_->farewell;
+  farewell.notices.emplace_back(group, encode(notice));
+  while (encode(std::span(&farewell, 1)).size() > longest_departure) farewell.notices.erase(farewell.notices.begin());
 }
 
 void TcpLink::release_held_back() {

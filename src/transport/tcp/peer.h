@@ -74,7 +74,9 @@ class Peer final : public FrameSink {
   /// Keeps the message of a call for a connection that is not there yet.
   void post_later(const FrameHead& frame, std::span<const std::byte> head, std::span<const std::byte> data);
   /// Returns the writer of small frames; null where the peer takes none any more, or none yet.
-  FrameWriter* writer() { return is_open() && !has_left_ && !said_goodbye_ ? &writer_ : nullptr; }
+  FrameWriter* writer() { return has_left_ ? nullptr : last_writer(); }
+  /// Returns the writer of what goes before this rank's goodbye, to a peer that has left, too.
+  FrameWriter* last_writer() { return is_open() && !said_goodbye_ ? &writer_ : nullptr; }
   bool take(std::uint64_t group, std::string& into);
   void end_group(std::uint64_t group);
   /// Returns true while a send waits for the peer or for the socket.

@@ -9,22 +9,38 @@ namespace {
 constexpr std::size_t longest_reason = 512;
 constexpr std::uint8_t goes_on_flag = 1;
 constexpr std::uint8_t has_left = 0xff;
+constexpr char as_bits = 'b', as_numbers = 'n';  ///< the beginning of a text for ranks
 
 }  // namespace
 
 bool SpreadNotice::is_for(int rank) const {
-  const auto byte = static_cast<std::size_t>(rank) / 8;
-  return members.empty() || (byte < members.size() && (static_cast<unsigned char>(members[byte]) >> (rank % 8) & 1) != 0);
+  if (members.empty()) return true;
+  base::ByteReader bytes(members);
+  if (bytes.get<char>() == as_bits) {
+    const std::string_view bits = bytes.rest();
+    const auto byte = static_cast<std::size_t>(rank) / 8;
+    return byte < bits.size() && (static_cast<unsigned char>(bits[byte]) >> (rank % 8) & 1) != 0;
+  }
+  while (!bytes.rest().empty() && bytes.ok()) {
+    if (bytes.get<std::int32_t>() == rank && bytes.ok()) return true;
+  }
+  return false;
 }
 
-std::string member_bits(std::span<const int> members, std::size_t ranks) {
+std::string members_text(std::span<const int> members, std::size_t ranks) {
   if (members.size() == ranks) return {};
+  base::ByteWriter bytes;
+  if (members.size() * sizeof(std::int32_t) < (ranks + 7) / 8) {
+    bytes.put(as_numbers);
+    for (const int rank : members) bytes.put(static_cast<std::int32_t>(rank));
+    return bytes.take();
+  }
   std::string bits((ranks + 7) / 8, '\0');
   for (const int rank : members) {
     char& byte = bits.at(static_cast<std::size_t>(rank) / 8);
     byte = static_cast<char>(static_cast<unsigned char>(byte) | 1U << (rank % 8));
   }
-  return bits;
+  return bytes.put(as_bits).raw(bits).take();
 }
 
 std::string encode(const SpreadNotice& notice) {
@@ -59,6 +75,7 @@ std::vector<Departure> decode_departures(std::string_view payload, int ranks) {
   base::ByteReader bytes(payload);
   std::vector<Departure> departures;
   while (!bytes.rest().empty()) {
+    const std::size_t before = bytes.rest().size();
     Departure& each = departures.emplace_back();
     each.rank = bytes.get<std::int32_t>();
     const auto cause = bytes.get<std::uint8_t>();
@@ -67,10 +84,13 @@ std::vector<Departure> decode_departures(std::string_view payload, int ranks) {
     each.text = bytes.text();
     for (auto left = bytes.get<std::uint32_t>(); left > 0 && bytes.ok(); --left) {
       const auto group = bytes.get<std::uint64_t>();
-      const std::string notice(bytes.text());
-      if (decode_spread(notice, ranks).origin != each.rank) throw ProtocolError("a notice of another rank than the one that is gone");
-      each.notices.emplace_back(group, notice);
+      const std::string text(bytes.text());
+      const SpreadNotice notice = decode_spread(text, ranks);
+      if (notice.origin != each.rank || notice.key == key_of_failure)
+        throw ProtocolError("a rank that is gone did not say that when it left a group");
+      each.notices.emplace_back(group, text);
     }
+    if (before - bytes.rest().size() > longest_departure) throw ProtocolError("a rank that is gone has left too much behind");
     if (!bytes.ok() || each.rank < 0 || each.rank >= ranks) throw ProtocolError("a malformed list of ranks that are gone");
   }
   return departures;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "transport/tcp/frame.h"
 #include "transport/tcp/link.h"
 
 namespace unisono::transport {
@@ -20,7 +21,7 @@ struct SpreadNotice {
   int origin = -1;
   std::uint64_t key = 0;     ///< by which a rank knows a notice of the group that it has had already
   bool goes_on = true;       ///< ranks hand it on; else it is for those alone that the origin is connected with
-  std::string members = {};  ///< of the ranks of the world a bit each; empty: it is for all ranks
+  std::string members = {};  ///< as members_text() has them; empty: it is for all ranks
   std::string text = {};
 
   bool is_for(int rank) const;
@@ -31,8 +32,8 @@ inline constexpr std::uint64_t key_of_failure = 1;
 std::string encode(const SpreadNotice& notice);
 /// Throws ProtocolError where it is none.
 SpreadNotice decode_spread(std::string_view payload, int ranks);
-/// Returns the bits of these ranks; empty where they are all ranks.
-std::string member_bits(std::span<const int> members, std::size_t ranks);
+/// Returns a text for these ranks of the world: their numbers, or a bit for each rank where that is shorter; empty where they are all ranks.
+std::string members_text(std::span<const int> members, std::size_t ranks);
 
 /// A spread notice as it is handed on: its group, and what encode(const SpreadNotice&) returns.
 using SpreadEntry = std::pair<std::uint64_t, std::string>;
@@ -43,8 +44,10 @@ struct Departure {
   std::optional<PeerFailed::Cause> lost = {};  ///< none: it has left
   std::string text = {};                       ///< how it was lost, or its last notice
   std::uint64_t group = 0;                     ///< for which that notice is
-  std::vector<SpreadEntry> notices = {};       ///< its last notices to groups of which it was not connected with all members
+  std::vector<SpreadEntry> notices = {};       ///< that it left other groups
 };
+/// The bytes of an encoded one.
+inline constexpr std::size_t longest_departure = longest_spread / 4;
 std::string encode(std::span<const Departure> departures);
 /// Throws ProtocolError where it is none.
 std::vector<Departure> decode_departures(std::string_view payload, int ranks);

@@ -93,7 +93,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   void take_departure(const Departure& departure, int from);
   void take_last_notices(const Departure& departure);
   void tell(Peer& peer, std::span<const Departure> departures);
-  void keep_for_goodbye(std::uint64_t group, std::span<const int> members, const SpreadNotice& notice);
+  void keep_for_goodbye(std::uint64_t group, const SpreadNotice& notice);
   void say_farewell(Peer& peer);
   bool may_be_connected_soon(int rank) const { return demand_->dialled.contains(rank) || demand_->accepted.contains(rank); }
   void hand_words_on();

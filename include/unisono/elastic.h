@@ -93,29 +93,33 @@ class UNISONO_API ElasticState {
 
   /// Adds a buffer that is asked for at each synchronisation, such as a copy in the host's memory of
   /// what lies elsewhere. `view` returns the elements, which have the same length and dtype on all
-  /// members; `done`, unless it is empty, is called at the end, with whether they are new.
+  /// members; `done`, unless it is empty, is called at the end, with whether they are new. An exception
+  /// of `view` is thrown by its own member's call, and InvalidArgument by those of the others.
   ElasticState& buffer(std::string name, std::function<TensorView()> view, std::function<void(bool)> done);
 
   /// Adds an object (objects.h), such as a number, a string or a container of any length.
   template <detail::object O>
   ElasticState& object(std::string name, O& x) {
-    add_object(
-        std::move(name), detail::object_type<O>().fingerprint, [&x] { return detail::to_bytes<O>(x); },
+    return object(
+        std::move(name), detail::object_type<O>(), [&x] { return detail::to_bytes<O>(x); },
         [&x](std::span<const std::byte> bytes) -> std::function<void()> {
           return [&x, value = std::make_shared<O>(detail::from_bytes<O>(bytes))] { x = std::move(*value); };
         });
-    return *this;
   }
 
   /// Returns the bytes of a state. An exception is thrown by the source's call, and InvalidArgument
   /// by those of the others.
   using Write = std::function<std::vector<std::byte>()>;
   /// Takes the bytes of the source's state, and returns what puts them in the place of the old one
-  /// when all of the state is there.
+  /// when all of the state is there. An exception is thrown by its own member's call, and
+  /// InvalidArgument by those of the others; no member has changed anything then.
   using Read = std::function<std::function<void()>(std::span<const std::byte>)>;
   /// Adds something that is written and read by functions of the program's, of any length. `write`
   /// is called on the source, `read` on all others.
   ElasticState& bytes(std::string name, Write write, Read read);
+  /// The same for an object of another language, whose type all members must have alike. Programs do
+  /// not call it.
+  ElasticState& object(std::string name, const detail::ObjectType& type, Write write, Read read);
 
   /// The library's own side of the list, which no public header defines.
   struct Entries;
@@ -123,8 +127,6 @@ class UNISONO_API ElasticState {
   const Entries& entries() const noexcept { return *entries_; }
 
  private:
-  void add_object(std::string name, std::uint64_t type, Write write, Read read);
-
   std::unique_ptr<Entries> entries_;
 };
 

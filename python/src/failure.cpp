@@ -49,6 +49,12 @@ nb::object made(const char* type, const Error& error, nb::handle place, nb::dict
 
 nb::object made(const char* type, const Error& error, nb::handle place) { return made(type, error, place, fields_of(error)); }
 
+/// What an exception says without operation and hint; of one that a program has made, all that it says.
+std::string message_of(nb::handle exception) {
+  const auto message = nb::cast<std::string>(nb::str(exception.attr("message")));
+  return message.empty() ? last_line(exception) : message;
+}
+
 nb::list list_of(const std::vector<int>& numbers) {
   nb::list list;
   for (const int number : numbers) list.append(number);
@@ -63,12 +69,11 @@ void throw_invalid(const char* operation, const std::string& what, const char* h
 
 Raised::Raised(nb::object exception) : text_(std::make_shared<const std::string>(last_line(exception))), kept_(std::move(exception)) {}
 
+RaisedPeerFailed::RaisedPeerFailed(nb::object raised) : PeerFailed(message_of(raised)), raised_(std::move(raised)) {}
+
 std::exception_ptr as_cpp(nb::handle exception) {
-  Raised raised(nb::borrow(exception));
-  if (nb::isinstance(exception, errors().attr("PeerFailed"))) {
-    return std::make_exception_ptr(PeerFailed(nb::cast<std::string>(nb::str(exception))));
-  }
-  return std::make_exception_ptr(std::move(raised));
+  if (nb::isinstance(exception, errors().attr("PeerFailed"))) return std::make_exception_ptr(RaisedPeerFailed(nb::borrow(exception)));
+  return std::make_exception_ptr(Raised(nb::borrow(exception)));
 }
 
 nb::object as_python(const std::exception_ptr& error, nb::handle place) {
@@ -76,6 +81,8 @@ nb::object as_python(const std::exception_ptr& error, nb::handle place) {
     std::rethrow_exception(error);
   } catch (const Raised& raised) {
     return raised.exception();
+  } catch (const RaisedPeerFailed& peer) {
+    return peer.raised().exception();
   } catch (const InvalidArgument& e) {
     return made("InvalidArgument", e, place);
   } catch (const NotInitialized& e) {

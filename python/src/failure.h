@@ -31,6 +31,17 @@ class Raised : public std::exception {
   Kept kept_;
 };
 
+/// A PeerFailed of Python on its way through the library, which knows it as one of its own.
+class RaisedPeerFailed : public PeerFailed {
+ public:
+  /// With the interpreter lock.
+  explicit RaisedPeerFailed(nb::object raised);
+  const Raised& raised() const { return raised_; }
+
+ private:
+  Raised raised_;
+};
+
 /// The same as an exception_ptr, and with the type that the library knows it by where the exception is one of ours.
 std::exception_ptr as_cpp(nb::handle exception);
 /// The exception of Python that stands for what the pointer holds. `place`: where the call stands; none: in the frame that is running.

@@ -22,6 +22,7 @@ NB_MODULE(_core, m) {
   bind_objects(m);
   bind_any_value(m);
   bind_parameters(m);
+  bind_elastic(m);
   bind_rank_control(m);
   bind_samplers(m);
   bind_shared_memory(m);

@@ -23,6 +23,7 @@ void bind_samplers(nb::module_& m);
 void bind_stores(nb::module_& m);
 void bind_shared_memory(nb::module_& m);
 void bind_launch(nb::module_& m);
+void bind_elastic(nb::module_& m);
 void bind_xla(nb::module_& m);
 
 /// Signals that arrive while a call waits are handled then.

@@ -54,6 +54,9 @@ void look() {
 Unlocked::Unlocked() noexcept : before_(is_in_call) { is_in_call = true; }
 Unlocked::~Unlocked() { is_in_call = before_; }
 
+Locked::Locked() noexcept : before_(is_in_call) { is_in_call = false; }
+Locked::~Locked() { is_in_call = before_; }
+
 Interruptible::Interruptible() : since_(interrupts.load()) {
   interrupts_before = &since_;
   interruptible_waits.fetch_add(1);

@@ -4,6 +4,9 @@
 
 #include <atomic>
 #include <exception>
+#include <utility>
+
+#include "failure.h"
 
 namespace unisono::python {
 
@@ -22,6 +25,30 @@ class Unlocked {
   bool before_;
   nb::gil_scoped_release released_;
 };
+
+/// Takes the interpreter lock for a call of the program's within a scope of Unlocked.
+class Locked {
+ public:
+  Locked() noexcept;
+  ~Locked();
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  nb::gil_scoped_acquire locked_;
+  bool before_;
+};
+
+/// Calls it with the interpreter lock, within a scope of Unlocked. What it raises goes through the library.
+template <class F>
+auto locked(F&& f) {
+  const Locked lock;
+  try {
+    return std::forward<F>(f)();
+  } catch (nb::python_error& error) {
+    std::rethrow_exception(as_cpp(error.value()));
+  }
+}
 
 /// Ends a wait for which nobody holds an exception of Python.
 class Interrupted : public std::exception {

@@ -35,7 +35,7 @@ struct ElasticState::Entries {
   };
   struct ObjectEntry {
     std::string name;
-    std::uint64_t type = 0;  // 0: bytes of the program's own
+    std::string type;  // empty: bytes of the program's own
     Write write;
     Read read;
   };
@@ -51,11 +51,12 @@ ElasticState& ElasticState::buffer(std::string name, std::function<TensorView()>
   return *this;
 }
 ElasticState& ElasticState::bytes(std::string name, Write write, Read read) {
-  add_object(std::move(name), 0, std::move(write), std::move(read));
+  entries_->objects.push_back({std::move(name), {}, std::move(write), std::move(read)});
   return *this;
 }
-void ElasticState::add_object(std::string name, std::uint64_t type, Write write, Read read) {
-  entries_->objects.push_back({std::move(name), type, std::move(write), std::move(read)});
+ElasticState& ElasticState::object(std::string name, const detail::ObjectType& type, Write write, Read read) {
+  entries_->objects.push_back({std::move(name), type.name, std::move(write), std::move(read)});
+  return *this;
 }
 
 namespace {
@@ -72,7 +73,7 @@ std::vector<std::string> table_of(const Entries& entries, std::span<const Tensor
     table.push_back(fmt::format("buffer \"{}\" of {} {}", entries.buffers[i].name, views[i].numel(), to_string(views[i].dtype())));
   }
   for (const auto& entry : entries.objects) {
-    table.push_back(entry.type == 0 ? fmt::format("bytes \"{}\"", entry.name) : fmt::format("object \"{}\" of type {:016x}", entry.name, entry.type));
+    table.push_back(entry.type.empty() ? fmt::format("bytes \"{}\"", entry.name) : fmt::format("object \"{}\" ({})", entry.name, entry.type));
   }
   return table;
 }
@@ -95,7 +96,13 @@ std::string first_difference(const std::vector<std::string>& here, const std::ve
   return fmt::format("the state of rank {} is not that of this rank", rank);
 }
 
-std::exception_ptr fault_of(const Entries& entries, std::span<const TensorView> views) {
+/// The elements of all buffers, and the first reason why this rank cannot take part.
+struct Views {
+  std::vector<TensorView> all = {};
+  std::exception_ptr fault = {};
+};
+
+std::exception_ptr device_among(const Entries& entries, std::span<const TensorView> views) {
   for (std::size_t i = 0; i < views.size(); ++i) {
     if (views[i].device() == Device{}) continue;
     return std::make_exception_ptr(Unsupported(fmt::format("buffer \"{}\" lies on a device", entries.buffers[i].name),
@@ -104,17 +111,28 @@ std::exception_ptr fault_of(const Entries& entries, std::span<const TensorView> 
   return nullptr;
 }
 
+Views views_of(const Entries& entries) {
+  Views views;
+  try {
+    for (const auto& entry : entries.buffers) views.all.push_back(entry.view());
+    views.fault = device_among(entries, views.all);
+  } catch (...) {
+    views.fault = std::current_exception();
+  }
+  return views;
+}
+
 /// Compares what the members list, and returns the rank whose state counts, with its step.
-std::pair<int, std::int64_t> choose_source(group::Composed& call, const ElasticState& state, std::span<const TensorView> views) {
+std::pair<int, std::int64_t> choose_source(group::Composed& call, const ElasticState& state, const Views& views) {
   enum Item : std::size_t { step, hash };
-  const auto table = table_of(state.entries(), views);
-  const objects::Lines lines(call, {static_cast<std::uint64_t>(state.step), hash_of(table)}, fault_of(state.entries(), views));
+  const auto table = table_of(state.entries(), views.all);
+  const objects::Lines lines(call, {static_cast<std::uint64_t>(state.step), hash_of(table)}, views.fault);
+  lines.nobody_failed();  // whose table may be a part
   if (const auto found = lines.difference_in(hash)) {
     const detail::ByteParts all = detail::all_gather_bytes(detail::to_bytes(table), call.name(), call.group(), call.options());
     const auto theirs = detail::from_bytes<std::vector<std::string>>(all[static_cast<std::size_t>(found->other)]);
     call.throw_mismatch(*found, first_difference(table, theirs, found->other));
   }
-  lines.nobody_failed();
   int source = 0;
   for (int r = 1; r < call.group().size(); ++r) {
     if (static_cast<std::int64_t>(lines.of(r, step)) > static_cast<std::int64_t>(lines.of(source, step))) source = r;
@@ -122,9 +140,15 @@ std::pair<int, std::int64_t> choose_source(group::Composed& call, const ElasticS
   return {source, static_cast<std::int64_t>(lines.of(source, step))};
 }
 
-/// Returns the objects of the source, which it writes; the others get what makes them their own.
-std::vector<std::function<void()>> take_objects(group::Composed& call, const Entries& entries, int source) {
-  std::vector<std::function<void()>> takings;
+/// What makes the source's objects a rank's own, or why the rank cannot read them.
+struct Takings {
+  std::vector<std::function<void()>> all = {};
+  std::exception_ptr error = {};
+};
+
+/// The objects of the source, which it writes and the others read.
+Takings take_objects(group::Composed& call, const Entries& entries, int source) {
+  Takings takings;
   if (entries.objects.empty()) return takings;
   const bool is_source = call.group().rank() == source;
   std::exception_ptr error;
@@ -141,17 +165,20 @@ std::vector<std::function<void()>> take_objects(group::Composed& call, const Ent
   objects::Lines(call, {0}, error).nobody_failed();
   detail::broadcast_bytes(bytes, source, call.name(), call.group(), call.options(), {});
   if (is_source) return takings;
-  written = detail::from_bytes<ObjectBytes>(bytes);
-  if (written.size() != entries.objects.size()) throw ProtocolError("the source's state has another number of objects");
-  for (std::size_t i = 0; i < written.size(); ++i) takings.push_back(entries.objects[i].read(written[i]));
+  try {
+    written = detail::from_bytes<ObjectBytes>(bytes);
+    if (written.size() != entries.objects.size()) throw ProtocolError("the source's state has another number of objects");
+    for (std::size_t i = 0; i < written.size(); ++i) takings.all.push_back(entries.objects[i].read(written[i]));
+  } catch (...) {
+    takings.error = std::current_exception();
+  }
   return takings;
 }
 
-/// Brings the source's buffers into memory beside the own ones.
-std::vector<std::vector<std::byte>> take_buffers(group::Composed& call, std::span<const TensorView> views, int source) {
+/// Brings the source's buffers into memory beside the own ones. `error`: why this rank cannot take the state, if so.
+std::vector<std::vector<std::byte>> take_buffers(group::Composed& call, std::span<const TensorView> views, int source, std::exception_ptr error) {
   const bool is_source = call.group().rank() == source;
   std::vector<std::vector<std::byte>> beside(views.size());
-  std::exception_ptr error;
   try {
     for (std::size_t i = 0; i < views.size(); ++i) {
       if (!is_source || !views[i].is_contiguous()) beside[i].resize(views[i].bytes());
@@ -173,16 +200,15 @@ std::vector<std::vector<std::byte>> take_buffers(group::Composed& call, std::spa
 
 int synchronize(ElasticState& state, const ProcessGroup& group, std::source_location where) {
   group::Composed call(synchronize_label, group, {.where = where});
-  std::vector<TensorView> views;
-  for (const auto& entry : state.entries().buffers) views.push_back(entry.view());
+  const Views views = views_of(state.entries());
   const auto [source, step] = choose_source(call, state, views);
-  const auto objects = take_objects(call, state.entries(), source);
-  const auto beside = take_buffers(call, views, source);
+  const Takings takings = take_objects(call, state.entries(), source);
+  const auto beside = take_buffers(call, views.all, source, takings.error);
   const bool has_changed = group.rank() != source;
   if (has_changed) {
-    for (const auto& take : objects) take();
-    for (std::size_t i = 0; i < views.size(); ++i) {
-      if (views[i].numel() > 0) kernels::unpack(views[i], beside[i].data());
+    for (const auto& take : takings.all) take();
+    for (std::size_t i = 0; i < views.all.size(); ++i) {
+      if (views.all[i].numel() > 0) kernels::unpack(views.all[i], beside[i].data());
     }
   }
   for (const auto& entry : state.entries().buffers) {

@@ -88,7 +88,10 @@ WORLD_TEST(Synchronize, DifferentStatesAreAMismatchForAll) {
   ElasticState objects;
   if (differs) objects.object("x", real);
   else objects.object("x", number);
-  EXPECT_THROW(synchronize(objects), Mismatch);
+  const auto types = thrown_by<Mismatch>([&] { synchronize(objects); });
+  for (const std::string_view name : {detail::object_type<int>().name, detail::object_type<double>().name}) {
+    EXPECT_NE(types.message().find("object \"x\" (" + std::string(name) + ")"), std::string::npos) << types.message();
+  }
   expect_usable();
 }
 
@@ -162,6 +165,57 @@ WORLD_TEST(Synchronize, ASourceThatCannotWriteChangesNothing) {
   }
   EXPECT_EQ(numbers, std::vector<int>(3, rank()));
   expect_usable();
+}
+
+// Nor does one that a member cannot read, or of which a member's elements cannot be had.
+WORLD_TEST(Synchronize, AMemberThatCannotTakePartChangesNothing) {
+  const int last = world_size() - 1;
+  std::vector<int> numbers(3, rank());
+  std::string text = "of rank " + std::to_string(rank());
+  bool can_read = rank() != last, can_view = true;
+  ElasticState state;
+  state.buffer("numbers", numbers).object("text", text);
+  state.bytes(
+      "bytes", [] { return std::vector<std::byte>(5); },
+      [&](std::span<const std::byte>) -> std::function<void()> {
+        if (!can_read) throw std::runtime_error("no room to read it");
+        return [] {};
+      });
+  state.buffer(
+      "elsewhere",
+      [&] {
+        if (!can_view) throw std::runtime_error("it is elsewhere");
+        return detail::writable_view_of(numbers);
+      },
+      nullptr);
+  const auto expect_untouched = [&] {
+    EXPECT_EQ(numbers, std::vector<int>(3, rank()));
+    EXPECT_EQ(text, "of rank " + std::to_string(rank()));
+    EXPECT_EQ(state.step, -rank());
+    expect_usable();
+  };
+  state.step = -rank();
+  if (world_size() > 1) {
+    if (rank() == last) {
+      EXPECT_STREQ(thrown_by<std::runtime_error>([&] { synchronize(state); }).what(), "no room to read it");
+    } else {
+      const auto error = thrown_by<InvalidArgument>([&] { synchronize(state); });
+      EXPECT_NE(error.message().find("no room to read it"), std::string::npos) << error.message();
+      EXPECT_EQ(error.culprit(), last);
+    }
+    expect_untouched();
+  }
+  can_read = true;
+  can_view = rank() != last;
+  if (rank() == last) {
+    EXPECT_STREQ(thrown_by<std::runtime_error>([&] { synchronize(state); }).what(), "it is elsewhere");
+  } else {
+    EXPECT_THROW(synchronize(state), InvalidArgument);
+  }
+  expect_untouched();
+  can_view = true;
+  EXPECT_EQ(synchronize(state), 0);
+  EXPECT_EQ(text, "of rank 0");
 }
 
 // Without a launcher nobody waits; a group is itself.

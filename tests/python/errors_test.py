@@ -259,6 +259,8 @@ class Interruption(jobs.JobTest):
         "behind a work": "w = unisono.all_reduce_async(np.ones(3)); unisono.barrier()",
         "an object": "unisono.all_gather_object(1)",
         "a new group": "unisono.new_group([0, 1])",
+        "an elastic state": "unisono.synchronize(unisono.ElasticState(x=np.ones(3), n=1))",
+        "an elastic job": "unisono.run_elastic(unisono.ElasticState(), lambda group: False)",
     }
 
     def interrupted(self, waiting, n):
@@ -310,6 +312,8 @@ class Interruption(jobs.JobTest):
             "unreachable": 'unisono.TcpStore("127.0.0.1", 9, timeout=60)',
             "initialize": f'unisono.initialize(init_method="file://{self.folder}/other", rank=0, world_size=2)',
             "initialize by tcp": 'unisono.initialize(init_method="tcp://127.0.0.1:29711", rank=1, world_size=2)',
+            "a step": 'unisono.run_elastic(unisono.ElasticState(), lambda group: unisono.MemoryStore().get("a"))',
+            "a step of Python": "unisono.run_elastic(unisono.ElasticState(), lambda group: signal.pause())",
             "threads": "unisono.run_threads(2, lambda r: unisono.barrier() if r else None or time.sleep(0.01) or unisono.recv(np.ones(1), 1))",
         }.items():
             with self.subTest(what):

@@ -3,12 +3,15 @@
 #include <unisono/unisono.h>
 
 #include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -120,6 +123,38 @@ void objects_of_another_version() {
   detail::send_parcel(out.take(), 1, unisono::world(), {});
 }
 
+// What both languages have of an elastic job's state: buffers, and bytes that the program writes. Objects differ.
+void states() {
+  const int rank = unisono::rank();
+  std::vector<float> weights(3, static_cast<float>(rank));
+  std::string text = "from C++";
+  unisono::ElasticState state;
+  state.buffer("weights", weights)
+      .bytes(
+          "text",
+          [&] {
+            const auto bytes = std::as_bytes(std::span(text));
+            return std::vector<std::byte>(bytes.begin(), bytes.end());
+          },
+          [&](std::span<const std::byte> bytes) -> std::function<void()> {
+            return [&text, taken = std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())] { text = taken; };
+          });
+  state.step = 4;
+  check(unisono::synchronize(state) == 1 && state.step == 5 && weights[2] == 1 && text == "from Python", "synchronize from Python");
+  weights.assign(3, 0.5F);
+  text = "from C++";
+  state.step = 6;
+  check(unisono::synchronize(state) == 0, "synchronize from C++");
+  std::int64_t number = 1;
+  state.object("number", number);
+  try {
+    unisono::synchronize(state);
+    check(false, "a Mismatch of the objects of a state");
+  } catch (const unisono::Mismatch& error) {
+    check(std::string(error.what()).find("an object of Python") != std::string::npos, error.what());
+  }
+}
+
 void samplers() {
   unisono::DistributedSampler sampler(20, {.num_replicas = 3, .rank = 1, .seed = 5});
   sampler.set_epoch(4);
@@ -146,6 +181,7 @@ int main() {
   differences();
   objects_of_the_other();
   objects_of_another_version();
+  states();
   samplers();
   std::puts("fine");
 }

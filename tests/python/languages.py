@@ -65,6 +65,21 @@ with unisono.Context():
         else:
             raise SystemExit("no Mismatch")
 
+    # What both languages have of an elastic job's state: buffers, and bytes that the program writes. Objects differ.
+    texts = []
+    state = unisono.ElasticState(weights=np.full(3, rank, "float32"))
+    state.bytes("text", lambda: b"from Python", lambda text: lambda: texts.append(text))
+    state.step = 5
+    assert unisono.synchronize(state) == 1 and state.step == 5 and state.weights.tolist() == [1] * 3 and texts == []
+    assert unisono.synchronize(state) == 0 and state.step == 6 and state.weights.tolist() == [0.5] * 3 and texts == [b"from C++"]
+    state.object("number", 1)
+    try:
+        unisono.synchronize(state)
+    except unisono.Mismatch as error:
+        assert 'object "number" (an object of Python' in str(error), error
+    else:
+        raise SystemExit("no Mismatch")
+
     sampler = unisono.DistributedSampler(20, num_replicas=3, rank=1, seed=5)
     sampler.set_epoch(4)
     theirs = unisono.recv_array(0).tobytes().decode().split()

@@ -11,6 +11,7 @@ NAMES = """
 InitOptions:Context initialize finalize Context is_initialized rank world_size local_rank nproc_per_node nnodes node_rank dist_info hostname device
 backend model_name available_backends is_backend_available sync set_local_rank show_config Launcher infer_launcher
 GlobalRank ProcessGroup world new_group split_group local_group shrink_group
+ElasticState run_elastic grow_group newcomers_waiting
 Device is_shared shared_array ReduceOp parse_reduce_op premul_sum
 all_reduce all_reduce_async reduce reduce_async broadcast broadcast_async all_gather all_gather_async gather gather_async scatter scatter_async
 reduce_scatter reduce_scatter_async all_to_all all_to_all_async scan scan_async exscan exscan_async mean

@@ -1,0 +1,239 @@
+// Jobs that go on without lost ranks, and take new ones in.
+
+#include "unisono/elastic.h"
+
+#include <nanobind/stl/string.h>
+
+#include <string>
+
+#include "arguments.h"
+#include "elastic_state.h"
+#include "failure.h"
+#include "module.h"
+#include "signals.h"
+
+namespace unisono::python {
+namespace {
+
+using namespace nb::literals;
+
+// What a state lists may refer to the state again, as the function of a training does: Python's collector looks through it.
+
+int visit_entries(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  for (const auto& entry : nb::inst_ptr<PythonState>(self)->entries()) {
+    Py_VISIT(entry->value().ptr());
+    Py_VISIT(entry->second().ptr());
+  }
+  return 0;
+}
+
+int clear_entries(PyObject* self) {
+  if (!nb::inst_ready(self)) return 0;
+  for (const auto& entry : nb::inst_ptr<PythonState>(self)->entries()) entry->clear();
+  return 0;
+}
+
+PyType_Slot slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(visit_entries)}, {Py_tp_clear, reinterpret_cast<void*>(clear_entries)}, {0, nullptr}};
+
+void make_state(PythonState* place, const nb::kwargs& entries) {
+  new (place) PythonState();
+  try {
+    for (const auto& [name, value] : entries) place->add(nb::cast<std::string>(name), nb::borrow(value));
+  } catch (...) {
+    place->~PythonState();
+    throw;
+  }
+}
+
+ElasticEntry* listed(nb::handle self, const std::string& name) {
+  return nb::inst_ready(self) ? nb::inst_ptr<PythonState>(self)->find(name) : nullptr;
+}
+
+nb::object attribute(nb::handle self, const std::string& name) {
+  if (const ElasticEntry* const entry = listed(self, name)) return entry->value();
+  throw nb::attribute_error(("this ElasticState lists no \"" + name + "\"").c_str());
+}
+
+void set_attribute(nb::handle self, const std::string& name, nb::object value) {
+  if (ElasticEntry* const entry = listed(self, name)) return entry->assign(std::move(value));
+  const bool is_own = nb::hasattr(nb::type<PythonState>(), name.c_str());
+  if (PyObject_GenericSetAttr(self.ptr(), nb::str(name.c_str(), name.size()).ptr(), value.ptr()) == 0) return;
+  nb::python_error error;
+  if (is_own || !error.matches(PyExc_AttributeError)) throw std::move(error);
+  throw nb::attribute_error(("this ElasticState lists no \"" + name + "\": buffer and object add it").c_str());
+}
+
+ElasticEntry& item(const PythonState& state, const std::string& name) {
+  if (ElasticEntry* const entry = state.find(name)) return *entry;
+  throw nb::key_error(name.c_str());
+}
+
+std::string text_of(const PythonState& state) {
+  std::string text = "<unisono.ElasticState of step " + std::to_string(state.state.step) + ":";
+  for (const auto& entry : state.entries()) text += " " + entry->name();
+  return text + ">";
+}
+
+/// Lets go of the buffers of a call that has ended in any way.
+struct Released {
+  const PythonState& state;
+  ~Released() { state.release(); }
+};
+
+int bring_together(PythonState& state, nb::handle group) {
+  const ProcessGroup& ranks = group_of(group, "synchronize");
+  const Released released{state};
+  const Unlocked unlocked;
+  return synchronize(state.state, ranks, std::source_location());
+}
+
+bool are_newcomers_waiting(nb::handle group) {
+  const ProcessGroup& ranks = group_of(group, "newcomers_waiting");
+  const Unlocked unlocked;
+  return newcomers_waiting(ranks, std::source_location());
+}
+
+bool goes_on(nb::handle step, const ProcessGroup& group) {
+  const nb::object result = step(group);
+  if (result.is_none()) throw_invalid("run_elastic", "the step returned None", "it returns True to be called again, and False when all is done");
+  const int truth = PyObject_IsTrue(result.ptr());
+  if (truth < 0) throw nb::python_error();
+  return truth != 0;
+}
+
+ProcessGroup run(PythonState& state, nb::handle step) {
+  if (PyCallable_Check(step.ptr()) == 0) {
+    throw_invalid("run_elastic", "the step is a function of the group", "it returns True to be called again, and False when all is done");
+  }
+  const Released released{state};
+  const Unlocked unlocked;
+  return run_elastic(
+      state.state, [&](const ProcessGroup& group) { return locked([&] { return goes_on(step, group); }); }, std::source_location());
+}
+
+nb::class_<PythonState> bind_state(nb::module_& m) {
+  return nb::class_<PythonState>(m, "ElasticState", nb::type_slots(slots),
+                                 R"(What all members of an elastic job have alike: the number of steps that are done, and what is listed by name.
+
+Each thing is a buffer, whose elements are changed in place and have the same length and dtype on all members, or an object, which pickle writes, of any
+length. What is listed is an attribute (state.weights), and state["any name"]; an object may be assigned anew. At synchronize a list, dict or set stays
+the object it is and gets the other's elements, what has state_dict and load_state_dict (a model, an optimizer) loads the other's, and any other object
+is replaced. As keyword arguments: what is a buffer that can be written to is listed as one, anything else as an object.
+
+    state = unisono.ElasticState(weights=numpy.zeros(1000), losses=[], best=0.0)
+    state.weights -= gradient
+    state.losses.append(loss)
+    state.best = max(state.best, accuracy)
+    state.step += 1)")
+      .def("__init__", &make_state, nb::sig("def __init__(self, **entries: typing.Any) -> None"))
+      .def_prop_rw(
+          "step", [](const PythonState& state) { return state.state.step; }, [](PythonState& state, std::int64_t step) { state.state.step = step; },
+          "The number of steps that are done. The program counts it up when a step is complete: all that is listed has changed.")
+      .def(
+          "buffer",
+          [](PythonState& state, const std::string& name, nb::object x, nb::object done) -> PythonState& {
+            state.add_buffer(name, std::move(x), std::move(done));
+            return state;
+          },
+          "name"_a, "x"_a.none(), "done"_a = nb::none(), nb::rv_policy::reference,
+          nb::sig("def buffer(self, name: str, x: Buffer | collections.abc.Callable[[], Buffer], "
+                  "done: collections.abc.Callable[[bool], typing.Any] | None = None) -> ElasticState"),
+          R"(Lists a buffer, which is changed in place. Of one on a GPU (PyTorch, CuPy) a copy in the host's memory travels. Returns the state.
+
+x: the buffer, or a function that returns it at each synchronize. done: called at the end, with whether the elements are new.)")
+      .def(
+          "object",
+          [](PythonState& state, const std::string& name, nb::object x) -> PythonState& {
+            state.add_object(name, std::move(x));
+            return state;
+          },
+          "name"_a, "x"_a.none(), nb::rv_policy::reference, nb::sig("def object(self, name: str, x: typing.Any) -> ElasticState"),
+          "Lists an object that pickle takes, or one with state_dict and load_state_dict. Returns the state.")
+      .def(
+          "bytes",
+          [](PythonState& state, const std::string& name, nb::object write, nb::object read) -> PythonState& {
+            state.add_bytes(name, std::move(write), std::move(read));
+            return state;
+          },
+          "name"_a, "write"_a.none(), "read"_a.none(), nb::rv_policy::reference,
+          nb::sig("def bytes(self, name: str, write: collections.abc.Callable[[], Buffer], "
+                  "read: collections.abc.Callable[[typing.Any], collections.abc.Callable[[], typing.Any] | None]) -> ElasticState"),
+          R"(Lists something that functions of the program write and read, of any length. Returns the state.
+
+write: called on the source, returns bytes. read: called with them on all others; returns a function that puts in place what was read, which is called
+when all of the state is there, or None.)");
+}
+
+void bind_names(nb::class_<PythonState> type) {
+  type.def("__getattr__", &attribute, "name"_a, nb::sig("def __getattr__(self, name: str, /) -> typing.Any"))
+      .def("__setattr__", &set_attribute, "name"_a, "value"_a.none(), nb::sig("def __setattr__(self, name: str, value: typing.Any, /) -> None"))
+      .def(
+          "__getitem__", [](const PythonState& state, const std::string& name) { return item(state, name).value(); }, "name"_a,
+          nb::sig("def __getitem__(self, name: str, /) -> typing.Any"))
+      .def(
+          "__setitem__", [](PythonState& state, const std::string& name, nb::object value) { item(state, name).assign(std::move(value)); }, "name"_a,
+          "value"_a.none(), nb::sig("def __setitem__(self, name: str, value: typing.Any, /) -> None"))
+      .def(
+          "__contains__", [](const PythonState& state, const std::string& name) { return state.find(name) != nullptr; }, "name"_a,
+          nb::sig("def __contains__(self, name: str, /) -> bool"))
+      .def("__repr__", &text_of);
+}
+
+}  // namespace
+
+void bind_elastic(nb::module_& m) {
+  bind_names(bind_state(m));
+  m.def(
+      "synchronize", &bring_together, "state"_a, "group"_a = nb::none(),
+      nb::sig("def synchronize(state: ElasticState, group: ProcessGroup | None = None) -> int"),
+      R"(Brings all members of a group to the state of the one with the most steps; of several, the lowest rank. Returns that rank. All of them call.
+
+A member that fails meanwhile leaves no other with a half of a state, which is put together beside the old one first. Mismatch on all members that list
+different things. What a member cannot write or read it raises itself, and the others InvalidArgument; the group stays usable.
+
+    source = unisono.synchronize(state))");
+  m.def(
+      "newcomers_waiting", &are_newcomers_waiting, "group"_a = nb::none(),
+      nb::sig("def newcomers_waiting(group: ProcessGroup | None = None) -> bool"),
+      R"(Whether processes wait to be taken in, which `unisono run -n MIN:MAX` has started in the place of lost ones. All members call and get the same.
+
+False in a job that unisono run has not started. InvalidArgument for any other group than the world and what shrink_group has left of it.)");
+  m.def(
+      "grow_group",
+      [](const ProcessGroup& group) {
+        const Unlocked unlocked;
+        return grow_group(group, std::source_location());
+      },
+      "group"_a,
+      R"(Takes in the processes that wait, and returns the new world: the members in their order, the newcomers behind them. All members call.
+
+Where none waits, or none gets through, it is the group itself. world(), rank() and world_size() speak of the new world; all groups of before end, and
+no other thread may be in a call. A newcomer that has not come after 30 s is left out. PeerFailed if a member is lost meanwhile: shrink_group follows.
+
+    if unisono.newcomers_waiting(group):
+        group = unisono.grow_group(group)
+        unisono.synchronize(state, group))");
+  m.def(
+      "run_elastic", &run, "state"_a, "step"_a.none(),
+      nb::sig("def run_elastic(state: ElasticState, step: collections.abc.Callable[[ProcessGroup], bool]) -> ProcessGroup"),
+      R"(Calls step(group) again and again, with the group of all processes that there are at the time, until it returns False. Returns the last group.
+
+Before a step newcomers are taken in. A step that raises PeerFailed is followed by shrink_group; any other exception is raised. After both, and at the
+begin, `synchronize` is called: a step that some members have completed and others not counts as completed. So a step changes what is listed only after
+its last call on the group, counts state.step up at the end, and returns the same on all members.
+
+Raises Timeout if the others have gone on without this rank, and PeerFailed if the survivors find each other no more.
+
+    def step(group):
+        if state.step == 1000: return False
+        gradient = unisono.all_reduce(gradient_of(state.weights), "avg", group)
+        state.weights -= gradient
+        state.step += 1
+        return True
+
+    unisono.run_elastic(state, step))");
+}
+
+}  // namespace unisono::python

@@ -91,9 +91,9 @@ OpenPlace::HostZero OpenPlace::find(Claim claim, const Deadline& deadline) {
       return {.is_own = true, .seat = zero_key(number), .address = address_key(number)};
     }
     if (zero && claim == Claim::only_this) {
-      throw InvalidArgument(fmt::format("host 0 of the job at {} is {}, which still runs; this launcher, {}, is the second one", url,
-                                        where(zero->member), who_),
-                            {.hint = "only one launcher is told --node-rank 0; without a number each finds its own"});
+      throw InvalidArgument(
+          fmt::format("host 0 of the job at {} is {}, which still runs; this launcher, {}, is the second one", url, where(zero->member), who_),
+          {.hint = "only one launcher is told --node-rank 0; without a number each finds its own"});
     }
     if (deadline.passed()) throw Timeout(fmt::format("{} within {} ms", missing, deadline.timeout().count()));
     if (!zero) {
@@ -127,9 +127,10 @@ void OpenPlace::take_for_fixed() {
   const auto [number, zero] = latest();
   if (!zero) return;
   if (said == own_) store_->compare_set(fixed_key, own_, left_mark);
-  throw InvalidArgument(fmt::format("the job at {} still runs, with --nnodes MIN:MAX and {} as host 0: {}, with a fixed number of hosts, cannot come in",
-                                    store_->location().url, where(zero->member), who_),
-                        {.hint = "--nnodes is the same on all hosts"});
+  throw InvalidArgument(
+      fmt::format("the job at {} still runs, with --nnodes MIN:MAX and {} as host 0: {}, with a fixed number of hosts, cannot come in",
+                  store_->location().url, where(zero->member), who_),
+      {.hint = "--nnodes is the same on all hosts"});
 }
 
 }  // namespace unisono::launcher

@@ -34,12 +34,12 @@ class OpenPlace {
     only_this,  ///< it was given number 0: another one is an error
   };
   struct HostZero {
-    bool is_own = false;        ///< this launcher has claimed it, and tells its address
-    std::string seat = {};      ///< is_own: set to `left` when the job is over
-    std::string address = {};   ///< is_own: the key of the address; else the address, at which somebody listens
+    bool is_own = false;       ///< this launcher has claimed it, and tells its address
+    std::string seat = {};     ///< is_own: set to `left` when the job is over
+    std::string address = {};  ///< is_own: the key of the address; else the address, at which somebody listens
   };
-  /// Finds host 0, or becomes it. Throws InvalidArgument where the place or its host 0 is another launcher's, Timeout where no host 0 comes, tells its
-  /// address and can be reached in time.
+  /// Finds host 0, or becomes it. Throws InvalidArgument where the place or its host 0 is another launcher's, Timeout where no host 0 comes, tells
+  /// its address and can be reached in time.
   HostZero find(Claim claim, const base::Deadline& deadline);
 
   /// Says that a job with a fixed number of hosts is here. Throws InvalidArgument where one of MIN to MAX hosts is.

@@ -135,7 +135,8 @@ TEST_F(ElasticEtcd, TakeThePlaceOfAHostZeroWhoseLeaseHasRunOut) {
 
 // A claim without a launcher is none, and a launcher that was told another number than 0 waits for the one that is host 0.
 TEST_F(ElasticEtcd, WaitForAHostZeroWithAnotherNumber) {
-  claim_elsewhere(*look(), 1, "");
+  const auto other = look();  // without which the claim would be removed
+  claim_elsewhere(*other, other->presence() + 1, "");
   Launchers job({.nodes = "2:2", .ranks = "2", .moment = "place", .step = 3}, {"--store", url()});
   RunningCommand& one = job.start({"--node-rank", "1"}, on_loopback);
   ASSERT_TRUE(one.until_err_has("waiting for host 0 of the job that meets in ")) << one.err();

@@ -34,17 +34,9 @@ class Launchers {
 
   /// Starts a launcher.
   RunningCommand& start(const std::vector<std::string>& flags = {}, const Variables& variables = {}) {
-    std::vector<std::string> words{"run",
-                                   "-n",
-                                   plan_.ranks,
-                                   "--nnodes",
-                                   plan_.nodes,
-                                   "--last-call",
-                                   "0.5",
-                                   "--max-restarts",
-                                   std::to_string(plan_.restarts),
-                                   "--grace",
-                                   plan_.grace};
+    std::vector<std::string> words{
+        "run",     "-n",       plan_.ranks, "--nnodes", plan_.nodes, "--last-call", "0.5", "--max-restarts", std::to_string(plan_.restarts),
+        "--grace", plan_.grace};
     words.insert(words.end(), place_.begin(), place_.end());
     words.insert(words.end(), flags.begin(), flags.end());
     words.insert(words.end(), {"--", FAULT_RANK, "elastic", std::to_string(plan_.steps), std::to_string(plan_.size), plan_.moment, plan_.victims,
@@ -72,6 +64,7 @@ class Launchers {
     EXPECT_EQ(count(all, "done as rank"), size) << all << err();
     for (int r = 0; r < size; ++r) EXPECT_EQ(count(all, fmt::format("done as rank {} of {},", r, size)), 1) << all;
     const std::string account = all.substr(std::min(all.find("places"), all.size()));
+    ASSERT_FALSE(account.empty()) << err();
     EXPECT_EQ(count(all, account.substr(0, account.find('\n'))), size) << all;
     if (!places.empty()) {
       EXPECT_EQ(count(all, fmt::format("places {}, ", places)), size) << all;

@@ -26,8 +26,8 @@ std::unique_ptr<RunningCommand> launcher_on(const Hosts& hosts, int host, const 
                      with(secret, variables));
 }
 
-// Nobody is told an address or a number. The launcher of host 0 dies: the others end, and one that comes then begins another job once the lease of the
-// dead one has run out, since nothing but that tells it so. Another host comes into that job while it runs.
+// Nobody is told an address or a number. The launcher of host 0 dies: the others end, and one that comes then begins another job once the lease of
+// the dead one has run out, since nothing but that tells it so. Another host comes into that job while it runs.
 TEST(ElasticEtcdOfHosts, begin_anew_once_the_lease_of_host_zero_has_run_out) {
   COVERS("TS-50");
   if (!EtcdServer::is_here()) GTEST_SKIP() << EtcdServer::how_to_get_it;

@@ -36,6 +36,22 @@ class EtcdServer {
   static bool is_here() { return !program().empty(); }
   static constexpr const char* how_to_get_it = "there is no etcd on this machine (Debian: etcd-server)";
 
+  /// The words that start a member with these URLs, for clients and for members, and its data and log in this folder.
+  static std::vector<std::string> words_of(const std::string& client, const std::string& peer, const std::string& folder) {
+    return {program(),
+            "--name=test",
+            "--data-dir=" + folder + "/data",
+            "--listen-client-urls=" + client,
+            "--advertise-client-urls=" + client,
+            "--listen-peer-urls=" + peer,
+            "--initial-advertise-peer-urls=" + peer,
+            "--initial-cluster=test=" + peer,
+            "--heartbeat-interval=20",
+            "--election-timeout=200",
+            "--logger=zap",
+            "--log-outputs=" + folder + "/log"};
+  }
+
   EtcdServer() : EtcdServer("", "") {}
   /// The names of PEM files with which it encrypts, where they are given.
   EtcdServer(std::string certificate, std::string key)
@@ -70,22 +86,10 @@ class EtcdServer {
   /// Goes on with the data that it had, and returns when it serves.
   void start() {
     const std::string client = (certificate_.empty() ? "http://" : "https://") + endpoint(), peer = fmt::format("http://127.0.0.1:{}", peer_port_);
-    const std::string log = folder_ + "/log";
     // It ends with a test that is killed.
     std::vector<std::string> words;
     if (::access(setpriv, X_OK) == 0) words = {setpriv, "--pdeathsig", "KILL", "--"};
-    const std::vector<std::string> command{program(),
-                                           "--name=test",
-                                           "--data-dir=" + folder_ + "/data",
-                                           "--listen-client-urls=" + client,
-                                           "--advertise-client-urls=" + client,
-                                           "--listen-peer-urls=" + peer,
-                                           "--initial-advertise-peer-urls=" + peer,
-                                           "--initial-cluster=test=" + peer,
-                                           "--heartbeat-interval=20",
-                                           "--election-timeout=200",
-                                           "--logger=zap",
-                                           "--log-outputs=" + log};
+    const std::vector<std::string> command = words_of(client, peer, folder_);
     words.insert(words.end(), command.begin(), command.end());
     if (!certificate_.empty()) words.insert(words.end(), {"--cert-file=" + certificate_, "--key-file=" + key_});
     std::vector<char*> arguments;
@@ -102,7 +106,7 @@ class EtcdServer {
     ::posix_spawnattr_destroy(&attributes);
     const base::Deadline deadline(std::chrono::seconds(30));
     while (!serves()) {
-      if (deadline.passed() || ::waitpid(pid_, nullptr, WNOHANG) != 0) throw std::runtime_error("etcd does not serve: " + text_of(log));
+      if (deadline.passed() || ::waitpid(pid_, nullptr, WNOHANG) != 0) throw std::runtime_error("etcd does not serve: " + text_of(folder_ + "/log"));
       ::poll(nullptr, 0, 10);  // nothing tells of a new listener
     }
   }

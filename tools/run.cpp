@@ -229,6 +229,7 @@ void explain_run(const CLI::App* command) {
                     {"unisono run -n 8 --bind core --logs logs ./app", "Each rank on a core of its own, with a file for its output."},
                     {"unisono run --nnodes 2 --node-rank 1 --master-addr 10.0.0.1 -n 4 -- ./app", "The second of two hosts."},
                     {"unisono run --nnodes 2:4 --master-addr 10.0.0.1 -n 4 -- ./app", "On each of two to four hosts, which come and go."},
+                    {"unisono run --nnodes 2:4 --store etcd://10.0.0.9/train-17 -n 4 -- ./app", "The same, with host 0 found in etcd."},
                     {"unisono run --hosts a:4,b:4 -- ./app", "Four ranks on each of two hosts, by ssh."}},
        .exit_codes = {{"0", "All ranks ended with 0."},
                       {"N", "The rank that failed first ended with N."},
@@ -302,7 +303,8 @@ void add_run(CLI::App& app) {
   command->add_option("--node-rank", job.node_rank, "Which of them this one is (0)")->check(whole_number(0, launcher::most_ranks - 1));
   command->add_option("--master-addr", job.master_addr, "Address of host 0, where several hosts meet: the only one that is listened on");
   command->add_option("--store", job.store,
-                      "Of several hosts: where they meet instead of at --master-addr, etcd://HOST:2379,…/JOB; each gets its number there, too");
+                      "Of several hosts: where they meet instead of at --master-addr, etcd://HOST:2379,…/JOB; there each gets its number, or with "
+                      "--nnodes MIN:MAX finds host 0");
   offer(command->add_option(
             "--token-file", job.token_file,
             "Of several hosts: the file with the job's secret, which only you can read (UNISONO_TOKEN_FILE; or UNISONO_TOKEN is the secret)"),

@@ -64,13 +64,15 @@ std::string goodbye_key(int host) { return fmt::format("launchers/bye/{}", host)
 int take_ticket(store::Client& store) { return static_cast<int>(store.add(tickets_key, 1)); }
 
 Welcome ask_for_place(store::Client& store, int number, const HostOffer& offer, const base::Deadline& deadline) {
-  store.leave_will({{goodbye_key(number), "the connection to it ended"}});
-  store.set(offer_key(number), encode_offer(offer));
   std::string said;
   try {
+    store.leave_will({{goodbye_key(number), "the connection to it ended"}});
+    store.set(offer_key(number), encode_offer(offer));
     said = store.get(answer_key(number), deadline.left());
   } catch (const Timeout&) {
     throw Timeout("host 0 has not taken this host into the job: too few hosts have come, or the job has as many as --nnodes allows", info(), {});
+  } catch (const PeerFailed& error) {
+    throw PeerFailed(fmt::format("host 0 has ended, and has not taken this host into the job: {}", error.message()), info(), error.cause());
   }
   if (said.starts_with(refused)) throw InvalidArgument(said.substr(refused.size()), info());
   if (!said.starts_with(taken_in)) throw ProtocolError("the launcher of host 0 answered in no way of ours");

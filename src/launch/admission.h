@@ -48,7 +48,7 @@ inline constexpr const char* hosts_key = "launchers/hosts";
 
 /// Takes a number.
 int take_ticket(store::Client& store);
-/// Asks host 0 for a place. Throws InvalidArgument where it refuses, Timeout where it does not answer.
+/// Asks host 0 for a place. Throws InvalidArgument where it refuses, Timeout where it does not answer, PeerFailed where it ends first.
 Welcome ask_for_place(store::Client& store, int number, const HostOffer& offer, const base::Deadline& deadline);
 
 /// Takes in the launchers of a job of MIN to MAX hosts; on host 0.

@@ -1,7 +1,6 @@
 #include "launch/store_meeting.h"
 
 #include <optional>
-#include <sstream>
 
 #include <fmt/format.h>
 
@@ -36,17 +35,22 @@ void offer_address(JobOptions& options, Store& store, const std::string& key, bo
 }
 
 void take_address(JobOptions& options, const std::string& said) {
-  std::istringstream text(said);
-  text >> options.master_addr >> options.master_port;
-  if (text.fail() || options.master_port < 1 || options.master_port > highest_port)
-    throw ProtocolError("the launcher of host 0 told its address in no way of ours", {.operation = "unisono run"});
+  const ToldAddress told = decode_address(said);
+  options.master_addr = told.host;
+  options.master_port = told.port;
+}
+
+std::string waited_for(const JobOptions& options, const std::string& url) {
+  if (options.min_nnodes > 0) return "host 0 of the job that meets in " + url;
+  return fmt::format("{} hosts in all, which meet in {}", options.nnodes, url);
 }
 
 }  // namespace
 
 StoreMeeting::StoreMeeting(JobOptions& options) {
   const Deadline deadline(rendezvous::join_timeout(rendezvous::default_timeout, options.environment));
-  const std::optional<int> number = options.any_node_rank ? std::nullopt : std::optional(options.node_rank);
+  const bool is_open = options.min_nnodes > 0;
+  const std::optional<int> number = is_open || options.any_node_rank ? std::nullopt : std::optional(options.node_rank);
   const auto store = store::etcd::open_etcd(options.store, options.environment, deadline);
   store_ = store;
   const rendezvous::JoinTimeout bounded(*store, deadline.timeout());
@@ -55,25 +59,47 @@ StoreMeeting::StoreMeeting(JobOptions& options) {
   request.size = "number of hosts";
   request.size_option = "--nnodes";
   rendezvous::use_presence(request, store);
+  OpenPlace place(store, request);
   const base::Reminder reminder(
-      options.waiting, [&] { return fmt::format("{} hosts in all, which meet in {}", options.nnodes, store->location().url); },
+      options.waiting, [&, url = store->location().url] { return waited_for(options, url); },
       [&](const std::string& text) {
         if (options.verbosity == Verbosity::normal) base::warn("waiting for " + text);
       });
-  const auto joined = *rendezvous::join(*store, request, deadline);
+  if (is_open) {
+    meet_open(options, place, deadline);
+  } else {
+    place.take_for_fixed();
+    meet_fixed(options, request, deadline);
+  }
+}
+
+void StoreMeeting::meet_fixed(JobOptions& options, const rendezvous::JoinRequest& request, const Deadline& deadline) {
+  const auto joined = *rendezvous::join(*store_, request, deadline);
   seat_ = joined.seat;
   options.node_rank = joined.rank;
   const std::string key = joined.prefix + "address";
   if (joined.rank > 0) {
-    take_address(options, store->get(key, deadline.left()));
+    take_address(options, store_->get(key, deadline.left()));
     return;
   }
   bool one_network = true;
   for (const auto& member : joined.members) one_network = one_network && member.machine == joined.members.front().machine;
-  offer_address(options, *store, key, one_network);
+  offer_address(options, *store_, key, one_network);
+}
+
+void StoreMeeting::meet_open(JobOptions& options, OpenPlace& place, const Deadline& deadline) {
+  using Claim = OpenPlace::Claim;
+  const Claim claim = options.node_rank > 0 ? Claim::never : options.any_node_rank ? Claim::if_free : Claim::only_this;
+  const OpenPlace::HostZero zero = place.find(claim, deadline);
+  options.any_node_rank = false;
+  options.node_rank = zero.is_own ? 0 : 1;  // the others get their numbers from host 0
+  if (!zero.is_own) return take_address(options, zero.address);
+  seat_ = zero.seat;
+  offer_address(options, *store_, zero.address, false);  // hosts that come later may be anywhere
 }
 
 StoreMeeting::~StoreMeeting() {
+  if (seat_.empty()) return;
   try {
     const rendezvous::JoinTimeout brief(*store_, leave_timeout);
     store_->set(seat_, rendezvous::left_mark);

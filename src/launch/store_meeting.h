@@ -3,24 +3,32 @@
 #include <memory>
 #include <string>
 
+#include "base/deadline.h"
+#include "launch/open_place.h"
 #include "launch/supervisor.h"
+#include "rendezvous/join.h"
 #include "unisono/store.h"
 
 namespace unisono::launcher {
 
-/// The meeting of the launchers of several hosts in etcd, instead of at an address that all of them were given. There each gets its number, unless it
-/// has one, and learns where host 0 serves the launchers' store. It stays until the job is over, so that a second job at the same place is refused.
+/// The meeting of the launchers of several hosts in etcd, instead of at an address that all of them were given. There they learn where host 0 serves
+/// the launchers' store. Of a fixed number of hosts each gets its number there, unless it has one; of MIN to MAX hosts one becomes host 0, and takes
+/// the others in by itself (admission.h). It stays until the job is over, so that a second job at the same place is refused or comes in.
 class StoreMeeting {
  public:
-  /// Waits for all launchers, and sets number, address and port of the options. Throws what rendezvous::join and the store throw.
+  /// Waits for all launchers, or for host 0, and sets number, address and port of the options. Throws what rendezvous::join, OpenPlace and the store
+  /// throw.
   explicit StoreMeeting(JobOptions& options);
   ~StoreMeeting();
   StoreMeeting(const StoreMeeting&) = delete;
   StoreMeeting& operator=(const StoreMeeting&) = delete;
 
  private:
+  void meet_fixed(JobOptions& options, const rendezvous::JoinRequest& request, const base::Deadline& deadline);
+  void meet_open(JobOptions& options, OpenPlace& place, const base::Deadline& deadline);
+
   std::shared_ptr<Store> store_;
-  std::string seat_;
+  std::string seat_;  ///< set to `left` at the end; empty: none
 };
 
 }  // namespace unisono::launcher

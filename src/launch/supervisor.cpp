@@ -56,9 +56,6 @@ void check(const JobOptions& options) {
     throw InvalidArgument(fmt::format("the job cannot go on with {} ranks where it starts {}", options.min_ranks, options.ranks));
   }
   if (options.min_ranks > 0 || options.min_nnodes > 0) check_elastic(options);
-  if (options.min_nnodes > 0 && !options.store.empty()) {
-    throw InvalidArgument("--nnodes MIN:MAX is not possible with --store: the hosts of such a job meet at --master-addr");
-  }
   if (options.command.empty() == !options.function) throw InvalidArgument("a job runs either a command or a function");
   if (options.grace < milliseconds(0)) throw InvalidArgument("the grace must not be negative");
   if (options.max_restarts < 0) throw InvalidArgument("the number of restarts must not be negative");

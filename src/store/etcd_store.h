@@ -50,6 +50,8 @@ class KeysInEtcd final : public Store, public BatchedReads {
   std::int64_t presence() const { return leases_.number(); }
   /// Returns false where the process with this number has left, or has given no sign of life for UNISONO_ETCD_TTL.
   bool is_present(std::int64_t presence);
+  /// Returns true where etcd has not answered the last request.
+  bool is_lost() const { return client_.is_lost(); }
 
  private:
   /// A key as etcd has it.

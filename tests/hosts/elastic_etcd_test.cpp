@@ -1,0 +1,59 @@
+// A job of MIN to MAX hosts that meet in etcd, on several hosts: `unisono run --nnodes MIN:MAX --store etcd://…`.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "covers.h"
+#include "etcd_server.h"
+#include "faults/faults.h"
+#include "job.h"
+
+namespace unisono::testing {
+namespace {
+
+/// A launcher of two ranks on that host. The job is done once a rank in this place is a member.
+std::unique_ptr<RunningCommand> launcher_on(const Hosts& hosts, int host, const std::string& store, int size, int place) {
+  Variables variables = end_of_training();
+  variables.insert({{"UNISONO_LOG", "warning"}, {"UNISONO_ETCD_TTL", "2"}, {"TEST_SILENCE_MS", "3000"}});
+  return hosts.start(host,
+                     unisono_command({"run", "--nnodes", "1:3", "--last-call", "1", "-n", "2", "--store", store, "--grace", "3", "--", FAULT_RANK,
+                                      "elastic", "60", std::to_string(size), "place", "-", std::to_string(place)}),
+                     with(secret, variables));
+}
+
+// Nobody is told an address or a number. The launcher of host 0 dies: the others end, and one that comes then begins another job once the lease of
+// the dead one has run out, since nothing but that tells it so. Another host comes into that job while it runs.
+TEST(ElasticEtcdOfHosts, begin_anew_once_the_lease_of_host_zero_has_run_out) {
+  COVERS("TS-50");
+  if (!EtcdServer::is_here()) GTEST_SKIP() << EtcdServer::how_to_get_it;
+  MAKE_HOSTS(hosts, 3);
+  const TemporaryFolder folder;
+  const std::string address = hosts.address(2) + ":2379";
+  const auto etcd = hosts.start(2, EtcdServer::words_of("http://" + address, "http://127.0.0.1:2380", folder.path()));
+  const std::string store = fmt::format("etcd://{}/jobs/elastic", address);
+  std::vector<std::unique_ptr<RunningCommand>> job;
+  for (const int host : {0, 1}) job.push_back(launcher_on(hosts, host, store, 4, 99));
+  for (const auto& launcher : job) ASSERT_TRUE(launcher->until_out_has("under way", 2)) << launcher->err();
+  const std::size_t zero = count(job[0]->out(), tag(0)) > 0 ? 0 : 1, other = 1 - zero;
+  job[zero]->send(SIGKILL);
+  EXPECT_EQ(job[other]->wait(), 1) << job[other]->err();
+  EXPECT_EQ(count(job[other]->err(), fmt::format("first cause: the launcher at host{}:", zero)), 1) << job[other]->err();
+
+  const auto next = launcher_on(hosts, 2, store, 4, 3);
+  ASSERT_TRUE(next->until_out_has("under way", 2)) << next->out() << next->err();
+  EXPECT_EQ(count(next->out(), tag(0) + "ready"), 1) << next->out();
+  const auto late = launcher_on(hosts, 0, store, 4, 3);
+  for (RunningCommand* const launcher : {next.get(), late.get()}) EXPECT_EQ(launcher->wait(), 0) << launcher->out() << launcher->err();
+  const std::string out = next->out() + late->out();
+  EXPECT_EQ(count(out, "WRONG"), 0) << out;
+  EXPECT_EQ(count(out, "done as rank"), 4) << out;
+  EXPECT_EQ(count(out, "sizes 2,4\n"), 4) << out;
+}
+
+}  // namespace
+}  // namespace unisono::testing

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
@@ -53,6 +54,32 @@ TEST(CopyTrial, IsGivenUpWhereTheOtherRankDoesNotAnswer) {
   CopyTrial trial(*world.segment, memory, step + 1);
   if (CopyTrial::known()) GTEST_SKIP() << "another test of this process has found the size";
   EXPECT_EQ(trial.lead(), std::nullopt);
+}
+
+// The slot belongs to the next step once the trial is over.
+TEST(CopyTrial, IsNotOverWhileTheOtherRankReadsTheSlot) {
+  const TwoRanks world;
+  PrivateMemory memory(*world.segment, 0);
+  memory.publish_card();
+  auto& reads = world.segment->member(1).trial_reads;
+  std::atomic<bool> is_over = false;
+  std::thread other([&] {  // takes part, and is stopped amid its first copy
+    const std::uint32_t invitation = 1U << 10;
+    world.segment->member(0).trial_partner.store(invitation | 1);
+    while (world.segment->member(0).trial.load() == 0) std::this_thread::yield();
+    reads.store(1);
+    while (world.segment->member(0).trial.load() < 63) std::this_thread::yield();
+    for (const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20); std::chrono::steady_clock::now() < until;) {
+      if (is_over) break;
+      std::this_thread::yield();
+    }
+    EXPECT_FALSE(is_over);
+    reads.store(0);
+  });
+  CopyTrial trial(*world.segment, memory, step + 1);
+  static_cast<void>(trial.lead(CopyTrial::Repeat::yes));
+  is_over = true;
+  other.join();
 }
 
 TEST(CopyTrial, TwoRanksFindASize) {

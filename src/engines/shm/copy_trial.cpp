@@ -26,7 +26,8 @@ constexpr double clear_gain = 0.6;           // of the time by cached stores: be
 constexpr double weight_of_reading = 0.8;
 constexpr std::chrono::microseconds patience{2000};  // of one rank with the other; the whole trial takes a quarter of it
 constexpr std::chrono::microseconds patience_for_partner{300};
-constexpr std::uint32_t rank_bits = 10;  // of a rank in a word
+constexpr std::chrono::milliseconds patience_for_reader{100};  // whom the system may have stopped amid a copy; it uses nothing of what it reads
+constexpr std::uint32_t rank_bits = 10;                        // of a rank in a word
 constexpr std::uint32_t rank_mask = (1U << rank_bits) - 1;
 static_assert(Segment::most_ranks <= 1 << rank_bits);
 
@@ -145,12 +146,24 @@ std::optional<CopyTrial::Found> CopyTrial::lead(Repeat repeat) {
     }
     if (small) large = times_of(large_block);
   }
-  segment_.member(0).trial.store(end_, std::memory_order_release);
+  segment_.member(0).trial.store(end_);
+  // A partner that was given up may still read the slot, which is written again from here on. (Each stores its word before it looks at the other's.)
+  const auto& reads = segment_.member(partner_).trial_reads;
+  if (partner_ != 0 && reads.load() != 0) await_yielding(reads, patience_for_reader, [](std::uint32_t turn) { return turn == 0; });
   if (!small || !large) return known();
   const Found found = found_of(*small, *large, reads_);
   known_result.store(is_known | (found.past_caches ? is_past_caches : 0) | (found.from ? can_be_read | std::uint64_t{*found.from} << size_shift : 0),
                      std::memory_order_relaxed);
   return found;
+}
+
+bool CopyTrial::copy_slot(int rank, std::uint32_t turn, std::byte* to) {
+  auto& reads = segment_.member(rank).trial_reads;
+  reads.store(turn);
+  const bool goes_on = segment_.member(0).trial.load() == turn;
+  if (goes_on) kernels::copy(to, slot(), block_of(turn));
+  reads.store(0, std::memory_order_release);
+  return goes_on;
 }
 
 void CopyTrial::follow(int rank) {
@@ -166,8 +179,11 @@ void CopyTrial::follow(int rank) {
     last = segment_.member(0).trial.load(std::memory_order_acquire);
     if (last == end_) return;
     std::uint32_t answer = last;
-    if (method_of(number_in_trial(last)) != Method::read) kernels::copy(block.data(), slot(), block_of(last));
-    else if (memory_.read(0, block.data(), segment_.member(0).private_memory.address, block_of(last)) != 0) answer |= refused;
+    if (method_of(number_in_trial(last)) != Method::read) {
+      if (!copy_slot(rank, last, block.data())) continue;
+    } else if (memory_.read(0, block.data(), segment_.member(0).private_memory.address, block_of(last)) != 0) {
+      answer |= refused;
+    }
     segment_.member(rank).trial.store(answer, std::memory_order_release);
   }
 }

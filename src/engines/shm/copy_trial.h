@@ -48,6 +48,8 @@ class CopyTrial {
   /// Makes the next turn; returns its time.
   std::optional<double> turn(std::size_t bytes);
   std::byte* slot() const { return segment_.inbox(0, free_step_); }
+  /// Copies what rank 0 has put into the slot in this turn. Returns false where it has given that up.
+  bool copy_slot(int rank, std::uint32_t turn, std::byte* to);
   /// Returns the rank that takes part; nullopt where none does in time.
   std::optional<int> partner() const;
 

@@ -145,8 +145,8 @@ struct alignas(2 * cache_line) Member {
   base::Processors processors;       // written before `presence`
   PoolCard pool;
   PrivateCard private_memory;
-  std::atomic<std::uint32_t> trial{0}, trial_partner{0};  // see CopyTrial
-  std::uint32_t step_kib = 0;                             // that was asked for; rank 0's holds. See step_bytes
+  std::atomic<std::uint32_t> trial{0}, trial_partner{0}, trial_reads{0};  // see CopyTrial
+  std::uint32_t step_kib = 0;                                             // that was asked for; rank 0's holds. See step_bytes
 };
 
 /// The failure that ended the group, as bytes. `state`: 0 none, 1 being written, 2 complete.

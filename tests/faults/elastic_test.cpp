@@ -202,7 +202,6 @@ TEST(Elastic, WrongRangesAreRefused) {
   refused({"-n", "2:4", "--hosts", "a,b"}, "not possible with --hosts");
   refused({"--nnodes", "3:2"}, "smaller one first");
   refused({"--nnodes", "1:2", "--master-addr", "127.0.0.1", "--backend", "mpi"}, "not possible with backend mpi");
-  refused({"--nnodes", "1:2", "--store", "etcd://127.0.0.1:1/a"}, "not possible with --store");
   refused({"--nnodes", "1:2", "--hosts", "a,b"}, "--nnodes");
 }
 

@@ -45,12 +45,13 @@ std::optional<Failure> WaitCheck::look(Group& group, const Task& task) const {
   std::vector<int> waiting = task.waiting_for();
   group.record_wait(record, waiting);
   auto failure = group.coordination().look_for_failures(waiting, task.any_will_do());
-  // A rank that did its part of the call and left, after it was counted among these, is not waited for any more.
-  for (std::vector<int> now; failure && (now = task.waiting_for()) != waiting;) {
+  while (failure) {
+    // A rank that did its part of the call and left, after it was counted among these, is not waited for any more.
+    std::vector<int> now = task.waiting_for();
+    if (now == waiting) return failure;
     waiting = std::move(now);
     failure = group.coordination().look_for_failures(waiting, task.any_will_do());
   }
-  if (failure) return failure;
   if (deadline.elapsed() > tell_after) {
     group.coordination().tell_whereabouts(waiting,
                                           [&] { return recorder::whereabouts_of(recorder::RecordReader(group.recorder().memory()).read()); });

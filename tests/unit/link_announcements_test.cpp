@@ -81,13 +81,16 @@ TEST(LinkOnDemand, TheGoodbyeCarriesTheNoticesToSmallGroups) {
 // Of very many groups the latest are told with the goodbye.
 TEST(LinkOnDemand, TheGoodbyeIsNotLongerThanAFrame) {
   const auto links = links_on_demand(world, [](Link::Options& options) { options.most_eager = 4; });
-  Ears first(links, 1), last(links, 200);
-  const std::string text(1000, 'x');
-  for (std::uint64_t group = 1; group <= 200; ++group) of(links, 9)->announce(group, std::vector{18}, text, Announcement::leaving);
+  Ears first(links, 1), last(links, 400), all(links, 1000);
+  const std::string text(100, 'x');
+  for (std::uint64_t group = 1; group <= 400; ++group) of(links, 9)->announce(group, std::vector{18}, text, Announcement::leaving);
+  const std::string goodbye(300, 'y');  // there is room for it beside as many as there may be
+  of(links, 9)->announce(1000, others_than(9), goodbye, Announcement::goodbye);
   of(links, 9)->goodbye(patience);
   EXPECT_TRUE(eventually([&] { return of(links, 18)->has_left(9); }));
   EXPECT_EQ(last.of(18).size(), 1U);
   EXPECT_EQ(first.of(18).size(), 0U);
+  EXPECT_EQ(all.of(18), (std::vector{std::pair(9, goodbye)}));
   for (const auto& link : links) EXPECT_FALSE(link->lost().has_value());
 }
 

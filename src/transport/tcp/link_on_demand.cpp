@@ -100,11 +100,8 @@ void TcpLink::forget_attempts_at(int rank) {
 }
 
 void TcpLink::say_farewell(Peer& peer) {
-  if (FrameWriter* const writer = demand_ ? peer.last_writer() : nullptr) {  // a peer that has left may still hand it on
-    const std::string farewell = encode(std::span(&demand_->farewell, 1));
-    writer->write(peer.connection(), {.kind = FrameKind::gone, .length = static_cast<std::uint32_t>(farewell.size())},
-                  std::as_bytes(std::span(farewell)));
-  }
+  // A peer that has left may still hand it on.
+  if (demand_) write_word(peer, peer.last_writer(), FrameKind::gone, 0, encode(std::span(&demand_->farewell, 1)));
   peer.say_goodbye();
 }
 

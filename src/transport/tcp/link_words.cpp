@@ -24,9 +24,13 @@ static_assert(most_told_in_a_frame + longest_departure <= longest_spread);
 }  // namespace
 
 void TcpLink::write_word(Peer& peer, FrameKind kind, std::uint64_t group, std::string_view payload) {
-  if (peer.writer() == nullptr) return;
-  peer.writer()->write(peer.connection(), {.kind = kind, .length = static_cast<std::uint32_t>(payload.size()), .group = group},
-                       std::as_bytes(std::span(payload)));
+  write_word(peer, peer.writer(), kind, group, payload);
+}
+
+void TcpLink::write_word(Peer& peer, FrameWriter* writer, FrameKind kind, std::uint64_t group, std::string_view payload) {
+  if (writer == nullptr) return;
+  writer->write(peer.connection(), {.kind = kind, .length = static_cast<std::uint32_t>(payload.size()), .group = group},
+                std::as_bytes(std::span(payload)));
   watch(peer);
 }
 
@@ -163,11 +167,11 @@ void TcpLink::announce(std::uint64_t group, std::span<const int> members, std::s
 }
 
 // Whoever hears that this rank has left the job, and has not heard that it left the group, takes it for missing there. Of very many groups the latest
-// are told.
+// are told. The text of the farewell itself comes later.
 void TcpLink::keep_for_goodbye(std::uint64_t group, const SpreadNotice& notice) {
   Departure& farewell = demand_->farewell;
   farewell.notices.emplace_back(group, encode(notice));
-  while (encode(std::span(&farewell, 1)).size() > longest_departure) farewell.notices.erase(farewell.notices.begin());
+  while (encode(std::span(&farewell, 1)).size() > longest_departure - longest_reason) farewell.notices.erase(farewell.notices.begin());
 }
 
 void TcpLink::release_held_back() {

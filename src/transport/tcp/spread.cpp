@@ -6,7 +6,6 @@
 namespace unisono::transport {
 namespace {
 
-constexpr std::size_t longest_reason = 512;
 constexpr std::uint8_t goes_on_flag = 1;
 constexpr std::uint8_t has_left = 0xff;
 constexpr char as_bits = 'b', as_numbers = 'n';  ///< the beginning of a text for ranks

@@ -46,8 +46,8 @@ struct Departure {
   std::uint64_t group = 0;                     ///< for which that notice is
   std::vector<SpreadEntry> notices = {};       ///< that it left other groups
 };
-/// The bytes of an encoded one.
-inline constexpr std::size_t longest_departure = longest_spread / 4;
+/// The bytes of a text, the rest of which is cut off, and of an encoded departure.
+inline constexpr std::size_t longest_reason = 512, longest_departure = longest_spread / 4;
 std::string encode(std::span<const Departure> departures);
 /// Throws ProtocolError where it is none.
 std::vector<Departure> decode_departures(std::string_view payload, int ranks);

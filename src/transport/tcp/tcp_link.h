@@ -106,6 +106,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   void forget_attempts_at(int rank);
   void greet(Peer& peer);
   void write_word(Peer& peer, FrameKind kind, std::uint64_t group, std::string_view payload);
+  void write_word(Peer& peer, FrameWriter* writer, FrameKind kind, std::uint64_t group, std::string_view payload);
   // The same, without the mutex.
   void on_connected(int rank, Established connection);
   void on_failed(int rank, const std::string& why);

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
+#include <latch>
 #include <map>
 #include <optional>
 #include <string>
@@ -63,11 +64,13 @@ TEST(CopyTrial, IsNotOverWhileTheOtherRankReadsTheSlot) {
   memory.publish_card();
   auto& reads = world.segment->member(1).trial_reads;
   std::atomic<bool> is_over = false;
-  std::thread other([&] {  // takes part, and is stopped amid its first copy
-    const std::uint32_t invitation = 1U << 10;
-    world.segment->member(0).trial_partner.store(invitation | 1);
-    while (world.segment->member(0).trial.load() == 0) std::this_thread::yield();
-    reads.store(1);
+  // Rank 1 takes part, and is stopped amid its first copy.
+  const std::uint32_t invitation = 1U << 10;
+  world.segment->member(0).trial_partner.store(invitation | 1);
+  reads.store(1);
+  std::latch runs{1};
+  std::thread other([&] {
+    runs.count_down();
     while (world.segment->member(0).trial.load() < 63) std::this_thread::yield();
     for (const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20); std::chrono::steady_clock::now() < until;) {
       if (is_over) break;
@@ -76,6 +79,7 @@ TEST(CopyTrial, IsNotOverWhileTheOtherRankReadsTheSlot) {
     EXPECT_FALSE(is_over);
     reads.store(0);
   });
+  runs.wait();
   CopyTrial trial(*world.segment, memory, step + 1);
   static_cast<void>(trial.lead(CopyTrial::Repeat::yes));
   is_over = true;

@@ -146,13 +146,16 @@ int end(const std::string& how) {
 
 /// scope HOW: an exception leaves rank 1's Context, and main goes on.
 int scope(const std::string& how) {
+  block_go();
   auto since = Clock::now();
   try {
     std::vector<float> x(100'000, 1.0F), y(1000, 1.0F);
     Context context(options_from_environment());
     say_ready();
     check_round(x, 0);
+    say("under way");
     if (rank() == 1) {
+      wait_for_go();
       if (how == "pending") {
         Work late = all_reduce_async(y);
         throw std::runtime_error("the user's own error");

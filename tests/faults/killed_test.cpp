@@ -188,6 +188,8 @@ class LeavesScope : public ::testing::TestWithParam<std::string> {};
 // K5: the destructor of the Context tells the peers, and waits for nobody.
 TEST_P(LeavesScope, K5PeersLearnThatItGaveUp) {
   RunningCommand job(faulty_job(3, {"scope", GetParam()}));
+  ASSERT_TRUE(job.until_out_has("under way", 3)) << job.out() << job.err();
+  ::kill(pid_of(job, 1), SIGUSR1);
   EXPECT_EQ(job.wait(std::chrono::seconds(12)), 5) << job.out() << job.err();
   EXPECT_EQ(line_of(lines_of_rank(job, 1), "caught "), "the user's own error, initialized: false");
   for (const int r : {0, 2}) {

@@ -149,13 +149,13 @@ TEST(OnDemand, WhoDoesNotComeIsNamed) {
 TEST(OnDemand, WhoGivesUpIsNamed) {
   const Job parameters{"", sixteen};
   RunningCommand job(faulty_job(16, {"scope", "idle"}), variables_of(parameters));
+  ASSERT_TRUE(job.until_out_has("under way", 16)) << job.out() << job.err();
+  ::kill(pid_of(job, 1), SIGUSR1);
   EXPECT_EQ(job.wait(seconds(30)), 5) << job.out() << job.err();
   for (int r = 0; r < 16; ++r) {
     if (r == 1) continue;
-    // A rank may still be in the call that rank 1 has completed before it gives up.
-    const auto lines = lines_of_rank(job, r);
-    const auto names = [](const std::string& line) { return line.find("rank 1 gave up: an exception left the scope") != std::string::npos; };
-    EXPECT_TRUE(std::ranges::any_of(lines, names)) << "rank " << r << ": " << fmt::format("{}", fmt::join(lines, "\n"));
+    const std::string error = line_of(lines_of_rank(job, r), "error ");
+    EXPECT_TRUE(error.starts_with("PeerFailed cause=aborted culprit=1 ")) << "rank " << r << ": " << error;
   }
   expect_no_crash(job);
 }

@@ -25,6 +25,7 @@ namespace {
 constexpr milliseconds look_for_the_dead{500};
 /// So long a connection to host 0 may take, and the pause before the next one: no system tells of a new listener.
 constexpr milliseconds connect_time{2000}, pause_of_connects{100};
+constexpr const char* operation = "unisono run";
 constexpr const char* fixed_key = "unisono/hosts/fixed";
 
 std::string zero_key(int number) { return fmt::format("unisono/hosts/{}/zero", number); }
@@ -44,7 +45,7 @@ ToldAddress decode_address(const std::string& text) {
   ToldAddress told;
   fields >> told.host >> told.port;
   if (fields.fail() || told.port < 1 || told.port > highest_port || !base::is_numeric(told.host))
-    throw ProtocolError("the launcher of host 0 told its address in no way of ours");
+    throw ProtocolError("the launcher of host 0 told its address in no way of ours", {.operation = operation});
   return told;
 }
 
@@ -93,9 +94,9 @@ OpenPlace::HostZero OpenPlace::find(Claim claim, const Deadline& deadline) {
     if (zero && claim == Claim::only_this) {
       throw InvalidArgument(
           fmt::format("host 0 of the job at {} is {}, which still runs; this launcher, {}, is the second one", url, where(zero->member), who_),
-          {.hint = "only one launcher is told --node-rank 0; without a number each finds its own"});
+          {.operation = operation, .hint = "only one launcher is told --node-rank 0; without a number each finds its own"});
     }
-    if (deadline.passed()) throw Timeout(fmt::format("{} within {} ms", missing, deadline.timeout().count()));
+    if (deadline.passed()) throw Timeout(fmt::format("{} within {} ms", missing, deadline.timeout().count()), {.operation = operation}, {});
     if (!zero) {
       missing = fmt::format("no launcher has come to {} that may be host 0,", url);
       await(zero_key(number), deadline);
@@ -118,7 +119,8 @@ void OpenPlace::refuse_beside_fixed(const std::string& seat) {
   if (!fixed) return;
   store_->set(seat, left_mark);
   throw InvalidArgument(fmt::format("the job at {} still runs ({}), and has a fixed number of hosts: {}, with --nnodes MIN:MAX, cannot come in",
-                                    store_->location().url, where(fixed->member), who_));
+                                    store_->location().url, where(fixed->member), who_),
+                        {.operation = operation});
 }
 
 void OpenPlace::take_for_fixed() {
@@ -130,7 +132,7 @@ void OpenPlace::take_for_fixed() {
   throw InvalidArgument(
       fmt::format("the job at {} still runs, with --nnodes MIN:MAX and {} as host 0: {}, with a fixed number of hosts, cannot come in",
                   store_->location().url, where(zero->member), who_),
-      {.hint = "--nnodes is the same on all hosts"});
+      {.operation = operation, .hint = "--nnodes is the same on all hosts"});
 }
 
 }  // namespace unisono::launcher

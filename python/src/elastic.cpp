@@ -17,7 +17,7 @@ namespace {
 
 using namespace nb::literals;
 
-// What a state lists may refer to the state again, as the function of a training does: Python's collector looks through it.
+// Python's collector looks through a state: the things that it lists may refer to the state again, as the function of a training does.
 
 int visit_entries(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));

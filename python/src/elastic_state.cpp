@@ -1,4 +1,4 @@
-// What a state lists, from Python: buffers in place, objects by pickle, and what the program writes and reads itself.
+// The things that a state of Python lists: buffers in place, objects by pickle, and bytes that the program writes and reads itself.
 
 #include "elastic_state.h"
 

@@ -17,8 +17,8 @@ namespace unisono::python {
 
 namespace nb = nanobind;
 
-/// One thing that a state lists. It holds the object of Python, which Python's collector sees through the state; the library's own list has functions
-/// that refer to it. With the interpreter lock.
+/// An entry is one thing that a state lists. It holds the object of Python, which Python's collector sees through the state; the library's own list
+/// has functions that refer to it. With the interpreter lock.
 class ElasticEntry {
  public:
   enum class Kind { buffer, object, stateful, bytes };

@@ -49,7 +49,7 @@ nb::object made(const char* type, const Error& error, nb::handle place, nb::dict
 
 nb::object made(const char* type, const Error& error, nb::handle place) { return made(type, error, place, fields_of(error)); }
 
-/// What an exception says without operation and hint; of one that a program has made, all that it says.
+/// Returns an exception's message without operation and hint; of one that a program has made, all of its text.
 std::string message_of(nb::handle exception) {
   const auto message = nb::cast<std::string>(nb::str(exception.attr("message")));
   return message.empty() ? last_line(exception) : message;

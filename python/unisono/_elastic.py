@@ -1,4 +1,4 @@
-"""What an ElasticState asks of the objects that it lists."""
+"""Functions by which an ElasticState moves the objects that it lists to the host's memory and back."""
 
 import copy
 

@@ -140,7 +140,7 @@ std::pair<int, std::int64_t> choose_source(group::Composed& call, const ElasticS
   return {source, static_cast<std::int64_t>(lines.of(source, step))};
 }
 
-/// What makes the source's objects a rank's own, or why the rank cannot read them.
+/// The functions that make the source's objects a rank's own, or the reason why the rank cannot read them.
 struct Takings {
   std::vector<std::function<void()>> all = {};
   std::exception_ptr error = {};

@@ -104,7 +104,7 @@ TEST_F(ElasticEtcd, EndWithHostZeroAndLeaveThePlaceToAnotherJob) {
   ASSERT_TRUE(spare.until_err_has("waiting for host 0 at 127.0.0.1:")) << spare.err();
   job[0].send(SIGKILL);
   EXPECT_EQ(job[0].wait(), 128 + SIGKILL);
-  // One that waited for a place in that job does not begin it again.
+  // A launcher that waited for a place in that job does not begin it again.
   EXPECT_EQ(spare.wait(), 1) << spare.out() << spare.err();
   EXPECT_NE(spare.err().find("host 0 has ended, and has not taken this host into the job: the launchers' store at 127.0.0.1:"), std::string::npos)
       << spare.err();

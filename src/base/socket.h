@@ -70,7 +70,8 @@ void set_non_blocking(int fd);
 /// Sends small requests at once (TCP only; ignored elsewhere).
 void set_no_delay(int fd);
 /// Lets the system end the connection (ETIMEDOUT) when nothing has come from the other end's system for so long, because the network is cut or the
-/// host is gone (TCP only; ignored elsewhere). A process that is slow or stopped is no reason: its system answers for it.
+/// host is gone (TCP only; ignored elsewhere). A process that is slow or stopped is no reason: its system answers for it, as
+/// long as there is room for what the process has not read.
 void end_when_silent(int fd, std::chrono::milliseconds limit);
 struct SocketPair {
   FileDescriptor first, second;

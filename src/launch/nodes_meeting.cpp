@@ -88,7 +88,7 @@ void Nodes::meet(const JobOptions& options) {
   }
   if (node_ == 0) {
     base::info(fmt::format("the job's store listens on {}", describe(base::local_address(listening.get()))));
-    store_ = store::serve(std::move(listening), place, {.token = token, .tls = store::tls_for(token, options.environment)});
+    store_ = store::serve(std::move(listening), place, {.token = token, .tls = store::tls_for(token, options.environment), .silence = silence_});
   } else {
     const base::Reminder reminder(
         options.waiting, [&] { return "host 0 at " + at; }, say);

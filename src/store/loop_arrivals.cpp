@@ -87,6 +87,7 @@ void StoreServer::Loop::accept_all(Listener& listener, Id id) {
       continue;
     }
     base::set_no_delay(fd.get());
+    base::end_when_silent(fd.get(), options_.silence);
     try {
       std::string source = base::peer_address(fd.get()).host();
       std::string why;

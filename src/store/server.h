@@ -10,6 +10,7 @@
 #include "base/file_descriptor.h"
 #include "base/tls_library.h"
 #include "store/table.h"
+#include "unisono/detail/switches.h"
 
 namespace unisono::store {
 
@@ -19,10 +20,11 @@ struct ServerOptions {
   std::shared_ptr<const base::TlsContext> tls = {};  ///< TCP connections are encrypted with it; null: they are not
   Limits limits = {};
   std::chrono::milliseconds handshake_timeout = std::chrono::seconds(2);
-  std::size_t most_pending = 64;                           ///< connections that have not authenticated yet
-  std::size_t most_waiting = 1024;                         ///< parked requests of one connection
-  std::size_t most_waiting_bytes = std::size_t{32} << 20;  ///< bytes of the keys of those requests
-  std::size_t most_unsent = std::size_t{64} << 20;         ///< bytes that one connection may leave unread before it is closed
+  std::chrono::milliseconds silence = detail::silence_limit();  ///< the host of a client says nothing for so long: the client is gone
+  std::size_t most_pending = 64;                                ///< connections that have not authenticated yet
+  std::size_t most_waiting = 1024;                              ///< parked requests of one connection
+  std::size_t most_waiting_bytes = std::size_t{32} << 20;       ///< bytes of the keys of those requests
+  std::size_t most_unsent = std::size_t{64} << 20;              ///< bytes that one connection may leave unread before it is closed
 };
 
 /// Holds the data of a store and serves it, from one thread. A get or wait for a missing key is parked here until the key is set or its time is over.

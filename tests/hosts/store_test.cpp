@@ -3,11 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "base/deadline.h"
+#include "base/socket.h"
 #include "hosts.h"
+#include "store/client.h"
+#include "store/serve.h"
 #include "unisono/detail/switches.h"
 #include "unisono/error.h"
 #include "unisono/interruption.h"
@@ -62,6 +68,20 @@ TEST_P(StoreOfAnotherHost, N1ThatIsCutOffIsNamed) {
     EXPECT_EQ(cut_hosts, nullptr);
   });
   EXPECT_NE(said.find("the store at " + hosts.address(0) + ":29500 is gone: its host does not answer any more"), std::string::npos) << said;
+}
+
+// The other way round: nobody asks anything, and the store notices by itself that a client's host is gone.
+TEST(StoreOfThisHost, CarriesOutTheWillOfAClientThatIsCutOff) {
+  MAKE_HOSTS(hosts, 2);
+  const std::string token = "the secret of this test";
+  const std::vector<base::SocketAddress> addresses = base::resolve(hosts.address(0), port);
+  std::shared_ptr<store::Client> server, client;
+  hosts.in_network_of(0, [&] { server = store::serve(store::listen_on(addresses), "the store", {.token = token, .silence = 3s}); });
+  hosts.in_network_of(1, [&] { client = store::connect_tcp(addresses, "the store", {.token = token}, base::Deadline(deadline_of_calls)); });
+  ASSERT_TRUE(server && client);
+  client->leave_will({{"last words", "it is gone"}});
+  hosts.run(1, {"tc", "qdisc", "add", "dev", "net0", "root", "blackhole"});  // on host 0 its system would know that its probes do not leave
+  EXPECT_EQ(server->get("last words", deadline_of_calls), "it is gone");
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuts, StoreOfAnotherHost, ::testing::Values("while_a_key_is_waited_for", "before_a_request"),

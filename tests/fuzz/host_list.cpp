@@ -16,12 +16,15 @@
 namespace unisono::fuzz {
 namespace {
 
+constexpr std::size_t most_compared = 20'000;  // a million names take seconds to compare
+
 void check_slurm(std::string_view text) {
   std::vector<std::string> hosts, sorted;
   if (refuses<InvalidArgument>([&] { hosts = rendezvous::parse_host_list(text); })) return;
-  sorted = rendezvous::parse_host_list(text, rendezvous::HostOrder::sorted);
   require(hosts.size() <= 1'000'000, "a list has a million names at most");
   for (const std::string& host : hosts) require(!host.empty() && host.size() <= rendezvous::longest_host_name, "a name has a length");
+  if (hosts.size() > most_compared) return;
+  sorted = rendezvous::parse_host_list(text, rendezvous::HostOrder::sorted);
   require(std::set(hosts.begin(), hosts.end()) == std::set(sorted.begin(), sorted.end()), "both orders have the same names");
   require(rendezvous::parse_host_list(fmt::format("{}", fmt::join(hosts, ","))) == hosts, "a list of names comes back");
 }

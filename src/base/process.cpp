@@ -1,14 +1,17 @@
 #include "base/process.h"
 
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <mutex>
 #include <sstream>
+#include <system_error>
 
 #include "base/host.h"
 
@@ -29,6 +32,19 @@ std::uint64_t started_at(const std::string& stat) {
 }
 
 std::uint64_t pid_namespace() { return namespace_number("pid") & (low_half >> 1); }
+
+/// Returns the number that a process has in its own PID namespace; -1: /proc does not say.
+pid_t innermost_number(const std::filesystem::path& process) {
+  std::ifstream file(process / "status");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("NSpid:")) continue;
+    std::istringstream numbers(line.substr(sizeof "NSpid:" - 1));
+    pid_t number = -1;
+    for (pid_t next = 0; numbers >> next;) number = next;
+    return number;
+  }
+  return -1;
+}
 
 struct Handles {
   std::mutex mutex;
@@ -65,6 +81,21 @@ bool has_ended(pid_t pid, std::int64_t life) {
   if (life == 0 || bits >> 32 != pid_namespace()) return false;
   const std::string stat = stat_after_name(pid);
   return stat.empty() || stat[0] == 'Z' || started_at(stat) != (bits & low_half);
+}
+
+pid_t number_here(pid_t pid, std::int64_t life) {
+  const auto bits = static_cast<std::uint64_t>(life);
+  if (life == 0 || bits >> 32 == pid_namespace()) return pid;
+  std::error_code ignored;
+  for (const auto& process : std::filesystem::directory_iterator("/proc", ignored)) {
+    const std::string name = process.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos || innermost_number(process.path()) != pid) continue;
+    struct stat space {};
+    if (::stat((process.path() / "ns/pid").c_str(), &space) != 0 || (space.st_ino & (low_half >> 1)) != bits >> 32) continue;
+    const auto here = static_cast<pid_t>(std::stol(name));
+    if (started_at(stat_after_name(here)) == (bits & low_half)) return here;
+  }
+  return -1;
 }
 
 std::shared_ptr<const FileDescriptor> handle_on_process(pid_t pid) {

@@ -19,6 +19,10 @@ std::int64_t own_life();
 /// Returns true where it is certain that the process with this number and `life` has ended. The caller knows that it ran under this kernel.
 bool has_ended(pid_t pid, std::int64_t life);
 
+/// Returns the number by which this process knows the one with this number and `life`, which may be in a PID namespace inside this one, as those of a
+/// container are; -1: there is no such process. The caller knows that it ran under this kernel.
+pid_t number_here(pid_t pid, std::int64_t life);
+
 /// Returns a handle (pidfd) on a process, which becomes readable when the process ends. All callers that ask for one process share its handle while
 /// any of them keeps it, so many groups take no more descriptors than one. Null, with errno, where there is none. Any thread may call it.
 std::shared_ptr<const FileDescriptor> handle_on_process(pid_t pid);

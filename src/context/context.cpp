@@ -4,6 +4,7 @@
 #include <exception>
 #include <iostream>
 #include <mutex>
+#include <string_view>
 
 #include "engines/plugins.h"
 #include "engines/registry.h"
@@ -16,6 +17,7 @@
 #include "rendezvous/carried.h"
 #include "rendezvous/identity.h"
 #include "rendezvous/rendezvous.h"
+#include "unisono/detail/ending.h"
 
 namespace unisono {
 namespace context {
@@ -55,9 +57,12 @@ void end(State* state, bool wait) {
 
 static State* adopt();
 
-/// The exception may be the error of a smaller group that has lost a member. Then that member has ended the job, and not this rank.
-static void give_up(group::Group& world) {
-  if (!world.has_lost_a_member()) world.abort("an exception left the scope of its Context");
+/// The exception may be the error of a smaller group that has lost a member. Then that member has ended the job, and not this rank. After
+/// shrink_group the world is over, and those that are left of it wait in another group.
+static void give_up(const State& state, std::string_view why) {
+  for (group::Group* const group : {state.world->implementation().get(), state.whole.get()}) {
+    if (!group->has_lost_a_member()) group->abort(why);
+  }
 }
 
 State*& of_thread() { return thread_state; }
@@ -125,13 +130,17 @@ void finalize() {
   if (auto* state = context::of_process.exchange(nullptr)) context::end(state, true);
 }
 
+void detail::give_up(std::string_view why) {
+  if (const context::State* state = context::initialized()) context::give_up(*state, why);
+}
+
 Context::Context() : Context(InitOptions{}) {}
 Context::Context(const InitOptions& options) : exceptions_(std::uncaught_exceptions()) { initialize(options); }
 Context::~Context() {
   if (group::in_forked_child()) return;
   try {
     if (std::uncaught_exceptions() > exceptions_) {
-      if (context::State* state = context::initialized()) context::give_up(*state->world->implementation());
+      detail::give_up("an exception left the scope of its Context");
       const std::lock_guard lock(context::mutex());
       if (auto* state = context::of_process.exchange(nullptr)) context::end(state, false);
     } else {

@@ -1,7 +1,5 @@
 // Forms groups of some of the world's processes: new_group, split_group, local_group, shrink_group.
 
-#include <poll.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -15,10 +13,10 @@
 #include "context/commitment.h"
 #include "context/formation.h"
 #include "context/member_watch.h"
+#include "context/shrinking.h"
 #include "context/state.h"
 #include "base/error_place.h"
 #include "base/log.h"
-#include "rendezvous/growth.h"
 #include "store/own_keys_store.h"
 #include "store/request_limit.h"
 #include "unisono/detail/request.h"
@@ -30,8 +28,6 @@ using base::with_place;
 using context::State;
 using namespace std::chrono_literals;
 
-constexpr auto longest_shrink = std::chrono::milliseconds(30s);
-constexpr auto look_period = 20ms;
 constexpr auto time_after_deadline = 2s;  ///< to ask the store who is missing, and to tell the others
 
 std::string list(std::span<const int> ranks, const char* between) {
@@ -171,6 +167,7 @@ ProcessGroup form(State& state, const Plan& plan) {
   parts.rank = static_cast<int>(std::find(members.begin(), members.end(), state.rank) - members.begin());
   for (const int r : members) parts.host_names.push_back(world.host_name(r));
   parts.global_ranks = members;
+  parts.generation = state.generation();
   parts.timeout = timeout_of(plan, world);
   parts.progress = state.progress;
   parts.recorder = state.recorder;
@@ -206,60 +203,6 @@ std::optional<ProcessGroup> form_listed(State& state, std::span<const int> ranks
                       .number = number});
 }
 
-/// Lets the survivors of a failed group agree on the members of the next one. Each survivor writes that it is there. The lowest one that lives waits
-/// for the others and writes the list of those that came; the first list written counts. A death meanwhile is noticed as in any wait.
-class Shrinking {
- public:
-  Shrinking(State& state, group::Group& old)
-      : state_(state),
-        old_(old),
-        store_("shrink/" + list(old.global_ranks(), ".") + "/" + old.name() + "#" + std::to_string(state.formed["shrink " + old.name()]++) + "/",
-               state.group_store),
-        deadline_(std::min(old.timeout(), longest_shrink)) {}
-
-  std::vector<int> agree() {
-    const store::RequestLimit limit(2 * deadline_.timeout());
-    store_.set("here/" + std::to_string(old_.rank()), "1");
-    for (;;) {
-      if (const auto decided = store_.try_get("members")) return parse(*decided);
-      const std::vector<int> gone = old_.coordination().gone();
-      std::vector<int> present;
-      bool complete = true;
-      for (int r = 0; r < old_.size(); ++r) {
-        if (std::binary_search(gone.begin(), gone.end(), r)) continue;
-        if (store_.try_get("here/" + std::to_string(r))) present.push_back(r);
-        else complete = false;
-      }
-      // Two ranks may both write a list, if one takes the other for dead. The store keeps the first list.
-      if (!present.empty() && present.front() == old_.rank() && (complete || deadline_.passed())) {
-        return parse(store_.compare_set("members", "", list(present, " ")));
-      }
-      if (deadline_.passed() && deadline_.elapsed() > 2 * deadline_.timeout()) {
-        throw Timeout("the survivors did not agree on who they are", {.operation = "shrink_group", .group = old_.name(), .rank = old_.rank()});
-      }
-      ::poll(nullptr, 0, static_cast<int>(look_period.count()));  // no event tells of a death, so the loop looks again after a pause
-    }
-  }
-
-  std::string key() const { return "shrunk." + old_.name() + "." + std::to_string(state_.formed["shrink " + old_.name()]); }
-
- private:
-  static std::vector<int> parse(const std::string& text) {
-    std::vector<int> ranks;
-    for (std::size_t begin = 0; begin < text.size();) {
-      const std::size_t end = std::min(text.find(' ', begin), text.size());
-      ranks.push_back(std::stoi(text.substr(begin, end - begin)));
-      begin = end + 1;
-    }
-    return ranks;
-  }
-
-  State& state_;
-  group::Group& old_;
-  PrefixStore store_;
-  base::Deadline deadline_;
-};
-
 std::optional<ProcessGroup> split(const ProcessGroup& parent, int color, int key, const GroupOptions& options) {
   State& state = context::current();
   check_options(state, "split_group", options);
@@ -281,33 +224,21 @@ std::optional<ProcessGroup> split(const ProcessGroup& parent, int color, int key
   return form_listed(state, members, "split_group", options);
 }
 
-/// Lets a launcher that replaces lost processes know that the others go on without these.
-void tell_of_the_lost(const State& state, const ProcessGroup& before, const std::vector<int>& members) {
-  if (!state.facts.growth.store) return;
-  for (const int r : before.global_ranks()) {
-    if (std::ranges::find(members, r) == members.end()) rendezvous::GrowthKeys(*state.facts.growth.store).note_lost(state.name_of(r));
-  }
-}
-
 std::optional<ProcessGroup> shrink(const ProcessGroup& group) {
   State& state = context::current();
   group::Group& old = *group.implementation();
   if (!old.has_lost_a_member()) {  // which a call of another group may have met
     throw InvalidArgument("the group is sound; there is nothing to shrink", {.operation = "shrink_group", .group = old.name(), .rank = old.rank()});
   }
-  std::vector<int> members{old.rank()};
-  std::string key = "alone";
-  if (old.size() > 1) {
-    Shrinking shrinking(state, old);
-    members = shrinking.agree();
-    key = shrinking.key();
-  }
-  if (std::find(members.begin(), members.end(), old.rank()) == members.end()) return std::nullopt;
+  auto survivors = context::agree_on_survivors(state, old);
+  if (!survivors) return std::nullopt;
+  std::vector<int> members = std::move(survivors->ranks);
   for (int& r : members) r = group.global_rank(r);
-  auto shrunk = form(state, {.operation = "shrink_group", .members = members, .name = braced(members), .key = key, .is_all_or_none = true});
-  if (state.whole.lock() == group.implementation()) {
+  auto shrunk =
+      form(state, {.operation = "shrink_group", .members = members, .name = braced(members), .key = survivors->key, .is_all_or_none = true});
+  if (state.whole == group.implementation()) {
+    context::tell_of_the_lost(state, old, members);
     state.whole = shrunk.implementation();
-    tell_of_the_lost(state, group, members);
   }
   state.blames_another = false;
   state.recorder->set_state(recorder::RankState::running);

@@ -19,6 +19,7 @@
 #include "context/formation.h"
 #include "rendezvous/growth.h"
 #include "rendezvous/newcomer.h"
+#include "store/own_keys_store.h"
 #include "unisono/detail/request.h"
 #include "unisono/elastic.h"
 
@@ -41,6 +42,7 @@ struct Attempted {
   std::unique_ptr<State> state = {};
   std::exception_ptr error = {};  ///< that this member itself met
   Decision decision = {};
+  std::shared_ptr<store::OwnKeysStore> keys = {};  ///< the job's store, in which the members have met
 };
 
 /// Returns the rank that an error of forming a generation blames: this one where it blames no other.
@@ -56,11 +58,12 @@ int culprit_of(const std::exception_ptr& error, int rank) {
   }
 }
 
-std::unique_ptr<State> form(const InitOptions& options, const Terms& terms, const rendezvous::JobIdentity& identity, const base::Deadline& deadline,
-                            const std::function<void()>& look) {
+/// `store`: the job's.
+std::unique_ptr<State> form(const InitOptions& options, const Terms& terms, const rendezvous::JobIdentity& identity,
+                            const std::shared_ptr<Store>& store, const base::Deadline& deadline, const std::function<void()>& look) {
   Formation::Parts parts{.operation = "grow_group", .group = {}, .rank = identity.rank, .size = identity.world_size, .store = {}};
   for (const rendezvous::Member& member : identity.members) parts.hosts.push_back(member.host);
-  parts.store = std::make_shared<PrefixStore>(GrowthKeys::prefix(identity.growth.generation) + "world", identity.growth.store);
+  parts.store = std::make_shared<PrefixStore>(GrowthKeys::prefix(identity.growth.generation) + "world", store);
   parts.look = look;
   Formation formation(std::move(parts));
   try {
@@ -81,9 +84,10 @@ Attempted form_generation(const InitOptions& options, const Terms& terms, const 
     keys.look(generation, rank);
   };
   Attempted attempted;
+  attempted.keys = std::make_shared<store::OwnKeysStore>(facts.growth.store);
   try {
-    const auto identity = rendezvous::meet_generation(facts, generation, rank, deadline, watch, base::Environment::process());
-    attempted.state = form(options, terms, identity, deadline, watch);
+    const auto identity = rendezvous::meet_generation(facts, attempted.keys, generation, rank, deadline, watch, base::Environment::process());
+    attempted.state = form(options, terms, identity, attempted.keys, deadline, watch);
     keys.ready(generation);
     for (bool waits = true; waits;) {
       try {
@@ -125,7 +129,7 @@ std::vector<rendezvous::Newcomer> waiting(State& state, const ProcessGroup& grou
 
 /// Throws where the group cannot grow, on all members alike.
 void check(const State& state, const ProcessGroup& group, const char* operation) {
-  if (state.whole.lock() == group.implementation()) return;
+  if (state.whole == group.implementation()) return;
   throw InvalidArgument("only the group of all processes of the job grows: the world, or what shrink_group has left of it",
                         {.operation = operation, .group = group.name(), .rank = group.rank()});
 }
@@ -160,6 +164,20 @@ void judge(const Attempted& attempted, const ProcessGroup& group, std::source_lo
   detail::run({.operation = Operation::barrier, .in = detail::nothing(), .out = detail::nothing(), .label = "grow_group"}, group, {.where = where});
 }
 
+/// Makes the world of a generation this process's own. All its members have left the world before the one that ends now, by then: they have formed
+/// this one with what came after it. So nobody reads the keys of that world any more but a process that was left out, which `shrink_group` refuses.
+void take_over(State& before, Attempted& attempted) {
+  const auto over = std::move(before.keys_before);
+  attempted.state->keys_before = std::move(before.keys);
+  attempted.state->keys.push_back(std::move(attempted.keys));
+  replace_own(std::move(attempted.state));
+  try {
+    for (const auto& keys : over) keys->erase_own();
+  } catch (const std::exception& error) {  // the next call that needs the store says so
+    base::log(base::LogLevel::debug, error.what());
+  }
+}
+
 ProcessGroup grow(const ProcessGroup& group, std::source_location where) {
   State& state = current();
   check(state, group, "grow_group");
@@ -175,9 +193,10 @@ ProcessGroup grow(const ProcessGroup& group, std::source_location where) {
     const GenerationPlan generation = keys.read(static_cast<int>(number));
     Attempted attempted = form_generation(state.options, state.terms, state.facts, generation, group.rank(), [&] { look_at_members(group); });
     if (attempted.state) {
-      replace_own(std::move(attempted.state));
+      take_over(state, attempted);
       return *current().world;
     }
+    state.keys.push_back(std::move(attempted.keys));
     base::set_log_rank(fmt::format("rank {}", state.rank));
     judge(attempted, group, where);
   }
@@ -188,6 +207,7 @@ ProcessGroup grow(const ProcessGroup& group, std::source_location where) {
 std::unique_ptr<State> join_running_job(const InitOptions& options, const Terms& terms, const rendezvous::JobIdentity& facts) {
   GrowthKeys keys(*facts.growth.store);
   const std::int64_t ticket = keys.ask(facts.growth.own_name);
+  std::vector<std::shared_ptr<store::OwnKeysStore>> made;
   for (int call = 0;; ++call) {
     std::optional<base::Reminder> reminder(
         std::in_place, pace_of_reminder, [] { return std::string("initialize waits for the running ranks to take this process in (grow_group)"); },
@@ -198,7 +218,9 @@ std::unique_ptr<State> join_running_job(const InitOptions& options, const Terms&
     if (own == generation.names.end()) throw ProtocolError("this process was called to a generation that it is no member of");
     const int rank = static_cast<int>(own - generation.names.begin());
     Attempted attempted = form_generation(options, terms, facts, generation, rank, [] {});
+    made.push_back(std::move(attempted.keys));
     if (attempted.state) {
+      attempted.state->keys = std::move(made);
       begin(*attempted.state);
       return std::move(attempted.state);
     }

@@ -2,6 +2,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/deadline.h"
 #include "base/log.h"
 #include "context/state.h"
@@ -43,6 +45,18 @@ void say_goodbye(State& state, const base::Deadline& deadline) {
   }
 }
 
+/// After shrink_group the world has failed for good, and the last status tells whether what was left of it has failed as well. Tells the launcher
+/// that this process has finalized where it has not.
+void finalize_shrunk(const State& state) noexcept {
+  if (!state.launcher_store) return;
+  try {
+    const std::string status = fmt::format("unisono/status/{}", state.place_of(state.rank));
+    const std::string left = state.launcher_store->compare_set(status, "shrunk", "finalized");
+    if (left == "finalized") state.recorder->set_state(recorder::RankState::left);
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the launcher is gone and has nothing to learn
+  }
+}
+
 /// Ends the groups other than the world. Returns true where one of them, or the world, was sound until then: its last data matters to others.
 bool end_groups(State& state, const base::Deadline& deadline) {
   bool any_is_sound = false;
@@ -77,6 +91,8 @@ void leave(State& state) {
     // A rank that gives up because of a Mismatch has told the launcher so. That report stays the reason if the rank fails now.
     if (state.is_job && !after_mismatch) tell_launcher(state, "finalized");
     say_goodbye(state, deadline);
+  } else if (state.is_job) {
+    finalize_shrunk(state);
   }
   state.leave_job(sound ? leave_time : leave_time_after_failure);
 }

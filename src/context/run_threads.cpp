@@ -116,6 +116,7 @@ void run_rank(int rank, context::State& state, const std::function<void(int rank
     ending.error = std::current_exception();
     ending.consequence = base::is_a<PeerFailed>(ending.error);
     state.world->abort(base::what_of(ending.error));
+    state.whole->abort(base::what_of(ending.error));  // which shrink_group may have left of it
     context::abandon(state);
   }
   context::of_thread() = nullptr;

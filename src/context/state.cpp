@@ -25,6 +25,7 @@
 #include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "rendezvous/rendezvous.h"
+#include "store/own_keys_store.h"
 #include "transport/tcp/eager.h"
 
 namespace unisono::context {
@@ -152,9 +153,13 @@ std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   request.find_bootstrap = engines::bootstrap;
   if (auto facts = rendezvous::facts_of_newcomer(request, environment)) return join_running_job(options, terms, *facts);
   rendezvous::JobIdentity identity = rendezvous::meet(request, environment);
-  Formation formation(formation_of_world(identity));
+  Formation::Parts parts = formation_of_world(identity);
+  std::shared_ptr<store::OwnKeysStore> keys;
+  if (identity.growth.store) parts.store = keys = std::make_shared<store::OwnKeysStore>(std::move(parts.store));
+  Formation formation(std::move(parts));
   try {
     auto state = form_world(options, terms, identity, formation, base::Deadline(rendezvous::join_timeout(timeout, environment)));
+    if (keys) state->keys.push_back(std::move(keys));
     begin(*state);
     return state;
   } catch (...) {
@@ -254,6 +259,7 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   parts.name = terms.name;
   parts.rank = identity.rank;
   parts.global_ranks = core_options.global_ranks;
+  parts.generation = state->generation();
   parts.host_names = core_options.host_names;
   state->make_core = core_maker(selection, core_options, state->topology.hosts);
   state->group_store = formation.store();

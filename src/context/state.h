@@ -18,6 +18,10 @@
 #include "rendezvous/rendezvous.h"
 #include "unisono/context.h"
 
+namespace unisono::store {
+class OwnKeysStore;
+}
+
 namespace unisono::context {
 
 class Formation;
@@ -74,10 +78,14 @@ struct State {
   InitOptions options;                        // with which the process has joined
   Terms terms;                                // the same
   rendezvous::JobIdentity facts;              // of the job, without its members: what its next generation is formed with
-  std::weak_ptr<group::Group> whole;          // the group of all processes of the job: the world, or what shrink_group has left of it
+  std::shared_ptr<group::Group> whole;        // the group of all processes of the job: the world, or what shrink_group has left of it
   std::int64_t tickets_done = 0;              // of newcomers: those before it need nothing any more
+  // With the keys that this process has made for this world, and for those that were to follow and were given up; and those of the world before.
+  std::vector<std::shared_ptr<store::OwnKeysStore>> keys, keys_before;
   /// Tells whether no call of the world was made since one of another group was a Mismatch.
   bool is_after_mismatch() const;
+  /// Returns the generation of the job in whose world the ranks are; 0 where they are not those of a job.
+  int generation() const { return terms.are_job ? facts.growth.generation : 0; }
   /// Returns the number by which the launcher knows a rank of the world; negative numbers as they are.
   int place_of(int rank_in_world) const;
   /// Returns the name that the launcher has given the process of a rank of the world.

@@ -26,6 +26,7 @@ struct GroupParts {
   std::string name;
   int rank = 0;
   std::vector<int> global_ranks;
+  int generation = 0;                   // of the job, in whose world these ranks are; 0: of no job that grows
   std::vector<std::string> host_names;  // of the members
   std::unique_ptr<GroupCore> core;
   std::chrono::milliseconds timeout{};

@@ -23,6 +23,13 @@ std::string offer_key(int host) { return fmt::format("launchers/offer/{}", host)
 std::string answer_key(int host) { return fmt::format("launchers/answer/{}", host); }
 ErrorInfo info(std::string hint = {}) { return {.operation = "unisono run", .hint = std::move(hint)}; }
 
+/// Returns the lowest number of a launcher that has offered nothing so far, and has not left either.
+int next_to_come(const store::StoreServer& server) {
+  int number = 1;
+  while (server.peek(offer_key(number)) || server.peek(goodbye_key(number))) ++number;
+  return number;
+}
+
 bool is_one_word(std::string_view text) {
   return !text.empty() && std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) <= 0x20; });
 }
@@ -136,8 +143,8 @@ void Admission::gather(const base::Deadline& deadline, std::chrono::milliseconds
       throw Timeout(fmt::format("{} of at least {} hosts have come", present, parts_.least_hosts), info("start the launchers of all hosts together"),
                     {});
     }
-    try {  // A ticket wakes this wait; what it brings follows at once.
-      parts_.store->get(offer_key(static_cast<int>(answered_.size()) + present), look_for_the_dead);
+    try {
+      parts_.store->get(offer_key(next_to_come(server)), look_for_the_dead);
     } catch (const Timeout&) {  // NOLINT(bugprone-empty-catch): nobody has come
     }
   }

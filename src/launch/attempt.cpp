@@ -39,7 +39,7 @@ Attempt::Attempt(const JobParts& parts, int number)
                               .attempt = number,
                               .terminals = parts.options.terminals == Terminals::as_launcher}),
       asked_as_outsider_(static_cast<std::size_t>(parts.options.ranks)),
-      memory_events_(parts.options.cgroup_folder) {}
+      memory_events_(parts.options.cgroup_folder, parts.options.cgroup_period) {}
 
 Attempt::~Attempt() {
   for (std::size_t i = 0; i < children_.size(); ++i) {
@@ -77,6 +77,7 @@ void Attempt::round() {
   parts_.stdin_pump.wait_for(set);
   if (parts_.status_line != nullptr) parts_.status_line->wait_for(set);
   if (mpi_) mpi_->wait_for(set);
+  memory_events_.wait_for(set);
   if (parts_.signals != nullptr) set.add(parts_.signals->fd(), POLLIN, [this](short) { handle_signals(); });
   if (parts_.nodes != nullptr) set.add(parts_.nodes->fd(), POLLIN, [this](short) { hear_other_nodes(); });
   bool death = false;
@@ -102,6 +103,7 @@ void Attempt::round() {
     output_.settle_live_lines();
     parts_.console.note_typed();
   }
+  memory_events_.tick();
   output_.tick();
   if (parts_.status_line != nullptr) parts_.status_line->tick();
   parts_.console.flush();
@@ -132,7 +134,7 @@ void Attempt::observe_ends() {
     end.status = status_of(end.rank);
     if (end.failed()) {
       note_failure(end);
-    } else if (end.status == "initialized" && !end.ended_by_launcher) {
+    } else if (has_not_finalized(end.status) && !end.ended_by_launcher) {
       suspects_.push_back(i);
       judgement_.emplace(judgement_time);
     }
@@ -142,7 +144,7 @@ void Attempt::observe_ends() {
 /// Tells the other ranks how this one ended. They see that it is gone, but not always how.
 void Attempt::note_end(const std::string& name, const std::string& how) {
   store_->set("unisono/exit/" + name, how);
-  if (!store_->peek("unisono/exit/first")) store_->set("unisono/exit/first", name + " " + how);
+  if (is_of_the_start(name) && !store_->peek("unisono/exit/first")) store_->set("unisono/exit/first", name + " " + how);
 }
 
 void Attempt::note_failure(const RankEnd& end) {

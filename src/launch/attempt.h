@@ -103,6 +103,9 @@ class Attempt {
   bool has_too_few(const HostTally& all);
   void end_those_left_out();
   void replace(std::size_t index);
+  void start_newcomer(std::size_t index);
+  /// Returns how the process in this place was lost, or why none was started there.
+  std::string loss(std::size_t index) const;
   void fail_elastic(const std::string& why, int last_lost);
   int cancel_restarts();
   bool is_member(std::size_t index);
@@ -126,6 +129,7 @@ class Attempt {
   void hear_other_nodes();
   void begin_ending(int signal);
   void judge_suspects();
+  bool was_group_sound(const RankEnd& end);
   bool is_alive(std::size_t rank) const { return ends_[rank].how == RankEnd::How::running && children_[rank].pid > 0; }
   bool any_alive() const;
   bool survivors_have_shrunk();
@@ -153,6 +157,7 @@ class Attempt {
     bool is_asked = false;                       ///< on several hosts: it has asked for a restart, and has no answer yet
     std::optional<base::Deadline> restart = {};  ///< when another process starts in its place
     int restarts = 0;
+    std::string not_started = {};                 ///< why the last start of another process there has failed
     std::optional<base::Deadline> patience = {};  ///< of a process that the others have left out, until it is killed
   };
   std::vector<RankPlace> places_;            ///< by local rank
@@ -172,7 +177,7 @@ class Attempt {
   std::vector<bool> asked_as_outsider_;  ///< by local rank
   MemoryEvents memory_events_;
   std::vector<Leftover> leftovers_;
-  std::vector<std::size_t> suspects_;  ///< ended with code 0, but their last status is still "initialized"
+  std::vector<std::size_t> suspects_;  ///< ended with code 0, but had not finalized by their last status
   std::optional<base::Deadline> judgement_;
   Phase phase_ = Phase::running;
   std::optional<base::Deadline> deadline_;

@@ -37,7 +37,9 @@ void Attempt::hear_other_nodes() {
   }
   if (trouble->kind == Trouble::Kind::too_few) return fail_elastic(trouble->how, trouble->rank);
   const bool lost = trouble->kind == Trouble::Kind::lost;
-  note_end(std::to_string(trouble->rank), lost ? "lost 0" : trouble->how);
+  // Where this host is the one that the others have lost, its ranks live so far.
+  const bool is_own = trouble->node == parts_.options.node_rank;
+  if (!is_own) note_end(std::to_string(trouble->rank), lost ? "lost 0" : trouble->how);
   const std::string text = lost ? fmt::format("the launcher at {} is lost ({})", parts_.nodes->name_of(trouble->node), trouble->how)
                                 : fmt::format("rank {} has failed at {}", trouble->rank, parts_.nodes->name_of(trouble->node));
   if (is_elastic()) return fail_elastic(text, -1);
@@ -90,14 +92,22 @@ void Attempt::judge_suspects() {
   for (const std::size_t i : suspects_) {
     RankEnd& end = ends_[i];
     end.status = status_of(end.rank);
-    const bool group_was_sound = std::none_of(ends_.begin(), ends_.end(), [&](const RankEnd& other) {
-      return other.failed() && other.order < end.order && !status_of(other.rank).starts_with("poisoned");
-    });
-    if (end.status != "initialized" || !group_was_sound) continue;
+    if (!has_not_finalized(end.status) || !was_group_sound(end)) continue;
     end.left_without_finalize = true;
     note_failure(end);
   }
   suspects_.clear();
+}
+
+/// Tells whether the group of a rank that has ended had lost nobody before.
+bool Attempt::was_group_sound(const RankEnd& end) {
+  for (std::size_t i = 0; i < ends_.size(); ++i) {
+    const RankEnd& other = ends_[i];
+    if (!other.failed() || other.order >= end.order || status_of(other.rank).starts_with("poisoned")) continue;
+    // The group that shrink_group has made is without those that were lost before.
+    if (!is_elastic() || end.status != "shrunk" || !(other.is_survived || is_left_out(i))) return false;
+  }
+  return true;
 }
 
 bool Attempt::survivors_have_shrunk() {
@@ -234,8 +244,7 @@ void Attempt::interrupt(int signal) {
   observe_ends();
   const bool failed_before = std::any_of(ends_.begin(), ends_.end(), [](const RankEnd& end) { return end.failed(); });
   if (!failed_before) interrupted_first_ = true;
-  // A host that is taken back is told so by SIGTERM. Host 0 serves the store, so the job ends with it.
-  leaves_ = parts_.nodes != nullptr && parts_.nodes->is_open() && !decides() && signal == SIGTERM;
+  leaves_ = parts_.nodes != nullptr && parts_.nodes->is_left_by(signal);
   if (leaves_) {
     parts_.console.say("SIGTERM: this host leaves the job; its ranks are told to end, and a second one kills them", Topic::interrupt);
     return begin_ending(signal);

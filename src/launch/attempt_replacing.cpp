@@ -28,11 +28,13 @@ constexpr milliseconds look_period{500};
 /// Longer than it takes until the launchers of other hosts have said what has become of their ranks.
 constexpr milliseconds doubt_time{1500};
 
-std::string loss(const RankEnd& end) {
+}  // namespace
+
+std::string Attempt::loss(std::size_t index) const {
+  const RankEnd& end = ends_[index];
+  if (!places_[index].not_started.empty()) return fmt::format("rank {} was not started again ({})", end.rank, places_[index].not_started);
   return fmt::format("rank {} {}", end.rank, end.how == How::exited && end.code == 0 ? "left without finalize" : end.describe());
 }
-
-}  // namespace
 
 /// A process that was started while the job ran is a member once it has initialized.
 bool Attempt::is_member(std::size_t index) {
@@ -42,7 +44,7 @@ bool Attempt::is_member(std::size_t index) {
 bool Attempt::has_ended_well(std::size_t index) {
   const RankEnd& end = ends_[index];
   if (end.how != How::exited || end.failed() || is_left_out(index)) return false;
-  return end.status != "initialized" && !end.status.starts_with("poisoned") && !end.status.starts_with("mismatch");
+  return !has_not_finalized(end.status) && !end.status.starts_with("poisoned") && !end.status.starts_with("mismatch");
 }
 
 bool Attempt::restart_is_due() const {
@@ -172,7 +174,7 @@ void Attempt::announce(std::size_t index, bool is_replaced) {
     places_[index].is_asked = true;
     return elastic_hosts_->ask_restart(ends_[index].rank);
   }
-  if (!is_replaced || restarts_left_ == 0) return parts_.console.say(loss(ends_[index]), Topic::failing);
+  if (!is_replaced || restarts_left_ == 0) return parts_.console.say(loss(index), Topic::failing);
   --restarts_left_;
   ++replacements_;
   announce_replacement(index, replacements_, replacements_ + restarts_left_);
@@ -182,9 +184,8 @@ void Attempt::announce_replacement(std::size_t index, int number, int all) {
   RankPlace& place = places_[index];
   const milliseconds pause = back_off(++place.restarts);
   place.restart.emplace(pause);
-  parts_.console.say(
-      fmt::format("{}; another process takes its place in {} s (restart {} of {})", loss(ends_[index]), pause.count() / 1000, number, all),
-      Topic::failing);
+  parts_.console.say(fmt::format("{}; another process takes its place in {} s (restart {} of {})", loss(index), pause.count() / 1000, number, all),
+                     Topic::failing);
 }
 
 /// Ends the processes that the others have left out, because they did not answer: nobody waits for them any more.
@@ -205,23 +206,38 @@ void Attempt::end_those_left_out() {
   }
 }
 
-/// Starts another process in the place of a lost one.
+/// Starts another process in the place of a lost one. Where that fails, the place stays as it is until the next restart.
 void Attempt::replace(std::size_t index) {
   RankPlace& place = places_[index];
   place.restart.reset();
+  Child dead = std::exchange(children_[index], Child());
+  const RankEnd end = ends_[index];
+  const auto record = records_[index];
+  ends_[index] = RankEnd{.rank = end.rank, .name = fmt::format("{}.{}", end.rank, place.restarts), .host = base::host_name()};
+  output_.close(static_cast<int>(index));
+  try {
+    start_newcomer(index);
+  } catch (const StartFailed& failed) {  // the others need not end with it
+    children_[index] = std::move(dead);
+    ends_[index] = end;
+    records_[index] = record;
+    place.not_started = failed.message();
+    return announce(index, true);
+  }
+  place.not_started.clear();
   place.is_lost = false;
+  replaced_.push_back({.pid = dead.pid});
+}
+
+void Attempt::start_newcomer(std::size_t index) {
+  const int rank = ends_[index].rank;
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    throw StartFailed(fmt::format("cannot make a socket for rank {}: {}", ends_[index].rank, error_text(errno)), 1);
+    throw StartFailed(fmt::format("cannot make a socket for rank {}: {}", rank, error_text(errno)), 1);
   }
   base::FileDescriptor server_end(ends[0]), store_end(ends[1]);
-  replaced_.push_back({.pid = children_[index].pid});
-  children_[index] = Child();
-  const int rank = ends_[index].rank;
-  store_->set("unisono/status/" + std::to_string(rank), "");
-  ends_[index] = RankEnd{.rank = rank, .name = fmt::format("{}.{}", rank, place.restarts), .host = base::host_name()};
-  output_.close(static_cast<int>(index));
   start_rank(static_cast<int>(index), std::move(store_end));
+  store_->set("unisono/status/" + std::to_string(rank), "");  // which the new process may write from the next line on
   store_->adopt(std::move(server_end));
 }
 

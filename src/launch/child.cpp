@@ -133,7 +133,8 @@ Child start_child(const Task& task, ChildPlan& plan, const Watchdog& watchdog) {
     }
     watchdog.forget(child.pid);
     if (got != static_cast<ssize_t>(sizeof error)) throw StartFailed("cannot watch a process: " + error_text(pidfd_error), 1);
-    const std::string hint = error == ENOENT ? " (the interpreter it names is missing)" : "";
+    const bool is_there = ::access(task.path.c_str(), F_OK) == 0;
+    const std::string hint = error == ENOENT && is_there ? " (the interpreter it names is missing)" : "";
     throw StartFailed("cannot run \"" + task.path + "\": " + error_text(error) + hint, error == ENOENT ? exit_not_found : exit_not_executable);
   }
   return child;

@@ -128,7 +128,7 @@ void ElasticHosts::say(const Sayings& sayings) {
   Store& store = *parts_.store;
   for (const auto& [name, how] : sayings.ends) {
     store.set(parts_.keys.end(name), how);
-    store.compare_set(parts_.keys.first_end(), "", name + " " + how);
+    if (is_of_the_start(name)) store.compare_set(parts_.keys.first_end(), "", name + " " + how);
     const auto number = static_cast<int>(store.add(parts_.keys.ended(), 1)) - 1;
     const std::lock_guard lock(mutex_);
     news_.ended.emplace_back(name, number);
@@ -172,6 +172,7 @@ void ElasticHosts::hear() {
       const auto& said = values[2 + i];
       HostTally tally{.members = others[i].is_late ? 0 : others[i].ranks};
       if (said) tally = decode_tally(*said);
+      if (others[i].is_gone) tally.members = 0;  // a launcher that was taken for lost may have said more since
       is_new = is_new || !news_.others.contains(others[i].number) || news_.others[others[i].number] != tally;
       news_.others[others[i].number] = std::move(tally);
     }

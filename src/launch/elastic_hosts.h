@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,9 @@ struct ElasticKeys {
   std::string lost(const std::string& name) const;
   static constexpr const char* restarts = "launchers/restarts";  ///< counts the processes that were started in the place of lost ones
 };
+
+/// Tells whether the name is that of a process of the start. Those meet for the first time, and wait for no other.
+inline bool is_of_the_start(std::string_view name) { return name.find('.') == std::string_view::npos; }
 
 /// The words between the launchers of the hosts, in a job that goes on without lost ranks. A thread exchanges them in the
 /// launchers' store, while the loop of the launcher goes on; where the store is lost, the launchers' heartbeat sees it as well.
@@ -60,7 +64,7 @@ class ElasticHosts {
 
   struct News {
     std::vector<std::string> lost = {};                   ///< processes of this host that the others have left out
-    std::optional<std::string> first_end = {};            ///< "2 exit 7": the first process of the job that has ended
+    std::optional<std::string> first_end = {};            ///< "2 exit 7": the first process of the start that has ended
     std::vector<std::pair<int, int>> granted = {};        ///< a rank, and the number of the restart; 0 where none is left
     std::vector<std::pair<std::string, int>> ended = {};  ///< processes of this host, and how many of the whole job had ended before
     int restarts = 0;                                     ///< so many are taken

@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 #include <tuple>
+#include <vector>
 
 #include "launch/program.h"
 #include "launch/signals.h"
@@ -93,11 +94,12 @@ std::optional<std::size_t> first_cause(std::span<const RankEnd> ends) {
   return best;
 }
 
-std::optional<std::size_t> first_cause_of_elastic(std::span<RankEnd> ends, int least_ranks, bool were_too_few) {
+std::optional<std::size_t> first_cause_of_elastic(std::span<const RankEnd> ends, int least_ranks, bool were_too_few) {
   if (!were_too_few && std::ranges::count_if(ends, &RankEnd::is_well) >= least_ranks) return std::nullopt;
   if (const auto cause = first_cause(ends)) return cause;
-  for (RankEnd& end : ends) end.is_survived = false;
-  return first_cause(ends);
+  std::vector<RankEnd> all(ends.begin(), ends.end());
+  for (RankEnd& end : all) end.is_survived = false;
+  return first_cause(all);
 }
 
 }  // namespace unisono::launcher

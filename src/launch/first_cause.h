@@ -32,6 +32,7 @@ struct RankEnd {
   bool is_survived = false;            ///< the other ranks have gone on without it: no cause of what came later
   bool is_well = false;                ///< in a job that goes on without lost ranks: a member that has ended well
   int order = 0;                       ///< 0 for the first rank seen to end
+  int waited = -1;                     ///< thousandths of its time since it joined in which it has waited for others; -1: not known
   std::string status = {};             ///< last value of unisono/status/<rank>, see above
 
   bool failed() const { return how == How::signaled || (how == How::exited && (code != 0 || left_without_finalize)); }
@@ -60,6 +61,8 @@ std::optional<int> blamed_rank(const RankEnd& end);
 bool is_consequence(const RankEnd& end);
 /// Tells whether the rank has never initialized, so that no group tells it of the failure of another.
 inline bool is_in_no_group(std::string_view status) { return status.empty(); }
+/// Tells whether the rank is in a sound group that it has not left by finalize.
+inline bool has_not_finalized(std::string_view status) { return status == "initialized" || status == "shrunk"; }
 
 /// Returns the rank that failed first, as index into `ends`; nothing where no rank failed of its own accord.
 ///
@@ -71,6 +74,6 @@ std::optional<std::size_t> first_cause(std::span<const RankEnd> ends);
 
 /// The same for a job that goes on without lost ranks: nothing where at least `least_ranks` have ended well, unless it was ended because too few were
 /// left. A loss that the others have survived is the cause only where there is no other.
-std::optional<std::size_t> first_cause_of_elastic(std::span<RankEnd> ends, int least_ranks, bool were_too_few);
+std::optional<std::size_t> first_cause_of_elastic(std::span<const RankEnd> ends, int least_ranks, bool were_too_few);
 
 }  // namespace unisono::launcher

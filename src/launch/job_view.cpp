@@ -6,7 +6,6 @@
 #include "base/host.h"
 
 namespace unisono::launcher {
-
 JobView::JobView(std::string job, int node, int world_size) : job_(std::move(job)), host_(base::host_name()), node_(node), world_size_(world_size) {}
 
 void JobView::begin_attempt(int number) {
@@ -37,6 +36,7 @@ JobSeen JobView::look(std::size_t calls) const {
   const std::lock_guard lock(mutex_);
   JobSeen seen{.job = job_, .host = host_, .node = node_, .world_size = world_size_, .restarts = attempt_, .ranks = {}};
   for (Rank& rank : ranks_) seen.ranks.push_back(look_at(rank, calls));
+  keep_last_generation(seen.ranks);
   return seen;
 }
 

@@ -1,5 +1,6 @@
 #include "launch/memory_events.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <sstream>
@@ -65,13 +66,13 @@ std::vector<std::string> memory_event_files(std::string_view own_cgroups, const 
   return files;
 }
 
-MemoryEvents::MemoryEvents(const std::string& folder) {
+MemoryEvents::MemoryEvents(const std::string& folder, std::chrono::milliseconds period) : period_(period), next_look_(base::Clock::now() + period) {
   const std::vector<std::string> files = folder.empty() ? memory_event_files(text_of("/proc/self/cgroup").value_or(""))
                                                         : std::vector{folder + "/memory.events", folder + "/memory.oom_control"};
   for (const std::string& file : files) {
     file_ = file;
     if (const auto now = count()) {
-      known_ = *now;
+      known_ = latest_ = *now;
       return;
     }
   }
@@ -81,6 +82,17 @@ MemoryEvents::MemoryEvents(const std::string& folder) {
 std::optional<std::uint64_t> MemoryEvents::count() const {
   const auto text = text_of(file_);
   return text ? kills_in(*text) : std::nullopt;
+}
+
+void MemoryEvents::wait_for(PollSet& set) const {
+  if (!file_.empty()) set.wake_within(std::chrono::ceil<PollSet::Milliseconds>(next_look_ - base::Clock::now()));
+}
+
+void MemoryEvents::tick(base::Clock::time_point now) {
+  if (file_.empty() || now < next_look_) return;
+  next_look_ = now + period_;
+  known_ = std::max(known_, latest_);
+  latest_ = count().value_or(latest_);
 }
 
 bool MemoryEvents::take_kill() {

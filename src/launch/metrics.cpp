@@ -95,10 +95,9 @@ std::vector<Counted> counted_by(const RankFacts& rank) {
     sum.failures += count.failures;
   }
   const recorder::CallSeen* call = call_shown(rank);
-  const bool waits = call != nullptr && call->state == recorder::CallState::waiting && call->begun != 0 && call->begun < rank.record.now;
-  if (waits && rank.process.lives) {
-    const std::string labels = fmt::format("{},group=\"{}\",operation=\"{}\"", rank_label(rank), escaped(call->group), escaped(call->operation));
-    if (const auto known = counted.find(labels); known != counted.end()) known->second.waited += rank.record.now - call->begun;
+  if (call != nullptr && call->count >= 0 && rank.process.lives) {
+    const recorder::CountSeen& count = rank.record.counts.at(static_cast<std::size_t>(call->count));
+    of(count.group, count.operation).waited += wait_under_way(rank);
   }
   std::vector<Counted> all;
   for (auto& [labels, each] : counted) all.push_back(std::move(each));
@@ -120,7 +119,9 @@ void write_job(std::string& page, const JobSeen& job) {
            "1");
   Family(page, "unisono_job_ranks", "gauge", "", "The ranks of the job on all hosts.").add("", std::to_string(job.world_size));
   Family(page, "unisono_host_ranks", "gauge", "", "The ranks of the job on this host.").add("", job.ranks.size());
-  Family(page, "unisono_restarts", "counter", "", "How often all ranks were started again after a failure. All other counters begin anew then.")
+  Family(page, "unisono_restarts", "counter", "",
+         "How often all ranks were started again after a failure. All other counters begin anew then; those of a rank also do "
+         "when another process takes its place.")
       .add("", std::to_string(job.restarts));
 }
 
@@ -159,9 +160,16 @@ void write_processes(std::string& page, const JobSeen& job) {
 
 std::string Metrics::text() {
   const JobSeen job = look_();
-  if (std::exchange(attempt_, job.restarts) != job.restarts) told_waits_.clear();
   std::vector<Counted> counted;
-  for (const RankFacts& rank : job.ranks) std::ranges::move(counted_by(rank), std::back_inserter(counted));
+  for (const RankFacts& rank : job.ranks) {
+    ToldWaits& told = told_waits_[rank.record.rank];
+    if (std::exchange(told.began, rank.record.began) != rank.record.began) told.by_labels.clear();
+    for (Counted& each : counted_by(rank)) {
+      std::uint64_t& waited = told.by_labels[each.labels];
+      waited = each.waited = std::max(waited, each.waited);
+      counted.push_back(std::move(each));
+    }
+  }
   std::string page;
   write_job(page, job);
   write_states(page, job);
@@ -171,11 +179,7 @@ std::string Metrics::text() {
   for (const Counted& each : counted) bytes.add(each.labels, each.bytes);
   Family waits(page, "unisono_call_wait_seconds", "counter", "seconds",
                "Time in calls that had to wait for other ranks for longer than a few microseconds, with the call under way.");
-  for (const Counted& each : counted) {
-    std::uint64_t& told = told_waits_[each.labels];
-    told = std::max(told, each.waited);
-    waits.add(each.labels, seconds(told));
-  }
+  for (const Counted& each : counted) waits.add(each.labels, seconds(each.waited));
   Family failures(page, "unisono_call_failures", "counter", "", "Calls that have thrown.");
   for (const Counted& each : counted) failures.add(each.labels, each.failures);
   write_processes(page, job);

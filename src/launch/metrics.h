@@ -21,10 +21,13 @@ class Metrics {
 
  private:
   std::function<JobSeen()> look_;
-  /// The waits that were told last, by attempt and labels. The rate of a rank's clock is measured anew with every look, and a counter that falls by a
-  /// nanosecond counts as one that began again.
-  std::map<std::string, std::uint64_t> told_waits_;
-  int attempt_ = 0;
+  /// The waits of a rank that were told last. The rate of its clock is measured anew with every look, and a counter that falls by a nanosecond counts
+  /// as one that began again.
+  struct ToldWaits {
+    std::uint64_t began = 0;  ///< when the record of its process began; another process in its place has counted nothing yet
+    std::map<std::string, std::uint64_t> by_labels;
+  };
+  std::map<int, ToldWaits> told_waits_;  ///< by rank
 };
 
 }  // namespace unisono::launcher

@@ -102,7 +102,7 @@ std::optional<Trouble> Nodes::take_trouble() {
   const std::lock_guard lock(mutex_);
   if (!trouble_ || trouble_taken_) return std::nullopt;
   trouble_taken_ = true;
-  return trouble_->node == node_ ? std::nullopt : trouble_;
+  return trouble_->node == node_ && trouble_->kind != Trouble::Kind::lost ? std::nullopt : trouble_;
 }
 
 std::optional<Trouble> Nodes::first_trouble() {
@@ -170,7 +170,7 @@ void Nodes::beat() {
   }
 }
 
-/// Runs on node 0 only: closes the connection of a launcher that has been silent for too long.
+/// Runs on node 0 only: takes a launcher that has been silent for too long for lost. It hears of that where it goes on later.
 void Nodes::look_for_the_silent(std::map<int, std::pair<std::string, base::Clock::time_point>>& heard) {
   const auto now = base::Clock::now();
   const store::StoreServer& server = *store_->own_server();
@@ -239,9 +239,10 @@ void Nodes::gather(const std::string& own_ends) {
     TextsOfNodes texts{attempt_key("ends"), {}};
     telling.swap(to_tell_);
     lock.unlock();
+    // Before any wait for the others: they may go on until they hear of it.
+    for (const Trouble& trouble : telling) store_->compare_set(trouble_place, "", trouble.text());
     texts.nodes = hosts_at_the_end(own_ends);
     if (texts.nodes.empty()) return;
-    for (const Trouble& trouble : telling) store_->compare_set(trouble_place, "", trouble.text());
     const auto goes_on = [this] {
       const std::lock_guard held(mutex_);
       return !stop_;

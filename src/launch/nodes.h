@@ -2,10 +2,12 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,11 +34,13 @@ struct Trouble {
   int rank = 0;          ///< failure: the rank; lost: the first one of the lost node; too_few: the rank that was lost last
   std::string how = {};  ///< failure: "exit 7", "signal 9"; too_few: a sentence
   int signal = 0;        ///< interrupt: its number
-  /// Tells whether it ends a job that goes on without lost ranks.
-  bool ends_elastic() const { return kind == Kind::lost || kind == Kind::too_few; }
   std::string text() const;
   static std::optional<Trouble> parse(const std::string& text);
 };
+
+/// Returns the rank that ended a job of several hosts, as index into `ends`, which are those of all hosts; see first_cause.h. A loss that the others
+/// have survived is not the cause where a host is lost later.
+std::optional<std::size_t> first_cause_of_hosts(std::span<const RankEnd> ends, int least_ranks, const std::optional<Trouble>& trouble);
 
 /// Connects the launchers of a job of several hosts, each of which starts the ranks of its host. They meet in a store served by node 0 at the address
 /// that every launcher was given; the ranks meet there as well. The launchers agree on the number of ranks of each node, report failures to each
@@ -67,6 +71,9 @@ class Nodes {
   bool is_open() const { return is_open_; }
   /// Tells whether the job ran already when this host came.
   bool is_late() const { return is_late_; }
+  /// Tells whether this signal takes this host out of the job, which goes on. A host that is taken back is told so by SIGTERM. Host 0 serves the
+  /// store, so the job ends with it.
+  bool is_left_by(int signal) const { return is_open_ && node_ != 0 && signal == SIGTERM; }
   std::string name_of(int node) const;
   int node_of(int rank) const;
 
@@ -99,7 +106,7 @@ class Nodes {
   void close();
   /// Returns which hosts have come and gone since the last call, as sentences.
   std::vector<std::string> take_news();
-  /// Returns the first trouble of another node, once in an attempt.
+  /// Returns the first trouble of another node, or that the others have taken this one for lost; once in an attempt.
   std::optional<Trouble> take_trouble();
   /// Reports that this node's ranks have ended.
   void end(const std::vector<RankEnd>& ends);
@@ -126,6 +133,8 @@ class Nodes {
   void beat();
   void look_for_the_gone();
   void look_for_the_gone_of_open();
+  void look_for_own_loss();
+  void lose_ranks_of(const JobHost& host);
   void hear_of_hosts();
   std::vector<int> hosts_at_the_end(const std::string& own_ends);
   void look_for_the_silent(std::map<int, std::pair<std::string, base::Clock::time_point>>& heard);

@@ -25,9 +25,10 @@ std::string one_line(std::string text) {
 std::string encode_ends(const std::vector<RankEnd>& ends) {
   std::string text;
   for (const RankEnd& end : ends) {
-    text += fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", end.rank, end.pid, static_cast<int>(end.how), end.code, int{end.dumped_core},
-                        int{end.out_of_memory}, int{end.is_taken}, int{end.ended_by_launcher}, int{end.left_without_finalize}, int{end.is_survived},
-                        int{end.is_well}, end.order, end.host.empty() ? "?" : one_line(end.host), one_line(end.status));
+    text +=
+        fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", end.rank, end.pid, static_cast<int>(end.how), end.code, int{end.dumped_core},
+                    int{end.out_of_memory}, int{end.is_taken}, int{end.ended_by_launcher}, int{end.left_without_finalize}, int{end.is_survived},
+                    int{end.is_well}, end.order, end.waited, end.host.empty() ? "?" : one_line(end.host), one_line(end.status));
   }
   return text;
 }
@@ -39,8 +40,10 @@ std::vector<RankEnd> decode_ends(const std::string& text) {
     std::istringstream fields(line);
     RankEnd end;
     int how = 0, core = 0, memory = 0, taken = 0, by_launcher = 0, left = 0, survived = 0, well = 0;
-    fields >> end.rank >> end.pid >> how >> end.code >> core >> memory >> taken >> by_launcher >> left >> survived >> well >> end.order >> end.host;
-    const bool is_known = how >= 0 && how <= static_cast<int>(RankEnd::How::signaled) && end.code >= 0 && end.code <= UINT8_MAX;
+    fields >> end.rank >> end.pid >> how >> end.code >> core >> memory >> taken >> by_launcher >> left >> survived >> well >> end.order >>
+        end.waited >> end.host;
+    const bool is_known = how >= 0 && how <= static_cast<int>(RankEnd::How::signaled) && end.code >= 0 && end.code <= UINT8_MAX && end.waited >= -1 &&
+                          end.waited <= 1000;
     const bool is_name = std::ranges::none_of(end.host, [](char c) { return static_cast<unsigned char>(c) < 0x20; });
     if (!fields || !is_known || !is_name) throw ProtocolError("a launcher told in no way of ours how its ranks ended");
     fields.get();
@@ -56,6 +59,11 @@ std::vector<RankEnd> decode_ends(const std::string& text) {
     ends.push_back(std::move(end));
   }
   return ends;
+}
+
+std::optional<std::size_t> first_cause_of_hosts(std::span<const RankEnd> ends, int least_ranks, const std::optional<Trouble>& trouble) {
+  if (least_ranks == 0 || (trouble && trouble->kind == Trouble::Kind::lost)) return first_cause(ends);
+  return first_cause_of_elastic(ends, least_ranks, trouble && trouble->kind == Trouble::Kind::too_few);
 }
 
 std::string Trouble::text() const { return fmt::format("{} {} {} {} {}", static_cast<int>(kind), node, rank, signal, how); }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "recorder/call_text.h"
 #include "recorder/reader.h"
@@ -29,8 +30,14 @@ struct RankFacts {
   bool is_here = true;     ///< false: it is on another host, which has told this
   bool is_trace = false;   ///< from a trace, which outlives its rank's calls
 };
-/// Adds what the system says now of the rank's process, on this host.
+/// Adds what the system says now of the rank's process, on this host. The rank has its number of the last generation.
 RankFacts facts_of(recorder::RankSeen record);
+/// Those that go on without a lost rank, and with another process in its place, have other ranks than before.
+void number_by_last_generation(recorder::RankSeen& record);
+
+/// Sorts the ranks of a job. Where lost ranks are replaced, those that go on have other numbers in each generation: a process that has not joined
+/// yet, or has ended before, is left out where another one has its number by now.
+void keep_last_generation(std::vector<RankFacts>& ranks);
 
 using recorder::call_text;
 using recorder::duration_text;
@@ -38,8 +45,11 @@ using recorder::placed_text;
 
 std::string_view state_name(recorder::CallState state);
 
-/// Returns the call that tells what a rank does: one in which it waits, or else its last one. Null before the first.
+/// Returns the call that tells what a rank does: one in which its program waits, or else its last one, before asynchronous ones that wait for others
+/// while the program computes. Null before the first.
 const recorder::CallSeen* call_shown(const RankFacts& rank);
+/// Returns for how many nanoseconds the program has waited in the call that is shown; 0: it does not.
+std::uint64_t wait_under_way(const RankFacts& rank);
 /// All that state_text returns.
 inline constexpr std::string_view rank_states[] = {"joining", "program", "queued", "running", "waiting", "stopped", "failed", "left", "ended"};
 std::string_view state_text(const RankFacts& rank);

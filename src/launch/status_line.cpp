@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -33,12 +34,13 @@ std::string counts(const JobSeen& job) {
   return text;
 }
 
-/// Returns the rank that others have waited for longest. Empty where none is late.
-std::string late_text(const JobSeen& job) {
+LateRank late_rank(const JobSeen& job) {
   const std::vector<Delay> delays = delays_of(job.ranks, told_delay_ns);
   if (delays.empty()) return {};
   const Delay& first = delays.front();
-  return fmt::format("rank {} is late for {} by {}", first.late, call_text(first.call), duration_text(first.for_ns));
+  return {.rank = first.late,
+          .for_ns = first.for_ns,
+          .text = fmt::format("rank {} is late for {} by {}", first.late, call_text(first.call), duration_text(first.for_ns))};
 }
 
 /// Returns the time without fractions, which would change with every look.
@@ -52,11 +54,26 @@ std::string elapsed_text(std::chrono::nanoseconds elapsed) {
 
 bool shows_status_line(const JobOptions& options) { return options.status_line && (options.conductor >= 0 || ::isatty(STDERR_FILENO) == 1); }
 
-StatusTexts status_texts(const JobSeen& job) { return {.each = each_rank(job), .counts = counts(job), .late = late_text(job)}; }
+StatusTexts status_texts(const JobSeen& job) { return {.each = each_rank(job), .counts = counts(job), .late = late_rank(job)}; }
+
+std::string StatusTexts::told(int restarts) const {
+  return fmt::format("{}\t{}\t{}\t{} {}\t{}", restarts, each, counts, late.rank, late.for_ns, late.text);
+}
+
+StatusTexts StatusTexts::of(std::string_view told, int& restarts) {
+  StatusTexts texts;
+  std::istringstream fields{std::string(told)};
+  std::string first, number;
+  for (std::string* field : {&first, &texts.each, &texts.counts, &number, &texts.late.text}) std::getline(fields, *field, '\t');
+  std::istringstream(first) >> restarts;
+  std::istringstream(number) >> texts.late.rank >> texts.late.for_ns;
+  if (texts.late.text.empty()) texts.late = {};
+  return texts;
+}
 
 std::string status_line_text(const StatusTexts& texts, std::chrono::nanoseconds elapsed, int restarts, std::size_t columns) {
   const std::string begin = fmt::format("[unisono] {}{}: ", elapsed_text(elapsed), restarts > 0 ? fmt::format(", restart {}", restarts) : "");
-  const std::string late = texts.late.empty() ? "" : " | " + texts.late;
+  const std::string late = texts.late.text.empty() ? "" : " | " + texts.late.text;
   const bool is_room = columns_of(begin + texts.each + late.substr(0, late.find(" for "))) <= columns;
   return cut_to_width(begin + (is_room ? texts.each : texts.counts) + late, columns);
 }
@@ -71,7 +88,7 @@ void StatusLine::tick() {
   next_.emplace(between_looks);
   const JobSeen job = look_();
   const StatusTexts texts = status_texts(job);
-  if (console_.has_conductor()) return console_.tell_state(fmt::format("{}\t{}\t{}\t{}", job.restarts, texts.each, texts.counts, texts.late));
+  if (console_.has_conductor()) return console_.tell_state(texts.told(job.restarts));
   console_.set_footer(status_line_text(texts, base::Clock::now() - begun_, job.restarts, console_.err().columns() - 1));
 }
 

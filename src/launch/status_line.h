@@ -2,9 +2,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/deadline.h"
 #include "launch/job_view.h"
@@ -17,11 +19,21 @@ struct JobOptions;
 /// Tells whether a status line was asked for, and there is a terminal for it.
 bool shows_status_line(const JobOptions& options);
 
+/// The rank that others have waited for longest.
+struct LateRank {
+  int rank = -1;             ///< -1: none is late
+  std::uint64_t for_ns = 0;  ///< they have waited so long
+  std::string text = {};     ///< "rank 1 is late for all_reduce #7 of world by 10.0 s"
+};
 /// The parts of a status line.
 struct StatusTexts {
-  std::string each;    ///< "0 waiting, 1 program"
-  std::string counts;  ///< "1 program, 1 waiting"
-  std::string late;    ///< "rank 1 is late for all_reduce #7 of world by 10.0 s"; empty: none is
+  std::string each = {};    ///< "0 waiting, 1 program"
+  std::string counts = {};  ///< "1 program, 1 waiting"
+  LateRank late = {};
+
+  /// One line, for a conductor, and back. A line of no such kind has nothing.
+  std::string told(int restarts) const;
+  static StatusTexts of(std::string_view told, int& restarts);
 };
 StatusTexts status_texts(const JobSeen& job);
 /// Returns them as one line of at most so many columns: each rank where there is room for that, else how many are in each state; and the rank that

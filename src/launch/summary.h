@@ -12,7 +12,9 @@ namespace unisono::launcher {
 
 /// Returns a sentence on how long the job took and how its ranks ended.
 std::string summary_of_ends(std::span<const RankEnd> ends, std::chrono::nanoseconds duration);
-/// Returns a sentence on which ranks waited for the others for how much of their time, by their records. Empty where there is nothing to compare.
-std::string summary_of_waits(std::span<const recorder::RankSeen> records);
+/// Adds how much of its time each rank has waited for the others, by its record. A rank that has called nothing has no such share.
+void add_waits(std::vector<RankEnd>& ends, std::span<const recorder::RankSeen> records);
+/// Returns a sentence on which ranks waited for the others for how much of their time. Empty where there is nothing to compare.
+std::string summary_of_waits(std::span<const RankEnd> ends);
 
 }  // namespace unisono::launcher

@@ -124,8 +124,9 @@ std::optional<int> wait_for_restart(milliseconds time, SignalScope* signals, Con
   return std::nullopt;
 }
 
-/// Waits for the other hosts' ranks to end, and takes their reports. A first signal is passed on to the others, a second one ends the wait.
-void put_together(Nodes& nodes, SignalScope* signals, Console& console, JobResult& result) {
+/// Waits for the other hosts' ranks to end, and takes their reports. A first signal is passed on to the others, a second one ends the wait. Returns
+/// true where the signal takes this host alone out of the job.
+bool put_together(Nodes& nodes, SignalScope* signals, Console& console, JobResult& result) {
   nodes.end(result.ends);
   bool gave_up = false;
   while (!nodes.all_ended() && !gave_up) {
@@ -137,20 +138,25 @@ void put_together(Nodes& nodes, SignalScope* signals, Console& console, JobResul
     console.flush();
     while (const auto signal = signals != nullptr ? signals->next() : std::nullopt) {
       if (std::ranges::find(ending_signals, *signal) == ending_signals.end()) continue;
+      const bool leaves = !result.interrupted_by && nodes.is_left_by(*signal);
       gave_up = result.interrupted_by.has_value();
       result.interrupted_by = signal;
+      if (leaves) {
+        console.say(signal_name(*signal) + ": this host leaves the job; its ranks have ended before", Topic::interrupt);
+        return true;
+      }
       nodes.tell({.kind = Trouble::Kind::interrupt, .signal = *signal});
       console.say(signal_name(*signal) + (gave_up ? " again: not waiting for the other hosts" : ": the other hosts are told to end their ranks"),
                   Topic::interrupt);
     }
   }
-  if (gave_up) return;
-  if (auto ends = nodes.ends(); !ends.empty()) {
-    result.ends = std::move(ends);
-    const auto trouble = nodes.first_trouble();
-    result.first_cause = nodes.least_ranks() == 0 ? first_cause(result.ends)
-                                                  : first_cause_of_elastic(result.ends, nodes.least_ranks(), trouble && trouble->ends_elastic());
-  }
+  if (gave_up) return false;
+  const auto trouble = nodes.first_trouble();
+  auto ends = nodes.ends();  // none where host 0 is lost
+  if (ends.empty() && (!trouble || trouble->kind != Trouble::Kind::lost)) return false;
+  if (!ends.empty()) result.ends = std::move(ends);
+  result.first_cause = first_cause_of_hosts(result.ends, nodes.least_ranks(), trouble);
+  return false;
 }
 
 /// Carries out one attempt and judges it. Returns whether another one follows.
@@ -163,17 +169,17 @@ bool attempt_once(const JobParts& parts, JobResult& result) {
   result.replacements += attempt.replacements();
   restarts_left -= attempt.replacements();
   result.ends = attempt.ends();
-  result.records = attempt.records();
+  add_waits(result.ends, attempt.records());
   result.first_cause = attempt.cause();
   result.interrupted_by = attempt.interrupted_by();
-  if (attempt.leaves()) {
+  const bool leaves = attempt.leaves() || (parts.nodes != nullptr && put_together(*parts.nodes, parts.signals, parts.console, result));
+  if (leaves) {
     result.exit_code = exit_signaled + *result.interrupted_by;
     return false;
   }
   bool interrupted_first = attempt.interrupted_first();
   bool node_is_lost = false;
   if (parts.nodes != nullptr) {
-    put_together(*parts.nodes, parts.signals, parts.console, result);
     if (parts.least_ranks > 0) {
       restarts_left -= parts.nodes->replacements() - result.replacements;
       result.replacements = parts.nodes->replacements();
@@ -284,7 +290,7 @@ JobResult run_job(const JobOptions& given) {
   }
   if (options.summary && options.node_rank == 0) {
     console.say(summary_of_ends(result.ends, base::Clock::now() - start));
-    if (const std::string waits = summary_of_waits(result.records); !waits.empty()) console.say(waits);
+    if (const std::string waits = summary_of_waits(result.ends); !waits.empty()) console.say(waits);
   }
   write_out(console, signal_scope);
   if (result.exit_code == 0 && console.has_lost_output()) result.exit_code = 1;

@@ -12,9 +12,9 @@
 #include "base/file_descriptor.h"
 #include "base/reminder.h"
 #include "launch/first_cause.h"
+#include "launch/memory_events.h"
 #include "launch/program.h"
 #include "launch/stdin_pump.h"
-#include "recorder/reader.h"
 
 namespace unisono::launcher {
 
@@ -68,7 +68,8 @@ struct JobOptions {
   std::string token_file = {};                                   ///< on several hosts: the file with the job's secret; empty: UNISONO_TOKEN
   std::chrono::milliseconds silence = std::chrono::seconds(30);  ///< a launcher of another host that is silent for so long is lost
   base::Reminder::Pace waiting = {std::chrono::seconds(3), std::chrono::seconds(30)};  ///< on several hosts: when to say which ones are waited for
-  std::string cgroup_folder = {};  ///< where the kernel counts out-of-memory kills; empty: that of this process
+  std::string cgroup_folder = {};                                        ///< where the kernel counts out-of-memory kills; empty: that of this process
+  std::chrono::milliseconds cgroup_period = MemoryEvents::usual_period;  ///< between two looks at it
   OutputMode output = OutputMode::prefixed;
   Terminals terminals = Terminals::as_launcher;
   StdinTarget standard_input = {};  ///< rank 0 by default
@@ -86,9 +87,8 @@ struct JobResult {
   std::optional<std::size_t> first_cause = {};  ///< index into `ends`
   std::optional<int> interrupted_by = {};       ///< the signal that ended the job from outside
   int attempts = 0;
-  int replacements = 0;                          ///< processes that were started in the place of lost ones
-  std::vector<RankEnd> ends = {};                ///< of the last attempt, in the order of the ranks; of all hosts, as far as they are known
-  std::vector<recorder::RankSeen> records = {};  ///< of this host's ranks of the last attempt; without their calls
+  int replacements = 0;            ///< processes that were started in the place of lost ones
+  std::vector<RankEnd> ends = {};  ///< of the last attempt, in the order of the ranks; of all hosts, as far as they are known
 };
 
 /// Returns the pause before restart 1, 2, 3, …: 1, 2, 4, … seconds, at most 32.

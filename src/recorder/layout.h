@@ -15,7 +15,7 @@
 
 namespace unisono::recorder {
 
-inline constexpr std::uint64_t record_magic = 0x32'63'65'72'69'6e'75'00;  // "unirec2"
+inline constexpr std::uint64_t record_magic = 0x33'63'65'72'69'6e'75'00;  // "unirec3"
 inline constexpr std::string_view record_name = "unisono-record";         // of the memory file
 
 /// A text that is written once, or rarely, by its rank. A longer one loses its beginning where the end says more, and its end otherwise.
@@ -52,7 +52,9 @@ enum class CallState : std::uint8_t {
 /// A call. `turn` is even while the entry belongs to the call whose number it tells, and odd while it is given to the next one.
 struct alignas(64) CallEntry {
   std::atomic<std::uint32_t> turn{0};
-  std::atomic<std::uint16_t> group{0}, place{0};
+  std::atomic<std::uint16_t> group{0};
+  std::atomic<std::uint8_t> place{0};
+  std::atomic<std::uint8_t> count{0};  // 1 + the number of the entry in which it is counted; 0: not known
   std::atomic<std::uint8_t> operation{0}, label{0}, dtype{0}, state{0};
   std::atomic<std::int32_t> peer{-1};  // root, source or destination; -1: none
   std::atomic<std::uint64_t> sequence{0}, bytes{0};
@@ -116,13 +118,18 @@ struct RecordHeader {
 
   static constexpr std::size_t most_groups = 64, most_labels = 128, most_places = 256;
   struct GroupText {
-    std::atomic<std::uint16_t> number{0};  // groups are numbered from 1; a group's text lies at its number modulo most_groups
+    std::atomic<std::uint16_t> number{0};      // groups are numbered from 1; a group's text lies at its number modulo most_groups
+    std::atomic<std::uint16_t> generation{0};  // of the job, whose ranks its calls name; 0: not known
     std::atomic<std::uint32_t> size{0};
     std::atomic<std::uint32_t> name_hash{0};  // of the whole name
-    FixedText<48> name;
+    static constexpr std::size_t longest_name = 44;
+    FixedText<longest_name> name;
+    std::atomic<std::int32_t> own_rank{0};  // in the world of that generation
 
-    void set(std::uint16_t its_number, int its_size, std::string_view its_name) noexcept {
+    void set(std::uint16_t its_number, int its_size, std::string_view its_name, int its_generation = 0, int rank = -1) noexcept {
       number.store(0, std::memory_order_relaxed);
+      generation.store(its_generation > UINT16_MAX ? 0 : static_cast<std::uint16_t>(its_generation), std::memory_order_relaxed);
+      own_rank.store(rank, std::memory_order_relaxed);
       size.store(static_cast<std::uint32_t>(its_size), std::memory_order_relaxed);
       std::uint32_t hash = 2166136261U;  // FNV-1a
       for (const char c : its_name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
@@ -142,6 +149,7 @@ struct RecordHeader {
   std::array<std::atomic<std::uint32_t>, most_counts> count_keys{};  // see count_key; 0: free
   alignas(64) std::array<OwnCount, most_counts + 1> own_counts;
   alignas(64) std::array<SharedCount, most_counts + 1> shared_counts;
+  static_assert(most_places <= 256 && most_counts + 1 < 256, "a call has a byte for each number");
 };
 
 /// The key of what is counted: `group` is the number of the group's name.

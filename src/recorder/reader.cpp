@@ -42,20 +42,34 @@ std::uint32_t group_size(const RecordHeader& record, std::uint16_t number) {
   return text == nullptr ? 2 : std::max(text->size.load(relaxed), 2U);
 }
 
-/// Returns the group's name. All members make their groups in one order, so that the second one of a name is the same on all of them.
+/// Returns the group's name. All members make their groups of a generation in one order, so that the second one of a name is the same on all of them.
 std::string group_name(const RecordHeader& record, std::uint16_t number) {
   const auto* const text = group_text(record, number);
   if (text == nullptr) return "an earlier group";
-  if (number >= RecordHeader::most_groups) return text->name.get();  // others of the name may be forgotten
+  const std::uint16_t generation = text->generation.load(relaxed);
+  const std::string name = text->name.get() + (generation > 1 ? " of generation " + std::to_string(generation) : "");
+  if (number >= RecordHeader::most_groups) return name;  // others of the name may be forgotten
   int same = 1;
   for (const RecordHeader::GroupText& other : record.groups) {
     const std::uint16_t earlier = other.number.load(std::memory_order_acquire);
     same += earlier != 0 && earlier < number && other.name_hash.load(relaxed) == text->name_hash.load(relaxed) &&
-                    other.size.load(relaxed) == text->size.load(relaxed)
+                    other.size.load(relaxed) == text->size.load(relaxed) && other.generation.load(relaxed) == generation
                 ? 1
                 : 0;
   }
-  return text->name.get() + (same == 1 ? "" : " (" + std::to_string(same) + ")");
+  return name + (same == 1 ? "" : " (" + std::to_string(same) + ")");
+}
+
+RankSeen::Last last_generation(const RecordHeader& record) {
+  RankSeen::Last last;
+  for (const RecordHeader::GroupText& text : record.groups) {
+    const std::uint16_t generation = text.generation.load(relaxed);
+    if (text.number.load(std::memory_order_acquire) == 0 || generation == 0 || generation < last.generation) continue;
+    last.generation = generation;
+    last.rank = text.own_rank.load(relaxed);
+    if (text.name.get() == "world") last.size = static_cast<int>(text.size.load(relaxed));
+  }
+  return last;
 }
 
 /// Takes a time of a file, which may hold any numbers.
@@ -130,8 +144,10 @@ std::optional<CallSeen> RecordReader::call_at(const CallEntry& entry) const {
   call.state = static_cast<CallState>(entry.state.load(std::memory_order_acquire));
   const std::uint16_t group = entry.group.load(relaxed);
   call.group = group_name(record, group);
+  if (const auto* const text = group_text(record, group)) call.generation = text->generation.load(relaxed);
   const std::uint16_t place = entry.place.load(relaxed);
   if (place < RecordHeader::most_places) call.place = record.places[place].get();
+  call.count = int{entry.count.load(relaxed)} - 1;
   const std::uint8_t label = entry.label.load(relaxed);
   call.operation = label != 0 && label < RecordHeader::most_labels ? record.labels[label].get()
                                                                    : std::string(to_string(static_cast<Operation>(entry.operation.load(relaxed))));
@@ -158,9 +174,10 @@ std::optional<CallSeen> RecordReader::call_at(const CallEntry& entry) const {
   return call;
 }
 
-std::vector<CountSeen> RecordReader::counts() const {
+RecordReader::Counts RecordReader::counts() const {
   const RecordHeader& record = header();
-  std::vector<CountSeen> counts;
+  Counts counts;
+  counts.places.fill(-1);
   for (std::size_t i = 0; i <= RecordHeader::most_counts; ++i) {
     const OwnCount& own = record.own_counts[i];
     const SharedCount& shared = record.shared_counts[i];
@@ -181,9 +198,10 @@ std::vector<CountSeen> RecordReader::counts() const {
     }
     // Several labels may have one text.
     const auto same =
-        std::ranges::find_if(counts, [&](const CountSeen& each) { return each.group == count.group && each.operation == count.operation; });
-    if (same == counts.end()) {
-      counts.push_back(std::move(count));
+        std::ranges::find_if(counts.seen, [&](const CountSeen& each) { return each.group == count.group && each.operation == count.operation; });
+    counts.places[i] = static_cast<int>(same - counts.seen.begin());
+    if (same == counts.seen.end()) {
+      counts.seen.push_back(std::move(count));
       continue;
     }
     same->calls += count.calls;
@@ -203,6 +221,7 @@ RankSeen RecordReader::read(std::size_t wanted) const {
   seen.life = record.life.load(relaxed);
   seen.rank = record.rank.load(relaxed);
   seen.size = record.size.load(relaxed);
+  seen.last = last_generation(record);
   seen.local_rank = record.local_rank.load(relaxed);
   seen.node = record.node.load(relaxed);
   seen.state = static_cast<RankState>(record.state.load(relaxed));
@@ -216,7 +235,8 @@ RankSeen RecordReader::read(std::size_t wanted) const {
   seen.is_copy = kind_ == Kind::copy;
   seen.now = seen.is_copy ? record.last.steady.load(relaxed) : steady_ns();
   seen.program_waits_since = steady_of(record.program_waits_since.load(relaxed));
-  seen.counts = counts();
+  auto [its_counts, count_places] = counts();
+  seen.counts = std::move(its_counts);
   for (const CountSeen& count : seen.counts) {
     seen.bytes += count.bytes;
     seen.waited += count.waited;
@@ -244,7 +264,11 @@ RankSeen RecordReader::read(std::size_t wanted) const {
   std::vector<std::pair<std::uint64_t, CallSeen>> all;
   std::ranges::merge(calls, of_others, std::back_inserter(all), {}, &decltype(all)::value_type::first, &decltype(all)::value_type::first);
   if (all.size() > most) all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(most));
-  for (auto& [time, call] : all) seen.recent.push_back(std::move(call));
+  for (auto& [time, call] : all) {
+    const bool is_number = call.count >= 0 && call.count < static_cast<int>(count_places.size());
+    call.count = is_number ? count_places[static_cast<std::size_t>(call.count)] : -1;
+    seen.recent.push_back(std::move(call));
+  }
   return seen;
 }
 
@@ -261,9 +285,12 @@ void look_for_records(const std::filesystem::path& process, Files& seen, const T
     std::error_code gone;
     const auto target = std::filesystem::read_symlink(file->path(), gone).native();
     if (gone || !(target.starts_with(wanted) || target.ends_with(trace_ending))) continue;
-    const base::FileDescriptor opened(::open(file->path().c_str(), O_RDONLY | O_CLOEXEC));
+    // Nothing but a file of this user is opened: root would read what others have made up, and wait where somebody holds a pipe of that name.
     struct stat about {};
-    if (!opened || ::fstat(opened.get(), &about) != 0 || !seen.emplace(about.st_dev, about.st_ino).second) continue;
+    if (::stat(file->path().c_str(), &about) != 0 || !S_ISREG(about.st_mode) || about.st_uid != ::geteuid()) continue;
+    if (!seen.emplace(about.st_dev, about.st_ino).second) continue;
+    const base::FileDescriptor opened(::open(file->path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!opened) continue;
     if (auto reader = RecordReader::open(opened); reader && take(std::move(reader))) return;
   }
 }

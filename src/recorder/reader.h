@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,8 +20,10 @@ namespace unisono::recorder {
 struct CallSeen {
   std::string operation;  ///< the function that the user called
   Operation kind = Operation::barrier;
-  std::string group;  ///< "world (2)" is the second group of that name
-  std::string place;  ///< "train.cpp:57"; empty: not known
+  std::string group;   ///< "world (2)" is the second group of that name
+  int generation = 0;  ///< of the job, whose ranks it names; 0: not known
+  std::string place;   ///< "train.cpp:57"; empty: not known
+  int count = -1;      ///< where it is counted, among RankSeen::counts; -1: not known
   CallState state = CallState::none;
   std::uint64_t sequence = 0;
   std::uint64_t bytes = 0;
@@ -40,19 +43,24 @@ struct CountSeen {
   std::string group = {};      ///< empty: of groups that were not counted alone
   std::string operation = {};  ///< empty: of operations that were not counted alone
   std::uint64_t calls = 0, bytes = 0, failures = 0;
-  std::uint64_t waited = 0;  ///< nanoseconds, in calls that waited for longer than a spin, and are over
+  std::uint64_t waited = 0;  ///< nanoseconds in which the program waited for longer than a spin, in calls that are over
 };
 
 /// A rank as its record has it.
 struct RankSeen {
   int pid = 0;
-  std::int64_t life = 0;  ///< see base::own_life
-  int rank = -1, size = 0, local_rank = -1, node = -1;
+  std::int64_t life = 0;    ///< see base::own_life
+  int rank = -1, size = 0;  ///< where it has joined the job
+  /// The same in the last generation, in a job that replaces lost ranks; its calls use these numbers. Generation 0: it is in no such job.
+  struct Last {
+    int generation = 0, rank = -1, size = 0;
+  } last;
+  int local_rank = -1, node = -1;
   RankState state = RankState::joining;
   std::string host, job, program, failure;
   std::uint64_t calls = 0, bytes = 0, failures = 0;
   std::uint64_t program_waits_since = 0;  ///< of the steady clock: for an asynchronous call; 0: it does not
-  std::uint64_t waited = 0;               ///< nanoseconds, in calls that waited for longer than a spin
+  std::uint64_t waited = 0;               ///< nanoseconds in which the program waited for longer than a spin, in calls that are over
   std::uint64_t began = 0;                ///< nanoseconds of the steady clock
   std::uint64_t real_at_began = 0;        ///< nanoseconds since 1970
   std::uint64_t now = 0;                  ///< of the steady clock, when the record was read, or the copy of it was written
@@ -80,7 +88,11 @@ class RecordReader {
   const RecordHeader& header() const { return *static_cast<const RecordHeader*>(memory_.get()); }
   std::optional<CallSeen> call_at(const CallEntry& entry) const;
   std::uint64_t steady_of(std::uint64_t ticks) const;
-  std::vector<CountSeen> counts() const;
+  struct Counts {
+    std::vector<CountSeen> seen;
+    std::array<int, RecordHeader::most_counts + 1> places;  ///< among these, by the numbers of the record's entries; -1: nothing was counted
+  };
+  Counts counts() const;
 
   std::shared_ptr<const void> memory_;
   Kind kind_;

@@ -177,7 +177,8 @@ Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool time
   std::atomic_thread_fence(std::memory_order_release);  // litmus: record-write-fence
 #endif
   entry->group.store(facts.group, relaxed);
-  entry->place.store(place_of(facts.where, owner), relaxed);
+  entry->place.store(static_cast<std::uint8_t>(place_of(facts.where, owner)), relaxed);
+  entry->count.store(static_cast<std::uint8_t>(count + 1), relaxed);
   entry->operation.store(static_cast<std::uint8_t>(facts.operation), relaxed);
   entry->label.store(label, relaxed);
   entry->dtype.store(static_cast<std::uint8_t>(facts.dtype), relaxed);
@@ -237,13 +238,28 @@ void Recorder::wait(const Call& call, int first, std::size_t ranks) noexcept {
   header_->note_clock();
 }
 
+// Of an asynchronous call only the time counts in which the program waited as well. Calls that overlap (asynchronous ones, and the two of a
+// send_recv) count each moment once; a blocking call of another thread waits beside them.
+std::uint64_t Recorder::waited_in(const CallEntry& entry, std::uint64_t at) noexcept {
+  constexpr auto relaxed = std::memory_order_relaxed;
+  std::uint64_t from = entry.begun.load(relaxed);
+  const bool is_direct = entry.queued.load(relaxed) == 0;
+  if (!is_direct) {
+    const std::uint64_t since = header_->program_waits_since.load(relaxed);
+    if (since == 0) return 0;
+    from = std::max(from, since);
+  }
+  if (!is_direct || &entry < of_others_) from = std::max(from, counted_until_.exchange(at, relaxed));
+  return at - std::min(at, from);
+}
+
 void Recorder::end(const Call& call, bool went_well) noexcept {
   if (!belongs(call)) return;
   CallEntry& entry = *call.entry;
   if (is_over(entry)) return;
   const std::uint64_t at = now();
   if (entry.state.load(std::memory_order_relaxed) == static_cast<std::uint8_t>(CallState::waiting))
-    header_->shared_counts[call.count].waited_ticks.fetch_add(at - entry.begun.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    header_->shared_counts[call.count].waited_ticks.fetch_add(waited_in(entry, at), std::memory_order_relaxed);
   if (!went_well) header_->shared_counts[call.count].failures.fetch_add(1, std::memory_order_relaxed);
   entry.done.store(at, std::memory_order_relaxed);
   entry.state.store(static_cast<std::uint8_t>(went_well ? CallState::done : CallState::failed), std::memory_order_release);

@@ -72,8 +72,14 @@ class Recorder {
   };
   /// Says which rank of which job this is. The first job counts.
   void set_identity(const Identity& identity);
+  /// Where the ranks belong that a group's calls name. A job that takes other processes in has a generation for each of its worlds.
+  struct World {
+    int generation = 0;  ///< 0: not known
+    int rank = -1;       ///< this one's
+  };
   /// Gives a group a number.
-  std::uint16_t add_group(std::string_view name, int size);
+  std::uint16_t add_group(std::string_view name, int size, const World& world);
+  std::uint16_t add_group(std::string_view name, int size) { return add_group(name, size, {}); }
   void set_state(RankState state) {
     header_->state.store(static_cast<std::uint32_t>(state), std::memory_order_relaxed);
     header_->note_clock();
@@ -113,6 +119,7 @@ class Recorder {
   std::uint32_t extend(std::atomic<std::uint32_t>& size, std::uint32_t most, const CallEntry* ring, bool& grows) noexcept;
   CallEntry* next_of_others() noexcept;
   bool is_owner() const noexcept { return ::pthread_equal(owner_, ::pthread_self()) != 0; }
+  std::uint64_t waited_in(const CallEntry& entry, std::uint64_t at) noexcept;
   static bool belongs(const Call& call) noexcept { return call.entry != nullptr && call.entry->turn.load(std::memory_order_relaxed) == call.turn; }
   std::uint16_t place_of(const std::source_location& where, bool is_owner) noexcept;
   std::uint8_t label_of(std::string_view label, bool is_owner) noexcept;
@@ -147,6 +154,7 @@ class Recorder {
   /// By the number of a group, modulo the length, that of its name among counted_groups.
   std::array<std::atomic<std::uint8_t>, 1024> counted_as_{};
   std::atomic<std::uint32_t> used_counts_{0};
+  std::atomic<std::uint64_t> counted_until_{0};  // ticks: the program's waits before are in the counts
 
   DumpFile file_;
 

@@ -15,11 +15,11 @@ std::string_view file_name_of(std::string_view path) {
 
 }  // namespace
 
-std::uint16_t Recorder::add_group(std::string_view name, int size) {
+std::uint16_t Recorder::add_group(std::string_view name, int size, const World& world) {
   const std::lock_guard lock(mutex_);
   if (++groups_ == 0) groups_ = 1;
-  header_->groups[groups_ % RecordHeader::most_groups].set(groups_, size, name);
-  if (groups_ < header_->more_groups) more_groups_of(header_)[groups_].set(groups_, size, name);
+  header_->groups[groups_ % RecordHeader::most_groups].set(groups_, size, name, world.generation, world.rank);
+  if (groups_ < header_->more_groups) more_groups_of(header_)[groups_].set(groups_, size, name, world.generation, world.rank);
   counted_as_[groups_ % counted_as_.size()].store(counted_group(name), std::memory_order_relaxed);
   return groups_;
 }

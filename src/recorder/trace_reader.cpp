@@ -73,9 +73,27 @@ std::vector<GroupSeen> TraceReader::groups() const {
       groups.push_back({.number = number,
                         .size = static_cast<int>(texts[i].size.load(any_order)),
                         .name = texts[i].name.get(),
-                        .name_hash = texts[i].name_hash.load(any_order)});
+                        .name_hash = texts[i].name_hash.load(any_order),
+                        .generation = texts[i].generation.load(any_order),
+                        .own_rank = texts[i].own_rank.load(any_order)});
   }
   return groups;
+}
+
+bool TraceReader::may_have_messages(std::string_view group) const {
+  const RecordHeader& record = header();
+  for (std::size_t i = 0; i <= RecordHeader::most_counts; ++i) {
+    if (record.own_counts[i].calls.load(any_order) == 0 && record.shared_counts[i].calls.load(any_order) == 0) continue;
+    if (i == RecordHeader::most_counts) return true;  // of any kind
+    constexpr std::uint32_t byte = 0xFF;
+    const std::uint32_t key = record.count_keys[i].load(std::memory_order_acquire);
+    if (!is_message(static_cast<Operation>(key >> 8 & byte))) continue;
+    const std::size_t counted = key >> 16 & byte;
+    if (counted == 0 || counted >= RecordHeader::most_counted_groups) return true;  // of a group that is not counted alone
+    const std::string name = record.counted_groups[counted].get();
+    if (name == group || (group.size() >= RecordHeader::GroupText::longest_name && name.starts_with(group))) return true;
+  }
+  return false;
 }
 
 std::string TraceReader::place(std::uint16_t number) const {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "recorder/layout.h"
@@ -31,6 +32,8 @@ struct GroupSeen {
   int size = 0;
   std::string name;
   std::uint32_t name_hash = 0;  ///< of the whole name, which may be longer
+  int generation = 0;           ///< of the job, whose ranks its calls name; 0: not known
+  int own_rank = -1;            ///< in the world of that generation
 };
 
 /// Reads the trace of a rank, in any order, with little memory of its own. The rank may run, or have ended.
@@ -49,6 +52,8 @@ class TraceReader {
   void each(const std::function<void(const TracedCall&)>& visit) const;
 
   std::vector<GroupSeen> groups() const;
+  /// Returns false where it is certain that the rank has made no call for a message in groups of that name, not even among those that are lost.
+  bool may_have_messages(std::string_view group) const;
   std::string place(std::uint16_t number) const;
   /// Returns the name of the function that the user called.
   std::string operation(const TracedCall& call) const;

@@ -21,6 +21,7 @@ constexpr std::string_view formed = "formed", abandoned = "abandoned ", refused 
 std::string ticket_key(std::int64_t ticket) { return fmt::format("unisono/grow/ticket/{}", ticket); }
 std::string call_key(std::int64_t ticket, int call) { return fmt::format("unisono/grow/call/{}/{}", ticket, call); }
 std::string exit_key(std::string_view name) { return fmt::format("unisono/exit/{}", name); }
+std::string lost_key(std::string_view name) { return fmt::format("unisono/lost/{}", name); }
 std::string generation_key(int number, std::string_view what) { return fmt::format("{}{}", GrowthKeys::prefix(number), what); }
 
 int number_in(std::string_view text) {
@@ -85,6 +86,7 @@ bool GrowthKeys::may_be_called_again(const Newcomer& newcomer, int call, int las
   const GenerationPlan generation = read(last);
   const auto culprit = static_cast<std::size_t>(decision.culprit);
   if (decision.culprit < 0 || culprit >= generation.names.size() || generation.names[culprit] != newcomer.name) return true;
+  note_lost(newcomer.name);  // it may be unable to end by itself, and its place is for another one
   store_.compare_set(call_key(newcomer.ticket, call), "", refused);
   return false;
 }
@@ -158,6 +160,8 @@ Decision GrowthKeys::abandon(const GenerationPlan& generation, int culprit, std:
   return *Decision::parse(store_.compare_set(key, "", fmt::format("{}{}\t{}", abandoned, culprit, why)));
 }
 
-void GrowthKeys::note_lost(std::string_view name) { store_.set(fmt::format("unisono/lost/{}", name), "1"); }
+void GrowthKeys::note_lost(std::string_view name) { store_.set(lost_key(name), "1"); }
+
+bool GrowthKeys::is_lost(std::string_view name) { return store_.try_get(lost_key(name)).has_value(); }
 
 }  // namespace unisono::rendezvous

@@ -79,9 +79,11 @@ class GrowthKeys {
 
   /// Tells the launcher that the members go on without this process.
   void note_lost(std::string_view name);
+  bool is_lost(std::string_view name);
 
  private:
-  /// Tells whether a process that was called to generation `last` may be called again. Refuses it for good where it was to blame.
+  /// Tells whether a process that was called to generation `last` may be called again. Where it was to blame, refuses it for good and has the
+  /// launcher end it.
   bool may_be_called_again(const Newcomer& newcomer, int call, int last);
 
   Store& store_;

@@ -43,15 +43,15 @@ std::optional<JobIdentity> facts_of_newcomer(const JobRequest& request, const ba
   return facts;
 }
 
-JobIdentity meet_generation(const JobIdentity& facts, const GenerationPlan& generation, int rank, const base::Deadline& deadline,
-                            const std::function<void()>& look, const base::Environment& environment) {
+JobIdentity meet_generation(const JobIdentity& facts, const std::shared_ptr<Store>& job, const GenerationPlan& generation, int rank,
+                            const base::Deadline& deadline, const std::function<void()>& look, const base::Environment& environment) {
   Plan plan(environment);
   plan.rank = rank;
   plan.world_size = static_cast<int>(generation.names.size());
   plan.timeout = deadline.timeout();
   plan.place = fmt::format("generation {} of the job", generation.number);
   plan.identity = facts_of(facts);
-  const auto store = std::make_shared<PrefixStore>(GrowthKeys::prefix(generation.number) + "meeting", facts.growth.store);
+  const auto store = std::make_shared<PrefixStore>(GrowthKeys::prefix(generation.number) + "meeting", job);
   store->set_timeout(deadline.timeout());
   store::WatchedStore watched(store, look);
   JoinRequest request = join_request(plan);

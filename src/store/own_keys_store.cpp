@@ -8,7 +8,9 @@ OwnKeysStore::OwnKeysStore(std::shared_ptr<Store> inner, AtEnd at_end) : inner_(
   set_timeout(inner_->timeout());
 }
 
-OwnKeysStore::~OwnKeysStore() { at_end_({keys_.begin(), keys_.end()}); }
+OwnKeysStore::~OwnKeysStore() {
+  if (at_end_) at_end_({keys_.begin(), keys_.end()});
+}
 
 // Before the request: a key may be there even where its answer is lost.
 void OwnKeysStore::note(std::string_view key) {
@@ -38,6 +40,15 @@ bool OwnKeysStore::erase(std::string_view key) {
   const std::lock_guard lock(mutex_);
   if (const auto found = keys_.find(key); found != keys_.end()) keys_.erase(found);
   return existed;
+}
+
+void OwnKeysStore::erase_own() {
+  std::set<std::string, std::less<>> keys;
+  {
+    const std::lock_guard lock(mutex_);
+    keys.swap(keys_);
+  }
+  for (const std::string& key : keys) inner_->erase(key);
 }
 
 }  // namespace unisono::store

@@ -12,12 +12,12 @@
 
 namespace unisono::store {
 
-/// A store that notes the keys which this process makes in it, and hands them over when it ends: whoever has them may erase them in the inner store
-/// once no other process reads them any more.
+/// A store that notes the keys which this process makes in it. They may be erased once no other process reads them any more: by `erase_own`, or in
+/// the inner store by whoever gets them when this one ends.
 class OwnKeysStore final : public Store, public BatchedReads {
  public:
   using AtEnd = std::function<void(std::vector<std::string>&& keys)>;
-  OwnKeysStore(std::shared_ptr<Store> inner, AtEnd at_end);
+  explicit OwnKeysStore(std::shared_ptr<Store> inner, AtEnd at_end = {});
   ~OwnKeysStore() override;
 
   void set(std::string_view key, std::string_view value) override;
@@ -33,6 +33,9 @@ class OwnKeysStore final : public Store, public BatchedReads {
   std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override;
   bool erase(std::string_view key) override;
   std::int64_t num_keys() override { return inner_->num_keys(); }
+
+  /// Erases the keys that this process has made.
+  void erase_own();
 
  private:
   void note(std::string_view key);

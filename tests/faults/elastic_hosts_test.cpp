@@ -6,14 +6,18 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/socket.h"
 #include "covers.h"
 #include "faults.h"
 #include "launchers.h"
+#include "store/client.h"
 
 namespace unisono::testing {
 namespace {
@@ -57,6 +61,8 @@ std::vector<Loss> losses() {
   all.push_back({"InShrink", {.moment = "shrink", .victims = "1"}, "", "", 2});
   all.push_back({"InGrow", {.moment = "member", .victims = "1"}, "", "", 2});
   all.push_back({"Newcomer", {.moment = "newcomer", .victims = "1"}, "0,2,3,1", "4,3,4", 2});
+  // It leaves without finalize where another has been lost before: the job does not come to its end by that.
+  all.push_back({"OutOfAShrunkGroup", {.moment = "shrunk", .victims = "1"}, "", "", 2});
   // The launcher of host 0 stays although none of its ranks is left.
   all.push_back({"AllOfHostZeroForGood", {.restarts = 0, .size = 2, .moment = "together", .victims = "0,1"}, "2,3", "4,2", 0});
   return all;
@@ -75,6 +81,22 @@ TEST(ElasticHosts, ShareTheRestarts) {
   EXPECT_EQ(count(job.err(), "takes its place"), 1) << job.err();
   for (const auto& launcher : job.all()) launcher->send(SIGINT);
   for (const auto& launcher : job.all()) EXPECT_EQ(launcher->wait(), 130) << launcher->err();
+  job.expect_nothing_left_of_all();
+}
+
+// No rank of a host is left, and none can be started there for a while.
+TEST(ElasticHosts, TryAStartThatHasFailedAgain) {
+  const TemporaryFolder folder;
+  const std::string program = folder.path() + "/rank";
+  std::filesystem::create_symlink(FAULT_RANK, program);
+  Launchers job({.moment = "unstarted", .victims = "2,3", .program = program});
+  for (const char* node : {"0", "1"}) job.start({"--node-rank", node}, {{"TEST_PROGRAM", program}});
+  for (const int rank : {2, 3}) {
+    ASSERT_TRUE(job[1].until_err_has(fmt::format("rank {} was not started again (cannot run \"{}\": ", rank, program))) << job[1].err();
+  }
+  std::filesystem::create_symlink(FAULT_RANK, program);
+  for (const auto& launcher : job.all()) EXPECT_EQ(launcher->wait(), 0) << launcher->out() << launcher->err();
+  job.expect_done(4);
   job.expect_nothing_left_of_all();
 }
 
@@ -140,6 +162,18 @@ TEST(ElasticHosts, TakeAHostInThatComesLater) {
   }
 }
 
+// Its death is no reason for the ranks of the start not to meet: they do not wait for it.
+TEST(ElasticHosts, MeetAlthoughANewcomerOfALaterHostHasDied) {
+  Launchers job({.nodes = "1:2", .ranks = "2", .moment = "late", .step = 2});
+  job.start();
+  ASSERT_TRUE(job[0].until_out_has("ready ", 2)) << job[0].err();
+  job.start();
+  for (const auto& launcher : job.all()) EXPECT_EQ(launcher->wait(), 0) << launcher->out() << launcher->err();
+  job.expect_done(4);
+  EXPECT_EQ(count(job[1].err(), "rank 2 ended by SIGKILL; another process takes its place in 2 s (restart 1 of 6)"), 1) << job[1].err();
+  job.expect_nothing_left_of_all();
+}
+
 /// Starts so many launchers, until the ranks of all are under way together.
 void begin(Launchers& job, int launchers) {
   for (int i = 0; i < launchers; ++i) job.start({"--node-rank", i == 0 ? "0" : "1"});
@@ -172,6 +206,44 @@ TEST(ElasticHosts, GoOnWithoutAHostThatLeaves) {
   job.start();
   for (const std::size_t left : {0U, 2U}) EXPECT_EQ(job[left].wait(), 0) << job[left].out() << job[left].err();
   job.expect_done(4, {}, "4,2,4");
+  job.expect_nothing_left_of_all();
+}
+
+// All ranks of a host are lost, and its launcher waits for the end of the job. It may leave, or be lost, at any time: its place is free then.
+TEST(ElasticHosts, GoOnWithoutAHostWhoseRanksWereLostBefore) {
+  COVERS("TS-50");
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    const std::uint16_t port = free_port();
+    Launchers job({.nodes = "1:2", .ranks = "2", .restarts = 0, .moment = "place", .step = 5},
+                  {"--master-addr", "127.0.0.1", "--master-port", std::to_string(port)});
+    begin(job, 2);
+    for (const int rank : {2, 3}) {
+      ::kill(pid_of(job[1], rank), SIGKILL);
+      ASSERT_TRUE(job[1].until_err_has(fmt::format("rank {} ended by SIGKILL", rank))) << job[1].err();
+    }
+    const base::Deadline deadline(std::chrono::seconds(30));
+    const auto store = store::connect_tcp(base::resolve("127.0.0.1", port), "the launchers' store", {}, deadline);
+    EXPECT_NE(store->get("launchers/attempt/0/ends/1", deadline.left()), "") << "its launcher waits";
+    job[1].send(signal);
+    EXPECT_EQ(job[1].wait(), 128 + signal) << job[1].err();
+    ASSERT_TRUE(job[0].until_err_has("; the job goes on with 1 host\n")) << job[0].err();
+    EXPECT_EQ(count(job[0].err(), signal == SIGTERM ? " has left; the job" : " is lost (the connection to it ended); the job"), 1) << job[0].err();
+    job.start();
+    for (const std::size_t left : {0U, 2U}) EXPECT_EQ(job[left].wait(), 0) << job[left].out() << job[left].err();
+    job.expect_done(4);
+    job.expect_nothing_left_of_all();
+  }
+}
+
+// The ranks of a host have not come to the meeting when it is lost. Those that wait for them hear of it at once.
+TEST(ElasticHosts, EndWithAHostThatIsLostBeforeTheRanksMeet) {
+  Launchers job({.nodes = "1:2", .ranks = "2", .restarts = 0, .moment = "absent", .victims = "2,3", .grace = "2"});
+  job.start_two();
+  for (const auto& launcher : job.all()) ASSERT_TRUE(launcher->until_out_has("ready ", 2)) << launcher->err();
+  job[1].send(SIGKILL);
+  EXPECT_EQ(job[0].wait(), 3) << job[0].out() << job[0].err();
+  EXPECT_EQ(count(job[0].out(), "error PeerFailed cause=disconnected culprit=2 "), 2) << job[0].out();
+  EXPECT_EQ(count(job[0].out(), "the launcher of rank 2 and the other ranks of its host is lost, before all ranks had joined"), 2) << job[0].out();
   job.expect_nothing_left_of_all();
 }
 

@@ -17,6 +17,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,14 +57,19 @@ int newcomer() { return environment().get_int("UNISONO_NEWCOMER").value_or(0); }
   std::abort();
 }
 
-/// Ends this process when the key is there: in the midst of what its other thread is doing. `part`: of the store where there are several hosts.
+/// `part`: of the store where there are several hosts.
+std::shared_ptr<Store> store_of_job(const std::string& part = {}) {
+  std::shared_ptr<Store> store = rendezvous::launcher_store(*environment().get_int("UNISONO_LAUNCHER_FD"));
+  if (const auto job = rendezvous::store_of_launchers(*store, base::Deadline(std::chrono::seconds(30)))) {  // that of several hosts
+    store = std::make_shared<PrefixStore>(job->prefix + part, job->client);
+  }
+  return store;
+}
+
+/// Ends this process when the key is there: in the midst of what its other thread is doing.
 void die_at(const std::string& key, const std::string& part = {}) {
   std::thread([key, part] {
-    std::shared_ptr<Store> store = rendezvous::launcher_store(*environment().get_int("UNISONO_LAUNCHER_FD"));
-    if (const auto job = rendezvous::store_of_launchers(*store, base::Deadline(std::chrono::seconds(30)))) {  // that of several hosts
-      store = std::make_shared<PrefixStore>(job->prefix + part, job->client);
-    }
-    static_cast<void>(store->get(key, std::chrono::hours(1)));
+    static_cast<void>(store_of_job(part)->get(key, std::chrono::hours(1)));
     die();
   }).detach();
 }
@@ -156,7 +162,9 @@ void meet_fate(const Plan& plan, const ElasticState& state, const ProcessGroup& 
     static_cast<void>(context::current().launcher_store->get("unisono/exit/first", std::chrono::seconds(30)));
   }
   if (!plan.is_victim || state.step != plan.step) return;
-  if (plan.moment == "small" || plan.moment == "newcomer" || plan.moment == "refuse" || plan.moment == "together" || plan.moment == "part") die();
+  for (const char* moment : {"small", "newcomer", "refuse", "together", "part", "unstarted", "hang"}) {
+    if (plan.moment == moment) die();
+  }
   if (plan.moment == "exit") std::exit(7);
   if (plan.moment == "leave") std::exit(0);
   if (plan.moment == "stop") {
@@ -177,8 +185,8 @@ void wait_for_newcomers(int number, const ProcessGroup& group) {
   for (bool waits = true; waits;) {
     int asked = 0;
     if (group.rank() == 0) {
-      const auto tickets = context::current().facts.growth.store->try_get("unisono/grow/tickets");
-      asked = tickets ? std::stoi(*tickets) : 0;
+      Store& store = *context::current().facts.growth.store;  // a process counts as soon as its ticket has its name
+      while (asked < number && store.try_get(fmt::format("unisono/grow/ticket/{}", asked))) ++asked;
     }
     waits = broadcast(asked, 0, group) < number;
   }
@@ -191,24 +199,42 @@ bool has_place(const Plan& plan, const ProcessGroup& group) {
   return std::ranges::find(places, static_cast<int>(plan.step)) != places.end();
 }
 
-int train(const Plan& plan) {
+/// The fates of processes before they initialize.
+void meet_fate_at_start(const Plan& plan) {
   if (plan.moment == "shrink" && plan.is_victim) {
     die_at(fmt::format("unisono/world/1//shrink/0.1.2.3/world#0//here/{}", place()), "/unisono/rendezvous//1/job");
   }
   if (plan.moment == "member" && plan.is_victim) die_at("unisono/grow/2/members");
   if (plan.moment == "newcomer" && newcomer() == 1 && place() == 1) die_at("unisono/grow/call/0/0");
   if (plan.moment == "meeting" && plan.is_victim && environment().get_int("UNISONO_ATTEMPT") == 0) die();
+  if (plan.moment == "hang" && newcomer() == 1 && place() == 1) {  // it asks to be taken in, and does not come when it is called
+    rendezvous::GrowthKeys(*store_of_job()).ask("1.1");
+    ::raise(SIGSTOP);
+  }
+  if (plan.moment == "late" && newcomer() == 1 && place() == plan.step) die();
+  if (plan.moment == "late" && newcomer() == 0) {  // those of the start meet once the launcher has replaced it
+    static_cast<void>(store_of_job()->get("unisono/grow/ticket/1", std::chrono::seconds(30)));
+  }
+}
+
+int train(const Plan& plan) {
+  meet_fate_at_start(plan);
+  if (plan.moment == "absent" && plan.is_victim) rest();
   const Context context(options_from_environment());
   Training training;
   const ProcessGroup last = run_elastic(training.state(), [&](const ProcessGroup& group) {
     if (has_place(plan, group) && training.is_done(plan.steps, plan.size)) return false;
     meet_fate(plan, training.state(), group);
     if (plan.moment == "place" && training.state().step == 1) say("under way");
+    if (plan.moment == "unstarted" && training.state().step == plan.step - 1 && group.rank() == 0) {
+      std::filesystem::remove(*environment().get("TEST_PROGRAM"));  // no process is started any more
+    }
     // In these modes place 3 is the first to be lost, and the victims are lost while the others make up for it.
     if (plan.moment == "test" && training.state().step == 0) say("under way");
     if (plan.moment == "test" && group.size() == 3 && (training.sizes().empty() || training.sizes().back() == 4)) say("a group of 3");
     if (plan.moment == "once" && plan.is_victim && environment().get_int("UNISONO_ATTEMPT") == 0 && training.state().step == plan.step) die();
-    const bool loses_another = plan.moment == "shrink" || plan.moment == "member";
+    if (plan.moment == "shrunk" && plan.is_victim && training.state().step == plan.step + 1) std::exit(0);
+    const bool loses_another = plan.moment == "shrink" || plan.moment == "member" || plan.moment == "shrunk";
     if (loses_another && place() == 3 && newcomer() == 0 && training.state().step == plan.step) die();
     if (plan.moment == "together" && training.state().step == plan.step + 1 && group.size() < plan.size) wait_for_newcomers(2, group);
     if (plan.moment == "refuse" && training.state().step == plan.steps - 1) {
@@ -263,7 +289,7 @@ int train_and_be_left_out(const Plan& plan) {
   static_cast<void>(keys.await_decision(generation, std::chrono::seconds(30)));
   try {
     static_cast<void>(rendezvous::meet_generation(
-        facts, generation, 1, base::Deadline(std::chrono::seconds(5)), [] {}, environment()));
+        facts, facts.growth.store, generation, 1, base::Deadline(std::chrono::seconds(5)), [] {}, environment()));
     say("the operation SUCCEEDED");
   } catch (const Error&) {
     say("seat: " + describe_current_exception());

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -112,6 +113,8 @@ std::vector<Loss> losses() {
   all.push_back({"InGrow_one", {.moment = "member", .victims = "1"}, "", ""});
   all.push_back({"InGrow_zero", {.moment = "member", .victims = "0"}, "", ""});
   all.push_back({"Newcomer", {.moment = "newcomer", .victims = "1"}, "0,2,3,1", "4,3,4"});
+  // It leaves without finalize where another has been lost before.
+  all.push_back({"OutOfAShrunkGroup", {.moment = "shrunk", .victims = "1"}, "", ""});
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Faults, Lost, ::testing::ValuesIn(losses()), [](const auto& one) { return one.param.name; });
@@ -130,6 +133,46 @@ TEST(Elastic, AProcessThatWasLeftOutIsRefused) {
   EXPECT_TRUE(line_of(stopped, "grow: PeerFailed ").starts_with("cause=")) << job.out();
   EXPECT_NE(line_of(stopped, "seat: InvalidArgument ").find("rank 1 is taken by"), std::string::npos) << job.out();
   EXPECT_EQ(count(job.err(), "the others go on without rank 1"), 1) << job.err();
+}
+
+// A newcomer that asks to be taken in, and then does not answer, makes room for another one.
+TEST(Elastic, ANewcomerThatHangsIsReplaced) {
+  auto options = with("native");
+  options.environment.insert({{"TEST_SILENCE_MS", "1000"}, {"TEST_INIT_TIMEOUT_MS", "3000"}});
+  RunningCommand job(command_of({.moment = "hang", .victims = "1"}), options);
+  EXPECT_EQ(job.wait(std::chrono::seconds(100)), 0) << job.out() << job.err();
+  expect_done(job, 4);
+  EXPECT_EQ(count(job.err(), "the others go on without rank 1"), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "rank 1 ended by SIGTERM; another process takes its place in 2 s (restart 2 of 6)"), 1) << job.err();
+}
+
+// The launcher cannot start the process that replaces a lost one. The others go on, and it tries again later.
+TEST(Elastic, AStartThatFailsIsTriedAgain) {
+  const TemporaryFolder folder;
+  const std::string program = folder.path() + "/rank";
+  std::filesystem::create_symlink(FAULT_RANK, program);
+  auto command = command_of({.moment = "unstarted", .victims = "1"});
+  std::ranges::replace(command, std::string(FAULT_RANK), program);
+  auto options = with("native");
+  options.environment.insert({"TEST_PROGRAM", program});
+  RunningCommand job(command, options);
+  ASSERT_TRUE(job.until_err_has("rank 1 was not started again (cannot run \"" + program + "\": ")) << job.err();
+  EXPECT_TRUE(job.until_err_has("); another process takes its place in 2 s (restart 2 of 6)\n")) << job.err();
+  std::filesystem::create_symlink(FAULT_RANK, program);
+  EXPECT_EQ(job.wait(std::chrono::seconds(100)), 0) << job.out() << job.err();
+  expect_done(job, 4);
+  EXPECT_EQ(count(job.out(), "places 0,2,3,1, sizes 4,3,4\n"), 4) << job.out();
+  EXPECT_EQ(count(job.err(), "first cause"), 0) << job.err();
+}
+
+// The loss before it is not the first cause, since the others have survived that.
+TEST(Elastic, WhoLeavesAShrunkGroupWithoutFinalizeIsTheFirstCause) {
+  RunningCommand job(command_of({.ranks = "3:4", .restarts = 0, .moment = "shrunk", .victims = "1", .grace = "2"}), with("native"));
+  EXPECT_EQ(job.wait(std::chrono::seconds(50)), 1) << job.out() << job.err();
+  EXPECT_EQ(count(job.err(), "[unisono] rank 3 ended by SIGKILL\n"), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "[unisono] rank 1 left without finalize\n"), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "first cause: rank 1 "), 1) << job.err();
+  expect_nothing_left(job_of(job));
 }
 
 TEST(Elastic, TooFewRanksEndTheJobWithTheFirstCause) {

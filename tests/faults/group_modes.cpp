@@ -96,12 +96,12 @@ int join_with_victim(const std::string& how) {
   return 92;
 }
 
-/// survive VICTIMS [part]: sums until something fails, says what, and goes on with those that are left. With "part" the calls are those of another
-/// group of the same ranks.
-int survive(const std::string& victims, bool in_part) {
+/// survive VICTIMS [part | throws]: sums until something fails, says what, and goes on with those that are left. With "part" the calls are those of
+/// another group of the same ranks. With "throws" the first one that is left then gives up.
+int survive(const std::string& victims, const std::string& how) {
   block_go();
   const Context context(options_from_environment());
-  const ProcessGroup group = in_part ? *split_group(world(), 0, rank()) : world();
+  const ProcessGroup group = how == "part" ? *split_group(world(), 0, rank()) : world();
   say_ready();
   try {
     barrier(group);
@@ -118,6 +118,14 @@ int survive(const std::string& victims, bool in_part) {
   for (int round = 0; round < 20; ++round) sum = all_reduce(rank(), ReduceOp::sum, *left);
   const std::vector<int> all = all_gather(rank(), *left);
   say(fmt::format("left {}, sum {}", list(all), sum));
+  if (how != "throws") return 0;
+  if (left->rank() == 0) throw std::runtime_error("the user's own error");
+  try {
+    barrier(*left);
+    say("the operation SUCCEEDED");
+  } catch (const Error&) {
+    say("then " + describe_current_exception());
+  }
   return 0;
 }
 
@@ -125,7 +133,7 @@ int survive(const std::string& victims, bool in_part) {
 
 std::optional<int> run_group_mode(const std::string& mode, const std::string& first, const std::string& second) {
   if (mode == "form") return form_with_victim(first, second);
-  if (mode == "survive") return survive(first, second == "part");
+  if (mode == "survive") return survive(first, second);
   if (mode == "join") return join_with_victim(first);
   return std::nullopt;
 }

@@ -1,12 +1,17 @@
 // The modes of fault_rank that do the same again and again, and say what this process holds before and after.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <csignal>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "context/state.h"
 #include "fault_rank.h"
@@ -91,11 +96,42 @@ int many_worlds(int times) {
   return 0;
 }
 
+/// generations SIZE LOSSES: the job loses its rank 1 again and again, and takes in the process that replaces it. Says how many keys the store has
+/// each time that all are there.
+int many_generations(int size, int losses) {
+  const Context context(options_from_environment());
+  ElasticState state;
+  std::vector<std::int64_t> keys;
+  state.object("keys", keys);
+  std::optional<ProcessGroup> counted;
+  run_elastic(state, [&](const ProcessGroup& group) {
+    if (group.size() < size) {
+      barrier(group);
+    } else if (!counted || *counted != group) {
+      expect_sum(*split_group(group, group.rank() % 2, -group.rank()), static_cast<int>(state.step));
+      barrier(group);  // no rank is about to make or erase a key
+      std::int64_t now = group.rank() == 0 ? context::current().facts.growth.store->num_keys() : 0;
+      now = broadcast(now, 0, group);
+      keys.push_back(now);
+      counted = group;
+    } else {
+      if (std::ssize(keys) > losses) return false;
+      if (group.rank() == 1) ::raise(SIGKILL);
+      barrier(group);
+    }
+    ++state.step;
+    return true;
+  });
+  if (rank() == 0) say(fmt::format("keys {}", fmt::join(keys, " ")));
+  return 0;
+}
+
 }  // namespace
 
 std::optional<int> run_growth_mode(const std::string& mode, const std::string& first, const std::string& second) {
   if (mode == "groups") return many_groups(std::stoi(first), second);
   if (mode == "worlds") return many_worlds(std::stoi(first));
+  if (mode == "generations") return many_generations(std::stoi(first), std::stoi(second));
   return std::nullopt;
 }
 

@@ -84,12 +84,31 @@ void make_worlds(int times, const Variables& variables) {
   }
 }
 
+/// Six ranks, of which one is lost and replaced five times. The store grows by what the lost process has left there, and not by what all have put
+/// there for the new world, as it does the first time: that is erased when nobody can need it any more.
+void make_generations(const Variables& variables) {
+  constexpr int size = 6, losses = 5;
+  RunningCommand job({UNISONO_COMMAND, "run", "-n", fmt::format("2:{}", size), "--max-restarts", "20", "--", FAULT_RANK, "generations",
+                      std::to_string(size), std::to_string(losses)},
+                     {.environment = variables});
+  EXPECT_EQ(job.wait(std::chrono::minutes(3)), 0) << job.out() << job.err();
+  std::istringstream text(line_of(lines_of(job.out()), "[0] keys "));
+  std::vector<long> keys;
+  for (long number = 0; text >> number;) keys.push_back(number);
+  ASSERT_EQ(keys.size(), losses + 1) << job.out();
+  const long at_first = keys[1] - keys[0], later = (keys[5] - keys[2]) / 3;
+  EXPECT_GT(later, 0) << job.out();
+  EXPECT_LT(2 * later, at_first) << job.out();
+}
+
 const Variables over_tcp{{"TEST_INIT_BACKEND", "tcp"}, {"TEST_HOSTS", "a,b,c"}};
 
 TEST(Growth, groups_in_shared_memory) { make_groups(400, {}); }
 TEST(Growth, groups_over_tcp) { make_groups(400, over_tcp); }
 TEST(Growth, worlds_in_shared_memory) { make_worlds(60, {}); }
 TEST(Growth, worlds_over_tcp) { make_worlds(60, over_tcp); }
+TEST(Growth, generations_in_shared_memory) { make_generations({}); }
+TEST(Growth, generations_over_tcp) { make_generations({{"TEST_INIT_BACKEND", "tcp"}}); }
 
 // ctest runs these by themselves, with the label long.
 TEST(LongGrowth, groups_in_shared_memory) { make_groups(10'000, {}); }

@@ -22,6 +22,7 @@ struct Plan {
   int step = 20;
   std::string grace = "30";
   std::string backend = "native";
+  std::string program = FAULT_RANK;
 };
 
 /// The launchers of a job, each of which stands for a host.
@@ -39,7 +40,7 @@ class Launchers {
         "--grace", plan_.grace};
     words.insert(words.end(), place_.begin(), place_.end());
     words.insert(words.end(), flags.begin(), flags.end());
-    words.insert(words.end(), {"--", FAULT_RANK, "elastic", std::to_string(plan_.steps), std::to_string(plan_.size), plan_.moment, plan_.victims,
+    words.insert(words.end(), {"--", plan_.program, "elastic", std::to_string(plan_.steps), std::to_string(plan_.size), plan_.moment, plan_.victims,
                                std::to_string(plan_.step)});
     Variables all{{"TEST_INIT_BACKEND", plan_.backend}, {"UNISONO_LOG", "warning"}, {"UNISONO_TIMEOUT", "60"}};
     all.merge(Variables(end_of_training_));

@@ -56,5 +56,21 @@ TEST(SmallerGroup, ALossThatItHasMetIsOneOfTheWorld) {
   }
 }
 
+// An exception leaves the Context of a rank after shrink_group: the world is over by then, and the others wait in what is left of it.
+TEST(SmallerGroup, AnExceptionAfterALossIsToldToTheOthers) {
+  for (const char* backend : {"native", "tcp"}) {
+    RunningCommand job(faulty_job(4, {"survive", "1", "throws"}, {"--grace", "60"}), {.environment = {{"TEST_INIT_BACKEND", backend}}});
+    ASSERT_TRUE(job.until_out_has("under way", 4)) << job.out() << job.err();
+    ::kill(pid_of(job, 1), SIGKILL);
+    job.wait(std::chrono::seconds(50));
+    for (const int r : {2, 3}) {
+      const std::string then = line_of(lines_of_rank(job, r), "then ");
+      EXPECT_TRUE(then.starts_with("PeerFailed cause=aborted culprit=0 ")) << backend << ", rank " << r << ": " << then;
+      EXPECT_NE(then.find("an exception left the scope of its Context"), std::string::npos) << then;
+    }
+    expect_no_crash(job);
+  }
+}
+
 }  // namespace
 }  // namespace unisono::testing

@@ -20,7 +20,9 @@ inline std::uint64_t time_of(Input& in) {
 inline void fill(recorder::CallEntry& entry, Input& in) {
   entry.turn.store(in.choice(15) == 0 ? in.number<std::uint32_t>() : 2);
   entry.group.store(static_cast<std::uint16_t>(in.choice(3)));
-  entry.place.store(in.number<std::uint16_t>());
+  const auto place_and_count = in.number<std::uint16_t>();
+  entry.place.store(static_cast<std::uint8_t>(place_and_count));
+  entry.count.store(static_cast<std::uint8_t>(place_and_count >> 8));
   entry.operation.store(in.choice(3) == 0 ? in.number<std::uint8_t>() : static_cast<std::uint8_t>(1 + in.choice(12)));
   entry.label.store(static_cast<std::uint8_t>(in.choice(3)));
   entry.dtype.store(in.number<std::uint8_t>());
@@ -77,7 +79,8 @@ inline std::string made_record(Input& in, int rank, bool is_trace) {
   for (std::size_t i = 1; i < 4; ++i) {
     header.groups[i].set(static_cast<std::uint16_t>(i), 2, "world");
     if (is_trace)
-      recorder::more_groups_of(&header)[i].set(static_cast<std::uint16_t>(i), static_cast<int>(in.choice(3)), i == 1 ? "world" : in.text(8));
+      recorder::more_groups_of(&header)[i].set(static_cast<std::uint16_t>(i), static_cast<int>(in.choice(3)), i == 1 ? "world" : in.text(8),
+                                               static_cast<int>(i - 1), 1 - rank);
     header.labels[i].set(i == 1 ? "wait" : in.text(8));
     header.places[i].set(in.text(8));
   }

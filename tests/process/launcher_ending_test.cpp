@@ -2,12 +2,18 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/inotify.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <functional>
 
+#include "base/file_descriptor.h"
+#include "launch/memory_events.h"
 #include "launch/supervisor.h"
 #include "launched_jobs.h"
 
@@ -128,17 +134,19 @@ TEST(LauncherEnding, NothingIsSaidWhereNobodyIsLeft) {
 
 // ---- a rank that the kernel has killed for want of memory --------------------------------------------------------
 
-/// Rank 1 kills itself; `before`: what it writes into the file of its cgroup, as the kernel would.
-std::string report_of_killed_rank(const std::string& folder, const std::string& file, const std::string& before) {
+/// Rank 1 kills itself; `before`: what it does before that.
+std::string report_of_killed_rank(const std::string& folder, const std::function<void()>& before,
+                                  milliseconds period = launcher::MemoryEvents::usual_period) {
   ::testing::internal::CaptureStderr();
   const auto result = launcher::run_job({.ranks = 2,
                                          .function =
                                              [&](const base::Environment& environment) {
                                                if (*environment.get_int("RANK") == 0) return 0;
-                                               if (!before.empty()) std::ofstream(folder + "/" + file) << before;
+                                               before();
                                                return ::kill(::getpid(), SIGKILL);
                                              },
-                                         .cgroup_folder = folder});
+                                         .cgroup_folder = folder,
+                                         .cgroup_period = period});
   EXPECT_EQ(result.exit_code, 137);
   return ::testing::internal::GetCapturedStderr();
 }
@@ -149,16 +157,66 @@ TEST(LauncherEnding, OutOfMemoryIsNamedWhereTheCgroupSaysSo) {
     const TemporaryFolder folder;
     const std::string path = folder.path() + "/" + file;
     std::ofstream(path) << fmt::format(fmt::runtime(text), 4);
-    const std::string killed = report_of_killed_rank(folder.path(), file, fmt::format(fmt::runtime(text), 5));
+    // As the kernel would.
+    const std::string killed = report_of_killed_rank(folder.path(), [&] { std::ofstream(path) << fmt::format(fmt::runtime(text), 5); });
     EXPECT_EQ(count(killed, "ended by SIGKILL (out of memory)\n"), 1) << killed;
     EXPECT_EQ(count(killed, "hint: the kernel has killed it: memory ran out"), 1) << killed;
     // The counter stays: somebody else has killed it.
-    const std::string other = report_of_killed_rank(folder.path(), file, "");
+    const std::string other = report_of_killed_rank(folder.path(), [] {});
     EXPECT_EQ(count(other, "out of memory"), 0) << other;
     EXPECT_EQ(count(other, "hint: SIGKILL comes from outside"), 1) << other;
   }
   const TemporaryFolder empty;
-  EXPECT_EQ(count(report_of_killed_rank(empty.path(), "", ""), "hint: SIGKILL comes from outside"), 1);
+  EXPECT_EQ(count(report_of_killed_rank(empty.path(), [] {}), "hint: SIGKILL comes from outside"), 1);
+}
+
+/// Waits until others have opened the file so many times more.
+void wait_for_looks(const std::string& path, int looks) {
+  const base::FileDescriptor watch(::inotify_init1(IN_CLOEXEC));
+  if (::inotify_add_watch(watch.get(), path.c_str(), IN_OPEN) < 0) return;
+  constexpr int most_ms = 30'000;
+  for (pollfd entry{watch.get(), POLLIN, 0}; looks > 0 && ::poll(&entry, 1, most_ms) == 1;) {
+    std::array<inotify_event, 16> events{};
+    looks -= static_cast<int>(::read(watch.get(), events.data(), sizeof events) / static_cast<ssize_t>(sizeof(inotify_event)));
+  }
+}
+
+// The counter of a cgroup is that of all its processes.
+TEST(LauncherEnding, AKillOfLongAgoIsThatOfAnotherProcess) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/memory.events";
+  std::ofstream(path) << "oom_kill 4\n";
+  const auto is_counted = [&] {
+    std::ofstream(path) << "oom_kill 5\n";
+    wait_for_looks(path, 3);
+  };
+  const std::string killed = report_of_killed_rank(folder.path(), is_counted, milliseconds(50));
+  EXPECT_EQ(count(killed, "out of memory"), 0) << killed;
+  EXPECT_EQ(count(killed, "hint: SIGKILL comes from outside"), 1) << killed;
+}
+
+TEST(MemoryEvents, AreTakenWhileTheyAreNew) {
+  using std::chrono::seconds;
+  const TemporaryFolder folder;
+  const auto count_kills = [&](int kills) { std::ofstream(folder.path() + "/memory.events") << "oom_kill " << kills << "\n"; };
+  count_kills(4);
+  launcher::MemoryEvents events(folder.path(), seconds(5));
+  auto now = base::Clock::now() + seconds(1);
+  const auto pass = [&](seconds time) { events.tick(now += time); };
+  EXPECT_FALSE(events.take_kill());
+  count_kills(6);
+  EXPECT_TRUE(events.take_kill());
+  pass(seconds(5));
+  EXPECT_TRUE(events.take_kill()) << "a process may take seconds to end";
+  EXPECT_FALSE(events.take_kill()) << "each once";
+  count_kills(8);
+  pass(seconds(5));
+  EXPECT_TRUE(events.take_kill());
+  pass(seconds(4));
+  pass(seconds(1));
+  EXPECT_FALSE(events.take_kill()) << "two looks have found it";
+  count_kills(9);
+  EXPECT_TRUE(events.take_kill());
 }
 
 // K9: SIGTERM after the grace, SIGKILL after another.

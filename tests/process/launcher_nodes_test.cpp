@@ -11,7 +11,7 @@
 namespace unisono::testing {
 namespace {
 
-std::vector<std::string> node(int node_rank, int port, const std::vector<std::string>& words) {
+std::vector<std::string> node(int node_rank, int port, const std::vector<std::string>& words, const std::vector<std::string>& more = {}) {
   std::vector<std::string> all{"run",
                                "-n",
                                "2",
@@ -24,8 +24,9 @@ std::vector<std::string> node(int node_rank, int port, const std::vector<std::st
                                "--master-port",
                                std::to_string(port),
                                "--grace",
-                               "5",
-                               "--"};
+                               "5"};
+  all.insert(all.end(), more.begin(), more.end());
+  all.emplace_back("--");
   all.insert(all.end(), words.begin(), words.end());
   return unisono_command(all);
 }
@@ -59,6 +60,16 @@ TEST(LauncherNodes, RanksMeetAtTheMasterAddress) {
   EXPECT_EQ(second.wait(), 0) << second.err();
   const std::string out = first.out() + second.out();
   for (int r = 0; r < 4; ++r) EXPECT_EQ(count(out, fmt::format("[{}] rank {} of 4, local {} {}, sum 6\n", r, r, r % 2, r % 2)), 1) << out;
+}
+
+TEST(LauncherNodes, TheSummaryComparesTheWaitsOfAllHosts) {
+  const int port = free_port();
+  const std::vector<std::string> words{RANK_HELPER, "late", "3", "works"};
+  RunningCommand second(node(1, port, words, {"--summary"})), first(node(0, port, words, {"--summary"}));
+  EXPECT_EQ(first.wait(), 0) << first.err();
+  EXPECT_EQ(second.wait(), 0) << second.err();
+  EXPECT_NE(unwrapped(first.err()).find("rank 3 waited for the others for "), std::string::npos) << first.err();
+  EXPECT_NE(unwrapped(first.err()).find(" % of its time, the least of all, and rank "), std::string::npos) << first.err();
 }
 
 // Under `srun --ntasks-per-node=1 unisono run` the numbers of the nodes are Slurm's.

@@ -1,7 +1,10 @@
 // `unisono status`: what the ranks of a job do, and who is waited for.
 #include <gtest/gtest.h>
+#include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -12,7 +15,6 @@
 #include <vector>
 
 #include "launched_jobs.h"
-#include "launch/summary.h"
 #include "running_command.h"
 
 namespace unisono::testing {
@@ -99,6 +101,22 @@ TEST(Status, PrintsTablesAndCalls) {
   for (const std::string& line : lines_of(table.out().substr(0, table.out().find("rank 0, the last")))) EXPECT_LE(width_of(line), 80U) << line;
   const Json with_calls = status_of(late.name, {"--dump"});
   EXPECT_GE(with_calls.at("ranks").at(0).at("recent").size(), 4U);
+}
+
+TEST(Status, KnowsTheProcessesOfAContainer) {  // they have other numbers here than their records tell
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: a PID namespace needs root";
+  std::vector<std::string> words{"/usr/bin/env", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc"};
+  std::ranges::copy(run_helper({"-n", "4"}, {"late", "2", "rests"}), std::back_inserter(words));
+  RunningCommand job(words);
+  ASSERT_TRUE(job.until_out_has("ready", 4)) << job.out() << job.err();
+  Json status;
+  ASSERT_TRUE(eventually([&] { return !(status = status_of(job_of(job))).is_null() && !status.at("late").empty(); })) << status.dump(1);
+  const Json& late = status.at("ranks").at(2);
+  EXPECT_EQ(late.at("state"), "program") << status.dump(1);
+  EXPECT_GT(late.at("memory_bytes").get<double>(), 1 << 20);
+  std::ifstream file(fmt::format("/proc/{}/cmdline", late.at("pid").get<int>()), std::ios::binary);
+  const std::string command(std::istreambuf_iterator<char>(file), {});
+  EXPECT_TRUE(command.starts_with(RANK_HELPER)) << command;
 }
 
 // The launcher keeps the record of a rank that was killed.
@@ -279,37 +297,6 @@ TEST(Status, ShowsTheStackThatGdbSees) {
   EXPECT_NE(stacks.at(0).at("frames").dump().find("pause"), std::string::npos) << stacks.dump(1);
   EXPECT_EQ(stacks.at(0).at("frames").dump().find(" in "), std::string::npos) << stacks.dump(1);
   EXPECT_EQ(status_of(late.name).at("ranks").at(2).at("state"), "program") << "it goes on";
-}
-
-TEST(Summary, SaysHowTheJobEnded) {
-  RunningCommand failed(run_helper({"-n", "3", "--summary"}, {"late", "1", "dies"}));
-  EXPECT_EQ(failed.wait(), 128 + SIGKILL);
-  EXPECT_NE(unwrapped(failed.err()).find("the job took "), std::string::npos) << failed.err();
-  EXPECT_NE(unwrapped(failed.err()).find("rank 1 ended by SIGKILL"), std::string::npos) << failed.err();
-  RunningCommand sound(run_helper({"-n", "3", "--summary"}, {"late", "1", "works"}));
-  EXPECT_EQ(sound.wait(), 0) << sound.err();
-  EXPECT_NE(unwrapped(sound.err()).find(": ranks 0-2 exited with code 0"), std::string::npos) << sound.err();
-  EXPECT_NE(unwrapped(sound.err()).find("rank 1 waited for the others for "), std::string::npos) << sound.err();
-  RunningCommand plain(run_plain({"-n", "2", "--summary"}, {}, "/bin/true"));
-  EXPECT_EQ(plain.wait(), 0);
-  EXPECT_EQ(count(plain.err(), "[unisono]"), 1) << plain.err();
-}
-
-TEST(Summary, ComparesTheWaitsOfTheRanks) {
-  const auto rank = [](int number, std::uint64_t waited, std::uint64_t calls = 7) {
-    recorder::RankSeen seen;
-    seen.rank = number;
-    seen.calls = calls;
-    seen.began = 1000;
-    seen.now = 2000;
-    seen.waited = waited;
-    return seen;
-  };
-  using launcher::summary_of_waits;
-  EXPECT_EQ(summary_of_waits(std::vector{rank(0, 700), rank(1, 20), rank(2, 400)}),
-            "rank 1 waited for the others for 2 % of its time, the least of all, and rank 0 for 70 %, the most");
-  EXPECT_EQ(summary_of_waits(std::vector{rank(0, 1), rank(1, 2)}), "no rank waited for the others for more than 1 % of its time");
-  EXPECT_EQ(summary_of_waits(std::vector{rank(0, 700), rank(-1, 0), rank(2, 0, 0)}), "") << "there is nothing to compare";
 }
 
 TEST(Status, SaysWhereThereIsNoJob) {

@@ -76,8 +76,10 @@ TEST_F(GrowthKeysTest, AGenerationThatWasAbandonedStaysSo) {
   const auto error = thrown_by<PeerFailed>([&] { keys.look(generation, 1); });
   EXPECT_EQ(error.culprit(), 2);
   EXPECT_EQ(error.cause(), PeerFailed::Cause::aborted);
-  // The one to blame is refused for good, and the other one called again.
+  // The one to blame is refused for good, which its launcher hears as well, and the other one called again.
   EXPECT_EQ(waiting(), Names{"1.1"});
+  EXPECT_TRUE(store.try_get("unisono/lost/2.1"));
+  EXPECT_FALSE(store.try_get("unisono/lost/1.1"));
   EXPECT_EQ(call({"0"}).names, (Names{"0", "1.1"}));
   EXPECT_EQ(keys.await_call(0, 1).number, 3);
   EXPECT_THROW(static_cast<void>(keys.await_call(1, 1)), Timeout);
@@ -107,6 +109,13 @@ TEST_F(GrowthKeysTest, AGenerationWithoutADecisionIsOverForTheNextCaller) {
   keys.ready(first);
   EXPECT_FALSE(keys.await_decision(first, 1ms).formed);
   EXPECT_EQ(call({"2"}).number, 3);
+}
+
+TEST_F(GrowthKeysTest, AProcessLearnsThatTheOthersHaveGoneOnWithoutIt) {
+  EXPECT_FALSE(keys.is_lost("2.1"));
+  keys.note_lost("2.1");
+  EXPECT_TRUE(keys.is_lost("2.1"));
+  EXPECT_FALSE(keys.is_lost("2"));
 }
 
 TEST_F(GrowthKeysTest, WhatIsNoneOfOursIsRefused) {

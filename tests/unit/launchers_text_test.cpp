@@ -9,6 +9,7 @@
 
 #include "launch/admission.h"
 #include "launch/job_hosts.h"
+#include "launch/nodes.h"
 
 #include "unisono/error.h"
 
@@ -16,23 +17,34 @@ namespace unisono::launcher {
 namespace {
 
 TEST(LaunchersText, ends_come_back) {
-  const std::vector<RankEnd> ends = {
-      {.rank = 0, .pid = 12, .host = "a", .how = RankEnd::How::signaled, .code = 9, .out_of_memory = true, .order = 1, .status = "poisoned 1"},
-      {.rank = 1, .pid = 13, .host = "", .how = RankEnd::How::exited, .code = 255, .ended_by_launcher = true}};
+  const std::vector<RankEnd> ends = {{.rank = 0,
+                                      .pid = 12,
+                                      .host = "a",
+                                      .how = RankEnd::How::signaled,
+                                      .code = 9,
+                                      .out_of_memory = true,
+                                      .order = 1,
+                                      .waited = 250,
+                                      .status = "poisoned 1"},
+                                     {.rank = 1, .pid = 13, .host = "", .how = RankEnd::How::exited, .code = 255, .ended_by_launcher = true}};
   const std::string text = encode_ends(ends);
   const std::vector<RankEnd> again = decode_ends(text);
   ASSERT_EQ(again.size(), 2U);
   EXPECT_EQ(again[0].status, "poisoned 1");
   EXPECT_EQ(again[0].exit_code(), 137);
   EXPECT_EQ(again[1].exit_code(), 255);
+  EXPECT_EQ(again[0].waited, 250);
+  EXPECT_EQ(again[1].waited, -1);
   EXPECT_EQ(encode_ends(again), text);
 }
 
 TEST(LaunchersText, codes_that_no_process_ends_with_are_refused) {
   for (const char* const code : {"2147483647", "256", "-1"}) {
-    EXPECT_THROW(decode_ends("0 12 2 " + std::string(code) + " 0 0 0 0 0 0 0 0 a \n"), ProtocolError) << code;
+    EXPECT_THROW(decode_ends("0 12 2 " + std::string(code) + " 0 0 0 0 0 0 0 0 0 a \n"), ProtocolError) << code;
   }
-  EXPECT_THROW(decode_ends("0 12 3 0 0 0 0 0 0 0 0 0 a \n"), ProtocolError);
+  EXPECT_NO_THROW(decode_ends("0 12 2 9 0 0 0 0 0 0 0 0 1000 a \n"));
+  EXPECT_THROW(decode_ends("0 12 2 9 0 0 0 0 0 0 0 0 1001 a \n"), ProtocolError);
+  EXPECT_THROW(decode_ends("0 12 3 0 0 0 0 0 0 0 0 0 0 a \n"), ProtocolError);
   EXPECT_THROW(decode_ends("0 12\n"), ProtocolError);
 }
 
@@ -68,6 +80,27 @@ TEST(LaunchersText, the_cause_of_an_elastic_job_is_what_was_not_survived) {
   EXPECT_EQ(first_cause_of_elastic(ends, 1, true), 2U);
   ends[2].is_survived = true;
   EXPECT_EQ(first_cause_of_elastic(ends, 1, true), 1U);
+}
+
+// Ranks 0 and 3 went on without rank 1 until their launchers ended them, because a host was lost: that is the cause, and no rank.
+TEST(LaunchersText, the_cause_of_an_elastic_job_that_loses_a_host_is_no_loss_of_before) {
+  const std::vector<RankEnd> ends = {{.rank = 0, .how = RankEnd::How::signaled, .code = 15, .ended_by_launcher = true, .order = 1},
+                                     {.rank = 1, .how = RankEnd::How::exited, .code = 7, .is_survived = true, .order = 0},
+                                     {.rank = 3, .how = RankEnd::How::signaled, .code = 15, .ended_by_launcher = true, .order = 2}};
+  const Trouble lost{.kind = Trouble::Kind::lost, .node = 2, .rank = 4, .how = "the connection to it ended"};
+  EXPECT_EQ(first_cause_of_hosts(ends, 4, lost), std::nullopt);
+  EXPECT_EQ(first_cause_of_hosts(ends, 4, Trouble{.kind = Trouble::Kind::too_few, .rank = 1}), 1U);
+  EXPECT_EQ(first_cause_of_hosts(ends, 0, std::nullopt), std::nullopt);
+}
+
+// A launcher looks for the cause among its own ranks before it tells the others how these ended.
+TEST(LaunchersText, a_loss_that_was_survived_stays_so_whoever_looks_for_the_cause) {
+  const std::vector<RankEnd> own = {{.rank = 0, .how = RankEnd::How::signaled, .code = 15, .ended_by_launcher = true, .order = 1},
+                                    {.rank = 1, .how = RankEnd::How::exited, .code = 7, .is_survived = true, .order = 0}};
+  EXPECT_EQ(first_cause_of_elastic(own, 3, true), 1U);
+  std::vector<RankEnd> all = decode_ends(encode_ends(own));
+  all.push_back({.rank = 2, .how = RankEnd::How::exited, .code = 9, .order = 3});
+  EXPECT_EQ(first_cause_of_hosts(all, 3, Trouble{.kind = Trouble::Kind::too_few, .rank = 2}), 2U);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "recorder/recorder.h"
@@ -27,6 +28,7 @@ struct MadeCall {
   int peer = -1, waited_for = -1;
   std::string_view label = {};
   std::string_view group = "world";
+  int generation = 1;
 };
 
 struct MadeRank {
@@ -35,6 +37,10 @@ struct MadeRank {
   std::uint64_t began = 1'000'000'000, real = 5'000'000'000, now = 0;
   std::vector<MadeCall> calls = {};
   std::vector<MadeCall> of_others = {};
+  int node = 0;
+  recorder::RankState state = recorder::RankState::left;
+  std::map<int, int> ranks = {};  // by generation; elsewhere it is `rank`
+  std::string file = {};          // its name without the ending; empty: one that says nothing
 };
 
 /// Writes the trace of a rank with calls at the times that a test wants. `room`: how many calls it keeps; 0: all.
@@ -42,19 +48,22 @@ inline void make_trace(const std::string& folder, const MadeRank& made, std::uin
   const base::Environment environment(
       std::map<std::string, std::string, std::less<>>{{recorder::trace_calls_variable, std::to_string(room != 0 ? room : made.calls.size() + 1)}});
   const std::string name = std::to_string(std::hash<std::string>()(made.job)) + "-" + std::to_string(made.rank) + "-" + std::to_string(made.real);
-  base::Opened file = recorder::make_trace_file(folder, name, environment);
+  base::Opened file = recorder::make_trace_file(folder, made.file.empty() ? name : made.file, environment);
   ASSERT_TRUE(file.fd) << folder;
   const auto recorder = recorder::Recorder::make_trace(std::move(file.fd));
   ASSERT_NE(recorder, nullptr);
-  recorder->set_identity({.rank = made.rank, .size = made.size, .local_rank = made.rank, .node = 0, .host = made.host, .job = made.job});
+  recorder->set_identity({.rank = made.rank, .size = made.size, .local_rank = made.rank, .node = made.node, .host = made.host, .job = made.job});
   recorder::RecordHeader& header = recorder->header();
   header.program.set(made.program);
-  std::map<std::string_view, std::uint16_t> groups;
+  std::map<std::pair<int, std::string_view>, std::uint16_t> groups;
   const auto add = [&](const MadeCall& call) {
     std::uint16_t group = 0;
     if (!call.group.empty()) {
-      const auto [found, is_new] = groups.try_emplace(call.group, std::uint16_t{0});
-      if (is_new) found->second = recorder->add_group(call.group, made.size);
+      const auto [found, is_new] = groups.try_emplace({call.generation, call.group}, std::uint16_t{0});
+      const auto own = made.ranks.find(call.generation);
+      if (is_new)
+        found->second =
+            recorder->add_group(call.group, made.size, {.generation = call.generation, .rank = own == made.ranks.end() ? made.rank : own->second});
       group = found->second;
     }
     const auto begun = recorder->begin({.operation = call.operation,
@@ -78,7 +87,7 @@ inline void make_trace(const std::string& folder, const MadeRank& made, std::uin
   header.first.steady.store(made.began);
   header.first.ticks.store(made.began);
   header.real_at_first.store(made.real);
-  header.state.store(static_cast<std::uint32_t>(recorder::RankState::left));
+  header.state.store(static_cast<std::uint32_t>(made.state));
   std::uint64_t last = std::max(made.now, made.began);
   for (const MadeCall& call : made.calls) last = std::max({last, call.begun, call.done});
   header.last.steady.store(last);

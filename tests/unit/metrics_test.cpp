@@ -41,6 +41,7 @@ TEST(Metrics, TellWhatIsCountedAndWhatIsSeen) {
   first.record.recent.push_back({.operation = "all_reduce",
                                  .group = "world",
                                  .place = "",
+                                 .count = 0,
                                  .state = recorder::CallState::waiting,
                                  .sequence = 5,
                                  .begun = 99 * second,
@@ -72,7 +73,7 @@ TEST(Metrics, TellWhatIsCountedAndWhatIsSeen) {
 }
 
 // A counter that falls counts as one that began again, and its whole value as new.
-TEST(Metrics, AWaitNeverFallsButAfterARestart) {
+TEST(Metrics, AWaitNeverFallsButInAnotherProcess) {
   const recorder::CountSeen count{.group = "world", .operation = "barrier", .calls = 1, .bytes = 0, .failures = 0, .waited = 5 * second};
   JobSeen job = job_of({rank_with(0, {count})});
   Metrics metrics([&] { return job; });
@@ -84,9 +85,30 @@ TEST(Metrics, AWaitNeverFallsButAfterARestart) {
   EXPECT_EQ(waited(), 5);
   job.ranks[0].record.counts[0].waited = 6 * second;
   EXPECT_EQ(waited(), 6);
-  ++job.restarts;
+  job.ranks[0].record.began = 50 * second;
   job.ranks[0].record.counts[0].waited = second;
+  EXPECT_EQ(waited(), 1) << "it has taken the place of the former one";
+  job.ranks[0].record.counts[0].waited = second - 1;
   EXPECT_EQ(waited(), 1);
+}
+
+// The record has other names for a group's calls than for its counts.
+TEST(Metrics, TellTheWaitUnderWayWhereItIsCounted) {
+  const std::vector<recorder::CountSeen> counts{{.group = "{0, 1}", .operation = "barrier", .calls = 1},
+                                                {.group = "", .operation = "scan", .calls = 1},
+                                                {.group = "", .operation = "", .calls = 1}};
+  for (const int at : {0, 1, 2}) {
+    RankFacts rank = rank_with(0, counts);
+    rank.record.recent.push_back(
+        {.operation = "an operation", .group = "{0, 1} (2)", .place = "", .count = at, .state = recorder::CallState::waiting, .begun = 70 * second});
+    const OpenMetrics page(Metrics([&] { return job_of({rank}); }).text());
+    const auto waited = [&](const char* group, const char* operation) {
+      return page.value("unisono_call_wait_seconds_total", {{"rank", "0"}, {"group", group}, {"operation", operation}});
+    };
+    EXPECT_EQ(waited("{0, 1}", "barrier"), at == 0 ? 30 : 0);
+    EXPECT_EQ(waited("others", "scan"), at == 1 ? 30 : 0);
+    EXPECT_EQ(waited("others", "others"), at == 2 ? 30 : 0);
+  }
 }
 
 TEST(Metrics, AnyNameIsALabel) {

@@ -39,6 +39,21 @@ TEST(OwnKeys, are_those_that_this_process_made) {
   EXPECT_EQ(inner->num_keys(), 6);  // erasing them is left to others
 }
 
+TEST(OwnKeys, are_erased_alone) {
+  const auto inner = std::make_shared<MemoryStore>();
+  inner->set("theirs", "1");
+  store::OwnKeysStore store(inner);
+  store.set("set", "1");
+  store.add("count", 1);
+  store.compare_set("decided", "", "b");
+  store.erase_own();
+  EXPECT_EQ(inner->num_keys(), 1);
+  EXPECT_EQ(inner->get("theirs"), "1");
+  inner->set("set", "theirs as well");
+  store.erase_own();
+  EXPECT_EQ(inner->num_keys(), 2);
+}
+
 TEST(LeftKeys, wait_for_a_later_group_of_the_same_members) {
   context::LeftKeys left;
   left.leave("0.1", 4, {"e", "f"});

@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "context/state.h"
+#include "rendezvous/growth.h"
+#include "thrown_by.h"
 #include "unisono/detail/switches.h"
 #include "unisono/launch.h"
 #include "unisono/shared_memory.h"
@@ -47,6 +49,35 @@ TEST(ThreadRanks, SeventeenAndMoreCombine) {
       EXPECT_EQ(rank > 0 ? before : 0, rank * (rank - 1) / 2);
     });
   }
+}
+
+// It wakes when the others have gone on, and have erased by what it could learn that.
+TEST(ThreadRanks, OneThatWasLeftOutDoesNotShrinkToItself) {
+  const auto job = std::make_shared<MemoryStore>();
+  run_threads(3, [&](int rank) {
+    context::current().facts.growth.store = job;
+    barrier();
+    if (rank != 1) return;
+    EXPECT_THROW(for (;;) barrier(), PeerFailed);
+    rendezvous::GrowthKeys(*job).note_lost("1");
+    EXPECT_FALSE(shrink_group(world()));
+  });
+}
+
+// The world is over by then, and the group of those that are left waits for the rank that gives up.
+TEST(ThreadRanks, TheOthersHearOfAnExceptionAfterALoss) {
+  const auto shrink_and_throw = [](int rank) {
+    barrier();
+    if (rank == 3) return;
+    EXPECT_THROW(barrier(), PeerFailed);
+    const auto three = shrink_group(world());
+    ASSERT_TRUE(three);
+    if (rank == 1) throw std::range_error("the batch is empty");
+    const auto error = thrown_by<PeerFailed>([&] { barrier(*three); });
+    EXPECT_EQ(error.cause(), PeerFailed::aborted);
+    EXPECT_EQ(error.culprit(), 1);
+  };
+  EXPECT_THROW(run_threads(4, shrink_and_throw), std::range_error);
 }
 
 // The text shows as many counts as can be read.

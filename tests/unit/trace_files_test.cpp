@@ -7,7 +7,6 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "trace/chrome.h"
 #include "trace/page.h"
 #include "trace/totals.h"
+#include "trace_reading.h"
 #include "unisono/error.h"
 
 using namespace unisono;
@@ -24,21 +24,6 @@ using namespace unisono::tools;
 namespace {
 
 using Json = nlohmann::json;
-
-std::string text_of(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-/// Returns the data of a page.
-Json data_of(const std::string& page) {
-  const std::string opening = "id=\"data\">";
-  const auto begin = page.find(opening) + opening.size();
-  const std::string data = page.substr(begin, page.find("</script>", begin) - begin);
-  EXPECT_EQ(data.find('<'), std::string::npos) << "no text of a program ends the script";
-  return Json::parse(data);
-}
 
 }  // namespace
 

@@ -16,22 +16,12 @@
 #include "made_trace.h"
 #include "recorder/trace_reader.h"
 #include "trace/totals.h"
+#include "trace_reading.h"
 #include "unisono/error.h"
 
 using namespace unisono;
 using namespace unisono::testing;
 using namespace unisono::tools;
-
-namespace {
-
-std::vector<Slice> slices_of(const Merge& merge, std::size_t rank) {
-  std::vector<Slice> slices;
-  merge.each_of(rank, [&](const Slice& slice) { slices.push_back(slice); });
-  for (Slice& slice : slices) slice.call = nullptr;  // gone by now
-  return slices;
-}
-
-}  // namespace
 
 TEST(Trace, KeepsMoreCallsThanARing) {
   const TemporaryFolder folder;

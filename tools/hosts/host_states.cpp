@@ -29,13 +29,22 @@ void add_counts(std::map<std::string, long>& counts, const std::string& text) {
 }  // namespace
 
 void HostStates::take(std::size_t host, std::string_view text) {
-  std::istringstream fields{std::string(text)};
   Host state;
-  std::string restarts;
-  std::getline(fields, restarts, '\t');
-  std::istringstream(restarts) >> state.restarts;
-  for (std::string* field : {&state.texts.each, &state.texts.counts, &state.texts.late}) std::getline(fields, *field, '\t');
+  state.texts = launcher::StatusTexts::of(text, state.restarts);
   hosts_.at(host) = state;
+}
+
+// A launcher sees its own ranks only: the rank that they wait for may wait itself, as its own host says, and tells whom for.
+launcher::LateRank HostStates::latest(const std::string& each) const {
+  launcher::LateRank latest, latest_of_all;
+  for (const Host& host : hosts_) {
+    const launcher::LateRank& late = host.texts.late;
+    if (late.rank < 0) continue;
+    const bool waits = (", " + each + ",").find(fmt::format(", {} waiting,", late.rank)) != std::string::npos;
+    if (!waits && late.for_ns > latest.for_ns) latest = late;
+    if (late.for_ns > latest_of_all.for_ns) latest_of_all = late;
+  }
+  return latest.rank >= 0 ? latest : latest_of_all;
 }
 
 std::string HostStates::line(std::chrono::nanoseconds elapsed, std::size_t columns) const {
@@ -45,10 +54,10 @@ std::string HostStates::line(std::chrono::nanoseconds elapsed, std::size_t colum
   for (const Host& host : hosts_) {
     append_to(all.each, host.texts.each);
     add_counts(counts, host.texts.counts);
-    if (all.late.empty()) all.late = host.texts.late;
     restarts = std::max(restarts, host.restarts);
   }
   if (all.each.empty()) return {};
+  all.late = latest(all.each);
   for (const std::string_view state : launcher::rank_states) {
     if (const auto found = counts.find(std::string(state)); found != counts.end()) append_to(all.counts, fmt::format("{} {}", found->second, state));
   }

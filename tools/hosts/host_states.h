@@ -25,6 +25,9 @@ class HostStates {
     int restarts = 0;
     launcher::StatusTexts texts = {};
   };
+  /// Returns the rank that is late for longest, before those that wait themselves. `each`: the states of all ranks.
+  launcher::LateRank latest(const std::string& each) const;
+
   std::vector<Host> hosts_;
 };
 

@@ -41,6 +41,8 @@ std::vector<JobFacts> jobs_of(std::vector<RankFacts> ranks) {
     if (job.is_copy) {
       const auto earlier = std::ranges::unique(job.ranks, {}, [](const RankFacts& rank) { return rank.record.rank; });
       job.ranks.erase(earlier.begin(), earlier.end());
+    } else {
+      launcher::keep_last_generation(job.ranks);
     }
     found.push_back(std::move(job));
   }
@@ -74,6 +76,7 @@ std::vector<JobFacts> read_jobs(const std::string& path) {
     const auto reader = recorder::RecordReader::open_copy(file);
     if (!reader) throw InvalidArgument(file + " is no record of a rank, or one of another version of unisono");
     RankFacts rank{.record = reader->read(), .process = {}};
+    launcher::number_by_last_generation(rank.record);
     rank.process.lives = rank.record.state != recorder::RankState::ended;
     ranks.push_back(std::move(rank));
   }

@@ -93,28 +93,31 @@ Json rank_json(const RankFacts& rank, bool with_calls) {
 
 }  // namespace
 
-std::string delays_text(const JobFacts& job) {
+std::string delays_text(const JobFacts& job, std::size_t columns) {
   std::string text;
   for (const Delay& delay : delays_of(job.ranks, told_delay_ns)) {
-    text += "  " + wrap(delay.text, 4, 2) + "\n";
-    if (!delay.advice.empty()) text += "    " + wrap("→ " + delay.advice, 6, 4) + "\n";
+    text += "  " + wrap(delay.text, 4, 2, columns) + "\n";
+    if (!delay.advice.empty()) text += "    " + wrap("→ " + delay.advice, 6, 4, columns) + "\n";
   }
   return text;
 }
 
-std::string status_text(const JobFacts& job) {
+std::string status_text(const JobFacts& job, std::size_t columns) {
   std::set<std::string> hosts;
   for (const RankFacts& rank : job.ranks) hosts.insert(rank.record.host);
   const bool is_elsewhere = std::ranges::any_of(job.ranks, [](const RankFacts& rank) { return !rank.is_here; });
   const std::string where = job.is_copy    ? "have left their records; they were written"
                             : is_elsewhere ? fmt::format("are on {} host{}; it began", hosts.size(), hosts.size() == 1 ? "" : "s")
                                            : "are on this host; it began";
-  std::string text = wrap(fmt::format("job {}: {}", job.name, job.program), 2) + "\n";
-  text += fmt::format("  {} of {} ranks {} {} {}\n", job.ranks.size(), job.size, where, duration_text(job.age_ns),
-                      job.is_copy ? "after it began" : "ago");
-  text += delays_text(job);
+  std::string text = wrap(fmt::format("job {}: {}", job.name, job.program), 2, 0, columns) + "\n";
+  const std::string_view since = job.is_copy ? "after it began" : "ago";
+  text +=
+      "  " + wrap(fmt::format("{} of {} ranks {} {} {}", job.ranks.size(), job.size, where, duration_text(job.age_ns), since), 4, 2, columns) + "\n";
+  text += delays_text(job, columns);
   for (const RankFacts& rank : job.ranks) {
-    if (!rank.record.failure.empty()) text += "  " + wrap(fmt::format("rank {} failed: {}", rank.record.rank, rank.record.failure), 4, 2) + "\n";
+    const bool goes_on = rank.record.state == recorder::RankState::running;  // after shrink_group
+    if (rank.record.failure.empty() || goes_on) continue;
+    text += "  " + wrap(fmt::format("rank {} failed: {}", rank.record.rank, rank.record.failure), 4, 2, columns) + "\n";
   }
   text += "\n  rank  state    last call                   age  waits    cpu   memory    moved\n";
   for (std::size_t i = 0; i < job.ranks.size(); ++i) {

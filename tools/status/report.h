@@ -5,13 +5,15 @@
 
 #include "status/jobs.h"
 #include "status/stacks.h"
+#include "text.h"
 
 namespace unisono::tools {
 
 /// Returns who is waited for, and what to look at.
-std::string delays_text(const JobFacts& job);
-/// Returns what is to be known of a job: who is late, and a line for each rank.
-std::string status_text(const JobFacts& job);
+std::string delays_text(const JobFacts& job, std::size_t columns = screen_columns);
+/// Returns what is to be known of a job: who is late, and a line for each rank. Sentences take as many columns; the lines of ranks take more where
+/// there are few.
+std::string status_text(const JobFacts& job, std::size_t columns = screen_columns);
 /// Returns the last calls of each rank.
 std::string dump_text(const JobFacts& job);
 /// Returns what a late rank does.

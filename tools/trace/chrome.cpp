@@ -47,13 +47,13 @@ class ChromeWriter {
   }
 
   void describe(std::size_t index) {
-    const recorder::RankSeen& about = trace_.ranks[index].about;
+    const TracedRank& rank = trace_.ranks[index];
     separate();
-    file_.print("{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{},\"tid\":0,\"args\":{{\"name\":{}}}}}", about.rank,
-                json_string(fmt::format("rank {} on {}", about.rank, about.host)));
+    file_.print("{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{},\"tid\":0,\"args\":{{\"name\":{}}}}}", rank.number,
+                json_string(fmt::format("rank {} on {}", rank.name, rank.about.host)));
     separate();
-    file_.print("{{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":{},\"tid\":0,\"args\":{{\"sort_index\":{}}}}}", about.rank, about.rank);
-    name_thread(about.rank, 0, "calls");
+    file_.print("{{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":{},\"tid\":0,\"args\":{{\"sort_index\":{}}}}}", rank.number, index);
+    name_thread(rank.number, 0, "calls");
   }
 
   /// Returns the call's name and all that is known of it, as members of an object.
@@ -63,7 +63,7 @@ class ChromeWriter {
     std::string args = fmt::format("\"group\":{},\"sequence\":{},\"bytes\":{},\"dtype\":\"{}\"", json_string(merge_.groups()[slice.group].name),
                                    call.sequence, call.bytes, to_string(static_cast<DType>(call.dtype)));
     if (const std::string place = rank.reader->place(call.place); !place.empty()) args += ",\"place\":" + json_string(place);
-    if (call.peer >= 0) args += fmt::format(",\"peer\":{}", call.peer);
+    if (const int peer = trace_.number_of(rank.generation_of(call.group), call.peer); peer >= 0) args += fmt::format(",\"peer\":{}", peer);
     if (slice.waited > 0) args += fmt::format(",\"waited_us\":{}", micros(slice.waited));
     if (slice.waited_for >= 0) args += fmt::format(",\"waited_for\":{}", slice.waited_for);
     if (!slice.is_over) args += ",\"state\":\"never ended\"";
@@ -72,7 +72,7 @@ class ChromeWriter {
   }
 
   void add(const Slice& slice) {
-    const int rank = trace_.ranks[slice.rank].about.rank;
+    const int rank = trace_.ranks[slice.rank].number;
     if (slice.row == Slice::Row::beside) {  // several at a time: they need not lie within each other
       const std::uint64_t id = ++last_id_;
       separate();
@@ -89,7 +89,7 @@ class ChromeWriter {
     if (slice.waited < shown_wait_ns || slice.waited_for < 0) return;
     separate();
     file_.print("{{\"ph\":\"X\",\"cat\":\"wait\",\"pid\":{},\"tid\":0,\"ts\":{},\"dur\":{},\"name\":\"waits for rank {}\"}}", rank,
-                micros(slice.begin), micros(slice.waited), slice.waited_for);
+                micros(slice.begin), micros(slice.waited), trace_.name_of(slice.waited_for));
     if (slice.late_one_blocks && slice.is_over) add_arrow(slice, rank);
   }
 
@@ -105,14 +105,16 @@ class ChromeWriter {
   }
 
   void add(const ProfilerFile& profile) {
+    const TracedRank* const rank = trace_.last_of(profile.rank);
+    const int process = rank == nullptr ? profile.rank : rank->number;
     std::map<std::string, int> threads;
     each_range(profile, trace_, [&](const ProfilerRange& range) {
       const auto [thread, is_new] = threads.try_emplace(range.thread, first_profiler_thread + static_cast<int>(threads.size()));
-      if (is_new) name_thread(profile.rank, thread->second, "torch.profiler " + range.thread);
+      if (is_new) name_thread(process, thread->second, "torch.profiler " + range.thread);
       const auto args = range.event->find("args");
       separate();
       file_.print("{{\"ph\":\"X\",\"cat\":{},\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":{},\"args\":{}}}", json_string(range.category),
-                  profile.rank, thread->second, micros(range.begin), micros(range.end - range.begin), json_string(range.name),
+                  process, thread->second, micros(range.begin), micros(range.end - range.begin), json_string(range.name),
                   args == range.event->end() ? "{}" : args->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     });
   }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <unordered_map>
+#include <vector>
 
 #include "trace/merge.h"
 #include "unisono/operation.h"
@@ -20,6 +20,7 @@ constexpr std::uint64_t most_stretches = 64;
 /// When the last rank of a host began a call, and when its first one ended it, on its own clock.
 struct Visit {
   std::uint64_t begun = 0, done = UINT64_MAX;
+  std::uint32_t ranks = 0;
 };
 
 /// The visits of all hosts to one call.
@@ -37,30 +38,29 @@ bool waits_for_all(const recorder::TracedCall& call) {
   }
 }
 
-using IsOfGroup = std::function<bool(const TracedRank&, const recorder::TracedCall&)>;
+using Samples = std::map<MeetingPlace, Sample>;
 
-std::unordered_map<std::uint64_t, Sample> take_samples(const JobTrace& trace, const IsOfGroup& is_of_group) {
+Samples take_samples(const JobTrace& trace, const FindPlace& find_place) {
   std::uint64_t most_calls = 1;
   for (const TracedRank& rank : trace.ranks) most_calls = std::max(most_calls, rank.about.calls);
   const std::uint64_t stride = 1 + most_calls / most_sampled;
-  std::unordered_map<std::uint64_t, Sample> samples;
+  Samples samples;
   for (const TracedRank& rank : trace.ranks) {
     const CallOrder order(*rank.reader);
     rank.reader->each([&](const recorder::TracedCall& call) {
-      if (call.state != recorder::CallState::done || call.done == 0 || !is_of_group(rank, call)) return;
-      if (!is_collective(*rank.reader, call) || !waits_for_all(call)) return;
+      if (call.state != recorder::CallState::done || call.done == 0 || !is_collective(*rank.reader, call) || !waits_for_all(call)) return;
       const auto number = order.number(call);
-      const std::uint64_t key = trace.lost == 0 ? number.value_or(0) : call.sequence;
-      if (!number || key % stride != 0) return;
-      Sample& sample = samples[key];
+      const auto place = number ? find_place(rank, call, *number) : std::nullopt;
+      if (!place || place->number % stride != 0) return;
+      Sample& sample = samples[*place];
       sample.hosts.resize(trace.clocks.size());
       ++sample.ranks;
       Visit& visit = sample.hosts[rank.host];
       visit.begun = std::max(visit.begun, call.queued != 0 ? call.queued : call.begun);
       visit.done = std::min(visit.done, call.done);
+      ++visit.ranks;
     });
   }
-  std::erase_if(samples, [&](const auto& each) { return each.second.ranks != trace.ranks.size(); });
   return samples;
 }
 
@@ -87,20 +87,25 @@ void align(HostClock& clock, const std::map<std::uint64_t, Bounds>& stretches) {
 
 }  // namespace
 
-void align_clocks(JobTrace& trace, const IsOfGroup& is_of_largest_group) {
-  const auto samples = take_samples(trace, is_of_largest_group);
+void align_clocks(JobTrace& trace, const std::vector<TracedGroup>& groups, const FindPlace& find_place) {
+  Samples samples = take_samples(trace, find_place);
+  std::erase_if(samples, [&](const auto& each) { return each.second.ranks != groups[each.first.group].traced; });
   for (std::size_t host = 1; host < trace.clocks.size(); ++host) {
+    // Of hosts that come and go not all take part in all calls.
+    std::vector<const Sample*> of_both;
     std::uint64_t first = UINT64_MAX, last = 0;
-    for (const auto& [key, sample] : samples) {
+    for (const auto& [place, sample] : samples) {
+      if (sample.hosts.front().ranks == 0 || sample.hosts[host].ranks == 0) continue;
+      of_both.push_back(&sample);
       first = std::min(first, sample.hosts[host].begun);
       last = std::max(last, sample.hosts[host].begun);
     }
-    if (samples.empty()) continue;
+    if (of_both.empty()) continue;
     const std::uint64_t stretch = std::max(stretch_ns, (last - first) / most_stretches + 1);
     std::map<std::uint64_t, Bounds> stretches;
-    for (const auto& [key, sample] : samples) {
-      const Visit& here = sample.hosts[host];
-      const Visit& there = sample.hosts.front();
+    for (const Sample* const sample : of_both) {
+      const Visit& here = sample->hosts[host];
+      const Visit& there = sample->hosts.front();
       Bounds& bounds = stretches[(here.begun - first) / stretch];
       bounds.low = std::max(bounds.low, wrapped(there.begun - here.done));
       bounds.high = std::min(bounds.high, wrapped(there.done - here.begun));

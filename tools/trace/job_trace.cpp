@@ -2,70 +2,50 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
+#include <cstdint>
 #include <iterator>
+#include <limits>
 #include <map>
-#include <set>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include "recorder/trace_file.h"
-#include "unisono/error.h"
 
 namespace unisono::tools {
 namespace {
 
-/// Returns the job's name in the name of a file that a launcher has made, "JOB.RANK.ATTEMPT.trace": that is the same on all hosts. Else the rank's.
-std::string job_of(const std::filesystem::path& file, const recorder::RankSeen& about) {
-  const std::string stem = file.stem().native();
-  const auto attempt = stem.rfind('.');
-  const std::string before = attempt == std::string::npos ? "" : stem.substr(0, attempt);
-  const std::string rank = fmt::format(".{}", about.rank);
-  return before.ends_with(rank) ? before.substr(0, before.size() - rank.size()) : about.job;
-}
-
-std::vector<TracedRank> read_folder(const std::string& folder) {
-  std::vector<TracedRank> ranks;
-  std::error_code error;
-  for (const auto& file : std::filesystem::directory_iterator(folder, error)) {
-    const std::string path = file.path().native();
-    if (!path.ends_with(recorder::trace_ending)) continue;
-    TracedRank rank;
-    rank.reader = recorder::TraceReader::open(path);
-    if (!rank.reader) continue;  // of a rank that has made no call of the library, or of another version
-    rank.about = rank.reader->about();
-    if (rank.about.rank < 0) continue;
-    rank.about.job = job_of(file.path(), rank.about);
-    ranks.push_back(std::move(rank));
-  }
-  if (error) throw InvalidArgument(fmt::format("the folder {} cannot be read: {}", folder, error.message()));
-  return ranks;
-}
-
-/// Takes the ranks of one job, and of each rank the last attempt.
-std::vector<TracedRank> of_one_job(std::vector<TracedRank> all, const std::string& folder, const std::string& job) {
-  std::set<std::string> jobs;
-  for (const TracedRank& rank : all) jobs.insert(rank.about.job);
-  if (!job.empty()) std::erase_if(all, [&](const TracedRank& rank) { return rank.about.job != job; });
-  if (all.empty()) {
-    const std::string which = job.empty() ? "no trace of a rank" : fmt::format("no trace of job {}", job);
-    throw InvalidArgument(fmt::format("there is {} in {}", which, folder), {.hint = "`unisono run --trace FOLDER` writes them"});
-  }
-  if (job.empty() && jobs.size() > 1)
-    throw InvalidArgument(fmt::format("there are traces of {} jobs in {}: {}", jobs.size(), folder, fmt::join(jobs, ", ")),
-                          {.hint = "--job names one"});
-  std::ranges::sort(all, [](const TracedRank& a, const TracedRank& b) {
-    return std::pair(a.about.rank, b.about.real_at_began) < std::pair(b.about.rank, a.about.real_at_began);
-  });
-  const auto earlier = std::ranges::unique(all, {}, [](const TracedRank& rank) { return rank.about.rank; });
-  all.erase(earlier.begin(), earlier.end());
-  return all;
-}
-
 std::uint64_t real_shift(const TracedRank& rank) { return rank.about.real_at_began - rank.about.began; }
+
+/// Returns what tells a rank's host from others. Hosts are numbered anew in each generation: a process that came later is where those before it were.
+std::pair<std::string, int> host_of(const JobTrace& trace, const TracedRank& rank) {
+  if (rank.restarts == 0) return {rank.about.host, rank.about.node};
+  const auto of_start = [&](const TracedRank& other) { return other.restarts == 0 && other.place == rank.place; };
+  const auto beside = [&](const TracedRank& other) {
+    constexpr unsigned namespace_bits = 32;
+    return other.about.host == rank.about.host && other.about.life >> namespace_bits == rank.about.life >> namespace_bits;
+  };
+  auto same = std::ranges::find_if(trace.ranks, of_start);
+  if (same == trace.ranks.end()) same = std::ranges::find_if(trace.ranks, [&](const auto& other) { return other.restarts == 0 && beside(other); });
+  if (same == trace.ranks.end()) same = std::ranges::find_if(trace.ranks, beside);
+  return {same->about.host, same->about.node};
+}
+
+/// Gives each process its name and number.
+void name_ranks(JobTrace& trace) {
+  std::int64_t highest = 0;
+  for (const TracedRank& rank : trace.ranks) highest = std::max({highest, std::int64_t{rank.place}, std::int64_t{rank.about.size} - 1});
+  const std::int64_t most = std::numeric_limits<int>::max() - static_cast<std::int64_t>(trace.ranks.size());
+  int next = static_cast<int>(std::min(highest + 1, most));
+  for (std::size_t i = 0; i < trace.ranks.size(); ++i) {
+    TracedRank& rank = trace.ranks[i];
+    rank.number = rank.restarts == 0 ? rank.place : next++;
+    rank.name = rank.restarts == 0 ? fmt::format("{}", rank.place) : fmt::format("{}.{}", rank.place, rank.restarts);
+    rank.groups = rank.reader->groups();
+    trace.indices.emplace(rank.number, i);
+    for (const recorder::GroupSeen& group : rank.groups) {
+      if (group.generation > 1) trace.numbers.try_emplace({group.generation, group.own_rank}, rank.number);
+    }
+  }
+}
 
 }  // namespace
 
@@ -89,9 +69,48 @@ std::uint64_t JobTrace::time_of(const TracedRank& rank, std::uint64_t steady) co
   return time < 0 ? 0 : static_cast<std::uint64_t>(time);
 }
 
-const TracedRank* JobTrace::find(int rank) const {
-  const auto found = std::ranges::lower_bound(ranks, rank, {}, [](const TracedRank& each) { return each.about.rank; });
-  return found == ranks.end() || found->about.rank != rank ? nullptr : &*found;
+const TracedRank* JobTrace::find(int number) const {
+  const auto found = indices.find(number);
+  return found == indices.end() ? nullptr : &ranks[found->second];
+}
+
+const TracedRank* JobTrace::last_of(int place) const {
+  const auto behind = std::ranges::upper_bound(ranks, place, {}, &TracedRank::place);
+  return behind == ranks.begin() || std::prev(behind)->place != place ? nullptr : &*std::prev(behind);
+}
+
+// In the first generation the ranks are the places.
+int JobTrace::number_of(int generation, int rank) const {
+  if (generation <= 1 || rank < 0) return rank;
+  const auto found = numbers.find({generation, rank});
+  return found == numbers.end() ? -1 : found->second;
+}
+
+std::string JobTrace::name_of(int number) const {
+  const TracedRank* const rank = find(number);
+  return rank == nullptr ? std::to_string(number) : rank->name;
+}
+
+int JobTrace::places() const {
+  int places = 0, last = -1;
+  for (const TracedRank& rank : ranks) {
+    if (places == 0 || rank.place != last) ++places;
+    last = rank.place;
+  }
+  return places;
+}
+
+// Of more groups than a trace names it has the first ones.
+int TracedRank::generation_of(std::uint16_t group) const {
+  const auto behind = std::ranges::upper_bound(groups, group, {}, &recorder::GroupSeen::number);
+  return behind == groups.begin() ? 0 : std::prev(behind)->generation;
+}
+
+int TracedRank::rank_in(int generation) const {
+  if (generation == 0) return about.rank;
+  if (generation == 1) return restarts == 0 ? about.rank : -1;
+  const auto found = std::ranges::find(groups, generation, &recorder::GroupSeen::generation);
+  return found == groups.end() ? -1 : found->own_rank;
 }
 
 void set_origin(JobTrace& trace) {
@@ -121,7 +140,8 @@ void set_origin(JobTrace& trace) {
 
 JobTrace open_traces(const std::string& folder, const std::string& job) {
   JobTrace trace;
-  trace.ranks = of_one_job(read_folder(folder), folder, job);
+  trace.ranks = read_ranks(folder, job);
+  name_ranks(trace);
   const TracedRank& first = trace.ranks.front();
   trace.name = first.about.job;
   trace.program = first.about.program;
@@ -129,10 +149,11 @@ JobTrace open_traces(const std::string& folder, const std::string& job) {
   for (TracedRank& rank : trace.ranks) {
     trace.size = std::max(trace.size, rank.about.size);
     trace.lost += rank.reader->lost();
-    const auto [host, is_new] = hosts.try_emplace({rank.about.host, rank.about.node}, trace.clocks.size());
+    const auto [host, is_new] = hosts.try_emplace(host_of(trace, rank), trace.clocks.size());
     rank.host = host->second;
     if (is_new) trace.clocks.push_back({.host = rank.about.host, .knots = {{.at = 0, .shift = wrapped(real_shift(rank) - real_shift(first))}}});
   }
+  trace.size = std::max(trace.size, trace.places());  // hosts may come and go, so that no world had all of them
   // On one host all ranks have one clock.
   trace.clocks.front().knots.front().shift = 0;
   trace.clocks.front().is_measured = true;

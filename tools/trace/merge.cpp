@@ -38,15 +38,11 @@ std::uint64_t overlap(const std::vector<std::pair<std::uint64_t, std::uint64_t>>
 
 Merge::Merge(JobTrace& trace) : trace_(trace) {
   number_groups();
+  find_largest();
   if (trace_.clocks.size() > 1) {
-    std::size_t largest = 0;
-    for (std::size_t i = 1; i < groups_.size(); ++i) {
-      if (groups_[i].size > groups_[largest].size) largest = i;
-    }
-    align_clocks(trace_, [&](const TracedRank& rank, const recorder::TracedCall& call) {
-      const auto& numbers = numbers_[static_cast<std::size_t>(&rank - trace_.ranks.data())];
-      const auto group = numbers.find(call.group);
-      return group != numbers.end() && group->second == largest;
+    align_clocks(trace_, groups_, [&](const TracedRank& rank, const recorder::TracedCall& call, std::uint64_t number) {
+      const auto place = place_of(static_cast<std::size_t>(&rank - trace_.ranks.data()), call, number);
+      return place && groups_[place->group].is_largest ? place : std::nullopt;
     });
     set_origin(trace_);
   }
@@ -54,26 +50,54 @@ Merge::Merge(JobTrace& trace) : trace_(trace) {
   for (std::size_t rank = 0; rank < trace_.ranks.size(); ++rank) meet(rank);
 }
 
-// All ranks of a group make it in the same order among those of its name.
+// All ranks of a group make it in the same order among those of its name. A process that came later has made none of those before its generation.
 void Merge::number_groups() {
+  using Kind = std::tuple<std::string, std::uint32_t, int, int>;
   groups_.push_back({.name = "", .size = 0});
-  std::map<std::tuple<std::string, std::uint32_t, int, int>, std::size_t> known;
+  std::map<std::pair<Kind, int>, std::size_t> known;
   for (const TracedRank& rank : trace_.ranks) {
-    std::map<std::tuple<std::string, std::uint32_t, int>, int> times;
+    const bool has_lost = rank.reader->lost() != 0;
+    std::map<Kind, int> times;
     auto& numbers = numbers_.emplace_back();
-    for (const recorder::GroupSeen& group : rank.reader->groups()) {
-      const int time = times[{group.name, group.name_hash, group.size}]++;
-      const auto [found, is_new] = known.try_emplace({group.name, group.name_hash, group.size, time}, groups_.size());
-      if (is_new) groups_.push_back({.name = group.name + (time == 0 ? "" : " (" + std::to_string(time + 1) + ")"), .size = group.size});
-      numbers[group.number] = found->second;
+    for (const recorder::GroupSeen& seen : rank.groups) {
+      const Kind kind{seen.name, seen.name_hash, seen.size, seen.generation};
+      const int time = times[kind]++;
+      const auto [found, is_new] = known.try_emplace({kind, time}, groups_.size());
+      if (is_new) {
+        const std::string generation = seen.generation > 1 ? " of generation " + std::to_string(seen.generation) : "";
+        groups_.push_back({.name = seen.name + generation + (time == 0 ? "" : " (" + std::to_string(time + 1) + ")"),
+                           .size = seen.size,
+                           .generation = seen.generation});
+      }
+      numbers[seen.number] = {.group = found->second, .rank = rank.rank_in(seen.generation)};
+      TracedGroup& group = groups_[found->second];
+      ++group.traced;
+      group.has_lost = group.has_lost || has_lost;
+      group.has_messages = group.has_messages || rank.reader->may_have_messages(seen.name);
     }
   }
 }
 
-// Where calls were lost, the first one that is left is not the first of its group; the library's own number still is the same on all ranks, unless
-// they have also sent messages in that group.
-std::uint64_t Merge::meeting_number(const recorder::TracedCall& call, std::uint64_t number) const {
-  return trace_.lost == 0 ? number : call.sequence;
+void Merge::find_largest() {
+  std::map<int, std::size_t> largest;  // by generation
+  for (std::size_t i = 1; i < groups_.size(); ++i) {
+    std::size_t& found = largest.try_emplace(groups_[i].generation, i).first->second;
+    if (groups_[i].size > groups_[found].size) found = i;
+  }
+  for (const auto& [generation, group] : largest) groups_[group].is_largest = true;
+}
+
+// Where calls were lost, the first one that is left is not the first of its group; the library's own number still is the same on all ranks.
+std::optional<MeetingPlace> Merge::place_of(std::size_t rank, const recorder::TracedCall& call, std::uint64_t number) const {
+  const auto found = numbers_[rank].find(call.group);
+  if (found == numbers_[rank].end()) return std::nullopt;
+  const TracedGroup& group = groups_[found->second.group];
+  if (!group.is_matched()) return std::nullopt;
+  return MeetingPlace{.group = found->second.group, .number = group.has_lost ? call.sequence : number};
+}
+
+bool Merge::has_unmatched() const {
+  return std::ranges::any_of(groups_, [](const TracedGroup& group) { return !group.is_matched(); });
 }
 
 void Merge::meet(std::size_t rank) {
@@ -81,23 +105,25 @@ void Merge::meet(std::size_t rank) {
   const CallOrder order(*own.reader);
   own.reader->each([&](const recorder::TracedCall& call) {
     const auto number = order.number(call);
-    const auto group = numbers_[rank].find(call.group);
-    if (!number || group == numbers_[rank].end()) return;
+    const auto place = number ? place_of(rank, call, *number) : std::nullopt;
+    if (!place) return;
+    const TracedGroup& group = groups_[place->group];
+    const int own_rank = numbers_[rank].at(call.group).rank;
     const std::uint64_t begin = trace_.time_of(own, call.begun);
     if (is_message(static_cast<Operation>(call.operation))) {
-      if (static_cast<Operation>(call.operation) != Operation::send || trace_.lost != 0) return;
-      auto& sent = sends_[{group->second, own.about.rank, call.peer}];
+      if (static_cast<Operation>(call.operation) != Operation::send || group.has_lost) return;
+      auto& sent = sends_[{place->group, own_rank, call.peer}];
       if (sent.size() <= *number) sent.resize(*number + 1);
       sent[*number] = begin;
       return;
     }
-    Meeting& meeting = meetings_[group->second][meeting_number(call, *number)];
+    Meeting& meeting = meetings_[place->group][place->number];
     ++meeting.arrived;
     meeting.first = std::min(meeting.first, begin);
-    if (call.peer == own.about.rank) meeting.root = begin;
+    if (call.peer == own_rank) meeting.root = begin;
     if (meeting.last_rank >= 0 && begin <= meeting.last) return;
     meeting.last = begin;
-    meeting.last_rank = own.about.rank;
+    meeting.last_rank = own.number;
     meeting.last_blocks = call.of_owner && call.queued == 0;
   });
 }
@@ -105,35 +131,37 @@ void Merge::meet(std::size_t rank) {
 // A call that never ended, or that has failed, tells itself whom it waited for: not all have come. So does one that needs the ranks before its own.
 void Merge::find_wait(Slice& slice, std::uint64_t number) const {
   const recorder::TracedCall& call = *slice.call;
-  const auto& meetings = meetings_[slice.group];
-  const auto found = meetings.find(meeting_number(call, number));
-  const int rank = trace_.ranks[slice.rank].about.rank;
-  if (found == meetings.end()) return;
-  const Meeting& meeting = found->second;
-  const bool is_complete = static_cast<int>(meeting.arrived) >= groups_[slice.group].size;
+  const TracedGroup& group = groups_[slice.group];
+  const auto place = place_of(slice.rank, call, number);
+  const auto found = place ? meetings_[slice.group].find(place->number) : meetings_[slice.group].end();
+  const bool is_found = found != meetings_[slice.group].end();
+  const bool is_complete = is_found && static_cast<int>(found->second.arrived) >= group.size;
   const bool is_chained = is_prefix(static_cast<Operation>(call.operation));
   if (is_chained && call.waited_for < 0) return;
   if (is_chained || (!is_complete && call.state != recorder::CallState::done)) {
     slice.waited = slice.end - slice.begin;
-    slice.waited_for = call.waited_for;
+    slice.waited_for = trace_.number_of(group.generation, call.waited_for);
     return;
   }
-  const Needs needs = needs_of(call, rank);
+  if (!is_found) return;
+  const Meeting& meeting = found->second;
+  const Needs needs = needs_of(call, numbers_[slice.rank].at(call.group).rank);
   const std::uint64_t came = needs == Needs::all ? meeting.last : needs == Needs::root ? meeting.root : 0;
   if (came <= slice.begin) return;
   slice.waited = std::min(came, slice.end) - slice.begin;
-  slice.waited_for = needs == Needs::all ? meeting.last_rank : call.peer;
+  slice.waited_for = needs == Needs::all ? meeting.last_rank : trace_.number_of(group.generation, call.peer);
   slice.late_one_blocks = needs == Needs::all && meeting.last_blocks;
 }
 
 void Merge::find_sender(Slice& slice, std::uint64_t number) const {
   const recorder::TracedCall& call = *slice.call;
-  const auto sent = sends_.find({slice.group, call.peer, trace_.ranks[slice.rank].about.rank});
+  const int generation = groups_[slice.group].generation;
+  const auto sent = sends_.find({slice.group, call.peer, numbers_[slice.rank].at(call.group).rank});
   if (sent == sends_.end() || number >= sent->second.size()) return;
   const std::uint64_t came = sent->second[number];
   if (came <= slice.begin || came > slice.end) return;  // their tags say another order
   slice.waited = came - slice.begin;
-  slice.waited_for = call.peer;
+  slice.waited_for = trace_.number_of(generation, call.peer);
 }
 
 Slice Merge::slice_of(std::size_t rank, const recorder::TracedCall& call, const CallOrder& order) const {
@@ -146,7 +174,7 @@ Slice Merge::slice_of(std::size_t rank, const recorder::TracedCall& call, const 
   }
   slice.row = call.of_owner && call.queued == 0 ? Slice::Row::program : Slice::Row::beside;
   const auto group = numbers_[rank].find(call.group);
-  if (group != numbers_[rank].end()) slice.group = group->second;
+  if (group != numbers_[rank].end()) slice.group = group->second.group;
   const auto number = order.number(call);
   const bool is_sent = static_cast<Operation>(call.operation) == Operation::send;
   if (number && slice.group != 0) {
@@ -154,7 +182,7 @@ Slice Merge::slice_of(std::size_t rank, const recorder::TracedCall& call, const 
     else if (!is_sent) find_sender(slice, *number);
   } else if (call.waited_for >= 0) {
     slice.waited = slice.end - slice.begin;
-    slice.waited_for = call.waited_for;
+    slice.waited_for = trace_.number_of(own.generation_of(call.group), call.waited_for);
   }
   return slice;
 }
@@ -191,12 +219,11 @@ void Merge::each(const std::function<void(const Slice&)>& visit) const {
 }
 
 void Merge::each_step(const std::function<void(const Meeting&)>& visit) const {
-  std::size_t largest = 0;
   for (std::size_t i = 1; i < groups_.size(); ++i) {
-    if (groups_[i].size > groups_[largest].size) largest = i;
-  }
-  for (const auto& [number, meeting] : meetings_[largest]) {
-    if (static_cast<int>(meeting.arrived) >= groups_[largest].size && groups_[largest].size > 1) visit(meeting);
+    if (!groups_[i].is_largest || groups_[i].size < 2) continue;
+    for (const auto& [number, meeting] : meetings_[i]) {
+      if (static_cast<int>(meeting.arrived) >= groups_[i].size) visit(meeting);
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -18,13 +19,28 @@ namespace unisono::tools {
 struct TracedGroup {
   std::string name;
   int size = 0;
+  int generation = 0;        ///< of the job, whose ranks its calls name; 0: not known
+  std::uint32_t traced = 0;  ///< how many of its ranks have traces
+  bool is_largest = false;   ///< of its generation: its collectives are the job's steps
+  bool has_lost = false;     ///< calls of its ranks are lost
+  bool has_messages = false;
+
+  /// The number of a call is the same on all ranks, unless messages count as well; and without it the calls that are left cannot be told apart.
+  bool is_matched() const { return !has_lost || !has_messages; }
+};
+
+/// A collective call among those of all groups.
+struct MeetingPlace {
+  std::size_t group = 0;  ///< index into Merge::groups
+  std::uint64_t number = 0;
+  auto operator<=>(const MeetingPlace&) const = default;
 };
 
 /// A collective call of a group: when its ranks came.
 struct Meeting {
   std::uint64_t first = UINT64_MAX, last = 0;
   std::uint64_t root = 0;  ///< when the root came; 0: not known
-  int last_rank = -1;
+  int last_rank = -1;      ///< the process's TracedRank::number
   std::uint32_t arrived = 0;
   bool last_blocks = false;  ///< the last rank's call is no asynchronous one
 };
@@ -40,7 +56,7 @@ struct Slice {
   Row row = Row::program;
   std::uint64_t begin = 0, end = 0;
   std::uint64_t waited = 0;      ///< from the beginning until the rank that it needed had come
-  int waited_for = -1;           ///< that rank; -1: none, or not known
+  int waited_for = -1;           ///< that rank, by its TracedRank::number; -1: none, or not known
   bool late_one_blocks = false;  ///< the call of that rank is one of its program's row
   bool is_over = true;
   std::size_t group = 0;  ///< index into Merge::groups
@@ -57,35 +73,44 @@ class Merge {
   /// Visits the calls of all ranks, rank by rank.
   void each(const std::function<void(const Slice&)>& visit) const;
   void each_of(std::size_t rank, const std::function<void(const Slice&)>& visit) const;
-  /// Visits the collectives of the largest group to which all ranks of it have come, in any order.
+  /// Returns true where calls of some groups are shown as they are in each trace, and belong to none of other ranks.
+  bool has_unmatched() const;
+  /// Visits the collectives of the largest group of each generation to which all ranks of it have come, in any order.
   void each_step(const std::function<void(const Meeting&)>& visit) const;
 
  private:
   using Meetings = std::unordered_map<std::uint64_t, Meeting>;
   struct Route {
     std::size_t group;
-    int from, to;
+    int from, to;  // ranks of its generation
     auto operator<=>(const Route&) const = default;
+  };
+  struct Member {
+    std::size_t group;
+    int rank;  // in the generation
   };
   /// When an asynchronous call of a rank waited for others.
   using Waits = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
   void number_groups();
+  void find_largest();
+  std::optional<MeetingPlace> place_of(std::size_t rank, const recorder::TracedCall& call, std::uint64_t number) const;
   void meet(std::size_t rank);
   Slice slice_of(std::size_t rank, const recorder::TracedCall& call, const CallOrder& order) const;
   void find_wait(Slice& slice, std::uint64_t number) const;
   void find_sender(Slice& slice, std::uint64_t number) const;
   Waits waits_beside(std::size_t rank, const CallOrder& order) const;
-  std::uint64_t meeting_number(const recorder::TracedCall& call, std::uint64_t number) const;
 
   JobTrace& trace_;
-  std::vector<TracedGroup> groups_;                                      // the first one is none
-  std::vector<std::unordered_map<std::uint16_t, std::size_t>> numbers_;  // for each rank, by its own numbers
-  std::vector<Meetings> meetings_;                                       // by group
-  std::map<Route, std::vector<std::uint64_t>> sends_;                    // when each message was sent
+  std::vector<TracedGroup> groups_;                                 // the first one is none
+  std::vector<std::unordered_map<std::uint16_t, Member>> numbers_;  // for each rank, by its own numbers
+  std::vector<Meetings> meetings_;                                  // by group
+  std::map<Route, std::vector<std::uint64_t>> sends_;               // when each message was sent
 };
 
+/// Returns where a collective belongs that has this number in its rank's CallOrder; nothing where it is not to be used.
+using FindPlace = std::function<std::optional<MeetingPlace>(const TracedRank&, const recorder::TracedCall&, std::uint64_t number)>;
 /// Aligns the clocks of the hosts by calls in which every rank waits for all: none can end before the last one has begun.
-void align_clocks(JobTrace& trace, const std::function<bool(const TracedRank&, const recorder::TracedCall&)>& is_of_largest_group);
+void align_clocks(JobTrace& trace, const std::vector<TracedGroup>& groups, const FindPlace& find_place);
 
 }  // namespace unisono::tools

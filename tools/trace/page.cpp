@@ -78,7 +78,7 @@ class PageWriter {
     file_.put("],\n\"profiles\":{");
     is_first = true;
     for (const ProfilerFile& profile : profiles) {
-      const TracedRank* const rank = trace_.find(profile.rank);
+      const TracedRank* const rank = trace_.last_of(profile.rank);
       if (rank == nullptr) continue;
       file_.print("{}\"{}\":", std::exchange(is_first, false) ? "" : ",", rank - trace_.ranks.data());
       file_.put(page_ranges(profile, trace_));
@@ -90,8 +90,9 @@ class PageWriter {
 
  private:
   void write_job() {
-    file_.print("\"job\":{},\"program\":{},\"size\":{},\"span\":{},\"began\":{},\"lost\":{},\"clocks\":[", json_string(trace_.name),
-                json_string(trace_.program), trace_.size, trace_.span, trace_.real_origin / 1'000'000, json_string(lost_text(trace_)));
+    file_.print("\"job\":{},\"program\":{},\"size\":{},\"missing\":{},\"span\":{},\"began\":{},\"came\":{},\"lost\":{},\"clocks\":[",
+                json_string(trace_.name), json_string(trace_.program), trace_.size, trace_.size - trace_.places(), trace_.span,
+                trace_.real_origin / 1'000'000, json_string(latecomers_text(trace_)), json_string(lost_text(trace_, totals_)));
     bool is_first = true;
     for (const std::string& text : clock_texts(trace_)) file_.print("{}{}", std::exchange(is_first, false) ? "" : ",", json_string(text));
     file_.put("]");
@@ -126,9 +127,9 @@ class PageWriter {
   void write_rank(std::size_t index) {
     const TracedRank& rank = trace_.ranks[index];
     const RankTotals& totals = totals_.ranks[index];
-    file_.print("{}\n{{\"rank\":{},\"host\":{},\"state\":\"{}\",\"failure\":{},\"from\":{},\"to\":{},\"calls\":{},\"bytes\":{},",
-                index == 0 ? "" : ",", rank.about.rank, json_string(rank.about.host), state_text(rank.about.state), json_string(rank.about.failure),
-                rank.from, rank.to, totals.calls, totals.bytes);
+    file_.print("{}\n{{\"rank\":{},\"name\":{},\"host\":{},\"state\":\"{}\",\"failure\":{},\"from\":{},\"to\":{},\"calls\":{},\"bytes\":{},",
+                index == 0 ? "" : ",", rank.number, json_string(rank.name), json_string(rank.about.host), state_text(rank.about.state),
+                json_string(rank.about.failure), rank.from, rank.to, totals.calls, totals.bytes);
     file_.print("\"computing\":{},\"waiting\":{},\"moving\":{},\"caused\":{},\"last\":{},\"c\":[", totals.computing(), totals.waiting,
                 totals.moving(), totals.caused, totals.last);
     std::int64_t before = 0;

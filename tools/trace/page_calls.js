@@ -68,6 +68,8 @@ const ranks = data.ranks.map((rank, index) => {
   return Object.assign(rank, calls);
 });
 const indexOf = new Map(ranks.map((rank, index) => [rank.rank, index]));
+/** A process that came in the place of another one has a name that is not its number. */
+const nameOf = (number) => indexOf.has(number) ? ranks[indexOf.get(number)].name : number;
 const hasBeside = ranks.some((rank) => rank.beside.size > 0);
 
 // ---- the view

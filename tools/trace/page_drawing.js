@@ -204,7 +204,7 @@ function drawNames() {
     const middle = row.y + row.height / 2;
     if (middle < free) continue;
     free = middle + 11;
-    const name = row.first === row.last ? "rank " + ranks[row.first].rank : ranks[row.first].rank + " – " + ranks[row.last].rank;
+    const name = row.first === row.last ? "rank " + ranks[row.first].name : ranks[row.first].name + " – " + ranks[row.last].name;
     label(name, 4, middle, left - 6, colors.text);
   }
 }

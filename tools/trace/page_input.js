@@ -31,17 +31,17 @@ function rangeAt(row, px, py) {
   const lane = Math.floor((py - row.ranges) / laneHeight), time = timeAt(px), flat = profile.ranges;
   for (let i = 0; i < flat.length; i += 4) {
     if (flat[i + 3] === lane && flat[i + 1] <= time && time <= flat[i + 1] + flat[i + 2])
-      return `${profile.names[flat[i]]}\n${profile.lanes[lane]}, rank ${ranks[row.first].rank}\n${timeText(flat[i + 2])}`;
+      return `${profile.names[flat[i]]}\n${profile.lanes[lane]}, rank ${ranks[row.first].name}\n${timeText(flat[i + 2])}`;
   }
   return "";
 }
 function describe(call) {
   const {lane, i, index} = call, [name, group, dtype, bytes, place, peer] = data.kinds[lane.kind[i]];
-  const lines = [`rank ${ranks[index].rank}: ${name}${lane.sequence[i] ? " #" + lane.sequence[i] : ""}${group ? " of " + group : ""}`];
-  if ((lane.flags[i] & 3) === programWaits) lines[0] = `rank ${ranks[index].rank}: waits for an asynchronous call`;
-  else lines.push(bytesText(bytes) + " of " + dtype + (peer >= 0 ? ", root or peer: rank " + peer : ""));
+  const lines = [`rank ${ranks[index].name}: ${name}${lane.sequence[i] ? " #" + lane.sequence[i] : ""}${group ? " of " + group : ""}`];
+  if ((lane.flags[i] & 3) === programWaits) lines[0] = `rank ${ranks[index].name}: waits for an asynchronous call`;
+  else lines.push(bytesText(bytes) + " of " + dtype + (peer >= 0 ? ", root or peer: rank " + nameOf(peer) : ""));
   lines.push(`from ${timeText(lane.begin[i])}, ${timeText(lane.end[i] - lane.begin[i])}`);
-  if (lane.waited[i] > 0) lines.push(`waited ${timeText(lane.waited[i])}${lane.other[i] >= 0 ? " for rank " + lane.other[i] : ""}`);
+  if (lane.waited[i] > 0) lines.push(`waited ${timeText(lane.waited[i])}${lane.other[i] >= 0 ? " for rank " + nameOf(lane.other[i]) : ""}`);
   if (place) lines.push(place);
   if (lane.flags[i] & notOver) lines.push("never ended");
   if (lane.flags[i] & failed) lines.push("failed");
@@ -50,13 +50,13 @@ function describe(call) {
 function stepText(px) {
   for (const column of [px, px - 1, px + 1].map(Math.floor)) {
     const i = view.late ? view.late.get(column) : undefined;
-    if (i !== undefined) return `rank ${data.steps[i + 1]} came last, ${timeText(data.steps[i + 2])} after the first`;
+    if (i !== undefined) return `rank ${nameOf(data.steps[i + 1])} came last, ${timeText(data.steps[i + 2])} after the first`;
   }
   return "";
 }
 function togetherText(row, px) {
   const column = Math.floor(px - left), most = row.last - row.first + 1;
-  return `ranks ${ranks[row.first].rank} – ${ranks[row.last].rank} at ${timeText(timeAt(px))}\n` +
+  return `ranks ${ranks[row.first].name} – ${ranks[row.last].name} at ${timeText(timeAt(px))}\n` +
     `${share(row.waits[column], most)} wait, ${share(row.moves[column], most)} move data`;
 }
 

@@ -25,9 +25,11 @@ std::size_t PageKinds::index_of(const Slice& slice) {
 
 std::string PageKinds::text_of(const Slice& slice) const {
   const recorder::TracedCall& call = *slice.call;
-  const recorder::TraceReader& reader = *trace_.ranks[slice.rank].reader;
+  const TracedRank& rank = trace_.ranks[slice.rank];
+  const recorder::TraceReader& reader = *rank.reader;
   return fmt::format("[{},{},{},{},{},{}]", json_string(reader.operation(call)), json_string(merge_.groups()[slice.group].name),
-                     json_string(to_string(static_cast<DType>(call.dtype))), call.bytes, json_string(reader.place(call.place)), call.peer);
+                     json_string(to_string(static_cast<DType>(call.dtype))), call.bytes, json_string(reader.place(call.place)),
+                     trace_.number_of(rank.generation_of(call.group), call.peer));
 }
 
 }  // namespace unisono::tools

@@ -29,7 +29,7 @@ function rankTable(most) {
   const chosen = ranks.length <= most ? ranks.slice() : ranks.slice().sort((a, b) => b.caused - a.caused).slice(0, most);
   const rows = chosen.map((rank) => {
     const span = rank.to - rank.from;
-    return ["rank " + rank.rank, rank.host, rank.state, shares(rank), share(rank.computing, span), share(rank.waiting, span), share(rank.moving, span),
+    return ["rank " + rank.name, rank.host, rank.state, shares(rank), share(rank.computing, span), share(rank.waiting, span), share(rank.moving, span),
       timeText(rank.caused), count(rank.last), count(rank.calls), bytesText(rank.bytes)];
   });
   const made = table(["", "host", "end", "time", "computing", "waiting", "moving", "others waited", "came last", "calls", "bytes"], rows);
@@ -52,13 +52,13 @@ function facts() {
   add(`job ${data.job}, ${new Date(data.began).toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC")}, ${timeText(data.span)}, ${count(calls)} calls`);
   const slowest = ranks.reduce((most, rank) => rank.caused > most.caused ? rank : most, ranks[0]);
   if (slowest.caused > 0) {
-    add(`Rank ${slowest.rank} is the slowest: the others waited ${timeText(slowest.caused)} for it in sum, and it came last to ${count(slowest.last)} of ` +
+    add(`Rank ${slowest.name} is the slowest: the others waited ${timeText(slowest.caused)} for it in sum, and it came last to ${count(slowest.last)} of ` +
       `${count(data.step_count)} calls of the largest group.`);
   }
-  if (ranks.length < data.size) add(`The traces of ${data.size - ranks.length} ranks are missing.`, "faint");
-  for (const text of [data.lost, ...data.clocks].filter(Boolean)) add(text[0].toUpperCase() + text.slice(1) + ".", "faint");
+  if (data.missing > 0) add(`The traces of ${data.missing} ranks are missing.`, "faint");
+  for (const text of [data.came, data.lost, ...data.clocks].filter(Boolean)) add(text[0].toUpperCase() + text.slice(1) + ".", "faint");
   if (data.left_out > 0) add(`${count(data.left_out)} calls below ${timeText(data.shortest)} are left out of the timeline; the totals have all.`, "faint");
-  for (const rank of ranks.filter((each) => each.failure).slice(0, 5)) add(`Rank ${rank.rank} failed: ${rank.failure}`);
+  for (const rank of ranks.filter((each) => each.failure).slice(0, 5)) add(`Rank ${rank.name} failed: ${rank.failure}`);
 }
 
 // ---- the beginning

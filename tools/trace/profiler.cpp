@@ -54,7 +54,7 @@ ProfilerFile parse_profiler_file(const std::string& text) {
 }
 
 void each_range(const ProfilerFile& file, const JobTrace& trace, const std::function<void(const ProfilerRange&)>& visit) {
-  const TracedRank* const rank = trace.find(file.rank);
+  const TracedRank* const rank = trace.last_of(file.rank);
   if (rank == nullptr) throw InvalidArgument(fmt::format("--with {}={}: there is no trace of this rank", file.rank, file.path));
   const nlohmann::json rest = parse_events(file.path, [](const nlohmann::json&) {});
   if (!rest.contains("traceEvents")) throw InvalidArgument(file.path + " is no trace of torch.profiler: it has no traceEvents");

@@ -13,7 +13,7 @@ namespace unisono::tools {
 
 /// A trace that torch.profiler has written of a rank (export_chrome_trace), to be shown beside ours.
 struct ProfilerFile {
-  int rank = -1;
+  int rank = -1;  ///< where the process was replaced, that of the last one in its place
   std::string path;
 };
 

@@ -18,6 +18,30 @@ bool lives_here(const recorder::RankSeen& about) {
   return is_here && about.state != recorder::RankState::left && launcher::process_facts(about.pid, about.life).lives;
 }
 
+/// Returns the generation in which the job's last calls were made.
+int last_generation(const JobTrace& trace) {
+  int last = 0;
+  if (trace.numbers.empty()) return last;  // it has not grown
+  for (const TracedRank& rank : trace.ranks) {
+    rank.reader->each([&](const recorder::TracedCall& call) { last = std::max(last, rank.generation_of(call.group)); });
+  }
+  return last;
+}
+
+/// Puts places into the record for the ranks of its generations, of which each counts anew.
+void name_places(recorder::RankSeen& record, const JobTrace& trace, const TracedRank& rank) {
+  const auto place_of = [&](int generation, int in_world) {
+    const int number = trace.number_of(generation, in_world);
+    const TracedRank* const found = trace.find(number);
+    return found == nullptr ? number : found->place;
+  };
+  record.rank = rank.place;
+  for (recorder::CallSeen& call : record.recent) {
+    call.peer = place_of(call.generation, call.peer);
+    call.waited_for = place_of(call.generation, call.waited_for);
+  }
+}
+
 }  // namespace
 
 std::string standstill_text(const JobTrace& trace) {
@@ -25,10 +49,13 @@ std::string standstill_text(const JobTrace& trace) {
   job.name = trace.name;
   job.size = trace.size;
   std::uint64_t latest = 0;
+  const int generation = last_generation(trace);
   for (const TracedRank& traced : trace.ranks) {
+    if (generation > 1 ? traced.rank_in(generation) < 0 : traced.restarts > 0) continue;  // the job goes on without it, or has gone on without it
     const bool lives = lives_here(traced.about);
     RankFacts rank{.record = traced.reader->last_calls(lives), .process = {}, .is_trace = true};
     rank.process = lives ? launcher::process_facts(rank.record.pid, rank.record.life) : ProcessFacts{.lives = true};
+    name_places(rank.record, trace, traced);
     latest = std::max(latest, rank.record.now);
     job.ranks.push_back(std::move(rank));
   }

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "recorder/trace_file.h"
 #include "text.h"
@@ -44,9 +45,9 @@ std::string row_of(std::initializer_list<std::string> cells, std::size_t width) 
 std::string slowest_text(const JobTrace& trace, const Totals& totals) {
   const std::size_t index = totals.slowest();
   const RankTotals& slowest = totals.ranks[index];
-  if (slowest.caused == 0) return "no rank waited for another one";
+  if (slowest.caused == 0) return totals.are_partial ? "who has waited for whom is not known" : "no rank waited for another one";
   return fmt::format("rank {} is the slowest: the others waited {} for it in sum, and it came last to {} of {} calls of the largest group",
-                     trace.ranks[index].about.rank, time_text(slowest.caused), slowest.last, totals.steps);
+                     trace.ranks[index].name, time_text(slowest.caused), slowest.last, totals.steps);
 }
 
 std::string table_of_ranks(const JobTrace& trace, const Totals& totals) {
@@ -62,7 +63,7 @@ std::string table_of_ranks(const JobTrace& trace, const Totals& totals) {
   std::string text = note + row_of({"rank", "computing", "waiting", "moving", "waited for", "calls", "bytes"}, width);
   for (const std::size_t i : shown) {
     const RankTotals& rank = totals.ranks[i];
-    text += row_of({std::to_string(trace.ranks[i].about.rank), part_text(rank.computing(), rank.span), part_text(rank.waiting, rank.span),
+    text += row_of({trace.ranks[i].name, part_text(rank.computing(), rank.span), part_text(rank.waiting, rank.span),
                     part_text(rank.moving(), rank.span), time_text(rank.caused), std::to_string(rank.calls), amount_text(rank.bytes)},
                    width);
   }
@@ -76,6 +77,7 @@ std::size_t Totals::slowest() const { return static_cast<std::size_t>(std::range
 Totals totals_of(const JobTrace& trace, const Merge& merge) {
   Totals totals;
   totals.ranks.resize(trace.ranks.size());
+  totals.are_partial = merge.has_unmatched();
   const auto of_rank = [&](int number) -> RankTotals* {
     const TracedRank* const rank = trace.find(number);
     return rank == nullptr ? nullptr : &totals.ranks[static_cast<std::size_t>(rank - trace.ranks.data())];
@@ -118,18 +120,34 @@ std::vector<std::string> clock_texts(const JobTrace& trace) {
   return texts;
 }
 
-std::string lost_text(const JobTrace& trace) {
+std::string lost_text(const JobTrace& trace, const Totals& totals) {
   if (trace.lost == 0) return {};
-  return fmt::format("the first {} calls are lost: there was no room for more ({}, or the disk was full)", trace.lost,
-                     recorder::trace_calls_variable);
+  return fmt::format("the first {} calls are lost: there was no room for more ({}, or the disk was full){}", trace.lost,
+                     recorder::trace_calls_variable,
+                     totals.are_partial ? "; calls of groups in which messages were sent as well are not matched" : "");
+}
+
+std::string latecomers_text(const JobTrace& trace) {
+  constexpr std::size_t most_named = 8;
+  std::vector<std::string> names;
+  for (const TracedRank& rank : trace.ranks) {
+    if (rank.restarts > 0) names.push_back(rank.name);
+  }
+  if (names.empty()) return {};
+  const std::string more = names.size() > most_named ? ", …" : "";
+  const std::string came =
+      names.size() == 1 ? "1 process came while the job ran: rank" : fmt::format("{} processes came while the job ran: ranks", names.size());
+  names.resize(std::min(names.size(), most_named));
+  return fmt::format("{} {}{}", came, fmt::join(names, ", "), more);
 }
 
 std::string trace_text(const JobTrace& trace, const Totals& totals) {
   std::string text = fmt::format("job {}: {}\n", trace.name, trace.program);
   const auto add = [&](const std::string& sentence) { text.append("  ").append(wrap(sentence, 4, 2)).append("\n"); };
-  add(fmt::format("{} of {} on {}, {}, {}", trace.ranks.size(), counted_text(static_cast<std::size_t>(trace.size), "rank"),
+  add(fmt::format("{} of {} on {}, {}, {}", trace.places(), counted_text(static_cast<std::size_t>(trace.size), "rank"),
                   counted_text(trace.clocks.size(), "host"), time_text(trace.span), counted_text(totals.calls, "call")));
-  if (const std::string lost = lost_text(trace); !lost.empty()) add(lost);
+  if (const std::string latecomers = latecomers_text(trace); !latecomers.empty()) add(latecomers);
+  if (const std::string lost = lost_text(trace, totals); !lost.empty()) add(lost);
   for (const std::string& clock : clock_texts(trace)) add(clock);
   if (const std::string standstill = standstill_text(trace); !standstill.empty()) text += standstill;
   else add(slowest_text(trace, totals));

@@ -30,7 +30,8 @@ struct Totals {
   std::vector<RankTotals> ranks;                      ///< by their index
   std::map<std::string, OperationTotals> operations;  ///< by the function that was called
   std::uint64_t calls = 0;
-  std::uint64_t steps = 0;  ///< collectives of the largest group
+  std::uint64_t steps = 0;   ///< collectives of the largest group of each generation
+  bool are_partial = false;  ///< not all that the ranks have waited for each other is known
 
   /// The rank for which the others have waited longest.
   std::size_t slowest() const;
@@ -45,6 +46,8 @@ std::string standstill_text(const JobTrace& trace);
 /// Returns a sentence on each host's clock but the first one's.
 std::vector<std::string> clock_texts(const JobTrace& trace);
 /// Returns a sentence on the calls that there was no room for; empty: there are none.
-std::string lost_text(const JobTrace& trace);
+std::string lost_text(const JobTrace& trace, const Totals& totals);
+/// Returns a sentence on the processes that came to the job while it ran; empty: there are none.
+std::string latecomers_text(const JobTrace& trace);
 
 }  // namespace unisono::tools

@@ -13,6 +13,7 @@
 #include "arguments.h"
 #include "module.h"
 #include "signals.h"
+#include "unisono/detail/ending.h"
 #include "unisono/launcher.h"
 #include "unisono/store.h"
 #include "unisono/version.h"
@@ -47,7 +48,7 @@ void join(const std::string& backend, const std::string& init_method, std::optio
 void leave_because(const std::string& why) {
   const Unlocked unlocked;
   if (!is_initialized()) return;
-  world().abort(why);
+  detail::give_up(why);
   finalize();
 }
 

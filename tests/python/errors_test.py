@@ -107,6 +107,25 @@ class Errors(jobs.JobTest):
         )
         self.assertIn("told", output)
 
+    def test_an_exception_after_a_loss(self):
+        """The world is over by then, and the others wait in what is left of it."""
+        output = self.ranks(
+            """
+        with unisono.Context():
+            if unisono.rank() == 1: os.kill(os.getpid(), signal.SIGKILL)
+            try: unisono.barrier()
+            except unisono.PeerFailed: rest = unisono.shrink_group(unisono.world())
+            if unisono.rank() == 0: raise ValueError("bad data")
+            try: unisono.barrier(rest)
+            except unisono.PeerFailed as error:
+                assert "ValueError: bad data" in str(error) and error.culprit == 0 and error.cause == "aborted", error
+                print("told", flush=True)
+        """,
+            3,
+            expect=None,
+        )
+        self.assertIn("told", output)
+
     def test_an_exception_that_nobody_catches(self):
         output = self.ranks(
             """

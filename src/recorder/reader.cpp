@@ -47,7 +47,7 @@ std::string group_name(const RecordHeader& record, std::uint16_t number) {
   const auto* const text = group_text(record, number);
   if (text == nullptr) return "an earlier group";
   const std::uint16_t generation = text->generation.load(relaxed);
-  const std::string name = text->name.get() + (generation > 1 ? " of generation " + std::to_string(generation) : "");
+  std::string name = text->name.get() + (generation > 1 ? " of generation " + std::to_string(generation) : "");
   if (number >= RecordHeader::most_groups) return name;  // others of the name may be forgotten
   int same = 1;
   for (const RecordHeader::GroupText& other : record.groups) {

@@ -34,8 +34,7 @@ TEST(FindRecords, LooksIntoFilesOfThisUserAlone) {
   ASSERT_TRUE(file);
   const pid_t child = ::fork();
   if (child == 0) {
-    base::Environment::become(
-        base::Environment(std::map<std::string, std::string, std::less<>>{{record_variable, std::to_string(file.get())}}));
+    base::Environment::become(base::Environment(std::map<std::string, std::string, std::less<>>{{record_variable, std::to_string(file.get())}}));
     const auto own = Recorder::make();
     ::kill(::getpid(), SIGKILL);
   }

@@ -23,24 +23,20 @@ using namespace unisono::tools;
 namespace {
 
 MadeCall call(Operation operation, std::uint64_t begun, std::uint64_t done, std::uint64_t sequence, int generation, int peer = -1) {
-  return {.operation = operation,
-          .begun = began + begun * ms,
-          .done = began + done * ms,
-          .sequence = sequence,
-          .peer = peer,
-          .generation = generation};
+  return {
+      .operation = operation, .begun = began + begun * ms, .done = began + done * ms, .sequence = sequence, .peer = peer, .generation = generation};
 }
 
 /// Three ranks, of which rank 1 ends after its second call. In the second generation the ranks are rank 0, rank 2, and the process that comes in the
 /// place of rank 1.
 void make_replaced_rank(const std::string& folder) {
   constexpr auto all_reduce = Operation::all_reduce, broadcast = Operation::broadcast;
-  make_trace(folder, {.rank = 0,
-                      .size = 3,
-                      .calls = {call(all_reduce, 1, 4, 1, 1), call(all_reduce, 5, 7, 2, 1), call(all_reduce, 20, 26, 1, 2),
-                                call(broadcast, 30, 36, 2, 2, 1)},
-                      .ranks = {{2, 0}},
-                      .file = "job.0.0"});
+  make_trace(folder,
+             {.rank = 0,
+              .size = 3,
+              .calls = {call(all_reduce, 1, 4, 1, 1), call(all_reduce, 5, 7, 2, 1), call(all_reduce, 20, 26, 1, 2), call(broadcast, 30, 36, 2, 2, 1)},
+              .ranks = {{2, 0}},
+              .file = "job.0.0"});
   make_trace(folder, {.rank = 1, .size = 3, .calls = {call(all_reduce, 2, 4, 1, 1), call(all_reduce, 6, 7, 2, 1)}, .file = "job.1.0"});
   make_trace(folder, {.rank = 2,
                       .size = 3,
@@ -110,7 +106,8 @@ TEST(TraceOfElasticJob, TheSummaryHasBothProcessesOfARank) {
   EXPECT_EQ(totals.ranks[2].last, 1U);
   EXPECT_EQ(totals.ranks[2].span, (44 - 15) * ms);
   const std::string text = trace_text(trace, totals);
-  for (const char* part : {"job job: ", "3 of 3 ranks on 1 host", "1 process came while the job ran: rank 1.1\n", "rank 1.1 is the slowest", "   1.1 "})
+  for (const char* part :
+       {"job job: ", "3 of 3 ranks on 1 host", "1 process came while the job ran: rank 1.1\n", "rank 1.1 is the slowest", "   1.1 "})
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
@@ -118,12 +115,12 @@ TEST(TraceOfElasticJob, TheSummaryHasBothProcessesOfARank) {
 TEST(TraceOfElasticJob, AStandstillIsThatOfTheLastGeneration) {
   const TemporaryFolder folder;
   constexpr auto ended = recorder::RankState::ended;
-  const auto waits = [](int generation) {
-    return MadeCall{.begun = began + 30 * ms, .sequence = 2, .waited_for = 2, .generation = generation};
-  };
+  const auto waits = [](int generation) { return MadeCall{.begun = began + 30 * ms, .sequence = 2, .waited_for = 2, .generation = generation}; };
   const auto before = call(Operation::all_reduce, 1, 4, 1, 1), after = call(Operation::all_reduce, 20, 26, 1, 2);
   const auto make = [&](int rank, std::vector<MadeCall> calls, std::map<int, int> ranks, const std::string& file, std::uint64_t now = 5000) {
-    make_trace(folder.path(), {.rank = rank, .size = 3, .now = began + now * ms, .calls = std::move(calls), .state = ended, .ranks = std::move(ranks), .file = file});
+    make_trace(
+        folder.path(),
+        {.rank = rank, .size = 3, .now = began + now * ms, .calls = std::move(calls), .state = ended, .ranks = std::move(ranks), .file = file});
   };
   make(0, {before, after, waits(2)}, {{2, 0}}, "job.0.0");
   make(1, {before}, {}, "job.1.0", 5);
@@ -138,7 +135,8 @@ TEST(TraceOfElasticJob, AStandstillIsThatOfTheLastGeneration) {
 TEST(TraceOfElasticJob, TheFilesNameTheProcesses) {
   const TemporaryFolder folder;
   make_replaced_rank(folder.path());
-  std::ofstream(folder.file("profile.json")) << R"({"traceEvents": [{"ph": "X", "name": "x", "ts": 20000, "dur": 1000}], "baseTimeNanoseconds": 5000000000})";
+  std::ofstream(folder.file("profile.json"))
+      << R"({"traceEvents": [{"ph": "X", "name": "x", "ts": 20000, "dur": 1000}], "baseTimeNanoseconds": 5000000000})";
   JobTrace trace = open_traces(folder.path(), "");
   const Merge merge(trace);
   const std::vector<ProfilerFile> profiles{{.rank = 1, .path = folder.file("profile.json")}};
@@ -199,7 +197,9 @@ TEST(TraceOfElasticJob, ClocksAreAlignedByTheCallsOfEachGeneration) {
   };
   const MadeCall first = call(Operation::all_reduce, 10, 12, 1, 1), second = call(Operation::all_reduce, 20'000, 20'002, 1, 2);
   make_trace(folder.path(), {.rank = 0, .calls = {first}, .file = "job.0.0"});
-  make_trace(folder.path(), {.rank = 1, .host = "b", .began = other, .calls = {at(first, other), at(second, other)}, .node = 1, .ranks = {{2, 0}}, .file = "job.1.0"});
+  make_trace(
+      folder.path(),
+      {.rank = 1, .host = "b", .began = other, .calls = {at(first, other), at(second, other)}, .node = 1, .ranks = {{2, 0}}, .file = "job.1.0"});
   make_trace(folder.path(), {.rank = 1, .began = began + 15 * ms, .calls = {second}, .node = 1, .file = "job.0.1.0"});
   JobTrace trace = open_traces(folder.path(), "");
   const Merge merge(trace);

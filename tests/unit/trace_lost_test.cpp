@@ -1,5 +1,5 @@
-// Traces of which the first calls are lost, in groups that send messages as well. These take numbers too, so that the number of a collective is not the
-// same on all ranks, and what is left cannot be counted from the first one on.
+// Traces of which the first calls are lost, in groups that send messages as well. These take numbers too, so that the number of a collective is not
+// the same on all ranks, and what is left cannot be counted from the first one on.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -17,7 +17,8 @@ using namespace unisono::tools;
 namespace {
 
 constexpr std::uint64_t room = recorder::trace_chunk;
-constexpr std::uint64_t steps = room * 3 / 8;  // more than there is room for, and few enough that ranks with 3 and 5 calls a step keep the same numbers
+constexpr std::uint64_t steps =
+    room * 3 / 8;  // more than there is room for, and few enough that ranks with 3 and 5 calls a step keep the same numbers
 
 /// Adds the steps of a rank that exchanges halos with some neighbours and then meets all others: all ranks come to that at the same time.
 void add_steps(MadeRank& rank, std::uint64_t neighbours) {

@@ -1,5 +1,5 @@
-// The files of a job's traces. A launcher names them "JOB.RANK.ATTEMPT.trace", or "JOB.RANK.RESTARTS.ATTEMPT.trace" where the process has come to a job
-// that ran: in the place of that rank, or with a host that was late. Elsewhere each rank names its own file, which says nothing.
+// The files of a job's traces. A launcher names them "JOB.RANK.ATTEMPT.trace", or "JOB.RANK.RESTARTS.ATTEMPT.trace" where the process has come to a
+// job that ran: in the place of that rank, or with a host that was late. Elsewhere each rank names its own file, which says nothing.
 #include <algorithm>
 #include <charconv>
 #include <filesystem>

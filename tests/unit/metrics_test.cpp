@@ -207,7 +207,7 @@ TEST(HttpServer, APageThatCannotBeMadeIsAnAnswer) {
 TEST(HttpServer, SaysThatItsPortIsInUse) {
   HttpServer server(0, page_with("x"));
   try {
-    const HttpServer second(server.port(), page_with("y"));
+    const HttpServer another(server.port(), page_with("y"));
     FAIL() << "two on one port";
   } catch (const launcher::StartFailed& error) {
     EXPECT_NE(error.message().find("127.0.0.1:" + std::to_string(server.port())), std::string::npos) << error.message();

@@ -60,19 +60,20 @@ std::shared_ptr<const detail::CustomReduction> custom_of(nb::handle function, DT
 
 /// Functions that everybody has and that do not work on arrays.
 std::optional<ReduceOp> builtin_op(nb::handle op) {
-  static const nb::handle builtins = imported("builtins");
-  static const nb::handle max = nb::object(builtins.attr("max")).release(), min = nb::object(builtins.attr("min")).release(),
-                          sum = nb::object(builtins.attr("sum")).release();
-  if (op.is(max)) return ReduceOp::max;
-  if (op.is(min)) return ReduceOp::min;
-  if (op.is(sum)) return ReduceOp::sum;
+  static nb::handle max, min, sum;
+  const auto builtin = [](nb::handle& known, const char* name) {
+    return made_once(known, [&] { return nb::object(imported("builtins").attr(name)); });
+  };
+  if (op.is(builtin(max, "max"))) return ReduceOp::max;
+  if (op.is(builtin(min, "min"))) return ReduceOp::min;
+  if (op.is(builtin(sum, "sum"))) return ReduceOp::sum;
   return std::nullopt;
 }
 
 /// A ReduceOp or its name; nullopt for anything else.
 std::optional<ReduceOp> named_op(nb::handle op) {
-  static const nb::handle sum = sum_op().release();
-  if (op.is(sum)) [[likely]]
+  static nb::handle sum;
+  if (op.is(made_once(sum, sum_op))) [[likely]]
     return ReduceOp::sum;
   ReduceOp value{};
   if (nb::try_cast<ReduceOp>(op, value, false)) return value;

@@ -22,8 +22,8 @@ namespace {
 constexpr const char* operation = "ElasticState";
 
 nb::handle helpers() {
-  static const nb::handle module = imported("unisono._elastic");
-  return module;
+  static nb::handle module;
+  return made_once(module, [] { return nb::borrow(imported("unisono._elastic")); });
 }
 
 std::string kind_name(nb::handle object) {

@@ -13,8 +13,8 @@ namespace {
 
 /// The module _errors of this package: the classes, and how they are made.
 nb::handle errors() {
-  static const nb::handle module = imported("unisono._errors");
-  return module;
+  static nb::handle module;
+  return made_once(module, [] { return nb::borrow(imported("unisono._errors")); });
 }
 
 std::string last_line(nb::handle exception) {

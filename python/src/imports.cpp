@@ -17,6 +17,12 @@ nb::handle loaded(const char* name) {
   return PyDict_GetItemString(modules, name);  // borrowed, and no error where it is missing
 }
 
+/// False where another thread imports the module just now.
+bool is_complete(nb::handle module) {
+  const nb::object spec = nb::getattr(module, "__spec__", nb::none());
+  return spec.is_none() || !nb::cast<bool>(nb::getattr(spec, "_initializing", nb::bool_(false)));
+}
+
 bool begins_with(nb::handle type, std::string_view prefix) {
   const nb::object module = nb::getattr(type, "__module__", nb::none());
   if (!PyUnicode_Check(module.ptr())) return false;
@@ -43,7 +49,7 @@ nb::handle type_of(nb::handle& known, const char* module, const char* name) {
 }  // namespace
 
 nb::handle imported(const char* module) {
-  if (const nb::handle there = loaded(module); there.ptr() != nullptr) return there;
+  if (const nb::handle there = loaded(module); there.ptr() != nullptr && is_complete(there)) return there;
   return nb::module_::import_(module).release();
 }
 

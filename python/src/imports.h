@@ -25,4 +25,15 @@ std::optional<DType> dtype_of_typestr(std::string_view type);
 /// A new reference that is never given back: what is imported stays until the process ends.
 nb::handle imported(const char* module);
 
+/// Returns an object that is made when it is first asked for, and stays until the process ends. `known`: a static handle. A static local that C++
+/// fills does not do: a thread that waits for it keeps the interpreter's lock, which the thread that fills it gives up meanwhile and needs back.
+template <class Make>
+nb::handle made_once(nb::handle& known, Make&& make) {
+  if (known.ptr() == nullptr) {
+    nb::object made = make();
+    if (known.ptr() == nullptr) known = made.release();  // another thread may have been faster
+  }
+  return known;
+}
+
 }  // namespace unisono::python

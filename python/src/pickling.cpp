@@ -40,16 +40,18 @@ nb::object call(nb::handle function, std::initializer_list<PyObject*> arguments,
 }
 
 nb::object dumped(nb::handle object) {
-  static const nb::handle dumps = nb::object(imported("pickle").attr("dumps")).release();
-  static const nb::handle protocol = nb::object(nb::int_(5)).release();
-  static const nb::handle callback = nb::object(nb::cpp_function(&goes_into_stream)).release();
-  static const nb::handle names = nb::object(nb::make_tuple("protocol", "buffer_callback")).release();
+  static nb::handle known_dumps, known_protocol, known_callback, known_names;
+  const nb::handle dumps = made_once(known_dumps, [] { return nb::object(imported("pickle").attr("dumps")); });
+  const nb::handle protocol = made_once(known_protocol, [] { return nb::object(nb::int_(5)); });
+  const nb::handle callback = made_once(known_callback, [] { return nb::object(nb::cpp_function(&goes_into_stream)); });
+  const nb::handle names = made_once(known_names, [] { return nb::object(nb::make_tuple("protocol", "buffer_callback")); });
   return call(dumps, {object.ptr(), protocol.ptr(), callback.ptr()}, names);
 }
 
 nb::object loaded(nb::handle stream, nb::handle buffers) {
-  static const nb::handle loads = nb::object(imported("pickle").attr("loads")).release();
-  static const nb::handle names = nb::object(nb::make_tuple("buffers")).release();
+  static nb::handle known_loads, known_names;
+  const nb::handle loads = made_once(known_loads, [] { return nb::object(imported("pickle").attr("loads")); });
+  const nb::handle names = made_once(known_names, [] { return nb::object(nb::make_tuple("buffers")); });
   return call(loads, {stream.ptr(), buffers.ptr()}, names);
 }
 

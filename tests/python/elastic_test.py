@@ -129,6 +129,41 @@ class Elastic(jobs.JobTest):
         output, reports = self.job("2:3", 4, inside, moment="inside", victims={2})
         self.alike(output, reports, ["0.0", "1.0", "2.1"], "3, 2, 3")
 
+    def test_ranks_that_import_at_the_same_time(self):
+        """The thread that imports a module of the package gives the interpreter's lock up meanwhile, and the next one needs the module as well."""
+        self.alone(
+            """
+        import threading
+        importing, another = threading.Event(), threading.Event()
+        class Slow:
+            def find_spec(self, name, path, target=None):
+                if name == "unisono._elastic":
+                    self.thread = threading.get_ident()
+                    importing.set()
+                    another.wait()
+        slow = Slow()
+        sys.meta_path.insert(0, slow)
+        sys.setswitchinterval(1000)
+        class OfADevice:
+            def __init__(self): self.elements = np.zeros(3)
+            @property
+            def __cuda_array_interface__(self):
+                if importing.is_set() and threading.get_ident() != slow.thread: another.set()
+                return {"shape": (3,), "typestr": "<f8", "data": (0x7F0000000000, False), "version": 3}
+            def get(self): return self.elements.copy()
+            def set(self, host): self.elements[...] = host
+        def rank(r):
+            state = unisono.ElasticState(x=OfADevice())
+            state.x.elements[:] = r
+            state.step = r
+            unisono.synchronize(state)
+            assert state.x.elements.tolist() == [1, 1, 1], state.x.elements
+        unisono.run_threads(2, rank)
+        assert importing.is_set() and another.is_set()
+        """,
+            timeout=60,
+        )
+
     def test_a_failure_that_costs_no_member(self):
         """It is raised, as itself, once it is clear that no member fails."""
         self.alone("""

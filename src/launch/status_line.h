@@ -31,7 +31,7 @@ struct StatusTexts {
   std::string counts = {};  ///< "1 program, 1 waiting"
   LateRank late = {};
 
-  /// One line, for a conductor, and back. A line of no such kind has nothing.
+  /// Writes them as a line for a conductor, and reads them back. A line of another kind gives empty texts.
   std::string told(int restarts) const;
   static StatusTexts of(std::string_view told, int& restarts);
 };

@@ -238,8 +238,8 @@ void Recorder::wait(const Call& call, int first, std::size_t ranks) noexcept {
   header_->note_clock();
 }
 
-// Of an asynchronous call only the time counts in which the program waited as well. Calls that overlap (asynchronous ones, and the two of a
-// send_recv) count each moment once; a blocking call of another thread waits beside them.
+// An asynchronous call counts the time in which the program waited as well. Calls that overlap (asynchronous ones, and the two of a send_recv) count
+// each moment once; a blocking call of another thread waits beside them.
 std::uint64_t Recorder::waited_in(const CallEntry& entry, std::uint64_t at) noexcept {
   constexpr auto relaxed = std::memory_order_relaxed;
   std::uint64_t from = entry.begun.load(relaxed);

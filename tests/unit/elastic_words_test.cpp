@@ -1,4 +1,4 @@
-// What the launchers of several hosts say of the ends of their ranks: launch/elastic_hosts.h.
+// The words of the launchers of several hosts on how their ranks have ended: launch/elastic_hosts.h.
 #include "launch/elastic_hosts.h"
 
 #include <gtest/gtest.h>

@@ -107,7 +107,7 @@ TEST(NodesOfJob, HearThatTheyWereTakenForLost) {
   }
 }
 
-// What such a launcher says of its ranks comes too late: they count no more, while those that have ended well before still do.
+// The words of such a launcher on its ranks come too late: they count no more, while those that have ended well before still do.
 TEST(NodesOfJob, CountNoMembersOfAHostThatIsLost) {
   Job job(1);
   job.join();

@@ -1,4 +1,4 @@
-// What a rank does, as its record tells it: asynchronous calls wait for others while the program computes.
+// The state of a rank as its record tells it: asynchronous calls wait for others while the program computes.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -101,7 +101,7 @@ TEST(StatusScreen, SaysThatThereIsMore) {
   EXPECT_NE(lines.back().find("more lines: unisono status --once"), std::string::npos) << lines.back();
 }
 
-// What has failed before shrink_group matters no more.
+// A failure before shrink_group matters no more.
 TEST(StatusText, TellsTheFailureOfARankThatDoesNotGoOn) {
   JobFacts job = stalled_job(2);
   job.ranks[0].record.failure = "rank 5 was killed";

@@ -212,7 +212,7 @@ TEST(TraceOfElasticJob, ClocksAreAlignedByTheCallsOfEachGeneration) {
   EXPECT_EQ(slices_of(merge, 2)[1].begin, 20'000 * ms);
 }
 
-// What is said of a standstill compares the names of groups, of members from the start and of those that came later.
+// The text on a standstill compares the names of groups, of members from the start and of those that came later.
 TEST(TraceOfElasticJob, RecordsTellGroupsByTheirGeneration) {
   using recorder::Recorder;
   const auto member = Recorder::make_private(), newcomer = Recorder::make_private();

@@ -91,7 +91,7 @@ void align_clocks(JobTrace& trace, const std::vector<TracedGroup>& groups, const
   Samples samples = take_samples(trace, find_place);
   std::erase_if(samples, [&](const auto& each) { return each.second.ranks != groups[each.first.group].traced; });
   for (std::size_t host = 1; host < trace.clocks.size(); ++host) {
-    // Of hosts that come and go not all take part in all calls.
+    // Hosts that come and go do not all take part in all calls.
     std::vector<const Sample*> of_both;
     std::uint64_t first = UINT64_MAX, last = 0;
     for (const auto& [place, sample] : samples) {

@@ -120,8 +120,8 @@ void write_job(std::string& page, const JobSeen& job) {
   Family(page, "unisono_job_ranks", "gauge", "", "The ranks of the job on all hosts.").add("", std::to_string(job.world_size));
   Family(page, "unisono_host_ranks", "gauge", "", "The ranks of the job on this host.").add("", job.ranks.size());
   Family(page, "unisono_restarts", "counter", "",
-         "How often all ranks were started again after a failure. All other counters begin anew then; those of a rank also do "
-         "when another process takes its place.")
+         "How often all ranks were started again after a failure. All other counters begin anew then. Those of a rank are of the "
+         "process that has the rank now.")
       .add("", std::to_string(job.restarts));
 }
 

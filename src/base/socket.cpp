@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -17,12 +18,14 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 #include <fmt/format.h>
 
 #include "base/interruption.h"
 #include "base/log.h"
+#include "base/reminder.h"
 #include "unisono/error.h"
 
 namespace unisono::base {
@@ -45,7 +48,14 @@ struct Lookup {
   bool may_be_known_later() const { return code == EAI_NONAME || code == EAI_AGAIN || code == EAI_NODATA; }
 };
 
-Lookup look_up(const std::string& host, std::uint16_t port) {
+/// Returns an address in brackets, as URLs have it, without them.
+std::string without_brackets(std::string_view host) {
+  const bool in_brackets = host.starts_with('[') && host.ends_with(']') && host.find(':') != std::string_view::npos;
+  return std::string(in_brackets ? host.substr(1, host.size() - 2) : host);
+}
+
+Lookup look_up(const std::string& given, std::uint16_t port) {
+  const std::string host = without_brackets(given);
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -93,12 +103,32 @@ std::uint16_t SocketAddress::port() const {
   return 0;
 }
 
-std::string SocketAddress::host() const {
+std::string SocketAddress::host_for_others() const {
   char text[INET6_ADDRSTRLEN] = {};
   if (family() == AF_INET) return ::inet_ntop(AF_INET, &as_v4(*this).sin_addr, text, sizeof text);
   if (family() == AF_INET6) return ::inet_ntop(AF_INET6, &as_v6(*this).sin6_addr, text, sizeof text);
   return {};
 }
+
+std::string SocketAddress::host() const {
+  std::string text = host_for_others();
+  if (!is_link_local() || lacks_interface()) return text;
+  char interface[IF_NAMESIZE] = {};
+  const unsigned index = as_v6(*this).sin6_scope_id;
+  return text + '%' + (::if_indextoname(index, interface) != nullptr ? std::string(interface) : std::to_string(index));
+}
+
+SocketAddress SocketAddress::as_seen_from(const SocketAddress& own) const {
+  SocketAddress address = *this;
+  if (lacks_interface() && own.is_link_local()) {
+    reinterpret_cast<sockaddr_in6&>(address.storage_).sin6_scope_id = as_v6(own).sin6_scope_id;
+  }
+  return address;
+}
+
+bool SocketAddress::is_link_local() const { return family() == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&as_v6(*this).sin6_addr); }
+
+bool SocketAddress::lacks_interface() const { return is_link_local() && as_v6(*this).sin6_scope_id == 0; }
 
 bool SocketAddress::is_loopback() const {
   if (family() == AF_INET) return (ntohl(as_v4(*this).sin_addr.s_addr) >> 24) == 127;
@@ -122,7 +152,8 @@ bool SocketAddress::is_any() const {
   return IN6_IS_ADDR_UNSPECIFIED(&address) || (IN6_IS_ADDR_V4MAPPED(&address) && std::memcmp(address.s6_addr + 12, "\0\0\0\0", 4) == 0);
 }
 
-std::string describe(std::string_view host, std::uint16_t port) {
+std::string describe(std::string_view given, std::uint16_t port) {
+  const std::string host = without_brackets(given);
   if (host.find(':') != std::string_view::npos) return fmt::format("[{}]:{}", host, port);
   return fmt::format("{}:{}", host, port);
 }
@@ -138,11 +169,17 @@ std::string describe(const SocketAddress& address) {
   return "unix:" + std::string(path, ::strnlen(path, length));
 }
 
+void check_interface(const SocketAddress& address) {
+  if (!address.lacks_interface()) return;
+  throw InvalidArgument(fmt::format("{} is a link-local address, which leads nowhere without an interface", address.host()),
+                        {.hint = fmt::format("name the interface behind it, as in {}%eth0, or give another address", address.host())});
+}
+
 bool is_numeric(const std::string& host) {
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICHOST;
   addrinfo* found = nullptr;
-  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return false;
+  if (::getaddrinfo(without_brackets(host).c_str(), nullptr, &hints, &found) != 0) return false;
   ::freeaddrinfo(found);
   return true;
 }
@@ -155,12 +192,17 @@ std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port) 
 
 std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port, const Deadline& deadline) {
   using namespace std::chrono_literals;
+  constexpr Reminder::Pace pace{3s, 30s};
+  const std::string waiting = fmt::format("no address is known for the host \"{}\" yet; it is asked for again, for at most {} s", host,
+                                          std::chrono::ceil<std::chrono::seconds>(deadline.left()).count());
+  std::optional<Reminder> reminder;
   constexpr std::chrono::milliseconds first_pause = 50ms, longest_pause = 1s;
   for (auto pause = first_pause;; pause = std::min(2 * pause, longest_pause)) {
     Lookup found = look_up(host, port);
     if (found.code == 0) return std::move(found.addresses);
     if (!found.may_be_known_later()) throw InvalidArgument(found.why_not(host));
     if (deadline.passed()) throw InvalidArgument(fmt::format("{} (asked for {} ms)", found.why_not(host), deadline.timeout().count()));
+    if (!reminder) reminder.emplace(pace, [&] { return waiting; }, [](const std::string& text) { warn(text); });
     if (pause == first_pause) info(found.why_not(host) + "; it is asked for again");
     check_interruption();
     // The system does not announce that a name has become known, so it is asked again, at growing intervals.
@@ -235,6 +277,12 @@ bool peer_is_same_user(int fd) {
   ucred credentials{};
   socklen_t size = sizeof credentials;
   return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 && credentials.uid == ::geteuid();
+}
+
+pid_t peer_process(int fd) {
+  ucred credentials{};
+  socklen_t size = sizeof credentials;
+  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 ? credentials.pid : 0;
 }
 
 void set_close_on_exec(int fd) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <sys/socket.h>
+#include <sys/types.h>
 
 #include <chrono>
 #include <cstdint>
@@ -26,7 +27,14 @@ class SocketAddress {
   const sockaddr* data() const { return reinterpret_cast<const sockaddr*>(&storage_); }
   socklen_t size() const { return size_; }
   std::uint16_t port() const;  ///< 0 where there is none
-  std::string host() const;    ///< numeric
+  std::string host() const;    ///< numeric; of a link-local address with its interface: "fe80::1%eth0"
+  /// Returns the host in numbers without an interface, whose name other hosts do not know.
+  std::string host_for_others() const;
+  /// Returns the address that another host has told, to be reached from `own`: a link-local one gets own's interface.
+  SocketAddress as_seen_from(const SocketAddress& own) const;
+  bool is_link_local() const;  ///< of IPv6
+  /// Returns true for a link-local address that names no interface, which leads nowhere.
+  bool lacks_interface() const;
   bool is_loopback() const;    ///< also true of AF_UNIX
   bool is_multicast() const;
   bool is_any() const;  ///< 0.0.0.0 or ::, which mean every interface
@@ -40,11 +48,15 @@ class SocketAddress {
 std::string describe(const SocketAddress& address);
 std::string describe(std::string_view host, std::uint16_t port);
 
-/// Returns the addresses of a name, in the order to try them; a numeric address needs no resolver. Throws InvalidArgument where there are none. It
-/// never makes a reverse lookup.
+/// Returns the addresses of a name, in the order to try them; a numeric address needs no resolver, and one of IPv6 may stand in brackets. Throws
+/// InvalidArgument where there are none. It never makes a reverse lookup.
 std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port);
-/// Resolves a name that may become known later, as where host 0 is being started: asks again until the deadline.
+/// Resolves a name that may become known later, as where host 0 is being started: asks again until the deadline, and warns after 3 s and then every
+/// 30 s.
 std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port, const Deadline& deadline);
+
+/// Throws InvalidArgument for a link-local address that names no interface.
+void check_interface(const SocketAddress& address);
 
 /// Returns true for an address in numbers, false for a name.
 bool is_numeric(const std::string& host);
@@ -64,6 +76,9 @@ SocketAddress peer_address(int fd);
 bool is_stream_socket(int fd, int family);
 /// Returns true where the process at the other end of an AF_UNIX socket runs as the same user.
 bool peer_is_same_user(int fd);
+
+/// Returns the process that made or connected the other end of an AF_UNIX socket; 0 where it is not known or of another PID namespace.
+pid_t peer_process(int fd);
 
 void set_close_on_exec(int fd);
 void set_non_blocking(int fd);

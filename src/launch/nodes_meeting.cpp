@@ -126,7 +126,7 @@ void Nodes::join_open(const JobOptions& options, const Deadline& deadline, const
     port_ = PortReservation::near(store_address_, store_address_.port() + 1);
     welcome.master_port = port_->port();
     welcome.least_ranks = least_hosts_ * (options.min_ranks > 0 ? options.min_ranks : options.ranks);
-    welcome.job_name = fmt::format("{:016x}", base::stable_hash(store_address_.host() + " " + own.where));
+    welcome.job_name = fmt::format("{:016x}", base::stable_hash(store_address_.host_for_others() + " " + own.where));
     admission_ = std::make_unique<Admission>(
         Admission::Parts{.store = store_, .least_hosts = least_hosts_, .most_hosts = nodes_, .own = own, .terms = welcome}, hosts_);
     const base::Reminder reminder(
@@ -166,7 +166,7 @@ void Nodes::join_fixed(const JobOptions& options, const Deadline& deadline, cons
   const auto joined = rendezvous::join(*store_, request, deadline);
   reminder.reset();
   if (!joined) throw InvalidArgument(fmt::format("the job at {} is over", place), info("start the launchers of all hosts together"));
-  std::string all = store_address_.host();
+  std::string all = store_address_.host_for_others();
   for (const auto& member : joined->members) {
     hosts_.add({.number = member.rank, .where = rendezvous::where(member)});
     all += " " + rendezvous::where(member);

@@ -179,6 +179,7 @@ bool all_loopback(const std::vector<base::SocketAddress>& addresses) {
 
 std::shared_ptr<Client> connect_tcp(const std::vector<base::SocketAddress>& addresses, const std::string& place, const ConnectOptions& options,
                                     const Deadline& deadline) {
+  for (const base::SocketAddress& address : addresses) base::check_interface(address);
   auto pause = std::chrono::milliseconds(first_pause);
   int attempts = 0;
   for (;;) {

@@ -16,6 +16,7 @@ base::FileDescriptor listen_on(const std::vector<base::SocketAddress>& addresses
       throw InvalidArgument(fmt::format("the store does not listen on every interface of this host, as {} means", describe(address)),
                             {.hint = "give the address by which the other ranks reach this host"});
     }
+    base::check_interface(address);
     base::Opened opened = base::try_listen(address);
     if (opened.fd) return std::move(opened.fd);
     if (!reasons.empty()) reasons += "; ";

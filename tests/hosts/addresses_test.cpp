@@ -58,6 +58,53 @@ TEST(Names, are_not_needed_at_all) {  // N11: numbers only, and a resolver that 
   EXPECT_NE(lost->out().find("no address is known for the host \"no-such-host.invalid\""), std::string::npos) << lost->out();
 }
 
+TEST(Names, without_an_address_are_warned_of_after_three_seconds) {
+  MAKE_HOSTS(hosts, 1);
+  const auto launcher = hosts.start(0, node_words({.node = 0, .ranks = 1, .master = "no-such-host.invalid"}, {HOST_RANK, "meet"}), secret);
+  EXPECT_TRUE(launcher->until_err_has("warning")) << launcher->err();
+  EXPECT_NE(unwrapped(launcher->err()).find("no address is known for the host \"no-such-host.invalid\" yet; it is asked for again, for at most"),
+            std::string::npos)
+      << launcher->err();
+}
+
+/// Returns the link-local address of a host's interface once it may be used; empty: there is none.
+std::string link_local_address(const Hosts& hosts, int host) {
+  std::string address;
+  eventually([&] {
+    const std::string text = hosts.run(host, {"ip", "-6", "-o", "addr", "show", "dev", "net0", "scope", "link"});
+    const auto begin = text.find("fe80");
+    if (begin == std::string::npos || text.find("tentative") != std::string::npos) return false;
+    address = text.substr(begin, text.find('/', begin) - begin);
+    return true;
+  });
+  return address;
+}
+
+TEST(Addresses, of_ipv6_are_understood_in_brackets_and_with_an_interface) {
+  MAKE_HOSTS(hosts, 2);
+  for (int host = 0; host < 2; ++host) hosts.run(host, {"ip", "-6", "addr", "add", fmt::format("fd99::{}/64", host + 1), "dev", "net0", "nodad"});
+  const std::string local = link_local_address(hosts, 0);
+  ASSERT_NE(local, "");
+  ASSERT_NE(link_local_address(hosts, 1), "");
+  for (const std::string& master : {std::string("[fd99::1]"), "[" + local + "%net0]", local + "%net0"}) {
+    const auto one = rank_on(hosts, 1, 2, master);
+    const auto zero = rank_on(hosts, 0, 2, master);
+    EXPECT_EQ(zero->wait(), 0) << master << zero->out();
+    EXPECT_EQ(one->wait(), 0) << master << one->out();
+    EXPECT_EQ(count(one->out(), master.find("fd99") != std::string::npos ? "rank 1 of 2 at fd99::2," : "rank 1 of 2 at fe80::"), 1) << one->out();
+    const auto second = hosts.start(1, node_words({.node = 1, .master = master}, {HOST_RANK, "meet"}), secret);
+    const auto first = hosts.start(0, node_words({.node = 0, .master = master}, {HOST_RANK, "meet"}), secret);
+    EXPECT_EQ(first->wait(), 0) << master << first->err();
+    EXPECT_EQ(second->wait(), 0) << master << second->err();
+  }
+  for (int host = 0; host < 2; ++host) {
+    const auto rank = rank_on(hosts, host, 2, local);
+    EXPECT_EQ(rank->wait(), 1);
+    EXPECT_NE(rank->out().find(local + " is a link-local address, which leads nowhere without an interface"), std::string::npos) << rank->out();
+    EXPECT_NE(rank->out().find(local + "%eth0"), std::string::npos) << rank->out();
+  }
+}
+
 TEST(Names, may_be_known_a_moment_later_only) {  // as on Kubernetes, where a name is known when its host has started
   const std::string names = "10.77.0.1 later\\n10.77.0.2 host1\\n";
   for (const std::string way : {"a rank", "a launcher", "tcp://"}) {

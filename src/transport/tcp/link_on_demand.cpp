@@ -18,9 +18,12 @@ namespace {
 
 constexpr std::chrono::seconds time_to_be_accepted(2);
 
-base::SocketAddress parsed(const std::string& address) {
+/// `own`: an address of this rank.
+base::SocketAddress parsed(const std::string& address, const std::string& own) {
   const auto space = address.find(' ');
-  return base::resolve(address.substr(0, space), static_cast<std::uint16_t>(std::stoi(address.substr(space + 1)))).front();
+  return base::resolve(address.substr(0, space), static_cast<std::uint16_t>(std::stoi(address.substr(space + 1))))
+      .front()
+      .as_seen_from(base::resolve(own, 0).front());
 }
 
 }  // namespace
@@ -28,7 +31,7 @@ base::SocketAddress parsed(const std::string& address) {
 void TcpLink::begin_on_demand(WatchTree tree, Caller caller, Acceptor acceptor) {
   demand_ = std::make_unique<OnDemand>(std::move(tree));
   demand_->farewell.rank = options_.rank;
-  const std::string host = base::resolve(options_.address, 0).front().host();
+  const std::string host = base::resolve(options_.address, 0).front().host_for_others();
   demand_->addresses[static_cast<std::size_t>(options_.rank)] = fmt::format("{} {}", host, acceptor.port());
   std::vector<int> others;
   for (int r = 0; r < static_cast<int>(options_.hosts.size()); ++r) {
@@ -55,7 +58,7 @@ void TcpLink::begin_on_demand(WatchTree tree, Caller caller, Acceptor acceptor) 
 std::string TcpLink::address_known_of(int rank) const {
   if (!demand_) return {};
   const std::string& address = demand_->addresses[static_cast<std::size_t>(rank)];
-  return address.empty() ? "an address that is not known yet" : base::describe(parsed(address));
+  return address.empty() ? "an address that is not known yet" : base::describe(parsed(address, options_.address));
 }
 
 bool TcpLink::is_wanted(int rank) const {
@@ -77,7 +80,7 @@ void TcpLink::dial(int rank, Connector::Patience patience) {
   const std::string& address = demand_->addresses[static_cast<std::size_t>(rank)];
   if (demand_->said_goodbye || address.empty()) return;
   demand_->dialled.insert(rank);
-  demand_->connector->dial(rank, parsed(address), patience);
+  demand_->connector->dial(rank, parsed(address, options_.address), patience);
 }
 
 // A message for that rank waits for a connection.

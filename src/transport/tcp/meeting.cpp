@@ -39,14 +39,15 @@ constexpr const char* hint = "every rank must reach every other one, at any port
 
 std::string address_key(int rank) { return fmt::format("link/address/{}", rank); }
 
-SocketAddress parse_address(const std::string& text, int rank) {
+/// `own`: an address of this rank.
+SocketAddress parse_address(const std::string& text, int rank, const SocketAddress& own) {
   const auto space = text.find(' ');
   int port = 0;
   for (std::size_t i = space + 1; space != std::string::npos && i < text.size() && port <= largest_port; ++i) {
     port = text[i] >= '0' && text[i] <= '9' ? port * 10 + (text[i] - '0') : largest_port + 1;
   }
   if (port < 1 || port > largest_port) throw ProtocolError(fmt::format("a malformed entry {} in the store", address_key(rank)));
-  return base::resolve(text.substr(0, space), static_cast<std::uint16_t>(port)).front();
+  return base::resolve(text.substr(0, space), static_cast<std::uint16_t>(port)).front().as_seen_from(own);
 }
 
 bool are_connected(const Link::Options& options, int a, int b) {
@@ -113,7 +114,7 @@ class Meeting {
 void Meeting::listen() {
   acceptor_.emplace(options_.rank, options_.address, awaited_);
   if (awaited_.empty()) return;  // nobody asks the store for it
-  options_.store->set(address_key(options_.rank), fmt::format("{} {}", base::resolve(options_.address, 0).front().host(), acceptor_->port()));
+  options_.store->set(address_key(options_.rank), fmt::format("{} {}", base::resolve(options_.address, 0).front().host_for_others(), acceptor_->port()));
 }
 
 // Returns the keys that are waited for, with the ranks that set them: the addresses of all ranks that listen, though a rank does not connect with
@@ -156,7 +157,8 @@ void Meeting::learn() {
   if (!options_.token.empty()) secret = store::message_code(options_.token, "unisono link: secret", secret);
   learn_encryption();
   if (acceptor_) acceptor_->open(secret, caller_.tls);
-  for (const int rank : sought_) dialers_.emplace_back(rank, parse_address(options_.store->get(address_key(rank), deadline_.left()), rank));
+  const SocketAddress own = base::resolve(options_.address, 0).front();
+  for (const int rank : sought_) dialers_.emplace_back(rank, parse_address(options_.store->get(address_key(rank), deadline_.left()), rank, own));
 }
 
 void Meeting::learn_encryption() {

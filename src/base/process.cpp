@@ -70,6 +70,24 @@ std::string stat_after_name(pid_t pid) {
   return name_end == std::string::npos || name_end + 2 > text.size() ? std::string() : text.substr(name_end + 2);
 }
 
+bool is_descendant(pid_t pid, pid_t ancestor) {
+  constexpr int most_generations = 1000;  // processes end meanwhile and their numbers are used again, so the search is bounded
+  for (int i = 0; i < most_generations && pid > 1; ++i) {
+    std::istringstream fields(stat_after_name(pid));
+    char state = 0;
+    if (!(fields >> state >> pid)) return false;
+    if (pid == ancestor) return true;
+  }
+  return false;
+}
+
+std::string name_of(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
 std::int64_t own_life() {
   const std::uint64_t space = pid_namespace();
   const std::uint64_t start = started_at(stat_after_name(::getpid()));

@@ -19,6 +19,11 @@ std::int64_t own_life();
 /// Returns true where it is certain that the process with this number and `life` has ended. The caller knows that it ran under this kernel.
 bool has_ended(pid_t pid, std::int64_t life);
 
+/// Returns true where `pid` is a descendant of `ancestor`: its child, or a child of one, as far as /proc says.
+bool is_descendant(pid_t pid, pid_t ancestor);
+/// Returns the name of a process as ps shows it; empty where there is none.
+std::string name_of(pid_t pid);
+
 /// Returns the number by which this process knows the one with this number and `life`, which may be in a PID namespace inside this one, as those of a
 /// container are; -1: there is no such process. The caller knows that it ran under this kernel.
 pid_t number_here(pid_t pid, std::int64_t life);

@@ -1,17 +1,21 @@
 // The start of an attempt: every rank gets its variables, its connection to the launcher's store, and pipes or terminals for its output.
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
 #include <cerrno>
 
 #include "base/host.h"
+#include "base/log.h"
+#include "base/socket.h"
 #include "launch/attempt.h"
 #include "launch/line_buffering.h"
 #include "launch/nodes.h"
 #include "launch/program.h"
 #include "recorder/recorder.h"
 #include "recorder/trace_file.h"
+#include "rendezvous/launcher_store.h"
 
 namespace unisono::launcher {
 
@@ -23,6 +27,10 @@ void Attempt::start() {
     port_.emplace(static_cast<std::uint16_t>(master_port_));
     master_port_ = port_->port();
   }
+  // Ranks that connect before the server runs wait in the queue of this socket.
+  base::Opened listening = base::try_listen(rendezvous::launcher_address(parts_.job_id, number_));
+  if (listening.fd) server_ends_.push_back(listening.fd.get());
+  else base::warn(fmt::format("programs that close what they inherit cannot join as ranks: {}", error_text(listening.error)));
   std::vector<base::FileDescriptor> server_ends;
   for (int rank = 0; rank < ranks; ++rank) {
     int ends[2];
@@ -54,7 +62,8 @@ void Attempt::start() {
   for (int rank = 0; rank < ranks; ++rank) start_rank(rank, base::FileDescriptor());
   if (mpi_) mpi_->started();
   store_ends_.clear();
-  store_ = std::make_unique<store::StoreServer>();
+  store_ = std::make_unique<store::StoreServer>(store::ServerOptions{.family_of = ::getpid()});
+  if (listening.fd) store_->listen(std::move(listening.fd));
   if (parts_.nodes != nullptr) parts_.nodes->tell_ranks(*store_, number_);
   for (auto& end : server_ends) store_->adopt(std::move(end));
   if (is_elastic() && parts_.nodes != nullptr) elastic_hosts_ = parts_.nodes->make_elastic(number_);

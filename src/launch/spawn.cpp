@@ -14,7 +14,7 @@
 #include "launch/spawn_report.h"
 #include "launch/supervisor.h"
 #include "rendezvous/identity.h"
-#include "rendezvous/reach.h"
+#include "rendezvous/launcher_store.h"
 #include "rendezvous/url.h"
 #include "unisono/launch.h"
 
@@ -110,10 +110,10 @@ InitOptions init_options(const SpawnOptions& options, const std::string& place, 
 }
 
 /// Connects a rank to the launcher's store for its status, where the ranks do not meet through that store.
-void listen_to(const Environment& environment) {
+void listen_to(const Environment& environment, std::chrono::milliseconds timeout) {
   context::State& state = *context::initialized();
   if (state.launcher_store) return;
-  state.launcher_store = rendezvous::launcher_store(*environment.get_int("UNISONO_LAUNCHER_FD"));
+  state.launcher_store = rendezvous::launcher_store(environment, base::Deadline(timeout));
   context::tell_launcher(state, "initialized");
 }
 
@@ -125,7 +125,7 @@ int run_rank(const InitOptions& init, const Environment& environment, int local_
     detail::Bytes result;
     {
       const Context context(init);
-      listen_to(environment);
+      listen_to(environment, init.timeout);
       try {
         result = body(local_rank);
       } catch (...) {

@@ -12,6 +12,7 @@
 #include "rendezvous/departure.h"
 #include "rendezvous/error_info.h"
 #include "rendezvous/etcd_presence.h"
+#include "rendezvous/launcher_store.h"
 #include "rendezvous/multicast_discovery.h"
 #include "rendezvous/join.h"
 #include "rendezvous/own_address.h"
@@ -72,14 +73,15 @@ Growth growth_of_start(std::shared_ptr<Store> store, int rank, int world_size, c
   return growth;
 }
 
-// The launcher reads its ranks' keys itself, so the job gets the store without a prefix. The launcher makes a new store for every attempt.
-JobIdentity meet_under_launcher(Plan plan, int fd) {
-  std::shared_ptr<Store> store = launcher_store(fd);
+// Meets in the store that the launcher makes for every attempt. A rank may run one program after another: each is a generation of its own.
+JobIdentity meet_under_launcher(Plan plan, const std::shared_ptr<Store>& store) {
   const JoinTimeout bounded(*store, plan.timeout, JoinTimeout::Afterwards::at_most);
   store::WatchedStore watched(store, [&] { throw_if_a_rank_ended(*store); });
-  Joined joined = *join(watched, join_request(plan), Deadline(plan.timeout));
-  auto view = store;
-  plan.identity.launcher_store = store;
+  JoinRequest request = join_request(plan);
+  request.self.presence = base::own_life();
+  request.is_alive = [](const Record& record) { return !base::has_ended(record.member.pid, record.presence); };
+  Joined joined = *join(watched, request, Deadline(plan.timeout));
+  auto view = joined.generation == 1 ? store : part_of(store, joined);
   plan.identity.growth = growth_of_start(store, joined.rank, plan.world_size, {});
   plan.place = "the store of unisono run";
   return settle(std::move(plan), std::move(joined), store, std::move(view), {});
@@ -194,13 +196,14 @@ JobIdentity meet_in_etcd(Plan plan, const std::string& url) {
 std::chrono::milliseconds left_of(const Deadline& deadline) { return std::max(deadline.left(), std::chrono::milliseconds(1)); }
 
 JobIdentity meet_by_environment(Plan plan, EnvironmentIdentity given, const Environment& environment) {
-  if (const auto fd = environment.get_int("UNISONO_LAUNCHER_FD")) {
-    const auto launcher = plan.identity.launcher_store = launcher_store(*fd);  // which is told how this host's ranks end
+  if (environment.has("UNISONO_LAUNCHER_FD")) {
     const Deadline deadline(plan.timeout);
+    const auto launcher = plan.identity.launcher_store = launcher_store(environment, deadline);  // which is told how this host's ranks end
+    plan.timeout = left_of(deadline);
     // A job in which hosts come and go may have all ranks on one host at the start.
     if (const auto job = store_of_launchers(*launcher, deadline)) return meet_among_hosts(std::move(plan), launcher, *job, deadline);
     const bool several_nodes = given.local_world_size && given.local_world_size->value < plan.world_size;
-    if (!several_nodes) return meet_under_launcher(std::move(plan), *fd);
+    if (!several_nodes) return meet_under_launcher(std::move(plan), launcher);
     given.job_id.clear();  // the launcher of each host has its own name for the job
   }
   const Deadline deadline(plan.timeout);
@@ -279,7 +282,7 @@ JobIdentity meet_in_given_store(const JobRequest& request, const Environment& en
   Plan plan = explicit_plan(request, request.rank, request.world_size, environment);
   check_range(plan);
   plan.store_may_end = request.store_may_end;
-  if (plan.store_may_end) plan.identity.launcher_store = store_of_own_launcher(environment, *plan.rank, plan.world_size);
+  if (plan.store_may_end) plan.identity.launcher_store = store_of_own_launcher(environment, *plan.rank, plan.world_size, Deadline(plan.timeout));
   return meet_in_store(std::move(plan), request.store);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "rendezvous/error_info.h"
+#include "rendezvous/launcher_store.h"
 #include "rendezvous/reach.h"
 #include "rendezvous/settle.h"
 #include "store/watched_store.h"
@@ -18,8 +19,7 @@ constexpr int nobody = -1;
 
 std::optional<JobIdentity> facts_of_newcomer(const JobRequest& request, const base::Environment& environment) {
   const auto number = environment.get_int("UNISONO_NEWCOMER");
-  const auto fd = environment.get_int("UNISONO_LAUNCHER_FD");
-  if (!number || !fd || request.store || request.init_method != "env://") return std::nullopt;
+  if (!number || !environment.has("UNISONO_LAUNCHER_FD") || request.store || request.init_method != "env://") return std::nullopt;
   const EnvironmentIdentity given = identity_from_environment(environment);
   if (!given.rank || !given.world_size) {
     throw InvalidArgument("UNISONO_NEWCOMER is set, but not RANK and WORLD_SIZE", info("it is for processes that `unisono run` starts"));
@@ -31,10 +31,10 @@ std::optional<JobIdentity> facts_of_newcomer(const JobRequest& request, const ba
   if (request.local_rank) facts.local_rank = request.local_rank;
   if (given.local_world_size) facts.local_world_size = given.local_world_size->value;
   if (given.node_rank) facts.node_rank = given.node_rank->value;
-  facts.launcher_store = launcher_store(*fd);
+  const base::Deadline deadline(join_timeout(request.timeout, environment));
+  facts.launcher_store = launcher_store(environment, deadline);
   facts.growth.own_name = fmt::format("{}.{}", given.rank->value, *number);
   facts.growth.store = facts.launcher_store;
-  const base::Deadline deadline(join_timeout(request.timeout, environment));
   if (const auto job = store_of_launchers(*facts.launcher_store, deadline)) {
     facts.growth.store = std::make_shared<PrefixStore>(job->prefix, job->client);
     if (const auto addresses = job->client->addresses()) facts.growth.route = addresses->own;

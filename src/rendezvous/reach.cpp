@@ -1,13 +1,6 @@
 #include "rendezvous/reach.h"
 
-#include <fcntl.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <limits>
-#include <map>
-#include <mutex>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -127,38 +120,6 @@ std::unique_ptr<Meeting> meeting_beside_agent(const std::string& host, std::uint
   const std::string tag = store::digest(fmt::format("unisono run {}\n{}\n{}\n{}", identity.job_id, attempt, host, port));
   if (one_host) return meeting_on_this_host(tag);
   return std::make_unique<BesideAgent>(host, port, tag, environment, deadline);
-}
-
-std::shared_ptr<Store> launcher_store(int fd) {
-  // A descriptor that was taken stays open, so its number cannot be used for anything else.
-  static std::mutex mutex;
-  struct Taken {
-    std::shared_ptr<Store> store;
-    int pid = 0;
-  };
-  static std::map<int, Taken> taken;
-  const std::lock_guard lock(mutex);
-  if (const auto found = taken.find(fd); found != taken.end() && found->second.pid == ::getpid()) return found->second.store;
-  if (fd < 0 || ::fcntl(fd, F_GETFD) < 0) throw InvalidArgument(fmt::format("UNISONO_LAUNCHER_FD is {}, which is no open descriptor", fd));
-  if (!base::is_stream_socket(fd, AF_UNIX)) throw InvalidArgument(fmt::format("UNISONO_LAUNCHER_FD is {}, which is no connection to a launcher", fd));
-  auto store = store::connect_fd(base::FileDescriptor(fd));
-  if (const auto stale = taken.find(fd); stale != taken.end()) {
-    // A child of fork has its own connection under a number of its parent's. The parent's object owns that number as well, so it is kept and not
-    // closed.
-    static std::vector<std::shared_ptr<Store>> parents;
-    parents.push_back(std::move(stale->second.store));
-  }
-  taken[fd] = {store, ::getpid()};
-  return store;
-}
-
-std::shared_ptr<Store> store_of_own_launcher(const base::Environment& environment, int rank, int world_size) {
-  const auto fd = environment.get_int("UNISONO_LAUNCHER_FD");
-  if (!fd || environment.get_int("RANK") != rank || environment.get_int("WORLD_SIZE") != world_size) return nullptr;
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(*fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid != ::getppid()) return nullptr;
-  return launcher_store(*fd);
 }
 
 void tell_of_store(const std::function<void(std::string_view, std::string_view)>& set, const SocketAddress& address, std::string_view token,

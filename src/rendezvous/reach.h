@@ -60,14 +60,6 @@ std::optional<JobStore> store_of_launchers(Store& launcher_store, const base::De
 void tell_of_store(const std::function<void(std::string_view key, std::string_view value)>& set, const base::SocketAddress& address,
                    std::string_view token, std::string_view job_tag, std::string_view prefix);
 
-/// Returns the store behind the connection that `unisono run` handed down (UNISONO_LAUNCHER_FD). It lives as long as the process: later calls return
-/// the same store.
-std::shared_ptr<Store> launcher_store(int fd);
-
-/// Returns that store for a world that met elsewhere but may be the job that the launcher has started. Null unless this very process was started by a
-/// launcher, as that rank of that many: a process further down has another parent, and the number may belong to anything there.
-std::shared_ptr<Store> store_of_own_launcher(const base::Environment& environment, int rank, int world_size);
-
 /// Throws PeerFailed if the launcher has seen a rank end, so that a wait for all ranks would be in vain.
 void throw_if_a_rank_ended(Store& launcher_store);
 

@@ -54,6 +54,7 @@ class StoreServer::Loop {
 
   void accept_from(Listener& listener, Id id);
   void accept_all(Listener& listener, Id id);
+  bool admits_local(int fd) const;
   bool make_room(Listener& listener, Id id);
   void pause(Listener& listener, Id id, std::chrono::milliseconds time);
   Session& add_session(base::FileDescriptor fd, std::string source, bool trusted);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/process.h"
 #include "base/socket.h"
 #include "store/loop.h"
 #include "unisono/error.h"
@@ -68,6 +69,11 @@ void StoreServer::Loop::accept_from(Listener& listener, Id id) {
   }
 }
 
+bool StoreServer::Loop::admits_local(int fd) const {
+  if (!base::peer_is_same_user(fd)) return false;
+  return options_.family_of == 0 || base::is_descendant(base::peer_process(fd), options_.family_of);
+}
+
 void StoreServer::Loop::accept_all(Listener& listener, Id id) {
   for (int i = 0; i < most_accepts_in_turn; ++i) {
     if (!listener.local && !make_room(listener, id)) return;
@@ -83,7 +89,7 @@ void StoreServer::Loop::accept_all(Listener& listener, Id id) {
     }
     fd.keep_from_children();
     if (listener.local) {
-      if (base::peer_is_same_user(fd.get())) add_session(std::move(fd), "a local connection", true);
+      if (admits_local(fd.get())) add_session(std::move(fd), "a local connection", true);
       continue;
     }
     base::set_no_delay(fd.get());

@@ -29,7 +29,7 @@
 #include "context/state.h"
 #include "rendezvous/growth.h"
 #include "rendezvous/newcomer.h"
-#include "rendezvous/reach.h"
+#include "rendezvous/launcher_store.h"
 #include "unisono/detail/switches.h"
 #include "unisono/unisono.h"
 
@@ -59,7 +59,7 @@ int newcomer() { return environment().get_int("UNISONO_NEWCOMER").value_or(0); }
 
 /// `part`: of the store where there are several hosts.
 std::shared_ptr<Store> store_of_job(const std::string& part = {}) {
-  std::shared_ptr<Store> store = rendezvous::launcher_store(*environment().get_int("UNISONO_LAUNCHER_FD"));
+  std::shared_ptr<Store> store = rendezvous::launcher_store(environment(), base::Deadline(std::chrono::seconds(60)));
   if (const auto job = rendezvous::store_of_launchers(*store, base::Deadline(std::chrono::seconds(30)))) {  // that of several hosts
     store = std::make_shared<PrefixStore>(job->prefix + part, job->client);
   }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -235,6 +236,26 @@ int join() {
   return half.has_value() == (unisono::rank() < 2) ? 0 : 90;
 }
 
+/// Joins, and says how many have met. Then it ends; or stays until its input ends ("stay"); or ends with code 3 and without finalize ("die").
+int meet(const std::string& how) {
+  const unisono::Context context;
+  say(fmt::format("met {} of {}, sum {}", unisono::rank(), unisono::world_size(), unisono::all_reduce(unisono::rank() + 1)));
+  if (how == "stay") {
+    std::string line;
+    while (std::getline(std::cin, line)) say("read " + line);
+  }
+  if (how == "die") ::_exit(3);
+  return 0;
+}
+
+/// Another socket has got the number of the launcher's.
+int meet_by_foreign_socket() {
+  int ends[2];
+  const int number = std::stoi(variable("UNISONO_LAUNCHER_FD"));
+  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0 || ::dup2(ends[0], number) < 0) return 90;
+  return meet({});
+}
+
 void say_ready() { say("ready " + std::to_string(::getpid()) + " " + variable("UNISONO_JOB_ID")); }
 
 /// Writes and reads; false where it is no such mode.
@@ -315,6 +336,8 @@ int run(const std::string& mode, const std::vector<std::string>& words) {
   if (mode == "give-up-a-group") return give_up_a_group();
   if (mode == "adopted") return adopted_by_sync();
   if (mode == "late") return late(std::stoi(words.at(0)), words.at(1));  // late RANK HOW
+  if (mode == "meet") return meet(words.empty() ? "" : words.at(0));     // meet [stay|die]
+  if (mode == "foreign-socket") return meet_by_foreign_socket();
   if (mode == "join") return join();                                     // a job of the library that does nothing
   return 91;
 }

@@ -7,7 +7,6 @@
 
 #include <charconv>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -29,22 +28,6 @@ std::optional<std::uint64_t> number(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
-
-/// Returns the folder of our control group (version 2) and those above it up to the root, each of which may set a limit.
-std::vector<std::filesystem::path> control_groups() {
-  std::vector<std::filesystem::path> folders;
-  std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("0::/")) continue;
-    const std::filesystem::path root = "/sys/fs/cgroup";
-    std::filesystem::path relative = line.substr(4);
-    for (;; relative = relative.parent_path()) {
-      folders.push_back(root / relative);
-      if (relative.empty()) return folders;
-    }
-  }
-  return folders;
 }
 
 }  // namespace
@@ -80,13 +63,6 @@ std::string affinity_list() {
 int affinity_count() {
   cpu_set_t cpus;
   return ::sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
-}
-
-std::optional<std::uint64_t> cgroup_memory_limit() {
-  std::optional<std::uint64_t> least;
-  for (const auto& folder : control_groups())
-    if (const auto limit = number(first_line(folder / "memory.max"))) least = std::min(least.value_or(~std::uint64_t{0}), *limit);
-  return least;
 }
 
 std::string chosen_word(const std::string& path) {

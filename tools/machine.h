@@ -13,8 +13,6 @@ std::string kernel_version();
 /// Returns the processors that this process may use, such as "0-3,8".
 std::string affinity_list();
 int affinity_count();
-/// Returns how many bytes the control group may use; nothing where they are not limited.
-std::optional<std::uint64_t> cgroup_memory_limit();
 /// Returns the chosen word of a line like "always [madvise] never", or the only word of the file.
 std::string chosen_word(const std::string& path);
 

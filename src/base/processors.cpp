@@ -4,28 +4,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
-#include <fstream>
-#include <string>
+
+#include "base/control_groups.h"
 
 namespace unisono::base {
-namespace {
-
-// Returns the processors granted by the control group's quota, rounded up; 0: there is no limit, or it cannot be read.
-int quota() {
-  std::ifstream unified("/sys/fs/cgroup/cpu.max");
-  std::string limit;
-  double period = 0;
-  if (unified >> limit >> period && limit != "max" && period > 0) return static_cast<int>(std::stod(limit) / period + 0.999);
-  std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-  std::ifstream period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  double quota_us = 0;
-  if (quota_file >> quota_us && period_file >> period && quota_us > 0 && period > 0) return static_cast<int>(quota_us / period + 0.999);
-  return 0;
-}
-
-}  // namespace
-
 void Processors::add(const Processors& others) {
   for (std::size_t i = 0; i < mask.size(); ++i) mask[i] |= others.mask[i];
   quota = std::min(quota, others.quota);
@@ -48,7 +32,7 @@ Processors processors_of(int pid) {
 
 Processors own_processors() {
   Processors own = processors_of(0);
-  if (const int limit = quota(); limit > 0) own.quota = limit;
+  if (const auto limit = ControlGroups().processors()) own.quota = static_cast<int>(std::ceil(*limit));
   return own;
 }
 

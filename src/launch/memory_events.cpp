@@ -5,6 +5,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/control_groups.h"
+
 namespace unisono::launcher {
 namespace {
 
@@ -16,14 +18,13 @@ std::optional<std::string> text_of(const std::string& path) {
   return text.str();
 }
 
-/// Finds a name in a list, such as "memory" in "cpu,memory".
-bool names(std::string_view controllers, std::string_view wanted) {
-  while (!controllers.empty()) {
-    const auto comma = controllers.find(',');
-    if (controllers.substr(0, comma) == wanted) return true;
-    controllers.remove_prefix(comma == std::string_view::npos ? controllers.size() : comma + 1);
+/// Returns the files that may count kills, of version 2 and 1.
+std::vector<std::string> event_files(const std::vector<std::string>& folders) {
+  std::vector<std::string> files;
+  for (const std::string& folder : folders) {
+    for (const char* name : {"/memory.events", "/memory.oom_control"}) files.push_back(folder + name);
   }
-  return false;
+  return files;
 }
 
 }  // namespace
@@ -40,36 +41,8 @@ std::optional<std::uint64_t> kills_in(std::string_view text) {
   return std::nullopt;
 }
 
-// Lines are "4:memory:/path" in version 1, with a number for each hierarchy, and "0::/path" in version 2.
-std::vector<std::string> memory_event_files(std::string_view own_cgroups, const std::string& mount) {
-  std::vector<std::string> files;
-  while (!own_cgroups.empty()) {
-    const auto end = own_cgroups.find('\n');
-    const std::string_view line = own_cgroups.substr(0, end);
-    const auto first = line.find(':');
-    const auto second = line.find(':', first + 1);
-    if (first != std::string_view::npos && second != std::string_view::npos) {
-      const std::string_view controllers = line.substr(first + 1, second - first - 1);
-      const std::string path(line.substr(second + 1));
-      if (controllers.empty()) {
-        for (const std::string& root : {mount, mount + "/unified"}) {
-          files.push_back(root + path + "/memory.events");
-          files.push_back(root + "/memory.events");
-        }
-      } else if (names(controllers, "memory")) {
-        files.push_back(mount + "/memory" + path + "/memory.oom_control");
-        files.push_back(mount + "/memory/memory.oom_control");
-      }
-    }
-    own_cgroups.remove_prefix(end == std::string_view::npos ? own_cgroups.size() : end + 1);
-  }
-  return files;
-}
-
 MemoryEvents::MemoryEvents(const std::string& folder, std::chrono::milliseconds period) : period_(period), next_look_(base::Clock::now() + period) {
-  const std::vector<std::string> files = folder.empty() ? memory_event_files(text_of("/proc/self/cgroup").value_or(""))
-                                                        : std::vector{folder + "/memory.events", folder + "/memory.oom_control"};
-  for (const std::string& file : files) {
+  for (const std::string& file : event_files(folder.empty() ? base::ControlGroups().folders("memory") : std::vector{folder})) {
     file_ = file;
     if (const auto now = count()) {
       known_ = latest_ = *now;

@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/deadline.h"
 #include "launch/poll_set.h"
@@ -44,8 +43,5 @@ class MemoryEvents {
 
 /// Returns the number after `oom_kill` in the text of such a file.
 std::optional<std::uint64_t> kills_in(std::string_view text);
-/// Returns where a process with this /proc/self/cgroup may find the file, in order of preference: in its own cgroup first, then at the root of the
-/// mount, which is its own cgroup in a container that hides the rest.
-std::vector<std::string> memory_event_files(std::string_view own_cgroups, const std::string& mount = "/sys/fs/cgroup");
 
 }  // namespace unisono::launcher

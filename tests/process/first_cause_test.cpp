@@ -198,15 +198,6 @@ TEST(MemoryEvents, AreReadInBothVersions) {
   EXPECT_EQ(kills_in(""), std::nullopt);
 }
 
-TEST(MemoryEvents, AreLookedForInTheOwnCgroupFirst) {
-  using Files = std::vector<std::string>;
-  EXPECT_EQ(memory_event_files("0::/user.slice/job 7\n", "/m"), (Files{"/m/user.slice/job 7/memory.events", "/m/memory.events",
-                                                                       "/m/unified/user.slice/job 7/memory.events", "/m/unified/memory.events"}));
-  EXPECT_EQ(memory_event_files("3:cpuset:/\n4:cpu,memory:/a/b\n1:name=systemd:/", "/m"),
-            (Files{"/m/memory/a/b/memory.oom_control", "/m/memory/memory.oom_control"}));
-  EXPECT_EQ(memory_event_files("", "/m"), Files());
-}
-
 TEST(Signals, HaveOneName) {
   EXPECT_EQ(signal_name(SIGABRT), "SIGABRT");
   EXPECT_EQ(parse_signal(signal_name(SIGABRT)), SIGABRT);

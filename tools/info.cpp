@@ -24,6 +24,7 @@
 #include "schedule/selection.h"
 #include "commands.h"
 #include "described.h"
+#include "base/control_groups.h"
 #include "base/environment.h"
 #include "base/file_descriptor.h"
 #include "base/host.h"
@@ -79,7 +80,7 @@ Json host_facts() {
   facts["cpu quota"] = base::allowed_processors() < affinity_count() ? "fewer cpus than the affinity allows (control group)" : "none";
   facts["reduce kernels"] = kernels::target_name();
   facts["huge pages"] = chosen_word("/sys/kernel/mm/transparent_hugepage/enabled");
-  if (const auto limit = cgroup_memory_limit()) facts["memory limit"] = fmt::format("{} MiB (control group)", *limit >> 20);
+  if (const auto limit = base::ControlGroups().memory()) facts["memory limit"] = fmt::format("{} MiB (control group)", *limit >> 20);
   else facts["memory limit"] = "none";
   return facts;
 }

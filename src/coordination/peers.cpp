@@ -11,9 +11,13 @@
 #include <limits>
 #include <sstream>
 
+#include <fmt/format.h>
+
 #include "base/log.h"
+#include "base/essential_calls.h"
 #include "base/process.h"
 #include "base/signal_name.h"
+#include "base/socket.h"
 #include "unisono/detail/switches.h"
 
 namespace unisono::coordination {
@@ -90,8 +94,9 @@ void Peers::watch() {
     Peer& peer = peers_[static_cast<std::size_t>(r)];
     peer.handle = base::handle_on_process(pid);
     if (!peer.handle && errno != ESRCH) {
-      throw BackendUnavailable("cannot watch rank " + std::to_string(segment_->name_of(r)) + " (pid " + std::to_string(pid) +
-                               "): " + std::system_category().message(errno));
+      const int error = errno;
+      throw BackendUnavailable(fmt::format("cannot watch rank {} (pid {}): pidfd_open: {}", segment_->name_of(r), pid, base::error_text(error)),
+                               {.hint = base::remedy_of_refusal("pidfd_open", error)});
     }
     if (!peer.handle && presence(r) == Presence::left) continue;  // it formed the group, and left before this rank looked
     if (!peer.handle)

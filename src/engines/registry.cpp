@@ -11,6 +11,7 @@
 #include "engines/plugins.h"
 #include "engines/serial/serial.h"
 #include "engines/tcp/tcp.h"
+#include "base/essential_calls.h"
 #include "base/likeness.h"
 #include "unisono/engine.h"
 
@@ -18,10 +19,18 @@ namespace unisono {
 namespace engines {
 namespace {
 
+/// The ranks of a host share memory that is handed over by a descriptor.
+std::string why_no_shared_memory() {
+  for (const base::RefusedCall& call : base::refused_calls()) {
+    if (call.name == "memfd_create") return call.text();
+  }
+  return {};
+}
+
 struct Registry {
   std::mutex mutex;
   std::map<std::string, EngineMaker, std::less<>> engines{
-      {"native", {.is_shared_memory = true, .traits = {.spans_hosts = false}}},
+      {"native", {.is_shared_memory = true, .traits = {.spans_hosts = false, .why_not = why_no_shared_memory}}},
       {"serial",
        {.make = [](const EngineOptions&, const std::shared_ptr<transport::Link>&) { return serial::make_serial(); },
         .traits = {.spans_hosts = false}}},
@@ -144,7 +153,10 @@ std::vector<std::string> available(Look look) {
     for (const auto& [name, engine] : registry().engines) others.insert(name);
   }
   for (const FoundPlugin& found : find_plugins()) others.insert(found.name);
-  std::vector<std::string> names{"native", "serial"};
+  std::vector<std::string> names;
+  for (const std::string name : {"native", "serial"}) {
+    if (availability(name, look).available) names.push_back(name);
+  }
   for (const auto& name : others) {
     if (name != "native" && name != "serial" && availability(name, look).available) names.push_back(name);
   }

@@ -57,7 +57,7 @@ Thrown Thrown::describe(const std::exception_ptr& error) {
 }
 
 Outcome::Outcome() : file_(static_cast<int>(::syscall(SYS_memfd_create, "unisono-outcome", MFD_CLOEXEC))) {
-  if (!file_) throw StartFailed("cannot make memory for the result of a rank: " + error_text(errno), 1);
+  if (!file_) throw StartFailed("cannot make memory for the result of a rank (memfd_create): " + error_text(errno), 1);
 }
 
 void Outcome::put(std::span<const std::byte> bytes, std::size_t at) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/deadline.h"
+#include "base/essential_calls.h"
 #include "base/log.h"
 #include "base/processors.h"
 #include "launch/attempt.h"
@@ -218,6 +219,16 @@ bool attempt_once(const JobParts& parts, JobResult& result) {
   return true;
 }
 
+/// Throws StartFailed where the launcher could not watch its ranks. Programs may do without shared memory.
+void check_system(const JobOptions& options) {
+  std::string all;
+  for (const base::RefusedCall& call : base::refused_calls()) {
+    if (call.name == "memfd_create" && !options.function) continue;
+    all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", call.text(), base::remedy_of_refusal(call.name, call.error));
+  }
+  if (!all.empty()) throw StartFailed(all, 1);
+}
+
 }  // namespace
 
 void write_out(Console& console, SignalScope* signals) {
@@ -242,6 +253,7 @@ JobResult run_job(const JobOptions& given) {
   check(given);
   JobOptions options = given;
   open_standard_descriptors();
+  check_system(options);
   Task task{.arguments = options.command, .function = options.function};
   if (!task.function) task.path = find_program(options.command.front(), options.environment);
   const DescriptorLimit limit(64 + 9 * static_cast<std::size_t>(options.ranks));

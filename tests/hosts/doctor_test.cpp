@@ -93,7 +93,7 @@ TEST(DoctorOfAHost, names_memory) {
 TEST(DoctorOfAHost, names_memory_that_cannot_be_shared) {
   MAKE_HOSTS(hosts, 1);
   const auto command = hosts.start(0, {WITHOUT_MEMFD, UNISONO_COMMAND, "doctor", "--json"});
-  expect_finding(ended(*command), "wrong", "memfd", "refuses memory that processes share", "--backend tcp");
+  expect_finding(ended(*command), "wrong", "memfd_create", "this system refuses memfd_create (Operation not permitted)", "seccomp");
 }
 
 TEST(DoctorOfAHost, names_the_scope_of_ptrace) {

@@ -1,9 +1,7 @@
 #include "doctor/host_checks.h"
 
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -12,7 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "base/file_descriptor.h"
+#include "base/control_groups.h"
+#include "base/essential_calls.h"
 #include "base/socket.h"
 #include "machine.h"
 
@@ -93,18 +92,13 @@ void check_memory(int ranks, Findings& findings) {
     findings.push_back({Kind::wrong, "memory", fmt::format("{} MiB of memory are available for {} ranks", free / mebi, ranks),
                         "end what else runs here (ps aux --sort -rss), or run fewer ranks: the kernel kills processes when memory runs out"});
   }
-  if (const auto limit = cgroup_memory_limit(); limit && *limit < needed) {
+  if (const auto limit = base::ControlGroups().memory(); limit && *limit < needed) {
     findings.push_back({Kind::wrong, "memory", fmt::format("the control group may use {} MiB of memory for {} ranks", *limit / mebi, ranks),
                         "give the container or the job more memory (docker run --memory, #SBATCH --mem), or run fewer ranks"});
   }
 }
 
 void check_shared_memory(Findings& findings) {
-  const base::FileDescriptor memory(::memfd_create("unisono-doctor", MFD_CLOEXEC));
-  if (!memory) {
-    findings.push_back({Kind::wrong, "memfd", "this system refuses memory that processes share by a descriptor (memfd_create)",
-                        "backend native needs it: allow it in the container's seccomp profile, or choose --backend tcp"});
-  }
   struct statvfs about {};
   const bool there = ::statvfs("/dev/shm", &about) == 0;
   const std::uint64_t size = there ? std::uint64_t{about.f_blocks} * about.f_frsize : 0;
@@ -112,6 +106,12 @@ void check_shared_memory(Findings& findings) {
     findings.push_back({Kind::remark, "shm", there ? fmt::format("/dev/shm has {} MiB", size / mebi) : std::string("there is no /dev/shm"),
                         "unisono does not use it, but Open MPI, NCCL and PyTorch's data loaders do: docker run --shm-size 1g, or mount -o "
                         "remount,size=1g /dev/shm"});
+  }
+}
+
+void check_calls(Findings& findings) {
+  for (const base::RefusedCall& call : base::refused_calls()) {
+    findings.push_back({Kind::wrong, std::string(call.name), call.text(), base::remedy_of_refusal(call.name, call.error)});
   }
 }
 
@@ -138,6 +138,7 @@ Findings check_host(int ranks) {
   check_limits(ranks, findings);
   check_memory(ranks, findings);
   check_shared_memory(findings);
+  check_calls(findings);
   check_tracing(findings);
   return findings;
 }

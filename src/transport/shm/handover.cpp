@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/essential_calls.h"
 #include "base/file_descriptor.h"
 #include "base/interruption.h"
 #include "base/log.h"
@@ -77,7 +78,10 @@ SharedMemory map(const FileDescriptor& memory, std::size_t bytes) {
 
 FileDescriptor make_memory(std::size_t bytes) {
   base::Opened memory = base::make_memory_file("unisono", bytes);
-  if (!memory.fd) refuse(fmt::format("the system refuses {} bytes of shared memory (memfd_create)", bytes), memory.error);
+  if (!memory.fd) {
+    throw BackendUnavailable(fmt::format("the system refuses {} bytes of shared memory (memfd_create): {}", bytes, base::error_text(memory.error)),
+                             {.hint = base::remedy_of_refusal("memfd_create", memory.error)});
+  }
   return std::move(memory.fd);
 }
 

@@ -34,6 +34,7 @@ namespace {
 
 constexpr long most_restarts = 1'000'000'000;
 constexpr double longest_grace_seconds = 1e9;
+constexpr long longest_timeout_seconds = 1'000'000'000;
 
 struct RunFlags {
   launcher::JobOptions job;
@@ -42,6 +43,7 @@ struct RunFlags {
   double last_call_seconds = 30;
   double grace_seconds = 15;
   double silence_seconds = 30;
+  int timeout_seconds = 0;  ///< 0: as the environment says
   bool own_backend = false;
   std::string binding = "none";
   std::vector<std::string> forwarded;
@@ -176,6 +178,11 @@ void run(RunFlags& flags, const CLI::App& command) {
       throw CLI::ValidationError("--forward-signal", text + " cannot be caught, so it cannot be forwarded");
     job.forwarded_signals.push_back(*signal);
   }
+  if (flags.timeout_seconds > 0) {
+    auto variables = job.environment.all();
+    variables["UNISONO_TIMEOUT"] = std::to_string(flags.timeout_seconds);
+    job.environment = base::Environment(std::move(variables));
+  }
   check_environment(flags);
   const auto target = launcher::StdinTarget::parse(flags.standard_input);
   if (!target) throw CLI::ValidationError("--stdin", "\"" + flags.standard_input + "\" is neither all nor none nor a rank");
@@ -282,6 +289,11 @@ void add_run(CLI::App& app) {
   command->add_flag("--no-pty", flags->no_pty, "Ranks write to pipes, also where the launcher writes to a terminal");
   command->add_option("--grace", flags->grace_seconds, "Seconds the ranks have to end, before SIGTERM and before SIGKILL (15)")
       ->check(not_negative());
+  command
+      ->add_option("--timeout", flags->timeout_seconds,
+                   "Seconds that each call of a rank, and the start, may wait, where the program leaves its timeout as it is: as UNISONO_TIMEOUT (1800 "
+                   "a call, 120 the start)")
+      ->check(whole_number(1, longest_timeout_seconds));
   only(command->add_option("--bind", flags->binding, "Keep rank i on the i-th core: core, or none (none)"), {"core", "none"});
   offer(command->add_option("--forward-signal", flags->forwarded, "Hand this signal on to the ranks, beside USR1 and USR2")
             ->delimiter(',')

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -24,6 +25,7 @@ void write_program(const std::string& path, const std::string& text) {
 class SlurmAllocation : public ::testing::Test {
  protected:
   void SetUp() override {
+    ASSERT_EQ(::symlink("/bin/sh", (folder_.path() + "/sh").c_str()), 0);  // and nothing else: a Slurm may be installed here
     // What srun does with these options: it starts the words behind them on the node, here.
     write_program(folder_.path() + "/srun",
                   "#!/bin/sh\nnode=\nwhile :; do case $1 in --nodelist=*) node=${1#--nodelist=} ;; -*) ;; *) break ;; esac; shift; done\n"
@@ -41,7 +43,7 @@ class SlurmAllocation : public ::testing::Test {
   /// Runs `unisono run FLAGS`, whose ranks tell where they are, in the shell of an allocation.
   Ended run(Variables variables, const std::vector<std::string>& flags = {}) {
     variables.merge(Variables{
-        {"SLURM_JOB_ID", "4711"}, {"MASTER_ADDR", "127.0.0.1"}, {"CALLED", folder_.path() + "/called"}, {"PATH", folder_.path() + ":/usr/bin:/bin"}});
+        {"SLURM_JOB_ID", "4711"}, {"MASTER_ADDR", "127.0.0.1"}, {"CALLED", folder_.path() + "/called"}, {"PATH", folder_.path()}});
     const std::ofstream made_empty(folder_.path() + "/called", std::ios::trunc);
     std::vector<std::string> words{"run"};
     words.insert(words.end(), flags.begin(), flags.end());
@@ -132,7 +134,7 @@ TEST_F(SlurmAllocation, is_examined_whole) {
                                                                                 {"SLURM_JOB_NODELIST", "n[1-2].invalid"},
                                                                                 {"SLURM_TASKS_PER_NODE", "1(x2)"},
                                                                                 {"CALLED", folder_.path() + "/called"},
-                                                                                {"PATH", folder_.path() + ":/usr/bin:/bin"}}});
+                                                                                {"PATH", folder_.path()}}});
   doctor.wait();  // both are this host, which is a finding
   EXPECT_NE(doctor.out().find("\"hosts\": [\n    \"n1.invalid\",\n    \"n2.invalid\"\n  ]"), std::string::npos) << doctor.out() << doctor.err();
   EXPECT_EQ(count(contents(folder_.path() + "/called"), "srun n"), 2);
@@ -169,7 +171,7 @@ TEST_F(SlurmAllocation, runs_the_script_of_the_document) {
                                       {"SLURM_PROCID", "0"},
                                       {"MASTER_ADDR", "127.0.0.1"},
                                       {"CALLED", folder_.path() + "/called"},
-                                      {"PATH", folder_.path() + ":/usr/bin:/bin"}}});
+                                      {"PATH", folder_.path()}}});
   EXPECT_EQ(job.wait(), 0) << job.err();
   for (int rank = 0; rank < 8; ++rank)
     EXPECT_EQ(count(job.out(), fmt::format("[{}] rank {} of 8 on n{}.invalid\n", rank, rank, rank / 4 + 1)), 1) << job.out();

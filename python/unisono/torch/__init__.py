@@ -6,6 +6,8 @@
 
 With UNISONO_STAND_IN=gloo in the environment, programs that name gloo get unisono, too.
 
+`unisono.torch.SyncBatchNorm` is torch.nn.SyncBatchNorm for every device.
+
 It serves tensors on the cpu, and on cuda where libunisono has its NCCL engine; "cpu:unisono,cuda:nccl" leaves the latter to PyTorch.
 """
 
@@ -36,8 +38,9 @@ def create(options, backend_options=None, *, name: str = "unisono"):
     Raises ImportError where there is no extension for this PyTorch, and none can be compiled.
     """
     from .. import _ending
-    from . import _extension
+    from . import _extension, _ignite
 
+    _ignite.teach()
     _extension.load()
     _ending.watch("unisono.torch._extension")
     return _extension.create(options, name, getattr(backend_options, "engine", "auto"), f"PyTorch {_minor_version()}")
@@ -64,6 +67,15 @@ def is_unisono(group=None) -> bool:
     backend = getattr(backend, "wrapped_pg", backend)  # TORCH_DISTRIBUTED_DEBUG=DETAIL
     # Python knows our class by its base alone.
     return type(backend) is torch._C._distributed_c10d.Backend and backend.name() in (BACKEND, "gloo")
+
+
+def __getattr__(name: str):
+    # On demand, since this module is imported before torch.nn is there.
+    if name != "SyncBatchNorm":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ._sync_batch_norm import SyncBatchNorm
+
+    return SyncBatchNorm
 
 
 def _minor_version() -> str:

@@ -1,5 +1,6 @@
 """What every computation model answers, the values that travel, and the model of a process that is alone."""
 
+import inspect
 from abc import ABCMeta, abstractmethod
 from numbers import Number
 
@@ -230,6 +231,9 @@ class ComputationModel(metaclass=ABCMeta):
             raise ValueError("Argument ranks should be list of int")
         if len(set(ranks)) < len(ranks):
             raise ValueError(f"Argument ranks should not have a rank twice, but given {ranks}")
+        for name in kwargs:
+            if name not in inspect.signature(torch.distributed.new_group).parameters:
+                raise TypeError(f"new_group() got an unexpected keyword argument '{name}'")
         return self._do_new_group(ranks, **kwargs)
 
     def _group_ranks(self, group):

@@ -1,5 +1,6 @@
 """torch.distributed over the backend "unisono"."""
 
+import inspect
 import sys
 import warnings
 from datetime import timedelta
@@ -38,6 +39,18 @@ def is_available_backend(name):
     if not isinstance(name, str):
         return False
     return all(part.split(":")[-1] in _NativeDistModel.available_backends for part in (name.split(",") if ":" in name else [name]))
+
+
+# What initialize and spawn give to init_process_group beside these, they get as keyword arguments.
+_OWN_ARGUMENTS = ("backend", "init_method", "world_size", "rank", "store")
+
+
+def check_options(operation, options):
+    """Raises TypeError for a keyword argument that init_process_group does not have, before anything is started."""
+    known = set(inspect.signature(dist.init_process_group).parameters).difference(_OWN_ARGUMENTS)
+    for name in options:
+        if name not in known:
+            raise TypeError(f"{operation}() got an unexpected keyword argument '{name}'")
 
 
 def _gather_single(out, tensor, group):
@@ -91,6 +104,7 @@ class _NativeDistModel(ComputationModel):
     @staticmethod
     def join(backend, meeting, timeout=None, **kwargs):
         """Forms the default group where `meeting` says, with init_process_group's other arguments. A call that fails leaves nothing behind."""
+        check_options("initialize", kwargs)
         if dist.is_initialized():
             raise RuntimeError("Can not create new distributed process group if default one is already initialized")
         if NCCL in backend and not torch.cuda.is_available():

@@ -19,17 +19,17 @@ def sync_random_seed(group=None):
     return seed.item()
 
 
-def broadcast_object_list(data, src=0, group=None):
+def broadcast_object_list(data, src=0, group=None, device=None):
     """Replaces the elements of the list on every rank by those of rank `src` of the group. The lists are of equal length.
 
-    AssertionError: no list. ValueError: the group has no rank `src`.
+    device: on which the bytes travel, as in torch.distributed; the group's own where it is None. AssertionError: no list. ValueError: the group has no rank `src`.
     """
     if not isinstance(data, list):
         raise AssertionError(f"data should be a list, but got {type(data)}")
     size = _ranks.member_size(group)
     _ranks.check_root(src, size, "src")
     if size > 1:
-        distributed.broadcast_object_list(data, group=group, group_src=src)
+        distributed.broadcast_object_list(data, group=group, group_src=src, device=device)
 
 
 def all_gather_object(data, group=None):

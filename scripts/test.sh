@@ -40,7 +40,13 @@ if [[ $long == yes && $with_torch == ON ]] && ! ./scripts/get-torch --newest; th
   without+=("NOT TESTED: the newest PyTorch, since it could not be fetched")
   printf '\n== %s\n' "${without[@]}" >&2
 fi
-if [[ $long == yes && $with_torch == ON ]] && ! ./scripts/get-frameworks; then
+with_originals=$with_torch
+if [[ $with_torch == ON ]] && ! ./scripts/get-frameworks; then
+  with_originals=OFF
+  without+=("NOT TESTED: unisono.ignite and unisono.mmengine beside the originals, since those could not be fetched")
+  printf '\n== %s\n' "${without[@]}" >&2
+fi
+if [[ $long == yes && $with_torch == ON ]] && ! ./scripts/get-frameworks --all; then
   without+=("NOT TESTED: programs of other frameworks, since those could not be fetched")
   printf '\n== %s\n' "${without[@]}" >&2
 fi
@@ -60,10 +66,10 @@ if [[ $long == yes ]]; then
   tested+=(long)
   step "sanitizers" ./scripts/test-sanitizers.sh --long
 fi
-if [[ $with_torch == ON ]]; then
+if [[ $with_originals == ON ]]; then
   step "feature coverage" scripts/feature-coverage
 else
-  without+=("NOT COUNTED: the rows of tests/features, many of which the component torch covers")
+  without+=("NOT COUNTED: the rows of tests/features, many of which tests with PyTorch, pytorch-ignite and mmengine cover")
 fi
 matrix=()
 [[ $long == no ]] || matrix+=(--long)

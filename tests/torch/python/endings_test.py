@@ -7,6 +7,7 @@ import textwrap
 import unittest
 
 import jobs
+from covers import covers
 from jobs import UNISONO, WORKS
 from many_runs import WarmPython
 
@@ -35,14 +36,16 @@ class Endings(jobs.JobTest):
         with self.subTest(ending):
             self.folder = self.folder / "again"
             self.folder.mkdir()
-            outputs = self.ranks(self.BY_FILE + TOLD.format(textwrap.indent(textwrap.dedent(ending), "    ")), expect=[0, code])
+            self.outputs = outputs = self.ranks(self.BY_FILE + TOLD.format(textwrap.indent(textwrap.dedent(ending), "    ")), expect=[0, code])
             text = re.search("reads: (.*)", outputs[0])[1]
             for word in ("shrink_group", "finalize", "initialize"):  # which a program in Python does not have
                 self.assertNotIn(word, text)
             return text
 
+    @covers("TS-45")
     def test_an_exception_is_named(self):
         told = self.what_is_read('raise ValueError("bad data")', 1)
+        self.assertRegex(self.outputs[1], r"\[rank1\]: *ValueError: bad data")
         self.assertIn("all_reduce #1 on group world, rank 0: rank 1 ended with ValueError: bad data [culprit: rank 1", told)
         self.assertIn("(the group is over; destroy_process_group and init_process_group make another one of the survivors)", told)
         self.assertIn("rank 1 ended with KeyError: 'x'", self.what_is_read('{}["x"]', 1))

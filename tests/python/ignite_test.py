@@ -280,6 +280,12 @@ class Places(unittest.TestCase):
         self.assertRaises(RuntimeError, _meeting.from_environment, slurm | {k: "0" if k == "RANK" else v for k, v in five.items()})
         with self.assertWarns(UserWarning):
             _meeting.from_environment(slurm | {"RANK": "1"})
+        script = slurm | {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NTASKS": "4"}
+        with self.assertWarnsRegex(UserWarning, "waits for 3 others.*`srun` or `unisono run`"):
+            _meeting.from_environment(script)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            _meeting.from_environment(script | {"SLURM_STEP_ID": "0"})
         self.assertRaises(RuntimeError, _meeting.from_environment, {"SLURM_JOB_ID": "1"})
         self.assertRaises(RuntimeError, _meeting.from_environment, slurm | {"SLURM_JOB_NODELIST": "[]"})
         self.assertRaises(ValueError, _meeting.meeting, "env://", 0, 1, slurm)

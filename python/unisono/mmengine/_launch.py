@@ -6,6 +6,7 @@ from datetime import timedelta
 import torch
 from torch import distributed, multiprocessing
 
+from .._slurm import warn_of_batch_script
 from . import _ranks
 
 
@@ -82,6 +83,7 @@ def _by_mpi(port):
 
 def _by_slurm(port):
     rank, size = int(os.environ["SLURM_PROCID"]), int(os.environ["SLURM_NTASKS"])
+    warn_of_batch_script()
     address = os.environ.get("MASTER_ADDR") or first_host(os.environ["SLURM_NODELIST"])
     return int(os.environ.get("SLURM_LOCALID", rank)), _place(rank, size, address, port or os.environ.get("MASTER_PORT") or _port_of_job())
 

@@ -29,13 +29,20 @@ constexpr Words hints[] = {
     {"start processes before initialize, or exec after fork", "start processes before init_process_group, or with the start method spawn"},
 };
 
-std::string in_python(const Error& error, const char* joining) {
+// PyTorch finds a group by its ranks and by how many groups each member has made before.
+constexpr Words group_hint = {
+    "were all of them started, and can they reach the store?",
+    "have all members called new_group with these ranks, each after as many other groups? PyTorch names a group by both",
+};
+
+std::string in_python(const Error& error, std::string_view joining) {
   std::string message = error.message();
   for (const auto& [ours, theirs] : phrases) {
     if (const auto at = message.find(ours); at != std::string::npos) message.replace(at, ours.size(), theirs);
   }
   ErrorInfo info = error.info();
   if (info.operation == "initialize") info.operation = joining;
+  if (joining == "new_group" && info.hint == group_hint.first) info.hint = group_hint.second;
   for (const auto& [ours, theirs] : hints) {
     if (info.hint == ours) info.hint = theirs;
   }

@@ -30,8 +30,6 @@ namespace {
 /// Returns "1 rank", "2 ranks".
 std::string counted(int number, std::string_view what) { return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s"); }
 
-constexpr std::array ending_signals{SIGINT, SIGTERM, SIGQUIT, SIGHUP};
-
 void check_stdin(const JobOptions& options, int world_size) {
   const StdinTarget& target = options.standard_input;
   if (target.kind == StdinTarget::Kind::one && target.rank >= world_size) {
@@ -255,7 +253,7 @@ JobResult run_job(const JobOptions& given) {
   std::optional<Nodes> nodes;  // none for a function, whose ranks find each other by themselves
   if (options.nnodes > 1 && !task.function) options.node_rank = nodes.emplace(options).node();
   std::optional<SignalScope> signals;
-  if (options.signals == SignalMode::handled) signals.emplace(handled_signals(options));
+  if (options.signals == SignalMode::handled) signals.emplace(handled_signals(options), options.forwarded_signals);
   SignalScope* const signal_scope = signals ? &*signals : nullptr;
   Console console(options.environment, options.verbosity, options.conductor);
   console.tell_met();

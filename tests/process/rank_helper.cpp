@@ -282,6 +282,11 @@ bool end_or_rest(const std::string& mode, const std::vector<std::string>& words)
     answer({SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH});
     say_ready();
     rest();
+  } else if (mode == "helped") {  // the same, with a child in its process group that answers none
+    leave_child("group");
+    answer({SIGTERM, SIGUSR1, SIGUSR2});
+    say_ready();
+    rest();
   } else if (mode == "leave-child") {  // leave-child [session] [exit|rest]
     leave_child(words.at(0));
     say_ready();

@@ -19,6 +19,7 @@
 #include "hosts/allocation.h"
 #include "hosts/options.h"
 #include "hosts/start_words.h"
+#include "launch/environment_block.h"
 #include "launch/host.h"
 #include "launch/signals.h"
 #include "launch/supervisor.h"
@@ -151,6 +152,11 @@ int start_job(RunFlags& flags, const CLI::App& command) {
   return launcher::run_job(job).exit_code;
 }
 
+  if (!conducted().etcd_password.empty()) {
+    launcher::EnvironmentBlock environment(job.environment);
+    environment.set("UNISONO_ETCD_PASSWORD", conducted().etcd_password);
+    job.environment = environment.as_environment();
+  }
 /// Reads "4", or "2:8" with a least number as well.
 void take_numbers(const std::string& text, int& least, int& most) {
   const auto colon = text.find(':');
@@ -220,6 +226,9 @@ void explain_run(const CLI::App* command) {
             ("On several hosts --hosts or --hostfile names them: they are reached by ssh without a password, run the ranks in the current folder, "
              "and get the variables that begin with `UNISONO_` and those of -x. -n is then the number of all ranks. In the shell or the script of "
              "a Slurm allocation, without -n, all of it is used. The output, the exit code and the end are as on one host. Or a launcher is "
+            ("SIGTERM and Ctrl-C are handed on to the ranks, SIGTERM to each rank's own process and not to its helpers. Another signal, or the same "
+             "one more "
+             "than a second later, kills them."),
              "started on each by hand, with the same program, --nnodes, --master-addr and secret, and with its own --node-rank. Under srun, with "
              "one launcher on each node, all but the secret come from Slurm, and in a pod of an indexed Job of Kubernetes its number and the name "
              "of the first. When a rank fails on one host, all launchers end, unless the job goes on without it.")},

@@ -84,6 +84,7 @@ void take_nodes_from_slurm(const CLI::App& command, launcher::JobOptions& job) {
   const bool one_per_node = task.nodes > 1 && task.world_size == task.nodes;
   if (!one_per_node || (is_given && job.nnodes != task.nodes)) return;
   job.nnodes = task.nodes;
+  job.node_rank_is_said = true;
   if (command.count("--node-rank") == 0) job.node_rank = environment.get_int("SLURM_NODEID").value_or(task.rank);
   if (job.master_addr.empty()) job.master_addr = environment.get("MASTER_ADDR").value_or(task.first_host);
   if (command.count("--master-port") == 0) job.master_port = environment.get_int("MASTER_PORT").value_or(task.port);
@@ -95,6 +96,7 @@ void take_node_from_kubernetes(const CLI::App& command, launcher::JobOptions& jo
   const auto pod = indexed_pod(job.environment);
   if (!pod) return;
   job.node_rank = pod->index;
+  job.node_rank_is_said = true;
   if (job.master_addr.empty()) job.master_addr = job.environment.get("MASTER_ADDR").value_or(pod->first_pod);
   if (command.count("--master-port") == 0) job.master_port = job.environment.get_int("MASTER_PORT").value_or(job.master_port);
   if (job.master_addr.empty()) {
@@ -142,6 +144,7 @@ int start_job(RunFlags& flags, const CLI::App& command) {
   if (!flags.hosts.exported.empty() || !flags.hosts.folder.empty() || !flags.hosts.ssh.empty()) {
     throw InvalidArgument("-x, --wdir and --ssh are about other hosts, and none is named", {.hint = "--hosts or --hostfile names them"});
   }
+  job.node_rank_is_said = command.count("--node-rank") > 0;
   if (job.store.empty()) {
     take_nodes_from_slurm(command, job);
     take_node_from_kubernetes(command, job);
@@ -149,14 +152,14 @@ int start_job(RunFlags& flags, const CLI::App& command) {
   job.any_node_rank = (!job.store.empty() || job.min_nnodes > 0) && job.node_rank == 0 && command.count("--node-rank") == 0;
   job.conductor = conducted().report;
   job.log_name = conducted().log_name;
-  return launcher::run_job(job).exit_code;
-}
-
   if (!conducted().etcd_password.empty()) {
     launcher::EnvironmentBlock environment(job.environment);
     environment.set("UNISONO_ETCD_PASSWORD", conducted().etcd_password);
     job.environment = environment.as_environment();
   }
+  return launcher::run_job(job).exit_code;
+}
+
 /// Reads "4", or "2:8" with a least number as well.
 void take_numbers(const std::string& text, int& least, int& most) {
   const auto colon = text.find(':');
@@ -223,12 +226,12 @@ void explain_run(const CLI::App* command) {
              "hosts each launcher replaces the ranks of its host; with --nnodes MIN:MAX hosts come and go as well, while MIN of them are there."),
             ("When a rank fails, that is said at once. The others have --grace seconds to end by themselves, get SIGTERM, and after as long again "
              "SIGKILL; two seconds where they are in no group with it. What failed first is named at the end."),
-            ("On several hosts --hosts or --hostfile names them: they are reached by ssh without a password, run the ranks in the current folder, "
-             "and get the variables that begin with `UNISONO_` and those of -x. -n is then the number of all ranks. In the shell or the script of "
-             "a Slurm allocation, without -n, all of it is used. The output, the exit code and the end are as on one host. Or a launcher is "
             ("SIGTERM and Ctrl-C are handed on to the ranks, SIGTERM to each rank's own process and not to its helpers. Another signal, or the same "
              "one more "
              "than a second later, kills them."),
+            ("On several hosts --hosts or --hostfile names them: they are reached by ssh without a password, run the ranks in the current folder, "
+             "and get the variables that begin with `UNISONO_` and those of -x. -n is then the number of all ranks. In the shell or the script of "
+             "a Slurm allocation, without -n, all of it is used. The output, the exit code and the end are as on one host. Or a launcher is "
              "started on each by hand, with the same program, --nnodes, --master-addr and secret, and with its own --node-rank. Under srun, with "
              "one launcher on each node, all but the secret come from Slurm, and in a pod of an indexed Job of Kubernetes its number and the name "
              "of the first. When a rank fails on one host, all launchers end, unless the job goes on without it.")},

@@ -15,6 +15,8 @@ std::string host_name() {
 
 std::string_view kernel_of(std::string_view machine) { return machine.substr(0, machine.find('/')); }
 
+std::string_view network_of(std::string_view machine) { return machine.substr(0, machine.rfind('/')); }
+
 std::uint64_t namespace_number(const std::string& kind) {
   struct stat status {};
   return ::stat(("/proc/self/ns/" + kind).c_str(), &status) == 0 ? status.st_ino : 0;

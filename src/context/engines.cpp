@@ -140,7 +140,7 @@ Selection select_engines(const InitOptions& options, const base::Environment& en
   if (selection.host == "auto") {
     selection.host = world_size == 1 ? "serial" : between_hosts ? common : "native";
     if (between_hosts && rank == 0) {
-      base::warn(fmt::format("{} ranks on {} hosts: backend {} between hosts, native inside them", world_size, topology.machines, selection.host));
+      base::info(fmt::format("{} ranks on {} hosts: backend {} between hosts, native inside them", world_size, topology.machines, selection.host));
     }
   }
   if (selection.device.empty() && request.host == "auto" && world_size > 1 && engines::availability("nccl", engines::Look::as_a_rank).available) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/host.h"
 #include "base/log.h"
 #include "rendezvous/own_address.h"
 #include "store/token.h"
@@ -29,6 +30,10 @@ JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store
   base::set_log_rank(fmt::format("rank {}", identity.rank));
   base::debug(fmt::format("rank {} of {}, launched by {}, met in {}", identity.rank, identity.world_size, to_string(identity.launcher), plan.place));
   identity.address = own_address(plan.environment, route, one_network);
+  const auto in_other_network = [&](const Member& member) {
+    return base::network_of(member.machine) != base::network_of(identity.members.front().machine);
+  };
+  if (std::ranges::any_of(identity.members, in_other_network)) check_for_other_hosts(identity.address, plan.environment);
   if (plan.store_may_end) {
     identity.store = std::move(view);
     return identity;

@@ -92,10 +92,7 @@ TEST(Engines, OneHostHasTheNativeOneAndSeveralHaveTcp) {
   EXPECT_EQ(Joiners({0, 0}).all({"auto", "auto"}), (Hosts{"native", "native"}));
   testing::internal::CaptureStderr();
   EXPECT_EQ(Joiners({0, 1, 1}).all({"auto", "auto", "auto"}), (Hosts{"tcp", "tcp", "tcp"}));
-  const std::string said = testing::internal::GetCapturedStderr();
-  const auto at = said.find("3 ranks on 2 hosts: backend tcp between hosts, native inside them");
-  ASSERT_NE(at, std::string::npos) << said;
-  EXPECT_EQ(said.find("3 ranks on 2 hosts", at + 1), std::string::npos) << said;  // one rank says so
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "nothing is wrong";
   Joiners joiners({0, 1});
   joiners.store_->set("engines/verdict", "take tcp");
   testing::internal::CaptureStderr();

@@ -35,7 +35,9 @@ constexpr std::int64_t longest_poll_ms = 1000;
 constexpr int largest_port = 65535;
 constexpr const char* secret_key = "link/secret";
 constexpr const char* encryption_key = "link/encryption";  ///< how rank 0 does it
-constexpr const char* hint = "every rank must reach every other one, at any port; UNISONO_INTERFACE names the interface";
+constexpr const char* hint =
+    "every rank must reach every other one, at any port; UNISONO_INTERFACE names the interface, and `unisono doctor --hosts A,B` shows what a "
+    "firewall drops";
 
 std::string address_key(int rank) { return fmt::format("link/address/{}", rank); }
 

@@ -37,6 +37,11 @@ void Attempt::hear_other_nodes() {
     begin_ending(trouble->signal);
     return;
   }
+  if (trouble->kind == Trouble::Kind::displaced) {  // the other job uses what this one's ranks write
+    parts_.console.say(trouble->how + "; all are ended", Topic::failing);
+    if (is_elastic()) cancel_restarts();
+    return ask_to_end(SIGTERM);
+  }
   if (trouble->kind == Trouble::Kind::too_few) return fail_elastic(trouble->how, trouble->rank);
   const bool lost = trouble->kind == Trouble::Kind::lost;
   // Where this host is the one that the others have lost, its ranks live so far.
@@ -166,14 +171,6 @@ void Attempt::signal_groups(int signal) {
   }
 }
 
-void Attempt::ask_to_end(int signal) {
-  observe_ends();  // a rank that is dead by now was not ended by us
-  told_to_end_ = true;
-  asked_with_ = signal;
-  grace_of_ending_.emplace(parts_.options.grace);
-  for (std::size_t i = 0; i < children_.size(); ++i) {
-    if (is_alive(i)) ask_rank_to_end(i, signal);
-  }
 void Attempt::signal_ranks(int signal) {
   for (std::size_t i = 0; i < children_.size(); ++i) {
     if (is_alive(i)) signal_pidfd(children_[i].pidfd, signal);
@@ -187,6 +184,14 @@ void Attempt::ask_rank_to_end(std::size_t index, int signal) {
   ::kill(-group, SIGCONT);  // a stopped process handles SIGTERM only after SIGCONT
 }
 
+void Attempt::ask_to_end(int signal) {
+  observe_ends();  // a rank that is dead by now was not ended by us
+  told_to_end_ = true;
+  asked_with_ = signal;
+  grace_of_ending_.emplace(parts_.options.grace);
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    if (is_alive(i)) ask_rank_to_end(i, signal);
+  }
   enter(Phase::asked, parts_.options.grace);
 }
 
@@ -197,11 +202,6 @@ void Attempt::kill_all() {
   enter(Phase::killed, std::clamp(parts_.options.grace, shortest_kill_time, longest_kill_time));
 }
 
-void Attempt::advance_leftovers() {
-  if (phase_ < Phase::leftovers) {
-    leftovers_ = find_leftovers(parts_.job_id, process_groups());
-    if (leftovers_.empty()) return enter(Phase::over, std::nullopt);
-    enter(Phase::leftovers, told_to_end_ ? milliseconds(0) : leftover_time);
 /// A process that the signal has ended at once was a wrapper (a shell, conda run), as far as one can tell: what it has left is the program, which has
 /// what is left of the grace.
 milliseconds Attempt::time_of_leftovers() const {
@@ -211,6 +211,11 @@ milliseconds Attempt::time_of_leftovers() const {
   return was_wrapper ? std::max(leftover_time, grace_of_ending_->left()) : leftover_time;
 }
 
+void Attempt::advance_leftovers() {
+  if (phase_ < Phase::leftovers) {
+    leftovers_ = find_leftovers(parts_.job_id, process_groups());
+    if (leftovers_.empty()) return enter(Phase::over, std::nullopt);
+    enter(Phase::leftovers, told_to_end_ ? milliseconds(0) : leftover_time);
   }
   std::erase_if(leftovers_, [](const Leftover& leftover) { return !leftover.pidfd; });
   const bool time_is_up = deadline_ && (deadline_->passed() || hurry_);

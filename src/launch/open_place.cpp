@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/host.h"
 #include "launch/host.h"
 #include "unisono/error.h"
 
@@ -36,6 +37,14 @@ std::string why_unreachable(const ToldAddress& told, const Deadline& deadline) {
   const auto address = base::resolve(told.host, static_cast<std::uint16_t>(told.port)).front();
   const auto opened = base::try_connect(address, Deadline(std::min(deadline.left(), connect_time)));
   return opened.fd ? "" : fmt::format("{}: {}", base::describe(address), base::error_text(opened.error));
+}
+
+/// A loopback address leads to this host, where something else may listen.
+void check_is_no_loopback_elsewhere(const Record& zero, const ToldAddress& told, const std::string& name) {
+  const bool is_elsewhere = base::network_of(zero.member.machine) != base::network_of(base::machine_id());
+  if (!is_elsewhere || !base::resolve(told.host, 0).front().is_loopback()) return;
+  throw InvalidArgument(fmt::format("{} has told {}, a loopback address, which no other host reaches", name, told.host),
+                        {.operation = operation, .hint = "UNISONO_INTERFACE on that host chooses another one"});
 }
 
 }  // namespace
@@ -89,7 +98,7 @@ OpenPlace::HostZero OpenPlace::find(Claim claim, const Deadline& deadline) {
     if (!zero && claim != Claim::never) {
       if (store_->compare_set(zero_key(number), "", own_) != own_) continue;
       refuse_beside_fixed(zero_key(number));
-      return {.is_own = true, .seat = zero_key(number), .address = address_key(number)};
+      return {.is_own = true, .seat = zero_key(number), .claim = own_, .address = address_key(number)};
     }
     if (zero && claim == Claim::only_this) {
       throw InvalidArgument(
@@ -106,7 +115,9 @@ OpenPlace::HostZero OpenPlace::find(Claim claim, const Deadline& deadline) {
     missing = name + " has not told its address";
     const auto told = await(address_key(number), deadline);
     if (!told) continue;
-    const std::string why = why_unreachable(decode_address(*told), deadline);
+    const ToldAddress address = decode_address(*told);
+    check_is_no_loopback_elsewhere(*zero, address, name);
+    const std::string why = why_unreachable(address, deadline);
     if (why.empty()) return {.address = *told};
     missing = fmt::format("{} has told an address at which it cannot be reached ({})", name, why);
     ::poll(nullptr, 0, static_cast<int>(std::min(deadline.left(), pause_of_connects).count()));

@@ -157,6 +157,18 @@ bool put_together(Nodes& nodes, SignalScope* signals, Console& console, JobResul
   return false;
 }
 
+/// Tells whether the launchers of the hosts, and no rank, are why the job has ended; says so then.
+bool is_caused_by_launchers(const JobParts& parts, JobResult& result, const std::optional<Trouble>& trouble) {
+  if (!trouble) return false;
+  const bool is_lost = trouble->kind == Trouble::Kind::lost && (!result.first_cause || is_consequence(result.ends[*result.first_cause]));
+  if (!is_lost && trouble->kind != Trouble::Kind::displaced) return false;
+  parts.console.say(
+      "first cause: " + (is_lost ? fmt::format("the launcher at {} is lost: {}", parts.nodes->name_of(trouble->node), trouble->how) : trouble->how),
+      Topic::lost);
+  result.exit_code = 1;
+  return true;
+}
+
 /// Carries out one attempt and judges it. Returns whether another one follows.
 bool attempt_once(const JobParts& parts, JobResult& result) {
   const int max_restarts = parts.nodes != nullptr ? parts.nodes->max_restarts() : parts.options.max_restarts;
@@ -185,12 +197,8 @@ bool attempt_once(const JobParts& parts, JobResult& result) {
     const auto trouble = parts.nodes->first_trouble();
     interrupted_first = trouble && trouble->kind == Trouble::Kind::interrupt;
     if (interrupted_first) result.interrupted_by = trouble->signal;
+    if (is_caused_by_launchers(parts, result, trouble)) return false;
     node_is_lost = trouble && trouble->kind == Trouble::Kind::lost;
-    if (node_is_lost && (!result.first_cause || is_consequence(result.ends[*result.first_cause]))) {
-      parts.console.say("first cause: the launcher at " + parts.nodes->name_of(trouble->node) + " is lost: " + trouble->how, Topic::lost);
-      result.exit_code = 1;
-      return false;
-    }
   }
   result.exit_code = result.first_cause ? result.ends[*result.first_cause].exit_code() : 0;
   if (result.interrupted_by && interrupted_first) {
@@ -252,6 +260,8 @@ JobResult run_job(const JobOptions& given) {
   if (!options.store.empty()) meeting.emplace(options);
   std::optional<Nodes> nodes;  // none for a function, whose ranks find each other by themselves
   if (options.nnodes > 1 && !task.function) options.node_rank = nodes.emplace(options).node();
+  std::unique_ptr<SeatWatch> seat;
+  if (meeting) seat = meeting->watch([&nodes](const std::string& why) { nodes->tell({.kind = Trouble::Kind::displaced, .how = why}); });
   std::optional<SignalScope> signals;
   if (options.signals == SignalMode::handled) signals.emplace(handled_signals(options), options.forwarded_signals);
   SignalScope* const signal_scope = signals ? &*signals : nullptr;

@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/signal_name.h"
-#include "unisono/detail/switches.h"
 
 namespace unisono::coordination {
 namespace {
@@ -80,6 +79,7 @@ void Peers::arrive(pid_t pid) {
   engines::shm::Member& self = segment_->member(rank_);
   self.pid.store(pid, std::memory_order_relaxed);
   self.processors = base::own_processors();
+  self.program = base::program_of(base::stat_after_name(pid));
   self.presence.store(static_cast<std::uint32_t>(Presence::present), std::memory_order_release);
 }
 
@@ -165,17 +165,30 @@ std::optional<Failure> Peers::dead(std::span<const int> ranks) {
   return std::nullopt;
 }
 
-std::optional<Failure> Peers::stopped(std::span<const int> waiting_for) {
+/// The process lives, and the library in it is gone.
+std::optional<Failure> Peers::replaced(int rank, std::uint64_t program) const {
+  const std::uint64_t joined = segment_->member(rank).program;
+  if (program == 0 || joined == 0 || program == joined) return std::nullopt;
+  const int name = segment_->name_of(rank);
+  const pid_t pid = segment_->member(rank).pid.load(std::memory_order_relaxed);
+  return Failure{.kind = Failure::Kind::peer_failed,
+                 .cause = PeerFailed::Cause::exited,
+                 .culprit = name,
+                 .missing = {},
+                 .message = "rank " + std::to_string(name) + " (pid " + std::to_string(pid) + ") has become another program (exec) before finalize"};
+}
+
+std::optional<Failure> Peers::stopped(std::span<const int> waiting_for, std::chrono::milliseconds silent_after) {
   const auto now = base::Clock::now();
   if (now < next_state_check_) return std::nullopt;
-  const auto silent_after = detail::silence_limit();
   const auto suspect_after = std::min(latest_suspicion, silent_after / 2);
   next_state_check_ = now + std::min(longest_state_check_period, silent_after / 8);
   for (const int r : waiting_for) {
     Peer& peer = peers_[static_cast<std::size_t>(r)];
-    if (!peer.handle) continue;
+    if (!peer.handle || presence(r) == Presence::left) continue;
     const pid_t pid = segment_->member(r).pid.load(std::memory_order_relaxed);
     const std::string stat = base::stat_after_name(pid);
+    if (auto failure = replaced(r, base::program_of(stat))) return failure;
     if (stat.empty() || (stat[0] != 'T' && stat[0] != 't')) {
       peer.stopped_since.reset();
       peer.warned = false;
@@ -200,7 +213,7 @@ std::optional<Failure> Peers::stopped(std::span<const int> waiting_for) {
   return std::nullopt;
 }
 
-std::optional<Failure> Peers::look(std::span<const int> waiting_for, bool any_will_do) {
+std::optional<Failure> Peers::look(std::span<const int> waiting_for, bool any_will_do, std::chrono::milliseconds patience) {
   const std::lock_guard lock(mutex_);  // a blocking call and the progress thread may both look
   if (auto failure = dead(others_)) return failure;
   const auto left = [&](int r) { return presence(r) == Presence::left; };
@@ -214,19 +227,19 @@ std::optional<Failure> Peers::look(std::span<const int> waiting_for, bool any_wi
                    .missing = {},
                    .message = "rank " + std::to_string(segment_->name_of(r)) + " has left the group (finalize) and will not come"};
   }
-  return stopped(waiting_for);
+  return stopped(waiting_for, patience);
 }
 
-std::optional<Failure> Peers::look_at_all() {
+std::optional<Failure> Peers::look_at_all(std::chrono::milliseconds patience) {
   const std::lock_guard lock(mutex_);
   if (auto failure = dead(others_)) return failure;
-  return stopped(present(others_));
+  return stopped(present(others_), patience);
 }
 
 std::optional<Failure> Peers::look_at(std::span<const int> ranks) {
   const std::lock_guard lock(mutex_);
   if (auto failure = dead(ranks)) return failure;
-  return stopped(present(ranks));
+  return stopped(present(ranks), detail::silence_limit());
 }
 
 std::vector<int> Peers::present(std::span<const int> ranks) const {

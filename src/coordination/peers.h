@@ -14,6 +14,7 @@
 #include "engines/shm/segment.h"
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
+#include "unisono/detail/switches.h"
 #include "unisono/failure.h"
 #include "unisono/store.h"
 
@@ -37,10 +38,11 @@ class Peers {
   void watch();
   void leave();
 
-  /// Finds a peer that died before it left, a rank of `waiting_for` that has left, or one that has been stopped for too long.
-  std::optional<Failure> look(std::span<const int> waiting_for, bool any_will_do);
+  /// Finds a peer that died before it left, or a rank of `waiting_for` that has left, has become another program, or has been stopped for too long.
+  /// `patience`: with one that is stopped.
+  std::optional<Failure> look(std::span<const int> waiting_for, bool any_will_do, std::chrono::milliseconds patience = detail::silence_limit());
   /// Looks at all other ranks. Those that have left have done their part and are no failure.
-  std::optional<Failure> look_at_all();
+  std::optional<Failure> look_at_all(std::chrono::milliseconds patience = detail::silence_limit());
   /// Looks at these ranks. Those that have left are no failure.
   std::optional<Failure> look_at(std::span<const int> ranks);
   /// Returns the process of a rank.
@@ -59,7 +61,8 @@ class Peers {
   };
   engines::shm::Presence presence(int rank) const;
   std::optional<Failure> dead(std::span<const int> ranks);
-  std::optional<Failure> stopped(std::span<const int> waiting_for);
+  std::optional<Failure> replaced(int rank, std::uint64_t program) const;
+  std::optional<Failure> stopped(std::span<const int> waiting_for, std::chrono::milliseconds silent_after);
   std::vector<int> present(std::span<const int> ranks) const;
   Ending ending_of(int rank) const;
 

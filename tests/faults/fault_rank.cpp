@@ -134,6 +134,7 @@ int end(const std::string& how) {
         if (how == "exit") std::exit(7);
         if (how == "exit-zero") std::exit(0);
         if (how == "return") return 0;
+        if (how == "exec") ::execlp("sleep", "sleep", "1000", nullptr);
         if (how == "uncaught") throw std::runtime_error("nobody catches this");
       }
       since = Clock::now();

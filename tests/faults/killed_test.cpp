@@ -183,6 +183,24 @@ INSTANTIATE_TEST_SUITE_P(Faults, EndsEarly,
                            return name;
                          });
 
+// The process lives on as another program, so nothing of the kernel's says that a rank is gone.
+TEST(Exec, K4OfARankIsSeenByTheOthers) {
+  RunningCommand job(faulty_job(3, {"end", "exec"}, {"--grace", "1"}));
+  EXPECT_NE(job.wait(), 0) << job.out() << job.err();
+  DirectJob direct(DirectJob::Method::env, 3, {"end", "exec"});
+  for (const int r : {0, 2}) {
+    EXPECT_EQ(direct[r].wait(), 3) << direct[r].out();
+    for (const auto& lines : {lines_of_rank(job, r), lines_of(direct[r].out())}) {
+      const std::string error = line_of(lines, "error ");
+      EXPECT_TRUE(error.starts_with("PeerFailed cause=exited culprit=1 ")) << error;
+      EXPECT_NE(error.find("has become another program (exec) before finalize"), std::string::npos) << error;
+      expect_later_calls_threw_the_same(lines);
+    }
+  }
+  direct[1].send(SIGKILL);
+  expect_nothing_left(job_id(job));
+}
+
 class LeavesScope : public ::testing::TestWithParam<std::string> {};
 
 // K5: the destructor of the Context tells the peers, and waits for nobody.

@@ -143,6 +143,7 @@ struct alignas(2 * cache_line) Member {
   std::atomic<std::uint32_t> presence{0};
   std::atomic<std::int32_t> pid{0};  // 0: a thread of this process
   base::Processors processors;       // written before `presence`
+  std::uint64_t program = 0;         // see base::program_of(); written before `presence`
   PoolCard pool;
   PrivateCard private_memory;
   std::atomic<std::uint32_t> trial{0}, trial_partner{0}, trial_reads{0};  // see CopyTrial

@@ -27,6 +27,7 @@
 #include "engines/shm/engine.h"
 #include "transport/tcp/link.h"
 #include "unisono/call.h"
+#include "unisono/detail/switches.h"
 #include "unisono/failure.h"
 #include "unisono/task.h"
 
@@ -122,9 +123,10 @@ class Coordination {
       return std::nullopt;
     return read_failure();
   }
-  /// Looks for dead peers, and for ranks of `waiting_for` that have left or been stopped for too long. Makes system calls. With `any_will_do`, one
-  /// present rank of `waiting_for` is enough.
-  std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do);
+  /// Looks for dead peers, and for ranks of `waiting_for` that have left, or been silent for longer than `patience`: stopped, or cut off. Makes
+  /// system calls. With `any_will_do`, one present rank of `waiting_for` is enough.
+  std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do,
+                                           std::chrono::milliseconds patience = detail::silence_limit());
   /// Finds a rank among these that is dead or has been stopped for too long, even where the group is over. Ranks that have left do not count.
   std::optional<Failure> look_at(std::span<const int> ranks);
   /// Returns the process of a rank of this host; nothing where ranks are threads, and for ranks of other hosts.
@@ -159,8 +161,10 @@ class Coordination {
   bool may_be_over() const;
   std::optional<Failure> read_failure();
   std::optional<Failure> announced();
-  std::optional<Failure> look_for_peers(std::span<const int> waiting_for, bool any_will_do);
-  std::optional<Failure> look_on_host(std::span<const int> waiting_for, bool any_will_do, std::set<int>& left_here);
+  std::optional<Failure> look_for_peers(std::span<const int> waiting_for, bool any_will_do, std::chrono::milliseconds patience);
+  std::optional<Failure> look_on_host(std::span<const int> waiting_for, bool any_will_do, std::set<int>& left_here,
+                                      std::chrono::milliseconds patience);
+  std::optional<Failure> silent_peer(std::span<const int> waiting_for, std::chrono::milliseconds patience);
   std::optional<Failure> lost_peers();
   std::optional<Failure> lost_peer(int rank);
   bool has_left(int rank);
@@ -189,6 +193,10 @@ class Coordination {
   base::Clock::time_point announced_at_{}, next_telling_{};
   std::map<int, std::uint64_t> left_;  // ranks of other hosts, with the number of their last agreement
 };
+
+/// Returns how long a rank may be silent where a call has waited for so long and has so much time in all. That is silence_limit(); towards the end of
+/// the call's time it is half of that time, because the rank will not come before the deadline, and is known to be silent and not late.
+std::chrono::milliseconds patience_of_call(std::chrono::nanoseconds elapsed, std::chrono::milliseconds timeout);
 
 /// Options of the ranks of a host that are processes; they join collectively, through their store.
 struct HostOptions {

@@ -65,23 +65,30 @@ std::optional<Failure> Coordination::announced() {
   return announced_;
 }
 
-std::optional<Failure> Coordination::look_for_failures(std::span<const int> waiting_for, bool any_will_do) {
+std::chrono::milliseconds patience_of_call(std::chrono::nanoseconds elapsed, std::chrono::milliseconds timeout) {
+  const std::chrono::milliseconds limit = detail::silence_limit();
+  if (elapsed < 3 * timeout / 4) return limit;
+  return std::min(limit, std::max(timeout / 2, limit / 10));  // a few heartbeats may be late
+}
+
+std::optional<Failure> Coordination::look_for_failures(std::span<const int> waiting_for, bool any_will_do, std::chrono::milliseconds patience) {
   if (auto known = failure()) return known;
-  auto found = look_for_peers(waiting_for, any_will_do);
+  auto found = look_for_peers(waiting_for, any_will_do, patience);
   if (!found || !is_announced_.load(std::memory_order_acquire)) return found;
   // The loss of a rank is a consequence of the failure that another has announced.
   const std::lock_guard lock(mutex_);
   return announced_;
 }
 
-std::optional<Failure> Coordination::look_for_peers(std::span<const int> waiting_for, bool any_will_do) {
+std::optional<Failure> Coordination::look_for_peers(std::span<const int> waiting_for, bool any_will_do, std::chrono::milliseconds patience) {
   std::set<int> left_here;
   if (parts_.host.peers) {
-    if (auto failure = look_on_host(waiting_for, any_will_do, left_here)) return failure;
+    if (auto failure = look_on_host(waiting_for, any_will_do, left_here, patience)) return failure;
   }
   if (is_one_host()) return std::nullopt;
   poll();
   if (auto failure = lost_peers()) return failure;
+  if (auto failure = silent_peer(waiting_for, patience)) return failure;
   if (agreed_.load(std::memory_order_acquire)) return std::nullopt;
   const std::lock_guard lock(mutex_);
   const auto left = [&](int r) { return left_here.contains(r) || left_.contains(r) || (!topology_.here(r) && parts_.link->has_left(global(r))); };
@@ -90,9 +97,36 @@ std::optional<Failure> Coordination::look_for_peers(std::span<const int> waiting
   return has_left_the_group(*std::ranges::find_if(waiting_for, left));
 }
 
-std::optional<Failure> Coordination::look_on_host(std::span<const int> waiting_for, bool any_will_do, std::set<int>& left_here) {
+/// The link loses a peer that has been silent for silence_limit(); a call may know sooner. An engine does not say whom an agreed call waits for.
+std::optional<Failure> Coordination::silent_peer(std::span<const int> waiting_for, std::chrono::milliseconds patience) {
+  if (patience >= detail::silence_limit()) return std::nullopt;
+  const auto look = [&](int r) -> std::optional<Failure> {
+    if (topology_.here(r) || has_left(r)) return std::nullopt;
+    const std::chrono::milliseconds silence = parts_.link->silence_of(global(r));
+    if (silence < patience) return std::nullopt;
+    return Failure{.kind = Failure::Kind::peer_failed,
+                   .cause = PeerFailed::Cause::silent,
+                   .culprit = r,
+                   .missing = {},
+                   .message = fmt::format("nothing has come from rank {} ({}) for {:.1f} s", r, parts_.link->address_of(global(r)),
+                                          std::chrono::duration<double>(silence).count())};
+  };
+  if (!agreed_.load(std::memory_order_acquire)) {
+    for (const int r : waiting_for) {
+      if (auto failure = look(r)) return failure;
+    }
+    return std::nullopt;
+  }
+  for (int r = 0; r < size(); ++r) {
+    if (auto failure = look(r)) return failure;
+  }
+  return std::nullopt;
+}
+
+std::optional<Failure> Coordination::look_on_host(std::span<const int> waiting_for, bool any_will_do, std::set<int>& left_here,
+                                                  std::chrono::milliseconds patience) {
   if (auto known = recorded_failure(parts_.host.engine->segment().failure())) return known;
-  if (agreed_.load(std::memory_order_acquire)) return parts_.host.peers->look_at_all();
+  if (agreed_.load(std::memory_order_acquire)) return parts_.host.peers->look_at_all(patience);
   std::vector<int> locals;
   bool all_here = true;
   for (const int r : waiting_for) {
@@ -104,7 +138,7 @@ std::optional<Failure> Coordination::look_on_host(std::span<const int> waiting_f
     locals.clear();
     for (const int r : parts_.host.peers->gone()) left_here.insert(topology_.members[static_cast<std::size_t>(r)]);
   }
-  return parts_.host.peers->look(locals, any_will_do);
+  return parts_.host.peers->look(locals, any_will_do, patience);
 }
 
 bool Coordination::has_left(int rank) {

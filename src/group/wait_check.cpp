@@ -44,13 +44,14 @@ std::optional<Failure> WaitCheck::look(Group& group, const Task& task) const {
   constexpr auto tell_after = std::chrono::milliseconds(500);
   std::vector<int> waiting = task.waiting_for();
   group.record_wait(record, waiting);
-  auto failure = group.coordination().look_for_failures(waiting, task.any_will_do());
+  const auto patience = coordination::patience_of_call(deadline.elapsed(), deadline.timeout());
+  auto failure = group.coordination().look_for_failures(waiting, task.any_will_do(), patience);
   while (failure) {
     // A rank that did its part of the call and left, after it was counted among these, is not waited for any more.
     std::vector<int> now = task.waiting_for();
     if (now == waiting) return failure;
     waiting = std::move(now);
-    failure = group.coordination().look_for_failures(waiting, task.any_will_do());
+    failure = group.coordination().look_for_failures(waiting, task.any_will_do(), patience);
   }
   if (deadline.elapsed() > tell_after) {
     group.coordination().tell_whereabouts(waiting,

@@ -53,8 +53,9 @@ Executor::Executor(Coordination& coordination, Engines engines, SharedNetworks n
     if (!is_composed()) network_.emplace();
   }
   if (engines_.group->blocks()) {
-    watchdog_ = std::make_unique<coordination::Watchdog>([this] { return coordination_.look_for_failures({}, false); },
-                                                         [this](const Failure& failure) { coordination_.poison(failure); });
+    watchdog_ = std::make_unique<coordination::Watchdog>(
+        [this](std::chrono::milliseconds patience) { return coordination_.look_for_failures({}, false, patience); },
+        [this](const Failure& failure) { coordination_.poison(failure); });
   }
 }
 

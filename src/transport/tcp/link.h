@@ -109,6 +109,8 @@ class Link : public CallMail {
   /// Returns true for a rank that is lost or has said goodbye.
   virtual bool is_gone(int peer) const = 0;
   virtual bool has_left(int peer) const = 0;  // said goodbye
+  /// Returns how long nothing has come from a rank, as this side's heartbeats show; 0 for one that is not connected, or is gone.
+  virtual std::chrono::milliseconds silence_of(int peer) const = 0;
   /// Finalizes this rank: pending data is still sent (for at most `at_most`), and the end of a connection is no failure any more.
   virtual void goodbye(std::chrono::milliseconds at_most) = 0;
   /// Returns the numeric address of the connection to that rank, "10.0.0.2:41234", or that at which it listens while there is none; "" for one of

@@ -45,6 +45,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   std::optional<Loss> lost() const override;
   bool is_gone(int peer) const override;
   bool has_left(int peer) const override;
+  std::chrono::milliseconds silence_of(int peer) const override;
   void goodbye(std::chrono::milliseconds at_most) override;
   std::string address_of(int peer) const override;
   std::size_t connections() const override;

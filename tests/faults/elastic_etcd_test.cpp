@@ -176,7 +176,10 @@ TEST_F(ElasticEtcd, EndAJobWhoseHostZeroHasSleptAndLostItsPlace) {
   Launchers sleeping = endless(), next = endless();
   RunningCommand& sleeper = sleeping.start({}, brief);
   ASSERT_TRUE(sleeper.until_out_has("under way", 2)) << sleeper.err();
+  const auto store = look();
+  const rendezvous::Record zero = rendezvous::decode(store->get(first_claim, 30s));
   sleeper.send(SIGSTOP);
+  ASSERT_TRUE(eventually([&] { return !store->is_present(zero.presence); }));
   RunningCommand& other = next.start({}, brief);
   ASSERT_TRUE(other.until_out_has("under way", 2)) << other.err();
   sleeper.send(SIGCONT);

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "etcd_server.h"
+#include "rendezvous/record.h"
 #include "running_command.h"
 #include "store/etcd_store.h"
 
@@ -78,7 +79,12 @@ TEST_F(LauncherEtcd, EndsAJobThatHasSleptAndLostItsPlace) {
     for (const auto& launcher : job) ASSERT_TRUE(launcher->until_out_has("ready", 2)) << launcher->err();
   };
   start_two(sleeping);
+  const auto store = store::etcd::open_etcd(server_->url("/jobs/a"), {}, base::Deadline(std::chrono::seconds(20)));
   for (const auto& launcher : sleeping) launcher->send(SIGSTOP);
+  for (int seat = 0; seat < 2; ++seat) {
+    const std::string text = store->get(fmt::format("unisono/rendezvous/hosts/1/auto/{}", seat), std::chrono::seconds(30));
+    ASSERT_TRUE(eventually([&] { return !store->is_present(rendezvous::decode(text).presence); }));
+  }
   start_two(next);
   for (const auto& launcher : sleeping) launcher->send(SIGCONT);
   for (const auto& launcher : sleeping) {

@@ -199,7 +199,7 @@ std::optional<Failure> Peers::stopped(std::span<const int> waiting_for, std::chr
     if (since >= suspect_after && !peer.warned) {
       peer.warned = true;
       base::warn("rank " + std::to_string(segment_->name_of(r)) + " (pid " + std::to_string(pid) + ") is stopped; it counts as failed after " +
-                 seconds(silent_after));
+                 seconds(silent_after) + ", or towards the end of a call's time");
     }
     if (since >= silent_after) {
       return Failure{.kind = Failure::Kind::peer_failed,

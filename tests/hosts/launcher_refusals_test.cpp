@@ -77,7 +77,7 @@ TEST(RefusedHosts, an_interface_that_is_loopback_is_named) {
     auto job = start_job(hosts, 2, {HOST_RANK, "sum"}, {}, with(secret, {{variable, "lo"}}));
     for (const auto& launcher : job) {
       EXPECT_NE(launcher->wait(), 0) << launcher->out();
-      const std::string said = unwrapped(launcher->err());
+      const std::string said = launcher->out() + launcher->err();
       EXPECT_NE(said.find(fmt::format("{}=lo chooses 127.0.0.1, a loopback address, which no other host reaches", variable)), std::string::npos)
           << said;
       EXPECT_NE(said.find("choose another interface"), std::string::npos) << said;

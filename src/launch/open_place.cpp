@@ -39,12 +39,10 @@ std::string why_unreachable(const ToldAddress& told, const Deadline& deadline) {
   return opened.fd ? "" : fmt::format("{}: {}", base::describe(address), base::error_text(opened.error));
 }
 
-/// A loopback address leads to this host, where something else may listen.
-void check_is_no_loopback_elsewhere(const Record& zero, const ToldAddress& told, const std::string& name) {
+/// Tells whether the address is loopback of another host: here it leads to this one, where something else may listen.
+bool is_loopback_elsewhere(const Record& zero, const ToldAddress& told) {
   const bool is_elsewhere = base::network_of(zero.member.machine) != base::network_of(base::machine_id());
-  if (!is_elsewhere || !base::resolve(told.host, 0).front().is_loopback()) return;
-  throw InvalidArgument(fmt::format("{} has told {}, a loopback address, which no other host reaches", name, told.host),
-                        {.operation = operation, .hint = "UNISONO_INTERFACE on that host chooses another one"});
+  return is_elsewhere && base::resolve(told.host, 0).front().is_loopback();
 }
 
 }  // namespace
@@ -116,8 +114,10 @@ OpenPlace::HostZero OpenPlace::find(Claim claim, const Deadline& deadline) {
     const auto told = await(address_key(number), deadline);
     if (!told) continue;
     const ToldAddress address = decode_address(*told);
-    check_is_no_loopback_elsewhere(*zero, address, name);
-    const std::string why = why_unreachable(address, deadline);
+    const std::string why =
+        is_loopback_elsewhere(*zero, address)
+            ? fmt::format("{}:{}: it is loopback of that host, where UNISONO_INTERFACE chooses another", address.host, address.port)
+            : why_unreachable(address, deadline);
     if (why.empty()) return {.address = *told};
     missing = fmt::format("{} has told an address at which it cannot be reached ({})", name, why);
     ::poll(nullptr, 0, static_cast<int>(std::min(deadline.left(), pause_of_connects).count()));

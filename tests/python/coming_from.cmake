@@ -10,5 +10,5 @@ unisono_core_test(horovod_jobs_test TIMEOUT 900 SHORT Names Jobs.test_again_afte
 unisono_core_test(ignite_test TIMEOUT 900 SHORT Names Alone Places)
 unisono_core_test(ignite_jobs_test TIMEOUT 900 SHORT IgniteJobs.test_values IgniteJobs.test_again IgniteJobs.test_an_exception_leaves_parallel)
 unisono_core_test(mmengine_test TIMEOUT 900 SHORT Names Lists Better.test_groups_count_their_own_ranks_and_turn_others_away
-  Better.test_results_of_any_length_none_and_a_missing_folder)
+  Better.test_results_of_any_length_none_and_a_missing_folder Better.test_results_in_files_are_taken_from_their_writers_alone)
 unisono_core_test(virtex_test TIMEOUT 600 SHORT Alone Jobs.test_launch)

@@ -4,7 +4,9 @@ import importlib
 import importlib.util
 import inspect
 import json
+import shutil
 import sys
+import tempfile
 import unittest
 import warnings
 from pathlib import Path
@@ -152,6 +154,27 @@ class Alone(unittest.TestCase):
 
 
 class Places(unittest.TestCase):
+    def test_only_a_store_makes_way_for_a_new_one(self):
+        folder = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        place = folder / "meeting"
+        for content in (b"", b"UNISLOG\x01"):
+            place.write_bytes(content)
+            _meeting.remove_stale_file(f"file://{place}")
+            self.assertFalse(place.exists())
+        torch.distributed.FileStore(str(place), 3).set("key", "value")
+        self.assertTrue(place.exists())
+        _meeting.remove_stale_file(f"file://{place}?rank=0")
+        self.assertFalse(place.exists())
+        _meeting.remove_stale_file(f"file://{place}")  # as well where there is none
+
+        place.write_text("results of a week")
+        (folder / "link").symlink_to(place)
+        for wrong in (place, folder / "link", folder):
+            self.assertRaisesRegex(ValueError, "cannot meet in", _meeting.remove_stale_file, f"file://{wrong}")
+        self.assertEqual(place.read_text(), "results of a week")
+        self.assertTrue((folder / "link").is_symlink())
+
     @covers("N-01", "N-02", "N-03", "K-32")
     def test_hosts(self):
         def of(hosts, local=None):

@@ -2,6 +2,7 @@
 
 import os
 import re
+import stat
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
@@ -83,9 +84,26 @@ def split_address(url):
 
 
 def remove_stale_file(init_method):
-    """Removes what an earlier job has left in the file of a file:// init_method. Called before the first rank starts."""
+    """Removes what an earlier job has left in the file of a file:// init_method. Called before the first rank starts.
+
+    Raises ValueError where the file is no store: it is somebody's data, and stays.
+    """
     path = re.sub(r"^file://", "", init_method).split("?")[0]
     try:
-        os.remove(path)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        pass
+        return
+    except OSError as error:
+        raise ValueError(f"the ranks cannot meet in {path}: {error.strerror}") from None
+    try:
+        is_store = stat.S_ISREG(os.fstat(descriptor).st_mode) and _is_store(os.read(descriptor, 16))
+    finally:
+        os.close(descriptor)
+    if not is_store:
+        raise ValueError(f"the ranks cannot meet in {path}: the file is none that an earlier job has left. Name a file that does not exist")
+    os.remove(path)
+
+
+def _is_store(begin):
+    """Whether a file begins as that of a FileStore: empty, ours, or PyTorch's, which counts its users first."""
+    return not begin or begin.startswith((b"UNISLOG", b"\x09\0\0\0refcount/"))

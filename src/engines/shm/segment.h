@@ -43,7 +43,7 @@ struct Announcement {
   std::uint64_t in = 0, out = 0;       // addresses
   std::uint32_t in_pools : 1 = 0;      // both lie in the shared pool of the process
   std::uint32_t maps_all : 1 = 0;      // the rank has mapped the pools of all others
-  std::uint32_t reads_all : 1 = 0;     // the rank can read the private memory of all others
+  std::uint32_t reads_all : 1 = 0;     // the rank can read the private memory of all others, and lets them read its own
   std::uint32_t tries : 1 = 0;         // of rank 0: it repeats the trial in this step
   std::uint32_t streams : 1 = 0;       // of rank 0: slots are written past the caches
   std::uint32_t log_up_to : 5 = 0;     // of rank 0: the power of two of SingleCopyRange::up_to, or 0

@@ -38,6 +38,7 @@ void reduce_entries(const nb::dict& entries, std::string_view label, ReduceOp op
     if (!PyUnicode_Check(key.ptr())) throw_invalid(operation, "the keys of the dictionary are not all str");
     if (Value::is_value(entry)) {
       numbers.emplace_back(nb::borrow(key), std::make_unique<Value>(entry, operation));
+      numbers.back().second->check_result_fits(op, size_of_group(trailing.group), operation);
       tensors.push_back({nb::cast<std::string>(key), numbers.back().second->view()});
     } else {
       buffers.emplace_back(entry, Use::write, operation);
@@ -63,6 +64,7 @@ nb::object average_across_processes(nb::handle x, nb::handle group, nb::handle t
   };
   if (Value::is_value(x)) {
     Value value(x, "average_across_processes");
+    value.check_result_fits(ReduceOp::avg, size_of_group(trailing.group), "average_across_processes");
     carry_out(request_on(value.view()), trailing);
     return value.object();
   }

@@ -3,13 +3,15 @@
 import array
 import gc
 import importlib.util
+import os
+import tempfile
 import unittest
 import weakref
 
 import numpy as np
 
 import unisono
-from ranks import RankTest, main
+from ranks import RankTest, distinct, main
 
 
 def has(module):
@@ -99,8 +101,59 @@ class Refused(RankTest):
         x.flags.writeable = False
         error = self.refused(unisono.InvalidArgument, "read-only", unisono.all_reduce, x)
         self.assertIn("copy", error.hint)
-        for call in (unisono.broadcast, unisono.scan, unisono.all_reduce_async, lambda x: unisono.recv(x, 0)):
-            self.refused(unisono.InvalidArgument, "read-only", call, x)
+        for call in (unisono.scan, unisono.all_reduce_async, lambda x: unisono.recv(x, 0), lambda x: unisono.broadcast(x, (self.rank + 1) % self.size)):
+            if self.size > 1 or call is unisono.scan:
+                self.refused(unisono.InvalidArgument, "read-only", call, x)
+
+    def test_what_is_only_read_may_be_read_only(self):
+        # Memory that no process can write to: a rank that did would be killed.
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.npy")
+            np.save(path, self.mine((20_000,)))
+            mine, again, total = np.load(path, mmap_mode="r"), np.load(path, mmap_mode="r"), sum(self.all((20_000,)))
+            for root in range(self.size):
+                x = mine if self.rank == root else np.empty(20_000)
+                self.assertIs(unisono.broadcast(x, root), x)
+                self.same(x, distinct(root, (20_000,)))
+                x = mine if self.rank == root else np.empty(20_000)
+                self.assertIs(unisono.broadcast_async(x, root).result(), x)
+                self.same(x, distinct(root, (20_000,)))
+                for reduce in (unisono.reduce, lambda x, dst: unisono.reduce_async(x, dst).result()):
+                    result = reduce(mine.copy() if self.rank == root else mine, root)
+                    if self.rank == root:
+                        self.same(result, total)
+                    else:
+                        self.assertIsNone(result)
+                second = np.empty(20_000)
+                unisono.broadcast_multigpu([mine if self.rank == root else np.empty(20_000), second], root)
+                self.same(second, distinct(root, (20_000,)))
+                first = np.array(mine)
+                unisono.reduce_multigpu([first if self.rank == root else mine, again], root)
+                if self.rank == root:
+                    self.same(first, 2 * total)
+                parts = unisono.gather(mine, dst=root)
+                if self.rank == root:
+                    self.same(parts[-1], distinct(self.size - 1, (20_000,)))
+                self.same(unisono.scatter(np.stack([mine] * self.size) if self.rank == root else None, np.empty(20_000), root), distinct(root, (20_000,)))
+            self.same(unisono.all_gather(mine)[-1], distinct(self.size - 1, (20_000,)))
+            self.same(unisono.all_reduce(mine, out=np.empty(20_000)), total)
+            if self.size > 1:
+                right, left = (self.rank + 1) % self.size, (self.rank - 1) % self.size
+                received = np.empty(20_000)
+                unisono.send_recv(mine, right, received, left)
+                self.same(received, distinct(left, (20_000,)))
+                unisono.wait_all(unisono.batch([unisono.P2POp.send(mine, right), unisono.P2POp.recv(received, left)]))
+            unisono.barrier()
+
+    def test_complex_numbers_are_aligned_as_their_parts(self):
+        for parts, dtype in ((np.float32, np.complex64), (np.float64, np.complex128)):
+            x = np.arange(10, dtype=parts)[1:9].view(dtype)
+            expected = np.array(x) * self.size
+            self.assertTrue(x.flags.aligned)
+            self.assertNotEqual(x.ctypes.data % np.dtype(dtype).itemsize, 0)
+            self.same(unisono.all_reduce(x), expected)
+        odd = np.frombuffer(bytearray(17), np.uint8)[1:].view(np.complex64)
+        self.refused(unisono.InvalidArgument, "not aligned", unisono.all_reduce, odd)
 
     def test_lists(self):
         x = np.ones(3)

@@ -105,7 +105,8 @@ std::uint32_t random_seed(nb::handle group, nb::handle timeout, int tag) {
 /// The parts of all ranks at rank 0, through files.
 nb::object collect_by_files(nb::handle part, const std::string& tmpdir, nb::handle group, nb::handle timeout, int tag) {
   const Trailing trailing(group, timeout, tag, "collect_results");
-  Pickled own(part);
+  const std::exception_ptr refusal = detail::why_no_pickles(trailing.group);
+  const Pickled own = refusal ? Pickled(refusal) : Pickled(part);
   detail::Parcel parcel{.bytes = {}, .error = own.error()};
   const std::size_t head = aligned(sizeof(std::uint64_t) + own.head().size());
   if (!own.error()) {
@@ -130,9 +131,8 @@ nb::object collect_by_files(nb::handle part, const std::string& tmpdir, nb::hand
     std::memcpy(&size, bytes.data(), sizeof size);
     const std::size_t body = aligned(sizeof size + static_cast<std::size_t>(size));
     if (size > bytes.size() || body > bytes.size()) throw ProtocolError("the file of a rank is too short", {.operation = "collect_results"});
-    const nb::object memory = new_bytearray(bytes.size() - body);
-    std::memcpy(data_of(memory), bytes.data() + body, bytes.size() - body);
-    parts.append(unpickled(bytes.subspan(sizeof size, static_cast<std::size_t>(size)), memory, 0, bytes.size() - body));
+    const auto own_head = bytes.subspan(sizeof size, static_cast<std::size_t>(size));
+    parts.append(unpickled(own_head, segments_in(own_head, bytes.subspan(body))));
   }
   return parts;
 }

@@ -37,6 +37,11 @@ constexpr std::array table = {
         "ranks. `required` also refuses what libraries of others would send unencrypted between hosts",
         Value::word,
         {"on", "required", "off"}},
+    Variable{"UNISONO_PICKLE",
+             "`on` (the default) or `off`: whether objects of Python travel, which pickle writes and reads. With `off` their calls are an "
+             "`InvalidArgument` on all ranks, and only data travels: buffers, numbers, `broadcast_any`, and objects of C++",
+             Value::word,
+             {"on", "off"}},
     Variable{"UNISONO_TLS_CERT",
              "a file with this process's certificate (PEM), and those between it and the authority. Without certificates the key of TLS is derived "
              "from the job's secret"},

@@ -64,6 +64,7 @@ class Coordination {
 
   const GroupTopology& topology() const { return topology_; }
   const std::vector<int>& global_ranks() const { return parts_.global_ranks; }
+  const std::string& key() const { return parts_.key; }
   int rank() const { return topology_.rank; }
   int size() const { return topology_.size(); }
   bool is_one_host() const { return topology_.host_count() == 1; }

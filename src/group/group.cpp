@@ -40,6 +40,7 @@ Group::Group(GroupParts parts)
       device_(parts_.core->device()),
       compares_shapes_(wants_shapes(base::Environment::process())),
       refused_values_(group::refused_values(base::Environment::process())),
+      seals_(coordination(), core().executor().name()),
       number_(parts_.recorder->add_group(parts_.name, size(), {.generation = parts_.generation, .rank = in_world(rank())})),
       lane_(std::make_shared<Lane>()) {
   parts_.progress->add(lane_);

@@ -14,6 +14,7 @@
 #include "group/fork_guard.h"
 #include "group/group_core.h"
 #include "group/progress.h"
+#include "group/seals.h"
 #include "group/values.h"
 #include "recorder/recorder.h"
 #include "unisono/detail/request.h"
@@ -57,6 +58,8 @@ class Group : public std::enable_shared_from_this<Group> {
   /// The device whose memory it works on, beside the host's.
   const std::optional<Device>& device() const { return device_; }
   std::uint64_t sequence() const { return sequence_; }
+  /// The codes of the objects that travel in it.
+  Seals& seals() { return seals_; }
   recorder::Recorder& recorder() const { return *parts_.recorder; }
   /// Records that a call waits for ranks of the group.
   void record_wait(const recorder::Recorder::Call& call, const std::vector<int>& ranks) const;
@@ -165,6 +168,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::optional<Device> device_;
   const bool compares_shapes_;
   const RefusedValues refused_values_;
+  Seals seals_;
   const std::uint16_t number_;  // in the record
   std::shared_ptr<Lane> lane_;
   std::atomic<bool> busy_{false};

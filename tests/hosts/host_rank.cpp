@@ -100,6 +100,40 @@ void sum_in_groups() {
   say("all is right");
 }
 
+/// Every rank gives an object that tests look for on its way, by the call of that name.
+void exchange_objects(const std::string& call) {
+  const Context context;
+  const std::string own = "the object as it was sent";
+  const std::string rest(40'000, '.');  // of a message, which is more than a frame of its own then
+  const auto got = [](const std::string& text) { say(fmt::format("rank {} has {}", rank(), text.substr(0, text.find('.')))); };
+  if (call == "broadcast") {
+    std::string text = rank() == 0 ? own : "";
+    broadcast_object(text);
+    got(text);
+  } else if (call == "gather") {
+    if (const auto all = gather_object(own)) got(all->back());
+  } else if (call == "all_gather") {
+    got(all_gather_object(own)[static_cast<std::size_t>(1 - rank())]);
+  } else if (call == "scatter") {
+    got(scatter_object(rank() == 0 ? std::vector<std::string>(2, own) : std::vector<std::string>()));
+  } else if (call == "files") {
+    if (const auto all = collect_results(std::vector<std::string>{own}, 2, {.via = CollectVia::shared_dir})) got(all->back());
+  } else if (call == "elastic") {
+    std::string text = rank() == 0 ? own : "";
+    ElasticState state;
+    state.object("text", text);
+    state.step = 1 - rank();
+    synchronize(state);
+    got(text);
+  } else if (rank() == 0) {  // message, messages
+    for (int i = 1; i <= (call == "message" ? 1 : 2); ++i) send_object((call == "message" ? own : fmt::format("message {}", i)) + rest, 1);
+    barrier();
+  } else {
+    for (int i = 1; i <= (call == "message" ? 1 : 2); ++i) got(recv_object<std::string>(0));
+    barrier();
+  }
+}
+
 int run(const std::vector<std::string>& words) {
   const std::string& mode = words.at(0);
   if (const char* const limit = std::getenv("HOST_RANK_SILENCE_MS")) detail::set_silence_limit(std::chrono::milliseconds(std::atoi(limit)));
@@ -116,6 +150,8 @@ int run(const std::vector<std::string>& words) {
     say(fmt::format("rank {} of {}, node {} of {}, sum {}", rank(), world_size(), node_rank(), nnodes(), all_reduce(rank())));
   } else if (mode == "move") {
     move_data(words.size() > 1 ? std::stoul(words[1]) : 300'000);
+  } else if (mode == "objects") {
+    exchange_objects(words.at(1));
   } else if (mode == "groups") {
     sum_in_groups();
   } else if (mode == "work") {  // sums until rank 0 sees the file that its last word names

@@ -315,6 +315,13 @@ class Objects(RankTest):
             hvd.broadcast_object(lambda: 7, 0)
         self.assertIn("pickle", str(raised.exception))
 
+    @mock.patch.dict(os.environ, UNISONO_PICKLE="off")
+    def test_no_pickles_where_they_are_forbidden(self):
+        for call in (lambda: hvd.broadcast_object(5, 0), lambda: hvd.allgather_object(5)):
+            with self.assertRaisesRegex(ValueError, "UNISONO_PICKLE=off"):
+                call()
+        self.same(hvd.broadcast(torch.ones(1), 0), torch.ones(1))
+
     def test_timeline(self):
         path = os.path.join(tempfile.mkdtemp(), "timeline.json")
         hvd.start_timeline(path)

@@ -11,6 +11,7 @@ import numpy
 import torch
 from torch import distributed
 
+from .. import _pickles
 from . import _ranks
 from ._collectives import broadcast
 
@@ -33,6 +34,7 @@ def broadcast_object_list(data, src=0, group=None):
     size = _ranks.member_size(group)
     _ranks.check_root(src, size, "src")
     if size > 1:
+        _pickles.check("broadcast_object_list")
         distributed.broadcast_object_list(data, group=group, group_src=src)
 
 
@@ -41,6 +43,7 @@ def all_gather_object(data, group=None):
     size = _ranks.member_size(group)
     if size == 1:
         return [_copy(data)]
+    _pickles.check("all_gather_object")
     result = [None] * size
     distributed.all_gather_object(result, data, group)
     return result
@@ -52,6 +55,7 @@ def gather_object(data, dst=0, group=None):
     _ranks.check_root(dst, size, "dst")
     if size == 1:
         return [_copy(data)]
+    _pickles.check("gather_object")
     result = [None] * size if rank == dst else None
     distributed.gather_object(data, result, group=group, group_dst=dst)
     return result

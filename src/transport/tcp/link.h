@@ -114,6 +114,13 @@ class Link : public CallMail {
   /// Returns the numeric address of the connection to that rank, "10.0.0.2:41234", or that at which it listens while there is none; "" for one of
   /// this host.
   virtual std::string address_of(int peer) const = 0;
+  /// What keeps others from changing bytes on the way between the ranks of this link, whoever carries them.
+  struct Protection {
+    std::string secret = {};    ///< 32 bytes, from which codes of objects are made; only ranks of the job know it. Empty where there is no token
+    bool is_encrypted = false;  ///< the connections of this link are
+    bool is_local = false;      ///< all ranks are on this machine, and use loopback addresses
+  };
+  virtual const Protection& protection() const = 0;
   /// Returns the number of connections that are open now.
   virtual std::size_t connections() const = 0;
 };

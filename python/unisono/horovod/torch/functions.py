@@ -1,7 +1,5 @@
 """Parameters, optimizer states and objects."""
 
-import pickle
-
 import torch
 
 from ... import _pickles
@@ -84,7 +82,7 @@ def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set
     from ._job import rank
 
     is_root = rank() == root_rank
-    data, error = _written(obj) if is_root else (b"", None)
+    data, error = _written("broadcast_object", obj) if is_root else (b"", None)
     head = torch.tensor([len(data), error is not None])
     broadcast_(head, root_rank, f"{name}.length", process_set)
     length, has_failed = head.tolist()
@@ -94,13 +92,13 @@ def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set
         raise error
     if has_failed:
         _pickles.refuse("broadcast_object", root_rank, data.numpy().tobytes())
-    return obj if is_root else pickle.loads(data.numpy().tobytes())
+    return obj if is_root else _pickles.loads("broadcast_object", data.numpy().tobytes())
 
 
 def allgather_object(obj, name=None):
     """A list of every rank's object, in the order of the ranks. They travel as those of broadcast_object, and fail as those."""
     name = name or "object"
-    data, error = _written(obj)
+    data, error = _written("allgather_object", obj)
     heads = allgather(torch.tensor([[len(data), error is not None]]), f"{name}.length")
     lengths, failed = heads[:, 0].tolist(), heads[:, 1].tolist()
     parts = [part.numpy().tobytes() for part in allgather(torch.frombuffer(bytearray(data), dtype=torch.uint8), f"{name}.data").split(lengths)]
@@ -108,12 +106,12 @@ def allgather_object(obj, name=None):
         raise error
     if any(failed):
         _pickles.refuse("allgather_object", failed.index(1), parts[failed.index(1)])
-    return [pickle.loads(part) for part in parts]
+    return [_pickles.loads("allgather_object", part) for part in parts]
 
 
-def _written(obj):
+def _written(operation, obj):
     try:
         import cloudpickle as module
     except ImportError:
         import pickle as module
-    return _pickles.dumps(obj, module)
+    return _pickles.dumps(operation, obj, module)

@@ -188,8 +188,7 @@ class ComputationModel(metaclass=ABCMeta):
         if isinstance(tensor, torch.Tensor):
             self._do_broadcast(tensor, src, group)
             return tensor
-        encoded = _frames.encode(tensor) if is_src else (0, b"")
-        return _frames.decode(*self._send(*encoded, src, is_src, group))
+        return self._broadcast_anything(tensor, src, is_src, group)
 
     def _send(self, kind, payload, src, is_src, group):
         carrier = self._carrier(group)

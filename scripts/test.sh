@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds everything and runs the checks: style, the tests (release), the count of the rows of tests/features that the passed tests cover,
 # and that of the moments of the fault matrix.
+#   --developer       with warnings as errors (preset developer), as the continuous integration does
 #   --without-torch   leave out the component torch, for which PyTorch is fetched otherwise, and the count of the rows
 #   --long            also the tests that take minutes each (label "long"), and scripts/test-sanitizers.sh --long
 set -euo pipefail
@@ -8,12 +9,14 @@ cd "$(dirname "$0")/.."
 
 with_torch=ON
 long=no
+preset=release
 for argument in "$@"; do
   case "$argument" in
+    --developer) preset=developer ;;
     --without-torch) with_torch=OFF ;;
     --long) long=yes ;;
-    -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
-    *) echo "usage: $0 [--without-torch] [--long]   (unknown argument: $argument)" >&2; exit 2 ;;
+    -h | --help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
+    *) echo "usage: $0 [--developer] [--without-torch] [--long]   (unknown argument: $argument)" >&2; exit 2 ;;
   esac
 done
 without=()
@@ -50,7 +53,7 @@ step "format" ./scripts/check-format
 step "lengths" ./scripts/check-lengths
 step "tidy" ./scripts/check-tidy --within 60
 # The demo may have left tests and benchmarks out of build/release; the preset brings them back.
-step "build release" build release release -DUNISONO_TORCH=$with_torch
+step "build release" build release "$preset" -DUNISONO_TORCH=$with_torch
 step "layers by symbols" ./scripts/check-symbols
 rm -rf build/release/coverage  # records of tests that no longer exist
 step "test release" run_tests release

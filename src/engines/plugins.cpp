@@ -59,6 +59,10 @@ std::string last_error(const std::string& path) {
 
 FoundPlugin load(const std::string& name, const std::string& path) {
   FoundPlugin found{.name = name, .path = path};
+#ifdef UNISONO_STATIC
+  found.why_not = "this program has the static library of unisono, which takes no plug-ins: link the shared one (without BUILD_SHARED_LIBS=OFF)";
+  return found;
+#endif
   if (const std::string danger = base::why_not_to_run(path); !danger.empty()) {
     found.why_not = fmt::format("{} is not loaded: {}", path, danger);
     return found;
@@ -114,6 +118,9 @@ const FoundPlugin* find_locked(std::string_view name) {
   auto& known = loaded().by_name;
   if (const auto found = known.find(name); found != known.end()) return &found->second;
   if (!is_name(name)) return nullptr;
+#ifdef UNISONO_STATIC
+  if (is_ours(name)) return &known.emplace(std::string(name), load(std::string(name), "")).first->second;
+#endif
   for (const SearchedFolder& folder : searched_folders()) {
     const fs::path path = file_of(folder, name);
     std::error_code ignored;

@@ -47,8 +47,8 @@ std::vector<std::string> memory_event_files(std::string_view own_cgroups, const 
     const auto end = own_cgroups.find('\n');
     const std::string_view line = own_cgroups.substr(0, end);
     const auto first = line.find(':');
-    const auto second = line.find(':', first + 1);
-    if (first != std::string_view::npos && second != std::string_view::npos) {
+    const auto second = first == std::string_view::npos ? first : line.find(':', first + 1);
+    if (second != std::string_view::npos) {
       const std::string_view controllers = line.substr(first + 1, second - first - 1);
       const std::string path(line.substr(second + 1));
       if (controllers.empty()) {

@@ -53,7 +53,7 @@ struct Announcement {
 
   void set_range(const SingleCopyRange& range) {
     from = range.from;
-    log_up_to = range.up_to == 0 ? 0 : static_cast<std::uint32_t>(std::bit_width(range.up_to) - 1);
+    log_up_to = range.up_to == 0 ? 0 : static_cast<std::uint32_t>(std::bit_width(range.up_to) - 1) & 31U;
   }
   SingleCopyRange range() const { return {from, log_up_to == 0 ? 0 : std::uint32_t{1} << log_up_to}; }
 };

@@ -80,10 +80,10 @@ nb::object view_of(std::span<const std::byte> bytes) {
 }  // namespace
 
 const detail::ObjectType& python_object_type() {
-  static const detail::ObjectType type = [] {
+  static const auto& type = *new const detail::ObjectType([] {
     const std::string name(detail::python_object);
     return detail::ObjectType{name, detail::fingerprint_of(name)};
-  }();
+  }());
   return type;
 }
 

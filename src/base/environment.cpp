@@ -21,7 +21,7 @@ void Environment::become(Environment environment) { of_this_rank.store(new Envir
 
 const Environment& Environment::process() {
   if (const Environment* own = of_this_rank.load(std::memory_order_acquire)) return *own;
-  static const Environment snapshot = [] {
+  static const Environment& snapshot = *new const Environment([] {  // never destroyed, like all that static objects of a program may still need
     std::map<std::string, std::string, std::less<>> variables;
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
       std::string_view text(*entry);
@@ -29,7 +29,7 @@ const Environment& Environment::process() {
       if (equals != std::string_view::npos) variables.emplace(text.substr(0, equals), text.substr(equals + 1));
     }
     return Environment(std::move(variables));
-  }();
+  }());
   return snapshot;
 }
 

@@ -21,7 +21,7 @@ std::uint64_t namespace_number(const std::string& kind) {
 }
 
 const std::string& machine_id() {
-  static const std::string id = [] {
+  static const std::string& id = *new const std::string([] {
     std::string text;
     std::ifstream file("/proc/sys/kernel/random/boot_id");
     if (!(file >> text)) text = host_name();
@@ -30,7 +30,7 @@ const std::string& machine_id() {
       text.append("/").append(number == 0 ? "?" : std::to_string(number));
     }
     return text;
-  }();
+  }());
   return id;
 }
 

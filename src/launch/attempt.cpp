@@ -208,7 +208,7 @@ std::vector<recorder::RankSeen> Attempt::records() const {
 }
 
 const std::deque<std::string>& Attempt::last_lines(int rank) const {
-  static const std::deque<std::string> none;
+  static const auto& none = *new const std::deque<std::string>;
   const int local = rank - first_rank_;
   if (local < 0 || local >= parts_.options.ranks) return none;
   return output_.unseen_last_lines(static_cast<std::size_t>(local));

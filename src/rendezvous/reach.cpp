@@ -136,7 +136,7 @@ std::shared_ptr<Store> launcher_store(int fd) {
     std::shared_ptr<Store> store;
     int pid = 0;
   };
-  static std::map<int, Taken> taken;
+  static auto& taken = *new std::map<int, Taken>;  // never destroyed: a static object of the program may join
   const std::lock_guard lock(mutex);
   if (const auto found = taken.find(fd); found != taken.end() && found->second.pid == ::getpid()) return found->second.store;
   if (fd < 0 || ::fcntl(fd, F_GETFD) < 0) throw InvalidArgument(fmt::format("UNISONO_LAUNCHER_FD is {}, which is no open descriptor", fd));
@@ -145,7 +145,7 @@ std::shared_ptr<Store> launcher_store(int fd) {
   if (const auto stale = taken.find(fd); stale != taken.end()) {
     // A child of fork has its own connection under a number of its parent's. The parent's object owns that number as well, so it is kept and not
     // closed.
-    static std::vector<std::shared_ptr<Store>> parents;
+    static auto& parents = *new std::vector<std::shared_ptr<Store>>;
     parents.push_back(std::move(stale->second.store));
   }
   taken[fd] = {store, ::getpid()};

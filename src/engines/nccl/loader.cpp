@@ -160,7 +160,7 @@ std::shared_ptr<Vendor> find(Finder& finder, Libraries& libraries, const Setting
 }  // namespace
 
 Libraries& system_libraries() {
-  static SystemLibraries libraries;
+  static auto& libraries = *new SystemLibraries;
   return libraries;
 }
 

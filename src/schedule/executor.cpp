@@ -102,6 +102,7 @@ Problem Executor::problem_of(const CollectiveCall& call) const {
 Schedule Executor::schedule_of(const CollectiveCall& call) const {
   Schedule schedule;
   if (call.operation == Operation::barrier) return schedule;  // the agreement was one
+  const detail::FixedFloatingPoint fixed;                     // all ranks choose the same algorithm
   Builder builder(schedule);
   schedule.algorithm = build(problem_of(call), setting(), builder);
   return schedule;
@@ -175,12 +176,14 @@ Setting Executor::setting() const {
 }
 
 std::optional<coordination::Carried::Pattern> Executor::pattern_of(const CollectiveCall& call) {
+  const detail::FixedFloatingPoint fixed;
   const auto pattern = pattern_with_agreement(call, problem_of(call), setting());
   const bool is_direct = pattern && *pattern != coordination::Carried::Pattern::to_all;
   return is_direct && needs_calibration() ? std::nullopt : pattern;  // which way is the faster one has to be measured
 }
 
 bool Executor::is_early(const CollectiveCall& call) const {
+  const detail::FixedFloatingPoint fixed;
   return network_ && leaves_early(call, problem_of(call), setting(), coordination_.connects_all());
 }
 

@@ -147,11 +147,25 @@ def last_line(error):
 
 
 def name_of_function(function):
-    """What the ranks compare: the same function has the same name on all of them."""
+    """How errors name a function that combines arrays."""
     module = getattr(function, "__module__", None) or ""
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or type(function).__qualname__
     code = getattr(function, "__code__", None)
     return f"{module}.{name}" + (f", line {code.co_firstlineno}" if code else "")
+
+
+def key_of_function(function):
+    """What the ranks compare of a function: its name and its code. And whether it has something else: values from around it, say."""
+    code = getattr(function, "__code__", None)
+
+    def text(code):
+        constants = [text(each) if hasattr(each, "co_code") else repr(each) for each in code.co_consts]
+        return f"{code.co_code.hex()} {code.co_names} {constants}"
+
+    if code is None:
+        return name_of_function(function), type(function).__name__ not in ("ufunc", "builtin_function_or_method", "type")
+    has_more = any(getattr(function, name, None) for name in ("__closure__", "__defaults__", "__kwdefaults__", "__self__"))
+    return f"{name_of_function(function)} {text(code)}", has_more
 
 
 def exact_mean(numbers):

@@ -6,6 +6,7 @@
 
 #include "base/error_text.h"
 #include "base/log.h"
+#include "group/callables.h"
 #include "group/check.h"
 #include "group/device_task.h"
 #include "group/entry.h"
@@ -51,7 +52,7 @@ Group::~Group() {
 }
 
 const std::string& Group::host_name(int rank) const {
-  static const std::string unknown;
+  static const auto& unknown = *new const std::string;
   const auto index = static_cast<std::size_t>(rank);
   return rank >= 0 && index < parts_.host_names.size() ? parts_.host_names[index] : unknown;
 }
@@ -153,9 +154,7 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
       }
       if (Packing::is_needed(call, edges)) [[unlikely]]
         packing = std::make_unique<Packing>(call, edges);
-      if (Engine* const engine = core().executor().comparing_engine()) [[likely]]
-        engine->carry_out(call, waiter);
-      else core().executor().run(call, waiter);
+      run_collective(core(), call, waiter);
     }
   } catch (const Mismatch&) {
     std::rethrow_exception(complete_collective(std::current_exception(), operation, call.sequence));

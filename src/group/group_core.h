@@ -12,6 +12,7 @@
 #include "group/channel_carrier.h"
 #include "group/device_messages.h"
 #include "group/message_matcher.h"
+#include "group/tried_callables.h"
 #include "schedule/executor.h"
 #include "unisono/engine.h"
 
@@ -35,6 +36,7 @@ class GroupCore {
   coordination::Coordination& coordination() { return *coordination_; }
   const std::shared_ptr<coordination::Coordination>& shared_coordination() const { return coordination_; }
   schedule::Executor& executor() { return *executor_; }
+  TriedCallables& tried_callables() { return tried_callables_; }
   /// Returns the device whose memory the group works on, beside the host's.
   std::optional<Device> device() const;
   /// Starts a send or a receive of host memory, or of the memory of that device.
@@ -55,6 +57,7 @@ class GroupCore {
   std::shared_ptr<schedule::Executor> executor_;
   std::unique_ptr<ChannelCarrier> channels_;  // null where there is one host
   std::unique_ptr<MessageMatcher> messages_;
+  TriedCallables tried_callables_;
   std::unique_ptr<DeviceMessages> device_messages_;  // null where there is no engine of devices
 };
 

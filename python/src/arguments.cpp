@@ -56,7 +56,7 @@ std::shared_ptr<const detail::CustomReduction> custom_of(nb::handle function, DT
       throw Raised(error);
     }
   };
-  own->reduction.code = detail::number_of_bytes(key.data(), key.size());
+  if (!key.empty()) own->reduction.code = detail::number_of_bytes(key.data(), key.size());
   if (has_more) own->reduction.captured = std::nullopt;
   own->reduction.description = own->name;
   return {own, &own->reduction};

@@ -155,7 +155,7 @@ def name_of_function(function):
 
 
 def key_of_function(function):
-    """What the ranks compare of a function: its name and its code. And whether it has something else: values from around it, say."""
+    """What the ranks compare of a function: its name and its code; "" where neither says what it does. And whether it has more: values from around it."""
     code = getattr(function, "__code__", None)
 
     def text(code):
@@ -163,7 +163,8 @@ def key_of_function(function):
         return f"{code.co_code.hex()} {code.co_names} {constants}"
 
     if code is None:
-        return name_of_function(function), type(function).__name__ not in ("ufunc", "builtin_function_or_method", "type")
+        is_known = type(function).__name__ in ("ufunc", "builtin_function_or_method", "type")
+        return (name_of_function(function), False) if is_known else ("", True)
     has_more = any(getattr(function, name, None) for name in ("__closure__", "__defaults__", "__kwdefaults__", "__self__"))
     return f"{name_of_function(function)} {text(code)}", has_more
 

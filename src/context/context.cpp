@@ -172,7 +172,7 @@ DistInfo dist_info() {
   return {state.rank, state.world_size};
 }
 std::string hostname() { return base::host_name(); }
-Device device() { return context::current().world->implementation()->device().value_or(Device{}); }
+Device device() { return context::current().device().value_or(Device{}); }
 
 std::optional<std::string> backend() {
   const context::State& state = context::current();

@@ -154,7 +154,7 @@ constexpr int bits_of_mib = 20;
 
 std::optional<Device> own_device() {
   const context::State* state = context::initialized();
-  return state == nullptr ? std::nullopt : state->world->implementation()->device();
+  return state == nullptr ? std::nullopt : state->device();
 }
 
 }  // namespace

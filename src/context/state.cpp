@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "engines/device_copy.h"
 #include "engines/plugins.h"
 #include "engines/shm/private_memory.h"
 #include "engines/shm/result_writer.h"
@@ -66,6 +67,11 @@ Formation::Parts formation_of_world(const rendezvous::JobIdentity& identity) {
 }
 
 }  // namespace
+
+std::optional<Device> State::device() const {
+  const auto& of_engine = world->implementation()->device();
+  return of_engine ? of_engine : own_device;
+}
 
 bool State::is_after_mismatch() const { return mismatch_at == static_cast<std::int64_t>(world->implementation()->last_call()); }
 
@@ -251,8 +257,11 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   if (identity.growth.generation == 1) identify(*state);  // a later one may be abandoned
   base::debug(fmt::format("local rank {} on host {} of {} ({}), which has {} of the {} ranks", state->local_rank, topology.node_rank, topology.nnodes,
                           base::host_name(), topology.nproc_per_node, identity.world_size));
-  const Selection selection =
-      select_engines(options, environment, state->topology, identity.launcher, {identity.rank, identity.world_size, *formation.watched(), deadline});
+  const Selection selection = select_engines(options, environment, state->topology, identity.launcher,
+                                             {identity.rank, identity.world_size, *formation.watched(), deadline, state->local_rank});
+  state->own_device = selection.own_device;
+  // Without an engine of devices nobody else brings the runtime, which knows where memory lies.
+  if (selection.device.empty() && selection.own_device) static_cast<void>(engines::require_runtime(selection.own_device->type));
 
   const group::CoreOptions core_options = options_of_world(*state, terms, identity, formation, selection.asked, deadline.left());
   group::GroupParts parts;

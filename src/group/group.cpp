@@ -9,9 +9,11 @@
 #include "group/check.h"
 #include "group/device_task.h"
 #include "group/entry.h"
+#include "group/host_staging.h"
 #include "group/packing.h"
 #include "group/shapes.h"
 #include "group/waiter.h"
+#include "unisono/cuda.h"
 
 namespace unisono::group {
 namespace {
@@ -54,6 +56,11 @@ const std::string& Group::host_name(int rank) const {
   static const std::string unknown;
   const auto index = static_cast<std::size_t>(rank);
   return rank >= 0 && index < parts_.host_names.size() ? parts_.host_names[index] : unknown;
+}
+
+HostStaging& Group::staging(DeviceRuntime& runtime) {
+  if (!staging_) staging_ = std::make_unique<HostStaging>(runtime);
+  return *staging_;
 }
 
 void Group::throw_deferred() {
@@ -122,6 +129,13 @@ std::unique_ptr<Task> Group::task_of(const MessageCall& call, bool sends) {
   return device_task(*this, call, sends);
 }
 
+/// Lets the engine of devices put a call on the stream of its caller, who waits until it is there.
+static void name_stream(CollectiveCall& call) {
+  if (call.device) return;
+  call.device = std::make_shared<DeviceCall>();
+  call.device->stream = current_stream();
+}
+
 void Group::run(const detail::Request& request, const CallOptions& options) {
   const std::string_view operation = detail::name_of(request);
   const Entry entry(*this, operation);
@@ -129,8 +143,10 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
   call.sequence = begin(operation);
   const bool on_device = is_on_device(call);
   // The work that a device has yet to do is watched when the call has returned.
-  if (on_device) [[unlikely]]
+  if (on_device) [[unlikely]] {
     get_ready(operation, call.sequence);
+    name_stream(call);
+  }
   if (lane_->has_collectives()) return run_in_turn(call, request, options);
   throw_deferred();  // of an operation that was still under way a moment ago
   recorder::Recording recording(*parts_.recorder, facts_of(call, options));
@@ -142,9 +158,9 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
     BlockingWaiter waiter(*this, operation, call.sequence, timeout_of(options), recording.call());
     if (on_device) [[unlikely]] {
       auto watched = pending(operation, call.sequence, options, recording.call());
+      watched.collective = true;
       const auto task = task_of(call, request.edges, request, options);
       if (!task->advance()) waiter.wait(*task);
-      watched.collective = true;
       left = watch(*task, std::move(watched));
     } else {
       if (call.factor) [[unlikely]] {
@@ -192,6 +208,7 @@ void Group::run(const detail::Request& request, const CallOptions& options, cons
   CollectiveCall call = check_collective(*this, request, options);
   call.sequence = begin(operation);
   if (device_ || is_on_device(call)) get_ready(operation, call.sequence);
+  if (is_on_device(call)) name_stream(call);
   const auto edges = surroundings(call, request);
   StatePtr state;
   recorder::Recording recording(*parts_.recorder, facts_of(call, options));

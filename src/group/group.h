@@ -21,6 +21,8 @@
 
 namespace unisono::group {
 
+class HostStaging;
+
 /// The parts that a group is made of.
 struct GroupParts {
   std::string name;
@@ -56,6 +58,8 @@ class Group : public std::enable_shared_from_this<Group> {
   std::chrono::milliseconds timeout() const { return parts_.timeout; }
   /// The device whose memory it works on, beside the host's.
   const std::optional<Device>& device() const { return device_; }
+  /// The memory through which calls on memory of devices go where no engine carries them out there.
+  HostStaging& staging(DeviceRuntime& runtime);
   std::uint64_t sequence() const { return sequence_; }
   recorder::Recorder& recorder() const { return *parts_.recorder; }
   /// Records that a call waits for ranks of the group.
@@ -163,6 +167,7 @@ class Group : public std::enable_shared_from_this<Group> {
 
   GroupParts parts_;
   std::optional<Device> device_;
+  std::unique_ptr<HostStaging> staging_;  // once it is needed
   const bool compares_shapes_;
   const RefusedValues refused_values_;
   const std::uint16_t number_;  // in the record

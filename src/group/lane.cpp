@@ -33,7 +33,7 @@ void Lane::add(Kind kind, Pending pending, Remains& remains) {
   } else if (collectives_.empty()) progressed = advance_in_turn(pending, remains);
   if (progressed != Progressed::to_end) {
     List& list = progressed == Progressed::to_device ? on_device_ : pending.collective ? collectives_ : messages_;
-    if (!pending.is_urgent) ++leisurely_messages_;
+    if (!pending.is_urgent) ++leisurely_count_;
     list.push_back(std::move(pending));
     wakes_waiter_ = wakes_waiter_ && list.back().task->wakes_waiter();
   }
@@ -41,13 +41,23 @@ void Lane::add(Kind kind, Pending pending, Remains& remains) {
   if (is_over_) end_rest(remains);
 }
 
-void Lane::add_watched(Pending pending) {
+// Only the first ones are asked: a row of calls would otherwise ask for all that came before, and each question costs as much as an operation. The
+// last one is left to the next call, or to the thread.
+void Lane::add_watched(Pending pending, Remains& remains) {
+  while (!on_device_.empty() && !is_over_ && step_one(on_device_, on_device_.begin(), remains)) {
+  }
+  if (is_over_) {
+    finish(pending, pending.group->error_when_over(pending.operation, pending.sequence), remains);
+    return end_rest(remains);
+  }
   if (pending.collective) {
     const std::lock_guard lock(device_mutex_);
     last_on_device_ = pending.state->completion;
   }
+  if (!pending.is_urgent) ++leisurely_count_;
   on_device_.push_back(std::move(pending));
   set_counts();
+  look(remains);
 }
 
 // Whoever asks without the lock has to take it to learn more. So has a caller who would pass by a lane that is over.
@@ -58,7 +68,7 @@ void Lane::set_counts() {
   collective_count_.store(collectives + over, std::memory_order_release);
   message_count_.store(messages + over, std::memory_order_release);
   const int all = collectives + messages + static_cast<int>(on_device_.size());
-  urgent_count_.store(all - receive_count_ - leisurely_messages_, std::memory_order_relaxed);
+  urgent_count_.store(all - receive_count_ - leisurely_count_, std::memory_order_relaxed);
   count_.store(all, std::memory_order_release);
 }
 
@@ -133,7 +143,7 @@ bool Lane::step_one(List& list, List::iterator it, Remains& remains) {
     case Progressed::no: wakes_waiter_ = wakes_waiter_ && it->task->wakes_waiter(); return false;
     case Progressed::to_device: on_device_.splice(on_device_.end(), list, it); return true;
     default:
-      if (!it->is_urgent) --leisurely_messages_;
+      if (!it->is_urgent) --leisurely_count_;
       list.erase(it);
       return true;
   }
@@ -284,7 +294,7 @@ void Lane::clear() {
   collectives_.clear();
   messages_.clear();
   on_device_.clear();
-  leisurely_messages_ = 0;
+  leisurely_count_ = 0;
   set_counts();
 }
 

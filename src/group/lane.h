@@ -83,7 +83,8 @@ class Lane {
   bool has_messages() const { return message_count_.load(std::memory_order_acquire) > 0; }
   /// All that is pending, devices included.
   int count() const { return count_.load(); }
-  /// Of that, what somebody has to advance although no caller comes: all but receives, and sends that lend their memory for a moment.
+  /// Of that, what somebody has to advance although no caller comes: all but receives, sends that lend their memory for a moment, and blocking calls
+  /// whose rest is the device's.
   int urgent_count() const { return urgent_count_.load(std::memory_order_relaxed); }
   /// The end of the last collective that a device has yet to finish. Null: there is none.
   std::shared_ptr<DeviceEvent> last_on_device();
@@ -103,8 +104,9 @@ class Lane {
   void add(Kind kind, Pending pending, Remains& remains);
   /// Adds a receive, whose holder the lane becomes, and looks for its message if no earlier one does so.
   void post(PendingReceive& receive, Group& group, const MessageCall& call, Remains& remains);
-  /// Adds an operation that is enqueued: its state has the completion, its task watches the device.
-  void add_watched(Pending pending);
+  /// Adds an operation that is enqueued and that nobody waits for: its state has the completion, its task watches the device. Ends those before it
+  /// that the device has finished meanwhile.
+  void add_watched(Pending pending, Remains& remains);
   /// Advances everything as far as it goes, and looks for failures now and then. True if anything is done.
   bool poll(Remains& remains, Look look = Look::yes);
   /// Ends everything, each operation with its error.
@@ -159,7 +161,7 @@ class Lane {
   std::atomic<int> message_count_{0};
   std::atomic<int> count_{0};
   std::atomic<int> urgent_count_{0};
-  int leisurely_messages_ = 0;
+  int leisurely_count_ = 0;
   bool wakes_waiter_ = true;
   bool is_over_ = false;
   base::Clock::time_point next_look_{};

@@ -10,6 +10,8 @@
 
 #include "fake_ranks.h"
 #include "group/progress.h"
+#include "unisono/cuda.h"
+#include "unisono/device_runtime.h"
 #include "unisono/unisono.h"
 
 using namespace unisono;
@@ -171,6 +173,61 @@ TEST(BlockingCalls, never_end_on_the_device) {
         EXPECT_TRUE(has(late.what(), "all_reduce #")) << late.what();
         EXPECT_TRUE(has(late.what(), "within 1000 ms; waiting for the device")) << late.what();
       });
+}
+
+// Neither an event nor another stream lies between the caller's work and the operation, and events are used again.
+TEST(BlockingCalls, GoToTheStreamOfTheirCaller) {
+  fake::reset(2);
+  std::atomic<int> waits{-1};
+  on_ranks({.count = 2}, [&](const ProcessGroup& group) {
+    const int me = group.rank();
+    const auto own = device_runtime()->stream({.type = Device::Type::cuda, .index = me});
+    const CurrentStream current(own->handle());
+    const DeviceArray<int> x(me, {1, 0});
+    for (int call = 0; call < 100; ++call) {
+      barrier(group);
+      if (call == 1 && me == 0) waits = fake::calls("cudaStreamWaitEvent");
+      barrier(group);
+      all_reduce(x.view(), ReduceOp::max, group);
+    }
+    barrier(group);
+    if (me == 0) {
+      EXPECT_EQ(fake::calls("cudaStreamWaitEvent"), waits);
+      EXPECT_LE(fake::calls("cudaEventCreateWithFlags"), 2 * 2);  // of each rank's last call, and of the one before
+    }
+    barrier(group);
+    fake::synchronize();
+    EXPECT_EQ(x.values(), (std::vector<int>{1, 0}));
+  });
+}
+
+// The sum first, then the maximum, though the program has put neither stream behind the other.
+TEST(BlockingCalls, OnOneStreamComeBehindThoseOnAnother) {
+  for (const bool first_is_async : {false, true}) {
+    fake::reset(2);
+    on_ranks({.count = 2}, [&](const ProcessGroup& group) {
+      const int me = group.rank();
+      const Device device{.type = Device::Type::cuda, .index = me};
+      const auto one = device_runtime()->stream(device), other = device_runtime()->stream(device);
+      const DeviceArray<int> x(me, {me + 1, 10});
+      fake::stall_devices(group);
+      Work work;
+      {
+        const CurrentStream current(one->handle());
+        if (first_is_async) work = all_reduce_async(x.view(), ReduceOp::sum, group);
+        else all_reduce(x.view(), ReduceOp::sum, group);
+      }
+      const CurrentStream current(other->handle());
+      all_reduce(x.view(), ReduceOp::max, group);
+      barrier(group);
+      if (me == 0) fake::stall(false);
+      fake::synchronize();
+      EXPECT_EQ(x.values(), (std::vector<int>{3, 20}));
+      if (first_is_async) {
+        EXPECT_TRUE(work.wait_for(20s));
+      }
+    });
+  }
 }
 
 }  // namespace

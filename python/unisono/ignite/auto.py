@@ -90,7 +90,10 @@ def auto_model(model, sync_bn=False, **kwargs):
     """
     logger = rank_logger(f"{__name__}.auto_model", idist.get_rank())
     device = idist.device()
-    if not all(p.device == device for p in model.parameters()):
+    elsewhere = [p.device for p in model.parameters() if p.device != device]
+    if elsewhere:
+        if elsewhere[0].type != "cpu" and (elsewhere[0].type != device.type or device.index is not None):
+            logger.warning(f"The model is moved from {elsewhere[0]} to {device}, the device of this process")
         model.to(device)
     if idist.get_world_size() > 1:
         if sync_bn:

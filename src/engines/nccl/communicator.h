@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -36,7 +37,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::uint64_t take_turn();
   bool is_turn(std::uint64_t turn) const { return turn == turn_; }
   void end_turn() { ++turn_; }
-  /// Puts a CollectiveCall on the streams of all members, or a Message, for which the communicator has two ranks.
+  /// Puts a CollectiveCall on the streams of all members, or a Message, for which the communicator has two ranks. A blocking call of the only member
+  /// goes to the stream of its caller, which comes behind what the communicator has on other streams.
   template <class Work>
   void launch(const Work& work);
   /// Returns true where NCCL has enqueued its last calls. Throws the error of these calls, or of earlier ones.
@@ -54,6 +56,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
  private:
   class Completion;
+  CudaEvent& record_end(const Member& member, Stream stream);
+  void give_back(const std::vector<CudaEvent*>& events) noexcept;
+  Stream stream_for(const std::optional<void*>& of_caller);
   std::optional<UniqueId> meet();
   void begin(const UniqueId& id);
   bool settled_locked();
@@ -65,10 +70,16 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Shape shape_;
   std::mutex mutex_;  // guards the members below
   std::vector<Member> members_;
+  Stream launched_on_ = nullptr;   // of the only member's last operation
+  CudaEvent* last_end_ = nullptr;  // of the same, once it is recorded
+  Stream last_stream_ = nullptr;   // where that is
   enum class State { meeting, forming, ready, over } state_ = State::meeting;
   base::Clock::time_point next_look_{};
   std::uint64_t next_turn_ = 0;
   std::atomic<std::uint64_t> turn_{0};
+  std::mutex events_mutex_;                         // guards the two below
+  std::vector<std::unique_ptr<CudaEvent>> events_;  // all that were made
+  std::map<int, std::vector<CudaEvent*>> spare_;    // of them, by device
 };
 
 }  // namespace unisono::engines::nccl

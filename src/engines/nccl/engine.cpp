@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <array>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -157,6 +158,15 @@ void NcclEngine::leave() {
   over_ = true;
   const base::Deadline deadline(time_to_leave);
   for (const auto& [key, communicator] : communicators_) communicator->close(deadline.left());
+}
+
+OwnDevice own_device(const Vendor& vendor, int local_rank) {
+  const int device = local_rank % vendor.devices;
+  std::array<char, 32> bus{};
+  check(vendor, vendor.cuda.get_pci_bus_id(bus.data(), static_cast<int>(bus.size()), device), "cudaDeviceGetPCIBusId");
+  return {.device = {.type = Device::Type::cuda, .index = device},
+          .address = bus.data(),
+          .may_be_shared = vendor.settings.shared_devices && vendor.nccl_version >= oldest_of_shared_devices};
 }
 
 std::unique_ptr<Engine> make_engine(const EngineOptions& options) { return std::make_unique<NcclEngine>(vendor(), options); }

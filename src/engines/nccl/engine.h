@@ -47,6 +47,9 @@ class NcclEngine final : public Engine {
   bool over_ = false;
 };
 
+/// Describes the device of a process, by its number among those of its host.
+OwnDevice own_device(const Vendor& vendor, int local_rank);
+
 /// Makes the engine on the device of this process. Throws BackendUnavailable, which names what is missing.
 std::unique_ptr<Engine> make_engine(const EngineOptions& options);
 

@@ -149,7 +149,10 @@ bool Buffer::take_dlpack(Use use, const char* operation) {
     check_writable(is_immutable(object_), use, operation);
     take(managed->array, operation);
   }
-  if (view_->device().type == Device::Type::cuda) stream_ = current_stream_of(object_, view_->device().index);
+  if (view_->device().type == Device::Type::cuda) {
+    stream_ = current_stream_of(object_, view_->device().index);
+    is_awaited_ = use == Use::fill && is_jax(object_);
+  }
   return true;
 }
 
@@ -191,7 +194,8 @@ Buffer::Buffer(Buffer&& other) noexcept
       bytes_(other.bytes_),
       has_bytes_(std::exchange(other.has_bytes_, false)),
       view_(std::move(other.view_)),
-      stream_(other.stream_) {}
+      stream_(other.stream_),
+      is_awaited_(other.is_awaited_) {}
 
 Buffer::~Buffer() {
   if (has_bytes_) PyBuffer_Release(&bytes_);

@@ -16,12 +16,6 @@ namespace unisono::python {
 
 bool is_returned(nb::handle x) { return !is_ndarray(x) && !is_torch_tensor(x) && is_immutable(x); }
 
-nb::object returned(nb::handle like, nb::object array) {
-  const nb::handle type(reinterpret_cast<PyObject*>(Py_TYPE(like.ptr())));
-  const auto module = nb::cast<std::string>(nb::str(type.attr("__module__")));
-  return module.starts_with("jax") ? imported("jax.numpy").attr("asarray")(array) : array;
-}
-
 namespace {
 
 using namespace nb::literals;
@@ -54,16 +48,23 @@ nb::object on_value(const Kind& kind, nb::handle x, nb::handle op, std::optional
   return gets_result(kind, root, trailing.group) ? value.object() : nb::none();
 }
 
+/// Returns a copy for the result, of the same library and on the same device: nobody else has it yet.
+nb::object copy_of(nb::handle x, const char* name) {
+  if (is_jax(x)) return imported("jax.numpy").attr("array")(x, "copy"_a = true).attr("block_until_ready")();
+  const Buffer in(x, Use::read, name);
+  nb::object out = empty_like(x, in.view(), {in.view().shape().begin(), in.view().shape().end()});
+  imported("numpy").attr("copyto")(out, imported("numpy").attr("asarray")(x));
+  return out;
+}
+
 nb::object run_in_place(const Kind& kind, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
   if (!is_ndarray(x)) {
     if (Value::is_value(x)) return on_value(kind, x, op, root, trailing);
     if (is_returned(x)) {
-      const Buffer in(x, Use::read, kind.name);
-      nb::object out = empty_like(x, in.view(), {in.view().shape().begin(), in.view().shape().end()});
-      imported("numpy").attr("copyto")(out, imported("numpy").attr("asarray")(x));
-      const Buffer to(out, Use::write, kind.name);
-      carry_out(request_on(kind, to.view(), to.view(), op, root), trailing);
-      return gets_result(kind, root, trailing.group) ? returned(x, out) : nb::none();
+      const nb::object out = copy_of(x, kind.name);
+      const Buffer to(out, Use::fill, kind.name);
+      carry_out(request_on(kind, to.view(), to.view(), op, root), trailing, to);
+      return gets_result(kind, root, trailing.group) ? out : nb::none();
     }
   }
   const Buffer buffer(x, Use::write, kind.name);

@@ -1,5 +1,6 @@
 #include "work.h"
 
+#include <algorithm>
 #include <chrono>
 #include <mutex>
 #include <string>
@@ -46,6 +47,8 @@ std::optional<void*> stream_of(const std::vector<Buffer>& buffers) {
   return std::nullopt;
 }
 
+bool is_awaited(const std::vector<Buffer>& buffers) { return std::ranges::any_of(buffers, &Buffer::is_awaited); }
+
 /// Without the interpreter lock, with the device's stream as the current one.
 template <class F>
 auto unlocked(const std::optional<void*>& stream, F&& f) {
@@ -68,7 +71,11 @@ std::vector<PythonWork*> works_of(nb::handle works, const char* operation) {
 }  // namespace
 
 PythonWork::PythonWork(Work work, Memory memory)
-    : work_(std::move(work)), memory_(std::make_shared<Memory>(std::move(memory))), place_(place_of_caller()), stream_(stream_of(memory_->buffers)) {
+    : work_(std::move(work)),
+      memory_(std::make_shared<Memory>(std::move(memory))),
+      place_(place_of_caller()),
+      stream_(stream_of(memory_->buffers)),
+      is_awaited_(is_awaited(memory_->buffers)) {
   left_behind().clear();
 }
 
@@ -92,7 +99,10 @@ auto PythonWork::waiting(F&& f) {
 }
 
 void PythonWork::wait() {
-  waiting([&] { work_.wait(); });
+  waiting([&] {
+    work_.wait();
+    if (is_awaited_) synchronize_stream();
+  });
   let_go();
 }
 
@@ -153,6 +163,13 @@ std::size_t PythonWork::wait_any(nb::handle works) {
 
 void carry_out(const detail::Request& request, const Trailing& trailing, const std::optional<void*>& stream) {
   unlocked(stream, [&] { detail::run(request, trailing.group, trailing.options); });
+}
+
+void carry_out(const detail::Request& request, const Trailing& trailing, const Buffer& out, const std::optional<void*>& stream) {
+  unlocked(stream ? stream : out.stream(), [&] {
+    detail::run(request, trailing.group, trailing.options);
+    if (out.is_awaited()) synchronize_stream();
+  });
 }
 
 nb::object as_object(Work work, Memory memory) { return nb::cast(new PythonWork(std::move(work), std::move(memory)), nb::rv_policy::take_ownership); }

@@ -47,10 +47,13 @@ class PythonWork {
   std::shared_ptr<Memory> memory_;
   nb::object place_;
   std::optional<void*> stream_;
+  bool is_awaited_;  // see Buffer::is_awaited
 };
 
 /// Carries out a request without the interpreter lock. `stream`: that of memory of a device.
 void carry_out(const detail::Request& request, const Trailing& trailing, const std::optional<void*>& stream = {});
+/// The same for a call that writes to `out`, whose library may have to find it complete.
+void carry_out(const detail::Request& request, const Trailing& trailing, const Buffer& out, const std::optional<void*>& stream = {});
 nb::object start(const detail::Request& request, const Trailing& trailing, Memory memory);
 nb::object start(const detail::MessageRequest& request, const Trailing& trailing, Memory memory);
 /// A Work for each of several, as `batch` returns them.

@@ -3,6 +3,7 @@
 import array
 import gc
 import importlib.util
+import os
 import unittest
 import weakref
 
@@ -10,6 +11,9 @@ import numpy as np
 
 import unisono
 from ranks import RankTest, main
+
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2 " + os.environ.get("XLA_FLAGS", "")  # before JAX is imported
 
 
 def has(module):
@@ -263,6 +267,27 @@ class DLPack(RankTest):
         self.assertIsInstance(total, jax.Array)
         self.same(total, np.full(4, self.size * (self.size + 1) / 2))
         self.same(x, np.full(4, self.rank + 1.0))
+        for result, expected in (
+            (unisono.all_gather(x), np.stack([np.full(4, r + 1.0) for r in range(self.size)])),
+            (unisono.all_gather_v(x)[0], np.repeat(np.arange(self.size) + 1.0, 4)),
+            (unisono.reduce_scatter(jnp.ones(3 * self.size)), np.full(3, self.size)),
+            (unisono.all_gather_async(x).result(), np.stack([np.full(4, r + 1.0) for r in range(self.size)])),
+            (unisono.all_reduce(jnp.ones(3, "bfloat16")), np.full(3, self.size)),
+        ):
+            self.assertIsInstance(result, jax.Array)
+            self.same(np.asarray(result, "float32"), expected.astype("float32"))
+
+    @unittest.skipUnless(has("jax"), "JAX is not installed")
+    def test_jax_results_are_where_the_input_is(self):
+        import jax
+
+        devices = jax.devices("cpu")
+        self.assertGreater(len(devices), 1)  # by XLA_FLAGS, above
+        for device in devices:
+            x = jax.device_put(np.full(4, self.rank + 1.0, "float32"), device)
+            for call in (unisono.all_reduce, unisono.broadcast, unisono.scan, unisono.all_gather):
+                with self.subTest(call=call.__name__, device=str(device)):
+                    self.assertEqual(call(x).devices(), {device})
 
     @unittest.skipUnless(has("pyarrow"), "pyarrow is not installed")
     def test_pyarrow(self):

@@ -104,7 +104,9 @@ class PiecesThroughHost final : public DeviceTask {
   static std::size_t slot(std::size_t piece) { return piece % HostStaging::slots; }
   static bool is_reached(const std::shared_ptr<DeviceEvent>& event) { return !event || event->reached(); }
   std::size_t length(std::size_t piece) const { return std::min(of_piece_, call_.count - std::min(call_.count, piece * of_piece_)); }
-  std::byte* memory(std::size_t piece, Direction direction) const { return staging().memory(slot(piece), is_in_place_ ? Direction::to_host : direction); }
+  std::byte* memory(std::size_t piece, Direction direction) const {
+    return staging().memory(slot(piece), is_in_place_ ? Direction::to_host : direction);
+  }
 
   /// Puts the copies of a piece on the stream of their direction; returns their end, null where there are none.
   std::shared_ptr<DeviceEvent> copy(std::size_t piece, Direction direction) {

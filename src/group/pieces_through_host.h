@@ -12,8 +12,8 @@ namespace unisono::group {
 /// Returns true for a call that goes through the host piece by piece. All ranks get the same answer.
 bool goes_in_pieces(const CollectiveCall& call, const detail::Request& request);
 
-/// Makes the task of a call on memory of devices, contiguous there, that goes through the host's memory piece by piece: while the host's engine carries
-/// out one piece, the devices copy the next ones to the host and the last ones back.
+/// Makes the task of a call on memory of devices, contiguous there, that goes through the host's memory piece by piece: while the host's engine
+/// carries out one piece, the devices copy the next ones to the host and the last ones back.
 ///
 /// With two ranks and an all_reduce of four pieces (r: to the host, x: the ranks' exchange, w: back):
 ///

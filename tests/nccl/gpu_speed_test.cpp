@@ -69,9 +69,7 @@ TEST(GpuSpeed, ACallCostsAtMostTwoMicrosecondsBesideNccl) {
     const OwnCommunicator own(*vendor);
     const Array<float> x(2);
     const CurrentStream current(stream);
-    const auto directly = [&] {
-      vendor->nccl.all_reduce(x.data(), x.data(), 2, nccl::DataType::float32, nccl::RedOp::sum, own.comm(), stream);
-    };
+    const auto directly = [&] { vendor->nccl.all_reduce(x.data(), x.data(), 2, nccl::DataType::float32, nccl::RedOp::sum, own.comm(), stream); };
     const auto ours = [&] { all_reduce(x.view()); };
     microseconds(directly);
     microseconds(ours);

@@ -219,7 +219,7 @@ bool are_contiguous(const Tensors& views) {
 }
 
 std::unique_ptr<Task> in_pieces(Group& group, const CollectiveCall& call, const detail::Request& request, LastOnDevice last) {
-  if (!request.edges && are_contiguous({call.in}) && are_contiguous({call.out})) return pieces_through_host(group, call, std::move(last));
+  if (!request.edges && call.in.is_contiguous() && call.out.is_contiguous()) return pieces_through_host(group, call, std::move(last));
   const auto start = [&group, call](const Tensors& packed_ins, const Tensors& packed_outs, DeviceStreams& streams) {
     CollectiveCall packed = call;
     packed.in = packed_ins.front();
@@ -234,8 +234,12 @@ std::unique_ptr<Task> in_pieces(Group& group, const CollectiveCall& call, const 
 
 std::unique_ptr<Task> device_task(Group& group, const CollectiveCall& call, const detail::Request& request, const CallOptions& options,
                                   LastOnDevice last) {
+  const bool is_dense =
+      request.lists ? are_contiguous(request.lists->ins) && are_contiguous(request.lists->outs) : call.in.is_contiguous() && call.out.is_contiguous();
+  const std::string why = why_through_host(group, call, request);
+  if (why.empty() && is_dense && !request.edges) return group.core().executor().start_on_device(call);
   const Tensors ins = request.lists ? request.lists->ins : Tensors{call.in}, outs = request.lists ? request.lists->outs : Tensors{call.out};
-  if (const std::string why = why_through_host(group, call, request); !why.empty()) {
+  if (!why.empty()) {
     const Device place = is_on_device(call.in) ? call.in.device() : call.out.device();
     say_once(fmt::format("{} of {}", name_of(call), to_string(place)), why);
     if (goes_in_pieces(call, request)) return in_pieces(group, call, request, std::move(last));
@@ -246,7 +250,6 @@ std::unique_ptr<Task> device_task(Group& group, const CollectiveCall& call, cons
                                            return plan_of_lists(group, call, *lists, lists, options);
                                          });
   }
-  if (!request.edges && are_contiguous(ins) && are_contiguous(outs)) return group.core().executor().start_on_device(call);
   const auto start = [&group, call](const Tensors& packed_ins, const Tensors& packed_outs, DeviceStreams& streams) {
     CollectiveCall packed = call;
     packed.device = call.device ? std::make_shared<DeviceCall>(*call.device) : std::make_shared<DeviceCall>();

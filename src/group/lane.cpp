@@ -41,11 +41,19 @@ void Lane::add(Kind kind, Pending pending, Remains& remains) {
   if (is_over_) end_rest(remains);
 }
 
-// Only the first ones are asked: a row of calls would otherwise ask for all that came before, and each question costs as much as an operation. The
-// last one is left to the next call, or to the thread.
-void Lane::add_watched(Pending pending, Remains& remains) {
-  while (!on_device_.empty() && !is_over_ && step_one(on_device_, on_device_.begin(), remains)) {
+// A question to the device costs more than an operation. So a row of calls asks once in a while, and for the middle one: an engine that carries out
+// its operations one after the other knows then of all before. What is left when the row ends is left to the thread.
+void Lane::end_passed(Remains& remains) {
+  constexpr std::size_t row = 32;
+  if (on_device_.empty() || on_device_.size() % row != 0) return;
+  std::size_t before = on_device_.size() / 2;
+  if (!step_one(on_device_, std::next(on_device_.begin(), static_cast<std::ptrdiff_t>(before)), remains)) return;
+  while (before-- > 0 && !is_over_ && step_one(on_device_, on_device_.begin(), remains)) {
   }
+}
+
+void Lane::add_watched(Pending pending, Remains& remains) {
+  end_passed(remains);
   if (is_over_) {
     finish(pending, pending.group->error_when_over(pending.operation, pending.sequence), remains);
     return end_rest(remains);

@@ -104,8 +104,8 @@ class Lane {
   void add(Kind kind, Pending pending, Remains& remains);
   /// Adds a receive, whose holder the lane becomes, and looks for its message if no earlier one does so.
   void post(PendingReceive& receive, Group& group, const MessageCall& call, Remains& remains);
-  /// Adds an operation that is enqueued and that nobody waits for: its state has the completion, its task watches the device. Ends those before it
-  /// that the device has finished meanwhile.
+  /// Adds an operation that is enqueued and that nobody waits for: its state has the completion, its task watches the device. Now and then
+  /// it ends those before it that the device has finished meanwhile.
   void add_watched(Pending pending, Remains& remains);
   /// Advances everything as far as it goes, and looks for failures now and then. True if anything is done.
   bool poll(Remains& remains, Look look = Look::yes);
@@ -128,6 +128,7 @@ class Lane {
   bool step_one(List& list, List::iterator it, Remains& remains);
   Progressed advance_in_turn(Pending& pending, Remains& remains);
   Progressed advance(Pending& pending, Remains& remains);
+  void end_passed(Remains& remains);
   void leave_to_device(Pending& pending, Remains& remains);
   void finish(Pending& pending, std::exception_ptr error, Remains& remains);
   bool is_wanted() const { return contenders_ != nullptr && contenders_->load(std::memory_order_relaxed) > 0; }

@@ -68,7 +68,8 @@ coordination::FailureAttribution attribution_of_device(coordination::Coordinatio
 DeviceCallTask::DeviceCallTask(Executor& executor, const CollectiveCall& call)
     : executor_(executor), call_(call), attribution_(attribution_of_device(executor.coordination())) {
   engines::sample_device_memory(executor.device_engine()->device());
-  call_.device = call.device ? std::make_shared<DeviceCall>(*call.device) : std::make_shared<DeviceCall>();
+  if (!call.device) call_.device = std::make_shared<DeviceCall>();
+  else if (!call.device->ins.empty()) call_.device = std::make_shared<DeviceCall>(*call.device);  // the caller keeps its list
   static_cast<void>(attribution_.attempt([&] {
     note_streams();
     // A rank that is alone has nobody to agree with; the counts of all_to_all_v are compared all the same.

@@ -34,14 +34,15 @@ const char* name_of(Result result) {
 /// The end of a call on all members. It also reports errors of their communicators, since no other object checks the work in progress.
 class Communicator::Completion final : public DeviceEvent {
  public:
-  Completion(std::shared_ptr<Communicator> communicator, std::vector<CudaEvent*> events)
-      : communicator_(std::move(communicator)), events_(std::move(events)) {}
+  Completion(std::shared_ptr<Communicator> communicator, std::vector<CudaEvent*> events, std::uint64_t number)
+      : communicator_(std::move(communicator)), events_(std::move(events)), number_(number) {}
   ~Completion() override { communicator_->give_back(events_); }
   Completion(const Completion&) = delete;
   Completion& operator=(const Completion&) = delete;
   bool reached() override {
-    const auto is_reached = [](CudaEvent* event) { return event->reached(); };
-    const bool all = std::all_of(events_.begin(), events_.end(), is_reached);
+    const bool all =
+        communicator_->is_passed(number_) || std::all_of(events_.begin(), events_.end(), [](CudaEvent* event) { return event->reached(); });
+    if (all) communicator_->note_passed(number_);
     // An abort also ends the work on the device, which is no success.
     return communicator_->try_look(!all) && all;
   }
@@ -52,6 +53,7 @@ class Communicator::Completion final : public DeviceEvent {
  private:
   std::shared_ptr<Communicator> communicator_;
   std::vector<CudaEvent*> events_;
+  std::uint64_t number_;  // among those of the communicator
 };
 
 // Events are used again: to make one and to destroy it takes the time of an operation.
@@ -146,9 +148,9 @@ void Communicator::begin(const UniqueId& id) {
 }
 
 bool Communicator::form() {
+  if (state_ == State::ready) return true;
   const std::lock_guard lock(mutex_);
   require_alive();
-  if (state_ == State::ready) return true;
   if (state_ == State::meeting) {
     const auto id = meet();
     if (!id) return false;
@@ -158,11 +160,6 @@ bool Communicator::form() {
   if (!settled_locked()) return false;
   state_ = State::ready;
   return true;
-}
-
-std::uint64_t Communicator::take_turn() {
-  const std::lock_guard lock(mutex_);
-  return next_turn_++;
 }
 
 namespace {
@@ -222,12 +219,6 @@ bool Communicator::try_look(bool for_errors) {
   return true;
 }
 
-bool Communicator::settled() {
-  const std::lock_guard lock(mutex_);
-  require_alive();
-  return settled_locked();
-}
-
 bool Communicator::settled_locked() {
   bool settled = true;
   for (const Member& member : members_) {
@@ -243,11 +234,12 @@ bool Communicator::settled_locked() {
 std::shared_ptr<DeviceEvent> Communicator::completion() {
   const std::lock_guard lock(mutex_);
   require_alive();
+  if (!settled_locked()) return nullptr;
   std::vector<CudaEvent*> events;
   events.reserve(members_.size());
   try {
     for (const Member& member : members_) events.push_back(&record_end(member, members_.size() == 1 ? launched_on_ : member.stream));
-    auto completion = std::make_shared<Completion>(shared_from_this(), events);
+    auto completion = std::make_shared<Completion>(shared_from_this(), events, ++completions_);
     if (events.size() == 1) {
       last_end_ = events.front();
       last_stream_ = launched_on_;

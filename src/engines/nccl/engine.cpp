@@ -34,8 +34,8 @@ class NcclEngine::Enqueue final : public Task {
       communicator_->launch(work_);
       launched_ = true;
     }
-    if (!communicator_->settled()) return false;
     completion_ = communicator_->completion();
+    if (!completion_) return false;
     communicator_->end_turn();
     return true;
   }
@@ -72,10 +72,20 @@ std::shared_ptr<Communicator> NcclEngine::make(const std::string& key, int size,
   return communicator;
 }
 
+std::shared_ptr<Communicator> NcclEngine::world() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (world_ && !over_) return world_;
+  }
+  auto made = make(world_key, options_.size(), options_.rank, {device_});
+  const std::lock_guard lock(mutex_);
+  return world_ = std::move(made);
+}
+
 constexpr int looks_per_question = 100;  // to the store, whether a rank has failed
 
 void NcclEngine::form_world(std::chrono::milliseconds timeout) {
-  const auto communicator = make(world_key, options_.size(), options_.rank, {device_});
+  const auto communicator = world();
   const base::Deadline deadline(timeout);
   try {
     options_.store->set(here_key(options_.rank), "1");
@@ -117,7 +127,7 @@ void NcclEngine::throw_late(std::chrono::milliseconds timeout) const {
 }
 
 std::shared_ptr<Communicator> NcclEngine::communicator_for(const CollectiveCall& call) {
-  if (call.device->ins.empty()) return make(world_key, options_.size(), options_.rank, {device_});
+  if (call.device->ins.empty()) return world();
   std::vector<int> devices;
   for (const TensorView& tensor : call.device->ins) devices.push_back(tensor.device().index);
   const auto several = static_cast<int>(devices.size());

@@ -58,7 +58,8 @@ HostStaging::~HostStaging() {
 }
 
 bool HostStaging::is_idle() {
-  return std::ranges::all_of(ends_, [](const auto& entry) { return entry.second->reached(); });
+  std::erase_if(ends_, [](const auto& entry) { return entry.second->reached(); });
+  return ends_.empty();
 }
 
 void HostStaging::reserve(std::size_t bytes) {

@@ -73,9 +73,9 @@ class PiecesThroughHost final : public DeviceTask {
     }
     if (!staging().is_idle()) return false;
     staging().reserve(room_);
-    for (const Direction direction : {Direction::to_host, Direction::to_device}) {
-      for (const auto& event : after()) event->order(staging().stream(device(), direction).handle());
-    }
+    // What is copied back comes after the exchange, which comes after what is copied here.
+    const Direction first = in_.is_copied && call_.in.numel() > 0 ? Direction::to_host : Direction::to_device;
+    for (const auto& event : after()) event->order(staging().stream(device(), first).handle());
     is_begun_ = true;
     return true;
   }

@@ -86,6 +86,11 @@ FAKE_EXPORT CudaError cudaEventRecord(Event event, Stream stream) {
   });
   return CudaError::success;
 }
+FAKE_EXPORT CudaError cudaStreamQuery(Stream stream) {
+  FAKE_CUDA("cudaStreamQuery");
+  pump();
+  return stream_of(stream)->work.empty() ? CudaError::success : CudaError::not_ready;
+}
 FAKE_EXPORT CudaError cudaEventQuery(Event event) {
   FAKE_CUDA("cudaEventQuery");
   pump();

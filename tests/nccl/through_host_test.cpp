@@ -9,6 +9,7 @@
 #include "covers.h"
 #include "fake_ranks.h"
 #include "unisono/cuda.h"
+#include "unisono/device_runtime.h"
 #include "unisono/unisono.h"
 
 using namespace unisono;
@@ -116,6 +117,7 @@ TEST(ThroughHost, waits_for_the_device) {
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const DeviceArray<int> x(group.rank(), {group.rank(), 4});
     fake::stall_devices(group);
+    const auto own = device_runtime()->record({.type = Device::Type::cuda, .index = group.rank()}, nullptr);  // work that is not done
     Work work = all_reduce_async(x.view(), ReduceOp::avg, group);
     if (group.rank() == 0) {
       EXPECT_FALSE(work.wait_for(20ms));
@@ -124,6 +126,7 @@ TEST(ThroughHost, waits_for_the_device) {
     EXPECT_TRUE(work.wait_for(20s));
     EXPECT_EQ(x.values(), (std::vector<int>{0, 4}));
   });
+  EXPECT_EQ(fake::calls("cudaStreamWaitEvent"), 2);  // once a rank
 }
 
 TEST(ThroughHost, a_device_that_fails_ends_the_group) {
@@ -174,6 +177,17 @@ TEST(WithoutAnEngine, everything_goes_through_the_host) {
     EXPECT_EQ(x.values(), (std::vector<int>{2, 40, 12, 40}));
   });
   EXPECT_EQ(fake::calls("ncclAllReduce"), 0);
+}
+
+TEST(WithoutAnEngine, CallsWaitForNoStreamWithoutWork) {
+  fake::reset(2);
+  on_ranks({.count = 2, .engine = false}, [](const ProcessGroup& group) {
+    const DeviceArray<int> x(group.rank(), {group.rank(), 10});
+    for (int call = 0; call < 3; ++call) all_reduce(x.view(), ReduceOp::max, group);
+    EXPECT_EQ(x.values(), (std::vector<int>{1, 10}));
+  });
+  EXPECT_EQ(fake::calls("cudaStreamWaitEvent"), 0);
+  EXPECT_EQ(fake::calls("cudaEventRecord"), 2 * 3 * 2);  // behind each copy
 }
 
 // A call that takes several pieces; its elements are no multiple of theirs.

@@ -129,6 +129,7 @@ inline constexpr unsigned long long nvml_not_available = ~0ULL;
   X(event_create, cudaEventCreateWithFlags, CudaError, (Event*, unsigned))                                                                       \
   X(event_destroy, cudaEventDestroy, CudaError, (Event))                                                                                         \
   X(event_record, cudaEventRecord, CudaError, (Event, Stream))                                                                                   \
+  X(stream_query, cudaStreamQuery, CudaError, (Stream))                                                                                          \
   X(event_query, cudaEventQuery, CudaError, (Event))                                                                                             \
   X(memcpy_async, cudaMemcpyAsync, CudaError, (void*, const void*, std::size_t, MemcpyKind, Stream))                                             \
   X(memcpy_2d_async, cudaMemcpy2DAsync, CudaError, (void*, std::size_t, const void*, std::size_t, std::size_t, std::size_t, MemcpyKind, Stream)) \

@@ -1,6 +1,7 @@
 #include "engines/nccl/runtime.h"
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -40,7 +41,8 @@ CudaEvent::CudaEvent(std::shared_ptr<const Vendor> vendor, int device, Stream st
 }
 
 void CudaEvent::record(Stream stream) {
-  const OnDevice on_device(*vendor_, device_);  // null is the current device's default stream
+  std::optional<OnDevice> on_device;
+  if (stream == nullptr) on_device.emplace(*vendor_, device_);  // null is the current device's default stream
   check(*vendor_, vendor_->cuda.event_record(event_, stream), "cudaEventRecord");
   stream_ = stream;
 }
@@ -116,6 +118,14 @@ std::shared_ptr<void> CudaRuntime::pin(void* memory, std::size_t bytes) {
     return nullptr;
   }
   return {memory, [vendor = vendor_](void* pinned) { static_cast<void>(vendor->cuda.host_unregister(pinned)); }};
+}
+
+bool CudaRuntime::is_idle(Device device, void* stream) {
+  const OnDevice on_device(*vendor_, index_of(device));  // null is the current device's default stream
+  const CudaError error = vendor_->cuda.stream_query(static_cast<Stream>(stream));
+  if (error == CudaError::not_ready) return false;
+  check(*vendor_, error, "the device failed");
+  return true;
 }
 
 DeviceRuntime::Memory CudaRuntime::memory(Device device) {

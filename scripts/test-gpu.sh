@@ -92,12 +92,14 @@ time_of() { awk -v bytes="$2" '$1 == bytes {print $2}' "$work/$1"; }
 speed() {  # speed NAME RANKS KIND BYTES...: the figures, kept under that name
   local name=$1 ranks=$2 kind=$3
   shift 3
-  "$kit/bin/unisono" run -n "$ranks" -- python3 tests/python/gpu_speed.py "$kind" "$@" | tee "$work/$name"
+  "$kit/bin/unisono" run -n "$ranks" -- python3 tests/python/gpu_speed.py "$kind" "$@" | sed -u 's/^\[[0-9]*\] //' | tee "$work/$name"
 }
 
 figures() {
   local mib=$((1 << 20)) bytes
   run "through the host, unisono, two ranks of one GPU" speed host-unisono 2 unisono
+  run "through the host, its parts" speed parts 2 parts
+  UNISONO_BACKEND=native run "through the host, unisono, one rank" speed host-alone 1 unisono
   run "through the host, gloo, two ranks of one GPU" speed host-gloo 2 gloo
   run "one rank, auto: on the device" speed alone 1 unisono
   run "torch.distributed, unisono, one rank" speed torch-unisono 1 torch-unisono 8

@@ -124,7 +124,7 @@ void check_counts(const Group& group, const detail::Request& request, Collective
 [[gnu::always_inline]] inline void check_places(const Group& group, const detail::Request& request, CollectiveCall& call) {
   const std::string_view name = detail::name_of(request);
   locate(group, call.in);
-  locate(group, call.out);
+  locate(group, call.out, &call.in);
   check_device(group, name, call.in, request.lists != nullptr);
   check_device(group, name, call.out, request.lists != nullptr);
   if (call.in.numel() > 0 && call.out.numel() > 0 && is_on_device(call.in) != is_on_device(call.out) && !sizes_its_output(request)) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -212,6 +213,20 @@ TEST(BlockingCalls, InARowAskTheDeviceOnceInAWhile) {
     for (int call = 0; call < calls; ++call) all_reduce(x.view(), ReduceOp::max, group);
     EXPECT_LT(fake::calls("cudaEventQuery") - before, calls / 2);
     EXPECT_EQ(x.values(), (std::vector<int>{1, 0}));
+  });
+}
+
+TEST(BlockingCalls, InPlaceAskOnceWhereTheirMemoryLies) {
+  fake::reset(1);
+  on_ranks({.count = 1}, [&](const ProcessGroup& group) {
+    const DeviceArray<int> x(0, {1, 0});
+    std::vector<int> host{1, 0};
+    for (const std::span<int> range : {std::span(x.data(), 2), std::span(host)}) {
+      const int before = fake::calls("cudaPointerGetAttributes");
+      all_reduce(range, ReduceOp::max, group);
+      EXPECT_EQ(fake::calls("cudaPointerGetAttributes"), before + 1);
+    }
+    EXPECT_EQ(fake::calls("ncclAllReduce"), 1);
   });
 }
 

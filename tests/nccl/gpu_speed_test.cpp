@@ -96,6 +96,9 @@ TEST(GpuSpeed, ACallCostsAtMostTwoMicrosecondsBesideNccl) {
             cuda.event_destroy(other);
           }));
     const int host = 1;
+    nccl::PointerAttributes attributes{};
+    print("beside: cudaPointerGetAttributes, memory of the host", microseconds([&] { cuda.pointer_get_attributes(&attributes, &host); }));
+    print("beside: the same, memory of the device", microseconds([&] { cuda.pointer_get_attributes(&attributes, x.data()); }));
     print("beside: all_reduce of a number on the host", microseconds([&] { static_cast<void>(all_reduce(host)); }));
     cuda.event_destroy(event);
     EXPECT_LE(of_unisono - of_nccl, 2.0);

@@ -37,6 +37,9 @@ struct ErrorInfo {
   /// The call in the caller's source; line 0 if it is not known. Places within this library are
   /// left out.
   std::source_location where = {};
+  /// Caller and culprit by their ranks in the world; -1 if these are not known. The message shows them
+  /// where they differ from those in the group.
+  int world_rank = -1, world_culprit = -1;
 };
 
 /// The base of everything that unisono throws. `what()` is the whole sentence; the accessors give
@@ -76,6 +79,8 @@ class UNISONO_API Error : public std::runtime_error {
   int rank() const noexcept { return info_.rank; }
   /// Returns the rank in the group that caused the error, if there is one.
   std::optional<int> culprit() const noexcept { return info_.culprit; }
+  /// Returns the culprit's rank in the world, if there is a culprit and its place there is known.
+  std::optional<int> world_culprit() const noexcept { return info_.world_culprit < 0 ? std::nullopt : std::optional(info_.world_culprit); }
   /// Returns the culprit's host.
   const std::string& host() const noexcept { return info_.host; }
   /// Returns the remedy.

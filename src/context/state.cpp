@@ -14,6 +14,7 @@
 #include "context/formation.h"
 #include "context/growth.h"
 #include "context/schemes.h"
+#include "context/termination.h"
 #include "context/topology.h"
 #include "base/deadline.h"
 #include "base/environment.h"
@@ -107,6 +108,7 @@ void log_group(const ProcessGroup& group) {
 }
 
 State::~State() {
+  forget_termination(*this);
   if (progress) progress->stop();
 }
 
@@ -271,8 +273,8 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   parts.on_failure = [raw = state.get()](const Failure& failure) {
     if (!raw->is_after_mismatch()) tell_failure(*raw, failure.culprit, failure.message);
   };
-  parts.on_mismatch = [raw = state.get()](const Mismatch& mismatch, int ranks) {
-    tell_launcher(*raw, mismatch_status(raw->place_of(mismatch.culprit().value_or(-1)), ranks, mismatch.message()));
+  parts.on_error_of_all = [raw = state.get()](const std::string& text, int culprit, int ranks) {
+    tell_launcher(*raw, mismatch_status(raw->place_of(culprit), ranks, text));
   };
   coordination::Coordination& coordination = parts.core->coordination();
   state->progress->configure(coordination.notifier(), coordination.is_crowded(), coordination.neighbours());
@@ -290,6 +292,7 @@ void begin(State& state) {
   identify(state);
   log_group(*state.world);
   state.recorder->set_state(recorder::RankState::running);
+  watch_termination(state);
   // Only a job of `initialize` owes its launcher a `finalize`.
   tell_launcher(state, state.is_job ? "initialized" : "member");
 }

@@ -7,19 +7,10 @@
 #include "coordination/failure_text.h"
 
 namespace unisono::coordination {
-namespace {
 
-Failure has_left_the_group(int rank) {
-  return {.kind = Failure::Kind::peer_failed,
-          .cause = PeerFailed::Cause::disconnected,
-          .culprit = rank,
-          .missing = {},
-          .message = fmt::format("rank {} has left the group (finalize) and will not come", rank)};
-}
-
-}  // namespace
-
-void Coordination::poison(const Failure& failure) {
+void Coordination::poison(const Failure& found) {
+  Failure failure = found;
+  if (failure.kind == Failure::Kind::timeout && failure.reporter < 0) failure.reporter = rank();
   {
     const std::lock_guard lock(mutex_);
     if (!failure_) failure_ = failure;
@@ -87,7 +78,19 @@ std::optional<Failure> Coordination::look_for_peers(std::span<const int> waiting
   const auto left = [&](int r) { return left_here.contains(r) || left_.contains(r) || (!topology_.here(r) && parts_.link->has_left(global(r))); };
   const bool is_hopeless = any_will_do ? !waiting_for.empty() && std::ranges::all_of(waiting_for, left) : std::ranges::any_of(waiting_for, left);
   if (!is_hopeless) return std::nullopt;
-  return has_left_the_group(*std::ranges::find_if(waiting_for, left));
+  return failure_of_left(*std::ranges::find_if(waiting_for, left));
+}
+
+/// Returns the failure of a rank that has left, for a rank that waits for it. None while the end of its process may still tell more.
+std::optional<Failure> Coordination::failure_of_left(int rank) {
+  if (topology_.here(rank) && parts_.host.peers) return parts_.host.peers->failure_of_left_rank(topology_.local_of(rank));
+  const auto said = left_.find(rank);
+  const Left left = said == left_.end() ? Left{} : said->second;
+  if (may_be_an_end(left.how)) {
+    if (const auto ending = parts_.recorded.of(rank, {})) return failure_of_ending(rank, name(rank), *ending);
+    if (base::Clock::now() - left.at < time_to_end(left.how)) return std::nullopt;
+  }
+  return failure_of_leaving(rank, name(rank), left.how);
 }
 
 std::optional<Failure> Coordination::look_on_host(std::span<const int> waiting_for, bool any_will_do, std::set<int>& left_here) {
@@ -135,7 +138,7 @@ std::optional<Failure> Coordination::lost_peer(int rank) {
     // The link names the rank by its number in the world; the group's number replaces it.
     std::string text = loss->text;
     const std::string named = fmt::format("rank {}", loss->peer);
-    if (const auto at = text.find(named); at != std::string::npos) text.replace(at, named.size(), fmt::format("rank {}", rank));
+    if (const auto at = text.find(named); at != std::string::npos) text.replace(at, named.size(), name(rank));
     return Failure{.kind = Failure::Kind::peer_failed, .cause = loss->cause, .culprit = rank, .missing = {}, .message = std::move(text)};
   }
   if (topology_.here(rank) || !parts_.link->is_gone(global(rank)) || parts_.link->has_left(global(rank))) return std::nullopt;
@@ -143,7 +146,7 @@ std::optional<Failure> Coordination::lost_peer(int rank) {
                  .cause = PeerFailed::Cause::disconnected,
                  .culprit = rank,
                  .missing = {},
-                 .message = fmt::format("the connection to rank {} ({}) is gone", rank, parts_.link->address_of(global(rank)))};
+                 .message = fmt::format("the connection to {} ({}) is gone", name(rank), parts_.link->address_of(global(rank)))};
 }
 
 std::optional<Failure> Coordination::look_at(std::span<const int> ranks) {
@@ -172,7 +175,7 @@ std::vector<int> Coordination::gone() {
     if (!topology_.here(r) && parts_.link->is_gone(global(r))) ranks.insert(r);
   }
   const std::lock_guard lock(mutex_);
-  for (const auto& [r, agreements] : left_) ranks.insert(r);
+  for (const auto& [r, left] : left_) ranks.insert(r);
   return {ranks.begin(), ranks.end()};
 }
 

@@ -48,6 +48,8 @@ class DeviceTask : public Task {
   std::vector<int> waiting_for() const override { return task_ ? task_->waiting_for() : std::vector<int>{}; }
   bool any_will_do() const override { return task_ && task_->any_will_do(); }
   Arrival arrival() const override { return task_ ? task_->arrival() : Arrival{}; }
+  bool cancel() override { return ins_.empty() && (!task_ || task_->cancel()); }  // a collective has input as well
+  std::string remark() const override { return task_ ? task_->remark() : std::string(); }
 
  protected:
   /// Returns the events that the first step waits for. Not before the call's turn.

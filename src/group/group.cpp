@@ -1,6 +1,7 @@
 #include "group/group.h"
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <utility>
 
@@ -15,13 +16,6 @@
 
 namespace unisono::group {
 namespace {
-
-using namespace std::chrono_literals;
-
-// The time in which the peers' systems get what is still to be sent. After a failure that is no more than the news of it, which is on its way, and a
-// caller waits for its error: over a network that is cut nothing arrives at all.
-constexpr std::chrono::milliseconds longest_goodbye = 5s;
-constexpr std::chrono::milliseconds goodbye_after_failure = 500ms;
 
 std::shared_ptr<detail::PrologueEpilogue> edges_of(CollectiveCall& call, const detail::Request& request) {
   auto product = product_of(call);
@@ -41,13 +35,16 @@ Group::Group(GroupParts parts)
       compares_shapes_(wants_shapes(base::Environment::process())),
       refused_values_(group::refused_values(base::Environment::process())),
       number_(parts_.recorder->add_group(parts_.name, size(), {.generation = parts_.generation, .rank = in_world(rank())})),
+      exceptions_(std::uncaught_exceptions()),
       lane_(std::make_shared<Lane>()) {
   parts_.progress->add(lane_);
 }
 
 Group::~Group() {
   parts_.progress->remove(lane_);
-  if (!in_forked_child()) drop();  // the ranks that still wait for this one learn that it will not come
+  // The ranks that still wait for this one learn that it will not come.
+  using enum coordination::Leaving;
+  if (!in_forked_child()) drop(std::uncaught_exceptions() > exceptions_ ? by_exception : let_go);
 }
 
 const std::string& Group::host_name(int rank) const {
@@ -279,49 +276,6 @@ void Group::assemble(std::chrono::milliseconds timeout) {
   } catch (const GroupFailure& over) {
     std::rethrow_exception(fail(over.failure(), operation, 0));
   }
-}
-
-void Group::abort(std::string_view reason) { end("gave up: " + std::string(reason)); }
-
-void Group::end(std::string_view how) {
-  if (in_forked_child() || !is_open()) return;
-  fail(Failure{.kind = Failure::Kind::peer_failed,
-               .cause = PeerFailed::Cause::aborted,
-               .culprit = rank(),
-               .missing = {},
-               .message = "rank " + std::to_string(rank()) + " " + std::string(how)},
-       "abort", 0);
-}
-
-void Group::abort_after(const std::exception_ptr& error) { abort(base::what_of(error)); }
-
-void Group::close(std::chrono::milliseconds at_most) {
-  if (!open_.exchange(false)) return;
-  if (!coordination().failure()) parts_.progress->drain(*lane_, base::Deadline(at_most));
-  end_pending();
-  core().leave(std::min(at_most, longest_goodbye));
-}
-
-void Group::drop() {
-  if (!open_.exchange(false)) return;
-  end_pending();
-  core().leave(goodbye_after_failure);
-}
-
-// Nobody advances the operations of a closed group, and nobody listens to its failures: a Work that is kept beyond it says so at once.
-void Group::end_pending() {
-  reported_.store(true);
-  const auto failure = coordination().failure();
-  parts_.progress->end(*lane_, [&](const Ended& ended) {
-    if (failure) return error_of(*failure, ended.operation, ended.sequence);
-    const std::vector<int> waiting = ended.task.waiting_for();
-    return error_of({.kind = Failure::Kind::timeout,
-                     .cause = {},
-                     .culprit = waiting.empty() || ended.task.any_will_do() ? -1 : waiting.front(),
-                     .missing = waiting,
-                     .message = std::string(ended.operation) + " #" + std::to_string(ended.sequence) + " was not done when its group was closed"},
-                    ended.operation, ended.sequence);
-  });
 }
 
 }  // namespace unisono::group

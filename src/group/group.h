@@ -17,6 +17,7 @@
 #include "group/values.h"
 #include "recorder/recorder.h"
 #include "unisono/detail/request.h"
+#include "unisono/error.h"
 #include "unisono/process_group.h"
 
 namespace unisono::group {
@@ -33,8 +34,9 @@ struct GroupParts {
   std::shared_ptr<Progress> progress;
   std::shared_ptr<recorder::Recorder> recorder;
   std::function<void(const Failure&)> on_failure = {};  // called once, for the failure that is noticed first; must not throw
-  /// Called for each Mismatch of a collective, with the number of ranks that were compared; must not throw.
-  std::function<void(const Mismatch&, int ranks)> on_mismatch = {};
+  /// Called for each Mismatch of a collective, and for other errors that all ranks throw, with the culprit (-1: none) and the number of ranks that
+  /// were compared; must not throw.
+  std::function<void(const std::string& text, int culprit, int ranks)> on_error_of_all = {};
 };
 
 /// The one way to the engines. It checks a call, gives it its number, orders it behind what is under way, and turns failures into errors that say
@@ -86,9 +88,9 @@ class Group : public std::enable_shared_from_this<Group> {
   void assemble(std::chrono::milliseconds timeout);
 
   /// Waits, at most that long, for what is under way, then leaves the group: no call is possible afterwards.
-  void close(std::chrono::milliseconds at_most);
+  void close(std::chrono::milliseconds at_most, coordination::Leaving how);
   /// Leaves the group without waiting, after a failure.
-  void drop();
+  void drop(coordination::Leaving how);
   bool is_open() const { return open_.load(std::memory_order_acquire); }
 
   /// Poisons the group with the failure, reports it, and returns the error for the given call.
@@ -104,6 +106,10 @@ class Group : public std::enable_shared_from_this<Group> {
   /// Completes the error of a call that is compared among all ranks, and reports it to the judge of how the job ended. From any thread.
   std::exception_ptr complete_collective(std::exception_ptr error, std::string_view operation, std::uint64_t sequence);
   void note_mismatch(const Mismatch& mismatch, int ranks, std::uint64_t sequence);
+  /// Notes that all ranks throw this error, because of one of them, at the call of that number: if none follows it, it is why they end.
+  void note_error_of_all(const Error& error, int culprit, int ranks, std::uint64_t sequence);
+  /// Returns the facts about an error of a call. `culprit`: a rank of the group; none, or a negative number: nobody.
+  ErrorInfo error_info(std::string_view operation, std::uint64_t sequence, std::optional<int> culprit = {}) const;
   /// The sequence number of the last call. From any thread.
   std::uint64_t last_call() const { return lane_->last_call.load(); }
   /// Returns true where nothing was called since a collective that was a Mismatch: a group that ends now ends because of it.
@@ -111,6 +117,8 @@ class Group : public std::enable_shared_from_this<Group> {
 
  private:
   class Entry;
+  /// Returns the sentence of a failure, which names the rank whose deadline passed where that is another one.
+  std::string text_of(const Failure& failure) const;
   /// Begins a call that is known to be well-formed: throws the error that is left over from before, takes a number.
   std::uint64_t begin(std::string_view operation);
   void throw_deferred();
@@ -123,6 +131,8 @@ class Group : public std::enable_shared_from_this<Group> {
   recorder::CallFacts facts_of(const MessageCall& call, Operation operation, const CallOptions& options) const;
   int in_world(int rank) const { return rank < 0 ? -1 : parts_.global_ranks[static_cast<std::size_t>(rank)]; }
   void end_pending();
+  /// Waits for what is under way. What takes longer than a moment is named in the log.
+  void drain(std::chrono::milliseconds at_most);
   using MakeTask = std::function<std::unique_ptr<Task>()>;
   bool leaves_at_once(const detail::MessageRequest& request) const;
   /// Sends a small message if there is room for it.
@@ -166,6 +176,7 @@ class Group : public std::enable_shared_from_this<Group> {
   const bool compares_shapes_;
   const RefusedValues refused_values_;
   const std::uint16_t number_;  // in the record
+  const int exceptions_;        // that were under way when the group was made
   std::shared_ptr<Lane> lane_;
   std::atomic<bool> busy_{false};
   std::atomic<bool> open_{true};

@@ -46,8 +46,8 @@ class GroupCore {
   /// Starts a task that is done when the message has come that the next receive from there with that tag will take. The message stays; `data` does
   /// not count.
   std::unique_ptr<Task> start_probe(const engines::MessageCall& call) { return messages_->probe(call); }
-  /// Tells the peers that this rank leaves the group in order. Waits at most that long until their systems have what is pending.
-  void leave(std::chrono::milliseconds at_most);
+  /// Tells the peers that this rank leaves the group, and how. Waits at most that long until their systems have what is pending.
+  void leave(coordination::Leaving how, std::chrono::milliseconds at_most);
 
  private:
   std::string name_;
@@ -90,6 +90,8 @@ std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::
 /// Returns the parts of the core of a group of one.
 GroupCore::Parts parts_alone();
 /// Returns the parts of one of several ranks that are threads of this process.
-GroupCore::Parts parts_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus);
+///
+/// `global_ranks`: of the members, in group order; empty: as in the group.
+GroupCore::Parts parts_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus, std::vector<int> global_ranks = {});
 
 }  // namespace unisono::group

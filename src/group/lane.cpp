@@ -267,16 +267,30 @@ void Lane::end_rest(Remains& remains) {
   end([](const Ended& ended) { return ended.group.error_when_over(ended.operation, ended.sequence); }, remains);
 }
 
+namespace {
+Ended ended(Group& receiver, PendingReceive& receive) {
+  return {receiver, receive.about().operation, receive.sequence(), receive, receive.about().where};
+}
+Ended ended(const Pending& pending) { return {*pending.group, pending.operation, pending.sequence, *pending.task, pending.where}; }
+}  // namespace
+
 void Lane::end(const ErrorOf& error_of, Remains& remains) {
   is_over_ = is_over_ || count() > 0;
   while (first_receive_ != nullptr) {
     PendingReceive& receive = *first_receive_;
-    finish(receive, error_of({*receiver_, receive.about().operation, receive.sequence(), receive}), remains);
+    finish(receive, error_of(ended(*receiver_, receive)), remains);
   }
   for (List* list : {&collectives_, &messages_, &on_device_}) {
-    for (Pending& pending : *list) finish(pending, error_of({*pending.group, pending.operation, pending.sequence, *pending.task}), remains);
+    for (Pending& pending : *list) finish(pending, error_of(ended(pending)), remains);
   }
   clear();
+}
+
+void Lane::visit(const std::function<void(const Ended&)>& look) {
+  for (PendingReceive* receive = first_receive_; receive != nullptr; receive = receive->next) look(ended(*receiver_, *receive));
+  for (const List* list : {&collectives_, &messages_, &on_device_}) {
+    for (const Pending& pending : *list) look(ended(pending));
+  }
 }
 
 // A group lives while it has receives, so there is none left where it ends.

@@ -59,12 +59,13 @@ struct Remains {
   }
 };
 
-/// An operation that is ended before it is over.
+/// An operation under way, or one that is ended before it is over.
 struct Ended {
   Group& group;
   std::string_view operation;
   std::uint64_t sequence;
   const Task& task;
+  std::source_location where = {};  // of the call
 };
 
 /// The asynchronous operations of one group: collectives in the order of the calls, messages side by side, and beside both the operations that a
@@ -109,6 +110,10 @@ class Lane {
   bool poll(Remains& remains, Look look = Look::yes);
   /// Ends everything, each operation with its error.
   void end(const ErrorOf& error_of, Remains& remains);
+  /// Takes a receive back. Returns false where it has a message, and for an operation of another kind, or of none that is pending here.
+  bool cancel(const detail::WorkState& state, Remains& remains);
+  /// Calls the function for everything that is pending.
+  void visit(const std::function<void(const Ended&)>& look);
   /// Forgets everything.
   void clear();
   /// Whether the notifier is notified of all that is pending.

@@ -56,6 +56,8 @@ class PackedMessage final : public Task {
   bool wakes_waiter() const override { return task_->wakes_waiter(); }
   Arrival arrival() const override { return task_->arrival(); }
   bool detach() override { return true; }  // the task sends from its own memory
+  bool cancel() override { return !sends_ && task_->cancel(); }
+  std::string remark() const override { return task_->remark(); }
 
  private:
   TensorView target_;

@@ -231,6 +231,18 @@ bool Progress::poll(Locked& locked, Lane::Look look) {
   return any_done;
 }
 
+bool Progress::cancel(detail::WorkState& state) {
+  bool is_cancelled = false;
+  Locked locked(*this);
+  locked.change(*state.lane, [&](Lane& lane, Remains& remains) { is_cancelled = lane.cancel(state, remains); });
+  return is_cancelled;
+}
+
+void Progress::visit(Lane& lane, const std::function<void(const Ended&)>& look) {
+  const Locked locked(*this);
+  lane.visit(look);
+}
+
 void Progress::end(Lane& lane, const Lane::ErrorOf& error_of) {
   Locked locked(*this);
   locked.change(lane, [&](Lane& ended, Remains& remains) { ended.end(error_of, remains); });

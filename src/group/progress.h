@@ -66,6 +66,10 @@ class Progress : public std::enable_shared_from_this<Progress> {
   void wait_until(const std::function<bool()>& done);
   /// Waits until the lane is empty; false if that takes longer.
   bool drain(Lane& lane, const base::Deadline& deadline);
+  /// Takes a receive back: see Lane::cancel.
+  bool cancel(detail::WorkState& state);
+  /// Calls the function for everything that is pending in the lane.
+  void visit(Lane& lane, const std::function<void(const Ended&)>& look);
   /// Ends what is pending in the lane, each operation with its error.
   void end(Lane& lane, const Lane::ErrorOf& error_of);
   /// Ends the thread. What is pending stays as it is.

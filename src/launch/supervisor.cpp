@@ -188,13 +188,15 @@ bool attempt_once(const JobParts& parts, JobResult& result) {
     interrupted_first = trouble && trouble->kind == Trouble::Kind::interrupt;
     if (interrupted_first) result.interrupted_by = trouble->signal;
     node_is_lost = trouble && trouble->kind == Trouble::Kind::lost;
-    if (node_is_lost && (!result.first_cause || is_consequence(result.ends[*result.first_cause]))) {
+    const bool is_explained =
+        result.first_cause && !is_consequence(result.ends[*result.first_cause]) && !is_only_named(result.ends[*result.first_cause]);
+    if (node_is_lost && !is_explained) {
       parts.console.say("first cause: the launcher at " + parts.nodes->name_of(trouble->node) + " is lost: " + trouble->how, Topic::lost);
       result.exit_code = 1;
       return false;
     }
   }
-  result.exit_code = result.first_cause ? result.ends[*result.first_cause].exit_code() : 0;
+  result.exit_code = result.first_cause ? exit_code_of_job(result.ends, *result.first_cause) : 0;
   if (result.interrupted_by && interrupted_first) {
     result.exit_code = exit_signaled + *result.interrupted_by;
     return false;

@@ -168,6 +168,13 @@ TEST_P(EndsEarly, IsSeenByTheOthersAndIsTheExitCode) {
     expect_later_calls_threw_the_same(lines);
   }
   EXPECT_EQ(count(job.err(), "first cause: rank 1"), 1) << job.err();
+  if (end.how == "uncaught") {
+    EXPECT_NE(job.err().find("ended by SIGABRT: ended with std::runtime_error: nobody catches this"), std::string::npos) << job.err();
+    EXPECT_NE(job.err().find("terminate called after throwing an instance of 'std::runtime_error'"), std::string::npos) << "the handler of before";
+  }
+  if (end.how == "handled") {
+    EXPECT_EQ(count(job.out(), "own handler"), 1) << job.out() << job.err();
+  }
   if (end.how == "exit-zero" || end.how == "return") {
     EXPECT_EQ(count(job.err(), "left without finalize (exit code 0)"), 1) << job.err();
   }
@@ -176,7 +183,9 @@ TEST_P(EndsEarly, IsSeenByTheOthersAndIsTheExitCode) {
 INSTANTIATE_TEST_SUITE_P(Faults, EndsEarly,
                          ::testing::Values(End{"segv", 139, "killed", "SIGSEGV"}, End{"abort", 134, "killed", "SIGABRT"},
                                            End{"exit", 7, "exited", "code 7"}, End{"exit-zero", 1, "exited", "code 0"},
-                                           End{"return", 1, "exited", "code 0"}, End{"uncaught", 134, "killed", "SIGABRT"}),
+                                           End{"return", 1, "exited", "code 0"},
+                                           End{"uncaught", 134, "aborted", "rank 1 ended with std::runtime_error: nobody catches this"},
+                                           End{"handled", 9, "aborted", "rank 1 ended with std::runtime_error: nobody catches this"}),
                          [](const auto& one) {
                            std::string name = one.param.how;
                            std::replace(name.begin(), name.end(), '-', '_');

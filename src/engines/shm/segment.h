@@ -136,6 +136,7 @@ struct RingControl {
 /// Whether a rank can read the private memory of another.
 enum class Reach : std::uint32_t { untried = 0, yes = 1, no = 2 };
 
+/// `left` and above: the rank has left, in one of several ways (coordination/leaving.h).
 enum class Presence : std::uint32_t { absent = 0, present = 1, left = 2 };
 
 struct alignas(2 * cache_line) Member {
@@ -157,6 +158,7 @@ struct FailureRecord {
   std::uint8_t kind = 0;
   std::uint8_t cause = 0;
   std::int32_t culprit = -1;
+  std::int32_t reporter = -1;
   std::uint32_t missing_count = 0;
   std::int32_t missing[max_missing]{};
   std::uint32_t message_size = 0;

@@ -109,6 +109,12 @@ bool PythonWork::is_completed() {
   return done;
 }
 
+bool PythonWork::cancel() {
+  const bool is_cancelled = unlocked(stream_, [&] { return work_.cancel(); });
+  if (is_cancelled) let_go();
+  return is_cancelled;
+}
+
 nb::object PythonWork::exception() {
   const std::exception_ptr error = work_.exception();
   return error ? as_python(error, place_) : nb::none();
@@ -180,6 +186,9 @@ for it, is raised by the group's next call.
       .def("wait_for", &PythonWork::wait_for, "timeout"_a, nb::sig("def wait_for(self, timeout: float | datetime.timedelta) -> bool"),
            "The same for `timeout` seconds at most. False if it was not done in time: it goes on.")
       .def("is_completed", &PythonWork::is_completed, "Done, well or not. Never blocks.")
+      .def("cancel", &PythonWork::cancel,
+           R"(Takes back a receive that nobody wants any more. False if a message was matched with it already, if it is done, and for anything but a
+receive: then nothing has happened. After True `wait` returns, `source_rank` is -1, and the buffer is as it was.)")
       .def("exception", &PythonWork::exception, nb::sig("def exception(self) -> BaseException | None"),
            "Its error; None while it goes on and if it went well.")
       .def("result", &PythonWork::result, nb::sig("def result(self) -> typing.Any"),

@@ -29,6 +29,7 @@ class PythonWork {
   void wait();
   bool wait_for(nb::handle timeout);
   bool is_completed();
+  bool cancel();
   nb::object exception();
   nb::object result();
   int source_rank() const { return work_.source_rank(); }

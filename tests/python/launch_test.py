@@ -137,6 +137,30 @@ class Spawn(jobs.JobTest):
         self.wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), 20)
 
 
+class End(jobs.JobTest):
+    def test_an_end_without_finalize_is_told_as_what_it_is(self):
+        """With its code, however the program ends; a group of its own may be gone before the program is."""
+        for end, code in (("exit(3)", 3), ("quit(3)", 3), ("raise SystemExit(3)", 3), ("leave(3)", 3), ("raise SystemExit('no data')", 1), ("exit()", 0)):
+            for group in ("unisono.world()", "unisono.new_group([0, 1])"):
+                with self.subTest(end=end, group=group):
+                    output = self.ranks(
+                        f"""
+                    from sys import exit as leave
+                    def main():
+                        unisono.initialize()
+                        group = {group}
+                        unisono.barrier(group)
+                        if unisono.rank() == 1: {end}
+                        try: unisono.barrier(group)
+                        except unisono.PeerFailed as error: print("told:", error.cause == "exited", error, flush=True)
+                    main()
+                    """,
+                        expect=code,
+                    )
+                    self.assertRegex(output, rf"told: True .*rank 1 \(pid \d+\) exited with code {code} before finalize")
+                    self.assertNotIn("(finalize)", output)
+
+
 class Launch(jobs.JobTest):
     def test_launch(self):
         self.assertEqual(unisono.launch(plain, args=(3,)), [3])

@@ -18,8 +18,9 @@ using Words = std::pair<std::string_view, std::string_view>;
 
 // Names of the C++ interface in error texts, with their names in Python.
 constexpr Words phrases[] = {
-    {"(finalize)", "(destroy_process_group, or the end of its program)"},
+    {"(finalize)", "(destroy_process_group)"},
     {"before finalize", "before destroy_process_group"},
+    {"without finalize", "without destroy_process_group"},
     {"the group is closed: its context was finalized", "the group was destroyed"},
     {"initialize was not done", "the group was not formed"},
 };

@@ -65,13 +65,15 @@ class Endings(jobs.JobTest):
             sys.exit(1)
         """
         self.assertIn("rank 1 ended with ValueError: bad data", self.what_is_read(handled, 1))
-        self.assertIn("exited with code 4 before destroy_process_group", self.what_is_read("os._exit(4)", 4))
+        for end in ("os._exit(4)", "exit(4)", "quit(4)", "raise SystemExit(4)"):
+            self.assertIn("exited with code 4 before destroy_process_group", self.what_is_read(end, 4))
 
     def test_who_ends_well_has_left(self):
-        left = "rank 1 has left the group (destroy_process_group, or the end of its program) and will not come"
-        self.assertIn(left, self.what_is_read("sys.exit()", 0))
+        self.assertIn("exited with code 0 before destroy_process_group", self.what_is_read("sys.exit()", 0))
+        left = "rank 1 has left the group (destroy_process_group) and will not come"
         self.assertIn(left, self.what_is_read("dist.destroy_process_group()\nsys.exit(0)", 0))
         # Errors that were somebody's and are over.
+        left = "exited with code 0 before destroy_process_group"
         self.assertIn(left, self.what_is_read('import code\ncode.InteractiveInterpreter().runsource("1/0")\nassert sys.last_value\nsys.exit(0)', 0))
         caught = """
         try:

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/likeness.h"
+#include "base/printable.h"
 
 namespace unisono::base {
 namespace {
@@ -185,10 +186,7 @@ std::vector<std::string_view> words_of(const Variable& variable) {
 /// Returns a foreign text for display: short, and without control characters.
 std::string shown(std::string_view text) {
   constexpr std::size_t most = 40;  // characters: enough to recognise the value, and the message stays on a line
-  std::string result(text.substr(0, most));
-  for (char& c : result)
-    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
-  return text.size() > most ? result + "…" : result;
+  return printable(text.substr(0, most)) + (text.size() > most ? "…" : "");
 }
 
 std::string unknown_name(const std::string& name) {

@@ -78,7 +78,8 @@ std::uint16_t Recorder::find_count(std::uint32_t key, std::size_t from) noexcept
 }
 
 std::uint8_t Recorder::counted_group(std::string_view name) noexcept {
-  const auto same = [&](const FixedText<60>& known) { return known.get() == name.substr(0, 60); };
+  const std::string kept = base::printable(name.substr(0, 60));
+  const auto same = [&](const FixedText<60>& known) { return known.get() == kept; };
   const auto end = header_->counted_groups.begin() + counted_groups_;
   const auto found = std::find_if(header_->counted_groups.begin() + 1, end, same);
   if (found != end) return static_cast<std::uint8_t>(found - header_->counted_groups.begin());

@@ -133,9 +133,7 @@ std::vector<std::string> plugin_directories() {
 
 std::string plugin_path_remark() {
   const auto text = base::Environment::process().get(path_variable);
-  if (!text) return {};
-  if (!base::variable_of_code(path_variable)) return fmt::format("{} is ignored in a program that runs with others' rights", path_variable);
-  return base::odd_folders(path_variable, *text);
+  return text ? base::odd_folders(path_variable, *text) : std::string();
 }
 
 const FoundPlugin* find_plugin(std::string_view name) {
